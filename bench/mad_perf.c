@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mad_perf: how fast messages are, through the public interface only and in the default configuration. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perf.h"
+
+static const perf_test_t *const tests[] = {&perf_pingpong, &perf_bandwidth, &perf_bidir, &perf_rate,
+                                           &perf_manytoone, &perf_modes, &perf_mixed, &perf_ring};
+#define N_TESTS (sizeof tests / sizeof *tests)
+
+static void help(void)
+{
+    puts("usage: mad_perf TEST [--driver self|shm|tcp] [--channel NAME] [--sizes LIST] [--iters N] [--batches N]\n"
+         "                [--cpus A,B] [--json] [--help]\n"
+         "Start two processes (one for --driver self, any number for manytoone and ring):\n"
+         "    madrun -n 2 mad_perf pingpong --driver shm --sizes 8,1K,65536 --json\n"
+         "LIST: sizes in bytes, suffixes K, M, G of 1024; A-B doubles from A to B.  Times are one way, in microseconds.\n"
+         "Tests:");
+    for (size_t i = 0; i < N_TESTS; i++)
+        printf("  %-10s %s (default sizes %s)\n", tests[i]->name, tests[i]->help, tests[i]->sizes);
+}
+
+static const perf_test_t *test_find(const char *name)
+{
+    for (size_t i = 0; i < N_TESTS; i++)
+        if (!strcmp(name, tests[i]->name))
+            return tests[i];
+    return NULL;
+}
+
+static int session_start(perf_t *p, int *argc, char ***argv)
+{
+    const char *driver = p->options.driver;
+    /* All drivers stay open, as in any program; the one asked for is taken wherever it reaches. */
+    if (driver)
+        setenv("MAD_PREFER", driver, 0);
+    mad_status_t status = mad_init(argc, argv, &p->session);
+    if (status)
+        return perf_failed("mad_init", status);
+    p->rank = mad_rank(p->session);
+    bool alone = mad_size(p->session) == 1 || (driver && !strcmp(driver, "self"));
+    p->ranks = alone ? 1 : mad_size(p->session);
+    if (alone && driver && strcmp(driver, "self"))
+        return fprintf(stderr, "mad_perf: --driver %s needs two processes: madrun -n 2 mad_perf ...\n", driver), -1;
+    p->peer = alone ? p->rank : !p->rank;
+    p->first = p->rank == 0;
+    const char *name = p->options.channel ? p->options.channel : "mad_perf";
+    status = mad_channel_open(p->session, name, &p->channel);
+    return status ? perf_failed("mad_channel_open", status) : 0;
+}
+
+static int test_run(perf_t *p, const perf_test_t *test)
+{
+    size_t most = 1;
+    for (int i = 0; i < p->options.n_sizes; i++)
+        most = p->options.sizes[i] > most ? p->options.sizes[i] : most;
+    p->send = malloc(most);
+    p->receive = malloc(most);
+    if (!p->send || !p->receive)
+        return fprintf(stderr, "mad_perf: no memory for two buffers of %zu bytes\n", most), -1;
+    memset(p->send, 1, most);
+    memset(p->receive, 0, most);
+    p->send_mode = MAD_SEND_CHEAPER;
+    p->receive_mode = MAD_RECEIVE_CHEAPER;
+    /* With --driver self every other rank has nothing to do. */
+    int rc = p->ranks == 1 && p->rank != 0 ? 0 : test->run(p);
+    if (!rc && mad_size(p->session) > 1) {
+        mad_status_t status = mad_barrier(p->session);
+        rc = status ? perf_failed("mad_barrier", status) : 0;
+    }
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    perf_t p = {.rank = 0};
+    const perf_test_t *test = argc > 1 ? test_find(argv[1]) : NULL;
+    if (!test) {
+        bool asked = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+        if (argc > 1 && !asked)
+            fprintf(stderr, "mad_perf: no such test: %s\n", argv[1]);
+        help();
+        return asked ? 0 : 2;
+    }
+    if (bench_options_parse(&p.options, argc, argv, 2, test->sizes))
+        return 2;
+    if (p.options.help)
+        return help(), 0;
+    int rc = session_start(&p, &argc, &argv);
+    if (!rc && bench_pin(p.rank < BENCH_CPUS_MAX ? p.options.cpus[p.rank] : -1))
+        rc = (perror("mad_perf: --cpus"), -1);
+    if (!rc)
+        rc = test_run(&p, test);
+    mad_exit(p.session);
+    free(p.send);
+    free(p.receive);
+    return rc ? 1 : 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "perf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int perf_failed(const char *call, mad_status_t status)
+{
+    fprintf(stderr, "mad_perf: %s: %s\n", call, mad_status_text(status));
+    return -1;
+}
+
+/* ---- Messages ------------------------------------------------------------------------------------------------- */
+
+int perf_send(perf_t *p, int peer, const void *buf, size_t len)
+{
+    mad_connection_t *cnx = mad_begin_packing(p->channel, peer);
+    mad_pack(cnx, buf, len, p->send_mode, p->receive_mode);
+    mad_status_t status = mad_end_packing(cnx);
+    return status ? perf_failed("send", status) : 0;
+}
+
+int perf_receive(perf_t *p, int peer, void *buf, size_t len)
+{
+    mad_connection_t *cnx =
+        peer == MAD_ANY_SOURCE ? mad_begin_unpacking(p->channel) : mad_begin_unpacking_from(p->channel, peer);
+    mad_unpack(cnx, buf, len, p->send_mode, p->receive_mode);
+    mad_status_t status = mad_end_unpacking(cnx);
+    return status ? perf_failed("receive", status) : 0;
+}
+
+int perf_send_start(perf_t *p, int peer, const void *buf, size_t len, mad_request_t **request)
+{
+    *request = NULL;
+    mad_connection_t *cnx = mad_begin_packing(p->channel, peer);
+    mad_pack(cnx, buf, len, p->send_mode, p->receive_mode);
+    mad_status_t status = mad_end_packing_request(cnx, request);
+    return status ? perf_failed("send", status) : 0;
+}
+
+int perf_wait(mad_request_t **request)
+{
+    if (!*request)
+        return 0;
+    mad_status_t status = mad_request_wait(request, MAD_FOREVER);
+    return status ? perf_failed("wait", status) : 0;
+}
+
+/* ---- Bodies --------------------------------------------------------------------------------------------------- */
+
+int perf_pingpong_body(void *perf, int n)
+{
+    perf_t *p = perf;
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        if (p->first)
+            rc = perf_send(p, p->peer, p->send, p->size);
+        if (!rc)
+            rc = perf_receive(p, p->peer, p->receive, p->size);
+        if (!p->first && !rc)
+            rc = perf_send(p, p->peer, p->send, p->size);
+    }
+    return rc;
+}
+
+/* Alone, end_packing could wait for ourselves: start, receive, wait. */
+int perf_self_body(void *perf, int n)
+{
+    perf_t *p = perf;
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        mad_request_t *request;
+        rc = perf_send_start(p, p->peer, p->send, p->size, &request);
+        if (!rc)
+            rc = perf_receive(p, p->peer, p->receive, p->size);
+        if (!rc)
+            rc = perf_wait(&request);
+    }
+    return rc;
+}
+
+int perf_bidir_body(void *perf, int n)
+{
+    perf_t *p = perf;
+    mad_request_t *requests[PERF_WINDOW];
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        for (int w = 0; w < p->window && !rc; w++)
+            rc = perf_send_start(p, p->peer, p->send, p->size, &requests[w]);
+        for (int w = 0; w < p->window && !rc; w++)
+            rc = perf_receive(p, p->peer, p->receive, p->size);
+        for (int w = 0; w < p->window && !rc; w++)
+            rc = perf_wait(&requests[w]);
+    }
+    return rc;
+}
+
+/* ---- One size ------------------------------------------------------------------------------------------------- */
+
+bool perf_in_pair(const perf_t *p)
+{
+    return p->rank < 2;
+}
+
+int perf_verify(perf_t *p)
+{
+    memset(p->receive, 0, p->size);
+    bench_fill(p->send, p->size, (unsigned)p->rank + 1);
+    int rc = p->peer == p->rank ? perf_self_body(p, 1) : perf_pingpong_body(p, 1);
+    if (!rc && !bench_check(p->receive, p->size, (unsigned)p->peer + 1)) {
+        fprintf(stderr, "mad_perf: rank %d received wrong data in a message of %zu bytes\n", p->rank, p->size);
+        rc = -1;
+    }
+    return rc;
+}
+
+void perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_us, const char *extra)
+{
+    const bench_options_t *o = &p->options;
+    long iterations = (long)bench_iterations(o, p->size) * bench_batches(o, p->size);
+    bench_row_print(o, &(bench_row_t){.test = test, .driver = o->driver ? o->driver : "default", .size = p->size,
+                                      .us = us, .iterations = iterations, .bytes_per_us = bytes_per_us,
+                                      .extra = extra});
+}
+
+int perf_pingpong_size(perf_t *p, const char *test, const char *extra)
+{
+    bool alone = p->peer == p->rank;
+    bench_stats_t us;
+    if (perf_verify(p)
+        || bench_measure(&p->options, p->size, alone ? 1 : 2, alone ? perf_self_body : perf_pingpong_body, p,
+                         p->first ? &us : NULL))
+        return -1;
+    if (p->first)
+        perf_print(p, test, us, (double)p->size / us.best, extra);
+    return 0;
+}
+
+int perf_stream_size(perf_t *p, const char *test, bench_body_t body, int messages)
+{
+    bench_stats_t us;
+    char extra[96];
+    if (bench_measure(&p->options, p->size, messages, body, p, p->first ? &us : NULL))
+        return -1;
+    if (p->first) {
+        snprintf(extra, sizeof extra, "\"window\": %d, \"messages_per_s_best\": %.0f", p->window, 1e6 / us.best);
+        perf_print(p, test, us, (double)p->size / us.best, extra);
+    }
+    return 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the kernels of mad_perf share.  A kernel is one file, perf_NAME.c, with one perf_test_t; mad_perf.c lists them.
+ * Every rank calls run; ranks that have no part in a test only wait in the barrier after it. */
+#ifndef BENCH_PERF_H
+#define BENCH_PERF_H
+
+#include <madeleine.h>
+
+#include "engine.h"
+
+#define PERF_WINDOW 64 /* the most messages that the streaming kernels keep under way */
+
+typedef struct perf {
+    bench_options_t options;
+    mad_session_t *session;
+    mad_channel_t *channel;
+    int rank, ranks;
+    int peer;            /* the other one of a pair; this rank itself when alone */
+    bool first;          /* this rank times and prints */
+    char *send, *receive; /* from malloc, as long as the longest size */
+    /* What the bodies work on. */
+    size_t size;
+    mad_send_mode_t send_mode;
+    mad_receive_mode_t receive_mode;
+    int window;
+} perf_t;
+
+typedef struct perf_test {
+    const char *name;
+    const char *help;
+    const char *sizes; /* default */
+    int (*run)(perf_t *p);
+} perf_test_t;
+
+extern const perf_test_t perf_pingpong, perf_bandwidth, perf_bidir, perf_rate, perf_manytoone, perf_modes, perf_mixed,
+    perf_ring;
+
+/* Send or receive a message of one block of p->size bytes in the current modes.  0, or -1 after one line on stderr. */
+int perf_send(perf_t *p, int peer, const void *buf, size_t len);
+int perf_receive(perf_t *p, int peer, void *buf, size_t len); /* peer may be MAD_ANY_SOURCE */
+
+/* Begin to send without waiting; *request may come back NULL: complete already. */
+int perf_send_start(perf_t *p, int peer, const void *buf, size_t len, mad_request_t **request);
+int perf_wait(mad_request_t **request);
+
+/* Say what failed; -1. */
+int perf_failed(const char *call, mad_status_t status);
+
+/* Ping-pong bodies: between a pair, and of a process with itself (one message an iteration). */
+int perf_pingpong_body(void *perf, int n);
+int perf_self_body(void *perf, int n);
+/* A window of messages to the peer, as many back at the same time. */
+int perf_bidir_body(void *perf, int n);
+
+/* One untimed exchange both ways with a checked payload. */
+int perf_verify(perf_t *p);
+/* Verify, measure and print a ping-pong of p->size by the pair (or alone) under the name test. */
+int perf_pingpong_size(perf_t *p, const char *test, const char *extra);
+/* Measure and print a body that moves messages messages of p->size an iteration, times by message. */
+int perf_stream_size(perf_t *p, const char *test, bench_body_t body, int messages);
+/* Whether this rank has a part in a test of pairs. */
+bool perf_in_pair(const perf_t *p);
+void perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_us, const char *extra);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Madeleine: messages of packed blocks over channels.
+ *
+ * A message is a sequence of blocks.  The sender packs them, the receiver unpacks them in the same order, with the
+ * same lengths and the same modes.  The modes say when each side needs a block to be safe to reuse and when it needs
+ * it to be there; in between the library is free to aggregate, to delay, and to avoid copies.
+ *
+ * Threads: every call may be made from any thread at any time, but one message handle is used by one thread at a time.
+ * Times are in nanoseconds, lengths in bytes.  "May wait" means that the call may block the calling thread while it
+ * makes the library progress; every other call returns at once.  Nothing aborts: what can fail returns a status.
+ */
+#ifndef MADELEINE_H
+#define MADELEINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <madeleine/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MAD_VERSION_MAJOR 0
+#define MAD_VERSION_MINOR 1
+
+/* Time-out values: MAD_FOREVER waits without limit, 0 never waits, others are nanoseconds. */
+#define MAD_FOREVER (-1)
+/* As a source: a message from any peer. */
+#define MAD_ANY_SOURCE (-1)
+/* A leading EXPRESS prefix of up to so many bytes is there as soon as a message is open. */
+#define MAD_PREFIX_MAX 256
+/* The longest name of a channel, its final zero included. */
+#define MAD_CHANNEL_NAME_MAX 64
+
+typedef struct mad_session mad_session_t;       /* everything of one process */
+typedef struct mad_channel mad_channel_t;       /* an isolated, named space of messages */
+typedef struct mad_connection mad_connection_t; /* a message being packed or unpacked */
+typedef struct mad_request mad_request_t;       /* an operation under way */
+typedef int mad_peer_t;                         /* a peer of the session: its rank, or what mad_peer_add gave */
+
+/* What the caller promises about the source of a block. */
+typedef enum mad_send_mode {
+    MAD_SEND_SAFER = 0,  /* may be changed as soon as mad_pack returns */
+    MAD_SEND_LATER = 1,  /* the value at mad_end_packing travels; then unchanged until the message completes */
+    MAD_SEND_CHEAPER = 2 /* unchanged from mad_pack until the message completes */
+} mad_send_mode_t;
+
+/* When the receiver needs the block. */
+typedef enum mad_receive_mode {
+    MAD_RECEIVE_EXPRESS = 0, /* when mad_unpack returns */
+    MAD_RECEIVE_CHEAPER = 1  /* when mad_end_unpacking returns */
+} mad_receive_mode_t;
+
+/* ---- Sessions ------------------------------------------------------------------------------------------------- */
+
+/* Start the process's session: find the launcher (ours, PMIx, PMI-1, or none: a session of one), open every driver,
+ * publish this process's address.  Connects to nobody.  argc and argv may be NULL; they are not changed.
+ * May wait (for the launcher).  Owns: *session is ended with mad_exit.
+ * Errors: MAD_ERR_BOOT, MAD_ERR_CONFIG (a knob with a bad value), MAD_ERR_NOMEM, MAD_ERR_SYSTEM. */
+mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session);
+
+/* Start a session that asks no launcher: peers are added by address with mad_peer_add.  key: the secret that all
+ * sessions which may talk to each other share, key_len bytes (16 to 64); it is copied.  Owns and errors as mad_init. */
+mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session);
+
+/* End a session: deliver what was sent (within the knob MAD_EXIT_TIMEOUT), close channels and connections, free all.
+ * Open messages and pending requests of the session end with MAD_ERR_CLOSED.  May wait.  NULL is legal. */
+void mad_exit(mad_session_t *session);
+
+/* This process's rank and the number of ranks; 0 and 1 without a launcher, and after mad_open. */
+int mad_rank(const mad_session_t *session);
+int mad_size(const mad_session_t *session);
+
+/* Wait until all ranks of the launcher's job have called this.  May wait.  Errors: MAD_ERR_BOOT. */
+mad_status_t mad_barrier(mad_session_t *session);
+
+/* ---- Addresses and peers -------------------------------------------------------------------------------------- */
+
+/* This process's address: bytes to be handed to others in any way.  Borrowed until mad_exit. */
+mad_status_t mad_address(mad_session_t *session, const void **address, size_t *len);
+
+/* Add a peer by its address; connects on first use.  The same address gives the same peer.  The bytes are copied.
+ * Errors: MAD_ERR_INVAL (not an address), MAD_ERR_VERSION, MAD_ERR_NOMEM. */
+mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t len, mad_peer_t *peer);
+
+/* How many adapters this process has, and a description of each ("shm", "host 1f0c", ...).  For tools. */
+typedef struct mad_adapter_info {
+    const char *driver;     /* borrowed until mad_exit */
+    const char *name;       /* the device: "memory", "eth0", ... */
+    const char *network;    /* two adapters talk if and only if they carry the same network name */
+    double latency_us;      /* expected, one way */
+    double bandwidth_MBs;   /* expected, 10^6 bytes a second */
+    size_t packet_max;      /* the longest packet that is copied */
+    size_t chunk_max;       /* the longest piece of a granted block */
+} mad_adapter_info_t;
+int mad_adapter_count(const mad_session_t *session);
+mad_status_t mad_adapter_get(const mad_session_t *session, int index, mad_adapter_info_t *info);
+
+/* Which ways to a peer were chosen and rejected, and why, as text into buf (always ended with zero). */
+mad_status_t mad_peer_explain(mad_session_t *session, mad_peer_t peer, char *buf, size_t len);
+
+/* ---- Channels ------------------------------------------------------------------------------------------------- */
+
+/* Open the channel of that name, at run time, on any subset of the processes; messages sent to a process that has
+ * not opened it yet wait for it.  Owns: closed with mad_channel_close or by mad_exit.
+ * Errors: MAD_ERR_INVAL (empty or too long a name), MAD_ERR_BUSY (open already), MAD_ERR_NOMEM. */
+mad_status_t mad_channel_open(mad_session_t *session, const char *name, mad_channel_t **channel);
+
+/* Close: what is waiting on it ends with MAD_ERR_CLOSED; messages under way to peers are finished first.  May wait. */
+void mad_channel_close(mad_channel_t *channel);
+
+const char *mad_channel_name(const mad_channel_t *channel);
+
+/* ---- Packing -------------------------------------------------------------------------------------------------- */
+
+/* Begin a message to a peer.  Holds the connection (channel, peer) until mad_end_packing; may wait while another
+ * message holds it.  Never NULL: a message that could not begin remembers why, and mad_end_packing says it. */
+mad_connection_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer);
+
+/* Append a block of len bytes (0 is legal, buf then may be NULL).  Never waits for the receiver.
+ * Errors: MAD_ERR_NOMEM, MAD_ERR_INVAL, or the message's first failure. */
+mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_send_mode_t send_mode,
+                      mad_receive_mode_t receive_mode);
+
+/* Append one block made of n pieces in order; the other side may unpack it in other pieces, or in one. */
+mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
+                             mad_receive_mode_t receive_mode);
+
+/* Append one block made of count pieces of len bytes, the start of each stride bytes after the one before. */
+mad_status_t mad_pack_strided(mad_connection_t *cnx, const void *base, size_t len, size_t stride, size_t count,
+                              mad_send_mode_t send_mode, mad_receive_mode_t receive_mode);
+
+/* Push out what was packed so far and may leave. Never waits. */
+mad_status_t mad_flush_packing(mad_connection_t *cnx);
+
+/* End the message and release the handle.  May wait until every buffer may be reused, for the receiver if need be. */
+mad_status_t mad_end_packing(mad_connection_t *cnx);
+
+/* The same without waiting: *request completes when every buffer may be reused; the connection is free for the next
+ * message at once. */
+mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **request);
+
+/* ---- Unpacking ------------------------------------------------------------------------------------------------ */
+
+/* Begin to receive: the next message on the channel, from any source, or from one.  May wait.  Never NULL. */
+mad_connection_t *mad_begin_unpacking(mad_channel_t *channel);
+mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source);
+
+/* The same with a time-out (0: try).  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN when the time-out was 0), MAD_ERR_PEER,
+ * MAD_ERR_CLOSED; *cnx is set only on success. */
+mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
+                                       mad_connection_t **cnx);
+
+/* The sender of an open message. */
+mad_peer_t mad_message_peer(const mad_connection_t *cnx);
+
+/* Receive the next block into buf; EXPRESS waits for it.  Errors: MAD_ERR_MISMATCH (lengths or modes differ: nothing
+ * is written past len), MAD_ERR_PEER, MAD_ERR_NOMEM. */
+mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
+                        mad_receive_mode_t receive_mode);
+
+/* As mad_unpack, but never waits: MAD_ERR_AGAIN and no effect when an EXPRESS block is not there yet. */
+mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
+                            mad_receive_mode_t receive_mode);
+
+mad_status_t mad_unpack_scatter(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
+                                mad_receive_mode_t receive_mode);
+mad_status_t mad_unpack_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count,
+                                mad_send_mode_t send_mode, mad_receive_mode_t receive_mode);
+
+/* End the message, wait for all its blocks, release the handle.  Errors: the message's first failure. */
+mad_status_t mad_end_unpacking(mad_connection_t *cnx);
+mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request);
+
+/* The first failure of a message so far. */
+mad_status_t mad_message_status(const mad_connection_t *cnx);
+
+/* ---- Whole messages in one call ------------------------------------------------------------------------------- */
+
+typedef struct mad_block {
+    void *base;                      /* only read when sending */
+    size_t len;
+    mad_send_mode_t send_mode;
+    mad_receive_mode_t receive_mode;
+} mad_block_t;
+
+/* Send a message of n blocks; holds no connection.  The array is copied, the buffers are borrowed until completion
+ * (SAFER and LATER blocks are taken when the call is made).  request NULL: wait for completion. */
+mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
+                             mad_request_t **request);
+
+/* Post a receive before the message is there: from one named source, in posting order.  The data go straight into
+ * the blocks.  request as above; posted receives of a source go before begin_unpacking from that source. */
+mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
+                                mad_request_t **request);
+
+/* ---- Handlers ------------------------------------------------------------------------------------------------- */
+
+typedef enum mad_handled {
+    MAD_CONSUMED = 0, /* the handler unpacked what it wanted; the library ends the message */
+    MAD_PARKED = 1    /* the handler keeps cnx: any thread unpacks and ends it later */
+} mad_handled_t;
+
+/* Called from progress with a message just opened.  May unpack blocks that are there (mad_try_unpack), start
+ * operations, park; never waits. */
+typedef mad_handled_t (*mad_handler_t)(mad_channel_t *channel, mad_connection_t *cnx, void *arg);
+
+/* Install (or with NULL remove) the handler of a channel; from then on begin_unpacking on it sees nothing. */
+mad_status_t mad_channel_set_handler(mad_channel_t *channel, mad_handler_t handler, void *arg);
+
+/* ---- Requests ------------------------------------------------------------------------------------------------- */
+
+/* Complete?  MAD_ERR_AGAIN when not; else the operation's status, and *request is freed and set to NULL.  Makes the
+ * library progress. */
+mad_status_t mad_request_test(mad_request_t **request);
+/* Wait up to timeout_ns.  MAD_ERR_TIMEOUT leaves the operation pending.  Frees as above. */
+mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns);
+/* Wait for one of n (NULL entries are skipped); its index goes to *index.  MAD_ERR_INVAL when all are NULL. */
+mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeout_ns, int *index);
+/* Cancel: MAD_OK (the request completes with MAD_ERR_CANCELLED) or MAD_ERR_TOO_LATE.  The request must still be
+ * waited for or freed. */
+mad_status_t mad_request_cancel(mad_request_t *request);
+/* Call fn(arg, status) once on completion, from progress or at once, then free the request: the caller gives it up. */
+void mad_request_callback(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
+
+/* Make the library progress without waiting.  Returns the number of events handled. */
+int mad_progress(mad_session_t *session);
+
+/* ---- Events --------------------------------------------------------------------------------------------------- */
+
+typedef struct mad_event {
+    mad_status_t status; /* what happened */
+    mad_peer_t peer;
+    char text[232]; /* cause and values, one line */
+} mad_event_t;
+
+/* The next event that belongs to no pending call (a peer's death, a mismatch found by a receiver after the send had
+ * completed).  MAD_ERR_AGAIN when there is none. */
+mad_status_t mad_event_next(mad_session_t *session, mad_event_t *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

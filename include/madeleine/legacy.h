@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The historic spellings of Madeleine over <madeleine.h>; for programs written from its slides. */
+#ifndef MADELEINE_LEGACY_H
+#define MADELEINE_LEGACY_H
+
+#include <madeleine.h>
+
+typedef mad_connection_t *p_mad_connection_t;
+typedef mad_channel_t *p_mad_channel_t;
+
+#define send_SAFER MAD_SEND_SAFER
+#define send_LATER MAD_SEND_LATER
+#define send_CHEAPER MAD_SEND_CHEAPER
+#define receive_EXPRESS MAD_RECEIVE_EXPRESS
+#define receive_CHEAPER MAD_RECEIVE_CHEAPER
+
+#endif

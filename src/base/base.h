@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Small things that everything uses: branch hints, sizes, locks of the fast path. */
+#ifndef MADI_BASE_H
+#define MADI_BASE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MADI_LIKELY(x) __builtin_expect(!!(x), 1)
+#define MADI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define MADI_LINE 64 /* bytes of a cache line */
+#define MADI_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define MADI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline void madi_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* A lock held for well under a microsecond.  One locked instruction to take, a plain store to release; a thread that
+ * does not get it spins a little, then gives its core away, so that a preempted holder can run. */
+typedef struct madi_lock {
+    atomic_int held;
+} madi_lock_t;
+
+void madi_lock_slow(madi_lock_t *lock);
+
+static inline bool madi_trylock(madi_lock_t *lock)
+{
+    return !atomic_load_explicit(&lock->held, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&lock->held, 1, memory_order_acquire);
+}
+
+static inline void madi_lock(madi_lock_t *lock)
+{
+    if (MADI_UNLIKELY(atomic_exchange_explicit(&lock->held, 1, memory_order_acquire)))
+        madi_lock_slow(lock);
+}
+
+static inline void madi_unlock(madi_lock_t *lock)
+{
+    atomic_store_explicit(&lock->held, 0, memory_order_release); /* pairs with the acquire of the next holder */
+}
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/knob.h"
+#include "base/base.h"
+#include "base/log.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+extern char **environ;
+
+#define KB 1024
+#define MB (1024 * 1024)
+#define GB INT64_C(1073741824)
+
+const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
+    [MADI_KNOB_LOG] = {"MAD_LOG", MADI_KNOB_TEXT, "warning", "what is logged: error, warning, info, debug", 0, 0},
+    [MADI_KNOB_DRIVERS] = {"MAD_DRIVERS", MADI_KNOB_TEXT, "", "drivers to open, comma-separated; empty: all", 0, 0},
+    [MADI_KNOB_PREFER] = {"MAD_PREFER", MADI_KNOB_TEXT, "", "the driver to use for a peer where it can be used", 0, 0},
+    [MADI_KNOB_CONNECT_TIMEOUT] = {"MAD_CONNECT_TIMEOUT", MADI_KNOB_MS, "10000",
+                                   "milliseconds within which a connection must be made", 1, INT64_C(1) << 40},
+    [MADI_KNOB_EXIT_TIMEOUT] = {"MAD_EXIT_TIMEOUT", MADI_KNOB_MS, "5000",
+                                "milliseconds that the end of a session waits for what is under way", 0,
+                                INT64_C(1) << 40},
+    [MADI_KNOB_CREDIT_FLOOR] = {"MAD_CREDIT_FLOOR", MADI_KNOB_BYTES, "64K",
+                                "unasked bytes that each active connection of a channel may send", 32 * KB, GB},
+    [MADI_KNOB_CREDIT_BUDGET] = {"MAD_CREDIT_BUDGET", MADI_KNOB_BYTES, "64M",
+                                 "unasked bytes of the whole process beyond the floors", 0, INT64_C(1) << 40},
+    [MADI_KNOB_CHECK_SEND_MODE] = {"MAD_CHECK_SEND_MODE", MADI_KNOB_BOOL, "no",
+                                   "blocks carry the send mode too, and the receiver checks it (debugging)", 0, 1},
+    [MADI_KNOB_SPIN] = {"MAD_SPIN", MADI_KNOB_INT, "-1",
+                        "microseconds that a wait spins before it sleeps; -1: by the state of the host", -1, 1000000},
+    [MADI_KNOB_SHM_DIR] = {"MAD_SHM_DIR", MADI_KNOB_TEXT, "",
+                           "directory of the sockets over which shared memory is passed; empty: a private one in /tmp",
+                           0, 0},
+    [MADI_KNOB_TCP_INTERFACES] = {"MAD_TCP_INTERFACES", MADI_KNOB_TEXT, "",
+                                  "network interfaces to use, comma-separated; empty: all that are up", 0, 0},
+    [MADI_KNOB_TCP_PORTS] = {"MAD_TCP_PORTS", MADI_KNOB_TEXT, "", "ports to listen on, LOW-HIGH; empty: any", 0, 0},
+    [MADI_KNOB_TCP_NETWORK] = {"MAD_TCP_NETWORK", MADI_KNOB_TEXT, "",
+                               "network names, INTERFACE=NAME comma-separated; empty: by subnet", 0, 0},
+};
+
+/* Variables that belong to the launcher or to tools, not to this table. */
+static const char *const foreign[] = {"MAD_BOOT_FD"};
+
+static struct {
+    const char *text;
+    int64_t number;
+    bool set;
+} values[MADI_KNOB_COUNT];
+
+static mad_status_t bad(const madi_knob_t *knob, const char *text, const char *want)
+{
+    madi_log(MADI_LOG_ERROR, "knob", "%s='%s' is not valid: give %s (default '%s')", knob->name, text, want, knob->def);
+    return MAD_ERR_CONFIG;
+}
+
+/* A number with an optional binary suffix. */
+static bool parse_number(const char *text, int64_t *out)
+{
+    char *end;
+    long long v;
+    errno = 0;
+    v = strtoll(text, &end, 0);
+    if (end == text || errno)
+        return false;
+    switch (toupper((unsigned char)*end)) {
+    case 'K': v *= KB, end++; break;
+    case 'M': v *= MB, end++; break;
+    case 'G': v *= GB, end++; break;
+    default: break;
+    }
+    *out = v;
+    return *end == 0;
+}
+
+static bool parse_bool(const char *text, int64_t *out)
+{
+    static const char *const words[][2] = {{"no", "yes"}, {"0", "1"}, {"off", "on"}, {"false", "true"}};
+    for (size_t i = 0; i < MADI_COUNT(words); i++)
+        for (int v = 0; v < 2; v++)
+            if (!strcasecmp(text, words[i][v])) {
+                *out = v;
+                return true;
+            }
+    return false;
+}
+
+static mad_status_t load_one(madi_knob_id_t id, const char *env)
+{
+    const madi_knob_t *knob = &madi_knobs[id];
+    const char *text = env ? env : knob->def;
+    int64_t v = 0;
+    char want[96];
+
+    if (knob->type == MADI_KNOB_BOOL && !parse_bool(text, &v))
+        return bad(knob, text, "yes or no");
+    if (knob->type == MADI_KNOB_INT || knob->type == MADI_KNOB_BYTES || knob->type == MADI_KNOB_MS) {
+        snprintf(want, sizeof want, "a number from %lld to %lld", (long long)knob->min, (long long)knob->max);
+        if (!parse_number(text, &v) || v < knob->min || v > knob->max)
+            return bad(knob, text, want);
+        if (knob->type == MADI_KNOB_MS)
+            v *= 1000000;
+    }
+    values[id].text = text;
+    values[id].number = v;
+    values[id].set = env != NULL;
+    return MAD_OK;
+}
+
+/* How many single-letter changes lead from a to b; small strings only. */
+static int distance(const char *a, size_t la, const char *b)
+{
+    size_t lb = strlen(b);
+    int row[64];
+    if (lb >= MADI_COUNT(row))
+        return 99;
+    for (size_t j = 0; j <= lb; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= la; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= lb; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[lb];
+}
+
+static void check_name(const char *name, size_t len)
+{
+    int best = 99, nearest = 0;
+    for (size_t i = 0; i < MADI_COUNT(foreign); i++)
+        if (strlen(foreign[i]) == len && !strncmp(foreign[i], name, len))
+            return;
+    for (int i = 0; i < MADI_KNOB_COUNT; i++) {
+        int d = distance(name, len, madi_knobs[i].name);
+        if (d == 0)
+            return;
+        if (d < best)
+            best = d, nearest = i;
+    }
+    madi_log(MADI_LOG_WARN, "knob", "unknown variable %.*s: did you mean %s? (mad_info --knobs lists all)", (int)len,
+             name, madi_knobs[nearest].name);
+}
+
+static void load_log_level(void)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    for (int i = 0; i < 4; i++)
+        if (!strcasecmp(values[MADI_KNOB_LOG].text, names[i])) {
+            madi_log_set_level((madi_log_level_t)i);
+            return;
+        }
+    madi_log(MADI_LOG_WARN, "knob", "MAD_LOG='%s' is not valid: give error, warning, info, or debug",
+             values[MADI_KNOB_LOG].text);
+}
+
+mad_status_t madi_knobs_load(void)
+{
+    mad_status_t first = MAD_OK;
+    for (int i = 0; i < MADI_KNOB_COUNT; i++) {
+        mad_status_t st = load_one((madi_knob_id_t)i, getenv(madi_knobs[i].name));
+        if (st && !first)
+            first = st;
+    }
+    if (!first)
+        load_log_level();
+    for (char **e = environ; e && *e; e++) {
+        const char *eq = strchr(*e, '=');
+        if (!strncmp(*e, "MAD_", 4) && eq && eq - *e < 64)
+            check_name(*e, (size_t)(eq - *e));
+    }
+    return first;
+}
+
+int64_t madi_knob_int(madi_knob_id_t id)
+{
+    return values[id].number;
+}
+
+const char *madi_knob_text(madi_knob_id_t id)
+{
+    return values[id].text ? values[id].text : madi_knobs[id].def;
+}
+
+const char *madi_knob_origin(madi_knob_id_t id)
+{
+    return values[id].set ? values[id].text : NULL;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Knobs: settings from MAD_* environment variables, all in one table (knob.c), from which the parser, mad_info
+ * --knobs and the manual page are made. */
+#ifndef MADI_KNOB_H
+#define MADI_KNOB_H
+
+#include <madeleine/status.h>
+#include <stdint.h>
+
+typedef enum madi_knob_id {
+    MADI_KNOB_LOG,
+    MADI_KNOB_DRIVERS,
+    MADI_KNOB_PREFER,
+    MADI_KNOB_CONNECT_TIMEOUT,
+    MADI_KNOB_EXIT_TIMEOUT,
+    MADI_KNOB_CREDIT_FLOOR,
+    MADI_KNOB_CREDIT_BUDGET,
+    MADI_KNOB_CHECK_SEND_MODE,
+    MADI_KNOB_SPIN,
+    MADI_KNOB_SHM_DIR,
+    MADI_KNOB_TCP_INTERFACES,
+    MADI_KNOB_TCP_PORTS,
+    MADI_KNOB_TCP_NETWORK,
+    MADI_KNOB_COUNT
+} madi_knob_id_t;
+
+typedef enum madi_knob_type { MADI_KNOB_TEXT, MADI_KNOB_INT, MADI_KNOB_BYTES, MADI_KNOB_MS, MADI_KNOB_BOOL } madi_knob_type_t;
+
+typedef struct madi_knob {
+    const char *name; /* "MAD_LOG" */
+    madi_knob_type_t type;
+    const char *def; /* the default, as a user would write it */
+    const char *help;
+    int64_t min, max; /* of numbers */
+} madi_knob_t;
+
+extern const madi_knob_t madi_knobs[MADI_KNOB_COUNT];
+
+/* Read all knobs from the environment, once per process.  A bad value is MAD_ERR_CONFIG, an unknown MAD_* variable a
+ * warning with the nearest known name; both are logged. */
+mad_status_t madi_knobs_load(void);
+/* The value of a numeric knob in its base unit (bytes, nanoseconds for MS), of a text knob. After madi_knobs_load. */
+int64_t madi_knob_int(madi_knob_id_t id);
+const char *madi_knob_text(madi_knob_id_t id);
+/* As written in the environment, or NULL when the default holds. */
+const char *madi_knob_origin(madi_knob_id_t id);
+
+#endif

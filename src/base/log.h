@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The log: one line to standard error, once, where a thing is first detected, with its cause and values. */
+#ifndef MADI_LOG_H
+#define MADI_LOG_H
+
+typedef enum madi_log_level { MADI_LOG_ERROR, MADI_LOG_WARN, MADI_LOG_INFO, MADI_LOG_DEBUG } madi_log_level_t;
+
+/* part: who speaks ("tcp", "boot"), printed before the text.  Levels above the knob MAD_LOG are dropped. Any thread. */
+void madi_log(madi_log_level_t level, const char *part, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Shown before each line; set once when it is known (-1: none). */
+void madi_log_set_rank(int rank);
+/* Levels up to this are shown; MADI_LOG_WARN until it is set. */
+void madi_log_set_level(madi_log_level_t level);
+
+#endif

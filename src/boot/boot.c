@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which launcher started this process?  The back ends are asked in a fixed order; the first that is there is used. */
+#include "boot/boot.h"
+
+#include "base/base.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+
+static mad_status_t own_join(madi_boot_t **boot)
+{
+    return madi_boot_pmi1_join("MAD_BOOT_FD", boot);
+}
+
+static mad_status_t pmi1_join(madi_boot_t **boot)
+{
+    return madi_boot_pmi1_join("PMI_FD", boot);
+}
+
+static const struct {
+    const char *name;
+    mad_status_t (*join)(madi_boot_t **boot);
+} launchers[] = {
+    {"madrun (MAD_BOOT_FD)", own_join},
+    {"PMIx (PMIX_NAMESPACE)", madi_boot_pmix_join},
+    {"PMI-1 (PMI_FD)", pmi1_join},
+};
+
+/* Variables that say "one of many", and what to do when the launcher that set them cannot be talked to.  Without this
+ * check each of the many would quietly be rank 0 of its own session of one. */
+static const struct {
+    const char *variable, *remedy;
+} steps[] = {
+    {"OMPI_COMM_WORLD_SIZE", "use a build with PMIx, or start with madrun"},
+    {"PMI_SIZE", "start with madrun, or with an mpiexec that passes PMI_FD"},
+    {"SLURM_NTASKS", "use srun --mpi=pmix, or start with madrun or mpiexec in the allocation"},
+};
+
+static mad_status_t check_step_of_one(void)
+{
+    for (size_t i = 0; i < MADI_COUNT(steps); i++) {
+        const char *value = getenv(steps[i].variable);
+        if (value && strtol(value, NULL, 10) > 1) {
+            madi_log(MADI_LOG_ERROR, "boot", "%s=%s says this is one process of several, but no launcher was found: %s",
+                     steps[i].variable, value, steps[i].remedy);
+            return MAD_ERR_BOOT;
+        }
+    }
+    return MAD_OK;
+}
+
+mad_status_t madi_boot_join(madi_boot_t **boot)
+{
+    mad_status_t status;
+    for (size_t i = 0; i < MADI_COUNT(launchers); i++) {
+        status = launchers[i].join(boot);
+        if (status == MAD_ERR_AGAIN)
+            continue;
+        if (status == MAD_OK)
+            madi_log(MADI_LOG_INFO, "boot", "launcher: %s; rank %d of %d, job %s, key %s", launchers[i].name,
+                     (*boot)->rank, (*boot)->size, (*boot)->job, (*boot)->key_len ? "from the launcher" : "to be agreed on");
+        return status;
+    }
+    status = check_step_of_one();
+    if (status == MAD_OK)
+        status = madi_boot_alone_join(boot);
+    if (status == MAD_OK)
+        madi_log(MADI_LOG_INFO, "boot", "launcher: none; a session of one, job %s", (*boot)->job);
+    return status;
+}

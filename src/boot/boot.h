@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bootstrap: who am I, how many are we, what is your address.
+ *
+ * One interface over the launchers, tried in this order: our launcher (MAD_BOOT_FD: the PMI-1 wire protocol on an
+ * inherited descriptor), PMIx, PMI-1 (PMI_FD), alone.  Calls are made by one thread at a time (the caller locks) and
+ * may block until the launcher answers.  Values are text without blanks or newlines; the back ends split long ones. */
+#ifndef MADI_BOOT_H
+#define MADI_BOOT_H
+
+#include <madeleine/status.h>
+#include <stddef.h>
+
+#define MADI_BOOT_KEY_MAX 64   /* bytes of a name, final zero included */
+#define MADI_BOOT_VALUE_MAX 8192 /* bytes of a value, final zero included */
+
+typedef struct madi_boot madi_boot_t;
+
+typedef struct madi_boot_ops {
+    const char *name;
+    /* put: visible to others after the next fence.  get: of rank, waits at most until the launcher answers. */
+    mad_status_t (*put)(madi_boot_t *boot, const char *key, const char *value);
+    mad_status_t (*get)(madi_boot_t *boot, int rank, const char *key, char *value, size_t len);
+    mad_status_t (*fence)(madi_boot_t *boot);
+    /* Tell the launcher that this process ends well; frees boot. */
+    void (*fini)(madi_boot_t *boot);
+} madi_boot_ops_t;
+
+struct madi_boot {
+    const madi_boot_ops_t *ops;
+    int rank, size;
+    char job[64];             /* the job's name, the same in all ranks */
+    unsigned char key[32];    /* the job's secret, when the launcher passes one privately ... */
+    size_t key_len;           /* ... else 0: the session agrees on one through put and get */
+};
+
+/* Find the launcher and join it.  Never fails because there is none.  MAD_ERR_BOOT, logged, when there is one that
+ * does not answer, or when this would be a session of one inside a step of many (SLURM_NTASKS > 1). */
+mad_status_t madi_boot_join(madi_boot_t **boot);
+
+/* The back ends: MAD_ERR_AGAIN when this launcher is not there. */
+mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot);
+mad_status_t madi_boot_pmix_join(madi_boot_t **boot);
+mad_status_t madi_boot_alone_join(madi_boot_t **boot);
+
+#endif

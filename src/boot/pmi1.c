@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The PMI-1 wire protocol, spoken directly: lines of "name=value" words on a socket inherited from the launcher, one
+ * answer per request.  Our launcher, hydra (MPICH) and others speak it.
+ *
+ * The launcher's store is one flat space of keys, and its values are short, so that the value V that rank R puts as K
+ * is stored as  K.R.0 = "<length of V>:<beginning of V>",  K.R.1 = <next piece>, ...
+ *
+ * Our launcher adds words to its answer to "init": mad_job, mad_rank, mad_size, and mad_key, the job's secret in
+ * hexadecimal digits, which so is in no environment and no argument list. */
+#include "boot/boot.h"
+
+#include "base/log.h"
+#include "boot/jobname.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES (MADI_BOOT_VALUE_MAX + 1024)
+
+typedef struct pmi1 {
+    madi_boot_t boot; /* first: the two are cast into each other */
+    int fd;
+    size_t key_max, value_max; /* the launcher's limits, final zero included */
+    char space[256];           /* the name of the launcher's store */
+    char out[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES]; /* the last answer */
+    size_t in_len;
+    char in[LINE_MAX_BYTES]; /* what was read beyond it */
+} pmi1_t;
+
+/* A descriptor that the launcher made non-blocking is waited for. */
+static int fd_wait(int fd, short events)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    int n;
+    do
+        n = poll(&p, 1, -1);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -1 : 0;
+}
+
+static mad_status_t send_all(pmi1_t *pmi, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = send(pmi->fd, data, len, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN && fd_wait(pmi->fd, POLLOUT) == 0)
+            continue;
+        if (n < 0) {
+            madi_log(MADI_LOG_ERROR, "boot", "the launcher cannot be written to: %s", strerror(errno));
+            return MAD_ERR_BOOT;
+        }
+        data += n;
+        len -= (size_t)n;
+    }
+    return MAD_OK;
+}
+
+static mad_status_t read_line(pmi1_t *pmi)
+{
+    for (;;) {
+        char *end = memchr(pmi->in, '\n', pmi->in_len);
+        ssize_t n;
+        if (end) {
+            size_t len = (size_t)(end - pmi->in);
+            memcpy(pmi->line, pmi->in, len);
+            pmi->line[len] = 0;
+            pmi->in_len -= len + 1;
+            memmove(pmi->in, end + 1, pmi->in_len);
+            return MAD_OK;
+        }
+        if (pmi->in_len == sizeof(pmi->in)) {
+            madi_log(MADI_LOG_ERROR, "boot", "the launcher's answer is longer than %zu bytes", sizeof(pmi->in));
+            return MAD_ERR_BOOT;
+        }
+        n = recv(pmi->fd, pmi->in + pmi->in_len, sizeof(pmi->in) - pmi->in_len, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN && fd_wait(pmi->fd, POLLIN) == 0)
+            continue;
+        if (n <= 0) {
+            madi_log(MADI_LOG_ERROR, "boot", "the launcher is gone: %s", n ? strerror(errno) : "it closed the connection");
+            return MAD_ERR_BOOT;
+        }
+        pmi->in_len += (size_t)n;
+    }
+}
+
+/* The value of a word of the last answer: its beginning and length, or NULL. */
+static const char *word(const pmi1_t *pmi, const char *name, size_t *len)
+{
+    size_t n = strlen(name);
+    const char *at = pmi->line;
+    while (*at) {
+        size_t skip = strcspn(at, " ");
+        if (skip > n && memcmp(at, name, n) == 0 && at[n] == '=') {
+            *len = skip - n - 1;
+            return at + n + 1;
+        }
+        at += skip;
+        at += strspn(at, " ");
+    }
+    return NULL;
+}
+
+static long word_number(const pmi1_t *pmi, const char *name, long otherwise)
+{
+    size_t len;
+    const char *value = word(pmi, name, &len);
+    return value && len > 0 ? strtol(value, NULL, 10) : otherwise;
+}
+
+/* Send a line and read its answer, whose command must be `answer`. */
+__attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, const char *answer, const char *format, ...)
+{
+    mad_status_t status;
+    const char *command;
+    size_t len;
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(pmi->out, sizeof(pmi->out), format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= sizeof(pmi->out))
+        return MAD_ERR_INVAL;
+    status = send_all(pmi, pmi->out, (size_t)n);
+    if (status == MAD_OK)
+        status = read_line(pmi);
+    if (status != MAD_OK)
+        return status;
+    command = word(pmi, "cmd", &len);
+    if (!command || len != strlen(answer) || memcmp(command, answer, len) != 0) {
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher answered '%.60s' where '%s' was expected", pmi->line, answer);
+        return MAD_ERR_BOOT;
+    }
+    return MAD_OK;
+}
+
+/* As the store knows piece number `piece` of rank's key; MAD_ERR_INVAL when that name is too long for it. */
+static mad_status_t key_name(const pmi1_t *pmi, int rank, const char *key, unsigned piece, char name[static 128])
+{
+    int n = snprintf(name, 128, "%s.%d.%u", key, rank, piece);
+    return n > 0 && (size_t)n < pmi->key_max && n < 128 ? MAD_OK : MAD_ERR_INVAL;
+}
+
+static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, const char *prefix, const char *data, size_t len)
+{
+    char name[128];
+    mad_status_t status = key_name(pmi, pmi->boot.rank, key, piece, name);
+    if (status == MAD_OK)
+        status = request(pmi, "put_result", "cmd=put kvsname=%s key=%s value=%s%.*s\n", pmi->space, name, prefix, (int)len,
+                         data);
+    if (status == MAD_OK && word_number(pmi, "rc", 0) != 0) {
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher does not accept '%s': %.80s", name, pmi->line);
+        status = MAD_ERR_BOOT;
+    }
+    return status;
+}
+
+static mad_status_t pmi1_put(madi_boot_t *boot, const char *key, const char *value)
+{
+    pmi1_t *pmi = (pmi1_t *)boot;
+    size_t left = strlen(value), room = pmi->value_max - 1;
+    unsigned piece = 0;
+    char prefix[24];
+    mad_status_t status;
+
+    if (left >= MADI_BOOT_VALUE_MAX || strlen(key) >= MADI_BOOT_KEY_MAX || strpbrk(value, " \n") || strpbrk(key, " =\n"))
+        return MAD_ERR_INVAL;
+    snprintf(prefix, sizeof(prefix), "%zu:", left);
+    do {
+        size_t take = room - strlen(prefix);
+        if (take > left)
+            take = left;
+        status = put_piece(pmi, key, piece++, prefix, value, take);
+        prefix[0] = 0;
+        value += take;
+        left -= take;
+    } while (status == MAD_OK && left > 0);
+    return status;
+}
+
+/* Get one piece; *data lies in the last answer. */
+static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned piece, const char **data, size_t *len)
+{
+    char name[128];
+    mad_status_t status = key_name(pmi, rank, key, piece, name);
+    if (status == MAD_OK)
+        status = request(pmi, "get_result", "cmd=get kvsname=%s key=%s\n", pmi->space, name);
+    if (status != MAD_OK)
+        return status;
+    *data = word(pmi, "value", len);
+    if (word_number(pmi, "rc", 0) != 0 || !*data) {
+        madi_log(MADI_LOG_ERROR, "boot", "rank %d has put nothing as '%s' before the last fence", rank, key);
+        return MAD_ERR_BOOT;
+    }
+    return MAD_OK;
+}
+
+static mad_status_t pmi1_get(madi_boot_t *boot, int rank, const char *key, char *value, size_t len)
+{
+    pmi1_t *pmi = (pmi1_t *)boot;
+    size_t total, have = 0, n;
+    unsigned piece = 0;
+    const char *data;
+    char *colon;
+    mad_status_t status;
+
+    if (rank < 0 || rank >= boot->size)
+        return MAD_ERR_INVAL;
+    status = get_piece(pmi, rank, key, piece++, &data, &n);
+    if (status != MAD_OK)
+        return status;
+    total = strtoul(data, &colon, 10);
+    if (*colon != ':' || colon == data || total >= MADI_BOOT_VALUE_MAX)
+        goto garbled;
+    if (total >= len)
+        return MAD_ERR_INVAL;
+    n -= (size_t)(colon + 1 - data);
+    data = colon + 1;
+    for (;;) {
+        if (n > total - have || (n == 0 && have < total))
+            goto garbled;
+        memcpy(value + have, data, n);
+        have += n;
+        if (have == total)
+            break;
+        status = get_piece(pmi, rank, key, piece++, &data, &n);
+        if (status != MAD_OK)
+            return status;
+    }
+    value[total] = 0;
+    return MAD_OK;
+garbled:
+    madi_log(MADI_LOG_ERROR, "boot", "the launcher's value of '%s' of rank %d is garbled", key, rank);
+    return MAD_ERR_BOOT;
+}
+
+static mad_status_t pmi1_fence(madi_boot_t *boot)
+{
+    return request((pmi1_t *)boot, "barrier_out", "cmd=barrier_in\n");
+}
+
+static void pmi1_fini(madi_boot_t *boot)
+{
+    pmi1_t *pmi = (pmi1_t *)boot;
+    (void)request(pmi, "finalize_ack", "cmd=finalize\n"); /* logged; there is nobody left to tell */
+    close(pmi->fd);
+    explicit_bzero(pmi, sizeof(*pmi)); /* the job's key was here */
+    free(pmi);
+}
+
+static const madi_boot_ops_t pmi1_ops = {"pmi1", pmi1_put, pmi1_get, pmi1_fence, pmi1_fini};
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static mad_status_t read_key(pmi1_t *pmi)
+{
+    size_t len;
+    const char *hex = word(pmi, "mad_key", &len);
+    if (!hex)
+        return MAD_OK;
+    for (size_t i = 0; len == 2 * sizeof(pmi->boot.key) && i < sizeof(pmi->boot.key); i++) {
+        int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
+        if (high < 0 || low < 0)
+            break;
+        pmi->boot.key[i] = (unsigned char)(high << 4 | low);
+        pmi->boot.key_len = i + 1;
+    }
+    if (pmi->boot.key_len == sizeof(pmi->boot.key))
+        return MAD_OK;
+    madi_log(MADI_LOG_ERROR, "boot", "the key from the launcher is garbled");
+    return MAD_ERR_BOOT;
+}
+
+static long variable_number(const char *name, long otherwise)
+{
+    const char *value = getenv(name);
+    char *end;
+    long number;
+    if (!value || !*value)
+        return otherwise;
+    number = strtol(value, &end, 10);
+    return *end ? otherwise : number;
+}
+
+/* The answer to init: rank and size, the job and its key, as far as this launcher says them there. */
+static mad_status_t read_init(pmi1_t *pmi)
+{
+    long rank = word_number(pmi, "mad_rank", variable_number("PMI_RANK", variable_number("PMI_ID", -1)));
+    long size = word_number(pmi, "mad_size", variable_number("PMI_SIZE", -1));
+    mad_status_t status;
+    if (word_number(pmi, "rc", 0) != 0) {
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher refuses this process: %.80s", pmi->line);
+        return MAD_ERR_BOOT;
+    }
+    status = read_key(pmi);
+    if (status == MAD_OK && size < 0) {
+        status = request(pmi, "universe_size", "cmd=get_universe_size\n");
+        if (status == MAD_OK)
+            size = word_number(pmi, "size", -1);
+    }
+    if (status != MAD_OK)
+        return status;
+    if (rank < 0 || size < 1 || rank >= size || size > INT_MAX) {
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher does not say which rank this is (PMI_RANK=%ld, PMI_SIZE=%ld)", rank, size);
+        return MAD_ERR_BOOT;
+    }
+    pmi->boot.rank = (int)rank;
+    pmi->boot.size = (int)size;
+    return MAD_OK;
+}
+
+static mad_status_t read_limits(pmi1_t *pmi)
+{
+    mad_status_t status = request(pmi, "maxes", "cmd=get_maxes\n");
+    long key_max, value_max;
+    if (status != MAD_OK)
+        return status;
+    key_max = word_number(pmi, "keylen_max", 0);
+    value_max = word_number(pmi, "vallen_max", 0);
+    if (key_max < 32 || value_max < 64) {
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher's limits are too small: %.80s", pmi->line);
+        return MAD_ERR_BOOT;
+    }
+    pmi->key_max = (size_t)key_max;
+    pmi->value_max = value_max < MADI_BOOT_VALUE_MAX ? (size_t)value_max : MADI_BOOT_VALUE_MAX;
+    return MAD_OK;
+}
+
+static mad_status_t greet(pmi1_t *pmi)
+{
+    const char *name;
+    size_t len;
+    mad_status_t status = request(pmi, "response_to_init", "cmd=init pmi_version=1 pmi_subversion=1\n");
+    if (status == MAD_OK)
+        status = read_init(pmi);
+    if (status == MAD_OK)
+        status = read_limits(pmi);
+    if (status == MAD_OK)
+        status = request(pmi, "my_kvsname", "cmd=get_my_kvsname\n");
+    if (status != MAD_OK)
+        return status;
+    name = word(pmi, "kvsname", &len);
+    if (!name || len == 0 || len >= sizeof(pmi->space)) {
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher does not name its store: %.80s", pmi->line);
+        return MAD_ERR_BOOT;
+    }
+    memcpy(pmi->space, name, len);
+    madi_boot_job_name(pmi->boot.job, sizeof(pmi->boot.job), pmi->space);
+    return MAD_OK;
+}
+
+mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
+{
+    const char *text = getenv(fd_variable);
+    long fd = variable_number(fd_variable, -1);
+    struct stat info;
+    mad_status_t status;
+    pmi1_t *pmi;
+
+    if (!text || !*text)
+        return MAD_ERR_AGAIN;
+    if (fd < 0 || fd > INT_MAX || fstat((int)fd, &info) != 0 || !S_ISSOCK(info.st_mode)) {
+        madi_log(MADI_LOG_ERROR, "boot",
+                 "%s=%s is no socket of this process: either this is not the process that the launcher started (unset %s to run "
+                 "alone), or the session was opened once before",
+                 fd_variable, text, fd_variable);
+        return MAD_ERR_BOOT;
+    }
+    pmi = calloc(1, sizeof(*pmi));
+    if (!pmi)
+        return MAD_ERR_NOMEM;
+    pmi->fd = (int)fd;
+    pmi->boot.ops = &pmi1_ops;
+    status = greet(pmi);
+    if (status != MAD_OK) {
+        explicit_bzero(pmi, sizeof(*pmi));
+        free(pmi);
+        return status;
+    }
+    explicit_bzero(pmi->in, sizeof(pmi->in));
+    fcntl(pmi->fd, F_SETFD, FD_CLOEXEC); /* the children of this process are not ranks */
+    *boot = &pmi->boot;
+    return MAD_OK;
+}

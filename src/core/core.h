@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The core's objects.  Included by src/core only.
+ *
+ *   session -- peers -- gate (a peer that was spoken to: one link, all channels)
+ *      |                  |
+ *   channels ----------- conn (channel x peer) -- tx (a message being packed or sent)
+ *                                              \- rx (a message that arrived)
+ *
+ * Locks, in this order (see doc/locking.md):
+ *   session->lock   everything that is received, matched, or connected; progress
+ *   gate->tx_lock   everything that leaves for one peer
+ * conn->packing is held by the one message being packed; it is taken first and released under tx_lock.
+ * User code is called with none of them.
+ */
+#ifndef MADI_CORE_H
+#define MADI_CORE_H
+
+#include "base/base.h"
+#include "boot/boot.h"
+#include "core/driver.h"
+#include <madeleine.h>
+
+typedef struct madi_gate madi_gate_t;
+typedef struct madi_conn madi_conn_t;
+typedef struct madi_tx madi_tx_t;
+typedef struct madi_rx_msg madi_rx_msg_t;
+
+/* ---- Messages ------------------------------------------------------------------------------------------------- */
+
+enum madi_message_kind { MADI_MESSAGE_TX = 1, MADI_MESSAGE_RX = 2 };
+
+/* What the user holds as mad_connection_t: the first member of tx and rx. */
+struct mad_connection {
+    uint8_t kind;
+    _Atomic(int) status; /* the first failure */
+    mad_session_t *session;
+};
+
+/* Completion that somebody waits for; embedded in requests and in waiting calls. */
+typedef struct madi_waitable {
+    _Atomic(int) done;
+} madi_waitable_t;
+
+struct mad_request {
+    madi_waitable_t wait;
+    mad_status_t status;
+    mad_session_t *session;
+    void (*callback)(void *arg, mad_status_t status);
+    void *arg;
+    mad_request_t *next; /* in the session's list of callbacks to run */
+    /* What it is for; both NULL once done. Under session->lock. */
+    madi_tx_t *tx;
+    madi_rx_msg_t *rx;
+    struct madi_posted *posted;
+};
+
+/* ---- Sending -------------------------------------------------------------------------------------------------- */
+
+#define MADI_STAGE 512      /* bytes of a message that are kept in wire format as they are packed */
+#define MADI_COPY_MAX 192   /* CHEAPER blocks up to this are copied as they are packed: cheaper than a gather entry */
+#define MADI_GATHER 8       /* pieces of a packet */
+
+/* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */
+typedef struct madi_piece {
+    const void *base;  /* block: where; run: NULL */
+    uint64_t desc;     /* block: its descriptor */
+    uint32_t off, len; /* run: bytes of the stage buffer */
+    void *own;         /* block: memory to free when the message is done (a SAFER copy) */
+    uint32_t handle;   /* block by rendezvous: its handle, else 0 */
+    uint8_t later;     /* block: value as at end_packing */
+} madi_piece_t;
+
+/* A granted block on its way. */
+typedef struct madi_rdv_send {
+    madi_op_t op; /* must be first */
+    madi_tx_t *tx;
+    const unsigned char *base;
+    uint64_t len, sent;
+    uint32_t receiver;
+    uint32_t handle;
+    bool granted, busy; /* busy: the driver has a piece */
+    madi_wire_hdr_t hdr;
+    struct madi_rdv_send *next; /* in gate->granted */
+} madi_rdv_send_t;
+
+struct madi_tx {
+    mad_connection_t base;
+    madi_conn_t *conn;
+    madi_tx_t *next;       /* in conn->queue */
+    mad_request_t *request;
+    madi_waitable_t *waiter;
+    unsigned char *stage;  /* starts as small; header space first */
+    uint32_t stage_len, stage_cap, run_start;
+    madi_piece_t *pieces;  /* NULL while the whole message is one run */
+    uint32_t n_pieces, cap_pieces, next_piece;
+    uint32_t seq, n_blocks;
+    uint32_t rdv_pending;  /* rendezvous blocks not finished */
+    bool started, ended, queued, all_sent;
+    unsigned char small[MADI_STAGE];
+};
+
+/* ---- Receiving ------------------------------------------------------------------------------------------------ */
+
+/* A packet of a message that waits for the receiver. */
+typedef struct madi_rx_packet {
+    struct madi_rx_packet *next;
+    unsigned char *data; /* in this allocation, or a loan */
+    uint32_t len, cost;
+    bool last;
+    void *loan;
+    madi_link_t *link;
+} madi_rx_packet_t;
+
+/* A block that was unpacked CHEAPER before it was there, or is on its way by rendezvous. */
+typedef struct madi_rx_block {
+    struct madi_rx_block *next;
+    struct iovec *pieces; /* behind this structure */
+    int n;
+    uint64_t desc; /* what the receiver expects */
+    uint32_t index;
+    bool waiting; /* in the message's list of blocks not there yet */
+} madi_rx_block_t;
+
+/* A granted block on its way in. */
+typedef struct madi_rdv_recv {
+    madi_rx_msg_t *msg;
+    madi_gate_t *gate;
+    uint64_t len, received, eager;
+    uint32_t handle, sender;
+    void *bounce; /* scattered destination: filled whole, then spread */
+    struct madi_rdv_recv *next, *prev; /* in gate->incoming */
+    int n;
+    struct iovec pieces[];
+} madi_rdv_recv_t;
+
+#define MADI_RX_INLINE 640 /* bytes of a first packet that live in the message itself */
+
+struct madi_rx_msg {
+    mad_connection_t base;
+    const unsigned char *cur, *end; /* the current packet, not yet unpacked part */
+    bool cur_last;                  /* it is the message's last */
+    bool complete;                  /* the last packet has arrived */
+    bool opened;                    /* somebody unpacks it */
+    bool ended;                     /* end_unpacking was called */
+    bool live;                      /* in conn->live */
+    uint32_t index;                 /* of the next block */
+    uint32_t seq;
+    uint32_t cost;                  /* credit bytes held until it is opened */
+    madi_conn_t *conn;
+    madi_rx_packet_t *current;      /* owns cur..end, or NULL: in here */
+    madi_rx_packet_t *head, **tail; /* further packets */
+    madi_rx_block_t *blocks, **blocks_tail; /* waiting */
+    _Atomic(uint32_t) rdv_pending;
+    mad_request_t *request;
+    struct madi_posted *posted;
+    madi_rx_msg_t *next;            /* in conn->ready, or a free list */
+    madi_rx_msg_t *next_live;
+    bool modes;                     /* descriptors carry the send mode */
+    _Alignas(16) unsigned char data[MADI_RX_INLINE];
+};
+
+/* A receive posted before the message. */
+typedef struct madi_posted {
+    struct madi_posted *next;
+    mad_request_t *request;
+    madi_conn_t *conn;
+    int n;
+    mad_block_t blocks[];
+} madi_posted_t;
+
+/* ---- Connections and gates ------------------------------------------------------------------------------------ */
+
+struct madi_conn {
+    /* Sending: the packing holder ... */
+    _Atomic(int) packing;
+    madi_tx_t *spare; /* a tx ready to be used by the next packing holder */
+    mad_channel_t *channel;
+    madi_gate_t *gate;
+    uint16_t number;  /* this side's number for the channel on this gate's link */
+    /* ... and under gate->tx_lock. */
+    bool announced;   /* the peer has been told the number */
+    bool in_pending;
+    bool starved;     /* the head waits for credits */
+    uint32_t tx_seq;
+    uint64_t credit_used;
+    _Atomic(uint64_t) credit_limit;
+    madi_tx_t *queue, **queue_tail;       /* head sends */
+    madi_tx_t *deferred, **deferred_tail; /* one-call messages that wait for the end of an open packing */
+    madi_conn_t *next_pending;
+    /* Receiving, under session->lock. */
+    _Alignas(MADI_LINE) madi_rx_msg_t *ready;
+    madi_rx_msg_t **ready_tail;
+    madi_rx_msg_t *arriving; /* a message whose last packet has not come */
+    madi_rx_msg_t *live;     /* opened messages, for the peer's death */
+    madi_posted_t *posted, **posted_tail;
+    bool in_ready;
+    madi_conn_t *next_ready; /* in channel->ready */
+    uint64_t rx_consumed, rx_limit; /* credit given back to the sender / last limit it was told */
+    uint64_t rx_window;
+    uint32_t rx_seq;
+    uint16_t remote;         /* the peer's number for the channel */
+    bool remote_known;
+    madi_conn_t *next_of_channel;
+    madi_conn_t *next_of_gate;
+};
+
+enum madi_gate_state { MADI_GATE_IDLE, MADI_GATE_CONNECTING, MADI_GATE_UP, MADI_GATE_DOWN };
+
+struct madi_gate {
+    mad_session_t *session;
+    mad_peer_t peer;
+    madi_lock_t tx_lock;
+    _Atomic(int) state;
+    mad_status_t status; /* why it is down */
+    madi_link_t *link;
+    /* Under tx_lock. */
+    madi_conn_t *pending, *pending_last;      /* connections with packets to send */
+    struct madi_ctrl *ctrl, **ctrl_tail;      /* control packets that did not fit */
+    madi_rdv_send_t *granted, **granted_tail; /* granted blocks to send */
+    struct madi_handles *sends;               /* madi_rdv_send by handle */
+    uint16_t next_number;
+    _Atomic(int) work; /* in the session's list of gates with something to send */
+    /* Under session->lock. */
+    madi_conn_t **by_remote; /* the peer's channel numbers */
+    uint32_t n_remote;
+    madi_conn_t *conns;
+    madi_rdv_recv_t *incoming;
+    int64_t deadline;        /* connecting */
+    struct madi_hello *hello; /* our own attempt */
+    bool bye;                /* the peer has ended in order */
+    bool bye_sent;
+    uint64_t peer_floor;     /* credits that the peer gives each connection; 0: not known yet */
+    uint64_t tried;          /* adapters by index */
+    madi_gate_t *next;       /* all gates of the session */
+    madi_gate_t *next_work;
+    char why[512];           /* the choice explained */
+};
+
+/* A control packet that waits. */
+typedef struct madi_ctrl {
+    struct madi_ctrl *next;
+    madi_wire_hdr_t hdr;
+    unsigned char body[];
+} madi_ctrl_t;
+
+/* ---- Channels, peers, session --------------------------------------------------------------------------------- */
+
+/* channel->conns: by peer; grows by replacement, old ones are kept until the channel is freed (readers hold no lock) */
+typedef struct madi_conn_array {
+    struct madi_conn_array *older;
+    uint32_t n;
+    _Atomic(madi_conn_t *) at[];
+} madi_conn_array_t;
+
+struct mad_channel {
+    mad_session_t *session;
+    _Atomic(madi_conn_array_t *) conns;
+    _Atomic(uint32_t) n_ready; /* a hint without the lock: messages that can be opened */
+    _Atomic(int) closed;
+    bool is_open;    /* false: only peers have spoken of it */
+    madi_conn_t *ready, **ready_tail; /* connections with messages, round robin */
+    mad_handler_t handler;
+    void *handler_arg;
+    madi_conn_t *all;
+    mad_channel_t *next;
+    char name[MAD_CHANNEL_NAME_MAX];
+};
+
+/* A peer that was never spoken to costs this and its address. */
+typedef struct madi_peer {
+    madi_gate_t *gate;
+    unsigned char *address; /* allocated; NULL: a rank whose address was not asked for yet */
+} madi_peer_t;
+
+typedef struct madi_listener {
+    madi_watch_t watch;
+    madi_adapter_t *adapter;
+} madi_listener_t;
+
+typedef struct madi_event_node {
+    struct madi_event_node *next;
+    mad_event_t event;
+} madi_event_node_t;
+
+struct mad_session {
+    madi_lock_t lock;
+    _Atomic(int) closing;
+    madi_boot_t *boot;
+    int rank, size;
+    unsigned char uid[16];
+    unsigned char job[8]; /* a hash of the job's name */
+    unsigned char key[64];
+    size_t key_len;
+    unsigned char *address;
+    size_t address_len;
+    bool check_modes;
+    /* Adapters; fixed after the start. */
+    madi_adapter_t **adapters;
+    int n_adapters;
+    struct madi_listener *listeners; /* one per adapter */
+    /* Peers, under lock. */
+    madi_peer_t *peers;
+    uint32_t n_peers, cap_peers;
+    uint32_t *peer_index; /* open addressing by uid: peer + 1 */
+    uint32_t cap_index, n_index;
+    madi_gate_t *gates;
+    /* Gates with something to send; under work_lock. */
+    madi_lock_t work_lock;
+    madi_gate_t *work;
+    _Atomic(int) has_work;
+    mad_channel_t *channels;
+    struct madi_handles *receives; /* madi_rdv_recv by handle */
+    struct madi_hello *hellos, *dead_hellos;
+    int n_hellos;
+    madi_link_t *dead_links;       /* closed, to be freed outside of callbacks */
+    int64_t credit_budget;
+    int64_t credit_floor;
+    /* Progress. */
+    int epfd;
+    int wake_fd; /* eventfd: wakes the thread that sleeps in epoll */
+    madi_watch_t wake_watch;
+    uint32_t ticks;
+    int64_t next_epoll;
+    _Atomic(int) sleeping;   /* a thread sleeps or is about to */
+    _Atomic(int) leader;     /* a thread may sleep in epoll */
+    _Atomic(uint32_t) moved; /* followers sleep on this */
+    _Atomic(int) followers;
+    int64_t spin_ns;
+    mad_request_t *callbacks, **callbacks_tail; /* requests whose callbacks are to be run without the lock */
+    madi_rx_msg_t *handled, **handled_tail;     /* messages for handlers, likewise */
+    _Atomic(int) has_calls;
+    _Atomic(madi_rx_msg_t *) rx_returned;       /* ended messages, pushed by any thread */
+    madi_rx_msg_t *rx_free;                     /* under lock */
+    madi_event_node_t *events, **events_tail;   /* under work_lock */
+    uint32_t n_events;
+};
+
+/* ---- Across the core's files ---------------------------------------------------------------------------------- */
+
+/* handle.c: handles that peers send back are numbers with a generation, never pointers. */
+struct madi_handles *madi_handles_new(void);
+void madi_handles_free(struct madi_handles *h);
+uint32_t madi_handle_add(struct madi_handles *h, void *object); /* 0: out of memory */
+void *madi_handle_get(struct madi_handles *h, uint32_t handle); /* NULL: not valid (any more) */
+void madi_handle_del(struct madi_handles *h, uint32_t handle);
+void madi_handles_each(struct madi_handles *h, void (*fn)(void *object, void *arg), void *arg);
+
+/* address.c */
+mad_status_t madi_address_make(mad_session_t *session);
+/* Check bytes from outside; the length used goes to *len. */
+mad_status_t madi_address_check(const void *bytes, size_t max, size_t *len);
+const unsigned char *madi_address_uid(const unsigned char *address);
+/* The rank in that job, or -1. */
+int madi_address_rank(const unsigned char *address, const unsigned char *job);
+size_t madi_address_len(const unsigned char *address);
+typedef struct madi_address_entry {
+    char driver[16], network[MADI_NAME_MAX];
+    const unsigned char *bytes;
+    size_t len;
+} madi_address_entry_t;
+int madi_address_count(const unsigned char *address);
+mad_status_t madi_address_entry(const unsigned char *address, int i, madi_address_entry_t *entry);
+
+/* peer.c; under session->lock */
+mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
+mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, madi_gate_t **gate); /* makes it */
+mad_status_t madi_peer_fetch(mad_session_t *session, mad_peer_t peer); /* a rank's address, from the launcher */
+
+/* gate.c */
+void madi_gate_connect(madi_gate_t *gate);                       /* under session->lock */
+void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text); /* under session->lock */
+mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* takes tx_lock */
+void madi_gate_pump(madi_gate_t *gate);                          /* under tx_lock */
+void madi_gate_work(madi_gate_t *gate);                          /* have progress pump it; any lock */
+void madi_gate_free(madi_gate_t *gate);
+void madi_gate_floor(madi_gate_t *gate, uint64_t floor); /* the peer's credits per connection; under session->lock */
+madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate);
+void madi_links_reap(mad_session_t *session); /* under session->lock, outside of drivers */
+
+/* hello.c; under session->lock */
+void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd);
+void madi_hello_accept(madi_adapter_t *adapter, int fd);
+void madi_hello_abort(struct madi_hello *hello);
+void madi_hellos_reap(mad_session_t *session);
+void madi_hello_expire(mad_session_t *session, int64_t now);
+int64_t madi_hello_deadline(const mad_session_t *session);
+
+/* channel.c */
+madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
+madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate);  /* under session->lock */
+mad_channel_t *madi_channel_find(mad_session_t *session, const char *name); /* makes it; under session->lock */
+void madi_channels_free(mad_session_t *session);
+
+static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t peer)
+{
+    madi_conn_array_t *a = atomic_load_explicit(&channel->conns, memory_order_acquire); /* pairs with madi_conn_make */
+    if (MADI_UNLIKELY(!a || (uint32_t)peer >= a->n))
+        return NULL;
+    return atomic_load_explicit(&a->at[peer], memory_order_acquire);
+}
+
+/* send.c; under gate->tx_lock */
+bool madi_conn_pump(madi_conn_t *conn); /* true: nothing left to send */
+void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
+bool madi_conn_wants_link(const madi_conn_t *conn); /* what it waits for is the link, not credits */
+void madi_conn_kick(madi_conn_t *conn); /* put into the gate's list of pending connections */
+void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
+void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
+void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
+bool madi_rdv_pump(madi_gate_t *gate);
+void madi_tx_free(madi_tx_t *tx);
+
+/* recv.c, deliver.c; under session->lock */
+void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
+void madi_rx_feed(madi_rx_msg_t *msg);    /* give waiting blocks what has come */
+void madi_rx_finish(madi_rx_msg_t *msg);  /* ended and nothing missing: complete it */
+void madi_rx_make_ready(madi_rx_msg_t *msg);
+void madi_rx_ask(madi_rx_msg_t *msg);     /* it is opened: its credit goes back */
+void madi_credit_return(madi_conn_t *conn, uint32_t cost);
+madi_rx_msg_t *madi_rx_new(mad_session_t *session);
+void madi_rx_packet_free(madi_rx_packet_t *packet);
+void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
+void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
+void madi_rx_free(madi_rx_msg_t *msg);
+bool madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
+
+/* request.c */
+mad_request_t *madi_request_new(mad_session_t *session);
+void madi_request_complete(mad_request_t *request, mad_status_t status); /* any lock */
+
+/* progress.c */
+int madi_progress_locked(mad_session_t *session); /* under session->lock: one round */
+void madi_calls_run(mad_session_t *session);      /* no lock: callbacks and handlers */
+void madi_wake(mad_session_t *session);           /* something changed for waiting threads; any lock */
+mad_status_t madi_progress_init(mad_session_t *session);
+void madi_progress_fini(mad_session_t *session);
+bool madi_pure_poll(mad_session_t *session);
+/* Wait until test(arg) is true, making progress; MAD_OK or MAD_ERR_TIMEOUT.  No lock held. */
+mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline);
+mad_status_t madi_wait_done(mad_session_t *session, madi_waitable_t *w, int64_t deadline);
+
+static inline bool madi_done(const madi_waitable_t *w)
+{
+    return atomic_load_explicit(&((madi_waitable_t *)w)->done, memory_order_acquire); /* pairs with completion */
+}
+
+/* event.c */
+void madi_event(mad_session_t *session, mad_status_t status, mad_peer_t peer, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* message.c */
+static inline void madi_message_fail(mad_connection_t *cnx, mad_status_t status)
+{
+    int none = MAD_OK;
+    atomic_compare_exchange_strong_explicit(&cnx->status, &none, (int)status, memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+static inline mad_status_t madi_message_status(const mad_connection_t *cnx)
+{
+    return (mad_status_t)atomic_load_explicit(&((mad_connection_t *)cnx)->status, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The upcall of the drivers: where a packet goes, and what it means.  All under session->lock. */
+#include "core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CTRL_MAX 128 /* bytes of the longest control packet's body */
+
+static void protocol_error(madi_link_t *link, const char *text)
+{
+    madi_link_down(link, MAD_ERR_PROTOCOL, text);
+}
+
+static madi_conn_t *conn_by_remote(madi_gate_t *gate, uint16_t number)
+{
+    return number < gate->n_remote ? gate->by_remote[number] : NULL;
+}
+
+/* A connection by this side's number (in what comes back from a receiver). */
+static madi_conn_t *conn_by_number(madi_gate_t *gate, uint16_t number)
+{
+    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate)
+        if (c->number == number)
+            return c;
+    return NULL;
+}
+
+/* ---- Messages ------------------------------------------------------------------------------------------------- */
+
+madi_rx_msg_t *madi_rx_new(mad_session_t *session)
+{
+    madi_rx_msg_t *m = session->rx_free;
+    if (MADI_UNLIKELY(!m)) {
+        m = atomic_exchange_explicit(&session->rx_returned, NULL, memory_order_acquire); /* pairs with madi_rx_free */
+        if (!m) {
+            m = malloc(sizeof *m);
+            if (!m)
+                return NULL;
+            m->next = NULL;
+        }
+    }
+    session->rx_free = m->next;
+    memset(m, 0, offsetof(madi_rx_msg_t, data));
+    m->base.kind = MADI_MESSAGE_RX;
+    m->base.session = session;
+    m->tail = &m->head;
+    m->blocks_tail = &m->blocks;
+    return m;
+}
+
+/* Any thread; session->lock may be held. */
+void madi_rx_free(madi_rx_msg_t *m)
+{
+    mad_session_t *session = m->base.session;
+    m->next = atomic_load_explicit(&session->rx_returned, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&session->rx_returned, &m->next, m, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+}
+
+void madi_rx_packet_free(madi_rx_packet_t *packet)
+{
+    if (packet->loan) {
+        packet->link->driver->slot_put(packet->link, packet->loan);
+        atomic_fetch_sub_explicit(&packet->link->loans, 1, memory_order_release); /* pairs with madi_links_reap */
+    }
+    free(packet);
+}
+
+void madi_credit_return(madi_conn_t *conn, uint32_t cost)
+{
+    conn->rx_consumed += cost;
+    if (MADI_UNLIKELY(conn->rx_consumed + conn->rx_window / 2 > conn->rx_limit)) {
+        madi_wire_hdr_t hdr = {.type = MADI_WIRE_CREDIT, .channel = conn->remote, .length = sizeof(madi_wire_credit_t)};
+        madi_wire_credit_t credit;
+        mad_session_t *session = conn->gate->session;
+        int64_t more = (int64_t)conn->rx_window;
+        if (more > session->credit_budget)
+            more = session->credit_budget;
+        if (conn->rx_window < (1u << 20) && more > 0) { /* it keeps pace: let more be under way */
+            conn->rx_window += (uint64_t)more;
+            session->credit_budget -= more;
+        }
+        credit.limit = conn->rx_limit = conn->rx_consumed + conn->rx_window;
+        madi_gate_ctrl(conn->gate, &hdr, &credit);
+    }
+}
+
+void madi_rx_make_ready(madi_rx_msg_t *m)
+{
+    madi_conn_t *conn = m->conn;
+    mad_channel_t *channel = conn->channel;
+    m->next = NULL;
+    *conn->ready_tail = m;
+    conn->ready_tail = &m->next;
+    if (!conn->in_ready) {
+        conn->in_ready = true;
+        conn->next_ready = NULL;
+        *channel->ready_tail = conn;
+        channel->ready_tail = &conn->next_ready;
+    }
+    atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+/* A message's first packet is in: who wants it? */
+static void message_offer(madi_rx_msg_t *m)
+{
+    madi_conn_t *conn = m->conn;
+    mad_session_t *session = m->base.session;
+    if (MADI_UNLIKELY(conn->posted != NULL)) {
+        madi_posted_t *posted = conn->posted;
+        conn->posted = posted->next;
+        if (!conn->posted)
+            conn->posted_tail = &conn->posted;
+        madi_posted_start(posted, m);
+    } else if (MADI_UNLIKELY(conn->channel->handler != NULL)) {
+        m->next = NULL;
+        *session->handled_tail = m;
+        session->handled_tail = &m->next;
+        atomic_store_explicit(&session->has_calls, 1, memory_order_relaxed);
+    } else {
+        madi_rx_make_ready(m);
+    }
+}
+
+static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    madi_rx_msg_t *m;
+    madi_rx_packet_t *packet = NULL;
+
+    if (hdr->length <= MADI_RX_INLINE) {
+        m = madi_rx_new(conn->gate->session);
+        if (!m)
+            return MADI_PLACE_DROP;
+        rx->base = m->data;
+    } else {
+        bool keep = rx->loan != NULL;
+        packet = malloc(sizeof *packet + (keep ? 0 : hdr->length));
+        m = packet ? madi_rx_new(conn->gate->session) : NULL;
+        if (!m) {
+            free(packet);
+            return MADI_PLACE_DROP;
+        }
+        memset(packet, 0, sizeof *packet);
+        packet->loan = rx->loan;
+        packet->data = keep ? rx->loan : (unsigned char *)(packet + 1);
+        m->current = packet;
+        rx->base = packet->data;
+    }
+    m->conn = conn;
+    m->seq = hdr->seq;
+    m->cost = hdr->aux;
+    m->modes = hdr->flags & MADI_WIRE_MODES;
+    m->cur = rx->base;
+    m->end = m->cur + hdr->length;
+    m->cur_last = hdr->flags & MADI_WIRE_LAST;
+    rx->cookie = m;
+    return packet && packet->loan ? MADI_PLACE_KEEP : MADI_PLACE_COPY;
+}
+
+static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
+{
+    if (m->current && m->current->loan) {
+        m->current->link = link;
+        atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
+    }
+    m->complete = m->cur_last;
+    if (!m->complete)
+        m->conn->arriving = m;
+    message_offer(m);
+}
+
+static madi_place_t next_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    madi_rx_packet_t *packet = malloc(sizeof *packet + hdr->length);
+    if (!packet)
+        return MADI_PLACE_DROP;
+    memset(packet, 0, sizeof *packet);
+    packet->data = (unsigned char *)(packet + 1);
+    packet->len = hdr->length;
+    packet->cost = hdr->aux;
+    packet->last = hdr->flags & MADI_WIRE_LAST;
+    rx->base = packet->data;
+    rx->cookie = packet;
+    rx->more = (uintptr_t)conn;
+    return MADI_PLACE_COPY;
+}
+
+static void next_packet_done(madi_conn_t *conn, madi_rx_packet_t *packet)
+{
+    madi_rx_msg_t *m = conn->arriving;
+    *m->tail = packet;
+    m->tail = &packet->next;
+    if (packet->last) {
+        m->complete = true;
+        conn->arriving = NULL;
+    }
+    if (m->opened) {
+        madi_credit_return(conn, packet->cost);
+        packet->cost = 0;
+        madi_rx_feed(m);
+    } else {
+        m->cost += packet->cost;
+    }
+}
+
+static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    madi_conn_t *conn = conn_by_remote(link->gate, hdr->channel);
+    madi_place_t place;
+
+    if (MADI_UNLIKELY(!conn)) {
+        protocol_error(link, "a packet for a channel that was not announced");
+        return MADI_PLACE_DROP;
+    }
+    if (MADI_UNLIKELY(!(hdr->flags & MADI_WIRE_FIRST) != (conn->arriving != NULL))) {
+        protocol_error(link, "a piece of a message without its beginning");
+        return MADI_PLACE_DROP;
+    }
+    place = conn->arriving ? next_packet(conn, hdr, rx) : first_packet(conn, hdr, rx);
+    if (MADI_UNLIKELY(place == MADI_PLACE_DROP))
+        madi_link_down(link, MAD_ERR_NOMEM, "no memory for a message");
+    else if (place == MADI_PLACE_KEEP)
+        first_packet_done(link, rx->cookie);
+    return place;
+}
+
+/* ---- Granted blocks ------------------------------------------------------------------------------------------- */
+
+static madi_place_t data_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    madi_rdv_recv_t *r = madi_handle_get(link->gate->session->receives, hdr->aux);
+    uint64_t offset = hdr->seq | (uint64_t)hdr->channel << 32;
+
+    if (!r || r->gate != link->gate || offset != r->received || hdr->length > r->len - offset) {
+        protocol_error(link, "data for a block that was not granted");
+        return MADI_PLACE_DROP;
+    }
+    rx->base = (r->bounce ? (unsigned char *)r->bounce : (unsigned char *)r->pieces[0].iov_base) + offset;
+    rx->cookie = r;
+    return MADI_PLACE_COPY;
+}
+
+static void data_done(madi_rdv_recv_t *r, uint32_t len)
+{
+    r->received += len;
+    if (r->received == r->len)
+        madi_rdv_recv_done(r);
+}
+
+/* ---- Control -------------------------------------------------------------------------------------------------- */
+
+/* The peer tells its number of a channel. */
+static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, const char *name)
+{
+    madi_gate_t *gate = link->gate;
+    mad_channel_t *channel;
+    madi_conn_t *conn;
+
+    if (!hdr->length || hdr->length > MAD_CHANNEL_NAME_MAX || name[hdr->length - 1]) {
+        protocol_error(link, "a channel's name that is not one");
+        return;
+    }
+    if (hdr->channel >= gate->n_remote) {
+        uint32_t n = gate->n_remote ? gate->n_remote : 4;
+        madi_conn_t **p;
+        while (n <= hdr->channel)
+            n *= 2;
+        p = realloc(gate->by_remote, n * sizeof *p);
+        if (!p) {
+            madi_link_down(link, MAD_ERR_NOMEM, "no memory for a channel");
+            return;
+        }
+        memset(p + gate->n_remote, 0, (n - gate->n_remote) * sizeof *p);
+        gate->by_remote = p;
+        gate->n_remote = n;
+    }
+    channel = madi_channel_find(gate->session, name);
+    conn = channel ? madi_conn_make(channel, gate) : NULL;
+    if (!conn) {
+        madi_link_down(link, MAD_ERR_NOMEM, "no memory for a channel");
+        return;
+    }
+    conn->remote = hdr->channel;
+    conn->remote_known = true;
+    gate->by_remote[hdr->channel] = conn;
+}
+
+static void credit_came(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_credit_t *credit)
+{
+    madi_conn_t *conn = conn_by_number(gate, hdr->channel);
+    if (!conn || credit->limit <= atomic_load_explicit(&conn->credit_limit, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&conn->credit_limit, credit->limit, memory_order_relaxed);
+    madi_lock(&gate->tx_lock);
+    if (conn->queue)
+        madi_conn_kick(conn);
+    madi_unlock(&gate->tx_lock);
+}
+
+static void granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
+{
+    madi_lock(&gate->tx_lock);
+    madi_rdv_granted(gate, grant);
+    madi_gate_pump(gate);
+    madi_unlock(&gate->tx_lock);
+}
+
+static void mismatched(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_mismatch_t *mm)
+{
+    madi_conn_t *conn = conn_by_number(gate, hdr->channel);
+    if (!conn)
+        return;
+    madi_lock(&gate->tx_lock);
+    madi_tx_mismatch(conn, mm);
+    madi_unlock(&gate->tx_lock);
+}
+
+static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
+{
+    static const uint32_t sizes[] = {[MADI_WIRE_GRANT] = sizeof(madi_wire_grant_t),
+                                     [MADI_WIRE_CREDIT] = sizeof(madi_wire_credit_t),
+                                     [MADI_WIRE_MISMATCH] = sizeof(madi_wire_mismatch_t),
+                                     [MADI_WIRE_BYE] = 0};
+    if (hdr->type != MADI_WIRE_CHANNEL && (hdr->type >= MADI_COUNT(sizes) || hdr->length != sizes[hdr->type])) {
+        protocol_error(link, "a control packet of unknown form");
+        return;
+    }
+    switch (hdr->type) {
+    case MADI_WIRE_CHANNEL: channel_announced(link, hdr, body); break;
+    case MADI_WIRE_GRANT: granted(link->gate, body); break;
+    case MADI_WIRE_CREDIT: credit_came(link->gate, hdr, body); break;
+    case MADI_WIRE_MISMATCH: mismatched(link->gate, hdr, body); break;
+    case MADI_WIRE_BYE: link->gate->bye = true; break;
+    default: protocol_error(link, "a packet of unknown type"); break;
+    }
+}
+
+/* ---- The upcall ----------------------------------------------------------------------------------------------- */
+
+madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    static _Alignas(16) _Thread_local unsigned char scratch[CTRL_MAX];
+
+    if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG))
+        return message_begin(link, hdr, rx);
+    if (hdr->type == MADI_WIRE_DATA)
+        return data_begin(link, hdr, rx);
+    if (hdr->length > CTRL_MAX) {
+        protocol_error(link, "a control packet that is too long");
+        return MADI_PLACE_DROP;
+    }
+    rx->base = scratch;
+    return MADI_PLACE_COPY;
+}
+
+void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG)) {
+        if (MADI_LIKELY(hdr->flags & MADI_WIRE_FIRST))
+            first_packet_done(link, rx->cookie);
+        else
+            next_packet_done((madi_conn_t *)(uintptr_t)rx->more, rx->cookie);
+    } else if (hdr->type == MADI_WIRE_DATA) {
+        data_done(rx->cookie, hdr->length);
+    } else {
+        control(link, hdr, rx->base);
+    }
+}

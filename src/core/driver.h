@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* THE CONTRACT between the core and the drivers.  Written for somebody who adds a network; read drivers/skeleton next.
+ *
+ * The life of a driver:
+ *   probe    lists the adapters of this host that the driver can use.  No hardware is success with none.
+ *   open     makes an adapter usable: descriptors, listening socket, network name, address bytes.
+ *   connect  opens the way to one peer's adapter.  A driver whose links begin as a stream socket (tcp; shm passes its
+ *            memory over one) only makes the socket; the core runs the handshake on it (version, key, who is there)
+ *            and then gives it to start(), on both sides.  The driver says madi_link_up() when packets can flow.
+ *   send     moves one packet out.   poll  moves packets in and finishes sends.
+ *   arm      the process is about to sleep: see that a descriptor becomes readable if something comes.
+ *   close    the link or adapter is not used any more; does not wait.   fini  frees it, also when half made.
+ *
+ * Locks.  The core holds the session's lock around every call except send, kick, pure_poll and slot_put; it holds the
+ * link's tx lock around send and kick, so there is one sender per link.  Nothing here may block, ever.  A driver
+ * never calls the user.  From poll (and watch callbacks) a driver may take a link's tx lock with madi_link_lock_tx.
+ *
+ * Memory.  The core allocates adapters and links, zeroed, of the sizes declared here, the public part first.
+ * Statuses are set with the errors of madeleine/status.h; the driver logs nothing that it can say in the reason text.
+ */
+#ifndef MADI_DRIVER_H
+#define MADI_DRIVER_H
+
+#include "base/base.h"
+#include "core/wire.h"
+#include <madeleine/status.h>
+#include <sys/uio.h>
+
+#define MADI_DRIVER_ABI 1
+#define MADI_ADDR_MAX 512  /* bytes of an adapter's own address */
+#define MADI_NAME_MAX 48   /* bytes of adapter and network names, final zero included */
+#define MADI_REASON_MAX 200 /* bytes of an explanation */
+
+typedef struct madi_driver madi_driver_t;
+typedef struct madi_adapter madi_adapter_t;
+typedef struct madi_link madi_link_t;
+typedef struct madi_op madi_op_t;
+struct mad_session;
+struct madi_gate;
+
+/* An asynchronous operation: the driver calls done exactly once, from poll, under the session's lock. */
+struct madi_op {
+    void (*done)(madi_op_t *op, mad_status_t status);
+};
+
+/* What a link of an adapter can do; plain data, set by open. */
+typedef struct madi_caps {
+    size_t packet_max;    /* the longest packet (header included) that send takes without an op */
+    size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks) */
+    size_t rdv_min;       /* blocks from here on are better granted first than copied */
+    size_t rdv_eager;     /* so many bytes of such a block may go ahead of the grant */
+    int gather_max;       /* pieces that send takes; at least 4 */
+    double latency_us;    /* one way, small */
+    double bandwidth_MBs;
+    int rank;             /* of two ways to a peer the one with the lower rank is used: self 0, shm 10, tcp 50 */
+} madi_caps_t;
+
+struct madi_adapter {
+    const madi_driver_t *driver;
+    struct mad_session *session;
+    char name[MADI_NAME_MAX];    /* set by probe: the device */
+    char network[MADI_NAME_MAX]; /* set by open: adapters of one driver talk iff these are equal */
+    madi_caps_t caps;            /* set by open */
+    unsigned char address[MADI_ADDR_MAX]; /* set by open */
+    size_t address_len;
+    int listen_fd; /* set by open: a listening socket that the core accepts on, or -1 */
+};
+
+typedef enum madi_link_state { MADI_LINK_CONNECTING, MADI_LINK_UP, MADI_LINK_DOWN } madi_link_state_t;
+
+struct madi_link {
+    const madi_driver_t *driver;
+    madi_adapter_t *adapter;
+    struct madi_gate *gate;    /* the core's: the peer */
+    _Atomic(int) state;        /* madi_link_state_t; set by the core */
+    madi_link_t *next_dead;    /* the core's */
+    _Atomic(uint32_t) loans;   /* the core's: lent bodies that it still holds */
+};
+
+typedef enum madi_sent {
+    MADI_SENT,  /* done: the buffers may be reused, nothing will be called */
+    MADI_TAKEN, /* taken: op->done is called later (only when op was given) */
+    MADI_AGAIN  /* not taken; try again after a poll, or after madi_link_writable */
+} madi_sent_t;
+
+/* Where the body of an incoming packet goes. */
+typedef enum madi_place {
+    MADI_PLACE_COPY, /* put hdr.length bytes at rx->base, then call madi_rx_done */
+    MADI_PLACE_KEEP, /* the core keeps rx->loan (and has used the packet): the driver leaves these bytes alone until
+                      * its slot_put is called with the same pointer.  No madi_rx_done. */
+    MADI_PLACE_DROP  /* read and forget the body; no madi_rx_done */
+} madi_place_t;
+
+typedef struct madi_rx {
+    void *loan;   /* in: all hdr.length bytes of the body lie here and may be lent, else NULL */
+    void *base;   /* out, for COPY */
+    void *cookie; /* the core's */
+    uint64_t more; /* the core's */
+} madi_rx_t;
+
+struct madi_driver {
+    int abi; /* MADI_DRIVER_ABI */
+    const char *name;
+    size_t adapter_size, link_size; /* bytes of the driver's structures, which begin with the public part */
+
+    /* List adapters: call madi_adapter_found(session, driver, name) for each.  Errors only of memory. */
+    mad_status_t (*probe)(const madi_driver_t *driver, struct mad_session *session);
+
+    /* Make it usable.  On failure: reason says why in words, fini is called. */
+    mad_status_t (*open)(madi_adapter_t *adapter, char *reason);
+    void (*close)(madi_adapter_t *adapter);
+    void (*fini)(madi_adapter_t *adapter);
+
+    /* Move what can be moved; at most about budget packets.  Returns how many events were handled. */
+    int (*poll)(madi_adapter_t *adapter, int budget);
+    /* Would poll find something?  Cheap, takes no lock, may err on both sides but not for ever.  NULL: the driver is
+     * driven by watched descriptors alone. */
+    bool (*pure_poll)(madi_adapter_t *adapter);
+    /* Before sleep: returns false when there is work already.  Afterwards disarm.  NULL: watched descriptors do. */
+    bool (*arm)(madi_adapter_t *adapter);
+    void (*disarm)(madi_adapter_t *adapter);
+
+    /* Could this adapter reach the one with that address, given equal network names?  NULL: yes.  reason on false. */
+    bool (*reachable)(madi_adapter_t *adapter, const void *addr, size_t len, char *reason);
+    /* A non-blocking stream socket on its way to the peer's adapter goes to *fd (the caller owns it), or for drivers
+     * without sockets -1, and the driver calls madi_link_up later. */
+    mad_status_t (*connect)(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
+    /* The handshake is over; the driver takes fd (also on failure).  active: this side called connect. */
+    mad_status_t (*start)(madi_link_t *link, int fd, bool active, char *reason);
+
+    /* Send one packet: vec[0] begins with the wire header; total is the sum.  op NULL: packets up to packet_max, answer
+     * SENT or AGAIN (a driver that can place only a part of it copies the rest).  op: up to chunk_max. */
+    madi_sent_t (*send)(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+    /* Give back a lent body.  Any thread, no lock held.  NULL: the driver never lends. */
+    void (*slot_put)(madi_link_t *link, void *loan);
+    /* Is everything that send took out of the driver's hands?  For an orderly end.  NULL: yes. */
+    bool (*drained)(madi_link_t *link);
+
+    void (*link_close)(madi_link_t *link);
+    void (*link_fini)(madi_link_t *link); /* ops that are still taken are done with MAD_ERR_PEER first */
+};
+
+/* ---- What the core offers to drivers -------------------------------------------------------------------------- */
+
+madi_adapter_t *madi_adapter_found(struct mad_session *session, const madi_driver_t *driver, const char *name);
+
+/* A packet's header is in.  Under the session's lock. */
+madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+/* Its body is at rx->base.  Under the session's lock. */
+void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+
+/* Packets can flow. */
+void madi_link_up(madi_link_t *link);
+/* The link is broken; text says why.  The core calls link_close, and link_fini later, never from inside this call. */
+void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
+/* A send that was refused may go now. */
+void madi_link_writable(madi_link_t *link);
+/* Something can be polled that this process itself sent: wake a sleeper.  Any lock. */
+void madi_session_moved(struct mad_session *session);
+void madi_link_lock_tx(madi_link_t *link);
+void madi_link_unlock_tx(madi_link_t *link);
+
+/* Watched descriptors: one epoll set per session; ready is called from progress under the session's lock with the
+ * EPOLL* events.  The driver owns the structure and the descriptor. */
+typedef struct madi_watch madi_watch_t;
+struct madi_watch {
+    int fd;
+    void (*ready)(madi_watch_t *watch, uint32_t events);
+};
+mad_status_t madi_watch_add(struct mad_session *session, madi_watch_t *watch, uint32_t events);
+void madi_watch_change(struct mad_session *session, madi_watch_t *watch, uint32_t events);
+void madi_watch_del(struct mad_session *session, madi_watch_t *watch);
+
+/* The drivers built in; generated by configure. */
+extern const madi_driver_t *const madi_drivers[];
+
+#endif

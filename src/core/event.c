@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What belongs to no pending call is told as an event. */
+#include "core/core.h"
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EVENTS_MAX 1024 /* kept; further ones are only logged */
+
+void madi_event(mad_session_t *session, mad_status_t status, mad_peer_t peer, const char *format, ...)
+{
+    madi_event_node_t *node = calloc(1, sizeof *node);
+    va_list args;
+    char text[sizeof node->event.text];
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    madi_log(MADI_LOG_INFO, "event", "%s", text);
+    if (!node)
+        return;
+    node->event = (mad_event_t){.status = status, .peer = peer};
+    snprintf(node->event.text, sizeof node->event.text, "%s", text);
+    madi_lock(&session->work_lock);
+    if (session->n_events < EVENTS_MAX) {
+        *session->events_tail = node;
+        session->events_tail = &node->next;
+        session->n_events++;
+        node = NULL;
+    }
+    madi_unlock(&session->work_lock);
+    free(node);
+}
+
+mad_status_t mad_event_next(mad_session_t *session, mad_event_t *event)
+{
+    madi_event_node_t *node;
+    mad_progress(session);
+    madi_lock(&session->work_lock);
+    node = session->events;
+    if (node) {
+        session->events = node->next;
+        session->n_events--;
+        if (!session->events)
+            session->events_tail = &session->events;
+    }
+    madi_unlock(&session->work_lock);
+    if (!node)
+        return MAD_ERR_AGAIN;
+    *event = node->event;
+    free(node);
+    return MAD_OK;
+}

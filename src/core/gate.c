@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The way to a peer: which adapter, the link's life, what waits to be sent. */
+#include "core/core.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Choosing ------------------------------------------------------------------------------------------------- */
+
+static void explain(madi_gate_t *gate, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void explain(madi_gate_t *gate, const char *format, ...)
+{
+    size_t n = strlen(gate->why);
+    va_list args;
+    if (n && n + 2 < sizeof gate->why) {
+        memcpy(gate->why + n, "; ", 3);
+        n += 2;
+    }
+    va_start(args, format);
+    vsnprintf(gate->why + n, sizeof gate->why - n, format, args);
+    va_end(args);
+}
+
+typedef struct choice {
+    madi_adapter_t *adapter;
+    madi_address_entry_t entry;
+    int rank;
+} choice_t;
+
+/* Can this adapter talk to that entry?  The reason, when not, is explained. */
+static bool usable(madi_gate_t *gate, madi_adapter_t *a, const madi_address_entry_t *e)
+{
+    char reason[MADI_REASON_MAX] = "";
+    bool me = !memcmp(madi_address_uid(gate->session->peers[gate->peer].address), gate->session->uid, 16);
+    if (strcmp(a->driver->name, e->driver) || strcmp(a->network, e->network))
+        return false;
+    if (me != !strcmp(a->driver->name, "self"))
+        return false;
+    if (a->driver->reachable && !a->driver->reachable(a, e->bytes, e->len, reason)) {
+        explain(gate, "%s %s rejected: %s", a->driver->name, a->name, reason);
+        return false;
+    }
+    return true;
+}
+
+/* The best pair of adapter and entry that was not tried yet. */
+static bool choose(madi_gate_t *gate, choice_t *best)
+{
+    mad_session_t *s = gate->session;
+    const unsigned char *address = s->peers[gate->peer].address;
+    const char *prefer = madi_knob_text(MADI_KNOB_PREFER);
+    best->adapter = NULL;
+    for (int i = 0; i < s->n_adapters; i++)
+        for (int j = 0; j < madi_address_count(address); j++) {
+            madi_adapter_t *a = s->adapters[i];
+            madi_address_entry_t e;
+            int rank = a->caps.rank - (strcmp(prefer, a->driver->name) ? 0 : 1000);
+            if ((i < 64 && gate->tried >> i & 1) || madi_address_entry(address, j, &e) || !usable(gate, a, &e))
+                continue;
+            if (!best->adapter || rank < best->rank)
+                *best = (choice_t){a, e, rank};
+        }
+    return best->adapter != NULL;
+}
+
+static void mark_tried(madi_gate_t *gate, madi_adapter_t *a)
+{
+    for (int i = 0; i < gate->session->n_adapters && i < 64; i++)
+        if (gate->session->adapters[i] == a)
+            gate->tried |= UINT64_C(1) << i;
+}
+
+static void explain_networks(madi_gate_t *gate)
+{
+    const unsigned char *address = gate->session->peers[gate->peer].address;
+    for (int j = 0; j < madi_address_count(address); j++) {
+        madi_address_entry_t e;
+        if (!madi_address_entry(address, j, &e))
+            explain(gate, "peer has %s on %s", e.driver, e.network);
+    }
+    for (int i = 0; i < gate->session->n_adapters; i++)
+        explain(gate, "here %s on %s", gate->session->adapters[i]->driver->name, gate->session->adapters[i]->network);
+}
+
+madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
+{
+    madi_link_t *link = NULL;
+    if (posix_memalign((void **)&link, MADI_LINE, adapter->driver->link_size))
+        return NULL;
+    memset(link, 0, adapter->driver->link_size);
+    link->driver = adapter->driver;
+    link->adapter = adapter;
+    link->gate = gate;
+    return link;
+}
+
+/* Try the next way; when none is left the gate goes down. */
+static void connect_next(madi_gate_t *gate)
+{
+    choice_t c = {0};
+    while (choose(gate, &c)) {
+        char reason[MADI_REASON_MAX] = "";
+        madi_link_t *link = madi_link_new(c.adapter, gate);
+        int fd = -1;
+        mad_status_t status = MAD_ERR_NOMEM;
+        mark_tried(gate, c.adapter);
+        if (link) {
+            gate->link = link;
+            status = link->driver->connect(link, c.entry.bytes, c.entry.len, &fd, reason);
+        }
+        if (status == MAD_OK) {
+            if (fd >= 0)
+                madi_hello_connect(gate, link, fd);
+            return;
+        }
+        explain(gate, "%s %s rejected: %s", c.adapter->driver->name, c.adapter->name,
+                reason[0] ? reason : mad_status_text(status));
+        gate->link = NULL;
+        if (link) {
+            link->driver->link_fini(link);
+            free(link);
+        }
+    }
+    if (!gate->tried)
+        explain_networks(gate);
+    madi_gate_down(gate, gate->tried ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE, gate->why);
+}
+
+void madi_gate_connect(madi_gate_t *gate)
+{
+    if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_IDLE)
+        return;
+    atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
+    gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    connect_next(gate);
+}
+
+/* ---- Up and down ---------------------------------------------------------------------------------------------- */
+
+void madi_link_up(madi_link_t *link)
+{
+    madi_gate_t *gate = link->gate;
+    atomic_store_explicit(&link->state, MADI_LINK_UP, memory_order_relaxed);
+    gate->link = link;
+    explain(gate, "%s on %s (%s) is used", link->driver->name, link->adapter->name, link->adapter->network);
+    madi_log(MADI_LOG_INFO, link->driver->name, "peer %d: %s", gate->peer, gate->why);
+    madi_lock(&gate->tx_lock);
+    atomic_store_explicit(&gate->state, MADI_GATE_UP, memory_order_release); /* pairs with gate_usable */
+    madi_unlock(&gate->tx_lock);
+    madi_gate_work(gate);
+}
+
+/* Free closed links that lend nothing any more; not from inside a driver. */
+void madi_links_reap(mad_session_t *session)
+{
+    madi_link_t **p = &session->dead_links, *link;
+    while ((link = *p)) {
+        if (atomic_load_explicit(&link->loans, memory_order_acquire) &&
+            !atomic_load_explicit(&session->closing, memory_order_relaxed)) {
+            p = &link->next_dead;
+            continue;
+        }
+        *p = link->next_dead;
+        if (link->gate->link == link)
+            link->gate->link = NULL;
+        link->driver->link_fini(link);
+        free(link);
+    }
+}
+
+static void link_bury(madi_link_t *link)
+{
+    mad_session_t *s = link->gate->session;
+    atomic_store_explicit(&link->state, MADI_LINK_DOWN, memory_order_relaxed);
+    if (link->driver->link_close)
+        link->driver->link_close(link);
+    link->next_dead = s->dead_links;
+    s->dead_links = link;
+}
+
+void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
+{
+    mad_session_t *s = gate->session;
+    madi_ctrl_t *c;
+    if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
+        return;
+    gate->status = gate->bye ? MAD_ERR_PEER : status;
+    madi_lock(&gate->tx_lock);
+    atomic_store_explicit(&gate->state, MADI_GATE_DOWN, memory_order_release); /* pairs with gate_usable */
+    for (; (c = gate->ctrl); free(c))
+        gate->ctrl = c->next;
+    gate->ctrl_tail = &gate->ctrl;
+    for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
+        madi_conn_fail(conn, gate->status);
+    madi_rdv_fail_all(gate, gate->status);
+    madi_unlock(&gate->tx_lock);
+    madi_rdv_recv_fail(gate, gate->status);
+    for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
+        madi_rx_fail(conn, gate->status);
+    if (gate->hello)
+        madi_hello_abort(gate->hello);
+    if (gate->link && atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN)
+        link_bury(gate->link);
+    if (!gate->bye && !atomic_load_explicit(&s->closing, memory_order_relaxed)) {
+        madi_log(gate->status == MAD_ERR_PEER ? MADI_LOG_WARN : MADI_LOG_ERROR, "core", "peer %d: %s: %s", gate->peer,
+                 mad_status_text(status), text);
+        madi_event(s, gate->status, gate->peer, "peer %d: %s: %.180s", gate->peer, mad_status_text(status), text);
+    }
+    madi_wake(s);
+}
+
+void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
+{
+    madi_gate_t *gate = link->gate;
+    int state = atomic_load_explicit(&link->state, memory_order_relaxed);
+    if (state == MADI_LINK_DOWN)
+        return;
+    if (gate->link != link) { /* an attempt that another one has replaced */
+        link_bury(link);
+        return;
+    }
+    if (state == MADI_LINK_CONNECTING && status != MAD_ERR_AUTH && status != MAD_ERR_VERSION) {
+        explain(gate, "%s %s rejected: %s", link->driver->name, link->adapter->name, text);
+        link_bury(link);
+        gate->link = NULL;
+        connect_next(gate);
+        return;
+    }
+    madi_gate_down(gate, status, text);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------------------------- */
+
+void madi_link_lock_tx(madi_link_t *link)
+{
+    madi_lock(&link->gate->tx_lock);
+}
+
+void madi_link_unlock_tx(madi_link_t *link)
+{
+    madi_unlock(&link->gate->tx_lock);
+}
+
+void madi_link_writable(madi_link_t *link)
+{
+    madi_gate_work(link->gate);
+}
+
+void madi_gate_work(madi_gate_t *gate)
+{
+    mad_session_t *s = gate->session;
+    if (atomic_exchange_explicit(&gate->work, 1, memory_order_acq_rel))
+        return;
+    madi_lock(&s->work_lock);
+    gate->next_work = s->work;
+    s->work = gate;
+    atomic_store_explicit(&s->has_work, 1, memory_order_release);
+    madi_unlock(&s->work_lock);
+    if (atomic_load_explicit(&s->sleeping, memory_order_relaxed))
+        madi_wake(s);
+}
+
+static bool ctrl_pump(madi_gate_t *gate)
+{
+    madi_ctrl_t *c;
+    while ((c = gate->ctrl)) {
+        struct iovec vec[2] = {{&c->hdr, sizeof c->hdr}, {c->body, c->hdr.length}};
+        if (gate->link->driver->send(gate->link, vec, c->hdr.length ? 2 : 1, sizeof c->hdr + c->hdr.length, NULL) !=
+            MADI_SENT)
+            return false;
+        gate->ctrl = c->next;
+        if (!gate->ctrl)
+            gate->ctrl_tail = &gate->ctrl;
+        free(c);
+    }
+    return true;
+}
+
+/* Everything that waits for this peer, in this order: control, granted blocks, messages. */
+void madi_gate_pump(madi_gate_t *gate)
+{
+    madi_conn_t *conn, *next;
+    bool again = false;
+    if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
+        return;
+    if (!ctrl_pump(gate)) {
+        madi_gate_work(gate);
+        return;
+    }
+    if (!madi_rdv_pump(gate) && gate->granted && !gate->granted->busy)
+        again = true;
+    conn = gate->pending;
+    gate->pending = NULL;
+    gate->pending_last = NULL;
+    for (; conn; conn = next) {
+        next = conn->next_pending;
+        conn->in_pending = false;
+        if (!madi_conn_pump(conn) && madi_conn_wants_link(conn)) {
+            madi_conn_kick(conn);
+            again = false; /* kick has done it */
+        }
+    }
+    if (again)
+        madi_gate_work(gate);
+}
+
+mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
+{
+    madi_ctrl_t *c;
+    struct iovec vec[2] = {{(void *)hdr, sizeof *hdr}, {(void *)body, hdr->length}};
+    mad_status_t status = MAD_OK;
+
+    madi_lock(&gate->tx_lock);
+    if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP) {
+        status = MAD_ERR_PEER;
+    } else if (gate->ctrl || gate->link->driver->send(gate->link, vec, hdr->length ? 2 : 1,
+                                                      sizeof *hdr + hdr->length, NULL) != MADI_SENT) {
+        c = malloc(sizeof *c + hdr->length);
+        if (c) {
+            c->next = NULL;
+            c->hdr = *hdr;
+            if (hdr->length)
+                memcpy(c->body, body, hdr->length);
+            *gate->ctrl_tail = c;
+            gate->ctrl_tail = &c->next;
+            madi_gate_work(gate);
+        } else {
+            status = MAD_ERR_NOMEM;
+        }
+    }
+    madi_unlock(&gate->tx_lock);
+    return status;
+}
+
+void madi_gate_floor(madi_gate_t *gate, uint64_t floor)
+{
+    gate->peer_floor = floor;
+    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate) /* made before it was known; nothing was sent yet */
+        atomic_store_explicit(&c->credit_limit, floor, memory_order_relaxed);
+}
+
+void madi_gate_free(madi_gate_t *gate)
+{
+    if (gate->link) {
+        if (atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN &&
+            gate->link->driver->link_close)
+            gate->link->driver->link_close(gate->link);
+        gate->link->driver->link_fini(gate->link);
+        free(gate->link);
+    }
+    for (madi_ctrl_t *c; (c = gate->ctrl); free(c))
+        gate->ctrl = c->next;
+    free(gate->by_remote);
+    madi_handles_free(gate->sends);
+    free(gate);
+}

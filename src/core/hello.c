@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The handshake on a fresh stream socket: version, who is there, and a proof of the job's key, by challenge and
+ * response in both directions.  Whoever has not proved the key learns nothing but our version.
+ *
+ *   active                                  passive
+ *   HELLO     nonce a, uid wanted      ->
+ *                                      <-   CHALLENGE nonce b
+ *   PROOF     mac("A" a b body) body   ->   body: credit floor, address
+ *                                      <-   VERDICT mac("P" a b body) body: status, credit floor
+ *   either may be answered by REFUSE: a status, and the socket is closed
+ */
+#include "core/core.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MAGIC 0x4844414du /* "MADH" */
+#define BODY_MAX 4608
+#define MAC 32
+#define ACCEPTED_MAX 256 /* handshakes of strangers at a time */
+
+enum kind { HELLO = 1, CHALLENGE = 2, PROOF = 3, VERDICT = 4, REFUSE = 5 };
+
+typedef struct frame {
+    uint32_t magic;
+    uint16_t version, kind;
+    uint32_t length;
+} frame_t;
+static_assert(sizeof(frame_t) == 12, "handshake frame");
+
+struct madi_hello {
+    madi_watch_t watch;
+    mad_session_t *session;
+    madi_adapter_t *adapter;
+    madi_gate_t *gate;  /* active: ours; passive: NULL */
+    madi_link_t *link;  /* active */
+    bool active, connected;
+    int expect;         /* the kind of the next frame */
+    int64_t deadline;
+    unsigned char nonce_a[16], nonce_b[16];
+    unsigned char in[sizeof(frame_t) + BODY_MAX];
+    size_t n_in;
+    struct madi_hello *next;
+};
+
+typedef struct madi_hello hello_t;
+
+/* ---- Life ----------------------------------------------------------------------------------------------------- */
+
+static void hello_unlink(hello_t *h)
+{
+    for (hello_t **p = &h->session->hellos; *p; p = &(*p)->next)
+        if (*p == h) {
+            *p = h->next;
+            h->session->n_hellos--;
+            break;
+        }
+    if (h->gate && h->gate->hello == h)
+        h->gate->hello = NULL;
+    h->next = h->session->dead_hellos; /* its watch may still stand in a list of events */
+    h->session->dead_hellos = h;
+}
+
+/* Stop watching; the socket goes to the caller. */
+static int hello_release(hello_t *h)
+{
+    int fd = h->watch.fd;
+    madi_watch_del(h->session, &h->watch);
+    h->watch.fd = -1;
+    hello_unlink(h);
+    return fd;
+}
+
+void madi_hello_abort(hello_t *h)
+{
+    madi_link_t *link = h->link;
+    close(hello_release(h));
+    if (link)
+        madi_link_down(link, MAD_ERR_CANCELLED, "replaced");
+}
+
+void madi_hellos_reap(mad_session_t *s)
+{
+    for (hello_t *h; (h = s->dead_hellos); free(h))
+        s->dead_hellos = h->next;
+}
+
+/* It failed: the active side tries another way or gives up, the passive side says it in the log. */
+static void hello_fail(hello_t *h, mad_status_t status, const char *text)
+{
+    madi_link_t *link = h->link;
+    close(hello_release(h));
+    if (link)
+        madi_link_down(link, status, text);
+    else
+        madi_log(status == MAD_ERR_AUTH || status == MAD_ERR_VERSION ? MADI_LOG_WARN : MADI_LOG_DEBUG,
+                 h->adapter->driver->name, "refused a connection on %s: %s", h->adapter->name, text);
+}
+
+static hello_t *hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd)
+{
+    hello_t *h = calloc(1, sizeof *h);
+    if (!h)
+        return NULL;
+    h->session = s;
+    h->adapter = adapter;
+    h->watch.fd = fd;
+    h->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    h->next = s->hellos;
+    s->hellos = h;
+    s->n_hellos++;
+    return h;
+}
+
+/* ---- Frames --------------------------------------------------------------------------------------------------- */
+
+static bool send_frame(hello_t *h, enum kind kind, const void *body, size_t len)
+{
+    unsigned char out[sizeof(frame_t) + BODY_MAX];
+    frame_t f = {MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)len};
+    memcpy(out, &f, sizeof f);
+    memcpy(out + sizeof f, body, len);
+    /* A fresh socket takes a few KiB at once; one that does not is not worth waiting for. */
+    return send(h->watch.fd, out, sizeof f + len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)(sizeof f + len);
+}
+
+static void refuse(hello_t *h, mad_status_t status, const char *text)
+{
+    uint32_t code = status;
+    send_frame(h, REFUSE, &code, sizeof code);
+    hello_fail(h, status, text);
+}
+
+static bool mac(const hello_t *h, char who, const void *body, size_t len, unsigned char out[MAC])
+{
+    unsigned char text[1 + 32 + BODY_MAX];
+    unsigned int n = MAC;
+    text[0] = (unsigned char)who;
+    memcpy(text + 1, h->nonce_a, 16);
+    memcpy(text + 17, h->nonce_b, 16);
+    memcpy(text + 33, body, len);
+    return HMAC(EVP_sha256(), h->session->key, (int)h->session->key_len, text, 33 + len, out, &n) != NULL;
+}
+
+/* Send a body with its mac before it. */
+static bool send_signed(hello_t *h, enum kind kind, char who, const void *body, size_t len)
+{
+    unsigned char out[BODY_MAX];
+    if (len + MAC > sizeof out || !mac(h, who, body, len, out))
+        return false;
+    memcpy(out + MAC, body, len);
+    return send_frame(h, kind, out, MAC + len);
+}
+
+static bool check_signed(hello_t *h, char who, const unsigned char *body, size_t len)
+{
+    unsigned char want[MAC];
+    return len >= MAC && mac(h, who, body + MAC, len - MAC, want) && !CRYPTO_memcmp(want, body, MAC);
+}
+
+/* ---- Passive -------------------------------------------------------------------------------------------------- */
+
+static void on_hello(hello_t *h, const unsigned char *body, size_t len)
+{
+    if (len != 32 || memcmp(body + 16, h->session->uid, 16)) {
+        refuse(h, MAD_ERR_PEER, "the caller looks for another process");
+        return;
+    }
+    memcpy(h->nonce_a, body, 16);
+    h->expect = PROOF;
+    if (RAND_bytes(h->nonce_b, 16) != 1 || !send_frame(h, CHALLENGE, h->nonce_b, 16))
+        hello_fail(h, MAD_ERR_SYSTEM, "the challenge could not be sent");
+}
+
+/* Both sides may call each other at the same time: the attempt of the lower uid counts. */
+static bool superseded(mad_session_t *s, madi_gate_t *gate)
+{
+    int state = atomic_load_explicit(&gate->state, memory_order_relaxed);
+    if (state == MADI_GATE_UP || state == MADI_GATE_DOWN)
+        return true;
+    if (state == MADI_GATE_IDLE)
+        return false;
+    if (gate->hello)
+        return memcmp(s->uid, madi_address_uid(s->peers[gate->peer].address), 16) < 0;
+    return gate->link != NULL; /* agreed on already */
+}
+
+static void accept_peer(hello_t *h, madi_gate_t *gate)
+{
+    char reason[MADI_REASON_MAX] = "";
+    madi_link_t *link, *old = gate->link;
+    mad_status_t status;
+    int fd;
+
+    atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
+    gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    gate->link = link = madi_link_new(h->adapter, gate);
+    fd = hello_release(h);
+    if (gate->hello)
+        madi_hello_abort(gate->hello); /* our own attempt gives way */
+    else if (old)
+        madi_link_down(old, MAD_ERR_CANCELLED, "replaced");
+    if (!link) {
+        close(fd);
+        madi_gate_down(gate, MAD_ERR_NOMEM, "no memory for a link");
+        return;
+    }
+    status = link->driver->start(link, fd, false, reason);
+    if (status)
+        madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
+}
+
+static void on_proof(hello_t *h, const unsigned char *body, size_t len)
+{
+    mad_session_t *s = h->session;
+    struct {
+        uint32_t status, pad;
+        uint64_t floor;
+    } verdict = {MAD_OK, 0, (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR)};
+    size_t address_len;
+    uint64_t floor;
+    mad_peer_t peer;
+    madi_gate_t *gate;
+
+    if (!check_signed(h, 'A', body, len)) {
+        refuse(h, MAD_ERR_AUTH, "the caller does not hold the job's key");
+        return;
+    }
+    body += MAC;
+    len -= MAC;
+    if (len < 8 || madi_address_check(body + 8, len - 8, &address_len) ||
+        madi_peer_add(s, body + 8, address_len, &peer) || madi_peer_gate(s, peer, &gate)) {
+        refuse(h, MAD_ERR_PROTOCOL, "the caller's address is not one");
+        return;
+    }
+    memcpy(&floor, body, 8);
+    if (superseded(s, gate))
+        verdict.status = MAD_ERR_BUSY;
+    if (!send_signed(h, VERDICT, 'P', &verdict, sizeof verdict)) {
+        hello_fail(h, MAD_ERR_SYSTEM, "the verdict could not be sent");
+        return;
+    }
+    if (verdict.status) {
+        close(hello_release(h));
+        return;
+    }
+    madi_gate_floor(gate, floor);
+    accept_peer(h, gate);
+}
+
+/* ---- Active --------------------------------------------------------------------------------------------------- */
+
+static void on_connected(hello_t *h)
+{
+    unsigned char body[32];
+    int error = 0;
+    socklen_t len = sizeof error;
+    getsockopt(h->watch.fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    if (error) {
+        hello_fail(h, MAD_ERR_PEER, strerror(error));
+        return;
+    }
+    h->connected = true;
+    if (RAND_bytes(h->nonce_a, 16) != 1) {
+        hello_fail(h, MAD_ERR_SYSTEM, "no random numbers");
+        return;
+    }
+    memcpy(body, h->nonce_a, 16);
+    memcpy(body + 16, madi_address_uid(h->session->peers[h->gate->peer].address), 16);
+    madi_watch_change(h->session, &h->watch, EPOLLIN);
+    if (!send_frame(h, HELLO, body, sizeof body))
+        hello_fail(h, MAD_ERR_PEER, strerror(errno));
+}
+
+static void on_challenge(hello_t *h, const unsigned char *body, size_t len)
+{
+    mad_session_t *s = h->session;
+    unsigned char proof[BODY_MAX];
+    uint64_t floor = (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
+    if (len != 16) {
+        hello_fail(h, MAD_ERR_PROTOCOL, "the handshake's challenge has a wrong length");
+        return;
+    }
+    memcpy(h->nonce_b, body, 16);
+    memcpy(proof, &floor, 8);
+    memcpy(proof + 8, s->address, s->address_len);
+    h->expect = VERDICT;
+    if (!send_signed(h, PROOF, 'A', proof, 8 + s->address_len))
+        hello_fail(h, MAD_ERR_SYSTEM, "the proof could not be sent");
+}
+
+static void on_verdict(hello_t *h, const unsigned char *body, size_t len)
+{
+    char reason[MADI_REASON_MAX] = "";
+    madi_link_t *link = h->link;
+    mad_status_t status;
+    uint32_t code;
+    uint64_t floor;
+
+    if (!check_signed(h, 'P', body, len) || len != MAC + 16) {
+        hello_fail(h, MAD_ERR_AUTH, "the peer does not hold the job's key");
+        return;
+    }
+    memcpy(&code, body + MAC, 4);
+    memcpy(&floor, body + MAC + 8, 8);
+    if (code == MAD_ERR_BUSY) { /* the peer's own attempt counts; it is on its way */
+        madi_gate_t *gate = h->gate;
+        close(hello_release(h));
+        if (gate->link == link)
+            gate->link = NULL;
+        madi_link_down(link, MAD_ERR_CANCELLED, "replaced");
+        return;
+    }
+    madi_gate_floor(h->gate, floor);
+    status = link->driver->start(link, hello_release(h), true, reason);
+    if (status)
+        madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
+}
+
+static void on_refuse(hello_t *h, const unsigned char *body, size_t len)
+{
+    uint32_t code = MAD_ERR_PROTOCOL;
+    char text[160];
+    if (len == sizeof code)
+        memcpy(&code, body, sizeof code);
+    snprintf(text, sizeof text, "the peer refused the connection: %s", mad_status_text((mad_status_t)code));
+    hello_fail(h, code == MAD_ERR_AUTH || code == MAD_ERR_VERSION ? (mad_status_t)code : MAD_ERR_PEER, text);
+}
+
+/* ---- Dispatch ------------------------------------------------------------------------------------------------- */
+
+static void on_frame(hello_t *h, const frame_t *f, const unsigned char *body)
+{
+    char text[160];
+    if (f->version != MADI_WIRE_VERSION) {
+        snprintf(text, sizeof text, "the peer speaks version %u of the protocol, this process %u: use the same release",
+                 f->version, MADI_WIRE_VERSION);
+        refuse(h, MAD_ERR_VERSION, text);
+    } else if (f->kind == REFUSE && h->active) {
+        on_refuse(h, body, f->length);
+    } else if (f->kind != h->expect) {
+        hello_fail(h, MAD_ERR_PROTOCOL, "the handshake is out of order");
+    } else if (f->kind == HELLO) {
+        on_hello(h, body, f->length);
+    } else if (f->kind == CHALLENGE) {
+        on_challenge(h, body, f->length);
+    } else if (f->kind == PROOF) {
+        on_proof(h, body, f->length);
+    } else {
+        on_verdict(h, body, f->length);
+    }
+}
+
+/* Read exactly one frame: what follows the handshake belongs to the driver. */
+static void hello_ready(madi_watch_t *watch, uint32_t events)
+{
+    hello_t *h = MADI_CONTAINER(watch, hello_t, watch);
+    frame_t f;
+    size_t want = sizeof f;
+    ssize_t n;
+
+    if (h->active && !h->connected) {
+        if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+            on_connected(h);
+        return;
+    }
+    for (;;) {
+        if (h->n_in >= sizeof f) {
+            memcpy(&f, h->in, sizeof f);
+            if (f.magic != MAGIC || f.length > BODY_MAX) {
+                hello_fail(h, MAD_ERR_PROTOCOL, "what came is not a handshake");
+                return;
+            }
+            want = sizeof f + f.length;
+        }
+        if (h->n_in == want)
+            break;
+        n = recv(h->watch.fd, h->in + h->n_in, want - h->n_in, MSG_DONTWAIT);
+        if (n <= 0) {
+            if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return;
+            hello_fail(h, MAD_ERR_PEER, n ? strerror(errno) : "the connection was closed during the handshake");
+            return;
+        }
+        h->n_in += (size_t)n;
+    }
+    h->n_in = 0;
+    on_frame(h, &f, h->in + sizeof f);
+}
+
+void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd)
+{
+    hello_t *h = hello_new(gate->session, link->adapter, fd);
+    if (!h) {
+        close(fd);
+        madi_link_down(link, MAD_ERR_NOMEM, "no memory for a handshake");
+        return;
+    }
+    h->active = true;
+    h->gate = gate;
+    h->link = link;
+    h->expect = CHALLENGE;
+    h->watch.ready = hello_ready;
+    gate->hello = h;
+    if (madi_watch_add(gate->session, &h->watch, EPOLLOUT) != MAD_OK)
+        hello_fail(h, MAD_ERR_SYSTEM, strerror(errno));
+}
+
+void madi_hello_accept(madi_adapter_t *adapter, int fd)
+{
+    mad_session_t *s = adapter->session;
+    hello_t *h = s->n_hellos < ACCEPTED_MAX ? hello_new(s, adapter, fd) : NULL;
+    if (!h) {
+        close(fd);
+        return;
+    }
+    h->expect = HELLO;
+    h->watch.ready = hello_ready;
+    if (madi_watch_add(s, &h->watch, EPOLLIN) != MAD_OK)
+        hello_fail(h, MAD_ERR_SYSTEM, strerror(errno));
+}
+
+/* ---- Deadlines ------------------------------------------------------------------------------------------------ */
+
+int64_t madi_hello_deadline(const mad_session_t *s)
+{
+    int64_t first = INT64_MAX;
+    for (const hello_t *h = s->hellos; h; h = h->next)
+        if (h->deadline < first)
+            first = h->deadline;
+    for (const madi_gate_t *g = s->gates; g; g = g->next)
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && g->deadline < first)
+            first = g->deadline;
+    return first;
+}
+
+void madi_hello_expire(mad_session_t *s, int64_t now)
+{
+    hello_t *h = s->hellos;
+    while (h) {
+        hello_t *next = h->next;
+        if (now >= h->deadline) {
+            hello_fail(h, MAD_ERR_TIMEOUT, "the handshake took longer than MAD_CONNECT_TIMEOUT");
+            next = s->hellos; /* it may have begun others */
+        }
+        h = next;
+    }
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && now >= g->deadline)
+            madi_gate_down(g, MAD_ERR_PEER, "no connection within MAD_CONNECT_TIMEOUT");
+    madi_hellos_reap(s);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of peers: addresses, and gates for those that were spoken to. */
+#include "core/core.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t uid_hash(const unsigned char *uid)
+{
+    uint32_t h;
+    memcpy(&h, uid, sizeof h); /* uids are random */
+    return h;
+}
+
+static void index_put(mad_session_t *s, mad_peer_t peer)
+{
+    uint32_t i = uid_hash(madi_address_uid(s->peers[peer].address)) & (s->cap_index - 1);
+    while (s->peer_index[i])
+        i = (i + 1) & (s->cap_index - 1);
+    s->peer_index[i] = (uint32_t)peer + 1;
+    s->n_index++;
+}
+
+static mad_status_t index_grow(mad_session_t *s)
+{
+    uint32_t cap = s->cap_index ? s->cap_index * 2 : 64;
+    uint32_t *p;
+    if ((s->n_index + 1) * 4 < s->cap_index * 3)
+        return MAD_OK;
+    p = calloc(cap, sizeof *p);
+    if (!p)
+        return MAD_ERR_NOMEM;
+    free(s->peer_index);
+    s->peer_index = p;
+    s->cap_index = cap;
+    s->n_index = 0;
+    for (uint32_t i = 0; i < s->n_peers; i++)
+        if (s->peers[i].address)
+            index_put(s, (mad_peer_t)i);
+    return MAD_OK;
+}
+
+static mad_peer_t find(mad_session_t *s, const unsigned char *uid)
+{
+    if (!s->cap_index)
+        return -1;
+    for (uint32_t i = uid_hash(uid) & (s->cap_index - 1); s->peer_index[i]; i = (i + 1) & (s->cap_index - 1)) {
+        mad_peer_t peer = (mad_peer_t)s->peer_index[i] - 1;
+        if (!memcmp(madi_address_uid(s->peers[peer].address), uid, 16))
+            return peer;
+    }
+    return -1;
+}
+
+static mad_status_t set_address(mad_session_t *s, mad_peer_t peer, const unsigned char *address, size_t len)
+{
+    if (index_grow(s))
+        return MAD_ERR_NOMEM;
+    s->peers[peer].address = malloc(len);
+    if (!s->peers[peer].address)
+        return MAD_ERR_NOMEM;
+    memcpy(s->peers[peer].address, address, len);
+    index_put(s, peer);
+    return MAD_OK;
+}
+
+static mad_status_t room(mad_session_t *s)
+{
+    uint32_t cap = s->cap_peers ? s->cap_peers + s->cap_peers / 2 + 16 : 16;
+    madi_peer_t *p;
+    if (s->n_peers < s->cap_peers)
+        return MAD_OK;
+    if (cap < (uint32_t)s->size + 1)
+        cap = (uint32_t)s->size + 1;
+    p = realloc(s->peers, cap * sizeof *p);
+    if (!p)
+        return MAD_ERR_NOMEM;
+    s->peers = p;
+    s->cap_peers = cap;
+    return MAD_OK;
+}
+
+/* Before the first real address: entries for the ranks. */
+static mad_status_t ranks(mad_session_t *s)
+{
+    while (s->n_peers < (uint32_t)s->size) {
+        if (room(s))
+            return MAD_ERR_NOMEM;
+        s->peers[s->n_peers++] = (madi_peer_t){NULL, NULL};
+    }
+    if (!s->peers[s->rank].address)
+        return set_address(s, s->rank, s->address, s->address_len);
+    return MAD_OK;
+}
+
+mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_t len, mad_peer_t *peer)
+{
+    mad_status_t status = ranks(s);
+    mad_peer_t p;
+    int rank;
+    if (status)
+        return status;
+    p = find(s, madi_address_uid(address));
+    rank = madi_address_rank(address, s->job);
+    if (p < 0 && s->boot && rank >= 0 && rank < s->size && !s->peers[rank].address) {
+        p = rank;
+        if (set_address(s, p, address, len))
+            return MAD_ERR_NOMEM;
+    } else if (p < 0) {
+        if (room(s))
+            return MAD_ERR_NOMEM;
+        p = (mad_peer_t)s->n_peers;
+        s->peers[p] = (madi_peer_t){NULL, NULL};
+        if (set_address(s, p, address, len))
+            return MAD_ERR_NOMEM;
+        s->n_peers++;
+    }
+    *peer = p;
+    return MAD_OK;
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
+{
+    char text[MADI_BOOT_VALUE_MAX];
+    unsigned char bytes[MADI_BOOT_VALUE_MAX / 2];
+    size_t n = 0, len;
+    mad_status_t status = s->boot->ops->get(s->boot, peer, "mad-addr", text, sizeof text);
+    if (status)
+        return status;
+    while (text[2 * n] && hex_digit(text[2 * n]) >= 0 && hex_digit(text[2 * n + 1]) >= 0) {
+        bytes[n] = (unsigned char)(hex_digit(text[2 * n]) << 4 | hex_digit(text[2 * n + 1]));
+        n++;
+    }
+    if (madi_address_check(bytes, n, &len) != MAD_OK) {
+        madi_log(MADI_LOG_ERROR, "core", "the launcher gave an address of rank %d that is not one", peer);
+        return MAD_ERR_BOOT;
+    }
+    return set_address(s, peer, bytes, len);
+}
+
+mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, madi_gate_t **out)
+{
+    mad_status_t status = ranks(s);
+    madi_gate_t *g;
+    if (status)
+        return status;
+    if (peer < 0 || (uint32_t)peer >= s->n_peers)
+        return MAD_ERR_INVAL;
+    if (!s->peers[peer].address && (status = madi_peer_fetch(s, peer)))
+        return status;
+    g = s->peers[peer].gate;
+    if (!g) {
+        g = calloc(1, sizeof *g);
+        if (g)
+            g->sends = madi_handles_new();
+        if (!g || !g->sends) {
+            free(g);
+            return MAD_ERR_NOMEM;
+        }
+        g->session = s;
+        g->peer = peer;
+        g->ctrl_tail = &g->ctrl;
+        g->granted_tail = &g->granted;
+        g->next = s->gates;
+        s->gates = g;
+        s->peers[peer].gate = g;
+    }
+    *out = g;
+    return MAD_OK;
+}
+
+mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t len, mad_peer_t *peer)
+{
+    size_t used;
+    mad_status_t status = madi_address_check(address, len, &used);
+    if (status)
+        return status;
+    madi_lock(&session->lock);
+    status = madi_peer_add(session, address, used, peer);
+    madi_unlock(&session->lock);
+    return status;
+}
+
+mad_status_t mad_address(mad_session_t *session, const void **address, size_t *len)
+{
+    *address = session->address;
+    *len = session->address_len;
+    return MAD_OK;
+}
+
+mad_status_t mad_peer_explain(mad_session_t *session, mad_peer_t peer, char *buf, size_t len)
+{
+    madi_gate_t *gate;
+    mad_status_t status;
+    madi_lock(&session->lock);
+    status = madi_peer_gate(session, peer, &gate);
+    if (!status)
+        snprintf(buf, len, "%s", gate->why[0] ? gate->why : "not spoken to yet");
+    madi_unlock(&session->lock);
+    return status;
+}

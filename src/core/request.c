@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests: test, wait, cancel, callbacks. */
+#include "core/core.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+mad_request_t *madi_request_new(mad_session_t *session)
+{
+    mad_request_t *r = calloc(1, sizeof *r);
+    if (r)
+        r->session = session;
+    return r;
+}
+
+static void queue_callback(mad_request_t *r)
+{
+    mad_session_t *session = r->session;
+    madi_lock(&session->work_lock);
+    r->next = NULL;
+    *session->callbacks_tail = r;
+    session->callbacks_tail = &r->next;
+    atomic_store_explicit(&session->has_calls, 1, memory_order_release);
+    madi_unlock(&session->work_lock);
+}
+
+/* Any lock may be held.  state: 0 pending, 1 complete, 2 pending with a callback. */
+void madi_request_complete(mad_request_t *r, mad_status_t status)
+{
+    mad_session_t *session = r->session;
+    r->status = status;
+    if (atomic_exchange_explicit(&r->wait.done, 1, memory_order_acq_rel) == 2)
+        queue_callback(r);
+    madi_wake(session);
+}
+
+void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t status), void *arg)
+{
+    int pending = 0;
+    mad_session_t *session = r->session;
+    r->callback = fn;
+    r->arg = arg;
+    if (!atomic_compare_exchange_strong_explicit(&r->wait.done, &pending, 2, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        queue_callback(r);
+        madi_calls_run(session);
+    }
+}
+
+static mad_status_t take(mad_request_t **request)
+{
+    mad_request_t *r = *request;
+    mad_status_t status = r->status;
+    *request = NULL;
+    free(r);
+    return status;
+}
+
+static bool is_done(mad_request_t *r)
+{
+    return atomic_load_explicit(&r->wait.done, memory_order_acquire) == 1;
+}
+
+mad_status_t mad_request_test(mad_request_t **request)
+{
+    if (!request || !*request)
+        return MAD_ERR_INVAL;
+    if (!is_done(*request))
+        mad_progress((*request)->session);
+    return is_done(*request) ? take(request) : MAD_ERR_AGAIN;
+}
+
+mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns)
+{
+    if (!request || !*request)
+        return MAD_ERR_INVAL;
+    if (madi_wait_done((*request)->session, &(*request)->wait, madi_deadline(timeout_ns)) != MAD_OK)
+        return MAD_ERR_TIMEOUT;
+    return take(request);
+}
+
+typedef struct any {
+    mad_request_t **requests;
+    int n, index;
+} any_t;
+
+static bool any_done(void *arg)
+{
+    any_t *a = arg;
+    for (int i = 0; i < a->n; i++)
+        if (a->requests[i] && is_done(a->requests[i])) {
+            a->index = i;
+            return true;
+        }
+    return false;
+}
+
+mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeout_ns, int *index)
+{
+    any_t a = {requests, n, -1};
+    mad_session_t *session = NULL;
+    for (int i = 0; i < n && !session; i++)
+        session = requests[i] ? requests[i]->session : NULL;
+    if (!session)
+        return MAD_ERR_INVAL;
+    if (madi_wait(session, any_done, &a, madi_deadline(timeout_ns)) != MAD_OK)
+        return MAD_ERR_TIMEOUT;
+    *index = a.index;
+    return take(&requests[a.index]);
+}
+
+/* ---- Cancel --------------------------------------------------------------------------------------------------- */
+
+static bool cancel_posted(mad_request_t *r)
+{
+    madi_posted_t *posted = r->posted;
+    for (madi_posted_t **p = posted ? &posted->conn->posted : NULL; p && *p; p = &(*p)->next)
+        if (*p == posted) {
+            *p = posted->next;
+            if (posted->conn->posted_tail == &posted->next)
+                posted->conn->posted_tail = p;
+            r->posted = NULL;
+            free(posted);
+            return true;
+        }
+    return false;
+}
+
+/* A message in the queue of which nothing has left. */
+static bool cancel_in(madi_tx_t **list, madi_tx_t ***tail, madi_tx_t *tx)
+{
+    for (madi_tx_t **p = list; *p; p = &(*p)->next)
+        if (*p == tx) {
+            *p = tx->next;
+            if (*tail == &tx->next)
+                *tail = p;
+            return true;
+        }
+    return false;
+}
+
+static bool cancel_tx(mad_request_t *r)
+{
+    madi_tx_t *tx = r->tx;
+    madi_conn_t *conn = tx->conn;
+    bool found = false;
+    madi_lock(&conn->gate->tx_lock);
+    if (!atomic_load_explicit(&r->wait.done, memory_order_relaxed) && !tx->started && !tx->rdv_pending)
+        found = cancel_in(&conn->queue, &conn->queue_tail, tx) ||
+                cancel_in(&conn->deferred, &conn->deferred_tail, tx);
+    if (found) {
+        tx->request = NULL;
+        madi_tx_free(tx);
+    }
+    madi_unlock(&conn->gate->tx_lock);
+    return found;
+}
+
+mad_status_t mad_request_cancel(mad_request_t *r)
+{
+    mad_session_t *session = r->session;
+    bool cancelled = false;
+    madi_lock(&session->lock);
+    if (!is_done(r)) {
+        if (r->posted)
+            cancelled = cancel_posted(r);
+        else if (r->tx)
+            cancelled = cancel_tx(r);
+    }
+    madi_unlock(&session->lock);
+    if (!cancelled)
+        return MAD_ERR_TOO_LATE;
+    madi_request_complete(r, MAD_ERR_CANCELLED);
+    return MAD_OK;
+}

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The session: start, adapters, end. */
+#include "core/core.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- Adapters ------------------------------------------------------------------------------------------------- */
+
+madi_adapter_t *madi_adapter_found(mad_session_t *s, const madi_driver_t *driver, const char *name)
+{
+    madi_adapter_t **list = realloc(s->adapters, (size_t)(s->n_adapters + 1) * sizeof *list), *a = NULL;
+    if (!list)
+        return NULL;
+    s->adapters = list;
+    if (posix_memalign((void **)&a, MADI_LINE, driver->adapter_size))
+        return NULL;
+    memset(a, 0, driver->adapter_size);
+    a->driver = driver;
+    a->session = s;
+    a->listen_fd = -1;
+    snprintf(a->name, sizeof a->name, "%s", name);
+    list[s->n_adapters++] = a;
+    return a;
+}
+
+/* Is a name in a comma-separated list?  An empty list holds all. */
+static bool listed(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    if (!*list)
+        return true;
+    for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (!strncmp(p, name, len) && (p[len] == 0 || p[len] == ','))
+            return true;
+    return false;
+}
+
+static void check_names(const char *knob, const char *list)
+{
+    char known[200] = "";
+    for (int i = 0; madi_drivers[i]; i++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", madi_drivers[i]->name);
+    while (*list) {
+        size_t len = strcspn(list, ",");
+        bool found = !len;
+        for (int i = 0; madi_drivers[i]; i++)
+            if (strlen(madi_drivers[i]->name) == len && !strncmp(list, madi_drivers[i]->name, len))
+                found = true;
+        if (!found)
+            madi_log(MADI_LOG_WARN, "knob", "%s: no driver is called '%.*s'; there are %s", knob, (int)len, list,
+                     known);
+        list += len + (list[len] == ',');
+    }
+}
+
+static void listener_ready(madi_watch_t *watch, uint32_t events)
+{
+    madi_listener_t *l = MADI_CONTAINER(watch, madi_listener_t, watch);
+    (void)events;
+    for (int i = 0; i < 16; i++) {
+        int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0)
+            return;
+        madi_hello_accept(l->adapter, fd);
+    }
+}
+
+/* Open what was found; what does not open is left out with its reason. */
+static mad_status_t adapters_open(mad_session_t *s)
+{
+    int kept = 0;
+    for (int i = 0; i < s->n_adapters; i++) {
+        madi_adapter_t *a = s->adapters[i];
+        char reason[MADI_REASON_MAX] = "";
+        mad_status_t status = a->driver->open(a, reason);
+        if (status) {
+            madi_log(MADI_LOG_WARN, a->driver->name, "%s is not used: %s", a->name,
+                     reason[0] ? reason : mad_status_text(status));
+            a->driver->fini(a);
+            free(a);
+            continue;
+        }
+        s->adapters[kept++] = a;
+    }
+    s->n_adapters = kept;
+    s->listeners = calloc((size_t)kept + 1, sizeof *s->listeners);
+    if (!s->listeners)
+        return MAD_ERR_NOMEM;
+    for (int i = 0; i < kept; i++) {
+        madi_listener_t *l = &s->listeners[i];
+        l->adapter = s->adapters[i];
+        l->watch = (madi_watch_t){l->adapter->listen_fd, listener_ready};
+        if (l->watch.fd >= 0 && madi_watch_add(s, &l->watch, EPOLLIN) != MAD_OK)
+            return MAD_ERR_SYSTEM;
+    }
+    return MAD_OK;
+}
+
+static mad_status_t adapters_start(mad_session_t *s)
+{
+    const char *wanted = madi_knob_text(MADI_KNOB_DRIVERS);
+    mad_status_t status = MAD_OK;
+    check_names("MAD_DRIVERS", wanted);
+    check_names("MAD_PREFER", madi_knob_text(MADI_KNOB_PREFER));
+    for (int i = 0; madi_drivers[i] && !status; i++)
+        if (listed(wanted, madi_drivers[i]->name))
+            status = madi_drivers[i]->probe(madi_drivers[i], s);
+    return status ? status : adapters_open(s);
+}
+
+/* ---- Start ---------------------------------------------------------------------------------------------------- */
+
+static mad_session_t *session_new(void)
+{
+    mad_session_t *s = NULL;
+    if (posix_memalign((void **)&s, MADI_LINE, sizeof *s))
+        return NULL;
+    memset(s, 0, sizeof *s);
+    s->size = 1;
+    s->epfd = s->wake_fd = -1;
+    s->callbacks_tail = &s->callbacks;
+    s->handled_tail = &s->handled;
+    s->events_tail = &s->events;
+    return s;
+}
+
+static mad_status_t session_start(mad_session_t *s)
+{
+    mad_status_t status;
+    s->check_modes = madi_knob_int(MADI_KNOB_CHECK_SEND_MODE);
+    s->credit_budget = madi_knob_int(MADI_KNOB_CREDIT_BUDGET);
+    s->receives = madi_handles_new();
+    if (!s->receives)
+        return MAD_ERR_NOMEM;
+    if (RAND_bytes(s->uid, sizeof s->uid) != 1)
+        return MAD_ERR_SYSTEM;
+    status = madi_progress_init(s);
+    if (!status)
+        status = adapters_start(s);
+    if (!status)
+        status = madi_address_make(s);
+    return status;
+}
+
+static void hex(char *out, const unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* The job's key: from the launcher, or made by rank 0 and passed through the launcher. */
+static mad_status_t agree_key(mad_session_t *s)
+{
+    char text[2 * sizeof s->boot->key + 1];
+    unsigned v;
+    mad_status_t status = s->boot->ops->get(s->boot, 0, "mad-key", text, sizeof text);
+    if (status)
+        return status;
+    for (size_t i = 0; i < sizeof s->boot->key; i++) {
+        if (sscanf(text + 2 * i, "%2x", &v) != 1)
+            return MAD_ERR_BOOT;
+        s->key[i] = (unsigned char)v;
+    }
+    s->key_len = sizeof s->boot->key;
+    return MAD_OK;
+}
+
+static mad_status_t publish(mad_session_t *s)
+{
+    madi_boot_t *b = s->boot;
+    char *text = malloc(2 * s->address_len + 1);
+    unsigned char key[sizeof b->key];
+    mad_status_t status = text ? MAD_OK : MAD_ERR_NOMEM;
+    if (!status) {
+        hex(text, s->address, s->address_len);
+        status = b->ops->put(b, "mad-addr", text);
+    }
+    free(text);
+    if (!status && !b->key_len && s->rank == 0) {
+        char k[2 * sizeof key + 1];
+        if (RAND_bytes(key, sizeof key) != 1)
+            return MAD_ERR_SYSTEM;
+        hex(k, key, sizeof key);
+        status = b->ops->put(b, "mad-key", k);
+    }
+    if (!status)
+        status = b->ops->fence(b);
+    if (!status && !b->key_len)
+        return agree_key(s);
+    memcpy(s->key, b->key, b->key_len);
+    s->key_len = b->key_len;
+    return status;
+}
+
+static void job_hash(mad_session_t *s)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int n = 0;
+    if (EVP_Digest(s->boot->job, strlen(s->boot->job), digest, &n, EVP_sha256(), NULL) == 1)
+        memcpy(s->job, digest, sizeof s->job);
+}
+
+mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
+{
+    mad_session_t *s = session_new();
+    mad_status_t status;
+    (void)argc;
+    (void)argv;
+    if (!s)
+        return MAD_ERR_NOMEM;
+    status = madi_knobs_load();
+    if (!status)
+        status = madi_boot_join(&s->boot);
+    if (!status) {
+        s->rank = s->boot->rank;
+        s->size = s->boot->size;
+        job_hash(s);
+        if (s->size > 1)
+            madi_log_set_rank(s->rank);
+        status = session_start(s);
+    }
+    if (!status)
+        status = publish(s);
+    if (status) {
+        mad_exit(s);
+        return status;
+    }
+    *session = s;
+    return MAD_OK;
+}
+
+mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
+{
+    mad_session_t *s;
+    mad_status_t status;
+    if (!key || key_len < 16 || key_len > sizeof s->key)
+        return MAD_ERR_INVAL;
+    s = session_new();
+    if (!s)
+        return MAD_ERR_NOMEM;
+    status = madi_knobs_load();
+    memcpy(s->key, key, key_len);
+    s->key_len = key_len;
+    if (!status)
+        status = session_start(s);
+    if (status) {
+        mad_exit(s);
+        return status;
+    }
+    *session = s;
+    return MAD_OK;
+}
+
+/* ---- End ------------------------------------------------------------------------------------------------------ */
+
+static bool all_sent(void *arg)
+{
+    mad_session_t *s = arg;
+    bool all = true;
+    madi_lock(&s->lock);
+    for (madi_gate_t *g = s->gates; g && all; g = g->next) {
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_DOWN)
+            continue;
+        madi_lock(&g->tx_lock);
+        for (madi_conn_t *c = g->conns; c; c = c->next_of_gate)
+            if (c->queue || c->deferred)
+                all = false;
+        if (g->ctrl || g->granted)
+            all = false;
+        madi_unlock(&g->tx_lock);
+    }
+    madi_unlock(&s->lock);
+    return all;
+}
+
+static bool all_drained(void *arg)
+{
+    mad_session_t *s = arg;
+    bool all = all_sent(s);
+    madi_lock(&s->lock);
+    for (madi_gate_t *g = s->gates; g && all; g = g->next)
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_UP && !g->bye &&
+            g->link->driver->drained && !g->link->driver->drained(g->link))
+            all = false;
+    madi_unlock(&s->lock);
+    return all;
+}
+
+static void say_bye(mad_session_t *s)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
+    int64_t deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));
+    madi_wait(s, all_sent, s, deadline);
+    atomic_store_explicit(&s->closing, 1, memory_order_relaxed);
+    madi_lock(&s->lock);
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_UP)
+            madi_gate_ctrl(g, &hdr, NULL);
+    madi_unlock(&s->lock);
+    if (madi_wait(s, all_drained, s, deadline) != MAD_OK)
+        madi_log(MADI_LOG_WARN, "core", "the session ended before everything sent had left (MAD_EXIT_TIMEOUT)");
+}
+
+static void peers_free(mad_session_t *s)
+{
+    while (s->hellos)
+        madi_hello_abort(s->hellos);
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");
+    madi_calls_run(s);
+    madi_links_reap(s);
+    madi_hellos_reap(s);
+    madi_channels_free(s);
+    for (madi_gate_t *g; (g = s->gates);) {
+        s->gates = g->next;
+        madi_gate_free(g);
+    }
+    for (uint32_t i = 0; i < s->n_peers; i++)
+        free(s->peers[i].address);
+    free(s->peers);
+    free(s->peer_index);
+}
+
+static void memory_free(mad_session_t *s)
+{
+    madi_rx_msg_t *lists[2] = {s->rx_free, atomic_load(&s->rx_returned)};
+    for (int i = 0; i < 2; i++)
+        for (madi_rx_msg_t *m = lists[i], *next; m; m = next) {
+            next = m->next;
+            free(m);
+        }
+    for (madi_event_node_t *e; (e = s->events); free(e))
+        s->events = e->next;
+    madi_handles_free(s->receives);
+    free(s->address);
+    free(s->listeners);
+    free(s->adapters);
+}
+
+void mad_exit(mad_session_t *s)
+{
+    if (!s)
+        return;
+    if (s->gates)
+        say_bye(s);
+    peers_free(s);
+    for (int i = 0; i < s->n_adapters; i++) {
+        if (s->listeners && s->listeners[i].watch.fd >= 0)
+            madi_watch_del(s, &s->listeners[i].watch);
+        s->adapters[i]->driver->close(s->adapters[i]);
+        s->adapters[i]->driver->fini(s->adapters[i]);
+        free(s->adapters[i]);
+    }
+    madi_progress_fini(s);
+    if (s->boot)
+        s->boot->ops->fini(s->boot);
+    memory_free(s);
+    OPENSSL_cleanse(s->key, sizeof s->key);
+    free(s);
+}
+
+/* ---- Questions ------------------------------------------------------------------------------------------------ */
+
+int mad_rank(const mad_session_t *session)
+{
+    return session->rank;
+}
+
+int mad_size(const mad_session_t *session)
+{
+    return session->size;
+}
+
+mad_status_t mad_barrier(mad_session_t *session)
+{
+    if (!session->boot)
+        return MAD_OK;
+    return session->boot->ops->fence(session->boot);
+}
+
+int mad_adapter_count(const mad_session_t *session)
+{
+    return session->n_adapters;
+}
+
+mad_status_t mad_adapter_get(const mad_session_t *session, int index, mad_adapter_info_t *info)
+{
+    const madi_adapter_t *a;
+    if (index < 0 || index >= session->n_adapters)
+        return MAD_ERR_INVAL;
+    a = session->adapters[index];
+    *info = (mad_adapter_info_t){.driver = a->driver->name,
+                                 .name = a->name,
+                                 .network = a->network,
+                                 .latency_us = a->caps.latency_us,
+                                 .bandwidth_MBs = a->caps.bandwidth_MBs,
+                                 .packet_max = a->caps.packet_max,
+                                 .chunk_max = a->caps.chunk_max};
+    return MAD_OK;
+}

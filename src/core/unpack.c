@@ -1,0 +1,774 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Unpacking: from mad_begin_unpacking to mad_end_unpacking. */
+#include "core/core.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Opening -------------------------------------------------------------------------------------------------- */
+
+/* It is opened: what it held of the sender's credit goes back. */
+void madi_rx_ask(madi_rx_msg_t *m)
+{
+    m->opened = true;
+    madi_credit_return(m->conn, m->cost);
+    m->cost = 0;
+    if (MADI_UNLIKELY(!m->complete)) {
+        m->live = true;
+        m->next_live = m->conn->live;
+        m->conn->live = m;
+    }
+}
+
+/* Take the next message of a connection.  Under session->lock. */
+static madi_rx_msg_t *take_from(madi_conn_t *conn)
+{
+    madi_rx_msg_t *m = conn->ready;
+    mad_channel_t *channel = conn->channel;
+    if (!m)
+        return NULL;
+    conn->ready = m->next;
+    if (!conn->ready)
+        conn->ready_tail = &conn->ready;
+    atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) - 1,
+                          memory_order_relaxed);
+    madi_rx_ask(m);
+    return m;
+}
+
+/* Take the next message of a channel, the connections in turn. */
+static madi_rx_msg_t *take_any(mad_channel_t *channel)
+{
+    madi_conn_t *conn;
+    while ((conn = channel->ready)) {
+        madi_rx_msg_t *m = take_from(conn);
+        channel->ready = conn->next_ready;
+        if (!channel->ready)
+            channel->ready_tail = &channel->ready;
+        if (conn->ready) {
+            conn->next_ready = NULL;
+            *channel->ready_tail = conn;
+            channel->ready_tail = &conn->next_ready;
+        } else {
+            conn->in_ready = false;
+        }
+        if (m)
+            return m;
+    }
+    return NULL;
+}
+
+typedef struct opening {
+    mad_channel_t *channel;
+    mad_peer_t source;
+    madi_conn_t *conn;
+    madi_rx_msg_t *msg;
+    mad_status_t status;
+} opening_t;
+
+/* Under session->lock. */
+static bool open_locked(opening_t *o)
+{
+    o->msg = o->source == MAD_ANY_SOURCE ? take_any(o->channel) : take_from(o->conn);
+    if (MADI_LIKELY(o->msg != NULL))
+        return true;
+    if (o->conn && atomic_load_explicit(&o->conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
+        o->status = o->conn->gate->status;
+    else if (atomic_load_explicit(&o->channel->closed, memory_order_relaxed))
+        o->status = MAD_ERR_CLOSED;
+    return o->status != MAD_OK;
+}
+
+/* Look without the lock first: a waiting thread must not keep others from it. */
+static bool open_test(void *arg)
+{
+    opening_t *o = arg;
+    bool found;
+    if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) &&
+        !atomic_load_explicit(&o->channel->closed, memory_order_relaxed) &&
+        !(o->conn && atomic_load_explicit(&o->conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN))
+        return false;
+    madi_lock(&o->channel->session->lock);
+    found = open_locked(o);
+    madi_unlock(&o->channel->session->lock);
+    return found;
+}
+
+/* One round under one acquisition of the lock: take a message, or poll and take. */
+static inline bool open_now(opening_t *o)
+{
+    mad_session_t *session = o->channel->session;
+    bool found;
+    if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) && !madi_pure_poll(session))
+        return false;
+    madi_lock(&session->lock);
+    found = open_locked(o);
+    if (!found) {
+        madi_progress_locked(session);
+        found = open_locked(o);
+    }
+    madi_unlock(&session->lock);
+    if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
+        madi_calls_run(session);
+    return found;
+}
+
+static void open_wait(opening_t *o, int64_t timeout_ns)
+{
+    mad_session_t *session = o->channel->session;
+    if (open_now(o))
+        return;
+    if (timeout_ns == 0) {
+        madi_lock(&session->lock);
+        madi_progress_locked(session);
+        if (!open_locked(o))
+            o->status = MAD_ERR_AGAIN;
+        madi_unlock(&session->lock);
+        madi_calls_run(session);
+        return;
+    }
+    if (madi_wait(session, open_test, o, madi_deadline(timeout_ns)) != MAD_OK)
+        o->status = MAD_ERR_TIMEOUT;
+}
+
+mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
+                                       mad_connection_t **cnx)
+{
+    opening_t o = {.channel = channel, .source = source};
+    if (source != MAD_ANY_SOURCE) {
+        o.conn = madi_conn_peek(channel, source);
+        if (!o.conn && !(o.conn = madi_conn_get(channel, source, &o.status)))
+            return o.status;
+    }
+    open_wait(&o, timeout_ns);
+    if (MADI_UNLIKELY(!o.msg))
+        return o.status;
+    *cnx = &o.msg->base;
+    return MAD_OK;
+}
+
+mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source)
+{
+    static mad_connection_t no_memory = {.kind = MADI_MESSAGE_RX, .status = MAD_ERR_NOMEM};
+    mad_connection_t *cnx = NULL;
+    mad_status_t status = mad_begin_unpacking_timed(channel, source, MAD_FOREVER, &cnx);
+    madi_rx_msg_t *m;
+
+    if (MADI_LIKELY(status == MAD_OK))
+        return cnx;
+    m = malloc(sizeof *m);
+    if (!m)
+        return &no_memory;
+    memset(m, 0, sizeof *m);
+    m->base = (mad_connection_t){.kind = MADI_MESSAGE_RX, .status = (int)status, .session = channel->session};
+    return &m->base;
+}
+
+mad_connection_t *mad_begin_unpacking(mad_channel_t *channel)
+{
+    return mad_begin_unpacking_from(channel, MAD_ANY_SOURCE);
+}
+
+/* ---- Blocks --------------------------------------------------------------------------------------------------- */
+
+static void spread(const struct iovec *pieces, int n, const unsigned char *src, uint64_t skip, uint64_t len)
+{
+    for (int i = 0; i < n && len; i++) {
+        uint64_t room = pieces[i].iov_len;
+        if (skip >= room) {
+            skip -= room;
+            continue;
+        }
+        room -= skip;
+        if (room > len)
+            room = len;
+        memcpy((char *)pieces[i].iov_base + skip, src, room);
+        src += room;
+        len -= room;
+        skip = 0;
+    }
+}
+
+/* Tell both sides that they disagree.  Under session->lock. */
+static void mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected, bool none)
+{
+    madi_gate_t *gate = m->conn->gate;
+    madi_wire_hdr_t hdr = {
+        .type = MADI_WIRE_MISMATCH, .channel = m->conn->remote, .length = sizeof(madi_wire_mismatch_t)};
+    madi_wire_mismatch_t mm = {m->seq, m->index, sent, expected};
+
+    if (madi_message_status(&m->base))
+        return;
+    madi_message_fail(&m->base, MAD_ERR_MISMATCH);
+    madi_log(MADI_LOG_WARN, "message",
+             "channel %s, peer %d, message %u, block %u: the sender packed %s (%llu bytes, %s), the receiver expects "
+             "%llu bytes, %s",
+             m->conn->channel->name, gate->peer, m->seq, m->index, none ? "no such block" : "a block",
+             (unsigned long long)MADI_WIRE_DESC_LEN(sent), MADI_WIRE_DESC_RMODE(sent) ? "CHEAPER" : "EXPRESS",
+             (unsigned long long)MADI_WIRE_DESC_LEN(expected), MADI_WIRE_DESC_RMODE(expected) ? "CHEAPER" : "EXPRESS");
+    madi_gate_ctrl(gate, &hdr, &mm);
+}
+
+static bool agrees(const madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
+{
+    uint64_t mask = MADI_WIRE_LEN_MAX | UINT64_C(1) << 50 | (m->modes ? UINT64_C(3) << 51 : 0);
+    return (sent & mask) == (expected & mask);
+}
+
+static void send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_GRANT, .length = sizeof(madi_wire_grant_t)};
+    madi_wire_grant_t grant = {sender, receiver, len, drop, 0};
+    madi_gate_ctrl(gate, &hdr, &grant);
+}
+
+bool madi_rdv_recv_done(madi_rdv_recv_t *r)
+{
+    madi_rx_msg_t *m = r->msg;
+    if (r->bounce)
+        spread(r->pieces, r->n, (unsigned char *)r->bounce + r->eager, r->eager, r->len - r->eager);
+    free(r->bounce);
+    if (r->next)
+        r->next->prev = r->prev;
+    if (r->prev)
+        r->prev->next = r->next;
+    else
+        r->gate->incoming = r->next;
+    madi_handle_del(r->gate->session->receives, r->handle);
+    free(r);
+    atomic_fetch_sub_explicit(&m->rdv_pending, 1, memory_order_release); /* pairs with the acquire in rdv_test */
+    madi_rx_finish(m);
+    madi_wake(m->base.session);
+    return true;
+}
+
+/* Name the destination of a big block to its sender.  Under session->lock. */
+static mad_status_t grant_block(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t len,
+                                const madi_wire_rdv_t *rdv)
+{
+    madi_gate_t *gate = m->conn->gate;
+    madi_rdv_recv_t *r;
+
+    if (rdv->eager == len) {
+        send_grant(gate, rdv->sender, 0, len, true);
+        return MAD_OK;
+    }
+    if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
+        return MAD_ERR_PEER;
+    r = calloc(1, sizeof *r + (size_t)n * sizeof *pieces);
+    if (r && n > 1)
+        r->bounce = malloc(len);
+    if (r)
+        r->handle = madi_handle_add(gate->session->receives, r);
+    if (!r || !r->handle || (n > 1 && !r->bounce)) {
+        if (r && r->handle)
+            madi_handle_del(gate->session->receives, r->handle);
+        if (r)
+            free(r->bounce);
+        free(r);
+        send_grant(gate, rdv->sender, 0, len, true);
+        return MAD_ERR_NOMEM;
+    }
+    r->msg = m;
+    r->gate = gate;
+    r->len = len;
+    r->received = r->eager = rdv->eager;
+    r->sender = rdv->sender;
+    r->n = n;
+    memcpy(r->pieces, pieces, (size_t)n * sizeof *pieces);
+    r->next = gate->incoming;
+    if (r->next)
+        r->next->prev = r;
+    gate->incoming = r;
+    atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
+    send_grant(gate, rdv->sender, r->handle, len, false);
+    return MAD_OK;
+}
+
+/* Is there a block to be parsed?  Moves on to the next packet if need be.  Under session->lock. */
+static bool next_block(madi_rx_msg_t *m)
+{
+    while (m->cur == m->end && !m->cur_last && m->head) {
+        madi_rx_packet_t *packet = m->head;
+        if (m->current)
+            madi_rx_packet_free(m->current);
+        m->head = packet->next;
+        if (!m->head)
+            m->tail = &m->head;
+        m->current = packet;
+        m->cur = packet->data;
+        m->end = packet->data + packet->len;
+        m->cur_last = packet->last;
+    }
+    return m->cur < m->end;
+}
+
+/* Read the block at the cursor into the pieces; n < 0: forget it.  Under session->lock. */
+static mad_status_t take_block(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected)
+{
+    size_t left = (size_t)(m->end - m->cur);
+    madi_wire_rdv_t rdv = {0, 0};
+    uint64_t sent, inside;
+    mad_status_t status = MAD_OK;
+    const unsigned char *data;
+    bool granted;
+
+    if (left < 8)
+        goto garbage;
+    memcpy(&sent, m->cur, 8);
+    granted = MADI_WIRE_DESC_KIND(sent) == MADI_WIRE_RDV;
+    data = m->cur + 8;
+    inside = MADI_WIRE_DESC_LEN(sent);
+    if (granted) {
+        if (left < 16)
+            goto garbage;
+        memcpy(&rdv, data, 8);
+        data += 8;
+        if (rdv.eager > inside)
+            goto garbage;
+        inside = rdv.eager;
+    }
+    if (inside > (uint64_t)(m->end - data))
+        goto garbage;
+    m->cur = data + inside;
+    if (n >= 0 && !agrees(m, sent, expected)) {
+        mismatch(m, sent, expected, false);
+        n = -1;
+        status = MAD_ERR_MISMATCH;
+    }
+    if (n >= 0) {
+        spread(pieces, n, data, 0, inside);
+        if (granted)
+            status = grant_block(m, pieces, n, MADI_WIRE_DESC_LEN(sent), &rdv);
+    } else if (granted) {
+        send_grant(m->conn->gate, rdv.sender, 0, inside, true);
+    }
+    m->index++;
+    if (status)
+        madi_message_fail(&m->base, status);
+    return status;
+
+garbage:
+    m->cur = m->end;
+    madi_message_fail(&m->base, MAD_ERR_PROTOCOL);
+    return MAD_ERR_PROTOCOL;
+}
+
+/* The message has no further block, but the receiver asks for one. */
+static bool exhausted(const madi_rx_msg_t *m)
+{
+    return m->cur == m->end && m->cur_last;
+}
+
+void madi_rx_feed(madi_rx_msg_t *m)
+{
+    while (m->blocks && next_block(m)) {
+        madi_rx_block_t *b = m->blocks;
+        m->blocks = b->next;
+        if (!m->blocks)
+            m->blocks_tail = &m->blocks;
+        take_block(m, b->pieces, b->n, b->desc);
+        free(b);
+    }
+    while (m->blocks && exhausted(m)) {
+        madi_rx_block_t *b = m->blocks;
+        mismatch(m, 0, b->desc, true);
+        m->blocks = b->next;
+        free(b);
+    }
+    if (!m->blocks)
+        m->blocks_tail = &m->blocks;
+    if (m->ended)
+        madi_rx_finish(m);
+    madi_wake(m->base.session);
+}
+
+static mad_status_t later_block(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc)
+{
+    madi_rx_block_t *b = malloc(sizeof *b + (size_t)n * sizeof *pieces);
+    if (!b) {
+        madi_message_fail(&m->base, MAD_ERR_NOMEM);
+        return MAD_ERR_NOMEM;
+    }
+    b->next = NULL;
+    b->pieces = (struct iovec *)(b + 1);
+    memcpy(b->pieces, pieces, (size_t)n * sizeof *pieces);
+    b->n = n;
+    b->desc = desc;
+    *m->blocks_tail = b;
+    m->blocks_tail = &b->next;
+    return MAD_OK;
+}
+
+static bool block_there(void *arg)
+{
+    madi_rx_msg_t *m = arg;
+    bool there;
+    if (madi_message_status(&m->base))
+        return true;
+    madi_lock(&m->base.session->lock);
+    there = !m->blocks && (next_block(m) || exhausted(m));
+    madi_unlock(&m->base.session->lock);
+    return there;
+}
+
+static bool rdv_none(void *arg)
+{
+    madi_rx_msg_t *m = arg;
+    return !atomic_load_explicit(&m->rdv_pending, memory_order_acquire); /* pairs with madi_rdv_recv_done */
+}
+
+static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc, bool may_wait)
+{
+    mad_session_t *session = m->base.session;
+    bool express = !MADI_WIRE_DESC_RMODE(desc);
+    mad_status_t status = madi_message_status(&m->base);
+
+    if (!session || !m->conn || status)
+        return status;
+    if (express && (!may_wait || m->blocks || m->cur == m->end)) {
+        if (!may_wait && !block_there(m))
+            return MAD_ERR_AGAIN;
+        madi_wait(session, block_there, m, INT64_MAX);
+    }
+    madi_lock(&session->lock);
+    if (!m->blocks && next_block(m)) {
+        status = take_block(m, pieces, n, desc);
+    } else if (exhausted(m) || madi_message_status(&m->base)) {
+        mismatch(m, 0, desc, true);
+        status = madi_message_status(&m->base);
+    } else {
+        status = later_block(m, pieces, n, desc);
+    }
+    madi_unlock(&session->lock);
+    if (express && !status && atomic_load_explicit(&m->rdv_pending, memory_order_relaxed)) {
+        if (!may_wait)
+            return MAD_OK;
+        madi_wait(session, rdv_none, m, INT64_MAX);
+        status = madi_message_status(&m->base);
+    }
+    return status;
+}
+
+/* The common case: the block lies in the packet at hand. */
+static inline bool unpack_fast(madi_rx_msg_t *m, void *buf, uint64_t expected)
+{
+    uint64_t sent, len = MADI_WIRE_DESC_LEN(expected);
+    if (MADI_UNLIKELY((size_t)(m->end - m->cur) < 8 + len || m->blocks))
+        return false;
+    memcpy(&sent, m->cur, 8);
+    if (MADI_UNLIKELY((sent ^ expected) & (MADI_WIRE_LEN_MAX | UINT64_C(7) << 48) || m->modes))
+        return false;
+    memcpy(buf, m->cur + 8, len);
+    m->cur += 8 + len;
+    m->index++;
+    return true;
+}
+
+static mad_status_t unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t smode,
+                           mad_receive_mode_t rmode, bool may_wait)
+{
+    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+    uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
+    struct iovec piece = {buf, len};
+
+    if (MADI_UNLIKELY(madi_message_status(cnx)))
+        return madi_message_status(cnx);
+    if (MADI_UNLIKELY((!buf && len) || len > MADI_WIRE_LEN_MAX || (unsigned)smode > 2 || (unsigned)rmode > 1))
+        return MAD_ERR_INVAL;
+    if (MADI_LIKELY(buf && unpack_fast(m, buf, desc)))
+        return MAD_OK;
+    return unpack_slow(m, &piece, 1, desc, may_wait);
+}
+
+mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
+                        mad_receive_mode_t receive_mode)
+{
+    return unpack(cnx, buf, len, send_mode, receive_mode, true);
+}
+
+mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
+                            mad_receive_mode_t receive_mode)
+{
+    return unpack(cnx, buf, len, send_mode, receive_mode, false);
+}
+
+mad_status_t mad_unpack_scatter(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
+                                mad_receive_mode_t receive_mode)
+{
+    size_t len = 0;
+    if (n < 0 || (n && !pieces))
+        return MAD_ERR_INVAL;
+    for (int i = 0; i < n; i++) {
+        if (!pieces[i].iov_base && pieces[i].iov_len)
+            return MAD_ERR_INVAL;
+        len += pieces[i].iov_len;
+    }
+    return unpack_slow((madi_rx_msg_t *)cnx, pieces, n, madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode),
+                       true);
+}
+
+mad_status_t mad_unpack_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count,
+                                mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
+{
+    struct iovec *pieces;
+    mad_status_t status;
+    if (count == 1 || stride == len)
+        return mad_unpack(cnx, base, len * count, send_mode, receive_mode);
+    pieces = malloc((count ? count : 1) * sizeof *pieces);
+    if (!pieces)
+        return MAD_ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        pieces[i].iov_base = (char *)base + i * stride;
+        pieces[i].iov_len = len;
+    }
+    status = mad_unpack_scatter(cnx, pieces, (int)count, send_mode, receive_mode);
+    free(pieces);
+    return status;
+}
+
+/* ---- The end -------------------------------------------------------------------------------------------------- */
+
+/* Forget blocks that nobody unpacked; they are a disagreement.  Under session->lock. */
+static void drain(madi_rx_msg_t *m)
+{
+    while (next_block(m)) {
+        if (!madi_message_status(&m->base)) {
+            uint64_t sent = 0;
+            if (m->end - m->cur >= 8)
+                memcpy(&sent, m->cur, 8);
+            mismatch(m, sent, 0, false);
+        }
+        take_block(m, NULL, -1, 0);
+    }
+}
+
+static void live_remove(madi_rx_msg_t *m)
+{
+    if (!m->live)
+        return;
+    for (madi_rx_msg_t **p = &m->conn->live; *p; p = &(*p)->next_live)
+        if (*p == m) {
+            *p = m->next_live;
+            return;
+        }
+}
+
+static void rx_release(madi_rx_msg_t *m)
+{
+    if (m->current)
+        madi_rx_packet_free(m->current);
+    for (madi_rx_packet_t *p = m->head, *next; p; p = next) {
+        next = p->next;
+        madi_rx_packet_free(p);
+    }
+    madi_rx_free(m);
+}
+
+/* Is an ended message complete?  Under session->lock. */
+static bool finished(madi_rx_msg_t *m)
+{
+    if (madi_message_status(&m->base))
+        for (madi_rx_block_t *b; (b = m->blocks); free(b))
+            m->blocks = b->next;
+    if (!m->blocks)
+        drain(m);
+    if (atomic_load_explicit(&m->rdv_pending, memory_order_relaxed) || m->blocks)
+        return false;
+    return exhausted(m) || madi_message_status(&m->base) == MAD_ERR_PEER ||
+           madi_message_status(&m->base) == MAD_ERR_CLOSED;
+}
+
+void madi_rx_finish(madi_rx_msg_t *m)
+{
+    mad_request_t *request = m->request;
+    mad_status_t status;
+    if (!m->ended || !request || !finished(m))
+        return;
+    status = madi_message_status(&m->base);
+    live_remove(m);
+    rx_release(m);
+    madi_request_complete(request, status);
+}
+
+static bool end_test(void *arg)
+{
+    madi_rx_msg_t *m = arg;
+    bool done;
+    if (atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) /* pairs with madi_rdv_recv_done */
+        return false;
+    madi_lock(&m->base.session->lock);
+    done = finished(m);
+    if (done)
+        live_remove(m);
+    madi_unlock(&m->base.session->lock);
+    return done;
+}
+
+mad_status_t mad_end_unpacking(mad_connection_t *cnx)
+{
+    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+    mad_status_t status = madi_message_status(cnx);
+
+    if (MADI_UNLIKELY(!cnx->session || !m->conn)) {
+        if (cnx->session)
+            free(m);
+        return status;
+    }
+    if (MADI_UNLIKELY(m->cur != m->end || !m->cur_last || m->blocks || status || m->live ||
+                      atomic_load_explicit(&m->rdv_pending, memory_order_acquire))) {
+        madi_wait(cnx->session, end_test, m, INT64_MAX);
+        status = madi_message_status(cnx);
+    }
+    if (MADI_UNLIKELY(m->current != NULL))
+        rx_release(m);
+    else
+        madi_rx_free(m);
+    return status;
+}
+
+mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request)
+{
+    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+    mad_request_t *r = cnx->session ? madi_request_new(cnx->session) : NULL;
+    mad_status_t status;
+
+    if (!r || !m->conn) {
+        status = mad_end_unpacking(cnx);
+        if (!r)
+            return status ? status : MAD_ERR_NOMEM;
+        madi_request_complete(r, status);
+    } else {
+        madi_lock(&cnx->session->lock);
+        m->ended = true;
+        m->request = r;
+        r->rx = m;
+        madi_rx_finish(m);
+        madi_unlock(&r->session->lock);
+    }
+    *request = r;
+    return MAD_OK;
+}
+
+mad_peer_t mad_message_peer(const mad_connection_t *cnx)
+{
+    if (cnx->kind == MADI_MESSAGE_RX)
+        return ((const madi_rx_msg_t *)cnx)->conn ? ((const madi_rx_msg_t *)cnx)->conn->gate->peer : MAD_ANY_SOURCE;
+    return ((const madi_tx_t *)cnx)->conn ? ((const madi_tx_t *)cnx)->conn->gate->peer : MAD_ANY_SOURCE;
+}
+
+mad_status_t mad_message_status(const mad_connection_t *cnx)
+{
+    return madi_message_status(cnx);
+}
+
+/* ---- Posted receives ------------------------------------------------------------------------------------------ */
+
+/* Unpack a message into a posted receive.  Under session->lock. */
+void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
+{
+    madi_rx_ask(m);
+    for (int i = 0; i < posted->n; i++) {
+        const mad_block_t *b = &posted->blocks[i];
+        struct iovec piece = {b->base, b->len};
+        uint64_t desc = madi_wire_desc(b->len, MADI_WIRE_INLINE, b->receive_mode, b->send_mode);
+        if (madi_message_status(&m->base))
+            break;
+        if (!m->blocks && next_block(m))
+            take_block(m, &piece, 1, desc);
+        else if (exhausted(m))
+            mismatch(m, 0, desc, true);
+        else
+            later_block(m, &piece, 1, desc);
+    }
+    m->ended = true;
+    m->request = posted->request;
+    m->request->posted = NULL;
+    m->request->rx = m;
+    free(posted);
+    madi_rx_finish(m);
+}
+
+mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
+                                mad_request_t **request)
+{
+    mad_session_t *session = channel->session;
+    mad_status_t status = MAD_OK;
+    madi_conn_t *conn;
+    madi_posted_t *posted;
+    mad_request_t *r;
+    madi_rx_msg_t *m;
+
+    if (n < 0 || (n && !blocks))
+        return MAD_ERR_INVAL;
+    for (int i = 0; i < n; i++)
+        if ((!blocks[i].base && blocks[i].len) || (unsigned)blocks[i].receive_mode > 1)
+            return MAD_ERR_INVAL;
+    conn = madi_conn_get(channel, source, &status);
+    if (!conn)
+        return status;
+    posted = malloc(sizeof *posted + (size_t)n * sizeof *blocks);
+    r = madi_request_new(session);
+    if (!posted || !r) {
+        free(posted);
+        free(r);
+        return MAD_ERR_NOMEM;
+    }
+    *posted = (madi_posted_t){.request = r, .conn = conn, .n = n};
+    if (n)
+        memcpy(posted->blocks, blocks, (size_t)n * sizeof *blocks);
+    r->posted = posted;
+    madi_lock(&session->lock);
+    m = conn->posted ? NULL : take_from(conn);
+    if (m) {
+        madi_posted_start(posted, m);
+    } else if (atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
+        r->posted = NULL;
+        free(posted);
+        madi_request_complete(r, conn->gate->status);
+    } else {
+        *conn->posted_tail = posted;
+        conn->posted_tail = &posted->next;
+    }
+    madi_unlock(&session->lock);
+    if (request) {
+        *request = r;
+        return MAD_OK;
+    }
+    return mad_request_wait(&r, MAD_FOREVER);
+}
+
+/* ---- Failure of the peer -------------------------------------------------------------------------------------- */
+
+void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status)
+{
+    madi_rdv_recv_t *r;
+    while ((r = gate->incoming)) {
+        madi_message_fail(&r->msg->base, status);
+        r->eager = r->len; /* nothing is to be spread */
+        madi_rdv_recv_done(r);
+    }
+}
+
+/* Messages that will never be whole fail; whole ones stay to be read. */
+void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
+{
+    madi_rx_msg_t *m, *next;
+    if (conn->arriving)
+        madi_message_fail(&conn->arriving->base, status);
+    conn->arriving = NULL;
+    for (m = conn->live; m; m = next) {
+        next = m->next_live;
+        if (!m->complete)
+            madi_message_fail(&m->base, status);
+        madi_rx_finish(m);
+    }
+    for (madi_posted_t *p; (p = conn->posted); free(p)) {
+        conn->posted = p->next;
+        p->request->posted = NULL;
+        madi_request_complete(p->request, status);
+    }
+    conn->posted_tail = &conn->posted;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What travels: packet headers and block descriptors.  Little-endian, fixed widths; values are never reused.
+ * Everything read from here was written by a peer: check it before use. */
+#ifndef MADI_WIRE_H
+#define MADI_WIRE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define MADI_WIRE_VERSION 1
+
+/* Every packet begins with this header; length bytes follow it.
+ *
+ *   MSG     a piece of a message: [descriptor][data] repeated.  channel: the sender's number for the channel.
+ *           seq: the number of the message in its connection.  aux: credit bytes that it uses.
+ *   DATA    a piece of a granted block.  aux: the receiver's handle; seq: offset in units of 1, low 32 bits, the
+ *           high 16 bits in channel.
+ *   others  a madi_wire_<type> structure, or bytes as described there.
+ */
+typedef struct madi_wire_hdr {
+    uint8_t type;
+    uint8_t flags;
+    uint16_t channel;
+    uint32_t length;
+    uint32_t seq;
+    uint32_t aux;
+} madi_wire_hdr_t;
+static_assert(sizeof(madi_wire_hdr_t) == 16, "packet header");
+
+enum madi_wire_type {
+    MADI_WIRE_MSG = 1,     /* see above */
+    MADI_WIRE_DATA = 2,    /* see above */
+    MADI_WIRE_CHANNEL = 3, /* channel: a number not used so far; body: the channel's name */
+    MADI_WIRE_GRANT = 4,   /* body: madi_wire_grant */
+    MADI_WIRE_CREDIT = 5,  /* channel as the *sender of the messages* numbers it; body: madi_wire_credit */
+    MADI_WIRE_MISMATCH = 6, /* body: madi_wire_mismatch */
+    MADI_WIRE_BYE = 7      /* no more packets follow; an orderly end */
+};
+
+enum madi_wire_flags {
+    MADI_WIRE_FIRST = 1, /* MSG: the first packet of the message */
+    MADI_WIRE_LAST = 2,  /* MSG: the last one */
+    MADI_WIRE_MODES = 4  /* MSG: descriptors carry the send mode too */
+};
+
+/* A block descriptor, 8 bytes, unaligned in the packet:
+ *   bits 0-47 length of the block; 48-49 kind; 50 receive mode; 51-52 send mode (when MADI_WIRE_MODES)
+ * kind INLINE: the block's bytes follow.  kind RDV: a madi_wire_rdv and its eager bytes follow. */
+enum madi_wire_kind { MADI_WIRE_INLINE = 0, MADI_WIRE_RDV = 1 };
+#define MADI_WIRE_LEN_MAX ((UINT64_C(1) << 48) - 1)
+
+static inline uint64_t madi_wire_desc(uint64_t len, unsigned kind, unsigned rmode, unsigned smode)
+{
+    return len | (uint64_t)kind << 48 | (uint64_t)rmode << 50 | (uint64_t)smode << 51;
+}
+#define MADI_WIRE_DESC_LEN(d) ((d)&MADI_WIRE_LEN_MAX)
+#define MADI_WIRE_DESC_KIND(d) ((unsigned)((d) >> 48 & 3))
+#define MADI_WIRE_DESC_RMODE(d) ((unsigned)((d) >> 50 & 1))
+#define MADI_WIRE_DESC_SMODE(d) ((unsigned)((d) >> 51 & 3))
+
+typedef struct madi_wire_rdv {
+    uint32_t sender; /* the sender's handle of the block */
+    uint32_t eager;  /* so many of the block's first bytes follow here */
+} madi_wire_rdv_t;
+static_assert(sizeof(madi_wire_rdv_t) == 8, "rendezvous");
+
+typedef struct madi_wire_grant {
+    uint32_t sender;   /* from madi_wire_rdv */
+    uint32_t receiver; /* goes into aux of the DATA packets */
+    uint64_t len;      /* what the receiver expects; 0 with drop: send nothing */
+    uint32_t drop;     /* 1: the receiver does not want the block; it is complete at the sender */
+    uint32_t pad;
+} madi_wire_grant_t;
+static_assert(sizeof(madi_wire_grant_t) == 24, "grant");
+
+typedef struct madi_wire_credit {
+    uint64_t limit; /* the sender of messages may have used so many credit bytes in all */
+} madi_wire_credit_t;
+static_assert(sizeof(madi_wire_credit_t) == 8, "credit");
+
+typedef struct madi_wire_mismatch {
+    uint32_t seq;   /* the message */
+    uint32_t index; /* the block */
+    uint64_t sent, expected; /* descriptors of both sides */
+} madi_wire_mismatch_t;
+static_assert(sizeof(madi_wire_mismatch_t) == 24, "mismatch");
+
+#endif

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The drivers built in: the one place that names them. */
+#include "core/driver.h"
+
+extern const madi_driver_t madi_driver_self, madi_driver_shm, madi_driver_tcp;
+
+const madi_driver_t *const madi_drivers[] = {&madi_driver_self, &madi_driver_shm, &madi_driver_tcp, NULL};

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shm driver: its adapter is the host's memory, found through a UNIX socket in a directory.  Two processes can
+ * share memory if they see the same directory: that, not a host's name, is the network's name. */
+#include "drivers/shm/shm.h"
+#include "base/knob.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <limits.h>
+#include <unistd.h>
+
+static mad_status_t shm_probe(const madi_driver_t *driver, struct mad_session *session)
+{
+    return madi_adapter_found(session, driver, "memory") ? MAD_OK : MAD_ERR_NOMEM;
+}
+
+/* The directory, private to the user; made if need be. */
+static bool directory(char *dir, size_t len, struct stat *st, char *reason)
+{
+    const char *knob = madi_knob_text(MADI_KNOB_SHM_DIR);
+    if (*knob)
+        snprintf(dir, len, "%s", knob);
+    else
+        snprintf(dir, len, "/tmp/madeleine-%u", (unsigned)geteuid());
+    if (mkdir(dir, 0700) && errno != EEXIST) {
+        snprintf(reason, MADI_REASON_MAX, "%s cannot be made: %s; set MAD_SHM_DIR", dir, strerror(errno));
+        return false;
+    }
+    if (lstat(dir, st) || !S_ISDIR(st->st_mode) || st->st_uid != geteuid() || (st->st_mode & 022)) {
+        snprintf(reason, MADI_REASON_MAX, "%s is not a directory that only this user can write; set MAD_SHM_DIR", dir);
+        return false;
+    }
+    return true;
+}
+
+static uint64_t mix(uint64_t h, const void *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+/* The same name if and only if it is the same directory of the same running kernel. */
+static void name_network(madi_adapter_t *a, const struct stat *st)
+{
+    char boot[64] = "";
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        if (read(fd, boot, sizeof boot - 1) < 0)
+            boot[0] = 0;
+        close(fd);
+    }
+    h = mix(h, boot, sizeof boot);
+    h = mix(h, &st->st_dev, sizeof st->st_dev);
+    h = mix(h, &st->st_ino, sizeof st->st_ino);
+    snprintf(a->network, sizeof a->network, "%016llx", (unsigned long long)h);
+}
+
+static int unix_socket(const char *path, struct sockaddr_un *sa)
+{
+    memset(sa, 0, sizeof *sa);
+    sa->sun_family = AF_UNIX;
+    if (strlen(path) >= sizeof sa->sun_path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(sa->sun_path, path, strlen(path));
+    return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* Sockets of processes that were killed: nobody answers there any more. */
+static void sweep(const char *dir)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    for (int i = 0; d && i < 512 && (e = readdir(d)); i++) {
+        char path[PATH_MAX];
+        struct sockaddr_un sa;
+        int fd;
+        if (strlen(e->d_name) != 16)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        fd = unix_socket(path, &sa);
+        if (fd < 0)
+            continue;
+        if (connect(fd, (struct sockaddr *)&sa, sizeof sa) && errno == ECONNREFUSED)
+            unlink(path);
+        close(fd);
+    }
+    if (d)
+        closedir(d);
+}
+
+static void event_ready(madi_watch_t *watch, uint32_t events)
+{
+    uint64_t n;
+    (void)events;
+    if (read(watch->fd, &n, sizeof n) < 0)
+        return;
+}
+
+static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
+{
+    struct sockaddr_un sa;
+    unsigned char id[8];
+    if (getrandom(id, sizeof id, 0) != sizeof id)
+        return false;
+    snprintf(a->path, sizeof a->path, "%s/%02x%02x%02x%02x%02x%02x%02x%02x", dir, id[0], id[1], id[2], id[3], id[4],
+             id[5], id[6], id[7]);
+    a->base.listen_fd = unix_socket(a->path, &sa);
+    if (a->base.listen_fd < 0 || bind(a->base.listen_fd, (struct sockaddr *)&sa, sizeof sa) ||
+        listen(a->base.listen_fd, 1024)) {
+        snprintf(reason, MADI_REASON_MAX, "no socket in %s: %s; set MAD_SHM_DIR", dir, strerror(errno));
+        a->path[0] = 0;
+        return false;
+    }
+    memcpy(a->base.address, id, sizeof id);
+    a->base.address_len = sizeof id;
+    return true;
+}
+
+static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
+{
+    shm_adapter_t *a = (shm_adapter_t *)adapter;
+    char dir[80];
+    struct stat st;
+
+    a->event_fd = -1;
+    if (!directory(dir, sizeof dir, &st, reason))
+        return MAD_ERR_SYSTEM;
+    name_network(adapter, &st);
+    if (!listen_on(a, dir, reason))
+        return MAD_ERR_SYSTEM;
+    sweep(dir);
+    a->fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
+    a->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    a->event_watch = (madi_watch_t){a->event_fd, event_ready};
+    if (a->event_fd < 0 || madi_watch_add(adapter->session, &a->event_watch, EPOLLIN) != MAD_OK) {
+        snprintf(reason, MADI_REASON_MAX, "no eventfd: %s", strerror(errno));
+        return MAD_ERR_SYSTEM;
+    }
+    adapter->caps = (madi_caps_t){.packet_max = 16 * 1024,
+                                  .chunk_max = SHM_SLOT + sizeof(madi_wire_hdr_t),
+                                  .rdv_min = 12 * 1024,
+                                  .rdv_eager = 8 * 1024,
+                                  .gather_max = 16,
+                                  .latency_us = 0.1,
+                                  .bandwidth_MBs = 20000,
+                                  .rank = 10};
+    return MAD_OK;
+}
+
+static void shm_close(madi_adapter_t *adapter)
+{
+    shm_adapter_t *a = (shm_adapter_t *)adapter;
+    if (a->event_fd >= 0)
+        madi_watch_del(adapter->session, &a->event_watch);
+}
+
+static void shm_fini(madi_adapter_t *adapter)
+{
+    shm_adapter_t *a = (shm_adapter_t *)adapter;
+    if (a->base.listen_fd >= 0)
+        close(a->base.listen_fd);
+    if (a->path[0])
+        unlink(a->path);
+    if (a->event_fd >= 0)
+        close(a->event_fd);
+    for (int i = 0; i < a->n_old; i++)
+        free(a->old_arrays[i]);
+    free(a->old_arrays);
+}
+
+static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+{
+    shm_adapter_t *a = (shm_adapter_t *)link->adapter;
+    const unsigned char *id = addr;
+    struct sockaddr_un sa;
+    char path[108];
+    int s;
+
+    if (len != 8)
+        return MAD_ERR_INVAL;
+    snprintf(path, sizeof path, "%.*s/%02x%02x%02x%02x%02x%02x%02x%02x", (int)(strrchr(a->path, '/') - a->path), a->path,
+             id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7]);
+    s = unix_socket(path, &sa);
+    if (s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa)) {
+        snprintf(reason, MADI_REASON_MAX, "connect %s: %s", path, strerror(errno));
+        if (s >= 0)
+            close(s);
+        return MAD_ERR_PEER;
+    }
+    *fd = s;
+    return MAD_OK;
+}
+
+const madi_driver_t madi_driver_shm = {
+    .abi = MADI_DRIVER_ABI,
+    .name = "shm",
+    .adapter_size = sizeof(shm_adapter_t),
+    .link_size = sizeof(shm_link_t),
+    .probe = shm_probe,
+    .open = shm_open_adapter,
+    .close = shm_close,
+    .fini = shm_fini,
+    .poll = shm_poll,
+    .pure_poll = shm_pure_poll,
+    .arm = shm_arm,
+    .disarm = shm_disarm,
+    .connect = shm_connect,
+    .start = shm_start,
+    .send = shm_send,
+    .slot_put = shm_slot_put,
+    .link_close = shm_link_close,
+    .link_fini = shm_link_fini,
+};

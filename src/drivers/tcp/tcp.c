@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tcp: the driver's table and its adapters. */
+#include "drivers/tcp/tcp.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
+{
+    caps->packet_max = MADI_TCP_PACKET_MAX;
+    caps->chunk_max = MADI_TCP_CHUNK_MAX;
+    caps->rdv_min = (size_t)64 << 10;
+    caps->rdv_eager = MADI_TCP_PACKET_MAX;
+    caps->gather_max = MADI_TCP_GATHER;
+    caps->latency_us = loopback ? 4 : 15;
+    caps->bandwidth_MBs = loopback ? 8000 : 1100;
+    /* Beside equal ways: loopback before a real interface, IPv4 (shorter headers) before IPv6. */
+    caps->rank = (loopback ? 45 : 50) + (v6 ? 1 : 0);
+}
+
+static mad_status_t tcp_open(madi_adapter_t *adapter, char *reason)
+{
+    madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
+    bool loopback = false;
+    mad_status_t status = madi_tcp_if_find(tcp, &loopback, reason);
+    if (status)
+        return status;
+    tcp_caps(&adapter->caps, loopback, tcp->self.ss_family == AF_INET6);
+    return madi_tcp_listen(tcp, reason);
+}
+
+static void tcp_close(madi_adapter_t *adapter)
+{
+    madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
+    if (tcp->listening)
+        close(adapter->listen_fd);
+    tcp->listening = false;
+    adapter->listen_fd = -1;
+}
+
+static bool tcp_reachable(madi_adapter_t *adapter, const void *addr, size_t len, char *reason)
+{
+    madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
+    struct sockaddr_storage peer;
+    socklen_t peer_len;
+    if (!madi_tcp_addr_get(addr, len, &peer, &peer_len)) {
+        snprintf(reason, MADI_REASON_MAX, "the peer's tcp address is damaged");
+        return false;
+    }
+    if (peer.ss_family != tcp->self.ss_family) {
+        snprintf(reason, MADI_REASON_MAX, "%s has IPv%d, the peer IPv%d", adapter->name,
+                 tcp->self.ss_family == AF_INET6 ? 6 : 4, peer.ss_family == AF_INET6 ? 6 : 4);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Polling ---------------------------------------------------------------------------------------------------- */
+
+/* Links that could not be read to the end last time: no edge will tell of them again. */
+static int tcp_poll_unread(madi_tcp_adapter_t *tcp, int budget)
+{
+    int events = 0;
+    for (int turns = tcp->unread_count; turns > 0 && tcp->unread && events < budget; turns--) {
+        madi_tcp_link_t *link = tcp->unread;
+        madi_tcp_unread_remove(link);
+        events += madi_tcp_receive(link, budget - events);
+    }
+    return events;
+}
+
+static madi_tcp_link_t *tcp_hot(madi_tcp_adapter_t *tcp)
+{
+    madi_tcp_link_t *sent = atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed);
+    madi_tcp_link_t *got = tcp->parked ? tcp->parked : tcp->hot_got;
+    tcp->turn = !tcp->turn; /* one system call a poll, in turn when they differ (a ring) */
+    if (!sent || (got && tcp->turn))
+        return got;
+    return sent;
+}
+
+/* Decide from one hot link's try whether watching it is worth its price. */
+static void tcp_tried(madi_tcp_adapter_t *tcp, madi_tcp_link_t *link, int events)
+{
+    if (link == tcp->parked) {
+        tcp->empty = events ? 0 : tcp->empty + 1;
+        if (tcp->empty >= MADI_TCP_UNPARK)
+            madi_tcp_unpark(tcp);
+    } else if (events && !tcp->parked && !tcp->armed && ++tcp->streak >= MADI_TCP_PARK &&
+               !atomic_load_explicit(&link->closed, memory_order_relaxed)) {
+        madi_tcp_park(link);
+    }
+}
+
+/* Nothing came: try less and less often, so that a process that spins for another network soon pays next to nothing. */
+static void tcp_cool(madi_tcp_adapter_t *tcp, int left)
+{
+    int tries = MADI_TCP_HOT - left;
+    atomic_store_explicit(&tcp->hot_left, left - 1, memory_order_relaxed);
+    atomic_store_explicit(&tcp->skip, tries < 64 ? 0 : tries < 32 * 64 ? tries / 64 : 32, memory_order_relaxed);
+    if (left <= 1)
+        madi_tcp_unpark(tcp);
+}
+
+/* Count down a poll that is to be left out; heat sets this to 0, so links with unread bytes are not affected. */
+static bool tcp_skips(madi_tcp_adapter_t *tcp)
+{
+    int skip = atomic_load_explicit(&tcp->skip, memory_order_relaxed);
+    if (skip <= 0)
+        return false;
+    atomic_store_explicit(&tcp->skip, skip - 1, memory_order_relaxed);
+    return true;
+}
+
+/* A spinning waiter comes here: a receive call on the right socket is quicker than asking epoll first. */
+static int tcp_poll(madi_adapter_t *adapter, int budget)
+{
+    madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
+    int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), events = 0;
+    madi_tcp_link_t *link;
+    if (left <= 0 || tcp_skips(tcp))
+        return 0;
+    if (tcp->unread)
+        events = tcp_poll_unread(tcp, budget);
+    link = tcp_hot(tcp);
+    if (link && !atomic_load_explicit(&link->closed, memory_order_relaxed)) {
+        int before = events;
+        if (atomic_load_explicit(&link->tx_blocked, memory_order_relaxed))
+            events += madi_tcp_flush(link);
+        if (!link->is_unread && events < budget)
+            events += madi_tcp_receive(link, budget - events);
+        tcp_tried(tcp, link, events - before);
+    }
+    if (events)
+        madi_tcp_heat(tcp);
+    else
+        tcp_cool(tcp, left);
+    return events;
+}
+
+static bool tcp_pure_poll(madi_adapter_t *adapter)
+{
+    madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
+    if (MADI_LIKELY(atomic_load_explicit(&tcp->hot_left, memory_order_relaxed) <= 0))
+        return false;
+    return !tcp_skips(tcp);
+}
+
+static bool tcp_arm(madi_adapter_t *adapter)
+{
+    madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
+    tcp->armed = true;
+    madi_tcp_unpark(tcp);
+    return !tcp->unread;
+}
+
+static void tcp_disarm(madi_adapter_t *adapter)
+{
+    ((madi_tcp_adapter_t *)adapter)->armed = false;
+}
+
+const madi_driver_t madi_driver_tcp = {
+    .abi = MADI_DRIVER_ABI,
+    .name = "tcp",
+    .adapter_size = sizeof(madi_tcp_adapter_t),
+    .link_size = sizeof(madi_tcp_link_t),
+    .probe = madi_tcp_probe,
+    .open = tcp_open,
+    .close = tcp_close,
+    .fini = tcp_close,
+    .poll = tcp_poll,
+    .pure_poll = tcp_pure_poll,
+    .arm = tcp_arm,
+    .disarm = tcp_disarm,
+    .reachable = tcp_reachable,
+    .connect = madi_tcp_connect,
+    .start = madi_tcp_start,
+    .send = madi_tcp_send,
+    .drained = madi_tcp_drained,
+    .link_close = madi_tcp_link_close,
+    .link_fini = madi_tcp_link_fini,
+};

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The tcp driver's own structures.
+ *
+ *   tcp.c       the table, and adapters: open, poll, when polling is worth a system call
+ *   tcp_if.c    interfaces of the host, network names, ports, address bytes
+ *   tcp_link.c  links: the byte stream cut into packets, both ways
+ *
+ * Descriptors are watched edge-triggered for both directions, so neither direction ever needs a system call to change
+ * what is watched, and send (which does not hold the session's lock) never touches the watch.  The price: whoever
+ * reads must read until nothing is left, or put the link on the adapter's list of unread links.
+ */
+#ifndef MADI_TCP_H
+#define MADI_TCP_H
+
+#include "core/driver.h"
+#include <net/if.h>
+#include <sys/socket.h>
+
+#define MADI_TCP_PACKET_MAX ((size_t)16 << 10)
+#define MADI_TCP_CHUNK_MAX ((size_t)8 << 20)
+#define MADI_TCP_GATHER 32
+#define MADI_TCP_RX_SIZE ((size_t)64 << 10) /* the receive buffer: many small packets for one system call */
+#define MADI_TCP_RX_LOW ((size_t)2 << 10)   /* what is read beside big bodies: each byte of it is copied twice */
+
+typedef struct madi_tcp_link madi_tcp_link_t;
+
+typedef struct madi_tcp_adapter {
+    madi_adapter_t pub;
+    struct sockaddr_storage self; /* the interface's address, port 0: where connections come from */
+    bool listening;               /* pub.listen_fd is ours */
+
+    /* Which links are worth a receive call without asking epoll: the one last sent on and the one last received from.
+     * hot_left: empty tries until polling stops; skip: polls to leave out before the next try.  Written without a
+     * lock by senders too; any mixture of old and new values only costs or saves a try. */
+    _Atomic(madi_tcp_link_t *) hot_sent; /* a sender only ever writes its own link; close and fini of it clear this */
+    madi_tcp_link_t *hot_got;
+    atomic_int hot_left, skip;
+    bool turn;
+
+    /* Being watched costs a packet that arrives 0.2 us inside the kernel, even when nobody asks epoll.  So a link that
+     * polls find busy is parked: not watched, but tried by every other poll at least, until the process is about to
+     * sleep (arm) or tries come back empty.  At most one; none while armed. */
+    madi_tcp_link_t *parked;
+    int streak, empty; /* hot receives since a link was last taken back; the parked link's empty tries */
+    bool armed;
+
+    madi_tcp_link_t *unread, *unread_last; /* links that were left with bytes in their sockets */
+    int unread_count;
+} madi_tcp_adapter_t;
+
+struct madi_tcp_link {
+    madi_link_t pub;
+    madi_watch_t watch; /* watch.fd: the socket, from start to fini */
+    bool started;
+    bool watched, shut;
+    bool ending;        /* the watch saw the connection's end: read on until it is there */
+    atomic_bool closed; /* no upcalls any more: it is down, or link_close was called */
+
+    /* Receiving, under the session's lock.  rx_buf[head..tail) is not parsed yet; within a body, left bytes are
+     * missing, and those of them that are not in rx_buf go to body. */
+    char *rx_buf;
+    size_t head, tail, room; /* room: how much may be read into rx_buf at once */
+    madi_wire_hdr_t hdr;
+    madi_rx_t rx;
+    madi_place_t place;
+    bool in_body, is_unread;
+    char *body;
+    size_t left;
+    madi_tcp_link_t *unread_next;
+
+    /* Sending, under the link's tx lock.  What the socket did not take yet lies in vec[vec_at..vec_n): tx_buf for
+     * packets (copied), tx_hdr and the user's memory for op. */
+    atomic_bool tx_blocked; /* set before the socket is tried, so that an edge seen meanwhile finds it set */
+    bool tx_refused;        /* a send was answered AGAIN: madi_link_writable is due */
+    atomic_int tx_errno;    /* why sending ended */
+    char *tx_buf;
+    madi_op_t *op;
+    int vec_at, vec_n;
+    struct iovec vec[MADI_TCP_GATHER + 1];
+    char tx_hdr[sizeof(madi_wire_hdr_t)];
+};
+
+#define MADI_TCP_HOT 4000 /* empty tries until a link is no longer hot: about a millisecond of system calls */
+#define MADI_TCP_PARK 64  /* hot receives until a link is parked */
+#define MADI_TCP_UNPARK 256 /* empty tries until it is watched again */
+
+static inline void madi_tcp_heat(madi_tcp_adapter_t *tcp)
+{
+    atomic_store_explicit(&tcp->hot_left, MADI_TCP_HOT, memory_order_relaxed);
+    atomic_store_explicit(&tcp->skip, 0, memory_order_relaxed);
+}
+
+/* tcp_if.c */
+mad_status_t madi_tcp_probe(const madi_driver_t *driver, struct mad_session *session);
+/* Sets self, network, loopback of the adapter called pub.name. */
+mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, bool *loopback, char *reason);
+/* A listening socket on self, within the configured ports; sets pub.listen_fd and the address bytes. */
+mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason);
+/* A peer's address bytes; false when they are not such. */
+bool madi_tcp_addr_get(const void *addr, size_t len, struct sockaddr_storage *to, socklen_t *to_len);
+void madi_tcp_addr_text(const struct sockaddr_storage *addr, char *text, size_t size);
+socklen_t madi_tcp_addr_len(const struct sockaddr_storage *addr);
+
+/* tcp_link.c */
+mad_status_t madi_tcp_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
+mad_status_t madi_tcp_start(madi_link_t *link, int fd, bool active, char *reason);
+madi_sent_t madi_tcp_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+bool madi_tcp_drained(madi_link_t *link);
+void madi_tcp_link_close(madi_link_t *link);
+void madi_tcp_link_fini(madi_link_t *link);
+/* Read and parse about budget packets; returns events. */
+int madi_tcp_receive(madi_tcp_link_t *link, int budget);
+/* Go on with what the socket did not take; returns events.  Takes the tx lock. */
+int madi_tcp_flush(madi_tcp_link_t *link);
+void madi_tcp_unread_remove(madi_tcp_link_t *link);
+/* Stop watching; watch again (which tells of what came meanwhile). */
+void madi_tcp_park(madi_tcp_link_t *link);
+void madi_tcp_unpark(madi_tcp_adapter_t *tcp);
+
+#endif

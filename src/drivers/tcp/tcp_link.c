@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tcp: links.  A link is one socket; packets follow each other on it without anything between them. */
+#include "drivers/tcp/tcp.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define TCP_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
+#define TCP_SMALL 512 /* gathered packets up to here are cheaper copied than described to the kernel */
+
+static madi_tcp_adapter_t *tcp_of(madi_tcp_link_t *link)
+{
+    return (madi_tcp_adapter_t *)link->pub.adapter;
+}
+
+static bool tcp_closed(madi_tcp_link_t *link)
+{
+    return atomic_load_explicit(&link->closed, memory_order_relaxed);
+}
+
+/* The core may close the link inside madi_link_down or later: from here on it is left alone in either case. */
+static void tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text)
+{
+    atomic_store_explicit(&link->closed, true, memory_order_relaxed);
+    madi_link_down(&link->pub, status, text);
+}
+
+/* ---- Beginning and end ------------------------------------------------------------------------------------------ */
+
+mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, int *fd, char *reason)
+{
+    madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)pub->adapter;
+    struct sockaddr_storage peer;
+    socklen_t peer_len;
+    char text[80];
+    const char *what = "socket";
+    int one = 1, s;
+
+    if (!madi_tcp_addr_get(addr, len, &peer, &peer_len) || peer.ss_family != tcp->self.ss_family) {
+        snprintf(reason, MADI_REASON_MAX, "the peer's tcp address is not one of %s's family", pub->adapter->name);
+        return MAD_ERR_PROTOCOL;
+    }
+    madi_tcp_addr_text(&peer, text, sizeof(text));
+    s = socket(peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s < 0)
+        goto fail;
+    setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    /* The port is chosen when the destination is known: one local port serves many destinations. */
+    setsockopt(s, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+    what = "bind";
+    if (bind(s, (struct sockaddr *)&tcp->self, madi_tcp_addr_len(&tcp->self)) < 0)
+        goto fail;
+    what = "connect";
+    if (connect(s, (struct sockaddr *)&peer, peer_len) < 0 && errno != EINPROGRESS && errno != EINTR)
+        goto fail;
+    *fd = s;
+    return MAD_OK;
+fail:
+    snprintf(reason, MADI_REASON_MAX, "%s to %s from %.40s (%.40s): %s", what, text, pub->adapter->name,
+             pub->adapter->network, strerror(errno));
+    if (s >= 0)
+        close(s);
+    return MAD_ERR_SYSTEM;
+}
+
+/* A host that vanished sends no end of connection: on an idle link the kernel asks after half a minute, then every ten
+ * seconds, three times.  (TCP_USER_TIMEOUT would also cut peers that live but do not read for long.) */
+static void tcp_keepalive(int fd)
+{
+    int on = 1, idle = 30, interval = 10, count = 3;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+}
+
+static void tcp_ready(madi_watch_t *watch, uint32_t events)
+{
+    madi_tcp_link_t *link = MADI_CONTAINER(watch, madi_tcp_link_t, watch);
+    const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+    if ((events & (EPOLLOUT | end)) && atomic_load_explicit(&link->tx_blocked, memory_order_relaxed))
+        madi_tcp_flush(link);
+    link->ending |= (events & end) != 0; /* no further edge will tell */
+    if ((events & (EPOLLIN | end)) && !link->is_unread)
+        madi_tcp_receive(link, 64);
+}
+
+mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
+{
+    madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
+    mad_status_t status;
+    int one = 1, flags = fcntl(fd, F_GETFL);
+    (void)active;
+
+    link->watch.fd = fd;
+    link->watch.ready = tcp_ready;
+    link->started = true;
+    link->room = MADI_TCP_RX_SIZE;
+    /* Both are only address space until they are used. */
+    link->rx_buf = malloc(MADI_TCP_RX_SIZE);
+    link->tx_buf = malloc(MADI_TCP_PACKET_MAX);
+    if (!link->rx_buf || !link->tx_buf) {
+        snprintf(reason, MADI_REASON_MAX, "no memory for the buffers of a tcp link");
+        return MAD_ERR_NOMEM;
+    }
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+        snprintf(reason, MADI_REASON_MAX, "fcntl on a tcp socket: %s", strerror(errno));
+        return MAD_ERR_SYSTEM;
+    }
+    /* Fails on other stream sockets (tests); without them a link is slow, not wrong. */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    tcp_keepalive(fd);
+    status = madi_watch_add(pub->adapter->session, &link->watch, TCP_EVENTS);
+    if (status) {
+        snprintf(reason, MADI_REASON_MAX, "cannot watch a tcp socket: %s", strerror(errno));
+        return status;
+    }
+    link->watched = true;
+    madi_link_up(pub);
+    return MAD_OK;
+}
+
+void madi_tcp_park(madi_tcp_link_t *link)
+{
+    madi_tcp_adapter_t *tcp = tcp_of(link);
+    if (!link->watched)
+        return;
+    madi_watch_del(link->pub.adapter->session, &link->watch);
+    link->watched = false;
+    tcp->parked = link;
+    tcp->empty = 0;
+}
+
+void madi_tcp_unpark(madi_tcp_adapter_t *tcp)
+{
+    madi_tcp_link_t *link = tcp->parked;
+    tcp->parked = NULL;
+    tcp->streak = 0;
+    if (!link)
+        return;
+    if (madi_watch_add(tcp->pub.session, &link->watch, TCP_EVENTS)) {
+        tcp_down(link, MAD_ERR_SYSTEM, "a tcp socket cannot be watched any more: no memory for it in the kernel");
+        return;
+    }
+    link->watched = true;
+}
+
+bool madi_tcp_drained(madi_link_t *pub)
+{
+    return !atomic_load_explicit(&((madi_tcp_link_t *)pub)->tx_blocked, memory_order_relaxed);
+}
+
+/* The descriptor stays open until fini, since a sender may be using it; shutting it down makes its send fail. */
+void madi_tcp_link_close(madi_link_t *pub)
+{
+    madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
+    madi_tcp_adapter_t *tcp = tcp_of(link);
+    if (!link->started || link->shut)
+        return;
+    link->shut = true;
+    atomic_store_explicit(&link->closed, true, memory_order_relaxed);
+    if (link->watched)
+        madi_watch_del(pub->adapter->session, &link->watch);
+    link->watched = false;
+    if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) == link)
+        atomic_store_explicit(&tcp->hot_sent, NULL, memory_order_relaxed);
+    if (tcp->parked == link)
+        tcp->parked = NULL;
+    if (tcp->hot_got == link)
+        tcp->hot_got = NULL;
+    madi_tcp_unread_remove(link);
+    shutdown(link->watch.fd, SHUT_RDWR);
+}
+
+void madi_tcp_link_fini(madi_link_t *pub)
+{
+    madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
+    madi_tcp_adapter_t *tcp = tcp_of(link);
+    madi_op_t *op = link->op;
+    if (!link->started)
+        return;
+    madi_tcp_link_close(pub);
+    /* A send that ran beside close may have put it back. */
+    if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) == link)
+        atomic_store_explicit(&tcp->hot_sent, NULL, memory_order_relaxed);
+    link->started = false;
+    link->op = NULL;
+    close(link->watch.fd);
+    free(link->rx_buf);
+    free(link->tx_buf);
+    link->rx_buf = link->tx_buf = NULL;
+    if (op)
+        op->done(op, MAD_ERR_PEER);
+}
+
+/* ---- Receiving -------------------------------------------------------------------------------------------------- */
+
+static void tcp_unread_add(madi_tcp_link_t *link)
+{
+    madi_tcp_adapter_t *tcp = tcp_of(link);
+    if (link->is_unread)
+        return;
+    link->is_unread = true;
+    link->unread_next = NULL;
+    if (tcp->unread)
+        tcp->unread_last->unread_next = link;
+    else
+        tcp->unread = link;
+    tcp->unread_last = link;
+    tcp->unread_count++;
+    madi_tcp_heat(tcp); /* else nobody would poll */
+}
+
+void madi_tcp_unread_remove(madi_tcp_link_t *link)
+{
+    madi_tcp_adapter_t *tcp = tcp_of(link);
+    madi_tcp_link_t **at = &tcp->unread, *before = NULL;
+    if (!link->is_unread)
+        return;
+    for (; *at != link; at = &(*at)->unread_next)
+        before = *at;
+    *at = link->unread_next;
+    if (tcp->unread_last == link)
+        tcp->unread_last = before;
+    link->is_unread = false;
+    tcp->unread_count--;
+}
+
+/* The connection ended; error: what recv said, 0 for an orderly end. */
+static void tcp_ended(madi_tcp_link_t *link, int error)
+{
+    int tx_error = atomic_load_explicit(&link->tx_errno, memory_order_relaxed);
+    char text[MADI_REASON_MAX];
+    if (!error)
+        error = tx_error;
+    if (error && error != ECONNRESET && error != EPIPE) {
+        snprintf(text, sizeof(text), "connection lost: %s", strerror(error));
+        tcp_down(link, MAD_ERR_PEER, text);
+    } else if (link->in_body || link->head != link->tail) {
+        tcp_down(link, MAD_ERR_PEER, "connection closed by peer in the middle of a packet");
+    } else {
+        tcp_down(link, MAD_ERR_PEER, "connection closed by peer");
+    }
+}
+
+/* A header is in at rx_buf[head]: check it and ask where the body goes.  False: the link is finished. */
+static bool tcp_begin(madi_tcp_link_t *link)
+{
+    const madi_wire_hdr_t *hdr = &link->hdr;
+    size_t max;
+    char text[MADI_REASON_MAX];
+    memcpy(&link->hdr, link->rx_buf + link->head, sizeof(*hdr));
+    max = (hdr->type == MADI_WIRE_DATA ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX) - sizeof(*hdr);
+    if (MADI_UNLIKELY(hdr->type < MADI_WIRE_MSG || hdr->type > MADI_WIRE_BYE || hdr->length > max)) {
+        snprintf(text, sizeof(text), "a packet of type %u with %u bytes came, which no peer sends; is it a Madeleine?",
+                 hdr->type, (unsigned)hdr->length);
+        tcp_down(link, MAD_ERR_PROTOCOL, text);
+        return false;
+    }
+    link->head += sizeof(*hdr);
+    link->rx.loan = NULL;
+    link->place = madi_rx_begin(&link->pub, hdr, &link->rx);
+    link->body = link->place == MADI_PLACE_COPY ? link->rx.base : NULL;
+    link->left = hdr->length;
+    link->in_body = true;
+    if (link->left >= MADI_TCP_RX_SIZE)
+        link->room = MADI_TCP_RX_LOW; /* what follows it probably is big too */
+    return !tcp_closed(link);
+}
+
+static void tcp_finish(madi_tcp_link_t *link)
+{
+    link->in_body = false;
+    if (link->place == MADI_PLACE_COPY)
+        madi_rx_done(&link->pub, &link->hdr, &link->rx);
+}
+
+/* Take the packets out of rx_buf; afterwards it holds less than a header.  Returns how many were finished. */
+static int tcp_parse(madi_tcp_link_t *link)
+{
+    int packets = 0;
+    while (!tcp_closed(link)) {
+        size_t part;
+        if (!link->in_body) {
+            if (link->tail - link->head < sizeof(madi_wire_hdr_t))
+                break;
+            if (!tcp_begin(link))
+                return packets;
+        }
+        part = link->tail - link->head < link->left ? link->tail - link->head : link->left;
+        if (part && link->body) {
+            memcpy(link->body, link->rx_buf + link->head, part);
+            link->body += part;
+        }
+        link->head += part;
+        link->left -= part;
+        if (link->left)
+            break;
+        tcp_finish(link);
+        packets++;
+    }
+    if (link->head == link->tail) {
+        link->head = link->tail = 0;
+    } else if (link->head) {
+        memmove(link->rx_buf, link->rx_buf + link->head, link->tail - link->head);
+        link->tail -= link->head;
+        link->head = 0;
+    }
+    return packets;
+}
+
+/* One system call.  Returns what recv does; *want is how much was asked for. */
+static ssize_t tcp_read(madi_tcp_link_t *link, size_t *want)
+{
+    ssize_t n;
+    if (link->in_body && link->body) { /* rx_buf is empty: the body had the first claim on it */
+        struct iovec vec[2] = {{link->body, link->left}, {link->rx_buf, link->room}};
+        struct msghdr msg = {.msg_iov = vec, .msg_iovlen = 2};
+        *want = link->left + link->room;
+        do
+            n = recvmsg(link->watch.fd, &msg, MSG_DONTWAIT);
+        while (n < 0 && errno == EINTR);
+        return n;
+    }
+    *want = link->room - link->tail;
+    do
+        n = recv(link->watch.fd, link->rx_buf + link->tail, *want, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+/* n bytes were read: the body's part is in place already, the rest is to be parsed. */
+static int tcp_consume(madi_tcp_link_t *link, size_t n)
+{
+    if (link->in_body && link->body) {
+        size_t part = n < link->left ? n : link->left;
+        link->body += part;
+        link->left -= part;
+        n -= part;
+        if (link->left)
+            return 1;
+        tcp_finish(link);
+        link->tail = n;
+        return 1 + (n ? tcp_parse(link) : 0);
+    }
+    link->tail += n;
+    if (link->tail == link->room && link->room < MADI_TCP_RX_SIZE)
+        link->room *= 2;
+    n = (size_t)tcp_parse(link);
+    return n ? (int)n : 1;
+}
+
+int madi_tcp_receive(madi_tcp_link_t *link, int budget)
+{
+    int events = 0;
+    while (!tcp_closed(link)) {
+        size_t want;
+        ssize_t n = tcp_read(link, &want);
+        if (n <= 0) {
+            if (n == 0 || errno != EAGAIN)
+                tcp_ended(link, n ? errno : 0);
+            return events + (n == 0);
+        }
+        events += tcp_consume(link, (size_t)n);
+        if ((size_t)n < want && !link->ending) /* the socket was empty: no call to hear that again */
+            break;
+        if (events >= budget && !tcp_closed(link)) {
+            tcp_unread_add(link);
+            break;
+        }
+    }
+    if (!tcp_closed(link)) {
+        tcp_of(link)->hot_got = link;
+        madi_tcp_heat(tcp_of(link));
+    }
+    return events;
+}
+
+/* ---- Sending ---------------------------------------------------------------------------------------------------- */
+
+/* How much the socket took, or -1; a full socket is 0. */
+static ssize_t tcp_write(int fd, const struct iovec *vec, int n)
+{
+    struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)vec, .msg_iovlen = (size_t)n};
+    ssize_t done;
+    do {
+        if (n == 1)
+            done = send(fd, vec->iov_base, vec->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        else
+            done = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (done < 0 && errno == EINTR);
+    if (done < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM))
+        return 0;
+    return done;
+}
+
+static ssize_t tcp_write_small(int fd, const struct iovec *vec, int n)
+{
+    char copy[TCP_SMALL];
+    struct iovec one = {copy, 0};
+    for (int i = 0; i < n; i++) {
+        memcpy(copy + one.iov_len, vec[i].iov_base, vec[i].iov_len);
+        one.iov_len += vec[i].iov_len;
+    }
+    return tcp_write(fd, &one, 1);
+}
+
+/* Sending failed.  Called from any thread without the session's lock, so the receiving side reports it: shutting the
+ * socket down makes that see the end. */
+static void tcp_broken(madi_tcp_link_t *link)
+{
+    atomic_store_explicit(&link->tx_errno, errno, memory_order_relaxed);
+    shutdown(link->watch.fd, SHUT_RDWR);
+}
+
+/* Drop the first done bytes of vec[vec_at..vec_n). */
+static void tcp_advance(madi_tcp_link_t *link, size_t done)
+{
+    while (link->vec_at < link->vec_n && done >= link->vec[link->vec_at].iov_len)
+        done -= link->vec[link->vec_at++].iov_len;
+    if (done) {
+        struct iovec *v = &link->vec[link->vec_at];
+        v->iov_base = (char *)v->iov_base + done;
+        v->iov_len -= done;
+    }
+}
+
+/* Keep what the socket did not take: a copy of a packet's rest; of an op's the header and where the payload is. */
+static void tcp_keep(madi_tcp_link_t *link, const struct iovec *vec, int n, size_t done, madi_op_t *op)
+{
+    struct iovec *to = link->vec;
+    link->vec_at = 0;
+    link->op = op;
+    if (op) {
+        memcpy(link->tx_hdr, vec->iov_base, sizeof(link->tx_hdr));
+        *to++ = (struct iovec){link->tx_hdr, sizeof(link->tx_hdr)};
+        *to++ = (struct iovec){(char *)vec->iov_base + sizeof(link->tx_hdr), vec->iov_len - sizeof(link->tx_hdr)};
+        memcpy(to, vec + 1, (size_t)(n - 1) * sizeof(*vec));
+        link->vec_n = n + 1;
+        tcp_advance(link, done);
+        return;
+    }
+    *to = (struct iovec){link->tx_buf, 0};
+    link->vec_n = 1;
+    for (int i = 0; i < n; i++) {
+        size_t skip = done < vec[i].iov_len ? done : vec[i].iov_len;
+        done -= skip;
+        if (vec[i].iov_len > skip)
+            memcpy(link->tx_buf + to->iov_len, (char *)vec[i].iov_base + skip, vec[i].iov_len - skip);
+        to->iov_len += vec[i].iov_len - skip;
+    }
+}
+
+madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
+    madi_tcp_adapter_t *tcp = tcp_of(link);
+    ssize_t done;
+    assert(n >= 1 && n <= MADI_TCP_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t));
+    assert(total <= (op ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX));
+
+    if (atomic_load_explicit(&link->tx_blocked, memory_order_relaxed)) {
+        link->tx_refused = true;
+        return MADI_AGAIN;
+    }
+    /* Before the socket is tried: an edge that comes right after it was full must find this set (the order between
+     * the two threads is made by the kernel's locks around the socket's queue of watchers). */
+    atomic_store_explicit(&link->tx_blocked, true, memory_order_release);
+    done = n > 1 && total <= TCP_SMALL ? tcp_write_small(link->watch.fd, vec, n) : tcp_write(link->watch.fd, vec, n);
+    if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) != link)
+        atomic_store_explicit(&tcp->hot_sent, link, memory_order_relaxed);
+    madi_tcp_heat(tcp);
+    if (MADI_LIKELY(done == (ssize_t)total)) {
+        atomic_store_explicit(&link->tx_blocked, false, memory_order_release);
+        return MADI_SENT;
+    }
+    if (done < 0) {
+        tcp_broken(link);
+        return MADI_AGAIN;
+    }
+    tcp_keep(link, vec, n, (size_t)done, op);
+    return op ? MADI_TAKEN : MADI_SENT;
+}
+
+int madi_tcp_flush(madi_tcp_link_t *link)
+{
+    madi_op_t *op = NULL;
+    bool refused = false;
+    ssize_t done = 0;
+    madi_link_lock_tx(&link->pub);
+    if (link->vec_at < link->vec_n && !tcp_closed(link)) {
+        done = tcp_write(link->watch.fd, link->vec + link->vec_at, link->vec_n - link->vec_at);
+        if (done < 0) {
+            tcp_broken(link);
+            link->vec_at = link->vec_n = 0; /* blocked for ever; the end is seen by receive */
+        } else {
+            tcp_advance(link, (size_t)done);
+        }
+        if (done >= 0 && link->vec_at == link->vec_n) {
+            op = link->op;
+            refused = link->tx_refused;
+            link->op = NULL;
+            link->tx_refused = false;
+            atomic_store_explicit(&link->tx_blocked, false, memory_order_release);
+        }
+    }
+    madi_link_unlock_tx(&link->pub);
+    /* Both may send again on this link. */
+    if (op)
+        op->done(op, MAD_OK);
+    if (refused && !tcp_closed(link))
+        madi_link_writable(&link->pub);
+    return done > 0;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* madrun: start the ranks of a session, here or on several hosts, and look after them until the last has ended.
+ *
+ *   madrun.c          this: from the command line to a job
+ *   madrun_options.c  the command line             madrun_hosts.c   lists of hosts, ranks to hosts
+ *   madrun_job.c      the job as a whole           madrun_pmi.c     the ranks' exchange of values
+ *   madrun_local.c    the ranks of this host       madrun_bind.c    which cores they get
+ *   madrun_remote.c   other hosts, through an agent that runs  madrun_proxy.c  there
+ *   madrun_frame.c, madrun_spec.c                  what madrun and a proxy say to each other
+ *   madrun_output.c   lines and labels             madrun_loop.c, madrun_signals.c   events */
+#include "tools/madrun_job.h"
+#include "tools/madrun_loop.h"
+#include "tools/madrun_remote.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Descriptors 0 to 2 must be taken, or our own pipes would get their numbers. */
+static void descriptors_prepare(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd < 3);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* --wdir becomes an absolute path, the same for all hosts. */
+static int wdir_prepare(madi_run_options_t *options)
+{
+    static char path[2 * PATH_MAX];
+    char here[PATH_MAX];
+    if (!options->wdir || options->wdir[0] == '/')
+        return 0;
+    if (!getcwd(here, sizeof(here)) ||
+        (size_t)snprintf(path, sizeof(path), "%s/%s", here, options->wdir) >= sizeof(path)) {
+        fprintf(stderr, "madrun: --wdir %s: the directory we are in has no name: give an absolute path\n", options->wdir);
+        return -1;
+    }
+    options->wdir = path;
+    return 0;
+}
+
+static int hosts_prepare(const madi_run_options_t *options, madi_run_hosts_t *hosts)
+{
+    char why[512];
+    int result;
+    if (options->hosts)
+        result = madi_run_hosts_add(hosts, options->hosts, why, sizeof(why));
+    else if (options->hostfile)
+        result = madi_run_hosts_read(hosts, options->hostfile, why, sizeof(why));
+    else
+        result = madi_run_hosts_add(hosts, "localhost", why, sizeof(why));
+    if (result == 0)
+        result = madi_run_hosts_place(hosts, options->count, why, sizeof(why));
+    if (result != 0) {
+        fprintf(stderr, "madrun: %s: %s\n", options->hostfile ? "--hostfile" : "--hosts", why);
+        return -1;
+    }
+    return 0;
+}
+
+/* Better to find out before anything has been started. */
+static int hosts_check(const madi_run_options_t *options, const madi_run_hosts_t *hosts)
+{
+    for (int i = 0; i < hosts->count && !options->agent; i++) {
+        const char *name = hosts->host[i].name, *why;
+        if (madi_run_job_here(options, name) || (why = madi_run_remote_resolve(name)) == NULL)
+            continue;
+        fprintf(stderr, "madrun: host '%s' does not resolve (%s): correct its name, or add it to DNS or /etc/hosts\n", name, why);
+        return -1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    madi_run_options_t options;
+    madi_run_hosts_t hosts = {0};
+    int code;
+
+    descriptors_prepare();
+    if (argc == 2 && strcmp(argv[1], "--proxy") == 0)
+        return madi_run_proxy();
+    code = madi_run_options_parse(&options, argc, argv);
+    if (code < 0 && (wdir_prepare(&options) != 0 || hosts_prepare(&options, &hosts) != 0 || hosts_check(&options, &hosts) != 0))
+        code = 2;
+    if (code < 0) {
+        if (!options.hosts && !options.hostfile)
+            options.agent = NULL; /* here */
+        code = madi_run_job(&options, &hosts);
+    }
+    madi_run_hosts_fini(&hosts);
+    free(options.env);
+    return code;
+}

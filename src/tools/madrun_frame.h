@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What madrun and its proxy on another host say to each other, over the launch agent's standard input and output.
+ *
+ * The proxy first writes the line MADI_RUN_GREETING; what comes before (a login script's chatter) is skipped.  Then both
+ * write frames: a header of 16 bytes, four 32-bit numbers, least significant byte first, and `len` bytes.
+ *
+ *      0      4      8      12     16
+ *      | type | rank | value| len  | data ...
+ */
+#ifndef MADI_MADRUN_FRAME_H
+#define MADI_MADRUN_FRAME_H
+
+#include "tools/madrun_loop.h"
+
+#define MADI_RUN_GREETING "MADRUN-PROXY 1" /* counts up with each change of the frames */
+
+enum {
+    /* to the proxy */
+    MADI_RUN_START = 1,  /* data: see madrun_remote.c */
+    MADI_RUN_REPLY = 2,  /* rank, data: for PMI */
+    MADI_RUN_STDIN = 3,  /* rank, data; none: the end */
+    MADI_RUN_SIGNAL = 4, /* value: its number */
+    /* from the proxy, see madi_run_events_t */
+    MADI_RUN_LINE = 16,
+    MADI_RUN_OUTPUT = 17, /* value: stream */
+    MADI_RUN_TAKEN = 18,  /* value: bytes */
+    MADI_RUN_ENDED = 19,  /* value: status */
+    MADI_RUN_FAILED = 20, /* value: exit code, data: text */
+    MADI_RUN_DONE = 21
+};
+
+typedef struct madi_run_frame {
+    int type, rank, value;
+    char *data; /* in the pipe's buffer, until the frame is dropped */
+    size_t len;
+} madi_run_frame_t;
+
+void madi_run_frame_send(madi_run_pipe_t *pipe, int type, int rank, int value, const void *data, size_t len);
+/* The first frame that was read: 1 and *frame; 0 when it is not complete; -1 when this cannot be one. */
+int madi_run_frame_next(const madi_run_pipe_t *pipe, madi_run_frame_t *frame);
+void madi_run_frame_drop(madi_run_pipe_t *pipe, const madi_run_frame_t *frame);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/madrun_hosts.h"
+
+#include "tools/madrun_loop.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOSTS_MAX 65536
+#define SLOTS_MAX 1000000
+
+/* A name must not be taken for an option or be split by a shell on its way to the launch agent. */
+static bool name_good(const char *name)
+{
+    if (!isalnum((unsigned char)*name) && *name != '_' && *name != ':')
+        return false;
+    for (; *name; name++)
+        if (!isalnum((unsigned char)*name) && !strchr("._-@:%", *name))
+            return false;
+    return true;
+}
+
+static int host_add(madi_run_hosts_t *hosts, const char *name, int slots, char *why, size_t len)
+{
+    madi_run_host_t *last = hosts->count ? &hosts->host[hosts->count - 1] : NULL;
+    if (!name_good(name)) {
+        snprintf(why, len, "'%s' is no name of a host: give names as in 'a,b:4,node[1-8]'", name);
+        return -1;
+    }
+    if (last && strcmp(last->name, name) == 0) { /* said twice: room for twice as many */
+        last->slots = (last->slots ? last->slots : 1) + (slots ? slots : 1);
+        return 0;
+    }
+    if (hosts->count == HOSTS_MAX) {
+        snprintf(why, len, "more than %d hosts", HOSTS_MAX);
+        return -1;
+    }
+    if ((hosts->count & (hosts->count - 1)) == 0) {
+        madi_run_host_t *more = madi_run_alloc(hosts->count ? 2 * (size_t)hosts->count : 1, sizeof(*more));
+        if (hosts->count)
+            memcpy(more, hosts->host, (size_t)hosts->count * sizeof(*more));
+        free(hosts->host);
+        hosts->host = more;
+    }
+    hosts->host[hosts->count++] = (madi_run_host_t){.name = madi_run_strdup(name), .slots = slots};
+    return 0;
+}
+
+/* One item between the brackets, "7" or "07-12": add head + number + tail for each number, as wide as it is written. */
+static int range_add(madi_run_hosts_t *hosts, const char *head, const char *item, const char *tail, int slots, char *why,
+                     size_t len)
+{
+    char name[512], *end;
+    unsigned long from = strtoul(item, &end, 10), to = from;
+    int width = item[0] == '0' ? (int)(end - item) : 0;
+    bool good = isdigit((unsigned char)*item);
+    if (good && *end == '-') {
+        good = isdigit((unsigned char)end[1]);
+        to = strtoul(end + 1, &end, 10);
+    }
+    if (!good || *end || to < from || to - from >= HOSTS_MAX) {
+        snprintf(why, len, "'[%s]' is no range of hosts: give for example 'node[1-8]'", item);
+        return -1;
+    }
+    for (unsigned long i = from; i <= to; i++) {
+        snprintf(name, sizeof(name), "%s%0*lu%s", head, width, i, tail);
+        if (host_add(hosts, name, slots, why, len) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* One entry, without its ":slots": "name", or "head[1,3-5]tail". */
+static int entry_expand(madi_run_hosts_t *hosts, char *entry, int slots, char *why, size_t len)
+{
+    char *open = strchr(entry, '['), *close = open ? strchr(open, ']') : NULL, *save = NULL;
+    if (!open)
+        return host_add(hosts, entry, slots, why, len);
+    if (!close || strlen(entry) > 255) {
+        snprintf(why, len, "'%.80s': a ']' is missing: give for example 'node[1-8]'", entry);
+        return -1;
+    }
+    *open = *close = 0;
+    for (char *item = strtok_r(open + 1, ",", &save); item; item = strtok_r(NULL, ",", &save))
+        if (range_add(hosts, entry, item, close + 1, slots, why, len) != 0)
+            return -1;
+    return 0;
+}
+
+static int slots_parse(const char *text, int *slots)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end || n < 1 || n > SLOTS_MAX)
+        return -1;
+    *slots = (int)n;
+    return 0;
+}
+
+static int entry_add(madi_run_hosts_t *hosts, char *entry, char *why, size_t len)
+{
+    char *close = strchr(entry, ']'), *colon = strchr(close ? close : entry, ':');
+    int slots = 0;
+    if (colon && !strchr(colon + 1, ':')) { /* two colons: a numeric IPv6 address */
+        if (slots_parse(colon + 1, &slots) != 0) {
+            snprintf(why, len, "'%.80s': give how many processes after the colon, from 1 to %d", entry, SLOTS_MAX);
+            return -1;
+        }
+        *colon = 0;
+    }
+    return entry_expand(hosts, entry, slots, why, len);
+}
+
+int madi_run_hosts_add(madi_run_hosts_t *hosts, const char *list, char *why, size_t len)
+{
+    char *copy = madi_run_strdup(list), *entry = copy, *at;
+    int depth = 0, result = 0, before = hosts->count;
+    for (at = copy; result == 0; at++) {
+        bool last = *at == 0;
+        depth += *at == '[' ? 1 : *at == ']' ? -1 : 0;
+        if (!last && (*at != ',' || depth > 0))
+            continue;
+        *at = 0;
+        if (*entry)
+            result = entry_add(hosts, entry, why, len);
+        entry = at + 1;
+        if (last)
+            break;
+    }
+    free(copy);
+    if (result == 0 && hosts->count == before && before == 0) {
+        snprintf(why, len, "no host is named in '%.80s'", list);
+        return -1;
+    }
+    return result;
+}
+
+static int line_add(madi_run_hosts_t *hosts, char *line, char *why, size_t len)
+{
+    char *save = NULL, *name, *word, entry[600];
+    line[strcspn(line, "#\r\n")] = 0;
+    name = strtok_r(line, " \t", &save);
+    word = name ? strtok_r(NULL, " \t", &save) : NULL;
+    if (!name)
+        return 0;
+    if (word && (strncmp(word, "slots=", 6) != 0 || strtok_r(NULL, " \t", &save))) {
+        snprintf(why, len, "'%.80s' is not understood: give 'name', 'name:4' or 'name slots=4'", word);
+        return -1;
+    }
+    if ((size_t)snprintf(entry, sizeof(entry), "%s%s%s", name, word ? ":" : "", word ? word + 6 : "") >= sizeof(entry)) {
+        snprintf(why, len, "a line is too long");
+        return -1;
+    }
+    return madi_run_hosts_add(hosts, entry, why, len);
+}
+
+int madi_run_hosts_read(madi_run_hosts_t *hosts, const char *path, char *why, size_t len)
+{
+    char text[256] = "", *line = NULL;
+    size_t cap = 0;
+    int number = 0, result = 0;
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        snprintf(why, len, "'%s' cannot be read: %s", path, strerror(errno));
+        return -1;
+    }
+    while (result == 0 && getline(&line, &cap, file) >= 0) {
+        number++;
+        result = line_add(hosts, line, text, sizeof(text));
+    }
+    if (result != 0)
+        snprintf(why, len, "%s, line %d: %s", path, number, text);
+    else if (hosts->count == 0)
+        snprintf(why, len, "%s names no host", path);
+    free(line);
+    fclose(file);
+    return hosts->count == 0 ? -1 : result;
+}
+
+int madi_run_hosts_place(madi_run_hosts_t *hosts, int ranks, char *why, size_t len)
+{
+    long room = 0;
+    int first = 0, used = 0;
+    bool said = false;
+    for (int i = 0; i < hosts->count; i++)
+        said = said || hosts->host[i].slots > 0;
+    for (int i = 0; i < hosts->count; i++) {
+        madi_run_host_t *host = &hosts->host[i];
+        int most = said ? (host->slots ? host->slots : 1) : ranks / hosts->count + (i < ranks % hosts->count);
+        host->first = first;
+        host->count = most < ranks - first ? most : ranks - first;
+        first += host->count;
+        room += most;
+    }
+    if (first < ranks) {
+        snprintf(why, len, "-n %d, but the hosts have room for %ld: name more of them, or raise the numbers after ':'", ranks,
+                 room);
+        return -1;
+    }
+    for (int i = 0; i < hosts->count; i++) {
+        if (hosts->host[i].count > 0)
+            hosts->host[used++] = hosts->host[i];
+        else
+            free(hosts->host[i].name);
+    }
+    hosts->count = used;
+    return 0;
+}
+
+void madi_run_hosts_fini(madi_run_hosts_t *hosts)
+{
+    for (int i = 0; i < hosts->count; i++)
+        free(hosts->host[i].name);
+    free(hosts->host);
+    memset(hosts, 0, sizeof(*hosts));
+}

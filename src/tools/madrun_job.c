@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/madrun_job.h"
+
+#include "base/clock.h"
+#include "tools/madrun_local.h"
+#include "tools/madrun_loop.h"
+#include "tools/madrun_output.h"
+#include "tools/madrun_pmi.h"
+#include "tools/madrun_remote.h"
+#include "tools/madrun_signals.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GRACE_NS 2000000000LL     /* between SIGTERM and SIGKILL */
+#define TWICE_NS 1000000000LL     /* a second interrupt this soon after the first ends the job */
+#define STDIN_BYTES ((size_t)1 << 18) /* of standard input on the way to its rank */
+
+extern char **environ;
+
+static const madi_run_options_t *options;
+static madi_run_remote_t **home; /* of each rank; NULL: this host */
+static int hosts_left, exit_code;
+static bool stopping, *spoken;   /* of each rank: why it failed has been said */
+static madi_run_timer_t grace, limit;
+static madi_run_pipe_t input;
+static size_t input_under_way;
+
+/* --- ending --- */
+
+static void signal_all(int number)
+{
+    madi_run_local_signal(number);
+    madi_run_remote_signal(number);
+}
+
+static void kill_all(void)
+{
+    signal_all(SIGKILL);
+    madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill); /* a host that does not even answer to that */
+}
+
+static void stop(void)
+{
+    if (stopping)
+        return;
+    stopping = true;
+    signal_all(SIGTERM);
+    signal_all(SIGCONT); /* a stopped process would not hear it */
+    madi_run_timer_set(&grace, GRACE_NS, kill_all);
+}
+
+/* rank failed for a reason that the user is told: only the first time, unless all go on. */
+static void fail(int rank, int code, const char *text)
+{
+    if (exit_code == 0)
+        exit_code = code;
+    if (!spoken[rank] && !stopping)
+        madi_run_say("%s%s", text, options->keep_going || options->count == 1 ? "" : "; ending the others");
+    spoken[rank] = true;
+    if (!options->keep_going)
+        stop();
+}
+
+static void out_of_time(void)
+{
+    if (!stopping)
+        madi_run_say("the job did not end within the %g s of --timeout; ending it", options->timeout);
+    if (exit_code == 0)
+        exit_code = 124;
+    stop();
+}
+
+static void output_lost(void)
+{
+    if (exit_code == 0)
+        exit_code = 128 + SIGPIPE;
+    stop();
+}
+
+/* --- what the ranks do --- */
+
+static void on_output(int rank, int stream, const char *data, size_t len)
+{
+    madi_run_output(rank, stream, data, len);
+}
+
+static void on_taken(int rank, size_t len)
+{
+    if (rank != options->stdin_rank)
+        return;
+    input_under_way -= len < input_under_way ? len : input_under_way;
+    if (input_under_way < STDIN_BYTES)
+        madi_run_pipe_reading(&input, true);
+}
+
+static void on_ended(int rank, int status)
+{
+    bool left_early = madi_run_pmi_ended(rank);
+    char text[160];
+    if (rank == options->stdin_rank)
+        madi_run_pipe_close(&input);
+    if (WIFSIGNALED(status)) {
+        snprintf(text, sizeof(text), "rank %d was ended by signal %d (%s)", rank, WTERMSIG(status),
+                 madi_run_signal_name(WTERMSIG(status)));
+        fail(rank, 128 + WTERMSIG(status), text);
+    } else if (WEXITSTATUS(status) != 0) {
+        snprintf(text, sizeof(text), "rank %d ended with exit code %d", rank, WEXITSTATUS(status));
+        fail(rank, WEXITSTATUS(status), text);
+    } else if (left_early) {
+        snprintf(text, sizeof(text), "rank %d ended without leaving the session (it must call mad_exit first)", rank);
+        fail(rank, 1, text);
+    }
+}
+
+static void on_failed(int rank, int code, const char *text)
+{
+    static bool said;
+    if (exit_code == 0)
+        exit_code = code;
+    if (!stopping && !said)
+        madi_run_say("%s", text); /* the same is wrong for all ranks */
+    said = true;
+    spoken[rank] = true;
+    stop();
+}
+
+static void on_done(void)
+{
+    hosts_left--;
+}
+
+static const madi_run_events_t events = {madi_run_pmi_line, on_output, on_taken, on_ended, on_failed, on_done};
+
+static void pmi_reply(int rank, const char *text, size_t len)
+{
+    if (home[rank])
+        madi_run_remote_reply(home[rank], rank, text, len);
+    else
+        madi_run_local_reply(rank, text, len);
+}
+
+static void pmi_aborted(int rank, int code)
+{
+    char text[80];
+    snprintf(text, sizeof(text), "rank %d aborted the job with code %d", rank, code);
+    fail(rank, code & 0xff ? code & 0xff : 1, text);
+    stop();
+}
+
+/* --- what the user does --- */
+
+static void got_input(madi_run_pipe_t *pipe)
+{
+    int rank = options->stdin_rank;
+    size_t len = pipe->in.len;
+    if (len > 0) {
+        input_under_way += len;
+        if (home[rank])
+            madi_run_remote_stdin(home[rank], rank, madi_run_buffer_at(&pipe->in), len);
+        else
+            madi_run_local_stdin(rank, madi_run_buffer_at(&pipe->in), len);
+        madi_run_buffer_drop(&pipe->in, len);
+    }
+    if (pipe->eof && home[rank])
+        madi_run_remote_stdin(home[rank], rank, NULL, 0);
+    else if (pipe->eof)
+        madi_run_local_stdin(rank, NULL, 0);
+    if (!pipe->eof && input_under_way >= STDIN_BYTES)
+        madi_run_pipe_reading(pipe, false);
+}
+
+static void input_open(void)
+{
+    bool background = isatty(0) && tcgetpgrp(0) != getpgrp(); /* the terminal's input is for somebody else */
+    input = (madi_run_pipe_t){.got = got_input, .read = !background, .shared = true};
+    if (options->stdin_rank >= 0)
+        madi_run_pipe_open(&input, 0);
+    else
+        input.fd = -1;
+}
+
+static void interrupted(void)
+{
+    static int64_t last;
+    int64_t now = madi_now();
+    if (last != 0 && now - last < TWICE_NS) {
+        if (exit_code == 0)
+            exit_code = 128 + SIGINT;
+        stop();
+    }
+    last = now;
+}
+
+static void on_signal(int number)
+{
+    switch (number) {
+    case SIGCHLD:
+        madi_run_local_reap();
+        madi_run_remote_reap();
+        return;
+    case SIGTSTP:
+        signal_all(SIGTSTP);
+        kill(getpid(), SIGSTOP); /* SIGCONT comes here when we go on */
+        return;
+    case SIGINT:
+        interrupted();
+        break;
+    }
+    signal_all(number);
+}
+
+/* --- starting --- */
+
+/* What ranks elsewhere get in addition to their host's environment: our knobs, then what was asked for. */
+static char **remote_env(void)
+{
+    size_t count = 0;
+    char **env, **to;
+    while (environ[count])
+        count++;
+    env = to = madi_run_alloc(count + (size_t)options->env_count + 1, sizeof(char *));
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "MAD_", 4) == 0 && strncmp(environ[i], "MAD_BOOT_FD=", 12) != 0)
+            *to++ = environ[i];
+    memcpy(to, options->env, (size_t)options->env_count * sizeof(char *));
+    return env;
+}
+
+bool madi_run_job_here(const madi_run_options_t *asked, const char *host)
+{
+    char name[256] = "";
+    size_t len = strlen(host);
+    if (asked->agent)
+        return false; /* it may well reach another place of this host, a container perhaps */
+    gethostname(name, sizeof(name) - 1);
+    return strcmp(host, "localhost") == 0 || strcmp(host, name) == 0 || (strncmp(host, name, len) == 0 && name[len] == '.');
+}
+
+static void start(const madi_run_hosts_t *hosts, madi_run_spec_t *local, char **far_env, const char *here, const sigset_t *mask)
+{
+    bool any_local = false;
+    hosts_left = hosts->count;
+    for (int i = 0; i < hosts->count; i++) {
+        const madi_run_host_t *host = &hosts->host[i];
+        madi_run_spec_t spec = *local;
+        madi_run_remote_t *remote;
+        spec.first = host->first;
+        spec.count = host->count;
+        if (options->verbose)
+            madi_run_say("host %s: ranks %d to %d", host->name, host->first, host->first + host->count - 1);
+        if (madi_run_job_here(options, host->name) && !any_local) {
+            *local = spec;
+            any_local = true;
+            continue;
+        }
+        spec.env = far_env;
+        spec.wdir = here;
+        remote = madi_run_remote_start(host->name, options->agent, &spec, &events, mask);
+        for (int rank = host->first; rank < host->first + host->count; rank++)
+            home[rank] = remote;
+    }
+    if (any_local && !stopping)
+        madi_run_local_start(local, &events, mask);
+    else if (any_local)
+        hosts_left--;
+}
+
+int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
+{
+    static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
+    const madi_run_pmi_hooks_t hooks = {pmi_reply, pmi_aborted};
+    madi_run_spec_t local = {.size = asked->count, .bind = asked->bind, .reserve = asked->reserve,
+                             .stdin_rank = asked->stdin_rank, .verbose = asked->verbose, .wdir = asked->wdir,
+                             .env = asked->env, .argv = asked->argv};
+    char here[PATH_MAX], **far_env;
+    sigset_t mask;
+
+    options = asked;
+    if (madi_run_loop_init() != 0 || madi_run_pmi_init(asked->count, &hooks) != 0 ||
+        madi_run_signals_init(numbers, sizeof(numbers) / sizeof(numbers[0]), on_signal, &mask) != 0) {
+        perror("madrun: cannot start");
+        return 1;
+    }
+    home = madi_run_alloc((size_t)asked->count, sizeof(madi_run_remote_t *));
+    spoken = madi_run_alloc((size_t)asked->count, sizeof(bool));
+    madi_run_output_init(asked->count, asked->label, output_lost);
+    if (asked->timeout > 0)
+        madi_run_timer_set(&limit, (int64_t)(asked->timeout * 1e9), out_of_time);
+    far_env = remote_env();
+    input.fd = -1;
+    start(hosts, &local, far_env, asked->wdir ? asked->wdir : getcwd(here, sizeof(here)) ? here : "/", &mask);
+    if (hosts_left > 0)
+        input_open();
+    while (hosts_left > 0 || madi_run_output_waiting())
+        madi_run_loop_once();
+    madi_run_output_fini();
+    madi_run_pmi_fini();
+    madi_run_remote_fini();
+    free(far_env);
+    free(home);
+    free(spoken);
+    return exit_code;
+}

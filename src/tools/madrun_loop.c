@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Events are handled one per wait, so that a handler may close any pipe without leaving a stale event behind. */
+#include "tools/madrun_loop.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define READ_BYTES 65536
+#define SHARED_BYTES 4096   /* a pipe that is writable takes this much without blocking */
+#define FULL_BYTES (1 << 20) /* a choking pipe is full with this much waiting ... */
+#define LOW_BYTES (1 << 18)  /* ... until it is down to this */
+
+static int epoll_fd = -1;
+static int full_pipes; /* choking pipes that are full now */
+static madi_run_pipe_t *pipes;
+static madi_run_timer_t *timers;
+
+static void no_memory(void)
+{
+    fprintf(stderr, "madrun: out of memory\n");
+    exit(1);
+}
+
+void *madi_run_alloc(size_t count, size_t size)
+{
+    void *p = calloc(count ? count : 1, size ? size : 1);
+    if (!p)
+        no_memory();
+    return p;
+}
+
+char *madi_run_strdup(const char *text)
+{
+    char *copy = strdup(text);
+    if (!copy)
+        no_memory();
+    return copy;
+}
+
+static char *buffer_room(madi_run_buffer_t *buffer, size_t len)
+{
+    if (buffer->cap - buffer->from - buffer->len < len) {
+        if (buffer->from > 0)
+            memmove(buffer->data, buffer->data + buffer->from, buffer->len);
+        buffer->from = 0;
+    }
+    if (buffer->cap - buffer->len < len) {
+        size_t cap = 2 * buffer->cap > buffer->len + len ? 2 * buffer->cap : buffer->len + len;
+        char *data = realloc(buffer->data, cap);
+        if (!data)
+            no_memory();
+        buffer->data = data;
+        buffer->cap = cap;
+    }
+    return buffer->data + buffer->from + buffer->len;
+}
+
+void madi_run_buffer_add(madi_run_buffer_t *buffer, const void *data, size_t len)
+{
+    if (len == 0)
+        return;
+    memcpy(buffer_room(buffer, len), data, len);
+    buffer->len += len;
+}
+
+void madi_run_buffer_drop(madi_run_buffer_t *buffer, size_t len)
+{
+    buffer->len -= len;
+    buffer->from = buffer->len ? buffer->from + len : 0;
+}
+
+void madi_run_buffer_free(madi_run_buffer_t *buffer)
+{
+    if (buffer->data)
+        explicit_bzero(buffer->data, buffer->cap); /* the job's key goes through some of them */
+    free(buffer->data);
+    memset(buffer, 0, sizeof(*buffer));
+}
+
+/* Tell the kernel what this pipe waits for now.  A pipe that waits for nothing leaves the set: a hang-up would be
+ * reported for ever otherwise. */
+static void rearm(madi_run_pipe_t *pipe)
+{
+    struct epoll_event event = {.data.ptr = pipe};
+    int op;
+    if (pipe->fd < 0 || pipe->plain)
+        return;
+    if (pipe->read && !pipe->eof && !(pipe->bulk && full_pipes > 0))
+        event.events |= EPOLLIN;
+    if (pipe->out.len > 0 && !pipe->broken)
+        event.events |= EPOLLOUT;
+    if (event.events == pipe->armed)
+        return;
+    op = !event.events ? EPOLL_CTL_DEL : pipe->armed ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    if (epoll_ctl(epoll_fd, op, pipe->fd, &event) == 0)
+        pipe->armed = event.events;
+    else if (errno == EPERM)
+        pipe->plain = true; /* a file: always ready */
+    else
+        no_memory(); /* what epoll_ctl can fail with here */
+}
+
+static void hold_changed(void)
+{
+    for (madi_run_pipe_t *pipe = pipes; pipe; pipe = pipe->next)
+        if (pipe->bulk)
+            rearm(pipe);
+}
+
+static void choke_check(madi_run_pipe_t *pipe)
+{
+    bool full = pipe->choke && !pipe->broken && pipe->fd >= 0 && pipe->out.len > (pipe->full ? LOW_BYTES : FULL_BYTES);
+    if (full == pipe->full)
+        return;
+    pipe->full = full;
+    full_pipes += full ? 1 : -1;
+    if (full_pipes <= 1)
+        hold_changed();
+}
+
+void madi_run_pipe_open(madi_run_pipe_t *pipe, int fd)
+{
+    pipe->fd = fd;
+    if (!pipe->shared)
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    pipe->next = pipes;
+    pipe->link = &pipes;
+    if (pipes)
+        pipes->link = &pipe->next;
+    pipes = pipe;
+    rearm(pipe);
+}
+
+void madi_run_pipe_close(madi_run_pipe_t *pipe)
+{
+    if (pipe->fd < 0 || !pipe->link)
+        return;
+    if (pipe->armed)
+        epoll_ctl(epoll_fd, EPOLL_CTL_DEL, pipe->fd, NULL);
+    pipe->armed = 0;
+    if (!pipe->shared)
+        close(pipe->fd);
+    pipe->fd = -1;
+    *pipe->link = pipe->next;
+    if (pipe->next)
+        pipe->next->link = pipe->link;
+    pipe->link = NULL;
+    choke_check(pipe);
+    madi_run_buffer_free(&pipe->in);
+    madi_run_buffer_free(&pipe->out);
+}
+
+static void pipe_break(madi_run_pipe_t *pipe)
+{
+    pipe->broken = true;
+    madi_run_buffer_free(&pipe->out);
+    choke_check(pipe);
+    rearm(pipe);
+    if (pipe->got)
+        pipe->got(pipe);
+}
+
+/* Write what goes; `once`: the descriptor is known to be writable, and one small write is all that may be tried. */
+static void pipe_write(madi_run_pipe_t *pipe, bool once)
+{
+    while (pipe->fd >= 0 && pipe->out.len > 0) {
+        size_t len = once && pipe->out.len > SHARED_BYTES ? SHARED_BYTES : pipe->out.len;
+        ssize_t n = write(pipe->fd, madi_run_buffer_at(&pipe->out), len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0) {
+            pipe_break(pipe);
+            return;
+        }
+        madi_run_buffer_drop(&pipe->out, (size_t)n);
+        if (pipe->sent)
+            pipe->sent(pipe, (size_t)n);
+        if (once)
+            break;
+    }
+    if (pipe->fd >= 0 && pipe->closing && pipe->out.len == 0) {
+        madi_run_pipe_close(pipe);
+        return;
+    }
+    choke_check(pipe);
+    rearm(pipe);
+}
+
+void madi_run_pipe_send(madi_run_pipe_t *pipe, const void *data, size_t len)
+{
+    bool idle = pipe->out.len == 0;
+    if (pipe->fd < 0 || pipe->broken || len == 0)
+        return;
+    madi_run_buffer_add(&pipe->out, data, len);
+    rearm(pipe);
+    if (pipe->plain || (idle && !pipe->shared))
+        pipe_write(pipe, false);
+    else
+        choke_check(pipe);
+}
+
+void madi_run_pipe_close_when_sent(madi_run_pipe_t *pipe)
+{
+    if (pipe->fd < 0)
+        return;
+    pipe->closing = true;
+    if (pipe->out.len == 0 || pipe->broken)
+        madi_run_pipe_close(pipe);
+}
+
+void madi_run_pipe_reading(madi_run_pipe_t *pipe, bool on)
+{
+    pipe->read = on;
+    rearm(pipe);
+}
+
+/* False when there is nothing more at the moment. */
+static bool pipe_read(madi_run_pipe_t *pipe)
+{
+    ssize_t n;
+    do
+        n = read(pipe->fd, buffer_room(&pipe->in, READ_BYTES), READ_BYTES);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return false;
+    if (n > 0)
+        pipe->in.len += (size_t)n;
+    else
+        pipe->eof = true; /* an error too: of a terminal whose other side is gone, of a socket that was reset */
+    rearm(pipe);
+    pipe->got(pipe);
+    return pipe->fd >= 0 && !pipe->eof;
+}
+
+void madi_run_pipe_drain(madi_run_pipe_t *pipe)
+{
+    while (pipe->fd >= 0 && !pipe->eof && pipe_read(pipe))
+        ;
+}
+
+void madi_run_timer_set(madi_run_timer_t *timer, int64_t in_ns, void (*fire)(void))
+{
+    timer->fire = fire;
+    timer->at = madi_deadline(in_ns);
+    if (!timer->listed) {
+        timer->next = timers;
+        timers = timer;
+        timer->listed = true;
+    }
+}
+
+void madi_run_timer_clear(madi_run_timer_t *timer)
+{
+    timer->at = 0;
+}
+
+static void timers_fire(void)
+{
+    int64_t now = madi_now();
+    for (madi_run_timer_t *timer = timers; timer; timer = timer->next) {
+        if (timer->at != 0 && timer->at <= now) {
+            timer->at = 0;
+            timer->fire();
+        }
+    }
+}
+
+static int timers_wait_ms(void)
+{
+    int64_t first = INT64_MAX, now = madi_now();
+    for (madi_run_timer_t *timer = timers; timer; timer = timer->next)
+        if (timer->at != 0 && timer->at < first)
+            first = timer->at;
+    if (first == INT64_MAX)
+        return -1;
+    if (first <= now)
+        return 0;
+    first = (first - now + 999999) / 1000000;
+    return first > INT_MAX ? INT_MAX : (int)first;
+}
+
+int madi_run_loop_init(void)
+{
+    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    return epoll_fd < 0 ? -1 : 0;
+}
+
+static madi_run_pipe_t *plain_reader(void)
+{
+    for (madi_run_pipe_t *pipe = pipes; pipe; pipe = pipe->next)
+        if (pipe->plain && pipe->read && !pipe->eof && !(pipe->bulk && full_pipes > 0))
+            return pipe;
+    return NULL;
+}
+
+void madi_run_loop_once(void)
+{
+    madi_run_pipe_t *plain = plain_reader();
+    struct epoll_event event;
+    int n = epoll_wait(epoll_fd, &event, 1, plain ? 0 : timers_wait_ms());
+    if (n > 0) {
+        madi_run_pipe_t *pipe = event.data.ptr;
+        if ((event.events & (EPOLLOUT | EPOLLERR)) && pipe->out.len > 0)
+            pipe_write(pipe, pipe->shared);
+        if (pipe->fd >= 0 && pipe->read && !pipe->eof && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+            pipe_read(pipe);
+    }
+    plain = plain_reader();
+    if (plain)
+        pipe_read(plain);
+    timers_fire();
+}

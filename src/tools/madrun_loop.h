@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* madrun's event loop: one thread, buffered pipes, timers.
+ *
+ * A pipe is one descriptor (pipe, socket, terminal, file) with what was read from it and what is still to be written.
+ * Nothing here blocks, except writing to a plain file.  Out of memory ends the tool: the ranks end with it. */
+#ifndef MADI_MADRUN_LOOP_H
+#define MADI_MADRUN_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct madi_run_buffer {
+    char *data; /* the bytes are data[from .. from + len) */
+    size_t from, len, cap;
+} madi_run_buffer_t;
+
+void madi_run_buffer_add(madi_run_buffer_t *buffer, const void *data, size_t len);
+void madi_run_buffer_drop(madi_run_buffer_t *buffer, size_t len); /* from the front */
+void madi_run_buffer_free(madi_run_buffer_t *buffer);
+
+static inline char *madi_run_buffer_at(const madi_run_buffer_t *buffer)
+{
+    return buffer->data + buffer->from;
+}
+
+typedef struct madi_run_pipe madi_run_pipe_t;
+struct madi_run_pipe {
+    /* Set by the owner before madi_run_pipe_open. */
+    void (*got)(madi_run_pipe_t *pipe);               /* there is more in `in`, or eof or broken became true */
+    void (*sent)(madi_run_pipe_t *pipe, size_t len); /* may be NULL */
+    void *owner;
+    int tag;
+    bool read;   /* read from it */
+    bool bulk;   /* not read while any choking pipe is full */
+    bool choke;  /* when much waits to be written here, bulk pipes wait */
+    bool shared; /* the descriptor is not ours alone: do not make it non-blocking */
+    /* For the owner to look at. */
+    int fd; /* -1: closed */
+    bool eof, broken;
+    madi_run_buffer_t in, out;
+    /* The loop's own. */
+    uint32_t armed;
+    bool plain, full, closing;
+    madi_run_pipe_t *next, **link;
+};
+
+/* Take fd into the loop; closed by madi_run_pipe_close. */
+void madi_run_pipe_open(madi_run_pipe_t *pipe, int fd);
+/* Queue bytes and write what can be written now.  Ignored when the pipe is closed or broken. */
+void madi_run_pipe_send(madi_run_pipe_t *pipe, const void *data, size_t len);
+/* Close at once, or when all that is queued has been written. Fine on a closed pipe. */
+void madi_run_pipe_close(madi_run_pipe_t *pipe);
+void madi_run_pipe_close_when_sent(madi_run_pipe_t *pipe);
+/* Begin or cease to read. */
+void madi_run_pipe_reading(madi_run_pipe_t *pipe, bool on);
+/* Read now what is there, until it is empty or at its end. */
+void madi_run_pipe_drain(madi_run_pipe_t *pipe);
+
+typedef struct madi_run_timer madi_run_timer_t;
+struct madi_run_timer {
+    void (*fire)(void);
+    int64_t at; /* on the monotonic clock, nanoseconds; 0: not set */
+    madi_run_timer_t *next;
+    bool listed;
+};
+
+void madi_run_timer_set(madi_run_timer_t *timer, int64_t in_ns, void (*fire)(void));
+void madi_run_timer_clear(madi_run_timer_t *timer);
+
+int madi_run_loop_init(void);  /* 0, or -1 with errno */
+void madi_run_loop_once(void); /* wait for one event and handle it */
+
+void *madi_run_alloc(size_t count, size_t size); /* zeroed; never NULL */
+char *madi_run_strdup(const char *text);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the user asked for. */
+#ifndef MADI_MADRUN_OPTIONS_H
+#define MADI_MADRUN_OPTIONS_H
+
+#include "tools/madrun_bind.h"
+
+#include <stdbool.h>
+
+typedef struct madi_run_options {
+    int count;               /* -n */
+    char *hosts, *hostfile;  /* at most one of them */
+    char *agent;             /* NULL: ssh */
+    madi_run_bind_t bind;
+    int reserve;             /* NUMA node kept for the system, -1: none */
+    char **env;              /* "K=V" ... NULL */
+    int env_count;
+    char *wdir;              /* NULL: where madrun was started */
+    bool keep_going, label, verbose;
+    double timeout;          /* seconds; 0: none */
+    int stdin_rank;          /* -1: none */
+    char **argv;             /* the program and its arguments, NULL at the end */
+    int argc;
+} madi_run_options_t;
+
+/* Returns -1 to go on, else the exit code: 0 after --help or --version, 2 after a message about a bad option.  What
+ * options point to lies in argv. */
+int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/madrun_pmi.h"
+
+#include "tools/madrun_loop.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define KEY_MAX 256    /* bytes of a key, final zero included */
+#define VALUE_MAX 8192 /* of a value */
+#define BUCKETS_MIN 256
+
+typedef struct pair {
+    struct pair *next;
+    uint64_t hash;
+    char *value;
+    char key[];
+} pair_t;
+
+typedef struct client {
+    bool joined, left, waiting, ended;
+} client_t;
+
+static madi_run_pmi_hooks_t to;
+static client_t *clients;
+static int count, waiting, ended;
+static char job[64];
+static unsigned char secret[32];
+static pair_t **buckets;
+static size_t bucket_count, pair_count;
+
+/* --- the store --- */
+
+static uint64_t hash_of(const char *key)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (; *key; key++)
+        hash = (hash ^ (unsigned char)*key) * 1099511628211u;
+    return hash;
+}
+
+static pair_t *store_find(const char *key, uint64_t hash)
+{
+    pair_t *pair = buckets[hash & (bucket_count - 1)];
+    while (pair && (pair->hash != hash || strcmp(pair->key, key) != 0))
+        pair = pair->next;
+    return pair;
+}
+
+static void store_grow(void)
+{
+    size_t more = 2 * bucket_count;
+    pair_t **table = madi_run_alloc(more, sizeof(pair_t *));
+    for (size_t i = 0; i < bucket_count; i++) {
+        while (buckets[i]) {
+            pair_t *pair = buckets[i];
+            buckets[i] = pair->next;
+            pair->next = table[pair->hash & (more - 1)];
+            table[pair->hash & (more - 1)] = pair;
+        }
+    }
+    free(buckets);
+    buckets = table;
+    bucket_count = more;
+}
+
+static void store_put(const char *key, const char *value)
+{
+    uint64_t hash = hash_of(key);
+    pair_t *pair = store_find(key, hash);
+    if (!pair) {
+        if (pair_count >= bucket_count)
+            store_grow();
+        pair = madi_run_alloc(1, sizeof(*pair) + strlen(key) + 1);
+        pair->hash = hash;
+        memcpy(pair->key, key, strlen(key) + 1);
+        pair->next = buckets[hash & (bucket_count - 1)];
+        buckets[hash & (bucket_count - 1)] = pair;
+        pair_count++;
+    }
+    free(pair->value);
+    pair->value = madi_run_strdup(value);
+}
+
+/* --- requests --- */
+
+__attribute__((format(printf, 2, 3))) static void reply(int rank, const char *format, ...)
+{
+    static char text[VALUE_MAX + 128];
+    va_list args;
+    int n;
+    va_start(args, format);
+    n = vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (n > 0 && (size_t)n < sizeof(text))
+        to.reply(rank, text, (size_t)n);
+}
+
+/* The value of a word of line, copied; false when it is not there or does not fit. */
+static bool word(const char *line, const char *name, char *value, size_t len)
+{
+    size_t n = strlen(name);
+    while (*line) {
+        size_t skip = strcspn(line, " ");
+        if (skip > n && memcmp(line, name, n) == 0 && line[n] == '=') {
+            if (skip - n - 1 >= len)
+                return false;
+            memcpy(value, line + n + 1, skip - n - 1);
+            value[skip - n - 1] = 0;
+            return true;
+        }
+        line += skip;
+        line += strspn(line, " ");
+    }
+    return false;
+}
+
+static void do_init(int rank, const char *line)
+{
+    char hex[2 * sizeof(secret) + 1];
+    (void)line;
+    for (size_t i = 0; i < sizeof(secret); i++)
+        snprintf(hex + 2 * i, 3, "%02x", secret[i]);
+    clients[rank].joined = true; /* perhaps again: one script may start several programs in turn */
+    clients[rank].left = false;
+    reply(rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 mad_job=%s mad_rank=%d mad_size=%d mad_key=%s\n", job,
+          rank, count, hex);
+    explicit_bzero(hex, sizeof(hex));
+}
+
+static void do_maxes(int rank, const char *line)
+{
+    (void)line;
+    reply(rank, "cmd=maxes kvsname_max=%zu keylen_max=%d vallen_max=%d\n", sizeof(job), KEY_MAX, VALUE_MAX);
+}
+
+static void do_appnum(int rank, const char *line)
+{
+    (void)line;
+    reply(rank, "cmd=appnum appnum=0\n");
+}
+
+static void do_universe(int rank, const char *line)
+{
+    (void)line;
+    reply(rank, "cmd=universe_size size=%d\n", count);
+}
+
+static void do_name(int rank, const char *line)
+{
+    (void)line;
+    reply(rank, "cmd=my_kvsname kvsname=%s\n", job);
+}
+
+static void do_put(int rank, const char *line)
+{
+    static char key[KEY_MAX], value[VALUE_MAX];
+    if (!word(line, "key", key, sizeof(key)) || !word(line, "value", value, sizeof(value))) {
+        reply(rank, "cmd=put_result rc=-1 msg=key_or_value_missing_or_too_long\n");
+        return;
+    }
+    store_put(key, value);
+    reply(rank, "cmd=put_result rc=0 msg=success\n");
+}
+
+static void do_get(int rank, const char *line)
+{
+    static char key[KEY_MAX];
+    pair_t *pair = word(line, "key", key, sizeof(key)) ? store_find(key, hash_of(key)) : NULL;
+    if (pair)
+        reply(rank, "cmd=get_result rc=0 msg=success value=%s\n", pair->value);
+    else
+        reply(rank, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
+}
+
+/* The barrier is over when all that still can have come. */
+static void barrier_check(void)
+{
+    if (waiting == 0 || waiting + ended < count)
+        return;
+    waiting = 0;
+    for (int i = 0; i < count; i++) {
+        if (clients[i].waiting) {
+            clients[i].waiting = false;
+            reply(i, "cmd=barrier_out\n");
+        }
+    }
+}
+
+static void do_barrier(int rank, const char *line)
+{
+    (void)line;
+    waiting += clients[rank].waiting ? 0 : 1;
+    clients[rank].waiting = true;
+    barrier_check();
+}
+
+static void do_finalize(int rank, const char *line)
+{
+    (void)line;
+    clients[rank].left = true;
+    reply(rank, "cmd=finalize_ack\n");
+}
+
+static void do_abort(int rank, const char *line)
+{
+    char code[16];
+    to.aborted(rank, word(line, "exitcode", code, sizeof(code)) ? (int)strtol(code, NULL, 10) : 1);
+}
+
+void madi_run_pmi_line(int rank, const char *line)
+{
+    static const struct {
+        const char *name;
+        void (*act)(int rank, const char *line);
+    } commands[] = {
+        {"init", do_init},         {"get_maxes", do_maxes}, {"get_appnum", do_appnum}, {"get_universe_size", do_universe},
+        {"get_my_kvsname", do_name}, {"put", do_put},       {"get", do_get},           {"barrier_in", do_barrier},
+        {"finalize", do_finalize}, {"abort", do_abort},
+    };
+    char command[32];
+    if (rank < 0 || rank >= count || clients[rank].ended || !word(line, "cmd", command, sizeof(command)))
+        return;
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(commands[i].name, command) == 0) {
+            commands[i].act(rank, line);
+            return;
+        }
+    }
+    reply(rank, "cmd=%s_result rc=-1 msg=unknown_command\n", command);
+}
+
+bool madi_run_pmi_ended(int rank)
+{
+    client_t *client = &clients[rank];
+    if (client->ended)
+        return false;
+    client->ended = true;
+    ended++;
+    waiting -= client->waiting ? 1 : 0;
+    client->waiting = false;
+    barrier_check();
+    return client->joined && !client->left;
+}
+
+int madi_run_pmi_init(int ranks, const madi_run_pmi_hooks_t *hooks)
+{
+    uint64_t name[2];
+    if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret) ||
+        getrandom(name, sizeof(name), 0) != (ssize_t)sizeof(name))
+        return -1;
+    snprintf(job, sizeof(job), "mad-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
+    to = *hooks;
+    count = ranks;
+    clients = madi_run_alloc((size_t)ranks, sizeof(*clients));
+    bucket_count = BUCKETS_MIN;
+    buckets = madi_run_alloc(bucket_count, sizeof(pair_t *));
+    return 0;
+}
+
+void madi_run_pmi_fini(void)
+{
+    for (size_t i = 0; i < bucket_count; i++) {
+        while (buckets[i]) {
+            pair_t *pair = buckets[i];
+            buckets[i] = pair->next;
+            free(pair->value);
+            free(pair);
+        }
+    }
+    free(buckets);
+    free(clients);
+    explicit_bzero(secret, sizeof(secret));
+}

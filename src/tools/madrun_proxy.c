@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* madrun on another host: starts the ranks there, and passes on everything in both directions.  When its standard
+ * input ends, madrun is gone, and the ranks go too. */
+#include "tools/madrun_remote.h"
+
+#include "tools/madrun_frame.h"
+#include "tools/madrun_signals.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GRACE_NS 2000000000LL
+
+static madi_run_pipe_t in, out;
+static madi_run_spec_t spec;
+static madi_run_timer_t grace;
+static sigset_t mask;
+static bool started, over, ending;
+
+static void on_line(int rank, const char *line)
+{
+    madi_run_frame_send(&out, MADI_RUN_LINE, rank, 0, line, strlen(line) + 1);
+}
+
+static void on_output(int rank, int stream, const char *data, size_t len)
+{
+    madi_run_frame_send(&out, MADI_RUN_OUTPUT, rank, stream, data, len);
+}
+
+static void on_taken(int rank, size_t len)
+{
+    madi_run_frame_send(&out, MADI_RUN_TAKEN, rank, (int)len, NULL, 0);
+}
+
+static void on_ended(int rank, int status)
+{
+    madi_run_frame_send(&out, MADI_RUN_ENDED, rank, status, NULL, 0);
+}
+
+static void on_failed(int rank, int code, const char *text)
+{
+    madi_run_frame_send(&out, MADI_RUN_FAILED, rank, code, text, strlen(text));
+}
+
+static void on_done(void)
+{
+    madi_run_frame_send(&out, MADI_RUN_DONE, 0, 0, NULL, 0);
+    over = true;
+}
+
+static const madi_run_events_t events = {on_line, on_output, on_taken, on_ended, on_failed, on_done};
+
+static void kill_ranks(void)
+{
+    madi_run_local_signal(SIGKILL);
+}
+
+/* madrun is gone, or somebody wants us to be. */
+static void end_ranks(void)
+{
+    if (ending)
+        return;
+    ending = true;
+    if (!started)
+        over = true;
+    madi_run_local_signal(SIGTERM);
+    madi_run_local_signal(SIGCONT);
+    madi_run_timer_set(&grace, GRACE_NS, kill_ranks);
+}
+
+static void on_signal(int number)
+{
+    if (number == SIGCHLD)
+        madi_run_local_reap();
+    else
+        end_ranks();
+}
+
+static void frame_handle(const madi_run_frame_t *frame)
+{
+    switch (frame->type) {
+    case MADI_RUN_START:
+        if (started || madi_run_spec_unpack(&spec, frame->data, frame->len) != 0) {
+            end_ranks();
+            return;
+        }
+        started = true;
+        madi_run_local_start(&spec, &events, &mask);
+        return;
+    case MADI_RUN_REPLY:
+        if (started)
+            madi_run_local_reply(frame->rank, frame->data, frame->len);
+        return;
+    case MADI_RUN_STDIN:
+        if (started)
+            madi_run_local_stdin(frame->rank, frame->data, frame->len);
+        return;
+    case MADI_RUN_SIGNAL: madi_run_local_signal(frame->value); return;
+    default: end_ranks();
+    }
+}
+
+static void got_frames(madi_run_pipe_t *pipe)
+{
+    madi_run_frame_t frame;
+    int found;
+    while ((found = madi_run_frame_next(pipe, &frame)) == 1) {
+        frame_handle(&frame);
+        madi_run_frame_drop(pipe, &frame);
+    }
+    if (found < 0 || pipe->eof)
+        end_ranks();
+}
+
+static void lost_madrun(madi_run_pipe_t *pipe)
+{
+    if (pipe->broken)
+        end_ranks();
+}
+
+int madi_run_proxy(void)
+{
+    static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+    int to = fcntl(1, F_DUPFD_CLOEXEC, 3);
+    if (to < 0 || dup2(2, 1) < 0 || madi_run_loop_init() != 0 || madi_run_signals_init(numbers, 4, on_signal, &mask) != 0) {
+        perror("madrun: the proxy cannot start");
+        return 1;
+    }
+    out = (madi_run_pipe_t){.got = lost_madrun, .choke = true};
+    madi_run_pipe_open(&out, to);
+    in = (madi_run_pipe_t){.got = got_frames, .read = true, .shared = true};
+    madi_run_pipe_open(&in, 0);
+    madi_run_pipe_send(&out, MADI_RUN_GREETING "\n", strlen(MADI_RUN_GREETING) + 1);
+    while (!over || (out.out.len > 0 && !out.broken && !ending))
+        madi_run_loop_once();
+    return 0;
+}

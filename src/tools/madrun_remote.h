@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks on other hosts: madrun starts itself there as a proxy, through a launch agent such as ssh. */
+#ifndef MADI_MADRUN_REMOTE_H
+#define MADI_MADRUN_REMOTE_H
+
+#include "tools/madrun_local.h"
+#include "tools/madrun_loop.h"
+
+typedef struct madi_run_remote madi_run_remote_t;
+
+/* Start spec's ranks on host through agent, a command of words separated by blanks (NULL: ssh).  A host that cannot be
+ * reached or is lost comes as events: failed once, ended for each rank, done. */
+madi_run_remote_t *madi_run_remote_start(const char *host, const char *agent, const madi_run_spec_t *spec,
+                                         const madi_run_events_t *events, const sigset_t *mask);
+void madi_run_remote_reply(madi_run_remote_t *remote, int rank, const char *text, size_t len);
+void madi_run_remote_stdin(madi_run_remote_t *remote, int rank, const char *data, size_t len);
+/* These are for all hosts. */
+void madi_run_remote_signal(int number);
+void madi_run_remote_reap(void);
+void madi_run_remote_kill(void); /* the launch agents themselves */
+void madi_run_remote_fini(void);
+
+/* NULL when ssh can find host, else why not (a constant). */
+const char *madi_run_remote_resolve(const char *host);
+/* The proxy's side: returns the exit code. */
+int madi_run_proxy(void);
+
+/* START's data: the numbers of a spec and its texts, each ended by a zero. */
+void madi_run_spec_pack(const madi_run_spec_t *spec, madi_run_buffer_t *buffer);
+int madi_run_spec_unpack(madi_run_spec_t *spec, const char *data, size_t len); /* -1: garbled.  Copies. */
+
+#endif
