@@ -1,0 +1,14 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Install what the tests need, build in a folder of its own, run every test.
+set -eu
+cd "$(dirname "$0")"
+. tests/packages.sh
+# shellcheck disable=SC2086
+install_packages $build_packages $test_packages
+[ -x configure ] || ./autogen.sh >/dev/null
+mkdir -p build-check
+cd build-check
+[ -f Makefile ] || ../configure --enable-werror CFLAGS="-O2 -g" >configure.log || { tail -20 configure.log; exit 1; }
+make -j"$(nproc)" >/dev/null
+exec make -s check-all

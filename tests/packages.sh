@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the scripts at the top: packages by Debian name.  install_packages NAME... installs what is missing when
+# it can, else says what is missing and goes on.
+build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libpmix-dev"
+test_packages="check valgrind iproute2 openmpi-bin libopenmpi-dev mpich"
+peer_packages="openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev ucx-utils gnuplot-nox python3 valgrind"
+
+install_packages() {
+    missing=
+    for p in "$@"; do
+        dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
+    done
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+        echo "missing packages (install them as root: apt-get install$missing)" >&2
+        return 0
+    fi
+    echo "installing:$missing"
+    export DEBIAN_FRONTEND=noninteractive
+    # shellcheck disable=SC2086
+    { apt-get update && apt-get install -y --no-install-recommends $missing; } >"${TMPDIR:-/tmp}/madeleine-apt.log" 2>&1 ||
+        { tail -5 "${TMPDIR:-/tmp}/madeleine-apt.log" >&2; echo "some packages could not be installed; going on" >&2; }
+}
