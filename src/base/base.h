@@ -7,12 +7,39 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define MADI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MADI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MADI_LINE 64 /* bytes of a cache line */
 #define MADI_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define MADI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* memcpy for lengths that are mostly small and not known when compiling: no call up to 64 bytes. */
+static inline void madi_copy(void *to, const void *from, size_t n)
+{
+    char *d = (char *)to;
+    const char *s = (const char *)from;
+    if (MADI_LIKELY(n <= 64)) {
+        if (n > 32) {
+            memcpy(d, s, 32);
+            memcpy(d + n - 32, s + n - 32, 32);
+        } else if (n >= 16) {
+            memcpy(d, s, 16);
+            memcpy(d + n - 16, s + n - 16, 16);
+        } else if (n >= 8) {
+            memcpy(d, s, 8);
+            memcpy(d + n - 8, s + n - 8, 8);
+        } else if (n) {
+            size_t i = 0;
+            do
+                d[i] = s[i];
+            while (++i < n);
+        }
+    } else {
+        memcpy(d, s, n);
+    }
+}
 
 static inline void madi_relax(void)
 {

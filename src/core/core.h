@@ -326,6 +326,7 @@ struct mad_session {
     _Atomic(uint32_t) moved; /* followers sleep on this */
     _Atomic(int) followers;
     int64_t spin_ns;
+    int spins; /* looks before the clock is asked; about a quarter of spin_ns */
     mad_request_t *callbacks, **callbacks_tail; /* requests whose callbacks are to be run without the lock */
     madi_rx_msg_t *handled, **handled_tail;     /* messages for handlers, likewise */
     _Atomic(int) has_calls;

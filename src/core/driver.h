@@ -47,6 +47,8 @@ struct madi_op {
 typedef struct madi_caps {
     size_t packet_max;    /* the longest packet (header included) that send takes without an op */
     size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks) */
+    size_t chunk_min;     /* not 0: the driver copies, and overlaps its copying with the peer's when a block goes in
+                           * several pieces, of this size at least */
     size_t rdv_min;       /* blocks from here on are better granted first than copied */
     size_t rdv_eager;     /* so many bytes of such a block may go ahead of the grant */
     int gather_max;       /* pieces that send takes; at least 4 */

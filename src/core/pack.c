@@ -201,7 +201,7 @@ mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_se
         return pack_slow(tx, buf, len, send_mode, receive_mode);
     desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
     memcpy(tx->small + tx->stage_len, &desc, 8);
-    memcpy(tx->small + tx->stage_len + 8, buf, len);
+    madi_copy(tx->small + tx->stage_len + 8, buf, len);
     tx->stage_len += (uint32_t)len + 8;
     tx->n_blocks++;
     return MAD_OK;

@@ -422,6 +422,7 @@ mad_status_t madi_progress_init(mad_session_t *session)
         return MAD_ERR_SYSTEM;
     }
     session->spin_ns = spin_time(session);
+    session->spins = (int)(session->spin_ns / 40 < 5000 ? session->spin_ns / 40 : 5000);
     return MAD_OK;
 }
 

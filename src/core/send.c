@@ -287,11 +287,20 @@ static void rdv_piece_done(madi_op_t *op, mad_status_t status)
     madi_unlock(&gate->tx_lock);
 }
 
+/* Long enough to be cheap, short enough that sender and receiver work on a block at the same time. */
+static size_t piece_size(const madi_caps_t *caps, uint64_t len)
+{
+    size_t max = caps->chunk_max - sizeof(madi_wire_hdr_t), n = (size_t)(len / 4) & ~(size_t)4095;
+    if (!caps->chunk_min || n > max)
+        return max;
+    return n < caps->chunk_min ? caps->chunk_min : n;
+}
+
 /* Send pieces of the first granted block.  False: the link is full. */
 static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     madi_link_t *link = gate->link;
-    size_t max = link->adapter->caps.chunk_max - sizeof r->hdr;
+    size_t max = piece_size(&link->adapter->caps, r->len);
 
     while (r->sent < r->len) {
         size_t n = r->len - r->sent < max ? (size_t)(r->len - r->sent) : max;

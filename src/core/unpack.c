@@ -112,14 +112,15 @@ static inline bool open_now(opening_t *o)
     madi_unlock(&session->lock);
     if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
         madi_calls_run(session);
-    return found;
+    return found || o->status;
 }
 
 static void open_wait(opening_t *o, int64_t timeout_ns)
 {
     mad_session_t *session = o->channel->session;
-    if (open_now(o))
-        return;
+    for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) /* the common wait: without a look at the clock */
+        if (open_now(o))
+            return;
     if (timeout_ns == 0) {
         madi_lock(&session->lock);
         madi_progress_locked(session);
@@ -461,7 +462,7 @@ static inline bool unpack_fast(madi_rx_msg_t *m, void *buf, uint64_t expected)
     memcpy(&sent, m->cur, 8);
     if (MADI_UNLIKELY((sent ^ expected) & (MADI_WIRE_LEN_MAX | UINT64_C(7) << 48) || m->modes))
         return false;
-    memcpy(buf, m->cur + 8, len);
+    madi_copy(buf, m->cur + 8, len);
     m->cur += 8 + len;
     m->index++;
     return true;

@@ -60,7 +60,7 @@ static void one_packet(self_link_t *l, const unsigned char *p, uint64_t len)
     memcpy(&hdr, p, sizeof hdr);
     if (madi_rx_begin(&l->base, &hdr, &rx) != MADI_PLACE_COPY)
         return;
-    memcpy(rx.base, p + sizeof hdr, (size_t)len - sizeof hdr);
+    madi_copy(rx.base, p + sizeof hdr, (size_t)len - sizeof hdr);
     madi_rx_done(&l->base, &hdr, &rx);
 }
 
@@ -140,7 +140,7 @@ static madi_sent_t self_send(madi_link_t *link, const struct iovec *vec, int n, 
     memcpy(p, &len, 8);
     p += 16;
     for (int i = 0; i < n; p += vec[i++].iov_len)
-        memcpy(p, vec[i].iov_base, vec[i].iov_len);
+        madi_copy(p, vec[i].iov_base, vec[i].iov_len);
     atomic_store_explicit(&l->tail, tail + rounded(total + 16), memory_order_release); /* pairs with self_poll */
     madi_session_moved(link->adapter->session);
     return MADI_SENT;

@@ -153,7 +153,8 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
         return MAD_ERR_SYSTEM;
     }
     adapter->caps = (madi_caps_t){.packet_max = 16 * 1024,
-                                  .chunk_max = SHM_SLOT + sizeof(madi_wire_hdr_t),
+                                  .chunk_max = SHM_CHUNK + sizeof(madi_wire_hdr_t),
+                                  .chunk_min = 8 * 1024,
                                   .rdv_min = 12 * 1024,
                                   .rdv_eager = 8 * 1024,
                                   .gather_max = 16,

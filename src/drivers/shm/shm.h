@@ -8,9 +8,9 @@
  *             the receiver knows a new cell from an old one by looking at nothing else; only heads are ever looked at,
  *             and payload never lies where a head is.  A packet takes one to CELLS_MAX cells; the head of its first is
  *             written last.
- *   slots     bodies that do not fit into cells, used in turn.  The cell then holds the header and the slot's number.
- *             The area is larger than a core's private cache on purpose: slots that were pushed out to the shared
- *             cache are cheaper to write again than lines that the reader still owns.
+ *   blocks    bodies that do not fit into cells lie in runs of blocks, used in turn.  The cell then holds the header
+ *             and the run's first block.  The area is larger than a core's private cache on purpose: blocks that were
+ *             pushed out to the shared cache are cheaper to write again than lines that the reader still owns.
  */
 #ifndef MADI_SHM_H
 #define MADI_SHM_H
@@ -20,14 +20,16 @@
 #define SHM_MAGIC 0x6d6873u
 #define SHM_LAYOUT 1
 
-#define SHM_CELLS 256 /* a power of two */
+#define SHM_CELLS 64 /* a power of two */
 #define SHM_CELL_DATA 56
 #define SHM_CELLS_MAX 20 /* of one packet: 1,120 bytes */
-#define SHM_SLOTS 64
-#define SHM_SLOT (32 * 1024)
+#define SHM_BLOCKS 768
+#define SHM_BLOCK 4096
+#define SHM_CHUNK (32 * 1024) /* the longest body */
+#define SHM_RUN (SHM_CHUNK / SHM_BLOCK)
 
 typedef struct shm_cell {
-    /* bits 0-31: number + 1; 32-47: bytes of the packet in cells; 48-55: slot + 1 or 0 */
+    /* bits 0-31: number + 1; 32-47: bytes of the packet in cells; 48-63: block + 1 or 0 */
     _Atomic(uint64_t) head;
     unsigned char data[SHM_CELL_DATA];
 } shm_cell_t;
@@ -36,11 +38,12 @@ static_assert(sizeof(shm_cell_t) == MADI_LINE, "a cell is a cache line");
 typedef struct shm_half {
     /* written by the receiver */
     _Alignas(MADI_LINE) _Atomic(uint32_t) consumed; /* cells; told now and then */
-    _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_SLOTS]; /* how often each slot was given back, modulo 256 */
+    _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_BLOCKS]; /* how often each run that began here was given
+                                                                  * back, modulo 256 */
     _Alignas(MADI_LINE) _Atomic(uint32_t) sleeping; /* the receiver sleeps: wake it through its eventfd */
     _Atomic(uint32_t) fence;                        /* the receiver cannot fence for us */
     _Alignas(MADI_LINE) shm_cell_t cells[SHM_CELLS];
-    _Alignas(4096) unsigned char slots[SHM_SLOTS][SHM_SLOT];
+    _Alignas(4096) unsigned char blocks[SHM_BLOCKS][SHM_BLOCK];
 } shm_half_t;
 
 /* What is shared. */
@@ -55,14 +58,15 @@ typedef struct shm_link {
     /* sending */
     shm_half_t *out;
     uint32_t sent, sent_limit; /* cells */
-    uint32_t next_slot;
-    uint8_t used[SHM_SLOTS]; /* how often each slot was filled */
-    uint8_t free_seen[SHM_SLOTS];
+    uint32_t next_block;
+    uint8_t used[SHM_BLOCKS];   /* how often a run that begins here was filled */
+    uint8_t length[SHM_BLOCKS]; /* of the run that begins here */
+    uint8_t back[SHM_BLOCKS];   /* 1 + how many blocks before this one its run begins; 0: free */
     int peer_fd; /* the peer's eventfd */
     /* receiving */
     _Alignas(MADI_LINE) shm_half_t *in;
     uint32_t received, told;
-    _Atomic(uint32_t) lent; /* slots that the core holds */
+    _Atomic(uint32_t) lent; /* runs that the core holds */
     int index; /* in adapter->links */
     /* life */
     shm_region_t *region;

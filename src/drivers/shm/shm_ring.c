@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define HEAD(number, bytes, slot) ((uint64_t)(uint32_t)((number) + 1) | (uint64_t)(bytes) << 32 | (uint64_t)(slot) << 48)
+#define HEAD(number, bytes, block) ((uint64_t)(uint32_t)((number) + 1) | (uint64_t)(bytes) << 32 | (uint64_t)(block) << 48)
 #define MASK (SHM_CELLS - 1)
 #define TELL (SHM_CELLS / 4) /* consumed cells are told in steps of so many */
 
@@ -54,7 +54,7 @@ static void fill_cells(shm_link_t *l, const struct iovec *vec, int n)
             if (MADI_LIKELY(m == SHM_CELL_DATA))
                 memcpy(cell->data, p, SHM_CELL_DATA);
             else
-                memcpy(cell->data + used, p, m);
+                madi_copy(cell->data + used, p, m);
             p += m;
             left -= m;
             used += m;
@@ -67,37 +67,65 @@ static void fill_cells(shm_link_t *l, const struct iovec *vec, int n)
     }
 }
 
-/* The next free slot in turn; some may be lent to the receiver's user for long.  -1: none. */
-static int slot_take(shm_link_t *l)
+/* Is the run that begins at this block given back?  Then its blocks are free. */
+static bool run_reclaim(shm_link_t *l, uint32_t start)
 {
-    for (int round = 0; round < 2; round++) {
-        for (uint32_t i = 0, slot = l->next_slot; i < SHM_SLOTS; i++, slot = (slot + 1) % SHM_SLOTS)
-            if (l->used[slot] == l->free_seen[slot])
-                return (int)slot;
-        for (int i = 0; i < SHM_SLOTS; i++)
-            l->free_seen[i] = atomic_load_explicit(&l->out->freed[i], memory_order_acquire); /* pairs with slot_put */
+    if (atomic_load_explicit(&l->out->freed[start], memory_order_acquire) != l->used[start]) /* pairs with run_free */
+        return false;
+    memset(&l->back[start], 0, l->length[start]);
+    return true;
+}
+
+/* The next n free blocks in turn; runs that are lent to the receiver's user for long are passed over.  -1: none. */
+static int run_take(shm_link_t *l, uint32_t n)
+{
+    uint32_t at = l->next_block, passed = 0;
+    while (passed <= SHM_BLOCKS) {
+        uint32_t i, start = 0;
+        if (at + n > SHM_BLOCKS) {
+            passed += SHM_BLOCKS - at;
+            at = 0;
+        }
+        for (i = 0; i < n; i++) {
+            start = at + i + 1 - l->back[at + i];
+            if (l->back[at + i] && !run_reclaim(l, start))
+                break;
+        }
+        if (i == n)
+            return (int)at;
+        passed += start + l->length[start] - at;
+        at = start + l->length[start];
     }
     return -1;
 }
 
-static madi_sent_t send_slot(shm_link_t *l, const struct iovec *vec, int n)
+static void run_mark(shm_link_t *l, uint32_t at, uint32_t n)
+{
+    l->used[at]++;
+    l->length[at] = (uint8_t)n;
+    for (uint32_t i = 0; i < n; i++)
+        l->back[at + i] = (uint8_t)(i + 1);
+    l->next_block = at + n;
+}
+
+static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_t total)
 {
     shm_cell_t *cell = &l->out->cells[l->sent & MASK];
     size_t first = vec[0].iov_len - sizeof(madi_wire_hdr_t);
-    int slot = cells_free(l, 1) ? slot_take(l) : -1;
+    uint32_t blocks = (uint32_t)((total - sizeof(madi_wire_hdr_t) + SHM_BLOCK - 1) / SHM_BLOCK);
+    int at = cells_free(l, 1) ? run_take(l, blocks) : -1;
     unsigned char *to;
 
-    if (slot < 0)
+    if (at < 0)
         return MADI_AGAIN;
-    to = l->out->slots[slot];
+    to = l->out->blocks[at];
     memcpy(cell->data, vec[0].iov_base, sizeof(madi_wire_hdr_t));
     memcpy(to, (const char *)vec[0].iov_base + sizeof(madi_wire_hdr_t), first);
     to += first;
     for (int i = 1; i < n; to += vec[i++].iov_len)
         memcpy(to, vec[i].iov_base, vec[i].iov_len);
-    l->used[slot]++;
-    l->next_slot = ((uint32_t)slot + 1) % SHM_SLOTS;
-    publish(l, cell, HEAD(l->sent, sizeof(madi_wire_hdr_t), slot + 1));
+    run_mark(l, (uint32_t)at, blocks);
+    publish(l, cell, HEAD(l->sent, sizeof(madi_wire_hdr_t), at + 1));
     l->sent++;
     return MADI_SENT;
 }
@@ -113,14 +141,14 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
         if (MADI_UNLIKELY(!cells_free(l, 1)))
             return MADI_AGAIN;
         cell = &l->out->cells[l->sent & MASK];
-        memcpy(cell->data, vec[0].iov_base, total);
+        madi_copy(cell->data, vec[0].iov_base, total);
         publish(l, cell, HEAD(l->sent, total, 0));
         l->sent++;
         return MADI_SENT;
     }
     cells = (uint32_t)((total + SHM_CELL_DATA - 1) / SHM_CELL_DATA);
     if (cells > SHM_CELLS_MAX)
-        return send_slot(l, vec, n);
+        return send_run(l, vec, n, total);
     if (!cells_free(l, cells))
         return MADI_AGAIN;
     cell = &l->out->cells[l->sent & MASK];
@@ -132,17 +160,16 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
 
 /* ---- Receiving ------------------------------------------------------------------------------------------------ */
 
+static void run_free(shm_link_t *l, uint32_t block)
+{
+    atomic_fetch_add_explicit(&l->in->freed[block], 1, memory_order_release); /* pairs with run_reclaim */
+}
+
 void shm_slot_put(madi_link_t *link, void *loan)
 {
     shm_link_t *l = (shm_link_t *)link;
-    size_t slot = (size_t)((unsigned char *)loan - l->in->slots[0]) / SHM_SLOT;
-    atomic_fetch_add_explicit(&l->in->freed[slot], 1, memory_order_release); /* pairs with slot_take */
+    run_free(l, (uint32_t)((size_t)((unsigned char *)loan - l->in->blocks[0]) / SHM_BLOCK));
     atomic_fetch_sub_explicit(&l->lent, 1, memory_order_relaxed);
-}
-
-static void slot_release(shm_link_t *l, uint32_t slot)
-{
-    atomic_fetch_add_explicit(&l->in->freed[slot], 1, memory_order_release); /* pairs with slot_take */
 }
 
 static void copy_cells(shm_link_t *l, unsigned char *to, size_t len, const shm_cell_t *cell)
@@ -151,13 +178,13 @@ static void copy_cells(shm_link_t *l, unsigned char *to, size_t len, const shm_c
     size_t m = SHM_CELL_DATA - sizeof(madi_wire_hdr_t);
     if (len < m)
         m = len;
-    memcpy(to, cell->data + sizeof(madi_wire_hdr_t), m);
+    madi_copy(to, cell->data + sizeof(madi_wire_hdr_t), m);
     for (to += m, len -= m; len >= SHM_CELL_DATA; to += SHM_CELL_DATA, len -= SHM_CELL_DATA) {
         cell = &l->in->cells[++number & MASK];
         memcpy(to, cell->data, SHM_CELL_DATA);
     }
     if (len)
-        memcpy(to, l->in->cells[++number & MASK].data, len);
+        madi_copy(to, l->in->cells[++number & MASK].data, len);
 }
 
 static inline void consume(shm_link_t *l, uint32_t cells)
@@ -170,28 +197,29 @@ static inline void consume(shm_link_t *l, uint32_t cells)
 }
 
 /* What a peer writes is checked: the memory is shared with it. */
-static bool head_valid(const madi_wire_hdr_t *hdr, size_t bytes, uint32_t slot)
+static bool head_valid(const madi_wire_hdr_t *hdr, size_t bytes, uint32_t block)
 {
-    if (slot)
-        return slot <= SHM_SLOTS && bytes == sizeof *hdr && hdr->length <= SHM_SLOT;
+    if (block)
+        return bytes == sizeof *hdr && hdr->length <= SHM_CHUNK &&
+               (block - 1) * (size_t)SHM_BLOCK + hdr->length <= sizeof((shm_half_t *)0)->blocks;
     return bytes >= sizeof *hdr && hdr->length == bytes - sizeof *hdr && bytes <= SHM_CELLS_MAX * SHM_CELL_DATA;
 }
 
-static void slot_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t slot)
+static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t block)
 {
     madi_rx_t rx = {0};
-    unsigned char *body = l->in->slots[slot];
-    bool lend = atomic_load_explicit(&l->lent, memory_order_relaxed) < SHM_SLOTS / 2;
+    unsigned char *body = l->in->blocks[block];
+    bool lend = atomic_load_explicit(&l->lent, memory_order_relaxed) < SHM_BLOCKS / SHM_RUN / 2;
     consume(l, 1);
     rx.loan = lend ? body : NULL;
     switch (madi_rx_begin(&l->base, hdr, &rx)) {
     case MADI_PLACE_KEEP: atomic_fetch_add_explicit(&l->lent, 1, memory_order_relaxed); return;
     case MADI_PLACE_COPY:
         memcpy(rx.base, body, hdr->length);
-        slot_release(l, slot);
+        run_free(l, block);
         madi_rx_done(&l->base, hdr, &rx);
         return;
-    case MADI_PLACE_DROP: slot_release(l, slot); return;
+    case MADI_PLACE_DROP: run_free(l, block); return;
     }
 }
 
@@ -202,17 +230,17 @@ static bool one_packet(shm_link_t *l)
     madi_wire_hdr_t hdr;
     madi_rx_t rx;
     size_t bytes = head >> 32 & 0xffff;
-    uint32_t slot = head >> 48 & 0xff;
+    uint32_t block = (uint32_t)(head >> 48);
 
     if ((uint32_t)head != l->received + 1)
         return false;
     memcpy(&hdr, cell->data, sizeof hdr);
-    if (MADI_UNLIKELY(!head_valid(&hdr, bytes, slot))) {
+    if (MADI_UNLIKELY(!head_valid(&hdr, bytes, block))) {
         madi_link_down(&l->base, MAD_ERR_PROTOCOL, "the shared ring holds what no sender writes");
         return false;
     }
-    if (MADI_UNLIKELY(slot)) {
-        slot_packet(l, &hdr, slot - 1);
+    if (MADI_UNLIKELY(block)) {
+        run_packet(l, &hdr, block - 1);
         return true;
     }
     rx.loan = NULL;

@@ -270,7 +270,7 @@ static bool tcp_begin(madi_tcp_link_t *link)
     link->body = link->place == MADI_PLACE_COPY ? link->rx.base : NULL;
     link->left = hdr->length;
     link->in_body = true;
-    if (link->left >= MADI_TCP_RX_SIZE)
+    if (link->left >= MADI_TCP_BIG)
         link->room = MADI_TCP_RX_LOW; /* what follows it probably is big too */
     return !tcp_closed(link);
 }

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* conform --list | conform TEST... | conform all   (one process: the driver self; else madrun -n N) */
+#define TEST_MAIN
+#include "conform.h"
+
+static const test_t *const groups[] = {mode_tests,    block_tests,    request_tests, posted_tests, handler_tests,
+                                       channel_tests, mismatch_tests, thread_tests,  session_tests};
+
+/* ---- For the tests -------------------------------------------------------------------------------------------- */
+
+int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * SECOND + t.tv_nsec;
+}
+
+void *get(size_t len)
+{
+    void *p = malloc(len ? len : 1);
+    if (!p) {
+        fprintf(stderr, "conform: no memory for %zu bytes\n", len);
+        abort();
+    }
+    memset(p, 0x5a, len ? len : 1);
+    return p;
+}
+
+static inline uint64_t word(uint32_t seed, uint64_t i)
+{
+    uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15) + seed * UINT64_C(0xbf58476d1ce4e5b9);
+    return x ^ (x >> 29);
+}
+
+void fill(void *buf, size_t len, uint32_t seed)
+{
+    unsigned char *p = buf;
+    for (size_t i = 0; i < len; i += 8) {
+        uint64_t w = word(seed, i);
+        memcpy(p + i, &w, len - i < 8 ? len - i : 8);
+    }
+}
+
+bool holds(const void *buf, size_t len, uint32_t seed, const char *file, int line)
+{
+    const unsigned char *p = buf;
+    for (size_t i = 0; i < len; i += 8) {
+        uint64_t w = word(seed, i);
+        size_t n = len - i < 8 ? len - i : 8;
+        if (memcmp(p + i, &w, n))
+            return test_check(false, file, line, "payload differs in bytes %zu..%zu of %zu (seed %u)", i, i + n - 1,
+                              len, seed);
+    }
+    return true;
+}
+
+void tell(env_t *e)
+{
+    char c = 1;
+    mad_connection_t *cnx = mad_begin_packing(e->ctl[!e->me], e->peer);
+    mad_pack(cnx, &c, 1, SAFER, EXPRESS);
+    CHECK_OK(mad_end_packing(cnx));
+}
+
+mad_status_t hear_within(env_t *e, int64_t timeout_ns)
+{
+    char c = 0;
+    mad_connection_t *cnx = NULL;
+    mad_status_t status = mad_begin_unpacking_timed(e->ctl[e->me], MAD_ANY_SOURCE, timeout_ns, &cnx);
+    if (status != MAD_OK)
+        return status;
+    mad_unpack(cnx, &c, 1, SAFER, EXPRESS);
+    return mad_end_unpacking(cnx);
+}
+
+void hear(env_t *e)
+{
+    CHECK_OK(hear_within(e, MAD_FOREVER));
+}
+
+void send_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len)
+{
+    void *body = get(len);
+    mad_connection_t *cnx = mad_begin_packing(ch, e->peer);
+    fill(body, len, number);
+    mad_pack(cnx, &number, sizeof number, CHEAPER, EXPRESS);
+    mad_pack(cnx, body, len, CHEAPER, LAZY);
+    CHECK_OK(mad_end_packing(cnx));
+    free(body);
+}
+
+void receive_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len)
+{
+    void *body = get(len);
+    uint32_t got = 0;
+    mad_connection_t *cnx = mad_begin_unpacking_from(ch, e->peer);
+    CHECK_OK(mad_unpack(cnx, &got, sizeof got, CHEAPER, EXPRESS));
+    CHECK_EQ(got, number);
+    CHECK_OK(mad_unpack(cnx, body, len, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(cnx));
+    HOLDS(body, len, number);
+    free(body);
+}
+
+/* ---- Running -------------------------------------------------------------------------------------------------- */
+
+static const test_t *find(const char *name)
+{
+    for (size_t g = 0; g < COUNT(groups); g++)
+        for (const test_t *t = groups[g]; t->name; t++)
+            if (!strcmp(t->name, name))
+                return t;
+    return NULL;
+}
+
+static void *sender(void *arg)
+{
+    env_t *e = arg;
+    const test_t *t = find(*(const char **)(e + 1));
+    t->send(e);
+    tell(e);
+    hear(e);
+    return NULL;
+}
+
+static bool channels_open(env_t *e, const char *test)
+{
+    char name[MAD_CHANNEL_NAME_MAX];
+    for (int i = 0; i < CHANNELS + 2; i++) {
+        mad_channel_t **c = i < CHANNELS ? &e->ch[i] : &e->ctl[i - CHANNELS];
+        snprintf(name, sizeof name, "%.40s.%s%d", test, i < CHANNELS ? "" : "ctl", i);
+        if (!CHECK_OK(mad_channel_open(e->session, name, c)))
+            return false;
+    }
+    return true;
+}
+
+/* Does the other role's traffic take the driver that was asked for? */
+static void check_driver(env_t *e)
+{
+    char text[1024];
+    const char *wanted = e->self ? "self" : getenv("MAD_PREFER");
+    CHECK_OK(mad_peer_explain(e->session, e->peer, text, sizeof text));
+    if (wanted)
+        CHECK_MSG(strstr(text, wanted), "driver %s is not in: %s", wanted, text);
+}
+
+static void run_test(env_t *base, const test_t *t)
+{
+    struct {
+        env_t env;
+        const char *name;
+    } s = {*base, t->name}, r = {*base, t->name};
+    test_begin(t->name, 40);
+    if (t->procs == 1) {
+        t->all(base);
+        test_end();
+        return;
+    }
+    if (!channels_open(base, t->name))
+        return;
+    if (t->all) {
+        t->all(base);
+    } else {
+        s.env = r.env = *base;
+        r.env.me = 1;
+        if (base->self) {
+            pthread_t thread;
+            pthread_create(&thread, NULL, sender, &s);
+            t->receive(&r.env);
+            hear(&r.env);
+            tell(&r.env);
+            pthread_join(thread, NULL);
+        } else if (base->rank == 0) {
+            sender(&s);
+        } else if (base->rank == 1) {
+            t->receive(&r.env);
+            hear(&r.env);
+            tell(&r.env);
+        }
+    }
+    if (t->procs == 2 && base->rank < 2)
+        check_driver(base);
+    for (int i = 0; i < CHANNELS + 2; i++)
+        mad_channel_close(i < CHANNELS ? base->ch[i] : base->ctl[i - CHANNELS]);
+    test_end();
+}
+
+static int run_session(const char *const *names, int n)
+{
+    env_t e = {0};
+    const test_t *first = find(names[0]);
+    char *knob = first && first->knob ? strdup(first->knob) : NULL;
+    if (knob)
+        putenv(knob);
+    if (first && first->procs == 1) {
+        run_test(&e, first);
+    } else {
+        alarm(60);
+        if (!CHECK_OK(mad_init(NULL, NULL, &e.session)))
+            return 1;
+        e.rank = mad_rank(e.session);
+        e.size = mad_size(e.session);
+        e.self = e.size == 1;
+        e.peer = e.self ? 0 : !e.rank;
+        snprintf(test_who, sizeof test_who, "%d: ", e.rank);
+        for (int i = 0; i < n; i++) {
+            const test_t *t = find(names[i]);
+            if (!t || (t->procs != 2 && t->procs != e.size)) {
+                fprintf(stderr, "conform: test %s: %s\n", names[i], t ? "another number of processes" : "no such test");
+                return 2;
+            }
+            run_test(&e, t);
+        }
+        test_begin("mad_exit", 40);
+        mad_exit(e.session);
+        test_end();
+    }
+    if (knob) {
+        unsetenv(strtok(knob, "="));
+        free(knob);
+    }
+    return test_failures ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *names[256];
+    int n = 0;
+    bool all = argc == 2 && !strcmp(argv[1], "all"), list = argc == 2 && !strcmp(argv[1], "--list");
+    for (size_t g = 0; g < COUNT(groups) && (all || list); g++)
+        for (const test_t *t = groups[g]; t->name; t++) {
+            if (list)
+                printf("%s %d\n", t->name, t->procs);
+            else if (t->procs == 2 && !t->knob)
+                names[n++] = t->name;
+        }
+    if (list)
+        return 0;
+    for (int i = 1; i < argc && !all && n < 256; i++)
+        names[n++] = argv[i];
+    if (!n) {
+        fprintf(stderr, "conform --list | conform TEST... | conform all\n");
+        return 2;
+    }
+    return run_session(names, n);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The conformance suite: what a message means, over each driver.
+ *
+ * A test has two roles, which are two processes (ranks 0 and 1) or, over the driver self, two threads of one process
+ * that is its own peer.  Tests that need another shape have one function for all ranks, or open their own sessions. */
+#ifndef CONFORM_H
+#define CONFORM_H
+
+#include "../harness/test.h"
+
+#include <madeleine.h>
+#include <pthread.h>
+#include <time.h>
+
+#define CHANNELS 4
+#define MS INT64_C(1000000)
+#define SECOND (1000 * MS)
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+#define SAFER MAD_SEND_SAFER
+#define LATER MAD_SEND_LATER
+#define CHEAPER MAD_SEND_CHEAPER
+#define EXPRESS MAD_RECEIVE_EXPRESS
+#define LAZY MAD_RECEIVE_CHEAPER
+
+typedef struct env {
+    mad_session_t *session;
+    mad_peer_t peer; /* the other role */
+    int rank, size;
+    int me; /* 0 sends, 1 receives */
+    bool self;
+    mad_channel_t *ch[CHANNELS];
+    mad_channel_t *ctl[2]; /* to the role of that number */
+} env_t;
+
+typedef struct test {
+    const char *name;
+    int procs;                  /* 2: the roles; 3: all() on three; 1: all() without a launcher's session */
+    void (*send)(env_t *e);
+    void (*receive)(env_t *e);
+    void (*all)(env_t *e);
+    const char *knob;           /* NAME=VALUE, set before the session starts */
+} test_t;
+
+extern const test_t mode_tests[], block_tests[], request_tests[], posted_tests[], handler_tests[], channel_tests[],
+    mismatch_tests[], thread_tests[], session_tests[];
+
+/* The roles meet: what one tells the other hears. */
+void tell(env_t *e);
+void hear(env_t *e);
+mad_status_t hear_within(env_t *e, int64_t timeout_ns);
+
+int64_t now_ns(void);
+/* Bytes that depend on the seed; holds() checks them and says where they differ. */
+void fill(void *buf, size_t len, uint32_t seed);
+bool holds(const void *buf, size_t len, uint32_t seed, const char *file, int line);
+#define HOLDS(buf, len, seed) holds(buf, len, seed, __FILE__, __LINE__)
+void *get(size_t len); /* memory, never NULL */
+
+/* A message of a number (EXPRESS) and a body (CHEAPER) filled with it. */
+void send_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len);
+void receive_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len);
+
+#endif
