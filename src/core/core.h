@@ -156,6 +156,7 @@ struct madi_rx_msg {
     madi_rx_msg_t *next;            /* in conn->ready, or a free list */
     madi_rx_msg_t *next_live;
     bool modes;                     /* descriptors carry the send mode */
+    bool clean;                     /* a freed message as a short one leaves it: no need to set it up anew */
     _Alignas(16) unsigned char data[MADI_RX_INLINE];
 };
 
@@ -320,7 +321,10 @@ struct mad_session {
     int wake_fd; /* eventfd: wakes the thread that sleeps in epoll */
     madi_watch_t wake_watch;
     uint32_t ticks;
-    int64_t next_epoll;
+    /* Under lock: the thread that polls right now takes the next message of this channel (and connection) itself. */
+    mad_channel_t *wanted_channel;
+    madi_conn_t *wanted_conn; /* NULL: of any */
+    madi_rx_msg_t *wanted_got;
     _Atomic(int) sleeping;   /* a thread sleeps or is about to */
     _Atomic(int) leader;     /* a thread may sleep in epoll */
     _Atomic(uint32_t) moved; /* followers sleep on this */
@@ -431,10 +435,12 @@ void madi_request_complete(mad_request_t *request, mad_status_t status); /* any 
 
 /* progress.c */
 int madi_progress_locked(mad_session_t *session); /* under session->lock: one round */
+int madi_progress_after(mad_session_t *session, int n); /* what follows the adapters' polls */
 void madi_calls_run(mad_session_t *session);      /* no lock: callbacks and handlers */
 void madi_wake(mad_session_t *session);           /* something changed for waiting threads; any lock */
 mad_status_t madi_progress_init(mad_session_t *session);
 void madi_progress_fini(mad_session_t *session);
+madi_adapter_t *madi_poll_hit(mad_session_t *session); /* an adapter that has something, or NULL */
 bool madi_pure_poll(mad_session_t *session);
 /* Wait until test(arg) is true, making progress; MAD_OK or MAD_ERR_TIMEOUT.  No lock held. */
 mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline);

@@ -38,9 +38,15 @@ madi_rx_msg_t *madi_rx_new(mad_session_t *session)
             if (!m)
                 return NULL;
             m->next = NULL;
+            m->clean = false;
         }
     }
     session->rx_free = m->next;
+    if (MADI_LIKELY(m->clean)) { /* only what a short message sets has to be set again */
+        m->index = 0;
+        m->cost = 0;
+        return m;
+    }
     memset(m, 0, offsetof(madi_rx_msg_t, data));
     m->base.kind = MADI_MESSAGE_RX;
     m->base.session = session;
@@ -102,6 +108,14 @@ void madi_rx_make_ready(madi_rx_msg_t *m)
     }
     atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) + 1,
                           memory_order_relaxed);
+}
+
+/* Does the polling thread itself wait for it? */
+static inline bool message_wanted(mad_session_t *session, madi_conn_t *conn)
+{
+    return session->wanted_channel == conn->channel && !session->wanted_got && !conn->ready &&
+           (session->wanted_conn ? session->wanted_conn == conn : !conn->channel->ready) && !conn->posted &&
+           !conn->channel->handler;
 }
 
 /* A message's first packet is in: who wants it? */
@@ -336,6 +350,50 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
     case MADI_WIRE_BYE: link->gate->bye = true; break;
     default: protocol_error(link, "a packet of unknown type"); break;
     }
+}
+
+/* ---- Short packets -------------------------------------------------------------------------------------------- */
+
+/* A whole message in a short packet: the path of small messages. */
+static inline void short_message(madi_conn_t *conn, const madi_wire_hdr_t *hdr, const void *body)
+{
+    mad_session_t *session = conn->gate->session;
+    madi_rx_msg_t *m = madi_rx_new(session);
+    if (MADI_UNLIKELY(!m)) {
+        madi_link_down(conn->gate->link, MAD_ERR_NOMEM, "no memory for a message");
+        return;
+    }
+    memcpy(m->data, body, MADI_SHORT_MAX); /* the driver's memory is that long */
+    m->conn = conn;
+    m->seq = hdr->seq;
+    m->modes = hdr->flags & MADI_WIRE_MODES;
+    m->cur = m->data;
+    m->end = m->data + hdr->length;
+    m->cur_last = m->complete = true;
+    if (MADI_LIKELY(message_wanted(session, conn))) {
+        m->opened = true;
+        session->wanted_got = m;
+        madi_credit_return(conn, hdr->aux);
+    } else {
+        m->cost = hdr->aux;
+        message_offer(m);
+    }
+}
+
+void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
+{
+    madi_conn_t *conn = hdr->type == MADI_WIRE_MSG ? conn_by_remote(link->gate, hdr->channel) : NULL;
+    uint8_t whole = MADI_WIRE_FIRST | MADI_WIRE_LAST;
+    madi_rx_t rx;
+    if (MADI_LIKELY(conn && (hdr->flags & whole) == whole && !conn->arriving)) {
+        short_message(conn, hdr, body);
+        return;
+    }
+    rx.loan = NULL;
+    if (madi_rx_begin(link, hdr, &rx) != MADI_PLACE_COPY)
+        return;
+    memcpy(rx.base, body, hdr->length);
+    madi_rx_done(link, hdr, &rx);
 }
 
 /* ---- The upcall ----------------------------------------------------------------------------------------------- */

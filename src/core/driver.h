@@ -151,6 +151,11 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
 /* Its body is at rx->base.  Under the session's lock. */
 void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
+/* A packet that lies whole in the driver's memory, at most MADI_SHORT_MAX bytes of body.  The same as begin, copy, done,
+ * in one step; the body may be reused when it returns. Under the session's lock. */
+#define MADI_SHORT_MAX 40
+void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body);
+
 /* Packets can flow. */
 void madi_link_up(madi_link_t *link);
 /* The link is broken; text says why.  The core calls link_close, and link_fini later, never from inside this call. */

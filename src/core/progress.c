@@ -77,11 +77,16 @@ int madi_progress_locked(mad_session_t *session)
         if (a->driver->poll)
             n += a->driver->poll(a, POLL_BUDGET);
     }
-    pump_gates(session);
     if (MADI_UNLIKELY(!n && ++session->ticks % EPOLL_EVERY == 0)) {
         n += poll_descriptors(session, 0);
         madi_hello_expire(session, madi_now());
     }
+    return madi_progress_after(session, n);
+}
+
+int madi_progress_after(mad_session_t *session, int n)
+{
+    pump_gates(session);
     if (MADI_UNLIKELY(session->dead_links != NULL))
         madi_links_reap(session);
     if (n && (atomic_load_explicit(&session->followers, memory_order_relaxed) ||
@@ -90,14 +95,19 @@ int madi_progress_locked(mad_session_t *session)
     return n;
 }
 
-bool madi_pure_poll(mad_session_t *session)
+madi_adapter_t *madi_poll_hit(mad_session_t *session)
 {
     for (int i = 0; i < session->n_adapters; i++) {
         madi_adapter_t *a = session->adapters[i];
         if (a->driver->pure_poll && a->driver->pure_poll(a))
-            return true;
+            return a;
     }
-    return atomic_load_explicit(&session->has_work, memory_order_relaxed);
+    return NULL;
+}
+
+bool madi_pure_poll(mad_session_t *session)
+{
+    return madi_poll_hit(session) || atomic_load_explicit(&session->has_work, memory_order_relaxed);
 }
 
 /* ---- User code ------------------------------------------------------------------------------------------------ */

@@ -96,23 +96,33 @@ static bool open_test(void *arg)
     return found;
 }
 
-/* One round under one acquisition of the lock: take a message, or poll and take. */
+/* One round under one acquisition of the lock: take a message, or poll the adapter that has something; what comes for
+ * this thread goes straight to it. */
 static inline bool open_now(opening_t *o)
 {
     mad_session_t *session = o->channel->session;
+    madi_adapter_t *hit = NULL;
     bool found;
-    if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) && !madi_pure_poll(session))
+    if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) && !(hit = madi_poll_hit(session)))
         return false;
     madi_lock(&session->lock);
-    found = open_locked(o);
+    found = MADI_UNLIKELY(!hit) && open_locked(o);
     if (!found) {
-        madi_progress_locked(session);
-        found = open_locked(o);
+        session->wanted_channel = o->channel;
+        session->wanted_conn = o->conn;
+        if (hit)
+            madi_progress_after(session, hit->driver->poll(hit, 1));
+        else
+            madi_progress_locked(session);
+        session->wanted_channel = NULL;
+        o->msg = session->wanted_got;
+        session->wanted_got = NULL;
+        found = MADI_LIKELY(o->msg != NULL) || open_locked(o);
     }
     madi_unlock(&session->lock);
     if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
         madi_calls_run(session);
-    return found || o->status;
+    return found;
 }
 
 static void open_wait(opening_t *o, int64_t timeout_ns)
@@ -559,6 +569,7 @@ static void live_remove(madi_rx_msg_t *m)
 
 static void rx_release(madi_rx_msg_t *m)
 {
+    m->clean = false;
     if (m->current)
         madi_rx_packet_free(m->current);
     for (madi_rx_packet_t *p = m->head, *next; p; p = next) {
@@ -623,6 +634,8 @@ mad_status_t mad_end_unpacking(mad_connection_t *cnx)
         madi_wait(cnx->session, end_test, m, INT64_MAX);
         status = madi_message_status(cnx);
     }
+    m->clean = !status && !m->current && !m->live && m->tail == &m->head && m->blocks_tail == &m->blocks;
+    m->opened = false;
     if (MADI_UNLIKELY(m->current != NULL))
         rx_release(m);
     else

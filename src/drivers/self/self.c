@@ -58,6 +58,10 @@ static void one_packet(self_link_t *l, const unsigned char *p, uint64_t len)
     madi_wire_hdr_t hdr;
     madi_rx_t rx = {0};
     memcpy(&hdr, p, sizeof hdr);
+    if (MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) { /* the ring is longer than a packet by a short one */
+        madi_rx_short(&l->base, &hdr, p + sizeof hdr);
+        return;
+    }
     if (madi_rx_begin(&l->base, &hdr, &rx) != MADI_PLACE_COPY)
         return;
     madi_copy(rx.base, p + sizeof hdr, (size_t)len - sizeof hdr);
@@ -107,7 +111,7 @@ static mad_status_t self_connect(madi_link_t *link, const void *addr, size_t len
     (void)len;
     (void)reason;
     *fd = -1;
-    if (posix_memalign((void **)&l->ring, MADI_LINE, RING))
+    if (posix_memalign((void **)&l->ring, MADI_LINE, RING + MADI_SHORT_MAX))
         return MAD_ERR_NOMEM;
     atomic_store_explicit(&((self_adapter_t *)link->adapter)->link, l, memory_order_release);
     madi_link_up(link);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define HEAD(number, bytes, block) ((uint64_t)(uint32_t)((number) + 1) | (uint64_t)(bytes) << 32 | (uint64_t)(block) << 48)
+static_assert(SHM_CELL_DATA - sizeof(madi_wire_hdr_t) == MADI_SHORT_MAX, "a short packet fills one cell");
 #define MASK (SHM_CELLS - 1)
 #define TELL (SHM_CELLS / 4) /* consumed cells are told in steps of so many */
 
@@ -241,6 +242,11 @@ static bool one_packet(shm_link_t *l)
     }
     if (MADI_UNLIKELY(block)) {
         run_packet(l, &hdr, block - 1);
+        return true;
+    }
+    if (MADI_LIKELY(bytes <= SHM_CELL_DATA)) {
+        madi_rx_short(&l->base, &hdr, cell->data + sizeof hdr);
+        consume(l, 1);
         return true;
     }
     rx.loan = NULL;

@@ -21,7 +21,7 @@
 #define MADI_TCP_GATHER 32
 #define MADI_TCP_RX_SIZE ((size_t)64 << 10) /* the receive buffer: many small packets for one system call */
 #define MADI_TCP_RX_LOW ((size_t)4 << 10)   /* what is read beside big bodies: each byte of it is copied twice */
-#define MADI_TCP_BIG ((size_t)256 << 10)    /* such bodies; below, the call saved is worth more (64 KiB: 15, not 19 us) */
+#define MADI_TCP_BIG ((size_t)256 << 10)    /* such bodies; below, the call saved is worth more (64 KiB: 15, not 19us) */
 
 typedef struct madi_tcp_link madi_tcp_link_t;
 
