@@ -196,7 +196,8 @@ static void conn_free(madi_conn_t *conn)
         conn->ready = m->next;
         for (madi_rx_packet_t *p; (p = m->head); free(p))
             m->head = p->next;
-        free(m->current);
+        if (m->current && !m->current->inside)
+            free(m->current);
         free(m);
     }
     free(conn);

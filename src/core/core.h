@@ -58,7 +58,7 @@ struct mad_request {
 
 #define MADI_STAGE 512      /* bytes of a message that are kept in wire format as they are packed */
 #define MADI_COPY_MAX 192   /* CHEAPER blocks up to this are copied as they are packed: cheaper than a gather entry */
-#define MADI_GATHER 8       /* pieces of a packet */
+#define MADI_GATHER 16      /* pieces of a packet */
 
 /* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */
 typedef struct madi_piece {
@@ -107,6 +107,7 @@ typedef struct madi_rx_packet {
     unsigned char *data; /* in this allocation, or a loan */
     uint32_t len, cost;
     bool last;
+    bool inside; /* not an allocation of its own */
     void *loan;
     madi_link_t *link;
 } madi_rx_packet_t;
@@ -148,6 +149,7 @@ struct madi_rx_msg {
     uint32_t cost;                  /* credit bytes held until it is opened */
     madi_conn_t *conn;
     madi_rx_packet_t *current;      /* owns cur..end, or NULL: in here */
+    madi_rx_packet_t first;         /* of a body that is lent */
     madi_rx_packet_t *head, **tail; /* further packets */
     madi_rx_block_t *blocks, **blocks_tail; /* waiting */
     _Atomic(uint32_t) rdv_pending;
@@ -326,6 +328,7 @@ struct mad_session {
     madi_conn_t *wanted_conn; /* NULL: of any */
     madi_rx_msg_t *wanted_got;
     _Atomic(int) sleeping;   /* a thread sleeps or is about to */
+    bool in_epoll;           /* under lock: a thread holds events that it has not handled yet */
     _Atomic(int) leader;     /* a thread may sleep in epoll */
     _Atomic(uint32_t) moved; /* followers sleep on this */
     _Atomic(int) followers;
@@ -405,6 +408,13 @@ static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t pee
 }
 
 /* send.c; under gate->tx_lock */
+bool madi_tx_send_whole(madi_tx_t *tx); /* an ended message in one packet, at once; false: nothing was done */
+/* Nothing goes before a new message, and the way is open. */
+static inline bool madi_conn_idle(const madi_conn_t *conn)
+{
+    return !conn->queue && conn->announced && !conn->gate->ctrl &&
+           atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
+}
 bool madi_conn_pump(madi_conn_t *conn); /* true: nothing left to send */
 void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
 bool madi_conn_wants_link(const madi_conn_t *conn); /* what it waits for is the link, not credits */

@@ -71,7 +71,8 @@ void madi_rx_packet_free(madi_rx_packet_t *packet)
         packet->link->driver->slot_put(packet->link, packet->loan);
         atomic_fetch_sub_explicit(&packet->link->loans, 1, memory_order_release); /* pairs with madi_links_reap */
     }
-    free(packet);
+    if (!packet->inside)
+        free(packet);
 }
 
 void madi_credit_return(madi_conn_t *conn, uint32_t cost)
@@ -151,13 +152,17 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
         rx->base = m->data;
     } else {
         bool keep = rx->loan != NULL;
-        packet = malloc(sizeof *packet + (keep ? 0 : hdr->length));
-        m = packet ? madi_rx_new(conn->gate->session) : NULL;
-        if (!m) {
-            free(packet);
+        m = madi_rx_new(conn->gate->session);
+        if (!m)
+            return MADI_PLACE_DROP;
+        packet = keep ? &m->first : malloc(sizeof *packet + hdr->length);
+        if (!packet) {
+            m->clean = false;
+            madi_rx_free(m);
             return MADI_PLACE_DROP;
         }
         memset(packet, 0, sizeof *packet);
+        packet->inside = keep;
         packet->loan = rx->loan;
         packet->data = keep ? rx->loan : (unsigned char *)(packet + 1);
         m->current = packet;

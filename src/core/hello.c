@@ -460,5 +460,6 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
     for (madi_gate_t *g = s->gates; g; g = g->next)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && now >= g->deadline)
             madi_gate_down(g, MAD_ERR_PEER, "no connection within MAD_CONNECT_TIMEOUT");
-    madi_hellos_reap(s);
+    if (!s->in_epoll)
+        madi_hellos_reap(s);
 }

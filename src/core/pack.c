@@ -22,6 +22,19 @@ static madi_tx_t *tx_new(mad_session_t *session, madi_conn_t *conn)
     return tx;
 }
 
+/* Make a message that was sent in pieces usable again. */
+static void tx_reset_pieces(madi_tx_t *tx)
+{
+    for (uint32_t i = 0; i < tx->n_pieces; i++)
+        free(tx->pieces[i].own);
+    tx->n_pieces = 0;
+    tx->ended = false;
+    if (tx->stage != tx->small)
+        free(tx->stage);
+    tx->stage = tx->small;
+    tx->stage_cap = sizeof tx->small;
+}
+
 /* Make a message that was sent usable again. */
 static inline void tx_reset(madi_tx_t *tx)
 {
@@ -343,8 +356,7 @@ static inline bool send_at_once(madi_tx_t *tx)
     struct iovec vec = {tx->small, tx->stage_len};
     uint32_t cost = (tx->stage_len + MADI_LINE - 1) & ~(uint32_t)(MADI_LINE - 1);
 
-    if (MADI_UNLIKELY(conn->queue || !conn->announced || gate->ctrl ||
-                      atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP ||
+    if (MADI_UNLIKELY(!madi_conn_idle(conn) ||
                       conn->credit_used + cost > atomic_load_explicit(&conn->credit_limit, memory_order_relaxed)))
         return false;
     hdr->type = MADI_WIRE_MSG;
@@ -430,6 +442,14 @@ mad_status_t mad_end_packing(mad_connection_t *cnx)
         return end_failed(tx);
     madi_lock(&conn->gate->tx_lock);
     if (MADI_LIKELY(!tx->n_pieces && tx->stage == tx->small && !tx->queued) && send_at_once(tx)) {
+        tx_reset(tx);
+        conn->spare = tx;
+        packing_release(conn);
+        madi_unlock(&conn->gate->tx_lock);
+        return MAD_OK;
+    }
+    if (!tx->queued && !run_close(tx) && madi_tx_send_whole(tx)) {
+        tx_reset_pieces(tx);
         tx_reset(tx);
         conn->spare = tx;
         packing_release(conn);

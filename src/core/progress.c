@@ -26,6 +26,7 @@
 
 #define POLL_BUDGET 32     /* packets of one adapter before the next gets its turn */
 #define EPOLL_EVERY 256    /* empty rounds between looks at the descriptors */
+#define BUSY_EVERY 1024    /* the same when there is always something */
 #define CLOCK_EVERY 32     /* spins between looks at the clock */
 #define YIELDS 5           /* timed yields between spinning and sleeping */
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
@@ -77,17 +78,30 @@ int madi_progress_locked(mad_session_t *session)
         if (a->driver->poll)
             n += a->driver->poll(a, POLL_BUDGET);
     }
-    if (MADI_UNLIKELY(!n && ++session->ticks % EPOLL_EVERY == 0)) {
-        n += poll_descriptors(session, 0);
-        madi_hello_expire(session, madi_now());
-    }
+    if (!n)
+        session->ticks += BUSY_EVERY / EPOLL_EVERY - 1;
     return madi_progress_after(session, n);
+}
+
+/* Now and then every adapter and every descriptor gets its turn, however busy one of them is. */
+static int look_around(mad_session_t *session)
+{
+    int n = 0;
+    session->ticks = 0;
+    for (int i = 0; i < session->n_adapters; i++)
+        if (session->adapters[i]->driver->poll)
+            n += session->adapters[i]->driver->poll(session->adapters[i], POLL_BUDGET);
+    n += poll_descriptors(session, 0);
+    madi_hello_expire(session, madi_now());
+    return n;
 }
 
 int madi_progress_after(mad_session_t *session, int n)
 {
+    if (MADI_UNLIKELY(++session->ticks >= BUSY_EVERY))
+        n += look_around(session);
     pump_gates(session);
-    if (MADI_UNLIKELY(session->dead_links != NULL))
+    if (MADI_UNLIKELY(session->dead_links != NULL) && !session->in_epoll)
         madi_links_reap(session);
     if (n && (atomic_load_explicit(&session->followers, memory_order_relaxed) ||
               atomic_load_explicit(&session->sleeping, memory_order_relaxed)))
@@ -263,6 +277,7 @@ static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *
     madi_lock(&session->lock);
     quiet = arm(session);
     ms = sleep_ms(session, deadline);
+    session->in_epoll = true; /* what epoll tells of is not freed meanwhile */
     madi_unlock(&session->lock);
     if (!quiet || test(arg) || atomic_load_explicit(&session->has_calls, memory_order_relaxed))
         ms = 0;
@@ -272,6 +287,7 @@ static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *
         madi_lock(&session->lock);
         poll_descriptors(session, 0);
     }
+    session->in_epoll = false;
     disarm(session);
     madi_hello_expire(session, madi_now());
     madi_progress_locked(session);

@@ -168,6 +168,41 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps)
     p->hdr.aux = packet_cost(p->total);
 }
 
+/* Can all pieces of an ended message go in one packet, without a rendezvous? */
+static bool fits_packet(const madi_tx_t *tx, const madi_caps_t *caps)
+{
+    size_t total = sizeof(madi_wire_hdr_t);
+    if (2 * tx->n_pieces + 1 > MADI_GATHER)
+        return false;
+    for (uint32_t i = 0; i < tx->n_pieces; i++) {
+        const madi_piece_t *piece = &tx->pieces[i];
+        uint64_t len = MADI_WIRE_DESC_LEN(piece->desc);
+        if (piece->base && len >= caps->rdv_min)
+            return false;
+        total += piece->base ? len + 8 : piece->len;
+    }
+    return total <= caps->packet_max;
+}
+
+bool madi_tx_send_whole(madi_tx_t *tx)
+{
+    madi_conn_t *conn = tx->conn;
+    madi_link_t *link = conn->gate->link;
+    packet_t p;
+
+    if (!madi_conn_idle(conn) || !fits_packet(tx, &link->adapter->caps))
+        return false;
+    tx->ended = true;
+    tx->seq = conn->tx_seq;
+    packet_build(&p, tx, &link->adapter->caps);
+    if (conn->credit_used + p.hdr.aux > atomic_load_explicit(&conn->credit_limit, memory_order_relaxed) ||
+        link->driver->send(link, p.vec, p.n, p.total, NULL) != MADI_SENT)
+        return false;
+    conn->tx_seq++;
+    conn->credit_used += p.hdr.aux;
+    return true;
+}
+
 /* Send what a message has ready.  MAD_ERR_AGAIN: the link or the credits are exhausted. */
 static mad_status_t tx_pump(madi_tx_t *tx)
 {

@@ -634,6 +634,10 @@ mad_status_t mad_end_unpacking(mad_connection_t *cnx)
         madi_wait(cnx->session, end_test, m, INT64_MAX);
         status = madi_message_status(cnx);
     }
+    if (MADI_UNLIKELY(m->current && !m->head)) {
+        madi_rx_packet_free(m->current);
+        m->current = NULL;
+    }
     m->clean = !status && !m->current && !m->live && m->tail == &m->head && m->blocks_tail == &m->blocks;
     m->opened = false;
     if (MADI_UNLIKELY(m->current != NULL))

@@ -22,7 +22,7 @@
 
 #define SHM_CELLS 64 /* a power of two */
 #define SHM_CELL_DATA 56
-#define SHM_CELLS_MAX 20 /* of one packet: 1,120 bytes */
+#define SHM_CELLS_MAX 4 /* of one packet: 224 bytes */
 #define SHM_BLOCKS 768
 #define SHM_BLOCK 4096
 #define SHM_CHUNK (32 * 1024) /* the longest body */
@@ -66,7 +66,6 @@ typedef struct shm_link {
     /* receiving */
     _Alignas(MADI_LINE) shm_half_t *in;
     uint32_t received, told;
-    _Atomic(uint32_t) lent; /* runs that the core holds */
     int index; /* in adapter->links */
     /* life */
     shm_region_t *region;

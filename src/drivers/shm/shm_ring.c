@@ -156,6 +156,8 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     fill_cells(l, vec, n);
     publish(l, cell, HEAD(l->sent, total, 0));
     l->sent += cells;
+    for (uint32_t i = 1; i < cells; i++) /* the next packet of this length finds its lines here */
+        __builtin_prefetch(&l->out->cells[(l->sent + i) & MASK], 1);
     return MADI_SENT;
 }
 
@@ -163,14 +165,14 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
 
 static void run_free(shm_link_t *l, uint32_t block)
 {
-    atomic_fetch_add_explicit(&l->in->freed[block], 1, memory_order_release); /* pairs with run_reclaim */
+    uint8_t times = atomic_load_explicit(&l->in->freed[block], memory_order_relaxed); /* nobody else has this run */
+    atomic_store_explicit(&l->in->freed[block], (uint8_t)(times + 1), memory_order_release); /* pairs with run_reclaim */
 }
 
 void shm_slot_put(madi_link_t *link, void *loan)
 {
     shm_link_t *l = (shm_link_t *)link;
     run_free(l, (uint32_t)((size_t)((unsigned char *)loan - l->in->blocks[0]) / SHM_BLOCK));
-    atomic_fetch_sub_explicit(&l->lent, 1, memory_order_relaxed);
 }
 
 static void copy_cells(shm_link_t *l, unsigned char *to, size_t len, const shm_cell_t *cell)
@@ -210,11 +212,11 @@ static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t block
 {
     madi_rx_t rx = {0};
     unsigned char *body = l->in->blocks[block];
-    bool lend = atomic_load_explicit(&l->lent, memory_order_relaxed) < SHM_BLOCKS / SHM_RUN / 2;
+    bool lend = atomic_load_explicit(&l->base.loans, memory_order_relaxed) < SHM_BLOCKS / SHM_RUN / 2;
     consume(l, 1);
     rx.loan = lend ? body : NULL;
     switch (madi_rx_begin(&l->base, hdr, &rx)) {
-    case MADI_PLACE_KEEP: atomic_fetch_add_explicit(&l->lent, 1, memory_order_relaxed); return;
+    case MADI_PLACE_KEEP: return;
     case MADI_PLACE_COPY:
         memcpy(rx.base, body, hdr->length);
         run_free(l, block);
