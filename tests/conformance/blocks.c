@@ -269,14 +269,17 @@ static void flush_receive(env_t *e)
 static void flush_past_send(env_t *e)
 {
     uint32_t late = 1, now = 5;
+    bool heard;
     mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
     mad_pack(cnx, &late, sizeof late, LATER, LAZY);
     mad_pack(cnx, &now, sizeof now, SAFER, EXPRESS);
     CHECK_OK(mad_flush_packing(cnx));
-    CHECK_MSG(hear_within(e, 3 * SECOND) == MAD_OK,
-              "an EXPRESS block flushed after a LATER+CHEAPER one did not arrive before mad_end_packing");
+    heard = hear_within(e, 3 * SECOND) == MAD_OK;
+    CHECK_MSG(heard, "an EXPRESS block flushed after a LATER+CHEAPER one did not arrive before mad_end_packing");
     late = 2;
     CHECK_OK(mad_end_packing(cnx));
+    if (!heard)
+        hear(e);
 }
 
 static void flush_past_receive(env_t *e)

@@ -113,14 +113,25 @@ static const test_t *find(const char *name)
     return NULL;
 }
 
+typedef struct role {
+    env_t env;
+    const test_t *test;
+} role_t;
+
 static void *sender(void *arg)
 {
-    env_t *e = arg;
-    const test_t *t = find(*(const char **)(e + 1));
-    t->send(e);
-    tell(e);
-    hear(e);
+    role_t *r = arg;
+    r->test->send(&r->env);
+    tell(&r->env);
+    hear(&r->env);
     return NULL;
+}
+
+static void receiver(role_t *r)
+{
+    r->test->receive(&r->env);
+    hear(&r->env);
+    tell(&r->env);
 }
 
 static bool channels_open(env_t *e, const char *test)
@@ -147,11 +158,9 @@ static void check_driver(env_t *e)
 
 static void run_test(env_t *base, const test_t *t)
 {
-    struct {
-        env_t env;
-        const char *name;
-    } s = {*base, t->name}, r = {*base, t->name};
-    test_begin(t->name, 40);
+    role_t s, r;
+    unsigned seconds = getenv("CONFORM_DEADLINE") ? (unsigned)atoi(getenv("CONFORM_DEADLINE")) : 30;
+    test_begin(t->name, seconds);
     if (t->procs == 1) {
         t->all(base);
         test_end();
@@ -162,21 +171,17 @@ static void run_test(env_t *base, const test_t *t)
     if (t->all) {
         t->all(base);
     } else {
-        s.env = r.env = *base;
+        s = r = (role_t){*base, t};
         r.env.me = 1;
         if (base->self) {
             pthread_t thread;
             pthread_create(&thread, NULL, sender, &s);
-            t->receive(&r.env);
-            hear(&r.env);
-            tell(&r.env);
+            receiver(&r);
             pthread_join(thread, NULL);
         } else if (base->rank == 0) {
             sender(&s);
         } else if (base->rank == 1) {
-            t->receive(&r.env);
-            hear(&r.env);
-            tell(&r.env);
+            receiver(&r);
         }
     }
     if (t->procs == 2 && base->rank < 2)

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Channels: independent of each other; any source; bad peers and arguments. */
+#include "conform.h"
+
+/* ---- One is ignored ------------------------------------------------------------------------------------------- */
+
+#define IGNORED 10000
+#define IGNORED_LEN 200
+
+static void ignored_send(env_t *e)
+{
+    mad_request_t **r = get(IGNORED * sizeof *r);
+    unsigned char *buf = get(IGNORED_LEN);
+    int pending = 0;
+    for (uint32_t i = 0; i < IGNORED; i++) {
+        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        fill(buf, IGNORED_LEN, i);
+        mad_pack(cnx, &i, sizeof i, SAFER, EXPRESS);
+        mad_pack(cnx, buf, IGNORED_LEN, SAFER, LAZY);
+        CHECK_OK(mad_end_packing_request(cnx, &r[i]));
+    }
+    for (uint32_t i = 0; i < 300; i++) { /* another works: small and big, there and back */
+        size_t len = i % 50 == 49 ? 200000 : i;
+        send_numbered(e, e->ch[1], i, len);
+        receive_numbered(e, e->ch[2], i, len);
+    }
+    for (int i = 0; i < IGNORED; i++)
+        pending += mad_request_test(&r[i]) == MAD_ERR_AGAIN;
+    CHECK_MSG(pending > 0, "%d messages, %d bytes, were accepted from a receiver that ignores them (budget 256K)",
+              IGNORED, IGNORED * IGNORED_LEN);
+    tell(e);
+    for (int i = 0; i < IGNORED; i++)
+        if (r[i])
+            CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
+    free(buf);
+    free(r);
+}
+
+static void ignored_receive(env_t *e)
+{
+    for (uint32_t i = 0; i < 300; i++) {
+        size_t len = i % 50 == 49 ? 200000 : i;
+        receive_numbered(e, e->ch[1], i, len);
+        send_numbered(e, e->ch[2], i, len);
+    }
+    hear(e);
+    for (uint32_t i = 0; i < IGNORED; i++) {
+        unsigned char buf[IGNORED_LEN];
+        uint32_t number = ~0u;
+        mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+        CHECK_OK(mad_unpack(cnx, &number, sizeof number, SAFER, EXPRESS));
+        CHECK_EQ(number, i);
+        CHECK_OK(mad_unpack(cnx, buf, IGNORED_LEN, SAFER, LAZY));
+        CHECK_OK(mad_end_unpacking(cnx));
+        HOLDS(buf, IGNORED_LEN, i);
+    }
+}
+
+/* An ignored message with a big body, and one half packed, do not stop another channel. */
+static void halves_send(env_t *e)
+{
+    size_t len = 2 << 20;
+    void *buf = get(len);
+    mad_request_t *r = NULL;
+    mad_connection_t *half;
+    fill(buf, len, 1);
+    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &(mad_block_t){buf, len, CHEAPER, LAZY}, 1, &r));
+    half = mad_begin_packing(e->ch[1], e->peer);
+    mad_pack(half, buf, 100, SAFER, EXPRESS);
+    mad_flush_packing(half);
+    for (uint32_t i = 0; i < 100; i++)
+        send_numbered(e, e->ch[2], i, i * 500);
+    tell(e);
+    mad_pack(half, buf, 50000, CHEAPER, LAZY);
+    CHECK_OK(mad_end_packing(half));
+    CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
+    free(buf);
+}
+
+static void halves_receive(env_t *e)
+{
+    size_t len = 2 << 20;
+    void *buf = get(len), *head = get(100);
+    mad_connection_t *half = mad_begin_unpacking(e->ch[1]), *cnx;
+    CHECK_OK(mad_unpack(half, head, 100, SAFER, EXPRESS));
+    HOLDS(head, 100, 1);
+    for (uint32_t i = 0; i < 100; i++)
+        receive_numbered(e, e->ch[2], i, i * 500);
+    hear(e);
+    CHECK_OK(mad_unpack(half, buf, 50000, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(half));
+    HOLDS(buf, 50000, 1);
+    cnx = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(cnx, buf, len, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(cnx));
+    HOLDS(buf, len, 1);
+    free(buf);
+    free(head);
+}
+
+/* ---- Any source ----------------------------------------------------------------------------------------------- */
+
+#define FROM_EACH 400
+
+static void numbers_to(env_t *e, mad_channel_t *ch, mad_peer_t peer, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        size_t len = i % 100 == 99 ? 50000 : i % 30;
+        void *buf = get(len);
+        mad_connection_t *cnx = mad_begin_packing(ch, peer);
+        fill(buf, len, i + (uint32_t)e->rank * 1000);
+        mad_pack(cnx, &i, sizeof i, CHEAPER, EXPRESS);
+        mad_pack(cnx, buf, len, CHEAPER, LAZY);
+        CHECK_OK(mad_end_packing(cnx));
+        free(buf);
+    }
+}
+
+static mad_peer_t number_from_any(mad_channel_t *ch, uint32_t next[3])
+{
+    mad_connection_t *cnx = mad_begin_unpacking(ch);
+    mad_peer_t peer = mad_message_peer(cnx);
+    uint32_t number = ~0u;
+    size_t len;
+    void *buf;
+    if (!CHECK_MSG(peer == 1 || peer == 2, "source %d", peer))
+        return 0;
+    CHECK_OK(mad_unpack(cnx, &number, sizeof number, CHEAPER, EXPRESS));
+    CHECK_EQ(number, next[peer]);
+    len = number % 100 == 99 ? 50000 : number % 30;
+    buf = get(len);
+    CHECK_OK(mad_unpack(cnx, buf, len, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(cnx));
+    HOLDS(buf, len, number + (uint32_t)peer * 1000);
+    free(buf);
+    next[peer]++;
+    return peer;
+}
+
+static void any_source(env_t *e)
+{
+    uint32_t next[3] = {0}, fair[3] = {0};
+    int first[3] = {0};
+    char c = 0;
+    if (e->rank) {
+        mad_connection_t *cnx;
+        numbers_to(e, e->ch[0], 0, FROM_EACH);
+        numbers_to(e, e->ch[1], 0, 50); /* nobody asks for these yet */
+        numbers_to(e, e->ch[2], 0, 1);
+        cnx = mad_begin_unpacking(e->ch[3]); /* rank 0 has all */
+        CHECK_OK(mad_unpack(cnx, &c, 1, CHEAPER, LAZY));
+        CHECK_OK(mad_end_unpacking(cnx));
+        return;
+    }
+    for (int i = 0; i < 2 * FROM_EACH; i++)
+        number_from_any(e->ch[0], next);
+    CHECK_EQ(next[1], FROM_EACH);
+    CHECK_EQ(next[2], FROM_EACH);
+    for (mad_peer_t peer = 2; peer > 0; peer--) { /* named sources; both have sent all on the other channel */
+        uint32_t number = 1;
+        mad_connection_t *cnx = mad_begin_unpacking_from(e->ch[2], peer);
+        CHECK_EQ(mad_message_peer(cnx), peer);
+        CHECK_OK(mad_unpack(cnx, &number, sizeof number, CHEAPER, EXPRESS));
+        CHECK_EQ(number, 0);
+        CHECK_OK(mad_unpack(cnx, NULL, 0, CHEAPER, LAZY));
+        CHECK_OK(mad_end_unpacking(cnx));
+    }
+    for (int i = 0; i < 100; i++) {
+        mad_peer_t peer = number_from_any(e->ch[1], fair);
+        first[peer] += i < 20;
+    }
+    CHECK_MSG(first[1] >= 5 && first[2] >= 5, "of the first 20 with both ready, %d from 1 and %d from 2", first[1],
+              first[2]);
+    for (mad_peer_t peer = 1; peer < 3; peer++)
+        CHECK_OK(mad_send_blocks(e->ch[3], peer, &(mad_block_t){&c, 1, CHEAPER, LAZY}, 1, NULL));
+}
+
+/* ---- What is not valid ---------------------------------------------------------------------------------------- */
+
+static void invalid_send(env_t *e)
+{
+    static const mad_peer_t bad[] = {99999, -5, MAD_ANY_SOURCE, 2};
+    mad_connection_t *cnx = NULL;
+    mad_channel_t *again = NULL;
+    mad_request_t *r = NULL;
+    char buf[64] = {0};
+    char long_name[2 * MAD_CHANNEL_NAME_MAX];
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        cnx = mad_begin_packing(e->ch[0], bad[i]);
+        if (!CHECK(cnx != NULL))
+            return;
+        CHECK_STATUS(mad_pack(cnx, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
+        CHECK_STATUS(mad_message_status(cnx), MAD_ERR_INVAL);
+        CHECK_STATUS(mad_flush_packing(cnx), MAD_ERR_INVAL);
+        CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+        cnx = mad_begin_packing(e->ch[0], bad[i]);
+        mad_pack(cnx, buf, 64, LATER, EXPRESS);
+        CHECK_OK(mad_end_packing_request(cnx, &r));
+        CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_INVAL);
+        r = NULL;
+        CHECK_STATUS(mad_send_blocks(e->ch[0], bad[i], &(mad_block_t){buf, 8, CHEAPER, LAZY}, 1, &r), MAD_ERR_INVAL);
+        CHECK_STATUS(mad_post_unpacking(e->ch[0], bad[i], &(mad_block_t){buf, 8, CHEAPER, LAZY}, 1, &r),
+                     MAD_ERR_INVAL);
+        CHECK(r == NULL);
+        if (bad[i] != MAD_ANY_SOURCE) {
+            CHECK_STATUS(mad_begin_unpacking_timed(e->ch[0], bad[i], SECOND, &cnx), MAD_ERR_INVAL);
+            cnx = mad_begin_unpacking_from(e->ch[0], bad[i]);
+            CHECK_STATUS(mad_unpack(cnx, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
+            CHECK_STATUS(mad_end_unpacking(cnx), MAD_ERR_INVAL);
+        }
+    }
+    cnx = mad_begin_packing(e->ch[0], e->peer); /* an argument that is not valid fails the message ... */
+    CHECK_OK(mad_pack(cnx, buf, 8, CHEAPER, LAZY));
+    CHECK_STATUS(mad_pack(cnx, NULL, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_pack(cnx, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+    send_numbered(e, e->ch[0], 5, 100); /* ... and not the connection */
+    CHECK_STATUS(mad_channel_open(e->session, mad_channel_name(e->ch[0]), &again), MAD_ERR_BUSY);
+    CHECK_STATUS(mad_channel_open(e->session, "", &again), MAD_ERR_INVAL);
+    memset(long_name, 'x', sizeof long_name);
+    long_name[sizeof long_name - 1] = 0;
+    CHECK_STATUS(mad_channel_open(e->session, long_name, &again), MAD_ERR_INVAL);
+}
+
+static void invalid_receive(env_t *e)
+{
+    receive_numbered(e, e->ch[0], 5, 100);
+}
+
+const test_t channel_tests[] = {{.name = "channels_ignored",
+                                 .procs = 2,
+                                 .send = ignored_send,
+                                 .receive = ignored_receive,
+                                 .knob = "MAD_CREDIT_BUDGET=256K"},
+                                {.name = "channels_halves", .procs = 2, .send = halves_send, .receive = halves_receive},
+                                {.name = "channels_any_source", .procs = 3, .all = any_source},
+                                {.name = "channels_invalid", .procs = 2, .send = invalid_send, .receive = invalid_receive},
+                                {.name = NULL}};

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Handlers: consume, park, start operations; the leading EXPRESS prefix. */
+#include "conform.h"
+
+typedef struct state {
+    env_t *e;
+    _Atomic(int) count, bad, ended;
+    _Atomic(int) short_by[40];
+    unsigned char bodies[400][64];
+    mad_connection_t *parked[40];
+    size_t lens[8];
+    int values[400];
+} state_t;
+
+static void until(env_t *e, _Atomic(int) *count, int n)
+{
+    while (*count < n)
+        mad_progress(e->session);
+}
+
+/* ---- Consume -------------------------------------------------------------------------------------------------- */
+
+#define CONSUMED 400
+
+static void consume_send(env_t *e)
+{
+    hear(e);
+    for (uint32_t i = 0; i < CONSUMED; i++)
+        send_numbered(e, e->ch[0], i, 64);
+    hear(e); /* the handler is removed */
+    send_numbered(e, e->ch[0], 7, 64);
+}
+
+static mad_handled_t consume(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+{
+    state_t *s = arg;
+    uint32_t number = ~0u;
+    s->bad += channel != s->e->ch[0] || mad_message_peer(cnx) != s->e->peer;
+    s->bad += mad_try_unpack(cnx, &number, sizeof number, CHEAPER, EXPRESS) != MAD_OK;
+    s->bad += number != (uint32_t)s->count;
+    s->bad += mad_try_unpack(cnx, s->bodies[s->count], 64, CHEAPER, LAZY) != MAD_OK;
+    s->count++;
+    return MAD_CONSUMED;
+}
+
+static void consume_receive(env_t *e)
+{
+    state_t *s = get(sizeof *s);
+    mad_connection_t *cnx = NULL;
+    memset(s, 0, sizeof *s);
+    s->e = e;
+    CHECK_OK(mad_channel_set_handler(e->ch[0], consume, s));
+    tell(e);
+    until(e, &s->count, CONSUMED);
+    CHECK_STATUS(mad_begin_unpacking_timed(e->ch[0], MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_AGAIN);
+    CHECK_OK(mad_channel_set_handler(e->ch[0], NULL, NULL));
+    tell(e);
+    receive_numbered(e, e->ch[0], 7, 64);
+    CHECK_EQ(s->bad, 0);
+    for (uint32_t i = 0; i < CONSUMED; i++)
+        HOLDS(s->bodies[i], 64, i);
+    free(s);
+}
+
+/* ---- Park ----------------------------------------------------------------------------------------------------- */
+
+static const size_t parked_lens[] = {10, 1000, 100000, 1 << 20, 0, 13000};
+
+static void park_send(env_t *e)
+{
+    mad_request_t *r[COUNT(parked_lens)];
+    void *bufs[COUNT(parked_lens)];
+    hear(e);
+    for (size_t i = 0; i < COUNT(parked_lens); i++) {
+        size_t len = parked_lens[i];
+        mad_block_t blocks[2] = {{&len, sizeof len, SAFER, EXPRESS}, {NULL, len, CHEAPER, LAZY}};
+        blocks[1].base = bufs[i] = get(len);
+        fill(bufs[i], len, (uint32_t)i);
+        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, blocks, 2, &r[i]));
+    }
+    for (size_t i = 0; i < COUNT(parked_lens); i++) {
+        CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
+        free(bufs[i]);
+    }
+}
+
+static mad_handled_t park(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+{
+    state_t *s = arg;
+    size_t len = ~(size_t)0;
+    s->bad += channel != s->e->ch[0];
+    s->bad += mad_try_unpack(cnx, &len, sizeof len, SAFER, EXPRESS) != MAD_OK;
+    s->lens[s->count] = len;
+    s->parked[s->count] = cnx;
+    s->count++;
+    return MAD_PARKED;
+}
+
+static void park_receive(env_t *e)
+{
+    state_t *s = get(sizeof *s);
+    memset(s, 0, sizeof *s);
+    s->e = e;
+    CHECK_OK(mad_channel_set_handler(e->ch[0], park, s));
+    tell(e);
+    until(e, &s->count, (int)COUNT(parked_lens)); /* the bodies not asked for do not keep the next messages away */
+    for (int i = (int)COUNT(parked_lens) - 1; i >= 0; i--) {
+        void *buf = get(s->lens[i]);
+        CHECK_EQ(s->lens[i], parked_lens[i]);
+        CHECK_OK(mad_unpack(s->parked[i], buf, parked_lens[i], CHEAPER, LAZY));
+        CHECK_OK(mad_end_unpacking(s->parked[i]));
+        HOLDS(buf, parked_lens[i], (uint32_t)i);
+        free(buf);
+    }
+    CHECK_EQ(s->bad, 0);
+    CHECK_OK(mad_channel_set_handler(e->ch[0], NULL, NULL));
+    free(s);
+}
+
+/* ---- Start operations ----------------------------------------------------------------------------------------- */
+
+#define REPLIES 200
+
+static void reply_send(env_t *e)
+{
+    hear(e);
+    for (int i = 0; i < REPLIES; i++) {
+        int value = -1;
+        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        mad_pack(cnx, &i, sizeof i, SAFER, EXPRESS);
+        CHECK_OK(mad_end_packing(cnx));
+        cnx = mad_begin_unpacking(e->ch[1]);
+        CHECK_OK(mad_unpack(cnx, &value, sizeof value, CHEAPER, LAZY));
+        CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_EQ(value, i + 1);
+    }
+}
+
+static void replied(void *arg, mad_status_t status)
+{
+    state_t *s = arg;
+    s->bad += status != MAD_OK;
+    s->ended++;
+}
+
+static mad_handled_t reply(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+{
+    state_t *s = arg;
+    mad_request_t *r = NULL;
+    int i = s->count;
+    (void)channel;
+    s->bad += mad_try_unpack(cnx, &s->values[i], sizeof(int), SAFER, EXPRESS) != MAD_OK;
+    s->values[i]++;
+    if (mad_send_blocks(s->e->ch[1], s->e->peer, &(mad_block_t){&s->values[i], sizeof(int), CHEAPER, LAZY}, 1, &r))
+        s->bad++;
+    else
+        mad_request_callback(r, replied, s);
+    s->count++;
+    return MAD_CONSUMED;
+}
+
+static void reply_receive(env_t *e)
+{
+    state_t *s = get(sizeof *s);
+    memset(s, 0, sizeof *s);
+    s->e = e;
+    CHECK_OK(mad_channel_set_handler(e->ch[0], reply, s));
+    tell(e);
+    until(e, &s->ended, REPLIES);
+    CHECK_EQ(s->bad, 0);
+    CHECK_OK(mad_channel_set_handler(e->ch[0], NULL, NULL));
+    free(s);
+}
+
+/* ---- The prefix ----------------------------------------------------------------------------------------------- */
+
+/* 32 EXPRESS blocks of 8 bytes of all send modes, then a body: all are there when the handler has the message. */
+#define PREFIX_BLOCKS (MAD_PREFIX_MAX / 8)
+
+static void prefix_send(env_t *e)
+{
+    uint64_t values[PREFIX_BLOCKS];
+    void *body = get(100000);
+    hear(e);
+    for (int round = 0; round < 40; round++) {
+        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        for (uint64_t i = 0; i < PREFIX_BLOCKS; i++) {
+            values[i] = i + 1000 * (uint64_t)round;
+            mad_pack(cnx, &values[i], 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
+        }
+        mad_pack(cnx, body, round % 2 ? 100000 : 100, CHEAPER, LAZY);
+        mad_end_packing(cnx); /* a handler that found less has said so, and gave up */
+    }
+    free(body);
+}
+
+static mad_handled_t prefix(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+{
+    state_t *s = arg;
+    int round = s->count;
+    (void)channel;
+    for (uint64_t i = 0; i < PREFIX_BLOCKS; i++) {
+        uint64_t value = 0;
+        mad_status_t status = mad_try_unpack(
+            cnx, &value, 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
+        if (!CHECK_MSG(status == MAD_OK, "message %d (send mode %d), EXPRESS block %d of a prefix of %d bytes: %s", round,
+                       round % 4, (int)i, MAD_PREFIX_MAX, mad_status_name(status))) {
+            s->short_by[round]++;
+            break;
+        }
+        CHECK_EQ(value, i + 1000 * (uint64_t)round);
+    }
+    s->parked[round] = cnx;
+    s->count++;
+    return MAD_PARKED;
+}
+
+static void prefix_receive(env_t *e)
+{
+    state_t *s = get(sizeof *s);
+    void *body = get(100000);
+    memset(s, 0, sizeof *s);
+    s->e = e;
+    CHECK_OK(mad_channel_set_handler(e->ch[0], prefix, s));
+    tell(e);
+    for (int round = 0; round < 40; round++) {
+        until(e, &s->count, round + 1);
+        if (!s->short_by[round])
+            CHECK_OK(mad_unpack(s->parked[round], body, round % 2 ? 100000 : 100, CHEAPER, LAZY));
+        if (!s->short_by[round])
+            CHECK_OK(mad_end_unpacking(s->parked[round]));
+        else
+            mad_end_unpacking(s->parked[round]); /* the rest of the prefix was not taken */
+    }
+    CHECK_OK(mad_channel_set_handler(e->ch[0], NULL, NULL));
+    free(body);
+    free(s);
+}
+
+const test_t handler_tests[] = {{.name = "handlers_consume", .procs = 2, .send = consume_send, .receive = consume_receive},
+                                {.name = "handlers_park", .procs = 2, .send = park_send, .receive = park_receive},
+                                {.name = "handlers_reply", .procs = 2, .send = reply_send, .receive = reply_receive},
+                                {.name = "handlers_prefix", .procs = 2, .send = prefix_send, .receive = prefix_receive},
+                                {.name = NULL}};
