@@ -86,6 +86,8 @@ static bool open_test(void *arg)
 {
     opening_t *o = arg;
     bool found;
+    if (o->msg || o->status) /* the wait may ask again after a yes */
+        return true;
     if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) &&
         !atomic_load_explicit(&o->channel->closed, memory_order_relaxed) &&
         !(o->conn && atomic_load_explicit(&o->conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN))
