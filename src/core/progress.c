@@ -36,18 +36,30 @@ static bool asymmetric; /* membarrier works in this process */
 
 /* ---- One round ------------------------------------------------------------------------------------------------ */
 
+static void wake_others(mad_session_t *session)
+{
+    if (atomic_load_explicit(&session->followers, memory_order_relaxed) ||
+        atomic_load_explicit(&session->sleeping, memory_order_relaxed))
+        madi_wake(session);
+}
+
+/* Under session->lock, also when it comes back from a sleep; not during one. */
 static int poll_descriptors(mad_session_t *session, int timeout_ms)
 {
     struct epoll_event events[16];
-    int n = epoll_wait(session->epfd, events, 16, timeout_ms);
+    int n = epoll_wait(session->epfd, events, 16, timeout_ms), handled = 0;
     if (timeout_ms)
         madi_lock(&session->lock);
     for (int i = 0; i < n; i++) {
         madi_watch_t *watch = events[i].data.ptr;
-        if (watch->fd >= 0)
+        if (watch->fd >= 0 && watch != &session->wake_watch) { /* the bell is the sleeping leader's to silence */
             watch->ready(watch, events[i].events);
+            handled++;
+        }
     }
-    return n > 0 ? n : 0;
+    if (handled) /* a leader in epoll_wait may just have been robbed of these */
+        wake_others(session);
+    return handled;
 }
 
 static int pump_gates(mad_session_t *session)
@@ -103,9 +115,8 @@ int madi_progress_after(mad_session_t *session, int n)
     pump_gates(session);
     if (MADI_UNLIKELY(session->dead_links != NULL) && !session->in_epoll)
         madi_links_reap(session);
-    if (n && (atomic_load_explicit(&session->followers, memory_order_relaxed) ||
-              atomic_load_explicit(&session->sleeping, memory_order_relaxed)))
-        madi_wake(session);
+    if (n)
+        wake_others(session);
     return n;
 }
 
@@ -205,7 +216,9 @@ static void barrier(void)
 void madi_wake(mad_session_t *session)
 {
     uint64_t one = 1;
-    if (!asymmetric)
+    if (asymmetric)
+        atomic_signal_fence(memory_order_seq_cst);
+    else
         atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&session->followers, memory_order_relaxed)) {
         atomic_fetch_add_explicit(&session->moved, 1, memory_order_release);
@@ -218,18 +231,12 @@ void madi_wake(mad_session_t *session)
 
 void madi_session_moved(mad_session_t *session)
 {
-    if (!asymmetric)
+    if (asymmetric)
+        atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+    else
         atomic_thread_fence(memory_order_seq_cst);
     if (MADI_UNLIKELY(atomic_load_explicit(&session->sleeping, memory_order_relaxed)))
         madi_wake(session);
-}
-
-static void woken(madi_watch_t *watch, uint32_t events)
-{
-    uint64_t n;
-    (void)events;
-    if (read(watch->fd, &n, sizeof n) < 0)
-        return;
 }
 
 /* How long may the leader sleep? */
@@ -273,6 +280,7 @@ static void disarm(mad_session_t *session)
 static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
 {
     bool quiet;
+    uint64_t rings;
     int ms;
     madi_lock(&session->lock);
     quiet = arm(session);
@@ -289,6 +297,8 @@ static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *
     }
     session->in_epoll = false;
     disarm(session);
+    if (ms && read(session->wake_fd, &rings, sizeof rings) < 0)
+        rings = 0; /* nobody rang */
     madi_hello_expire(session, madi_now());
     madi_progress_locked(session);
     madi_unlock(&session->lock);
@@ -440,7 +450,7 @@ mad_status_t madi_progress_init(mad_session_t *session)
     asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
     session->epfd = epoll_create1(EPOLL_CLOEXEC);
     session->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    session->wake_watch = (madi_watch_t){session->wake_fd, woken};
+    session->wake_watch = (madi_watch_t){session->wake_fd, NULL};
     if (session->epfd < 0 || session->wake_fd < 0 ||
         madi_watch_add(session, &session->wake_watch, EPOLLIN) != MAD_OK) {
         madi_log(MADI_LOG_ERROR, "core", "no descriptors for waiting: %s; raise the limit (ulimit -n)",
