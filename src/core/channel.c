@@ -64,8 +64,8 @@ madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate)
     conn->ready_tail = &conn->ready;
     conn->posted_tail = &conn->posted;
     conn->rx_limit = conn->rx_window = (uint64_t)floor;
-    atomic_store_explicit(&conn->credit_limit, gate->peer_floor ? gate->peer_floor : (uint64_t)floor,
-                          memory_order_relaxed);
+    conn->flags = channel->session->check_modes ? MADI_WIRE_MODES : 0;
+    conn->credit_limit = gate->peer_floor ? gate->peer_floor : (uint64_t)floor;
     conn->next_of_channel = channel->all;
     channel->all = conn;
     madi_lock(&gate->tx_lock);

@@ -32,6 +32,9 @@ enum madi_message_kind { MADI_MESSAGE_TX = 1, MADI_MESSAGE_RX = 2 };
 /* What the user holds as mad_connection_t: the first member of tx and rx. */
 struct mad_connection {
     uint8_t kind;
+    /* What the short paths ask: nothing out of the ordinary about it.  Sending: all blocks are in `small`, nothing has
+     * left.  Receiving: all of the message is in the packet at hand (1), and this structure holds it (2). */
+    _Atomic(uint8_t) plain;
     _Atomic(int) status; /* the first failure */
     mad_session_t *session;
 };
@@ -62,23 +65,30 @@ struct mad_request {
 
 /* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */
 typedef struct madi_piece {
-    const void *base;  /* block: where; run: NULL */
-    uint64_t desc;     /* block: its descriptor */
-    uint32_t off, len; /* run: bytes of the stage buffer */
-    void *own;         /* block: memory to free when the message is done (a SAFER copy) */
-    uint32_t handle;   /* block by rendezvous: its handle, else 0 */
-    uint8_t later;     /* block: value as at end_packing */
+    const void *base;   /* block: where; NULL: in segments */
+    struct iovec *segs; /* block in several segments: allocated */
+    int n_segs;
+    bool run;           /* off and len: bytes of the stage buffer */
+    bool later;         /* block: value as at end_packing */
+    uint64_t desc;      /* block: its descriptor */
+    uint32_t off, len;
+    void *own;          /* block: memory to free when the message is done (a copy) */
+    uint32_t handle;    /* block by rendezvous: its handle, else 0 */
 } madi_piece_t;
 
 /* A granted block on its way. */
 typedef struct madi_rdv_send {
     madi_op_t op; /* must be first */
     madi_tx_t *tx;
-    const unsigned char *base;
+    const unsigned char *base; /* NULL: in segments */
+    const struct iovec *segs;
+    int n_segs;
     uint64_t len, sent;
     uint32_t receiver;
     uint32_t handle;
-    bool granted, busy; /* busy: the driver has a piece */
+    bool granted;
+    bool busy;          /* the driver has a piece */
+    bool held;          /* LATER, and the message has not ended */
     madi_wire_hdr_t hdr;
     struct madi_rdv_send *next; /* in gate->granted */
 } madi_rdv_send_t;
@@ -93,8 +103,9 @@ struct madi_tx {
     uint32_t stage_len, stage_cap, run_start;
     madi_piece_t *pieces;  /* NULL while the whole message is one run */
     uint32_t n_pieces, cap_pieces, next_piece;
-    uint32_t seq, n_blocks;
+    uint32_t seq;
     uint32_t rdv_pending;  /* rendezvous blocks not finished */
+    uint32_t n_held;       /* of these, such as were announced before the end and wait for it */
     bool started, ended, queued, all_sent;
     unsigned char small[MADI_STAGE];
 };
@@ -122,6 +133,13 @@ typedef struct madi_rx_block {
     bool waiting; /* in the message's list of blocks not there yet */
 } madi_rx_block_t;
 
+/* A granted block that mad_try_unpack asked for, and that comes into memory of the library. */
+typedef struct madi_rx_early {
+    uint64_t desc; /* what the sender packed */
+    madi_waitable_t here;
+    _Alignas(16) unsigned char data[];
+} madi_rx_early_t;
+
 /* A granted block on its way in. */
 typedef struct madi_rdv_recv {
     madi_rx_msg_t *msg;
@@ -129,6 +147,7 @@ typedef struct madi_rdv_recv {
     uint64_t len, received, eager;
     uint32_t handle, sender;
     void *bounce; /* scattered destination: filled whole, then spread */
+    madi_waitable_t *waiter; /* or NULL */
     struct madi_rdv_recv *next, *prev; /* in gate->incoming */
     int n;
     struct iovec pieces[];
@@ -145,20 +164,18 @@ struct madi_rx_msg {
     bool ended;                     /* end_unpacking was called */
     bool live;                      /* in conn->live */
     uint32_t index;                 /* of the next block */
-    uint32_t seq;
     uint32_t cost;                  /* credit bytes held until it is opened */
+    madi_wire_hdr_t hdr;            /* of the first packet */
     madi_conn_t *conn;
     madi_rx_packet_t *current;      /* owns cur..end, or NULL: in here */
     madi_rx_packet_t first;         /* of a body that is lent */
     madi_rx_packet_t *head, **tail; /* further packets */
     madi_rx_block_t *blocks, **blocks_tail; /* waiting */
     _Atomic(uint32_t) rdv_pending;
+    madi_rx_early_t *early;         /* the next block, if it is on its way already */
     mad_request_t *request;
-    struct madi_posted *posted;
     madi_rx_msg_t *next;            /* in conn->ready, or a free list */
     madi_rx_msg_t *next_live;
-    bool modes;                     /* descriptors carry the send mode */
-    bool clean;                     /* a freed message as a short one leaves it: no need to set it up anew */
     _Alignas(16) unsigned char data[MADI_RX_INLINE];
 };
 
@@ -180,13 +197,14 @@ struct madi_conn {
     mad_channel_t *channel;
     madi_gate_t *gate;
     uint16_t number;  /* this side's number for the channel on this gate's link */
+    uint8_t flags;    /* of its packets: MADI_WIRE_MODES or 0 */
     /* ... and under gate->tx_lock. */
     bool announced;   /* the peer has been told the number */
     bool in_pending;
     bool starved;     /* the head waits for credits */
     uint32_t tx_seq;
-    uint64_t credit_used;
-    _Atomic(uint64_t) credit_limit;
+    uint64_t quick; /* credit_limit while a message may go at once: the way is open, and nothing is before it; else 0 */
+    uint64_t credit_used, credit_limit;
     madi_tx_t *queue, **queue_tail;       /* head sends */
     madi_tx_t *deferred, **deferred_tail; /* one-call messages that wait for the end of an open packing */
     madi_conn_t *next_pending;
@@ -337,6 +355,7 @@ struct mad_session {
     mad_request_t *callbacks, **callbacks_tail; /* requests whose callbacks are to be run without the lock */
     madi_rx_msg_t *handled, **handled_tail;     /* messages for handlers, likewise */
     _Atomic(int) has_calls;
+    _Atomic(int) calling; /* a thread runs them */
     _Atomic(madi_rx_msg_t *) rx_returned;       /* ended messages, pushed by any thread */
     madi_rx_msg_t *rx_free;                     /* under lock */
     madi_event_node_t *events, **events_tail;   /* under work_lock */
@@ -407,23 +426,38 @@ static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t pee
     return atomic_load_explicit(&a->at[peer], memory_order_acquire);
 }
 
+/* tx.c */
+madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn);
+void madi_tx_reset_pieces(madi_tx_t *tx); /* a message that was sent in pieces can be used again */
+void madi_tx_free(madi_tx_t *tx);
+static inline void madi_tx_reset(madi_tx_t *tx) /* the same of a plain one */
+{
+    tx->stage_len = tx->run_start = sizeof(madi_wire_hdr_t);
+    atomic_store_explicit(&tx->base.plain, 1, memory_order_relaxed);
+}
+
+/* pack.c */
+mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode);
+mad_status_t madi_tx_close_run(madi_tx_t *tx); /* what was staged since the last piece becomes a piece */
+mad_status_t madi_tx_settle(madi_tx_t *tx);    /* the end: LATER segments take their values where they must be copied */
+
 /* send.c; under gate->tx_lock */
 bool madi_tx_send_whole(madi_tx_t *tx); /* an ended message in one packet, at once; false: nothing was done */
-/* Nothing goes before a new message, and the way is open. */
-static inline bool madi_conn_idle(const madi_conn_t *conn)
-{
-    return !conn->queue && conn->announced && !conn->gate->ctrl &&
-           atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
-}
+void madi_tx_check_complete(madi_tx_t *tx);
+void madi_conn_quick(madi_conn_t *conn); /* set conn->quick anew */
 bool madi_conn_pump(madi_conn_t *conn); /* true: nothing left to send */
 void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
 bool madi_conn_wants_link(const madi_conn_t *conn); /* what it waits for is the link, not credits */
 void madi_conn_kick(madi_conn_t *conn); /* put into the gate's list of pending connections */
+void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
+
+/* rdv_send.c; under gate->tx_lock */
+/* Give a block its handle (again); 0: no memory.  eager: bytes that go ahead; held: until the message has ended. */
+uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held);
+void madi_tx_later(madi_tx_t *tx); /* it has ended: blocks that were held may go */
 void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
 void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
-void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
 bool madi_rdv_pump(madi_gate_t *gate);
-void madi_tx_free(madi_tx_t *tx);
 
 /* recv.c, deliver.c; under session->lock */
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
@@ -433,10 +467,11 @@ void madi_rx_make_ready(madi_rx_msg_t *msg);
 void madi_rx_ask(madi_rx_msg_t *msg);     /* it is opened: its credit goes back */
 void madi_credit_return(madi_conn_t *conn, uint32_t cost);
 madi_rx_msg_t *madi_rx_new(mad_session_t *session);
+void madi_rx_clear(madi_rx_msg_t *msg);   /* everything as it is in a new one */
 void madi_rx_packet_free(madi_rx_packet_t *packet);
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
-void madi_rx_free(madi_rx_msg_t *msg);
+void madi_rx_free(madi_rx_msg_t *msg);    /* cleared, or it was plain 2; any thread */
 bool madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
 
 /* request.c */
@@ -466,9 +501,14 @@ void madi_event(mad_session_t *session, mad_status_t status, mad_peer_t peer, co
     __attribute__((format(printf, 4, 5)));
 
 /* message.c */
+static inline bool madi_plain(const mad_connection_t *cnx)
+{
+    return atomic_load_explicit(&((mad_connection_t *)cnx)->plain, memory_order_relaxed);
+}
 static inline void madi_message_fail(mad_connection_t *cnx, mad_status_t status)
 {
     int none = MAD_OK;
+    atomic_store_explicit(&cnx->plain, 0, memory_order_relaxed);
     atomic_compare_exchange_strong_explicit(&cnx->status, &none, (int)status, memory_order_relaxed,
                                             memory_order_relaxed);
 }

@@ -28,6 +28,7 @@ static madi_conn_t *conn_by_number(madi_gate_t *gate, uint16_t number)
 
 /* ---- Messages ------------------------------------------------------------------------------------------------- */
 
+/* An empty message; who makes it one sets what the comment of madi_rx_free says. */
 madi_rx_msg_t *madi_rx_new(mad_session_t *session)
 {
     madi_rx_msg_t *m = session->rx_free;
@@ -37,22 +38,22 @@ madi_rx_msg_t *madi_rx_new(mad_session_t *session)
             m = malloc(sizeof *m);
             if (!m)
                 return NULL;
-            m->next = NULL;
-            m->clean = false;
+            madi_rx_clear(m);
+            m->base.session = session;
         }
     }
     session->rx_free = m->next;
-    if (MADI_LIKELY(m->clean)) { /* only what a short message sets has to be set again */
-        m->index = 0;
-        m->cost = 0;
-        return m;
-    }
+    return m;
+}
+
+void madi_rx_clear(madi_rx_msg_t *m)
+{
+    mad_session_t *session = m->base.session;
     memset(m, 0, offsetof(madi_rx_msg_t, data));
     m->base.kind = MADI_MESSAGE_RX;
     m->base.session = session;
     m->tail = &m->head;
     m->blocks_tail = &m->blocks;
-    return m;
 }
 
 /* Any thread; session->lock may be held. */
@@ -140,6 +141,18 @@ static void message_offer(madi_rx_msg_t *m)
     }
 }
 
+static inline void rx_start(madi_rx_msg_t *m, madi_conn_t *conn, const madi_wire_hdr_t *hdr, const unsigned char *data)
+{
+    m->conn = conn;
+    m->hdr = *hdr;
+    m->cur = data;
+    m->end = data + hdr->length;
+    m->cost = hdr->aux;
+    m->index = 0;
+    m->cur_last = m->complete = true;
+    m->opened = m->ended = false;
+}
+
 static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     madi_rx_msg_t *m;
@@ -157,7 +170,6 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
             return MADI_PLACE_DROP;
         packet = keep ? &m->first : malloc(sizeof *packet + hdr->length);
         if (!packet) {
-            m->clean = false;
             madi_rx_free(m);
             return MADI_PLACE_DROP;
         }
@@ -168,13 +180,9 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
         m->current = packet;
         rx->base = packet->data;
     }
-    m->conn = conn;
-    m->seq = hdr->seq;
-    m->cost = hdr->aux;
-    m->modes = hdr->flags & MADI_WIRE_MODES;
-    m->cur = rx->base;
-    m->end = m->cur + hdr->length;
+    rx_start(m, conn, hdr, rx->base);
     m->cur_last = hdr->flags & MADI_WIRE_LAST;
+    atomic_store_explicit(&m->base.plain, !m->cur_last ? 0 : packet ? 1 : 2, memory_order_relaxed);
     rx->cookie = m;
     return packet && packet->loan ? MADI_PLACE_KEEP : MADI_PLACE_COPY;
 }
@@ -310,10 +318,12 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
 static void credit_came(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_credit_t *credit)
 {
     madi_conn_t *conn = conn_by_number(gate, hdr->channel);
-    if (!conn || credit->limit <= atomic_load_explicit(&conn->credit_limit, memory_order_relaxed))
+    if (!conn)
         return;
-    atomic_store_explicit(&conn->credit_limit, credit->limit, memory_order_relaxed);
     madi_lock(&gate->tx_lock);
+    if (credit->limit > conn->credit_limit)
+        conn->credit_limit = credit->limit;
+    madi_conn_quick(conn);
     if (conn->queue)
         madi_conn_kick(conn);
     madi_unlock(&gate->tx_lock);
@@ -369,18 +379,13 @@ static inline void short_message(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
         return;
     }
     memcpy(m->data, body, MADI_SHORT_MAX); /* the driver's memory is that long */
-    m->conn = conn;
-    m->seq = hdr->seq;
-    m->modes = hdr->flags & MADI_WIRE_MODES;
-    m->cur = m->data;
-    m->end = m->data + hdr->length;
-    m->cur_last = m->complete = true;
+    rx_start(m, conn, hdr, m->data);
+    atomic_store_explicit(&m->base.plain, 2, memory_order_relaxed);
     if (MADI_LIKELY(message_wanted(session, conn))) {
         m->opened = true;
         session->wanted_got = m;
         madi_credit_return(conn, hdr->aux);
     } else {
-        m->cost = hdr->aux;
         message_offer(m);
     }
 }

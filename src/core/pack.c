@@ -1,52 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packing: from mad_begin_packing to mad_end_packing. */
+/* Packing: mad_begin_packing, and the blocks of a message. */
 #include "core/core.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HDR sizeof(madi_wire_hdr_t)
-
-static madi_tx_t *tx_new(mad_session_t *session, madi_conn_t *conn)
-{
-    madi_tx_t *tx = malloc(sizeof *tx);
-    if (!tx)
-        return NULL;
-    memset(tx, 0, offsetof(madi_tx_t, small));
-    tx->base.kind = MADI_MESSAGE_TX;
-    tx->base.session = session;
-    tx->conn = conn;
-    tx->stage = tx->small;
-    tx->stage_cap = sizeof tx->small;
-    tx->stage_len = tx->run_start = HDR;
-    return tx;
-}
-
-/* Make a message that was sent in pieces usable again. */
-static void tx_reset_pieces(madi_tx_t *tx)
-{
-    for (uint32_t i = 0; i < tx->n_pieces; i++)
-        free(tx->pieces[i].own);
-    tx->n_pieces = 0;
-    tx->ended = false;
-    if (tx->stage != tx->small)
-        free(tx->stage);
-    tx->stage = tx->small;
-    tx->stage_cap = sizeof tx->small;
-}
-
-/* Make a message that was sent usable again. */
-static inline void tx_reset(madi_tx_t *tx)
-{
-    tx->stage_len = tx->run_start = HDR;
-    tx->n_blocks = 0;
-}
-
 /* A message that could not begin: it remembers why and is freed at its end. */
 static mad_connection_t *tx_broken(mad_session_t *session, mad_status_t status)
 {
     static mad_connection_t no_memory = {.kind = MADI_MESSAGE_TX, .status = MAD_ERR_NOMEM};
-    madi_tx_t *tx = tx_new(session, NULL);
+    madi_tx_t *tx = madi_tx_new(session, NULL);
     if (!tx)
         return &no_memory;
     madi_message_fail(&tx->base, status);
@@ -66,13 +29,6 @@ static void packing_take_slow(madi_conn_t *conn)
     while (atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire));
 }
 
-static inline mad_status_t gate_usable(madi_conn_t *conn)
-{
-    if (MADI_UNLIKELY(atomic_load_explicit(&conn->gate->state, memory_order_acquire) == MADI_GATE_DOWN))
-        return conn->gate->status;
-    return MAD_OK;
-}
-
 mad_connection_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer)
 {
     madi_conn_t *conn = madi_conn_peek(channel, peer);
@@ -90,7 +46,7 @@ mad_connection_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer)
     if (MADI_LIKELY(tx != NULL)) {
         conn->spare = NULL;
     } else {
-        tx = tx_new(channel->session, conn);
+        tx = madi_tx_new(channel->session, conn);
         if (!tx) {
             atomic_store_explicit(&conn->packing, 0, memory_order_release);
             return tx_broken(channel->session, MAD_ERR_NOMEM);
@@ -133,68 +89,138 @@ static madi_piece_t *piece_new(madi_tx_t *tx)
     return &tx->pieces[tx->n_pieces++];
 }
 
-/* What was staged since the last piece becomes a piece. */
-static mad_status_t run_close(madi_tx_t *tx)
+mad_status_t madi_tx_close_run(madi_tx_t *tx)
 {
     madi_piece_t *piece;
+    atomic_store_explicit(&tx->base.plain, 0, memory_order_relaxed);
     if (tx->run_start == tx->stage_len)
         return MAD_OK;
     piece = piece_new(tx);
     if (!piece)
         return MAD_ERR_NOMEM;
+    piece->run = true;
     piece->off = tx->run_start;
     piece->len = tx->stage_len - tx->run_start;
     tx->run_start = tx->stage_len;
     return MAD_OK;
 }
 
-/* A block that is not copied into the stage. */
-static mad_status_t add_block(madi_tx_t *tx, const void *buf, uint64_t desc, mad_send_mode_t smode, void *own)
+/* Room for a small block in the stage: its descriptor is written, the place of its bytes returned.  NULL: no memory. */
+static unsigned char *stage_block(madi_tx_t *tx, uint64_t desc)
 {
+    size_t len = MADI_WIRE_DESC_LEN(desc);
+    unsigned char *at;
+    if (tx->stage_len - tx->run_start + len + 8 > MADI_STAGE && madi_tx_close_run(tx))
+        return NULL;
+    if (stage_room(tx, len + 8))
+        return NULL;
+    at = tx->stage + tx->stage_len;
+    memcpy(at, &desc, 8);
+    tx->stage_len += (uint32_t)len + 8;
+    return at + 8;
+}
+
+/* Check a block; the status of the message if it has failed. */
+static mad_status_t block_begin(madi_tx_t *tx, bool legal, mad_send_mode_t smode, mad_receive_mode_t rmode)
+{
+    mad_status_t status = madi_message_status(&tx->base);
+    if (status && status != MAD_ERR_MISMATCH)
+        return status;
+    if (!legal || (unsigned)smode > 2 || (unsigned)rmode > 1) {
+        madi_message_fail(&tx->base, MAD_ERR_INVAL);
+        return MAD_ERR_INVAL;
+    }
+    return MAD_OK;
+}
+
+static void copy_segments(unsigned char *to, const struct iovec *segs, int n)
+{
+    for (int i = 0; i < n; to += segs[i++].iov_len)
+        if (segs[i].iov_len)
+            memcpy(to, segs[i].iov_base, segs[i].iov_len);
+}
+
+/* Segments that a driver can gather better than we can copy them. */
+static bool worth_gathering(int n, size_t len)
+{
+    return n <= MADI_GATHER / 2 && len / (size_t)n >= 1024;
+}
+
+/* A block in segments, too big for the stage or LATER. */
+static mad_status_t add_segments(madi_tx_t *tx, const struct iovec *segs, int n, uint64_t desc, mad_send_mode_t smode)
+{
+    size_t len = MADI_WIRE_DESC_LEN(desc);
+    bool keep = smode == MAD_SEND_LATER || (smode == MAD_SEND_CHEAPER && worth_gathering(n, len));
     madi_piece_t *piece;
-    if (run_close(tx) || !(piece = piece_new(tx)))
+    void *own = malloc(keep ? (size_t)n * sizeof *segs : len);
+
+    if (!own || madi_tx_close_run(tx) || !(piece = piece_new(tx))) {
+        free(own);
         return MAD_ERR_NOMEM;
-    piece->base = own ? own : buf;
+    }
     piece->desc = desc;
+    piece->later = smode == MAD_SEND_LATER;
+    if (keep) {
+        piece->segs = memcpy(own, segs, (size_t)n * sizeof *segs);
+        piece->n_segs = n;
+    } else {
+        piece->base = piece->own = own;
+        copy_segments(own, segs, n);
+    }
+    return MAD_OK;
+}
+
+static mad_status_t add_block(madi_tx_t *tx, const void *buf, uint64_t desc, mad_send_mode_t smode)
+{
+    size_t len = MADI_WIRE_DESC_LEN(desc);
+    madi_piece_t *piece;
+    void *own = smode == MAD_SEND_SAFER ? malloc(len) : NULL;
+
+    if ((smode == MAD_SEND_SAFER && !own) || madi_tx_close_run(tx) || !(piece = piece_new(tx))) {
+        free(own);
+        return MAD_ERR_NOMEM;
+    }
+    piece->desc = desc;
+    piece->base = own ? memcpy(own, buf, len) : buf;
     piece->own = own;
     piece->later = smode == MAD_SEND_LATER;
     return MAD_OK;
 }
 
-static mad_status_t pack_slow(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t smode,
-                              mad_receive_mode_t rmode)
+mad_status_t madi_tx_settle(madi_tx_t *tx)
+{
+    for (uint32_t i = 0; i < tx->n_pieces; i++) {
+        madi_piece_t *piece = &tx->pieces[i];
+        size_t len = MADI_WIRE_DESC_LEN(piece->desc);
+        if (!piece->segs || piece->handle || worth_gathering(piece->n_segs, len))
+            continue;
+        piece->own = malloc(len);
+        if (!piece->own)
+            return MAD_ERR_NOMEM;
+        copy_segments(piece->own, piece->segs, piece->n_segs);
+        piece->base = piece->own;
+        free(piece->segs);
+        piece->segs = NULL;
+    }
+    return MAD_OK;
+}
+
+mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode)
 {
     uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
-    mad_status_t status = madi_message_status(&tx->base);
-    void *own = NULL;
+    mad_status_t status = block_begin(tx, (buf || !len) && len <= MADI_WIRE_LEN_MAX, smode, rmode);
+    unsigned char *at;
 
-    if (status && status != MAD_ERR_MISMATCH)
+    if (status)
         return status;
-    if ((!buf && len) || len > MADI_WIRE_LEN_MAX || (unsigned)smode > 2 || (unsigned)rmode > 1) {
-        madi_message_fail(&tx->base, MAD_ERR_INVAL);
-        return MAD_ERR_INVAL;
-    }
-    tx->n_blocks++;
     if (len <= MADI_COPY_MAX && (smode != MAD_SEND_LATER || !len)) {
-        if (tx->stage_len - tx->run_start + len + 8 > MADI_STAGE)
-            status = run_close(tx);
-        if (!status)
-            status = stage_room(tx, len + 8);
-        if (!status) {
-            memcpy(tx->stage + tx->stage_len, &desc, 8);
-            if (len)
-                memcpy(tx->stage + tx->stage_len + 8, buf, len);
-            tx->stage_len += (uint32_t)len + 8;
-        }
+        at = stage_block(tx, desc);
+        if (!at)
+            status = MAD_ERR_NOMEM;
+        else if (len)
+            memcpy(at, buf, len);
     } else {
-        if (smode == MAD_SEND_SAFER) {
-            own = malloc(len);
-            status = own ? MAD_OK : MAD_ERR_NOMEM;
-            if (own)
-                memcpy(own, buf, len);
-        }
-        if (!status && (status = add_block(tx, buf, desc, smode, own)))
-            free(own);
+        status = add_block(tx, buf, desc, smode);
     }
     if (status)
         madi_message_fail(&tx->base, status);
@@ -205,61 +231,50 @@ mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_se
                       mad_receive_mode_t receive_mode)
 {
     madi_tx_t *tx = (madi_tx_t *)cnx;
-    uint64_t desc;
+    uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
+    unsigned char *at = tx->small + tx->stage_len;
+    bool usual = !((unsigned)send_mode & ~2u) & !((unsigned)receive_mode & ~1u); /* SAFER or CHEAPER */
 
-    if (MADI_UNLIKELY(len > MADI_COPY_MAX || send_mode == MAD_SEND_LATER || tx->stage_len + len + 8 > MADI_STAGE ||
-                      (unsigned)send_mode > 2 || (unsigned)receive_mode > 1 || !buf || madi_message_status(cnx)))
-        return cnx->session ? pack_slow(tx, buf, len, send_mode, receive_mode) : MAD_ERR_NOMEM;
-    if (MADI_UNLIKELY(tx->stage != tx->small))
-        return pack_slow(tx, buf, len, send_mode, receive_mode);
-    desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
-    memcpy(tx->small + tx->stage_len, &desc, 8);
-    madi_copy(tx->small + tx->stage_len + 8, buf, len);
+    if (MADI_UNLIKELY(!madi_plain(cnx) || len > MADI_COPY_MAX || !usual || !buf ||
+                      tx->stage_len + len + 8 > MADI_STAGE))
+        return cnx->session ? madi_tx_add(tx, buf, len, send_mode, receive_mode) : MAD_ERR_NOMEM;
+    memcpy(at, &desc, 8);
+    madi_copy(at + 8, buf, len);
     tx->stage_len += (uint32_t)len + 8;
-    tx->n_blocks++;
     return MAD_OK;
-}
-
-/* Pieces in user memory become one block: gathered into memory of the message. */
-static mad_status_t pack_gathered(madi_tx_t *tx, const struct iovec *pieces, int n, size_t len, mad_send_mode_t smode,
-                                  mad_receive_mode_t rmode)
-{
-    unsigned char *own = malloc(len ? len : 1), *p = own;
-    mad_status_t status = madi_message_status(&tx->base);
-    if (!own)
-        status = MAD_ERR_NOMEM;
-    if (status) {
-        free(own);
-        return status;
-    }
-    for (int i = 0; i < n; p += pieces[i++].iov_len)
-        memcpy(p, pieces[i].iov_base, pieces[i].iov_len);
-    tx->n_blocks++;
-    status = add_block(tx, NULL, madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode), MAD_SEND_SAFER, own);
-    if (status)
-        free(own);
-    return status;
 }
 
 mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                              mad_receive_mode_t receive_mode)
 {
+    madi_tx_t *tx = (madi_tx_t *)cnx;
+    bool legal = n >= 0 && (pieces || !n);
     size_t len = 0;
-    mad_status_t status = MAD_OK;
+    uint64_t desc;
+    mad_status_t status;
+    unsigned char *at;
+
     if (!cnx->session)
         return MAD_ERR_NOMEM;
-    for (int i = 0; i < n; i++) {
-        if (!pieces[i].iov_base && pieces[i].iov_len)
-            status = MAD_ERR_INVAL;
+    for (int i = 0; i < n && legal; i++) {
+        legal = (pieces[i].iov_base || !pieces[i].iov_len) && pieces[i].iov_len <= MADI_WIRE_LEN_MAX - len;
         len += pieces[i].iov_len;
     }
-    if (n < 0 || (n && !pieces))
-        status = MAD_ERR_INVAL;
-    if (n == 1 && !status)
+    if (legal && n == 1)
         return mad_pack(cnx, pieces[0].iov_base, len, send_mode, receive_mode);
-    if (!status)
-        status = len ? pack_gathered((madi_tx_t *)cnx, pieces, n, len, send_mode, receive_mode)
-                     : pack_slow((madi_tx_t *)cnx, NULL, 0, send_mode, receive_mode);
+    status = block_begin(tx, legal, send_mode, receive_mode);
+    if (status)
+        return status;
+    desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
+    if (len <= MADI_COPY_MAX && (send_mode != MAD_SEND_LATER || !len)) {
+        at = stage_block(tx, desc);
+        if (!at)
+            status = MAD_ERR_NOMEM;
+        else
+            copy_segments(at, pieces, n);
+    } else {
+        status = add_segments(tx, pieces, n, desc, send_mode);
+    }
     if (status)
         madi_message_fail(cnx, status);
     return status;
@@ -272,11 +287,11 @@ mad_status_t mad_pack_strided(mad_connection_t *cnx, const void *base, size_t le
     mad_status_t status;
     if (count == 1 || stride == len)
         return mad_pack(cnx, base, len * count, send_mode, receive_mode);
-    pieces = malloc((count ? count : 1) * sizeof *pieces);
-    if (!pieces || count > INT32_MAX) {
-        free(pieces);
-        madi_message_fail(cnx, pieces ? MAD_ERR_INVAL : MAD_ERR_NOMEM);
-        return pieces ? MAD_ERR_INVAL : MAD_ERR_NOMEM;
+    pieces = count <= INT32_MAX ? malloc((count ? count : 1) * sizeof *pieces) : NULL;
+    if (!pieces) {
+        status = count <= INT32_MAX ? MAD_ERR_NOMEM : MAD_ERR_INVAL;
+        madi_message_fail(cnx, status);
+        return status;
     }
     for (size_t i = 0; i < count; i++) {
         pieces[i].iov_base = (char *)base + i * stride;
@@ -285,250 +300,4 @@ mad_status_t mad_pack_strided(mad_connection_t *cnx, const void *base, size_t le
     status = mad_pack_gather(cnx, pieces, (int)count, send_mode, receive_mode);
     free(pieces);
     return status;
-}
-
-/* ---- The end -------------------------------------------------------------------------------------------------- */
-
-/* Put the message at the end of its connection's queue.  Under tx_lock. */
-static void enqueue(madi_tx_t *tx)
-{
-    madi_conn_t *conn = tx->conn;
-    if (tx->queued)
-        return;
-    tx->queued = true;
-    tx->seq = conn->tx_seq++;
-    tx->next = NULL;
-    *conn->queue_tail = tx;
-    conn->queue_tail = &tx->next;
-}
-
-/* One-call messages that came while a message was being packed go after it. */
-static void enqueue_deferred(madi_conn_t *conn)
-{
-    madi_tx_t *tx = conn->deferred, *next;
-    conn->deferred = NULL;
-    conn->deferred_tail = &conn->deferred;
-    for (; tx; tx = next) {
-        next = tx->next;
-        enqueue(tx);
-    }
-}
-
-static void send_queue(madi_conn_t *conn)
-{
-    if (gate_usable(conn)) {
-        madi_conn_fail(conn, conn->gate->status);
-        return;
-    }
-    if (!madi_conn_pump(conn) || conn->queue)
-        madi_conn_kick(conn);
-}
-
-mad_status_t mad_flush_packing(mad_connection_t *cnx)
-{
-    madi_tx_t *tx = (madi_tx_t *)cnx;
-    mad_status_t status = madi_message_status(cnx);
-    if (!cnx->session || !tx->conn || status)
-        return cnx->session ? status : MAD_ERR_NOMEM;
-    status = run_close(tx);
-    if (status) {
-        madi_message_fail(cnx, status);
-        return status;
-    }
-    madi_lock(&tx->conn->gate->tx_lock);
-    if (gate_usable(tx->conn)) {
-        status = tx->conn->gate->status;
-        madi_message_fail(cnx, status);
-    } else {
-        enqueue(tx);
-        send_queue(tx->conn);
-    }
-    madi_unlock(&tx->conn->gate->tx_lock);
-    return status;
-}
-
-/* A message that was one run of blocks and has left at once.  Under tx_lock. */
-static inline bool send_at_once(madi_tx_t *tx)
-{
-    madi_conn_t *conn = tx->conn;
-    madi_gate_t *gate = conn->gate;
-    madi_wire_hdr_t *hdr = (madi_wire_hdr_t *)tx->small;
-    struct iovec vec = {tx->small, tx->stage_len};
-    uint32_t cost = (tx->stage_len + MADI_LINE - 1) & ~(uint32_t)(MADI_LINE - 1);
-
-    if (MADI_UNLIKELY(!madi_conn_idle(conn) ||
-                      conn->credit_used + cost > atomic_load_explicit(&conn->credit_limit, memory_order_relaxed)))
-        return false;
-    hdr->type = MADI_WIRE_MSG;
-    hdr->flags = MADI_WIRE_FIRST | MADI_WIRE_LAST | (tx->base.session->check_modes ? MADI_WIRE_MODES : 0);
-    hdr->channel = conn->number;
-    hdr->length = tx->stage_len - (uint32_t)HDR;
-    hdr->seq = conn->tx_seq;
-    hdr->aux = cost;
-    if (gate->link->driver->send(gate->link, &vec, 1, tx->stage_len, NULL) != MADI_SENT)
-        return false;
-    conn->tx_seq++;
-    conn->credit_used += cost;
-    return true;
-}
-
-/* Give the connection to the next message.  Under tx_lock. */
-static inline void packing_release(madi_conn_t *conn)
-{
-    if (MADI_UNLIKELY(conn->deferred != NULL)) {
-        enqueue_deferred(conn);
-        send_queue(conn);
-    }
-    atomic_store_explicit(&conn->packing, 0, memory_order_release);
-}
-
-static mad_status_t end_broken(mad_connection_t *cnx)
-{
-    mad_status_t status = madi_message_status(cnx);
-    if (cnx->session)
-        madi_tx_free((madi_tx_t *)cnx);
-    return status;
-}
-
-/* A message with a failure of ours, nothing of which has left: it is taken back. */
-static mad_status_t end_failed(madi_tx_t *tx)
-{
-    madi_conn_t *conn = tx->conn;
-    mad_status_t status = madi_message_status(&tx->base);
-    madi_lock(&conn->gate->tx_lock);
-    packing_release(conn);
-    madi_unlock(&conn->gate->tx_lock);
-    madi_tx_free(tx);
-    return status;
-}
-
-/* End; true: the message is complete and freed or reset. Else whoever completes it tells waiter or request. */
-static bool end_slow(madi_tx_t *tx, madi_waitable_t *waiter, mad_request_t *request)
-{
-    madi_conn_t *conn = tx->conn;
-    if (run_close(tx))
-        madi_message_fail(&tx->base, MAD_ERR_NOMEM);
-    tx->waiter = waiter;
-    tx->request = request;
-    if (request)
-        request->tx = tx;
-    tx->ended = true;
-    enqueue(tx);
-    send_queue(conn);
-    packing_release(conn);
-    return false;
-}
-
-static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *w)
-{
-    mad_status_t status;
-    madi_wait_done(tx->base.session, w, INT64_MAX);
-    status = madi_message_status(&tx->base);
-    madi_lock(&tx->conn->gate->tx_lock); /* whoever completed it has let go of it */
-    madi_unlock(&tx->conn->gate->tx_lock);
-    madi_tx_free(tx);
-    return status;
-}
-
-mad_status_t mad_end_packing(mad_connection_t *cnx)
-{
-    madi_tx_t *tx = (madi_tx_t *)cnx;
-    madi_conn_t *conn = tx->conn;
-    madi_waitable_t wait = {0};
-
-    if (MADI_UNLIKELY(!cnx->session || !conn))
-        return end_broken(cnx);
-    if (MADI_UNLIKELY(madi_message_status(cnx) && !tx->queued && madi_message_status(cnx) != MAD_ERR_MISMATCH))
-        return end_failed(tx);
-    madi_lock(&conn->gate->tx_lock);
-    if (MADI_LIKELY(!tx->n_pieces && tx->stage == tx->small && !tx->queued) && send_at_once(tx)) {
-        tx_reset(tx);
-        conn->spare = tx;
-        packing_release(conn);
-        madi_unlock(&conn->gate->tx_lock);
-        return MAD_OK;
-    }
-    if (!tx->queued && !run_close(tx) && madi_tx_send_whole(tx)) {
-        tx_reset_pieces(tx);
-        tx_reset(tx);
-        conn->spare = tx;
-        packing_release(conn);
-        madi_unlock(&conn->gate->tx_lock);
-        return MAD_OK;
-    }
-    end_slow(tx, &wait, NULL);
-    madi_unlock(&conn->gate->tx_lock);
-    return end_wait(tx, &wait);
-}
-
-mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **request)
-{
-    madi_tx_t *tx = (madi_tx_t *)cnx;
-    madi_conn_t *conn = tx->conn;
-    mad_request_t *r = cnx->session ? madi_request_new(cnx->session) : NULL;
-    mad_status_t status;
-
-    if (!r) {
-        status = mad_end_packing(cnx);
-        return status ? status : MAD_ERR_NOMEM;
-    }
-    if (!conn || (madi_message_status(cnx) && !tx->queued)) {
-        status = conn ? end_failed(tx) : end_broken(cnx);
-        madi_request_complete(r, status);
-    } else {
-        madi_lock(&conn->gate->tx_lock);
-        end_slow(tx, NULL, r);
-        madi_unlock(&conn->gate->tx_lock);
-    }
-    *request = r;
-    return MAD_OK;
-}
-
-/* ---- One call ------------------------------------------------------------------------------------------------- */
-
-mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
-                             mad_request_t **request)
-{
-    mad_status_t status = MAD_OK;
-    madi_conn_t *conn = madi_conn_get(channel, peer, &status);
-    madi_waitable_t wait = {0};
-    madi_tx_t *tx;
-
-    if (n < 0 || (n && !blocks))
-        status = MAD_ERR_INVAL;
-    if (status)
-        return status;
-    tx = tx_new(channel->session, conn);
-    if (!tx)
-        return MAD_ERR_NOMEM;
-    for (int i = 0; i < n && !status; i++)
-        status = pack_slow(tx, blocks[i].base, blocks[i].len,
-                           blocks[i].send_mode == MAD_SEND_LATER ? MAD_SEND_SAFER : blocks[i].send_mode,
-                           blocks[i].receive_mode);
-    if (!status)
-        status = run_close(tx);
-    if (!status && request && !(tx->request = madi_request_new(channel->session)))
-        status = MAD_ERR_NOMEM;
-    if (status) {
-        madi_tx_free(tx);
-        return status;
-    }
-    if (request) {
-        *request = tx->request;
-        tx->request->tx = tx;
-    } else {
-        tx->waiter = &wait;
-    }
-    tx->ended = true;
-    madi_lock(&conn->gate->tx_lock);
-    if (atomic_load_explicit(&conn->packing, memory_order_relaxed)) {
-        tx->next = NULL;
-        *conn->deferred_tail = tx;
-        conn->deferred_tail = &tx->next;
-    } else {
-        enqueue(tx);
-        send_queue(conn);
-    }
-    madi_unlock(&conn->gate->tx_lock);
-    return request ? MAD_OK : end_wait(tx, &wait);
 }

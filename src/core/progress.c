@@ -159,10 +159,10 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
 
 void madi_calls_run(mad_session_t *session)
 {
-    static _Thread_local bool inside; /* a callback that starts operations is not called from within itself */
-    if (MADI_LIKELY(!atomic_load_explicit(&session->has_calls, memory_order_acquire)) || inside)
+    /* One thread at a time, so that messages are handled in their order; none inside another. */
+    if (MADI_LIKELY(!atomic_load_explicit(&session->has_calls, memory_order_acquire)) ||
+        atomic_exchange_explicit(&session->calling, 1, memory_order_acquire))
         return;
-    inside = true;
     for (;;) {
         mad_request_t *r;
         madi_rx_msg_t *m;
@@ -174,8 +174,10 @@ void madi_calls_run(mad_session_t *session)
         r = session->callbacks;
         if (r && !(session->callbacks = r->next))
             session->callbacks_tail = &session->callbacks;
-        if (!r && !m)
+        if (!r && !m) { /* under the locks, so that who adds one now finds nobody calling */
             atomic_store_explicit(&session->has_calls, 0, memory_order_relaxed);
+            atomic_store_explicit(&session->calling, 0, memory_order_release);
+        }
         madi_unlock(&session->work_lock);
         madi_unlock(&session->lock);
         if (!r && !m)
@@ -189,7 +191,6 @@ void madi_calls_run(mad_session_t *session)
             mad_request_test(&r);
         }
     }
-    inside = false;
 }
 
 int mad_progress(mad_session_t *session)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets out of messages: the queue of each connection, credits, rendezvous. */
+/* Packets out of messages: the queue of each connection, and its credits. */
 #include "core/core.h"
 
 #include <stdlib.h>
@@ -9,16 +9,6 @@
 static inline uint32_t packet_cost(size_t total)
 {
     return (uint32_t)((total + MADI_LINE - 1) & ~(size_t)(MADI_LINE - 1));
-}
-
-void madi_tx_free(madi_tx_t *tx)
-{
-    for (uint32_t i = 0; i < tx->n_pieces; i++)
-        free(tx->pieces[i].own);
-    free(tx->pieces);
-    if (tx->stage != tx->small)
-        free(tx->stage);
-    free(tx);
 }
 
 /* The message has left, or has failed: everybody who waits for it learns it.  Under tx_lock. */
@@ -39,7 +29,7 @@ static void tx_complete(madi_tx_t *tx)
     }
 }
 
-static void tx_check_complete(madi_tx_t *tx)
+void madi_tx_check_complete(madi_tx_t *tx)
 {
     if (tx->ended && tx->all_sent && !tx->rdv_pending && !tx->queued)
         tx_complete(tx);
@@ -60,146 +50,168 @@ static mad_status_t announce(madi_conn_t *conn)
 
 /* ---- One packet ----------------------------------------------------------------------------------------------- */
 
+#define OWN 4096 /* bytes of a packet that are gathered here: header, descriptors, small blocks */
+
 typedef struct packet {
-    madi_wire_hdr_t hdr;
     struct iovec vec[MADI_GATHER];
-    unsigned char descs[MADI_GATHER][16];
-    int n;
-    size_t total;
+    int n, max;
+    size_t total, room, own_len;
     uint32_t next; /* the piece after the packet's last */
+    _Alignas(16) unsigned char own[OWN];
 } packet_t;
+
+static madi_wire_hdr_t *packet_hdr(packet_t *p)
+{
+    return (madi_wire_hdr_t *)p->own;
+}
+
+static bool packet_fits(const packet_t *p, int n, size_t own, size_t len)
+{
+    return p->n + n <= p->max && p->own_len + own <= OWN && own + len <= p->room;
+}
 
 static void packet_add(packet_t *p, const void *base, size_t len)
 {
     p->vec[p->n].iov_base = (void *)base;
     p->vec[p->n++].iov_len = len;
     p->total += len;
+    p->room -= len;
 }
 
-/* Make the handle of a block that is to be granted. */
-static mad_status_t rdv_prepare(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager)
+/* Bytes that are copied; they are one piece with such as were added just before. */
+static void packet_copy(packet_t *p, const void *from, size_t len)
 {
-    madi_gate_t *gate = tx->conn->gate;
-    madi_rdv_send_t *r = calloc(1, sizeof *r);
-    if (!r)
-        return MAD_ERR_NOMEM;
-    r->handle = madi_handle_add(gate->sends, r);
-    if (!r->handle) {
-        free(r);
-        return MAD_ERR_NOMEM;
-    }
-    r->tx = tx;
-    r->base = piece->base;
-    r->len = MADI_WIRE_DESC_LEN(piece->desc);
-    r->sent = eager;
-    piece->handle = r->handle;
-    tx->rdv_pending++;
-    return MAD_OK;
-}
-
-/* Add one block to the packet; false: it does not fit any more. */
-static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, const madi_caps_t *caps)
-{
-    uint64_t len = MADI_WIRE_DESC_LEN(piece->desc);
-    size_t room = caps->packet_max - p->total, eager;
-    unsigned char *desc = p->descs[p->n];
-    uint64_t d = piece->desc;
-
-    if (p->n + 2 > MADI_GATHER)
-        return false;
-    if (len < caps->rdv_min && len + 8 + sizeof p->hdr <= caps->packet_max) {
-        if (len + 8 > room)
-            return false;
-        memcpy(desc, &d, 8);
-        packet_add(p, desc, 8);
-        if (len)
-            packet_add(p, piece->base, len);
-        return true;
-    }
-    if (room < 16)
-        return false;
-    eager = room - 16 < caps->rdv_eager ? room - 16 : caps->rdv_eager;
-    if (eager > len)
-        eager = len;
-    if (!piece->handle && rdv_prepare(tx, piece, (uint32_t)eager)) {
-        madi_message_fail(&tx->base, MAD_ERR_NOMEM);
-        return false;
+    unsigned char *at = p->own + p->own_len;
+    struct iovec *last = &p->vec[p->n - 1];
+    memcpy(at, from, len);
+    if (p->n && (unsigned char *)last->iov_base + last->iov_len == at) {
+        last->iov_len += len;
+        p->total += len;
+        p->room -= len;
     } else {
-        madi_rdv_send_t *r = madi_handle_get(tx->conn->gate->sends, piece->handle);
-        madi_wire_rdv_t rdv = {piece->handle, (uint32_t)eager};
-        r->sent = eager;
-        d |= (uint64_t)MADI_WIRE_RDV << 48;
-        memcpy(desc, &d, 8);
-        memcpy(desc + 8, &rdv, 8);
-        packet_add(p, desc, 16);
-        if (eager)
-            packet_add(p, piece->base, eager);
+        packet_add(p, at, len);
     }
+    p->own_len += len;
+}
+
+/* Staged blocks.  Short ones are copied, lest many of them be too many pieces. */
+static bool packet_add_run(packet_t *p, const void *base, size_t len)
+{
+    bool copy = len <= MADI_COPY_MAX;
+    if (!packet_fits(p, 1, copy ? len : 0, copy ? 0 : len))
+        return false;
+    if (copy)
+        packet_copy(p, base, len);
+    else
+        packet_add(p, base, len);
     return true;
 }
 
-/* Collect the next packet of a message from its pieces. */
-static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps)
+/* The bytes of a block. */
+static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
+{
+    size_t len = MADI_WIRE_DESC_LEN(piece->desc);
+    bool copy = piece->base && len <= MADI_COPY_MAX;
+    if (!packet_fits(p, 1 + (piece->segs ? piece->n_segs : !copy), 8 + (copy ? len : 0), copy ? 0 : len))
+        return false;
+    packet_copy(p, &piece->desc, 8);
+    if (copy)
+        packet_copy(p, piece->base, len);
+    else if (piece->base)
+        packet_add(p, piece->base, len);
+    for (int i = 0; piece->segs && i < piece->n_segs; i++)
+        if (piece->segs[i].iov_len)
+            packet_add(p, piece->segs[i].iov_base, piece->segs[i].iov_len);
+    return true;
+}
+
+/* The announcement of a block that is sent when the receiver has named its place, and maybe its first bytes. */
+static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, size_t eager_max, bool held)
+{
+    uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
+    madi_wire_rdv_t rdv = {0, 0};
+    if (!packet_fits(p, 2, 16, 0))
+        return false;
+    if (!held && piece->base) {
+        size_t room = p->room - 16 < eager_max ? p->room - 16 : eager_max;
+        rdv.eager = (uint32_t)(room < len ? room : len);
+    }
+    rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held);
+    if (!rdv.sender) {
+        madi_message_fail(&tx->base, MAD_ERR_NOMEM);
+        return false;
+    }
+    packet_copy(p, &desc, 8);
+    packet_copy(p, &rdv, 8);
+    if (rdv.eager)
+        packet_add(p, piece->base, rdv.eager);
+    return true;
+}
+
+/* Add one block to the packet; false: it does not fit any more, or has to wait. */
+static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, const madi_caps_t *caps, bool whole)
+{
+    size_t len = MADI_WIRE_DESC_LEN(piece->desc);
+    bool held = piece->later && !tx->ended;
+    if (held && !MADI_WIRE_DESC_RMODE(piece->desc))
+        return false; /* LATER and EXPRESS: what follows waits too */
+    if (!held && !piece->handle && len < caps->rdv_min && len + 8 + sizeof(madi_wire_hdr_t) <= caps->packet_max)
+        return packet_add_inline(p, piece);
+    return !whole && packet_add_announced(p, tx, piece, caps->rdv_eager, held);
+}
+
+/* Collect the next packet of a message from its pieces.  whole: no block that must be announced. */
+static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bool whole)
 {
     uint32_t i = tx->next_piece;
+    madi_wire_hdr_t *hdr = packet_hdr(p);
+    p->max = caps->gather_max < MADI_GATHER ? caps->gather_max : MADI_GATHER;
     p->n = 0;
     p->total = 0;
-    packet_add(p, &p->hdr, sizeof p->hdr);
+    p->room = caps->packet_max;
+    p->own_len = sizeof *hdr;
+    packet_add(p, p->own, sizeof *hdr);
     for (; i < tx->n_pieces; i++) {
         madi_piece_t *piece = &tx->pieces[i];
-        if (piece->later && !tx->ended)
-            break;
-        if (!piece->base && piece->len) {
-            if (p->n + 1 > MADI_GATHER || p->total + piece->len > caps->packet_max)
+        if (!piece->run) {
+            if (!packet_add_block(p, tx, piece, caps, whole))
                 break;
-            packet_add(p, tx->stage + piece->off, piece->len);
-        } else if (!packet_add_block(p, tx, piece, caps)) {
+        } else if (!packet_add_run(p, tx->stage + piece->off, piece->len)) {
             break;
         }
     }
     p->next = i;
-    p->hdr.type = MADI_WIRE_MSG;
-    p->hdr.flags = (uint8_t)((tx->started ? 0 : MADI_WIRE_FIRST) |
-                             (tx->ended && i == tx->n_pieces ? MADI_WIRE_LAST : 0) |
-                             (tx->base.session->check_modes ? MADI_WIRE_MODES : 0));
-    p->hdr.channel = tx->conn->number;
-    p->hdr.length = (uint32_t)(p->total - sizeof p->hdr);
-    p->hdr.seq = tx->seq;
-    p->hdr.aux = packet_cost(p->total);
+    hdr->type = MADI_WIRE_MSG;
+    hdr->flags = (uint8_t)((tx->started ? 0 : MADI_WIRE_FIRST) |
+                           (tx->ended && i == tx->n_pieces ? MADI_WIRE_LAST : 0) | tx->conn->flags);
+    hdr->channel = tx->conn->number;
+    hdr->length = (uint32_t)(p->total - sizeof *hdr);
+    hdr->seq = tx->seq;
+    hdr->aux = packet_cost(p->total);
 }
 
-/* Can all pieces of an ended message go in one packet, without a rendezvous? */
-static bool fits_packet(const madi_tx_t *tx, const madi_caps_t *caps)
+static bool packet_send(packet_t *p, madi_conn_t *conn)
 {
-    size_t total = sizeof(madi_wire_hdr_t);
-    if (2 * tx->n_pieces + 1 > MADI_GATHER)
+    madi_link_t *link = conn->gate->link;
+    if (link->driver->send(link, p->vec, p->n, p->total, NULL) != MADI_SENT)
         return false;
-    for (uint32_t i = 0; i < tx->n_pieces; i++) {
-        const madi_piece_t *piece = &tx->pieces[i];
-        uint64_t len = MADI_WIRE_DESC_LEN(piece->desc);
-        if (piece->base && len >= caps->rdv_min)
-            return false;
-        total += piece->base ? len + 8 : piece->len;
-    }
-    return total <= caps->packet_max;
+    conn->credit_used += packet_hdr(p)->aux;
+    return true;
 }
 
 bool madi_tx_send_whole(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
-    madi_link_t *link = conn->gate->link;
     packet_t p;
 
-    if (!madi_conn_idle(conn) || !fits_packet(tx, &link->adapter->caps))
+    if (!conn->quick)
         return false;
     tx->ended = true;
     tx->seq = conn->tx_seq;
-    packet_build(&p, tx, &link->adapter->caps);
-    if (conn->credit_used + p.hdr.aux > atomic_load_explicit(&conn->credit_limit, memory_order_relaxed) ||
-        link->driver->send(link, p.vec, p.n, p.total, NULL) != MADI_SENT)
+    packet_build(&p, tx, &conn->gate->link->adapter->caps, true);
+    if (p.next != tx->n_pieces || conn->credit_used + packet_hdr(&p)->aux > conn->quick || !packet_send(&p, conn))
         return false;
     conn->tx_seq++;
-    conn->credit_used += p.hdr.aux;
     return true;
 }
 
@@ -207,34 +219,31 @@ bool madi_tx_send_whole(madi_tx_t *tx)
 static mad_status_t tx_pump(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
-    madi_link_t *link = conn->gate->link;
-    const madi_caps_t *caps = &link->adapter->caps;
     packet_t p;
 
     while (!tx->all_sent) {
-        packet_build(&p, tx, caps);
-        if (madi_message_status(&tx->base) == MAD_ERR_NOMEM && p.next == tx->next_piece)
+        bool last;
+        packet_build(&p, tx, &conn->gate->link->adapter->caps, false);
+        last = packet_hdr(&p)->flags & MADI_WIRE_LAST;
+        if (p.next == tx->next_piece && !last)
+            return madi_message_status(&tx->base) == MAD_ERR_NOMEM && tx->ended ? MAD_ERR_AGAIN : MAD_OK;
+        conn->starved = conn->credit_used + packet_hdr(&p)->aux > conn->credit_limit;
+        if (conn->starved || !packet_send(&p, conn))
             return MAD_ERR_AGAIN;
-        if (p.next == tx->next_piece && !(p.hdr.flags & MADI_WIRE_LAST) && (tx->started || !tx->n_pieces))
-            return MAD_OK; /* flushed, and waits for more */
-        if (p.next == tx->next_piece && !(p.hdr.flags & MADI_WIRE_LAST))
-            return MAD_OK; /* begins with LATER */
-        conn->starved =
-            conn->credit_used + p.hdr.aux > atomic_load_explicit(&conn->credit_limit, memory_order_relaxed);
-        if (conn->starved)
-            return MAD_ERR_AGAIN;
-        if (link->driver->send(link, p.vec, p.n, p.total, NULL) != MADI_SENT)
-            return MAD_ERR_AGAIN;
-        conn->credit_used += p.hdr.aux;
         tx->started = true;
         tx->next_piece = p.next;
-        if (p.hdr.flags & MADI_WIRE_LAST)
-            tx->all_sent = true;
+        tx->all_sent = last;
     }
     return MAD_OK;
 }
 
 /* ---- The queue of a connection -------------------------------------------------------------------------------- */
+
+void madi_conn_quick(madi_conn_t *conn)
+{
+    bool open = atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
+    conn->quick = open && conn->announced && !conn->queue ? conn->credit_limit : 0;
+}
 
 bool madi_conn_pump(madi_conn_t *conn)
 {
@@ -252,8 +261,9 @@ bool madi_conn_pump(madi_conn_t *conn)
         if (!conn->queue)
             conn->queue_tail = &conn->queue;
         tx->queued = false;
-        tx_check_complete(tx);
+        madi_tx_check_complete(tx);
     }
+    madi_conn_quick(conn);
     return true;
 }
 
@@ -287,132 +297,16 @@ void madi_conn_fail(madi_conn_t *conn, mad_status_t status)
             madi_message_fail(&tx->base, status);
             tx->queued = false;
             tx->all_sent = true;
-            tx_check_complete(tx);
+            madi_tx_check_complete(tx);
         }
     }
     conn->queue = conn->deferred = NULL;
+    conn->quick = 0;
     conn->queue_tail = &conn->queue;
     conn->deferred_tail = &conn->deferred;
 }
 
-/* ---- Rendezvous ----------------------------------------------------------------------------------------------- */
-
-static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
-{
-    madi_tx_t *tx = r->tx;
-    madi_handle_del(gate->sends, r->handle);
-    free(r);
-    tx->rdv_pending--;
-    tx_check_complete(tx);
-}
-
-/* The driver is done with a piece (it had been taken). */
-static void rdv_piece_done(madi_op_t *op, mad_status_t status)
-{
-    madi_rdv_send_t *r = (madi_rdv_send_t *)op;
-    madi_gate_t *gate = r->tx->conn->gate;
-
-    madi_lock(&gate->tx_lock);
-    r->busy = false;
-    if (status)
-        madi_message_fail(&r->tx->base, status);
-    if (status || r->sent == r->len)
-        rdv_finish(gate, r);
-    madi_gate_work(gate);
-    madi_unlock(&gate->tx_lock);
-}
-
-/* Long enough to be cheap, short enough that sender and receiver work on a block at the same time. */
-static size_t piece_size(const madi_caps_t *caps, uint64_t len)
-{
-    size_t max = caps->chunk_max - sizeof(madi_wire_hdr_t), n = (size_t)(len / 4) & ~(size_t)4095;
-    if (!caps->chunk_min || n > max)
-        return max;
-    return n < caps->chunk_min ? caps->chunk_min : n;
-}
-
-/* Send pieces of the first granted block.  False: the link is full. */
-static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
-{
-    madi_link_t *link = gate->link;
-    size_t max = piece_size(&link->adapter->caps, r->len);
-
-    while (r->sent < r->len) {
-        size_t n = r->len - r->sent < max ? (size_t)(r->len - r->sent) : max;
-        struct iovec vec[2] = {{&r->hdr, sizeof r->hdr}, {(void *)(r->base + r->sent), n}};
-        madi_sent_t sent;
-        r->hdr.type = MADI_WIRE_DATA;
-        r->hdr.length = (uint32_t)n;
-        r->hdr.seq = (uint32_t)r->sent;
-        r->hdr.channel = (uint16_t)(r->sent >> 32);
-        r->hdr.aux = r->receiver;
-        r->busy = true;
-        sent = link->driver->send(link, vec, 2, sizeof r->hdr + n, &r->op);
-        if (sent == MADI_AGAIN) {
-            r->busy = false;
-            return false;
-        }
-        r->sent += n;
-        if (sent == MADI_TAKEN)
-            return r->sent == r->len;
-        r->busy = false;
-    }
-    return true;
-}
-
-bool madi_rdv_pump(madi_gate_t *gate)
-{
-    while (gate->granted) {
-        madi_rdv_send_t *r = gate->granted;
-        if (r->busy || !rdv_send(gate, r))
-            return false;
-        gate->granted = r->next;
-        if (!gate->granted)
-            gate->granted_tail = &gate->granted;
-        if (!r->busy)
-            rdv_finish(gate, r);
-    }
-    return true;
-}
-
-void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
-{
-    madi_rdv_send_t *r = madi_handle_get(gate->sends, grant->sender);
-    if (!r || r->granted)
-        return; /* already failed here */
-    if (!grant->drop && grant->len != r->len) {
-        madi_message_fail(&r->tx->base, MAD_ERR_MISMATCH);
-        rdv_finish(gate, r);
-        return;
-    }
-    if (grant->drop || r->sent == r->len) {
-        rdv_finish(gate, r);
-        return;
-    }
-    r->granted = true;
-    r->receiver = grant->receiver;
-    r->op.done = rdv_piece_done;
-    r->next = NULL;
-    *gate->granted_tail = r;
-    gate->granted_tail = &r->next;
-}
-
-static void rdv_fail(void *object, void *arg)
-{
-    madi_rdv_send_t *r = object;
-    const mad_status_t *status = arg;
-    if (r->busy)
-        return; /* the driver finishes it */
-    madi_message_fail(&r->tx->base, *status);
-    rdv_finish(r->tx->conn->gate, r);
-}
-
-void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status)
-{
-    gate->granted = NULL;
-    gate->granted_tail = &gate->granted;
-    madi_handles_each(gate->sends, rdv_fail, &status);
-}
+/* ---- Disagreement --------------------------------------------------------------------------------------------- */
 
 typedef struct find_seq {
     madi_conn_t *conn;

@@ -210,7 +210,7 @@ static void mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected, bool no
     madi_gate_t *gate = m->conn->gate;
     madi_wire_hdr_t hdr = {
         .type = MADI_WIRE_MISMATCH, .channel = m->conn->remote, .length = sizeof(madi_wire_mismatch_t)};
-    madi_wire_mismatch_t mm = {m->seq, m->index, sent, expected};
+    madi_wire_mismatch_t mm = {m->hdr.seq, m->index, sent, expected};
 
     if (madi_message_status(&m->base))
         return;
@@ -218,7 +218,7 @@ static void mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected, bool no
     madi_log(MADI_LOG_WARN, "message",
              "channel %s, peer %d, message %u, block %u: the sender packed %s (%llu bytes, %s), the receiver expects "
              "%llu bytes, %s",
-             m->conn->channel->name, gate->peer, m->seq, m->index, none ? "no such block" : "a block",
+             m->conn->channel->name, gate->peer, m->hdr.seq, m->index, none ? "no such block" : "a block",
              (unsigned long long)MADI_WIRE_DESC_LEN(sent), MADI_WIRE_DESC_RMODE(sent) ? "CHEAPER" : "EXPRESS",
              (unsigned long long)MADI_WIRE_DESC_LEN(expected), MADI_WIRE_DESC_RMODE(expected) ? "CHEAPER" : "EXPRESS");
     madi_gate_ctrl(gate, &hdr, &mm);
@@ -226,7 +226,7 @@ static void mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected, bool no
 
 static bool agrees(const madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
 {
-    uint64_t mask = MADI_WIRE_LEN_MAX | UINT64_C(1) << 50 | (m->modes ? UINT64_C(3) << 51 : 0);
+    uint64_t mask = MADI_WIRE_LEN_MAX | UINT64_C(1) << 50 | (m->hdr.flags & MADI_WIRE_MODES ? UINT64_C(3) << 51 : 0);
     return (sent & mask) == (expected & mask);
 }
 
@@ -243,6 +243,8 @@ bool madi_rdv_recv_done(madi_rdv_recv_t *r)
     if (r->bounce)
         spread(r->pieces, r->n, (unsigned char *)r->bounce + r->eager, r->eager, r->len - r->eager);
     free(r->bounce);
+    if (r->waiter)
+        atomic_store_explicit(&r->waiter->done, 1, memory_order_release); /* pairs with madi_done */
     if (r->next)
         r->next->prev = r->prev;
     if (r->prev)
@@ -257,9 +259,10 @@ bool madi_rdv_recv_done(madi_rdv_recv_t *r)
     return true;
 }
 
-/* Name the destination of a big block to its sender.  Under session->lock. */
+/* Name the destination of a block to its sender; waiter, if there is one, is done when it is filled.  Under
+ * session->lock. */
 static mad_status_t grant_block(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t len,
-                                const madi_wire_rdv_t *rdv)
+                                const madi_wire_rdv_t *rdv, madi_waitable_t *waiter)
 {
     madi_gate_t *gate = m->conn->gate;
     madi_rdv_recv_t *r;
@@ -289,12 +292,16 @@ static mad_status_t grant_block(madi_rx_msg_t *m, const struct iovec *pieces, in
     r->len = len;
     r->received = r->eager = rdv->eager;
     r->sender = rdv->sender;
+    r->waiter = waiter;
+    if (waiter)
+        atomic_store_explicit(&waiter->done, 0, memory_order_relaxed);
     r->n = n;
     memcpy(r->pieces, pieces, (size_t)n * sizeof *pieces);
     r->next = gate->incoming;
     if (r->next)
         r->next->prev = r;
     gate->incoming = r;
+    atomic_store_explicit(&m->base.plain, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     send_grant(gate, rdv->sender, r->handle, len, false);
     return MAD_OK;
@@ -318,55 +325,137 @@ static bool next_block(madi_rx_msg_t *m)
     return m->cur < m->end;
 }
 
-/* Read the block at the cursor into the pieces; n < 0: forget it.  Under session->lock. */
-static mad_status_t take_block(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected)
-{
-    size_t left = (size_t)(m->end - m->cur);
-    madi_wire_rdv_t rdv = {0, 0};
-    uint64_t sent, inside;
-    mad_status_t status = MAD_OK;
+/* A block as it lies in the packet. */
+typedef struct sent_block {
+    uint64_t desc;
+    bool announced; /* the rest of it is to be granted */
+    madi_wire_rdv_t rdv;
     const unsigned char *data;
-    bool granted;
+    uint64_t inside; /* bytes of it that are here */
+} sent_block_t;
 
+/* Read the block at the cursor, which moves behind it. */
+static mad_status_t parse_block(madi_rx_msg_t *m, sent_block_t *b)
+{
+    const unsigned char *p = m->cur;
+    size_t left = (size_t)(m->end - p);
     if (left < 8)
         goto garbage;
-    memcpy(&sent, m->cur, 8);
-    granted = MADI_WIRE_DESC_KIND(sent) == MADI_WIRE_RDV;
-    data = m->cur + 8;
-    inside = MADI_WIRE_DESC_LEN(sent);
-    if (granted) {
+    memcpy(&b->desc, p, 8);
+    p += 8;
+    b->inside = MADI_WIRE_DESC_LEN(b->desc);
+    b->announced = MADI_WIRE_DESC_KIND(b->desc) == MADI_WIRE_RDV;
+    if (b->announced) {
         if (left < 16)
             goto garbage;
-        memcpy(&rdv, data, 8);
-        data += 8;
-        if (rdv.eager > inside)
+        memcpy(&b->rdv, p, 8);
+        p += 8;
+        if (b->rdv.eager > b->inside)
             goto garbage;
-        inside = rdv.eager;
+        b->inside = b->rdv.eager;
     }
-    if (inside > (uint64_t)(m->end - data))
+    if (b->inside > (uint64_t)(m->end - p))
         goto garbage;
-    m->cur = data + inside;
-    if (n >= 0 && !agrees(m, sent, expected)) {
-        mismatch(m, sent, expected, false);
-        n = -1;
-        status = MAD_ERR_MISMATCH;
-    }
-    if (n >= 0) {
-        spread(pieces, n, data, 0, inside);
-        if (granted)
-            status = grant_block(m, pieces, n, MADI_WIRE_DESC_LEN(sent), &rdv);
-    } else if (granted) {
-        send_grant(m->conn->gate, rdv.sender, 0, inside, true);
-    }
-    m->index++;
-    if (status)
-        madi_message_fail(&m->base, status);
-    return status;
+    b->data = p;
+    m->cur = p + b->inside;
+    return MAD_OK;
 
 garbage:
     m->cur = m->end;
     madi_message_fail(&m->base, MAD_ERR_PROTOCOL);
     return MAD_ERR_PROTOCOL;
+}
+
+/* Put the next block into the pieces; n < 0: forget it.  waiter: as for grant_block.  Under session->lock. */
+static mad_status_t take_block(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected,
+                               madi_waitable_t *waiter)
+{
+    sent_block_t b;
+    mad_status_t status = parse_block(m, &b);
+    if (status)
+        return status;
+    if (n >= 0 && !agrees(m, b.desc, expected)) {
+        mismatch(m, b.desc, expected, false);
+        n = -1;
+        status = MAD_ERR_MISMATCH;
+    }
+    if (n >= 0) {
+        spread(pieces, n, b.data, 0, b.inside);
+        if (b.announced)
+            status = grant_block(m, pieces, n, MADI_WIRE_DESC_LEN(b.desc), &b.rdv, waiter);
+    } else if (b.announced) {
+        send_grant(m->conn->gate, b.rdv.sender, 0, b.inside, true);
+    }
+    m->index++;
+    if (status)
+        madi_message_fail(&m->base, status);
+    return status;
+}
+
+/* ---- Blocks asked for by mad_try_unpack before they were there ------------------------------------------------- */
+
+static bool early_done(void *arg)
+{
+    madi_rx_msg_t *m = arg;
+    return madi_done(&m->early->here) || madi_message_status(&m->base);
+}
+
+/* The next block is announced: have it sent, into memory of ours, since the caller may come back with another buffer.
+ * Under session->lock. */
+static mad_status_t early_start(madi_rx_msg_t *m)
+{
+    sent_block_t b;
+    madi_rx_early_t *early;
+    struct iovec piece;
+    mad_status_t status = parse_block(m, &b);
+    if (status)
+        return status;
+    early = malloc(sizeof *early + MADI_WIRE_DESC_LEN(b.desc));
+    if (!early) {
+        send_grant(m->conn->gate, b.rdv.sender, 0, b.inside, true);
+        madi_message_fail(&m->base, MAD_ERR_NOMEM);
+        return MAD_ERR_NOMEM;
+    }
+    early->desc = b.desc;
+    atomic_init(&early->here.done, 1);
+    piece = (struct iovec){early->data, MADI_WIRE_DESC_LEN(b.desc)};
+    memcpy(early->data, b.data, b.inside);
+    atomic_store_explicit(&m->base.plain, 0, memory_order_relaxed);
+    m->early = early;
+    status = grant_block(m, &piece, 1, piece.iov_len, &b.rdv, &early->here);
+    if (status)
+        madi_message_fail(&m->base, status);
+    return status || madi_done(&early->here) ? status : MAD_ERR_AGAIN;
+}
+
+static void early_drop(madi_rx_msg_t *m)
+{
+    free(m->early);
+    m->early = NULL;
+    m->index++;
+}
+
+static mad_status_t early_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected, bool may_wait)
+{
+    mad_status_t status;
+    if (!may_wait && !early_done(m)) {
+        mad_progress(m->base.session);
+        if (!early_done(m))
+            return MAD_ERR_AGAIN;
+    }
+    madi_wait(m->base.session, early_done, m, INT64_MAX);
+    madi_lock(&m->base.session->lock);
+    status = madi_message_status(&m->base);
+    if (!status && !agrees(m, m->early->desc, expected)) {
+        mismatch(m, m->early->desc, expected, false);
+        status = MAD_ERR_MISMATCH;
+    }
+    if (!status) {
+        spread(pieces, n, m->early->data, 0, MADI_WIRE_DESC_LEN(m->early->desc));
+        early_drop(m);
+    }
+    madi_unlock(&m->base.session->lock);
+    return status;
 }
 
 /* The message has no further block, but the receiver asks for one. */
@@ -382,7 +471,7 @@ void madi_rx_feed(madi_rx_msg_t *m)
         m->blocks = b->next;
         if (!m->blocks)
             m->blocks_tail = &m->blocks;
-        take_block(m, b->pieces, b->n, b->desc);
+        take_block(m, b->pieces, b->n, b->desc, NULL);
         free(b);
     }
     while (m->blocks && exhausted(m)) {
@@ -427,28 +516,56 @@ static bool block_there(void *arg)
     return there;
 }
 
-static bool rdv_none(void *arg)
+/* Does an announced block of that kind lie at the cursor, of which something is missing?  Under session->lock. */
+static bool next_is_announced(const madi_rx_msg_t *m)
 {
-    madi_rx_msg_t *m = arg;
-    return !atomic_load_explicit(&m->rdv_pending, memory_order_acquire); /* pairs with madi_rdv_recv_done */
+    uint64_t desc;
+    if (m->end - m->cur < 16)
+        return false;
+    memcpy(&desc, m->cur, 8);
+    return MADI_WIRE_DESC_KIND(desc) == MADI_WIRE_RDV;
+}
+
+/* mad_try_unpack of an EXPRESS block: is it there?  MAD_ERR_AGAIN when it is not. */
+static mad_status_t try_express(madi_rx_msg_t *m)
+{
+    mad_session_t *session = m->base.session;
+    mad_status_t status = MAD_OK;
+    if (!block_there(m)) {
+        mad_progress(session);
+        if (!block_there(m))
+            return MAD_ERR_AGAIN;
+    }
+    madi_lock(&session->lock);
+    if (next_block(m) && next_is_announced(m))
+        status = early_start(m);
+    madi_unlock(&session->lock);
+    return status;
 }
 
 static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc, bool may_wait)
 {
     mad_session_t *session = m->base.session;
     bool express = !MADI_WIRE_DESC_RMODE(desc);
+    madi_waitable_t here = {1};
     mad_status_t status = madi_message_status(&m->base);
 
     if (!session || !m->conn || status)
         return status;
-    if (express && (!may_wait || m->blocks || m->cur == m->end)) {
-        if (!may_wait && !block_there(m))
-            return MAD_ERR_AGAIN;
+    if (m->early)
+        return early_take(m, pieces, n, desc, may_wait);
+    if (express && !may_wait) {
+        status = try_express(m);
+        if (status)
+            return status;
+        if (m->early)
+            return early_take(m, pieces, n, desc, false);
+    } else if (express) {
         madi_wait(session, block_there, m, INT64_MAX);
     }
     madi_lock(&session->lock);
     if (!m->blocks && next_block(m)) {
-        status = take_block(m, pieces, n, desc);
+        status = take_block(m, pieces, n, desc, express ? &here : NULL);
     } else if (exhausted(m) || madi_message_status(&m->base)) {
         mismatch(m, 0, desc, true);
         status = madi_message_status(&m->base);
@@ -456,43 +573,34 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
         status = later_block(m, pieces, n, desc);
     }
     madi_unlock(&session->lock);
-    if (express && !status && atomic_load_explicit(&m->rdv_pending, memory_order_relaxed)) {
-        if (!may_wait)
-            return MAD_OK;
-        madi_wait(session, rdv_none, m, INT64_MAX);
+    if (!status && !madi_done(&here)) {
+        madi_wait_done(session, &here, INT64_MAX);
         status = madi_message_status(&m->base);
     }
     return status;
 }
 
-/* The common case: the block lies in the packet at hand. */
-static inline bool unpack_fast(madi_rx_msg_t *m, void *buf, uint64_t expected)
-{
-    uint64_t sent, len = MADI_WIRE_DESC_LEN(expected);
-    if (MADI_UNLIKELY((size_t)(m->end - m->cur) < 8 + len || m->blocks))
-        return false;
-    memcpy(&sent, m->cur, 8);
-    if (MADI_UNLIKELY((sent ^ expected) & (MADI_WIRE_LEN_MAX | UINT64_C(7) << 48) || m->modes))
-        return false;
-    madi_copy(buf, m->cur + 8, len);
-    m->cur += 8 + len;
-    m->index++;
-    return true;
-}
-
-static mad_status_t unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t smode,
-                           mad_receive_mode_t rmode, bool may_wait)
+static inline mad_status_t unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t smode,
+                                  mad_receive_mode_t rmode, bool may_wait)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
-    uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
+    const unsigned char *at = m->cur;
+    uint64_t sent, desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
     struct iovec piece = {buf, len};
 
-    if (MADI_UNLIKELY(madi_message_status(cnx)))
+    if (MADI_LIKELY(madi_plain(cnx) && buf && (size_t)(m->end - at) >= 8 + len && len <= MADI_WIRE_LEN_MAX)) {
+        memcpy(&sent, at, 8);
+        if (MADI_LIKELY(sent == desc)) { /* which includes the modes: they are legal */
+            madi_copy(buf, at + 8, len);
+            m->cur = at + 8 + len;
+            m->index++;
+            return MAD_OK;
+        }
+    }
+    if (madi_message_status(cnx))
         return madi_message_status(cnx);
-    if (MADI_UNLIKELY((!buf && len) || len > MADI_WIRE_LEN_MAX || (unsigned)smode > 2 || (unsigned)rmode > 1))
+    if ((!buf && len) || len > MADI_WIRE_LEN_MAX || (unsigned)smode > 2 || (unsigned)rmode > 1)
         return MAD_ERR_INVAL;
-    if (MADI_LIKELY(buf && unpack_fast(m, buf, desc)))
-        return MAD_OK;
     return unpack_slow(m, &piece, 1, desc, may_wait);
 }
 
@@ -554,7 +662,7 @@ static void drain(madi_rx_msg_t *m)
                 memcpy(&sent, m->cur, 8);
             mismatch(m, sent, 0, false);
         }
-        take_block(m, NULL, -1, 0);
+        take_block(m, NULL, -1, 0, NULL);
     }
 }
 
@@ -571,13 +679,14 @@ static void live_remove(madi_rx_msg_t *m)
 
 static void rx_release(madi_rx_msg_t *m)
 {
-    m->clean = false;
     if (m->current)
         madi_rx_packet_free(m->current);
     for (madi_rx_packet_t *p = m->head, *next; p; p = next) {
         next = p->next;
         madi_rx_packet_free(p);
     }
+    free(m->early);
+    madi_rx_clear(m);
     madi_rx_free(m);
 }
 
@@ -587,6 +696,10 @@ static bool finished(madi_rx_msg_t *m)
     if (madi_message_status(&m->base))
         for (madi_rx_block_t *b; (b = m->blocks); free(b))
             m->blocks = b->next;
+    if (m->early && madi_done(&m->early->here)) { /* nobody came for it */
+        mismatch(m, m->early->desc, 0, false);
+        early_drop(m);
+    }
     if (!m->blocks)
         drain(m);
     if (atomic_load_explicit(&m->rdv_pending, memory_order_relaxed) || m->blocks)
@@ -621,32 +734,38 @@ static bool end_test(void *arg)
     return done;
 }
 
+/* A message that could not be opened. */
+static mad_status_t end_broken(mad_connection_t *cnx)
+{
+    mad_status_t status = madi_message_status(cnx);
+    if (cnx->session)
+        free(cnx);
+    return status;
+}
+
+static mad_status_t end_slow(madi_rx_msg_t *m)
+{
+    mad_status_t status = madi_message_status(&m->base);
+    if (m->cur != m->end || !m->cur_last || m->blocks || m->early || status || m->live ||
+        atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) {
+        madi_wait(m->base.session, end_test, m, INT64_MAX);
+        status = madi_message_status(&m->base);
+    }
+    rx_release(m);
+    return status;
+}
+
 mad_status_t mad_end_unpacking(mad_connection_t *cnx)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
-    mad_status_t status = madi_message_status(cnx);
 
-    if (MADI_UNLIKELY(!cnx->session || !m->conn)) {
-        if (cnx->session)
-            free(m);
-        return status;
-    }
-    if (MADI_UNLIKELY(m->cur != m->end || !m->cur_last || m->blocks || status || m->live ||
-                      atomic_load_explicit(&m->rdv_pending, memory_order_acquire))) {
-        madi_wait(cnx->session, end_test, m, INT64_MAX);
-        status = madi_message_status(cnx);
-    }
-    if (MADI_UNLIKELY(m->current && !m->head)) {
-        madi_rx_packet_free(m->current);
-        m->current = NULL;
-    }
-    m->clean = !status && !m->current && !m->live && m->tail == &m->head && m->blocks_tail == &m->blocks;
-    m->opened = false;
-    if (MADI_UNLIKELY(m->current != NULL))
-        rx_release(m);
-    else
+    if (MADI_LIKELY(atomic_load_explicit(&cnx->plain, memory_order_relaxed) == 2 && m->cur == m->end)) {
         madi_rx_free(m);
-    return status;
+        return MAD_OK;
+    }
+    if (!cnx->session || !m->conn)
+        return end_broken(cnx);
+    return end_slow(m);
 }
 
 mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request)
@@ -697,7 +816,7 @@ void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
         if (madi_message_status(&m->base))
             break;
         if (!m->blocks && next_block(m))
-            take_block(m, &piece, 1, desc);
+            take_block(m, &piece, 1, desc, NULL);
         else if (exhausted(m))
             mismatch(m, 0, desc, true);
         else

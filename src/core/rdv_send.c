@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Blocks that are announced, and sent when the receiver has named their place: big ones, and such as were LATER when
+ * the message was flushed.  All under gate->tx_lock, except for what drivers call. */
+#include "core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held)
+{
+    madi_gate_t *gate = tx->conn->gate;
+    madi_rdv_send_t *r = piece->handle ? madi_handle_get(gate->sends, piece->handle) : NULL;
+    if (!r) {
+        r = calloc(1, sizeof *r);
+        if (!r)
+            return 0;
+        r->handle = madi_handle_add(gate->sends, r);
+        if (!r->handle) {
+            free(r);
+            return 0;
+        }
+        r->tx = tx;
+        r->base = piece->base;
+        r->segs = piece->segs;
+        r->n_segs = piece->n_segs;
+        r->len = MADI_WIRE_DESC_LEN(piece->desc);
+        r->held = held;
+        piece->handle = r->handle;
+        tx->rdv_pending++;
+        tx->n_held += held;
+    }
+    r->sent = eager;
+    return r->handle;
+}
+
+static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
+{
+    madi_tx_t *tx = r->tx;
+    madi_handle_del(gate->sends, r->handle);
+    free(r);
+    tx->rdv_pending--;
+    madi_tx_check_complete(tx);
+}
+
+/* The driver is done with a piece (it had been taken). */
+static void rdv_piece_done(madi_op_t *op, mad_status_t status)
+{
+    madi_rdv_send_t *r = (madi_rdv_send_t *)op;
+    madi_gate_t *gate = r->tx->conn->gate;
+
+    madi_lock(&gate->tx_lock);
+    r->busy = false;
+    if (status)
+        madi_message_fail(&r->tx->base, status);
+    if (status || r->sent == r->len)
+        rdv_finish(gate, r);
+    madi_gate_work(gate);
+    madi_unlock(&gate->tx_lock);
+}
+
+/* Long enough to be cheap, short enough that sender and receiver work on a block at the same time. */
+static size_t piece_size(const madi_caps_t *caps, uint64_t len)
+{
+    size_t max = caps->chunk_max - sizeof(madi_wire_hdr_t), n = (size_t)(len / 4) & ~(size_t)4095;
+    if (!caps->chunk_min || n > max)
+        return max;
+    return n < caps->chunk_min ? caps->chunk_min : n;
+}
+
+/* Up to max bytes from where the block stands; returns how many, and in *n the pieces. */
+static size_t next_bytes(const madi_rdv_send_t *r, size_t max, struct iovec *vec, int room, int *n)
+{
+    uint64_t skip = r->sent;
+    size_t sum = 0;
+    *n = 0;
+    if (r->base) {
+        vec[(*n)++] = (struct iovec){(void *)(r->base + r->sent), max};
+        return max;
+    }
+    for (int i = 0; i < r->n_segs && *n < room && sum < max; i++) {
+        size_t len = r->segs[i].iov_len;
+        if (skip >= len) {
+            skip -= len;
+            continue;
+        }
+        len -= (size_t)skip;
+        if (len > max - sum)
+            len = max - sum;
+        vec[(*n)++] = (struct iovec){(char *)r->segs[i].iov_base + skip, len};
+        sum += len;
+        skip = 0;
+    }
+    return sum;
+}
+
+/* Send pieces of the first granted block.  False: the link is full. */
+static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
+{
+    madi_link_t *link = gate->link;
+    const madi_caps_t *caps = &link->adapter->caps;
+    size_t max = piece_size(caps, r->len);
+    int room = (caps->gather_max < MADI_GATHER ? caps->gather_max : MADI_GATHER) - 1;
+
+    while (r->sent < r->len) {
+        struct iovec vec[MADI_GATHER] = {{&r->hdr, sizeof r->hdr}};
+        int n_vec;
+        size_t n = next_bytes(r, r->len - r->sent < max ? (size_t)(r->len - r->sent) : max, vec + 1, room, &n_vec);
+        madi_sent_t sent;
+        r->hdr.type = MADI_WIRE_DATA;
+        r->hdr.length = (uint32_t)n;
+        r->hdr.seq = (uint32_t)r->sent;
+        r->hdr.channel = (uint16_t)(r->sent >> 32);
+        r->hdr.aux = r->receiver;
+        r->busy = true;
+        sent = link->driver->send(link, vec, n_vec + 1, sizeof r->hdr + n, &r->op);
+        if (sent == MADI_AGAIN) {
+            r->busy = false;
+            return false;
+        }
+        r->sent += n;
+        if (sent == MADI_TAKEN)
+            return r->sent == r->len;
+        r->busy = false;
+    }
+    return true;
+}
+
+bool madi_rdv_pump(madi_gate_t *gate)
+{
+    while (gate->granted) {
+        madi_rdv_send_t *r = gate->granted;
+        if (r->busy || !rdv_send(gate, r))
+            return false;
+        gate->granted = r->next;
+        if (!gate->granted)
+            gate->granted_tail = &gate->granted;
+        if (!r->busy)
+            rdv_finish(gate, r);
+    }
+    return true;
+}
+
+static void rdv_queue(madi_gate_t *gate, madi_rdv_send_t *r)
+{
+    r->next = NULL;
+    *gate->granted_tail = r;
+    gate->granted_tail = &r->next;
+}
+
+void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
+{
+    madi_rdv_send_t *r = madi_handle_get(gate->sends, grant->sender);
+    if (!r || r->granted)
+        return; /* already failed here */
+    if (!grant->drop && grant->len != r->len) {
+        madi_message_fail(&r->tx->base, MAD_ERR_MISMATCH);
+        rdv_finish(gate, r);
+        return;
+    }
+    if (grant->drop || r->sent == r->len) {
+        rdv_finish(gate, r);
+        return;
+    }
+    r->granted = true;
+    r->receiver = grant->receiver;
+    r->op.done = rdv_piece_done;
+    if (!r->held)
+        rdv_queue(gate, r);
+}
+
+void madi_tx_later(madi_tx_t *tx)
+{
+    madi_gate_t *gate = tx->conn->gate;
+    bool any = false;
+    for (uint32_t i = 0; tx->n_held && i < tx->n_pieces; i++) {
+        madi_rdv_send_t *r = tx->pieces[i].handle ? madi_handle_get(gate->sends, tx->pieces[i].handle) : NULL;
+        if (!r || !r->held)
+            continue;
+        r->held = false;
+        tx->n_held--;
+        if (r->granted) {
+            rdv_queue(gate, r);
+            any = true;
+        }
+    }
+    tx->n_held = 0;
+    if (any)
+        madi_gate_work(gate);
+}
+
+static void rdv_fail(void *object, void *arg)
+{
+    madi_rdv_send_t *r = object;
+    const mad_status_t *status = arg;
+    if (r->busy)
+        return; /* the driver finishes it */
+    madi_message_fail(&r->tx->base, *status);
+    rdv_finish(r->tx->conn->gate, r);
+}
+
+void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status)
+{
+    gate->granted = NULL;
+    gate->granted_tail = &gate->granted;
+    madi_handles_each(gate->sends, rdv_fail, &status);
+}
+

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages on their way out: made, used again, freed. */
+#include "core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn)
+{
+    madi_tx_t *tx = malloc(sizeof *tx);
+    if (!tx)
+        return NULL;
+    memset(tx, 0, offsetof(madi_tx_t, small));
+    tx->base.kind = MADI_MESSAGE_TX;
+    tx->base.session = session;
+    tx->conn = conn;
+    tx->stage = tx->small;
+    tx->stage_cap = sizeof tx->small;
+    madi_tx_reset(tx);
+    return tx;
+}
+
+static void free_pieces(madi_tx_t *tx)
+{
+    for (uint32_t i = 0; i < tx->n_pieces; i++) {
+        free(tx->pieces[i].own);
+        free(tx->pieces[i].segs);
+    }
+    if (tx->stage != tx->small)
+        free(tx->stage);
+}
+
+void madi_tx_reset_pieces(madi_tx_t *tx)
+{
+    free_pieces(tx);
+    tx->n_pieces = 0;
+    tx->ended = false;
+    tx->stage = tx->small;
+    tx->stage_cap = sizeof tx->small;
+    madi_tx_reset(tx);
+}
+
+void madi_tx_free(madi_tx_t *tx)
+{
+    free_pieces(tx);
+    free(tx->pieces);
+    free(tx);
+}
