@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Channels by name, and their connections. */
 #include "core/core.h"
+#include "base/clock.h"
 #include "base/knob.h"
+#include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +65,7 @@ madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate)
     conn->deferred_tail = &conn->deferred;
     conn->ready_tail = &conn->ready;
     conn->posted_tail = &conn->posted;
-    conn->rx_limit = conn->rx_window = (uint64_t)floor;
+    conn->rx_limit = conn->rx_window = conn->rx_floor = (uint64_t)floor;
     conn->flags = channel->session->check_modes ? MADI_WIRE_MODES : 0;
     conn->credit_limit = gate->peer_floor ? gate->peer_floor : (uint64_t)floor;
     conn->next_of_channel = channel->all;
@@ -144,7 +146,9 @@ void mad_channel_close(mad_channel_t *c)
     if (!c)
         return;
     s = c->session;
-    madi_wait(s, sent_all, c, INT64_MAX);
+    if (madi_wait(s, sent_all, c, madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT))) != MAD_OK)
+        madi_log(MADI_LOG_WARN, "core", "channel %s is closed before all messages sent on it have left: a receiver does "
+                 "not open them (MAD_EXIT_TIMEOUT)", c->name);
     madi_lock(&s->lock);
     c->is_open = false;
     c->handler = NULL;
@@ -194,11 +198,7 @@ static void conn_free(madi_conn_t *conn)
         madi_tx_free(conn->spare);
     for (madi_rx_msg_t *m; (m = conn->ready);) {
         conn->ready = m->next;
-        for (madi_rx_packet_t *p; (p = m->head); free(p))
-            m->head = p->next;
-        if (m->current && !m->current->inside)
-            free(m->current);
-        free(m);
+        madi_rx_discard(m);
     }
     free(conn);
 }

@@ -193,6 +193,7 @@ typedef struct madi_posted {
 struct madi_conn {
     /* Sending: the packing holder ... */
     _Atomic(int) packing;
+    _Atomic(int) wants_packing; /* threads that wait for it */
     madi_tx_t *spare; /* a tx ready to be used by the next packing holder */
     mad_channel_t *channel;
     madi_gate_t *gate;
@@ -217,7 +218,7 @@ struct madi_conn {
     bool in_ready;
     madi_conn_t *next_ready; /* in channel->ready */
     uint64_t rx_consumed, rx_limit; /* credit given back to the sender / last limit it was told */
-    uint64_t rx_window;
+    uint64_t rx_window, rx_floor;
     uint32_t rx_seq;
     uint16_t remote;         /* the peer's number for the channel */
     bool remote_known;
@@ -332,7 +333,7 @@ struct mad_session {
     mad_channel_t *channels;
     struct madi_handles *receives; /* madi_rdv_recv by handle */
     struct madi_hello *hellos, *dead_hellos;
-    int n_hellos;
+    int n_accepted; /* hellos of strangers */
     madi_link_t *dead_links;       /* closed, to be freed outside of callbacks */
     int64_t credit_budget;
     int64_t credit_floor;
@@ -459,15 +460,17 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
 void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
 bool madi_rdv_pump(madi_gate_t *gate);
 
-/* recv.c, deliver.c; under session->lock */
+/* deliver.c, unpack.c; under session->lock */
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
 void madi_rx_feed(madi_rx_msg_t *msg);    /* give waiting blocks what has come */
 void madi_rx_finish(madi_rx_msg_t *msg);  /* ended and nothing missing: complete it */
 void madi_rx_make_ready(madi_rx_msg_t *msg);
 void madi_rx_ask(madi_rx_msg_t *msg);     /* it is opened: its credit goes back */
 void madi_credit_return(madi_conn_t *conn, uint32_t cost);
+void madi_credit_forget(madi_conn_t *conn);
 madi_rx_msg_t *madi_rx_new(mad_session_t *session);
 void madi_rx_clear(madi_rx_msg_t *msg);   /* everything as it is in a new one */
+void madi_rx_discard(madi_rx_msg_t *msg);
 void madi_rx_packet_free(madi_rx_packet_t *packet);
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
@@ -500,7 +503,6 @@ static inline bool madi_done(const madi_waitable_t *w)
 void madi_event(mad_session_t *session, mad_status_t status, mad_peer_t peer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* message.c */
 static inline bool madi_plain(const mad_connection_t *cnx)
 {
     return atomic_load_explicit(&((mad_connection_t *)cnx)->plain, memory_order_relaxed);

@@ -66,6 +66,16 @@ void madi_rx_free(madi_rx_msg_t *m)
         ;
 }
 
+/* At the end of the session: nobody has opened it.  Lent bodies have gone with their links. */
+void madi_rx_discard(madi_rx_msg_t *m)
+{
+    for (madi_rx_packet_t *p; (p = m->head); free(p))
+        m->head = p->next;
+    if (m->current && !m->current->inside)
+        free(m->current);
+    free(m);
+}
+
 void madi_rx_packet_free(madi_rx_packet_t *packet)
 {
     if (packet->loan) {
@@ -93,6 +103,13 @@ void madi_credit_return(madi_conn_t *conn, uint32_t cost)
         credit.limit = conn->rx_limit = conn->rx_consumed + conn->rx_window;
         madi_gate_ctrl(conn->gate, &hdr, &credit);
     }
+}
+
+/* What the connection had beyond its floor goes back to the session. */
+void madi_credit_forget(madi_conn_t *conn)
+{
+    conn->gate->session->credit_budget += (int64_t)(conn->rx_window - conn->rx_floor);
+    conn->rx_window = conn->rx_floor;
 }
 
 void madi_rx_make_ready(madi_rx_msg_t *m)
@@ -308,6 +325,10 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
     conn = channel ? madi_conn_make(channel, gate) : NULL;
     if (!conn) {
         madi_link_down(link, MAD_ERR_NOMEM, "no memory for a channel");
+        return;
+    }
+    if (conn->remote_known || gate->by_remote[hdr->channel]) {
+        protocol_error(link, "a channel that is announced twice");
         return;
     }
     conn->remote = hdr->channel;

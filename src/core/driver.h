@@ -27,7 +27,7 @@
 #include <sys/uio.h>
 
 #define MADI_DRIVER_ABI 1
-#define MADI_ADDR_MAX 512  /* bytes of an adapter's own address */
+#define MADI_ADDR_MAX 255  /* bytes of an adapter's own address */
 #define MADI_NAME_MAX 48   /* bytes of adapter and network names, final zero included */
 #define MADI_REASON_MAX 200 /* bytes of an explanation */
 
@@ -45,7 +45,7 @@ struct madi_op {
 
 /* What a link of an adapter can do; plain data, set by open. */
 typedef struct madi_caps {
-    size_t packet_max;    /* the longest packet (header included) that send takes without an op */
+    size_t packet_max;    /* the longest packet (header included) that send takes without an op; at least 4096 */
     size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks) */
     size_t chunk_min;     /* not 0: the driver copies, and overlaps its copying with the peer's when a block goes in
                            * several pieces, of this size at least */
@@ -66,6 +66,7 @@ struct madi_adapter {
     unsigned char address[MADI_ADDR_MAX]; /* set by open */
     size_t address_len;
     int listen_fd; /* set by open: a listening socket that the core accepts on, or -1 */
+    bool opened;   /* the core's */
 };
 
 typedef enum madi_link_state { MADI_LINK_CONNECTING, MADI_LINK_UP, MADI_LINK_DOWN } madi_link_state_t;

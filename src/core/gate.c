@@ -263,8 +263,7 @@ void madi_gate_work(madi_gate_t *gate)
     s->work = gate;
     atomic_store_explicit(&s->has_work, 1, memory_order_release);
     madi_unlock(&s->work_lock);
-    if (atomic_load_explicit(&s->sleeping, memory_order_relaxed))
-        madi_wake(s);
+    madi_session_moved(s);
 }
 
 static bool ctrl_pump(madi_gate_t *gate)

@@ -64,7 +64,7 @@ static void hello_unlink(hello_t *h)
     for (hello_t **p = &h->session->hellos; *p; p = &(*p)->next)
         if (*p == h) {
             *p = h->next;
-            h->session->n_hellos--;
+            h->session->n_accepted -= !h->active;
             break;
         }
     if (h->gate && h->gate->hello == h)
@@ -120,7 +120,6 @@ static hello_t *hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd)
     h->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
     h->next = s->hellos;
     s->hellos = h;
-    s->n_hellos++;
     return h;
 }
 
@@ -418,14 +417,26 @@ void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd)
         hello_fail(h, MAD_ERR_SYSTEM, strerror(errno));
 }
 
+/* Whoever connects and says nothing must not keep others out. */
+static hello_t *oldest_accepted(mad_session_t *s)
+{
+    hello_t *oldest = NULL;
+    for (hello_t *h = s->hellos; h; h = h->next)
+        if (!h->active)
+            oldest = h;
+    return oldest;
+}
+
 void madi_hello_accept(madi_adapter_t *adapter, int fd)
 {
     mad_session_t *s = adapter->session;
-    hello_t *h = s->n_hellos < ACCEPTED_MAX ? hello_new(s, adapter, fd) : NULL;
+    hello_t *h = hello_new(s, adapter, fd);
     if (!h) {
         close(fd);
         return;
     }
+    if (++s->n_accepted > ACCEPTED_MAX)
+        hello_fail(oldest_accepted(s), MAD_ERR_AUTH, "too many connections that do not finish their handshake");
     h->expect = HELLO;
     h->watch.ready = hello_ready;
     if (madi_watch_add(s, &h->watch, EPOLLIN) != MAD_OK)

@@ -24,9 +24,11 @@ static bool packing_free(void *arg)
 
 static void packing_take_slow(madi_conn_t *conn)
 {
+    atomic_fetch_add_explicit(&conn->wants_packing, 1, memory_order_seq_cst); /* pairs with packing_release */
     do
         madi_wait(conn->gate->session, packing_free, conn, INT64_MAX);
     while (atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire));
+    atomic_fetch_sub_explicit(&conn->wants_packing, 1, memory_order_relaxed);
 }
 
 mad_connection_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer)
@@ -285,7 +287,7 @@ mad_status_t mad_pack_strided(mad_connection_t *cnx, const void *base, size_t le
 {
     struct iovec *pieces;
     mad_status_t status;
-    if (count == 1 || stride == len)
+    if (count == 1 || (stride == len && (!len || count <= MADI_WIRE_LEN_MAX / len)))
         return mad_pack(cnx, base, len * count, send_mode, receive_mode);
     pieces = count <= INT32_MAX ? malloc((count ? count : 1) * sizeof *pieces) : NULL;
     if (!pieces) {

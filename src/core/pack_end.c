@@ -104,6 +104,9 @@ static inline void packing_release(madi_conn_t *conn)
         send_queue(conn);
     }
     atomic_store_explicit(&conn->packing, 0, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+    if (MADI_UNLIKELY(atomic_load_explicit(&conn->wants_packing, memory_order_relaxed)))
+        madi_wake(conn->gate->session);
 }
 
 static mad_status_t end_broken(mad_connection_t *cnx)

@@ -30,6 +30,7 @@
 #define CLOCK_EVERY 32     /* spins between looks at the clock */
 #define YIELDS 5           /* timed yields between spinning and sleeping */
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
+#define FENCELESS 100000000 /* ns of the longest sleep where there is no membarrier: some stores have no fence */
 #define YIELD_BAN 20000000 /* ns without yields after such a one, at first */
 
 static bool asymmetric; /* membarrier works in this process */
@@ -248,6 +249,8 @@ static int sleep_ms(mad_session_t *session, int64_t deadline)
         deadline = hello;
     if (atomic_load_explicit(&session->has_work, memory_order_relaxed))
         return 1; /* a full ring has no descriptor */
+    if (!asymmetric && deadline > now + FENCELESS)
+        deadline = now + FENCELESS;
     if (deadline == INT64_MAX)
         return -1;
     ns = deadline > now ? deadline - now : 0;

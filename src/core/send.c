@@ -137,10 +137,8 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
         rdv.eager = (uint32_t)(room < len ? room : len);
     }
     rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held);
-    if (!rdv.sender) {
-        madi_message_fail(&tx->base, MAD_ERR_NOMEM);
-        return false;
-    }
+    if (!rdv.sender)
+        return false; /* no memory: it stays pending until there is some */
     packet_copy(p, &desc, 8);
     packet_copy(p, &rdv, 8);
     if (rdv.eager)
@@ -226,7 +224,7 @@ static mad_status_t tx_pump(madi_tx_t *tx)
         packet_build(&p, tx, &conn->gate->link->adapter->caps, false);
         last = packet_hdr(&p)->flags & MADI_WIRE_LAST;
         if (p.next == tx->next_piece && !last)
-            return madi_message_status(&tx->base) == MAD_ERR_NOMEM && tx->ended ? MAD_ERR_AGAIN : MAD_OK;
+            return tx->ended ? MAD_ERR_AGAIN : MAD_OK; /* no memory to announce a block; or LATER holds it back */
         conn->starved = conn->credit_used + packet_hdr(&p)->aux > conn->credit_limit;
         if (conn->starved || !packet_send(&p, conn))
             return MAD_ERR_AGAIN;

@@ -92,6 +92,7 @@ static mad_status_t adapters_open(mad_session_t *s)
             free(a);
             continue;
         }
+        a->opened = true;
         s->adapters[kept++] = a;
     }
     s->n_adapters = kept;
@@ -341,6 +342,10 @@ static void memory_free(mad_session_t *s)
             next = m->next;
             free(m);
         }
+    for (madi_rx_msg_t *m; (m = s->handled);) {
+        s->handled = m->next;
+        madi_rx_discard(m);
+    }
     for (madi_event_node_t *e; (e = s->events); free(e))
         s->events = e->next;
     madi_handles_free(s->receives);
@@ -359,8 +364,10 @@ void mad_exit(mad_session_t *s)
     for (int i = 0; i < s->n_adapters; i++) {
         if (s->listeners && s->listeners[i].watch.fd >= 0)
             madi_watch_del(s, &s->listeners[i].watch);
-        s->adapters[i]->driver->close(s->adapters[i]);
-        s->adapters[i]->driver->fini(s->adapters[i]);
+        if (s->adapters[i]->opened) {
+            s->adapters[i]->driver->close(s->adapters[i]);
+            s->adapters[i]->driver->fini(s->adapters[i]);
+        }
         free(s->adapters[i]);
     }
     madi_progress_fini(s);

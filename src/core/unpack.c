@@ -599,8 +599,10 @@ static inline mad_status_t unpack(mad_connection_t *cnx, void *buf, size_t len, 
     }
     if (madi_message_status(cnx))
         return madi_message_status(cnx);
-    if ((!buf && len) || len > MADI_WIRE_LEN_MAX || (unsigned)smode > 2 || (unsigned)rmode > 1)
+    if ((!buf && len) || len > MADI_WIRE_LEN_MAX || (unsigned)smode > 2 || (unsigned)rmode > 1) {
+        madi_message_fail(cnx, MAD_ERR_INVAL);
         return MAD_ERR_INVAL;
+    }
     return unpack_slow(m, &piece, 1, desc, may_wait);
 }
 
@@ -619,13 +621,15 @@ mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_se
 mad_status_t mad_unpack_scatter(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                                 mad_receive_mode_t receive_mode)
 {
+    bool legal = n >= 0 && (pieces || !n) && (unsigned)send_mode <= 2 && (unsigned)receive_mode <= 1;
     size_t len = 0;
-    if (n < 0 || (n && !pieces))
-        return MAD_ERR_INVAL;
-    for (int i = 0; i < n; i++) {
-        if (!pieces[i].iov_base && pieces[i].iov_len)
-            return MAD_ERR_INVAL;
+    for (int i = 0; i < n && legal; i++) {
+        legal = (pieces[i].iov_base || !pieces[i].iov_len) && pieces[i].iov_len <= MADI_WIRE_LEN_MAX - len;
         len += pieces[i].iov_len;
+    }
+    if (!legal) {
+        madi_message_fail(cnx, MAD_ERR_INVAL);
+        return MAD_ERR_INVAL;
     }
     return unpack_slow((madi_rx_msg_t *)cnx, pieces, n, madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode),
                        true);
@@ -636,11 +640,14 @@ mad_status_t mad_unpack_strided(mad_connection_t *cnx, void *base, size_t len, s
 {
     struct iovec *pieces;
     mad_status_t status;
-    if (count == 1 || stride == len)
+    if (count == 1 || (stride == len && (!len || count <= MADI_WIRE_LEN_MAX / len)))
         return mad_unpack(cnx, base, len * count, send_mode, receive_mode);
-    pieces = malloc((count ? count : 1) * sizeof *pieces);
-    if (!pieces)
-        return MAD_ERR_NOMEM;
+    pieces = count <= INT32_MAX ? malloc((count ? count : 1) * sizeof *pieces) : NULL;
+    if (!pieces) {
+        status = count <= INT32_MAX ? MAD_ERR_NOMEM : MAD_ERR_INVAL;
+        madi_message_fail(cnx, status);
+        return status;
+    }
     for (size_t i = 0; i < count; i++) {
         pieces[i].iov_base = (char *)base + i * stride;
         pieces[i].iov_len = len;
@@ -746,7 +753,7 @@ static mad_status_t end_broken(mad_connection_t *cnx)
 static mad_status_t end_slow(madi_rx_msg_t *m)
 {
     mad_status_t status = madi_message_status(&m->base);
-    if (m->cur != m->end || !m->cur_last || m->blocks || m->early || status || m->live ||
+    if (m->live || m->cur != m->end || !m->cur_last || m->blocks || m->early || status ||
         atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) {
         madi_wait(m->base.session, end_test, m, INT64_MAX);
         status = madi_message_status(&m->base);
@@ -898,6 +905,7 @@ void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
     if (conn->arriving)
         madi_message_fail(&conn->arriving->base, status);
     conn->arriving = NULL;
+    madi_credit_forget(conn);
     for (m = conn->live; m; m = next) {
         next = m->next_live;
         if (!m->complete)

@@ -9,6 +9,10 @@
 
 #define MADI_WIRE_VERSION 1
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "packets are written as they lie in memory: this host needs conversions that are not written yet"
+#endif
+
 /* Every packet begins with this header; length bytes follow it.
  *
  *   MSG     a piece of a message: [descriptor][data] repeated.  channel: the sender's number for the channel.
