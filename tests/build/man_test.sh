@@ -1,0 +1,103 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Every exported call, knob and installed tool has a manual page that man finds after installation, and no page has an
+# error in it.
+here=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+fail=0
+no() { echo "not ok $*"; fail=1; }
+. "$here/tests/packages.sh"
+install_packages mandoc man-db
+
+make -s -C "$BUILD" install-man DESTDIR="$work" >"$work/log" 2>&1 || { cat "$work/log"; no "pages are installed"; exit 1; }
+pages=$(find "$work" -type d -name man3)
+pages=${pages%/man3}
+
+# Calls: what the library exports, and what the headers declare.
+nm -D --defined-only "$BUILD/.libs/libmadeleine.so" | sed -n 's/.* \(mad_[a-z0-9_]*\)@.*/\1/p' | sort -u >"$work/exported"
+cat "$here"/include/madeleine.h "$here"/include/madeleine/*.h | sed -n '/^typedef/d; s/^[a-z].*[ *]\(mad_[a-z0-9_]*\)(.*/\1/p' |
+    sort -u >"$work/declared"
+[ -s "$work/exported" ] || no "the library exports nothing"
+cmp -s "$work/exported" "$work/declared" || no "exported and declared calls differ: $(comm -3 "$work/exported" "$work/declared" | tr '\n' ' ')"
+missing=
+while read -r call; do
+    f=$pages/man3/$call.3
+    [ -f "$f" ] || { missing="$missing $call"; continue; }
+    target=$(sed -n 's/^\.so //p' "$f")
+    [ -z "$target" ] || f=$pages/$target
+    grep -q "^\.SH NAME" "$f" && sed -n '/^\.SH NAME/{n;p;}' "$f" | grep -qw "$call" && grep -q "[ *]$call(" "$f" ||
+        missing="$missing $call(not in $target)"
+done <"$work/exported"
+[ -z "$missing" ] && echo "ok every call has a page" || no "calls without a page:$missing"
+
+if command -v man >/dev/null; then
+    lost=
+    while read -r call; do
+        man -M "$pages" -w 3 "$call" >/dev/null 2>&1 || lost="$lost $call"
+    done <"$work/exported"
+    [ -z "$lost" ] && echo "ok man finds every call" || no "man does not find:$lost"
+fi
+
+# Knobs: by the names and defaults in the table.
+lost=
+for knob in $(sed -n 's/.*{"\(MAD_[A-Z_0-9]*\)".*/\1/p' "$here/src/base/knob.c"); do
+    grep -q "^\.B $knob$" "$pages/man7/madeleine-knobs.7" || lost="$lost $knob"
+done
+n=$(grep -c '^\.B MAD_' "$pages/man7/madeleine-knobs.7")
+[ "$(grep -c '^Default: ' "$pages/man7/madeleine-knobs.7")" -eq $((n - 1)) ] || lost="$lost defaults" # one is the launcher's
+[ -z "$lost" ] && [ "$n" -gt 5 ] && echo "ok every knob is in the page" || no "knobs not in the page:$lost"
+
+# Tools.
+tools=$(cd "$BUILD" && make -s --no-print-directory -f - tools <<'MAKE'
+include Makefile
+tools:
+	@echo $(notdir $(bin_PROGRAMS))
+MAKE
+)
+lost=
+for tool in $tools; do
+    [ -f "$pages/man1/$tool.1" ] || lost="$lost $tool"
+done
+[ -z "$lost" ] && echo "ok every tool has a page" || no "tools without a page:$lost"
+
+# Options of a tool that its page does not mention.
+for tool in $tools; do
+    lost=
+    for option in $("$BUILD/$tool" --help 2>&1 | grep -o -- '--[a-z][a-z-]*' | sort -u); do
+        sed 's/\\-/-/g' "$pages/man1/$tool.1" | grep -q -- "$option" || lost="$lost $option"
+    done
+    [ -z "$lost" ] && echo "ok options of $tool" || no "options of $tool that its page leaves out:$lost"
+done
+
+# Pages: no errors.  Dates are left out on purpose; links are looked at through their targets.
+for f in "$pages"/man*/*; do
+    grep -q '^\.so ' "$f" || echo "$f"
+done >"$work/list"
+if command -v mandoc >/dev/null; then
+    xargs mandoc -T lint -W warning <"$work/list" 2>&1 | grep -v 'missing date' >"$work/lint"
+else
+    while read -r f; do
+        groff -man -t -ww -z "$f" 2>&1
+    done <"$work/list" >"$work/lint"
+fi
+if [ -s "$work/lint" ]; then
+    cat "$work/lint"
+    no "manual pages have errors"
+else
+    echo "ok $(wc -l <"$work/list") pages without errors"
+fi
+
+# Pages that others refer to are there (pages of the system aside).
+lost=
+while read -r f; do
+    for ref in $(sed -n 's/^\.BR \(mad[a-z_\\-]*\) (\([137])\).*/\1.\2/p' "$f" | tr -d '\\)'); do
+        case " $tools " in
+        *" mad_info "*) ;;
+        *) [ "$ref" = mad_info.1 ] && continue ;;
+        esac
+        [ -f "$pages/man${ref##*.}/$ref" ] || lost="$lost ${f##*/}:$ref"
+    done
+done <"$work/list"
+[ -z "$lost" ] && echo "ok references between pages" || no "references to pages that are not there:$lost"
+exit $fail
