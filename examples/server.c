@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A server that takes requests from whoever comes first: rank 0 adds up what the others send, and answers each with the
+ * sum of its own numbers.  madrun -n 4 ./server */
+#include <madeleine.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define REQUESTS 10 /* of each client */
+
+static mad_status_t serve(mad_channel_t *requests, mad_channel_t *answers, int clients)
+{
+    long *sums = calloc((size_t)clients + 1, sizeof *sums), all = 0;
+    mad_status_t status = sums ? MAD_OK : MAD_ERR_NOMEM;
+    for (int i = 0; i < clients * REQUESTS && status == MAD_OK; i++) {
+        long number = 0;
+        mad_connection_t *cnx = mad_begin_unpacking(requests);
+        mad_peer_t client = mad_message_peer(cnx);
+        mad_unpack(cnx, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_unpacking(cnx);
+        if (status != MAD_OK)
+            break;
+        sums[client] += number;
+        all += number;
+        cnx = mad_begin_packing(answers, client);
+        mad_pack(cnx, &sums[client], sizeof sums[client], MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_packing(cnx);
+    }
+    if (status == MAD_OK)
+        printf("served %d clients, all numbers make %ld\n", clients, all);
+    free(sums);
+    return status;
+}
+
+static mad_status_t ask(mad_channel_t *requests, mad_channel_t *answers, long first)
+{
+    mad_status_t status = MAD_OK;
+    long sum = 0, expected = 0;
+    for (long number = first; number < first + REQUESTS && status == MAD_OK; number++) {
+        mad_connection_t *cnx = mad_begin_packing(requests, 0);
+        mad_pack(cnx, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_packing(cnx);
+        expected += number;
+        if (status != MAD_OK)
+            break;
+        cnx = mad_begin_unpacking_from(answers, 0);
+        mad_unpack(cnx, &sum, sizeof sum, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_unpacking(cnx);
+    }
+    if (status == MAD_OK && sum != expected) {
+        fprintf(stderr, "server: the sum is %ld, not %ld\n", sum, expected);
+        status = MAD_ERR_INVAL;
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    mad_session_t *session;
+    mad_channel_t *requests, *answers;
+    mad_status_t status = mad_init(&argc, &argv, &session);
+    if (status != MAD_OK)
+        return 1;
+    status = mad_channel_open(session, "requests", &requests);
+    if (status == MAD_OK)
+        status = mad_channel_open(session, "answers", &answers);
+    if (status == MAD_OK && mad_rank(session) == 0)
+        status = serve(requests, answers, mad_size(session) - 1);
+    else if (status == MAD_OK)
+        status = ask(requests, answers, 100 * mad_rank(session));
+    if (status != MAD_OK)
+        fprintf(stderr, "server: %s\n", mad_status_text(status));
+    mad_exit(session);
+    return status != MAD_OK;
+}
