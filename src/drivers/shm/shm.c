@@ -3,8 +3,8 @@
  * share memory if they see the same directory: that, not a host's name, is the network's name. */
 #include "drivers/shm/shm.h"
 #include "base/knob.h"
+#include "base/unix.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
@@ -14,11 +14,8 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
-#include <limits.h>
 #include <unistd.h>
 
 static mad_status_t shm_probe(const madi_driver_t *driver, struct mad_session *session)
@@ -26,23 +23,20 @@ static mad_status_t shm_probe(const madi_driver_t *driver, struct mad_session *s
     return madi_adapter_found(session, driver, "memory") ? MAD_OK : MAD_ERR_NOMEM;
 }
 
-/* The directory, private to the user; made if need be. */
+/* The directory, private to the user. */
 static bool directory(char *dir, size_t len, struct stat *st, char *reason)
 {
     const char *knob = madi_knob_text(MADI_KNOB_SHM_DIR);
+    size_t n;
     if (*knob)
         snprintf(dir, len, "%s", knob);
     else
-        snprintf(dir, len, "/tmp/madeleine-%u", (unsigned)geteuid());
-    if (mkdir(dir, 0700) && errno != EEXIST) {
-        snprintf(reason, MADI_REASON_MAX, "%s cannot be made: %s; set MAD_SHM_DIR", dir, strerror(errno));
-        return false;
-    }
-    if (lstat(dir, st) || !S_ISDIR(st->st_mode) || st->st_uid != geteuid() || (st->st_mode & 022)) {
-        snprintf(reason, MADI_REASON_MAX, "%s is not a directory that only this user can write; set MAD_SHM_DIR", dir);
-        return false;
-    }
-    return true;
+        madi_unix_dir_default(dir, len);
+    if (madi_unix_dir(dir, st, reason, MADI_REASON_MAX))
+        return true;
+    n = strlen(reason);
+    snprintf(reason + n, MADI_REASON_MAX - n, "; set MAD_SHM_DIR");
+    return false;
 }
 
 static uint64_t mix(uint64_t h, const void *bytes, size_t len)
@@ -69,39 +63,9 @@ static void name_network(madi_adapter_t *a, const struct stat *st)
     snprintf(a->network, sizeof a->network, "%016llx", (unsigned long long)h);
 }
 
-static int unix_socket(const char *path, struct sockaddr_un *sa)
+static bool is_ours(const char *name)
 {
-    memset(sa, 0, sizeof *sa);
-    sa->sun_family = AF_UNIX;
-    if (strlen(path) >= sizeof sa->sun_path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    memcpy(sa->sun_path, path, strlen(path));
-    return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-}
-
-/* Sockets of processes that were killed: nobody answers there any more. */
-static void sweep(const char *dir)
-{
-    DIR *d = opendir(dir);
-    struct dirent *e;
-    for (int i = 0; d && i < 512 && (e = readdir(d)); i++) {
-        char path[PATH_MAX];
-        struct sockaddr_un sa;
-        int fd;
-        if (strlen(e->d_name) != 16)
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        fd = unix_socket(path, &sa);
-        if (fd < 0)
-            continue;
-        if (connect(fd, (struct sockaddr *)&sa, sizeof sa) && errno == ECONNREFUSED)
-            unlink(path);
-        close(fd);
-    }
-    if (d)
-        closedir(d);
+    return strlen(name) == 16;
 }
 
 static void event_ready(madi_watch_t *watch, uint32_t events)
@@ -114,15 +78,13 @@ static void event_ready(madi_watch_t *watch, uint32_t events)
 
 static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
 {
-    struct sockaddr_un sa;
     unsigned char id[8];
     if (getrandom(id, sizeof id, 0) != sizeof id)
         return false;
     snprintf(a->path, sizeof a->path, "%s/%02x%02x%02x%02x%02x%02x%02x%02x", dir, id[0], id[1], id[2], id[3], id[4],
              id[5], id[6], id[7]);
-    a->base.listen_fd = unix_socket(a->path, &sa);
-    if (a->base.listen_fd < 0 || bind(a->base.listen_fd, (struct sockaddr *)&sa, sizeof sa) ||
-        listen(a->base.listen_fd, 1024)) {
+    a->base.listen_fd = madi_unix_listen(a->path, 1024);
+    if (a->base.listen_fd < 0) {
         snprintf(reason, MADI_REASON_MAX, "no socket in %s: %s; set MAD_SHM_DIR", dir, strerror(errno));
         a->path[0] = 0;
         return false;
@@ -144,7 +106,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     name_network(adapter, &st);
     if (!listen_on(a, dir, reason))
         return MAD_ERR_SYSTEM;
-    sweep(dir);
+    madi_unix_sweep(dir, is_ours);
     a->fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
     a->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     a->event_watch = (madi_watch_t){a->event_fd, event_ready};
@@ -189,19 +151,16 @@ static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len,
 {
     shm_adapter_t *a = (shm_adapter_t *)link->adapter;
     const unsigned char *id = addr;
-    struct sockaddr_un sa;
-    char path[108];
+    char path[MADI_UNIX_PATH_MAX];
     int s;
 
     if (len != 8)
         return MAD_ERR_INVAL;
     snprintf(path, sizeof path, "%.*s/%02x%02x%02x%02x%02x%02x%02x%02x", (int)(strrchr(a->path, '/') - a->path), a->path,
              id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7]);
-    s = unix_socket(path, &sa);
-    if (s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa)) {
+    s = madi_unix_connect(path);
+    if (s < 0) {
         snprintf(reason, MADI_REASON_MAX, "connect %s: %s", path, strerror(errno));
-        if (s >= 0)
-            close(s);
         return MAD_ERR_PEER;
     }
     *fd = s;
