@@ -256,6 +256,7 @@ struct madi_gate {
     madi_gate_t *next;       /* all gates of the session */
     madi_gate_t *next_work;
     char why[512];           /* the choice explained */
+    struct madi_failure *failures; /* ways.c: what was tried and did not work, or works no more */
 };
 
 /* A control packet that waits. */
@@ -393,6 +394,20 @@ mad_status_t madi_address_entry(const unsigned char *address, int i, madi_addres
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
 mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, madi_gate_t **gate); /* makes it */
 mad_status_t madi_peer_fetch(mad_session_t *session, mad_peer_t peer); /* a rank's address, from the launcher */
+
+/* ways.c; under session->lock */
+/* The entry of a peer's address that this adapter can talk to; false: none, and why. */
+bool madi_way_find(mad_session_t *session, const unsigned char *address, madi_adapter_t *a,
+                   madi_address_entry_t *entry, char *reason);
+int madi_way_rank(const madi_adapter_t *a); /* the lowest is tried first */
+void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason); /* the copy may fail */
+void madi_ways_free(madi_gate_t *gate);
+
+enum madi_way { MADI_WAY_USED, MADI_WAY_TRIED, MADI_WAY_LOST, MADI_WAY_SPARE, MADI_WAY_REJECTED };
+/* What has become of this way to a peer whose address is known (spoken to or not), and why: reason is empty for USED and
+ * TRIED (connecting), of MADI_REASON_MAX bytes. */
+enum madi_way madi_way_explain(mad_session_t *session, mad_peer_t peer, madi_adapter_t *a, char *reason);
+const char *madi_way_name(enum madi_way way); /* "used", "connecting", "was used", ... */
 
 /* gate.c */
 void madi_gate_connect(madi_gate_t *gate);                       /* under session->lock */

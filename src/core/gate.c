@@ -28,46 +28,29 @@ static void explain(madi_gate_t *gate, const char *format, ...)
     va_end(args);
 }
 
-typedef struct choice {
-    madi_adapter_t *adapter;
-    madi_address_entry_t entry;
-    int rank;
-} choice_t;
-
-/* Can this adapter talk to that entry?  The reason, when not, is explained. */
-static bool usable(madi_gate_t *gate, madi_adapter_t *a, const madi_address_entry_t *e)
-{
-    char reason[MADI_REASON_MAX] = "";
-    bool me = !memcmp(madi_address_uid(gate->session->peers[gate->peer].address), gate->session->uid, 16);
-    if (strcmp(a->driver->name, e->driver) || strcmp(a->network, e->network))
-        return false;
-    if (me != !strcmp(a->driver->name, "self"))
-        return false;
-    if (a->driver->reachable && !a->driver->reachable(a, e->bytes, e->len, reason)) {
-        explain(gate, "%s %s rejected: %s", a->driver->name, a->name, reason);
-        return false;
-    }
-    return true;
-}
-
-/* The best pair of adapter and entry that was not tried yet. */
-static bool choose(madi_gate_t *gate, choice_t *best)
+/* The best way that was not tried yet; NULL: none. */
+static madi_adapter_t *choose(madi_gate_t *gate, madi_address_entry_t *entry)
 {
     mad_session_t *s = gate->session;
-    const unsigned char *address = s->peers[gate->peer].address;
-    const char *prefer = madi_knob_text(MADI_KNOB_PREFER);
-    best->adapter = NULL;
-    for (int i = 0; i < s->n_adapters; i++)
-        for (int j = 0; j < madi_address_count(address); j++) {
-            madi_adapter_t *a = s->adapters[i];
-            madi_address_entry_t e;
-            int rank = a->caps.rank - (strcmp(prefer, a->driver->name) ? 0 : 1000);
-            if ((i < 64 && gate->tried >> i & 1) || madi_address_entry(address, j, &e) || !usable(gate, a, &e))
-                continue;
-            if (!best->adapter || rank < best->rank)
-                *best = (choice_t){a, e, rank};
+    madi_adapter_t *best = NULL;
+    for (int i = 0; i < s->n_adapters; i++) {
+        char reason[MADI_REASON_MAX];
+        madi_address_entry_t e;
+        if ((i < 64 && gate->tried >> i & 1) ||
+            !madi_way_find(s, s->peers[gate->peer].address, s->adapters[i], &e, reason))
+            continue;
+        if (!best || madi_way_rank(s->adapters[i]) < madi_way_rank(best)) {
+            best = s->adapters[i];
+            *entry = e;
         }
-    return best->adapter != NULL;
+    }
+    return best;
+}
+
+static void reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason)
+{
+    explain(gate, "%s %s rejected: %s", a->driver->name, a->name, reason);
+    madi_way_failed(gate, a, reason);
 }
 
 static void mark_tried(madi_gate_t *gate, madi_adapter_t *a)
@@ -77,16 +60,15 @@ static void mark_tried(madi_gate_t *gate, madi_adapter_t *a)
             gate->tried |= UINT64_C(1) << i;
 }
 
-static void explain_networks(madi_gate_t *gate)
+static void explain_unreachable(madi_gate_t *gate)
 {
-    const unsigned char *address = gate->session->peers[gate->peer].address;
-    for (int j = 0; j < madi_address_count(address); j++) {
+    mad_session_t *s = gate->session;
+    for (int i = 0; i < s->n_adapters; i++) {
+        char reason[MADI_REASON_MAX] = "";
         madi_address_entry_t e;
-        if (!madi_address_entry(address, j, &e))
-            explain(gate, "peer has %s on %s", e.driver, e.network);
+        if (!madi_way_find(s, s->peers[gate->peer].address, s->adapters[i], &e, reason))
+            explain(gate, "%s %s rejected: %s", s->adapters[i]->driver->name, s->adapters[i]->name, reason);
     }
-    for (int i = 0; i < gate->session->n_adapters; i++)
-        explain(gate, "here %s on %s", gate->session->adapters[i]->driver->name, gate->session->adapters[i]->network);
 }
 
 madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
@@ -104,24 +86,24 @@ madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
 /* Try the next way; when none is left the gate goes down. */
 static void connect_next(madi_gate_t *gate)
 {
-    choice_t c = {0};
-    while (choose(gate, &c)) {
+    madi_address_entry_t entry;
+    madi_adapter_t *a;
+    while ((a = choose(gate, &entry))) {
         char reason[MADI_REASON_MAX] = "";
-        madi_link_t *link = madi_link_new(c.adapter, gate);
+        madi_link_t *link = madi_link_new(a, gate);
         int fd = -1;
         mad_status_t status = MAD_ERR_NOMEM;
-        mark_tried(gate, c.adapter);
+        mark_tried(gate, a);
         if (link) {
             gate->link = link;
-            status = link->driver->connect(link, c.entry.bytes, c.entry.len, &fd, reason);
+            status = link->driver->connect(link, entry.bytes, entry.len, &fd, reason);
         }
         if (status == MAD_OK) {
             if (fd >= 0)
                 madi_hello_connect(gate, link, fd);
             return;
         }
-        explain(gate, "%s %s rejected: %s", c.adapter->driver->name, c.adapter->name,
-                reason[0] ? reason : mad_status_text(status));
+        reject(gate, a, reason[0] ? reason : mad_status_text(status));
         gate->link = NULL;
         if (link) {
             link->driver->link_fini(link);
@@ -129,7 +111,7 @@ static void connect_next(madi_gate_t *gate)
         }
     }
     if (!gate->tried)
-        explain_networks(gate);
+        explain_unreachable(gate);
     madi_gate_down(gate, gate->tried ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE, gate->why);
 }
 
@@ -192,6 +174,8 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         return;
     gate->status = gate->bye ? MAD_ERR_PEER : status;
+    if (gate->link)
+        madi_way_failed(gate, gate->link->adapter, text);
     madi_lock(&gate->tx_lock);
     atomic_store_explicit(&gate->state, MADI_GATE_DOWN, memory_order_release); /* pairs with gate_usable */
     for (; (c = gate->ctrl); free(c))
@@ -227,7 +211,7 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
         return;
     }
     if (state == MADI_LINK_CONNECTING && status != MAD_ERR_AUTH && status != MAD_ERR_VERSION) {
-        explain(gate, "%s %s rejected: %s", link->driver->name, link->adapter->name, text);
+        reject(gate, link->adapter, text);
         link_bury(link);
         gate->link = NULL;
         connect_next(gate);
@@ -356,6 +340,7 @@ void madi_gate_free(madi_gate_t *gate)
     }
     for (madi_ctrl_t *c; (c = gate->ctrl); free(c))
         gate->ctrl = c->next;
+    madi_ways_free(gate);
     free(gate->by_remote);
     madi_handles_free(gate->sends);
     free(gate);

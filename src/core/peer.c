@@ -194,15 +194,3 @@ mad_status_t mad_address(mad_session_t *session, const void **address, size_t *l
     *len = session->address_len;
     return MAD_OK;
 }
-
-mad_status_t mad_peer_explain(mad_session_t *session, mad_peer_t peer, char *buf, size_t len)
-{
-    madi_gate_t *gate;
-    mad_status_t status;
-    madi_lock(&session->lock);
-    status = madi_peer_gate(session, peer, &gate);
-    if (!status)
-        snprintf(buf, len, "%s", gate->why[0] ? gate->why : "not spoken to yet");
-    madi_unlock(&session->lock);
-    return status;
-}

@@ -153,7 +153,7 @@ static void check_driver(env_t *e)
     const char *wanted = e->self ? "self" : getenv("MAD_PREFER");
     CHECK_OK(mad_peer_explain(e->session, e->peer, text, sizeof text));
     if (wanted)
-        CHECK_MSG(strstr(text, wanted), "driver %s is not in: %s", wanted, text);
+        CHECK_MSG(!strncmp(text, wanted, strlen(wanted)), "driver %s is not used: %s", wanted, text);
 }
 
 static void run_test(env_t *base, const test_t *t)

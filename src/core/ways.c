@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ways to a peer: through which of our adapters it can be reached, which is best, and what became of each. */
+#include "core/core.h"
+#include "base/knob.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct madi_failure {
+    struct madi_failure *next;
+    const madi_adapter_t *adapter;
+    bool was_used; /* packets had flowed */
+    char reason[];
+};
+
+/* ---- What can be ---------------------------------------------------------------------------------------------- */
+
+bool madi_way_find(mad_session_t *s, const unsigned char *address, madi_adapter_t *a, madi_address_entry_t *e,
+                   char *reason)
+{
+    bool me = !memcmp(madi_address_uid(address), s->uid, sizeof s->uid);
+    const char *name = a->driver->name;
+    bool more = false;
+
+    if (me != !strcmp(name, "self")) {
+        snprintf(reason, MADI_REASON_MAX, "%s", me ? "messages to oneself go by self" : "reaches only this process");
+        return false;
+    }
+    snprintf(reason, MADI_REASON_MAX, "the peer has no adapter of %s", name);
+    for (int i = 0; i < madi_address_count(address); i++) {
+        if (madi_address_entry(address, i, e) || strcmp(e->driver, name))
+            continue;
+        if (!strcmp(e->network, a->network)) {
+            if (!a->driver->reachable || a->driver->reachable(a, e->bytes, e->len, reason))
+                return true;
+            return false;
+        }
+        snprintf(reason, MADI_REASON_MAX, "no network in common: here %s, there %s%s", a->network, e->network,
+                 more ? " and others" : "");
+        more = true;
+    }
+    return false;
+}
+
+int madi_way_rank(const madi_adapter_t *a)
+{
+    return a->caps.rank - (strcmp(madi_knob_text(MADI_KNOB_PREFER), a->driver->name) ? 0 : 1000);
+}
+
+/* ---- What became of it ---------------------------------------------------------------------------------------- */
+
+void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason)
+{
+    size_t len = strnlen(reason, MADI_REASON_MAX - 1);
+    struct madi_failure *f = malloc(sizeof *f + len + 1);
+    if (!f)
+        return;
+    f->next = gate->failures;
+    f->adapter = a;
+    f->was_used = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP;
+    memcpy(f->reason, reason, len);
+    f->reason[len] = 0;
+    gate->failures = f;
+}
+
+void madi_ways_free(madi_gate_t *gate)
+{
+    for (struct madi_failure *f; (f = gate->failures); free(f))
+        gate->failures = f->next;
+}
+
+static const struct madi_failure *failure(const madi_gate_t *gate, const madi_adapter_t *a)
+{
+    const struct madi_failure *f = gate ? gate->failures : NULL;
+    while (f && f->adapter != a)
+        f = f->next;
+    return f;
+}
+
+enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, madi_adapter_t *a, char *reason)
+{
+    const madi_gate_t *gate = s->peers[peer].gate;
+    int state = gate ? atomic_load_explicit(&gate->state, memory_order_relaxed) : MADI_GATE_IDLE;
+    const struct madi_failure *f = failure(gate, a);
+    const madi_adapter_t *used = gate && gate->link ? gate->link->adapter : NULL;
+    madi_address_entry_t e;
+
+    reason[0] = 0;
+    if (used == a && state == MADI_GATE_UP)
+        return MADI_WAY_USED;
+    if (f) {
+        snprintf(reason, MADI_REASON_MAX, "%s", f->reason);
+        return f->was_used ? MADI_WAY_LOST : MADI_WAY_REJECTED;
+    }
+    if (used == a && state == MADI_GATE_CONNECTING)
+        return MADI_WAY_TRIED;
+    if (!madi_way_find(s, s->peers[peer].address, a, &e, reason))
+        return MADI_WAY_REJECTED;
+    if (used)
+        snprintf(reason, MADI_REASON_MAX, "%s on %s comes first (rank %d, this %d)", used->driver->name, used->name,
+                 madi_way_rank(used), madi_way_rank(a));
+    else
+        snprintf(reason, MADI_REASON_MAX, "can be tried (rank %d)", madi_way_rank(a));
+    return MADI_WAY_SPARE;
+}
+
+const char *madi_way_name(enum madi_way way)
+{
+    static const char *const names[] = {[MADI_WAY_USED] = "used",
+                                        [MADI_WAY_TRIED] = "connecting",
+                                        [MADI_WAY_LOST] = "was used",
+                                        [MADI_WAY_SPARE] = "not needed",
+                                        [MADI_WAY_REJECTED] = "rejected"};
+    return names[way];
+}
+
+/* ---- As text -------------------------------------------------------------------------------------------------- */
+
+typedef struct text {
+    const char *begin;
+    char *at;
+    size_t left;
+} text_t;
+
+static void say(text_t *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(text_t *t, const char *format, ...)
+{
+    va_list args;
+    size_t n;
+    va_start(args, format);
+    vsnprintf(t->at, t->left, format, args);
+    va_end(args);
+    n = strlen(t->at);
+    t->at += n;
+    t->left -= n;
+}
+
+/* The ways that were taken (or not taken) by this peer's packets. */
+static void say_ways(text_t *t, madi_gate_t *gate, bool taken)
+{
+    mad_session_t *s = gate->session;
+    for (int i = 0; i < s->n_adapters; i++) {
+        const madi_adapter_t *a = s->adapters[i];
+        char reason[MADI_REASON_MAX];
+        enum madi_way way = madi_way_explain(s, gate->peer, s->adapters[i], reason);
+        if ((way == MADI_WAY_USED || way == MADI_WAY_LOST) == taken)
+            say(t, "%s%s on %s (%s) %s%s%s", t->at > t->begin ? "; " : "", a->driver->name, a->name,
+                a->network, madi_way_name(way), reason[0] ? ": " : "", reason);
+    }
+}
+
+mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size_t len)
+{
+    madi_gate_t *gate;
+    mad_status_t status;
+    madi_lock(&s->lock);
+    status = madi_peer_gate(s, peer, &gate);
+    if (!status && len) {
+        text_t t = {buf, buf, len};
+        buf[0] = 0;
+        say_ways(&t, gate, true);
+        say_ways(&t, gate, false);
+    }
+    madi_unlock(&s->lock);
+    return status;
+}
