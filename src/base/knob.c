@@ -149,7 +149,7 @@ static void check_name(const char *name, size_t len)
         if (d < best)
             best = d, nearest = i;
     }
-    madi_log(MADI_LOG_WARN, "knob", "unknown variable %.*s: did you mean %s? (mad_info --knobs lists all)", (int)len,
+    madi_log(MADI_LOG_WARN, "knob", "unknown variable %.*s: did you mean %s? (mad_info knobs lists all)", (int)len,
              name, madi_knobs[nearest].name);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Knobs: settings from MAD_* environment variables, all in one table (knob.c), from which the parser, mad_info
- * --knobs and the manual page are made. */
+ * and the manual page are made. */
 #ifndef MADI_KNOB_H
 #define MADI_KNOB_H
 

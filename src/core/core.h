@@ -241,6 +241,8 @@ struct madi_gate {
     madi_rdv_send_t *granted, **granted_tail; /* granted blocks to send */
     struct madi_handles *sends;               /* madi_rdv_send by handle */
     uint16_t next_number;
+    uint64_t refused;                         /* packets that the driver did not take at once */
+    uint64_t granted_blocks, granted_bytes;   /* sent after a grant */
     _Atomic(int) work; /* in the session's list of gates with something to send */
     /* Under session->lock. */
     madi_conn_t **by_remote; /* the peer's channel numbers */
@@ -295,6 +297,14 @@ typedef struct madi_peer {
     unsigned char *address; /* allocated; NULL: a rank whose address was not asked for yet */
 } madi_peer_t;
 
+/* An adapter that could not be opened: for explanations. */
+typedef struct madi_left_out {
+    struct madi_left_out *next;
+    const madi_driver_t *driver;
+    char name[MADI_NAME_MAX];
+    char reason[MADI_REASON_MAX];
+} madi_left_out_t;
+
 typedef struct madi_listener {
     madi_watch_t watch;
     madi_adapter_t *adapter;
@@ -321,6 +331,7 @@ struct mad_session {
     madi_adapter_t **adapters;
     int n_adapters;
     struct madi_listener *listeners; /* one per adapter */
+    madi_left_out_t *left_out;
     /* Peers, under lock. */
     madi_peer_t *peers;
     uint32_t n_peers, cap_peers;
@@ -349,6 +360,7 @@ struct mad_session {
     madi_rx_msg_t *wanted_got;
     _Atomic(int) sleeping;   /* a thread sleeps or is about to */
     bool in_epoll;           /* under lock: a thread holds events that it has not handled yet */
+    uint64_t sleeps;         /* under lock: how often a thread slept in epoll */
     _Atomic(int) leader;     /* a thread may sleep in epoll */
     _Atomic(uint32_t) moved; /* followers sleep on this */
     _Atomic(int) followers;
@@ -362,6 +374,7 @@ struct mad_session {
     madi_rx_msg_t *rx_free;                     /* under lock */
     madi_event_node_t *events, **events_tail;   /* under work_lock */
     uint32_t n_events;
+    struct madi_ask *ask; /* NULL: nobody can ask this process */
 };
 
 /* ---- Across the core's files ---------------------------------------------------------------------------------- */
@@ -513,6 +526,11 @@ static inline bool madi_done(const madi_waitable_t *w)
 {
     return atomic_load_explicit(&((madi_waitable_t *)w)->done, memory_order_acquire); /* pairs with completion */
 }
+
+/* ask.c; questions from mad_info.  The end is under session->lock. */
+typedef struct madi_ask madi_ask_t;
+madi_ask_t *madi_ask_open(mad_session_t *session); /* NULL: not possible here; said in the log */
+void madi_ask_close(madi_ask_t *ask);
 
 /* event.c */
 void madi_event(mad_session_t *session, mad_status_t status, mad_peer_t peer, const char *format, ...)

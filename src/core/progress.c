@@ -295,6 +295,7 @@ static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *
         ms = 0;
     if (ms) {
         poll_descriptors(session, ms); /* comes back with the lock */
+        session->sleeps++;
     } else {
         madi_lock(&session->lock);
         poll_descriptors(session, 0);

@@ -37,6 +37,8 @@ static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     madi_tx_t *tx = r->tx;
     madi_handle_del(gate->sends, r->handle);
+    gate->granted_blocks++;
+    gate->granted_bytes += r->sent;
     free(r);
     tx->rdv_pending--;
     madi_tx_check_complete(tx);

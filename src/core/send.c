@@ -191,8 +191,10 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
 static bool packet_send(packet_t *p, madi_conn_t *conn)
 {
     madi_link_t *link = conn->gate->link;
-    if (link->driver->send(link, p->vec, p->n, p->total, NULL) != MADI_SENT)
+    if (link->driver->send(link, p->vec, p->n, p->total, NULL) != MADI_SENT) {
+        conn->gate->refused++;
         return false;
+    }
     conn->credit_used += packet_hdr(p)->aux;
     return true;
 }

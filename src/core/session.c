@@ -77,6 +77,19 @@ static void listener_ready(madi_watch_t *watch, uint32_t events)
     }
 }
 
+static void left_out(mad_session_t *s, const madi_adapter_t *a, const char *reason)
+{
+    madi_left_out_t *l = calloc(1, sizeof *l);
+    madi_log(MADI_LOG_WARN, a->driver->name, "%s is not used: %s", a->name, reason);
+    if (!l)
+        return;
+    l->driver = a->driver;
+    memcpy(l->name, a->name, sizeof l->name);
+    snprintf(l->reason, sizeof l->reason, "%s", reason);
+    l->next = s->left_out;
+    s->left_out = l;
+}
+
 /* Open what was found; what does not open is left out with its reason. */
 static mad_status_t adapters_open(mad_session_t *s)
 {
@@ -86,8 +99,7 @@ static mad_status_t adapters_open(mad_session_t *s)
         char reason[MADI_REASON_MAX] = "";
         mad_status_t status = a->driver->open(a, reason);
         if (status) {
-            madi_log(MADI_LOG_WARN, a->driver->name, "%s is not used: %s", a->name,
-                     reason[0] ? reason : mad_status_text(status));
+            left_out(s, a, reason[0] ? reason : mad_status_text(status));
             a->driver->fini(a);
             free(a);
             continue;
@@ -152,6 +164,8 @@ static mad_status_t session_start(mad_session_t *s)
         status = adapters_start(s);
     if (!status)
         status = madi_address_make(s);
+    if (!status)
+        s->ask = madi_ask_open(s);
     return status;
 }
 
@@ -348,6 +362,8 @@ static void memory_free(mad_session_t *s)
     }
     for (madi_event_node_t *e; (e = s->events); free(e))
         s->events = e->next;
+    for (madi_left_out_t *l; (l = s->left_out); free(l))
+        s->left_out = l->next;
     madi_handles_free(s->receives);
     free(s->address);
     free(s->listeners);
@@ -360,6 +376,10 @@ void mad_exit(mad_session_t *s)
         return;
     if (s->gates)
         say_bye(s);
+    madi_lock(&s->lock);
+    madi_ask_close(s->ask);
+    s->ask = NULL;
+    madi_unlock(&s->lock);
     peers_free(s);
     for (int i = 0; i < s->n_adapters; i++) {
         if (s->listeners && s->listeners[i].watch.fd >= 0)

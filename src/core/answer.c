@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a session says about itself; one object:
+ *   version pid rank size launcher waiting{} credit_budget peers_known
+ *   drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} */
+#include "base/knob.h"
+#include "core/ask.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unreleased"
+#endif
+
+/* ---- The process ---------------------------------------------------------------------------------------------- */
+
+static void say_process(madi_json_t *j, const mad_session_t *s)
+{
+    madi_json_int(j, "ask", MADI_ASK_VERSION);
+    madi_json_text(j, "version", PACKAGE_VERSION);
+    madi_json_int(j, "pid", getpid());
+    madi_json_int(j, "rank", s->rank);
+    madi_json_int(j, "size", s->size);
+    madi_json_text(j, "launcher", s->boot ? s->boot->ops->name : "none");
+    madi_json_int(j, "credit_budget", s->credit_budget);
+    madi_json_int(j, "peers_known", s->n_peers);
+    madi_json_begin(j, "waiting", '{');
+    madi_json_real(j, "spin_us", (double)s->spin_ns / 1000);
+    madi_json_int(j, "sleeps", (int64_t)s->sleeps);
+    madi_json_int(j, "threads_behind", atomic_load_explicit(&s->followers, memory_order_relaxed));
+    madi_json_end(j, '}');
+}
+
+static void say_drivers(madi_json_t *j, const mad_session_t *s)
+{
+    madi_json_begin(j, "drivers", '[');
+    for (int i = 0; madi_drivers[i]; i++) {
+        int open = 0, left_out = 0;
+        for (int k = 0; k < s->n_adapters; k++)
+            open += s->adapters[k]->driver == madi_drivers[i];
+        for (const madi_left_out_t *l = s->left_out; l; l = l->next)
+            left_out += l->driver == madi_drivers[i];
+        madi_json_begin(j, NULL, '{');
+        madi_json_text(j, "driver", madi_drivers[i]->name);
+        madi_json_int(j, "abi", madi_drivers[i]->abi);
+        madi_json_int(j, "adapters", open);
+        madi_json_int(j, "left_out", left_out);
+        madi_json_end(j, '}');
+    }
+    madi_json_end(j, ']');
+}
+
+static void say_caps(madi_json_t *j, const madi_caps_t *caps)
+{
+    madi_json_int(j, "packet_max", (int64_t)caps->packet_max);
+    madi_json_int(j, "chunk_max", (int64_t)caps->chunk_max);
+    madi_json_int(j, "grant_min", (int64_t)caps->rdv_min);
+    madi_json_int(j, "ahead_of_grant", (int64_t)caps->rdv_eager);
+    madi_json_int(j, "gather_max", caps->gather_max);
+    madi_json_real(j, "latency_us", caps->latency_us);
+    madi_json_real(j, "bandwidth_MBs", caps->bandwidth_MBs);
+}
+
+static void say_adapters(madi_json_t *j, const mad_session_t *s)
+{
+    madi_json_begin(j, "adapters", '[');
+    for (int i = 0; i < s->n_adapters; i++) {
+        const madi_adapter_t *a = s->adapters[i];
+        madi_json_begin(j, NULL, '{');
+        madi_json_text(j, "driver", a->driver->name);
+        madi_json_text(j, "adapter", a->name);
+        madi_json_bool(j, "open", true);
+        madi_json_text(j, "network", a->network);
+        madi_json_int(j, "rank", madi_way_rank(a));
+        say_caps(j, &a->caps);
+        madi_json_end(j, '}');
+    }
+    for (const madi_left_out_t *l = s->left_out; l; l = l->next) {
+        madi_json_begin(j, NULL, '{');
+        madi_json_text(j, "driver", l->driver->name);
+        madi_json_text(j, "adapter", l->name);
+        madi_json_bool(j, "open", false);
+        madi_json_text(j, "reason", l->reason);
+        madi_json_end(j, '}');
+    }
+    madi_json_end(j, ']');
+}
+
+static void say_knobs(madi_json_t *j)
+{
+    madi_json_begin(j, "knobs", '[');
+    for (int i = 0; i < MADI_KNOB_COUNT; i++) {
+        madi_json_begin(j, NULL, '{');
+        madi_json_text(j, "knob", madi_knobs[i].name);
+        madi_json_text(j, "value", madi_knob_text((madi_knob_id_t)i));
+        madi_json_text(j, "origin", madi_knob_origin((madi_knob_id_t)i) ? "environment" : "default");
+        madi_json_text(j, "default", madi_knobs[i].def);
+        madi_json_text(j, "help", madi_knobs[i].help);
+        madi_json_end(j, '}');
+    }
+    madi_json_end(j, ']');
+}
+
+static void say_channel(madi_json_t *j, const mad_channel_t *c)
+{
+    madi_json_begin(j, NULL, '{');
+    madi_json_text(j, "channel", c->name);
+    madi_json_bool(j, "open", c->is_open);
+    madi_json_bool(j, "handler", c->handler != NULL);
+    madi_json_int(j, "messages_waiting", atomic_load_explicit(&c->n_ready, memory_order_relaxed));
+    madi_json_end(j, '}');
+}
+
+/* ---- Peers ---------------------------------------------------------------------------------------------------- */
+
+static const char *state_name(const madi_gate_t *gate)
+{
+    static const char *const names[] = {[MADI_GATE_IDLE] = "not spoken to",
+                                        [MADI_GATE_CONNECTING] = "connecting",
+                                        [MADI_GATE_UP] = "connected",
+                                        [MADI_GATE_DOWN] = "lost"};
+    int state = gate ? atomic_load_explicit(&gate->state, memory_order_relaxed) : MADI_GATE_IDLE;
+    return state == MADI_GATE_DOWN && gate->bye ? "has ended" : names[state];
+}
+
+static void say_ways(madi_json_t *j, mad_session_t *s, mad_peer_t peer)
+{
+    madi_json_begin(j, "ways", '[');
+    for (int i = 0; i < s->n_adapters && s->peers[peer].address; i++) {
+        madi_adapter_t *a = s->adapters[i];
+        char reason[MADI_REASON_MAX];
+        madi_json_begin(j, NULL, '{');
+        madi_json_text(j, "driver", a->driver->name);
+        madi_json_text(j, "adapter", a->name);
+        madi_json_text(j, "network", a->network);
+        madi_json_text(j, "way", madi_way_name(madi_way_explain(s, peer, a, reason)));
+        madi_json_text(j, "reason", reason);
+        madi_json_end(j, '}');
+    }
+    madi_json_end(j, ']');
+}
+
+static int64_t length(const madi_tx_t *tx)
+{
+    int64_t n = 0;
+    for (; tx; tx = tx->next)
+        n++;
+    return n;
+}
+
+/* Under gate->tx_lock too. */
+static void say_connection(madi_json_t *j, const madi_conn_t *c)
+{
+    uint64_t limit = atomic_load_explicit(&c->credit_limit, memory_order_relaxed);
+    int64_t waiting = 0;
+    for (const madi_rx_msg_t *m = c->ready; m; m = m->next)
+        waiting++;
+    madi_json_begin(j, NULL, '{');
+    madi_json_text(j, "channel", c->channel->name);
+    madi_json_int(j, "messages_sent", c->tx_seq);
+    madi_json_int(j, "messages_queued", length(c->queue) + length(c->deferred));
+    madi_json_int(j, "unasked_bytes_sent", (int64_t)c->credit_used);
+    madi_json_int(j, "credit", limit > c->credit_used ? (int64_t)(limit - c->credit_used) : 0);
+    madi_json_bool(j, "waits_for_credit", c->queue && c->starved);
+    madi_json_int(j, "unasked_bytes_received", (int64_t)c->rx_consumed);
+    madi_json_int(j, "messages_waiting", waiting);
+    madi_json_bool(j, "receive_posted", c->posted != NULL);
+    madi_json_end(j, '}');
+}
+
+static void say_traffic(madi_json_t *j, madi_gate_t *gate)
+{
+    madi_lock(&gate->tx_lock);
+    madi_json_int(j, "packets_refused", (int64_t)gate->refused);
+    madi_json_int(j, "granted_blocks_sent", (int64_t)gate->granted_blocks);
+    madi_json_int(j, "granted_bytes_sent", (int64_t)gate->granted_bytes);
+    madi_json_begin(j, "connections", '[');
+    for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate)
+        say_connection(j, c);
+    madi_json_end(j, ']');
+    madi_unlock(&gate->tx_lock);
+}
+
+static void say_peer(madi_json_t *j, mad_session_t *s, mad_peer_t peer)
+{
+    bool known = (uint32_t)peer < s->n_peers && s->peers[peer].address;
+    madi_gate_t *gate = known ? s->peers[peer].gate : NULL;
+    madi_json_begin(j, NULL, '{');
+    madi_json_int(j, "peer", peer);
+    madi_json_text(j, "state", known ? state_name(gate) : "address not asked for yet");
+    if (gate && gate->status)
+        madi_json_text(j, "error", mad_status_text(gate->status));
+    if (known)
+        say_ways(j, s, peer);
+    if (gate)
+        say_traffic(j, gate);
+    madi_json_end(j, '}');
+}
+
+/* ---- The answer in pieces ------------------------------------------------------------------------------------- */
+
+enum { REFUSE, HEAD, CHANNELS, PEERS, PEER, TAIL, END };
+
+void madi_answer_begin(madi_answer_t *a, mad_session_t *s, const char *question)
+{
+    int peer, peers = (int)s->n_peers > s->size ? (int)s->n_peers : s->size;
+    char rest;
+    *a = (madi_answer_t){.session = s, .stage = HEAD, .only = -1};
+    if (!strcmp(question, "madeleine 1 explain"))
+        return;
+    a->stage = REFUSE;
+    if (sscanf(question, "madeleine 1 explain %9d%c", &peer, &rest) == 1 && peer >= 0 && peer < peers) {
+        a->only = peer;
+        a->stage = HEAD;
+    }
+}
+
+static void refuse(madi_answer_t *a)
+{
+    char text[120];
+    int peers = (int)a->session->n_peers > a->session->size ? (int)a->session->n_peers : a->session->size;
+    snprintf(text, sizeof text, "ask 'madeleine %d explain' or 'madeleine %d explain PEER', a peer from 0 to %d",
+             MADI_ASK_VERSION, MADI_ASK_VERSION, peers - 1);
+    madi_json_text(&a->json, "error", text);
+}
+
+static void head(madi_answer_t *a)
+{
+    say_process(&a->json, a->session);
+    say_drivers(&a->json, a->session);
+    say_adapters(&a->json, a->session);
+    say_knobs(&a->json);
+    madi_json_begin(&a->json, "channels", '[');
+    a->channel = a->session->channels;
+}
+
+/* Gates and channels stay until the end of the session, so the place in their lists is good for the next piece. */
+bool madi_answer_more(madi_answer_t *a)
+{
+    madi_json_t *j = &a->json;
+    if (a->stage == REFUSE || a->stage == HEAD)
+        madi_json_begin(j, NULL, '{');
+    switch (a->stage) {
+    case REFUSE:
+        refuse(a);
+        a->stage = TAIL;
+        break;
+    case HEAD:
+        head(a);
+        a->stage = CHANNELS;
+        break;
+    case CHANNELS:
+        if (a->channel) {
+            say_channel(j, a->channel);
+            a->channel = a->channel->next;
+            break;
+        }
+        madi_json_end(j, ']');
+        madi_json_begin(j, "peers", '[');
+        a->gate = a->session->gates;
+        a->stage = a->only < 0 ? PEERS : PEER;
+        break;
+    case PEERS:
+        if (a->gate) {
+            say_peer(j, a->session, a->gate->peer);
+            a->gate = a->gate->next;
+            break;
+        }
+        madi_json_end(j, ']');
+        a->stage = TAIL;
+        break;
+    case PEER:
+        say_peer(j, a->session, a->only);
+        madi_json_end(j, ']');
+        a->stage = TAIL;
+        break;
+    case TAIL:
+        madi_json_end(j, '}');
+        a->stage = END;
+        break;
+    default:
+        return false;
+    }
+    return true;
+}

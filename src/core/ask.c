@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/ask.h"
+#include "base/log.h"
+#include "base/unix.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CLIENTS 4      /* at a time; one more ends the oldest, so that those who say nothing keep nobody out */
+#define QUESTION_MAX 64
+#define BACKLOG 16
+#define PIECES 4       /* of an answer, before others get their turn */
+
+typedef struct client {
+    madi_watch_t watch; /* fd -1: free */
+    struct madi_ask *ask;
+    unsigned born;
+    bool answering;
+    size_t len, sent; /* of question, of answer.json */
+    char question[QUESTION_MAX];
+    madi_answer_t answer;
+} client_t;
+
+struct madi_ask {
+    mad_session_t *session;
+    madi_watch_t watch; /* the listening socket */
+    char path[MADI_UNIX_PATH_MAX];
+    unsigned births;
+    client_t clients[CLIENTS];
+};
+
+static void client_close(client_t *c)
+{
+    if (c->watch.fd < 0)
+        return;
+    close(c->watch.fd);
+    c->watch.fd = -1;
+    madi_json_fini(&c->answer.json);
+}
+
+/* ---- Answering ------------------------------------------------------------------------------------------------ */
+
+/* Send what can be sent.  The socket's buffer is the client's pace. */
+static void client_send(client_t *c)
+{
+    madi_json_t *json = &c->answer.json;
+    for (int i = 0; i < PIECES; i++) {
+        ssize_t n;
+        bool more = true;
+        if (!json->len)
+            more = madi_answer_more(&c->answer);
+        if (!more || json->failed) {
+            client_close(c);
+            return;
+        }
+        n = send(c->watch.fd, json->text + c->sent, json->len - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0) {
+            if (errno != EAGAIN)
+                client_close(c);
+            return;
+        }
+        c->sent += (size_t)n;
+        if (c->sent == json->len)
+            c->sent = json->len = 0;
+    }
+}
+
+static void client_ready(madi_watch_t *watch, uint32_t events)
+{
+    client_t *c = MADI_CONTAINER(watch, client_t, watch);
+    char *end;
+    ssize_t n;
+    (void)events;
+    if (c->answering) {
+        client_send(c);
+        return;
+    }
+    n = recv(watch->fd, c->question + c->len, sizeof c->question - c->len, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n > 0) {
+        c->len += (size_t)n;
+        end = memchr(c->question, '\n', c->len);
+        if (end) {
+            *end = 0;
+            c->answering = true;
+            madi_watch_change(c->ask->session, watch, EPOLLOUT);
+            madi_answer_begin(&c->answer, c->ask->session, c->question);
+            client_send(c);
+            return;
+        }
+    }
+    if (n <= 0 || c->len == sizeof c->question)
+        client_close(c);
+}
+
+/* ---- Accepting ------------------------------------------------------------------------------------------------ */
+
+static bool allowed(int fd)
+{
+    struct ucred who;
+    socklen_t len = sizeof who;
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) && (who.uid == geteuid() || who.uid == 0);
+}
+
+static client_t *client_slot(madi_ask_t *ask)
+{
+    client_t *oldest = &ask->clients[0];
+    for (int i = 0; i < CLIENTS; i++) {
+        client_t *c = &ask->clients[i];
+        if (c->watch.fd < 0)
+            return c;
+        if (c->born - ask->births < oldest->born - ask->births) /* births has passed both: the smaller is older */
+            oldest = c;
+    }
+    client_close(oldest);
+    return oldest;
+}
+
+/* Watched for edges: when descriptors run out, connections wait for the next one and nothing spins. */
+static void listener_ready(madi_watch_t *watch, uint32_t events)
+{
+    madi_ask_t *ask = MADI_CONTAINER(watch, madi_ask_t, watch);
+    (void)events;
+    for (int i = 0; i < 2 * BACKLOG; i++) {
+        int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        client_t *c;
+        if (fd < 0)
+            return;
+        if (!allowed(fd)) {
+            close(fd);
+            continue;
+        }
+        c = client_slot(ask);
+        *c = (client_t){.watch = {fd, client_ready}, .ask = ask, .born = ask->births++};
+        if (madi_watch_add(ask->session, &c->watch, EPOLLIN) != MAD_OK)
+            client_close(c);
+    }
+}
+
+/* ---- Begin and end -------------------------------------------------------------------------------------------- */
+
+/* A socket of a process that is not there (any more), as far as can be seen from here. */
+static bool suspect(const char *name)
+{
+    int pid;
+    return sscanf(name, "ask-%d-", &pid) == 1 && !strstr(name, ".new") && pid > 0 && kill(pid, 0) && errno == ESRCH;
+}
+
+static bool ask_listen(madi_ask_t *ask, char *reason, size_t len)
+{
+    char dir[64];
+    struct stat st;
+    const unsigned char *tag = ask->session->uid;
+    madi_unix_dir_default(dir, sizeof dir);
+    if (!madi_unix_dir(dir, &st, reason, len))
+        return false;
+    madi_unix_sweep(dir, suspect);
+    snprintf(ask->path, sizeof ask->path, "%s/ask-%d-%02x%02x%02x%02x", dir, (int)getpid(), tag[0], tag[1], tag[2],
+             tag[3]);
+    ask->watch = (madi_watch_t){madi_unix_listen(ask->path, BACKLOG), listener_ready};
+    if (ask->watch.fd >= 0 && madi_watch_add(ask->session, &ask->watch, EPOLLIN | EPOLLET) == MAD_OK)
+        return true;
+    snprintf(reason, len, "%s: %s", ask->path, strerror(errno));
+    return false;
+}
+
+madi_ask_t *madi_ask_open(mad_session_t *session)
+{
+    char reason[MADI_REASON_MAX] = "out of memory";
+    madi_ask_t *ask = calloc(1, sizeof *ask);
+    if (ask) {
+        ask->session = session;
+        ask->watch.fd = -1;
+        for (int i = 0; i < CLIENTS; i++)
+            ask->clients[i].watch.fd = -1;
+        if (ask_listen(ask, reason, sizeof reason))
+            return ask;
+    }
+    madi_log(MADI_LOG_INFO, "core", "mad_info cannot ask this process: %s", reason);
+    madi_ask_close(ask);
+    return NULL;
+}
+
+void madi_ask_close(madi_ask_t *ask)
+{
+    if (!ask)
+        return;
+    for (int i = 0; i < CLIENTS; i++)
+        client_close(&ask->clients[i]);
+    if (ask->watch.fd >= 0) {
+        unlink(ask->path);
+        close(ask->watch.fd);
+    }
+    free(ask);
+}
