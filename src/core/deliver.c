@@ -416,6 +416,10 @@ void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *bo
     madi_conn_t *conn = hdr->type == MADI_WIRE_MSG ? conn_by_remote(link->gate, hdr->channel) : NULL;
     uint8_t whole = MADI_WIRE_FIRST | MADI_WIRE_LAST;
     madi_rx_t rx;
+    if (MADI_UNLIKELY(link->outer != NULL)) {
+        link->outer->driver->upcalls->rx_short(link, hdr, body);
+        return;
+    }
     if (MADI_LIKELY(conn && (hdr->flags & whole) == whole && !conn->arriving)) {
         short_message(conn, hdr, body);
         return;
@@ -433,6 +437,8 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
 {
     static _Alignas(16) _Thread_local unsigned char scratch[CTRL_MAX];
 
+    if (MADI_UNLIKELY(link->outer != NULL))
+        return link->outer->driver->upcalls->rx_begin(link, hdr, rx);
     if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG))
         return message_begin(link, hdr, rx);
     if (hdr->type == MADI_WIRE_DATA)
@@ -447,7 +453,9 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
 
 void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
-    if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG)) {
+    if (MADI_UNLIKELY(link->outer != NULL))
+        link->outer->driver->upcalls->rx_done(link, hdr, rx);
+    else if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG)) {
         if (MADI_LIKELY(hdr->flags & MADI_WIRE_FIRST))
             first_packet_done(link, rx->cookie);
         else

@@ -30,6 +30,7 @@
 #define MADI_ADDR_MAX 255  /* bytes of an adapter's own address */
 #define MADI_NAME_MAX 48   /* bytes of adapter and network names, final zero included */
 #define MADI_REASON_MAX 200 /* bytes of an explanation */
+#define MADI_PACKET_MIN 4096 /* no driver's packet_max is less */
 
 typedef struct madi_driver madi_driver_t;
 typedef struct madi_adapter madi_adapter_t;
@@ -45,7 +46,7 @@ struct madi_op {
 
 /* What a link of an adapter can do; plain data, set by open. */
 typedef struct madi_caps {
-    size_t packet_max;    /* the longest packet (header included) that send takes without an op; at least 4096 */
+    size_t packet_max;    /* the longest packet (header included) that send takes without an op; at least MADI_PACKET_MIN */
     size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks) */
     size_t chunk_min;     /* not 0: the driver copies, and overlaps its copying with the peer's when a block goes in
                            * several pieces, of this size at least */
@@ -55,6 +56,7 @@ typedef struct madi_caps {
     double latency_us;    /* one way, small */
     double bandwidth_MBs;
     int rank;             /* of two ways to a peer the one with the lower rank is used: self 0, shm 10, tcp 50 */
+    bool self;            /* reaches this process itself, and nobody else */
 } madi_caps_t;
 
 struct madi_adapter {
@@ -76,6 +78,7 @@ struct madi_link {
     madi_adapter_t *adapter;
     struct madi_gate *gate;    /* the core's: the peer */
     _Atomic(int) state;        /* madi_link_state_t; set by the core */
+    madi_link_t *outer;        /* NULL; or this link is wrapped by that one, whose driver's upcalls hear of it */
     madi_link_t *next_dead;    /* the core's */
     _Atomic(uint32_t) loans;   /* the core's: lent bodies that it still holds */
 };
@@ -101,10 +104,23 @@ typedef struct madi_rx {
     uint64_t more; /* the core's */
 } madi_rx_t;
 
+/* A driver that wraps others (fault) makes their links itself and sets outer in them; what their drivers then say to the
+ * core comes here, under the same locks. */
+typedef struct madi_upcalls {
+    madi_place_t (*rx_begin)(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+    void (*rx_done)(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+    void (*rx_short)(madi_link_t *inner, const madi_wire_hdr_t *hdr, const void *body);
+    void (*link_up)(madi_link_t *inner);
+    void (*link_down)(madi_link_t *inner, mad_status_t status, const char *text);
+    void (*link_writable)(madi_link_t *inner);
+} madi_upcalls_t;
+
 struct madi_driver {
     int abi; /* MADI_DRIVER_ABI */
     const char *name;
     size_t adapter_size, link_size; /* bytes of the driver's structures, which begin with the public part */
+    bool on_request;                /* used only when MAD_DRIVERS names it */
+    const madi_upcalls_t *upcalls;  /* only of a driver that wraps others */
 
     /* List adapters: call madi_adapter_found(session, driver, name) for each.  Errors only of memory. */
     mad_status_t (*probe)(const madi_driver_t *driver, struct mad_session *session);

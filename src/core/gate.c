@@ -129,6 +129,10 @@ void madi_gate_connect(madi_gate_t *gate)
 void madi_link_up(madi_link_t *link)
 {
     madi_gate_t *gate = link->gate;
+    if (link->outer) {
+        link->outer->driver->upcalls->link_up(link);
+        return;
+    }
     atomic_store_explicit(&link->state, MADI_LINK_UP, memory_order_relaxed);
     gate->link = link;
     explain(gate, "%s on %s (%s) is used", link->driver->name, link->adapter->name, link->adapter->network);
@@ -206,6 +210,10 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
     int state = atomic_load_explicit(&link->state, memory_order_relaxed);
     if (state == MADI_LINK_DOWN)
         return;
+    if (link->outer) {
+        link->outer->driver->upcalls->link_down(link, status, text);
+        return;
+    }
     if (gate->link != link) { /* an attempt that another one has replaced */
         link_bury(link);
         return;
@@ -234,7 +242,10 @@ void madi_link_unlock_tx(madi_link_t *link)
 
 void madi_link_writable(madi_link_t *link)
 {
-    madi_gate_work(link->gate);
+    if (link->outer)
+        link->outer->driver->upcalls->link_writable(link);
+    else
+        madi_gate_work(link->gate);
 }
 
 void madi_gate_work(madi_gate_t *gate)

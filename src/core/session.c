@@ -128,7 +128,7 @@ static mad_status_t adapters_start(mad_session_t *s)
     check_names("MAD_DRIVERS", wanted);
     check_names("MAD_PREFER", madi_knob_text(MADI_KNOB_PREFER));
     for (int i = 0; madi_drivers[i] && !status; i++)
-        if (listed(wanted, madi_drivers[i]->name))
+        if (listed(wanted, madi_drivers[i]->name) && (*wanted || !madi_drivers[i]->on_request))
             status = madi_drivers[i]->probe(madi_drivers[i], s);
     return status ? status : adapters_open(s);
 }

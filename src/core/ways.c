@@ -24,7 +24,7 @@ bool madi_way_find(mad_session_t *s, const unsigned char *address, madi_adapter_
     const char *name = a->driver->name;
     bool more = false;
 
-    if (me != !strcmp(name, "self")) {
+    if (me != a->caps.self) {
         snprintf(reason, MADI_REASON_MAX, "%s", me ? "messages to oneself go by self" : "reaches only this process");
         return false;
     }

@@ -39,7 +39,8 @@ static mad_status_t self_open(madi_adapter_t *a, char *reason)
                             .gather_max = 16,
                             .latency_us = 0.05,
                             .bandwidth_MBs = 10000,
-                            .rank = 0};
+                            .rank = 0,
+                            .self = true};
     return MAD_OK;
 }
 
