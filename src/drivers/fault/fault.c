@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault: the table, adapters, the dice, polling and sleeping. */
+#include "drivers/fault/fault.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define DRIVERS_MAX 16
+
+/* ---- Dice ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+uint64_t fault_roll(fault_dice_t *dice, uint64_t n)
+{
+    dice->state += UINT64_C(0x9e3779b97f4a7c15);
+    return mix(dice->state) % n;
+}
+
+bool fault_chance(fault_dice_t *dice, int percent)
+{
+    return percent > 0 && (int)fault_roll(dice, 100) < percent;
+}
+
+int64_t fault_delay(fault_adapter_t *a, fault_dice_t *dice, int64_t now)
+{
+    if (!fault_chance(dice, a->plan.delay) || !a->plan.delay_ns)
+        return now;
+    return now + 1 + (int64_t)fault_roll(dice, (uint64_t)a->plan.delay_ns);
+}
+
+void fault_due(fault_adapter_t *a, int64_t when)
+{
+    int64_t due = atomic_load_explicit(&a->due, memory_order_relaxed);
+    while (when < due && !atomic_compare_exchange_weak_explicit(&a->due, &due, when, memory_order_seq_cst,
+                                                                memory_order_relaxed))
+        ;
+}
+
+void fault_count(fault_link_t *l, fault_dice_t *dice)
+{
+    fault_adapter_t *a = fault_of(l);
+    int64_t n = atomic_fetch_add_explicit(&l->moved, 1, memory_order_relaxed) + 1;
+    if ((a->plan.cut_after && n >= a->plan.cut_after) ||
+        (a->plan.cut_one_in && fault_roll(dice, (uint64_t)a->plan.cut_one_in) == 0)) {
+        if (atomic_exchange_explicit(&l->cut, 1, memory_order_relaxed))
+            return;
+        atomic_store_explicit(&l->cut_at, n, memory_order_relaxed);
+        fault_due(a, 0);
+        madi_session_moved(a->base.session);
+    }
+}
+
+/* ---- Which drivers are wrapped -------------------------------------------------------------------------------- */
+
+/* One table for each driver there is: so that the adapters that its probe finds are known as its. */
+typedef struct wrapper {
+    madi_driver_t table; /* must be first */
+    const madi_driver_t *inner;
+} wrapper_t;
+
+static wrapper_t wrappers[DRIVERS_MAX];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+extern const madi_driver_t madi_driver_fault;
+
+static void wrappers_make(void)
+{
+    for (int i = 0, n = 0; madi_drivers[i] && n < DRIVERS_MAX; i++)
+        if (madi_drivers[i] != &madi_driver_fault)
+            wrappers[n++] = (wrapper_t){madi_driver_fault, madi_drivers[i]};
+}
+
+static const madi_driver_t *inner_of(const madi_adapter_t *a)
+{
+    return ((const wrapper_t *)(const void *)a->driver)->inner;
+}
+
+static mad_status_t fault_probe(const madi_driver_t *driver, struct mad_session *session)
+{
+    const char *list = madi_knob_text(MADI_KNOB_FAULT);
+    mad_status_t status = MAD_OK;
+    (void)driver;
+    pthread_once(&once, wrappers_make);
+    for (size_t len; *list && !status; list += len + (list[len] == ',')) {
+        bool found = false;
+        len = strcspn(list, ",");
+        for (int i = 0; i < DRIVERS_MAX && wrappers[i].inner && !found; i++) {
+            const madi_driver_t *inner = wrappers[i].inner;
+            found = strlen(inner->name) == len && !strncmp(list, inner->name, len);
+            if (found)
+                status = inner->probe(&wrappers[i].table, session);
+        }
+        if (!found && len)
+            madi_log(MADI_LOG_WARN, "fault", "MAD_FAULT: no driver is called '%.*s'", (int)len, list);
+    }
+    return status;
+}
+
+/* ---- Adapters ------------------------------------------------------------------------------------------------- */
+
+static bool plan_read(fault_plan_t *p, char *reason)
+{
+    const char *loan = madi_knob_text(MADI_KNOB_FAULT_LOAN);
+    p->seed = (uint64_t)madi_knob_int(MADI_KNOB_FAULT_SEED);
+    p->delay = (int)madi_knob_int(MADI_KNOB_FAULT_DELAY);
+    p->delay_ns = madi_knob_int(MADI_KNOB_FAULT_DELAY_US) * 1000;
+    p->again = (int)madi_knob_int(MADI_KNOB_FAULT_AGAIN);
+    p->arm = (int)madi_knob_int(MADI_KNOB_FAULT_ARM);
+    p->shorten = madi_knob_int(MADI_KNOB_FAULT_SHORT);
+    p->cut_after = madi_knob_int(MADI_KNOB_FAULT_CUT);
+    p->cut_one_in = madi_knob_int(MADI_KNOB_FAULT_CUT_ONE_IN);
+    p->lend = !strcmp(loan, "always") ? 100 : !strcmp(loan, "never") ? -1 : 30;
+    if (strcmp(loan, "always") && strcmp(loan, "never") && strcmp(loan, "some")) {
+        snprintf(reason, MADI_REASON_MAX, "MAD_FAULT_LOAN='%.40s' is not valid: give some, always, or never", loan);
+        return false;
+    }
+    while (!p->seed) {
+        uint32_t seed = 0;
+        if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+            seed = (uint32_t)madi_now();
+        p->seed = seed;
+    }
+    return true;
+}
+
+static void caps_shorten(fault_adapter_t *a)
+{
+    madi_caps_t *c = &a->base.caps;
+    size_t packet = MADI_PACKET_MIN + fault_roll(&a->dice, 3 * MADI_PACKET_MIN);
+    size_t chunk = MADI_PACKET_MIN + fault_roll(&a->dice, 8 * MADI_PACKET_MIN);
+    if (packet < c->packet_max)
+        c->packet_max = packet;
+    if (chunk < c->chunk_max)
+        c->chunk_max = chunk;
+    if (c->chunk_min > c->chunk_max / 2)
+        c->chunk_min = c->chunk_max / 2;
+}
+
+static void timer_ready(madi_watch_t *watch, uint32_t events)
+{
+    uint64_t n;
+    (void)events;
+    if (read(watch->fd, &n, sizeof n) < 0)
+        return;
+}
+
+static mad_status_t inner_open(fault_adapter_t *a, char *reason)
+{
+    const madi_driver_t *driver = inner_of(&a->base);
+    mad_status_t status;
+    int len;
+    if (posix_memalign((void **)&a->inner, MADI_LINE, driver->adapter_size)) {
+        a->inner = NULL;
+        return MAD_ERR_NOMEM;
+    }
+    memset(a->inner, 0, driver->adapter_size);
+    a->inner->driver = driver;
+    a->inner->session = a->base.session;
+    a->inner->listen_fd = -1;
+    memcpy(a->inner->name, a->base.name, sizeof a->inner->name);
+    status = driver->open(a->inner, reason);
+    if (status)
+        return status;
+    a->inner_open = true;
+    len = snprintf(a->base.network, sizeof a->base.network, "%s:%s", driver->name, a->inner->network);
+    if (len >= (int)sizeof a->base.network) {
+        snprintf(reason, MADI_REASON_MAX, "the network's name %s becomes too long", a->inner->network);
+        return MAD_ERR_CONFIG;
+    }
+    a->base.caps = a->inner->caps;
+    a->base.listen_fd = a->inner->listen_fd;
+    a->base.address_len = a->inner->address_len;
+    memcpy(a->base.address, a->inner->address, a->inner->address_len);
+    return MAD_OK;
+}
+
+static mad_status_t fault_open(madi_adapter_t *adapter, char *reason)
+{
+    fault_adapter_t *a = (fault_adapter_t *)adapter;
+    mad_status_t status;
+
+    a->timer_fd = -1;
+    atomic_store_explicit(&a->due, INT64_MAX, memory_order_relaxed);
+    if (!plan_read(&a->plan, reason))
+        return MAD_ERR_CONFIG;
+    a->dice.state = mix(a->plan.seed);
+    status = inner_open(a, reason);
+    if (status)
+        return status;
+    if (a->plan.shorten)
+        caps_shorten(a);
+    a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    a->timer = (madi_watch_t){a->timer_fd, timer_ready};
+    if (a->timer_fd < 0 || madi_watch_add(adapter->session, &a->timer, EPOLLIN) != MAD_OK) {
+        snprintf(reason, MADI_REASON_MAX, "no timer: %s", strerror(errno));
+        return MAD_ERR_SYSTEM;
+    }
+    madi_log(MADI_LOG_WARN, "fault", "%s %s is disturbed; MAD_FAULT_SEED=%llu does it again", a->inner->driver->name,
+             adapter->name, (unsigned long long)a->plan.seed);
+    return MAD_OK;
+}
+
+static void fault_close(madi_adapter_t *adapter)
+{
+    fault_adapter_t *a = (fault_adapter_t *)adapter;
+    if (a->timer_fd >= 0)
+        madi_watch_del(adapter->session, &a->timer);
+    if (a->inner_open && !a->inner_closed)
+        a->inner->driver->close(a->inner);
+    a->inner_closed = true;
+}
+
+static void fault_fini(madi_adapter_t *adapter)
+{
+    fault_adapter_t *a = (fault_adapter_t *)adapter;
+    if (a->timer_fd >= 0)
+        close(a->timer_fd);
+    if (!a->inner)
+        return;
+    if (a->inner_open && !a->inner_closed)
+        a->inner->driver->close(a->inner);
+    a->inner->driver->fini(a->inner);
+    free(a->inner);
+}
+
+/* ---- Polling and sleeping ------------------------------------------------------------------------------------- */
+
+static bool hidden(fault_adapter_t *a, int64_t now)
+{
+    if (now < a->hidden_until)
+        return true;
+    a->hidden_until = fault_chance(&a->dice, 5) ? fault_delay(a, &a->dice, now) : 0;
+    return a->hidden_until > now;
+}
+
+static int cut(fault_link_t *l)
+{
+    char text[MADI_REASON_MAX];
+    if (!atomic_load_explicit(&l->cut, memory_order_relaxed) || l->closed)
+        return 0;
+    snprintf(text, sizeof text, "cut by the driver fault after %lld packets (MAD_FAULT_SEED=%llu)",
+             (long long)atomic_load_explicit(&l->cut_at, memory_order_relaxed),
+             (unsigned long long)fault_of(l)->plan.seed);
+    madi_link_down(&l->base, MAD_ERR_PEER, text);
+    return 1;
+}
+
+static int fault_poll(madi_adapter_t *adapter, int budget)
+{
+    fault_adapter_t *a = (fault_adapter_t *)adapter;
+    int64_t now = madi_now();
+    int n = 0;
+    /* What is not done now says again when it is due. */
+    atomic_store_explicit(&a->due, INT64_MAX, memory_order_seq_cst);
+    if (hidden(a, now))
+        fault_due(a, a->hidden_until);
+    else if (a->inner->driver->poll)
+        n += a->inner->driver->poll(a->inner, 1 + (int)fault_roll(&a->dice, (uint64_t)budget));
+    for (fault_link_t *l = a->links; l; l = l->next) {
+        n += cut(l);
+        if (!l->closed)
+            n += fault_deliver(l, now);
+        if (!l->closed && l->told_up)
+            n += fault_flush(l, now);
+    }
+    return n;
+}
+
+static bool fault_pure_poll(madi_adapter_t *adapter)
+{
+    fault_adapter_t *a = (fault_adapter_t *)adapter;
+    int64_t due = atomic_load_explicit(&a->due, memory_order_relaxed);
+    if (due != INT64_MAX && due <= madi_now())
+        return true;
+    return a->inner->driver->pure_poll && a->inner->driver->pure_poll(a->inner);
+}
+
+static bool fault_arm(madi_adapter_t *adapter)
+{
+    fault_adapter_t *a = (fault_adapter_t *)adapter;
+    bool quiet = !a->inner->driver->arm || a->inner->driver->arm(a->inner);
+    int64_t due = atomic_load_explicit(&a->due, memory_order_seq_cst), now = madi_now();
+    struct itimerspec at = {.it_value = {due / 1000000000, due % 1000000000}};
+    if (due <= now || fault_chance(&a->dice, a->plan.arm))
+        return false;
+    if (due != INT64_MAX && timerfd_settime(a->timer_fd, TFD_TIMER_ABSTIME, &at, NULL))
+        return false;
+    return quiet;
+}
+
+static void fault_disarm(madi_adapter_t *adapter)
+{
+    fault_adapter_t *a = (fault_adapter_t *)adapter;
+    if (a->inner->driver->disarm)
+        a->inner->driver->disarm(a->inner);
+}
+
+/* ---- Links ---------------------------------------------------------------------------------------------------- */
+
+static bool fault_reachable(madi_adapter_t *adapter, const void *addr, size_t len, char *reason)
+{
+    madi_adapter_t *inner = ((fault_adapter_t *)adapter)->inner;
+    return !inner->driver->reachable || inner->driver->reachable(inner, addr, len, reason);
+}
+
+/* The inner link; active sides have other dice than passive ones. */
+static mad_status_t link_make(fault_link_t *l, bool active)
+{
+    fault_adapter_t *a = fault_of(l);
+    if (l->inner)
+        return MAD_OK;
+    if (posix_memalign((void **)&l->inner, MADI_LINE, a->inner->driver->link_size)) {
+        l->inner = NULL;
+        return MAD_ERR_NOMEM;
+    }
+    memset(l->inner, 0, a->inner->driver->link_size);
+    l->inner->driver = a->inner->driver;
+    l->inner->adapter = a->inner;
+    l->inner->gate = l->base.gate;
+    l->inner->outer = &l->base;
+    l->number = a->n_links++;
+    l->dice.state = mix(a->plan.seed + 4 * l->number + 2 * active + 1000);
+    l->tx_dice.state = mix(a->plan.seed + 4 * l->number + 2 * active + 1001);
+    l->in_tail = &l->in;
+    l->out_tail = &l->out;
+    l->next = a->links;
+    a->links = l;
+    return MAD_OK;
+}
+
+static mad_status_t fault_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    mad_status_t status = link_make(l, true);
+    return status ? status : l->inner->driver->connect(l->inner, addr, len, fd, reason);
+}
+
+static mad_status_t fault_start(madi_link_t *link, int fd, bool active, char *reason)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    mad_status_t status = link_make(l, active);
+    if (status) {
+        close(fd);
+        return status;
+    }
+    return l->inner->driver->start(l->inner, fd, active, reason);
+}
+
+static void fault_link_close(madi_link_t *link)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    if (!l->inner || l->closed)
+        return;
+    l->closed = true;
+    for (fault_link_t **p = &fault_of(l)->links; *p; p = &(*p)->next)
+        if (*p == l) {
+            *p = l->next;
+            break;
+        }
+    atomic_store_explicit(&l->inner->state, MADI_LINK_DOWN, memory_order_relaxed);
+    if (l->inner->driver->link_close)
+        l->inner->driver->link_close(l->inner);
+    fault_tx_end(l); /* not only in fini, which waits for what is lent */
+}
+
+static void fault_link_fini(madi_link_t *link)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    if (!l->inner)
+        return;
+    if (!l->closed) /* connect failed */
+        fault_link_close(link);
+    fault_rx_free(l); /* gives loans back, so before */
+    l->inner->driver->link_fini(l->inner);
+    fault_tx_end(l); /* what the inner driver has just ended */
+    free(l->inner);
+    l->inner = NULL;
+}
+
+const madi_driver_t madi_driver_fault = {
+    .abi = MADI_DRIVER_ABI,
+    .name = "fault",
+    .adapter_size = sizeof(fault_adapter_t),
+    .link_size = sizeof(fault_link_t),
+    .on_request = true,
+    .upcalls = &fault_upcalls,
+    .probe = fault_probe,
+    .open = fault_open,
+    .close = fault_close,
+    .fini = fault_fini,
+    .poll = fault_poll,
+    .pure_poll = fault_pure_poll,
+    .arm = fault_arm,
+    .disarm = fault_disarm,
+    .reachable = fault_reachable,
+    .connect = fault_connect,
+    .start = fault_start,
+    .send = fault_send,
+    .slot_put = fault_slot_put,
+    .drained = fault_drained,
+    .link_close = fault_link_close,
+    .link_fini = fault_link_fini,
+};

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault: wraps another driver and does to the core everything that driver.h allows a driver to do, at random.
+ *
+ *   core -> fault -> inner driver     send is refused, taken and sent later, finished late; packets and chunks are short;
+ *                                     polls look away; arm finds work that is not there; links come up late
+ *   inner driver -> fault -> core     packets wait here while those of other links overtake them; bodies are lent from
+ *                                     here, or never; links are cut
+ *
+ * The order of the packets of one link is kept, and nothing is lost before a cut.
+ *
+ *   fault.c     the table, adapters, the dice, polling and sleeping
+ *   fault_rx.c  what the inner driver says: packets, links up and down
+ *   fault_tx.c  what the core sends
+ */
+#ifndef MADI_FAULT_H
+#define MADI_FAULT_H
+
+#include "core/driver.h"
+
+/* A sequence of numbers that its seed decides.  Each is used under one lock. */
+typedef struct fault_dice {
+    uint64_t state;
+} fault_dice_t;
+
+uint64_t fault_roll(fault_dice_t *dice, uint64_t n); /* 0..n-1 */
+bool fault_chance(fault_dice_t *dice, int percent);
+
+/* How much of everything; from the knobs. */
+typedef struct fault_plan {
+    uint64_t seed;
+    int delay, again, arm; /* percent */
+    int64_t delay_ns;      /* at most */
+    bool shorten;
+    int lend; /* percent of the bodies that are lent from here; -1: none are lent, not the inner driver's either */
+    int64_t cut_after, cut_one_in; /* packets; 0: never */
+} fault_plan_t;
+
+typedef struct fault_link fault_link_t;
+
+typedef struct fault_adapter {
+    madi_adapter_t base;
+    madi_adapter_t *inner;
+    fault_plan_t plan;
+    fault_dice_t dice;    /* under the session's lock */
+    fault_link_t *links;  /* that are not closed */
+    uint64_t n_links;     /* made so far */
+    int64_t hidden_until; /* no look at the inner driver before */
+    _Atomic(int64_t) due; /* the next time something is to be done here */
+    int timer_fd;         /* wakes a sleeper then */
+    madi_watch_t timer;
+    bool inner_open, inner_closed;
+} fault_adapter_t;
+
+/* A packet that came and waits. */
+typedef struct fault_in {
+    struct fault_in *next;
+    madi_wire_hdr_t hdr;
+    int64_t due;
+    void *loan;          /* the inner driver's, or NULL */
+    unsigned char *body; /* else in here; MADI_SHORT_MAX bytes at least */
+} fault_in_t;
+
+/* A packet that was taken or has to look so. */
+typedef struct fault_out {
+    madi_op_t op; /* for the inner driver; must be first */
+    struct fault_out *next;
+    fault_link_t *link;
+    madi_op_t *user; /* the core's; NULL: a copied packet */
+    mad_status_t status;
+    int64_t due;
+    uint64_t sum; /* of an op's bytes when it was taken */
+    size_t total;
+    int n;
+    struct iovec vec[];
+} fault_out_t;
+
+struct fault_link {
+    madi_link_t base;
+    madi_link_t *inner;
+    fault_link_t *next; /* kept when it is closed: a poll may be walking */
+    uint64_t number;
+    bool closed;
+    _Atomic(int) cut;            /* what cut it happens at the next poll */
+    _Atomic(int64_t) moved;      /* packets, both ways */
+    _Atomic(int64_t) cut_at;
+    /* receiving, under the session's lock */
+    fault_dice_t dice;
+    bool is_up, told_up, is_down;
+    int64_t up_due;
+    mad_status_t down_status;
+    char down_text[MADI_REASON_MAX];
+    fault_in_t *storing; /* between rx_begin and rx_done */
+    fault_in_t *in, **in_tail;
+    madi_lock_t lent_lock;
+    fault_in_t *lent;
+    /* sending, under the link's tx lock */
+    fault_dice_t tx_dice;
+    fault_out_t *out, **out_tail;
+    int n_out;
+    bool refused;
+    _Atomic(int) pending; /* packets and ops that drained waits for */
+    madi_lock_t late_lock;
+    fault_out_t *late; /* ops to be finished */
+};
+
+/* fault.c */
+/* Some time from now, by chance none. */
+int64_t fault_delay(fault_adapter_t *a, fault_dice_t *dice, int64_t now);
+void fault_due(fault_adapter_t *a, int64_t when); /* poll then, or before; any lock */
+void fault_count(fault_link_t *l, fault_dice_t *dice); /* a packet moved: is it the one at which the link is cut? */
+
+/* fault_rx.c; under the session's lock */
+extern const madi_upcalls_t fault_upcalls;
+int fault_deliver(fault_link_t *l, int64_t now); /* what is due; returns how many */
+void fault_slot_put(madi_link_t *link, void *loan);
+void fault_rx_free(fault_link_t *l);
+
+/* fault_tx.c */
+madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+bool fault_drained(madi_link_t *link);
+int fault_flush(fault_link_t *l, int64_t now); /* what is due; under the session's lock; returns how many */
+void fault_tx_end(fault_link_t *l);            /* it is closed: forget packets, end ops */
+
+static inline fault_adapter_t *fault_of(fault_link_t *l)
+{
+    return (fault_adapter_t *)l->base.adapter;
+}
+
+#endif

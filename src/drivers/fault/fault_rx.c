@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault: what the inner driver says, passed on at once or later. */
+#include "drivers/fault/fault.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GONE 0xdb /* what memory holds after the core has given it back */
+
+static fault_link_t *outer_of(madi_link_t *inner)
+{
+    return (fault_link_t *)inner->outer;
+}
+
+/* Nothing comes to the core any more. */
+static bool deaf(fault_link_t *l)
+{
+    return l->closed || l->is_down || atomic_load_explicit(&l->cut, memory_order_relaxed);
+}
+
+/* ---- Storing -------------------------------------------------------------------------------------------------- */
+
+static fault_in_t *in_new(fault_link_t *l, const madi_wire_hdr_t *hdr)
+{
+    size_t room = hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX;
+    fault_in_t *p = malloc(sizeof *p + room + 8);
+    if (!p)
+        return NULL;
+    memset(p, 0, sizeof *p);
+    p->hdr = *hdr;
+    p->body = (unsigned char *)(p + 1) + fault_roll(&l->dice, 8); /* bodies are not aligned */
+    return p;
+}
+
+static void in_add(fault_link_t *l, fault_in_t *p)
+{
+    p->next = NULL;
+    p->due = fault_delay(fault_of(l), &l->dice, madi_now());
+    *l->in_tail = p;
+    l->in_tail = &p->next;
+    fault_due(fault_of(l), p->due);
+}
+
+static void in_free(fault_link_t *l, fault_in_t *p)
+{
+    const madi_driver_t *inner = l->inner->driver;
+    if (p->loan) {
+        inner->slot_put(l->inner, p->loan);
+        atomic_fetch_sub_explicit(&l->inner->loans, 1, memory_order_relaxed);
+    } else {
+        memset(p->body, GONE, p->hdr.length);
+    }
+    free(p);
+}
+
+/* May a packet go to the core now?  Not before the link is up, nor past one that waits. */
+static bool passes(fault_link_t *l)
+{
+    return l->told_up && !l->in && fault_delay(fault_of(l), &l->dice, 0) == 0 &&
+           !fault_chance(&l->dice, fault_of(l)->plan.lend);
+}
+
+static void no_memory(fault_link_t *l)
+{
+    madi_link_down(&l->base, MAD_ERR_NOMEM, "no memory for a packet");
+}
+
+/* ---- Upcalls -------------------------------------------------------------------------------------------------- */
+
+static madi_place_t up_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    fault_link_t *l = outer_of(inner);
+    madi_place_t place;
+
+    l->storing = NULL;
+    if (deaf(l))
+        return MADI_PLACE_DROP;
+    fault_count(l, &l->dice);
+    if (fault_of(l)->plan.lend < 0)
+        rx->loan = NULL;
+    if (passes(l)) {
+        place = madi_rx_begin(&l->base, hdr, rx);
+        if (place == MADI_PLACE_KEEP)
+            atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed);
+        return place;
+    }
+    l->storing = in_new(l, hdr);
+    if (!l->storing) {
+        no_memory(l);
+        return MADI_PLACE_DROP;
+    }
+    if (rx->loan && fault_chance(&l->dice, 50)) {
+        l->storing->loan = l->storing->body = rx->loan;
+        atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed);
+        in_add(l, l->storing);
+        l->storing = NULL;
+        return MADI_PLACE_KEEP;
+    }
+    rx->base = l->storing->body;
+    return MADI_PLACE_COPY;
+}
+
+static void up_rx_done(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    fault_link_t *l = outer_of(inner);
+    if (l->storing)
+        in_add(l, l->storing);
+    else
+        madi_rx_done(&l->base, hdr, rx);
+    l->storing = NULL;
+}
+
+static void up_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, const void *body)
+{
+    fault_link_t *l = outer_of(inner);
+    fault_in_t *p;
+    if (deaf(l))
+        return;
+    fault_count(l, &l->dice);
+    if (passes(l)) {
+        madi_rx_short(&l->base, hdr, body);
+        return;
+    }
+    p = in_new(l, hdr);
+    if (!p) {
+        no_memory(l);
+        return;
+    }
+    memcpy(p->body, body, MADI_SHORT_MAX);
+    in_add(l, p);
+}
+
+static void tell_up(fault_link_t *l)
+{
+    l->told_up = true;
+    madi_link_up(&l->base);
+}
+
+static void up_link_up(madi_link_t *inner)
+{
+    fault_link_t *l = outer_of(inner);
+    int64_t now = madi_now();
+    atomic_store_explicit(&inner->state, MADI_LINK_UP, memory_order_relaxed);
+    l->is_up = true;
+    l->up_due = fault_delay(fault_of(l), &l->dice, now);
+    if (l->up_due > now)
+        fault_due(fault_of(l), l->up_due);
+    else
+        tell_up(l);
+}
+
+static void tell_down(fault_link_t *l)
+{
+    char text[MADI_REASON_MAX];
+    memcpy(text, l->down_text, sizeof text);
+    madi_link_down(&l->base, l->down_status, text);
+}
+
+/* What came before is delivered before the end is told. */
+static void up_link_down(madi_link_t *inner, mad_status_t status, const char *text)
+{
+    fault_link_t *l = outer_of(inner);
+    if (l->closed || l->is_down)
+        return;
+    atomic_store_explicit(&inner->state, MADI_LINK_DOWN, memory_order_relaxed);
+    l->is_down = true;
+    l->down_status = status;
+    snprintf(l->down_text, sizeof l->down_text, "%s", text);
+    if (!l->in)
+        tell_down(l);
+    else
+        fault_due(fault_of(l), 0);
+}
+
+static void up_link_writable(madi_link_t *inner)
+{
+    madi_link_writable(&outer_of(inner)->base);
+}
+
+const madi_upcalls_t fault_upcalls = {
+    .rx_begin = up_rx_begin,
+    .rx_done = up_rx_done,
+    .rx_short = up_rx_short,
+    .link_up = up_link_up,
+    .link_down = up_link_down,
+    .link_writable = up_link_writable,
+};
+
+/* ---- Delivering ----------------------------------------------------------------------------------------------- */
+
+static void lend(fault_link_t *l, fault_in_t *p)
+{
+    madi_lock(&l->lent_lock);
+    p->next = l->lent;
+    l->lent = p;
+    madi_unlock(&l->lent_lock);
+}
+
+/* Any thread. */
+void fault_slot_put(madi_link_t *link, void *loan)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    fault_in_t **at, *p;
+    madi_lock(&l->lent_lock);
+    for (at = &l->lent; (p = *at) && p->body != loan; at = &p->next)
+        ;
+    if (p)
+        *at = p->next;
+    madi_unlock(&l->lent_lock);
+    if (p) {
+        in_free(l, p);
+        return;
+    }
+    l->inner->driver->slot_put(l->inner, loan);
+    atomic_fetch_sub_explicit(&l->inner->loans, 1, memory_order_relaxed);
+}
+
+static void deliver_one(fault_link_t *l, fault_in_t *p)
+{
+    int percent = fault_of(l)->plan.lend;
+    madi_rx_t rx = {0};
+    if (p->hdr.length <= MADI_SHORT_MAX && !p->loan && fault_chance(&l->dice, 50)) {
+        madi_rx_short(&l->base, &p->hdr, p->body);
+        in_free(l, p);
+        return;
+    }
+    if (p->hdr.length && percent >= 0 && (p->loan || fault_chance(&l->dice, percent)))
+        rx.loan = p->body;
+    switch (madi_rx_begin(&l->base, &p->hdr, &rx)) {
+    case MADI_PLACE_KEEP: lend(l, p); return;
+    case MADI_PLACE_COPY:
+        memcpy(rx.base, p->body, p->hdr.length);
+        madi_rx_done(&l->base, &p->hdr, &rx);
+        break;
+    case MADI_PLACE_DROP: break;
+    }
+    in_free(l, p);
+}
+
+int fault_deliver(fault_link_t *l, int64_t now)
+{
+    int n = 0;
+    if (l->is_up && !l->told_up && !l->closed) {
+        if (now < l->up_due) {
+            fault_due(fault_of(l), l->up_due);
+            return 0;
+        }
+        tell_up(l);
+        n++;
+    }
+    while (!l->closed && l->in && (l->in->due <= now || l->is_down)) {
+        fault_in_t *p = l->in;
+        l->in = p->next;
+        if (!l->in)
+            l->in_tail = &l->in;
+        deliver_one(l, p);
+        n++;
+    }
+    if (l->closed)
+        return n;
+    if (l->in)
+        fault_due(fault_of(l), l->in->due);
+    else if (l->is_down)
+        tell_down(l);
+    return n;
+}
+
+void fault_rx_free(fault_link_t *l)
+{
+    fault_in_t *p;
+    while ((p = l->in)) {
+        l->in = p->next;
+        in_free(l, p);
+    }
+    l->in_tail = &l->in;
+    free(l->storing);
+    l->storing = NULL;
+}

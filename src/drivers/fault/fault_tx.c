@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault: what the core sends, refused, sent later, or finished later. */
+#include "drivers/fault/fault.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WAITING 32 /* packets of one link */
+#define RETRY 5000 /* ns until a packet that the inner driver refused is tried again */
+
+static uint64_t sum_of(const struct iovec *vec, int n)
+{
+    uint64_t sum = 0, w;
+    for (int i = 0; i < n; i++) {
+        const unsigned char *p = vec[i].iov_base;
+        size_t k = 0;
+        for (; k + 8 <= vec[i].iov_len; k += 8) {
+            memcpy(&w, p + k, 8);
+            sum = (sum ^ w) * UINT64_C(0x9e3779b97f4a7c15);
+        }
+        for (; k < vec[i].iov_len; k++)
+            sum = (sum ^ p[k]) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return sum;
+}
+
+/* ---- Finishing ------------------------------------------------------------------------------------------------ */
+
+static void finish_later(fault_out_t *p, mad_status_t status, int64_t due)
+{
+    fault_link_t *l = p->link;
+    p->status = status;
+    p->due = due;
+    madi_lock(&l->late_lock);
+    p->next = l->late;
+    l->late = p;
+    madi_unlock(&l->late_lock);
+    fault_due(fault_of(l), due);
+}
+
+/* The inner driver is done with an op. */
+static void inner_done(madi_op_t *op, mad_status_t status)
+{
+    fault_out_t *p = (fault_out_t *)op;
+    fault_link_t *l = p->link;
+    finish_later(p, status, l->closed ? 0 : fault_delay(fault_of(l), &l->dice, madi_now()));
+}
+
+/* Call done of what is due; the list is taken apart without the lock, for done may send. */
+static int finish_due(fault_link_t *l, int64_t now)
+{
+    fault_out_t *list, *p;
+    int n = 0;
+    madi_lock(&l->late_lock);
+    list = l->late;
+    l->late = NULL;
+    madi_unlock(&l->late_lock);
+    while ((p = list)) {
+        list = p->next;
+        if (p->due > now) {
+            finish_later(p, p->status, p->due);
+            continue;
+        }
+        p->user->done(p->user, p->status);
+        free(p);
+        atomic_fetch_sub_explicit(&l->pending, 1, memory_order_relaxed);
+        n++;
+    }
+    return n;
+}
+
+/* ---- Sending -------------------------------------------------------------------------------------------------- */
+
+static fault_out_t *out_new(fault_link_t *l, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    fault_out_t *p = malloc(sizeof *p + (size_t)n * sizeof *vec + (op ? 0 : total));
+    unsigned char *to;
+    if (!p)
+        return NULL;
+    *p = (fault_out_t){.op = {inner_done}, .link = l, .user = op, .total = total, .n = op ? n : 1};
+    if (op) { /* the bytes stay where they are until done is called, the array does not */
+        memcpy(p->vec, vec, (size_t)n * sizeof *vec);
+        p->sum = sum_of(vec, n);
+        return p;
+    }
+    to = (unsigned char *)(p->vec + n);
+    p->vec[0] = (struct iovec){to, total};
+    for (int i = 0; i < n; to += vec[i++].iov_len)
+        memcpy(to, vec[i].iov_base, vec[i].iov_len);
+    return p;
+}
+
+static madi_sent_t inner_send(fault_link_t *l, fault_out_t *p)
+{
+    if (p->user && p->sum != sum_of(p->vec, p->n))
+        madi_log(MADI_LOG_ERROR, "fault", "a granted block changed before it had left: its sender broke its promise, or "
+                                          "it was reported complete too early");
+    return l->inner->driver->send(l->inner, p->vec, p->n, p->total, p->user ? &p->op : NULL);
+}
+
+static madi_sent_t enqueue(fault_link_t *l, fault_out_t *p, int64_t due)
+{
+    p->next = NULL;
+    p->due = due;
+    *l->out_tail = p;
+    l->out_tail = &p->next;
+    l->n_out++;
+    atomic_fetch_add_explicit(&l->pending, 1, memory_order_relaxed);
+    fault_due(fault_of(l), due);
+    madi_session_moved(l->base.adapter->session);
+    return p->user ? MADI_TAKEN : MADI_SENT;
+}
+
+static madi_sent_t refuse(fault_link_t *l)
+{
+    l->refused = true;
+    fault_due(fault_of(l), fault_delay(fault_of(l), &l->tx_dice, madi_now()));
+    madi_session_moved(l->base.adapter->session);
+    return MADI_AGAIN;
+}
+
+/* An op that goes to the inner driver at once; even when that has sent it, it may look taken. */
+static madi_sent_t send_op(fault_link_t *l, fault_out_t *p, int64_t now)
+{
+    madi_sent_t sent = inner_send(l, p);
+    int64_t due = fault_delay(fault_of(l), &l->tx_dice, now);
+    if (sent == MADI_AGAIN || (sent == MADI_SENT && due <= now)) {
+        free(p);
+        return sent == MADI_AGAIN ? refuse(l) : sent;
+    }
+    atomic_fetch_add_explicit(&l->pending, 1, memory_order_relaxed);
+    if (sent == MADI_SENT) {
+        finish_later(p, MAD_OK, due);
+        madi_session_moved(l->base.adapter->session);
+    }
+    return MADI_TAKEN;
+}
+
+madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    fault_adapter_t *a = fault_of(l);
+    int64_t now = madi_now(), due = fault_delay(a, &l->tx_dice, now);
+    madi_sent_t sent;
+    fault_out_t *p;
+
+    if (atomic_load_explicit(&l->cut, memory_order_relaxed) || l->n_out >= WAITING ||
+        fault_chance(&l->tx_dice, a->plan.again))
+        return refuse(l);
+    if (!l->out && due <= now && !op) {
+        sent = l->inner->driver->send(l->inner, vec, n, total, NULL);
+        if (sent == MADI_AGAIN)
+            return refuse(l);
+        fault_count(l, &l->tx_dice);
+        return sent;
+    }
+    p = out_new(l, vec, n, total, op);
+    if (!p)
+        return refuse(l);
+    fault_count(l, &l->tx_dice);
+    if (l->out || due > now)
+        return enqueue(l, p, due);
+    return send_op(l, p, now);
+}
+
+/* Under the tx lock. */
+static int send_due(fault_link_t *l, int64_t now)
+{
+    fault_out_t *p;
+    int n = 0;
+    while ((p = l->out) && p->due <= now && !atomic_load_explicit(&l->cut, memory_order_relaxed)) {
+        madi_sent_t sent = inner_send(l, p);
+        if (sent == MADI_AGAIN) {
+            p->due = now + RETRY;
+            break;
+        }
+        l->out = p->next;
+        if (!l->out)
+            l->out_tail = &l->out;
+        l->n_out--;
+        n++;
+        if (!p->user) {
+            free(p);
+            atomic_fetch_sub_explicit(&l->pending, 1, memory_order_relaxed);
+        } else if (sent == MADI_SENT) {
+            finish_later(p, MAD_OK, fault_delay(fault_of(l), &l->tx_dice, now));
+        }
+    }
+    if (l->out)
+        fault_due(fault_of(l), l->out->due);
+    return n;
+}
+
+int fault_flush(fault_link_t *l, int64_t now)
+{
+    bool writable;
+    int n;
+    madi_link_lock_tx(&l->base);
+    n = send_due(l, now);
+    writable = l->refused && l->n_out < WAITING;
+    if (writable)
+        l->refused = false;
+    madi_link_unlock_tx(&l->base);
+    n += finish_due(l, now);
+    if (writable && !l->closed)
+        madi_link_writable(&l->base);
+    return n;
+}
+
+bool fault_drained(madi_link_t *link)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    if (atomic_load_explicit(&l->pending, memory_order_relaxed))
+        return false;
+    return !l->inner->driver->drained || l->inner->driver->drained(l->inner);
+}
+
+void fault_tx_end(fault_link_t *l)
+{
+    fault_out_t *p;
+    while ((p = l->out)) {
+        l->out = p->next;
+        if (p->user)
+            finish_later(p, MAD_ERR_PEER, 0);
+        else
+            free(p);
+    }
+    l->out_tail = &l->out;
+    l->n_out = 0;
+    finish_due(l, INT64_MAX);
+}
