@@ -150,7 +150,7 @@ static bool channels_open(env_t *e, const char *test)
 static void check_driver(env_t *e)
 {
     char text[1024];
-    const char *wanted = e->self ? "self" : getenv("MAD_PREFER");
+    const char *wanted = getenv("MAD_PREFER") ? getenv("MAD_PREFER") : e->self ? "self" : NULL;
     CHECK_OK(mad_peer_explain(e->session, e->peer, text, sizeof text));
     if (wanted)
         CHECK_MSG(!strncmp(text, wanted, strlen(wanted)), "driver %s is not used: %s", wanted, text);
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
     for (size_t g = 0; g < COUNT(groups) && (all || list); g++)
         for (const test_t *t = groups[g]; t->name; t++) {
             if (list)
-                printf("%s %d\n", t->name, t->procs);
+                printf("%s %d%s\n", t->name, t->procs, t->knob ? " alone" : "");
             else if (t->procs == 2 && !t->knob)
                 names[n++] = t->name;
         }

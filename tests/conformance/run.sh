@@ -1,51 +1,88 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...] ; TESTS="a b" picks tests.
-# Prints 'ok NAME' or 'not ok NAME'; each test in processes of its own, then all of them in one session.
+# The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...]
+#   DRIVER   self, shm, tcp, skeleton, or fault:DRIVER (the same behind the driver fault); without any: all of them
+#   TESTS="a b"  only these tests
+#   SEEDS=N      fault: so many seeds (1), the first of them SEED (else by the clock)
+#   LONG=1       fault: every test in processes of its own, 20 seeds
+# Prints 'ok NAME' or 'not ok NAME', and after the latter the command that does it again.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=${BUILD:-$(cd "$here/../.." && pwd)/build}
 conform=$BUILD/tests/conform
-if [ ! -x "$conform" ] || [ -n "$CONFORM_COMPILE" ]; then
-    conform=$BUILD/conform-sh
-    ${CC:-cc} -std=gnu11 -D_GNU_SOURCE -g -O2 -Wall -Wextra -I"$here/../../include" -I"$BUILD/include" \
-        "$here"/*.c -o "$conform" -L"$BUILD/.libs" -Wl,-rpath,"$BUILD/.libs" -lmadeleine -lpthread || exit 1
-fi
+[ -x "$conform" ] || { echo "$conform is missing: make check builds it"; exit 1; }
+seeds=${SEEDS:-${LONG:+20}}
+seeds=${seeds:-1}
+first=${SEED:-$(date +%s)}
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
+trap 'exit 1' INT TERM HUP
 failed=0
-# one DRIVER PROCS TEST
-one() {
+
+# environment DRIVER SEED: what chooses the driver
+environment() {
     case $1 in
-    self) timeout 120 "$conform" "$3" >"$log" 2>&1 ;;
-    *)
-        if [ "$2" = 1 ]; then
-            MAD_PREFER=$1 timeout 120 "$conform" "$3" >"$log" 2>&1
-        else
-            MAD_PREFER=$1 timeout "${4:-120}" "$BUILD/madrun" -n "$2" "$conform" "$3" >"$log" 2>&1
-        fi
-        ;;
+    self) ;;
+    skeleton) echo "MAD_DRIVERS=skeleton MAD_PREFER=skeleton" ;;
+    fault:*) echo "MAD_DRIVERS=fault MAD_FAULT=${1#fault:} MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
+    *) echo "MAD_PREFER=$1" ;;
     esac
+}
+
+# launcher DRIVER PROCESSES
+launcher() {
+    case $1:$2 in
+    self:* | fault:self:* | *:1) ;;
+    *) echo "$BUILD/madrun -n $2" ;;
+    esac
+}
+
+# one DRIVER PROCESSES TEST SEED [EXTRA]
+one() {
+    command="env $(environment "$1" "$4") $5 $(launcher "$1" "$2") $conform $3"
+    name=conform-$1-$3
+    case $1 in fault:*) name=$name-$4 ;; esac
+    # shellcheck disable=SC2086
+    timeout -k 5 240 $command >"$log" 2>&1
     rc=$?
     if [ $rc -eq 0 ]; then
-        echo "ok conform-$1-$3"
+        echo "ok $name"
     else
-        echo "not ok conform-$1-$3 (exit status $rc)"
-        sed 's/^/    /' "$log" | head -${LINES_MAX:-12}
+        echo "not ok $name (exit status $rc)"
+        grep -v 'is disturbed; ' "$log" | head -"${LINES_MAX:-15}" | sed 's/^/    /'
+        echo "    reproduce: $command"
         failed=1
     fi
 }
-"$conform" --list >"$log.list" || exit 1
-tests=$(cat "$log.list"; rm -f "$log.list")
-for driver in ${*:-self shm tcp}; do
-    echo "$tests" | {
-        failed=0
-        while read -r name procs; do
-            [ -z "$TESTS" ] || case " $TESTS " in *" $name "*) ;; *) continue ;; esac
-            [ "$driver" = self ] && [ "$procs" -ne 2 ] && continue
-            one "$driver" "$procs" "$name" </dev/null
-        done
-        exit $failed
-    } || failed=1
-    [ -n "$TESTS" ] || one "$driver" 2 all 300
+
+# Does the test belong to the driver?  NAME PROCESSES DRIVER
+fits() {
+    [ -z "$TESTS" ] || case " $TESTS " in *" $1 "*) ;; *) return 1 ;; esac
+    case $3:$2 in
+    self:2 | fault:self:2) return 0 ;;
+    self:* | fault:self:*) return 1 ;;
+    esac
+}
+
+"$conform" --list >"$log" || exit 1
+tests=$(cat "$log")
+while [ "$seeds" -gt 0 ]; do
+    for driver in ${*:-self shm tcp skeleton fault:self fault:shm fault:tcp}; do
+        # Behind fault the tests of two processes run in one session, which is quicker.
+        together=
+        case $driver in fault:*) [ -n "$LONG$TESTS" ] || together=1 ;; esac
+        while read -r name procs alone; do
+            fits "$name" "$procs" "$driver" || continue
+            [ -n "$together" ] && [ "$procs" = 2 ] && [ -z "$alone" ] && continue
+            one "$driver" "$procs" "$name" "$first" </dev/null
+        done <<EOF
+$tests
+EOF
+        [ -n "$TESTS" ] || one "$driver" 2 all "$first" CONFORM_DEADLINE=60 </dev/null
+    done
+    first=$((first + 1))
+    seeds=$((seeds - 1))
+    # Only fault has seeds.
+    set -- $(for d in ${*:-fault:self fault:shm fault:tcp}; do case $d in fault:*) echo "$d" ;; esac; done)
+    [ $# -gt 0 ] || break
 done
 exit $failed
