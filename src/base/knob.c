@@ -84,19 +84,18 @@ static mad_status_t bad(const madi_knob_t *knob, const char *text, const char *w
 static bool parse_number(const char *text, int64_t *out)
 {
     char *end;
-    long long v;
+    int64_t v, unit = 1;
     errno = 0;
     v = strtoll(text, &end, 0);
     if (end == text || errno)
         return false;
     switch (toupper((unsigned char)*end)) {
-    case 'K': v *= KB, end++; break;
-    case 'M': v *= MB, end++; break;
-    case 'G': v *= GB, end++; break;
+    case 'K': unit = KB, end++; break;
+    case 'M': unit = MB, end++; break;
+    case 'G': unit = GB, end++; break;
     default: break;
     }
-    *out = v;
-    return *end == 0;
+    return *end == 0 && !__builtin_mul_overflow(v, unit, out);
 }
 
 static bool parse_bool(const char *text, int64_t *out)

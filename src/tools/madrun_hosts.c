@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,8 @@ static int host_add(madi_run_hosts_t *hosts, const char *name, int slots, char *
     }
     if (last && strcmp(last->name, name) == 0) { /* said twice: room for twice as many */
         last->slots = (last->slots ? last->slots : 1) + (slots ? slots : 1);
+        if (last->slots > SLOTS_MAX)
+            last->slots = SLOTS_MAX;
         return 0;
     }
     if (hosts->count == HOSTS_MAX) {
@@ -62,7 +65,7 @@ static int range_add(madi_run_hosts_t *hosts, const char *head, const char *item
         good = isdigit((unsigned char)end[1]);
         to = strtoul(end + 1, &end, 10);
     }
-    if (!good || *end || to < from || to - from >= HOSTS_MAX) {
+    if (!good || *end || to < from || to - from >= HOSTS_MAX || to == ULONG_MAX) { /* the last: too large a number */
         snprintf(why, len, "'[%s]' is no range of hosts: give for example 'node[1-8]'", item);
         return -1;
     }

@@ -50,10 +50,12 @@ static int unpack_number(const char **data, const char *end, int *n)
 {
     const char *text = unpack_text(data, end);
     char *stop;
+    long number;
     if (!text || !*text)
         return -1;
-    *n = (int)strtol(text, &stop, 10);
-    return *stop ? -1 : 0;
+    number = strtol(text, &stop, 10);
+    *n = (int)number;
+    return *stop || number != *n ? -1 : 0;
 }
 
 static char **unpack_texts(const char **data, const char *end)
@@ -79,7 +81,7 @@ int madi_run_spec_unpack(madi_run_spec_t *spec, const char *data, size_t len)
     for (int i = 0; i < NUMBERS; i++)
         if (unpack_number(&data, end, &numbers[i]) != 0)
             return -1;
-    if (numbers[0] < 0 || numbers[1] < 1 || numbers[2] < numbers[0] + numbers[1] || numbers[3] < MADI_RUN_BIND_AUTO ||
+    if (numbers[0] < 0 || numbers[1] < 1 || numbers[2] < numbers[1] || numbers[2] - numbers[1] < numbers[0] || numbers[3] < MADI_RUN_BIND_AUTO ||
         numbers[3] > MADI_RUN_BIND_NUMA)
         return -1;
     wdir = unpack_text(&data, end);
