@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* base: status, copy, lock, clock, log. */
+#include "unit.h"
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include <madeleine/status.h>
+#include <pthread.h>
+#include <string.h>
+
+START_TEST(status_texts)
+{
+#define X(name, value, text) \
+    ck_assert_int_eq(MAD_##name, value); \
+    ck_assert_str_eq(mad_status_name(MAD_##name), "MAD_" #name); \
+    ck_assert_str_eq(mad_status_text(MAD_##name), text);
+    MAD_STATUS_LIST(X)
+#undef X
+    ck_assert_str_eq(mad_status_text((mad_status_t)9999), "unknown status");
+    ck_assert_str_eq(mad_status_name((mad_status_t)9999), "MAD_ERR_UNKNOWN");
+}
+END_TEST
+
+/* Values are never given twice. */
+START_TEST(status_values)
+{
+    static const int values[] = {
+#define X(name, value, text) value,
+        MAD_STATUS_LIST(X)
+#undef X
+    };
+    for (size_t i = 0; i < MADI_COUNT(values); i++)
+        for (size_t j = 0; j < i; j++)
+            ck_assert_int_ne(values[i], values[j]);
+}
+END_TEST
+
+/* Every length, with the bytes around left alone. */
+START_TEST(copy_lengths)
+{
+    unsigned char from[300], to[316];
+    for (size_t i = 0; i < sizeof from; i++)
+        from[i] = (unsigned char)(i * 7 + 1);
+    for (size_t n = 0; n <= sizeof from; n++) {
+        memset(to, 0xee, sizeof to);
+        madi_copy(to + 8, from, n);
+        ck_assert_mem_eq(to + 8, from, n);
+        ck_assert_mem_eq(to, "\xee\xee\xee\xee\xee\xee\xee\xee", 8);
+        ck_assert_mem_eq(to + 8 + n, "\xee\xee\xee\xee\xee\xee\xee\xee", 8);
+    }
+}
+END_TEST
+
+static madi_lock_t lock;
+static long counted;
+
+static void *count_up(void *arg)
+{
+    for (int i = 0; i < 20000; i++) {
+        madi_lock(&lock);
+        counted = counted + 1;
+        madi_unlock(&lock);
+    }
+    return arg;
+}
+
+/* More threads than cores: the slow path too. */
+START_TEST(lock_excludes)
+{
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, count_up, NULL), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_int_eq(counted, 8 * 20000);
+    ck_assert(madi_trylock(&lock));
+    ck_assert(!madi_trylock(&lock));
+    madi_unlock(&lock);
+    ck_assert(madi_trylock(&lock));
+}
+END_TEST
+
+START_TEST(deadlines)
+{
+    int64_t before = madi_now(), at = madi_deadline(1000000000), after = madi_now();
+    ck_assert_int_ge(at, before + 1000000000);
+    ck_assert_int_le(at, after + 1000000000);
+    ck_assert_int_eq(madi_deadline(-1), INT64_MAX);
+    ck_assert_int_eq(madi_deadline(INT64_MAX), INT64_MAX);
+    ck_assert_int_eq(madi_deadline(INT64_MAX - 1), INT64_MAX);
+}
+END_TEST
+
+START_TEST(log_levels)
+{
+    err_keep();
+    madi_log(MADI_LOG_INFO, "part", "not shown");
+    madi_log(MADI_LOG_WARN, "part", "number %d", 42);
+    ck_assert_str_eq(err_text(), "mad: part: warning: number 42\n");
+    madi_log_set_level(MADI_LOG_DEBUG);
+    madi_log_set_rank(3);
+    madi_log(MADI_LOG_DEBUG, "other", "seen");
+    ck_assert_str_eq(err_text(), "mad: part: warning: number 42\nmad: rank 3: other: debug: seen\n");
+}
+END_TEST
+
+/* A line that is too long is cut, and still a line. */
+START_TEST(log_long)
+{
+    char text[5000];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    err_keep();
+    madi_log(MADI_LOG_ERROR, "part", "%s", text);
+    ck_assert_uint_lt(strlen(err_text()), 2000);
+    ck_assert_ptr_eq(strchr(err_text(), '\n'), err_text() + strlen(err_text()) - 1);
+}
+END_TEST
+
+Suite *base_suite(void)
+{
+    const TTest *tests[] = {status_texts, status_values, copy_lengths, lock_excludes, deadlines, log_levels, log_long};
+    return SUITE_OF("base", tests);
+}

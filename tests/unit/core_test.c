@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* core/handle.c, and the sizes that the fast path and the memory of a silent peer depend on. */
+#include "unit.h"
+
+#include "core/core.h"
+#include <stddef.h>
+
+static int seen;
+
+static void see(void *object, void *arg)
+{
+    (void)object;
+    (void)arg;
+    seen++;
+}
+
+START_TEST(handles_add_get_del)
+{
+    struct madi_handles *h = madi_handles_new();
+    int objects[100];
+    uint32_t handle[100];
+    ck_assert_ptr_nonnull(h);
+    ck_assert_ptr_null(madi_handle_get(h, 0));
+    ck_assert_ptr_null(madi_handle_get(h, UINT32_MAX));
+    for (int i = 0; i < 100; i++) {
+        handle[i] = madi_handle_add(h, &objects[i]);
+        ck_assert_uint_ne(handle[i], 0);
+    }
+    for (int i = 0; i < 100; i++)
+        ck_assert_ptr_eq(madi_handle_get(h, handle[i]), &objects[i]);
+    madi_handles_each(h, see, NULL);
+    ck_assert_int_eq(seen, 100);
+    for (int i = 0; i < 100; i += 2)
+        madi_handle_del(h, handle[i]);
+    for (int i = 0; i < 100; i++)
+        ck_assert_ptr_eq(madi_handle_get(h, handle[i]), i % 2 ? &objects[i] : NULL);
+    madi_handle_del(h, handle[0]); /* a second time: no effect */
+    seen = 0;
+    madi_handles_each(h, see, NULL);
+    ck_assert_int_eq(seen, 50);
+    madi_handles_free(h);
+    madi_handles_free(NULL);
+}
+END_TEST
+
+/* A handle that was given back is not valid again when its place is used anew. */
+START_TEST(handles_stale)
+{
+    struct madi_handles *h = madi_handles_new();
+    int object;
+    uint32_t first = madi_handle_add(h, &object), handle = first;
+    for (int i = 0; i < 4094; i++) {
+        madi_handle_del(h, handle);
+        handle = madi_handle_add(h, &object);
+        ck_assert_uint_ne(handle, 0);
+        ck_assert_uint_ne(handle, first);
+        ck_assert_ptr_null(madi_handle_get(h, first));
+    }
+    madi_handles_free(h);
+}
+END_TEST
+
+/* The table has an end, and says so. */
+START_TEST(handles_full)
+{
+    struct madi_handles *h = madi_handles_new();
+    int object;
+    uint32_t n = 0, last = 0, handle;
+    while ((handle = madi_handle_add(h, &object))) {
+        last = handle;
+        n++;
+        if (n > 1u << 21)
+            break;
+    }
+    ck_assert_uint_ge(n, 1u << 16);
+    ck_assert_uint_lt(n, 1u << 21);
+    ck_assert_ptr_eq(madi_handle_get(h, last), &object);
+    madi_handle_del(h, last);
+    ck_assert_uint_ne(madi_handle_add(h, &object), 0);
+    madi_handles_free(h);
+}
+END_TEST
+
+/* A peer that was never spoken to costs little: its entry here, an index slot (4 bytes, half empty), its address. */
+START_TEST(sizes)
+{
+    ck_assert_uint_le(sizeof(madi_peer_t), 32);
+    ck_assert_uint_eq(offsetof(struct mad_connection, kind), 0);
+    ck_assert_uint_eq(offsetof(madi_tx_t, base), 0);
+    ck_assert_uint_eq(offsetof(madi_rx_msg_t, base), 0);
+    ck_assert_uint_eq(offsetof(madi_rdv_send_t, op), 0);
+    ck_assert_uint_eq(offsetof(madi_rx_msg_t, data) % 16, 0);
+}
+END_TEST
+
+Suite *core_suite(void)
+{
+    const TTest *tests[] = {handles_add_get_del, handles_stale, handles_full, sizes};
+    return SUITE_OF("core", tests);
+}

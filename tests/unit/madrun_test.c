@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tools/madrun_frame.c, madrun_spec.c, madrun_pmi.c */
+#include "unit.h"
+
+#include "tools/madrun_frame.h"
+#include "tools/madrun_pmi.h"
+#include "tools/madrun_remote.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Frames ------------------------------------------------------------------------------------------------------- */
+
+static const char frame_bytes[] = "\x11\0\0\0\x02\0\0\0\xff\xff\xff\xff\x03\0\0\0abc"
+                                  "\x15\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+#define FRAME_BYTES (sizeof frame_bytes - 1)
+
+/* However the bytes are cut, the same frames come out. */
+START_TEST(frames_in_pieces)
+{
+    for (size_t step = 1; step <= FRAME_BYTES; step++) {
+        madi_run_pipe_t pipe = {.fd = -1};
+        madi_run_frame_t frame;
+        int n = 0;
+        for (size_t at = 0; at < FRAME_BYTES; at += step) {
+            int found;
+            madi_run_buffer_add(&pipe.in, frame_bytes + at, FRAME_BYTES - at < step ? FRAME_BYTES - at : step);
+            while ((found = madi_run_frame_next(&pipe, &frame)) == 1) {
+                if (n == 0) {
+                    ck_assert_int_eq(frame.type, MADI_RUN_OUTPUT);
+                    ck_assert_int_eq(frame.rank, 2);
+                    ck_assert_int_eq(frame.value, -1);
+                    ck_assert_uint_eq(frame.len, 3);
+                    ck_assert_mem_eq(frame.data, "abc", 3);
+                } else {
+                    ck_assert_int_eq(frame.type, MADI_RUN_DONE);
+                    ck_assert_uint_eq(frame.len, 0);
+                }
+                n++;
+                madi_run_frame_drop(&pipe, &frame);
+            }
+            ck_assert_int_eq(found, 0);
+        }
+        ck_assert_int_eq(n, 2);
+        ck_assert_uint_eq(pipe.in.len, 0);
+        madi_run_buffer_free(&pipe.in);
+    }
+}
+END_TEST
+
+START_TEST(frames_too_long)
+{
+    madi_run_pipe_t pipe = {.fd = -1};
+    madi_run_frame_t frame;
+    madi_run_buffer_add(&pipe.in, "\x11\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xff", 16);
+    ck_assert_int_eq(madi_run_frame_next(&pipe, &frame), -1);
+    madi_run_buffer_free(&pipe.in);
+}
+END_TEST
+
+/* ---- Specs -------------------------------------------------------------------------------------------------------- */
+
+static char *spec_env[] = {"A=1", "B=", NULL}, *spec_argv[] = {"prog", "", "x y", NULL};
+static const madi_run_spec_t spec = {.first = 3, .count = 2, .size = 8, .bind = MADI_RUN_BIND_CORE, .reserve = -1,
+                                     .stdin_rank = 0, .verbose = true, .wdir = "/tmp", .env = spec_env, .argv = spec_argv};
+
+static void spec_free(madi_run_spec_t *s)
+{
+    for (char **lists[2] = {s->env, s->argv}, ***l = lists; l < lists + 2; l++) {
+        for (char **p = *l; p && *p; p++)
+            free(*p);
+        free(*l);
+    }
+    free((void *)(uintptr_t)s->wdir);
+}
+
+START_TEST(spec_round_trip)
+{
+    madi_run_buffer_t buffer = {0};
+    madi_run_spec_t got = {0};
+    madi_run_spec_pack(&spec, &buffer);
+    ck_assert_int_eq(madi_run_spec_unpack(&got, madi_run_buffer_at(&buffer), buffer.len), 0);
+    ck_assert_int_eq(got.first, 3);
+    ck_assert_int_eq(got.count, 2);
+    ck_assert_int_eq(got.size, 8);
+    ck_assert_int_eq((int)got.bind, MADI_RUN_BIND_CORE);
+    ck_assert_int_eq(got.reserve, -1);
+    ck_assert_int_eq(got.stdin_rank, 0);
+    ck_assert(got.verbose);
+    ck_assert_str_eq(got.wdir, "/tmp");
+    ck_assert_str_eq(got.env[1], "B=");
+    ck_assert_ptr_null(got.env[2]);
+    ck_assert_str_eq(got.argv[1], "");
+    ck_assert_str_eq(got.argv[2], "x y");
+    ck_assert_ptr_null(got.argv[3]);
+    spec_free(&got);
+    madi_run_buffer_free(&buffer);
+}
+END_TEST
+
+START_TEST(spec_truncated)
+{
+    madi_run_buffer_t buffer = {0};
+    madi_run_spec_pack(&spec, &buffer);
+    for (size_t n = 0; n < buffer.len; n++) {
+        madi_run_spec_t got = {0};
+        char *cut = malloc(n ? n : 1);
+        memcpy(cut, madi_run_buffer_at(&buffer), n);
+        ck_assert_int_eq(madi_run_spec_unpack(&got, cut, n), -1);
+        free(cut);
+    }
+    madi_run_buffer_free(&buffer);
+}
+END_TEST
+
+START_TEST(spec_garbled)
+{
+#define TAIL "\0/\0" "0\0" "1\0p"
+    static const struct {
+        const char *bytes;
+        size_t len;
+    } bad[] = {
+#define BAD(text) {text, sizeof(text)}
+        BAD("-1\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
+        BAD("0\0" "0\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
+        BAD("0\0" "2\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
+        BAD("0\0" "1\0" "1\0" "9\0" "0\0" "0\0" "0" TAIL),
+        BAD("0\0" "1x\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
+        BAD("2147483647\0" "2147483647\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
+        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "99999999\0" "1\0p"),
+        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "-1\0" "1\0p"),
+        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "0\0" "0"),
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        madi_run_spec_t got = {0};
+        ck_assert_msg(madi_run_spec_unpack(&got, bad[i].bytes, bad[i].len) == -1, "number %zu was accepted", i);
+    }
+}
+END_TEST
+
+/* ---- PMI ---------------------------------------------------------------------------------------------------------- */
+
+static char replies[3][10000];
+static int aborted_rank = -1, aborted_code;
+
+static void on_reply(int rank, const char *text, size_t len)
+{
+    snprintf(replies[rank], sizeof replies[rank], "%.*s", (int)len, text);
+}
+
+static void on_abort(int rank, int code)
+{
+    aborted_rank = rank;
+    aborted_code = code;
+}
+
+static void pmi_begin(void)
+{
+    static const madi_run_pmi_hooks_t hooks = {on_reply, on_abort};
+    ck_assert_int_eq(madi_run_pmi_init(3, &hooks), 0);
+}
+
+static const char *ask(int rank, const char *line)
+{
+    replies[rank][0] = 0;
+    madi_run_pmi_line(rank, line);
+    return replies[rank];
+}
+
+START_TEST(pmi_questions)
+{
+    pmi_begin();
+    ck_assert_ptr_nonnull(strstr(ask(2, "cmd=init pmi_version=1 pmi_subversion=1"), "mad_rank=2 mad_size=3 mad_key="));
+    ck_assert_ptr_nonnull(strstr(ask(0, "cmd=get_maxes"), "vallen_max="));
+    ck_assert_str_eq(ask(0, "cmd=get_universe_size"), "cmd=universe_size size=3\n");
+    ck_assert_str_eq(ask(0, "cmd=get_appnum"), "cmd=appnum appnum=0\n");
+    ck_assert_ptr_nonnull(strstr(ask(0, "cmd=get_my_kvsname"), "kvsname=mad-"));
+    ck_assert_ptr_nonnull(strstr(ask(0, "cmd=spawn"), "rc=-1"));
+    ck_assert_str_eq(ask(0, ""), "");
+    ck_assert_str_eq(ask(0, "nonsense"), "");
+    ck_assert_str_eq(ask(0, "cmd="), "cmd=_result rc=-1 msg=unknown_command\n");
+    madi_run_pmi_line(-1, "cmd=init");
+    madi_run_pmi_line(3, "cmd=init");
+    madi_run_pmi_fini();
+}
+END_TEST
+
+START_TEST(pmi_store)
+{
+    char line[9000];
+    pmi_begin();
+    ck_assert_ptr_nonnull(strstr(ask(0, "cmd=get kvsname=x key=k"), "rc=-1"));
+    ck_assert_ptr_nonnull(strstr(ask(0, "cmd=put kvsname=x key=k value=v=1,2"), "rc=0"));
+    ck_assert_str_eq(ask(1, "cmd=get kvsname=x key=k"), "cmd=get_result rc=0 msg=success value=v=1,2\n");
+    ck_assert_ptr_nonnull(strstr(ask(0, "cmd=put kvsname=x key=k value=again"), "rc=0"));
+    ck_assert_ptr_nonnull(strstr(ask(1, "cmd=get kvsname=x key=k"), "value=again\n"));
+    ck_assert_ptr_nonnull(strstr(ask(0, "cmd=put kvsname=x key=k"), "rc=-1"));
+    snprintf(line, sizeof line, "cmd=put key=%0300d value=1", 0);
+    ck_assert_ptr_nonnull(strstr(ask(0, line), "rc=-1"));
+    snprintf(line, sizeof line, "cmd=put key=long value=%08192d", 0);
+    ck_assert_ptr_nonnull(strstr(ask(0, line), "rc=-1"));
+    snprintf(line, sizeof line, "cmd=put key=long value=%08191d", 0);
+    ck_assert_ptr_nonnull(strstr(ask(0, line), "rc=0"));
+    ck_assert_uint_gt(strlen(ask(0, "cmd=get key=long")), 8191);
+    for (int i = 0; i < 5000; i++) { /* it grows */
+        snprintf(line, sizeof line, "cmd=put key=n%d value=%d", i, i * 3);
+        ask(i % 3, line);
+    }
+    ck_assert_ptr_nonnull(strstr(ask(0, "cmd=get key=n4321"), "value=12963\n"));
+    madi_run_pmi_fini();
+}
+END_TEST
+
+START_TEST(pmi_barrier)
+{
+    pmi_begin();
+    ck_assert_str_eq(ask(0, "cmd=barrier_in"), "");
+    ck_assert_str_eq(ask(0, "cmd=barrier_in"), ""); /* twice is once */
+    ck_assert_str_eq(ask(1, "cmd=barrier_in"), "");
+    ck_assert_str_eq(ask(2, "cmd=barrier_in"), "cmd=barrier_out\n");
+    ck_assert_str_eq(replies[0], "cmd=barrier_out\n");
+    ck_assert_str_eq(replies[1], "cmd=barrier_out\n");
+    ask(0, "cmd=barrier_in");
+    ask(1, "cmd=barrier_in");
+    ck_assert_str_eq(replies[0], "");
+    madi_run_pmi_ended(2); /* nobody waits for who is gone */
+    ck_assert_str_eq(replies[0], "cmd=barrier_out\n");
+    madi_run_pmi_fini();
+}
+END_TEST
+
+START_TEST(pmi_ends)
+{
+    pmi_begin();
+    ask(0, "cmd=init");
+    ask(1, "cmd=init");
+    ck_assert_str_eq(ask(1, "cmd=finalize"), "cmd=finalize_ack\n");
+    ck_assert(madi_run_pmi_ended(0));
+    ck_assert(!madi_run_pmi_ended(0)); /* said once */
+    ck_assert(!madi_run_pmi_ended(1)); /* in order */
+    ck_assert_str_eq(ask(0, "cmd=init"), "");
+    madi_run_pmi_line(2, "cmd=abort exitcode=12");
+    ck_assert_int_eq(aborted_rank, 2);
+    ck_assert_int_eq(aborted_code, 12);
+    madi_run_pmi_fini();
+}
+END_TEST
+
+Suite *madrun_suite(void)
+{
+    const TTest *tests[] = {frames_in_pieces, frames_too_long, spec_round_trip, spec_truncated, spec_garbled,
+                            pmi_questions,    pmi_store,       pmi_barrier,     pmi_ends};
+    return SUITE_OF("madrun", tests);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* drivers/shm/shm_ring.c alone: two links over one region in this process, the core's upcalls replaced. */
+#include "drivers/shm/shm.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static shm_region_t *region;
+static shm_adapter_t adapters[2];
+static shm_link_t links[2], *lists[2][1]; /* 0 sends, 1 receives */
+static int peer_event;
+
+/* What was received: the last packet, and loans that are kept. */
+static unsigned char last[SHM_CHUNK + 64];
+static madi_wire_hdr_t last_hdr;
+static size_t packets, downs;
+static bool keep, drop;
+static void *kept[SHM_BLOCKS];
+static size_t n_kept;
+
+madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    last_hdr = *hdr;
+    if (drop) {
+        packets++;
+        return MADI_PLACE_DROP;
+    }
+    if (keep && rx->loan) {
+        memcpy(last, rx->loan, hdr->length);
+        kept[n_kept++] = rx->loan;
+        atomic_fetch_add(&link->loans, 1);
+        packets++;
+        return MADI_PLACE_KEEP;
+    }
+    rx->base = last;
+    return MADI_PLACE_COPY;
+}
+
+void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    (void)link;
+    (void)hdr;
+    (void)rx;
+    packets++;
+}
+
+void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
+{
+    (void)link;
+    last_hdr = *hdr;
+    memcpy(last, body, hdr->length);
+    packets++;
+}
+
+void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
+{
+    (void)status;
+    (void)text;
+    atomic_store(&link->state, MADI_LINK_DOWN);
+    downs++;
+}
+
+static void setup(void)
+{
+    region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(region, MAP_FAILED);
+    peer_event = eventfd(0, EFD_NONBLOCK);
+    for (int i = 0; i < 2; i++) {
+        lists[i][0] = &links[i];
+        atomic_store(&adapters[i].links, lists[i]);
+        atomic_store(&adapters[i].n_links, 1);
+        links[i].base.adapter = &adapters[i].base;
+        atomic_store(&links[i].base.state, MADI_LINK_UP);
+        links[i].out = &region->half[i];
+        links[i].in = &region->half[1 - i];
+        links[i].sent_limit = SHM_CELLS;
+        links[i].peer_fd = peer_event;
+    }
+}
+
+/* Send a packet of so many body bytes in pieces, filled by a number. */
+static madi_sent_t send_body(size_t len, int n, unsigned number)
+{
+    static unsigned char body[SHM_CHUNK];
+    struct {
+        madi_wire_hdr_t hdr;
+        unsigned char more[8];
+    } head = {.hdr = {.type = MADI_WIRE_MSG, .length = (uint32_t)len, .seq = number}};
+    struct iovec vec[4] = {{&head, sizeof head.hdr}};
+    size_t at = 0;
+    for (size_t i = 0; i < len; i++)
+        body[i] = (unsigned char)(i * 13 + number);
+    for (int i = 1; i < n; i++) {
+        size_t part = i + 1 < n ? len / (size_t)(n - 1) : len - at;
+        vec[i] = (struct iovec){body + at, part};
+        at += part;
+    }
+    if (n == 1) { /* all behind the header */
+        static unsigned char whole[sizeof head.hdr + 64];
+        memcpy(whole, &head.hdr, sizeof head.hdr);
+        memcpy(whole + sizeof head.hdr, body, len);
+        vec[0] = (struct iovec){whole, sizeof head.hdr + len};
+    }
+    return shm_send(&links[0].base, vec, n, sizeof head.hdr + len, NULL);
+}
+
+static int poll_once(void)
+{
+    return shm_poll(&adapters[1].base, 1);
+}
+
+static void check_last(size_t len, unsigned number)
+{
+    bool good = last_hdr.length == len && last_hdr.seq == number; /* ck_assert is too slow for each byte */
+    for (size_t i = 0; good && i < len; i++)
+        good = last[i] == (unsigned char)(i * 13 + number);
+    if (!good)
+        ck_abort_msg("packet %u of %u bytes differs from what was sent as %u with %zu", last_hdr.seq, last_hdr.length,
+                     number, len);
+}
+
+/* Every length around the borders, in one to four pieces, several times around the ring. */
+START_TEST(lengths)
+{
+    static const size_t borders[] = {SHM_CELL_DATA, 2 * SHM_CELL_DATA, SHM_CELLS_MAX * SHM_CELL_DATA, SHM_BLOCK,
+                                     2 * SHM_BLOCK, SHM_CHUNK};
+    unsigned number = 0;
+    setup();
+    for (size_t b = 0; b < MADI_COUNT(borders); b++)
+        for (long d = -20; d <= 20; d++)
+            for (int n = 1; n <= 4; n++) {
+                long len = (long)borders[b] + d;
+                if (len < 0 || len > SHM_CHUNK || (n == 1 && len > 60))
+                    continue;
+                ck_assert_int_eq(send_body((size_t)len, n, ++number), MADI_SENT);
+                ck_assert_int_eq(poll_once(), 1);
+                check_last((size_t)len, number);
+            }
+    for (size_t len = 0; len <= 400; len++)
+        for (int k = 0; k < 3; k++) {
+            ck_assert_int_eq(send_body(len, 3, ++number), MADI_SENT);
+            ck_assert_int_eq(poll_once(), 1);
+            check_last(len, number);
+        }
+    ck_assert_int_eq(poll_once(), 0);
+    ck_assert_uint_eq(downs, 0);
+}
+END_TEST
+
+/* A full ring refuses, and nothing is lost or out of order. */
+START_TEST(full_ring)
+{
+    unsigned sent = 0, got = 0;
+    setup();
+    for (int round = 0; round < 200; round++) {
+        size_t len = (size_t)(round * 37) % 5000;
+        while (send_body(len, 2, sent + 1) == MADI_SENT)
+            sent++;
+        ck_assert_uint_le(sent - got, SHM_CELLS);
+        while (poll_once())
+            check_last(len, ++got);
+        ck_assert_uint_eq(got, sent);
+    }
+    ck_assert_uint_gt(sent, 1000);
+}
+END_TEST
+
+/* Blocks that are kept long are passed over; when all are, the sender is refused, and goes on when one comes back. */
+START_TEST(loans)
+{
+    unsigned number = 0;
+    setup();
+    keep = true;
+    while (send_body(SHM_BLOCK, 2, number + 1) == MADI_SENT) {
+        ck_assert_int_eq(poll_once(), 1);
+        check_last(SHM_BLOCK, ++number);
+        if (n_kept == SHM_BLOCKS || number > 3 * SHM_BLOCKS) /* it lends a part of them; the rest is copied */
+            break;
+    }
+    ck_assert_uint_ge(n_kept, 8);
+    keep = false;
+    for (size_t i = 0; i < n_kept; i++) {
+        shm_slot_put(&links[1].base, kept[i]);
+        atomic_fetch_sub(&links[1].base.loans, 1);
+    }
+    for (int i = 0; i < 2 * SHM_BLOCKS; i++) {
+        ck_assert_int_eq(send_body(SHM_CHUNK, 2, ++number), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+        check_last(SHM_CHUNK, number);
+    }
+}
+END_TEST
+
+/* Bodies that nobody wants give their blocks back. */
+START_TEST(dropped)
+{
+    setup();
+    drop = true;
+    for (unsigned i = 0; i < 3 * SHM_BLOCKS; i++) {
+        ck_assert_int_eq(send_body(i % 2 ? 100 : SHM_CHUNK, 2, i), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+    }
+    ck_assert_uint_eq(packets, 3 * SHM_BLOCKS);
+}
+END_TEST
+
+static void *sender(void *arg)
+{
+    for (unsigned i = 1; i <= 200000; i++)
+        while (send_body(i % 7 ? i % 90 : i % 9000, 2, i) != MADI_SENT)
+            madi_relax();
+    return arg;
+}
+
+START_TEST(two_threads)
+{
+    pthread_t thread;
+    setup();
+    ck_assert_int_eq(pthread_create(&thread, NULL, sender, NULL), 0);
+    for (unsigned i = 1; i <= 200000; i++) {
+        while (!poll_once())
+            madi_relax();
+        if (last_hdr.seq != i || (last_hdr.length && last[last_hdr.length - 1] !=
+                                                         (unsigned char)((last_hdr.length - 1) * 13 + i)))
+            ck_abort_msg("packet %u of %u bytes where %u was due", last_hdr.seq, last_hdr.length, i);
+    }
+    pthread_join(thread, NULL);
+}
+END_TEST
+
+/* Who sleeps is woken; who does not is left alone. */
+START_TEST(sleeping)
+{
+    uint64_t n;
+    setup();
+    adapters[1].fence = true; /* no other process, no membarrier: a plain fence does here */
+    ck_assert_int_eq(send_body(8, 2, 1), MADI_SENT);
+    ck_assert_int_lt(read(peer_event, &n, sizeof n), 0);
+    ck_assert(shm_pure_poll(&adapters[1].base));
+    ck_assert(!shm_arm(&adapters[1].base)); /* there is something */
+    shm_disarm(&adapters[1].base);
+    ck_assert_int_eq(poll_once(), 1);
+    ck_assert(!shm_pure_poll(&adapters[1].base));
+    ck_assert(shm_arm(&adapters[1].base));
+    ck_assert_int_eq(send_body(8, 2, 2), MADI_SENT);
+    ck_assert_int_eq(read(peer_event, &n, sizeof n), sizeof n);
+    shm_disarm(&adapters[1].base);
+    ck_assert_int_eq(poll_once(), 1);
+    ck_assert_int_eq(send_body(8, 2, 3), MADI_SENT);
+    ck_assert_int_lt(read(peer_event, &n, sizeof n), 0);
+}
+END_TEST
+
+/* The memory is shared with the peer: what it writes there takes down the link, not the process. */
+START_TEST(garbage)
+{
+    static const struct {
+        uint64_t bytes, block;
+        uint32_t length;
+    } bad[] = {
+        {16, 0, 41},          /* a length that is not in the cells */
+        {0, 0, 0},            /* less than a header */
+        {65535, 0, 65519},    /* more cells than a packet has */
+        {17, 1, 100},         /* bytes besides the header of a run */
+        {16, 1, SHM_CHUNK + 1}, {16, 65535, 10}, {16, SHM_BLOCKS + 1, 1}, {16, SHM_BLOCKS, SHM_BLOCK + 1},
+        {16, 1, UINT32_MAX},
+    };
+    setup();
+    for (size_t i = 0; i < MADI_COUNT(bad); i++) {
+        shm_cell_t *cell = &links[1].in->cells[0];
+        madi_wire_hdr_t hdr = {.type = MADI_WIRE_MSG, .length = bad[i].length};
+        memcpy(cell->data, &hdr, sizeof hdr);
+        links[1].received = 0;
+        atomic_store(&links[1].base.state, MADI_LINK_UP);
+        atomic_store(&cell->head, UINT64_C(1) | bad[i].bytes << 32 | bad[i].block << 48);
+        ck_assert_int_eq(poll_once(), 0);
+        ck_assert_uint_eq(downs, i + 1);
+        ck_assert_uint_eq(packets, 0);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *tests[] = {lengths, full_ring, loans, dropped, two_threads, sleeping, garbage};
+    Suite *suite = suite_create("shm_ring");
+    TCase *tcase = tcase_create("shm_ring");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+    tcase_set_timeout(tcase, 60);
+    for (size_t i = 0; i < MADI_COUNT(tests); i++)
+        tcase_add_test(tcase, tests[i]);
+    suite_add_tcase(suite, tcase);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Unit tests of what lies inside: one file per subject, one suite per file, each test in a process of its own. */
+#ifndef UNIT_H
+#define UNIT_H
+
+#include <check.h>
+#include <stddef.h>
+
+Suite *base_suite(void);
+Suite *knob_suite(void);
+Suite *address_suite(void);
+Suite *wire_suite(void);
+Suite *core_suite(void);
+Suite *boot_suite(void);
+Suite *hosts_suite(void);
+Suite *madrun_suite(void);
+
+/* What goes to standard error from here on is kept; err_text gives it (constant memory, overwritten by the next). */
+void err_keep(void);
+const char *err_text(void);
+
+/* A suite of one case. */
+Suite *suite_of(const char *name, const TTest *const *tests, size_t count);
+#define SUITE_OF(name, tests) suite_of(name, tests, sizeof(tests) / sizeof *(tests))
+
+#endif
