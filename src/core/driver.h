@@ -118,6 +118,8 @@ typedef struct madi_upcalls {
 struct madi_driver {
     int abi; /* MADI_DRIVER_ABI */
     const char *name;
+    /* What would bring two adapters together whose networks differ: the end of an explanation.  NULL: nothing can. */
+    const char *apart;
     size_t adapter_size, link_size; /* bytes of the driver's structures, which begin with the public part */
     bool on_request;                /* used only when MAD_DRIVERS names it */
     const madi_upcalls_t *upcalls;  /* only of a driver that wraps others */

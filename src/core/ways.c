@@ -37,8 +37,8 @@ bool madi_way_find(mad_session_t *s, const unsigned char *address, madi_adapter_
                 return true;
             return false;
         }
-        snprintf(reason, MADI_REASON_MAX, "no network in common: here %s, there %s%s", a->network, e->network,
-                 more ? " and others" : "");
+        snprintf(reason, MADI_REASON_MAX, "no network in common: here %s, there %s%s%s%s", a->network, e->network,
+                 more ? " and others" : "", a->driver->apart ? "; " : "", a->driver->apart ? a->driver->apart : "");
         more = true;
     }
     return false;

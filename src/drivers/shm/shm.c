@@ -170,6 +170,7 @@ static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len,
 const madi_driver_t madi_driver_shm = {
     .abi = MADI_DRIVER_ABI,
     .name = "shm",
+    .apart = "memory is shared where both see one MAD_SHM_DIR",
     .adapter_size = sizeof(shm_adapter_t),
     .link_size = sizeof(shm_link_t),
     .probe = shm_probe,

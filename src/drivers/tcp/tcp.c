@@ -162,6 +162,7 @@ static void tcp_disarm(madi_adapter_t *adapter)
 const madi_driver_t madi_driver_tcp = {
     .abi = MADI_DRIVER_ABI,
     .name = "tcp",
+    .apart = "give both an interface in one subnet, or one network name with MAD_TCP_NETWORK",
     .adapter_size = sizeof(madi_tcp_adapter_t),
     .link_size = sizeof(madi_tcp_link_t),
     .probe = madi_tcp_probe,
