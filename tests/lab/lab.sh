@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by tests that need several hosts: Linux namespaces stand for hosts and containers.
+#
+#   lab_start "$0" "$@"      run the script anew inside namespaces of its own (this returns only there); 77 when they
+#                            are not permitted.  $LAB: a directory that all hosts see, the current one.
+#   lab_host NAME NET=ADDRESS/PREFIX...     a host: own host name, processes, network, IPC, /tmp, /dev/shm
+#   lab_attach NAME NET=ADDRESS/PREFIX...   give it interfaces eth0, eth1, ... on the bridges NET, which are made as
+#                            they are named; lab_host does this with what it is given
+#   lab_container NAME HOST net|no-net [DIRECTORY]   a container on that host: own name, processes, IPC, /tmp and
+#                            /dev/shm; with the host's network or none.  /tmp/volume is DIRECTORY of the lab.
+#   lab_in NAME COMMAND...   run it there
+#   $LAB/agent NAME COMMAND...  the same, as madrun's --launch-agent
+#   lab_cut NAME, lab_mend NAME   the network drops everything of NAME's eth0 without a word; and carries it again
+#
+# Everything hangs on one process: when it ends, by kill -9 too, the kernel ends all processes of the lab, and with the
+# last of them go the interfaces and mounts.  Nothing has a name outside.
+
+lab_start() {
+    if [ -z "$LAB_INSIDE" ]; then
+        user=
+        [ "$(id -u)" -eq 0 ] || user="-U -r"
+        # shellcheck disable=SC2086
+        if ! reason=$(unshare $user -m -u -i -n -p --fork --kill-child --mount-proc true 2>&1); then
+            echo "skipped: namespaces are not permitted here: $reason"
+            exit 77
+        fi
+        command -v ip >/dev/null || { echo "skipped: no ip command (Debian package iproute2)"; exit 77; }
+        # shellcheck disable=SC2086
+        LAB_INSIDE=1 exec unshare $user -m -u -i -n -p --fork --kill-child --mount-proc sh "$@"
+    fi
+    trap 'exit 143' TERM INT HUP
+    LAB_KEEP="$BUILD $LAB_SOURCE"
+    LAB=/tmp/testlab
+    LAB_NAMES=
+    export LAB LAB_KEEP
+    hostname lab
+    lab_private || { echo "skipped: no private /tmp here"; exit 77; }
+    mkdir -p $LAB/pids
+    cd $LAB || exit 1
+    if ! ip link set lo up || ! ip link add lab-probe type bridge || ! ip link add lab-a type veth peer name lab-b; then
+        echo "skipped: this kernel has no bridges or no veth"
+        exit 77
+    fi
+    ip link del lab-a
+    ip link del lab-probe
+    printf '#!/bin/sh\nname=$1\nshift\nexec nsenter -t "$(cat %s/pids/$name)" -m -u -i -n -p -- "$@"\n' $LAB >$LAB/agent
+    chmod +x $LAB/agent
+}
+
+# /dev/shm and /tmp of our own; what must be seen of the old /tmp is bound into the new one (LAB_DIR: the lab too).
+lab_private() {
+    mount -t tmpfs -o mode=1777 lab /dev/shm && mkdir /dev/shm/new && mount -t tmpfs -o mode=1777 lab /dev/shm/new || return 1
+    for keep in $LAB_KEEP ${LAB_DIR:+/tmp/testlab}; do
+        case $keep in
+        /tmp/*) mkdir -p "/dev/shm/new/${keep#/tmp/}" && mount --bind "$keep" "/dev/shm/new/${keep#/tmp/}" || return 1 ;;
+        esac
+    done
+    mkdir -p /dev/shm/new/testlab && mount --move /dev/shm/new /tmp && rmdir /dev/shm/new
+}
+
+# lab_init NAME FILE: the first process of a host or container; what it prepares is behind it.
+# Not --mount-proc: the number that the lab knows this process by is read in the lab's /proc.
+lab_init='
+    read -r pid rest </proc/self/stat
+    . "$LAB_LIBRARY"
+    mount -t proc proc /proc && hostname "$1" && LAB_DIR=1 lab_private || exit 1
+    if [ -n "$2" ]; then mkdir -p /tmp/volume && mount --bind "$2" /tmp/volume || exit 1; fi
+    ip link set lo up
+    echo "$pid" >$LAB/pids/$1.new && mv $LAB/pids/$1.new $LAB/pids/$1
+    sleep 1000000 &
+    while :; do wait; done
+'
+
+# Wait until FILE is there.
+lab_wait() {
+    for _ in $(seq 1000); do
+        [ -s "$1" ] && return 0
+        sleep 0.01
+    done
+    echo "lab: $1 did not appear" >&2
+    return 1
+}
+
+lab_host() {
+    name=$1
+    shift
+    LAB_LIBRARY=$LAB_SOURCE/tests/lab/lab.sh unshare -m -u -i -n -p --fork --kill-child sh -c "$lab_init" init "$name" "" &
+    lab_wait "$LAB/pids/$name" || exit 1
+    lab_attach "$name" "$@"
+}
+
+lab_attach() {
+    name=$1
+    shift
+    pid=$(cat "$LAB/pids/$name")
+    for net in "$@"; do
+        bridge=${net%%=*}
+        n=0
+        while ip link show "$name.$n" >/dev/null 2>&1; do n=$((n + 1)); done
+        ip link show "$bridge" >/dev/null 2>&1 || ip link add "$bridge" type bridge || exit 1
+        ip link set "$bridge" up
+        ip link add "$name.$n" type veth peer name eth$n netns "$pid" || exit 1
+        ip link set "$name.$n" master "$bridge" up
+        lab_in "$name" ip address add "${net#*=}" dev eth$n
+        lab_in "$name" ip link set eth$n up
+    done
+}
+
+lab_container() {
+    parent=$(cat "$LAB/pids/$2")
+    unshare=-n
+    [ "$3" = net ] && unshare=
+    # shellcheck disable=SC2086
+    LAB_LIBRARY=$LAB_SOURCE/tests/lab/lab.sh nsenter -t "$parent" -u -i -n -p unshare -m -u -i -p $unshare --fork --kill-child \
+        sh -c "$lab_init" init "$1" "$4" &
+    lab_wait "$LAB/pids/$1" || exit 1
+}
+
+lab_in() {
+    $LAB/agent "$@"
+}
+
+lab_cut() {
+    ip link set "$1.0" nomaster
+}
+
+lab_mend() {
+    ip link set "$1.0" master "$2"
+}
