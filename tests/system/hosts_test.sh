@@ -154,7 +154,7 @@ cut() {
     check_lines "cut, $1: both sides" 2 '^\[[01]\] [01]: MAD_ERR_PEER after ' cut-out
     check_lines "cut, $1: explained" 2 '^\[[01]\] event MAD_ERR_PEER peer [01]: .*(timed out|no acknowledgement|MAD_PEER_TIMEOUT)' cut-out
     took=$(($(now_ms) - begin))
-    echo "# cut, $1: noticed by both within $took ms of at most 3,000 (MAD_PEER_TIMEOUT) + the retry in progress"
+    echo "# cut, $1: noticed by both within $took ms of at most 3,000 (MAD_PEER_TIMEOUT)"
     if [ $took -lt 20000 ]; then ok "cut, $1: in time"; else not_ok "cut, $1: in time" "$took ms"; fi
 }
 

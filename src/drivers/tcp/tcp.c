@@ -26,7 +26,8 @@ static mad_status_t tcp_open(madi_adapter_t *adapter, char *reason)
     if (status)
         return status;
     tcp_caps(&adapter->caps, loopback, tcp->self.ss_family == AF_INET6);
-    return madi_tcp_listen(tcp, reason);
+    status = madi_tcp_alive_open(tcp, reason);
+    return status ? status : madi_tcp_listen(tcp, reason);
 }
 
 static void tcp_close(madi_adapter_t *adapter)
@@ -35,6 +36,7 @@ static void tcp_close(madi_adapter_t *adapter)
     if (tcp->listening)
         close(adapter->listen_fd);
     tcp->listening = false;
+    madi_tcp_alive_close(tcp);
     adapter->listen_fd = -1;
 }
 

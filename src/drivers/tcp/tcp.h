@@ -4,6 +4,7 @@
  *   tcp.c       the table, and adapters: open, poll, when polling is worth a system call
  *   tcp_if.c    interfaces of the host, network names, ports, address bytes
  *   tcp_link.c  links: the byte stream cut into packets, both ways
+ *   tcp_alive.c whether the peer is still there
  *
  * Descriptors are watched edge-triggered for both directions, so neither direction ever needs a system call to change
  * what is watched, and send (which does not hold the session's lock) never touches the watch.  The price: whoever
@@ -47,6 +48,10 @@ typedef struct madi_tcp_adapter {
 
     madi_tcp_link_t *unread, *unread_last; /* links that were left with bytes in their sockets */
     int unread_count;
+
+    madi_tcp_link_t *started; /* all links between start and close, under the session's lock */
+    madi_watch_t alive;       /* the timer of tcp_alive.c */
+    atomic_bool alive_set;
 } madi_tcp_adapter_t;
 
 struct madi_tcp_link {
@@ -54,6 +59,8 @@ struct madi_tcp_link {
     madi_watch_t watch; /* watch.fd: the socket, from start to fini */
     bool started;
     bool watched, shut;
+    madi_tcp_link_t *started_next, **started_at;
+    int64_t silent_since; /* tcp_alive.c */
     bool ending;        /* the watch saw the connection's end: read on until it is there */
     atomic_bool closed; /* no upcalls any more: it is down, or link_close was called */
 
@@ -102,7 +109,18 @@ bool madi_tcp_addr_get(const void *addr, size_t len, struct sockaddr_storage *to
 void madi_tcp_addr_text(const struct sockaddr_storage *addr, char *text, size_t size);
 socklen_t madi_tcp_addr_len(const struct sockaddr_storage *addr);
 
+/* tcp_alive.c; all but set under the session's lock */
+mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason);
+void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* fine on a half-made adapter */
+/* Bytes are under way. */
+void madi_tcp_alive_set(madi_tcp_adapter_t *tcp);
+void madi_tcp_keepalive(int fd);
+void madi_tcp_started_add(madi_tcp_link_t *link);
+void madi_tcp_started_remove(madi_tcp_link_t *link); /* also when it was removed */
+
 /* tcp_link.c */
+/* The link is finished; it may be closed already when this returns. */
+void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text);
 mad_status_t madi_tcp_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
 mad_status_t madi_tcp_start(madi_link_t *link, int fd, bool active, char *reason);
 madi_sent_t madi_tcp_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);

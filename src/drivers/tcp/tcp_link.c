@@ -26,7 +26,7 @@ static bool tcp_closed(madi_tcp_link_t *link)
 }
 
 /* The core may close the link inside madi_link_down or later: from here on it is left alone in either case. */
-static void tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text)
+void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text)
 {
     atomic_store_explicit(&link->closed, true, memory_order_relaxed);
     madi_link_down(&link->pub, status, text);
@@ -70,17 +70,6 @@ fail:
     return MAD_ERR_SYSTEM;
 }
 
-/* A host that vanished sends no end of connection: on an idle link the kernel asks after half a minute, then every ten
- * seconds, three times.  (TCP_USER_TIMEOUT would also cut peers that live but do not read for long.) */
-static void tcp_keepalive(int fd)
-{
-    int on = 1, idle = 30, interval = 10, count = 3;
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
-}
-
 static void tcp_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_tcp_link_t *link = MADI_CONTAINER(watch, madi_tcp_link_t, watch);
@@ -116,13 +105,14 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
     }
     /* Fails on other stream sockets (tests); without them a link is slow, not wrong. */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    tcp_keepalive(fd);
+    madi_tcp_keepalive(fd);
     status = madi_watch_add(pub->adapter->session, &link->watch, TCP_EVENTS);
     if (status) {
         snprintf(reason, MADI_REASON_MAX, "cannot watch a tcp socket: %s", strerror(errno));
         return status;
     }
     link->watched = true;
+    madi_tcp_started_add(link);
     madi_link_up(pub);
     return MAD_OK;
 }
@@ -146,7 +136,7 @@ void madi_tcp_unpark(madi_tcp_adapter_t *tcp)
     if (!link)
         return;
     if (madi_watch_add(tcp->pub.session, &link->watch, TCP_EVENTS)) {
-        tcp_down(link, MAD_ERR_SYSTEM, "a tcp socket cannot be watched any more: no memory for it in the kernel");
+        madi_tcp_down(link, MAD_ERR_SYSTEM, "a tcp socket cannot be watched any more: no memory for it in the kernel");
         return;
     }
     link->watched = true;
@@ -176,6 +166,7 @@ void madi_tcp_link_close(madi_link_t *pub)
     if (tcp->hot_got == link)
         tcp->hot_got = NULL;
     madi_tcp_unread_remove(link);
+    madi_tcp_started_remove(link);
     shutdown(link->watch.fd, SHUT_RDWR);
 }
 
@@ -240,13 +231,15 @@ static void tcp_ended(madi_tcp_link_t *link, int error)
     char text[MADI_REASON_MAX];
     if (!error)
         error = tx_error;
-    if (error && error != ECONNRESET && error != EPIPE) {
+    if (error == ETIMEDOUT) {
+        madi_tcp_down(link, MAD_ERR_PEER, "no answer within MAD_PEER_TIMEOUT: the host or the network is gone");
+    } else if (error && error != ECONNRESET && error != EPIPE) {
         snprintf(text, sizeof(text), "connection lost: %s", strerror(error));
-        tcp_down(link, MAD_ERR_PEER, text);
+        madi_tcp_down(link, MAD_ERR_PEER, text);
     } else if (link->in_body || link->head != link->tail) {
-        tcp_down(link, MAD_ERR_PEER, "connection closed by peer in the middle of a packet");
+        madi_tcp_down(link, MAD_ERR_PEER, "connection closed by peer in the middle of a packet");
     } else {
-        tcp_down(link, MAD_ERR_PEER, "connection closed by peer");
+        madi_tcp_down(link, MAD_ERR_PEER, "connection closed by peer");
     }
 }
 
@@ -261,7 +254,7 @@ static bool tcp_begin(madi_tcp_link_t *link)
     if (MADI_UNLIKELY(hdr->type < MADI_WIRE_MSG || hdr->type > MADI_WIRE_BYE || hdr->length > max)) {
         snprintf(text, sizeof(text), "a packet of type %u with %u bytes came, which no peer sends; is it a Madeleine?",
                  hdr->type, (unsigned)hdr->length);
-        tcp_down(link, MAD_ERR_PROTOCOL, text);
+        madi_tcp_down(link, MAD_ERR_PROTOCOL, text);
         return false;
     }
     link->head += sizeof(*hdr);
@@ -477,6 +470,8 @@ madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size
     if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) != link)
         atomic_store_explicit(&tcp->hot_sent, link, memory_order_relaxed);
     madi_tcp_heat(tcp);
+    if (MADI_UNLIKELY(!atomic_load_explicit(&tcp->alive_set, memory_order_relaxed)))
+        madi_tcp_alive_set(tcp);
     if (MADI_LIKELY(done == (ssize_t)total)) {
         atomic_store_explicit(&link->tx_blocked, false, memory_order_release);
         return MADI_SENT;
