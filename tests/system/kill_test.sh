@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# kill -9 at random moments under load: those who live notice it, and nothing else happens to them.
+#   ROUNDS=N   so many rounds of each kind and driver (default 3)     SEED=N   the same moments again
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+top=$(cd "$(dirname "$0")/../.." && pwd)
+. "$top/tests/harness/checks.sh"
+dir=$(mktemp -d) || exit 1
+chmod 700 "$dir"
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 143' TERM INT HUP
+cd "$dir" || exit 1
+seed=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
+echo "# SEED=$seed ROUNDS=${ROUNDS:-3}"
+
+# The next number below $1, to $random (minimal standard generator: small enough for every shell's integers).
+random() {
+    state=$(((state * 16807 + 11) % 2147483647))
+    random=$((state % $1))
+}
+state=$((seed % 2147483646 + 1))
+
+# round DRIVER KIND: says what went wrong
+round() {
+    random 2
+    n=$((3 + random))
+    random $n
+    victim=$random
+    random 60000 # most of the start, the connecting, and the first part of the load fall into it
+    us=$random
+    mkdir -m 700 shm
+    MAD_PREFER=$1 MAD_SHM_DIR=$dir/shm timeout -k 5 90 "$BUILD/madrun" --keep-going -n $n "$BUILD/tests/kill_load" "$2" $victim $us \
+        >out 2>err </dev/null
+    code=$?
+    good=$(grep -c 'good after' out)
+    shm_left=$(ls shm | wc -l)
+    # The killed one could not take its socket away: the next one there does.
+    MAD_SHM_DIR=$dir/shm "$BUILD/tests/world" listen >/dev/null 2>&1
+    left=$(ls shm | wc -l)
+    rm -rf shm
+    what="$1 $2, $n ranks, rank $victim killed after $us us:"
+    if [ $code != 137 ] || [ "$good" != $((n - 1)) ]; then
+        not_ok "$what exit code $code, $good good" "$(tail -20 out)" "$(tail -20 err)"
+    elif [ "$shm_left" -gt 1 ] || [ "$left" != 0 ]; then
+        not_ok "$what $shm_left sockets left, $left after the next session"
+    else
+        return 0
+    fi
+    return 1
+}
+
+memory=$(ls /dev/shm | wc -l)
+for driver in shm tcp; do
+    for kind in small big many mixed; do
+        bad=0
+        for _ in $(seq "${ROUNDS:-3}"); do
+            round $driver $kind || bad=1
+        done
+        [ $bad = 1 ] || ok "kill -9: $driver $kind"
+    done
+done
+check "no processes are left" 0 "$(until_none "$BUILD/tests/kill_load"; running "$BUILD/tests/kill_load")"
+check "no memory is left" "$memory" "$(ls /dev/shm | wc -l)"
+[ $failures = 0 ] || echo "# again with SEED=$seed"
+[ $failures = 0 ]
