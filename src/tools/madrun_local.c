@@ -72,6 +72,8 @@ static void got_request(madi_run_pipe_t *pipe)
         *end = 0;
         if (strlen(line) == len - 1)
             events->line(rank_of(pipe), line);
+        if (pipe->fd < 0)
+            return; /* the answer could not be written: closed from within */
         madi_run_buffer_drop(&pipe->in, len);
     }
     if (pipe->eof || pipe->broken || pipe->in.len > LINE_BYTES)
