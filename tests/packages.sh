@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by the scripts at the top: packages by Debian name.  install_packages NAME... installs what is missing when
 # it can, else says what is missing and goes on.
-build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libpmix-dev"
+build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libjansson-dev libpmix-dev"
 test_packages="check valgrind iproute2 openssh-client openssh-server python3 openmpi-bin libopenmpi-dev mpich"
 peer_packages="openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev ucx-utils gnuplot-nox python3 valgrind"
 

@@ -220,8 +220,8 @@ static void refuse(madi_answer_t *a)
 {
     char text[120];
     int peers = (int)a->session->n_peers > a->session->size ? (int)a->session->n_peers : a->session->size;
-    snprintf(text, sizeof text, "ask 'madeleine %d explain' or 'madeleine %d explain PEER', a peer from 0 to %d",
-             MADI_ASK_VERSION, MADI_ASK_VERSION, peers - 1);
+    snprintf(text, sizeof text, "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d",
+             MADI_ASK_VERSION, peers - 1);
     madi_json_text(&a->json, "error", text);
 }
 

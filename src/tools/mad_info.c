@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mad_info: what this host and live processes have to say.
+ *
+ *   mad_info.c           this: the command line
+ *   mad_info_host.c      adapters, calibration, knobs      mad_info_calibrate.c  the measurements
+ *   mad_info_explain.c   a live process                    mad_info_ask.c        how it is found and asked
+ *   mad_info_doctor.c    is this host fit?                 mad_info_check_*.c    the checks
+ *   mad_info_print.c     text out of JSON */
+#include "tools/mad_info.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unreleased"
+#endif
+
+static const struct {
+    const char *name, *arguments, *help;
+    int args_min, args_max;
+    int (*run)(const madi_info_options_t *options);
+} commands[] = {
+    {"host", "", "version, adapters, networks, calibration, knobs (what is done without a command)", 0, 0, madi_info_host},
+    {"knobs", "", "the MAD_* variables: values, where they come from, what they are for", 0, 0, madi_info_knobs},
+    {"explain", "PID [PEER]", "ask a live process which ways to its peers it uses and rejected, and why", 1, 2,
+     madi_info_explain},
+    {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", 0, 0, madi_info_doctor},
+};
+#define N_COMMANDS (int)(sizeof commands / sizeof *commands)
+
+static void help(void)
+{
+    puts("usage: mad_info [COMMAND] [--json] [--timeout SECONDS]\n\nCommands:");
+    for (int i = 0; i < N_COMMANDS; i++) {
+        char form[32];
+        snprintf(form, sizeof form, "%s %s", commands[i].name, commands[i].arguments);
+        printf("  %-20s %s\n", form, commands[i].help);
+    }
+    puts("\nOptions:\n"
+         "  --json               one JSON object instead of text\n"
+         "  --timeout SECONDS    how long a process may take to answer; default: 3\n"
+         "  --help, --version");
+}
+
+/* -1: go on; else the exit code. */
+static int parse(madi_info_options_t *o, int argc, char **argv)
+{
+    static const struct option table[] = {{"json", no_argument, NULL, 'j'},
+                                          {"timeout", required_argument, NULL, 't'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'},
+                                          {NULL, 0, NULL, 0}};
+    int option;
+    char *end;
+    *o = (madi_info_options_t){.timeout = 3};
+    argv[0] = (char *)"mad_info"; /* how getopt's messages begin */
+    while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1)
+        switch (option) {
+        case 'j': o->json = true; break;
+        case 't':
+            o->timeout = strtod(optarg, &end);
+            if (end == optarg || *end || !(o->timeout > 0 && o->timeout <= 3600)) {
+                fprintf(stderr, "mad_info: --timeout '%s' is not valid: give seconds, more than 0 to 3600\n", optarg);
+                return 2;
+            }
+            break;
+        case 'h': help(); return 0;
+        case 'V': printf("mad_info (Madeleine) %s\n", PACKAGE_VERSION); return 0;
+        default: fprintf(stderr, "mad_info: 'mad_info --help' lists commands and options\n"); return 2;
+        }
+    o->argc = argc - optind;
+    o->argv = argv + optind;
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    madi_info_options_t o;
+    int code = parse(&o, argc, argv);
+    const char *name = code < 0 && o.argc ? o.argv[0] : "host";
+    if (code >= 0)
+        return code;
+    signal(SIGPIPE, SIG_DFL);
+    for (int i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i].name, name))
+            continue;
+        if (o.argc)
+            o.argc--, o.argv++;
+        if (o.argc < commands[i].args_min || o.argc > commands[i].args_max) {
+            fprintf(stderr, "mad_info: usage: mad_info %s %s\n", name, commands[i].arguments);
+            return 2;
+        }
+        return commands[i].run(&o);
+    }
+    fprintf(stderr, "mad_info: there is no command '%s': 'mad_info --help' lists them\n", name);
+    return 2;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mad_info: what the parts share.  A subcommand makes one JSON object and prints it, as it is (--json) or as text. */
+#ifndef MAD_INFO_H
+#define MAD_INFO_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct madi_info_options {
+    bool json;
+    double timeout; /* seconds that a process has to answer */
+    int argc;       /* what stands behind the subcommand */
+    char **argv;
+} madi_info_options_t;
+
+/* The subcommands.  They return the exit code. */
+int madi_info_host(const madi_info_options_t *options);    /* mad_info_host.c */
+int madi_info_knobs(const madi_info_options_t *options);   /* mad_info_host.c */
+int madi_info_explain(const madi_info_options_t *options); /* mad_info_explain.c */
+int madi_info_doctor(const madi_info_options_t *options);  /* mad_info_doctor.c */
+
+/* mad_info_ask.c: what a live process says of its sessions (see core/ask.h); peer -1: all.  The array belongs to the
+ * caller; NULL: *why says why not, with the remedy. */
+#define MADI_INFO_WHY_MAX 400
+json_t *madi_info_ask(int pid, int peer, double timeout, char *why);
+/* The same of a session of this process, opened for the purpose with the knobs as they are. */
+json_t *madi_info_ask_self(char *why);
+
+/* mad_info_calibrate.c: measure this host, in about a second. */
+json_t *madi_info_calibrate(void);
+
+/* mad_info_print.c: members of JSON objects; missing ones are "" and 0. */
+const char *madi_info_text(const json_t *object, const char *key);
+double madi_info_number(const json_t *object, const char *key);
+bool madi_info_true(const json_t *object, const char *key);
+const char *madi_info_bytes(double n); /* "64 KiB"; one of a few static buffers */
+void madi_info_print_json(const json_t *object);
+void madi_info_print_adapters(const json_t *session);
+void madi_info_print_knobs(const json_t *session, bool all); /* all: with defaults and help */
+/* A failure of the whole subcommand, to stderr, and with --json as {"error": why} to stdout.  Returns 1. */
+int madi_info_failed(const madi_info_options_t *options, const char *why);
+
+/* mad_info_doctor.c: what a check found.  remedy NULL: nothing to be done. */
+typedef enum madi_verdict { MADI_OK, MADI_WARNING, MADI_BAD } madi_verdict_t;
+void madi_info_found(json_t *findings, const char *check, madi_verdict_t verdict, const char *remedy,
+                     const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* One number from a file like /proc/sys/...; missing when there is none ("max" is -1). */
+long long madi_info_file_number(const char *path, long long missing);
+
+/* The checks, each a file: limits of the process and its cgroup, memory, network, the library itself. */
+void madi_info_check_limits(json_t *findings);
+void madi_info_check_memory(json_t *findings);
+void madi_info_check_network(json_t *findings);
+void madi_info_check_library(json_t *findings);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/mad_info.h"
+
+#include <stdio.h>
+
+const char *madi_info_text(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+double madi_info_number(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+bool madi_info_true(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
+}
+
+const char *madi_info_bytes(double n)
+{
+    static char texts[4][24];
+    static int next;
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    char *text = texts[next++ % 4];
+    int unit = 0;
+    for (; n >= 1024 && unit < 4; unit++)
+        n /= 1024;
+    snprintf(text, sizeof texts[0], "%.4g %s", n, units[unit]);
+    return text;
+}
+
+void madi_info_print_json(const json_t *object)
+{
+    json_dumpf(object, stdout, JSON_REAL_PRECISION(6));
+    putchar('\n');
+}
+
+int madi_info_failed(const madi_info_options_t *options, const char *why)
+{
+    fprintf(stderr, "mad_info: %s\n", why);
+    if (options->json) {
+        json_t *object = json_pack("{s:s}", "error", why);
+        madi_info_print_json(object);
+        json_decref(object);
+    }
+    return 1;
+}
+
+void madi_info_print_adapters(const json_t *session)
+{
+    size_t i;
+    json_t *a;
+    printf("%-8s%-12s%-28s%-10s%-10s%-11s%-12s%s\n", "driver", "adapter", "network", "latency", "bandwidth", "packets",
+           "grant from", "pieces");
+    json_array_foreach(json_object_get(session, "adapters"), i, a) {
+        printf("%-8s%-12s", madi_info_text(a, "driver"), madi_info_text(a, "adapter"));
+        if (!madi_info_true(a, "open")) {
+            printf("not used: %s\n", madi_info_text(a, "reason"));
+            continue;
+        }
+        printf("%-28s%-4g us   %-6g MB ", madi_info_text(a, "network"), madi_info_number(a, "latency_us"),
+               madi_info_number(a, "bandwidth_MBs"));
+        printf("%-11s%-12s%s\n", madi_info_bytes(madi_info_number(a, "packet_max")),
+               madi_info_bytes(madi_info_number(a, "grant_min")), madi_info_bytes(madi_info_number(a, "chunk_max")));
+    }
+    json_array_foreach(json_object_get(session, "drivers"), i, a) {
+        if (!madi_info_number(a, "adapters") && !madi_info_number(a, "left_out"))
+            printf("%-8snot open: nothing found that it could use, or not named in MAD_DRIVERS\n",
+                   madi_info_text(a, "driver"));
+    }
+}
+
+void madi_info_print_knobs(const json_t *session, bool all)
+{
+    size_t i;
+    json_t *k;
+    bool any = false;
+    json_array_foreach(json_object_get(session, "knobs"), i, k) {
+        const char *value = madi_info_text(k, "value"), *def = madi_info_text(k, "default");
+        const char *origin = madi_info_text(k, "origin");
+        if (!all && origin[0] == 'd') /* default */
+            continue;
+        any = true;
+        printf("%-22s%-12s%s", madi_info_text(k, "knob"), value[0] ? value : "''", origin);
+        if (all && origin[0] != 'd')
+            printf(" (default: %s)", def[0] ? def : "''");
+        printf("%s%s\n", all ? "\n    " : "", all ? madi_info_text(k, "help") : "");
+    }
+    if (!any)
+        puts("all knobs have their defaults ('mad_info knobs' lists them)");
+}
