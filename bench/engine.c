@@ -169,7 +169,10 @@ bench_stats_t bench_stats(double *samples, int n)
 {
     qsort(samples, (size_t)n, sizeof *samples, double_compare);
     double median = n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
-    return (bench_stats_t){.best = samples[0], .median = median};
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += samples[i];
+    return (bench_stats_t){.best = samples[0], .median = median, .mean = sum / n};
 }
 
 int bench_measure(const bench_options_t *options, size_t size, double divisor, bench_body_t body, void *arg,
@@ -206,8 +209,8 @@ static void json_print(const bench_row_t *row)
     if (row->driver)
         printf("\"driver\": \"%s\", ", row->driver);
     printf("\"size\": %zu, \"iterations\": %ld, \"latency_us_best\": %.4f, \"latency_us_median\": %.4f, "
-           "\"bandwidth_MBs_best\": %.2f%s%s}\n",
-           row->size, row->iterations, row->us.best, row->us.median, row->bytes_per_us, row->extra ? ", " : "",
+           "\"latency_us_mean\": %.4f, \"bandwidth_MBs_best\": %.2f%s%s}\n",
+           row->size, row->iterations, row->us.best, row->us.median, row->us.mean, row->bytes_per_us, row->extra ? ", " : "",
            row->extra ? row->extra : "");
 }
 

@@ -29,8 +29,9 @@ typedef struct bench_options {
 } bench_options_t;
 
 typedef struct bench_stats {
-    double best;
-    double median;
+    double best;   /* of the best batch */
+    double median; /* of the batches */
+    double mean;   /* of all, so that nothing rare is hidden */
 } bench_stats_t;
 
 /* One line of results.  Text fields may be NULL; extra is text to be put into the JSON object, or NULL. */
@@ -64,7 +65,7 @@ int bench_options_parse(bench_options_t *options, int argc, char **argv, int fir
 int bench_iterations(const bench_options_t *options, size_t size);
 int bench_batches(const bench_options_t *options, size_t size);
 
-/* Best and median of n samples; sorts them. */
+/* Best, median and mean of n samples; sorts them. */
 bench_stats_t bench_stats(double *samples, int n);
 
 /* Warm up with one batch, then run the batches; each sample is the time of a batch in microseconds divided by

@@ -1,64 +1,160 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Instructions of one 8-byte message, begin to end of packing plus begin to end of unpacking with the message already
- * there.  A process sends to itself.  Run under callgrind, which counts between the toggles only:
- *     valgrind --tool=callgrind --collect-atstart=no --callgrind-out-file=F instr
- * and divide the total by the number of messages that is printed.  Without callgrind nothing is counted. */
+/* Messages of 8 bytes for counting their instructions: instr self|shm|tcp.
+ *
+ * instr_send is one message from begin to end of packing, instr_receive from begin to end of unpacking; when it is
+ * called the message is there already, untouched.  Nothing is counted here; callgrind does, for example
+ *     valgrind --tool=callgrind --toggle-collect='instr_send*' --callgrind-out-file=F.%p instr shm
+ * and the total is divided by the number of calls, which each process prints at its end.
+ * Two processes that take turns, as in a ping-pong; a pipe between them says that a message is there, so that waiting
+ * is never counted. */
 #include <madeleine.h>
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#if defined(__has_include)
-#if __has_include(<valgrind/callgrind.h>)
-#include <valgrind/callgrind.h>
-#endif
-#endif
-#ifndef CALLGRIND_TOGGLE_COLLECT
-#define CALLGRIND_TOGGLE_COLLECT ((void)0) /* then: valgrind --toggle-collect=instr_message */
-#endif
-
+#define WARM_UP 200 /* connections and memory are there before we count */
 #define MESSAGES 1000
 
-/* Not inlined, so that --toggle-collect finds it where the header is missing. */
-__attribute__((noinline)) static mad_status_t instr_message(mad_channel_t *channel, const void *from, void *to)
+typedef struct side {
+    mad_session_t *session;
+    mad_channel_t *channel;
+    mad_peer_t peer;
+    int pipe; /* to the other process */
+    bool first, alone;
+    char *from, *to;
+    int sent, received;
+} side_t;
+
+mad_status_t instr_send(mad_channel_t *channel, mad_peer_t peer, const void *buf);
+mad_status_t instr_receive(mad_channel_t *channel, mad_peer_t peer, void *buf);
+
+__attribute__((noinline)) mad_status_t instr_send(mad_channel_t *channel, mad_peer_t peer, const void *buf)
 {
-    mad_connection_t *cnx = mad_begin_packing(channel, 0);
-    mad_pack(cnx, from, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    mad_status_t status = mad_end_packing(cnx);
+    mad_connection_t *cnx = mad_begin_packing(channel, peer);
+    mad_pack(cnx, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing(cnx);
+}
+
+__attribute__((noinline)) mad_status_t instr_receive(mad_channel_t *channel, mad_peer_t peer, void *buf)
+{
+    mad_connection_t *cnx = mad_begin_unpacking_from(channel, peer);
+    mad_unpack(cnx, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_unpacking(cnx);
+}
+
+/* The same, not counted. */
+static mad_status_t warm_send(side_t *s)
+{
+    mad_connection_t *cnx = mad_begin_packing(s->channel, s->peer);
+    mad_pack(cnx, s->from, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing(cnx);
+}
+
+static mad_status_t warm_receive(side_t *s)
+{
+    mad_connection_t *cnx = mad_begin_unpacking_from(s->channel, s->peer);
+    mad_unpack(cnx, s->to, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_unpacking(cnx);
+}
+
+static mad_status_t message_send(side_t *s, int i, bool warm)
+{
+    memcpy(s->from, &i, sizeof i);
+    mad_status_t status = warm ? warm_send(s) : instr_send(s->channel, s->peer, s->from);
+    s->sent += !warm;
+    if (!status && !s->alone && write(s->pipe, "", 1) != 1)
+        status = MAD_ERR_SYSTEM;
+    return status;
+}
+
+static mad_status_t message_receive(side_t *s, int i, bool warm)
+{
+    char byte;
+    if (!s->alone && !warm && read(s->pipe, &byte, 1) != 1)
+        return MAD_ERR_SYSTEM;
+    mad_status_t status = warm ? warm_receive(s) : instr_receive(s->channel, s->peer, s->to);
+    s->received += !warm;
+    if (!s->alone && warm && read(s->pipe, &byte, 1) != 1)
+        status = MAD_ERR_SYSTEM;
+    return status ? status : memcmp(&i, s->to, sizeof i) ? MAD_ERR_PROTOCOL : MAD_OK;
+}
+
+static mad_status_t messages_run(side_t *s)
+{
+    mad_status_t status = MAD_OK;
+    for (int i = 0; i < WARM_UP + MESSAGES && !status; i++) {
+        bool warm = i < WARM_UP;
+        if (s->first || s->alone)
+            status = message_send(s, i, warm);
+        if (!status)
+            status = message_receive(s, i, warm);
+        if (!status && !s->first && !s->alone)
+            status = message_send(s, i, warm);
+    }
+    return status;
+}
+
+static mad_status_t peer_find(side_t *s)
+{
+    const void *mine;
+    char theirs[4096];
+    size_t len;
+    mad_status_t status = mad_address(s->session, &mine, &len);
+    if (status || s->alone)
+        return status ? status : mad_peer_add(s->session, mine, len, &s->peer);
+    if (write(s->pipe, &len, sizeof len) != sizeof len || write(s->pipe, mine, len) != (ssize_t)len
+        || recv(s->pipe, &len, sizeof len, MSG_WAITALL) != sizeof len || len > sizeof theirs
+        || recv(s->pipe, theirs, len, MSG_WAITALL) != (ssize_t)len)
+        return MAD_ERR_SYSTEM;
+    return mad_peer_add(s->session, theirs, len, &s->peer);
+}
+
+static mad_status_t side_run(side_t *s)
+{
+    char byte;
+    mad_status_t status = mad_open("the key of the instruction count", 32, &s->session);
     if (status)
         return status;
-    cnx = mad_begin_unpacking(channel);
-    mad_unpack(cnx, to, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_unpacking(cnx);
+    status = mad_channel_open(s->session, "instr", &s->channel);
+    if (!status)
+        status = peer_find(s);
+    if (!status)
+        status = messages_run(s);
+    /* Nobody leaves while the other may still need him. */
+    if (!status && !s->alone && (write(s->pipe, "", 1) != 1 || read(s->pipe, &byte, 1) != 1))
+        status = MAD_ERR_SYSTEM;
+    mad_exit(s->session);
+    return status;
 }
 
 int main(int argc, char **argv)
 {
-    mad_session_t *session;
-    mad_channel_t *channel;
-    char *from = malloc(8), *to = malloc(8);
-    mad_status_t status = mad_init(&argc, &argv, &session);
-    if (!from || !to || status)
-        return fprintf(stderr, "instr: %s\n", mad_status_text(status ? status : MAD_ERR_NOMEM)), 1;
-    status = mad_channel_open(session, "instr", &channel);
-    for (int i = 0; i < 100 && !status; i++) /* connections and memory are there before we count */
-        status = instr_message(channel, memcpy(from, "warm up", 8), to);
-    for (int i = 0; i < MESSAGES && !status; i++) {
-        memcpy(from, "message", 8);
-        from[0] = (char)i;
-        CALLGRIND_TOGGLE_COLLECT;
-        status = instr_message(channel, from, to);
-        CALLGRIND_TOGGLE_COLLECT;
-        if (!status && memcmp(from, to, 8))
-            status = MAD_ERR_PROTOCOL;
-    }
+    int fds[2];
+    if (argc != 2)
+        return fputs("usage: instr self|shm|tcp (under callgrind)\n", stderr), 2;
+    bool alone = !strcmp(argv[1], "self");
+    if (setenv("MAD_PREFER", argv[1], 1) || socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
+        return perror("instr"), 1;
+    pid_t child = alone ? 1 : fork();
+    if (child < 0)
+        return perror("instr"), 1;
+    close(fds[child ? 1 : 0]);
+    side_t side = {.pipe = fds[child ? 0 : 1], .first = child > 0, .alone = alone, .from = calloc(1, 8), .to = calloc(1, 8)};
+    mad_status_t status = side.from && side.to ? side_run(&side) : MAD_ERR_NOMEM;
+    int ended = 0;
     if (status)
         fprintf(stderr, "instr: %s\n", mad_status_text(status));
     else
-        printf("{\"messages\": %d}\n", MESSAGES);
-    mad_exit(session);
-    free(from);
-    free(to);
-    return status ? 1 : 0;
+        printf("{\"driver\": \"%s\", \"sent\": %d, \"received\": %d}\n", argv[1], side.sent, side.received);
+    close(side.pipe);
+    if (child && !alone)
+        waitpid(child, &ended, 0);
+    free(side.from);
+    free(side.to);
+    return status || ended ? 1 : 0;
 }

@@ -7,19 +7,19 @@
 #include "perf.h"
 
 static const perf_test_t *const tests[] = {&perf_pingpong, &perf_bandwidth, &perf_bidir, &perf_rate,
-                                           &perf_manytoone, &perf_modes, &perf_mixed, &perf_ring};
+                                           &perf_manytoone, &perf_modes, &perf_mixed, &perf_ring, &perf_idle};
 #define N_TESTS (sizeof tests / sizeof *tests)
 
 static void help(void)
 {
     puts("usage: mad_perf TEST [--driver self|shm|tcp] [--channel NAME] [--sizes LIST] [--iters N] [--batches N]\n"
          "                [--cpus A,B] [--json] [--help]\n"
-         "Start two processes (one for --driver self, any number for manytoone and ring):\n"
+         "Start two processes (one for --driver self, any number for many-to-one and ring):\n"
          "    madrun -n 2 mad_perf pingpong --driver shm --sizes 8,1K,65536 --json\n"
          "LIST: sizes in bytes, suffixes K, M, G of 1024; A-B doubles from A to B.  Times are one way, in microseconds.\n"
          "Tests:");
     for (size_t i = 0; i < N_TESTS; i++)
-        printf("  %-10s %s (default sizes %s)\n", tests[i]->name, tests[i]->help, tests[i]->sizes);
+        printf("  %-14s %s (default sizes %s)\n", tests[i]->name, tests[i]->help, tests[i]->sizes);
 }
 
 static const perf_test_t *test_find(const char *name)
@@ -30,15 +30,29 @@ static const perf_test_t *test_find(const char *name)
     return NULL;
 }
 
+/* The drivers that were opened; a name that is none of them is a mistake. */
+static int driver_check(const perf_t *p)
+{
+    mad_adapter_info_t info;
+    if (!p->options.driver)
+        return 0;
+    for (int i = 0; mad_adapter_get(p->session, i, &info) == MAD_OK; i++)
+        if (!strcmp(info.driver, p->options.driver))
+            return 0;
+    return fprintf(stderr, "mad_perf: --driver %s: no such driver is open (see mad_info)\n", p->options.driver), -1;
+}
+
 static int session_start(perf_t *p, int *argc, char ***argv)
 {
     const char *driver = p->options.driver;
     /* All drivers stay open, as in any program; the one asked for is taken wherever it reaches. */
     if (driver)
-        setenv("MAD_PREFER", driver, 0);
+        setenv("MAD_PREFER", driver, 1);
     mad_status_t status = mad_init(argc, argv, &p->session);
     if (status)
         return perf_failed("mad_init", status);
+    if (driver_check(p))
+        return -1;
     p->rank = mad_rank(p->session);
     bool alone = mad_size(p->session) == 1 || (driver && !strcmp(driver, "self"));
     p->ranks = alone ? 1 : mad_size(p->session);

@@ -114,13 +114,34 @@ int perf_verify(perf_t *p)
     return rc;
 }
 
-void perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_us, const char *extra)
+/* Which driver reaches the peer: the text of explain ends "...; DRIVER on DEVICE (NETWORK) is used". */
+static const char *driver_used(const char *why, char *name, size_t len)
+{
+    const char *used = NULL;
+    for (const char *at = why; (at = strstr(at, " is used")); at++)
+        used = at;
+    if (!used)
+        return NULL;
+    while (used > why && strncmp(used, "; ", 2))
+        used--;
+    used += used > why ? 2 : 0;
+    snprintf(name, len, "%.*s", (int)strcspn(used, " "), used);
+    return name;
+}
+
+int perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_us, const char *extra)
 {
     const bench_options_t *o = &p->options;
+    char why[256] = "", name[32];
+    mad_peer_explain(p->session, p->peer, why, sizeof why);
+    const char *used = driver_used(why, name, sizeof name);
+    if (used && o->driver && strcmp(used, o->driver))
+        return fprintf(stderr, "mad_perf: --driver %s does not reach rank %d: %s\n", o->driver, p->peer, why), -1;
     long iterations = (long)bench_iterations(o, p->size) * bench_batches(o, p->size);
-    bench_row_print(o, &(bench_row_t){.test = test, .driver = o->driver ? o->driver : "default", .size = p->size,
+    bench_row_print(o, &(bench_row_t){.test = test, .driver = used ? used : o->driver, .size = p->size,
                                       .us = us, .iterations = iterations, .bytes_per_us = bytes_per_us,
                                       .extra = extra});
+    return 0;
 }
 
 int perf_pingpong_size(perf_t *p, const char *test, const char *extra)
@@ -131,9 +152,7 @@ int perf_pingpong_size(perf_t *p, const char *test, const char *extra)
         || bench_measure(&p->options, p->size, alone ? 1 : 2, alone ? perf_self_body : perf_pingpong_body, p,
                          p->first ? &us : NULL))
         return -1;
-    if (p->first)
-        perf_print(p, test, us, (double)p->size / us.best, extra);
-    return 0;
+    return p->first ? perf_print(p, test, us, (double)p->size / us.best, extra) : 0;
 }
 
 int perf_stream_size(perf_t *p, const char *test, bench_body_t body, int messages)
@@ -142,9 +161,8 @@ int perf_stream_size(perf_t *p, const char *test, bench_body_t body, int message
     char extra[96];
     if (bench_measure(&p->options, p->size, messages, body, p, p->first ? &us : NULL))
         return -1;
-    if (p->first) {
-        snprintf(extra, sizeof extra, "\"window\": %d, \"messages_per_s_best\": %.0f", p->window, 1e6 / us.best);
-        perf_print(p, test, us, (double)p->size / us.best, extra);
-    }
-    return 0;
+    if (!p->first)
+        return 0;
+    snprintf(extra, sizeof extra, "\"window\": %d, \"messages_per_s_best\": %.0f", p->window, 1e6 / us.best);
+    return perf_print(p, test, us, (double)p->size / us.best, extra);
 }

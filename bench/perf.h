@@ -33,7 +33,7 @@ typedef struct perf_test {
 } perf_test_t;
 
 extern const perf_test_t perf_pingpong, perf_bandwidth, perf_bidir, perf_rate, perf_manytoone, perf_modes, perf_mixed,
-    perf_ring;
+    perf_ring, perf_idle;
 
 /* Send or receive a message of one block of p->size bytes in the current modes.  0, or -1 after one line on stderr. */
 int perf_send(perf_t *p, int peer, const void *buf, size_t len);
@@ -60,6 +60,7 @@ int perf_pingpong_size(perf_t *p, const char *test, const char *extra);
 int perf_stream_size(perf_t *p, const char *test, bench_body_t body, int messages);
 /* Whether this rank has a part in a test of pairs. */
 bool perf_in_pair(const perf_t *p);
-void perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_us, const char *extra);
+/* Print a row.  0, or -1 after one line on stderr when the messages did not go by the driver that was asked for. */
+int perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_us, const char *extra);
 
 #endif

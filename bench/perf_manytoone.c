@@ -53,7 +53,7 @@ static int run(perf_t *p)
     int rc = 0;
     p->window = 16;
     if (p->ranks < 2)
-        return fputs("mad_perf: manytoone needs at least two processes\n", stderr), -1;
+        return fputs("mad_perf: many-to-one needs at least two processes\n", stderr), -1;
     for (int i = 0; i < p->options.n_sizes && !rc; i++) {
         p->size = p->options.sizes[i];
         rc = verify(p);
@@ -63,4 +63,4 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_manytoone = {"manytoone", "all others send to rank 0", "8,1K,64K", run};
+const perf_test_t perf_manytoone = {"many-to-one", "all others send to rank 0", "8,1K,64K", run};

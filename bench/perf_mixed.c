@@ -107,9 +107,7 @@ static int size_run(perf_t *p, mixed_t *m)
     if (bench_measure(&p->options, p->size, p->peer == p->rank ? 1 : 2, body, m, p->first ? &us : NULL))
         return -1;
     snprintf(extra, sizeof extra, "\"mean_size\": %zu", mean);
-    if (p->first)
-        perf_print(p, perf_mixed.name, us, (double)mean / us.best, extra);
-    return 0;
+    return p->first ? perf_print(p, perf_mixed.name, us, (double)mean / us.best, extra) : 0;
 }
 
 static int run(perf_t *p)

@@ -47,7 +47,7 @@ static int run(perf_t *p)
             rc = bench_measure(&p->options, p->size, p->ranks, body, p, p->first ? &us : NULL);
         snprintf(extra, sizeof extra, "\"ranks\": %d", p->ranks);
         if (!rc && p->first)
-            perf_print(p, perf_ring.name, us, (double)p->size / us.best, extra);
+            rc = perf_print(p, perf_ring.name, us, (double)p->size / us.best, extra);
     }
     return rc;
 }

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is not the latency of a pair: waiting, oversubscription, scale, and tests of which only the outcome counts."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+from .context import HERE, Missing, failure, run, run_rows
+
+
+def idle(driver):
+    """A receiver that waits for a second: what it costs, and how long its waking takes."""
+    def measure(context, sizes):
+        return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), "idle", "--driver", driver,
+                                       "--json"))
+    return measure
+
+
+@contextlib.contextmanager
+def computing(context, n):
+    """n processes that compute all the time."""
+    children = [subprocess.Popen([sys.executable, "-c", "while True: pass"], stdin=subprocess.DEVNULL,
+                                 preexec_fn=lambda: os.sched_setaffinity(0, context.cpu_list)) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def ring(beside):
+    """Four processes on two cores pass a token; beside: so many others that compute."""
+    def measure(context, sizes):
+        command = context.madrun(4, "--bind", "none", context.program("mad_perf"), "ring", "--driver", "shm", "--sizes",
+                                 "8", "--json")
+        # Beside others a hop is allowed to take long: fewer of them, in as many batches.
+        command += ["--iters", "100"] if beside else []
+        with computing(context, beside):
+            return run_rows(command, cpus=context.cpu_list)
+    return measure
+
+
+def scale(context, sizes):
+    """scale prints one JSON object; its numbers are taken as they are."""
+    command = [context.program("scale")]
+    code, out, err = run(command, timeout=120)
+    rows = [line for line in out.splitlines() if line.startswith("{")]
+    if code or not rows:
+        raise Missing(failure(command, code, err))
+    return {0: json.loads(rows[-1])}
+
+
+def tests(*names):
+    """Test scripts: how many of their lines say 'not ok'."""
+    def measure(context, sizes):
+        build = os.path.dirname(context.program("mad_perf"))
+        passed = failed = 0
+        for name in names:
+            path = os.path.join(os.path.dirname(HERE), "tests", "system", name)
+            if not os.path.exists(path):
+                raise Missing(name + " is not there (it belongs to the source tree)")
+            code, out, err = run(["sh", path], env={"BUILD": build}, timeout=170)
+            if code == 77:
+                raise Missing((out.strip().splitlines() or ["skipped"])[-1])
+            good, bad = (len(re.findall(p, out, re.M)) for p in ("^ok ", "^not ok "))
+            passed, failed = passed + good, failed + (bad or (1 if code else 0))
+        return {0: {"passed": passed, "failed": failed}}
+    return measure
+
+
+SOURCES = {
+    "idle-tcp": idle("tcp"),
+    "idle-shm": idle("shm"),
+    "ring-4": ring(0),
+    "ring-4-beside": ring(2),
+    "scale": scale,
+}

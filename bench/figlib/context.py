@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where things are and how programs are run: the cores, the programs of ours, the peers compiled on demand."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # the folder bench
+
+
+class Missing(Exception):
+    """A source cannot be measured here; its text says why."""
+
+
+def say(text):
+    print("figures: " + text, file=sys.stderr, flush=True)
+
+
+def cpus_choose():
+    """Two processors that are not two threads of one core, of those that we may use."""
+    chosen, cores = [], set()
+    for cpu in sorted(os.sched_getaffinity(0)):
+        try:
+            with open("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu) as file:
+                core = file.read()
+        except OSError:
+            core = str(cpu)
+        if core not in cores:
+            cores.add(core)
+            chosen.append(cpu)
+    return (chosen * 2)[:2]
+
+
+def run(command, env=None, timeout=120, cpus=None):
+    """Run to the end and give (exit code, stdout, stderr).  What it started is ended with it when it takes too long."""
+    bind = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
+    try:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True, start_new_session=True, env=dict(os.environ, **(env or {})),
+                                 preexec_fn=bind)
+    except OSError as why:
+        raise Missing("%s: %s" % (os.path.basename(command[0]), why.strerror))
+    try:
+        out, err = child.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Missing("%s: not done after %d s" % (os.path.basename(command[0]), timeout))
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+    return child.returncode, out, err
+
+
+def failure(command, code, err):
+    """One line that says why a program failed: the last line of its errors that is not decoration."""
+    lines = [e.strip() for e in err.splitlines() if re.search(r"[a-z]{3}", e) and not e.startswith("measuring")]
+    return "%s: exit code %d%s" % (os.path.basename(command[0]), code, ": " + lines[-1][:160] if lines else "")
+
+
+def run_rows(command, env=None, timeout=120, cpus=None):
+    """Run a program that prints JSON rows; {size: row}."""
+    code, out, err = run(command, env, timeout, cpus)
+    rows = {}
+    for line in out.splitlines():
+        if line.startswith("{"):
+            try:
+                row = json.loads(line)
+                rows[row["size"]] = row
+            except (ValueError, KeyError):
+                pass
+    if code or not rows:
+        raise Missing(failure(command, code, err))
+    return rows
+
+
+class Context:
+    def __init__(self, build, quick):
+        self.quick = quick
+        self.cpu_list = cpus_choose()
+        self.cpus = ",".join(map(str, self.cpu_list))
+        self.compiled = {}
+        prefix = os.path.realpath(os.path.join(HERE, "..", "..", ".."))  # when bench is PREFIX/share/madeleine/bench
+        root = os.path.dirname(HERE)
+        tops = [build] if build else [os.getcwd(), os.path.join(root, "build"), root]
+        self.folders = [os.path.join(top, sub) for top in tops for sub in ("", "bench", "bench/raw", "tests")]
+        self.folders += [os.path.join(prefix, "bin"), os.path.join(prefix, "libexec", "madeleine")]
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        made_here = build or os.path.join(root, "build")
+        self.cache = os.path.join(made_here, "bench", "peers") if os.access(made_here, os.W_OK) else \
+            os.path.join(base, "madeleine-bench")
+
+    def program(self, name):
+        """A program of ours: in the build folder, else installed."""
+        for folder in self.folders:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return os.path.realpath(path)
+        found = shutil.which(name)
+        if not found:
+            raise Missing(name + " is not built and not installed")
+        return found
+
+    def peer(self, source, compiler="cc", libs=(), suffix=""):
+        """A program of bench/raw, compiled with the peer's compiler or libraries and kept."""
+        name = source + suffix
+        if name in self.compiled:
+            return self.compiled[name]
+        sources = [os.path.join(HERE, "raw", source + ".c"), os.path.join(HERE, "engine.c")]
+        if not shutil.which(compiler):
+            raise Missing(compiler + " is not installed")
+        os.makedirs(self.cache, exist_ok=True)
+        target = os.path.join(self.cache, name)
+        newest = max(os.path.getmtime(s) for s in sources + [os.path.join(HERE, "engine.h")])
+        if not os.path.exists(target) or os.path.getmtime(target) < newest:
+            command = [compiler, "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-o", target] + sources + list(libs)
+            code, out, err = run(command)
+            if code:
+                errors = [e for e in err.splitlines() if "error" in e] or ["?"]
+                raise Missing("cannot compile %s (is its development package installed?): %s" % (source, errors[0]))
+        self.compiled[name] = target
+        return target
+
+    def tail(self, sizes):
+        return ["--sizes", ",".join(map(str, sorted(sizes))), "--cpus", self.cpus, "--json"]
+
+    def madrun(self, n, *more):
+        return [self.program("madrun"), "--no-label", "-n", str(n)] + list(more)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts that do not depend on the clock: instructions, locked instructions and system calls of a message, by callgrind
+and the disassembly of what it saw executed."""
+
+import collections
+import functools
+import glob
+import os
+import re
+import shutil
+import tempfile
+
+from .context import Missing, failure, run
+
+LOCKED = re.compile(r"\block\b|\bxchg\b.*\(")  # xchg with memory locks without saying so
+SYSTEM = re.compile(r"\b(syscall|sysenter)\b|\bint\s+\$0x80")
+
+
+@functools.lru_cache(maxsize=None)
+def special_addresses(path):
+    """Addresses of the locked instructions and of the system calls of a program or library."""
+    code, out, err = run(["objdump", "-d", "--no-show-raw-insn", path], timeout=120)
+    if code:
+        raise Missing(failure(["objdump"], code, err))
+    found = {"locked": set(), "syscalls": set()}
+    for address, text in re.findall(r"^\s*([0-9a-f]+):\t(.*)$", out, re.M):
+        if LOCKED.search(text):
+            found["locked"].add(int(address, 16))
+        elif SYSTEM.search(text):
+            found["syscalls"].add(int(address, 16))
+    return found
+
+
+def profile_read(path):
+    """Sum up a file of callgrind: instructions, locked ones, system calls, and instructions by function."""
+    sums, by_function = collections.Counter(), collections.Counter()
+    special, function, inclusive = None, "?", False
+    with open(path) as file:
+        for line in file:
+            if line.startswith("ob="):
+                name = line[3:].strip()
+                special = special_addresses(name) if os.path.isfile(name) else None
+            elif line.startswith("fn="):
+                function = line[3:].strip()
+            elif line.startswith("calls="):
+                inclusive = True  # the next line is what was called, which is counted where it happened
+            elif line.startswith("0x"):
+                fields = line.split()
+                if not inclusive and not function.startswith("instr_"):  # not the caller's own
+                    count = int(fields[-1])
+                    sums["instructions"] += count
+                    by_function[function] += count
+                    for what in special or ():
+                        sums[what] += count if int(fields[0], 16) in special[what] else 0
+                inclusive = False
+    return sums, by_function
+
+
+def side_count(context, driver, side):
+    """One side of a message, by message."""
+    with tempfile.TemporaryDirectory() as folder:
+        # In the build folder instr is a script that starts it: so children are traced.
+        command = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", "--toggle-collect=instr_%s*" % side,
+                   "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no",
+                   "--callgrind-out-file=" + os.path.join(folder, "out.%p"), context.program("instr"), driver]
+        code, out, err = run(command, timeout=100)
+        messages = sum(map(int, re.findall(r'"%s": (\d+)' % ("sent" if side == "send" else "received"), out)))
+        if code or not messages:
+            raise Missing(failure(["instr"], code, err))
+        sums, by_function = collections.Counter(), collections.Counter()
+        for path in glob.glob(os.path.join(folder, "out.*")):
+            more, functions = profile_read(path)
+            sums.update(more)
+            by_function.update(functions)
+    if not sums["instructions"]:
+        raise Missing("callgrind counted nothing: is instr stripped of its symbols?")
+    each = {what: sums[what] / messages for what in ("instructions", "locked", "syscalls")}
+    return each, {name: count / messages for name, count in by_function.most_common(24)}
+
+
+def instr(driver):
+    def measure(context, sizes):
+        for tool in ("valgrind", "objdump"):
+            if not shutil.which(tool):
+                raise Missing(tool + " is not installed")
+        (send, send_by), (receive, receive_by) = (side_count(context, driver, s) for s in ("send", "receive"))
+        return {8: {"size": 8, "instructions": send["instructions"] + receive["instructions"],
+                    "instructions_send": send["instructions"], "instructions_receive": receive["instructions"],
+                    "locked": max(send["locked"], receive["locked"]),
+                    "syscalls": send["syscalls"] + receive["syscalls"],
+                    "functions": {"send": send_by, "receive": receive_by}}}
+    return measure
+
+
+SOURCES = {"instr-shm": instr("shm"), "instr-self": instr("self")}

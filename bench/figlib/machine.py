@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What was measured on, and with which versions.  Says nothing that names a host."""
+
+import os
+import re
+import subprocess
+
+VERSIONS = [("Open MPI", ["mpirun.openmpi", "--version"]), ("MPICH", ["mpichversion"]), ("UCX", ["ucx_info", "-v"]),
+            ("libfabric", ["fi_info", "--version"]),
+            ("NetPIPE", ["dpkg-query", "-W", "-f", "${Version}", "netpipe-openmpi"]),
+            ("valgrind", ["valgrind", "--version"]), ("compiler", ["cc", "--version"]), ("kernel", ["uname", "-sr"])]
+
+
+def versions():
+    found = {}
+    for name, command in VERSIONS:
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20)
+            lines = [l.strip("# \t") for l in done.stdout.splitlines() if re.search(r"\d", l)]
+            found[name] = re.sub(r"\s+", " ", lines[0]) if lines else "not installed"
+        except (OSError, subprocess.TimeoutExpired):
+            found[name] = "not installed"
+    return found
+
+
+def read(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def machine(context):
+    info = read("/proc/cpuinfo")
+    model = re.search(r"model name\s*: (.*)", info)
+    memory = re.search(r"MemTotal:\s*(\d+)", read("/proc/meminfo"))
+    caches = []
+    folder = "/sys/devices/system/cpu/cpu%d/cache" % context.cpu_list[0]
+    for index in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        level, size, kind = (read(os.path.join(folder, index, f)).strip() for f in ("level", "size", "type"))
+        if level and kind != "Instruction":
+            shared = read(os.path.join(folder, index, "shared_cpu_list")).strip()
+            caches.append("L%s %s (processors %s)" % (level, size, shared))
+    return {"processor": model.group(1).strip() if model else os.uname().machine,
+            "processors": "%d, of which %s are used" % (os.cpu_count(), context.cpus.replace(",", " and ")),
+            "virtual machine": "yes" if re.search(r"^flags.*\bhypervisor\b", info, re.M) else "no",
+            "caches": ", ".join(caches) or "unknown",
+            "memory": "%d MiB" % (int(memory.group(1)) // 1024) if memory else "unknown"}

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rounds: in each, all sources of a group run one after another, so that what the machine does in between meets
+ours and the peers alike; their order turns from round to round."""
+
+import sys
+import time
+
+from . import cliffs, rows
+from .context import Missing, say
+
+
+def wanted_sizes(context, figures, with_others):
+    wanted = {}
+    for f in figures:
+        if f.group == "cliffs":
+            wanted[f.ours] = set(cliffs.sizes(context))
+            continue
+        for source in f.floors + (f.ours,) + f.peers + (f.others if with_others else ()):
+            wanted.setdefault(source, set()).add(8 if source == "line" else f.size)
+    return wanted
+
+
+def turned(items, by):
+    items = list(items)
+    by %= len(items) or 1
+    return items[by:] + items[:by]
+
+
+def tick(text):
+    """What runs now; only where somebody watches."""
+    if sys.stderr.isatty():
+        print("\r\033[K" + text, end="", file=sys.stderr, flush=True)
+
+
+def round_run(context, number, wanted, missing, ours):
+    this = {}
+    for source, sizes in turned(wanted.items(), number):
+        if source in missing and source not in ours:
+            continue
+        tick("%s: %d sizes" % (source, len(sizes)))
+        try:
+            this[source] = rows.SOURCES[source](context, sizes)
+        except Missing as why:
+            # A peer that fails is left out from then on; a failure of ours is told and counts.
+            if source not in missing:
+                say("%s is left out: %s" % (source, why))
+            missing[source] = str(why) + (" (round %d)" % (number + 1) if number else "")
+    tick("")
+    return this
+
+
+def rounds_of(group, rounds):
+    most = rows.GROUPS[group][2]
+    return min(rounds, most) if most else rounds
+
+
+def measure(context, group, figures, rounds):
+    """Give the rounds, each {source: {size: row}}, and {source: why it is missing}."""
+    missing, results, start = {}, [], time.time()
+    ours = {f.ours for f in figures}
+    n = rounds_of(group, rounds)
+    for number in range(n):
+        wanted = wanted_sizes(context, figures, number < rows.FEW)
+        results.append(round_run(context, number, wanted, missing, ours))
+        if ours <= set(missing) and not any(source in results[-1] for source in ours):
+            break
+        spent = time.time() - start
+        say("%s: round %d of %d, %.0f s, about %.0f s to go" % (group, number + 1, n, spent,
+                                                                spent / (number + 1) * (n - number - 1)))
+    return results, missing
+
+
+def line_note(results):
+    """Where a hypervisor moves the processors, the cost of a line says which rounds were made far apart."""
+    lines = [one["line"][8]["latency_us_best"] for one in results if one.get("line", {}).get(8)]
+    if not lines:
+        return ""
+    far = sum(1 for l in lines if l > 1.5 * min(lines))
+    return "cache line %.3f to %.3f us" % (min(lines), max(lines)) + (
+        ", the processors far apart in %d of %d rounds" % (far, len(lines)) if far else "")
+
+
+def note(context, figure, results, missing):
+    if figure.field == "instructions":
+        row = (results[0].get(figure.ours) or {}).get(8) if results else None
+        return "%.0f to send, %.0f to receive, the caller's own not counted" % (row["instructions_send"], row["instructions_receive"]) if row else ""
+    if figure.name == "shm-8-line":
+        return line_note(results)
+    return "ours failed: " + missing[figure.ours] if figure.ours in missing and results else ""
+
+
+def figure_row(context, figure, results, missing):
+    if figure.group == "cliffs":
+        found = cliffs.judge(results)
+        row = rows.judge(figure, [{figure.ours: {0: found}}] if found else [], missing)
+        if found:
+            row["note"] = "worst at %d B; then %s" % (found["at"], ", ".join("%d B %.2f" % (s, r) for r, s in
+                                                                            found["next"]))
+            row["rounds"] = len(results)
+    else:
+        row = rows.judge(figure, results, missing)
+        row["note"] = note(context, figure, results, missing)
+    # Ours that failed in one round may not pass for the others.
+    if figure.ours in missing and row["verdict"] == "pass":
+        row["verdict"] = "FAIL"
+    functions = next((r[8]["functions"] for one in results for s, r in one.items()
+                      if s == figure.ours and 8 in r and "functions" in r[8]), None)
+    if figure.field == "instructions" and functions:
+        row["functions"] = functions
+    return row
+
+
+def estimate(figures, rounds):
+    groups = {f.group for f in figures}
+    return sum(rows.GROUPS[g][1] * rounds_of(g, rounds) for g in groups)
+
+
+def all_rows(context, figures, rounds):
+    """Measure group by group; a generator, so that what was measured is never lost."""
+    for group in rows.GROUPS:
+        mine = [f for f in figures if f.group == group]
+        if not mine:
+            continue
+        try:
+            results, missing = measure(context, group, mine, rounds)
+        except Missing as why:
+            results, missing = [], {f.ours: str(why) for f in mine}
+        for figure in mine:
+            yield figure_row(context, figure, results, missing)

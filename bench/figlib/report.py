@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The results as a table, as JSON, as the document, as a web page."""
+
+import html
+import re
+
+
+HEAD = ["figure", "target", "ours", "peer", "ratio best", "ratio median", "raw", "of target", "verdict"]
+
+
+def number(x):
+    if x is None:
+        return "-"
+    return "%d" % x if x == int(x) and abs(x) >= 10 else "%.3f" % x if abs(x) < 100 else "%.0f" % x
+
+
+def pair(values):
+    """Best and median of the rounds."""
+    return "-" if not values else number(values["best"]) if values["best"] == values["median"] else \
+        "%s (%s)" % (number(values["best"]), number(values["median"]))
+
+
+def cells(row):
+    peer = "%s %s" % (pair(row["peer_value"]), row["peer"]) if row["peer"] else "-"
+    raw = ", ".join("%s %s" % (f, pair(row["others"][f])) for f in row["floors"] if f in row["others"]) or "-"
+    return [row["figure"], row["target"], "%s %s" % (pair(row["ours"]), row["unit"]), peer, number(row["ratio_best"]),
+            number(row["ratio_median"]), raw, number(row["of_target"]), row["verdict"]]
+
+
+def notes(results):
+    found = []
+    for row in results:
+        if row["note"]:
+            found.append("%s: %s" % (row["figure"], row["note"]))
+    missing = {}
+    for row in results:
+        for source, why in row["missing"].items():
+            missing.setdefault("%s was left out: %s" % (source, why), None)
+    return found + list(missing)
+
+
+LEGEND = ("ours, peer: best (median) of the rounds; ratio: ours / best peer, of the bests, and median of the rounds' own "
+          "ratios; of target: ours / what is allowed (for MB/s the inverse), median of the rounds; at most 1 passes")
+
+
+def print_table(results, found, machine):
+    table = [HEAD] + [cells(r) for r in results]
+    widths = [max(len(r[i]) for r in table) for i in range(len(HEAD))]
+    for line in table:
+        print("  ".join(c.ljust(w) for c, w in zip(line, widths)).rstrip())
+    print("\n" + LEGEND)
+    for line in notes(results):
+        print("- " + line)
+    for name, text in list(machine.items()) + list(found.items()):
+        print("%s: %s" % (name, text))
+
+
+# ---- The document ------------------------------------------------------------------------------------------------------
+
+INTRODUCTION = """<!-- Made by `make figures` (bench/figures --markdown): do not edit. -->
+# Performance
+
+Every line below is a promise of the project and is measured by `bench/figures NAME`; `bench/figures --list` lists them.
+
+How it is measured:
+
+- Ours is `madrun -n 2 --bind core mad_perf pingpong`, default configuration, all drivers open, thread-safe, progress as
+  a program gets it. Messages are one block, `CHEAPER`/`CHEAPER`. A latency is one way: half a round trip.
+- Peers run the same ping-pong (`bench/raw`), written as their manuals say, with the same buffers from malloc, the same
+  batches and the same statistics, bound to the same two processors. NetPIPE is its own program.
+- At least 60 batches of at least 500 round trips up to 4 KiB, 100 to 64 KiB, 20 to 1 MiB, 8 above. Best is the best
+  batch; payload is checked in an untimed pass.
+- Rounds: in each round everything that is compared runs one after another; the order turns. The verdict is by the median
+  of what each round says by itself, so a machine that changes its speed between rounds does not decide.
+- `cache line` is one way of a line between two cores, `copy` the fastest way of copying between two processes that
+  `bench/raw/raw_copy` finds in that run, `raw-tcp` two processes that spin on non-blocking sockets.
+- Instructions are counted by callgrind between begin and end of packing, and between begin and end of unpacking with the
+  message already there and untouched; locked instructions and system calls are those that were executed in between,
+  found in the disassembly.
+"""
+
+
+def print_markdown(results, found, machine):
+    print(INTRODUCTION)
+    print("## Figures\n\n| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
+    for row in results:
+        print("| " + " | ".join(cells(row)) + " |")
+    print("\n" + LEGEND[0].upper() + LEGEND[1:] + ".\n")
+    for line in notes(results):
+        print("- " + line)
+    print_sources(results)
+    print_functions(results)
+    print("\n## Machine and versions\n")
+    for name, text in list(machine.items()) + list(found.items()):
+        print("- %s: %s" % (name, text))
+
+
+def print_sources(results):
+    """Everything that ran beside ours, one line a figure."""
+    print("\n## Everything that was measured beside\n\nBest (median) over the rounds; one way.\n")
+    print("| figure | unit | ours | beside |\n|---|---|---|---|")
+    for row in results:
+        if row["others"]:
+            beside = ", ".join("%s %s" % (s, pair(v)) for s, v in row["others"].items())
+            print("| %s | %s | %s | %s |" % (row["figure"], row["unit"], pair(row["ours"]), beside))
+
+
+def print_functions(results):
+    for row in results:
+        if not row.get("functions"):
+            continue
+        print("\n## Instructions by function: %s\n\n| to send | | to receive | |\n|---|---|---|---|" % row["what"])
+        send, receive = (list(row["functions"][side].items()) for side in ("send", "receive"))
+        for i in range(max(len(send), len(receive))):
+            line = [("`%s`" % side[i][0], "%.1f" % side[i][1]) if i < len(side) and side[i][1] >= 0.05 else ("", "")
+                    for side in (send, receive)]
+            if any(line[s][0] for s in (0, 1)):
+                print("| %s | %s | %s | %s |" % (line[0] + line[1]))
+
+
+# ---- The page ----------------------------------------------------------------------------------------------------------
+
+STYLE = ("body{font:15px/1.4 sans-serif;margin:2em auto;max-width:72em;padding:0 1em;color:#222}"
+         "table{border-collapse:collapse}td,th{padding:.25em .7em;text-align:left;border-bottom:1px solid #ccc}"
+         ".FAIL{color:#b00;font-weight:bold}.pass{color:#070}figure{margin:2em 0}svg{max-width:100%;height:auto}")
+
+
+def page_write(path, results, images, found, machine):
+    """One file that needs no other: the table, and the SVG images inside."""
+    body = ["<!doctype html><html lang=en><meta charset=utf-8><title>Madeleine: figures</title><style>%s</style>" % STYLE,
+            "<h1>Madeleine: figures</h1>"]
+    if results:
+        body.append("<table><tr>" + "".join("<th>%s</th>" % h for h in HEAD) + "</tr>")
+        for row in results:
+            body.append("<tr>" + "".join("<td class=%s>%s</td>" % (row["verdict"].split()[0], html.escape(c))
+                                         for c in cells(row)) + "</tr>")
+        body.append("</table><p>" + html.escape(LEGEND) + "</p><ul>")
+        body += ["<li>%s</li>" % html.escape(line) for line in notes(results)] + ["</ul>"]
+    for n, (title, image) in enumerate(images):
+        # The names inside an SVG are per file; within one page they must differ.
+        image = re.sub(r'(id=["\']|url\(["\']?#|href=["\']#)', lambda m: m.group(1) + "p%d_" % n,
+                       image[image.index("<svg"):])
+        body.append("<figure><figcaption>%s</figcaption>%s</figure>" % (html.escape(title), image))
+    facts = list(machine.items()) + list(found.items())
+    body.append("<h2>Machine and versions</h2><ul>" + "".join("<li>%s: %s</li>" % (html.escape(k), html.escape(v))
+                                                              for k, v in facts) + "</ul></html>")
+    with open(path, "w") as file:
+        file.write("\n".join(body))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures: one row for each line of what was promised, and how a row is judged.  To add a line, add a row.
+
+name      what one asks for; names of one group are measured together, round by round, one after another
+what      in words
+group     see GROUPS
+ours      the source of our value
+size      bytes; also the key of a source's rows where there are no sizes (0)
+field     which value of the source's row; MB/s is made of the latency
+unit      as printed
+peers     the best of them counts;  others: also measured and shown, in a few rounds
+floors    raw interfaces: shown, and used by allowed
+target    as text
+allowed   (v, best) -> the most that ours may be in this round (for MB/s the least), None when what it compares with is
+          missing; v(source) is that source's value in this round, best the best peer's
+"""
+
+import collections
+import statistics
+
+from . import behaviour, counts, sources
+
+KIB, MIB = 1 << 10, 1 << 20
+FEW = 3  # rounds in which others are measured
+
+SOURCES = dict(sources.SOURCES, **counts.SOURCES, **behaviour.SOURCES)
+
+# group: what it is, seconds of one round where this was written, rounds at most (counts need no second one)
+GROUPS = {
+    "shm-small": ("small messages in shared memory", 4, None),
+    "shm-large": ("large messages in shared memory", 9, None),
+    "tcp": ("TCP on loopback", 9, None),
+    "counts": ("instructions of one message", 16, 1),
+    "idle": ("a receiver that waits", 5, 3),
+    "ring": ("four processes on two cores", 3, None),
+    "ring-beside": ("the same beside two that compute", 6, None),
+    "scale": ("thousands of peers", 20, 1),
+    "cliffs": ("every size", 12, 5),
+}
+
+Figure = collections.namedtuple("Figure", "name what group ours size field unit peers others floors target allowed")
+
+
+def times(factor):
+    return lambda v, best: best and factor * best
+
+
+def times_or_floor(factor, floor_factor, floor):
+    return lambda v, best: best and max(factor * best, floor_factor * (v(floor) or 0))
+
+
+def at_most(value):
+    return lambda v, best: value
+
+
+def over(source, add):
+    return lambda v, best: v(source) and v(source) + add(v(source))
+
+
+def latency(name, what, group, ours, size, peers, others, floors, target, allowed):
+    return Figure(name, what, group, ours, size, "latency_us_best", "us", peers, others, floors, target, allowed)
+
+
+def bandwidth(name, what, group, ours, size, peers, others, floors, target, allowed):
+    return Figure(name, what, group, ours, size, "latency_us_best", "MB/s", peers, others, floors, target, allowed)
+
+
+def count(name, what, group, ours, field, unit, target, most, size=0):
+    return Figure(name, what, group, ours, size, field, unit, (), (), (), target, at_most(most))
+
+
+SMALL, SMALL_OTHERS = ("openmpi-shm", "ucx-posix"), ("ucx-sm", "mpich-shm", "libfabric-shm", "netpipe-openmpi")
+LARGE = ("openmpi-shm", "ucx-posix", "ucx-posix-fifo", "ucx-sm", "mpich-shm")
+LARGE_OTHERS = ("libfabric-shm", "netpipe-openmpi")
+TCP_OTHERS = ("ucx-tcp", "libfabric-tcp", "netpipe-tcp")
+COPY = "<= 0.9 x best peer, or 1.1 x raw copy if larger"
+BEST_TCP = ">= 0.97 x best of raw socket and Open MPI"
+
+FIGURES = [
+    latency("shm-8", "shared memory, 8 B", "shm-small", "ours-shm", 8, SMALL, SMALL_OTHERS, ("line",),
+            "<= 0.90 x best of Open MPI and UCX (goal 0.85)", times(0.90)),
+    latency("shm-8-line", "shared memory, 8 B, over a cache line", "shm-small", "ours-shm", 8, (), (), ("line",),
+            "<= cache line + 0.042 us", over("line", lambda line: 0.042)),
+    latency("shm-1K", "shared memory, 1 KiB", "shm-small", "ours-shm", KIB, SMALL, SMALL_OTHERS, ("line",),
+            "<= 0.85 x best of Open MPI and UCX", times(0.85)),
+    latency("shm-64K", "shared memory, 64 KiB", "shm-large", "ours-shm", 64 * KIB, LARGE, LARGE_OTHERS, ("copy",), COPY,
+            times_or_floor(0.9, 1.1, "copy")),
+    latency("shm-1M", "shared memory, 1 MiB", "shm-large", "ours-shm", MIB, LARGE, LARGE_OTHERS, ("copy",), COPY,
+            times_or_floor(0.9, 1.1, "copy")),
+    latency("shm-4M", "shared memory, 4 MiB", "shm-large", "ours-shm", 4 * MIB, LARGE, LARGE_OTHERS, ("copy",), COPY,
+            times_or_floor(0.9, 1.1, "copy")),
+    Figure("shm-cliffs", "shared memory, every size against its neighbours", "cliffs", "ours-shm", 0, "worst", "x", (),
+           (), (), "<= 1.2 x interpolation of the neighbours", at_most(1.2)),
+    latency("tcp-8", "TCP on loopback, 8 B", "tcp", "ours-tcp", 8, ("openmpi-tcp",), TCP_OTHERS, ("raw-tcp",),
+            "<= spinning raw socket + max(5 %, 0.2 us)", over("raw-tcp", lambda raw: max(0.05 * raw, 0.2))),
+    bandwidth("tcp-1M", "TCP on loopback, 1 MiB", "tcp", "ours-tcp", MIB, ("openmpi-tcp", "raw-tcp"), TCP_OTHERS, (),
+              BEST_TCP, times(0.97)),
+    bandwidth("tcp-4M", "TCP on loopback, 4 MiB", "tcp", "ours-tcp", 4 * MIB, ("openmpi-tcp", "raw-tcp"), TCP_OTHERS,
+              (), BEST_TCP, times(0.97)),
+    count("tcp-wait", "TCP, a receiver that waits for a second", "idle", "idle-tcp", "cpu_us_per_s", "us CPU / s",
+          "no CPU: <= 1000 us (0.1 %)", 1000, 8),
+    count("shm-wait", "shared memory, a receiver that waits for a second", "idle", "idle-shm", "cpu_us_per_s",
+          "us CPU / s", "no CPU: <= 1000 us (0.1 %)", 1000, 8),
+    count("instructions", "8 B through shared memory: packed, and unpacked when there", "counts", "instr-shm",
+          "instructions", "instructions", "<= 250", 250, 8),
+    count("instructions-self", "the same to itself", "counts", "instr-self", "instructions", "instructions", "<= 250",
+          250, 8),
+    count("locked", "its locked instructions, on the side that has more", "counts", "instr-shm", "locked",
+          "locked instructions", "<= 2 a side", 2, 8),
+    count("syscalls", "its system calls", "counts", "instr-shm", "syscalls", "system calls",
+          "none (less than one in 100 messages)", 0.01, 8),
+    count("ring", "token, four processes on two cores", "ring", "ring-4", "latency_us_mean", "us a hop",
+          "<= 6 us, median of the runs", 6, 8),
+    count("ring-beside", "token, four processes on two cores beside two that compute", "ring-beside", "ring-4-beside",
+          "latency_us_mean", "us a hop", "<= 40 us, median of the runs", 40, 8),
+]
+
+
+def chosen(names):
+    """The figures that names ask for, by name, beginning of a name, or group; None and the name where there is none."""
+    if not names:
+        return FIGURES, None
+    picked = []
+    for name in names:
+        found = [f for f in FIGURES if name in (f.name, f.group)] or [f for f in FIGURES
+                                                                      if f.name.startswith(name + "-")]
+        if not found:
+            return None, name
+        picked += [f for f in found if f not in picked]
+    return [f for f in FIGURES if f in picked], None
+
+
+def value(figure, one_round, source):
+    row = (one_round.get(source) or {}).get(8 if source == "line" else figure.size)
+    if not row:
+        return None
+    if source != figure.ours or figure.unit in ("us", "MB/s"):
+        us = row["latency_us_best"]
+        return figure.size / us if figure.unit == "MB/s" and us else us
+    return row.get(figure.field)
+
+
+def summary(figure, results, source):
+    """Best and median over the rounds of a source's values."""
+    values = [v for v in (value(figure, one, source) for one in results) if v is not None]
+    if not values:
+        return None
+    return {"best": max(values) if figure.unit == "MB/s" else min(values), "median": statistics.median(values)}
+
+
+def round_judge(figure, one):
+    """(ours, best peer, ours / most allowed) of one round; the last is at most 1 when the round passes."""
+    rate = figure.unit == "MB/s"
+    mine = value(figure, one, figure.ours)
+    theirs = [v for v in (value(figure, one, p) for p in figure.peers) if v is not None]
+    best = (max(theirs) if rate else min(theirs)) if theirs else None
+    allowed = figure.allowed(lambda source: value(figure, one, source), best) if mine is not None else None
+    if allowed is None:
+        return mine, best, None
+    return mine, best, allowed / mine if rate else mine / allowed
+
+
+def judge(figure, results, missing):
+    rounds = [round_judge(figure, one) for one in results]
+    ratios = [mine / best for mine, best, _ in rounds if mine is not None and best]
+    scores = [score for _, _, score in rounds if score is not None]
+    ours = summary(figure, results, figure.ours)
+    every = {s: summary(figure, results, s) for s in figure.peers + figure.floors + figure.others}
+    every = {s: v for s, v in every.items() if v}
+    pick = max if figure.unit == "MB/s" else min
+    peer = pick((s for s in figure.peers if s in every), key=lambda s: every[s]["best"], default=None)
+    verdict = "not measured" if not scores else "pass" if statistics.median(scores) <= 1 else "FAIL"
+    lost = [s for s in (figure.ours,) + figure.peers + figure.floors + figure.others if s in missing]
+    return {"figure": figure.name, "what": figure.what, "target": figure.target, "unit": figure.unit,
+            "size": figure.size, "ours": ours, "peer": peer, "peer_value": every.get(peer), "others": every,
+            "ratio_best": ours["best"] / every[peer]["best"] if ours and peer else None,
+            "ratio_median": statistics.median(ratios) if ratios else None, "of_target": statistics.median(scores)
+            if scores else None, "rounds": len(scores), "verdict": verdict, "floors": list(figure.floors), "missing": {s: missing[s] for s in lost},
+            "note": ""}

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The programs that measure a latency by size: raw interfaces, ours, peers.  Each is a function of (context, sizes)
+that gives {size: {"latency_us_best": ...}}, and raises Missing when it cannot run here.  To add a peer, add a row."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+from .context import Missing, failure, run, run_rows
+
+
+def raw(name, env=None):
+    def measure(context, sizes):
+        try:
+            program = context.program(name)
+        except Missing:
+            program = context.peer(name)
+        return run_rows([program] + context.tail(sizes), env)
+    return measure
+
+
+def ours(driver):
+    def measure(context, sizes):
+        return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", driver)
+                        + context.tail(sizes))
+    return measure
+
+
+def alone(context, sizes):
+    return run_rows(context.madrun(1, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", "self")
+                    + context.tail(sizes))
+
+
+def linked(name, libs, env):
+    def measure(context, sizes):
+        return run_rows([context.peer(name, libs=libs)] + context.tail(sizes), env)
+    return measure
+
+
+def openmpi_launch(btl):
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return ["mpirun.openmpi"] + root + ["--bind-to", "core", "-n", "2", "--mca", "pml", "ob1", "--mca", "btl"] + btl
+
+
+def mpich_launch():
+    return ["mpiexec.mpich", "-bind-to", "core", "-n", "2"]
+
+
+def mpi(kind, launch):
+    def measure(context, sizes):
+        if not shutil.which(launch[0]):
+            raise Missing(launch[0] + " is not installed")
+        return run_rows(launch + [context.peer("peer_mpi", "mpicc." + kind, suffix="." + kind)] + context.tail(sizes))
+    return measure
+
+
+def netpipe_read(path, size):
+    """NetPIPE's result file: bytes, Mbit/s, seconds one way."""
+    try:
+        with open(path) as file:
+            fields = file.read().split()
+        us = float(fields[2]) * 1e6
+    except (OSError, IndexError, ValueError):
+        raise Missing("NetPIPE left no result")
+    # It prints whole hundredths of a microsecond; its Mbit/s say more.
+    us = 8 * size / float(fields[1]) if float(fields[1]) else us
+    return {"size": size, "latency_us_best": us, "latency_us_median": us}
+
+
+def netpipe_mpi(launch):
+    def measure(context, sizes):
+        if not shutil.which("NPopenmpi"):
+            raise Missing("NPopenmpi (package netpipe-openmpi) is not installed")
+        rows = {}
+        for size in sizes:
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "np.out")
+                command = launch + ["NPopenmpi", "-p", "0", "-l", str(size), "-u", str(size), "-o", path]
+                code, _, err = run(command, timeout=60, cpus=context.cpu_list)
+                if code:
+                    raise Missing(failure(command, code, err))
+                rows[size] = netpipe_read(path, size)
+        return rows
+    return measure
+
+
+def netpipe_tcp(context, sizes):
+    if not shutil.which("NPtcp"):
+        raise Missing("NPtcp (package netpipe-tcp) is not installed")
+    rows = {}
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "np.out")
+            common = ["NPtcp", "-p", "0", "-l", str(size), "-u", str(size), "-o"]
+            receiver = subprocess.Popen(["taskset", "-c", str(context.cpu_list[1])] + common + [path + ".receiver"],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+            try:
+                command = ["taskset", "-c", str(context.cpu_list[0])] + common + [path, "-h", "127.0.0.1"]
+                for _ in range(20):  # until the receiver listens
+                    code, _, err = run(command, timeout=30)
+                    if not code:
+                        break
+                    time.sleep(0.1)
+                if code:
+                    raise Missing(failure(common, code, err))
+            finally:
+                receiver.kill()
+                receiver.wait()
+            rows[size] = netpipe_read(path, size)
+    return rows
+
+
+UCX = ("-lucp", "-lucs")
+VADER = openmpi_launch(["vader,self"])
+LOOPBACK = ["tcp,self", "--mca", "btl_tcp_if_include", "lo"]
+
+SOURCES = {
+    "line": raw("raw_line"),
+    "copy": raw("raw_copy"),
+    "raw-tcp": raw("raw_tcp"),
+    "ours-shm": ours("shm"),
+    "ours-tcp": ours("tcp"),
+    "ours-self": alone,
+    "openmpi-shm": mpi("openmpi", VADER),
+    "openmpi-tcp": mpi("openmpi", openmpi_launch(LOOPBACK)),
+    "mpich-shm": mpi("mpich", mpich_launch()),
+    "ucx-posix": linked("peer_ucx", UCX, {"UCX_TLS": "posix,self"}),
+    # A longer queue than the default one: what a user who tunes UCX for large messages gets.
+    "ucx-posix-fifo": linked("peer_ucx", UCX, {"UCX_TLS": "posix,self", "UCX_POSIX_FIFO_SIZE": "256"}),
+    "ucx-sm": linked("peer_ucx", UCX, {"UCX_TLS": "sm,self"}),
+    "ucx-tcp": linked("peer_ucx", UCX, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}),
+    "libfabric-shm": linked("peer_ofi", ("-lfabric",), {"PEER_OFI_PROVIDER": "shm"}),
+    "libfabric-tcp": linked("peer_ofi", ("-lfabric",), {"PEER_OFI_PROVIDER": "tcp;ofi_rxm"}),
+    "netpipe-openmpi": netpipe_mpi(VADER),
+    "netpipe-tcp": netpipe_tcp,
+}

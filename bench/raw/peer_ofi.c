@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The same ping-pong over libfabric's tagged messages, between two forked processes that exchange addresses over a
+ * socket pair.  PEER_OFI_PROVIDER chooses the provider (shm unless set). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include "../engine.h"
+
+typedef struct side {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_ep *ep;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    fi_addr_t peer;
+    struct fi_context2 sent, received; /* completions are told apart by their address */
+    bool sent_done, received_done;
+    size_t size;
+    char *send, *receive;
+    bool first;
+} side_t;
+
+static int progress(side_t *s)
+{
+    struct fi_cq_tagged_entry entry;
+    ssize_t n = fi_cq_read(s->cq, &entry, 1);
+    if (n == -FI_EAGAIN)
+        return 0;
+    if (n != 1)
+        return -1;
+    if (entry.op_context == &s->sent)
+        s->sent_done = true;
+    else if (entry.op_context == &s->received)
+        s->received_done = true;
+    return 0;
+}
+
+static int message_send(side_t *s)
+{
+    bool inject = s->size <= s->info->tx_attr->inject_size;
+    ssize_t rc;
+    s->sent_done = inject;
+    while ((rc = inject ? fi_tinject(s->ep, s->send, s->size, s->peer, 1)
+                        : fi_tsend(s->ep, s->send, s->size, NULL, s->peer, 1, &s->sent)) == -FI_EAGAIN)
+        if (progress(s))
+            return -1;
+    while (!rc && !s->sent_done)
+        rc = progress(s);
+    return rc ? -1 : 0;
+}
+
+static int message_receive(side_t *s)
+{
+    ssize_t rc;
+    s->received_done = false;
+    while ((rc = fi_trecv(s->ep, s->receive, s->size, NULL, FI_ADDR_UNSPEC, 1, 0, &s->received)) == -FI_EAGAIN)
+        if (progress(s))
+            return -1;
+    while (!rc && !s->received_done)
+        rc = progress(s);
+    return rc ? -1 : 0;
+}
+
+static int ofi_body(void *arg, int n)
+{
+    side_t *s = arg;
+    for (int i = 0; i < n; i++) {
+        if (s->first && message_send(s))
+            return -1;
+        if (message_receive(s))
+            return -1;
+        if (!s->first && message_send(s))
+            return -1;
+    }
+    return 0;
+}
+
+static int side_open(side_t *s)
+{
+    const char *provider = getenv("PEER_OFI_PROVIDER");
+    struct fi_info *hints = fi_allocinfo();
+    if (!hints)
+        return -1;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_TAGGED;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->fabric_attr->prov_name = strdup(provider ? provider : "shm");
+    /* Loopback for the providers that have addresses of the internet; shm takes no notice. */
+    bool internet = strstr(hints->fabric_attr->prov_name, "tcp");
+    int rc = fi_getinfo(FI_VERSION(1, 9), internet ? "127.0.0.1" : NULL, NULL, internet ? FI_SOURCE : 0, hints,
+                        &s->info);
+    fi_freeinfo(hints);
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 64};
+    struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 2};
+    return rc || fi_fabric(s->info->fabric_attr, &s->fabric, NULL)
+                   || fi_domain(s->fabric, s->info, &s->domain, NULL) || fi_cq_open(s->domain, &cq, &s->cq, NULL)
+                   || fi_av_open(s->domain, &av, &s->av, NULL) || fi_endpoint(s->domain, s->info, &s->ep, NULL)
+                   || fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV) || fi_ep_bind(s->ep, &s->av->fid, 0)
+                   || fi_enable(s->ep)
+               ? -1
+               : 0;
+}
+
+static int side_connect(side_t *s, int fd)
+{
+    char mine[256] = "", theirs[256];
+    size_t len = sizeof mine;
+    if (fi_getname(&s->ep->fid, mine, &len) || write(fd, mine, sizeof mine) != sizeof mine
+        || recv(fd, theirs, sizeof theirs, MSG_WAITALL) != sizeof theirs)
+        return -1;
+    return fi_av_insert(s->av, theirs, 1, &s->peer, 0, NULL) == 1 ? 0 : -1;
+}
+
+static int sizes_run(side_t *s, const bench_options_t *o)
+{
+    for (int i = 0; i < o->n_sizes; i++) {
+        bench_stats_t us;
+        size_t size = s->size = o->sizes[i];
+        if (bench_measure(o, size, 2, ofi_body, s, s->first ? &us : NULL))
+            return fprintf(stderr, "peer_ofi: a transfer of %zu bytes failed\n", size), 1;
+        if (!bench_check(s->receive, size, 7))
+            return fprintf(stderr, "peer_ofi: wrong data at %zu bytes\n", size), 1;
+        if (s->first)
+            bench_row_print(o, &(bench_row_t){.who = "libfabric", .test = "pingpong", .size = size, .us = us,
+                                              .driver = s->info->fabric_attr->prov_name,
+                                              .iterations = (long)bench_iterations(o, size) * bench_batches(o, size),
+                                              .bytes_per_us = (double)size / us.best});
+    }
+    return 0;
+}
+
+/* Some providers move the last message only while somebody polls: go on until the other side says that it is done. */
+static void side_close(side_t *s, int fd)
+{
+    char byte = 0;
+    if (write(fd, &byte, 1) == 1)
+        while (recv(fd, &byte, 1, MSG_DONTWAIT) < 0)
+            progress(s);
+    fi_close(&s->ep->fid);
+    fi_close(&s->av->fid);
+    fi_close(&s->cq->fid);
+    fi_close(&s->domain->fid);
+    fi_close(&s->fabric->fid);
+    fi_freeinfo(s->info);
+}
+
+int main(int argc, char **argv)
+{
+    bench_options_t o;
+    if (bench_options_parse(&o, argc, argv, 1, "8,1K,64K,1M,4M"))
+        return 2;
+    if (o.help) {
+        puts("peer_ofi [--sizes LIST] [--cpus A,B] [--iters N] [--batches N] [--json]; PEER_OFI_PROVIDER is the provider");
+        return 0;
+    }
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
+        return perror("peer_ofi"), 1;
+    size_t most = 1;
+    for (int i = 0; i < o.n_sizes; i++)
+        most = o.sizes[i] > most ? o.sizes[i] : most;
+    pid_t child = fork();
+    if (child < 0)
+        return perror("fork"), 1;
+    close(fds[child ? 1 : 0]);
+    int fd = fds[child ? 0 : 1];
+    side_t side = {.send = malloc(most), .receive = malloc(most), .first = child != 0};
+    if (!side.send || !side.receive || bench_pin(o.cpus[child ? 0 : 1]))
+        return perror("peer_ofi"), 1;
+    bench_fill(side.send, most, 7);
+    memset(side.receive, 0, most);
+    if (side_open(&side) || side_connect(&side, fd))
+        return fputs("peer_ofi: cannot open the provider\n", stderr), 1;
+    int rc = sizes_run(&side, &o);
+    if (!rc)
+        side_close(&side, fd);
+    int status = 0;
+    if (child)
+        waitpid(child, &status, 0);
+    return rc || status ? 1 : 0;
+}
