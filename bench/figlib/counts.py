@@ -32,8 +32,8 @@ def special_addresses(path):
 
 
 def profile_read(path):
-    """Sum up a file of callgrind: instructions, locked ones, system calls, and instructions by function."""
-    sums, by_function = collections.Counter(), collections.Counter()
+    """Sum up a file of callgrind: instructions, locked ones, system calls; by function the first two."""
+    sums, by_function, locked_in = collections.Counter(), collections.Counter(), collections.Counter()
     special, function, inclusive = None, "?", False
     with open(path) as file:
         for line in file:
@@ -51,9 +51,11 @@ def profile_read(path):
                     sums["instructions"] += count
                     by_function[function] += count
                     for what in special or ():
-                        sums[what] += count if int(fields[0], 16) in special[what] else 0
+                        if int(fields[0], 16) in special[what]:
+                            sums[what] += count
+                            locked_in[function] += count if what == "locked" else 0
                 inclusive = False
-    return sums, by_function
+    return sums, by_function, locked_in
 
 
 def side_count(context, driver, side):
@@ -67,15 +69,13 @@ def side_count(context, driver, side):
         messages = sum(map(int, re.findall(r'"%s": (\d+)' % ("sent" if side == "send" else "received"), out)))
         if code or not messages:
             raise Missing(failure(["instr"], code, err))
-        sums, by_function = collections.Counter(), collections.Counter()
-        for path in glob.glob(os.path.join(folder, "out.*")):
-            more, functions = profile_read(path)
-            sums.update(more)
-            by_function.update(functions)
+        parts = [profile_read(path) for path in glob.glob(os.path.join(folder, "out.*"))]
+    sums, by_function, locked_in = (sum(part, collections.Counter()) for part in zip(*parts))
     if not sums["instructions"]:
         raise Missing("callgrind counted nothing: is instr stripped of its symbols?")
     each = {what: sums[what] / messages for what in ("instructions", "locked", "syscalls")}
-    return each, {name: count / messages for name, count in by_function.most_common(24)}
+    return each, {"instructions": {name: n / messages for name, n in by_function.most_common(24)},
+                  "locked": {name: n / messages for name, n in locked_in.most_common(8)}}
 
 
 def instr(driver):
@@ -88,7 +88,8 @@ def instr(driver):
                     "instructions_send": send["instructions"], "instructions_receive": receive["instructions"],
                     "locked": max(send["locked"], receive["locked"]),
                     "syscalls": send["syscalls"] + receive["syscalls"],
-                    "functions": {"send": send_by, "receive": receive_by}}}
+                    "functions": {"send": send_by["instructions"], "receive": receive_by["instructions"]},
+                    "locks": {"send": send_by["locked"], "receive": receive_by["locked"]}}}
     return measure
 
 

@@ -80,10 +80,20 @@ def line_note(results):
         ", the processors far apart in %d of %d rounds" % (far, len(lines)) if far else "")
 
 
-def note(context, figure, results, missing):
+def counts_note(figure, row):
     if figure.field == "instructions":
-        row = (results[0].get(figure.ours) or {}).get(8) if results else None
-        return "%.0f to send, %.0f to receive, the caller's own not counted" % (row["instructions_send"], row["instructions_receive"]) if row else ""
+        return "%.0f to send, %.0f to receive; the caller's own are not counted" % (row["instructions_send"],
+                                                                                   row["instructions_receive"])
+    if figure.field == "locked":
+        return ", ".join("%.2f in %s to %s" % (n, name, side) for side, names in row["locks"].items()
+                         for name, n in names.items() if n >= 0.005)
+    return ""
+
+
+def note(figure, results, missing):
+    row = (results[0].get(figure.ours) or {}).get(8) if results else None
+    if figure.group == "counts" and row:
+        return counts_note(figure, row)
     if figure.name == "shm-8-line":
         return line_note(results)
     return "ours failed: " + missing[figure.ours] if figure.ours in missing and results else ""
@@ -99,7 +109,7 @@ def figure_row(context, figure, results, missing):
             row["rounds"] = len(results)
     else:
         row = rows.judge(figure, results, missing)
-        row["note"] = note(context, figure, results, missing)
+        row["note"] = note(figure, results, missing)
     # Ours that failed in one round may not pass for the others.
     if figure.ours in missing and row["verdict"] == "pass":
         row["verdict"] = "FAIL"
