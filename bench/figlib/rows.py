@@ -173,7 +173,8 @@ def judge(figure, results, missing):
     lost = [s for s in (figure.ours,) + figure.peers + figure.floors + figure.others if s in missing]
     return {"figure": figure.name, "what": figure.what, "target": figure.target, "unit": figure.unit,
             "size": figure.size, "ours": ours, "peer": peer, "peer_value": every.get(peer), "others": every,
+            "floors": list(figure.floors), "rounds": len(scores), "verdict": verdict,
             "ratio_best": ours["best"] / every[peer]["best"] if ours and peer else None,
-            "ratio_median": statistics.median(ratios) if ratios else None, "of_target": statistics.median(scores)
-            if scores else None, "rounds": len(scores), "verdict": verdict, "floors": list(figure.floors), "missing": {s: missing[s] for s in lost},
-            "note": ""}
+            "ratio_median": statistics.median(ratios) if ratios else None,
+            "of_target": statistics.median(scores) if scores else None,
+            "missing": {s: missing[s] for s in lost}, "note": ""}
