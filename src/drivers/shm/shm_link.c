@@ -3,6 +3,7 @@
 #include "drivers/shm/shm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What goes over the socket: from the active side with its memory and eventfd, from the passive side with its eventfd
@@ -72,6 +74,14 @@ static int recv_fds(int sock, offer_t *offer, int *fds, int max)
         return -1;
     }
     return n;
+}
+
+/* Memory that could be made shorter would kill us with SIGBUS: it must be whole, and sealed to stay so. */
+static bool sealed(int memfd)
+{
+    struct stat st;
+    int seals = fcntl(memfd, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(memfd, &st) == 0 && st.st_size >= (off_t)sizeof(shm_region_t);
 }
 
 static bool map(shm_link_t *l)
@@ -166,7 +176,7 @@ static void offer_came(shm_link_t *l)
     }
     l->memfd = fd[0];
     l->peer_fd = fd[1];
-    if (!map(l) || memcmp(l->region->nonce, offer.nonce, sizeof offer.nonce)) {
+    if (!sealed(l->memfd) || !map(l) || memcmp(l->region->nonce, offer.nonce, sizeof offer.nonce)) {
         madi_link_down(&l->base, MAD_ERR_PEER, "the shared memory is not what the peer offered");
         return;
     }
@@ -198,8 +208,9 @@ static void socket_ready(madi_watch_t *watch, uint32_t events)
 
 static bool make_memory(shm_link_t *l, char *reason)
 {
-    l->memfd = memfd_create("madeleine", MFD_CLOEXEC);
-    if (l->memfd < 0 || ftruncate(l->memfd, sizeof(shm_region_t))) {
+    l->memfd = memfd_create("madeleine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (l->memfd < 0 || ftruncate(l->memfd, sizeof(shm_region_t)) ||
+        fcntl(l->memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
         snprintf(reason, MADI_REASON_MAX, "no shared memory: %s", strerror(errno));
         return false;
     }
