@@ -67,8 +67,12 @@ static char **unpack_texts(const char **data, const char *end)
     texts = madi_run_alloc((size_t)n + 1, sizeof(char *));
     for (int i = 0; i < n; i++) {
         const char *text = unpack_text(data, end);
-        if (!text)
-            return NULL; /* the proxy ends */
+        if (!text) {
+            while (i > 0)
+                free(texts[--i]);
+            free(texts);
+            return NULL;
+        }
         texts[i] = madi_run_strdup(text);
     }
     return texts;
