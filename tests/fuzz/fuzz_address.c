@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The bytes of an address, as mad_peer_add gets them; what passes the check is read whole. */
+#include "fuzz.h"
+
+#include "core/core.h"
+#include "drivers/tcp/tcp.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void read_entry(const madi_address_entry_t *e)
+{
+    struct sockaddr_storage sa;
+    socklen_t sa_len;
+    char text[80];
+    unsigned sum = 0;
+    FUZZ_CHECK(memchr(e->driver, 0, sizeof e->driver) && memchr(e->network, 0, sizeof e->network));
+    for (size_t i = 0; i < e->len; i++)
+        sum += e->bytes[i];
+    if (madi_tcp_addr_get(e->bytes, e->len, &sa, &sa_len))
+        madi_tcp_addr_text(&sa, text, sizeof text);
+    FUZZ_CHECK(sum <= 255 * e->len);
+}
+
+static void run(const uint8_t *data, size_t size)
+{
+    size_t len = 0;
+    unsigned char *copy;
+    if (madi_address_check(data, size, &len) != MAD_OK)
+        return;
+    FUZZ_CHECK(len <= size && len == madi_address_len(data));
+    copy = malloc(len); /* as a peer's entry keeps it */
+    if (!copy)
+        return;
+    memcpy(copy, data, len);
+    madi_address_rank(copy, madi_address_uid(copy));
+    for (int i = 0; i < madi_address_count(copy); i++) {
+        madi_address_entry_t e;
+        if (madi_address_entry(copy, i, &e) == MAD_OK)
+            read_entry(&e);
+    }
+    free(copy);
+}
+
+const target_t fuzz_address = {"address", NULL, run};

@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Fuzz every parser of outside bytes with libFuzzer and sanitizers: BUILD=<build folder> run.sh [TARGET...]
+# SECONDS_EACH=N: how long each (6).  New inputs go to BUILD/fuzz/corpus/TARGET, findings to BUILD/fuzz/found/TARGET.
+here=$(cd "$(dirname "$0")" && pwd)
+src=$(cd "$here/../.." && pwd)
+BUILD=${BUILD:-$src/build}
+seconds=${SECONDS_EACH:-6}
+targets=${*:-address boot frames hello hosts packets pmi shm spec tcp}
+out=$BUILD/fuzz
+mkdir -p "$out/corpus" "$out/found"
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n); int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; return n > 9; }' >"$out/probe.c"
+if ! clang -fsanitize=fuzzer,address "$out/probe.c" -o "$out/probe" >/dev/null 2>&1; then
+    echo "skipped: clang with libFuzzer is not here (packages clang, libclang-rt-dev)"
+    exit 77
+fi
+if [ ! -f "$out/Makefile" ]; then
+    (cd "$out" && "$src/configure" -q --enable-sanitizer=fuzzer-no-link,address,undefined CC=clang \
+        CFLAGS="-O1 -g -fno-sanitize-recover=all" >configure.log 2>&1) || { tail -5 "$out/configure.log"; exit 1; }
+fi
+make -s -C "$out" tests/fuzz/fuzz LDFLAGS="-fsanitize=fuzzer" >"$out/make.log" 2>&1 || { tail -20 "$out/make.log"; exit 1; }
+# No limit of descriptors hides a leak of them.
+ulimit -n 4096 2>/dev/null
+fuzz_one() {
+    mkdir -p "$out/corpus/$1" "$out/found/$1"
+    if FUZZ_TARGET=$1 timeout $((seconds + 60)) "$out/tests/fuzz/fuzz" -max_total_time="$seconds" -timeout=10 \
+        -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=4096 -use_value_profile=1 -print_final_stats=1 \
+        -artifact_prefix="$out/found/$1/" "$out/corpus/$1" "$here/corpus/$1" >"$out/$1.log" 2>&1; then
+        echo "ok fuzz-$1 ($(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$1.log") inputs)"
+    else
+        echo "not ok fuzz-$1"
+        grep -v '^#' "$out/$1.log" | tail -40
+        echo "the input is in $out/found/$1; again: FUZZ_TARGET=$1 $out/tests/fuzz/fuzz FILE"
+        return 1
+    fi
+}
+failed=0
+for t in $targets; do fuzz_one "$t" || failed=1; done
+exit $failed

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write the seed corpus: one well-formed input of each kind, from which the fuzzers go on."""
+import os
+import struct
+
+here = os.path.dirname(os.path.abspath(__file__))
+
+
+def seed(target, name, data):
+    folder = os.path.join(here, "corpus", target)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(data if isinstance(data, bytes) else data.encode())
+
+
+def address(*entries, rank=0xFFFFFFFF, uid=b"\x77" * 16):
+    body = b"".join(bytes([len(x)]) + x for e in entries for x in e)
+    return struct.pack("<BBH16s8sI", 1, len(entries), 32 + len(body), uid, b"job-hash", rank) + body
+
+
+def hdr(kind, flags, channel, length, seq, aux):
+    return struct.pack("<BBHIII", kind, flags, channel, length, seq, aux)
+
+
+def desc(length, kind=0, rmode=0, smode=2):
+    return struct.pack("<Q", length | kind << 48 | rmode << 50 | smode << 51)
+
+
+tcp4 = bytes([4, 0x58, 0x1B, 10, 1, 0, 3])
+tcp6 = bytes([6, 0x58, 0x1B]) + b"\xfd" + bytes(14) + b"\1"
+one = address((b"tcp", b"10.1.0.0/24", tcp4), (b"shm", b"0011223344556677", b"01234567"), (b"self", b"self", b""), rank=3)
+seed("address", "three", one)
+seed("address", "ipv6", address((b"tcp", b"fd00::/64", tcp6)))
+seed("address", "none", address())
+seed("address", "behind", one + b"more")
+
+# [hand] [type] [flags] [channel] [length 16] [seq 16] [aux 8 or 32] body
+def packet(kind, flags, channel, body, seq=0, aux=0, hand=0, wide=True):
+    out = struct.pack("<BBBBHH", hand | (4 if wide else 0), kind, flags, channel, len(body), seq)
+    return out + (struct.pack("<I", aux) if wide else bytes([aux])) + body
+
+
+def user(what, length=0):
+    return bytes([0x80 | what | length << 4])
+
+
+announce = packet(3, 0, 0, b"a\0") + packet(3, 0, 1, b"b\0")
+seed("packets", "short", announce + packet(1, 3, 0, desc(8) + b"12345678", aux=64) + user(1) + user(2, 3) + user(5))
+seed("packets", "posted", announce + user(7, 3) + packet(1, 3, 1, desc(8) + b"12345678" + desc(8, rmode=1) + b"abcdefgh", aux=64))
+seed("packets", "pieces", announce + packet(1, 1, 0, desc(4) + b"1234", aux=64) + user(1) + user(2, 2) + user(3, 3) +
+     packet(1, 2, 0, desc(8, rmode=1) + b"12345678", aux=64, hand=2) + user(5))
+seed("packets", "rendezvous", announce + packet(1, 3, 0, desc(5000, 1, 1) + struct.pack("<II", 7, 10) + b"0123456789", aux=64) +
+     user(1) + user(3, 0) + packet(2, 0, 0, b"x" * 100, seq=10, aux=0, wide=False))
+seed("packets", "loan", announce + packet(1, 3, 0, desc(1000) + b"y" * 1000, aux=1024, hand=1) + user(1) + user(2, 7) + user(5))
+seed("packets", "handler", announce + user(10) + packet(1, 3, 0, desc(40) + b"h" * 40, aux=64) + user(0) + user(11))
+seed("packets", "grant", announce + user(8, 7) + user(0) + packet(4, 0, 0, struct.pack("<IIQII", 1 << 20, 1, 70000, 0, 0)) + user(0) +
+     packet(5, 0, 0, struct.pack("<Q", 1 << 20)) + packet(6, 0, 0, struct.pack("<IIQQ", 0, 0, 8, 4)) + user(13))
+seed("packets", "bye", announce + packet(7, 0, 0, b"") + user(8, 3) + user(0))
+seed("packets", "full", announce + user(14) + user(9, 2) + user(8, 3) + user(14) + user(0))
+
+stream = hdr(3, 0, 0, 2, 0, 0) + b"a\0" + hdr(1, 3, 0, 16, 0, 64) + desc(8) + b"12345678"
+seed("tcp", "short", bytes([4, 0x01, 0x32, 0x05, 0x00]) + stream)
+big = hdr(1, 3, 0, 1008, 1, 1024) + desc(1000, rmode=1) + b"z" * 1000
+seed("tcp", "body", bytes([6, 0x01, 0x32, 0x05, 0x01, 0x73, 0x05]) + stream + big)
+rdv = hdr(1, 3, 0, 26, 0, 64) + desc(1000, 1, 1) + struct.pack("<II", 7, 10) + b"0123456789"
+seed("tcp", "rendezvous", bytes([3, 0x01, 0x73, 0x00]) + hdr(3, 0, 0, 2, 0, 0) + b"a\0" + rdv +
+     hdr(2, 0, 0, 100, 10, 1 << 20) + b"x" * 100)
+seed("tcp", "garbage", bytes([0]) + b"GET / HTTP/1.0\r\n\r\n")
+
+good = bytes([1, 1, 16]) + b"n" * 32
+proof = struct.pack("<Q", 65536) + address((b"tcp", b"net", tcp4), uid=b"\x55" * 16)
+seed("hello", "called", b"\1" + good + bytes([2, len(proof) // 2 + 1]) + proof.ljust(len(proof) // 2 * 2 + 2, b"\0") + bytes([0, 8]) + hdr(3, 0, 0, 2, 0, 0))
+seed("hello", "calls", b"\0" + bytes([1, 2, 8]) + b"m" * 16 + bytes([2, 8]) + struct.pack("<IIQ", 0, 0, 65536))
+seed("hello", "busy", b"\0" + bytes([1, 2, 8]) + b"m" * 16 + bytes([2, 8]) + struct.pack("<IIQ", 18, 0, 65536))
+seed("hello", "refused", b"\0" + bytes([1, 5, 2]) + struct.pack("<I", 8))
+seed("hello", "garbage", b"\1" + bytes([0, 20]) + b"SSH-2.0-OpenSSH_9.2p1 and so on, forty bytes"[:40])
+seed("hello", "version", b"\1" + bytes([0, 6]) + b"MADH" + struct.pack("<HHI", 2, 1, 32))
+
+cell = hdr(3, 0, 0, 2, 0, 0) + b"a\0" + bytes(38)
+message = hdr(1, 3, 0, 16, 0, 64) + desc(8) + b"12345678" + bytes(24)
+seed("shm", "offered", b"\2" + b"\0" + struct.pack("<HH", 18, 0) + cell + b"\0" + struct.pack("<HH", 32, 0) + message + user(1) + user(2, 3) + user(5))
+seed("shm", "offers", b"\3" + b"\0" + struct.pack("<HH", 18, 0) + cell + b"\0" + struct.pack("<HH", 32, 0) + message + user(1) + user(2, 3) + user(5))
+run = hdr(1, 3, 0, 1008, 0, 1024) + bytes(40)
+seed("shm", "run", b"\2" + b"\0" + struct.pack("<HH", 18, 0) + cell + b"\0" + struct.pack("<HH", 16, 1) + run + user(1) + user(2, 7) + user(5) + user(8, 8) + b"\4" + struct.pack("<HH", 16, 2) + run + b"\xff\0\0\0")
+for how in (0, 1, 2, 3, 16, 32, 64, 65):
+    seed("shm", "bad-offer-%d" % how, bytes([0, how, 2]))
+for how in (0, 16, 128):
+    seed("shm", "bad-answer-%d" % how, bytes([1, how, 0]) + b"\0" + struct.pack("<HH", 18, 0) + cell)
+
+
+def frame(kind, rank, value, data):
+    return struct.pack("<IIiI", kind, rank, value, len(data)) + data
+
+
+spec = b"".join(str(n).encode() + b"\0" for n in (0, 2, 4, 0, -1, 0, 1)) + b"/tmp\0" + b"1\0A=b\0" + b"2\0prog\0arg\0"
+seed("spec", "one", spec)
+seed("spec", "no-env", spec.replace(b"1\0A=b\0", b"0\0"))
+seed("frames", "start", b"\xff" + frame(1, 0, 0, spec))
+seed("frames", "many", b"\6" + frame(16, 1, 0, b"cmd=init\0") + frame(17, 1, 2, b"text\n") + frame(19, 1, 256, b"") + frame(21, 0, 0, b""))
+seed("frames", "long", b"\x3f" + struct.pack("<IIiI", 17, 0, 1, 1 << 31) + b"x")
+
+seed("pmi", "session", "0cmd=init pmi_version=1 pmi_subversion=1\n0cmd=get_maxes\n0cmd=get_my_kvsname\n0cmd=put kvsname=s key=k value=v\n"
+     "1cmd=get kvsname=s key=k\n0cmd=barrier_in\n1cmd=barrier_in\n2cmd=barrier_in\n0cmd=finalize\n2cmd=abort exitcode=3\n1cmd=get_appnum\n")
+seed("pmi", "ended", b"0cmd=init\n\xff\1\n0cmd=barrier_in\n\xff\2\n\xff\0\n0cmd=spawn\n0\n0=\n0cmd\n")
+init = "cmd=response_to_init rc=0 mad_job=j mad_rank=0 mad_size=2 mad_key=" + "0a" * 32 + "\n"
+rest = "cmd=maxes kvsname_max=64 keylen_max=64 vallen_max=64\ncmd=my_kvsname kvsname=space\n"
+more = "cmd=barrier_out\ncmd=put_result rc=0\ncmd=put_result rc=0\ncmd=get_result rc=0 value=5:ab\ncmd=get_result rc=0 value=cde\n"
+seed("boot", "madrun", init + rest + more + "cmd=get_result rc=0 value=0:\ncmd=get_result rc=-1\ncmd=finalize_ack\n")
+seed("boot", "others", "cmd=response_to_init rc=0 mad_rank=1\ncmd=universe_size size=3\n" + rest + more)
+seed("boot", "refused", "cmd=response_to_init rc=-1\n")
+
+for i, text in enumerate(("a", "a,b:4,c", "node[1-3,07-09]x:2,fe80::1%eth0", "a,a,a:3", "u@h.example:9", "n[1-", "-o", "n[9-1]", ",", "a:0")):
+    seed("hosts", str(i), bytes([3]) + text.encode())

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A session with one peer, which is the fuzzer's input, and a user who does what the input says.  Everything runs in one
+ * thread and waits for nothing. */
+#ifndef FUZZ_WORLD_H
+#define FUZZ_WORLD_H
+
+#include "core/core.h"
+#include "fuzz.h"
+
+#define USER_BLOCKS 256
+#define WORLD_KEY "0123456789abcdef"
+
+typedef struct world {
+    mad_session_t *session;
+    madi_gate_t *gate;
+    madi_link_t *link;
+    int fd; /* the peer's end of the socket; -1: none */
+    mad_channel_t *channel[2];
+    mad_connection_t *open; /* a message being unpacked */
+    void *blocks[USER_BLOCKS]; /* memory lent to the library until the end */
+    int n_blocks;
+    int requests, completed;
+} world_t;
+
+/* Which driver is used; once per process.  For tcp and shm the adapters neither listen nor look at the host, and
+ * connect makes a pair of sockets. */
+void world_driver(const char *name);
+
+/* A session with a peer and its gate, not connected. */
+bool world_open(world_t *w);
+/* A link to the peer whose handshake is over: over fd for tcp and shm.  Returns the link's state. */
+int world_link(world_t *w, bool active);
+bool world_up(const world_t *w);
+void world_close(world_t *w);
+
+/* One call of the user's, chosen by the byte. */
+void world_step(world_t *w, uint8_t what);
+/* Let the library make progress until nothing moves. */
+void world_progress(world_t *w);
+
+/* The driver "fake": refuses to send while this is set. */
+extern bool fake_full;
+/* A packet from the peer; how: 0 copied, 1 lent, 2 copied with a call of the user's between header and body. */
+void fake_packet(world_t *w, const madi_wire_hdr_t *hdr, const void *body, int how, uint8_t step);
+
+#endif
