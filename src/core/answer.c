@@ -152,7 +152,7 @@ static int64_t length(const madi_tx_t *tx)
 /* Under gate->tx_lock too. */
 static void say_connection(madi_json_t *j, const madi_conn_t *c)
 {
-    uint64_t limit = atomic_load_explicit(&c->credit_limit, memory_order_relaxed);
+    uint64_t limit = atomic_load_explicit(&((madi_conn_t *)c)->credit_limit, memory_order_relaxed);
     int64_t waiting = 0;
     for (const madi_rx_msg_t *m = c->ready; m; m = m->next)
         waiting++;
