@@ -270,8 +270,14 @@ static json_t *ask_all(target_t *t, int peer, double timeout, mad_session_t *ses
 
 json_t *madi_info_ask(int pid, int peer, double timeout, char *why)
 {
-    target_t t = {.pid = pid};
-    return find(&t, why) ? ask_all(&t, peer, timeout, NULL, why) : NULL;
+    int64_t deadline = madi_deadline((int64_t)(timeout * 1e9));
+    target_t t;
+    bool found;
+    do {
+        t = (target_t){.pid = pid};
+        found = find(&t, why);
+    } while (found && !t.count && madi_now() < deadline && !usleep(10000)); /* others are before us */
+    return found ? ask_all(&t, peer, timeout, NULL, why) : NULL;
 }
 
 json_t *madi_info_ask_self(char *why)

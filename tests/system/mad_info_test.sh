@@ -1,0 +1,319 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# mad_info on live and dead processes, and in worlds made bad on purpose.  BUILD: the folder with the built programs.
+# Prints "ok NAME" or "not ok NAME".  Waiting is for things to happen, always with a limit.
+
+BUILD=${BUILD:-.}
+find_built() {
+    for f in "$BUILD/$1" "$BUILD/tests/$1"; do
+        if [ -f "$f" ] && [ -x "$f" ]; then
+            (cd "$(dirname "$f")" && printf '%s/%s\n' "$(pwd)" "$1")
+            return 0
+        fi
+    done
+    echo "mad_info_test: $1 is not in $BUILD" >&2
+    return 1
+}
+madrun=$(find_built madrun) || exit 1
+info=$(find_built mad_info) || exit 1
+client=$(find_built info_client) || exit 1
+command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 77; }
+dir=$(mktemp -d) || exit 1
+sockets=/tmp/madeleine-$(id -u)
+started=
+trap 'for p in $started; do kill -KILL "$p" 2>/dev/null; done; rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+failures=0
+export LC_ALL=C
+limit=60
+
+ok() { echo "ok $1"; }
+not_ok() {
+    echo "not ok $1"
+    shift
+    [ $# -gt 0 ] && printf '  %s\n' "$@"
+    failures=$((failures + 1))
+}
+# check NAME EXPECTED GOT
+check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "expected: $2" "got:      $3"; fi; }
+# check_has NAME TEXT FILE: some line holds TEXT
+check_has() { if grep -qF -- "$2" "$3"; then ok "$1"; else not_ok "$1" "no '$2' in:" "$(cat "$3")"; fi; }
+# run ARGS: mad_info's code, ./out and ./err
+run() {
+    timeout "$limit" "$info" "$@" >out 2>err </dev/null
+    code=$?
+}
+# json NAME EXPRESSION: ./out is one JSON object d for which it is true
+json() {
+    if python3 -m json.tool out >/dev/null 2>json.err &&
+        python3 -c 'import json, sys; d = json.load(open("out")); sys.exit(not eval("(" + sys.argv[1] + ")"))' "$2" 2>>json.err; then
+        ok "$1"
+    else
+        not_ok "$1" "not true: $2" "$(cat json.err)" "of: $(head -c 2000 out)"
+    fi
+}
+
+# A job of two; $zero and $one are their numbers.  It ends well when descriptor 3 is closed.
+job_start() {
+    mkfifo in ready
+    "$madrun" --no-label -n 2 --stdin 1 "$@" "$client" <in >ready 2>job.err &
+    job=$!
+    started="$started $job"
+    exec 3>in 4<ready
+    read -r _ a <&4 && read -r _ b <&4
+    rm in ready
+    if tr '\0' '\n' <"/proc/$a/environ" | grep -q '^PMI_RANK=0'; then zero=$a one=$b; else zero=$b one=$a; fi
+}
+job_end() {
+    exec 3>&-
+    exec 4<&-
+    wait "$job"
+    check "$1: the job goes on and ends well" 0 $?
+    check "$1: sockets are removed" "" "$(ls "$sockets" | grep -E "^ask-($zero|$one)-")"
+}
+
+test_options() {
+    run --help
+    check "help" "0 1" "$code $(grep -c 'explain PID' out)"
+    run --version
+    check "version" 0 $code
+    run --no-such-option
+    check "unknown option" 2 $code
+    run no-such-command
+    check "unknown command" "2 1" "$code $(grep -c "there is no command 'no-such-command'" err)"
+    run explain
+    check "explain without a process" 2 $code
+    run explain 12x
+    check "explain what is no number" 2 $code
+}
+
+test_host() {
+    run
+    check "host: exit code" 0 $code
+    check_has "host: adapters" "shm " out
+    check_has "host: calibration" "wake-up by futex" out
+    run --json
+    json "host: json" 'len(d["drivers"]) >= 3 and d["calibration"]["syscall_ns"] > 0 and
+        {"self", "shm"} <= {a["driver"] for a in d["adapters"] if a["open"]}'
+    taskset -c "$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')" "$info" --json >out 2>err
+    json "host: one core" 'd["calibration"]["cores"] == 1 and d["calibration"]["lines"] == []'
+}
+
+test_knobs() {
+    MAD_SPIN=7 run knobs --json
+    json "knobs: origins" '{k["knob"]: k["origin"] for k in d["knobs"]}["MAD_SPIN"] == "environment" and
+        {k["knob"]: k["value"] for k in d["knobs"]}["MAD_SPIN"] == "7" and
+        [k["knob"] for k in d["knobs"] if k["origin"] != "default"] == ["MAD_SPIN"]'
+    MAD_SPIN=7 run knobs
+    check "knobs: text" 1 "$(grep -c '^MAD_SPIN  *7  *environment (default: -1)' out)"
+    MAD_SPIM=7 run knobs
+    check_has "knobs: misspelt" "MAD_SPIM: did you mean MAD_SPIN?" err
+    MAD_SPIN=x run knobs --json
+    check "knobs: bad value: exit code" 1 $code
+    check_has "knobs: bad value: named" "MAD_SPIN='x' is not valid" err
+    json "knobs: bad value: json" '"error" in d'
+}
+
+test_explain() {
+    job_start --env MAD_TCP_INTERFACES=lo,nosuch0 --env MAD_SPIN=5
+    run explain "$zero"
+    check "explain: exit code" 0 $code
+    check "explain: the way used" 1 "$(grep -c '^  used *shm on memory' out)"
+    check "explain: a way not needed" 1 "$(grep -c '^  not needed *tcp on lo.*shm on memory comes first' out)"
+    check "explain: a way rejected" 1 "$(grep -c '^  rejected *self on memory.*reaches only this process' out)"
+    check "explain: an adapter rejected" 1 "$(grep -c '^  rejected *tcp on nosuch0: MAD_TCP_INTERFACES names nosuch0' out)"
+    check_has "explain: channels" "channel looked at: open" out
+    check "explain: its own knobs" 1 "$(grep -c '^MAD_SPIN *5 *environment' out)"
+    run explain "$zero" --json
+    json "explain: json" 'd["pid"] == '"$zero"' and d["sessions"][0]["size"] == 2 and
+        [p["peer"] for p in d["sessions"][0]["peers"]] == [1] and
+        d["sessions"][0]["peers"][0]["connections"][0]["messages_sent"] == 1'
+    run explain "$zero" 0 --json
+    json "explain: a peer never spoken to" 'd["sessions"][0]["peers"][0]["state"] == "not spoken to" and
+        {w["driver"]: w["way"] for w in d["sessions"][0]["peers"][0]["ways"]}["tcp"] == "rejected"'
+    run explain "$zero" 2
+    check "explain: no such peer: exit code" 1 $code
+    check_has "explain: no such peer" "a peer from 0 to 1" err
+    test_stuck
+    test_garbage
+    test_other_user
+    kill -KILL "$one"
+    wait "$job"
+    check "explain: a killed rank fails the job" 137 $?
+    exec 3>&- 4<&-
+    run explain "$one" --json
+    check "explain: dead process: exit code" 1 $code
+    check_has "explain: dead process" "there is no process $one" err
+    json "explain: dead process: json" '"no process" in d["error"]'
+    run doctor --json
+    json "doctor: stale sockets" '[f["verdict"] for f in d["findings"] if f["check"] == "left behind"] == ["warning"]'
+    check "stale sockets: removed by the next session" "" "$(ls "$sockets" | grep -E "^ask-$one-")"
+}
+
+# A process that stands still does not answer; that is said, and asking does not harm it.
+test_stuck() {
+    kill -STOP "$zero"
+    run explain "$zero" --timeout 0.3
+    check "stuck: exit code" 1 $code
+    check_has "stuck: why" "did not answer within 0.3 s: it is stopped" err
+    i=0
+    while [ $i -lt 40 ]; do # more than its backlog and its clients
+        timeout "$limit" "$info" explain "$zero" --timeout 0.01 >/dev/null 2>&1
+        i=$((i + 1))
+    done
+    kill -CONT "$zero"
+    run explain "$zero"
+    check "stuck: answers when it goes on" 0 $code
+}
+
+cat >"$dir/garbage.py" <<'PY'
+import os, random, socket, sys
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1]) # waits while the backlog is full
+    s.settimeout(30)
+    return s
+def answer(s):
+    text = b""
+    try:
+        while True:
+            more = s.recv(65536)
+            if not more:
+                return text
+            text += more
+    except ConnectionError:
+        return text
+random.seed(1)
+held = [connect() for _ in range(12)]              # say nothing
+slow = [connect() for _ in range(3)]               # ask, and do not read
+for s in slow:
+    s.sendall(b"madeleine 1 explain\n")
+for n in (1, 63, 64, 65, 4096, 100000):
+    s = connect()
+    try:
+        s.sendall(random.randbytes(n).replace(b"\n", b"x") + b"\n")
+    except ConnectionError:
+        pass
+    text = answer(s)
+    assert not text or text.startswith(b'{"error"'), text
+for q in (b"\n", b"madeleine 2 explain\n", b"madeleine 1 explain -1\n", b"madeleine 1 explain 99999999999999999999\n",
+          b"madeleine 1 explain 1 1\n", b"madeleine 1 explain \0\n", b"GET / HTTP/1.0\n\n"):
+    s = connect()
+    s.sendall(q)
+    assert answer(s).startswith(b'{"error"'), q
+s = connect()                                       # one byte at a time
+for byte in b"madeleine 1 explain\n":
+    s.send(bytes([byte]))
+text = answer(s)
+assert text.endswith(b"]}"), text
+for s in [connect() for _ in range(200)]:           # half-open and gone
+    s.close()
+PY
+
+test_garbage() {
+    timeout "$limit" python3 garbage.py "$(ls -d "$sockets/ask-$zero-"*)" >out 2>&1
+    check "garbage: answers what it should" "0 " "$? $(cat out)"
+    run explain "$zero"
+    check "garbage: still answers" 0 $code
+}
+
+test_other_user() {
+    if [ "$(id -u)" -ne 0 ]; then
+        run explain 1
+        check_has "other user's process" "belongs to root" err
+        return
+    fi
+    as="setpriv --reuid=65534 --regid=65534 --clear-groups"
+    if ! $as test -x "$info" -a -r "$BUILD/.libs/mad_info"; then
+        echo "ok other user # skip: another user cannot read the build"
+        return
+    fi
+    # shellcheck disable=SC2086
+    (cd / && timeout "$limit" $as "$info" explain "$zero") >out 2>err
+    check "other user: exit code" 1 $?
+    check_has "other user: why" "belongs to root: only that user" err
+    # Even one who gets at the socket is sent away.
+    as="$as env PATH=/usr/bin:/bin"
+    if ! $as python3 -c 0; then
+        echo "ok other user: is not answered # skip: no python3 for another user"
+        return
+    fi
+    socket=$(ls -d "$sockets/ask-$zero-"*)
+    chmod 711 "$sockets" && chmod 777 "$socket"
+    # shellcheck disable=SC2086
+    (cd / && timeout "$limit" $as python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(30)
+s.connect(sys.argv[1])
+try:
+    s.sendall(b"madeleine 1 explain\n")
+    print(s.recv(100))
+except ConnectionError:
+    print(b"")' "$socket") >out 2>&1
+    check "other user: is not answered" "b''" "$(cat out)"
+    chmod 700 "$sockets"
+}
+
+test_end() {
+    job_start
+    run explain "$one" --timeout 0.2 # outside of the library: an answer or a clear text
+    if [ $code = 0 ] || grep -q "did not answer within 0.2 s: it waits in a call of its own" err; then
+        ok "outside of the library"
+    else
+        not_ok "outside of the library" "$(cat err)"
+    fi
+    job_end "end"
+}
+
+# With process numbers and a directory of its own.
+test_container() {
+    if ! unshare -pm --fork true 2>/dev/null; then
+        echo "ok container # skip: no namespaces for this user"
+        return
+    fi
+    mkdir -p -m 700 "$sockets"
+    mkfifo in ready
+    unshare -pm --fork sh -c 'mount -t tmpfs -o mode=700 none "$1" && exec "$2"' sh "$sockets" "$client" <in >ready 2>err &
+    job=$!
+    started="$started $job"
+    exec 3>in 4<ready
+    read -r _ inner <&4
+    outer=$(cat "/proc/$job/task/$job/children")
+    outer=${outer% }
+    run explain "$outer" --json
+    json "container: found by its number out here" "d['pid'] == $outer and d['sessions'][0]['pid'] == $inner != $outer"
+    exec 3>&- 4<&-
+    wait "$job"
+    check "container: ends well" 0 $?
+    rm in ready
+}
+
+test_doctor() {
+    run doctor
+    check "doctor: exit code and count" "$code" "$(sed -n 's/^\([0-9]*\) bad, .*/\1/p' out | sed 's/^[1-9].*/1/')"
+    (ulimit -l 0 && run doctor --json)
+    json "doctor: ulimit -l" '[f["verdict"] for f in d["findings"] if f["check"] == "memlock"] == ["warning"]'
+    (ulimit -n 60 && run doctor --json)
+    json "doctor: ulimit -n" '[f["verdict"] for f in d["findings"] if f["check"] == "nofile"] == ["bad"]'
+    (ulimit -f 2000 && run doctor --json; exit $code)
+    check "doctor: ulimit -f: exit code" 1 $?
+    json "doctor: ulimit -f" '[(f["verdict"], "remedy" in f) for f in d["findings"] if f["check"] == "memfd"] == [("bad", True)]'
+    MAD_TCP_INTERFACES=nosuch0 run doctor
+    check "doctor: no such interface: exit code" 1 $code
+    check_has "doctor: no such interface" "nosuch0, which this host does not have" out
+    MAD_TCP_PORTS=9-8 run doctor
+    check_has "doctor: bad ports" "MAD_TCP_PORTS: '9-8' is not a range" out
+    MAD_SPIM=3 run doctor
+    check_has "doctor: misspelt knob" "did you mean MAD_SPIN?" out
+    MAD_SPIN=x run doctor --json
+    check "doctor: bad knob: exit code" 1 $code
+    json "doctor: bad knob" '[f["verdict"] for f in d["findings"] if f["check"] == "session"] == ["bad"]'
+    MAD_DRIVERS=self run doctor
+    check_has "doctor: nobody to be reached" "no other process can be reached" out
+}
+
+for t in options host knobs explain end container doctor; do
+    "test_$t"
+done
+[ $failures = 0 ]
