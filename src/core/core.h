@@ -241,8 +241,6 @@ struct madi_gate {
     madi_rdv_send_t *granted, **granted_tail; /* granted blocks to send */
     struct madi_handles *sends;               /* madi_rdv_send by handle */
     uint16_t next_number;
-    uint64_t refused;                         /* packets that the driver did not take at once */
-    uint64_t granted_blocks, granted_bytes;   /* sent after a grant */
     _Atomic(int) work; /* in the session's list of gates with something to send */
     /* Under session->lock. */
     madi_conn_t **by_remote; /* the peer's channel numbers */
@@ -258,6 +256,8 @@ struct madi_gate {
     madi_gate_t *next;       /* all gates of the session */
     madi_gate_t *next_work;
     char why[512];           /* the choice explained */
+    uint64_t refused;        /* under tx_lock: packets that the driver did not take at once */
+    uint64_t granted_blocks, granted_bytes; /* under tx_lock: sent after a grant */
     struct madi_failure *failures; /* ways.c: what was tried and did not work, or works no more */
 };
 
@@ -360,7 +360,6 @@ struct mad_session {
     madi_rx_msg_t *wanted_got;
     _Atomic(int) sleeping;   /* a thread sleeps or is about to */
     bool in_epoll;           /* under lock: a thread holds events that it has not handled yet */
-    uint64_t sleeps;         /* under lock: how often a thread slept in epoll */
     _Atomic(int) leader;     /* a thread may sleep in epoll */
     _Atomic(uint32_t) moved; /* followers sleep on this */
     _Atomic(int) followers;
@@ -375,6 +374,7 @@ struct mad_session {
     madi_event_node_t *events, **events_tail;   /* under work_lock */
     uint32_t n_events;
     struct madi_ask *ask; /* NULL: nobody can ask this process */
+    uint64_t sleeps;      /* under lock: how often a thread slept in epoll */
 };
 
 /* ---- Across the core's files ---------------------------------------------------------------------------------- */
