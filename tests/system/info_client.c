@@ -15,6 +15,15 @@ static void check(const char *what, mad_status_t status)
     }
 }
 
+static void send(mad_channel_t *channel, mad_peer_t peer)
+{
+    int value = 42;
+    mad_block_t block = {&value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER};
+    mad_request_t *request;
+    check("send", mad_send_blocks(channel, peer, &block, 1, &request));
+    mad_request_callback(request, NULL, NULL);
+}
+
 static mad_status_t receive(mad_channel_t *channel)
 {
     int value = 0;
@@ -44,20 +53,17 @@ int main(int argc, char **argv)
 {
     mad_session_t *session;
     mad_channel_t *channel;
-    mad_request_t *request;
-    int last, value = 42;
-    mad_block_t block = {&value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER};
+    int last;
     check("mad_init", mad_init(&argc, &argv, &session));
     check("mad_channel_open", mad_channel_open(session, "looked at", &channel));
     last = mad_size(session) - 1;
     if (mad_rank(session) == 0)
-        check("send", mad_send_blocks(channel, last, &block, 1, &request));
+        send(channel, last);
     if (mad_rank(session) == last) {
         check("receive", receive(channel));
         ready();
         wait_for_end(session, channel);
-        check("answer", mad_send_blocks(channel, 0, &block, 1, &request));
-        mad_request_callback(request, NULL, NULL);
+        send(channel, 0);
     } else {
         ready();
     }
