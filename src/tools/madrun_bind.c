@@ -3,8 +3,6 @@
 
 #include "tools/madrun_loop.h"
 
-#include <hwloc.h>
-#include <hwloc/glibc-sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +17,10 @@ bool madi_run_bind_parse(const char *text, madi_run_bind_t *bind)
     }
     return false;
 }
+
+#ifdef HAVE_HWLOC
+#include <hwloc.h>
+#include <hwloc/glibc-sched.h>
 
 static hwloc_obj_type_t type_of(madi_run_bind_t bind)
 {
@@ -105,3 +107,16 @@ done:
     hwloc_topology_destroy(topology);
     return wrong;
 }
+
+#else
+
+const char *madi_run_bind_places(madi_run_bind_t bind, int reserve, int count, cpu_set_t **sets)
+{
+    (void)count;
+    *sets = NULL;
+    if ((bind != MADI_RUN_BIND_NONE && bind != MADI_RUN_BIND_AUTO) || reserve >= 0)
+        return "this madrun was built without hwloc and cannot bind: use --bind none";
+    return NULL;
+}
+
+#endif
