@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What the documents say is so: madeleine(7) shows the program of the README (which install_test.sh compiles and runs);
+# headers compile alone; examples are explained and run; links and names of files lead somewhere.
+here=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+fail=0
+no() { echo "not ok $*"; fail=1; }
+
+# ---- The program of the README and of madeleine(7)
+sed -n '/^```c$/,/^```$/p' "$here/README.md" | sed '/^```/d' >"$work/readme.c"
+sed -n '/^\.SH EXAMPLE/,/^\.fi/p' "$here/man/madeleine.7" | sed -n '/^#include/,/^}/p' | sed 's/\\e/\\/g; s/\\-/-/g' >"$work/man.c"
+if [ -s "$work/readme.c" ] && cmp -s "$work/readme.c" "$work/man.c"; then
+    echo "ok the program of madeleine(7)"
+else
+    diff "$work/readme.c" "$work/man.c"
+    no "the program of madeleine(7) is not that of the README"
+fi
+
+cc=$(sed -n 's/^CC = //p' "$BUILD/Makefile")
+# ---- Public headers compile alone, as C11 and as C++
+cxx=$(command -v c++ g++ clang++ | head -1)
+for h in $(cd "$here/include" && echo madeleine.h madeleine/*.h); do
+    echo "#include <$h>" >"$work/h.c"
+    $cc -std=c11 -Wall -Wextra -pedantic -Werror -I"$here/include" -fsyntax-only "$work/h.c" || no "$h as C11"
+    [ -z "$cxx" ] || $cxx -x c++ -Wall -Wextra -Werror -I"$here/include" -fsyntax-only "$work/h.c" || no "$h as C++"
+done
+[ $fail -eq 0 ] && echo "ok headers compile alone"
+
+# ---- Relative links in documents
+bad=
+for f in "$here"/*.md "$here"/doc/*.md; do
+    dir=$(dirname "$f")
+    for link in $(sed '/^```/,/^```/d' "$f" | grep -o '](\([^)]*\))' | sed 's/^](//; s/)$//; s/#.*//'); do
+        case $link in
+        *:*) continue ;; # elsewhere
+        esac
+        [ -e "$dir/$link" ] || bad="$bad ${f#"$here"/}:$link"
+    done
+done
+[ -z "$bad" ] && echo "ok links between documents" || no "links that lead nowhere:$bad"
+
+# ---- Files that documents name
+bad=
+for f in $(sed '/^```/,/^```/d' "$here"/*.md "$here"/doc/*.md |
+    grep -o '`\(src\|include\|tests\|examples\|bench\|man\|packaging\)/[A-Za-z0-9_./-]*`' | tr -d '`' | sort -u); do
+    [ -e "$here/$f" ] || bad="$bad $f"
+done
+[ -z "$bad" ] && echo "ok files that documents name" || no "files that documents name and that are not there:$bad"
+
+# ---- Every tutorial program is an example that is run
+bad=
+for f in "$here"/examples/*.c; do
+    name=$(basename "$f" .c)
+    grep -q "examples/$name\.c" "$here/doc/tutorial.md" || bad="$bad $name(not in the tutorial)"
+    grep -q "examples/$name\"" "$here/tests/system/examples.sh" || bad="$bad $name(not run)"
+done
+[ -z "$bad" ] && echo "ok every example is explained and run" || no "examples:$bad"
+exit $fail
