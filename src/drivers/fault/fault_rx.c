@@ -81,9 +81,10 @@ static madi_place_t up_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, 
     if (fault_of(l)->plan.lend < 0)
         rx->loan = NULL;
     if (passes(l)) {
+        atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed); /* before it may be given back */
         place = madi_rx_begin(&l->base, hdr, rx);
-        if (place == MADI_PLACE_KEEP)
-            atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed);
+        if (place != MADI_PLACE_KEEP)
+            atomic_fetch_sub_explicit(&inner->loans, 1, memory_order_relaxed);
         return place;
     }
     l->storing = in_new(l, hdr);
@@ -198,10 +199,9 @@ static void lend(fault_link_t *l, fault_in_t *p)
     madi_unlock(&l->lent_lock);
 }
 
-/* Any thread. */
-void fault_slot_put(madi_link_t *link, void *loan)
+/* NULL: nothing of that address is lent from here. */
+static fault_in_t *unlend(fault_link_t *l, const void *loan)
 {
-    fault_link_t *l = (fault_link_t *)link;
     fault_in_t **at, *p;
     madi_lock(&l->lent_lock);
     for (at = &l->lent; (p = *at) && p->body != loan; at = &p->next)
@@ -209,6 +209,14 @@ void fault_slot_put(madi_link_t *link, void *loan)
     if (p)
         *at = p->next;
     madi_unlock(&l->lent_lock);
+    return p;
+}
+
+/* Any thread. */
+void fault_slot_put(madi_link_t *link, void *loan)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    fault_in_t *p = unlend(l, loan);
     if (p) {
         in_free(l, p);
         return;
@@ -220,21 +228,26 @@ void fault_slot_put(madi_link_t *link, void *loan)
 static void deliver_one(fault_link_t *l, fault_in_t *p)
 {
     int percent = fault_of(l)->plan.lend;
+    madi_wire_hdr_t hdr = p->hdr;
     madi_rx_t rx = {0};
-    if (p->hdr.length <= MADI_SHORT_MAX && !p->loan && fault_chance(&l->dice, 50)) {
-        madi_rx_short(&l->base, &p->hdr, p->body);
+    madi_place_t place;
+    if (hdr.length <= MADI_SHORT_MAX && !p->loan && fault_chance(&l->dice, 50)) {
+        madi_rx_short(&l->base, &hdr, p->body);
         in_free(l, p);
         return;
     }
-    if (p->hdr.length && percent >= 0 && (p->loan || fault_chance(&l->dice, percent)))
+    if (hdr.length && percent >= 0 && (p->loan || fault_chance(&l->dice, percent))) {
         rx.loan = p->body;
-    switch (madi_rx_begin(&l->base, &p->hdr, &rx)) {
-    case MADI_PLACE_KEEP: lend(l, p); return;
-    case MADI_PLACE_COPY:
-        memcpy(rx.base, p->body, p->hdr.length);
-        madi_rx_done(&l->base, &p->hdr, &rx);
-        break;
-    case MADI_PLACE_DROP: break;
+        lend(l, p); /* now, for it may be given back before rx_begin returns */
+    }
+    place = madi_rx_begin(&l->base, &hdr, &rx);
+    if (place == MADI_PLACE_KEEP)
+        return;
+    if (rx.loan)
+        unlend(l, p->body);
+    if (place == MADI_PLACE_COPY) {
+        memcpy(rx.base, p->body, hdr.length);
+        madi_rx_done(&l->base, &hdr, &rx);
     }
     in_free(l, p);
 }
