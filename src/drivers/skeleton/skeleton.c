@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* skeleton: the smallest complete driver, to be copied by who writes one for a new network.  Read core/driver.h first,
+ * doc/new-driver.md beside this.
+ *
+ * Its network is the host: a link is a UNIX stream socket, on which packets follow each other (header, body, header,
+ * ...).  It has what every driver needs and nothing else: it copies, knows no loans, takes no ops, polls every link.
+ * It is compiled always, so that it cannot rot, and used only when MAD_DRIVERS names it.
+ *
+ * Where the comments say "yours", another network does something else. */
+#include "core/driver.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define PACKET_MAX 8192 /* yours: what one send of the network carries cheaply */
+
+typedef struct skeleton_link skeleton_link_t;
+
+/* The core allocates and zeroes these; the public part comes first. */
+typedef struct skeleton_adapter {
+    madi_adapter_t base;
+    skeleton_link_t *links; /* that poll looks at */
+} skeleton_adapter_t;
+
+struct skeleton_link {
+    madi_link_t base;
+    skeleton_link_t *next;
+    madi_watch_t watch; /* of the socket; watch.fd is valid while started */
+    bool started, closed;
+    /* Receiving, under the session's lock: how much of the header, then of the body, is in. */
+    madi_wire_hdr_t hdr;
+    size_t got;
+    madi_rx_t rx;
+    madi_place_t place;
+    /* Sending, under the link's tx lock: the rest of a packet that the socket did not take. */
+    unsigned char rest[PACKET_MAX];
+    size_t rest_at, rest_len;
+    bool refused; /* a send was answered AGAIN */
+};
+
+static skeleton_adapter_t *adapter_of(skeleton_link_t *l)
+{
+    return (skeleton_adapter_t *)l->base.adapter;
+}
+
+/* ---- Adapters ------------------------------------------------------------------------------------------------- */
+
+/* Yours: one for each card that the vendor's library lists.  None is no error. */
+static mad_status_t skeleton_probe(const madi_driver_t *driver, struct mad_session *session)
+{
+    return madi_adapter_found(session, driver, "host") ? MAD_OK : MAD_ERR_NOMEM;
+}
+
+/* Two adapters talk if and only if their networks have the same name, so the name must differ wherever they could not.
+ * Abstract UNIX sockets are reached from the same network namespace of the same running kernel.  Yours: the subnet, the
+ * fabric's identity. */
+static bool name_network(madi_adapter_t *a, char *reason)
+{
+    char boot[40] = "";
+    struct stat ns;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    bool ok = f && fgets(boot, sizeof boot, f) && !stat("/proc/self/ns/net", &ns);
+    if (f)
+        fclose(f);
+    if (ok)
+        snprintf(a->network, sizeof a->network, "%.8s.%llx", boot, (unsigned long long)ns.st_ino);
+    else
+        snprintf(reason, MADI_REASON_MAX, "the network namespace has no name: /proc cannot be read");
+    return ok;
+}
+
+static mad_status_t skeleton_open(madi_adapter_t *a, char *reason)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    socklen_t len = sizeof sa.sun_family; /* the kernel chooses a free name */
+    int fd;
+
+    if (!name_network(a, reason))
+        return MAD_ERR_SYSTEM;
+    /* The core accepts on listen_fd and runs the handshake, which refuses who has not the job's key. */
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    a->listen_fd = fd;
+    if (fd < 0 || bind(fd, (struct sockaddr *)&sa, len) || listen(fd, SOMAXCONN)) {
+        snprintf(reason, MADI_REASON_MAX, "no UNIX socket: %s", strerror(errno)); /* fini closes it */
+        return MAD_ERR_SYSTEM;
+    }
+    len = sizeof sa;
+    getsockname(fd, (struct sockaddr *)&sa, &len);
+    /* What a peer needs to know to connect.  It travels in the process's address and is never interpreted elsewhere. */
+    a->address_len = len - offsetof(struct sockaddr_un, sun_path);
+    memcpy(a->address, sa.sun_path, a->address_len);
+    a->caps = (madi_caps_t){.packet_max = PACKET_MAX,
+                            .chunk_max = PACKET_MAX, /* yours: as long as zero copy carries */
+                            .rdv_min = PACKET_MAX,
+                            .rdv_eager = PACKET_MAX,
+                            .gather_max = 16,
+                            .latency_us = 5,
+                            .bandwidth_MBs = 2000,
+                            .rank = 90}; /* after every other way */
+    return MAD_OK;
+}
+
+static void skeleton_close(madi_adapter_t *a)
+{
+    (void)a; /* yours: tell the network that nothing is accepted any more */
+}
+
+/* Also of an adapter that open left half made. */
+static void skeleton_fini(madi_adapter_t *a)
+{
+    if (a->listen_fd >= 0)
+        close(a->listen_fd);
+}
+
+/* ---- Links ---------------------------------------------------------------------------------------------------- */
+
+/* Active side only.  The socket goes to the core, which runs the handshake on it and gives it to start.  Yours, when it
+ * has no sockets: *fd = -1, begin to connect, and call madi_link_up or madi_link_down from poll. */
+static mad_status_t skeleton_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    int s;
+    (void)link;
+    if (len > sizeof sa.sun_path) { /* a peer wrote it */
+        snprintf(reason, MADI_REASON_MAX, "the peer's address is damaged");
+        return MAD_ERR_PROTOCOL;
+    }
+    memcpy(sa.sun_path, addr, len);
+    s = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s < 0 || connect(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len))) {
+        snprintf(reason, MADI_REASON_MAX, "connect: %s", strerror(errno));
+        if (s >= 0)
+            close(s);
+        return MAD_ERR_PEER;
+    }
+    *fd = s;
+    return MAD_OK;
+}
+
+static int progress(skeleton_link_t *l, int budget);
+
+static void socket_ready(madi_watch_t *watch, uint32_t events)
+{
+    (void)events;
+    progress(MADI_CONTAINER(watch, skeleton_link_t, watch), 64);
+}
+
+/* Both sides, after the handshake.  From madi_link_up on, other threads may already send. */
+static mad_status_t skeleton_start(madi_link_t *link, int fd, bool active, char *reason)
+{
+    skeleton_link_t *l = (skeleton_link_t *)link;
+    (void)active;
+    l->watch = (madi_watch_t){fd, socket_ready};
+    l->started = true; /* fd is ours now, also when this fails */
+    if (madi_watch_add(link->adapter->session, &l->watch, EPOLLIN) != MAD_OK) {
+        snprintf(reason, MADI_REASON_MAX, "the socket cannot be watched: %s", strerror(errno));
+        return MAD_ERR_SYSTEM;
+    }
+    l->next = adapter_of(l)->links;
+    adapter_of(l)->links = l;
+    madi_link_up(link);
+    return MAD_OK;
+}
+
+/* Make no more upcalls and touch no memory of the core's; it may come from inside our own madi_link_down.  Called also
+ * when connect was, but never start. */
+static void skeleton_link_close(madi_link_t *link)
+{
+    skeleton_link_t *l = (skeleton_link_t *)link;
+    if (!l->started || l->closed)
+        return;
+    l->closed = true;
+    madi_watch_del(link->adapter->session, &l->watch);
+    shutdown(l->watch.fd, SHUT_RDWR); /* the peer hears of it, after what was sent before */
+    for (skeleton_link_t **p = &adapter_of(l)->links; *p; p = &(*p)->next)
+        if (*p == l) {
+            *p = l->next;
+            break; /* l->next stays: poll may be standing here */
+        }
+}
+
+/* No lock is needed: nobody uses the link any more. */
+static void skeleton_link_fini(madi_link_t *link)
+{
+    skeleton_link_t *l = (skeleton_link_t *)link;
+    skeleton_link_close(link);
+    if (l->started)
+        close(l->watch.fd);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------------------------- */
+
+/* Keep what the socket did not take; room for a whole packet. */
+static void keep(skeleton_link_t *l, const struct iovec *vec, int n, size_t done)
+{
+    l->rest_at = l->rest_len = 0;
+    for (int i = 0; i < n; i++) {
+        size_t skip = done < vec[i].iov_len ? done : vec[i].iov_len;
+        memcpy(l->rest + l->rest_len, (char *)vec[i].iov_base + skip, vec[i].iov_len - skip);
+        l->rest_len += vec[i].iov_len - skip;
+        done -= skip;
+    }
+}
+
+/* Under the tx lock, by any thread, without the session's lock.  What fails is told by the receiving side, which sees the
+ * end of the connection under the right lock.  The packet counts as sent when nobody needs the buffers any more, so op is
+ * not used: yours, if it sends out of the user's memory, answers TAKEN and calls op->done from poll. */
+static madi_sent_t skeleton_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    skeleton_link_t *l = (skeleton_link_t *)link;
+    struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)vec, .msg_iovlen = (size_t)n};
+    ssize_t done;
+    (void)op;
+    if (l->rest_len) {
+        l->refused = true;
+        return MADI_AGAIN;
+    }
+    done = sendmsg(l->watch.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (done < 0) {
+        l->refused = true;
+        return MADI_AGAIN;
+    }
+    if ((size_t)done < total) {
+        keep(l, vec, n, (size_t)done);
+        madi_watch_change(link->adapter->session, &l->watch, EPOLLIN | EPOLLOUT);
+    }
+    return MADI_SENT;
+}
+
+/* Go on with the rest.  Under the session's lock, so the tx lock is taken for it. */
+static int flush(skeleton_link_t *l)
+{
+    bool writable = false;
+    ssize_t done = 0;
+    madi_link_lock_tx(&l->base);
+    if (l->rest_len) {
+        done = send(l->watch.fd, l->rest + l->rest_at, l->rest_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (done > 0) {
+            l->rest_at += (size_t)done;
+            l->rest_len -= (size_t)done;
+        }
+        if (!l->rest_len)
+            madi_watch_change(l->base.adapter->session, &l->watch, EPOLLIN);
+    }
+    if (!l->rest_len && l->refused) {
+        l->refused = false;
+        writable = true;
+    }
+    madi_link_unlock_tx(&l->base);
+    if (writable) /* without the tx lock, like every upcall */
+        madi_link_writable(&l->base);
+    return done > 0;
+}
+
+static bool skeleton_drained(madi_link_t *link)
+{
+    skeleton_link_t *l = (skeleton_link_t *)link;
+    bool empty;
+    madi_link_lock_tx(link);
+    empty = !l->rest_len;
+    madi_link_unlock_tx(link);
+    return empty;
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------------------------ */
+
+/* Where the next bytes go, and how many: the header, the body, or a body that nobody wants. */
+static void *wanted(skeleton_link_t *l, size_t *len)
+{
+    static _Thread_local unsigned char sink[4096];
+    size_t at = l->got - sizeof l->hdr;
+    if (l->got < sizeof l->hdr) {
+        *len = sizeof l->hdr - l->got;
+        return (char *)&l->hdr + l->got;
+    }
+    *len = l->hdr.length - at;
+    if (l->place == MADI_PLACE_COPY)
+        return (char *)l->rx.base + at;
+    if (*len > sizeof sink)
+        *len = sizeof sink;
+    return sink;
+}
+
+/* The header is in: what a peer wrote is checked before it is used, then the core says where the body goes. */
+static void begin(skeleton_link_t *l)
+{
+    if (l->hdr.length > PACKET_MAX - sizeof l->hdr) {
+        madi_link_down(&l->base, MAD_ERR_PROTOCOL, "a packet came that is longer than any peer sends");
+        return;
+    }
+    l->rx = (madi_rx_t){0};
+    l->place = madi_rx_begin(&l->base, &l->hdr, &l->rx);
+}
+
+static int receive(skeleton_link_t *l, int budget)
+{
+    int packets = 0;
+    while (!l->closed && packets < budget) { /* any upcall may close the link */
+        size_t len;
+        void *to = wanted(l, &len);
+        ssize_t n = recv(l->watch.fd, to, len, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            break;
+        if (n <= 0) {
+            madi_link_down(&l->base, MAD_ERR_PEER, n ? strerror(errno) : "connection closed by peer");
+            break;
+        }
+        l->got += (size_t)n;
+        if (l->got == sizeof l->hdr)
+            begin(l);
+        if (l->closed || l->got < sizeof l->hdr || l->got - sizeof l->hdr < l->hdr.length)
+            continue;
+        l->got = 0;
+        packets++;
+        if (l->place == MADI_PLACE_COPY)
+            madi_rx_done(&l->base, &l->hdr, &l->rx);
+    }
+    return packets;
+}
+
+static int progress(skeleton_link_t *l, int budget)
+{
+    int n = 0;
+    if (!l->closed)
+        n += flush(l);
+    if (!l->closed)
+        n += receive(l, budget);
+    return n;
+}
+
+/* Yours: look at the completion queue.  pure_poll and arm are missing here: there is no look that costs less than a
+ * receive call, and the watched socket wakes who sleeps. */
+static int skeleton_poll(madi_adapter_t *a, int budget)
+{
+    int n = 0;
+    for (skeleton_link_t *l = ((skeleton_adapter_t *)a)->links; l; l = l->next)
+        n += progress(l, budget);
+    return n;
+}
+
+const madi_driver_t madi_driver_skeleton = {
+    .abi = MADI_DRIVER_ABI,
+    .name = "skeleton",
+    .adapter_size = sizeof(skeleton_adapter_t),
+    .link_size = sizeof(skeleton_link_t),
+    .on_request = true,
+    .probe = skeleton_probe,
+    .open = skeleton_open,
+    .close = skeleton_close,
+    .fini = skeleton_fini,
+    .poll = skeleton_poll,
+    .connect = skeleton_connect,
+    .start = skeleton_start,
+    .send = skeleton_send,
+    .drained = skeleton_drained,
+    .link_close = skeleton_link_close,
+    .link_fini = skeleton_link_fini,
+};
