@@ -11,9 +11,32 @@
  *   arm      the process is about to sleep: see that a descriptor becomes readable if something comes.
  *   close    the link or adapter is not used any more; does not wait.   fini  frees it, also when half made.
  *
- * Locks.  The core holds the session's lock around every call except send, kick, pure_poll and slot_put; it holds the
- * link's tx lock around send and kick, so there is one sender per link.  Nothing here may block, ever.  A driver
- * never calls the user.  From poll (and watch callbacks) a driver may take a link's tx lock with madi_link_lock_tx.
+ * Locks.  There are two: the session's, and one tx lock per link, taken after it.
+ *
+ *   called with                 functions of the driver
+ *   the session's lock          probe open poll arm disarm reachable connect start drained link_close, ready of a watch
+ *   the link's tx lock          send: one sender per link, by any thread, mostly without the session's lock
+ *   any lock, or none           pure_poll slot_put: any thread, several at once
+ *   nobody else about           close and fini of adapters; link_fini (which may find the session's lock held)
+ *
+ *   may be called with          functions of the core
+ *   the session's lock, no tx   madi_rx_* madi_link_up madi_link_down, op->done; madi_watch_add and _del
+ *   any lock, or none           madi_link_writable madi_session_moved madi_watch_change
+ *
+ * op->done and the upcalls take the tx lock themselves and may call send, on this link too: never call them with it held.
+ * From poll, ready, and link_close a driver may take a link's tx lock with madi_link_lock_tx.  Locks of a driver's own
+ * come last.  Nothing here may block, ever.  A driver never calls the user.
+ *
+ * What may run beside what.  send is called from madi_link_up on (which other threads may hear before start has returned)
+ * and not any more when link_close is called: no send runs in link_close, after it, or in link_fini.  pure_poll of an
+ * adapter may run beside everything up to the adapter's close.  slot_put is called until all loans are back, so after
+ * link_close too; link_fini waits for that, except at the end of a session.  link_close comes once, maybe from inside the
+ * driver's own madi_link_down, maybe for a link that connect has made and start never saw; link_fini comes once for
+ * every link, and is the only one of the two when connect failed.  Neither is called from inside madi_link_down
+ * except link_close.
+ *
+ * The order of the packets of one link is kept; between links there is none.  Packets come to the core after
+ * madi_link_up and not after madi_link_down; what has come before a link breaks is delivered before it is told.
  *
  * Memory.  The core allocates adapters and links, zeroed, of the sizes declared here, the public part first.
  * Statuses are set with the errors of madeleine/status.h; the driver logs nothing that it can say in the reason text.
@@ -39,20 +62,21 @@ typedef struct madi_op madi_op_t;
 struct mad_session;
 struct madi_gate;
 
-/* An asynchronous operation: the driver calls done exactly once, from poll, under the session's lock. */
+/* An asynchronous operation, taken by send: the driver calls done exactly once, from poll, a watch, link_close, or
+ * link_fini, under the session's lock and without the tx lock, and never from inside send. */
 struct madi_op {
     void (*done)(madi_op_t *op, mad_status_t status);
 };
 
 /* What a link of an adapter can do; plain data, set by open. */
 typedef struct madi_caps {
-    size_t packet_max;    /* the longest packet (header included) that send takes without an op; at least MADI_PACKET_MIN */
-    size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks) */
+    size_t packet_max;    /* the longest packet (header included) that send takes without an op: MADI_PACKET_MIN or more */
+    size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks); as above */
     size_t chunk_min;     /* not 0: the driver copies, and overlaps its copying with the peer's when a block goes in
-                           * several pieces, of this size at least */
+                           * several pieces, of this size at least; less than chunk_max */
     size_t rdv_min;       /* blocks from here on are better granted first than copied */
     size_t rdv_eager;     /* so many bytes of such a block may go ahead of the grant */
-    int gather_max;       /* pieces that send takes; at least 4 */
+    int gather_max;       /* pieces that send takes: 16 or more, for the core sends up to 16 */
     double latency_us;    /* one way, small */
     double bandwidth_MBs;
     int rank;             /* of two ways to a peer the one with the lower rank is used: self 0, shm 10, tcp 50 */
@@ -85,20 +109,23 @@ struct madi_link {
 
 typedef enum madi_sent {
     MADI_SENT,  /* done: the buffers may be reused, nothing will be called */
-    MADI_TAKEN, /* taken: op->done is called later (only when op was given) */
-    MADI_AGAIN  /* not taken; try again after a poll, or after madi_link_writable */
+    MADI_TAKEN, /* taken: op->done is called later (only when op was given).  What vec points to, the header too, stays
+                 * as it is until then; vec itself does not. */
+    MADI_AGAIN  /* not taken, or the link is broken (madi_link_down then says so).  The core tries again when it polls, and
+                 * sleeps a millisecond at most as long as something is refused; madi_link_writable makes that sooner */
 } madi_sent_t;
 
 /* Where the body of an incoming packet goes. */
 typedef enum madi_place {
     MADI_PLACE_COPY, /* put hdr.length bytes at rx->base, then call madi_rx_done */
     MADI_PLACE_KEEP, /* the core keeps rx->loan (and has used the packet): the driver leaves these bytes alone until
-                      * its slot_put is called with the same pointer.  No madi_rx_done. */
+                      * its slot_put is called with the same pointer, which may be before madi_rx_begin has returned.
+                      * No madi_rx_done. */
     MADI_PLACE_DROP  /* read and forget the body; no madi_rx_done */
 } madi_place_t;
 
 typedef struct madi_rx {
-    void *loan;   /* in: all hdr.length bytes of the body lie here and may be lent, else NULL */
+    void *loan;   /* in: all hdr.length bytes of the body lie here, at any alignment, and may be lent; else NULL */
     void *base;   /* out, for COPY */
     void *cookie; /* the core's */
     uint64_t more; /* the core's */
@@ -127,17 +154,18 @@ struct madi_driver {
     /* List adapters: call madi_adapter_found(session, driver, name) for each.  Errors only of memory. */
     mad_status_t (*probe)(const madi_driver_t *driver, struct mad_session *session);
 
-    /* Make it usable.  On failure: reason says why in words, fini is called. */
+    /* Make it usable.  On failure: reason says why in words, fini is called (and not close). */
     mad_status_t (*open)(madi_adapter_t *adapter, char *reason);
     void (*close)(madi_adapter_t *adapter);
     void (*fini)(madi_adapter_t *adapter);
 
     /* Move what can be moved; at most about budget packets.  Returns how many events were handled. */
     int (*poll)(madi_adapter_t *adapter, int budget);
-    /* Would poll find something?  Cheap, takes no lock, may err on both sides but not for ever.  NULL: the driver is
-     * driven by watched descriptors alone. */
+    /* Would poll find something?  Cheap, takes no lock, may err on both sides but not for ever.  NULL: only polls that
+     * happen anyway and watched descriptors find it. */
     bool (*pure_poll)(madi_adapter_t *adapter);
-    /* Before sleep: returns false when there is work already.  Afterwards disarm.  NULL: watched descriptors do. */
+    /* Before sleep: returns false when there is work already.  Afterwards, in either case, disarm.  NULL: watched
+     * descriptors do.  What a thread of this process sends meanwhile is told with madi_session_moved. */
     bool (*arm)(madi_adapter_t *adapter);
     void (*disarm)(madi_adapter_t *adapter);
 
@@ -152,13 +180,17 @@ struct madi_driver {
     /* Send one packet: vec[0] begins with the wire header; total is the sum.  op NULL: packets up to packet_max, answer
      * SENT or AGAIN (a driver that can place only a part of it copies the rest).  op: up to chunk_max. */
     madi_sent_t (*send)(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-    /* Give back a lent body.  Any thread, no lock held.  NULL: the driver never lends. */
+    /* Give back a lent body.  NULL: the driver never lends. */
     void (*slot_put)(madi_link_t *link, void *loan);
-    /* Is everything that send took out of the driver's hands?  For an orderly end.  NULL: yes. */
+    /* Is everything that send took out of the driver's hands, so that link_close does not lose it?  (In tcp: the kernel
+     * has it.  That the peer has it, nobody says.)  For an orderly end.  NULL: yes. */
     bool (*drained)(madi_link_t *link);
 
+    /* No upcalls any more.  Ops that are still taken are done with MAD_ERR_PEER as soon as the network has let go of their
+     * memory: here, from a later poll, at the latest in link_fini.  A driver that lends does not leave them to link_fini:
+     * that waits for the loans, and who holds one may be waiting for the op. */
     void (*link_close)(madi_link_t *link);
-    void (*link_fini)(madi_link_t *link); /* ops that are still taken are done with MAD_ERR_PEER first */
+    void (*link_fini)(madi_link_t *link);
 };
 
 /* ---- What the core offers to drivers -------------------------------------------------------------------------- */
@@ -170,8 +202,8 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
 /* Its body is at rx->base.  Under the session's lock. */
 void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
-/* A packet that lies whole in the driver's memory, at most MADI_SHORT_MAX bytes of body.  The same as begin, copy, done,
- * in one step; the body may be reused when it returns. Under the session's lock. */
+/* A packet that lies whole in the driver's memory, at most MADI_SHORT_MAX bytes of body, in a place of at least that many
+ * bytes.  The same as begin, copy, done, in one step; the body may be reused when it returns. Under the session's lock. */
 #define MADI_SHORT_MAX 40
 void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body);
 
@@ -179,7 +211,7 @@ void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *bo
 void madi_link_up(madi_link_t *link);
 /* The link is broken; text says why.  The core calls link_close, and link_fini later, never from inside this call. */
 void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
-/* A send that was refused may go now. */
+/* A send that was refused may go now.  Any lock. */
 void madi_link_writable(madi_link_t *link);
 /* Something can be polled that this process itself sent: wake a sleeper.  Any lock. */
 void madi_session_moved(struct mad_session *session);
@@ -187,7 +219,8 @@ void madi_link_lock_tx(madi_link_t *link);
 void madi_link_unlock_tx(madi_link_t *link);
 
 /* Watched descriptors: one epoll set per session; ready is called from progress under the session's lock with the
- * EPOLL* events.  The driver owns the structure and the descriptor. */
+ * EPOLL* events, by whichever thread looks first.  The driver owns the structure and the descriptor.  An event that was
+ * fetched before madi_watch_del may still come after it, until link_fini: ready then has nothing to do. */
 typedef struct madi_watch madi_watch_t;
 struct madi_watch {
     int fd;
