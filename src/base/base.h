@@ -11,6 +11,7 @@
 
 #define MADI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MADI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define MADI_COLD __attribute__((noinline, cold)) /* out of the way of a short path, which then needs no stack frame */
 #define MADI_LINE 64 /* bytes of a cache line */
 #define MADI_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define MADI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -20,7 +21,9 @@ static inline void madi_copy(void *to, const void *from, size_t n)
 {
     char *d = (char *)to;
     const char *s = (const char *)from;
-    if (MADI_LIKELY(n <= 64)) {
+    if (n == 8) {
+        memcpy(d, s, 8);
+    } else if (MADI_LIKELY(n <= 64)) {
         if (n > 32) {
             memcpy(d, s, 32);
             memcpy(d + n - 32, s + n - 32, 32);

@@ -152,7 +152,7 @@ static int64_t length(const madi_tx_t *tx)
 /* Under gate->tx_lock too. */
 static void say_connection(madi_json_t *j, const madi_conn_t *c)
 {
-    uint64_t limit = atomic_load_explicit(&((madi_conn_t *)c)->credit_limit, memory_order_relaxed);
+    uint64_t limit = c->credit_limit;
     int64_t waiting = 0;
     for (const madi_rx_msg_t *m = c->ready; m; m = m->next)
         waiting++;
@@ -163,7 +163,7 @@ static void say_connection(madi_json_t *j, const madi_conn_t *c)
     madi_json_int(j, "unasked_bytes_sent", (int64_t)c->credit_used);
     madi_json_int(j, "credit", limit > c->credit_used ? (int64_t)(limit - c->credit_used) : 0);
     madi_json_bool(j, "waits_for_credit", c->queue && c->starved);
-    madi_json_int(j, "unasked_bytes_received", (int64_t)c->rx_consumed);
+    madi_json_int(j, "unasked_bytes_received", (int64_t)madi_credit_consumed(c));
     madi_json_int(j, "messages_waiting", waiting);
     madi_json_bool(j, "receive_posted", c->posted != NULL);
     madi_json_end(j, '}');

@@ -8,25 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-mad_channel_t *madi_channel_find(mad_session_t *s, const char *name)
-{
-    mad_channel_t *c;
-    for (c = s->channels; c; c = c->next)
-        if (!strcmp(c->name, name))
-            return c;
-    if (posix_memalign((void **)&c, MADI_LINE, sizeof *c))
-        return NULL;
-    memset(c, 0, sizeof *c);
-    c->session = s;
-    c->ready_tail = &c->ready;
-    strncpy(c->name, name, sizeof c->name - 1);
-    c->next = s->channels;
-    s->channels = c;
-    return c;
-}
-
-/* ---- Connections ---------------------------------------------------------------------------------------------- */
-
 static mad_status_t conns_grow(mad_channel_t *c, uint32_t peer)
 {
     madi_conn_array_t *old = atomic_load_explicit(&c->conns, memory_order_relaxed), *a;
@@ -47,6 +28,29 @@ static mad_status_t conns_grow(mad_channel_t *c, uint32_t peer)
     return MAD_OK;
 }
 
+mad_channel_t *madi_channel_find(mad_session_t *s, const char *name)
+{
+    mad_channel_t *c;
+    for (c = s->channels; c; c = c->next)
+        if (!strcmp(c->name, name))
+            return c;
+    if (posix_memalign((void **)&c, MADI_LINE, sizeof *c))
+        return NULL;
+    memset(c, 0, sizeof *c);
+    c->session = s;
+    c->ready_tail = &c->ready;
+    if (conns_grow(c, 0)) {
+        free(c);
+        return NULL;
+    }
+    strncpy(c->name, name, sizeof c->name - 1);
+    c->next = s->channels;
+    s->channels = c;
+    return c;
+}
+
+/* ---- Connections ---------------------------------------------------------------------------------------------- */
+
 madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate)
 {
     madi_conn_t *conn = madi_conn_peek(channel, gate->peer);
@@ -66,12 +70,16 @@ madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate)
     conn->ready_tail = &conn->ready;
     conn->posted_tail = &conn->posted;
     conn->rx_limit = conn->rx_window = conn->rx_floor = (uint64_t)floor;
+    conn->rx_tell = (uint64_t)floor / 2;
+    conn->rx_left = floor / 2;
     conn->flags = channel->session->check_modes ? MADI_WIRE_MODES : 0;
     conn->credit_limit = gate->peer_floor ? gate->peer_floor : (uint64_t)floor;
     conn->next_of_channel = channel->all;
     channel->all = conn;
     madi_lock(&gate->tx_lock);
     conn->number = gate->next_number++;
+    conn->whole = MADI_WIRE_MSG | (uint64_t)(MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) << 8 |
+                  (uint64_t)conn->number << 16;
     conn->next_of_gate = gate->conns;
     gate->conns = conn;
     madi_unlock(&gate->tx_lock);
@@ -161,6 +169,8 @@ void mad_channel_close(mad_channel_t *c)
             p->request->posted = NULL;
             madi_request_complete(p->request, MAD_ERR_CLOSED);
         }
+    for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel)
+        madi_conn_rx_quick(conn);
     madi_unlock(&s->lock);
     madi_wake(s);
 }
@@ -187,6 +197,8 @@ mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, vo
     }
     if (handler)
         atomic_store_explicit(&c->n_ready, 0, memory_order_relaxed);
+    for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel)
+        madi_conn_rx_quick(conn);
     madi_unlock(&s->lock);
     madi_calls_run(s);
     return MAD_OK;
@@ -196,10 +208,6 @@ static void conn_free(madi_conn_t *conn)
 {
     if (conn->spare)
         madi_tx_free(conn->spare);
-    for (madi_rx_msg_t *m; (m = conn->ready);) {
-        conn->ready = m->next;
-        madi_rx_discard(m);
-    }
     free(conn);
 }
 

@@ -33,8 +33,9 @@ enum madi_message_kind { MADI_MESSAGE_TX = 1, MADI_MESSAGE_RX = 2 };
 struct mad_connection {
     uint8_t kind;
     /* What the short paths ask: nothing out of the ordinary about it.  Sending: all blocks are in `small`, nothing has
-     * left.  Receiving: all of the message is in the packet at hand (1), and this structure holds it (2). */
-    _Atomic(uint8_t) plain;
+     * left.  Receiving: all of the message is in the packet at hand (1), and this structure holds it (2).  Only the
+     * thread that has the message changes it. */
+    uint8_t plain;
     _Atomic(int) status; /* the first failure */
     mad_session_t *session;
 };
@@ -61,6 +62,7 @@ struct mad_request {
 
 #define MADI_STAGE 512      /* bytes of a message that are kept in wire format as they are packed */
 #define MADI_COPY_MAX 192   /* CHEAPER blocks up to this are copied as they are packed: cheaper than a gather entry */
+#define MADI_COPY_SHORT 64  /* blocks up to this take the shortest path */
 #define MADI_GATHER 16      /* pieces of a packet */
 
 /* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */
@@ -158,14 +160,18 @@ typedef struct madi_rdv_recv {
 struct madi_rx_msg {
     mad_connection_t base;
     const unsigned char *cur, *end; /* the current packet, not yet unpacked part */
-    bool cur_last;                  /* it is the message's last */
-    bool complete;                  /* the last packet has arrived */
-    bool opened;                    /* somebody unpacks it */
-    bool ended;                     /* end_unpacking was called */
+    union {
+        struct {
+            bool cur_last; /* the current packet is the message's last */
+            bool complete; /* the last packet has arrived */
+            bool opened;   /* somebody unpacks it */
+            bool ended;    /* end_unpacking was called */
+        };
+        uint32_t state; /* all of these, in this order from the lowest byte */
+    };
     bool live;                      /* in conn->live */
     uint32_t index;                 /* of the next block */
     uint32_t cost;                  /* credit bytes held until it is opened */
-    madi_wire_hdr_t hdr;            /* of the first packet */
     madi_conn_t *conn;
     madi_rx_packet_t *current;      /* owns cur..end, or NULL: in here */
     madi_rx_packet_t first;         /* of a body that is lent */
@@ -174,9 +180,12 @@ struct madi_rx_msg {
     _Atomic(uint32_t) rdv_pending;
     madi_rx_early_t *early;         /* the next block, if it is on its way already */
     mad_request_t *request;
-    madi_rx_msg_t *next;            /* in conn->ready, or a free list */
+    madi_rx_msg_t *next;            /* in conn->ready */
+    madi_rx_msg_t *ring;            /* the next in the session's ring */
+    _Atomic(uint8_t) used;          /* cleared by who ends the message, without a lock */
     madi_rx_msg_t *next_live;
-    _Alignas(16) unsigned char data[MADI_RX_INLINE];
+    _Alignas(16) madi_wire_hdr_t hdr; /* of the first packet */
+    unsigned char data[MADI_RX_INLINE]; /* right behind it */
 };
 
 /* A receive posted before the message. */
@@ -193,17 +202,22 @@ typedef struct madi_posted {
 struct madi_conn {
     /* Sending: the packing holder ... */
     _Atomic(int) packing;
-    _Atomic(int) wants_packing; /* threads that wait for it */
-    madi_tx_t *spare; /* a tx ready to be used by the next packing holder */
+    _Atomic(int) waiting; /* for that: threads, and one more if messages are deferred */
+    madi_tx_t *spare; /* the holder's message; between messages: ready to be used again, or NULL */
     mad_channel_t *channel;
     madi_gate_t *gate;
     uint16_t number;  /* this side's number for the channel on this gate's link */
     uint8_t flags;    /* of its packets: MADI_WIRE_MODES or 0 */
+    uint64_t whole;   /* the first half of the header of a message in one packet, without the length */
     /* ... and under gate->tx_lock. */
     bool announced;   /* the peer has been told the number */
     bool in_pending;
+    bool has_deferred; /* counted in waiting */
     bool starved;     /* the head waits for credits */
     uint32_t tx_seq;
+    /* Valid while quick is not 0. */
+    madi_link_t *link;
+    bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
     uint64_t quick; /* credit_limit while a message may go at once: the way is open, and nothing is before it; else 0 */
     uint64_t credit_used, credit_limit;
     madi_tx_t *queue, **queue_tail;       /* head sends */
@@ -212,12 +226,15 @@ struct madi_conn {
     /* Receiving, under session->lock. */
     _Alignas(MADI_LINE) madi_rx_msg_t *ready;
     madi_rx_msg_t **ready_tail;
+    uint32_t rx_head;        /* how the header of a whole message begins that may be opened at once; 0: none may */
     madi_rx_msg_t *arriving; /* a message whose last packet has not come */
     madi_rx_msg_t *live;     /* opened messages, for the peer's death */
     madi_posted_t *posted, **posted_tail;
     bool in_ready;
     madi_conn_t *next_ready; /* in channel->ready */
-    uint64_t rx_consumed, rx_limit; /* credit given back to the sender / last limit it was told */
+    uint64_t rx_limit;              /* the last limit of credits that the sender was told */
+    uint64_t rx_tell;               /* when so much has been given back in all it is told again */
+    int64_t rx_left;                /* until then */
     uint64_t rx_window, rx_floor;
     uint32_t rx_seq;
     uint16_t remote;         /* the peer's number for the channel */
@@ -229,9 +246,9 @@ struct madi_conn {
 enum madi_gate_state { MADI_GATE_IDLE, MADI_GATE_CONNECTING, MADI_GATE_UP, MADI_GATE_DOWN };
 
 struct madi_gate {
-    mad_session_t *session;
-    mad_peer_t peer;
     madi_lock_t tx_lock;
+    mad_peer_t peer;
+    mad_session_t *session;
     _Atomic(int) state;
     mad_status_t status; /* why it is down */
     madi_link_t *link;
@@ -353,11 +370,8 @@ struct mad_session {
     int epfd;
     int wake_fd; /* eventfd: wakes the thread that sleeps in epoll */
     madi_watch_t wake_watch;
-    uint32_t ticks;
-    /* Under lock: the thread that polls right now takes the next message of this channel (and connection) itself. */
-    mad_channel_t *wanted_channel;
-    madi_conn_t *wanted_conn; /* NULL: of any */
-    madi_rx_msg_t *wanted_got;
+    int32_t ticks; /* counts down to the next look at everything */
+    madi_adapter_t *hot; /* under lock: where short messages came from last; has take and a link */
     _Atomic(int) sleeping;   /* a thread sleeps or is about to */
     bool in_epoll;           /* under lock: a thread holds events that it has not handled yet */
     _Atomic(int) leader;     /* a thread may sleep in epoll */
@@ -369,8 +383,7 @@ struct mad_session {
     madi_rx_msg_t *handled, **handled_tail;     /* messages for handlers, likewise */
     _Atomic(int) has_calls;
     _Atomic(int) calling; /* a thread runs them */
-    _Atomic(madi_rx_msg_t *) rx_returned;       /* ended messages, pushed by any thread */
-    madi_rx_msg_t *rx_free;                     /* under lock */
+    madi_rx_msg_t *rx_ring;                     /* under lock: all message structures, used and free */
     madi_event_node_t *events, **events_tail;   /* under work_lock */
     uint32_t n_events;
     struct madi_ask *ask; /* NULL: nobody can ask this process */
@@ -430,6 +443,7 @@ void madi_gate_pump(madi_gate_t *gate);                          /* under tx_loc
 void madi_gate_work(madi_gate_t *gate);                          /* have progress pump it; any lock */
 void madi_gate_free(madi_gate_t *gate);
 void madi_gate_floor(madi_gate_t *gate, uint64_t floor); /* the peer's credits per connection; under session->lock */
+extern madi_adapter_t madi_no_adapter; /* has nothing to take */
 madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate);
 void madi_links_reap(mad_session_t *session); /* under session->lock, outside of drivers */
 
@@ -450,9 +464,9 @@ void madi_channels_free(mad_session_t *session);
 static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t peer)
 {
     madi_conn_array_t *a = atomic_load_explicit(&channel->conns, memory_order_acquire); /* pairs with madi_conn_make */
-    if (MADI_UNLIKELY(!a || (uint32_t)peer >= a->n))
+    if (MADI_UNLIKELY((uint32_t)peer >= a->n))
         return NULL;
-    return atomic_load_explicit(&a->at[peer], memory_order_acquire);
+    return atomic_load_explicit(&a->at[(uint32_t)peer], memory_order_acquire);
 }
 
 /* tx.c */
@@ -462,7 +476,7 @@ void madi_tx_free(madi_tx_t *tx);
 static inline void madi_tx_reset(madi_tx_t *tx) /* the same of a plain one */
 {
     tx->stage_len = tx->run_start = sizeof(madi_wire_hdr_t);
-    atomic_store_explicit(&tx->base.plain, 1, memory_order_relaxed);
+    tx->base.plain = 1;
 }
 
 /* pack.c */
@@ -494,15 +508,56 @@ void madi_rx_feed(madi_rx_msg_t *msg);    /* give waiting blocks what has come *
 void madi_rx_finish(madi_rx_msg_t *msg);  /* ended and nothing missing: complete it */
 void madi_rx_make_ready(madi_rx_msg_t *msg);
 void madi_rx_ask(madi_rx_msg_t *msg);     /* it is opened: its credit goes back */
-void madi_credit_return(madi_conn_t *conn, uint32_t cost);
+void madi_conn_rx_quick(madi_conn_t *conn); /* set rx_head anew: something about the connection has changed */
+void madi_credit_tell(madi_conn_t *conn);
+static inline uint64_t madi_credit_consumed(const madi_conn_t *conn)
+{
+    return conn->rx_tell - (uint64_t)conn->rx_left;
+}
+static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
+{
+    conn->rx_left -= cost;
+    if (MADI_UNLIKELY(conn->rx_left < 0))
+        madi_credit_tell(conn);
+}
 void madi_credit_forget(madi_conn_t *conn);
-madi_rx_msg_t *madi_rx_new(mad_session_t *session);
+madi_rx_msg_t *madi_rx_more(mad_session_t *session);
 void madi_rx_clear(madi_rx_msg_t *msg);   /* everything as it is in a new one */
-void madi_rx_discard(madi_rx_msg_t *msg);
+
+/* An empty message, marked as used; rx_start makes it one.  NULL: no memory. */
+static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
+{
+    madi_rx_msg_t *m = session->rx_ring;
+    if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
+        return madi_rx_more(session);
+    atomic_store_explicit(&m->used, 1, memory_order_relaxed);
+    return m;
+}
+
+/* It is cleared, or it was plain 2.  Any thread, any lock. */
+static inline void madi_rx_free(madi_rx_msg_t *m)
+{
+    atomic_store_explicit(&m->used, 0, memory_order_release); /* pairs with madi_rx_new */
+}
+
+/* It begins with the packet whose header is in hdr and whose body lies at data. */
+static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, const unsigned char *data, bool opened)
+{
+    m->conn = conn;
+    m->cur = data;
+    m->end = data + m->hdr.length;
+    m->index = 0;
+    m->state = opened ? 0x010101 : 0x0101;
+}
+
+static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t number)
+{
+    return MADI_LIKELY(number < gate->n_remote) ? gate->by_remote[number] : NULL;
+}
+void madi_rx_ring_free(mad_session_t *session);
 void madi_rx_packet_free(madi_rx_packet_t *packet);
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
-void madi_rx_free(madi_rx_msg_t *msg);    /* cleared, or it was plain 2; any thread */
 bool madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
 
 /* request.c */
@@ -510,11 +565,14 @@ mad_request_t *madi_request_new(mad_session_t *session);
 void madi_request_complete(mad_request_t *request, mad_status_t status); /* any lock */
 
 /* progress.c */
+#define MADI_LOOK_AROUND 1024 /* rounds with something to do between looks at everything */
 int madi_progress_locked(mad_session_t *session); /* under session->lock: one round */
 int madi_progress_after(mad_session_t *session, int n); /* what follows the adapters' polls */
 void madi_calls_run(mad_session_t *session);      /* no lock: callbacks and handlers */
 void madi_wake(mad_session_t *session);           /* something changed for waiting threads; any lock */
 mad_status_t madi_progress_init(mad_session_t *session);
+const _Atomic(int) *madi_attentive(const mad_session_t *session); /* not 0: who sends to this process calls
+                                                                   * madi_session_moved */
 void madi_progress_fini(mad_session_t *session);
 madi_adapter_t *madi_poll_hit(mad_session_t *session); /* an adapter that has something, or NULL */
 bool madi_pure_poll(mad_session_t *session);
@@ -536,14 +594,11 @@ void madi_ask_close(madi_ask_t *ask);
 void madi_event(mad_session_t *session, mad_status_t status, mad_peer_t peer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static inline bool madi_plain(const mad_connection_t *cnx)
-{
-    return atomic_load_explicit(&((mad_connection_t *)cnx)->plain, memory_order_relaxed);
-}
 static inline void madi_message_fail(mad_connection_t *cnx, mad_status_t status)
 {
     int none = MAD_OK;
-    atomic_store_explicit(&cnx->plain, 0, memory_order_relaxed);
+    if (cnx->plain) /* not so when another thread's failure comes here */
+        cnx->plain = 0;
     atomic_compare_exchange_strong_explicit(&cnx->status, &none, (int)status, memory_order_relaxed,
                                             memory_order_relaxed);
 }

@@ -12,11 +12,6 @@ static void protocol_error(madi_link_t *link, const char *text)
     madi_link_down(link, MAD_ERR_PROTOCOL, text);
 }
 
-static madi_conn_t *conn_by_remote(madi_gate_t *gate, uint16_t number)
-{
-    return number < gate->n_remote ? gate->by_remote[number] : NULL;
-}
-
 /* A connection by this side's number (in what comes back from a receiver). */
 static madi_conn_t *conn_by_number(madi_gate_t *gate, uint16_t number)
 {
@@ -28,28 +23,41 @@ static madi_conn_t *conn_by_number(madi_gate_t *gate, uint16_t number)
 
 /* ---- Messages ------------------------------------------------------------------------------------------------- */
 
-/* An empty message; who makes it one sets what the comment of madi_rx_free says. */
-madi_rx_msg_t *madi_rx_new(mad_session_t *session)
+void madi_conn_rx_quick(madi_conn_t *conn)
 {
-    madi_rx_msg_t *m = session->rx_free;
-    if (MADI_UNLIKELY(!m)) {
-        m = atomic_exchange_explicit(&session->rx_returned, NULL, memory_order_acquire); /* pairs with madi_rx_free */
-        if (!m) {
-            m = malloc(sizeof *m);
-            if (!m)
-                return NULL;
-            madi_rx_clear(m);
-            m->base.session = session;
+    bool quick = conn->remote_known && !conn->ready && !conn->arriving && !conn->posted && !conn->channel->handler;
+    uint32_t flags = MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags;
+    conn->rx_head = quick ? MADI_WIRE_MSG | flags << 8 | (uint32_t)conn->remote << 16 : 0;
+}
+
+/* The structures stand in a ring.  The one that was used last is looked at first; when a few in a row are in use, a
+ * new one is put in, and the search goes on from there next time. */
+madi_rx_msg_t *madi_rx_more(mad_session_t *session)
+{
+    madi_rx_msg_t *m = session->rx_ring, *new;
+    for (int i = 0; m && i < 8; i++, m = m->ring)
+        if (!atomic_load_explicit(&m->used, memory_order_acquire)) {
+            atomic_store_explicit(&m->used, 1, memory_order_relaxed);
+            session->rx_ring = m;
+            return m;
         }
-    }
-    session->rx_free = m->next;
-    return m;
+    new = malloc(sizeof *new);
+    if (!new)
+        return NULL;
+    new->ring = m ? m->ring : new;
+    if (m)
+        m->ring = new;
+    new->base.session = session;
+    madi_rx_clear(new);
+    atomic_init(&new->used, 1);
+    session->rx_ring = new;
+    return new;
 }
 
 void madi_rx_clear(madi_rx_msg_t *m)
 {
     mad_session_t *session = m->base.session;
-    memset(m, 0, offsetof(madi_rx_msg_t, data));
+    memset(m, 0, offsetof(madi_rx_msg_t, ring));
     m->base.kind = MADI_MESSAGE_RX;
     m->base.session = session;
     m->tail = &m->head;
@@ -57,23 +65,25 @@ void madi_rx_clear(madi_rx_msg_t *m)
 }
 
 /* Any thread; session->lock may be held. */
-void madi_rx_free(madi_rx_msg_t *m)
-{
-    mad_session_t *session = m->base.session;
-    m->next = atomic_load_explicit(&session->rx_returned, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&session->rx_returned, &m->next, m, memory_order_release,
-                                                  memory_order_relaxed))
-        ;
-}
 
-/* At the end of the session: nobody has opened it.  Lent bodies have gone with their links. */
-void madi_rx_discard(madi_rx_msg_t *m)
+/* At the end of the session; lent bodies have gone with their links. */
+void madi_rx_ring_free(mad_session_t *session)
 {
-    for (madi_rx_packet_t *p; (p = m->head); free(p))
-        m->head = p->next;
-    if (m->current && !m->current->inside)
-        free(m->current);
-    free(m);
+    madi_rx_msg_t *m = session->rx_ring, *next;
+    if (!m)
+        return;
+    do {
+        next = m->ring;
+        for (madi_rx_packet_t *p; (p = m->head); free(p))
+            m->head = p->next;
+        if (m->current && !m->current->inside)
+            free(m->current);
+        for (madi_rx_block_t *b; (b = m->blocks); free(b))
+            m->blocks = b->next;
+        free(m->early);
+        free(m);
+        m = next;
+    } while (m != session->rx_ring);
 }
 
 void madi_rx_packet_free(madi_rx_packet_t *packet)
@@ -86,23 +96,22 @@ void madi_rx_packet_free(madi_rx_packet_t *packet)
         free(packet);
 }
 
-void madi_credit_return(madi_conn_t *conn, uint32_t cost)
+void madi_credit_tell(madi_conn_t *conn)
 {
-    conn->rx_consumed += cost;
-    if (MADI_UNLIKELY(conn->rx_consumed + conn->rx_window / 2 > conn->rx_limit)) {
-        madi_wire_hdr_t hdr = {.type = MADI_WIRE_CREDIT, .channel = conn->remote, .length = sizeof(madi_wire_credit_t)};
-        madi_wire_credit_t credit;
-        mad_session_t *session = conn->gate->session;
-        int64_t more = (int64_t)conn->rx_window;
-        if (more > session->credit_budget)
-            more = session->credit_budget;
-        if (conn->rx_window < (1u << 20) && more > 0) { /* it keeps pace: let more be under way */
-            conn->rx_window += (uint64_t)more;
-            session->credit_budget -= more;
-        }
-        credit.limit = conn->rx_limit = conn->rx_consumed + conn->rx_window;
-        madi_gate_ctrl(conn->gate, &hdr, &credit);
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_CREDIT, .channel = conn->remote, .length = sizeof(madi_wire_credit_t)};
+    madi_wire_credit_t credit;
+    mad_session_t *session = conn->gate->session;
+    int64_t more = (int64_t)conn->rx_window;
+    if (more > session->credit_budget)
+        more = session->credit_budget;
+    if (conn->rx_window < (1u << 20) && more > 0) { /* it keeps pace: let more be under way */
+        conn->rx_window += (uint64_t)more;
+        session->credit_budget -= more;
     }
+    credit.limit = conn->rx_limit = madi_credit_consumed(conn) + conn->rx_window;
+    conn->rx_tell = conn->rx_limit - conn->rx_window / 2;
+    conn->rx_left = (int64_t)(conn->rx_window / 2);
+    madi_gate_ctrl(conn->gate, &hdr, &credit);
 }
 
 /* What the connection had beyond its floor goes back to the session. */
@@ -119,6 +128,7 @@ void madi_rx_make_ready(madi_rx_msg_t *m)
     m->next = NULL;
     *conn->ready_tail = m;
     conn->ready_tail = &m->next;
+    conn->rx_head = 0;
     if (!conn->in_ready) {
         conn->in_ready = true;
         conn->next_ready = NULL;
@@ -127,14 +137,6 @@ void madi_rx_make_ready(madi_rx_msg_t *m)
     }
     atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-}
-
-/* Does the polling thread itself wait for it? */
-static inline bool message_wanted(mad_session_t *session, madi_conn_t *conn)
-{
-    return session->wanted_channel == conn->channel && !session->wanted_got && !conn->ready &&
-           (session->wanted_conn ? session->wanted_conn == conn : !conn->channel->ready) && !conn->posted &&
-           !conn->channel->handler;
 }
 
 /* A message's first packet is in: who wants it? */
@@ -147,6 +149,7 @@ static void message_offer(madi_rx_msg_t *m)
         conn->posted = posted->next;
         if (!conn->posted)
             conn->posted_tail = &conn->posted;
+        madi_conn_rx_quick(conn);
         madi_posted_start(posted, m);
     } else if (MADI_UNLIKELY(conn->channel->handler != NULL)) {
         m->next = NULL;
@@ -156,18 +159,6 @@ static void message_offer(madi_rx_msg_t *m)
     } else {
         madi_rx_make_ready(m);
     }
-}
-
-static inline void rx_start(madi_rx_msg_t *m, madi_conn_t *conn, const madi_wire_hdr_t *hdr, const unsigned char *data)
-{
-    m->conn = conn;
-    m->hdr = *hdr;
-    m->cur = data;
-    m->end = data + hdr->length;
-    m->cost = hdr->aux;
-    m->index = 0;
-    m->cur_last = m->complete = true;
-    m->opened = m->ended = false;
 }
 
 static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
@@ -197,9 +188,11 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
         m->current = packet;
         rx->base = packet->data;
     }
-    rx_start(m, conn, hdr, rx->base);
+    m->hdr = *hdr;
+    madi_rx_start(m, conn, rx->base, false);
+    m->cost = hdr->aux;
     m->cur_last = hdr->flags & MADI_WIRE_LAST;
-    atomic_store_explicit(&m->base.plain, !m->cur_last ? 0 : packet ? 1 : 2, memory_order_relaxed);
+    m->base.plain = (uint8_t)(!m->cur_last ? 0 : packet ? 1 : 2);
     rx->cookie = m;
     return packet && packet->loan ? MADI_PLACE_KEEP : MADI_PLACE_COPY;
 }
@@ -211,8 +204,10 @@ static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
         atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
     }
     m->complete = m->cur_last;
-    if (!m->complete)
+    if (!m->complete) {
         m->conn->arriving = m;
+        madi_conn_rx_quick(m->conn);
+    }
     message_offer(m);
 }
 
@@ -240,6 +235,7 @@ static void next_packet_done(madi_conn_t *conn, madi_rx_packet_t *packet)
     if (packet->last) {
         m->complete = true;
         conn->arriving = NULL;
+        madi_conn_rx_quick(conn);
     }
     if (m->opened) {
         madi_credit_return(conn, packet->cost);
@@ -252,7 +248,7 @@ static void next_packet_done(madi_conn_t *conn, madi_rx_packet_t *packet)
 
 static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
-    madi_conn_t *conn = conn_by_remote(link->gate, hdr->channel);
+    madi_conn_t *conn = madi_conn_by_remote(link->gate, hdr->channel);
     madi_place_t place;
 
     if (MADI_UNLIKELY(!conn)) {
@@ -333,6 +329,7 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
     }
     conn->remote = hdr->channel;
     conn->remote_known = true;
+    madi_conn_rx_quick(conn);
     gate->by_remote[hdr->channel] = conn;
 }
 
@@ -390,41 +387,13 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
 
 /* ---- Short packets -------------------------------------------------------------------------------------------- */
 
-/* A whole message in a short packet: the path of small messages. */
-static inline void short_message(madi_conn_t *conn, const madi_wire_hdr_t *hdr, const void *body)
-{
-    mad_session_t *session = conn->gate->session;
-    madi_rx_msg_t *m = madi_rx_new(session);
-    if (MADI_UNLIKELY(!m)) {
-        madi_link_down(conn->gate->link, MAD_ERR_NOMEM, "no memory for a message");
-        return;
-    }
-    memcpy(m->data, body, MADI_SHORT_MAX); /* the driver's memory is that long */
-    rx_start(m, conn, hdr, m->data);
-    atomic_store_explicit(&m->base.plain, 2, memory_order_relaxed);
-    if (MADI_LIKELY(message_wanted(session, conn))) {
-        m->opened = true;
-        session->wanted_got = m;
-        madi_credit_return(conn, hdr->aux);
-    } else {
-        message_offer(m);
-    }
-}
-
 void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
-    madi_conn_t *conn = hdr->type == MADI_WIRE_MSG ? conn_by_remote(link->gate, hdr->channel) : NULL;
-    uint8_t whole = MADI_WIRE_FIRST | MADI_WIRE_LAST;
-    madi_rx_t rx;
+    madi_rx_t rx = {0};
     if (MADI_UNLIKELY(link->outer != NULL)) {
         link->outer->driver->upcalls->rx_short(link, hdr, body);
         return;
     }
-    if (MADI_LIKELY(conn && (hdr->flags & whole) == whole && !conn->arriving)) {
-        short_message(conn, hdr, body);
-        return;
-    }
-    rx.loan = NULL;
     if (madi_rx_begin(link, hdr, &rx) != MADI_PLACE_COPY)
         return;
     memcpy(rx.base, body, hdr->length);

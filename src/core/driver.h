@@ -54,6 +54,8 @@
 #define MADI_NAME_MAX 48   /* bytes of adapter and network names, final zero included */
 #define MADI_REASON_MAX 200 /* bytes of an explanation */
 #define MADI_PACKET_MIN 4096 /* no driver's packet_max is less */
+#define MADI_SHORT_MAX 40    /* bytes of the body of a short packet */
+#define MADI_PACKET_SHORT (MADI_SHORT_MAX + sizeof(madi_wire_hdr_t))
 
 typedef struct madi_driver madi_driver_t;
 typedef struct madi_adapter madi_adapter_t;
@@ -93,6 +95,7 @@ struct madi_adapter {
     size_t address_len;
     int listen_fd; /* set by open: a listening socket that the core accepts on, or -1 */
     bool opened;   /* the core's */
+    const _Atomic(int) *attentive; /* the core's, for madi_adapter_moved */
 };
 
 typedef enum madi_link_state { MADI_LINK_CONNECTING, MADI_LINK_UP, MADI_LINK_DOWN } madi_link_state_t;
@@ -180,6 +183,13 @@ struct madi_driver {
     /* Send one packet: vec[0] begins with the wire header; total is the sum.  op NULL: packets up to packet_max, answer
      * SENT or AGAIN (a driver that can place only a part of it copies the rest).  op: up to chunk_max. */
     madi_sent_t (*send)(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+    /* The same for a packet of at most MADI_PACKET_SHORT bytes, in one piece, with so many bytes readable: false: not
+     * taken.  NULL: send does it. */
+    bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
+    /* Is the packet that poll would hand over next a short one that lies whole in the driver's memory?  Then copy
+     * MADI_PACKET_SHORT bytes of it (checked as for madi_rx_short) to packet, forget it, and return its link.  NULL says
+     * nothing about what poll finds.  Called while the adapter has a link.  A driver without this has only poll. */
+    madi_link_t *(*take)(madi_adapter_t *adapter, void *packet);
     /* Give back a lent body.  NULL: the driver never lends. */
     void (*slot_put)(madi_link_t *link, void *loan);
     /* Is everything that send took out of the driver's hands, so that link_close does not lose it?  (In tcp: the kernel
@@ -204,7 +214,6 @@ void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
 /* A packet that lies whole in the driver's memory, at most MADI_SHORT_MAX bytes of body, in a place of at least that many
  * bytes.  The same as begin, copy, done, in one step; the body may be reused when it returns. Under the session's lock. */
-#define MADI_SHORT_MAX 40
 void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body);
 
 /* Packets can flow. */
@@ -215,6 +224,12 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
 void madi_link_writable(madi_link_t *link);
 /* Something can be polled that this process itself sent: wake a sleeper.  Any lock. */
 void madi_session_moved(struct mad_session *session);
+static inline void madi_adapter_moved(madi_adapter_t *adapter)
+{
+    atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+    if (MADI_UNLIKELY(atomic_load_explicit(adapter->attentive, memory_order_relaxed)))
+        madi_session_moved(adapter->session);
+}
 void madi_link_lock_tx(madi_link_t *link);
 void madi_link_unlock_tx(madi_link_t *link);
 

@@ -161,9 +161,21 @@ void madi_links_reap(mad_session_t *session)
     }
 }
 
+static madi_link_t *take_nothing(madi_adapter_t *adapter, void *packet)
+{
+    (void)adapter;
+    (void)packet;
+    return NULL;
+}
+
+static const madi_driver_t no_driver = {.name = "none", .take = take_nothing};
+madi_adapter_t madi_no_adapter = {.driver = &no_driver};
+
 static void link_bury(madi_link_t *link)
 {
     mad_session_t *s = link->gate->session;
+    if (s->hot == link->adapter)
+        s->hot = &madi_no_adapter;
     atomic_store_explicit(&link->state, MADI_LINK_DOWN, memory_order_relaxed);
     if (link->driver->link_close)
         link->driver->link_close(link);

@@ -22,39 +22,48 @@ static bool packing_free(void *arg)
     return !atomic_load_explicit(&conn->packing, memory_order_relaxed);
 }
 
-static void packing_take_slow(madi_conn_t *conn)
+static MADI_COLD mad_connection_t *begin_new(madi_conn_t *conn)
 {
-    atomic_fetch_add_explicit(&conn->wants_packing, 1, memory_order_seq_cst); /* pairs with packing_release */
-    do
+    madi_tx_t *tx = madi_tx_new(conn->channel->session, conn);
+    conn->spare = tx;
+    if (tx)
+        return &tx->base;
+    atomic_store_explicit(&conn->packing, 0, memory_order_release);
+    return tx_broken(conn->channel->session, MAD_ERR_NOMEM);
+}
+
+static inline mad_connection_t *begin_held(madi_conn_t *conn)
+{
+    madi_tx_t *tx = conn->spare;
+    if (MADI_UNLIKELY(!tx))
+        return begin_new(conn);
+    return &tx->base;
+}
+
+static MADI_COLD mad_connection_t *begin_wait(madi_conn_t *conn)
+{
+    atomic_fetch_add_explicit(&conn->waiting, 1, memory_order_seq_cst); /* pairs with packing_release */
+    while (atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire))
         madi_wait(conn->gate->session, packing_free, conn, INT64_MAX);
-    while (atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire));
-    atomic_fetch_sub_explicit(&conn->wants_packing, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&conn->waiting, 1, memory_order_relaxed);
+    return begin_held(conn);
+}
+
+static MADI_COLD mad_connection_t *begin_first(mad_channel_t *channel, mad_peer_t peer)
+{
+    mad_status_t status = MAD_OK;
+    madi_conn_t *conn = madi_conn_get(channel, peer, &status);
+    return conn ? begin_wait(conn) : tx_broken(channel->session, status);
 }
 
 mad_connection_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer)
 {
     madi_conn_t *conn = madi_conn_peek(channel, peer);
-    mad_status_t status = MAD_OK;
-    madi_tx_t *tx;
-
-    if (MADI_UNLIKELY(!conn)) {
-        conn = madi_conn_get(channel, peer, &status);
-        if (!conn)
-            return tx_broken(channel->session, status);
-    }
+    if (MADI_UNLIKELY(!conn))
+        return begin_first(channel, peer);
     if (MADI_UNLIKELY(atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire)))
-        packing_take_slow(conn);
-    tx = conn->spare;
-    if (MADI_LIKELY(tx != NULL)) {
-        conn->spare = NULL;
-    } else {
-        tx = madi_tx_new(channel->session, conn);
-        if (!tx) {
-            atomic_store_explicit(&conn->packing, 0, memory_order_release);
-            return tx_broken(channel->session, MAD_ERR_NOMEM);
-        }
-    }
-    return &tx->base;
+        return begin_wait(conn);
+    return begin_held(conn);
 }
 
 /* ---- Blocks --------------------------------------------------------------------------------------------------- */
@@ -94,7 +103,7 @@ static madi_piece_t *piece_new(madi_tx_t *tx)
 mad_status_t madi_tx_close_run(madi_tx_t *tx)
 {
     madi_piece_t *piece;
-    atomic_store_explicit(&tx->base.plain, 0, memory_order_relaxed);
+    tx->base.plain = 0;
     if (tx->run_start == tx->stage_len)
         return MAD_OK;
     piece = piece_new(tx);
@@ -229,17 +238,22 @@ mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mo
     return status;
 }
 
+static MADI_COLD mad_status_t pack_slow(mad_connection_t *cnx, const void *buf, size_t len, mad_send_mode_t send_mode,
+                                        mad_receive_mode_t receive_mode)
+{
+    return cnx->session ? madi_tx_add((madi_tx_t *)cnx, buf, len, send_mode, receive_mode) : MAD_ERR_NOMEM;
+}
+
 mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_send_mode_t send_mode,
                       mad_receive_mode_t receive_mode)
 {
     madi_tx_t *tx = (madi_tx_t *)cnx;
     uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
     unsigned char *at = tx->small + tx->stage_len;
-    bool usual = !((unsigned)send_mode & ~2u) & !((unsigned)receive_mode & ~1u); /* SAFER or CHEAPER */
 
-    if (MADI_UNLIKELY(!madi_plain(cnx) || len > MADI_COPY_MAX || !usual || !buf ||
-                      tx->stage_len + len + 8 > MADI_STAGE))
-        return cnx->session ? madi_tx_add(tx, buf, len, send_mode, receive_mode) : MAD_ERR_NOMEM;
+    if (MADI_UNLIKELY(!cnx->plain || len > MADI_COPY_SHORT || tx->stage_len + len + 8 > MADI_STAGE || !buf ||
+                      ((unsigned)send_mode & ~2u) || (unsigned)receive_mode > 1)) /* SAFER or CHEAPER */
+        return pack_slow(cnx, buf, len, send_mode, receive_mode);
     memcpy(at, &desc, 8);
     madi_copy(at + 8, buf, len);
     tx->stage_len += (uint32_t)len + 8;

@@ -20,7 +20,7 @@ static void enqueue(madi_tx_t *tx)
         return;
     tx->queued = true;
     conn->quick = 0;
-    atomic_store_explicit(&tx->base.plain, 0, memory_order_relaxed);
+    tx->base.plain = 0;
     tx->seq = conn->tx_seq++;
     tx->next = NULL;
     *conn->queue_tail = tx;
@@ -31,6 +31,8 @@ static void enqueue(madi_tx_t *tx)
 static void enqueue_deferred(madi_conn_t *conn)
 {
     madi_tx_t *tx = conn->deferred, *next;
+    conn->has_deferred = false;
+    atomic_fetch_sub_explicit(&conn->waiting, 1, memory_order_relaxed);
     conn->deferred = NULL;
     conn->deferred_tail = &conn->deferred;
     for (; tx; tx = next) {
@@ -72,41 +74,54 @@ mad_status_t mad_flush_packing(mad_connection_t *cnx)
     return status;
 }
 
-/* A plain message leaves at once, if the way is free.  Under tx_lock. */
-static inline bool send_at_once(madi_tx_t *tx)
+static MADI_COLD bool send_refused(madi_conn_t *conn, uint64_t cost)
 {
-    madi_conn_t *conn = tx->conn;
-    madi_link_t *link = conn->gate->link;
-    uint32_t cost = (tx->stage_len + MADI_LINE - 1) & ~(uint32_t)(MADI_LINE - 1);
-    struct iovec vec = {tx->small, tx->stage_len};
-    madi_wire_hdr_t *hdr = (madi_wire_hdr_t *)tx->small;
+    conn->tx_seq--;
+    conn->credit_used -= cost;
+    return false;
+}
 
-    if (MADI_UNLIKELY(conn->credit_used + cost > conn->quick))
+/* Longer than a short packet. */
+static __attribute__((noinline)) bool send_long(madi_conn_t *conn, madi_tx_t *tx)
+{
+    struct iovec vec = {tx->small, tx->stage_len};
+    return conn->link->driver->send(conn->link, &vec, 1, tx->stage_len, NULL) == MADI_SENT;
+}
+
+/* A plain message leaves at once, if the way is free.  Under tx_lock. */
+static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
+{
+    size_t total = tx->stage_len;
+    uint64_t cost = (total + MADI_LINE - 1) & ~(uint64_t)(MADI_LINE - 1), used = conn->credit_used + cost;
+    uint64_t head[2] = {conn->whole | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32, conn->tx_seq | cost << 32};
+    bool sent;
+
+    if (MADI_UNLIKELY(used > conn->quick))
         return false;
-    hdr->type = MADI_WIRE_MSG;
-    hdr->flags = MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags;
-    hdr->channel = conn->number;
-    hdr->length = tx->stage_len - (uint32_t)sizeof *hdr;
-    hdr->seq = conn->tx_seq;
-    hdr->aux = cost;
-    if (MADI_UNLIKELY(link->driver->send(link, &vec, 1, tx->stage_len, NULL) != MADI_SENT))
-        return false;
+    memcpy(tx->small, head, sizeof head);
+    conn->credit_used = used;
     conn->tx_seq++;
-    conn->credit_used += cost;
-    return true;
+    sent = MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, tx->small, total)
+                                                   : send_long(conn, tx);
+    return MADI_LIKELY(sent) || send_refused(conn, (tx->stage_len + MADI_LINE - 1) & ~(uint64_t)(MADI_LINE - 1));
+}
+
+static MADI_COLD void release_waiting(madi_conn_t *conn)
+{
+    if (conn->has_deferred) {
+        enqueue_deferred(conn);
+        send_queue(conn);
+    }
+    madi_wake(conn->gate->session);
 }
 
 /* Give the connection to the next message.  Under tx_lock. */
 static inline void packing_release(madi_conn_t *conn)
 {
-    if (MADI_UNLIKELY(conn->deferred != NULL)) {
-        enqueue_deferred(conn);
-        send_queue(conn);
-    }
     atomic_store_explicit(&conn->packing, 0, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
-    if (MADI_UNLIKELY(atomic_load_explicit(&conn->wants_packing, memory_order_relaxed)))
-        madi_wake(conn->gate->session);
+    if (MADI_UNLIKELY(atomic_load_explicit(&conn->waiting, memory_order_relaxed)))
+        release_waiting(conn);
 }
 
 static mad_status_t end_broken(mad_connection_t *cnx)
@@ -123,6 +138,7 @@ static mad_status_t end_failed(madi_tx_t *tx)
     madi_conn_t *conn = tx->conn;
     mad_status_t status = madi_message_status(&tx->base);
     madi_lock(&conn->gate->tx_lock);
+    conn->spare = NULL;
     packing_release(conn);
     madi_unlock(&conn->gate->tx_lock);
     madi_tx_free(tx);
@@ -139,6 +155,7 @@ static void end_queued(madi_tx_t *tx, madi_waitable_t *waiter, mad_request_t *re
         request->tx = tx;
     tx->ended = true;
     madi_tx_later(tx);
+    conn->spare = NULL;
     enqueue(tx);
     send_queue(conn);
     packing_release(conn);
@@ -169,18 +186,19 @@ static bool failed_early(madi_tx_t *tx)
     return status && !tx->queued && status != MAD_ERR_MISMATCH;
 }
 
-static mad_status_t end_slow(madi_tx_t *tx)
+static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
     madi_waitable_t wait = {0};
 
+    if (!tx->base.session || !conn)
+        return end_broken(&tx->base);
     close_pieces(tx);
     if (failed_early(tx))
         return end_failed(tx);
     madi_lock(&conn->gate->tx_lock);
     if (!tx->queued && madi_tx_send_whole(tx)) {
         madi_tx_reset_pieces(tx);
-        conn->spare = tx;
         packing_release(conn);
         madi_unlock(&conn->gate->tx_lock);
         return MAD_OK;
@@ -195,19 +213,16 @@ mad_status_t mad_end_packing(mad_connection_t *cnx)
     madi_tx_t *tx = (madi_tx_t *)cnx;
     madi_conn_t *conn = tx->conn;
 
-    if (MADI_LIKELY(madi_plain(cnx))) {
+    if (MADI_LIKELY(cnx->plain)) {
         madi_lock(&conn->gate->tx_lock);
-        if (MADI_LIKELY(send_at_once(tx))) {
-            madi_tx_reset(tx);
-            conn->spare = tx;
+        if (MADI_LIKELY(send_at_once(conn, tx))) {
+            tx->stage_len = sizeof(madi_wire_hdr_t); /* the rest is as it was */
             packing_release(conn);
             madi_unlock(&conn->gate->tx_lock);
             return MAD_OK;
         }
         madi_unlock(&conn->gate->tx_lock);
     }
-    if (!cnx->session || !conn)
-        return end_broken(cnx);
     return end_slow(tx);
 }
 
@@ -277,6 +292,9 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
         tx->next = NULL;
         *conn->deferred_tail = tx;
         conn->deferred_tail = &tx->next;
+        if (!conn->has_deferred)
+            atomic_fetch_add_explicit(&conn->waiting, 1, memory_order_relaxed);
+        conn->has_deferred = true;
     } else {
         enqueue(tx);
         send_queue(conn);

@@ -26,7 +26,6 @@
 
 #define POLL_BUDGET 32     /* packets of one adapter before the next gets its turn */
 #define EPOLL_EVERY 256    /* empty rounds between looks at the descriptors */
-#define BUSY_EVERY 1024    /* the same when there is always something */
 #define CLOCK_EVERY 32     /* spins between looks at the clock */
 #define YIELDS 5           /* timed yields between spinning and sleeping */
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
@@ -92,7 +91,7 @@ int madi_progress_locked(mad_session_t *session)
             n += a->driver->poll(a, POLL_BUDGET);
     }
     if (!n)
-        session->ticks += BUSY_EVERY / EPOLL_EVERY - 1;
+        session->ticks -= MADI_LOOK_AROUND / EPOLL_EVERY - 1;
     return madi_progress_after(session, n);
 }
 
@@ -100,7 +99,7 @@ int madi_progress_locked(mad_session_t *session)
 static int look_around(mad_session_t *session)
 {
     int n = 0;
-    session->ticks = 0;
+    session->ticks = MADI_LOOK_AROUND;
     for (int i = 0; i < session->n_adapters; i++)
         if (session->adapters[i]->driver->poll)
             n += session->adapters[i]->driver->poll(session->adapters[i], POLL_BUDGET);
@@ -111,7 +110,7 @@ static int look_around(mad_session_t *session)
 
 int madi_progress_after(mad_session_t *session, int n)
 {
-    if (MADI_UNLIKELY(++session->ticks >= BUSY_EVERY))
+    if (MADI_UNLIKELY(--session->ticks < 0))
         n += look_around(session);
     pump_gates(session);
     if (MADI_UNLIKELY(session->dead_links != NULL) && !session->in_epoll)
@@ -448,6 +447,12 @@ static int64_t spin_time(mad_session_t *session)
     if (cores < online && session->size > 1)
         cores = (int)online; /* bound by the launcher: the others have cores of their own */
     return session->size <= cores ? 100000 : 1000;
+}
+
+const _Atomic(int) *madi_attentive(const mad_session_t *session)
+{
+    static const _Atomic(int) always = 1; /* without membarrier every sender fences */
+    return asymmetric ? &session->sleeping : &always;
 }
 
 mad_status_t madi_progress_init(mad_session_t *session)

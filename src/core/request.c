@@ -120,6 +120,7 @@ static bool cancel_posted(mad_request_t *r)
             if (posted->conn->posted_tail == &posted->next)
                 posted->conn->posted_tail = p;
             r->posted = NULL;
+            madi_conn_rx_quick(posted->conn);
             free(posted);
             return true;
         }

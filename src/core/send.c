@@ -239,10 +239,19 @@ static mad_status_t tx_pump(madi_tx_t *tx)
 
 /* ---- The queue of a connection -------------------------------------------------------------------------------- */
 
+static bool send_short_anyhow(madi_link_t *link, const void *packet, size_t total)
+{
+    struct iovec vec = {(void *)packet, total};
+    return link->driver->send(link, &vec, 1, total, NULL) == MADI_SENT;
+}
+
 void madi_conn_quick(madi_conn_t *conn)
 {
     bool open = atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
     conn->quick = open && conn->announced && !conn->queue ? conn->credit_limit : 0;
+    conn->link = conn->gate->link;
+    if (conn->quick)
+        conn->send_short = conn->link->driver->send_short ? conn->link->driver->send_short : send_short_anyhow;
 }
 
 bool madi_conn_pump(madi_conn_t *conn)

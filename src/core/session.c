@@ -105,6 +105,7 @@ static mad_status_t adapters_open(mad_session_t *s)
             continue;
         }
         a->opened = true;
+        a->attentive = madi_attentive(s);
         s->adapters[kept++] = a;
     }
     s->n_adapters = kept;
@@ -142,6 +143,7 @@ static mad_session_t *session_new(void)
         return NULL;
     memset(s, 0, sizeof *s);
     s->size = 1;
+    s->hot = &madi_no_adapter;
     s->epfd = s->wake_fd = -1;
     s->callbacks_tail = &s->callbacks;
     s->handled_tail = &s->handled;
@@ -159,6 +161,9 @@ static mad_status_t session_start(mad_session_t *s)
         return MAD_ERR_NOMEM;
     if (RAND_bytes(s->uid, sizeof s->uid) != 1)
         return MAD_ERR_SYSTEM;
+    if (!madi_rx_more(s))
+        return MAD_ERR_NOMEM;
+    madi_rx_free(s->rx_ring);
     status = madi_progress_init(s);
     if (!status)
         status = adapters_start(s);
@@ -350,16 +355,7 @@ static void peers_free(mad_session_t *s)
 
 static void memory_free(mad_session_t *s)
 {
-    madi_rx_msg_t *lists[2] = {s->rx_free, atomic_load(&s->rx_returned)};
-    for (int i = 0; i < 2; i++)
-        for (madi_rx_msg_t *m = lists[i], *next; m; m = next) {
-            next = m->next;
-            free(m);
-        }
-    for (madi_rx_msg_t *m; (m = s->handled);) {
-        s->handled = m->next;
-        madi_rx_discard(m);
-    }
+    madi_rx_ring_free(s);
     for (madi_event_node_t *e; (e = s->events); free(e))
         s->events = e->next;
     for (madi_left_out_t *l; (l = s->left_out); free(l))

@@ -30,8 +30,10 @@ static madi_rx_msg_t *take_from(madi_conn_t *conn)
     if (!m)
         return NULL;
     conn->ready = m->next;
-    if (!conn->ready)
+    if (!conn->ready) {
         conn->ready_tail = &conn->ready;
+        madi_conn_rx_quick(conn);
+    }
     atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) - 1,
                           memory_order_relaxed);
     madi_rx_ask(m);
@@ -98,8 +100,69 @@ static bool open_test(void *arg)
     return found;
 }
 
-/* One round under one acquisition of the lock: take a message, or poll the adapter that has something; what comes for
- * this thread goes straight to it. */
+/* A short packet that is something else than the short message that was looked for. */
+static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
+{
+    madi_rx_short(link, &m->hdr, m->data);
+    madi_rx_free(m);
+    return NULL;
+}
+
+/* The structure that was used last is in use: have another one ready for the next try. */
+static MADI_COLD madi_rx_msg_t *take_room(mad_session_t *session)
+{
+    madi_rx_msg_t *m = madi_rx_more(session);
+    if (m)
+        madi_rx_free(m);
+    return NULL;
+}
+
+/* A short message that the adapter has next, if it is for us and nothing comes before it: straight from the driver's
+ * memory into a structure.  Under session->lock. */
+static inline __attribute__((always_inline)) madi_rx_msg_t *take_short(mad_session_t *session, mad_channel_t *channel,
+                                                                       madi_conn_t *conn, madi_adapter_t *adapter)
+{
+    madi_rx_msg_t *m = session->rx_ring;
+    madi_link_t *link;
+    uint32_t head;
+
+    if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
+        return take_room(session);
+    link = adapter->driver->take(adapter, &m->hdr);
+    if (MADI_UNLIKELY(!link))
+        return NULL;
+    atomic_store_explicit(&m->used, 1, memory_order_relaxed);
+    if (!conn) {
+        conn = madi_conn_by_remote(link->gate, m->hdr.channel);
+        if (MADI_UNLIKELY(!conn || conn->channel != channel ||
+                          atomic_load_explicit(&channel->n_ready, memory_order_relaxed)))
+            return take_other(link, m);
+    } else if (MADI_UNLIKELY(conn->gate != link->gate)) {
+        return take_other(link, m);
+    }
+    memcpy(&head, &m->hdr, sizeof head);
+    if (MADI_UNLIKELY(head != conn->rx_head))
+        return take_other(link, m);
+    madi_rx_start(m, conn, m->data, true);
+    m->base.plain = 2;
+    madi_credit_return(conn, m->hdr.aux);
+    return m;
+}
+
+/* The first look: is it where the last one came from? */
+static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_channel_t *channel, madi_conn_t *source)
+{
+    mad_session_t *session = channel->session;
+    madi_rx_msg_t *m;
+    madi_lock(&session->lock);
+    m = take_short(session, channel, source, session->hot);
+    if (MADI_UNLIKELY(--session->ticks < 0))
+        madi_progress_after(session, 0);
+    madi_unlock(&session->lock);
+    return m;
+}
+
+/* One round under one acquisition of the lock. */
 static inline bool open_now(opening_t *o)
 {
     mad_session_t *session = o->channel->session;
@@ -108,18 +171,17 @@ static inline bool open_now(opening_t *o)
     if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) && !(hit = madi_poll_hit(session)))
         return false;
     madi_lock(&session->lock);
-    found = MADI_UNLIKELY(!hit) && open_locked(o);
+    if (MADI_LIKELY(hit && hit->driver->take)) {
+        o->msg = take_short(session, o->channel, o->conn, hit);
+        session->hot = hit;
+    }
+    found = o->msg || open_locked(o);
     if (!found) {
-        session->wanted_channel = o->channel;
-        session->wanted_conn = o->conn;
         if (hit)
             madi_progress_after(session, hit->driver->poll(hit, 1));
         else
             madi_progress_locked(session);
-        session->wanted_channel = NULL;
-        o->msg = session->wanted_got;
-        session->wanted_got = NULL;
-        found = MADI_LIKELY(o->msg != NULL) || open_locked(o);
+        found = open_locked(o);
     }
     madi_unlock(&session->lock);
     if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
@@ -146,8 +208,8 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
         o->status = MAD_ERR_TIMEOUT;
 }
 
-mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
-                                       mad_connection_t **cnx)
+static MADI_COLD mad_status_t open_slow(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
+                                                        mad_connection_t **cnx)
 {
     opening_t o = {.channel = channel, .source = source};
     if (source != MAD_ANY_SOURCE) {
@@ -156,17 +218,24 @@ mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source
             return o.status;
     }
     open_wait(&o, timeout_ns);
-    if (MADI_UNLIKELY(!o.msg))
+    if (!o.msg)
         return o.status;
     *cnx = &o.msg->base;
     return MAD_OK;
 }
 
-mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source)
+mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
+                                       mad_connection_t **cnx)
+{
+    return open_slow(channel, source, timeout_ns, cnx);
+}
+
+/* Wait without limit; what cannot be opened remembers why. */
+static MADI_COLD mad_connection_t *open_forever(mad_channel_t *channel, mad_peer_t source)
 {
     static mad_connection_t no_memory = {.kind = MADI_MESSAGE_RX, .status = MAD_ERR_NOMEM};
     mad_connection_t *cnx = NULL;
-    mad_status_t status = mad_begin_unpacking_timed(channel, source, MAD_FOREVER, &cnx);
+    mad_status_t status = open_slow(channel, source, MAD_FOREVER, &cnx);
     madi_rx_msg_t *m;
 
     if (MADI_LIKELY(status == MAD_OK))
@@ -179,9 +248,23 @@ mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t so
     return &m->base;
 }
 
+static mad_connection_t *open_one(mad_channel_t *channel, madi_conn_t *conn)
+{
+    madi_rx_msg_t *m = open_quick(channel, conn);
+    return MADI_LIKELY(m != NULL) ? &m->base : open_forever(channel, conn ? conn->gate->peer : MAD_ANY_SOURCE);
+}
+
+mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source)
+{
+    madi_conn_t *conn = madi_conn_peek(channel, source); /* any source has none */
+    if (MADI_LIKELY(conn || source == MAD_ANY_SOURCE))
+        return open_one(channel, conn);
+    return open_forever(channel, source);
+}
+
 mad_connection_t *mad_begin_unpacking(mad_channel_t *channel)
 {
-    return mad_begin_unpacking_from(channel, MAD_ANY_SOURCE);
+    return open_one(channel, NULL);
 }
 
 /* ---- Blocks --------------------------------------------------------------------------------------------------- */
@@ -301,7 +384,7 @@ static mad_status_t grant_block(madi_rx_msg_t *m, const struct iovec *pieces, in
     if (r->next)
         r->next->prev = r;
     gate->incoming = r;
-    atomic_store_explicit(&m->base.plain, 0, memory_order_relaxed);
+    m->base.plain = 0;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     send_grant(gate, rdv->sender, r->handle, len, false);
     return MAD_OK;
@@ -420,7 +503,7 @@ static mad_status_t early_start(madi_rx_msg_t *m)
     atomic_init(&early->here.done, 1);
     piece = (struct iovec){early->data, MADI_WIRE_DESC_LEN(b.desc)};
     memcpy(early->data, b.data, b.inside);
-    atomic_store_explicit(&m->base.plain, 0, memory_order_relaxed);
+    m->base.plain = 0;
     m->early = early;
     status = grant_block(m, &piece, 1, piece.iov_len, &b.rdv, &early->here);
     if (status)
@@ -580,15 +663,29 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     return status;
 }
 
-static inline mad_status_t unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t smode,
+static MADI_COLD mad_status_t unpack_one(mad_connection_t *cnx, void *buf, size_t len, uint64_t desc, bool legal,
+                                         bool may_wait)
+{
+    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+    struct iovec piece = {buf, len};
+
+    if (madi_message_status(cnx))
+        return madi_message_status(cnx);
+    if ((!buf && len) || len > MADI_WIRE_LEN_MAX || !legal) {
+        madi_message_fail(cnx, MAD_ERR_INVAL);
+        return MAD_ERR_INVAL;
+    }
+    return unpack_slow(m, &piece, 1, desc, may_wait);
+}
+
+static inline __attribute__((always_inline)) mad_status_t unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t smode,
                                   mad_receive_mode_t rmode, bool may_wait)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
     const unsigned char *at = m->cur;
     uint64_t sent, desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
-    struct iovec piece = {buf, len};
 
-    if (MADI_LIKELY(madi_plain(cnx) && buf && (size_t)(m->end - at) >= 8 + len && len <= MADI_WIRE_LEN_MAX)) {
+    if (MADI_LIKELY(cnx->plain && buf && len <= MADI_COPY_SHORT && (size_t)(m->end - at) >= 8 + len)) {
         memcpy(&sent, at, 8);
         if (MADI_LIKELY(sent == desc)) { /* which includes the modes: they are legal */
             madi_copy(buf, at + 8, len);
@@ -597,13 +694,7 @@ static inline mad_status_t unpack(mad_connection_t *cnx, void *buf, size_t len, 
             return MAD_OK;
         }
     }
-    if (madi_message_status(cnx))
-        return madi_message_status(cnx);
-    if ((!buf && len) || len > MADI_WIRE_LEN_MAX || (unsigned)smode > 2 || (unsigned)rmode > 1) {
-        madi_message_fail(cnx, MAD_ERR_INVAL);
-        return MAD_ERR_INVAL;
-    }
-    return unpack_slow(m, &piece, 1, desc, may_wait);
+    return unpack_one(cnx, buf, len, desc, (unsigned)smode <= 2 && (unsigned)rmode <= 1, may_wait);
 }
 
 mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
@@ -750,9 +841,11 @@ static mad_status_t end_broken(mad_connection_t *cnx)
     return status;
 }
 
-static mad_status_t end_slow(madi_rx_msg_t *m)
+static MADI_COLD mad_status_t end_slow(madi_rx_msg_t *m)
 {
     mad_status_t status = madi_message_status(&m->base);
+    if (!m->base.session || !m->conn)
+        return end_broken(&m->base);
     if (m->live || m->cur != m->end || !m->cur_last || m->blocks || m->early || status ||
         atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) {
         madi_wait(m->base.session, end_test, m, INT64_MAX);
@@ -766,12 +859,10 @@ mad_status_t mad_end_unpacking(mad_connection_t *cnx)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
 
-    if (MADI_LIKELY(atomic_load_explicit(&cnx->plain, memory_order_relaxed) == 2 && m->cur == m->end)) {
+    if (MADI_LIKELY(cnx->plain == 2 && m->cur == m->end)) {
         madi_rx_free(m);
         return MAD_OK;
     }
-    if (!cnx->session || !m->conn)
-        return end_broken(cnx);
     return end_slow(m);
 }
 
@@ -877,6 +968,7 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
     } else {
         *conn->posted_tail = posted;
         conn->posted_tail = &posted->next;
+        madi_conn_rx_quick(conn);
     }
     madi_unlock(&session->lock);
     if (request) {
@@ -918,4 +1010,5 @@ void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
         madi_request_complete(p->request, status);
     }
     conn->posted_tail = &conn->posted;
+    madi_conn_rx_quick(conn);
 }

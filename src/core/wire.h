@@ -55,7 +55,7 @@ enum madi_wire_kind { MADI_WIRE_INLINE = 0, MADI_WIRE_RDV = 1 };
 
 static inline uint64_t madi_wire_desc(uint64_t len, unsigned kind, unsigned rmode, unsigned smode)
 {
-    return len | (uint64_t)kind << 48 | (uint64_t)rmode << 50 | (uint64_t)smode << 51;
+    return len | (uint64_t)kind << 48 | (uint64_t)(rmode + 2 * smode) << 50;
 }
 #define MADI_WIRE_DESC_LEN(d) ((d)&MADI_WIRE_LEN_MAX)
 #define MADI_WIRE_DESC_KIND(d) ((unsigned)((d) >> 48 & 3))

@@ -10,7 +10,9 @@
 #define PACKET_MAX (16 * 1024)
 #define CHUNK_MAX (64 * 1024)
 
-/* A packet in the ring: its length, then header and body, rounded up to 16; length 0 means: go on at the start. */
+/* A packet in the ring: its length, then header and body, rounded up to a line; length GO_ON: at the start. */
+#define GO_ON UINT64_MAX
+
 typedef struct self_link {
     madi_link_t base;
     unsigned char *ring;
@@ -51,7 +53,7 @@ static void self_close(madi_adapter_t *a)
 
 static size_t rounded(size_t n)
 {
-    return (n + 15) & ~(size_t)15;
+    return (n + MADI_LINE - 1) & ~(size_t)(MADI_LINE - 1);
 }
 
 static void one_packet(self_link_t *l, const unsigned char *p, uint64_t len)
@@ -81,16 +83,33 @@ static int self_poll(madi_adapter_t *a, int budget)
         unsigned char *p = l->ring + (head & (RING - 1));
         uint64_t len;
         memcpy(&len, p, 8);
-        if (!len) {
+        if (len == GO_ON) {
             head = (head + RING) & ~(uint64_t)(RING - 1);
             continue;
         }
-        one_packet(l, p + 16, len);
-        head += rounded((size_t)len + 16);
+        one_packet(l, p + 8, len);
+        head += rounded((size_t)len + 8);
         atomic_store_explicit(&l->head, head, memory_order_release); /* pairs with room */
         n++;
     }
     return n;
+}
+
+static madi_link_t *self_take(madi_adapter_t *a, void *packet)
+{
+    self_link_t *l = atomic_load_explicit(&((self_adapter_t *)a)->link, memory_order_relaxed);
+    uint64_t head, len;
+    const unsigned char *p;
+    head = atomic_load_explicit(&l->head, memory_order_relaxed);
+    if (MADI_UNLIKELY(head == atomic_load_explicit(&l->tail, memory_order_acquire))) /* pairs with self_send */
+        return NULL;
+    p = l->ring + (head & (RING - 1));
+    memcpy(&len, p, 8);
+    if (MADI_UNLIKELY(len > MADI_PACKET_SHORT))
+        return NULL;
+    memcpy(packet, p + 8, MADI_PACKET_SHORT);
+    atomic_store_explicit(&l->head, head + MADI_LINE, memory_order_release); /* pairs with room */
+    return &l->base;
 }
 
 static bool self_pure_poll(madi_adapter_t *a)
@@ -127,7 +146,7 @@ static unsigned char *room(self_link_t *l, size_t need, uint64_t *tail)
     if (at + need > RING) {
         if (*tail + (RING - at) + need - head > RING)
             return NULL;
-        memset(l->ring + at, 0, 8);
+        memset(l->ring + at, 0xff, 8); /* GO_ON */
         *tail += RING - at;
         at = 0;
     }
@@ -138,17 +157,31 @@ static madi_sent_t self_send(madi_link_t *link, const struct iovec *vec, int n, 
 {
     self_link_t *l = (self_link_t *)link;
     uint64_t tail = atomic_load_explicit(&l->tail, memory_order_relaxed), len = total;
-    unsigned char *p = room(l, rounded(total + 16), &tail);
+    unsigned char *p = room(l, rounded(total + 8), &tail);
     (void)op;
     if (!p)
         return MADI_AGAIN;
     memcpy(p, &len, 8);
-    p += 16;
+    p += 8;
     for (int i = 0; i < n; p += vec[i++].iov_len)
         madi_copy(p, vec[i].iov_base, vec[i].iov_len);
-    atomic_store_explicit(&l->tail, tail + rounded(total + 16), memory_order_release); /* pairs with self_poll */
-    madi_session_moved(link->adapter->session);
+    atomic_store_explicit(&l->tail, tail + rounded(total + 8), memory_order_release); /* pairs with self_poll */
+    madi_adapter_moved(link->adapter);
     return MADI_SENT;
+}
+
+static bool self_send_short(madi_link_t *link, const void *packet, size_t total)
+{
+    self_link_t *l = (self_link_t *)link;
+    uint64_t tail = atomic_load_explicit(&l->tail, memory_order_relaxed), len = total;
+    unsigned char *p = l->ring + (tail & (RING - 1)); /* a line never wraps */
+    if (tail + MADI_LINE - atomic_load_explicit(&l->head, memory_order_acquire) > RING) /* pairs with self_poll */
+        return false;
+    memcpy(p, &len, 8);
+    memcpy(p + 8, packet, MADI_PACKET_SHORT);
+    atomic_store_explicit(&l->tail, tail + MADI_LINE, memory_order_release); /* pairs with self_poll */
+    madi_adapter_moved(link->adapter);
+    return true;
 }
 
 static void self_link_close(madi_link_t *link)
@@ -175,6 +208,8 @@ const madi_driver_t madi_driver_self = {
     .arm = self_arm,
     .connect = self_connect,
     .send = self_send,
+    .send_short = self_send_short,
+    .take = self_take,
     .link_close = self_link_close,
     .link_fini = self_link_fini,
 };
