@@ -44,6 +44,7 @@ static void say_drivers(madi_json_t *j, const mad_session_t *s)
         madi_json_begin(j, NULL, '{');
         madi_json_text(j, "driver", madi_drivers[i]->name);
         madi_json_int(j, "abi", madi_drivers[i]->abi);
+        madi_json_bool(j, "on_request", madi_drivers[i]->on_request);
         madi_json_int(j, "adapters", open);
         madi_json_int(j, "left_out", left_out);
         madi_json_end(j, '}');

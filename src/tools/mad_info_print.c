@@ -53,10 +53,10 @@ void madi_info_print_adapters(const json_t *session)
 {
     size_t i;
     json_t *a;
-    printf("%-8s%-12s%-28s%-10s%-10s%-11s%-12s%s\n", "driver", "adapter", "network", "latency", "bandwidth", "packets",
+    printf("%-10s%-12s%-28s%-10s%-10s%-11s%-12s%s\n", "driver", "adapter", "network", "latency", "bandwidth", "packets",
            "grant from", "pieces");
     json_array_foreach(json_object_get(session, "adapters"), i, a) {
-        printf("%-8s%-12s", madi_info_text(a, "driver"), madi_info_text(a, "adapter"));
+        printf("%-10s%-12s", madi_info_text(a, "driver"), madi_info_text(a, "adapter"));
         if (!madi_info_true(a, "open")) {
             printf("not used: %s\n", madi_info_text(a, "reason"));
             continue;
@@ -68,8 +68,9 @@ void madi_info_print_adapters(const json_t *session)
     }
     json_array_foreach(json_object_get(session, "drivers"), i, a) {
         if (!madi_info_number(a, "adapters") && !madi_info_number(a, "left_out"))
-            printf("%-8snot open: nothing found that it could use, or not named in MAD_DRIVERS\n",
-                   madi_info_text(a, "driver"));
+            printf("%-10snot open: %s\n", madi_info_text(a, "driver"),
+                   madi_info_true(a, "on_request") ? "used only when MAD_DRIVERS names it"
+                                                   : "nothing found that it could use, or not named in MAD_DRIVERS");
     }
 }
 
