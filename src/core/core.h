@@ -243,6 +243,8 @@ struct madi_conn {
     madi_conn_t *next_of_gate;
 };
 
+#define MADI_CTRL_MAX 128 /* bytes of the longest control packet's body */
+
 enum madi_gate_state { MADI_GATE_IDLE, MADI_GATE_CONNECTING, MADI_GATE_UP, MADI_GATE_DOWN };
 
 struct madi_gate {
@@ -260,6 +262,9 @@ struct madi_gate {
     uint16_t next_number;
     _Atomic(int) work; /* in the session's list of gates with something to send */
     /* Under session->lock. */
+    void *half;              /* a message, or a further packet of one, whose body is coming in; NULL: none */
+    bool half_first;         /* it is a message */
+    _Alignas(16) unsigned char rx_ctrl[MADI_CTRL_MAX]; /* the body of a control packet that is coming in */
     madi_conn_t **by_remote; /* the peer's channel numbers */
     uint32_t n_remote;
     madi_conn_t *conns;
@@ -555,6 +560,7 @@ static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t
     return MADI_LIKELY(number < gate->n_remote) ? gate->by_remote[number] : NULL;
 }
 void madi_rx_ring_free(mad_session_t *session);
+void madi_rx_abandon(madi_gate_t *gate); /* the rest of what is coming in will not come */
 void madi_rx_packet_free(madi_rx_packet_t *packet);
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CTRL_MAX 128 /* bytes of the longest control packet's body */
-
 static void protocol_error(madi_link_t *link, const char *text)
 {
     madi_link_down(link, MAD_ERR_PROTOCOL, text);
@@ -84,6 +82,21 @@ void madi_rx_ring_free(mad_session_t *session)
         free(m);
         m = next;
     } while (m != session->rx_ring);
+}
+
+/* The link went while a body was coming in: nobody else knows of it yet. */
+void madi_rx_abandon(madi_gate_t *gate)
+{
+    void *half = gate->half;
+    gate->half = NULL;
+    if (half && gate->half_first) {
+        madi_rx_msg_t *m = half;
+        free(m->current);
+        madi_rx_clear(m);
+        madi_rx_free(m);
+    } else {
+        free(half);
+    }
 }
 
 void madi_rx_packet_free(madi_rx_packet_t *packet)
@@ -264,6 +277,10 @@ static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr,
         madi_link_down(link, MAD_ERR_NOMEM, "no memory for a message");
     else if (place == MADI_PLACE_KEEP)
         first_packet_done(link, rx->cookie);
+    else {
+        link->gate->half = rx->cookie;
+        link->gate->half_first = hdr->flags & MADI_WIRE_FIRST;
+    }
     return place;
 }
 
@@ -404,19 +421,17 @@ void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *bo
 
 madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
-    static _Alignas(16) _Thread_local unsigned char scratch[CTRL_MAX];
-
     if (MADI_UNLIKELY(link->outer != NULL))
         return link->outer->driver->upcalls->rx_begin(link, hdr, rx);
     if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG))
         return message_begin(link, hdr, rx);
     if (hdr->type == MADI_WIRE_DATA)
         return data_begin(link, hdr, rx);
-    if (hdr->length > CTRL_MAX) {
+    if (hdr->length > MADI_CTRL_MAX) {
         protocol_error(link, "a control packet that is too long");
         return MADI_PLACE_DROP;
     }
-    rx->base = scratch;
+    rx->base = link->gate->rx_ctrl; /* of this link: its rest may come later, after packets of others */
     return MADI_PLACE_COPY;
 }
 
@@ -425,6 +440,7 @@ void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
     if (MADI_UNLIKELY(link->outer != NULL))
         link->outer->driver->upcalls->rx_done(link, hdr, rx);
     else if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG)) {
+        link->gate->half = NULL;
         if (MADI_LIKELY(hdr->flags & MADI_WIRE_FIRST))
             first_packet_done(link, rx->cookie);
         else

@@ -179,6 +179,8 @@ static void link_bury(madi_link_t *link)
     atomic_store_explicit(&link->state, MADI_LINK_DOWN, memory_order_relaxed);
     if (link->driver->link_close)
         link->driver->link_close(link);
+    if (link->gate->link == link)
+        madi_rx_abandon(link->gate);
     link->next_dead = s->dead_links;
     s->dead_links = link;
 }
@@ -358,6 +360,7 @@ void madi_gate_free(madi_gate_t *gate)
         if (atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN &&
             gate->link->driver->link_close)
             gate->link->driver->link_close(gate->link);
+        madi_rx_abandon(gate);
         gate->link->driver->link_fini(gate->link);
         free(gate->link);
     }

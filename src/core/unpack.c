@@ -257,9 +257,9 @@ static mad_connection_t *open_one(mad_channel_t *channel, madi_conn_t *conn)
 mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source)
 {
     madi_conn_t *conn = madi_conn_peek(channel, source); /* any source has none */
-    if (MADI_LIKELY(conn || source == MAD_ANY_SOURCE))
+    if (MADI_LIKELY(conn != NULL))
         return open_one(channel, conn);
-    return open_forever(channel, source);
+    return source == MAD_ANY_SOURCE ? open_one(channel, NULL) : open_forever(channel, source);
 }
 
 mad_connection_t *mad_begin_unpacking(mad_channel_t *channel)

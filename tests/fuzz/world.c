@@ -240,8 +240,10 @@ void world_close(world_t *w)
     madi_lock(&w->session->lock);
     madi_gate_down(w->gate, MAD_ERR_PEER, "the fuzzer ends");
     madi_unlock(&w->session->lock);
-    end_open(w);
-    world_progress(w);
+    do {
+        end_open(w);
+        world_progress(w); /* a handler may park one more */
+    } while (w->open);
     mad_exit(w->session);
     FUZZ_CHECK(w->completed == w->requests);
     for (int i = 0; i < w->n_blocks; i++)

@@ -175,8 +175,8 @@ static bool self_send_short(madi_link_t *link, const void *packet, size_t total)
     self_link_t *l = (self_link_t *)link;
     uint64_t tail = atomic_load_explicit(&l->tail, memory_order_relaxed), len = total;
     unsigned char *p = l->ring + (tail & (RING - 1)); /* a line never wraps */
-    if (tail + MADI_LINE - atomic_load_explicit(&l->head, memory_order_acquire) > RING) /* pairs with self_poll */
-        return false;
+    if (MADI_UNLIKELY(tail + MADI_LINE - atomic_load_explicit(&l->head, memory_order_acquire) > RING))
+        return false; /* pairs with self_poll */
     memcpy(p, &len, 8);
     memcpy(p + 8, packet, MADI_PACKET_SHORT);
     atomic_store_explicit(&l->tail, tail + MADI_LINE, memory_order_release); /* pairs with self_poll */

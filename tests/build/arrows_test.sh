@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Who may include whom: include <- base <- core <- {drivers, boot} <- {tools, bench, examples}; a driver knows the
+# contract and nothing else of the core, and no other driver.
+src=$(cd "$(dirname "$0")/../.." && pwd)
+fail=0
+
+# includes FILES...: "FILE HEADER" for each #include of ours.
+includes() {
+    grep -HE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"|include[[:space:]]+<(madeleine|pm2|marcel)' "$@" /dev/null |
+        sed -E 's/:.*include[[:space:]]+["<]([^">]*)[">].*/ \1/'
+}
+
+# only NAME ALLOWED FILES...: every header that these files include is named by the pattern.
+only() {
+    name=$1 allowed=$2
+    shift 2
+    bad=$(includes "$@" | grep -vE " ($allowed)\$")
+    if [ -z "$bad" ]; then
+        echo "ok arrows of $name"
+    else
+        echo "not ok arrows of $name: these includes are not allowed:"
+        echo "$bad" | sed "s|$src/|    |"
+        fail=1
+    fi
+}
+
+public='madeleine\.h|madeleine/[a-z]+\.h|marcel\.h|pm2\.h'
+cd "$src" || exit 1
+only include "$public" $(find include -name '*.h')
+only base "base/.*|$public" $(find src/base -name '*.[ch]')
+only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
+# The core asks the launcher through its one interface.
+only core "(base|core)/.*|boot/boot\.h|$public" $(find src/core -name '*.[ch]')
+only drivers "base/.*|core/(driver|wire)\.h|drivers/.*|$public" $(find src/drivers -name '*.[ch]')
+for d in src/drivers/*/; do
+    d=${d%/}
+    only "${d##*/}" "base/.*|core/(driver|wire)\.h|drivers/${d##*/}/.*|$public" $(find "$d" -name '*.[ch]')
+done
+only tools "(base|tools)/.*|core/ask\.h|$public" $(find src/tools -name '*.[ch]')
+only bench "(../)?[a-z_]+\.h|bench/.*|$public" $(find bench -name '*.[ch]')
+only examples "$public" $(find examples -name '*.[ch]')
+only conformance "conform\.h|\.\./harness/test\.h|harness/test\.h|$public" $(find tests/conformance -name '*.[ch]')
+
+# The check can fail.
+trial=$(mktemp) || exit 1
+echo '#include "core/core.h"' >"$trial"
+(only trial "base/.*" "$trial") >/dev/null
+[ "$(only trial "base/.*" "$trial" | head -1 | cut -c1-6)" = "not ok" ] && echo "ok a wrong arrow is found" || { echo "not ok a wrong arrow is found"; fail=1; }
+rm -f "$trial"
+exit $fail

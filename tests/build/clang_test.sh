@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Everything builds with clang, out of tree, without a warning; so does a build without any optional dependency.
+src=$(cd "$(dirname "$0")/../.." && pwd)
+command -v clang >/dev/null || { echo "skipped: clang is not here (package clang)"; exit 77; }
+work=${BUILD:?}/clang
+fail=0
+# build NAME OPTIONS...
+build() {
+    name=$1
+    shift
+    mkdir -p "$work/$name"
+    if (cd "$work/$name" && { [ -f Makefile ] || "$src/configure" -q --enable-werror "$@"; } &&
+        make -j2 all ${programs:-}) >"$work/$name.log" 2>&1; then
+        echo "ok build $name"
+    else
+        grep -E 'error|warning' "$work/$name.log" | head -20
+        echo "not ok build $name: see $work/$name.log"
+        fail=1
+    fi
+}
+programs='$(check_PROGRAMS)'
+build clang CC=clang CFLAGS=-O1
+programs=
+build plain --without-pmix CFLAGS=-O0
+exit $fail

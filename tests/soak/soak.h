@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Soak: many messages of mixed sizes, modes, forms, channels and threads, none lost, doubled, out of order, or changed.
+ *
+ * Every process has sender threads; each sends on every channel to every other process (one process alone: to itself).
+ * A channel stands for one way to receive.  What a message looks like (blocks, lengths, modes, forms on both sides) is
+ * decided by its identity: seed, sender, thread, receiver, channel, number; its first block says that identity.  All
+ * payload comes from one table of random bytes, at places that the identity decides, so checking is a comparison.
+ *
+ *   soak.c          options, the session, threads, the sums
+ *   soak_shape.c    what a message looks like; checking payload; numbers that arrive
+ *   soak_send.c     the sender threads
+ *   soak_receive.c  the receiver threads, one function for each way */
+#ifndef SOAK_H
+#define SOAK_H
+
+#include <madeleine.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROCS_MAX 16
+#define SENDERS_MAX 8
+#define BLOCKS_MAX 7
+#define PIECES 3
+#define SECOND INT64_C(1000000000)
+
+/* How a channel's messages are received. */
+enum way {
+    WAY_ANY,     /* begin_unpacking, from any source */
+    WAY_FROM,    /* from one source after the other */
+    WAY_POSTED,  /* post_unpacking; one sender thread, since the receiver must know what comes next */
+    WAY_HANDLER, /* a handler that consumes or parks */
+    WAY_TRY,     /* try to begin, try to unpack, test for the end */
+    WAY_POOL,    /* begin_unpacking from any source, by several threads */
+    WAYS
+};
+
+enum block_form { FORM_PLAIN, FORM_PIECES, FORM_STRIDED };
+enum send_form { SEND_WAITS, SEND_REQUEST, SEND_CALLBACK, SEND_BLOCKS, SEND_BLOCKS_REQUEST, SEND_BLOCKS_CALLBACK, SEND_FORMS };
+
+/* The first block of every message. */
+typedef struct ident {
+    uint32_t magic;
+    uint16_t source, dest;
+    uint16_t thread, way;
+    uint32_t pad;
+    uint64_t number; /* counts up for each source, thread, destination, channel */
+} ident_t;
+
+typedef struct block {
+    size_t len, from; /* from: place in the table */
+    mad_send_mode_t smode;
+    mad_receive_mode_t rmode;
+    enum block_form pack, unpack;
+    bool flush; /* after packing it */
+} block_t;
+
+typedef struct shape {
+    int n;
+    block_t blocks[BLOCKS_MAX]; /* 0: the identity */
+    size_t total;
+    enum send_form send;
+    bool end_request; /* the receiver ends with a request */
+    bool park;        /* the handler parks it, come what may */
+} shape_t;
+
+/* What one receiver thread expects of one sender thread. */
+typedef struct expect {
+    uint64_t next;
+    uint64_t missing[64]; /* passed over so far */
+    int n_missing;
+} expect_t;
+
+typedef struct options {
+    uint64_t messages, seed;
+    int threads;
+    size_t max; /* bytes of a block */
+    bool quiet;
+    const char *driver;
+} options_t;
+
+typedef struct sums {
+    _Atomic(uint64_t) sent, received, bytes, lost, doubled, disordered, corrupted, failed;
+} sums_t;
+
+extern options_t options;
+extern sums_t sums;
+extern mad_session_t *session;
+extern mad_channel_t *channels[WAYS];
+extern int rank, procs;
+extern uint64_t each; /* messages of one sender thread to one receiver on one channel */
+
+/* The peers that this process talks to: the others, or itself when it is alone. */
+int peers(int *list);
+int64_t now(void);
+void wrong(_Atomic(uint64_t) *count, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* False, and counted as failed, when it is not MAD_OK. */
+bool good(mad_status_t status, const char *what, const ident_t *id);
+
+/* soak_shape.c */
+bool table_make(void);
+const unsigned char *table_at(size_t from);
+void shape_make(shape_t *shape, const ident_t *id);
+ident_t ident_of(int source, int dest, int thread, enum way way, uint64_t number);
+bool ident_valid(const ident_t *id, enum way way);
+/* A message with this number came; several: threads that receive side by side, so order cannot be told. */
+void arrived(expect_t *e, const ident_t *id, bool several);
+/* How many never came. */
+uint64_t never(const expect_t *e, uint64_t count);
+void check_block(const ident_t *id, const block_t *b, int index, const unsigned char *got);
+
+/* Memory of a message: its blocks one after another with guards between; grows, never shrinks. */
+typedef struct arena {
+    unsigned char *bytes;
+    size_t cap, used;
+} arena_t;
+void arena_clear(arena_t *arena, size_t room);
+unsigned char *arena_take(arena_t *arena, size_t len);
+#define ROOM(shape) ((shape)->total + (size_t)(shape)->n * 512)
+
+/* soak_send.c, soak_receive.c: thread functions */
+void *send_thread(void *arg); /* arg: its number */
+void *any_thread(void *arg);
+void *from_thread(void *arg);
+void *posted_thread(void *arg);
+void *handler_thread(void *arg);
+void *try_thread(void *arg);
+void *pool_thread(void *arg); /* started twice */
+void handler_install(void);
+/* After the threads have ended: what never came. */
+void receive_sum(void);
+
+#endif
