@@ -3,7 +3,7 @@
 # awk -f knobs.awk knob.c madeleine-knobs.7.in
 function bound(text) {
     gsub(/^ +| +$/, "", text)
-    if (text ~ /<</)
+    if (text ~ /<<|_MAX$/)
         return "" # so big that it is none
     gsub(/ \* KB$/, "K", text)
     sub(/^KB$/, "1K", text)

@@ -61,10 +61,11 @@ for tool in $tools; do
 done
 [ -z "$lost" ] && echo "ok every tool has a page" || no "tools without a page:$lost"
 
-# Options of a tool that its page does not mention.
+# Options, tests and commands of a tool that its page does not mention.
 for tool in $tools; do
     lost=
-    for option in $("$BUILD/$tool" --help 2>&1 | grep -o -- '--[a-z][a-z-]*' | sort -u); do
+    for option in $("$BUILD/$tool" --help 2>&1 | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p; s/[^-]*\(--[a-z][a-z-]*\)/\1\n/gp' |
+        grep -o '^[a-z-]*' | sort -u); do
         sed 's/\\-/-/g' "$pages/man1/$tool.1" | grep -q -- "$option" || lost="$lost $option"
     done
     [ -z "$lost" ] && echo "ok options of $tool" || no "options of $tool that its page leaves out:$lost"
