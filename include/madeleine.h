@@ -62,30 +62,34 @@ typedef enum mad_receive_mode {
 mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session);
 
 /* Start a session that asks no launcher: peers are added by address with mad_peer_add.  key: the secret that all
- * sessions which may talk to each other share, key_len bytes (16 to 64); it is copied.  Owns and errors as mad_init. */
+ * sessions which may talk to each other share, key_len bytes (16 to 64); it is copied.  Owns and errors as
+ * mad_init, but for MAD_ERR_BOOT, and MAD_ERR_INVAL (the key's length). */
 mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session);
 
 /* End a session: deliver what was sent (within the knob MAD_EXIT_TIMEOUT), close channels and connections, free all.
  * Open messages and pending requests of the session end with MAD_ERR_CLOSED.  May wait.  NULL is legal. */
 void mad_exit(mad_session_t *session);
 
-/* This process's rank and the number of ranks; 0 and 1 without a launcher, and after mad_open. */
+/* This process's rank and the number of ranks; 0 and 1 without a launcher, and after mad_open.  Any thread. */
 int mad_rank(const mad_session_t *session);
 int mad_size(const mad_session_t *session);
 
-/* Wait until all ranks of the launcher's job have called this.  May wait.  Errors: MAD_ERR_BOOT. */
+/* Wait until all ranks of the launcher's job have called this; for starts and ends.  Goes through the launcher, and
+ * says nothing about messages.  Any thread, one at a time.  May wait.  Errors: MAD_ERR_BOOT. */
 mad_status_t mad_barrier(mad_session_t *session);
 
 /* ---- Addresses and peers -------------------------------------------------------------------------------------- */
 
-/* This process's address: bytes to be handed to others in any way.  Borrowed until mad_exit. */
+/* This process's address: *len bytes at *address, to be handed to others in any way.  Borrowed until mad_exit.  Always
+ * MAD_OK. */
 mad_status_t mad_address(mad_session_t *session, const void **address, size_t *len);
 
 /* Add a peer by its address; connects on first use.  The same address gives the same peer.  The bytes are copied.
  * Errors: MAD_ERR_INVAL (not an address), MAD_ERR_VERSION, MAD_ERR_NOMEM. */
 mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t len, mad_peer_t *peer);
 
-/* How many adapters this process has, and a description of each ("shm", "host 1f0c", ...).  For tools. */
+/* How many adapters this process has, and a description of each, by index from 0.  For tools.
+ * Errors: MAD_ERR_INVAL (no such adapter). */
 typedef struct mad_adapter_info {
     const char *driver;     /* borrowed until mad_exit */
     const char *name;       /* the device: "memory", "eth0", ... */
@@ -98,7 +102,9 @@ typedef struct mad_adapter_info {
 int mad_adapter_count(const mad_session_t *session);
 mad_status_t mad_adapter_get(const mad_session_t *session, int index, mad_adapter_info_t *info);
 
-/* Which ways to a peer were chosen and rejected, and why, as text into buf (always ended with zero). */
+/* Which ways to a peer were chosen and rejected, and why, as text for people into buf, cut to len bytes (always ended
+ * with zero).  May wait (for the launcher, once for each rank).  Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_BOOT,
+ * MAD_ERR_NOMEM. */
 mad_status_t mad_peer_explain(mad_session_t *session, mad_peer_t peer, char *buf, size_t len);
 
 /* ---- Channels ------------------------------------------------------------------------------------------------- */
@@ -108,56 +114,67 @@ mad_status_t mad_peer_explain(mad_session_t *session, mad_peer_t peer, char *buf
  * Errors: MAD_ERR_INVAL (empty or too long a name), MAD_ERR_BUSY (open already), MAD_ERR_NOMEM. */
 mad_status_t mad_channel_open(mad_session_t *session, const char *name, mad_channel_t **channel);
 
-/* Close: what is waiting on it ends with MAD_ERR_CLOSED; messages under way to peers are finished first.  May wait. */
+/* Close: what is waiting on it ends with MAD_ERR_CLOSED; messages under way to peers are finished first, within the
+ * knob MAD_EXIT_TIMEOUT.  May wait.  NULL is legal. */
 void mad_channel_close(mad_channel_t *channel);
 
+/* The name it was opened with.  Borrowed until mad_exit. */
 const char *mad_channel_name(const mad_channel_t *channel);
 
 /* ---- Packing -------------------------------------------------------------------------------------------------- */
 
 /* Begin a message to a peer.  Holds the connection (channel, peer) until mad_end_packing; may wait while another
- * message holds it.  Never NULL: a message that could not begin remembers why, and mad_end_packing says it. */
+ * message holds it.  Never NULL: a message that could not begin remembers why, and mad_end_packing says it.
+ * Owns: ended with mad_end_packing or mad_end_packing_request. */
 mad_connection_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer);
 
-/* Append a block of len bytes (0 is legal, buf then may be NULL).  Never waits for the receiver.
+/* Append a block of len bytes (0 is legal, buf then may be NULL).  Never waits for the receiver.  Borrows buf as the
+ * send mode says.
  * Errors: MAD_ERR_NOMEM, MAD_ERR_INVAL, or the message's first failure. */
 mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_send_mode_t send_mode,
                       mad_receive_mode_t receive_mode);
 
-/* Append one block made of n pieces in order; the other side may unpack it in other pieces, or in one. */
+/* Append one block made of n pieces in order; the other side may unpack it in other pieces, or in one.  The array is
+ * copied; otherwise as mad_pack. */
 mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                              mad_receive_mode_t receive_mode);
 
-/* Append one block made of count pieces of len bytes, the start of each stride bytes after the one before. */
+/* Append one block made of count pieces of len bytes, the start of each stride bytes after the one before; otherwise as
+ * mad_pack. */
 mad_status_t mad_pack_strided(mad_connection_t *cnx, const void *base, size_t len, size_t stride, size_t count,
                               mad_send_mode_t send_mode, mad_receive_mode_t receive_mode);
 
-/* Push out what was packed so far and may leave. Never waits. */
+/* Push out what was packed so far and may leave (LATER blocks may not).  Never waits.  Errors: the message's first
+ * failure. */
 mad_status_t mad_flush_packing(mad_connection_t *cnx);
 
-/* End the message and release the handle.  May wait until every buffer may be reused, for the receiver if need be. */
+/* End the message and release the handle.  May wait until every buffer may be reused, for the receiver if need be.
+ * Errors: the first failure of the message since its begin: MAD_ERR_INVAL, MAD_ERR_CLOSED, MAD_ERR_NOMEM, MAD_ERR_PEER,
+ * MAD_ERR_UNREACHABLE, MAD_ERR_AUTH, MAD_ERR_VERSION, MAD_ERR_MISMATCH. */
 mad_status_t mad_end_packing(mad_connection_t *cnx);
 
 /* The same without waiting: *request completes when every buffer may be reused; the connection is free for the next
- * message at once. */
+ * message at once.  Owns: the request.  On an error there is no request, and the handle is released all the same. */
 mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **request);
 
 /* ---- Unpacking ------------------------------------------------------------------------------------------------ */
 
-/* Begin to receive: the next message on the channel, from any source, or from one.  May wait.  Never NULL. */
+/* Begin to receive: the next message on the channel, from any source, or from one (which may be MAD_ANY_SOURCE).  May
+ * wait.  Never NULL: a message that could not be opened remembers why, and mad_end_unpacking says it.
+ * Owns: ended with mad_end_unpacking or mad_end_unpacking_request. */
 mad_connection_t *mad_begin_unpacking(mad_channel_t *channel);
 mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source);
 
-/* The same with a time-out (0: try).  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN when the time-out was 0), MAD_ERR_PEER,
- * MAD_ERR_CLOSED; *cnx is set only on success. */
+/* The same with a time-out in nanoseconds (MAD_FOREVER: none; 0: try, never waits).  Errors: MAD_ERR_TIMEOUT
+ * (MAD_ERR_AGAIN when the time-out was 0), MAD_ERR_PEER, MAD_ERR_CLOSED; *cnx is set only on success. */
 mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
                                        mad_connection_t **cnx);
 
-/* The sender of an open message. */
+/* The sender of a message being unpacked, the destination of one being packed; MAD_ANY_SOURCE if it could not begin. */
 mad_peer_t mad_message_peer(const mad_connection_t *cnx);
 
-/* Receive the next block into buf; EXPRESS waits for it.  Errors: MAD_ERR_MISMATCH (lengths or modes differ: nothing
- * is written past len), MAD_ERR_PEER, MAD_ERR_NOMEM. */
+/* Receive the next block into buf; EXPRESS waits for it.  CHEAPER borrows buf until the message has ended.  Errors:
+ * MAD_ERR_MISMATCH (lengths or modes differ: nothing is written past len), MAD_ERR_PEER, MAD_ERR_NOMEM. */
 mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
                         mad_receive_mode_t receive_mode);
 
@@ -165,16 +182,21 @@ mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_m
 mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
                             mad_receive_mode_t receive_mode);
 
+/* As mad_unpack, into pieces in order, or count pieces of len bytes whose starts are stride bytes apart.  The array is
+ * copied. */
 mad_status_t mad_unpack_scatter(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                                 mad_receive_mode_t receive_mode);
 mad_status_t mad_unpack_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count,
                                 mad_send_mode_t send_mode, mad_receive_mode_t receive_mode);
 
-/* End the message, wait for all its blocks, release the handle.  Errors: the message's first failure. */
+/* End the message, wait for all its blocks, release the handle.  Errors: the message's first failure; MAD_ERR_MISMATCH
+ * also when blocks were not unpacked. */
 mad_status_t mad_end_unpacking(mad_connection_t *cnx);
+/* The same without waiting: *request completes when all blocks are there.  Owns: the request.  On an error there is no
+ * request, and the handle is released all the same. */
 mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request);
 
-/* The first failure of a message so far. */
+/* The first failure of a message so far, or MAD_OK. */
 mad_status_t mad_message_status(const mad_connection_t *cnx);
 
 /* ---- Whole messages in one call ------------------------------------------------------------------------------- */
@@ -187,12 +209,15 @@ typedef struct mad_block {
 } mad_block_t;
 
 /* Send a message of n blocks; holds no connection.  The array is copied, the buffers are borrowed until completion
- * (SAFER and LATER blocks are taken when the call is made).  request NULL: wait for completion. */
+ * (SAFER and LATER blocks are taken when the call is made).  request NULL: wait for completion.  Otherwise owns the
+ * request, and never waits.  Errors: as mad_end_packing; nothing is sent then. */
 mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
                              mad_request_t **request);
 
 /* Post a receive before the message is there: from one named source, in posting order.  The data go straight into
- * the blocks.  request as above; posted receives of a source go before begin_unpacking from that source. */
+ * the blocks, which are borrowed until completion.  request as above; posted receives of a source go before
+ * begin_unpacking from that source, and before the handler.
+ * Errors: MAD_ERR_INVAL (also for MAD_ANY_SOURCE), MAD_ERR_CLOSED, MAD_ERR_NOMEM, and those of unpacking. */
 mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
                                 mad_request_t **request);
 
@@ -203,29 +228,36 @@ typedef enum mad_handled {
     MAD_PARKED = 1    /* the handler keeps cnx: any thread unpacks and ends it later */
 } mad_handled_t;
 
-/* Called from progress with a message just opened.  May unpack blocks that are there (mad_try_unpack), start
- * operations, park; never waits. */
+/* Called from whatever call makes the library progress, by one thread at a time, without a lock, with a message just
+ * opened.  May unpack blocks that are there (mad_try_unpack), start operations, park; never waits. */
 typedef mad_handled_t (*mad_handler_t)(mad_channel_t *channel, mad_connection_t *cnx, void *arg);
 
-/* Install (or with NULL remove) the handler of a channel; from then on begin_unpacking on it sees nothing. */
+/* Install (or with NULL remove) the handler of a channel; from then on begin_unpacking on it sees nothing.  Messages
+ * that wait already go to it too.  Any thread.  Always MAD_OK. */
 mad_status_t mad_channel_set_handler(mad_channel_t *channel, mad_handler_t handler, void *arg);
 
 /* ---- Requests ------------------------------------------------------------------------------------------------- */
 
+/* A request is waited for by one thread at a time, and freed by one of these three, or given up with a callback.
+ * MAD_ERR_INVAL when there is none. */
+
 /* Complete?  MAD_ERR_AGAIN when not; else the operation's status, and *request is freed and set to NULL.  Makes the
- * library progress. */
+ * library progress; never waits. */
 mad_status_t mad_request_test(mad_request_t **request);
-/* Wait up to timeout_ns.  MAD_ERR_TIMEOUT leaves the operation pending.  Frees as above. */
+/* Wait up to timeout_ns nanoseconds.  MAD_ERR_TIMEOUT leaves the operation pending.  Frees as above.  May wait. */
 mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns);
-/* Wait for one of n (NULL entries are skipped); its index goes to *index.  MAD_ERR_INVAL when all are NULL. */
+/* Wait for one of n of the same session (NULL entries are skipped); its index goes to *index, and it alone is freed.
+ * MAD_ERR_INVAL when all are NULL.  May wait. */
 mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeout_ns, int *index);
 /* Cancel: MAD_OK (the request completes with MAD_ERR_CANCELLED) or MAD_ERR_TOO_LATE.  The request must still be
  * waited for or freed. */
 mad_status_t mad_request_cancel(mad_request_t *request);
-/* Call fn(arg, status) once on completion, from progress or at once, then free the request: the caller gives it up. */
+/* Call fn(arg, status) once on completion, from progress or at once, then free the request: the caller gives it up.
+ * fn NULL: nothing is called.  fn may start operations, and never waits. */
 void mad_request_callback(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
 
-/* Make the library progress without waiting.  Returns the number of events handled. */
+/* Make the library progress without waiting; runs callbacks and handlers that are due.  Returns the number of events
+ * handled.  Any thread. */
 int mad_progress(mad_session_t *session);
 
 /* ---- Events --------------------------------------------------------------------------------------------------- */
@@ -237,7 +269,7 @@ typedef struct mad_event {
 } mad_event_t;
 
 /* The next event that belongs to no pending call (a peer's death, a mismatch found by a receiver after the send had
- * completed).  MAD_ERR_AGAIN when there is none. */
+ * completed), oldest first; 1024 are kept.  MAD_ERR_AGAIN when there is none.  Never waits. */
 mad_status_t mad_event_next(mad_session_t *session, mad_event_t *event);
 
 #ifdef __cplusplus
