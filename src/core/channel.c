@@ -93,7 +93,8 @@ madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t
     mad_session_t *s = channel->session;
     madi_conn_t *conn = peer >= 0 ? madi_conn_peek(channel, peer) : NULL;
     madi_gate_t *gate;
-    if (conn && atomic_load_explicit(&conn->gate->state, memory_order_relaxed) != MADI_GATE_IDLE)
+    if (conn && atomic_load_explicit(&conn->gate->state, memory_order_relaxed) != MADI_GATE_IDLE &&
+        !atomic_load_explicit(&channel->closed, memory_order_relaxed))
         return conn;
     madi_lock(&s->lock);
     *status = atomic_load_explicit(&channel->closed, memory_order_relaxed) ? MAD_ERR_CLOSED
