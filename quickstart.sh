@@ -35,7 +35,7 @@ for driver in self shm tcp; do
         echo "quickstart: no ping-pong over $driver: see build/mad_info doctor" >&2
 done
 # One line a size: microseconds one way and MB/s of the best batch over each driver.
-awk -F'[:,"]+ *' '
+awk -F'[{}:," ]+' '
     { for (i = 1; i < NF; i++) field[$i] = $(i + 1)
       size = field["size"]; driver = field["driver"]
       if (!(size in seen)) { seen[size] = 1; order[++n] = size }
@@ -47,7 +47,7 @@ awk -F'[:,"]+ *' '
           printf "\n%10d", order[s]
           for (d = 1; d <= 3; d++) printf " %14.3f %9.0f", us[order[s], drivers[d]], rate[order[s], drivers[d]]
       }
-      print "\n(one way, best batch)\n" }' build/quickstart.json
+      print "\n\nOne way, best batch.\n" }' build/quickstart.json
 [ $peers = yes ] || exit 0
 
 # shellcheck disable=SC2086

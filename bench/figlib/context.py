@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where things are and how programs are run: the cores, the programs of ours, the peers compiled on demand."""
 
+import atexit
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # the folder bench
 
@@ -83,6 +85,8 @@ class Context:
         self.cpu_list = cpus_choose()
         self.cpus = ",".join(map(str, self.cpu_list))
         self.compiled = {}
+        self.scratch = tempfile.mkdtemp(prefix="madeleine-figures-")
+        atexit.register(shutil.rmtree, self.scratch, True)
         prefix = os.path.realpath(os.path.join(HERE, "..", "..", ".."))  # when bench is PREFIX/share/madeleine/bench
         root = os.path.dirname(HERE)
         tops = [build] if build else [os.getcwd(), os.path.join(root, "build"), root]

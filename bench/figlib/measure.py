@@ -60,7 +60,8 @@ def measure(context, group, figures, rounds):
     ours = {f.ours for f in figures}
     n = rounds_of(group, rounds)
     for number in range(n):
-        wanted = wanted_sizes(context, figures, number < rows.FEW)
+        with_others = number < (1 if context.quick else rows.FEW)
+        wanted = wanted_sizes(context, figures, with_others)
         results.append(round_run(context, number, wanted, missing, ours))
         if ours <= set(missing) and not any(source in results[-1] for source in ours):
             break

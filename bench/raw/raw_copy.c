@@ -7,6 +7,7 @@
  * the receiver's private cache costs a transfer between cores; one that was evicted to the shared cache does not.
  *
  * For each size every way is tried shortly, then the best few are measured by the rules; the best is the floor.
+ * (With RAW_COPY_KEEP the best few are remembered between runs.)
  * The parent decides and times; the child obeys the orders that the parent leaves in shared memory. */
 #include <errno.h>
 #include <stdatomic.h>
@@ -388,10 +389,40 @@ static int ways_try(self_t *s, const bench_options_t *o, size_t size, bool thoro
     return good;
 }
 
+/* The finalists of a size, as an earlier run left them in the file RAW_COPY_KEEP; 0 when there are none. */
+static int finalists_load(size_t size, trial_t *trials)
+{
+    FILE *file = getenv("RAW_COPY_KEEP") ? fopen(getenv("RAW_COPY_KEEP"), "r") : NULL;
+    size_t of, chunk;
+    unsigned kind, slots, in, out;
+    int n = 0;
+    while (file && n < FINALISTS && fscanf(file, "%zu %u %zu %u %u %u", &of, &kind, &chunk, &slots, &in, &out) == 6)
+        if (of == size && kind <= VM_SPLIT && slots <= RING_MAX && chunk * slots <= RING_MAX && in < (unsigned)N_COPIES
+            && out < (unsigned)N_COPIES && pair_usable((int)in, (int)out))
+            trials[n++] = (trial_t){.way = {(kind_t)kind, chunk, slots, (int)in, (int)out}};
+    if (file)
+        fclose(file);
+    return n;
+}
+
+static void finalists_keep(size_t size, const trial_t *trials, int n)
+{
+    FILE *file = getenv("RAW_COPY_KEEP") ? fopen(getenv("RAW_COPY_KEEP"), "a") : NULL;
+    for (int i = 0; file && i < n && i < FINALISTS; i++)
+        fprintf(file, "%zu %u %zu %u %d %d\n", size, (unsigned)trials[i].way.kind, trials[i].way.chunk,
+                trials[i].way.slots, trials[i].way.in, trials[i].way.out);
+    if (file)
+        fclose(file);
+}
+
 static int size_run(self_t *s, const bench_options_t *o, size_t size, bool all)
 {
     static trial_t trials[WAYS_MAX];
-    int n = ways_try(s, o, size, all, trials);
+    int n = all ? 0 : finalists_load(size, trials);
+    if (!n) {
+        n = ways_try(s, o, size, all, trials);
+        finalists_keep(size, trials, n);
+    }
     bench_stats_t best = {0}, us;
     way_t best_way = {0};
     char text[160];
@@ -419,7 +450,7 @@ int main(int argc, char **argv)
     if (o.help) {
         puts("raw_copy [--sizes LIST] [--cpus A,B] [--iters N] [--batches N] [--json]: the floor of copying through\n"
              "shared memory between two processes; RAW_COPY_ALL=1 tries many more ways and prints each\n"
-             "on stderr");
+             "on stderr; RAW_COPY_KEEP=FILE remembers the best ways, so that the next run need not look for them");
         return 0;
     }
     shared_t *sh = mmap(NULL, sizeof *sh, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
