@@ -45,7 +45,7 @@ def ring(beside):
 
 
 def scale(context, sizes):
-    """scale prints one JSON object; its numbers are taken as they are."""
+    """scale prints one JSON object with bytes_per_peer, address_bytes, connect_ms, connect_deadline_ms, ..."""
     command = [context.program("scale")]
     code, out, err = run(command, timeout=120)
     rows = [line for line in out.splitlines() if line.startswith("{")]
@@ -78,4 +78,6 @@ SOURCES = {
     "ring-4": ring(0),
     "ring-4-beside": ring(2),
     "scale": scale,
+    "worlds": tests("worlds_test.sh"),
+    "lost": tests("soak_test.sh"),
 }

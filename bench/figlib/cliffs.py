@@ -5,14 +5,15 @@ import json
 
 from .context import Missing, run
 
-# Where the library changes its way, unless mad_info says it: packets that fit one or several cells, the short form,
-# the longest copied packet, the first granted block.
-THRESHOLDS = [40, 56, 224, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10]
-HEADER = 24  # a threshold of packets meets a block this much earlier: packet header and block descriptor
+# Where shm changes its way and mad_info does not say it (shm.h): packets of one cell, of several; the short form; whole
+# blocks of its area.
+THRESHOLDS = [40, 56, 224, 4 << 10, 8 << 10, 32 << 10]
+TOLD = ("packet_max", "chunk_max", "grant_min", "ahead_of_grant")
+HEADER = 24  # what limits a packet limits a block this much earlier: packet header and block descriptor
 
 
 def thresholds(context):
-    """The sizes at which shm changes its way, from mad_info if it tells."""
+    """The sizes at which shm changes its way."""
     told = set()
     try:
         code, out, _ = run([context.program("mad_info"), "--json"], timeout=20)
@@ -20,7 +21,8 @@ def thresholds(context):
             told |= numbers(json.loads(line), False)
     except (Missing, ValueError):
         pass
-    return sorted({s for t in told for s in (t, t - HEADER) if s > 1} | set(THRESHOLDS))
+    every = told | set(THRESHOLDS)
+    return sorted({s for t in every for s in (t, t - HEADER) if s > 1})
 
 
 def numbers(node, within):
@@ -30,8 +32,7 @@ def numbers(node, within):
     if not isinstance(node, dict):
         return set()
     within = within or node.get("driver") == "shm"
-    found = {v for k, v in node.items() if within and isinstance(v, int) and 1 < v <= 4 << 20
-             and k in ("packet_max", "chunk_max", "chunk_min", "rdv_min", "rdv_eager", "short_max")}
+    found = {v for k, v in node.items() if within and k in TOLD and 1 < v <= 4 << 20}
     return found.union(*(numbers(n, within) for n in node.values() if isinstance(n, (dict, list))))
 
 
@@ -54,4 +55,4 @@ def judge(results):
         between = best[low] + (best[high] - best[low]) * (size - low) / (high - low)
         found.append((best[size] / between, size))
     found.sort(reverse=True)
-    return {"worst": found[0][0], "at": found[0][1], "next": found[1:6]}
+    return {"worst": found[0][0], "at": found[0][1], "next": found[1:6], "sweep": best}

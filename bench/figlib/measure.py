@@ -93,6 +93,9 @@ def counts_note(figure, row):
 
 def note(figure, results, missing):
     row = (results[0].get(figure.ours) or {}).get(8) if results else None
+    outcome = (results[0].get(figure.ours) or {}).get(0) if results else None
+    if outcome and "passed" in outcome:
+        return "%d passed, %d failed" % (outcome["passed"], outcome["failed"])
     if figure.group == "counts" and row:
         return counts_note(figure, row)
     if figure.name == "shm-8-line":
@@ -108,6 +111,7 @@ def figure_row(context, figure, results, missing):
             row["note"] = "worst at %d B; then %s" % (found["at"], ", ".join("%d B %.2f" % (s, r) for r, s in
                                                                             found["next"]))
             row["rounds"] = len(results)
+            row["sweep"] = found["sweep"]
     else:
         row = rows.judge(figure, results, missing)
         row["note"] = note(figure, results, missing)

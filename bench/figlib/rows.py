@@ -12,7 +12,8 @@ peers     the best of them counts;  others: also measured and shown, in a few ro
 floors    raw interfaces: shown, and used by allowed
 target    as text
 allowed   (v, best) -> the most that ours may be in this round (for MB/s the least), None when what it compares with is
-          missing; v(source) is that source's value in this round, best the best peer's
+          missing; v(source) is that source's value in this round, v(source, field) another one of its row, best the
+          best peer's
 """
 
 import collections
@@ -36,6 +37,8 @@ GROUPS = {
     "ring-beside": ("the same beside two that compute", 6, None),
     "scale": ("thousands of peers", 20, 1),
     "cliffs": ("every size", 12, 5),
+    "worlds": ("mistakes and broken surroundings", 60, 1),
+    "lost": ("a short soak", 60, 1),
 }
 
 Figure = collections.namedtuple("Figure", "name what group ours size field unit peers others floors target allowed")
@@ -113,6 +116,15 @@ FIGURES = [
           "<= 6 us, median of the runs", 6, 8),
     count("ring-beside", "token, four processes on two cores beside two that compute", "ring-beside", "ring-4-beside",
           "latency_us_mean", "us a hop", "<= 40 us, median of the runs", 40, 8),
+    Figure("scale-memory", "10,000 peers never spoken to: resident growth of each", "scale", "scale", 0,
+           "bytes_per_peer", "B", (), (), (), "<= 100 B + the compact address",
+           lambda v, best: 100 + (v("scale", "address_bytes") or 0)),
+    Figure("scale-connect", "connecting to one that is not there", "scale", "scale", 0, "connect_ms", "ms", (), (), (),
+           "<= its deadline + 100 ms, then an explained error",
+           lambda v, best: v("scale", "connect_deadline_ms") and v("scale", "connect_deadline_ms") + 100),
+    count("worlds", "wrong worlds: rows of the troubleshooting page that are not so", "worlds", "worlds", "failed", "rows",
+          "0", 0),
+    count("lost", "nothing lost: runs of a short soak that failed", "lost", "lost", "failed", "runs", "0", 0),
 ]
 
 
@@ -130,10 +142,10 @@ def chosen(names):
     return [f for f in FIGURES if f in picked], None
 
 
-def value(figure, one_round, source):
+def value(figure, one_round, source, field=None):
     row = (one_round.get(source) or {}).get(8 if source == "line" else figure.size)
-    if not row:
-        return None
+    if not row or field:
+        return row and row.get(field)
     if source != figure.ours or figure.unit in ("us", "MB/s"):
         us = row["latency_us_best"]
         return figure.size / us if figure.unit == "MB/s" and us else us
@@ -154,9 +166,11 @@ def round_judge(figure, one):
     mine = value(figure, one, figure.ours)
     theirs = [v for v in (value(figure, one, p) for p in figure.peers) if v is not None]
     best = (max(theirs) if rate else min(theirs)) if theirs else None
-    allowed = figure.allowed(lambda source: value(figure, one, source), best) if mine is not None else None
+    allowed = figure.allowed(lambda *of: value(figure, one, *of), best) if mine is not None else None
     if allowed is None:
         return mine, best, None
+    if not mine or not allowed:
+        return mine, best, 0 if mine <= allowed else 2
     return mine, best, allowed / mine if rate else mine / allowed
 
 
