@@ -9,6 +9,8 @@
  * hexadecimal digits, which so is in no environment and no argument list. */
 #include "boot/boot.h"
 
+#include "base/clock.h"
+#include "base/knob.h"
 #include "base/log.h"
 #include "boot/jobname.h"
 
@@ -17,6 +19,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +32,8 @@
 typedef struct pmi1 {
     madi_boot_t boot; /* first: the two are cast into each other */
     int fd;
+    bool gone;        /* it does not answer any more, and this was said */
+    int64_t deadline; /* of the answer that is waited for */
     size_t key_max, value_max; /* the launcher's limits, final zero included */
     char space[256];           /* the name of the launcher's store */
     char out[LINE_MAX_BYTES];
@@ -37,29 +42,39 @@ typedef struct pmi1 {
     char in[LINE_MAX_BYTES]; /* what was read beyond it */
 } pmi1_t;
 
-/* A descriptor that the launcher made non-blocking is waited for. */
-static int fd_wait(int fd, short events)
+/* Also when the launcher made the descriptor non-blocking.  Sets errno to ETIMEDOUT at the deadline. */
+static int fd_wait(const pmi1_t *pmi, short events)
 {
-    struct pollfd p = {.fd = fd, .events = events};
-    int n;
-    do
-        n = poll(&p, 1, -1);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -1 : 0;
+    struct pollfd p = {.fd = pmi->fd, .events = events};
+    int n, ms;
+    do {
+        int64_t left = pmi->deadline - madi_now();
+        ms = pmi->deadline == INT64_MAX ? -1 : left <= 0 ? 0 : left / 1000000 >= INT_MAX ? INT_MAX : (int)(left / 1000000) + 1;
+        n = poll(&p, 1, ms);
+    } while (n < 0 && errno == EINTR);
+    if (n == 0)
+        errno = ETIMEDOUT;
+    return n <= 0 ? -1 : 0;
+}
+
+static mad_status_t launcher_gone(pmi1_t *pmi, const char *why)
+{
+    pmi->gone = true;
+    if (errno == ETIMEDOUT)
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher does not answer within MAD_CONNECT_TIMEOUT: see whether it still runs");
+    else
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher is gone (%s): see what it said, and start the job again", why);
+    return MAD_ERR_BOOT;
 }
 
 static mad_status_t send_all(pmi1_t *pmi, const char *data, size_t len)
 {
     while (len > 0) {
-        ssize_t n = send(pmi->fd, data, len, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
+        ssize_t n = fd_wait(pmi, POLLOUT) ? -1 : send(pmi->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
-        if (n < 0 && errno == EAGAIN && fd_wait(pmi->fd, POLLOUT) == 0)
-            continue;
-        if (n < 0) {
-            madi_log(MADI_LOG_ERROR, "boot", "the launcher cannot be written to: %s", strerror(errno));
-            return MAD_ERR_BOOT;
-        }
+        if (n < 0)
+            return launcher_gone(pmi, strerror(errno));
         data += n;
         len -= (size_t)n;
     }
@@ -80,18 +95,19 @@ static mad_status_t read_line(pmi1_t *pmi)
             return MAD_OK;
         }
         if (pmi->in_len == sizeof(pmi->in)) {
-            madi_log(MADI_LOG_ERROR, "boot", "the launcher's answer is longer than %zu bytes", sizeof(pmi->in));
+            pmi->gone = true;
+            madi_log(MADI_LOG_ERROR, "boot",
+                     "the launcher's answer is longer than %zu bytes, so it is no PMI-1 launcher: start with madrun or mpiexec",
+                     sizeof(pmi->in));
             return MAD_ERR_BOOT;
         }
-        n = recv(pmi->fd, pmi->in + pmi->in_len, sizeof(pmi->in) - pmi->in_len, 0);
-        if (n < 0 && errno == EINTR)
+        n = fd_wait(pmi, POLLIN) ? -1 : recv(pmi->fd, pmi->in + pmi->in_len, sizeof(pmi->in) - pmi->in_len, MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
-        if (n < 0 && errno == EAGAIN && fd_wait(pmi->fd, POLLIN) == 0)
-            continue;
-        if (n <= 0) {
-            madi_log(MADI_LOG_ERROR, "boot", "the launcher is gone: %s", n ? strerror(errno) : "it closed the connection");
-            return MAD_ERR_BOOT;
-        }
+        if (n == 0)
+            errno = 0;
+        if (n <= 0)
+            return launcher_gone(pmi, n ? strerror(errno) : "it closed the connection");
         pmi->in_len += (size_t)n;
     }
 }
@@ -134,6 +150,12 @@ __attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, c
     va_end(args);
     if (n < 0 || (size_t)n >= sizeof(pmi->out))
         return MAD_ERR_INVAL;
+    if (pmi->gone)
+        return MAD_ERR_BOOT;
+    /* The end of a fence may wait for other ranks, everything else for the launcher alone. */
+    pmi->deadline = INT64_MAX;
+    if (strcmp(answer, "barrier_out") && madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT))
+        pmi->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
     status = send_all(pmi, pmi->out, (size_t)n);
     if (status == MAD_OK)
         status = read_line(pmi);
@@ -141,7 +163,10 @@ __attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, c
         return status;
     command = word(pmi, "cmd", &len);
     if (!command || len != strlen(answer) || memcmp(command, answer, len) != 0) {
-        madi_log(MADI_LOG_ERROR, "boot", "the launcher answered '%.60s' where '%s' was expected", pmi->line, answer);
+        pmi->gone = true;
+        madi_log(MADI_LOG_ERROR, "boot",
+                 "the launcher answered '%.60s' where '%s' was expected, so it is no PMI-1 launcher: start with madrun or mpiexec",
+                 pmi->line, answer);
         return MAD_ERR_BOOT;
     }
     return MAD_OK;
@@ -202,7 +227,12 @@ static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned p
         return status;
     *data = word(pmi, "value", len);
     if (word_number(pmi, "rc", 0) != 0 || !*data) {
-        madi_log(MADI_LOG_ERROR, "boot", "rank %d has put nothing as '%s' before the last fence", rank, key);
+        if (piece == 0)
+            madi_log(MADI_LOG_ERROR, "boot", "rank %d has put nothing as '%s' before the last fence: does every rank call mad_init?",
+                     rank, key);
+        else
+            madi_log(MADI_LOG_ERROR, "boot",
+                     "the launcher has lost a part of '%s' of rank %d: start with another launcher (madrun, mpiexec)", key, rank);
         return MAD_ERR_BOOT;
     }
     return MAD_OK;
@@ -243,7 +273,8 @@ static mad_status_t pmi1_get(madi_boot_t *boot, int rank, const char *key, char 
     value[total] = 0;
     return MAD_OK;
 garbled:
-    madi_log(MADI_LOG_ERROR, "boot", "the launcher's value of '%s' of rank %d is garbled", key, rank);
+    madi_log(MADI_LOG_ERROR, "boot", "the launcher's value of '%s' of rank %d is garbled: start with another launcher (madrun, mpiexec)",
+             key, rank);
     return MAD_ERR_BOOT;
 }
 
@@ -255,7 +286,8 @@ static mad_status_t pmi1_fence(madi_boot_t *boot)
 static void pmi1_fini(madi_boot_t *boot)
 {
     pmi1_t *pmi = (pmi1_t *)boot;
-    (void)request(pmi, "finalize_ack", "cmd=finalize\n"); /* logged; there is nobody left to tell */
+    if (!pmi->gone)
+        (void)request(pmi, "finalize_ack", "cmd=finalize\n"); /* logged; there is nobody left to tell */
     close(pmi->fd);
     explicit_bzero(pmi, sizeof(*pmi)); /* the job's key was here */
     free(pmi);
@@ -307,7 +339,8 @@ static mad_status_t read_init(pmi1_t *pmi)
     long size = word_number(pmi, "mad_size", variable_number("PMI_SIZE", -1));
     mad_status_t status;
     if (word_number(pmi, "rc", 0) != 0) {
-        madi_log(MADI_LOG_ERROR, "boot", "the launcher refuses this process: %.80s", pmi->line);
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher refuses this process (%.80s): see what it said, and start the job again",
+                 pmi->line);
         return MAD_ERR_BOOT;
     }
     status = read_key(pmi);
@@ -319,7 +352,9 @@ static mad_status_t read_init(pmi1_t *pmi)
     if (status != MAD_OK)
         return status;
     if (rank < 0 || size < 1 || rank >= size || size > INT_MAX) {
-        madi_log(MADI_LOG_ERROR, "boot", "the launcher does not say which rank this is (PMI_RANK=%ld, PMI_SIZE=%ld)", rank, size);
+        madi_log(MADI_LOG_ERROR, "boot",
+                 "the launcher does not say which rank this is (PMI_RANK=%ld, PMI_SIZE=%ld): start with madrun or mpiexec", rank,
+                 size);
         return MAD_ERR_BOOT;
     }
     pmi->boot.rank = (int)rank;

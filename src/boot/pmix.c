@@ -177,7 +177,11 @@ mad_status_t madi_boot_pmix_join(madi_boot_t **boot)
     pmix->boot.ops = &pmix_ops;
     pstatus = lib.init(&pmix->self, NULL, 0);
     if (pstatus != PMIX_SUCCESS) {
-        status = failed("PMIx_Init", pstatus);
+        madi_log(MADI_LOG_ERROR, "boot",
+                 "PMIX_NAMESPACE is set but PMIx's server cannot be reached (PMIx_Init: %s): start under mpirun or prte, or unset "
+                 "PMIX_NAMESPACE to run alone",
+                 lib.error_string(pstatus));
+        status = MAD_ERR_BOOT;
         goto fail_init;
     }
     pmix->boot.rank = (int)pmix->self.rank;

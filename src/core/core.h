@@ -368,6 +368,8 @@ struct mad_session {
     struct madi_handles *receives; /* madi_rdv_recv by handle */
     struct madi_hello *hellos, *dead_hellos;
     int n_accepted; /* hellos of strangers */
+    uint32_t refused_told;         /* statuses with which a stranger was refused and the log says so */
+    int spare_fd;                  /* closed for a moment to turn callers away when there are no descriptors left */
     madi_link_t *dead_links;       /* closed, to be freed outside of callbacks */
     int64_t credit_budget;
     int64_t credit_floor;
@@ -443,6 +445,7 @@ const char *madi_way_name(enum madi_way way); /* "used", "connecting", "was used
 /* gate.c */
 void madi_gate_connect(madi_gate_t *gate);                       /* under session->lock */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text); /* under session->lock */
+void madi_gate_late(madi_gate_t *gate);                          /* it is not up at its deadline; under session->lock */
 mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* takes tx_lock */
 void madi_gate_pump(madi_gate_t *gate);                          /* under tx_lock */
 void madi_gate_work(madi_gate_t *gate);                          /* have progress pump it; any lock */
@@ -456,6 +459,7 @@ void madi_links_reap(mad_session_t *session); /* under session->lock, outside of
 void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd);
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
+bool madi_hello_evict(mad_session_t *session); /* the longest silent stranger; false: there is none */
 void madi_hellos_reap(mad_session_t *session);
 void madi_hello_expire(mad_session_t *session, int64_t now);
 int64_t madi_hello_deadline(const mad_session_t *session);

@@ -218,6 +218,13 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     madi_wake(s);
 }
 
+void madi_gate_late(madi_gate_t *gate)
+{
+    explain(gate, "no connection within MAD_CONNECT_TIMEOUT (%lld ms)",
+            (long long)(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 1000000));
+    madi_gate_down(gate, MAD_ERR_PEER, gate->why);
+}
+
 void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
 {
     madi_gate_t *gate = link->gate;
@@ -228,7 +235,8 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
         link->outer->driver->upcalls->link_down(link, status, text);
         return;
     }
-    if (gate->link != link) { /* an attempt that another one has replaced */
+    if (gate->link != link || atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
+        /* an attempt that another one has replaced, or of a gate that has given up */
         link_bury(link);
         return;
     }

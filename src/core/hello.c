@@ -15,6 +15,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -97,16 +98,54 @@ void madi_hellos_reap(mad_session_t *s)
         s->dead_hellos = h->next;
 }
 
+/* Where a caller calls from. */
+static void caller_text(int fd, char *text, size_t len)
+{
+    struct sockaddr_storage from;
+    socklen_t n = sizeof from;
+    char host[64], port[16];
+    if (!getpeername(fd, (struct sockaddr *)&from, &n) && from.ss_family != AF_UNIX &&
+        !getnameinfo((struct sockaddr *)&from, n, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV))
+        snprintf(text, len, "%s port %s", host, port);
+    else
+        snprintf(text, len, "this host");
+}
+
+/* A stranger is turned away: told of once for each kind, since scanners come again and again. */
+static void refused_tell(hello_t *h, mad_status_t status, const char *text)
+{
+    mad_session_t *s = h->session;
+    bool strange = status == MAD_ERR_AUTH || status == MAD_ERR_VERSION || status == MAD_ERR_PROTOCOL ||
+                   status == MAD_ERR_TIMEOUT; /* peers that call each other at once give up one of the calls */
+    bool told = !strange || (s->refused_told >> status & 1);
+    char from[96];
+    caller_text(h->watch.fd, from, sizeof from);
+    s->refused_told |= strange ? UINT32_C(1) << status : 0;
+    madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, h->adapter->driver->name,
+             "refused a caller from %s on %s: %s; this session goes on%s", from, h->adapter->name, text,
+             told ? "" : " (said once of each kind; MAD_LOG=debug shows all)");
+}
+
 /* It failed: the active side tries another way or gives up, the passive side says it in the log. */
 static void hello_fail(hello_t *h, mad_status_t status, const char *text)
 {
     madi_link_t *link = h->link;
+    if (!link)
+        refused_tell(h, status, text);
     close(hello_release(h));
     if (link)
         madi_link_down(link, status, text);
-    else
-        madi_log(status == MAD_ERR_AUTH || status == MAD_ERR_VERSION ? MADI_LOG_WARN : MADI_LOG_DEBUG,
-                 h->adapter->driver->name, "refused a connection on %s: %s", h->adapter->name, text);
+}
+
+bool madi_hello_evict(mad_session_t *s)
+{
+    hello_t *oldest = NULL;
+    for (hello_t *h = s->hellos; h; h = h->next)
+        if (!h->active && h->expect == HELLO)
+            oldest = h;
+    if (oldest)
+        hello_fail(oldest, MAD_ERR_TIMEOUT, "it said nothing, and others wait");
+    return oldest != NULL;
 }
 
 static hello_t *hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd)
@@ -234,7 +273,7 @@ static void on_proof(hello_t *h, const unsigned char *body, size_t len)
     madi_gate_t *gate;
 
     if (!check_signed(h, 'A', body, len)) {
-        refuse(h, MAD_ERR_AUTH, "the caller does not hold the job's key");
+        refuse(h, MAD_ERR_AUTH, "the caller does not hold the job's key: it belongs to another job");
         return;
     }
     body += MAC;
@@ -268,7 +307,10 @@ static void on_connected(hello_t *h)
     socklen_t len = sizeof error;
     getsockopt(h->watch.fd, SOL_SOCKET, SO_ERROR, &error, &len);
     if (error) {
-        hello_fail(h, MAD_ERR_PEER, strerror(error));
+        char text[128];
+        snprintf(text, sizeof text, "%s (%s)", strerror(error),
+                 error == ECONNREFUSED ? "the process has ended" : "does this network lead there? see MAD_TCP_INTERFACES");
+        hello_fail(h, MAD_ERR_PEER, text);
         return;
     }
     h->connected = true;
@@ -309,7 +351,7 @@ static void on_verdict(hello_t *h, const unsigned char *body, size_t len)
     uint64_t floor;
 
     if (!check_signed(h, 'P', body, len) || len != MAC + 16) {
-        hello_fail(h, MAD_ERR_AUTH, "the peer does not hold the job's key");
+        hello_fail(h, MAD_ERR_AUTH, "the peer does not hold the job's key: it belongs to another job");
         return;
     }
     memcpy(&code, body + MAC, 4);
@@ -334,7 +376,10 @@ static void on_refuse(hello_t *h, const unsigned char *body, size_t len)
     char text[160];
     if (len == sizeof code)
         memcpy(&code, body, sizeof code);
-    snprintf(text, sizeof text, "the peer refused the connection: %s", mad_status_text((mad_status_t)code));
+    if (code == MAD_ERR_AUTH)
+        snprintf(text, sizeof text, "it refused this process: start both in one job, or give both the same key");
+    else
+        snprintf(text, sizeof text, "the peer refused the connection: %s", mad_status_text((mad_status_t)code));
     hello_fail(h, code == MAD_ERR_AUTH || code == MAD_ERR_VERSION ? (mad_status_t)code : MAD_ERR_PEER, text);
 }
 
@@ -379,7 +424,7 @@ static void hello_ready(madi_watch_t *watch, uint32_t events)
         if (h->n_in >= sizeof f) {
             memcpy(&f, h->in, sizeof f);
             if (f.magic != MAGIC || f.length > BODY_MAX) {
-                hello_fail(h, MAD_ERR_PROTOCOL, "what came is not a handshake");
+                hello_fail(h, MAD_ERR_PROTOCOL, "what came is not a handshake: no Madeleine process speaks there");
                 return;
             }
             want = sizeof f + f.length;
@@ -390,7 +435,7 @@ static void hello_ready(madi_watch_t *watch, uint32_t events)
         if (n <= 0) {
             if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
-            hello_fail(h, MAD_ERR_PEER, n ? strerror(errno) : "the connection was closed during the handshake");
+            hello_fail(h, MAD_ERR_PEER, n ? strerror(errno) : "the connection was closed during the handshake (it ended, or has no descriptors left)");
             return;
         }
         h->n_in += (size_t)n;
@@ -417,26 +462,15 @@ void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd)
         hello_fail(h, MAD_ERR_SYSTEM, strerror(errno));
 }
 
-/* Whoever connects and says nothing must not keep others out. */
-static hello_t *oldest_accepted(mad_session_t *s)
-{
-    hello_t *oldest = NULL;
-    for (hello_t *h = s->hellos; h; h = h->next)
-        if (!h->active)
-            oldest = h;
-    return oldest;
-}
-
 void madi_hello_accept(madi_adapter_t *adapter, int fd)
 {
     mad_session_t *s = adapter->session;
-    hello_t *h = hello_new(s, adapter, fd);
+    hello_t *h = s->n_accepted < ACCEPTED_MAX || madi_hello_evict(s) ? hello_new(s, adapter, fd) : NULL;
     if (!h) {
         close(fd);
         return;
     }
-    if (++s->n_accepted > ACCEPTED_MAX)
-        hello_fail(oldest_accepted(s), MAD_ERR_AUTH, "too many connections that do not finish their handshake");
+    s->n_accepted++;
     h->expect = HELLO;
     h->watch.ready = hello_ready;
     if (madi_watch_add(s, &h->watch, EPOLLIN) != MAD_OK)
@@ -463,14 +497,14 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
     while (h) {
         hello_t *next = h->next;
         if (now >= h->deadline) {
-            hello_fail(h, MAD_ERR_TIMEOUT, "the handshake took longer than MAD_CONNECT_TIMEOUT");
+            hello_fail(h, MAD_ERR_TIMEOUT, "the handshake was not over within MAD_CONNECT_TIMEOUT");
             next = s->hellos; /* it may have begun others */
         }
         h = next;
     }
     for (madi_gate_t *g = s->gates; g; g = g->next)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && now >= g->deadline)
-            madi_gate_down(g, MAD_ERR_PEER, "no connection within MAD_CONNECT_TIMEOUT");
+            madi_gate_late(g);
     if (!s->in_epoll)
         madi_hellos_reap(s);
 }

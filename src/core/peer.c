@@ -138,8 +138,10 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
         bytes[n] = (unsigned char)(hex_digit(text[2 * n]) << 4 | hex_digit(text[2 * n + 1]));
         n++;
     }
-    if (madi_address_check(bytes, n, &len) != MAD_OK) {
-        madi_log(MADI_LOG_ERROR, "core", "the launcher gave an address of rank %d that is not one", peer);
+    if (madi_address_check(bytes, n, &len) != MAD_OK || madi_address_rank(bytes, s->job) != peer) {
+        madi_log(MADI_LOG_ERROR, "core",
+                 "what the launcher gave as the address of rank %d is %s: start with another launcher (madrun, mpiexec)", peer,
+                 madi_address_check(bytes, n, &len) ? "not an address" : "the address of another process");
         return MAD_ERR_BOOT;
     }
     return set_address(s, peer, bytes, len);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
@@ -65,22 +66,42 @@ static void check_names(const char *knob, const char *list)
     }
 }
 
+/* No descriptor for a caller: one that says nothing makes room, else this one is turned away at once, for it would be
+ * waiting for ever. */
+static bool make_room(mad_session_t *s, madi_listener_t *l)
+{
+    int fd;
+    if (madi_hello_evict(s))
+        return true;
+    if (!(s->refused_told & 1))
+        madi_log(MADI_LOG_WARN, l->adapter->driver->name,
+                 "callers on %s are turned away: %s; raise the limit (ulimit -n) (said once)", l->adapter->name, strerror(errno));
+    s->refused_told |= 1;
+    close(s->spare_fd);
+    fd = accept4(l->watch.fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return fd >= 0;
+}
+
 static void listener_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_listener_t *l = MADI_CONTAINER(watch, madi_listener_t, watch);
+    mad_session_t *s = l->adapter->session;
     (void)events;
     for (int i = 0; i < 16; i++) {
         int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0)
+        if (fd >= 0)
+            madi_hello_accept(l->adapter, fd);
+        else if ((errno != EMFILE && errno != ENFILE) || !make_room(s, l))
             return;
-        madi_hello_accept(l->adapter, fd);
     }
 }
 
 static void left_out(mad_session_t *s, const madi_adapter_t *a, const char *reason)
 {
     madi_left_out_t *l = calloc(1, sizeof *l);
-    madi_log(MADI_LOG_WARN, a->driver->name, "%s is not used: %s", a->name, reason);
     if (!l)
         return;
     l->driver = a->driver;
@@ -90,9 +111,36 @@ static void left_out(mad_session_t *s, const madi_adapter_t *a, const char *reas
     s->left_out = l;
 }
 
+/* Adapters of one driver that are left out for the same reason, told of in one line. */
+typedef struct told {
+    const madi_driver_t *driver;
+    char names[160], reason[MADI_REASON_MAX];
+} told_t;
+
+static void told_tell(told_t *out)
+{
+    if (out->driver)
+        madi_log(MADI_LOG_WARN, out->driver->name, "not used: %s: %s", out->names, out->reason);
+    out->driver = NULL;
+}
+
+static void told_add(told_t *out, const madi_adapter_t *a, const char *reason)
+{
+    size_t len = strlen(out->names);
+    if (out->driver == a->driver && !strcmp(out->reason, reason) && len + sizeof a->name + 2 < sizeof out->names) {
+        snprintf(out->names + len, sizeof out->names - len, ", %s", a->name);
+        return;
+    }
+    told_tell(out);
+    out->driver = a->driver;
+    snprintf(out->names, sizeof out->names, "%s", a->name);
+    snprintf(out->reason, sizeof out->reason, "%s", reason);
+}
+
 /* Open what was found; what does not open is left out with its reason. */
 static mad_status_t adapters_open(mad_session_t *s)
 {
+    told_t out = {0};
     int kept = 0;
     for (int i = 0; i < s->n_adapters; i++) {
         madi_adapter_t *a = s->adapters[i];
@@ -100,6 +148,7 @@ static mad_status_t adapters_open(mad_session_t *s)
         mad_status_t status = a->driver->open(a, reason);
         if (status) {
             left_out(s, a, reason[0] ? reason : mad_status_text(status));
+            told_add(&out, a, reason[0] ? reason : mad_status_text(status));
             a->driver->fini(a);
             free(a);
             continue;
@@ -108,6 +157,7 @@ static mad_status_t adapters_open(mad_session_t *s)
         a->attentive = madi_attentive(s);
         s->adapters[kept++] = a;
     }
+    told_tell(&out);
     s->n_adapters = kept;
     s->listeners = calloc((size_t)kept + 1, sizeof *s->listeners);
     if (!s->listeners)
@@ -145,6 +195,7 @@ static mad_session_t *session_new(void)
     s->size = 1;
     s->hot = &madi_no_adapter;
     s->epfd = s->wake_fd = -1;
+    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     s->callbacks_tail = &s->callbacks;
     s->handled_tail = &s->handled;
     s->events_tail = &s->events;
@@ -387,6 +438,8 @@ void mad_exit(mad_session_t *s)
         free(s->adapters[i]);
     }
     madi_progress_fini(s);
+    if (s->spare_fd >= 0)
+        close(s->spare_fd);
     if (s->boot)
         s->boot->ops->fini(s->boot);
     memory_free(s);

@@ -300,7 +300,7 @@ static void mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected, bool no
     madi_message_fail(&m->base, MAD_ERR_MISMATCH);
     madi_log(MADI_LOG_WARN, "message",
              "channel %s, peer %d, message %u, block %u: the sender packed %s (%llu bytes, %s), the receiver expects "
-             "%llu bytes, %s",
+             "%llu bytes, %s; make both sides pack and unpack the same blocks",
              m->conn->channel->name, gate->peer, m->hdr.seq, m->index, none ? "no such block" : "a block",
              (unsigned long long)MADI_WIRE_DESC_LEN(sent), MADI_WIRE_DESC_RMODE(sent) ? "CHEAPER" : "EXPRESS",
              (unsigned long long)MADI_WIRE_DESC_LEN(expected), MADI_WIRE_DESC_RMODE(expected) ? "CHEAPER" : "EXPRESS");

@@ -111,7 +111,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     a->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     a->event_watch = (madi_watch_t){a->event_fd, event_ready};
     if (a->event_fd < 0 || madi_watch_add(adapter->session, &a->event_watch, EPOLLIN) != MAD_OK) {
-        snprintf(reason, MADI_REASON_MAX, "no eventfd: %s", strerror(errno));
+        snprintf(reason, MADI_REASON_MAX, "%s; raise the limit (ulimit -n)", strerror(errno));
         return MAD_ERR_SYSTEM;
     }
     adapter->caps = (madi_caps_t){.packet_max = 16 * 1024,
@@ -160,7 +160,10 @@ static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len,
              id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7]);
     s = madi_unix_connect(path);
     if (s < 0) {
-        snprintf(reason, MADI_REASON_MAX, "connect %s: %s", path, strerror(errno));
+        snprintf(reason, MADI_REASON_MAX, "connect %s: %s%s", path, strerror(errno),
+                 errno == EMFILE                              ? "; raise ulimit -n"
+                 : errno == ENOENT || errno == ECONNREFUSED ? " (the process has ended)"
+                                                            : "");
         return MAD_ERR_PEER;
     }
     *fd = s;

@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -208,6 +209,12 @@ static void socket_ready(madi_watch_t *watch, uint32_t events)
 
 static bool make_memory(shm_link_t *l, char *reason)
 {
+    struct rlimit limit;
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(shm_region_t)) { /* going past it is a signal */
+        snprintf(reason, MADI_REASON_MAX, "no shared memory: the limit of file sizes is %llu bytes; raise it (ulimit -f)",
+                 (unsigned long long)limit.rlim_cur);
+        return false;
+    }
     l->memfd = memfd_create("madeleine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (l->memfd < 0 || ftruncate(l->memfd, sizeof(shm_region_t)) ||
         fcntl(l->memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {

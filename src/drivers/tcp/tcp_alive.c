@@ -104,8 +104,7 @@ mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason)
     tcp->alive.ready = tcp_alive_ready;
     if (tcp->alive.fd >= 0 && madi_watch_add(tcp->pub.session, &tcp->alive, EPOLLIN) == MAD_OK)
         return MAD_OK;
-    snprintf(reason, MADI_REASON_MAX, "no timer: %s%s", strerror(errno),
-             errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+    snprintf(reason, MADI_REASON_MAX, "%s; raise the limit (ulimit -n)", strerror(errno));
     return MAD_ERR_SYSTEM;
 }
 

@@ -253,7 +253,8 @@ mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, bool *loopback, char *rea
     struct ifaddrs *all;
     mad_status_t status;
     if (getifaddrs(&all) < 0) {
-        snprintf(reason, MADI_REASON_MAX, "the interfaces cannot be listed: %s", strerror(errno));
+        snprintf(reason, MADI_REASON_MAX, errno == EMFILE ? "%s; raise the limit (ulimit -n)" : "the interfaces cannot be listed: %s",
+                 strerror(errno));
         return MAD_ERR_SYSTEM;
     }
     i = tcp_if_named(all, pub->name);
@@ -343,6 +344,8 @@ mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason)
         if (low && errno == EADDRINUSE)
             snprintf(reason, MADI_REASON_MAX, "all ports of %s=%d-%d are in use on %.50s (%s); widen the range",
                      madi_knobs[MADI_KNOB_TCP_PORTS].name, low, high, text, pub->name);
+        else if (errno == EMFILE || errno == ENFILE)
+            snprintf(reason, MADI_REASON_MAX, "%s; raise the limit (ulimit -n)", strerror(errno));
         else
             snprintf(reason, MADI_REASON_MAX, "cannot listen on %s (%s), port %d: %s", text, pub->name, port,
                      strerror(errno));

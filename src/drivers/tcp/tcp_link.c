@@ -63,8 +63,8 @@ mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, in
     *fd = s;
     return MAD_OK;
 fail:
-    snprintf(reason, MADI_REASON_MAX, "%s to %s from %.40s (%.40s): %s", what, text, pub->adapter->name,
-             pub->adapter->network, strerror(errno));
+    snprintf(reason, MADI_REASON_MAX, "%s to %s from %.40s (%.40s): %s%s", what, text, pub->adapter->name,
+             pub->adapter->network, strerror(errno), errno == EMFILE ? "; raise ulimit -n" : "");
     if (s >= 0)
         close(s);
     return MAD_ERR_SYSTEM;
