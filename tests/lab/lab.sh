@@ -15,18 +15,26 @@
 # Everything hangs on one process: when it ends, by kill -9 too, the kernel ends all processes of the lab, and with the
 # last of them go the interfaces and mounts.  Nothing has a name outside.
 
+# lab_missing: succeeds and says why when there can be no lab here.
+lab_missing() {
+    LAB_USER=
+    [ "$(id -u)" -eq 0 ] || LAB_USER="-U -r"
+    export LAB_USER
+    # shellcheck disable=SC2086
+    if ! reason=$(unshare $LAB_USER -m -u -i -n -p --fork --kill-child --mount-proc true 2>&1); then
+        echo "skipped: namespaces are not permitted here: $reason"
+    elif ! command -v ip >/dev/null; then
+        echo "skipped: no ip command (Debian package iproute2)"
+    else
+        return 1
+    fi
+}
+
 lab_start() {
     if [ -z "$LAB_INSIDE" ]; then
-        user=
-        [ "$(id -u)" -eq 0 ] || user="-U -r"
+        lab_missing && exit 77
         # shellcheck disable=SC2086
-        if ! reason=$(unshare $user -m -u -i -n -p --fork --kill-child --mount-proc true 2>&1); then
-            echo "skipped: namespaces are not permitted here: $reason"
-            exit 77
-        fi
-        command -v ip >/dev/null || { echo "skipped: no ip command (Debian package iproute2)"; exit 77; }
-        # shellcheck disable=SC2086
-        LAB_INSIDE=1 exec unshare $user -m -u -i -n -p --fork --kill-child --mount-proc sh "$@"
+        LAB_INSIDE=1 exec unshare $LAB_USER -m -u -i -n -p --fork --kill-child --mount-proc sh "$@"
     fi
     trap 'exit 143' TERM INT HUP
     LAB_KEEP="$BUILD $LAB_SOURCE"

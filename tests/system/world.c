@@ -5,6 +5,7 @@
  *   world watch busy|idle  ranks 0 and 1 talk until one of them is gone; prints what was said of it and when
  *   world serve FILE KEY   a session without a launcher: writes its address to FILE, answers until its input ends
  *   world call FILE KEY    asks that server; prints the answer, or the error, the event and the explanation
+ *   world mismatch         ranks 0 and 1 disagree about a block, then agree about another message
  *   world listen           opens a session of one and ends it; prints its adapters */
 #include <madeleine.h>
 
@@ -182,7 +183,9 @@ static mad_handled_t on_call(mad_channel_t *channel, mad_connection_t *cnx, void
     static call_t call = {.answer = 42};
     mad_block_t block = {&call, sizeof call, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     mad_request_t *request;
+    char question;
     (void)arg;
+    mad_try_unpack(cnx, &question, 1, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     if (!mad_send_blocks(channel, mad_message_peer(cnx), &block, 1, &request))
         mad_request_callback(request, NULL, NULL);
     return MAD_CONSUMED;
@@ -255,6 +258,37 @@ static int call(const char *file)
     return status || answer.answer != 42;
 }
 
+/* ---- mismatch ------------------------------------------------------------------------------------------------- */
+
+static int mismatch(void)
+{
+    mad_channel_t *channel;
+    int me = mad_rank(session);
+    char body[16] = "";
+    mad_status_t wrong = MAD_OK, right = mad_channel_open(session, "mismatch", &channel);
+    for (size_t len = 16; len >= 8 && !right; len -= 8) { /* the receiver takes 8 both times */
+        mad_connection_t *cnx = me == 0 ? mad_begin_packing(channel, 1) : mad_begin_unpacking(channel);
+        mad_status_t status;
+        if (me == 0) {
+            mad_pack(cnx, body, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+            status = mad_end_packing(cnx);
+        } else {
+            mad_unpack(cnx, body, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+            status = mad_end_unpacking(cnx);
+        }
+        if (len == 16)
+            wrong = status;
+        else
+            right = status;
+    }
+    mad_barrier(session);
+    for (int64_t end = now() + SECOND / 2; now() < end;) /* the receiver's complaint is on its way to the sender */
+        mad_progress(session);
+    printf("%d: %s then %s\n", me, mad_status_name(wrong), mad_status_name(right));
+    events_print();
+    return right != MAD_OK;
+}
+
 /* ---- Start ---------------------------------------------------------------------------------------------------- */
 
 static int listen_only(void)
@@ -282,6 +316,8 @@ int main(int argc, char **argv)
         return fail("the session does not start", status);
     if (!strcmp(mode, "talk"))
         rc = talk();
+    else if (!strcmp(mode, "mismatch"))
+        rc = mismatch();
     else if (!strcmp(mode, "listen"))
         rc = listen_only();
     else if (!strcmp(mode, "watch") && argc == 3)

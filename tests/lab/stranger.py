@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whoever may turn up at a Madeleine process's port, and processes that only look like one.
+
+  stranger.py scan|garbage|half|slow|huge|version|proof ADDRESS   do that to the process with this address (a file)
+        half: 400 connections that say nothing, until standard input ends; prints "ready"
+  stranger.py fake-version|fake-silent|fake-garbage|fake-close ADDRESS NEW
+        listen, write to NEW the address changed so that it leads here, and answer like that until standard input ends
+"""
+import os
+import select
+import socket
+import struct
+import sys
+
+HELLO, CHALLENGE = 1, 2
+
+
+def frame(kind, body, version=1, length=None):
+    return struct.pack("<IHHI", 0x4844414D, version, kind, len(body) if length is None else length) + body
+
+
+def entries(address):
+    at = 32
+    while at < len(address):
+        fields = []
+        for _ in range(3):
+            fields.append(address[at + 1:at + 1 + address[at]])
+            at += 1 + address[at]
+        yield fields
+
+
+def tcp_of(address):
+    for driver, _, where in entries(address):
+        if driver == b"tcp" and where[0] == 4:
+            return socket.inet_ntoa(where[3:7]), where[1] | where[2] << 8
+    sys.exit("stranger: no IPv4 in this address")
+
+
+def moved(address, port):
+    """The same process, so it says, but at our port, and by tcp only."""
+    out = b""
+    n = 0
+    for driver, network, where in entries(address):
+        if driver == b"tcp" and where[0] == 4:
+            where = where[:1] + struct.pack("<H", port) + where[3:]
+            for field in (driver, network, where):
+                out += bytes([len(field)]) + field
+            n += 1
+    return bytes([address[0], n]) + struct.pack("<H", 32 + len(out)) + address[4:32] + out
+
+
+def closed_by_peer(s):
+    s.settimeout(30)
+    try:
+        while s.recv(4096):
+            pass
+    except ConnectionResetError:
+        pass
+    except socket.timeout:
+        sys.exit("stranger: the connection was not closed within 30 s")
+
+
+def attack(how, address):
+    where = tcp_of(address)
+    uid = address[4:20]
+    if how == "half":
+        held = [socket.create_connection(where, timeout=30) for _ in range(400)]
+        print("ready", flush=True)
+        sys.stdin.read()
+        return len(held)
+    s = socket.create_connection(where, timeout=30)
+    if how == "scan":
+        s.close()
+        return 0
+    if how == "garbage":
+        s.sendall(b"GET / HTTP/1.0\r\n\r\n" + os.urandom(4000))
+    elif how == "huge":
+        s.sendall(frame(HELLO, b"", length=0xFFFFFFFF))
+    elif how == "version":
+        s.sendall(frame(HELLO, os.urandom(16) + uid, version=99))
+    elif how == "proof":
+        s.sendall(frame(HELLO, os.urandom(16) + uid))
+        s.recv(4096)
+        s.sendall(frame(3, os.urandom(200)))
+    elif how == "slow":
+        for byte in frame(HELLO, os.urandom(16) + uid)[:20]:
+            s.send(bytes([byte]))
+            select.select([], [], [], 0.01)
+    closed_by_peer(s)
+    return 0
+
+
+def fake(how, address, name):
+    where = tcp_of(address)
+    listener = socket.create_server((where[0], 0))
+    with open(name + ".new", "wb") as f:
+        f.write(moved(address, listener.getsockname()[1]))
+    os.rename(name + ".new", name)
+    held = []
+    while True:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:
+            return
+        s, _ = listener.accept()
+        if how == "fake-version":
+            s.sendall(frame(CHALLENGE, os.urandom(16), version=99))
+        elif how == "fake-garbage":
+            s.sendall(b"220 smtp.example.com ESMTP ready\r\n")
+        elif how == "fake-close":
+            s.close()
+        held.append(s)
+
+
+def main():
+    with open(sys.argv[2], "rb") as f:
+        address = f.read()
+    if sys.argv[1].startswith("fake-"):
+        fake(sys.argv[1], address, sys.argv[3])
+    else:
+        attack(sys.argv[1], address)
+
+
+main()

@@ -1,0 +1,288 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Wrong worlds: what can be wrong around a session, one row each of the table in doc/troubleshooting.md.  Each must give
+# one message with those words, end within its limit, not by a signal, and leave others unharmed.
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+LAB_SOURCE=${LAB_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
+export BUILD LAB_SOURCE
+. "$LAB_SOURCE/tests/lab/lab.sh"
+if [ -n "$LAB_INSIDE" ] || ! why=$(lab_missing); then
+    lab_start "$0" "$@"
+    mkdir dir && cd dir || exit 1
+else
+    echo "# no lab ($why): the rows that need one are left out"
+    dir=$(mktemp -d) || exit 1
+    trap 'rm -rf "$dir"' EXIT
+    cd "$dir" || exit 1
+fi
+. "$LAB_SOURCE/tests/harness/checks.sh"
+world=$BUILD/tests/world
+madrun=$BUILD/madrun
+doc=$LAB_SOURCE/doc/troubleshooting.md
+stranger="python3 $LAB_SOURCE/tests/lab/stranger.py"
+liar="python3 $LAB_SOURCE/tests/lab/liar.py"
+key=sixteen-bytes-key
+export MAD_SHM_DIR="$PWD/shm"
+: >rows
+
+# run COMMAND...: with a limit; code, ./out and ./err
+run() {
+    within 40 "$@" >out 2>err </dev/null
+    code=$?
+}
+# row TEXT FILE [LINES]: the row of the table with this text: it is said, so many times (once), and nobody was killed
+row() {
+    echo "$1" >>rows
+    said=$(grep -cF -- "$1" "$2")
+    if ! grep -qF -- "| \`$1\` |" "$doc"; then
+        not_ok "row: $1" "the troubleshooting page has no such row"
+    elif [ "$said" != "${3:-1}" ]; then
+        not_ok "row: $1" "said $said times, not ${3:-1}:" "$(cat "$2")"
+    elif [ "$code" -ge 124 ]; then
+        not_ok "row: $1" "exit code $code" "$(cat out err)"
+    else
+        ok "row: $1"
+    fi
+}
+# A server that lives beside the strangers.
+serve() {
+    rm -f stop address
+    mkfifo stop
+    # shellcheck disable=SC2086
+    env $1 "$world" serve address $key <stop >serve.out 2>serve.err &
+    server=$!
+    exec 4>stop
+    lab_wait address
+}
+# still NAME: it answers, and by tcp too; then it ends in order
+still() {
+    run "$world" call address $key
+    check "$1: the server answers" 0 $code
+    run env MAD_DRIVERS=self,tcp "$world" call address $key
+    check "$1: the server answers by tcp" 0 $code
+    exec 4>&-
+    wait $server
+    check "$1: the server ends in order" 0 $?
+}
+# fake HOW: a process that only looks like the server
+fake() {
+    rm -f hold elsewhere
+    mkfifo hold
+    $stranger "$1" address elsewhere <hold &
+    imposter=$!
+    exec 5>hold
+    lab_wait elsewhere
+    run env MAD_CONNECT_TIMEOUT=1000 MAD_DRIVERS=self,tcp "$world" call elsewhere $key
+    exec 5>&-
+    wait $imposter
+}
+
+test_blocks() {
+    run "$madrun" -n 2 "$world" mismatch
+    row "make both sides pack and unpack the same blocks" err
+    check_lines "mismatch: one side fails, the connection goes on" 2 '(0: MAD_OK|1: MAD_ERR_MISMATCH) then MAD_OK' out
+    check_lines "mismatch: the sender is told" 1 'event MAD_ERR_MISMATCH peer 1: channel mismatch, peer 1, message 0, block 0: sent 16 bytes EXPRESS, the receiver expects 8' out
+}
+
+test_strangers() {
+    serve
+    run env MAD_DRIVERS=self,tcp "$world" call address another-key-of-16
+    row "it refused this process: start both in one job, or give both the same key" err
+    row "the caller does not hold the job's key" serve.err
+    check_has "wrong key: status" "call: MAD_ERR_AUTH" out
+    check_has "wrong key: explained" "explained: it refused" out
+    code=0
+    for how in scan garbage garbage huge huge version version proof; do
+        $stranger $how address || not_ok "stranger: $how"
+    done
+    row "what came is not a handshake" serve.err
+    row "use the same release" serve.err
+    rm -f hold
+    mkfifo hold
+    $stranger half address <hold >half &
+    half=$!
+    exec 5>hold
+    lab_wait half
+    run env MAD_DRIVERS=self,tcp "$world" call address $key
+    check "400 half-open connections: a call gets through" 0 $code
+    exec 5>&-
+    wait $half
+    still strangers
+    row "it said nothing, and others wait" serve.err
+    serve MAD_CONNECT_TIMEOUT=300
+    $stranger slow address || not_ok "stranger: slow"
+    mkfifo quiet
+    $stranger half address <quiet >half &
+    half=$!
+    exec 5>quiet
+    lab_wait half
+    exec 5>&-
+    wait $half
+    still "a half-open connection"
+}
+
+test_imposters() {
+    serve
+    fake fake-version
+    row "speaks version 99 of the protocol" err
+    fake fake-silent
+    row "the handshake was not over within MAD_CONNECT_TIMEOUT" err
+    fake fake-garbage
+    row "no Madeleine process speaks there" err
+    fake fake-close
+    check_has "closed in the handshake: status" "call: MAD_ERR_PEER" out
+    still imposters
+    run "$world" call address $key
+    row "(the process has ended)" err
+}
+
+test_limits() {
+    export LD_LIBRARY_PATH="$BUILD/.libs"
+    run sh -c 'ulimit -n 9; exec "$0" listen' "$(real "$world")"
+    row "Too many open files; raise the limit (ulimit -n)" err
+    run sh -c 'ulimit -n 5; exec "$0" listen' "$(real "$world")"
+    check "no descriptors at all: an end, no signal" 1 $((code < 124))
+    serve MAD_CONNECT_TIMEOUT=2000
+    prlimit --pid $server --nofile=24:24 2>/dev/null
+    rm -f hold
+    mkfifo hold
+    $stranger half address <hold >half 2>/dev/null &
+    half=$!
+    exec 5>hold
+    lab_wait half
+    run env MAD_DRIVERS=self,tcp "$world" call address $key
+    check "no descriptors for callers: a call gets through" 0 $code
+    exec 5>&-
+    wait $half
+    still "no descriptors for callers"
+    run sh -c 'ulimit -f 1000; exec "$0" -n 2 "$1" talk' "$madrun" "$world"
+    row "the limit of file sizes is" out
+    check_lines "no shared memory: tcp is used" 2 'tcp on .* is used' out
+    run sh -c 'ulimit -v 40000; exec "$0" -n 2 "$1" talk' "$madrun" "$world"
+    check "little memory: exit code" 0 $code
+    if command -v setpriv >/dev/null && [ "$(id -u)" -eq 0 ]; then
+        run setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$madrun" -n 2 "$world" talk
+        check_lines "no ptrace permission: shared memory is used, which needs none" 2 'shm on memory .* is used' out
+    fi
+}
+# The program behind libtool's script, which needs descriptors of its own.
+real() {
+    if [ -x "${1%/*}/.libs/${1##*/}" ]; then echo "${1%/*}/.libs/${1##*/}"; else echo "$1"; fi
+}
+
+test_knobs() {
+    run env MAD_TPC_PORTS=1 "$world" listen
+    row "did you mean" err
+    run env MAD_SPIN=banana "$world" listen
+    row "is not valid: give" err
+    check_has "a bad value: status" "MAD_ERR_CONFIG" out
+    run env MAD_TCP_INTERFACES=nope0 "$world" listen
+    row "which this host does not have; usable are:" err
+    run env MAD_TCP_PORTS=7099-7000 "$world" listen
+    row "is not a range of ports like 7000-7099" err
+    run env MAD_TCP_NETWORK=backbone "$world" listen
+    row "is not INTERFACE=NETWORK" err
+    run env MAD_DRIVERS=self,shm,tpc "$world" listen
+    row "no driver is called" err
+    mkdir -p open && chmod 777 open
+    run env MAD_SHM_DIR="$PWD/open" "$world" listen
+    row "is not a directory that only this user can write" err
+    run env MAD_SHM_DIR=/proc/nowhere "$world" listen
+    row "cannot be made" err
+    run "$madrun" -n 2 --hosts no-such-host.invalid true
+    row "correct its name" err
+}
+
+test_ports() {
+    serve "MAD_TCP_PORTS=27411 MAD_DRIVERS=self,tcp MAD_TCP_INTERFACES=lo"
+    run env MAD_TCP_PORTS=27411-27411 MAD_TCP_INTERFACES=lo "$world" listen
+    row "are in use on" err
+    check_has "full range: the session starts all the same" "shm memory" out
+    exec 4>&-
+    wait $server
+}
+
+test_launchers() {
+    export MAD_CONNECT_TIMEOUT=1000
+    run $liar none "$world" talk
+    check "a launcher that does not lie" 0 $code
+    run $liar garbage "$world" talk
+    row "is not an address" err
+    run $liar other "$world" talk
+    row "is the address of another process" err
+    run $liar length "$world" talk
+    row "the launcher has lost a part of" err
+    run $liar missing "$world" talk
+    row "does every rank call mad_init?" err
+    run $liar rank "$world" talk
+    row "the launcher does not say which rank this is" err
+    run $liar refuse "$world" talk
+    row "the launcher refuses this process" err
+    run $liar noise "$world" talk
+    row "so it is no PMI-1 launcher" err
+    run $liar endless "$world" talk
+    check_has "an endless answer" "so it is no PMI-1 launcher" err
+    run $liar dies "$world" talk
+    row "the launcher is gone" err
+    run $liar silent "$world" talk
+    row "the launcher does not answer within MAD_CONNECT_TIMEOUT" err
+    unset MAD_CONNECT_TIMEOUT
+    run env MAD_BOOT_FD=99 "$world" listen
+    row "is no socket of this process" err
+    run env SLURM_NTASKS=4 "$world" listen
+    row "says this is one process of several, but no launcher was found" err
+}
+
+test_pmix() {
+    ldconfig -p | grep -q libpmix.so.2 || return 0
+    run env PMIX_NAMESPACE=nowhere "$world" listen
+    if [ $code = 0 ]; then
+        echo "# built without PMIx: its rows are left out"
+        return
+    fi
+    row "PMIX_NAMESPACE is set but PMIx's server cannot be reached" err
+    [ -n "$LAB_INSIDE" ] || return 0
+    for file in $(ldconfig -p | sed -n 's/.*libpmix.so.2 .*=> //p'); do
+        mount --bind /dev/null "$(readlink -f "$file")"
+    done
+    run env PMIX_NAMESPACE=nowhere "$world" listen
+    row "cannot be loaded" err
+    for file in $(ldconfig -p | sed -n 's/.*libpmix.so.2 .*=> //p'); do
+        umount "$(readlink -f "$file")"
+    done
+}
+
+test_networks() {
+    run "$madrun" -n 2 sh -c 'MAD_SHM_DIR=$PWD/shm$PMI_RANK MAD_DRIVERS=self,shm exec timeout 10 "$0" watch busy' "$world"
+    row "no network in common with this peer" err 2
+    check_has "nothing in common: remedy" "memory is shared where both see one MAD_SHM_DIR" err
+    [ -n "$LAB_INSIDE" ] || return 0
+    mount -t tmpfs -o size=64k tiny /dev/shm
+    run "$madrun" -n 2 "$world" talk
+    check_lines "a tiny /dev/shm: shared memory is used, which does not need it" 2 'shm on memory .* is used' out
+    umount /dev/shm
+    unset MAD_SHM_DIR # all hosts of the lab see this directory
+    lab_host near lan=10.77.1.1/24
+    lab_host gone lan=10.77.1.2/24
+    "$madrun" --timeout 60 --keep-going -n 2 --hosts near,gone --launch-agent "$LAB/agent" --env MAD_PEER_TIMEOUT=2000 \
+        "$world" watch busy >out 2>err </dev/null &
+    job=$!
+    for _ in $(seq 500); do
+        grep -q talks out && break
+        sleep 0.02
+    done
+    lab_cut gone
+    wait $job
+    code=$?
+    row "the host or the network is gone" err 2
+}
+
+for t in ${TESTS:-blocks strangers imposters limits knobs ports launchers pmix networks}; do
+    "test_$t"
+done
+if [ -z "$TESTS" ] && [ -n "$LAB_INSIDE" ]; then
+    sed -n 's/^| `\([^`]*\)` |.*/\1/p' "$doc" | sort -u >table
+    sort -u rows >tested
+    check "every row of the table was tested" "" "$(comm -23 table tested)"
+fi
+[ $failures = 0 ]
