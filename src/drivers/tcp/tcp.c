@@ -21,11 +21,10 @@ static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
 static mad_status_t tcp_open(madi_adapter_t *adapter, char *reason)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
-    bool loopback = false;
-    mad_status_t status = madi_tcp_if_find(tcp, &loopback, reason);
+    mad_status_t status = madi_tcp_if_find(tcp, reason);
     if (status)
         return status;
-    tcp_caps(&adapter->caps, loopback, tcp->self.ss_family == AF_INET6);
+    tcp_caps(&adapter->caps, tcp->loopback, tcp->self.ss_family == AF_INET6);
     status = madi_tcp_alive_open(tcp, reason);
     return status ? status : madi_tcp_listen(tcp, reason);
 }

@@ -29,6 +29,7 @@ typedef struct madi_tcp_link madi_tcp_link_t;
 typedef struct madi_tcp_adapter {
     madi_adapter_t pub;
     struct sockaddr_storage self; /* the interface's address, port 0: where connections come from */
+    bool loopback;
     bool listening;               /* pub.listen_fd is ours */
 
     /* Which links are worth a receive call without asking epoll: the one last sent on and the one last received from.
@@ -101,7 +102,7 @@ static inline void madi_tcp_heat(madi_tcp_adapter_t *tcp)
 /* tcp_if.c */
 mad_status_t madi_tcp_probe(const madi_driver_t *driver, struct mad_session *session);
 /* Sets self, network, loopback of the adapter called pub.name. */
-mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, bool *loopback, char *reason);
+mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, char *reason);
 /* A listening socket on self, within the configured ports; sets pub.listen_fd and the address bytes. */
 mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason);
 /* A peer's address bytes; false when they are not such. */

@@ -246,7 +246,7 @@ static mad_status_t tcp_no_such(const struct ifaddrs *all, const char *name, cha
     return MAD_ERR_CONFIG;
 }
 
-mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, bool *loopback, char *reason)
+mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, char *reason)
 {
     madi_adapter_t *pub = &tcp->pub;
     const struct ifaddrs *i;
@@ -262,12 +262,12 @@ mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, bool *loopback, char *rea
         status = tcp_no_such(all, pub->name, reason);
         goto out;
     }
-    *loopback = (i->ifa_flags & IFF_LOOPBACK) != 0;
+    tcp->loopback = (i->ifa_flags & IFF_LOOPBACK) != 0;
     memcpy(&tcp->self, i->ifa_addr, tcp_is_v6(i) ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
     status = tcp_network_knob(pub->name, i->ifa_name, pub->network, reason);
     if (status || pub->network[0])
         goto out;
-    if (*loopback)
+    if (tcp->loopback)
         tcp_loopback_network(pub->network, tcp_is_v6(i));
     else
         tcp_subnet(i, pub->network);

@@ -70,6 +70,14 @@ fail:
     return MAD_ERR_SYSTEM;
 }
 
+/* Nothing is lost or delayed between two processes of one host, so no congestion control can help there; some hinder: a
+ * system's default that paces (bbr) took a third of the bandwidth.  Reno is in every kernel and allowed to everybody.
+ * Elsewhere the system's choice stands. */
+static void tcp_no_congestion(int fd)
+{
+    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+}
+
 static void tcp_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_tcp_link_t *link = MADI_CONTAINER(watch, madi_tcp_link_t, watch);
@@ -84,6 +92,7 @@ static void tcp_ready(madi_watch_t *watch, uint32_t events)
 mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
+    madi_tcp_adapter_t *tcp = tcp_of(link);
     mad_status_t status;
     int one = 1, flags = fcntl(fd, F_GETFL);
     (void)active;
@@ -106,6 +115,8 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
     /* Fails on other stream sockets (tests); without them a link is slow, not wrong. */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     madi_tcp_keepalive(fd);
+    if (tcp->loopback)
+        tcp_no_congestion(fd);
     status = madi_watch_add(pub->adapter->session, &link->watch, TCP_EVENTS);
     if (status) {
         snprintf(reason, MADI_REASON_MAX, "cannot watch a tcp socket: %s", strerror(errno));
