@@ -102,7 +102,7 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
     link->started = true;
     link->room = MADI_TCP_RX_SIZE;
     /* Both are only address space until they are used. */
-    link->rx_buf = malloc(MADI_TCP_RX_SIZE);
+    link->rx_buf = malloc(MADI_TCP_RX_SIZE + MADI_SHORT_MAX); /* a short body may be read beyond its end */
     link->tx_buf = malloc(MADI_TCP_PACKET_MAX);
     if (!link->rx_buf || !link->tx_buf) {
         snprintf(reason, MADI_REASON_MAX, "no memory for the buffers of a tcp link");
@@ -254,29 +254,29 @@ static void tcp_ended(madi_tcp_link_t *link, int error)
     }
 }
 
-/* A header is in at rx_buf[head]: check it and ask where the body goes.  False: the link is finished. */
-static bool tcp_begin(madi_tcp_link_t *link)
+/* Does a peer send this?  If not the link is finished. */
+static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
 {
-    const madi_wire_hdr_t *hdr = &link->hdr;
-    size_t max;
+    size_t max = (hdr->type == MADI_WIRE_DATA ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX) - sizeof(*hdr);
     char text[MADI_REASON_MAX];
-    memcpy(&link->hdr, link->rx_buf + link->head, sizeof(*hdr));
-    max = (hdr->type == MADI_WIRE_DATA ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX) - sizeof(*hdr);
-    if (MADI_UNLIKELY(hdr->type < MADI_WIRE_MSG || hdr->type > MADI_WIRE_BYE || hdr->length > max)) {
-        snprintf(text, sizeof(text), "a packet of type %u with %u bytes came, which no peer sends; is it a Madeleine?",
-                 hdr->type, (unsigned)hdr->length);
-        madi_tcp_down(link, MAD_ERR_PROTOCOL, text);
-        return false;
-    }
-    link->head += sizeof(*hdr);
+    if (MADI_LIKELY(hdr->type >= MADI_WIRE_MSG && hdr->type <= MADI_WIRE_BYE && hdr->length <= max))
+        return true;
+    snprintf(text, sizeof(text), "a packet of type %u with %u bytes came, which no peer sends; is it a Madeleine?",
+             hdr->type, (unsigned)hdr->length);
+    madi_tcp_down(link, MAD_ERR_PROTOCOL, text);
+    return false;
+}
+
+/* A header was taken from rx_buf: ask where the body goes. */
+static void tcp_begin(madi_tcp_link_t *link)
+{
     link->rx.loan = NULL;
-    link->place = madi_rx_begin(&link->pub, hdr, &link->rx);
+    link->place = madi_rx_begin(&link->pub, &link->hdr, &link->rx);
     link->body = link->place == MADI_PLACE_COPY ? link->rx.base : NULL;
-    link->left = hdr->length;
+    link->left = link->hdr.length;
     link->in_body = true;
     if (link->left >= MADI_TCP_BIG)
         link->room = MADI_TCP_RX_LOW; /* what follows it probably is big too */
-    return !tcp_closed(link);
 }
 
 static void tcp_finish(madi_tcp_link_t *link)
@@ -286,28 +286,46 @@ static void tcp_finish(madi_tcp_link_t *link)
         madi_rx_done(&link->pub, &link->hdr, &link->rx);
 }
 
+/* Give the body what of it lies in rx_buf.  True: it is complete. */
+static bool tcp_body(madi_tcp_link_t *link)
+{
+    size_t part = link->tail - link->head < link->left ? link->tail - link->head : link->left;
+    if (part && link->body) {
+        memcpy(link->body, link->rx_buf + link->head, part);
+        link->body += part;
+    }
+    link->head += part;
+    link->left -= part;
+    if (link->left)
+        return false;
+    tcp_finish(link);
+    return true;
+}
+
 /* Take the packets out of rx_buf; afterwards it holds less than a header.  Returns how many were finished. */
 static int tcp_parse(madi_tcp_link_t *link)
 {
     int packets = 0;
     while (!tcp_closed(link)) {
-        size_t part;
         if (!link->in_body) {
-            if (link->tail - link->head < sizeof(madi_wire_hdr_t))
+            size_t there = link->tail - link->head;
+            if (there < sizeof(madi_wire_hdr_t))
                 break;
-            if (!tcp_begin(link))
-                return packets;
+            memcpy(&link->hdr, link->rx_buf + link->head, sizeof(link->hdr));
+            if (!tcp_check(link, &link->hdr))
+                break;
+            link->head += sizeof(link->hdr);
+            if (MADI_LIKELY(link->hdr.length <= MADI_SHORT_MAX && there >= sizeof(link->hdr) + link->hdr.length)) {
+                madi_rx_short(&link->pub, &link->hdr, link->rx_buf + link->head);
+                link->head += link->hdr.length;
+                packets++;
+                continue;
+            }
+            tcp_begin(link);
+            continue;
         }
-        part = link->tail - link->head < link->left ? link->tail - link->head : link->left;
-        if (part && link->body) {
-            memcpy(link->body, link->rx_buf + link->head, part);
-            link->body += part;
-        }
-        link->head += part;
-        link->left -= part;
-        if (link->left)
+        if (!tcp_body(link))
             break;
-        tcp_finish(link);
         packets++;
     }
     if (link->head == link->tail) {
