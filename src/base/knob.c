@@ -30,7 +30,7 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                                 "milliseconds without a sign of life after which a peer on the network is dead", 1000,
                                 INT64_C(1) << 40},
     [MADI_KNOB_CREDIT_FLOOR] = {"MAD_CREDIT_FLOOR", MADI_KNOB_BYTES, "64K",
-                                "unasked bytes that each active connection of a channel may send", 32 * KB, GB},
+                                "unasked bytes that each active connection of a channel may send", 64 * KB, GB},
     [MADI_KNOB_CREDIT_BUDGET] = {"MAD_CREDIT_BUDGET", MADI_KNOB_BYTES, "64M",
                                  "unasked bytes of the whole process beyond the floors", 0, INT64_C(1) << 40},
     [MADI_KNOB_CHECK_SEND_MODE] = {"MAD_CHECK_SEND_MODE", MADI_KNOB_BOOL, "no",
