@@ -10,7 +10,7 @@ static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
     caps->packet_max = MADI_TCP_PACKET_MAX;
     caps->chunk_max = MADI_TCP_CHUNK_MAX;
     caps->rdv_min = (size_t)64 << 10;
-    caps->rdv_eager = MADI_TCP_PACKET_MAX;
+    caps->rdv_eager = MADI_TCP_EAGER;
     caps->gather_max = MADI_TCP_GATHER;
     caps->latency_us = loopback ? 4 : 15;
     caps->bandwidth_MBs = loopback ? 8000 : 1100;

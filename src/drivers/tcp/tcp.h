@@ -17,7 +17,8 @@
 #include <net/if.h>
 #include <sys/socket.h>
 
-#define MADI_TCP_PACKET_MAX ((size_t)16 << 10)
+#define MADI_TCP_PACKET_MAX ((size_t)32 << 10)
+#define MADI_TCP_EAGER ((size_t)16 << 10) /* of a block that waits for its grant */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20)
 #define MADI_TCP_GATHER 32
 #define MADI_TCP_RX_SIZE ((size_t)64 << 10) /* the receive buffer: many small packets for one system call */
