@@ -4,12 +4,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define TCP_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
@@ -153,9 +155,15 @@ void madi_tcp_unpark(madi_tcp_adapter_t *tcp)
     link->watched = true;
 }
 
+/* Closing a socket that holds unread bytes resets the connection, and a reset throws away what this kernel still has to
+ * send: only what the peer's kernel has acknowledged is safe. */
 bool madi_tcp_drained(madi_link_t *pub)
 {
-    return !atomic_load_explicit(&((madi_tcp_link_t *)pub)->tx_blocked, memory_order_relaxed);
+    madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
+    int unacknowledged = 0;
+    if (atomic_load_explicit(&link->tx_blocked, memory_order_relaxed))
+        return false;
+    return ioctl(link->watch.fd, SIOCOUTQ, &unacknowledged) < 0 || !unacknowledged;
 }
 
 /* The descriptor stays open until fini, since a sender may be using it; shutting it down makes its send fail. */
