@@ -193,8 +193,8 @@ struct madi_driver {
     madi_link_t *(*take)(madi_adapter_t *adapter, void *packet);
     /* Give back a lent body.  NULL: the driver never lends. */
     void (*slot_put)(madi_link_t *link, void *loan);
-    /* Is everything that send took out of the driver's hands, so that link_close does not lose it?  (In tcp: the kernel
-     * has it.  That the peer has it, nobody says.)  For an orderly end.  NULL: yes. */
+    /* Is everything that send took out of the driver's hands, so that link_close does not lose it?  (In tcp: the peer's
+     * kernel has it.)  For an orderly end, which asks again every millisecond until it is.  NULL: yes. */
     bool (*drained)(madi_link_t *link);
 
     /* No upcalls any more.  Ops that are still taken are done with MAD_ERR_PEER as soon as the network has let go of their

@@ -369,8 +369,16 @@ static bool all_drained(void *arg)
     return all;
 }
 
+/* A millisecond from now, but not after the deadline. */
+static int64_t soon(int64_t deadline)
+{
+    int64_t t = madi_deadline(1000000);
+    return t < deadline ? t : deadline;
+}
+
 static void say_bye(mad_session_t *s)
 {
+    mad_status_t status;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
     int64_t deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));
     madi_wait(s, all_sent, s, deadline);
@@ -380,7 +388,9 @@ static void say_bye(mad_session_t *s)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_UP)
             madi_gate_ctrl(g, &hdr, NULL);
     madi_unlock(&s->lock);
-    if (madi_wait(s, all_drained, s, deadline) != MAD_OK)
+    while ((status = madi_wait(s, all_drained, s, soon(deadline))) != MAD_OK && madi_now() < deadline)
+        ; /* an acknowledgement wakes nobody */
+    if (status)
         madi_log(MADI_LOG_WARN, "core", "the session ended before everything sent had left (MAD_EXIT_TIMEOUT)");
 }
 
