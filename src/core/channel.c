@@ -160,6 +160,7 @@ void mad_channel_close(mad_channel_t *c)
                  "not open them (MAD_EXIT_TIMEOUT)", c->name);
     madi_lock(&s->lock);
     c->is_open = false;
+    madi_async_count(s, -(c->handler != NULL));
     c->handler = NULL;
     atomic_store_explicit(&c->closed, 1, memory_order_relaxed);
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel)
@@ -185,6 +186,7 @@ mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, vo
 {
     mad_session_t *s = c->session;
     madi_lock(&s->lock);
+    madi_async_count(s, (handler != NULL) - (c->handler != NULL));
     c->handler = handler;
     c->handler_arg = arg;
     for (madi_conn_t *conn = c->all; conn && handler; conn = conn->next_of_channel) {
@@ -202,6 +204,7 @@ mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, vo
         madi_conn_rx_quick(conn);
     madi_unlock(&s->lock);
     madi_calls_run(s);
+    madi_async_kick(s);
     return MAD_OK;
 }
 

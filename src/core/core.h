@@ -52,6 +52,7 @@ struct mad_request {
     void (*callback)(void *arg, mad_status_t status);
     void *arg;
     mad_request_t *next; /* in the session's list of callbacks to run */
+    bool counted; /* by madi_async_count */
     /* What it is for; both NULL once done. Under session->lock. */
     madi_tx_t *tx;
     madi_rx_msg_t *rx;
@@ -170,6 +171,7 @@ struct madi_rx_msg {
         uint32_t state; /* all of these, in this order from the lowest byte */
     };
     bool live;                      /* in conn->live */
+    bool consumed;                  /* a handler has what it wants: the rest is no disagreement */
     uint32_t index;                 /* of the next block */
     uint32_t cost;                  /* credit bytes held until it is opened */
     madi_conn_t *conn;
@@ -366,6 +368,7 @@ struct mad_session {
     _Atomic(int) has_work;
     mad_channel_t *channels;
     struct madi_handles *receives; /* madi_rdv_recv by handle */
+    struct madi_async *async;
     struct madi_hello *hellos, *dead_hellos;
     int n_accepted; /* hellos of strangers */
     uint32_t refused_told;         /* statuses with which a stranger was refused and the log says so */
@@ -378,6 +381,7 @@ struct mad_session {
     int wake_fd; /* eventfd: wakes the thread that sleeps in epoll */
     madi_watch_t wake_watch;
     int32_t ticks; /* counts down to the next look at everything */
+    int64_t looked; /* ns: when everything was looked at last */
     madi_adapter_t *hot; /* under lock: where short messages came from last; has take and a link */
     _Atomic(int) sleeping;   /* a thread sleeps or is about to */
     bool in_epoll;           /* under lock: a thread holds events that it has not handled yet */
@@ -571,10 +575,21 @@ void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
 bool madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
 
 /* request.c */
-mad_request_t *madi_request_new(mad_session_t *session);
+mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: it needs progress while nobody waits */
+void madi_request_left(mad_request_t *request); /* a call leaves it to the user; no lock */
 void madi_request_complete(mad_request_t *request, mad_status_t status); /* any lock */
 
+/* async.c */
+mad_status_t madi_async_init(mad_session_t *session);
+void madi_async_stop(mad_session_t *session);              /* no lock; the thread is gone afterwards */
+void madi_async_count(mad_session_t *session, int n);      /* n more operations need progress from elsewhere; any lock */
+void madi_async_kick(mad_session_t *session);              /* before a call returns that left such ones; no lock */
+void madi_async_enter(mad_session_t *session);             /* this thread waits in the library from now on ... */
+void madi_async_leave(mad_session_t *session);             /* ... no more; no lock */
+
 /* progress.c */
+/* Sleep once as the leader, unless test(arg) is true; false: another thread leads. */
+bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg);
 #define MADI_LOOK_AROUND 1024 /* rounds with something to do between looks at everything */
 int madi_progress_locked(mad_session_t *session); /* under session->lock: one round */
 int madi_progress_after(mad_session_t *session, int n); /* what follows the adapters' polls */

@@ -230,7 +230,7 @@ mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **requ
 {
     madi_tx_t *tx = (madi_tx_t *)cnx;
     madi_conn_t *conn = tx->conn;
-    mad_request_t *r = cnx->session ? madi_request_new(cnx->session) : NULL;
+    mad_request_t *r = cnx->session ? madi_request_new(cnx->session, true) : NULL;
     mad_status_t status;
 
     if (!r) {
@@ -247,6 +247,7 @@ mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **requ
         end_queued(tx, NULL, r);
         madi_unlock(&conn->gate->tx_lock);
     }
+    madi_request_left(r);
     *request = r;
     return MAD_OK;
 }
@@ -274,7 +275,7 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
                            blocks[i].receive_mode);
     if (!status)
         status = madi_tx_close_run(tx);
-    if (!status && request && !(tx->request = madi_request_new(channel->session)))
+    if (!status && request && !(tx->request = madi_request_new(channel->session, true)))
         status = MAD_ERR_NOMEM;
     if (status) {
         madi_tx_free(tx);
@@ -300,5 +301,8 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
         send_queue(conn);
     }
     madi_unlock(&conn->gate->tx_lock);
-    return request ? MAD_OK : end_wait(tx, &wait);
+    if (!request)
+        return end_wait(tx, &wait);
+    madi_request_left(*request);
+    return MAD_OK;
 }

@@ -26,6 +26,7 @@
 
 #define POLL_BUDGET 32     /* packets of one adapter before the next gets its turn */
 #define EPOLL_EVERY 256    /* empty rounds between looks at the descriptors */
+#define LOOK_NS 100000     /* between looks at the descriptors of a program that calls mad_progress itself */
 #define CLOCK_EVERY 32     /* spins between looks at the clock */
 #define YIELDS 5           /* timed yields between spinning and sleeping */
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
@@ -100,11 +101,12 @@ static int look_around(mad_session_t *session)
 {
     int n = 0;
     session->ticks = MADI_LOOK_AROUND;
+    session->looked = madi_now();
     for (int i = 0; i < session->n_adapters; i++)
         if (session->adapters[i]->driver->poll)
             n += session->adapters[i]->driver->poll(session->adapters[i], POLL_BUDGET);
     n += poll_descriptors(session, 0);
-    madi_hello_expire(session, madi_now());
+    madi_hello_expire(session, session->looked);
     return n;
 }
 
@@ -152,6 +154,10 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
     madi_unlock(&session->lock);
     if (handler && handler(channel, &m->base, arg) == MAD_CONSUMED) {
         mad_request_t *request;
+        if (m->cur != m->end || m->early) {
+            m->consumed = true;
+            m->base.plain = 0;
+        }
         if (mad_end_unpacking_request(&m->base, &request) == MAD_OK)
             mad_request_callback(request, NULL, NULL);
     }
@@ -193,11 +199,14 @@ void madi_calls_run(mad_session_t *session)
     }
 }
 
+/* Programs that call this do not spin here: the descriptors get their turn by the clock. */
 int mad_progress(mad_session_t *session)
 {
     int n = 0;
     if (madi_trylock(&session->lock)) {
         n = madi_progress_locked(session);
+        if (!n && madi_now() - session->looked > LOOK_NS)
+            n = look_around(session);
         madi_unlock(&session->lock);
     }
     madi_calls_run(session);
@@ -327,15 +336,19 @@ static void sleep_as_follower(mad_session_t *session, bool (*test)(void *), void
     atomic_fetch_sub_explicit(&session->followers, 1, memory_order_relaxed);
 }
 
-static void sleep_once(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
+static bool lead_once(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
 {
-    if (atomic_exchange_explicit(&session->leader, 1, memory_order_acquire)) {
-        sleep_as_follower(session, test, arg, deadline);
-        return;
-    }
+    if (atomic_exchange_explicit(&session->leader, 1, memory_order_acquire))
+        return false;
     sleep_as_leader(session, test, arg, deadline);
     atomic_store_explicit(&session->leader, 0, memory_order_seq_cst);
     madi_wake(session); /* a follower takes over */
+    return true;
+}
+
+bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg)
+{
+    return lead_once(session, test, arg, INT64_MAX);
 }
 
 /* Yield a few times, as long as yielding is cheap.  True: something happened. */
@@ -378,7 +391,7 @@ static bool look(mad_session_t *session, uint32_t spins)
     return n > 0;
 }
 
-mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
+static mad_status_t wait_inside(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
 {
     int64_t begun = 0, now;
     for (uint32_t spins = 1;; spins++) {
@@ -399,9 +412,21 @@ mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *ar
             continue;
         if (yield_some(session, test, arg))
             continue;
-        sleep_once(session, test, arg, deadline);
+        if (!lead_once(session, test, arg, deadline))
+            sleep_as_follower(session, test, arg, deadline);
         begun = 0;
     }
+}
+
+mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
+{
+    mad_status_t status;
+    if (test(arg))
+        return MAD_OK;
+    madi_async_enter(session);
+    status = wait_inside(session, test, arg, deadline);
+    madi_async_leave(session);
+    return status;
 }
 
 static bool waitable_test(void *arg)

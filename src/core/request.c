@@ -5,12 +5,22 @@
 
 #include <stdlib.h>
 
-mad_request_t *madi_request_new(mad_session_t *session)
+mad_request_t *madi_request_new(mad_session_t *session, bool async)
 {
     mad_request_t *r = calloc(1, sizeof *r);
-    if (r)
+    if (r) {
         r->session = session;
+        r->counted = async;
+        if (async)
+            madi_async_count(session, 1);
+    }
     return r;
+}
+
+void madi_request_left(mad_request_t *r)
+{
+    if (r->counted && !madi_done(&r->wait))
+        madi_async_kick(r->session);
 }
 
 static void queue_callback(mad_request_t *r)
@@ -29,6 +39,8 @@ void madi_request_complete(mad_request_t *r, mad_status_t status)
 {
     mad_session_t *session = r->session;
     r->status = status;
+    if (r->counted)
+        madi_async_count(session, -1);
     if (atomic_exchange_explicit(&r->wait.done, 1, memory_order_acq_rel) == 2)
         queue_callback(r);
     madi_wake(session);

@@ -217,6 +217,8 @@ static mad_status_t session_start(mad_session_t *s)
     madi_rx_free(s->rx_ring);
     status = madi_progress_init(s);
     if (!status)
+        status = madi_async_init(s);
+    if (!status)
         status = adapters_start(s);
     if (!status)
         status = madi_address_make(s);
@@ -424,6 +426,7 @@ static void memory_free(mad_session_t *s)
     madi_handles_free(s->receives);
     free(s->address);
     free(s->listeners);
+    free(s->async);
     free(s->adapters);
 }
 
@@ -433,6 +436,7 @@ void mad_exit(mad_session_t *s)
         return;
     if (s->gates)
         say_bye(s);
+    madi_async_stop(s);
     madi_lock(&s->lock);
     madi_ask_close(s->ask);
     s->ask = NULL;

@@ -754,7 +754,7 @@ mad_status_t mad_unpack_strided(mad_connection_t *cnx, void *base, size_t len, s
 static void drain(madi_rx_msg_t *m)
 {
     while (next_block(m)) {
-        if (!madi_message_status(&m->base)) {
+        if (!madi_message_status(&m->base) && !m->consumed) {
             uint64_t sent = 0;
             if (m->end - m->cur >= 8)
                 memcpy(&sent, m->cur, 8);
@@ -795,7 +795,8 @@ static bool finished(madi_rx_msg_t *m)
         for (madi_rx_block_t *b; (b = m->blocks); free(b))
             m->blocks = b->next;
     if (m->early && madi_done(&m->early->here)) { /* nobody came for it */
-        mismatch(m, m->early->desc, 0, false);
+        if (!m->consumed)
+            mismatch(m, m->early->desc, 0, false);
         early_drop(m);
     }
     if (!m->blocks)
@@ -869,7 +870,7 @@ mad_status_t mad_end_unpacking(mad_connection_t *cnx)
 mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
-    mad_request_t *r = cnx->session ? madi_request_new(cnx->session) : NULL;
+    mad_request_t *r = cnx->session ? madi_request_new(cnx->session, true) : NULL;
     mad_status_t status;
 
     if (!r || !m->conn) {
@@ -885,6 +886,7 @@ mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **re
         madi_rx_finish(m);
         madi_unlock(&r->session->lock);
     }
+    madi_request_left(r);
     *request = r;
     return MAD_OK;
 }
@@ -902,6 +904,8 @@ mad_status_t mad_message_status(const mad_connection_t *cnx)
 }
 
 /* ---- Posted receives ------------------------------------------------------------------------------------------ */
+
+#define ASYNC_MIN 8192 /* bytes of a posted receive that is worth a progress thread: it may need a grant */
 
 /* Unpack a message into a posted receive.  Under session->lock. */
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
@@ -937,6 +941,7 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
     madi_posted_t *posted;
     mad_request_t *r;
     madi_rx_msg_t *m;
+    size_t len = 0;
 
     if (n < 0 || (n && !blocks))
         return MAD_ERR_INVAL;
@@ -947,10 +952,11 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
     if (!conn)
         return status;
     posted = malloc(sizeof *posted + (size_t)n * sizeof *blocks);
-    r = madi_request_new(session);
-    if (!posted || !r) {
+    for (int i = 0; i < n; i++)
+        len += blocks[i].len;
+    r = posted ? madi_request_new(session, len >= ASYNC_MIN) : NULL;
+    if (!r) {
         free(posted);
-        free(r);
         return MAD_ERR_NOMEM;
     }
     *posted = (madi_posted_t){.request = r, .conn = conn, .n = n};
@@ -976,6 +982,7 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
     }
     madi_unlock(&session->lock);
     if (request) {
+        madi_request_left(r);
         *request = r;
         return MAD_OK;
     }
