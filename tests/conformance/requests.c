@@ -458,7 +458,65 @@ static void try_big_receive(env_t *e)
     free(buf);
 }
 
-const test_t request_tests[] = {
+/* ---- Progress without calls ----------------------------------------------------------------------------------- */
+
+#define AWAY (4 << 20)
+
+static void came(void *arg, mad_status_t status)
+{
+    *(_Atomic(int) *)arg = status == MAD_OK ? 1 : -1;
+}
+
+/* The program computes, and does not call the library. */
+static void away_until(_Atomic(int) *flag)
+{
+    for (int i = 0; i < 5000 && !*flag; i++)
+        nanosleep(&(struct timespec){0, MS}, NULL);
+    CHECK_EQ(*flag, 1);
+}
+
+static void away_send(env_t *e)
+{
+    static _Atomic(int) flag;
+    static unsigned char buf[AWAY];
+    mad_block_t block = {buf, AWAY, CHEAPER, LAZY};
+    mad_request_t *r = NULL;
+    flag = 0;
+    fill(buf, AWAY, 3);
+    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, &r));
+    mad_request_callback(r, came, &flag);
+    away_until(&flag); /* the receiver calls, we do not */
+    hear(e);
+    flag = 0;
+    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, NULL)); /* we call, the receiver does not */
+    hear(e);
+}
+
+static void away_receive(env_t *e)
+{
+    static _Atomic(int) flag;
+    static unsigned char buf[AWAY];
+    mad_block_t block = {buf, AWAY, CHEAPER, LAZY};
+    mad_request_t *r = NULL;
+    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(cnx, buf, AWAY, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(cnx));
+    HOLDS(buf, AWAY, 3);
+    memset(buf, 0, AWAY);
+    flag = 0;
+    CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &block, 1, &r));
+    mad_request_callback(r, came, &flag);
+    tell(e);
+    away_until(&flag);
+    HOLDS(buf, AWAY, 3);
+    tell(e);
+}
+
+const test_t request_tests[] = {{.name = "requests_progress",
+                                 .procs = 2,
+                                 .send = away_send,
+                                 .receive = away_receive},
+                                
     {.name = "requests_many", .procs = 2, .send = many_send, .receive = many_receive},
     {.name = "requests_timeout", .procs = 2, .send = timeout_send, .receive = timeout_receive},
     {.name = "requests_cancel_too_late", .procs = 2, .send = too_late_send, .receive = too_late_receive},
