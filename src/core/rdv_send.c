@@ -52,6 +52,8 @@ static void rdv_piece_done(madi_op_t *op, mad_status_t status)
 
     madi_lock(&gate->tx_lock);
     r->busy = false;
+    if (!status && r->sent < r->len && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
+        status = gate->status; /* this piece has left, but the rest cannot any more */
     if (status)
         madi_message_fail(&r->tx->base, status);
     if (status || r->sent == r->len)
