@@ -35,8 +35,10 @@ static uint64_t due(enum way way)
 static mad_status_t unpack_block(taking_t *t, const block_t *b, unsigned char *p, bool may_wait)
 {
     size_t third = b->len / PIECES;
-    if (!may_wait)
+    if (!may_wait) {
+        memset(p + b->len, 0xc3, 16); /* in one piece, whatever its form is */
         return mad_try_unpack(t->cnx, b->len ? p : NULL, b->len, b->smode, b->rmode);
+    }
     if (b->unpack == FORM_PIECES) {
         struct iovec pieces[PIECES] = {{p, third}, {p + third, third}, {p + 2 * third, b->len - 2 * third}};
         return mad_unpack_scatter(t->cnx, pieces, PIECES, b->smode, b->rmode);
