@@ -110,6 +110,7 @@ struct madi_tx {
     uint32_t rdv_pending;  /* rendezvous blocks not finished */
     uint32_t n_held;       /* of these, such as were announced before the end and wait for it */
     bool started, ended, queued, all_sent;
+    bool flushed; /* the packer's: progress may be sending it, so pieces and stage are changed under tx_lock only */
     unsigned char small[MADI_STAGE];
 };
 
@@ -495,6 +496,8 @@ static inline void madi_tx_reset(madi_tx_t *tx) /* the same of a plain one */
 /* pack.c */
 mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode);
 mad_status_t madi_tx_close_run(madi_tx_t *tx); /* what was staged since the last piece becomes a piece */
+void madi_tx_lock(madi_tx_t *tx); /* tx_lock, when the message was flushed */
+void madi_tx_unlock(madi_tx_t *tx);
 mad_status_t madi_tx_settle(madi_tx_t *tx);    /* the end: LATER segments take their values where they must be copied */
 
 /* send.c; under gate->tx_lock */

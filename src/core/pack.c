@@ -100,6 +100,18 @@ static madi_piece_t *piece_new(madi_tx_t *tx)
     return &tx->pieces[tx->n_pieces++];
 }
 
+void madi_tx_lock(madi_tx_t *tx)
+{
+    if (MADI_UNLIKELY(tx->flushed))
+        madi_lock(&tx->conn->gate->tx_lock);
+}
+
+void madi_tx_unlock(madi_tx_t *tx)
+{
+    if (MADI_UNLIKELY(tx->flushed))
+        madi_unlock(&tx->conn->gate->tx_lock);
+}
+
 mad_status_t madi_tx_close_run(madi_tx_t *tx)
 {
     madi_piece_t *piece;
@@ -165,20 +177,25 @@ static mad_status_t add_segments(madi_tx_t *tx, const struct iovec *segs, int n,
     madi_piece_t *piece;
     void *own = malloc(keep ? (size_t)n * sizeof *segs : len);
 
-    if (!own || madi_tx_close_run(tx) || !(piece = piece_new(tx))) {
-        free(own);
+    if (!own)
         return MAD_ERR_NOMEM;
-    }
-    piece->desc = desc;
-    piece->later = smode == MAD_SEND_LATER;
-    if (keep) {
-        piece->segs = memcpy(own, segs, (size_t)n * sizeof *segs);
-        piece->n_segs = n;
-    } else {
-        piece->base = piece->own = own;
+    if (keep)
+        memcpy(own, segs, (size_t)n * sizeof *segs);
+    else
         copy_segments(own, segs, n);
+    madi_tx_lock(tx);
+    piece = madi_tx_close_run(tx) ? NULL : piece_new(tx);
+    if (piece) {
+        piece->desc = desc;
+        piece->later = smode == MAD_SEND_LATER;
+        piece->segs = keep ? own : NULL;
+        piece->n_segs = keep ? n : 0;
+        piece->base = piece->own = keep ? NULL : own;
     }
-    return MAD_OK;
+    madi_tx_unlock(tx);
+    if (!piece)
+        free(own);
+    return piece ? MAD_OK : MAD_ERR_NOMEM;
 }
 
 static mad_status_t add_block(madi_tx_t *tx, const void *buf, uint64_t desc, mad_send_mode_t smode)
@@ -187,15 +204,22 @@ static mad_status_t add_block(madi_tx_t *tx, const void *buf, uint64_t desc, mad
     madi_piece_t *piece;
     void *own = smode == MAD_SEND_SAFER ? malloc(len) : NULL;
 
-    if ((smode == MAD_SEND_SAFER && !own) || madi_tx_close_run(tx) || !(piece = piece_new(tx))) {
-        free(own);
+    if (smode == MAD_SEND_SAFER && !own)
         return MAD_ERR_NOMEM;
+    if (own)
+        memcpy(own, buf, len);
+    madi_tx_lock(tx);
+    piece = madi_tx_close_run(tx) ? NULL : piece_new(tx);
+    if (piece) {
+        piece->desc = desc;
+        piece->base = own ? own : buf;
+        piece->own = own;
+        piece->later = smode == MAD_SEND_LATER;
     }
-    piece->desc = desc;
-    piece->base = own ? memcpy(own, buf, len) : buf;
-    piece->own = own;
-    piece->later = smode == MAD_SEND_LATER;
-    return MAD_OK;
+    madi_tx_unlock(tx);
+    if (!piece)
+        free(own);
+    return piece ? MAD_OK : MAD_ERR_NOMEM;
 }
 
 mad_status_t madi_tx_settle(madi_tx_t *tx)
@@ -225,11 +249,13 @@ mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mo
     if (status)
         return status;
     if (len <= MADI_COPY_MAX && (smode != MAD_SEND_LATER || !len)) {
+        madi_tx_lock(tx);
         at = stage_block(tx, desc);
         if (!at)
             status = MAD_ERR_NOMEM;
         else if (len)
             memcpy(at, buf, len);
+        madi_tx_unlock(tx);
     } else {
         status = add_block(tx, buf, desc, smode);
     }
@@ -283,11 +309,13 @@ mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, 
         return status;
     desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
     if (len <= MADI_COPY_MAX && (send_mode != MAD_SEND_LATER || !len)) {
+        madi_tx_lock(tx);
         at = stage_block(tx, desc);
         if (!at)
             status = MAD_ERR_NOMEM;
         else
             copy_segments(at, pieces, n);
+        madi_tx_unlock(tx);
     } else {
         status = add_segments(tx, pieces, n, desc, send_mode);
     }

@@ -57,11 +57,14 @@ mad_status_t mad_flush_packing(mad_connection_t *cnx)
     mad_status_t status = madi_message_status(cnx);
     if (!cnx->session || !tx->conn || status)
         return cnx->session ? status : MAD_ERR_NOMEM;
+    madi_tx_lock(tx);
     status = madi_tx_close_run(tx);
+    madi_tx_unlock(tx);
     if (status) {
         madi_message_fail(cnx, status);
         return status;
     }
+    tx->flushed = true;
     madi_lock(&tx->conn->gate->tx_lock);
     if (gate_usable(tx->conn)) {
         status = tx->conn->gate->status;
@@ -175,8 +178,10 @@ static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *w)
 /* What was staged becomes pieces, what is LATER is read. */
 static void close_pieces(madi_tx_t *tx)
 {
+    madi_tx_lock(tx);
     if (madi_tx_close_run(tx) || madi_tx_settle(tx))
         madi_message_fail(&tx->base, MAD_ERR_NOMEM);
+    madi_tx_unlock(tx);
 }
 
 /* A failure of ours before anything has left: nothing is sent. */
