@@ -75,7 +75,7 @@ static int pump_gates(mad_session_t *session)
     madi_unlock(&session->work_lock);
     for (; list; list = next) {
         next = list->next_work;
-        atomic_store_explicit(&list->work, 0, memory_order_relaxed);
+        atomic_store_explicit(&list->work, 0, memory_order_release); /* pairs with madi_gate_work: next was read */
         madi_lock(&list->tx_lock);
         madi_gate_pump(list);
         madi_unlock(&list->tx_lock);

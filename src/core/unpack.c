@@ -323,6 +323,9 @@ static void send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, ui
 bool madi_rdv_recv_done(madi_rdv_recv_t *r)
 {
     madi_rx_msg_t *m = r->msg;
+    mad_session_t *session = r->gate->session;
+    bool ended = m->ended; /* with a request: it is ours to finish.  Else the user may be waiting for the last block, and
+                            * the message is gone as soon as that is counted */
     if (r->bounce)
         spread(r->pieces, r->n, (unsigned char *)r->bounce + r->eager, r->eager, r->len - r->eager);
     free(r->bounce);
@@ -337,8 +340,9 @@ bool madi_rdv_recv_done(madi_rdv_recv_t *r)
     madi_handle_del(r->gate->session->receives, r->handle);
     free(r);
     atomic_fetch_sub_explicit(&m->rdv_pending, 1, memory_order_release); /* pairs with the acquire in rdv_test */
-    madi_rx_finish(m);
-    madi_wake(m->base.session);
+    if (ended)
+        madi_rx_finish(m);
+    madi_wake(session);
     return true;
 }
 
