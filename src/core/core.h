@@ -450,6 +450,7 @@ const char *madi_way_name(enum madi_way way); /* "used", "connecting", "was used
 /* gate.c */
 void madi_gate_connect(madi_gate_t *gate);                       /* under session->lock */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text); /* under session->lock */
+bool madi_gate_has_other_way(madi_gate_t *gate);                 /* that was not tried yet; under session->lock */
 void madi_gate_late(madi_gate_t *gate);                          /* it is not up at its deadline; under session->lock */
 mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* takes tx_lock */
 void madi_gate_pump(madi_gate_t *gate);                          /* under tx_lock */

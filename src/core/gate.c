@@ -60,6 +60,12 @@ static void mark_tried(madi_gate_t *gate, madi_adapter_t *a)
             gate->tried |= UINT64_C(1) << i;
 }
 
+bool madi_gate_has_other_way(madi_gate_t *gate)
+{
+    madi_address_entry_t e;
+    return choose(gate, &e) != NULL;
+}
+
 static void explain_unreachable(madi_gate_t *gate)
 {
     mad_session_t *s = gate->session;

@@ -454,6 +454,9 @@ void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd)
     }
     h->active = true;
     h->gate = gate;
+    h->deadline = gate->deadline;
+    if (madi_gate_has_other_way(gate)) /* whose turn must come in time, too */
+        h->deadline -= (gate->deadline - madi_now()) / 2;
     h->link = link;
     h->expect = CHALLENGE;
     h->watch.ready = hello_ready;
@@ -491,13 +494,22 @@ int64_t madi_hello_deadline(const mad_session_t *s)
     return first;
 }
 
+static void hello_late(hello_t *h)
+{
+    char text[96];
+    snprintf(text, sizeof text, "the handshake was not over within %sMAD_CONNECT_TIMEOUT (%lld ms)",
+             h->active && h->deadline < h->gate->deadline ? "its part of " : "",
+             (long long)(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 1000000));
+    hello_fail(h, MAD_ERR_TIMEOUT, text);
+}
+
 void madi_hello_expire(mad_session_t *s, int64_t now)
 {
     hello_t *h = s->hellos;
     while (h) {
         hello_t *next = h->next;
         if (now >= h->deadline) {
-            hello_fail(h, MAD_ERR_TIMEOUT, "the handshake was not over within MAD_CONNECT_TIMEOUT");
+            hello_late(h);
             next = s->hellos; /* it may have begun others */
         }
         h = next;
