@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Whole sessions under each launcher that is installed: ours, Open MPI's mpirun (PMIx), MPICH's mpiexec (PMI-1); jobs of
+# one; launchers that die.  (What a launcher may answer wrongly: worlds_test.sh.)
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+. "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 143' TERM INT HUP
+cd "$dir" || exit 1
+export MAD_SHM_DIR="$dir/shm"
+world=$BUILD/tests/world
+has_pmix() { PMIX_NAMESPACE=nowhere "$world" listen >/dev/null 2>&1; [ $? -ne 0 ]; }
+
+# launcher NAME COMMAND...: COMMAND -n N PROGRAM starts a job
+launcher() {
+    name=$1
+    shift
+    within $limit "$@" -n 4 "$world" talk >out 2>err </dev/null
+    check "$name: four ranks: exit code" 0 $?
+    check_lines "$name: four ranks: all pairs" 12 '[0-3] on .* to [0-3]: .*shm on memory .* is used' out
+    MAD_PREFER=tcp MAD_DRIVERS=self,tcp within $limit "$@" -n 3 "$world" talk >out 2>err </dev/null
+    check_lines "$name: three ranks by tcp" 6 'tcp on .* is used' out
+    within $limit "$@" -n 1 "$world" talk >out 2>err </dev/null
+    check "$name: a job of one" 0 $?
+    # The launcher is killed: no rank may stay.
+    "$@" -n 2 "$world" watch busy >out 2>err </dev/null &
+    job=$!
+    for _ in $(seq 500); do
+        grep -q talks out && break
+        sleep 0.02
+    done
+    kill -KILL $job
+    wait $job 2>/dev/null
+    check "$name: the launcher is killed: nothing is left" 0 "$(until_none "$world watch busy"; running "$world watch busy")"
+}
+
+launcher madrun "$BUILD/madrun"
+if ! command -v mpirun.openmpi >/dev/null; then
+    echo "# mpirun.openmpi is not installed: left out"
+elif ! has_pmix; then
+    echo "# built without PMIx: mpirun.openmpi left out"
+else
+    root=
+    [ "$(id -u)" -ne 0 ] || root=--allow-run-as-root
+    # shellcheck disable=SC2086
+    launcher mpirun.openmpi mpirun.openmpi $root --oversubscribe
+fi
+if command -v mpiexec.mpich >/dev/null; then
+    launcher mpiexec.mpich mpiexec.mpich
+else
+    echo "# mpiexec.mpich is not installed: left out"
+fi
+"$world" talk >out 2>err
+check "alone: a job of one" 0 $?
+[ $failures = 0 ]

@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Ten thousand peers that nobody speaks to, and one that never answers.
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+. "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
+line=$(within 60 "$BUILD/mad_scale" 10000) || exit 1
+echo "# $line"
+# value NAME: rounded down
+value() { echo "$line" | sed -n 's/.*"'"$1"'": \([0-9]*\).*/\1/p'; }
+check "a silent peer: at most 100 bytes beyond its address" 1 $(($(value bytes_per_peer_beyond_address) <= 100))
+check "a peer that never answers: not before its deadline" 1 $(($(value connect_ms) >= $(value connect_timeout_ms) - 1))
+check "a peer that never answers: bounded" 1 $(($(value connect_ms) < 10000))
+echo "$line" >"$BUILD/scale.out"
+check_has "a peer that never answers: status" '"connect_status": "MAD_ERR_PEER"' "$BUILD/scale.out"
+check_has "a peer that never answers: explained" "within MAD_CONNECT_TIMEOUT (500 ms)" "$BUILD/scale.out"
+rm -f "$BUILD/scale.out"
+[ $failures = 0 ]
