@@ -8,6 +8,7 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 143' TERM INT HUP
 cd "$dir" || exit 1
+mark=${dir##*.} # tells our processes from those of other runs
 export MAD_SHM_DIR="$dir/shm"
 world=$BUILD/tests/world
 has_pmix() { PMIX_NAMESPACE=nowhere "$world" listen >/dev/null 2>&1; [ $? -ne 0 ]; }
@@ -24,7 +25,7 @@ launcher() {
     within $limit "$@" -n 1 "$world" talk >out 2>err </dev/null
     check "$name: a job of one" 0 $?
     # The launcher is killed: no rank may stay.
-    "$@" -n 2 "$world" watch busy >out 2>err </dev/null &
+    "$@" -n 2 "$world" watch "busy-$mark" >out 2>err </dev/null &
     job=$!
     for _ in $(seq 500); do
         grep -q talks out && break
@@ -32,7 +33,7 @@ launcher() {
     done
     kill -KILL $job
     wait $job 2>/dev/null
-    check "$name: the launcher is killed: nothing is left" 0 "$(until_none "$world watch busy"; running "$world watch busy")"
+    check "$name: the launcher is killed: nothing is left" 0 "$(until_none "watch busy-$mark"; running "watch busy-$mark")"
 }
 
 launcher madrun "$BUILD/madrun"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kill_load KIND VICTIM MICROSECONDS: ranks that talk to each other all the time, each pair on channels of its own; one
+/* kill_load KIND VICTIM MICROSECONDS [MARK]: ranks that talk to each other all the time, each pair on channels of its own; one
  * is killed by the kernel at that time after it began.  KIND: small, big (rendezvous), many (channels), mixed.
  *
  * What the others must see: operations towards the victim end with MAD_ERR_PEER and an event that says why; everything
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     pair_t pairs[128];
     int n = 0, channels;
     unsigned long rounds = 0;
-    if (argc != 4)
+    if (argc < 4)
         return 2;
     kind = argv[1];
     victim = atoi(argv[2]);

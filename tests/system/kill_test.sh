@@ -10,6 +10,7 @@ chmod 700 "$dir"
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 143' TERM INT HUP
 cd "$dir" || exit 1
+mark=mark-${dir##*.} # tells our processes from those of other runs
 seed=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 echo "# SEED=$seed ROUNDS=${ROUNDS:-3}"
 
@@ -29,7 +30,7 @@ round() {
     random 60000 # most of the start, the connecting, and the first part of the load fall into it
     us=$random
     mkdir -m 700 shm
-    MAD_PREFER=$1 MAD_SHM_DIR=$dir/shm timeout -k 5 90 "$BUILD/madrun" --keep-going -n $n "$BUILD/tests/kill_load" "$2" $victim $us \
+    MAD_PREFER=$1 MAD_SHM_DIR=$dir/shm timeout -k 5 90 "$BUILD/madrun" --keep-going -n $n "$BUILD/tests/kill_load" "$2" $victim $us "$mark" \
         >out 2>err </dev/null
     code=$?
     good=$(grep -c 'good after' out)
@@ -59,7 +60,7 @@ for driver in shm tcp; do
         [ $bad = 1 ] || ok "kill -9: $driver $kind"
     done
 done
-check "no processes are left" 0 "$(until_none "$BUILD/tests/kill_load"; running "$BUILD/tests/kill_load")"
+check "no processes are left" 0 "$(until_none "$mark"; running "$mark")"
 check "no memory is left" "$memory" "$(ls /dev/shm | wc -l)"
 [ $failures = 0 ] || echo "# again with SEED=$seed"
 [ $failures = 0 ]
