@@ -33,12 +33,12 @@ within() {
 running() {
     for c in /proc/[0-9]*/cmdline; do tr '\0' ' ' <"$c" 2>/dev/null | grep -F -- "$1"; done 2>/dev/null | grep -vc grep
 }
-# until_none TEXT: wait until there is no such process
+# until_none TEXT: wait until there is no such process, at most 15 seconds
 until_none() {
-    for _ in $(seq 500); do
-        [ "$(running "$1")" = 0 ] && return 0
-        sleep 0.02
+    none_end=$(($(date +%s) + 15))
+    while [ "$(running "$1")" != 0 ]; do
+        [ "$(date +%s)" -lt $none_end ] || return 1
+        sleep 0.05
     done
-    return 1
 }
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
