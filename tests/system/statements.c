@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the manual pages state of arguments, errors and ownership, in a session that talks to itself. */
+#define TEST_MAIN
+#include "harness/test.h"
+
+#include <madeleine.h>
+
+#define SENT MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER
+
+static const unsigned char key[64] = "not very secret";
+static mad_session_t *session;
+static mad_channel_t *channel;
+static char text[64], big[4000];
+static mad_block_t block = {text, sizeof text, SENT}, big_block = {big, sizeof big, SENT};
+
+static void send_one(mad_block_t *b)
+{
+    mad_request_t *r;
+    if (CHECK_OK(mad_send_blocks(channel, 0, b, 1, &r)))
+        CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
+}
+
+static void starting(void)
+{
+    CHECK_STATUS(mad_open(NULL, 16, &session), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_open(key, 15, &session), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_open(key, 65, &session), MAD_ERR_INVAL);
+    setenv("MAD_CREDIT_FLOOR", "1", 1);
+    CHECK_STATUS(mad_open(key, 16, &session), MAD_ERR_CONFIG);
+    unsetenv("MAD_CREDIT_FLOOR");
+    if (!CHECK_OK(mad_open(key, sizeof key, &session)))
+        exit(1);
+    CHECK_EQ(mad_rank(session), 0);
+    CHECK_EQ(mad_size(session), 1);
+    CHECK_OK(mad_barrier(session));
+    CHECK(!strcmp(mad_status_text((mad_status_t)99), "unknown status"));
+}
+
+static void channels(void)
+{
+    mad_channel_t *other;
+    char name[80];
+    memset(name, 'n', sizeof name);
+    name[MAD_CHANNEL_NAME_MAX] = 0;
+    CHECK_STATUS(mad_channel_open(session, NULL, &channel), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_channel_open(session, "", &channel), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_channel_open(session, name, &channel), MAD_ERR_INVAL);
+    name[MAD_CHANNEL_NAME_MAX - 1] = 0;
+    CHECK_OK(mad_channel_open(session, name, &channel));
+    CHECK(!strcmp(mad_channel_name(channel), name));
+    CHECK_STATUS(mad_channel_open(session, name, &other), MAD_ERR_BUSY);
+    mad_channel_close(channel);
+    mad_channel_close(NULL);
+    CHECK_OK(mad_channel_open(session, name, &channel));
+}
+
+static void peers(void)
+{
+    unsigned char other[4096];
+    mad_adapter_info_t info;
+    mad_peer_t a = -1, b = -1;
+    const void *mine;
+    size_t len;
+    CHECK_OK(mad_address(session, &mine, &len));
+    if (!CHECK(len <= sizeof other))
+        return;
+    CHECK_OK(mad_peer_add(session, mine, len, &a));
+    CHECK_EQ(a, 0);
+    memcpy(other, mine, len);
+    other[4] ^= 1; /* another identity */
+    CHECK_OK(mad_peer_add(session, other, len, &a));
+    CHECK_OK(mad_peer_add(session, other, len, &b));
+    CHECK_EQ(a, 1);
+    CHECK_EQ(b, 1);
+    CHECK_STATUS(mad_peer_add(session, other, len - 1, &a), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_peer_add(session, "x", 1, &a), MAD_ERR_INVAL);
+    other[0] = 99;
+    CHECK_STATUS(mad_peer_add(session, other, len, &a), MAD_ERR_VERSION);
+    CHECK_STATUS(mad_peer_explain(session, 7, text, sizeof text), MAD_ERR_INVAL);
+    CHECK_OK(mad_peer_explain(session, 0, text, 4));
+    CHECK(strlen(text) == 3);
+    CHECK_STATUS(mad_adapter_get(session, -1, &info), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_adapter_get(session, mad_adapter_count(session), &info), MAD_ERR_INVAL);
+    CHECK_OK(mad_adapter_get(session, 0, &info));
+}
+
+static void packing(void)
+{
+    struct iovec bad = {NULL, 1};
+    mad_request_t *r;
+    mad_connection_t *cnx = mad_begin_packing(channel, 99);
+    CHECK_EQ(mad_message_peer(cnx), MAD_ANY_SOURCE);
+    CHECK_STATUS(mad_message_status(cnx), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_pack(cnx, text, 1, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+    CHECK_OK(mad_end_packing_request(mad_begin_packing(channel, 99), &r));
+    CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_INVAL);
+
+    cnx = mad_begin_packing(channel, 0);
+    CHECK_STATUS(mad_pack(cnx, NULL, 1, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+    cnx = mad_begin_packing(channel, 0);
+    CHECK_STATUS(mad_pack(cnx, text, 1, (mad_send_mode_t)3, MAD_RECEIVE_CHEAPER), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+    cnx = mad_begin_packing(channel, 0);
+    CHECK_STATUS(mad_pack_gather(cnx, &bad, 1, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+    cnx = mad_begin_packing(channel, 0);
+    CHECK_STATUS(mad_pack_gather(cnx, &bad, -1, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+
+    CHECK_STATUS(mad_send_blocks(channel, 0, &block, -1, &r), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_send_blocks(channel, 99, &block, 1, &r), MAD_ERR_INVAL);
+}
+
+static void unpacking(void)
+{
+    mad_connection_t *cnx;
+    mad_request_t *r;
+    mad_event_t event;
+    CHECK_STATUS(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_AGAIN);
+    CHECK_STATUS(mad_begin_unpacking_timed(channel, 0, 1000000, &cnx), MAD_ERR_TIMEOUT);
+    CHECK_STATUS(mad_begin_unpacking_timed(channel, 99, 0, &cnx), MAD_ERR_INVAL);
+
+    send_one(&block);
+    cnx = mad_begin_unpacking(channel);
+    CHECK_EQ(mad_message_peer(cnx), 0);
+    CHECK_STATUS(mad_unpack(cnx, NULL, 5, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_unpacking(cnx), MAD_ERR_INVAL);
+    send_one(&block);
+    CHECK_STATUS(mad_end_unpacking(mad_begin_unpacking(channel)), MAD_ERR_MISMATCH); /* a block is left */
+    send_one(&block);
+    cnx = mad_begin_unpacking_from(channel, 0);
+    CHECK_STATUS(mad_unpack(cnx, text, 32, SENT), MAD_ERR_MISMATCH);
+    CHECK_OK(mad_end_unpacking_request(cnx, &r));
+    CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_MISMATCH);
+    CHECK_OK(mad_event_next(session, &event)); /* the messages were complete at the sender */
+    CHECK_STATUS(event.status, MAD_ERR_MISMATCH);
+    while (mad_event_next(session, &event) == MAD_OK)
+        continue;
+}
+
+static void requests(void)
+{
+    mad_request_t *r, *rs[2] = {NULL, NULL};
+    int which = -1;
+    CHECK_STATUS(mad_post_unpacking(channel, MAD_ANY_SOURCE, &block, 1, &r), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_post_unpacking(channel, 0, &block, -1, &r), MAD_ERR_INVAL);
+    CHECK_OK(mad_post_unpacking(channel, 0, &block, 1, &r));
+    CHECK_STATUS(mad_request_wait(&r, 0), MAD_ERR_TIMEOUT);
+    CHECK_STATUS(mad_request_test(&r), MAD_ERR_AGAIN);
+    rs[1] = r;
+    CHECK_STATUS(mad_request_wait_any(rs, 2, 1000, &which), MAD_ERR_TIMEOUT);
+    CHECK_OK(mad_request_cancel(r));
+    CHECK_STATUS(mad_request_wait_any(rs, 2, MAD_FOREVER, &which), MAD_ERR_CANCELLED);
+    CHECK_EQ(which, 1);
+    CHECK(!rs[1]);
+    CHECK_STATUS(mad_request_wait_any(rs, 2, 0, &which), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_request_test(rs), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_request_wait(rs, 0), MAD_ERR_INVAL);
+
+    CHECK_OK(mad_post_unpacking(channel, 0, &block, 1, &r));
+    send_one(&block);
+    while (mad_progress(session))
+        continue;
+    CHECK_STATUS(mad_request_cancel(r), MAD_ERR_TOO_LATE);
+    CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
+}
+
+static int handled, called;
+static char got[sizeof big];
+
+static mad_handled_t on_message(mad_channel_t *c, mad_connection_t *cnx, void *arg)
+{
+    CHECK(c == channel && arg == &handled);
+    CHECK_OK(mad_try_unpack(cnx, got, sizeof got, SENT));
+    handled++;
+    return MAD_CONSUMED;
+}
+
+static void on_complete(void *arg, mad_status_t status)
+{
+    CHECK(arg == &called);
+    CHECK_STATUS(status, MAD_OK);
+    called++;
+}
+
+static bool progressed(const int *count, int want)
+{
+    for (int i = 0; i < 1000 && *count < want; i++)
+        mad_progress(session);
+    return *count == want;
+}
+
+static void handlers(void)
+{
+    mad_connection_t *cnx;
+    mad_request_t *r;
+    memset(big, 'b', sizeof big);
+    send_one(&big_block);
+    CHECK_OK(mad_channel_set_handler(channel, on_message, &handled));
+    CHECK(progressed(&handled, 1)); /* what waited already */
+    CHECK(got[0] == 'b' && got[sizeof got - 1] == 'b');
+    CHECK_OK(mad_send_blocks(channel, 0, &big_block, 1, &r));
+    mad_request_callback(r, on_complete, &called);
+    CHECK(progressed(&handled, 2));
+    CHECK(progressed(&called, 1));
+    CHECK_OK(mad_send_blocks(channel, 0, &big_block, 1, &r));
+    mad_request_callback(r, NULL, NULL);
+    CHECK(progressed(&handled, 3));
+    CHECK_OK(mad_channel_set_handler(channel, NULL, NULL));
+    CHECK_STATUS(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_AGAIN);
+}
+
+static void ending(void)
+{
+    mad_connection_t *cnx;
+    mad_request_t *r;
+    CHECK_OK(mad_post_unpacking(channel, 0, &block, 1, &r));
+    mad_channel_close(channel);
+    CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_CLOSED);
+    CHECK_STATUS(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, MAD_FOREVER, &cnx), MAD_ERR_CLOSED);
+    CHECK_STATUS(mad_end_unpacking(mad_begin_unpacking(channel)), MAD_ERR_CLOSED);
+    CHECK_STATUS(mad_post_unpacking(channel, 0, &block, 1, &r), MAD_ERR_CLOSED);
+    CHECK_STATUS(mad_send_blocks(channel, 0, &block, 1, &r), MAD_ERR_CLOSED);
+    CHECK_OK(mad_channel_open(session, "other", &channel));
+    CHECK_OK(mad_post_unpacking(channel, 0, &block, 1, &r));
+    mad_exit(session);
+    CHECK_STATUS(mad_request_wait(&r, 0), MAD_ERR_CLOSED);
+    mad_exit(NULL);
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = {{"start", starting},      {"channels", channels}, {"peers", peers},       {"packing", packing},
+                 {"unpacking", unpacking}, {"requests", requests}, {"handlers", handlers}, {"end", ending}};
+    int all = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        int before = test_failures;
+        test_begin(parts[i].name, 20);
+        parts[i].run();
+        test_end();
+        printf("%s statements of %s\n", test_failures == before ? "ok" : "not ok", parts[i].name);
+        all += test_failures - before;
+    }
+    return all != 0;
+}
