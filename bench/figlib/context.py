@@ -60,6 +60,7 @@ def run(command, env=None, timeout=120, cpus=None):
 def failure(command, code, err):
     """One line that says why a program failed: the last line of its errors that is not decoration."""
     lines = [e.strip() for e in err.splitlines() if re.search(r"[a-z]{3}", e) and not e.startswith("measuring")]
+    lines = [e for e in lines if not re.match(r"madrun: .*ending the others", e)] or lines
     return "%s: exit code %d%s" % (os.path.basename(command[0]), code, ": " + lines[-1][:160] if lines else "")
 
 
