@@ -2,6 +2,7 @@
 """The rounds: in each, all sources of a group run one after another, so that what the machine does in between meets
 ours and the peers alike; their order turns from round to round."""
 
+import statistics
 import sys
 import time
 
@@ -72,13 +73,14 @@ def measure(context, group, figures, rounds):
 
 
 def line_note(results):
-    """Where a hypervisor moves the processors, the cost of a line says which rounds were made far apart."""
+    """Where a hypervisor moves the processors, the cost of a line says how often that came between."""
     lines = [one["line"][8]["latency_us_best"] for one in results if one.get("line", {}).get(8)]
     if not lines:
         return ""
-    far = sum(1 for l in lines if l > 1.5 * min(lines))
-    return "cache line %.3f to %.3f us" % (min(lines), max(lines)) + (
-        ", the processors far apart in %d of %d rounds" % (far, len(lines)) if far else "")
+    usual = statistics.median(lines)
+    moved = sum(1 for l in lines if not usual / 1.5 <= l <= usual * 1.5)
+    return "cache line %.3f us in the median, %.3f to %.3f, far from the median in %d of %d rounds" % (
+        usual, min(lines), max(lines), moved, len(lines))
 
 
 def counts_note(figure, row):

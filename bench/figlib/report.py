@@ -4,6 +4,8 @@
 import html
 import re
 
+from . import rows
+
 
 HEAD = ["figure", "target", "ours", "peer", "ratio best", "ratio median", "raw", "of target", "verdict"]
 
@@ -86,6 +88,9 @@ def print_markdown(results, found, machine):
     for row in results:
         print("| " + " | ".join(cells(row)) + " |")
     print("\n" + LEGEND[0].upper() + LEGEND[1:] + ".\n")
+    left = [f.name for f in rows.FIGURES if f.name not in {row["figure"] for row in results}]
+    if left:
+        print("- not measured in this run: " + ", ".join(left))
     for line in notes(results):
         print("- " + line)
     print_sources(results)
