@@ -75,7 +75,7 @@ How it is measured:
 - Rounds: in each round everything that is compared runs one after another; the order turns. The verdict is by the median
   of what each round says by itself, so a machine that changes its speed between rounds does not decide.
 - `cache line` is one way of a line between two cores, `copy` the fastest way of copying between two processes that
-  `bench/raw/raw_copy` finds in that run, `raw-tcp` two processes that spin on non-blocking sockets.
+  `bench/raw/raw_copy.c` finds in that run, `raw-tcp` two processes that spin on non-blocking sockets.
 - Instructions are counted by callgrind between begin and end of packing, and between begin and end of unpacking with the
   message already there and untouched; locked instructions and system calls are those that were executed in between,
   found in the disassembly.
