@@ -114,11 +114,11 @@ int perf_verify(perf_t *p)
     return rc;
 }
 
-/* Which driver reaches the peer: the text of explain ends "...; DRIVER on DEVICE (NETWORK) is used". */
+/* Which driver reaches the peer: the text of explain has a part "DRIVER on DEVICE (NETWORK) used". */
 static const char *driver_used(const char *why, char *name, size_t len)
 {
     const char *used = NULL;
-    for (const char *at = why; (at = strstr(at, " is used")); at++)
+    for (const char *at = why; (at = strstr(at, ") used")); at++)
         used = at;
     if (!used)
         return NULL;
@@ -132,7 +132,7 @@ static const char *driver_used(const char *why, char *name, size_t len)
 int perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_us, const char *extra)
 {
     const bench_options_t *o = &p->options;
-    char why[256] = "", name[32];
+    char why[1024] = "", name[32];
     mad_peer_explain(p->session, p->peer, why, sizeof why);
     const char *used = driver_used(why, name, sizeof name);
     if (used && o->driver && strcmp(used, o->driver))
