@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One process that many others call over tcp.  It writes its address to FILE; callers read it there.
+ *
+ *   tcp_load hub FILE N       receives all messages of N callers (call), answers each; prints how many were whole
+ *   tcp_load call FILE ID     opens, sends some messages, ends at once, with answers that nobody read
+ *   tcp_load wait FILE N S    is connected to by N sessions (links), then waits S seconds for a message that does not
+ *                             come; prints what the wait cost: milliseconds of processor, sleeps
+ *   tcp_load links FILE N     opens N sessions, connects each, stays until its input ends
+ *   tcp_load few FILE N SPARE as wait, but has only SPARE descriptors to spare while N sessions call; then it gets more
+ */
+#include <madeleine.h>
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEY "the key of the test"
+#define SECOND INT64_C(1000000000)
+#define LEN_MAX 150000
+
+typedef struct head {
+    uint32_t caller, index, count, len;
+} head_t;
+
+static int fail(const char *what, mad_status_t status)
+{
+    printf("tcp_load: %s: %s\n", what, mad_status_text(status));
+    return 1;
+}
+
+static mad_status_t start(mad_session_t **s, mad_channel_t **ch)
+{
+    mad_status_t status = mad_open(KEY, strlen(KEY), s);
+    return status ? status : mad_channel_open(*s, "load", ch);
+}
+
+static int address_write(mad_session_t *s, const char *file)
+{
+    char name[4096];
+    const void *address;
+    size_t len;
+    FILE *f;
+    snprintf(name, sizeof name, "%s.new", file);
+    f = fopen(name, "w");
+    if (!f || mad_address(s, &address, &len) != MAD_OK)
+        return perror(name), -1;
+    fwrite(address, 1, len, f);
+    return fclose(f) || rename(name, file) ? -1 : 0;
+}
+
+static mad_status_t peer_read(mad_session_t *s, const char *file, mad_peer_t *peer)
+{
+    char address[4096];
+    FILE *f = fopen(file, "r");
+    size_t len = f ? fread(address, 1, sizeof address, f) : 0;
+    if (f)
+        fclose(f);
+    return mad_peer_add(s, address, len, peer);
+}
+
+static unsigned char byte_of(const head_t *h, uint32_t i)
+{
+    return (unsigned char)(i * 7 + h->caller * 31 + h->index * 17);
+}
+
+/* ---- hub and call --------------------------------------------------------------------------------------------- */
+
+/* An answer; it may be that nobody is there to read it. */
+static void answer(mad_channel_t *ch, mad_peer_t peer, const head_t *h)
+{
+    static char text[20000];
+    mad_block_t b = {text, h->len % sizeof text, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER};
+    mad_request_t *request;
+    if (mad_send_blocks(ch, peer, &b, 1, &request) == MAD_OK)
+        mad_request_callback(request, NULL, NULL);
+}
+
+/* Receive one message into body; false: it was not whole, or the next one of its caller. */
+static bool hub_receive(mad_channel_t *ch, mad_connection_t *cnx, unsigned char *body, uint32_t *next, uint32_t callers,
+                        head_t *h)
+{
+    mad_peer_t peer = mad_message_peer(cnx);
+    mad_status_t status;
+    memset(h, 0, sizeof *h);
+    mad_unpack(cnx, h, sizeof *h, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    if (h->len <= LEN_MAX)
+        mad_unpack(cnx, body, h->len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking(cnx);
+    if (status || h->len > LEN_MAX || h->caller >= callers || h->index != next[h->caller])
+        return !fail("a message that is not whole or not the next", status);
+    next[h->caller]++;
+    for (uint32_t i = 0; i < h->len; i++)
+        if (body[i] != byte_of(h, i))
+            return !fail("a wrong byte", MAD_OK);
+    answer(ch, peer, h);
+    return true;
+}
+
+static int hub(const char *file, uint32_t callers)
+{
+    mad_session_t *s;
+    mad_channel_t *ch;
+    mad_status_t status = start(&s, &ch);
+    uint32_t *next = calloc(callers, sizeof *next), whole = 0, messages = 0;
+    unsigned char *body = malloc(LEN_MAX);
+    mad_connection_t *cnx;
+    head_t h;
+    if (status || !next || !body || address_write(s, file))
+        return fail("hub", status);
+    while (whole < callers) {
+        status = mad_begin_unpacking_timed(ch, MAD_ANY_SOURCE, 20 * SECOND, &cnx);
+        if (status || !hub_receive(ch, cnx, body, next, callers, &h))
+            break;
+        messages++;
+        whole += next[h.caller] == h.count;
+    }
+    printf("%u of %u callers were heard to the end, %u messages, %s\n", whole, callers, messages, mad_status_name(status));
+    mad_exit(s);
+    free(next);
+    free(body);
+    return whole != callers;
+}
+
+static int call(const char *file, uint32_t id)
+{
+    mad_session_t *s;
+    mad_channel_t *ch;
+    mad_peer_t peer;
+    mad_status_t status = start(&s, &ch);
+    unsigned char *body = malloc(LEN_MAX);
+    uint32_t dice = id * 2654435761u + 1;
+    head_t h = {.caller = id, .count = 1 + (dice >> 8) % 12};
+    if (status || !body || (status = peer_read(s, file, &peer)))
+        return fail("call", status);
+    for (; h.index < h.count && !status; h.index++) {
+        mad_connection_t *cnx = mad_begin_packing(ch, peer);
+        dice = dice * 1664525u + 1013904223u;
+        h.len = (dice >> 8) % (dice % 5 ? 2000 : LEN_MAX);
+        for (uint32_t i = 0; i < h.len; i++)
+            body[i] = byte_of(&h, i);
+        mad_pack(cnx, &h, sizeof h, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+        mad_pack(cnx, body, h.len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_packing(cnx);
+    }
+    mad_exit(s);
+    free(body);
+    return status ? fail("call", status) : 0;
+}
+
+/* ---- Many links ----------------------------------------------------------------------------------------------- */
+
+static int64_t cpu_ms(const struct rusage *u)
+{
+    return (u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000 + (u->ru_utime.tv_usec + u->ru_stime.tv_usec) / 1000;
+}
+
+static mad_status_t hear(mad_channel_t *ch, int n)
+{
+    mad_status_t status = MAD_OK;
+    for (int i = 0; i < n && !status; i++) {
+        mad_connection_t *cnx;
+        status = mad_begin_unpacking_timed(ch, MAD_ANY_SOURCE, 30 * SECOND, &cnx);
+        if (!status)
+            status = mad_end_unpacking(cnx);
+    }
+    return status;
+}
+
+static mad_status_t measured_wait(mad_channel_t *ch, const char *what, int seconds)
+{
+    struct rusage before, after;
+    mad_connection_t *cnx;
+    mad_status_t status;
+    getrusage(RUSAGE_SELF, &before);
+    status = mad_begin_unpacking_timed(ch, MAD_ANY_SOURCE, seconds * SECOND, &cnx);
+    getrusage(RUSAGE_SELF, &after);
+    printf("%s %d s: %lld ms of processor, %ld sleeps\n", what, seconds, (long long)(cpu_ms(&after) - cpu_ms(&before)),
+           after.ru_nvcsw - before.ru_nvcsw);
+    return status == MAD_ERR_TIMEOUT ? MAD_OK : status ? status : MAD_ERR_PROTOCOL;
+}
+
+static int wait_long(const char *file, int links, int seconds)
+{
+    mad_session_t *s;
+    mad_channel_t *ch;
+    mad_status_t status = start(&s, &ch);
+    if (status || address_write(s, file))
+        return fail("wait", status);
+    status = hear(ch, links);
+    if (!status)
+        status = measured_wait(ch, "waited", seconds);
+    mad_exit(s);
+    return status ? fail("wait", status) : 0;
+}
+
+static int few(const char *file, int links, int spare)
+{
+    struct rlimit all, now;
+    mad_session_t *s;
+    mad_channel_t *ch;
+    mad_status_t status = start(&s, &ch);
+    int next = open("/dev/null", O_RDONLY);
+    if (status || next < 0 || getrlimit(RLIMIT_NOFILE, &all))
+        return fail("few", status);
+    now = all;
+    now.rlim_cur = (rlim_t)(next + spare);
+    close(next);
+    if (setrlimit(RLIMIT_NOFILE, &now) || address_write(s, file))
+        return fail("few", MAD_ERR_SYSTEM);
+    status = hear(ch, spare);
+    if (!status)
+        status = measured_wait(ch, "without descriptors", 2);
+    setrlimit(RLIMIT_NOFILE, &all);
+    if (!status)
+        status = hear(ch, links - spare);
+    printf("heard %s\n", status ? "not all" : "all");
+    mad_exit(s);
+    return status != MAD_OK;
+}
+
+static int links(const char *file, int n)
+{
+    mad_session_t **s = calloc((size_t)n, sizeof *s);
+    mad_channel_t *ch;
+    mad_peer_t peer;
+    mad_request_t **requests = calloc((size_t)n, sizeof *requests);
+    mad_status_t status = MAD_OK;
+    char byte;
+    for (int i = 0; i < n && !status; i++) {
+        status = start(&s[i], &ch);
+        if (!status)
+            status = peer_read(s[i], file, &peer);
+        if (!status)
+            status = mad_send_blocks(ch, peer, NULL, 0, &requests[i]);
+    }
+    for (bool open = true; open && !status;) { /* each session makes its own progress */
+        open = false;
+        for (int i = 0; i < n && !status; i++)
+            if (requests[i] && (status = mad_request_test(&requests[i])) == MAD_ERR_AGAIN)
+                status = MAD_OK, open = true;
+    }
+    if (!status)
+        while (read(STDIN_FILENO, &byte, 1) > 0)
+            ;
+    for (int i = 0; i < n; i++)
+        mad_exit(s[i]);
+    free(s);
+    free(requests);
+    return status ? fail("links", status) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 3 ? argv[1] : "", *file = argc > 3 ? argv[2] : "";
+    int n = argc > 3 ? atoi(argv[3]) : 0, m = argc > 4 ? atoi(argv[4]) : 0;
+    if (!strcmp(what, "hub"))
+        return hub(file, (uint32_t)n);
+    if (!strcmp(what, "call"))
+        return call(file, (uint32_t)n);
+    if (!strcmp(what, "wait"))
+        return wait_long(file, n, m);
+    if (!strcmp(what, "few"))
+        return few(file, n, m);
+    if (!strcmp(what, "links"))
+        return links(file, n);
+    fprintf(stderr, "usage: tcp_load hub|call|wait|few|links FILE N [M]\n");
+    return 2;
+}

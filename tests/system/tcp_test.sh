@@ -1,0 +1,110 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The tcp driver among many: ends with bytes under way, long waits, many links, no descriptors, a full range of ports.
+#   CALLERS=N   so many processes that connect, send, and end (default 1000)     LINKS=N   idle links (default 200)
+# A cut link is in hosts_test.sh.
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+top=$(cd "$(dirname "$0")/../.." && pwd)
+. "$top/tests/harness/checks.sh"
+dir=$(mktemp -d) || exit 1
+jobs=
+trap 'for j in $jobs; do kill "$j" 2>/dev/null; done; rm -rf "$dir"' EXIT
+trap 'exit 143' TERM INT HUP
+cd "$dir" || exit 1
+load=$BUILD/tests/tcp_load
+export MAD_DRIVERS=tcp MAD_TCP_INTERFACES=lo
+
+appears() {
+    for _ in $(seq 1000); do
+        [ -s "$1" ] && return 0
+        sleep 0.01
+    done
+    return 1
+}
+
+# Each caller ends as soon as its last message has left it, with answers unread: none of its messages may be lost.
+test_ends() {
+    callers=${CALLERS:-1000}
+    within 150 "$load" hub ends "$callers" >hub 2>hub-err &
+    jobs="$jobs $!"
+    hub=$!
+    appears ends
+    seq 0 $((callers - 1)) | within 150 xargs -P 8 -I ID "$load" call ends ID >calls 2>&1
+    check "ends: the callers" 0 $?
+    check "ends: they say nothing" "" "$(head -5 calls)"
+    wait $hub
+    check "ends: all was heard" 0 $?
+    sed 's/^/# /' hub
+}
+
+# cost NAME FILE: at most 2 % of a processor
+cost() {
+    ms=$(sed -n 's/.*: \([0-9]*\) ms of processor.*/\1/p' "$2")
+    seconds=$(sed -n 's/.* \([0-9]*\) s: .*/\1/p' "$2")
+    if [ -n "$ms" ] && [ "$ms" -le $((seconds * 20)) ]; then ok "$1"; else not_ok "$1" "$(cat "$2")"; fi
+    sed 's/^/# /' "$2"
+}
+
+test_links() {
+    links=${LINKS:-200}
+    mkfifo stay
+    within 60 "$load" wait wait "$links" 5 >waited 2>&1 &
+    jobs="$jobs $!"
+    waiter=$!
+    appears wait
+    within 60 "$load" links wait "$links" <stay >links 2>&1 &
+    jobs="$jobs $!"
+    caller=$!
+    exec 4>stay
+    wait $waiter
+    check "$links links: a long wait" 0 $?
+    exec 4>&-
+    wait $caller
+    check "$links links: the other side" 0 $?
+    cost "$links links: it costs no processor" waited
+    rm -f stay
+}
+
+test_descriptors() {
+    mkfifo stay
+    within 60 "$load" few few 20 6 >few-out 2>few-err &
+    jobs="$jobs $!"
+    waiter=$!
+    appears few
+    within 60 "$load" links few 20 <stay >links 2>&1 &
+    jobs="$jobs $!"
+    caller=$!
+    exec 4>stay
+    wait $waiter
+    check "no descriptors: all are heard in the end" 0 $?
+    exec 4>&-
+    wait $caller
+    check "no descriptors: the callers" 0 $?
+    cost "no descriptors: it does not spin" few-out
+    check_lines "no descriptors: said once" 1 'callers on lo have to wait: Too many open files; raise the limit' few-err
+    rm -f stay
+}
+
+# A range of one port, and two sessions: the second one says what is wrong and has no tcp.
+test_ports() {
+    port=$((20000 + $$ % 10000))
+    mkfifo stay
+    MAD_TCP_PORTS=$port-$port within 60 "$load" wait port-a 0 3 >port-out 2>&1 &
+    jobs="$jobs $!"
+    waiter=$!
+    appears port-a
+    MAD_TCP_PORTS=$port-$port within 60 "$load" wait port-b 0 0 >full 2>&1
+    check_has "ports: a full range" "all ports of MAD_TCP_PORTS=$port-$port are in use on 127.0.0.1 (lo); widen the range" full
+    wait $waiter
+    check "ports: the first is not disturbed" 0 $?
+    rm -f stay
+    for bad in 7000-6999 0-5 70000 x 7000-; do
+        MAD_TCP_PORTS=$bad within 60 "$load" wait port-c 0 0 >bad 2>&1
+        check_has "ports: '$bad'" "MAD_TCP_PORTS: '$bad' is not a range of ports" bad
+    done
+}
+
+for t in ${TESTS:-ends links descriptors ports}; do
+    "test_$t"
+done
+[ $failures -eq 0 ]
