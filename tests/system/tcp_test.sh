@@ -71,7 +71,7 @@ test_descriptors() {
     jobs="$jobs $!"
     waiter=$!
     appears few
-    within 60 "$load" links few 20 <stay >links 2>&1 &
+    MAD_CONNECT_TIMEOUT=40000 within 60 "$load" links few 20 <stay >links 2>&1 &
     jobs="$jobs $!"
     caller=$!
     exec 4>stay
@@ -94,7 +94,7 @@ test_ports() {
     waiter=$!
     appears port-a
     MAD_TCP_PORTS=$port-$port within 60 "$load" wait port-b 0 0 >full 2>&1
-    check_has "ports: a full range" "all ports of MAD_TCP_PORTS=$port-$port are in use on 127.0.0.1 (lo); widen the range" full
+    check_has "ports: a full range" "all ports of MAD_TCP_PORTS=$port-$port are in use on 127.0.0.1 (lo); widen" full
     wait $waiter
     check "ports: the first is not disturbed" 0 $?
     rm -f stay

@@ -72,9 +72,8 @@ fail:
     return MAD_ERR_SYSTEM;
 }
 
-/* Nothing is lost or delayed between two processes of one host, so no congestion control can help there; some hinder: a
- * system's default that paces (bbr) took a third of the bandwidth.  Reno is in every kernel and allowed to everybody.
- * Elsewhere the system's choice stands. */
+/* Between two processes of one host no congestion control can help, and some hinder: bbr as the system's default took a
+ * third of the bandwidth (doc/rationale.md).  Reno is in every kernel.  Elsewhere the system's choice stands. */
 static void tcp_no_congestion(int fd)
 {
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
