@@ -153,7 +153,6 @@ static int64_t length(const madi_tx_t *tx)
 /* Under gate->tx_lock too. */
 static void say_connection(madi_json_t *j, const madi_conn_t *c)
 {
-    uint64_t limit = c->credit_limit;
     int64_t waiting = 0;
     for (const madi_rx_msg_t *m = c->ready; m; m = m->next)
         waiting++;
@@ -162,7 +161,7 @@ static void say_connection(madi_json_t *j, const madi_conn_t *c)
     madi_json_int(j, "messages_sent", c->tx_seq);
     madi_json_int(j, "messages_queued", length(c->queue) + length(c->deferred));
     madi_json_int(j, "unasked_bytes_sent", (int64_t)c->credit_used);
-    madi_json_int(j, "credit", limit > c->credit_used ? (int64_t)(limit - c->credit_used) : 0);
+    madi_json_int(j, "credit", c->credit_limit > c->credit_used ? (int64_t)(c->credit_limit - c->credit_used) : 0);
     madi_json_bool(j, "waits_for_credit", c->queue && c->starved);
     madi_json_int(j, "unasked_bytes_received", (int64_t)madi_credit_consumed(c));
     madi_json_int(j, "messages_waiting", waiting);
@@ -201,17 +200,22 @@ static void say_peer(madi_json_t *j, mad_session_t *s, mad_peer_t peer)
 
 /* ---- The answer in pieces ------------------------------------------------------------------------------------- */
 
-enum { REFUSE, HEAD, CHANNELS, PEERS, PEER, TAIL, END };
+enum { REFUSE, HEAD, CHANNELS, PEERS, TAIL, END };
+
+/* The ranks are peers before the first of them is spoken to. */
+static int n_peers(const mad_session_t *s)
+{
+    return (int)s->n_peers > s->size ? (int)s->n_peers : s->size;
+}
 
 void madi_answer_begin(madi_answer_t *a, mad_session_t *s, const char *question)
 {
-    int peer, peers = (int)s->n_peers > s->size ? (int)s->n_peers : s->size;
+    int peer;
     char rest;
-    *a = (madi_answer_t){.session = s, .stage = HEAD, .only = -1};
-    if (!strcmp(question, "madeleine 1 explain"))
-        return;
-    a->stage = REFUSE;
-    if (sscanf(question, "madeleine 1 explain %9d%c", &peer, &rest) == 1 && peer >= 0 && peer < peers) {
+    *a = (madi_answer_t){.session = s, .stage = REFUSE, .only = -1};
+    if (!strcmp(question, "madeleine 1 explain")) {
+        a->stage = HEAD;
+    } else if (sscanf(question, "madeleine 1 explain %9d%c", &peer, &rest) == 1 && peer >= 0 && peer < n_peers(s)) {
         a->only = peer;
         a->stage = HEAD;
     }
@@ -220,14 +224,15 @@ void madi_answer_begin(madi_answer_t *a, mad_session_t *s, const char *question)
 static void refuse(madi_answer_t *a)
 {
     char text[120];
-    int peers = (int)a->session->n_peers > a->session->size ? (int)a->session->n_peers : a->session->size;
     snprintf(text, sizeof text, "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d",
-             MADI_ASK_VERSION, peers - 1);
+             MADI_ASK_VERSION, n_peers(a->session) - 1);
+    madi_json_begin(&a->json, NULL, '{');
     madi_json_text(&a->json, "error", text);
 }
 
 static void head(madi_answer_t *a)
 {
+    madi_json_begin(&a->json, NULL, '{');
     say_process(&a->json, a->session);
     say_drivers(&a->json, a->session);
     say_adapters(&a->json, a->session);
@@ -240,8 +245,6 @@ static void head(madi_answer_t *a)
 bool madi_answer_more(madi_answer_t *a)
 {
     madi_json_t *j = &a->json;
-    if (a->stage == REFUSE || a->stage == HEAD)
-        madi_json_begin(j, NULL, '{');
     switch (a->stage) {
     case REFUSE:
         refuse(a);
@@ -259,20 +262,20 @@ bool madi_answer_more(madi_answer_t *a)
         }
         madi_json_end(j, ']');
         madi_json_begin(j, "peers", '[');
-        a->gate = a->session->gates;
-        a->stage = a->only < 0 ? PEERS : PEER;
+        a->gate = a->only < 0 ? a->session->gates : NULL;
+        a->stage = PEERS;
         break;
     case PEERS:
+        if (a->only >= 0) {
+            say_peer(j, a->session, a->only);
+            a->only = -1;
+            break;
+        }
         if (a->gate) {
             say_peer(j, a->session, a->gate->peer);
             a->gate = a->gate->next;
             break;
         }
-        madi_json_end(j, ']');
-        a->stage = TAIL;
-        break;
-    case PEER:
-        say_peer(j, a->session, a->only);
         madi_json_end(j, ']');
         a->stage = TAIL;
         break;

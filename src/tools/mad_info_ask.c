@@ -171,7 +171,7 @@ static bool is_plain(const char *text, size_t len)
     return true;
 }
 
-/* Read until the end.  session: makes the answer itself when it is let.  NULL: errno is ETIMEDOUT, or what went wrong. */
+/* Read until the end.  session: makes the answer itself when it is let.  NULL: no end came. */
 static char *read_all(int fd, int64_t deadline, mad_session_t *session, size_t *len)
 {
     char *text = NULL;
@@ -188,14 +188,15 @@ static char *read_all(int fd, int64_t deadline, mad_session_t *session, size_t *
         }
         if (session)
             mad_progress(session);
-        n = left > 0 && poll(&p, 1, session ? 0 : (int)(left / 1000000) + 1) >= 0 ? recv(fd, text + *len, cap - *len, 0) : -1;
+        if (left <= 0)
+            break;
+        poll(&p, 1, session ? 0 : (int)(left / 1000000) + 1);
+        n = recv(fd, text + *len, cap - *len, 0); /* never waits */
         if (n == 0)
             return text;
         if (n > 0)
             *len += (size_t)n;
-        else if (left <= 0)
-            errno = ETIMEDOUT;
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
+        else if (errno != EAGAIN && errno != EINTR)
             break;
     }
     free(text);

@@ -28,7 +28,8 @@ static void found_line(json_t *findings, char *line)
     *level = 0;
     level += 2;
     *text = 0;
-    madi_info_found(findings, part, MADI_BAD, "correct what is named ('mad_info knobs' lists the variables)", "%s", text + 2);
+    madi_info_found(findings, part, MADI_BAD, "correct what is named ('mad_info knobs' lists the variables)", "%s",
+                    text + 2);
 }
 
 /* Standard error goes to a file while a session is opened and asked. */

@@ -45,8 +45,12 @@ run() {
 }
 # json NAME EXPRESSION: ./out is one JSON object d for which it is true
 json() {
-    if python3 -m json.tool out >/dev/null 2>json.err &&
-        python3 -c 'import json, sys; d = json.load(open("out")); sys.exit(not eval("(" + sys.argv[1] + ")"))' "$2" 2>>json.err; then
+    python3 -m json.tool out >/dev/null 2>json.err &&
+        python3 -c '
+import json, sys
+d = json.load(open("out"))
+sys.exit(not eval("(" + sys.argv[1] + ")"))' "$2" 2>>json.err
+    if [ $? = 0 ]; then
         ok "$1"
     else
         not_ok "$1" "not true: $2" "$(cat json.err)" "of: $(head -c 2000 out)"
@@ -302,7 +306,8 @@ test_doctor() {
     json "doctor: ulimit -n" '[f["verdict"] for f in d["findings"] if f["check"] == "nofile"] == ["bad"]'
     (ulimit -f 2000 && run doctor --json; exit $code)
     check "doctor: ulimit -f: exit code" 1 $?
-    json "doctor: ulimit -f" '[(f["verdict"], "remedy" in f) for f in d["findings"] if f["check"] == "memfd"] == [("bad", True)]'
+    json "doctor: ulimit -f" '[(f["verdict"], "remedy" in f) for f in d["findings"] if f["check"] == "memfd"] ==
+        [("bad", True)]'
     MAD_TCP_INTERFACES=nosuch0 run doctor
     check "doctor: no such interface: exit code" 1 $code
     check_has "doctor: no such interface" "nosuch0, which this host does not have" out
