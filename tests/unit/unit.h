@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 Suite *base_suite(void);
+Suite *json_suite(void);
 Suite *knob_suite(void);
 Suite *address_suite(void);
 Suite *wire_suite(void);

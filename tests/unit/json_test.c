@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* JSON that is written, and the private directory with its sockets. */
+#include "base/json.h"
+#include "base/unix.h"
+#include "unit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+START_TEST(json_nested)
+{
+    madi_json_t j = {0};
+    madi_json_begin(&j, NULL, '{');
+    madi_json_int(&j, "n", -7);
+    madi_json_begin(&j, "list", '[');
+    madi_json_bool(&j, NULL, true);
+    madi_json_real(&j, NULL, 0.5);
+    madi_json_end(&j, ']');
+    madi_json_begin(&j, "empty", '[');
+    madi_json_end(&j, ']');
+    madi_json_real(&j, "none", 1.0 / 0.0);
+    madi_json_end(&j, '}');
+    ck_assert(!j.failed);
+    ck_assert_mem_eq(j.text, "{\"n\": -7, \"list\": [true, 0.5], \"empty\": [], \"none\": null}", j.len);
+    ck_assert_uint_eq(j.len, strlen("{\"n\": -7, \"list\": [true, 0.5], \"empty\": [], \"none\": null}"));
+    madi_json_fini(&j);
+}
+END_TEST
+
+/* Nothing that is not plain text gets through. */
+START_TEST(json_escapes)
+{
+    madi_json_t j = {0};
+    madi_json_text(&j, NULL, "a\"b\\c\n\x1b[\xc3\xa9");
+    ck_assert_uint_eq(j.len, strlen("\"a\\\"b\\\\c??[??\""));
+    ck_assert_mem_eq(j.text, "\"a\\\"b\\\\c??[??\"", j.len);
+    madi_json_fini(&j);
+}
+END_TEST
+
+START_TEST(json_grows)
+{
+    madi_json_t j = {0};
+    madi_json_begin(&j, NULL, '[');
+    for (int i = 0; i < 10000; i++)
+        madi_json_int(&j, NULL, 1);
+    madi_json_end(&j, ']');
+    ck_assert_uint_eq(j.len, 1 + 10000 * 3 - 2 + 1);
+    madi_json_fini(&j);
+}
+END_TEST
+
+static bool any_socket(const char *name)
+{
+    return name[0] == 's';
+}
+
+/* A sweep removes what nobody listens on, and nothing else. */
+START_TEST(unix_sweep)
+{
+    char dir[] = "/tmp/unit-unix-XXXXXX", live[64], dead[64], other[64];
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    int fd, lost = socket(AF_UNIX, SOCK_STREAM, 0);
+    FILE *f;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(live, sizeof live, "%s/s-live", dir);
+    snprintf(dead, sizeof dead, "%s/s-dead", dir);
+    snprintf(other, sizeof other, "%s/other", dir);
+    fd = madi_unix_listen(live, 1);
+    ck_assert_int_ge(fd, 0);
+    memcpy(sa.sun_path, dead, strlen(dead));
+    ck_assert_int_eq(bind(lost, (struct sockaddr *)&sa, sizeof sa), 0);
+    close(lost);
+    f = fopen(other, "w");
+    ck_assert_ptr_nonnull(f);
+    fclose(f);
+    ck_assert_int_eq(madi_unix_connect(dead), -1);
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    madi_unix_sweep(dir, any_socket);
+    ck_assert_int_ne(access(dead, F_OK), 0);
+    ck_assert_int_eq(unlink(live), 0);
+    ck_assert_int_eq(unlink(other), 0);
+    close(fd);
+    ck_assert_int_eq(rmdir(dir), 0); /* nothing else was left, NAME.new in particular */
+}
+END_TEST
+
+START_TEST(unix_dir_refused)
+{
+    char dir[] = "/tmp/unit-unix-XXXXXX", file[64], reason[200] = "";
+    struct stat st;
+    FILE *f;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert(madi_unix_dir(dir, &st, reason, sizeof reason));
+    ck_assert_int_eq(chmod(dir, 0777), 0);
+    ck_assert(!madi_unix_dir(dir, &st, reason, sizeof reason));
+    ck_assert_ptr_nonnull(strstr(reason, "only this user can write"));
+    ck_assert_int_eq(chmod(dir, 0700), 0);
+    snprintf(file, sizeof file, "%s/file", dir);
+    f = fopen(file, "w");
+    ck_assert_ptr_nonnull(f);
+    fclose(f);
+    ck_assert(!madi_unix_dir(file, &st, reason, sizeof reason));
+    unlink(file);
+    rmdir(dir);
+}
+END_TEST
+
+Suite *json_suite(void)
+{
+    const TTest *tests[] = {json_nested, json_escapes, json_grows, unix_sweep, unix_dir_refused};
+    return SUITE_OF("json", tests);
+}
