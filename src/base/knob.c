@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,7 +196,9 @@ static void load_log_level(void)
 
 mad_status_t madi_knobs_load(void)
 {
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* sessions may start in several threads */
     mad_status_t first = MAD_OK;
+    pthread_mutex_lock(&one_at_a_time);
     for (int i = 0; i < MADI_KNOB_COUNT; i++) {
         mad_status_t st = load_one((madi_knob_id_t)i, getenv(madi_knobs[i].name));
         if (st && !first)
@@ -208,6 +211,7 @@ mad_status_t madi_knobs_load(void)
         if (!strncmp(*e, "MAD_", 4) && eq && eq - *e < 64)
             check_name(*e, (size_t)(eq - *e));
     }
+    pthread_mutex_unlock(&one_at_a_time);
     return first;
 }
 

@@ -239,6 +239,7 @@ struct madi_conn {
     uint64_t rx_tell;               /* when so much has been given back in all it is told again */
     int64_t rx_left;                /* until then */
     uint64_t rx_window, rx_floor;
+    uint64_t rx_held;        /* credit of what has arrived and was not asked for yet */
     uint32_t rx_seq;
     uint16_t remote;         /* the peer's number for the channel */
     bool remote_known;

@@ -217,6 +217,7 @@ static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
         atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
     }
     m->complete = m->cur_last;
+    m->conn->rx_held += m->cost;
     if (!m->complete) {
         m->conn->arriving = m;
         madi_conn_rx_quick(m->conn);
@@ -250,13 +251,9 @@ static void next_packet_done(madi_conn_t *conn, madi_rx_packet_t *packet)
         conn->arriving = NULL;
         madi_conn_rx_quick(conn);
     }
-    if (m->opened) {
-        madi_credit_return(conn, packet->cost);
-        packet->cost = 0;
+    conn->rx_held += packet->cost;
+    if (m->opened)
         madi_rx_feed(m);
-    } else {
-        m->cost += packet->cost;
-    }
 }
 
 static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
@@ -270,6 +267,11 @@ static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr,
     }
     if (MADI_UNLIKELY(!(hdr->flags & MADI_WIRE_FIRST) != (conn->arriving != NULL))) {
         protocol_error(link, "a piece of a message without its beginning");
+        return MADI_PLACE_DROP;
+    }
+    if (MADI_UNLIKELY(hdr->aux != madi_wire_cost(hdr->length + sizeof *hdr) ||
+                      madi_credit_consumed(conn) + conn->rx_held + hdr->aux > conn->rx_limit)) {
+        protocol_error(link, "more was sent than the receiver's credits allow");
         return MADI_PLACE_DROP;
     }
     place = conn->arriving ? next_packet(conn, hdr, rx) : first_packet(conn, hdr, rx);

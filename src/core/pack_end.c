@@ -95,7 +95,7 @@ static __attribute__((noinline)) bool send_long(madi_conn_t *conn, madi_tx_t *tx
 static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
 {
     size_t total = tx->stage_len;
-    uint64_t cost = (total + MADI_LINE - 1) & ~(uint64_t)(MADI_LINE - 1), used = conn->credit_used + cost;
+    uint64_t cost = madi_wire_cost(total), used = conn->credit_used + cost;
     uint64_t head[2] = {conn->whole | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32, conn->tx_seq | cost << 32};
     bool sent;
 
@@ -106,7 +106,7 @@ static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
     conn->tx_seq++;
     sent = MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, tx->small, total)
                                                    : send_long(conn, tx);
-    return MADI_LIKELY(sent) || send_refused(conn, (tx->stage_len + MADI_LINE - 1) & ~(uint64_t)(MADI_LINE - 1));
+    return MADI_LIKELY(sent) || send_refused(conn, madi_wire_cost(tx->stage_len));
 }
 
 static MADI_COLD void release_waiting(madi_conn_t *conn)
@@ -188,7 +188,7 @@ static void close_pieces(madi_tx_t *tx)
 static bool failed_early(madi_tx_t *tx)
 {
     mad_status_t status = madi_message_status(&tx->base);
-    return status && !tx->queued && status != MAD_ERR_MISMATCH;
+    return status && !tx->flushed && status != MAD_ERR_MISMATCH;
 }
 
 static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)

@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a packet costs the receiver who has not asked for it. */
-static inline uint32_t packet_cost(size_t total)
-{
-    return (uint32_t)((total + MADI_LINE - 1) & ~(size_t)(MADI_LINE - 1));
-}
-
 /* The message has left, or has failed: everybody who waits for it learns it.  Under tx_lock. */
 static void tx_complete(madi_tx_t *tx)
 {
@@ -185,7 +179,7 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
     hdr->channel = tx->conn->number;
     hdr->length = (uint32_t)(p->total - sizeof *hdr);
     hdr->seq = tx->seq;
-    hdr->aux = packet_cost(p->total);
+    hdr->aux = madi_wire_cost(p->total);
 }
 
 static bool packet_send(packet_t *p, madi_conn_t *conn)

@@ -13,6 +13,7 @@
 void madi_rx_ask(madi_rx_msg_t *m)
 {
     m->opened = true;
+    m->conn->rx_held -= m->cost;
     madi_credit_return(m->conn, m->cost);
     m->cost = 0;
     if (MADI_UNLIKELY(!m->complete)) {
@@ -408,6 +409,9 @@ static bool next_block(madi_rx_msg_t *m)
         m->cur = packet->data;
         m->end = packet->data + packet->len;
         m->cur_last = packet->last;
+        m->conn->rx_held -= packet->cost;
+        madi_credit_return(m->conn, packet->cost);
+        packet->cost = 0;
     }
     return m->cur < m->end;
 }
@@ -603,18 +607,18 @@ static bool block_there(void *arg)
     return there;
 }
 
-/* Does an announced block of that kind lie at the cursor, of which something is missing?  Under session->lock. */
-static bool next_is_announced(const madi_rx_msg_t *m)
+/* Does the block that is expected lie at the cursor, announced only?  Under session->lock. */
+static bool next_is_announced(const madi_rx_msg_t *m, uint64_t expected)
 {
     uint64_t desc;
     if (m->end - m->cur < 16)
         return false;
     memcpy(&desc, m->cur, 8);
-    return MADI_WIRE_DESC_KIND(desc) == MADI_WIRE_RDV;
+    return MADI_WIRE_DESC_KIND(desc) == MADI_WIRE_RDV && agrees(m, desc, expected);
 }
 
 /* mad_try_unpack of an EXPRESS block: is it there?  MAD_ERR_AGAIN when it is not. */
-static mad_status_t try_express(madi_rx_msg_t *m)
+static mad_status_t try_express(madi_rx_msg_t *m, uint64_t expected)
 {
     mad_session_t *session = m->base.session;
     mad_status_t status = MAD_OK;
@@ -624,7 +628,7 @@ static mad_status_t try_express(madi_rx_msg_t *m)
             return MAD_ERR_AGAIN;
     }
     madi_lock(&session->lock);
-    if (next_block(m) && next_is_announced(m))
+    if (next_block(m) && next_is_announced(m, expected))
         status = early_start(m);
     madi_unlock(&session->lock);
     return status;
@@ -642,7 +646,7 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     if (m->early)
         return early_take(m, pieces, n, desc, may_wait);
     if (express && !may_wait) {
-        status = try_express(m);
+        status = try_express(m, desc);
         if (status)
             return status;
         if (m->early)
