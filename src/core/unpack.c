@@ -690,10 +690,11 @@ static inline __attribute__((always_inline)) mad_status_t unpack(mad_connection_
                                   mad_receive_mode_t rmode, bool may_wait)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
-    const unsigned char *at = m->cur;
     uint64_t sent, desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
 
-    if (MADI_LIKELY(cnx->plain && buf && len <= MADI_COPY_SHORT && (size_t)(m->end - at) >= 8 + len)) {
+    /* What is not plain is read under the lock only: progress may be feeding it. */
+    if (MADI_LIKELY(cnx->plain && buf && len <= MADI_COPY_SHORT && (size_t)(m->end - m->cur) >= 8 + len)) {
+        const unsigned char *at = m->cur;
         memcpy(&sent, at, 8);
         if (MADI_LIKELY(sent == desc)) { /* which includes the modes: they are legal */
             madi_copy(buf, at + 8, len);
