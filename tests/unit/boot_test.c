@@ -64,7 +64,7 @@ END_TEST
 #define NAME "cmd=my_kvsname kvsname=space\n"
 
 typedef struct launcher {
-    const char *const *answers;
+    const char *answers[16]; /* NULL at the end */
     int fd;
 } launcher_t;
 
@@ -73,12 +73,12 @@ static void *launch(void *arg)
     launcher_t l = *(launcher_t *)arg;
     char c;
     free(arg);
-    for (; *l.answers; l.answers++) {
+    for (const char **answer = l.answers; *answer; answer++) {
         do
             if (read(l.fd, &c, 1) != 1)
                 return NULL;
         while (c != '\n');
-        if (write(l.fd, *l.answers, strlen(*l.answers)) != (ssize_t)strlen(*l.answers))
+        if (write(l.fd, *answer, strlen(*answer)) != (ssize_t)strlen(*answer))
             return NULL; /* the other side gave up */
     }
     shutdown(l.fd, SHUT_WR);
@@ -92,7 +92,9 @@ static mad_status_t join_with(const char *const *lines, madi_boot_t **boot)
     int pair[2];
     pthread_t thread;
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    *l = (launcher_t){lines, pair[0]};
+    *l = (launcher_t){.fd = pair[0]};
+    for (int i = 0; lines[i]; i++)
+        l->answers[i] = lines[i];
     snprintf(text, sizeof text, "%d", pair[1]);
     setenv("TEST_FD", text, 1);
     err_keep();
@@ -133,8 +135,8 @@ START_TEST(pmi1_value_in_pieces)
 {
     madi_boot_t *boot;
     char value[200];
-    ck_assert_int_eq(JOIN(&boot, INIT, MAXES, NAME, "cmd=get_result rc=0 value=10:abcd\n", "cmd=get_result rc=0 value=efghij\n",
-                          "cmd=get_result rc=0 value=0:\n"), MAD_OK);
+    ck_assert_int_eq(JOIN(&boot, INIT, MAXES, NAME, "cmd=get_result rc=0 value=10:abcd\n",
+                          "cmd=get_result rc=0 value=efghij\n", "cmd=get_result rc=0 value=0:\n"), MAD_OK);
     ck_assert_int_eq(boot->ops->get(boot, 3, "k", value, sizeof value), MAD_OK);
     ck_assert_str_eq(value, "abcdefghij");
     ck_assert_int_eq(boot->ops->get(boot, 3, "k", value, sizeof value), MAD_OK);
