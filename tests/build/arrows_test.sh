@@ -45,7 +45,11 @@ only conformance "conform\.h|\.\./harness/test\.h|harness/test\.h|$public" $(fin
 # The check can fail.
 trial=$(mktemp) || exit 1
 echo '#include "core/core.h"' >"$trial"
-(only trial "base/.*" "$trial") >/dev/null
-[ "$(only trial "base/.*" "$trial" | head -1 | cut -c1-6)" = "not ok" ] && echo "ok a wrong arrow is found" || { echo "not ok a wrong arrow is found"; fail=1; }
+if [ "$(only trial "base/.*" "$trial" | head -1 | cut -c1-6)" = "not ok" ]; then
+    echo "ok a wrong arrow is found"
+else
+    echo "not ok a wrong arrow is found"
+    fail=1
+fi
 rm -f "$trial"
 exit $fail

@@ -28,7 +28,8 @@ static void run(const uint8_t *data, size_t size)
         if (madi_boot_pmi1_join("FUZZ_FD", &boot) == MAD_OK) {
             FUZZ_CHECK(boot->rank >= 0 && boot->rank < boot->size && memchr(boot->job, 0, sizeof boot->job));
             boot->ops->fence(boot);
-            boot->ops->put(boot, "key", "some value that is long enough to need several pieces of 64 bytes, which it is now");
+            boot->ops->put(boot, "key",
+                           "some value that is long enough to need several pieces of 64 bytes, which it is now");
             value = malloc(100);
             for (int i = 0; value && i < 3; i++)
                 if (boot->ops->get(boot, 0, "key", value, 100) == MAD_OK)

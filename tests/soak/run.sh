@@ -19,14 +19,15 @@ for driver in ${*:-self shm tcp fault:self fault:shm fault:tcp}; do
     *) launcher="$BUILD/madrun --no-label -n 2" ;;
     esac
     case $driver in fault:*) [ -n "$LONG" ] || n=6K ;; esac # it delays
-    MAD_FAULT_SEED=$seed timeout -k 5 "$limit" $launcher "$BUILD/tests/soak/soak" --driver "$driver" --messages "$n" --seed "$seed" \
-        $([ -n "$LONG" ] || echo --quiet) >"$log" 2>&1
+    command="$launcher $BUILD/tests/soak/soak --driver $driver --messages $n --seed $seed"
+    # shellcheck disable=SC2086
+    MAD_FAULT_SEED=$seed timeout -k 5 "$limit" $command $([ -n "$LONG" ] || echo --quiet) >"$log" 2>&1
     rc=$?
     if [ $rc -eq 0 ] && grep -q '^soak: good' "$log"; then
         echo "ok soak-$driver: $(grep '^soak: good' "$log" | cut -d' ' -f3-)"
     else
         grep -v 'is disturbed; ' "$log" | tail -25
-        echo "not ok soak-$driver (exit status $rc); again: MAD_FAULT_SEED=$seed $launcher $BUILD/tests/soak/soak --driver $driver --messages $n --seed $seed"
+        echo "not ok soak-$driver (exit status $rc); again: MAD_FAULT_SEED=$seed $command"
         failed=1
     fi
 done

@@ -112,8 +112,8 @@ static void parse(int argc, char **argv)
         i++;
     }
     if (options.threads < 1 || options.threads > SENDERS_MAX || options.max > 1 << 30) {
-        fprintf(stderr, "soak [--messages N[K|M]] [--driver self|shm|tcp|fault:NAME] [--seed S] [--threads 1-8] [--max BYTES] "
-                        "[--quiet]\n");
+        fprintf(stderr, "soak [--messages N[K|M]] [--driver self|shm|tcp|fault:NAME] [--seed S] [--threads 1-8] "
+                        "[--max BYTES] [--quiet]\n");
         exit(2);
     }
 }
@@ -134,8 +134,8 @@ static void *watch(void *arg)
         still = sent + received == last ? still + 1 : 0;
         last = sent + received;
         if (still == STILL) {
-            fprintf(stderr, "soak: rank %d: nothing moved for %d s: %llu sent, %llu received of %llu; giving up\n", rank, STILL,
-                    (unsigned long long)sent, (unsigned long long)received, (unsigned long long)total);
+            fprintf(stderr, "soak: rank %d: nothing moved for %d s: %llu sent, %llu received of %llu; giving up\n", rank,
+                    STILL, (unsigned long long)sent, (unsigned long long)received, (unsigned long long)total);
             abort();
         }
         if (!options.quiet && rank == 0 && second % 5 == 0)
@@ -181,17 +181,20 @@ static bool collect(mad_channel_t *channel, uint64_t out[COUNTS])
 static int report(const uint64_t c[COUNTS], double seconds)
 {
     bool fine = c[0] == c[1] && !(c[3] | c[4] | c[5] | c[6] | c[7]);
+    const char *driver = options.driver ? options.driver : "";
     char way[600] = "";
     int list[PROCS_MAX];
     peers(list);
     mad_peer_explain(session, list[0], way, sizeof way);
-    printf("soak: %s: %llu messages, %.2f GB in %.1f s (%.0f a second), seed %llu, %d processes, %d sending threads in each: "
-           "%llu lost, %llu doubled, %llu out of order, %llu corrupted, %llu calls failed\n",
+    printf("soak: %s: %llu messages, %.2f GB in %.1f s (%.0f a second), seed %llu, %d processes, %d sending threads each: ",
            fine ? "good" : "BAD", (unsigned long long)c[1], (double)c[2] * 1e-9, seconds, (double)c[1] / seconds,
-           (unsigned long long)options.seed, procs, options.threads, (unsigned long long)c[3], (unsigned long long)c[4],
-           (unsigned long long)c[5], (unsigned long long)c[6], (unsigned long long)c[7]);
-    if (options.driver && !strstr(way, procs == 1 && strncmp(options.driver, "fault", 5) ? "self" : strncmp(options.driver, "fault", 5) ? options.driver : "fault")) {
-        printf("soak: BAD: driver %s is not in use: %s\n", options.driver, way);
+           (unsigned long long)options.seed, procs, options.threads);
+    printf("%llu lost, %llu doubled, %llu out of order, %llu corrupted, %llu calls failed\n", (unsigned long long)c[3],
+           (unsigned long long)c[4], (unsigned long long)c[5], (unsigned long long)c[6], (unsigned long long)c[7]);
+    if (!strncmp(driver, "fault", 5))
+        driver = "fault";
+    if (!strstr(way, driver)) {
+        printf("soak: BAD: driver %s is not in use: %s\n", driver, way);
         fine = false;
     }
     return fine ? 0 : 1;

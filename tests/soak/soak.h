@@ -37,7 +37,15 @@ enum way {
 };
 
 enum block_form { FORM_PLAIN, FORM_PIECES, FORM_STRIDED };
-enum send_form { SEND_WAITS, SEND_REQUEST, SEND_CALLBACK, SEND_BLOCKS, SEND_BLOCKS_REQUEST, SEND_BLOCKS_CALLBACK, SEND_FORMS };
+enum send_form {
+    SEND_WAITS,
+    SEND_REQUEST,
+    SEND_CALLBACK,
+    SEND_BLOCKS,
+    SEND_BLOCKS_REQUEST,
+    SEND_BLOCKS_CALLBACK,
+    SEND_FORMS
+};
 
 /* The first block of every message. */
 typedef struct ident {

@@ -77,15 +77,18 @@ static bool take_ident(taking_t *t, mad_connection_t *cnx, enum way way, bool ma
     if (!good(status, "the first block", &t->id))
         return false;
     if (!ident_valid(&t->id, way) || mad_message_peer(cnx) != t->id.source) {
-        wrong(&sums.corrupted, "rank %d, channel %d: a message from %d that says magic %x, rank %d to %d, thread %d, number %llu",
-              rank, (int)way, mad_message_peer(cnx), t->id.magic, t->id.source, t->id.dest, t->id.thread,
+        wrong(&sums.corrupted,
+              "rank %d, channel %d: a message from %d that says magic %x, rank %d to %d, thread %d, number %llu", rank,
+              (int)way, mad_message_peer(cnx), t->id.magic, t->id.source, t->id.dest, t->id.thread,
               (unsigned long long)t->id.number);
         return false;
     }
     shape_make(&t->shape, &t->id);
     arena_clear(&t->arena, ROOM(&t->shape));
-    for (int i = 1; i < t->shape.n; i++)
-        t->at[i] = arena_take(&t->arena, t->shape.blocks[i].len + (t->shape.blocks[i].unpack == FORM_STRIDED ? PIECES * GAP : 0));
+    for (int i = 1; i < t->shape.n; i++) {
+        const block_t *b = &t->shape.blocks[i];
+        t->at[i] = arena_take(&t->arena, b->len + (b->unpack == FORM_STRIDED ? PIECES * GAP : 0));
+    }
     return true;
 }
 

@@ -49,7 +49,8 @@ static size_t length(uint64_t *state)
     static const struct {
         unsigned below; /* of 10000 */
         size_t max;
-    } kinds[] = {{500, 0}, {6500, 64}, {9000, 1024}, {9900, 16 << 10}, {9980, 128 << 10}, {9997, 1 << 20}, {10000, SIZE_MAX}};
+    } kinds[] = {{500, 0},         {6500, 64},       {9000, 1024},     {9900, 16 << 10},
+                 {9980, 128 << 10}, {9997, 1 << 20}, {10000, SIZE_MAX}};
     uint64_t dice = roll(state, 10000);
     size_t i = 0, max;
     while (dice >= kinds[i].below)
@@ -142,7 +143,7 @@ void check_block(const ident_t *id, const block_t *b, int index, const unsigned 
     const unsigned char *want = table_at(b->from);
     size_t at = 0;
     if (got[b->len] != GUARD_BYTE || got[b->len + GUARD - 1] != GUARD_BYTE)
-        wrong(&sums.corrupted, "rank %d, channel %d: bytes were written behind block %d (%zu bytes) of number %llu of rank %d",
+        wrong(&sums.corrupted, "rank %d, channel %d: bytes were written behind block %d (%zu bytes) of number %llu of %d",
               rank, id->way, index, b->len, (unsigned long long)id->number, id->source);
     if (!memcmp(got, want, b->len))
         return;
