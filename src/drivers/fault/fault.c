@@ -326,6 +326,7 @@ static mad_status_t link_make(fault_link_t *l, bool active)
     fault_adapter_t *a = fault_of(l);
     if (l->inner)
         return MAD_OK;
+    a->inner->attentive = a->base.attentive; /* the core sets it after open */
     if (posix_memalign((void **)&l->inner, MADI_LINE, a->inner->driver->link_size)) {
         l->inner = NULL;
         return MAD_ERR_NOMEM;
@@ -413,6 +414,8 @@ const madi_driver_t madi_driver_fault = {
     .connect = fault_connect,
     .start = fault_start,
     .send = fault_send,
+    .send_short = fault_send_short,
+    .take = fault_take,
     .slot_put = fault_slot_put,
     .drained = fault_drained,
     .link_close = fault_link_close,

@@ -112,11 +112,13 @@ void fault_count(fault_link_t *l, fault_dice_t *dice); /* a packet moved: is it 
 /* fault_rx.c; under the session's lock */
 extern const madi_upcalls_t fault_upcalls;
 int fault_deliver(fault_link_t *l, int64_t now); /* what is due; returns how many */
+madi_link_t *fault_take(madi_adapter_t *adapter, void *packet);
 void fault_slot_put(madi_link_t *link, void *loan);
 void fault_rx_free(fault_link_t *l);
 
 /* fault_tx.c */
 madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+bool fault_send_short(madi_link_t *link, const void *packet, size_t total);
 bool fault_drained(madi_link_t *link);
 int fault_flush(fault_link_t *l, int64_t now); /* what is due; under the session's lock; returns how many */
 void fault_tx_end(fault_link_t *l);            /* it is closed: forget packets, end ops */

@@ -113,24 +113,28 @@ static void up_rx_done(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t
     l->storing = NULL;
 }
 
-static void up_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, const void *body)
+/* Store a short packet. */
+static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, const void *body)
 {
-    fault_link_t *l = outer_of(inner);
-    fault_in_t *p;
-    if (deaf(l))
-        return;
-    fault_count(l, &l->dice);
-    if (passes(l)) {
-        madi_rx_short(&l->base, hdr, body);
-        return;
-    }
-    p = in_new(l, hdr);
+    fault_in_t *p = in_new(l, hdr);
     if (!p) {
         no_memory(l);
         return;
     }
     memcpy(p->body, body, MADI_SHORT_MAX);
     in_add(l, p);
+}
+
+static void up_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, const void *body)
+{
+    fault_link_t *l = outer_of(inner);
+    if (deaf(l))
+        return;
+    fault_count(l, &l->dice);
+    if (passes(l))
+        madi_rx_short(&l->base, hdr, body);
+    else
+        keep_short(l, hdr, body);
 }
 
 static void tell_up(fault_link_t *l)
@@ -223,6 +227,50 @@ void fault_slot_put(madi_link_t *link, void *loan)
     }
     l->inner->driver->slot_put(l->inner, loan);
     atomic_fetch_sub_explicit(&l->inner->loans, 1, memory_order_relaxed);
+}
+
+/* The next packet of a link, if it is short and due. */
+static bool take_stored(fault_link_t *l, int64_t now, void *packet)
+{
+    fault_in_t *p = l->in;
+    if (!l->told_up || !p || p->due > now || p->loan || p->hdr.length > MADI_SHORT_MAX)
+        return false;
+    memcpy(packet, &p->hdr, sizeof p->hdr);
+    memcpy((char *)packet + sizeof p->hdr, p->body, MADI_SHORT_MAX);
+    l->in = p->next;
+    if (!l->in)
+        l->in_tail = &l->in;
+    in_free(l, p);
+    return true;
+}
+
+madi_link_t *fault_take(madi_adapter_t *adapter, void *packet)
+{
+    fault_adapter_t *a = (fault_adapter_t *)adapter;
+    int64_t now = madi_now();
+    madi_wire_hdr_t hdr;
+    madi_link_t *inner;
+    fault_link_t *l;
+    bool any = false; /* link that is up at the inner driver */
+    if (fault_chance(&a->dice, a->plan.again) || now < a->hidden_until)
+        return NULL;
+    for (l = a->links; l; l = l->next) {
+        if (!deaf(l) && take_stored(l, now, packet))
+            return &l->base;
+        any |= l->is_up && !l->is_down;
+    }
+    inner = any && a->inner->driver->take ? a->inner->driver->take(a->inner, packet) : NULL;
+    if (!inner)
+        return NULL;
+    l = outer_of(inner);
+    if (deaf(l))
+        return NULL;
+    fault_count(l, &l->dice);
+    if (passes(l))
+        return &l->base;
+    memcpy(&hdr, packet, sizeof hdr);
+    keep_short(l, &hdr, (char *)packet + sizeof hdr);
+    return NULL;
 }
 
 static void deliver_one(fault_link_t *l, fault_in_t *p)

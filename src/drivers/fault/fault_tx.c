@@ -165,6 +165,12 @@ madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t
     return send_op(l, p, now);
 }
 
+bool fault_send_short(madi_link_t *link, const void *packet, size_t total)
+{
+    struct iovec vec = {(void *)(uintptr_t)packet, total};
+    return fault_send(link, &vec, 1, total, NULL) == MADI_SENT;
+}
+
 /* Under the tx lock. */
 static int send_due(fault_link_t *l, int64_t now)
 {
