@@ -48,7 +48,7 @@ one() {
         echo "ok $name"
     else
         echo "not ok $name (exit status $rc)"
-        grep -v 'is disturbed; ' "$log" | head -"${LINES_MAX:-15}" | sed 's/^/    /'
+        grep -v 'is disturbed; ' "$log" | tail -"${LINES_MAX:-15}" | sed 's/^/    /'
         echo "    reproduce: $command"
         failed=1
     fi
