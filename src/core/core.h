@@ -485,100 +485,6 @@ static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t pee
     return atomic_load_explicit(&a->at[(uint32_t)peer], memory_order_acquire);
 }
 
-/* tx.c */
-madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn);
-void madi_tx_reset_pieces(madi_tx_t *tx); /* a message that was sent in pieces can be used again */
-void madi_tx_free(madi_tx_t *tx);
-static inline void madi_tx_reset(madi_tx_t *tx) /* the same of a plain one */
-{
-    tx->stage_len = tx->run_start = sizeof(madi_wire_hdr_t);
-    tx->base.plain = 1;
-}
-
-/* pack.c */
-mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode);
-mad_status_t madi_tx_close_run(madi_tx_t *tx); /* what was staged since the last piece becomes a piece */
-void madi_tx_lock(madi_tx_t *tx); /* tx_lock, when the message was flushed */
-void madi_tx_unlock(madi_tx_t *tx);
-mad_status_t madi_tx_settle(madi_tx_t *tx);    /* the end: LATER segments take their values where they must be copied */
-
-/* send.c; under gate->tx_lock */
-bool madi_tx_send_whole(madi_tx_t *tx); /* an ended message in one packet, at once; false: nothing was done */
-void madi_tx_check_complete(madi_tx_t *tx);
-void madi_conn_quick(madi_conn_t *conn); /* set conn->quick anew */
-bool madi_conn_pump(madi_conn_t *conn); /* true: nothing left to send */
-void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
-bool madi_conn_wants_link(const madi_conn_t *conn); /* what it waits for is the link, not credits */
-void madi_conn_kick(madi_conn_t *conn); /* put into the gate's list of pending connections */
-void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
-
-/* rdv_send.c; under gate->tx_lock */
-/* Give a block its handle (again); 0: no memory.  eager: bytes that go ahead; held: until the message has ended. */
-uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held);
-void madi_tx_later(madi_tx_t *tx); /* it has ended: blocks that were held may go */
-void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
-void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
-bool madi_rdv_pump(madi_gate_t *gate);
-
-/* deliver.c, unpack.c; under session->lock */
-void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
-void madi_rx_feed(madi_rx_msg_t *msg);    /* give waiting blocks what has come */
-void madi_rx_finish(madi_rx_msg_t *msg);  /* ended and nothing missing: complete it */
-void madi_rx_make_ready(madi_rx_msg_t *msg);
-void madi_rx_ask(madi_rx_msg_t *msg);     /* it is opened: its credit goes back */
-void madi_conn_rx_quick(madi_conn_t *conn); /* set rx_head anew: something about the connection has changed */
-void madi_credit_tell(madi_conn_t *conn);
-static inline uint64_t madi_credit_consumed(const madi_conn_t *conn)
-{
-    return conn->rx_tell - (uint64_t)conn->rx_left;
-}
-static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
-{
-    conn->rx_left -= cost;
-    if (MADI_UNLIKELY(conn->rx_left < 0))
-        madi_credit_tell(conn);
-}
-void madi_credit_forget(madi_conn_t *conn);
-madi_rx_msg_t *madi_rx_more(mad_session_t *session);
-void madi_rx_clear(madi_rx_msg_t *msg);   /* everything as it is in a new one */
-
-/* An empty message, marked as used; rx_start makes it one.  NULL: no memory. */
-static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
-{
-    madi_rx_msg_t *m = session->rx_ring;
-    if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
-        return madi_rx_more(session);
-    atomic_store_explicit(&m->used, 1, memory_order_relaxed);
-    return m;
-}
-
-/* It is cleared, or it was plain 2.  Any thread, any lock. */
-static inline void madi_rx_free(madi_rx_msg_t *m)
-{
-    atomic_store_explicit(&m->used, 0, memory_order_release); /* pairs with madi_rx_new */
-}
-
-/* It begins with the packet whose header is in hdr and whose body lies at data. */
-static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, const unsigned char *data, bool opened)
-{
-    m->conn = conn;
-    m->cur = data;
-    m->end = data + m->hdr.length;
-    m->index = 0;
-    m->state = opened ? 0x010101 : 0x0101;
-}
-
-static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t number)
-{
-    return MADI_LIKELY(number < gate->n_remote) ? gate->by_remote[number] : NULL;
-}
-void madi_rx_ring_free(mad_session_t *session);
-void madi_rx_abandon(madi_gate_t *gate); /* the rest of what is coming in will not come */
-void madi_rx_packet_free(madi_rx_packet_t *packet);
-void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
-void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
-bool madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
-
 /* request.c */
 mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: it needs progress while nobody waits */
 void madi_request_left(mad_request_t *request); /* a call leaves it to the user; no lock */
@@ -636,5 +542,8 @@ static inline mad_status_t madi_message_status(const mad_connection_t *cnx)
 {
     return (mad_status_t)atomic_load_explicit(&((mad_connection_t *)cnx)->status, memory_order_relaxed);
 }
+
+#include "core/receive.h"
+#include "core/send.h"
 
 #endif

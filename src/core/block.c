@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The blocks of a message that has come: read from its packets, compared with what is expected. */
+#include "core/core.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void madi_spread(const struct iovec *pieces, int n, const unsigned char *src, uint64_t skip, uint64_t len)
+{
+    for (int i = 0; i < n && len; i++) {
+        uint64_t room = pieces[i].iov_len;
+        if (skip >= room) {
+            skip -= room;
+            continue;
+        }
+        room -= skip;
+        if (room > len)
+            room = len;
+        memcpy((char *)pieces[i].iov_base + skip, src, room);
+        src += room;
+        len -= room;
+        skip = 0;
+    }
+}
+
+/* Tell both sides that they disagree.  Under session->lock. */
+void madi_block_mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected, bool none)
+{
+    madi_gate_t *gate = m->conn->gate;
+    madi_wire_hdr_t hdr = {
+        .type = MADI_WIRE_MISMATCH, .channel = m->conn->remote, .length = sizeof(madi_wire_mismatch_t)};
+    madi_wire_mismatch_t mm = {m->hdr.seq, m->index, sent, expected};
+
+    if (madi_message_status(&m->base))
+        return;
+    madi_message_fail(&m->base, MAD_ERR_MISMATCH);
+    madi_log(MADI_LOG_WARN, "message",
+             "channel %s, peer %d, message %u, block %u: the sender packed %s (%llu bytes, %s), the receiver expects "
+             "%llu bytes, %s; make both sides pack and unpack the same blocks",
+             m->conn->channel->name, gate->peer, m->hdr.seq, m->index, none ? "no such block" : "a block",
+             (unsigned long long)MADI_WIRE_DESC_LEN(sent), MADI_WIRE_DESC_RMODE(sent) ? "CHEAPER" : "EXPRESS",
+             (unsigned long long)MADI_WIRE_DESC_LEN(expected), MADI_WIRE_DESC_RMODE(expected) ? "CHEAPER" : "EXPRESS");
+    madi_gate_ctrl(gate, &hdr, &mm);
+}
+
+bool madi_block_agrees(const madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
+{
+    uint64_t mask = MADI_WIRE_LEN_MAX | UINT64_C(1) << 50 | (m->hdr.flags & MADI_WIRE_MODES ? UINT64_C(3) << 51 : 0);
+    return (sent & mask) == (expected & mask);
+}
+
+/* Is there a block to be parsed?  Moves on to the next packet if need be.  Under session->lock. */
+bool madi_block_next(madi_rx_msg_t *m)
+{
+    while (m->cur == m->end && !m->cur_last && m->head) {
+        madi_rx_packet_t *packet = m->head;
+        if (m->current)
+            madi_rx_packet_free(m->current);
+        m->head = packet->next;
+        if (!m->head)
+            m->tail = &m->head;
+        m->current = packet;
+        m->cur = packet->data;
+        m->end = packet->data + packet->len;
+        m->cur_last = packet->last;
+        m->conn->rx_held -= packet->cost;
+        madi_credit_return(m->conn, packet->cost);
+        packet->cost = 0;
+    }
+    return m->cur < m->end;
+}
+
+/* Read the block at the cursor, which moves behind it. */
+mad_status_t madi_block_parse(madi_rx_msg_t *m, madi_sent_block_t *b)
+{
+    const unsigned char *p = m->cur;
+    size_t left = (size_t)(m->end - p);
+    if (left < 8)
+        goto garbage;
+    memcpy(&b->desc, p, 8);
+    p += 8;
+    b->inside = MADI_WIRE_DESC_LEN(b->desc);
+    b->announced = MADI_WIRE_DESC_KIND(b->desc) == MADI_WIRE_RDV;
+    if (b->announced) {
+        if (left < 16)
+            goto garbage;
+        memcpy(&b->rdv, p, 8);
+        p += 8;
+        if (b->rdv.eager > b->inside)
+            goto garbage;
+        b->inside = b->rdv.eager;
+    }
+    if (b->inside > (uint64_t)(m->end - p))
+        goto garbage;
+    b->data = p;
+    m->cur = p + b->inside;
+    return MAD_OK;
+
+garbage:
+    m->cur = m->end;
+    madi_message_fail(&m->base, MAD_ERR_PROTOCOL);
+    return MAD_ERR_PROTOCOL;
+}
+
+/* Put the next block into the pieces; n < 0: forget it.  waiter: as for grant_block.  Under session->lock. */
+mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected,
+                               madi_waitable_t *waiter)
+{
+    madi_sent_block_t b;
+    mad_status_t status = madi_block_parse(m, &b);
+    if (status)
+        return status;
+    if (n >= 0 && !madi_block_agrees(m, b.desc, expected)) {
+        madi_block_mismatch(m, b.desc, expected, false);
+        n = -1;
+        status = MAD_ERR_MISMATCH;
+    }
+    if (n >= 0) {
+        madi_spread(pieces, n, b.data, 0, b.inside);
+        if (b.announced)
+            status = madi_rdv_grant(m, pieces, n, MADI_WIRE_DESC_LEN(b.desc), &b.rdv, waiter);
+    } else if (b.announced) {
+        madi_rdv_send_grant(m->conn->gate, b.rdv.sender, 0, b.inside, true);
+    }
+    m->index++;
+    if (status)
+        madi_message_fail(&m->base, status);
+    return status;
+}
+
+/* The message has no further block, but the receiver asks for one. */
+bool madi_block_none(const madi_rx_msg_t *m)
+{
+    return m->cur == m->end && m->cur_last;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening messages: mad_begin_unpacking and its forms. */
+#include "core/core.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* It is opened: what it held of the sender's credit goes back. */
+void madi_rx_ask(madi_rx_msg_t *m)
+{
+    m->opened = true;
+    m->conn->rx_held -= m->cost;
+    madi_credit_return(m->conn, m->cost);
+    m->cost = 0;
+    if (MADI_UNLIKELY(!m->complete)) {
+        m->live = true;
+        m->next_live = m->conn->live;
+        m->conn->live = m;
+    }
+}
+
+/* Take the next message of a connection.  Under session->lock. */
+madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn)
+{
+    madi_rx_msg_t *m = conn->ready;
+    mad_channel_t *channel = conn->channel;
+    if (!m)
+        return NULL;
+    conn->ready = m->next;
+    if (!conn->ready) {
+        conn->ready_tail = &conn->ready;
+        madi_conn_rx_quick(conn);
+    }
+    atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) - 1,
+                          memory_order_relaxed);
+    madi_rx_ask(m);
+    return m;
+}
+
+/* Take the next message of a channel, the connections in turn. */
+static madi_rx_msg_t *take_any(mad_channel_t *channel)
+{
+    madi_conn_t *conn;
+    while ((conn = channel->ready)) {
+        madi_rx_msg_t *m = madi_rx_take_from(conn);
+        channel->ready = conn->next_ready;
+        if (!channel->ready)
+            channel->ready_tail = &channel->ready;
+        if (conn->ready) {
+            conn->next_ready = NULL;
+            *channel->ready_tail = conn;
+            channel->ready_tail = &conn->next_ready;
+        } else {
+            conn->in_ready = false;
+        }
+        if (m)
+            return m;
+    }
+    return NULL;
+}
+
+typedef struct opening {
+    mad_channel_t *channel;
+    mad_peer_t source;
+    madi_conn_t *conn;
+    madi_rx_msg_t *msg;
+    mad_status_t status;
+} opening_t;
+
+/* Under session->lock. */
+static bool open_locked(opening_t *o)
+{
+    o->msg = o->source == MAD_ANY_SOURCE ? take_any(o->channel) : madi_rx_take_from(o->conn);
+    if (MADI_LIKELY(o->msg != NULL))
+        return true;
+    if (o->conn && atomic_load_explicit(&o->conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
+        o->status = o->conn->gate->status;
+    else if (atomic_load_explicit(&o->channel->closed, memory_order_relaxed))
+        o->status = MAD_ERR_CLOSED;
+    return o->status != MAD_OK;
+}
+
+/* Look without the lock first: a waiting thread must not keep others from it. */
+static bool open_test(void *arg)
+{
+    opening_t *o = arg;
+    bool found;
+    if (o->msg || o->status) /* the wait may ask again after a yes */
+        return true;
+    if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) &&
+        !atomic_load_explicit(&o->channel->closed, memory_order_relaxed) &&
+        !(o->conn && atomic_load_explicit(&o->conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN))
+        return false;
+    madi_lock(&o->channel->session->lock);
+    found = open_locked(o);
+    madi_unlock(&o->channel->session->lock);
+    return found;
+}
+
+/* A short packet that is something else than the short message that was looked for. */
+static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
+{
+    madi_rx_short(link, &m->hdr, m->data);
+    madi_rx_free(m);
+    return NULL;
+}
+
+/* The structure that was used last is in use: have another one ready for the next try. */
+static MADI_COLD madi_rx_msg_t *take_room(mad_session_t *session)
+{
+    madi_rx_msg_t *m = madi_rx_more(session);
+    if (m)
+        madi_rx_free(m);
+    return NULL;
+}
+
+/* A short message that the adapter has next, if it is for us and nothing comes before it: straight from the driver's
+ * memory into a structure.  Under session->lock. */
+static inline __attribute__((always_inline)) madi_rx_msg_t *take_short(mad_session_t *session, mad_channel_t *channel,
+                                                                       madi_conn_t *conn, madi_adapter_t *adapter)
+{
+    madi_rx_msg_t *m = session->rx_ring;
+    madi_link_t *link;
+    uint32_t head;
+
+    if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
+        return take_room(session);
+    link = adapter->driver->take(adapter, &m->hdr);
+    if (MADI_UNLIKELY(!link))
+        return NULL;
+    atomic_store_explicit(&m->used, 1, memory_order_relaxed);
+    if (!conn) {
+        conn = madi_conn_by_remote(link->gate, m->hdr.channel);
+        if (MADI_UNLIKELY(!conn || conn->channel != channel ||
+                          atomic_load_explicit(&channel->n_ready, memory_order_relaxed)))
+            return take_other(link, m);
+    } else if (MADI_UNLIKELY(conn->gate != link->gate)) {
+        return take_other(link, m);
+    }
+    memcpy(&head, &m->hdr, sizeof head);
+    if (MADI_UNLIKELY(head != conn->rx_head))
+        return take_other(link, m);
+    madi_rx_start(m, conn, m->data, true);
+    m->base.plain = 2;
+    madi_credit_return(conn, m->hdr.aux);
+    return m;
+}
+
+/* The first look: is it where the last one came from? */
+static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_channel_t *channel, madi_conn_t *source)
+{
+    mad_session_t *session = channel->session;
+    madi_rx_msg_t *m;
+    madi_lock(&session->lock);
+    m = take_short(session, channel, source, session->hot);
+    if (MADI_UNLIKELY(--session->ticks < 0))
+        madi_progress_after(session, 0);
+    madi_unlock(&session->lock);
+    return m;
+}
+
+/* One round under one acquisition of the lock. */
+static inline bool open_now(opening_t *o)
+{
+    mad_session_t *session = o->channel->session;
+    madi_adapter_t *hit = NULL;
+    bool found;
+    if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) && !(hit = madi_poll_hit(session)))
+        return false;
+    madi_lock(&session->lock);
+    if (MADI_LIKELY(hit && hit->driver->take)) {
+        o->msg = take_short(session, o->channel, o->conn, hit);
+        session->hot = hit;
+    }
+    found = o->msg || open_locked(o);
+    if (!found) {
+        if (hit)
+            madi_progress_after(session, hit->driver->poll(hit, 1));
+        else
+            madi_progress_locked(session);
+        found = open_locked(o);
+    }
+    madi_unlock(&session->lock);
+    if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
+        madi_calls_run(session);
+    return found;
+}
+
+static void open_wait(opening_t *o, int64_t timeout_ns)
+{
+    mad_session_t *session = o->channel->session;
+    for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) /* the common wait: without a look at the clock */
+        if (open_now(o))
+            return;
+    if (timeout_ns == 0) {
+        madi_lock(&session->lock);
+        madi_progress_locked(session);
+        if (!open_locked(o))
+            o->status = MAD_ERR_AGAIN;
+        madi_unlock(&session->lock);
+        madi_calls_run(session);
+        return;
+    }
+    if (madi_wait(session, open_test, o, madi_deadline(timeout_ns)) != MAD_OK)
+        o->status = MAD_ERR_TIMEOUT;
+}
+
+static MADI_COLD mad_status_t open_slow(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
+                                                        mad_connection_t **cnx)
+{
+    opening_t o = {.channel = channel, .source = source};
+    if (source != MAD_ANY_SOURCE) {
+        o.conn = madi_conn_peek(channel, source);
+        if (!o.conn && !(o.conn = madi_conn_get(channel, source, &o.status)))
+            return o.status;
+    }
+    open_wait(&o, timeout_ns);
+    if (!o.msg)
+        return o.status;
+    *cnx = &o.msg->base;
+    return MAD_OK;
+}
+
+mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
+                                       mad_connection_t **cnx)
+{
+    return open_slow(channel, source, timeout_ns, cnx);
+}
+
+/* Wait without limit; what cannot be opened remembers why. */
+static MADI_COLD mad_connection_t *open_forever(mad_channel_t *channel, mad_peer_t source)
+{
+    static mad_connection_t no_memory = {.kind = MADI_MESSAGE_RX, .status = MAD_ERR_NOMEM};
+    mad_connection_t *cnx = NULL;
+    mad_status_t status = open_slow(channel, source, MAD_FOREVER, &cnx);
+    madi_rx_msg_t *m;
+
+    if (MADI_LIKELY(status == MAD_OK))
+        return cnx;
+    m = malloc(sizeof *m);
+    if (!m)
+        return &no_memory;
+    memset(m, 0, sizeof *m);
+    m->base = (mad_connection_t){.kind = MADI_MESSAGE_RX, .status = (int)status, .session = channel->session};
+    return &m->base;
+}
+
+static mad_connection_t *open_one(mad_channel_t *channel, madi_conn_t *conn)
+{
+    madi_rx_msg_t *m = open_quick(channel, conn);
+    return MADI_LIKELY(m != NULL) ? &m->base : open_forever(channel, conn ? conn->gate->peer : MAD_ANY_SOURCE);
+}
+
+mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source)
+{
+    madi_conn_t *conn = madi_conn_peek(channel, source); /* any source has none */
+    if (MADI_LIKELY(conn != NULL))
+        return open_one(channel, conn);
+    return source == MAD_ANY_SOURCE ? open_one(channel, NULL) : open_forever(channel, source);
+}
+
+mad_connection_t *mad_begin_unpacking(mad_channel_t *channel)
+{
+    return open_one(channel, NULL);
+}

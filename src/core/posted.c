@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receives that are posted before the message. */
+#include "core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ASYNC_MIN 8192 /* bytes of a posted receive that is worth a progress thread: it may need a grant */
+
+/* Unpack a message into a posted receive.  Under session->lock. */
+void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
+{
+    madi_rx_ask(m);
+    for (int i = 0; i < posted->n; i++) {
+        const mad_block_t *b = &posted->blocks[i];
+        struct iovec piece = {b->base, b->len};
+        uint64_t desc = madi_wire_desc(b->len, MADI_WIRE_INLINE, b->receive_mode, b->send_mode);
+        if (madi_message_status(&m->base))
+            break;
+        if (!m->blocks && madi_block_next(m))
+            madi_block_take(m, &piece, 1, desc, NULL);
+        else if (madi_block_none(m))
+            madi_block_mismatch(m, 0, desc, true);
+        else
+            madi_block_wait(m, &piece, 1, desc);
+    }
+    m->ended = true;
+    m->request = posted->request;
+    m->request->posted = NULL;
+    m->request->rx = m;
+    free(posted);
+    madi_rx_finish(m);
+}
+
+mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
+                                mad_request_t **request)
+{
+    mad_session_t *session = channel->session;
+    mad_status_t status = MAD_OK;
+    madi_conn_t *conn;
+    madi_posted_t *posted;
+    mad_request_t *r;
+    madi_rx_msg_t *m;
+    size_t len = 0;
+
+    if (n < 0 || (n && !blocks))
+        return MAD_ERR_INVAL;
+    for (int i = 0; i < n; i++)
+        if ((!blocks[i].base && blocks[i].len) || (unsigned)blocks[i].receive_mode > 1)
+            return MAD_ERR_INVAL;
+    conn = madi_conn_get(channel, source, &status);
+    if (!conn)
+        return status;
+    posted = malloc(sizeof *posted + (size_t)n * sizeof *blocks);
+    for (int i = 0; i < n; i++)
+        len += blocks[i].len;
+    r = posted ? madi_request_new(session, len >= ASYNC_MIN) : NULL;
+    if (!r) {
+        free(posted);
+        return MAD_ERR_NOMEM;
+    }
+    *posted = (madi_posted_t){.request = r, .conn = conn, .n = n};
+    if (n)
+        memcpy(posted->blocks, blocks, (size_t)n * sizeof *blocks);
+    r->posted = posted;
+    madi_lock(&session->lock);
+    m = conn->posted ? NULL : madi_rx_take_from(conn);
+    if (m) {
+        madi_posted_start(posted, m);
+    } else if (atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
+        r->posted = NULL;
+        free(posted);
+        madi_request_complete(r, conn->gate->status);
+    } else if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) { /* since the connection was looked up */
+        r->posted = NULL;
+        free(posted);
+        madi_request_complete(r, MAD_ERR_CLOSED);
+    } else {
+        *conn->posted_tail = posted;
+        conn->posted_tail = &posted->next;
+        madi_conn_rx_quick(conn);
+    }
+    madi_unlock(&session->lock);
+    if (request) {
+        madi_request_left(r);
+        *request = r;
+        return MAD_OK;
+    }
+    return mad_request_wait(&r, MAD_FOREVER);
+}

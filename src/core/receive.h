@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files that receive messages offer each other and the rest of the core.  Included by core.h.
+ *
+ *   deliver.c   packets come in              open.c        messages are opened
+ *   block.c     their blocks are read        unpack.c      ... into the program's memory
+ *   rdv_recv.c  blocks that are granted      unpack_end.c  the end of a message
+ *   posted.c    receives posted before */
+#ifndef MADI_RECEIVE_H
+#define MADI_RECEIVE_H
+
+/* deliver.c; under session->lock */
+void madi_rx_make_ready(madi_rx_msg_t *msg);
+void madi_conn_rx_quick(madi_conn_t *conn); /* set rx_head anew: something about the connection has changed */
+void madi_credit_tell(madi_conn_t *conn);
+static inline uint64_t madi_credit_consumed(const madi_conn_t *conn)
+{
+    return conn->rx_tell - (uint64_t)conn->rx_left;
+}
+static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
+{
+    conn->rx_left -= cost;
+    if (MADI_UNLIKELY(conn->rx_left < 0))
+        madi_credit_tell(conn);
+}
+void madi_credit_forget(madi_conn_t *conn);
+madi_rx_msg_t *madi_rx_more(mad_session_t *session);
+void madi_rx_clear(madi_rx_msg_t *msg);   /* everything as it is in a new one */
+
+/* An empty message, marked as used; rx_start makes it one.  NULL: no memory. */
+static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
+{
+    madi_rx_msg_t *m = session->rx_ring;
+    if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
+        return madi_rx_more(session);
+    atomic_store_explicit(&m->used, 1, memory_order_relaxed);
+    return m;
+}
+
+/* It is cleared, or it was plain 2.  Any thread, any lock. */
+static inline void madi_rx_free(madi_rx_msg_t *m)
+{
+    atomic_store_explicit(&m->used, 0, memory_order_release); /* pairs with madi_rx_new */
+}
+
+/* It begins with the packet whose header is in hdr and whose body lies at data. */
+static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, const unsigned char *data, bool opened)
+{
+    m->conn = conn;
+    m->cur = data;
+    m->end = data + m->hdr.length;
+    m->index = 0;
+    m->state = opened ? 0x010101 : 0x0101;
+}
+
+static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t number)
+{
+    return MADI_LIKELY(number < gate->n_remote) ? gate->by_remote[number] : NULL;
+}
+void madi_rx_ring_free(mad_session_t *session);
+void madi_rx_abandon(madi_gate_t *gate); /* the rest of what is coming in will not come */
+void madi_rx_packet_free(madi_rx_packet_t *packet);
+
+/* open.c; under session->lock */
+void madi_rx_ask(madi_rx_msg_t *msg); /* it is opened: its credit goes back */
+madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn); /* the next message of a connection, or NULL */
+
+/* block.c; under session->lock */
+/* A block as it lies in the packet. */
+typedef struct madi_sent_block {
+    uint64_t desc;
+    bool announced; /* the rest of it is to be granted */
+    madi_wire_rdv_t rdv;
+    const unsigned char *data;
+    uint64_t inside; /* bytes of it that are here */
+} madi_sent_block_t;
+bool madi_block_next(madi_rx_msg_t *msg); /* is there one at the cursor?  Goes on to the next packet if need be */
+bool madi_block_none(const madi_rx_msg_t *msg); /* the message has no further one */
+bool madi_block_agrees(const madi_rx_msg_t *msg, uint64_t sent, uint64_t expected);
+/* Tell both sides that they disagree; none: the sender packed no such block. */
+void madi_block_mismatch(madi_rx_msg_t *msg, uint64_t sent, uint64_t expected, bool none);
+mad_status_t madi_block_parse(madi_rx_msg_t *msg, madi_sent_block_t *block); /* the cursor moves behind it */
+/* Put the next block into the pieces; n < 0: forget it.  waiter: as for madi_rdv_grant. */
+mad_status_t madi_block_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
+                             madi_waitable_t *waiter);
+void madi_spread(const struct iovec *pieces, int n, const unsigned char *src, uint64_t skip, uint64_t len);
+
+/* rdv_recv.c; under session->lock */
+/* Name the destination of a block to its sender; waiter, if there is one, is done when it is filled. */
+mad_status_t madi_rdv_grant(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len,
+                            const madi_wire_rdv_t *rdv, madi_waitable_t *waiter);
+void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop);
+bool madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
+void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
+mad_status_t madi_early_start(madi_rx_msg_t *msg); /* have the announced block at the cursor sent */
+mad_status_t madi_early_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
+                             bool may_wait); /* no lock */
+void madi_early_drop(madi_rx_msg_t *msg);
+
+/* unpack.c; under session->lock */
+void madi_rx_feed(madi_rx_msg_t *msg); /* give waiting blocks what has come */
+/* A CHEAPER block that is not there yet waits. */
+mad_status_t madi_block_wait(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t desc);
+
+/* unpack_end.c; under session->lock */
+void madi_rx_finish(madi_rx_msg_t *msg); /* ended and nothing missing: complete it */
+void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
+
+/* posted.c; under session->lock */
+void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files that send messages offer each other and the rest of the core.  Included by core.h.
+ *
+ *   pack.c      the blocks of a message      tx.c        its structure
+ *   pack_end.c  its end, one-call forms      send.c      packets, the queue of a connection, credits
+ *   rdv_send.c  blocks that are announced, and sent when granted */
+#ifndef MADI_SEND_H
+#define MADI_SEND_H
+
+/* tx.c */
+madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn);
+void madi_tx_reset_pieces(madi_tx_t *tx); /* a message that was sent in pieces can be used again */
+void madi_tx_free(madi_tx_t *tx);
+static inline void madi_tx_reset(madi_tx_t *tx) /* the same of a plain one */
+{
+    tx->stage_len = tx->run_start = sizeof(madi_wire_hdr_t);
+    tx->base.plain = 1;
+}
+
+/* pack.c */
+mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode);
+mad_status_t madi_tx_close_run(madi_tx_t *tx); /* what was staged since the last piece becomes a piece */
+void madi_tx_lock(madi_tx_t *tx); /* tx_lock, when the message was flushed */
+void madi_tx_unlock(madi_tx_t *tx);
+mad_status_t madi_tx_settle(madi_tx_t *tx);    /* the end: LATER segments take their values where they must be copied */
+
+/* send.c; under gate->tx_lock */
+bool madi_tx_send_whole(madi_tx_t *tx); /* an ended message in one packet, at once; false: nothing was done */
+void madi_tx_check_complete(madi_tx_t *tx);
+void madi_conn_quick(madi_conn_t *conn); /* set conn->quick anew */
+bool madi_conn_pump(madi_conn_t *conn); /* true: nothing left to send */
+void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
+bool madi_conn_wants_link(const madi_conn_t *conn); /* what it waits for is the link, not credits */
+void madi_conn_kick(madi_conn_t *conn); /* put into the gate's list of pending connections */
+void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
+
+/* rdv_send.c; under gate->tx_lock */
+/* Give a block its handle (again); 0: no memory.  eager: bytes that go ahead; held: until the message has ended. */
+uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held);
+void madi_tx_later(madi_tx_t *tx); /* it has ended: blocks that were held may go */
+void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
+void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
+bool madi_rdv_pump(madi_gate_t *gate);
+
+#endif

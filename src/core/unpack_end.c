@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Unpacking: the end of a message, by its receiver or by failure. */
+#include "core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Forget blocks that nobody unpacked; they are a disagreement.  Under session->lock. */
+static void drain(madi_rx_msg_t *m)
+{
+    while (madi_block_next(m)) {
+        if (!madi_message_status(&m->base) && !m->consumed) {
+            uint64_t sent = 0;
+            if (m->end - m->cur >= 8)
+                memcpy(&sent, m->cur, 8);
+            madi_block_mismatch(m, sent, 0, false);
+        }
+        madi_block_take(m, NULL, -1, 0, NULL);
+    }
+}
+
+static void live_remove(madi_rx_msg_t *m)
+{
+    if (!m->live)
+        return;
+    for (madi_rx_msg_t **p = &m->conn->live; *p; p = &(*p)->next_live)
+        if (*p == m) {
+            *p = m->next_live;
+            return;
+        }
+}
+
+static void rx_release(madi_rx_msg_t *m)
+{
+    if (m->current)
+        madi_rx_packet_free(m->current);
+    for (madi_rx_packet_t *p = m->head, *next; p; p = next) {
+        next = p->next;
+        madi_rx_packet_free(p);
+    }
+    free(m->early);
+    madi_rx_clear(m);
+    madi_rx_free(m);
+}
+
+/* Is an ended message complete?  Under session->lock. */
+static bool finished(madi_rx_msg_t *m)
+{
+    if (madi_message_status(&m->base))
+        for (madi_rx_block_t *b; (b = m->blocks); free(b))
+            m->blocks = b->next;
+    if (m->early && madi_done(&m->early->here)) { /* nobody came for it */
+        if (!m->consumed)
+            madi_block_mismatch(m, m->early->desc, 0, false);
+        madi_early_drop(m);
+    }
+    if (!m->blocks)
+        drain(m);
+    if (atomic_load_explicit(&m->rdv_pending, memory_order_relaxed) || m->blocks)
+        return false;
+    return madi_block_none(m) || madi_message_status(&m->base) == MAD_ERR_PEER ||
+           madi_message_status(&m->base) == MAD_ERR_CLOSED;
+}
+
+void madi_rx_finish(madi_rx_msg_t *m)
+{
+    mad_request_t *request = m->request;
+    mad_status_t status;
+    if (!m->ended || !request || !finished(m))
+        return;
+    status = madi_message_status(&m->base);
+    live_remove(m);
+    rx_release(m);
+    madi_request_complete(request, status);
+}
+
+static bool end_test(void *arg)
+{
+    madi_rx_msg_t *m = arg;
+    bool done;
+    if (atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) /* pairs with madi_rdv_recv_done */
+        return false;
+    madi_lock(&m->base.session->lock);
+    done = finished(m);
+    if (done)
+        live_remove(m);
+    madi_unlock(&m->base.session->lock);
+    return done;
+}
+
+/* A message that could not be opened. */
+static mad_status_t end_broken(mad_connection_t *cnx)
+{
+    mad_status_t status = madi_message_status(cnx);
+    if (cnx->session)
+        free(cnx);
+    return status;
+}
+
+static MADI_COLD mad_status_t end_slow(madi_rx_msg_t *m)
+{
+    mad_status_t status = madi_message_status(&m->base);
+    if (!m->base.session || !m->conn)
+        return end_broken(&m->base);
+    if (m->live || m->cur != m->end || !m->cur_last || m->blocks || m->early || status ||
+        atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) {
+        madi_wait(m->base.session, end_test, m, INT64_MAX);
+        status = madi_message_status(&m->base);
+    }
+    rx_release(m);
+    return status;
+}
+
+mad_status_t mad_end_unpacking(mad_connection_t *cnx)
+{
+    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+
+    if (MADI_LIKELY(cnx->plain == 2 && m->cur == m->end)) {
+        madi_rx_free(m);
+        return MAD_OK;
+    }
+    return end_slow(m);
+}
+
+mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request)
+{
+    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+    mad_request_t *r = cnx->session ? madi_request_new(cnx->session, true) : NULL;
+    mad_status_t status;
+
+    if (!r || !m->conn) {
+        status = mad_end_unpacking(cnx);
+        if (!r)
+            return status ? status : MAD_ERR_NOMEM;
+        madi_request_complete(r, status);
+    } else {
+        madi_lock(&cnx->session->lock);
+        m->ended = true;
+        m->request = r;
+        r->rx = m;
+        madi_rx_finish(m);
+        madi_unlock(&r->session->lock);
+    }
+    madi_request_left(r);
+    *request = r;
+    return MAD_OK;
+}
+
+mad_peer_t mad_message_peer(const mad_connection_t *cnx)
+{
+    if (cnx->kind == MADI_MESSAGE_RX)
+        return ((const madi_rx_msg_t *)cnx)->conn ? ((const madi_rx_msg_t *)cnx)->conn->gate->peer : MAD_ANY_SOURCE;
+    return ((const madi_tx_t *)cnx)->conn ? ((const madi_tx_t *)cnx)->conn->gate->peer : MAD_ANY_SOURCE;
+}
+
+mad_status_t mad_message_status(const mad_connection_t *cnx)
+{
+    return madi_message_status(cnx);
+}
+
+/* Messages that will never be whole fail; whole ones stay to be read. */
+void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
+{
+    madi_rx_msg_t *m, *next;
+    if (conn->arriving)
+        madi_message_fail(&conn->arriving->base, status);
+    conn->arriving = NULL;
+    madi_credit_forget(conn);
+    for (m = conn->live; m; m = next) {
+        next = m->next_live;
+        if (!m->complete)
+            madi_message_fail(&m->base, status);
+        madi_rx_finish(m);
+    }
+    for (madi_posted_t *p; (p = conn->posted); free(p)) {
+        conn->posted = p->next;
+        p->request->posted = NULL;
+        madi_request_complete(p->request, status);
+    }
+    conn->posted_tail = &conn->posted;
+    madi_conn_rx_quick(conn);
+}
