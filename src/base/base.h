@@ -16,6 +16,8 @@
 #define MADI_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define MADI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+void madi_copy_long(void *to, const void *from, size_t n);
+
 /* memcpy for lengths that are mostly small and not known when compiling: no call up to 64 bytes. */
 static inline void madi_copy(void *to, const void *from, size_t n)
 {
@@ -40,7 +42,7 @@ static inline void madi_copy(void *to, const void *from, size_t n)
             while (++i < n);
         }
     } else {
-        memcpy(d, s, n);
+        madi_copy_long(d, s, n);
     }
 }
 

@@ -17,7 +17,7 @@ void madi_spread(const struct iovec *pieces, int n, const unsigned char *src, ui
         room -= skip;
         if (room > len)
             room = len;
-        memcpy((char *)pieces[i].iov_base + skip, src, room);
+        madi_copy((char *)pieces[i].iov_base + skip, src, room);
         src += room;
         len -= room;
         skip = 0;
