@@ -7,15 +7,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static mad_status_t shm_probe(const madi_driver_t *driver, struct mad_session *session)
@@ -100,14 +99,15 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     char dir[80];
     struct stat st;
 
-    a->event_fd = -1;
+    a->event_fd = a->bell_fd = -1;
     if (!directory(dir, sizeof dir, &st, reason))
         return MAD_ERR_SYSTEM;
     name_network(adapter, &st);
     if (!listen_on(a, dir, reason))
         return MAD_ERR_SYSTEM;
     madi_unix_sweep(dir, is_ours);
-    a->fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
+    if (!shm_bell_make(a, reason))
+        return MAD_ERR_SYSTEM;
     a->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     a->event_watch = (madi_watch_t){a->event_fd, event_ready};
     if (a->event_fd < 0 || madi_watch_add(adapter->session, &a->event_watch, EPOLLIN) != MAD_OK) {
@@ -142,9 +142,12 @@ static void shm_fini(madi_adapter_t *adapter)
         unlink(a->path);
     if (a->event_fd >= 0)
         close(a->event_fd);
-    for (int i = 0; i < a->n_old; i++)
-        free(a->old_arrays[i]);
-    free(a->old_arrays);
+    if (a->bell)
+        munmap(a->bell, SHM_BELL_SIZE);
+    if (a->bell_fd >= 0)
+        close(a->bell_fd);
+    shm_inboxes_free(a);
+    shm_links_fini(a);
 }
 
 static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
@@ -181,12 +184,14 @@ const madi_driver_t madi_driver_shm = {
     .close = shm_close,
     .fini = shm_fini,
     .poll = shm_poll,
+    .take = shm_take,
     .pure_poll = shm_pure_poll,
     .arm = shm_arm,
     .disarm = shm_disarm,
     .connect = shm_connect,
     .start = shm_start,
     .send = shm_send,
+    .send_short = shm_send_short,
     .slot_put = shm_slot_put,
     .link_close = shm_link_close,
     .link_fini = shm_link_fini,

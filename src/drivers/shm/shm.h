@@ -5,12 +5,29 @@
  *
  *   control   counters, each side's on lines of its own
  *   cells     a ring of cache lines.  A cell: 8-byte head, 56 bytes of packet.  The head holds the cell's number, so
- *             the receiver knows a new cell from an old one by looking at nothing else; only heads are ever looked at,
- *             and payload never lies where a head is.  A packet takes one to CELLS_MAX cells; the head of its first is
- *             written last.
- *   blocks    bodies that do not fit into cells lie in runs of blocks, used in turn.  The cell then holds the header
- *             and the run's first block.  The area is larger than a core's private cache on purpose: blocks that were
- *             pushed out to the shared cache are cheaper to write again than lines that the reader still owns.
+ *             the receiver knows a new cell from an old one by looking at nothing else.  One cell is one packet.
+ *   units     a body that does not fit into its packet's cell lies in a run of units; the cell then holds the header
+ *             and the run's first unit.  Runs are used in turn.  A run ends with an unused unit: the processor of the
+ *             receiver fetches ahead past the end of what is read, and lines that it holds are dear to write.
+ *
+ * Units are used in turn, not the last one first, because lines that were pushed out of the private caches are cheaper
+ * to write again than lines that the reader still holds.  How many are in use (the window) depends on the traffic:
+ * pairs that exchange small messages touch little memory.
+ *
+ * One more memfd per process, its bell, tells all its peers whether it sleeps.
+ *
+ * What is published by what (every store is atomic; release and acquire, so nothing depends on x86):
+ *
+ *   cell->head      release by the sender after cell and run are written; acquire by the receiver before it reads them
+ *   half->consumed  release by the receiver after it has read cells; acquire by the sender before it writes them anew
+ *   half->freed[]   release by whoever gives a run back, after its last read; acquire by the sender before it writes it
+ *   inbox           the receiver's own: what a thread that polls without a lock needs, never freed
+ *
+ * Sleeping, and waiting for space, need more: each side stores one thing and then loads another, and one of the two
+ * must see the other's store.  The side that wants to sleep stores its flag (bell->asleep; half->wanted when a packet
+ * of its own found no space), executes membarrier(GLOBAL_EXPEDITED), which fences every process of the host that has
+ * registered, and looks once more; the other side only keeps its compiler from moving the load up.  Where membarrier
+ * is not to be had on one of the two sides, both fence after every such store.
  */
 #ifndef MADI_SHM_H
 #define MADI_SHM_H
@@ -18,18 +35,19 @@
 #include "core/driver.h"
 
 #define SHM_MAGIC 0x6d6873u
-#define SHM_LAYOUT 1
+#define SHM_LAYOUT 2
 
 #define SHM_CELLS 64 /* a power of two */
 #define SHM_CELL_DATA 56
-#define SHM_CELLS_MAX 4 /* of one packet: 224 bytes */
-#define SHM_BLOCKS 768
-#define SHM_BLOCK 4096
-#define SHM_CHUNK (32 * 1024) /* the longest body */
-#define SHM_RUN (SHM_CHUNK / SHM_BLOCK)
+#define SHM_UNIT 2048
+#define SHM_UNITS 1536              /* 3 MiB */
+#define SHM_WINDOW_MIN 128          /* units in use at first: 256 KiB */
+#define SHM_WINDOW_SHARE (8 * 1536) /* units that all links of a process together may use before they get less each */
+#define SHM_WINDOW_SMALL 512        /* bytes: bodies up to this are content with the first window */
+#define SHM_CHUNK (32 * 1024)       /* the longest body */
 
 typedef struct shm_cell {
-    /* bits 0-31: number + 1; 32-47: bytes of the packet in cells; 48-63: block + 1 or 0 */
+    /* bits 0-31: number + 1; 32-47: the body's first unit + 1, or 0 when it is in the cell */
     _Atomic(uint64_t) head;
     unsigned char data[SHM_CELL_DATA];
 } shm_cell_t;
@@ -38,35 +56,54 @@ static_assert(sizeof(shm_cell_t) == MADI_LINE, "a cell is a cache line");
 typedef struct shm_half {
     /* written by the receiver */
     _Alignas(MADI_LINE) _Atomic(uint32_t) consumed; /* cells; told now and then */
-    _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_BLOCKS]; /* how often each run that began here was given
-                                                                  * back, modulo 256 */
-    _Alignas(MADI_LINE) _Atomic(uint32_t) sleeping; /* the receiver sleeps: wake it through its eventfd */
-    _Atomic(uint32_t) fence;                        /* the receiver cannot fence for us */
+    _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_UNITS]; /* how often each run that began here was given back,
+                                                             * modulo 256 */
+    /* written by the sender */
+    _Alignas(MADI_LINE) _Atomic(uint32_t) wanted; /* it sleeps and wants space */
+    _Atomic(uint32_t) window;                       /* units in use */
     _Alignas(MADI_LINE) shm_cell_t cells[SHM_CELLS];
-    _Alignas(4096) unsigned char blocks[SHM_BLOCKS][SHM_BLOCK];
+    _Alignas(4096) unsigned char units[SHM_UNITS][SHM_UNIT];
 } shm_half_t;
 
-/* What is shared. */
+/* What a pair shares. */
 typedef struct shm_region {
     uint32_t magic, layout;
     unsigned char nonce[16]; /* proves that both have the same memory */
     shm_half_t half[2];      /* from the active side, from the passive side */
 } shm_region_t;
 
+/* What a process tells all its peers. */
+typedef struct shm_bell {
+    _Atomic(uint32_t) asleep; /* wake it through its eventfd */
+    _Atomic(uint32_t) fence;  /* membarrier is not to be had there */
+} shm_bell_t;
+#define SHM_BELL_SIZE 4096
+
+/* Where the next cell of a link will be.  Lives as long as the adapter, so that pure_poll needs no lock; a link that
+ * closes leaves it looking at a cell that never comes. */
+typedef struct shm_inbox {
+    _Atomic(shm_cell_t *) next;
+    _Atomic(uint32_t) number; /* the low half of its head when it is there */
+    struct shm_link *link;    /* under the session's lock; NULL: free */
+} shm_inbox_t;
+
 typedef struct shm_link {
     madi_link_t base;
     /* sending */
     shm_half_t *out;
-    uint32_t sent, sent_limit; /* cells */
-    uint32_t next_block;
-    uint8_t used[SHM_BLOCKS];   /* how often a run that begins here was filled */
-    uint8_t length[SHM_BLOCKS]; /* of the run that begins here */
-    uint8_t back[SHM_BLOCKS];   /* 1 + how many blocks before this one its run begins; 0: free */
-    int peer_fd; /* the peer's eventfd */
+    shm_bell_t *peer_bell;
+    uint32_t sent, sent_limit;    /* cells */
+    uint32_t next, known, window; /* units: tried next, first not known to be free, in use */
+    bool stuck;                   /* a packet found no space; under the tx lock */
+    bool fence;                   /* one of the two cannot be fenced by the other */
+    uint8_t used[SHM_UNITS];      /* how often a run that begins here was filled */
+    uint8_t length[SHM_UNITS];    /* of the run that begins here */
+    uint8_t back[SHM_UNITS];      /* 1 + how many units before this one its run begins; 0: free */
+    int peer_fd;                  /* the peer's eventfd */
     /* receiving */
     _Alignas(MADI_LINE) shm_half_t *in;
+    shm_inbox_t *inbox;
     uint32_t received, told;
-    int index; /* in adapter->links */
     /* life */
     shm_region_t *region;
     int fd; /* the socket: how the death of the peer is seen */
@@ -79,28 +116,80 @@ typedef struct shm_link {
 typedef struct shm_adapter {
     madi_adapter_t base;
     char path[108];
-    int event_fd;
+    int event_fd, bell_fd;
     madi_watch_t event_watch;
-    bool fence; /* membarrier is not to be had */
-    /* links that are up; pure_poll reads without a lock, so the array only grows and old ones are kept */
-    _Atomic(shm_link_t **) links;
-    _Atomic(int) n_links;
-    int cap_links;
+    shm_bell_t *bell;
+    _Atomic(int) n_stuck; /* links whose packets found no space */
+    /* pure_poll reads these without a lock: inboxes are never freed, the array only grows and old ones are kept */
+    _Atomic(shm_inbox_t **) inboxes;
+    _Atomic(int) n_inboxes;
+    _Atomic(int) turn, hot; /* which is looked at next, which had something last */
+    int cap_inboxes;
     void **old_arrays;
     int n_old;
+    void **ranges; /* of the address space, of closed links: nothing else comes there while pure_poll may look */
+    int n_ranges, cap_ranges;
 } shm_adapter_t;
 
 /* shm_link.c */
 mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason);
 void shm_link_close(madi_link_t *link);
 void shm_link_fini(madi_link_t *link);
+void shm_links_fini(shm_adapter_t *adapter);
+
+/* shm_memory.c */
+/* Memory of that size, of which the first some bytes are there for certain.  A descriptor, or -1 and the reason. */
+int shm_memory_make(size_t size, size_t some, char *reason);
+bool shm_sealed(int fd, size_t size); /* is it such memory, and as long? */
 
 /* shm_ring.c */
 madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+bool shm_send_short(madi_link_t *link, const void *packet, size_t total);
 void shm_slot_put(madi_link_t *link, void *loan);
 int shm_poll(madi_adapter_t *adapter, int budget);
+madi_link_t *shm_take(madi_adapter_t *adapter, void *packet);
 bool shm_pure_poll(madi_adapter_t *adapter);
+bool shm_any(shm_adapter_t *adapter); /* has anything come?  All links */
+void shm_drain(shm_link_t *link); /* take in all that has come */
+bool shm_space(shm_link_t *link); /* could any packet go?  Under the tx lock */
+
+/* shm_run.c */
+bool shm_window_open(shm_link_t *link); /* the first window; false: errno */
+#define SHM_RUN_NONE UINT32_MAX
+uint32_t shm_run_take(shm_link_t *link, size_t len); /* the run's first unit; used from now on */
+bool shm_run_fits(shm_link_t *link, size_t len);
+void shm_run_free(shm_link_t *link, uint32_t unit); /* the receiver's, any thread */
+
+/* shm_inbox.c; under the session's lock */
+bool shm_inbox_open(shm_link_t *link);
+void shm_inbox_close(shm_link_t *link);
+void shm_inboxes_free(shm_adapter_t *adapter);
+
+/* shm_bell.c */
+bool shm_bell_make(shm_adapter_t *adapter, char *reason);
+shm_bell_t *shm_bell_map(int fd);           /* a peer's, to be read; NULL: errno */
+void shm_bell_ring(const shm_link_t *link);
+void shm_bell_stuck(shm_link_t *link); /* a packet found no space */
 bool shm_arm(madi_adapter_t *adapter);
 void shm_disarm(madi_adapter_t *adapter);
+
+/* After a store that a sleeping peer may wait for, before the load of its flag. */
+static inline void shm_bell_order(const shm_link_t *link)
+{
+    if (MADI_UNLIKELY(link->fence))
+        atomic_thread_fence(memory_order_seq_cst);
+    else
+        atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+}
+
+/* Space was given back: somebody may sleep until there is some. */
+static inline void shm_bell_space(shm_link_t *link)
+{
+    shm_bell_order(link);
+    if (MADI_UNLIKELY(atomic_load_explicit(&link->in->wanted, memory_order_relaxed))) {
+        atomic_store_explicit(&link->in->wanted, 0, memory_order_relaxed);
+        shm_bell_ring(link);
+    }
+}
 
 #endif

@@ -3,32 +3,29 @@
 #include "drivers/shm/shm.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* What goes over the socket: from the active side with its memory and eventfd, from the passive side with its eventfd
- * and the nonce that it read in the memory. */
+/* What goes over the socket: from the active side with its eventfd, its bell and the memory, from the passive side with
+ * its eventfd, its bell and the nonce that it read in the memory. */
 typedef struct offer {
     uint32_t magic, layout;
-    uint32_t fence; /* the sender of this cannot fence for the other */
-    uint32_t pad;
     unsigned char nonce[16];
 } offer_t;
+
+enum { FD_EVENT, FD_BELL, FD_MEMORY, FDS };
 
 static bool send_fds(int sock, const offer_t *offer, const int *fds, int n)
 {
     struct iovec iov = {(void *)offer, sizeof *offer};
     union {
-        char buf[CMSG_SPACE(2 * sizeof(int))];
+        char buf[CMSG_SPACE(FDS * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf};
@@ -48,7 +45,7 @@ static int recv_fds(int sock, offer_t *offer, int *fds, int max)
 {
     struct iovec iov = {offer, sizeof *offer};
     union {
-        char buf[CMSG_SPACE(4 * sizeof(int))];
+        char buf[CMSG_SPACE((FDS + 1) * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct msghdr msg = {
@@ -77,116 +74,106 @@ static int recv_fds(int sock, offer_t *offer, int *fds, int max)
     return n;
 }
 
-/* Memory that could be made shorter would kill us with SIGBUS: it must be whole, and sealed to stay so. */
-static bool sealed(int memfd)
-{
-    struct stat st;
-    int seals = fcntl(memfd, F_GET_SEALS);
-    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(memfd, &st) == 0 && st.st_size >= (off_t)sizeof(shm_region_t);
-}
-
+/* Map the pair's memory, in a range of a closed link if there is one. */
 static bool map(shm_link_t *l)
 {
-    void *p = mmap(NULL, sizeof(shm_region_t), PROT_READ | PROT_WRITE, MAP_SHARED, l->memfd, 0);
+    shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
+    void *at = a->n_ranges ? a->ranges[a->n_ranges - 1] : NULL;
+    void *p = mmap(at, sizeof(shm_region_t), PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), l->memfd, 0);
     if (p == MAP_FAILED)
         return false;
+    if (at)
+        a->n_ranges--;
     l->region = p;
     l->out = &l->region->half[l->active ? 0 : 1];
     l->in = &l->region->half[l->active ? 1 : 0];
     l->sent_limit = SHM_CELLS;
+    return shm_window_open(l);
+}
+
+/* Give the memory back, but not the range: a thread in pure_poll may still look there. */
+static void unmap(shm_link_t *l)
+{
+    shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
+    if (a->n_ranges == a->cap_ranges) {
+        int cap = a->cap_ranges ? a->cap_ranges * 2 : 8;
+        void **p = realloc(a->ranges, (size_t)cap * sizeof *p);
+        if (!p)
+            return; /* rather lose it */
+        a->ranges = p;
+        a->cap_ranges = cap;
+    }
+    if (mmap(l->region, sizeof *l->region, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
+        MAP_FAILED)
+        a->ranges[a->n_ranges++] = l->region;
+}
+
+static void up(shm_link_t *l, int event_fd, int bell_fd)
+{
+    shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
     close(l->memfd);
     l->memfd = -1;
-    return true;
-}
-
-/* Put the link into the adapter's list.  pure_poll may be reading the old array. */
-static bool enlist(shm_link_t *l)
-{
-    shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
-    int n = atomic_load_explicit(&a->n_links, memory_order_relaxed);
-    shm_link_t **links = atomic_load_explicit(&a->links, memory_order_relaxed), **p;
-    for (int i = 0; i < n; i++)
-        if (!links[i]) {
-            links[i] = l;
-            l->index = i;
-            return true;
-        }
-    if (n == a->cap_links) {
-        int cap = n ? n * 2 : 8;
-        void **old = realloc(a->old_arrays, (size_t)(a->n_old + 1) * sizeof *old);
-        if (!old)
-            return false;
-        a->old_arrays = old;
-        p = calloc((size_t)cap, sizeof *p);
-        if (!p)
-            return false;
-        if (n)
-            memcpy(p, links, (size_t)n * sizeof *p);
-        old[a->n_old++] = p;
-        a->cap_links = cap;
-        atomic_store_explicit(&a->links, p, memory_order_release); /* pairs with shm_pure_poll */
-        links = p;
-    }
-    links[n] = l;
-    l->index = n;
-    atomic_store_explicit(&a->n_links, n + 1, memory_order_release); /* pairs with shm_pure_poll */
-    return true;
-}
-
-static void up(shm_link_t *l, uint32_t peer_fence)
-{
-    shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
-    atomic_store_explicit(&l->in->fence, a->fence, memory_order_relaxed);
-    (void)peer_fence; /* the peer writes its own half */
-    if (!enlist(l))
+    l->peer_fd = event_fd;
+    l->peer_bell = shm_bell_map(bell_fd);
+    close(bell_fd);
+    if (!l->peer_bell || !shm_inbox_open(l)) {
         madi_link_down(&l->base, MAD_ERR_NOMEM, "no memory for a link");
-    else
-        madi_link_up(&l->base);
+        return;
+    }
+    l->fence = atomic_load_explicit(&a->bell->fence, memory_order_relaxed) ||
+               atomic_load_explicit(&l->peer_bell->fence, memory_order_relaxed);
+    madi_link_up(&l->base);
+}
+
+static void fds_close(const int *fds, int n)
+{
+    for (int i = 0; i < n; i++)
+        close(fds[i]);
 }
 
 static void answer_came(shm_link_t *l)
 {
     offer_t offer;
-    int fd[2];
-    int n = recv_fds(l->fd, &offer, fd, 2);
+    int fds[FDS];
+    int n = recv_fds(l->fd, &offer, fds, FDS);
     if (n == 0)
         return;
-    if (n != 1 || offer.magic != SHM_MAGIC || memcmp(offer.nonce, l->nonce, sizeof offer.nonce)) {
-        for (int i = 0; i < n; i++)
-            close(fd[i]);
+    if (n != FD_MEMORY || offer.magic != SHM_MAGIC || memcmp(offer.nonce, l->nonce, sizeof offer.nonce) ||
+        !shm_sealed(fds[FD_BELL], SHM_BELL_SIZE)) {
+        fds_close(fds, n);
         madi_link_down(&l->base, MAD_ERR_PEER, "the peer could not map the shared memory");
         return;
     }
-    l->peer_fd = fd[0];
-    up(l, offer.fence);
+    up(l, fds[FD_EVENT], fds[FD_BELL]);
 }
 
 static void offer_came(shm_link_t *l)
 {
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
     offer_t offer;
-    int fd[2];
-    int n = recv_fds(l->fd, &offer, fd, 2);
+    int fds[FDS], mine[FD_MEMORY] = {[FD_EVENT] = a->event_fd, [FD_BELL] = a->bell_fd};
+    int n = recv_fds(l->fd, &offer, fds, FDS);
     if (n == 0)
         return;
-    if (n != 2 || offer.magic != SHM_MAGIC || offer.layout != SHM_LAYOUT) {
-        for (int i = 0; i < n; i++)
-            close(fd[i]);
+    if (n != FDS || offer.magic != SHM_MAGIC || offer.layout != SHM_LAYOUT ||
+        !shm_sealed(fds[FD_BELL], SHM_BELL_SIZE) || !shm_sealed(fds[FD_MEMORY], sizeof(shm_region_t))) {
+        fds_close(fds, n);
         madi_link_down(&l->base, MAD_ERR_PEER, "the peer's offer of shared memory is not one");
         return;
     }
-    l->memfd = fd[0];
-    l->peer_fd = fd[1];
-    if (!sealed(l->memfd) || !map(l) || memcmp(l->region->nonce, offer.nonce, sizeof offer.nonce)) {
+    l->memfd = fds[FD_MEMORY];
+    if (!map(l)) {
+        fds_close(fds, FD_MEMORY);
+        madi_link_down(&l->base, MAD_ERR_NOMEM, "no room for shared memory; see ulimit -v and the limit of the container");
+        return;
+    }
+    memcpy(l->nonce, l->region->nonce, sizeof l->nonce);
+    if (memcmp(l->nonce, offer.nonce, sizeof l->nonce) || !send_fds(l->fd, &offer, mine, FD_MEMORY)) {
+        fds_close(fds, FD_MEMORY);
         madi_link_down(&l->base, MAD_ERR_PEER, "the shared memory is not what the peer offered");
         return;
     }
-    offer = (offer_t){.magic = SHM_MAGIC, .layout = SHM_LAYOUT, .fence = a->fence};
-    memcpy(offer.nonce, l->region->nonce, sizeof offer.nonce);
-    if (!send_fds(l->fd, &offer, &a->event_fd, 1))
-        madi_link_down(&l->base, MAD_ERR_PEER, strerror(errno));
-    else
-        up(l, offer.fence);
+    up(l, fds[FD_EVENT], fds[FD_BELL]);
 }
 
 static void socket_ready(madi_watch_t *watch, uint32_t events)
@@ -201,24 +188,20 @@ static void socket_ready(madi_watch_t *watch, uint32_t events)
         is_up = atomic_load_explicit(&l->base.state, memory_order_relaxed) == MADI_LINK_UP;
     }
     if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) {
-        while (is_up && shm_poll(l->base.adapter, 1024)) /* what it sent before it went */
-            is_up = atomic_load_explicit(&l->base.state, memory_order_relaxed) == MADI_LINK_UP;
+        if (is_up)
+            shm_drain(l); /* what it sent before it went */
         madi_link_down(&l->base, MAD_ERR_PEER, "the process is gone");
     }
 }
 
 static bool make_memory(shm_link_t *l, char *reason)
 {
-    struct rlimit limit;
-    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(shm_region_t)) { /* going past it is a signal */
-        snprintf(reason, MADI_REASON_MAX, "no shared memory: the limit of file sizes is %llu bytes; raise it (ulimit -f)",
-                 (unsigned long long)limit.rlim_cur);
+    l->memfd = shm_memory_make(sizeof(shm_region_t), offsetof(shm_region_t, half[0].units), reason);
+    if (l->memfd < 0)
         return false;
-    }
-    l->memfd = memfd_create("madeleine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (l->memfd < 0 || ftruncate(l->memfd, sizeof(shm_region_t)) ||
-        fcntl(l->memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-        snprintf(reason, MADI_REASON_MAX, "no shared memory: %s", strerror(errno));
+    if (!map(l)) {
+        snprintf(reason, MADI_REASON_MAX, "no room for shared memory: %s; see ulimit -v and the limit of the container",
+                 strerror(errno));
         return false;
     }
     return true;
@@ -228,28 +211,23 @@ mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason)
 {
     shm_link_t *l = (shm_link_t *)link;
     shm_adapter_t *a = (shm_adapter_t *)link->adapter;
-    offer_t offer = {.magic = SHM_MAGIC, .layout = SHM_LAYOUT, .fence = a->fence};
-    int fds[2];
+    offer_t offer = {.magic = SHM_MAGIC, .layout = SHM_LAYOUT};
 
     l->fd = fd;
     l->memfd = l->peer_fd = -1;
     l->active = active;
     l->watch = (madi_watch_t){fd, socket_ready};
     if (active) {
-        if (!make_memory(l, reason))
+        if (getrandom(l->nonce, sizeof l->nonce, 0) != sizeof l->nonce || !make_memory(l, reason))
             return MAD_ERR_SYSTEM;
-        fds[0] = l->memfd;
-        fds[1] = a->event_fd;
-        if (getrandom(l->nonce, sizeof l->nonce, 0) != sizeof l->nonce)
-            return MAD_ERR_SYSTEM;
-        memcpy(offer.nonce, l->nonce, sizeof offer.nonce);
-        if (pwrite(l->memfd, l->nonce, sizeof l->nonce, offsetof(shm_region_t, nonce)) != sizeof l->nonce ||
-            !send_fds(fd, &offer, fds, 2) || !map(l)) {
+        l->region->magic = SHM_MAGIC;
+        l->region->layout = SHM_LAYOUT;
+        memcpy(l->region->nonce, l->nonce, sizeof l->nonce);
+        memcpy(offer.nonce, l->nonce, sizeof l->nonce);
+        if (!send_fds(fd, &offer, (int[FDS]){a->event_fd, a->bell_fd, l->memfd}, FDS)) {
             snprintf(reason, MADI_REASON_MAX, "shared memory could not be passed: %s", strerror(errno));
             return MAD_ERR_SYSTEM;
         }
-        l->region->magic = SHM_MAGIC;
-        l->region->layout = SHM_LAYOUT;
     }
     if (madi_watch_add(link->adapter->session, &l->watch, EPOLLIN | EPOLLRDHUP) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "%s", strerror(errno));
@@ -261,16 +239,16 @@ mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason)
 void shm_link_close(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
-    shm_adapter_t *a = (shm_adapter_t *)link->adapter;
-    shm_link_t **links = atomic_load_explicit(&a->links, memory_order_relaxed);
     if (l->watch.fd > 0) {
         madi_watch_del(link->adapter->session, &l->watch);
         l->watch.fd = -1;
         close(l->fd);
         l->fd = -1;
     }
-    if (links && l->index < atomic_load_explicit(&a->n_links, memory_order_relaxed) && links[l->index] == l)
-        links[l->index] = NULL;
+    shm_inbox_close(l);
+    if (l->stuck)
+        atomic_fetch_sub_explicit(&((shm_adapter_t *)link->adapter)->n_stuck, 1, memory_order_relaxed);
+    l->stuck = false;
 }
 
 /* Loans may outlive the link: the core gives them back before it frees the session; memory goes last. */
@@ -280,9 +258,18 @@ void shm_link_fini(madi_link_t *link)
     if (l->watch.fd > 0)
         close(l->watch.fd);
     if (l->region)
-        munmap(l->region, sizeof *l->region);
+        unmap(l);
+    if (l->peer_bell)
+        munmap(l->peer_bell, SHM_BELL_SIZE);
     if (l->memfd > 0)
         close(l->memfd);
     if (l->peer_fd > 0)
         close(l->peer_fd);
+}
+
+void shm_links_fini(shm_adapter_t *a)
+{
+    for (int i = 0; i < a->n_ranges; i++)
+        munmap(a->ranges[i], sizeof(shm_region_t));
+    free(a->ranges);
 }

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs of units: which are free, and how many units are in use at all.  All but the last function is the sender's. */
+#include "drivers/shm/shm.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#define AHEAD 8 /* an eighth of the window is looked at in one go: the receiver's counters are read seldom */
+
+static uint32_t units_of(size_t len)
+{
+    return (uint32_t)((len + SHM_UNIT - 1) / SHM_UNIT) + 1;
+}
+
+/* Is the run that begins at this unit given back?  Then its units are free. */
+static bool run_reclaim(shm_link_t *l, uint32_t start)
+{
+    if (atomic_load_explicit(&l->out->freed[start], memory_order_acquire) != l->used[start]) /* pairs with run_free */
+        return false;
+    memset(&l->back[start], 0, l->length[start]);
+    return true;
+}
+
+/* Move known on to at least next + n; false: the run at known is in use. */
+static bool look_ahead(shm_link_t *l, uint32_t n)
+{
+    uint32_t end = l->next + n, start;
+    if (end < l->next + l->window / AHEAD)
+        end = l->next + l->window / AHEAD < l->window ? l->next + l->window / AHEAD : l->window;
+    while (l->known < end) {
+        if (!l->back[l->known]) {
+            l->known++;
+            continue;
+        }
+        start = l->known + 1 - l->back[l->known];
+        if (!run_reclaim(l, start))
+            return l->next + n <= l->known;
+        l->known = start + l->length[start];
+    }
+    return true;
+}
+
+static uint32_t window_max(const shm_link_t *l)
+{
+    const shm_adapter_t *a = (const shm_adapter_t *)l->base.adapter;
+    uint32_t share = SHM_WINDOW_SHARE / (uint32_t)(atomic_load_explicit(&a->n_inboxes, memory_order_relaxed) + 1);
+    return share > SHM_UNITS ? SHM_UNITS : share < SHM_WINDOW_MIN ? SHM_WINDOW_MIN : share & ~1u; /* whole pages */
+}
+
+/* Use units up to this one.  They are made present first: where memory is short this fails here and not by a signal. */
+static bool window_set(shm_link_t *l, uint32_t to)
+{
+    void *from = l->window ? l->out->units[l->window] : (void *)l->out;
+    size_t len = (size_t)((char *)l->out->units[to] - (char *)from);
+    if (madvise(from, len, MADV_POPULATE_WRITE) && errno != EINVAL) /* EINVAL: an older kernel */
+        return false;
+    l->window = to;
+    atomic_store_explicit(&l->out->window, to, memory_order_relaxed);
+    return true;
+}
+
+bool shm_window_open(shm_link_t *l)
+{
+    return window_set(l, SHM_WINDOW_MIN);
+}
+
+static bool window_grow(shm_link_t *l)
+{
+    uint32_t max = window_max(l), to = l->window * 2 < max ? l->window * 2 : max;
+    return to > l->window && window_set(l, to);
+}
+
+/* The next n free units in turn; runs that are lent to the receiver's user for long are passed over. */
+static bool run_find(shm_link_t *l, uint32_t n, size_t len)
+{
+    uint32_t passed = 0, start, next = l->next, known = l->known;
+    while (passed <= l->window) {
+        if (l->next + n > l->window && (len <= SHM_WINDOW_SMALL || !window_grow(l))) {
+            passed += l->window - l->next;
+            l->next = l->known = 0;
+        }
+        if (look_ahead(l, n))
+            return true;
+        start = l->known + 1 - l->back[l->known];
+        passed += start + l->length[start] - l->next;
+        l->next = l->known = start + l->length[start];
+    }
+    l->next = next;
+    l->known = known;
+    return false;
+}
+
+bool shm_run_fits(shm_link_t *l, size_t len)
+{
+    return run_find(l, units_of(len), len) || (window_grow(l) && run_find(l, units_of(len), len));
+}
+
+uint32_t shm_run_take(shm_link_t *l, size_t len)
+{
+    uint32_t n = units_of(len), at;
+    if (MADI_UNLIKELY(l->next + n > l->known) && !shm_run_fits(l, len))
+        return SHM_RUN_NONE;
+    at = l->next;
+    l->next = at + n;
+    l->used[at]++;
+    l->length[at] = (uint8_t)n;
+    for (uint32_t i = 0; i < n; i++)
+        l->back[at + i] = (uint8_t)(i + 1);
+    return at;
+}
+
+void shm_run_free(shm_link_t *l, uint32_t unit)
+{
+    uint8_t times = atomic_load_explicit(&l->in->freed[unit], memory_order_relaxed); /* nobody else has this run */
+    atomic_store_explicit(&l->in->freed[unit], (uint8_t)(times + 1), memory_order_release); /* pairs with run_reclaim */
+    shm_bell_space(l);
+}
