@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared memory with a peer that may do anything with it.  The input: [side] [offer: magic.., descriptors] then
  *   1xxxxxxx                              a call of the user's
- *   0....... [bytes 16] [block 16] body   a cell, whose head has the number that is due; body: its 56 bytes
+ *   0....... [unit 16] body               a cell, whose head has the number that is due; body: its 56 bytes
  * The side: bit 0: the library makes the memory; bit 1: what is offered is as it should be. */
 #include "fuzz.h"
 #include "world.h"
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 typedef struct offer {
-    uint32_t magic, layout, fence, pad;
+    uint32_t magic, layout;
     unsigned char nonce[16];
 } offer_t;
 
@@ -58,9 +58,10 @@ static int receive_offer(const world_t *w, offer_t *offer)
     if (recvmsg(w->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof *offer || !(c = CMSG_FIRSTHDR(&msg)))
         return -1;
     memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    close(fds[0]); /* the eventfd, the bell, the memory */
     if (fds[1] >= 0)
         close(fds[1]);
-    return fds[0];
+    return fds[2];
 }
 
 /* Memory as the peer makes it: right in size, too short, or not memory at all. */
@@ -81,23 +82,32 @@ static int make_memory(const offer_t *offer, unsigned how, shm_region_t **region
     return fd;
 }
 
+static int make_bell(unsigned how)
+{
+    int fd = memfd_create("bell", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && ftruncate(fd, how & 8 ? 10 : SHM_BELL_SIZE) == 0 && !(how & 4))
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    return fd;
+}
+
 /* The library is offered memory.  Returns our view of it, or NULL. */
 static shm_region_t *offer_memory(world_t *w, input_t *in, bool good)
 {
     offer_t offer = {.magic = SHM_MAGIC, .layout = SHM_LAYOUT};
     shm_region_t *region = NULL;
-    unsigned how = good ? 0 : take8(in), n = good ? 2 : take8(in) % 4;
+    unsigned how = good ? 0 : take8(in), n = good ? 3 : take8(in) % 4;
     int fds[3];
     if (!good)
         take_bytes(in, &offer, how & 128 ? sizeof offer : 0);
     memset(offer.nonce, 0x42, 16);
-    fds[0] = make_memory(&offer, how, &region);
-    fds[1] = fds[2] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    fds[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    fds[1] = make_bell(how);
+    fds[2] = make_memory(&offer, how, &region);
     if (how & 32)
         offer.nonce[0] ^= 1;
     send_offer(w, &offer, how & 16 ? sizeof offer - 1 : sizeof offer, fds, (int)n);
-    close(fds[0]);
-    close(fds[1]);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
     world_progress(w);
     return region;
 }
@@ -106,7 +116,7 @@ static shm_region_t *offer_memory(world_t *w, input_t *in, bool good)
 static shm_region_t *answer_memory(world_t *w, input_t *in, bool good)
 {
     shm_region_t *region = NULL;
-    unsigned how = good ? 0 : take8(in), n = good ? 1 : take8(in) % 3;
+    unsigned how = good ? 0 : take8(in), n = good ? 2 : take8(in) % 3;
     offer_t offer;
     int memory = receive_offer(w, &offer), fds[2];
     if (memory < 0)
@@ -117,9 +127,11 @@ static shm_region_t *answer_memory(world_t *w, input_t *in, bool good)
     close(memory);
     if (how & 128)
         take_bytes(in, &offer, sizeof offer);
-    fds[0] = fds[1] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    fds[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    fds[1] = make_bell(how);
     send_offer(w, &offer, how & 16 ? 3 : sizeof offer, fds, (int)n);
     close(fds[0]);
+    close(fds[1]);
     world_progress(w);
     return region == MAP_FAILED ? NULL : region;
 }
@@ -130,13 +142,13 @@ static void cell(const world_t *w, shm_region_t *region, bool active, input_t *i
     shm_half_t *half = &region->half[active ? 1 : 0];
     uint32_t number = l->received;
     shm_cell_t *c = &half->cells[number % SHM_CELLS];
-    uint64_t bytes = take16(in), block = take16(in);
+    uint64_t unit = take16(in);
     if (op & 1)
-        bytes %= 256;
+        unit %= SHM_UNITS + 2;
     if (op & 2)
-        block = 0;
+        unit = 0;
     take_bytes(in, c->data, SHM_CELL_DATA);
-    atomic_store(&c->head, (uint64_t)(number + 1) | bytes << 32 | block << 48);
+    atomic_store(&c->head, (uint64_t)(number + 1) | unit << 32);
     if (op & 4)
         atomic_store(&region->half[active ? 0 : 1].consumed, take32(in)); /* lies about what it read */
 }

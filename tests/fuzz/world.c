@@ -53,7 +53,9 @@ static mad_status_t open_shm(madi_adapter_t *adapter, char *reason)
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     a->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     a->event_watch = (madi_watch_t){a->event_fd, event_ready};
-    a->fence = true;
+    if (!shm_bell_make(a, reason))
+        return MAD_ERR_SYSTEM;
+    atomic_store(&a->bell->fence, 1);
     if (a->event_fd < 0 || madi_watch_add(adapter->session, &a->event_watch, EPOLLIN) != MAD_OK)
         return MAD_ERR_SYSTEM;
     return open_any(adapter, reason);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* drivers/shm/shm_ring.c alone: two links over one region in this process, the core's upcalls replaced. */
+/* The rings of drivers/shm alone: two links over one region in this process, the core's upcalls replaced. */
 #include "drivers/shm/shm.h"
 
 #include <check.h>
@@ -12,7 +12,8 @@
 
 static shm_region_t *region;
 static shm_adapter_t adapters[2];
-static shm_link_t links[2], *lists[2][1]; /* 0 sends, 1 receives */
+static shm_bell_t bells[2];
+static shm_link_t links[2]; /* 0 sends, 1 receives */
 static int peer_event;
 
 /* What was received: the last packet, and loans that are kept. */
@@ -20,7 +21,7 @@ static unsigned char last[SHM_CHUNK + 64];
 static madi_wire_hdr_t last_hdr;
 static size_t packets, downs;
 static bool keep, drop;
-static void *kept[SHM_BLOCKS];
+static void *kept[SHM_UNITS];
 static size_t n_kept;
 
 madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
@@ -65,21 +66,32 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
     downs++;
 }
 
+void madi_link_lock_tx(madi_link_t *link)
+{
+    (void)link; /* one thread sends */
+}
+
+void madi_link_unlock_tx(madi_link_t *link)
+{
+    (void)link;
+}
+
 static void setup(void)
 {
     region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(region, MAP_FAILED);
     peer_event = eventfd(0, EFD_NONBLOCK);
     for (int i = 0; i < 2; i++) {
-        lists[i][0] = &links[i];
-        atomic_store(&adapters[i].links, lists[i]);
-        atomic_store(&adapters[i].n_links, 1);
+        adapters[i].bell = &bells[i];
+        links[i].peer_bell = &bells[1 - i];
         links[i].base.adapter = &adapters[i].base;
         atomic_store(&links[i].base.state, MADI_LINK_UP);
         links[i].out = &region->half[i];
         links[i].in = &region->half[1 - i];
         links[i].sent_limit = SHM_CELLS;
         links[i].peer_fd = peer_event;
+        ck_assert(shm_inbox_open(&links[i]));
+        ck_assert(shm_window_open(&links[i]));
     }
 }
 
@@ -127,8 +139,7 @@ static void check_last(size_t len, unsigned number)
 /* Every length around the borders, in one to four pieces, several times around the ring. */
 START_TEST(lengths)
 {
-    static const size_t borders[] = {SHM_CELL_DATA, 2 * SHM_CELL_DATA, SHM_CELLS_MAX * SHM_CELL_DATA, SHM_BLOCK,
-                                     2 * SHM_BLOCK, SHM_CHUNK};
+    static const size_t borders[] = {SHM_CELL_DATA, 512, SHM_UNIT, 2 * SHM_UNIT, 3 * SHM_UNIT, SHM_CHUNK};
     unsigned number = 0;
     setup();
     for (size_t b = 0; b < MADI_COUNT(borders); b++)
@@ -170,16 +181,16 @@ START_TEST(full_ring)
 }
 END_TEST
 
-/* Blocks that are kept long are passed over; when all are, the sender is refused, and goes on when one comes back. */
+/* Runs that are kept long are passed over; when all are, the sender is refused, and goes on when one comes back. */
 START_TEST(loans)
 {
     unsigned number = 0;
     setup();
     keep = true;
-    while (send_body(SHM_BLOCK, 2, number + 1) == MADI_SENT) {
+    while (send_body(SHM_UNIT, 2, number + 1) == MADI_SENT) {
         ck_assert_int_eq(poll_once(), 1);
-        check_last(SHM_BLOCK, ++number);
-        if (n_kept == SHM_BLOCKS || number > 3 * SHM_BLOCKS) /* it lends a part of them; the rest is copied */
+        check_last(SHM_UNIT, ++number);
+        if (n_kept == SHM_UNITS || number > 3 * SHM_UNITS) /* it lends a part of them; the rest is copied */
             break;
     }
     ck_assert_uint_ge(n_kept, 8);
@@ -188,7 +199,7 @@ START_TEST(loans)
         shm_slot_put(&links[1].base, kept[i]);
         atomic_fetch_sub(&links[1].base.loans, 1);
     }
-    for (int i = 0; i < 2 * SHM_BLOCKS; i++) {
+    for (int i = 0; i < 2 * SHM_UNITS; i++) {
         ck_assert_int_eq(send_body(SHM_CHUNK, 2, ++number), MADI_SENT);
         ck_assert_int_eq(poll_once(), 1);
         check_last(SHM_CHUNK, number);
@@ -201,11 +212,11 @@ START_TEST(dropped)
 {
     setup();
     drop = true;
-    for (unsigned i = 0; i < 3 * SHM_BLOCKS; i++) {
+    for (unsigned i = 0; i < 3 * SHM_UNITS; i++) {
         ck_assert_int_eq(send_body(i % 2 ? 100 : SHM_CHUNK, 2, i), MADI_SENT);
         ck_assert_int_eq(poll_once(), 1);
     }
-    ck_assert_uint_eq(packets, 3 * SHM_BLOCKS);
+    ck_assert_uint_eq(packets, 3 * SHM_UNITS);
 }
 END_TEST
 
@@ -238,7 +249,7 @@ START_TEST(sleeping)
 {
     uint64_t n;
     setup();
-    adapters[1].fence = true; /* no other process, no membarrier: a plain fence does here */
+    atomic_store(&bells[1].fence, 1); /* no other process, no membarrier: a plain fence does here */
     ck_assert_int_eq(send_body(8, 2, 1), MADI_SENT);
     ck_assert_int_lt(read(peer_event, &n, sizeof n), 0);
     ck_assert(shm_pure_poll(&adapters[1].base));
@@ -260,15 +271,16 @@ END_TEST
 START_TEST(garbage)
 {
     static const struct {
-        uint64_t bytes, block;
+        uint64_t unit; /* + 1 */
         uint32_t length;
     } bad[] = {
-        {16, 0, 41},          /* a length that is not in the cells */
-        {0, 0, 0},            /* less than a header */
-        {65535, 0, 65519},    /* more cells than a packet has */
-        {17, 1, 100},         /* bytes besides the header of a run */
-        {16, 1, SHM_CHUNK + 1}, {16, 65535, 10}, {16, SHM_BLOCKS + 1, 1}, {16, SHM_BLOCKS, SHM_BLOCK + 1},
-        {16, 1, UINT32_MAX},
+        {0, 41}, /* a length that is not in the cell */
+        {0, UINT32_MAX},
+        {1, SHM_CHUNK + 1},
+        {65535, 10},
+        {SHM_UNITS + 1, 1}, /* behind the last unit */
+        {SHM_UNITS, SHM_UNIT + 1},
+        {1, UINT32_MAX},
     };
     setup();
     for (size_t i = 0; i < MADI_COUNT(bad); i++) {
@@ -277,7 +289,7 @@ START_TEST(garbage)
         memcpy(cell->data, &hdr, sizeof hdr);
         links[1].received = 0;
         atomic_store(&links[1].base.state, MADI_LINK_UP);
-        atomic_store(&cell->head, UINT64_C(1) | bad[i].bytes << 32 | bad[i].block << 48);
+        atomic_store(&cell->head, UINT64_C(1) | bad[i].unit << 32);
         ck_assert_int_eq(poll_once(), 0);
         ck_assert_uint_eq(downs, i + 1);
         ck_assert_uint_eq(packets, 0);
