@@ -99,10 +99,34 @@ static madi_sent_t fake_send(madi_link_t *link, const struct iovec *vec, int n, 
     return MADI_SENT;
 }
 
+/* Bodies that are lent; what is not given back goes with the link. */
+#define LOANS 4096
+static void *loans[LOANS];
+
+static void *loan_new(size_t len)
+{
+    for (int i = 0; i < LOANS; i++)
+        if (!loans[i])
+            return loans[i] = malloc(len ? len : 1);
+    return NULL;
+}
+
 static void fake_slot_put(madi_link_t *link, void *loan)
 {
     (void)link;
-    free(loan);
+    for (int i = 0; i < LOANS && loan; i++)
+        if (loans[i] == loan) {
+            free(loan);
+            loans[i] = NULL;
+            return;
+        }
+    FUZZ_CHECK(!loan); /* given back twice, or never lent */
+}
+
+static void fake_link_fini(madi_link_t *link)
+{
+    for (int i = 0; i < LOANS; i++)
+        fake_slot_put(link, loans[i]);
 }
 
 static void nothing_adapter(madi_adapter_t *a)
@@ -129,7 +153,7 @@ void world_driver(const char *name)
                            .send = fake_send,
                            .slot_put = fake_slot_put,
                            .link_close = nothing_link,
-                           .link_fini = nothing_link};
+                           .link_fini = fake_link_fini};
     tcp = madi_driver_tcp;
     shm = madi_driver_shm;
     tcp.probe = shm.probe = probe;
@@ -141,6 +165,7 @@ void world_driver(const char *name)
     setenv("MAD_EXIT_TIMEOUT", "0", 1);
     setenv("MAD_CREDIT_BUDGET", "64K", 1);
     setenv("MAD_SPIN", "0", 1);
+    setenv("MAD_PROGRESS_THREAD", "no", 1);
     setenv("MAD_LOG", "error", 1);
 }
 
@@ -260,7 +285,7 @@ void world_progress(world_t *w)
         if (epoll_wait(w->session->epfd, &e, 1, 0) > 0) { /* what a thread that waits does */
             madi_watch_t *watch = e.data.ptr;
             madi_lock(&w->session->lock);
-            if (watch->fd >= 0)
+            if (watch->fd >= 0 && watch->ready) /* the bell of sleeping threads has none */
                 watch->ready(watch, e.events);
             madi_hellos_reap(w->session);
             madi_unlock(&w->session->lock);
@@ -383,7 +408,7 @@ void world_step(world_t *w, uint8_t what)
 void fake_packet(world_t *w, const madi_wire_hdr_t *hdr, const void *body, int how, uint8_t step)
 {
     madi_rx_t rx = {0};
-    unsigned char *loan = how == 1 ? malloc(hdr->length ? hdr->length : 1) : NULL;
+    unsigned char *loan = how == 1 ? loan_new(hdr->length) : NULL;
     unsigned char whole[MADI_SHORT_MAX] = {0};
     madi_place_t place;
 
@@ -415,5 +440,5 @@ void fake_packet(world_t *w, const madi_wire_hdr_t *hdr, const void *body, int h
 out:
     madi_unlock(&w->session->lock);
     if (place != MADI_PLACE_KEEP)
-        free(loan);
+        fake_slot_put(NULL, loan);
 }

@@ -150,7 +150,8 @@ static bool one_packet(shm_link_t *l)
     memcpy(&hdr, cell->data, sizeof hdr);
     if (!run && MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) {
         madi_rx_short(&l->base, &hdr, cell->data + sizeof hdr);
-        consume(l);
+        if (MADI_LIKELY(l->inbox != NULL)) /* else that has closed the link */
+            consume(l);
         return true;
     }
     if (MADI_UNLIKELY(!run || !run_valid(&hdr, run - 1))) {
