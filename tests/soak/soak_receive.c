@@ -2,10 +2,10 @@
 #include "soak.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define POSTED 4 /* receives that are posted for one source at a time */
 #define GAP 7
@@ -127,9 +127,10 @@ static void end_taking(taking_t *t, bool may_wait)
         status = mad_end_unpacking(t->cnx);
     } else {
         status = mad_end_unpacking_request(t->cnx, &request);
-        while (status == MAD_OK && request && (status = mad_request_test(&request)) == MAD_ERR_AGAIN) {
-            status = MAD_OK;
-            sched_yield();
+        for (int tries = 0; status == MAD_OK && request; tries++) {
+            status = tries % 4 < 3 ? mad_request_test(&request) : mad_request_wait(&request, SECOND / 10000);
+            if (status == MAD_ERR_AGAIN || status == MAD_ERR_TIMEOUT)
+                status = MAD_OK;
         }
     }
     if (!good(status, "mad_end_unpacking", &t->id))
@@ -220,7 +221,7 @@ static void try_one(taking_t *t)
     count(t);
     while ((status = take_blocks(t, false)) == MAD_ERR_AGAIN) {
         mad_progress(session);
-        sched_yield();
+        usleep(20);
     }
     if (status == MAD_OK)
         end_taking(t, false);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define UNDER_WAY 8 /* messages of a thread whose buffers are still lent */
 #define GAP 5       /* bytes between the pieces of a strided block */
@@ -28,8 +29,11 @@ static void slot_wait(slot_t *slot)
 {
     if (slot->request)
         good(mad_request_wait(&slot->request, MAD_FOREVER), "a sending request", &slot->id);
-    while (atomic_load(&slot->callback))
+    while (atomic_load(&slot->callback)) {
         mad_progress(session);
+        if (atomic_load(&slot->callback))
+            usleep(50); /* others need the core */
+    }
 }
 
 /* A request that may complete now belongs to the slot. */
