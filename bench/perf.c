@@ -114,31 +114,29 @@ int perf_verify(perf_t *p)
     return rc;
 }
 
-/* Which driver reaches the peer: the text of explain has a part "DRIVER on DEVICE (NETWORK) used". */
-static const char *driver_used(const char *why, char *name, size_t len)
+/* The driver that carries the messages to the peer; NULL: none does. */
+static const char *driver_used(const perf_t *p)
 {
-    const char *used = NULL;
-    for (const char *at = why; (at = strstr(at, ") used")); at++)
-        used = at;
-    if (!used)
+    int index;
+    mad_adapter_info_t info;
+    if (mad_peer_adapter(p->session, p->peer, &index) || mad_adapter_get(p->session, index, &info))
         return NULL;
-    while (used > why && strncmp(used, "; ", 2))
-        used--;
-    used += used > why ? 2 : 0;
-    snprintf(name, len, "%.*s", (int)strcspn(used, " "), used);
-    return name;
+    return info.driver;
 }
 
 int perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_us, const char *extra)
 {
     const bench_options_t *o = &p->options;
-    char why[1024] = "", name[32];
-    mad_peer_explain(p->session, p->peer, why, sizeof why);
-    const char *used = driver_used(why, name, sizeof name);
-    if (used && o->driver && strcmp(used, o->driver))
-        return fprintf(stderr, "mad_perf: --driver %s does not reach rank %d: %s\n", o->driver, p->peer, why), -1;
+    const char *used = driver_used(p);
+    if (!used || (o->driver && strcmp(used, o->driver))) {
+        char why[1024] = "no explanation";
+        mad_peer_explain(p->session, p->peer, why, sizeof why);
+        fprintf(stderr, "mad_perf: rank %d is not reached%s%s: %s\n", p->peer, o->driver ? " by --driver " : "",
+                o->driver ? o->driver : "", why);
+        return -1;
+    }
     long iterations = (long)bench_iterations(o, p->size) * bench_batches(o, p->size);
-    bench_row_print(o, &(bench_row_t){.test = test, .driver = used ? used : o->driver, .size = p->size,
+    bench_row_print(o, &(bench_row_t){.test = test, .driver = used, .size = p->size,
                                       .us = us, .iterations = iterations, .bytes_per_us = bytes_per_us,
                                       .extra = extra});
     return 0;

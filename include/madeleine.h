@@ -102,6 +102,11 @@ typedef struct mad_adapter_info {
 int mad_adapter_count(const mad_session_t *session);
 mad_status_t mad_adapter_get(const mad_session_t *session, int index, mad_adapter_info_t *info);
 
+/* Which adapter carries the messages to a peer, or did so before the connection was lost: its index for
+ * mad_adapter_get.  Any thread; never waits.
+ * Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_AGAIN (was never connected). */
+mad_status_t mad_peer_adapter(mad_session_t *session, mad_peer_t peer, int *index);
+
 /* Which ways to a peer were chosen and rejected, and why, as text for people into buf, cut to len bytes (always ended
  * with zero).  May wait (for the launcher, once for each rank).  Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_BOOT,
  * MAD_ERR_NOMEM. */

@@ -167,3 +167,31 @@ mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size
     madi_unlock(&s->lock);
     return status;
 }
+
+/* The adapter that carries the messages to a peer, or did so last. */
+static const madi_adapter_t *carrier(const madi_gate_t *gate)
+{
+    const struct madi_failure *f = gate->failures;
+    if (gate->link && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
+        return gate->link->adapter;
+    while (f && !f->was_used)
+        f = f->next;
+    return f ? f->adapter : NULL;
+}
+
+mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
+{
+    mad_status_t status = MAD_ERR_INVAL;
+    madi_lock(&s->lock);
+    if (peer >= 0 && (uint32_t)peer < s->n_peers) {
+        const madi_adapter_t *a = s->peers[peer].gate ? carrier(s->peers[peer].gate) : NULL;
+        status = MAD_ERR_AGAIN;
+        for (int i = 0; a && i < s->n_adapters; i++)
+            if (s->adapters[i] == a) {
+                *index = i;
+                status = MAD_OK;
+            }
+    }
+    madi_unlock(&s->lock);
+    return status;
+}

@@ -146,19 +146,22 @@ static bool channels_open(env_t *e, const char *test)
     return true;
 }
 
-/* Does the other role's traffic take the driver that was asked for? */
-static void check_driver(env_t *e)
+void check_driver(mad_session_t *session, mad_peer_t peer, const char *wanted)
 {
-    char text[1024];
-    const char *wanted = getenv("MAD_PREFER") ? getenv("MAD_PREFER") : e->self ? "self" : NULL;
-    CHECK_OK(mad_peer_explain(e->session, e->peer, text, sizeof text));
-    if (wanted)
-        CHECK_MSG(!strncmp(text, wanted, strlen(wanted)), "driver %s is not used: %s", wanted, text);
+    char text[1024] = "";
+    mad_adapter_info_t info = {.driver = "none"};
+    int index;
+    if (wanted && CHECK_OK(mad_peer_adapter(session, peer, &index)) && CHECK_OK(mad_adapter_get(session, index, &info)) &&
+        strcmp(info.driver, wanted)) {
+        CHECK_OK(mad_peer_explain(session, peer, text, sizeof text));
+        CHECK_MSG(false, "driver %s is not used, but %s: %s", wanted, info.driver, text);
+    }
 }
 
 static void run_test(env_t *base, const test_t *t)
 {
     role_t s, r;
+    const char *wanted = getenv("MAD_PREFER");
     unsigned seconds = getenv("CONFORM_DEADLINE") ? (unsigned)atoi(getenv("CONFORM_DEADLINE")) : 30;
     test_begin(t->name, seconds);
     if (t->procs == 1) {
@@ -185,7 +188,7 @@ static void run_test(env_t *base, const test_t *t)
         }
     }
     if (t->procs == 2 && base->rank < 2)
-        check_driver(base);
+        check_driver(base->session, base->peer, wanted ? wanted : base->self ? "self" : NULL);
     for (int i = 0; i < CHANNELS + 2; i++)
         mad_channel_close(i < CHANNELS ? base->ch[i] : base->ctl[i - CHANNELS]);
     test_end();

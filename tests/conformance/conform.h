@@ -50,6 +50,9 @@ void tell(env_t *e);
 void hear(env_t *e);
 mad_status_t hear_within(env_t *e, int64_t timeout_ns);
 
+/* The messages to this peer take the driver that was wanted (NULL: any). */
+void check_driver(mad_session_t *session, mad_peer_t peer, const char *wanted);
+
 int64_t now_ns(void);
 /* Bytes that depend on the seed; holds() checks them and says where they differ. */
 void fill(void *buf, size_t len, uint32_t seed);

@@ -58,6 +58,7 @@ static void peers(void)
 {
     unsigned char other[4096];
     mad_adapter_info_t info;
+    int index = -1;
     mad_peer_t a = -1, b = -1;
     const void *mine;
     size_t len;
@@ -82,6 +83,9 @@ static void peers(void)
     CHECK_STATUS(mad_adapter_get(session, -1, &info), MAD_ERR_INVAL);
     CHECK_STATUS(mad_adapter_get(session, mad_adapter_count(session), &info), MAD_ERR_INVAL);
     CHECK_OK(mad_adapter_get(session, 0, &info));
+    CHECK_STATUS(mad_peer_adapter(session, -1, &index), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_peer_adapter(session, 7, &index), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_peer_adapter(session, 1, &index), MAD_ERR_AGAIN);
 }
 
 static void packing(void)
