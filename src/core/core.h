@@ -172,6 +172,7 @@ struct madi_rx_msg {
         uint32_t state; /* all of these, in this order from the lowest byte */
     };
     bool live;                      /* in conn->live */
+    bool lost;                      /* the rest of it will not come */
     bool consumed;                  /* a handler has what it wants: the rest is no disagreement */
     uint32_t index;                 /* of the next block */
     uint32_t cost;                  /* credit bytes held until it is opened */

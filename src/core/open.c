@@ -9,6 +9,8 @@
 /* It is opened: what it held of the sender's credit goes back. */
 void madi_rx_ask(madi_rx_msg_t *m)
 {
+    if (m->opened)
+        return;
     m->opened = true;
     m->conn->rx_held -= m->cost;
     madi_credit_return(m->conn, m->cost);

@@ -58,8 +58,7 @@ static bool finished(madi_rx_msg_t *m)
         drain(m);
     if (atomic_load_explicit(&m->rdv_pending, memory_order_relaxed) || m->blocks)
         return false;
-    return madi_block_none(m) || madi_message_status(&m->base) == MAD_ERR_PEER ||
-           madi_message_status(&m->base) == MAD_ERR_CLOSED;
+    return madi_block_none(m) || m->lost;
 }
 
 void madi_rx_finish(madi_rx_msg_t *m)
@@ -162,14 +161,18 @@ mad_status_t mad_message_status(const mad_connection_t *cnx)
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
 {
     madi_rx_msg_t *m, *next;
-    if (conn->arriving)
+    if (conn->arriving) {
+        conn->arriving->lost = true;
         madi_message_fail(&conn->arriving->base, status);
+    }
     conn->arriving = NULL;
     madi_credit_forget(conn);
     for (m = conn->live; m; m = next) {
         next = m->next_live;
-        if (!m->complete)
+        if (!m->complete) {
+            m->lost = true;
             madi_message_fail(&m->base, status);
+        }
         madi_rx_finish(m);
     }
     for (madi_posted_t *p; (p = conn->posted); free(p)) {
