@@ -25,9 +25,9 @@ launcher() {
     shift
     within $limit "$@" -n 4 "$world" talk >out 2>err </dev/null
     check "$name: four ranks: exit code" 0 $?
-    check_lines "$name: four ranks: all pairs" 12 '[0-3] on .* to [0-3]: .*shm on memory .* is used' out
+    check_lines "$name: four ranks: all pairs" 12 '[0-3] on .* to [0-3]: shm on memory \([0-9a-f]+\) used' out
     MAD_PREFER=tcp MAD_DRIVERS=self,tcp within $limit "$@" -n 3 "$world" talk >out 2>err </dev/null
-    check_lines "$name: three ranks by tcp" 6 'tcp on .* is used' out
+    check_lines "$name: three ranks by tcp" 6 ': tcp on [a-z0-9]+ \([^)]*\) used' out
     within $limit "$@" -n 1 "$world" talk >out 2>err </dev/null
     check "$name: a job of one" 0 $?
     # The launcher is ended: no rank may stay.  (Open MPI's leaves its ranks alone when it is killed by force.)

@@ -91,7 +91,7 @@ static int talk(void)
     unsigned char **bodies = calloc((size_t)size * COUNT, sizeof *bodies);
     mad_status_t status = requests && bodies ? MAD_OK : MAD_ERR_NOMEM;
     mad_channel_t *channel;
-    char host[64] = "", why[512];
+    char host[64] = "", why[2048];
     if (!status)
         status = mad_channel_open(session, "talk", &channel);
     for (int peer = 0; peer < size && !status; peer++)
@@ -227,7 +227,7 @@ static int serve(const char *file)
 static int call(const char *file)
 {
     unsigned char address[4096];
-    char why[512] = "";
+    char why[2048] = "";
     static call_t answer;
     mad_block_t question = {(void *)"?", 1, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_block_t block = {&answer, sizeof answer, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
