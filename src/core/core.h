@@ -504,6 +504,7 @@ void madi_async_leave(mad_session_t *session);             /* ... no more; no lo
 bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg);
 #define MADI_LOOK_AROUND 1024 /* rounds with something to do between looks at everything */
 int madi_progress_locked(mad_session_t *session); /* under session->lock: one round */
+int madi_look_around(mad_session_t *session); /* every adapter and descriptor gets its turn; under session->lock */
 int madi_progress_after(mad_session_t *session, int n); /* what follows the adapters' polls */
 void madi_calls_run(mad_session_t *session);      /* no lock: callbacks and handlers */
 void madi_wake(mad_session_t *session);           /* something changed for waiting threads; any lock */

@@ -108,6 +108,13 @@ static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
     return NULL;
 }
 
+/* Every few hundred messages: the sender is told its credits, and others get their turn. */
+static MADI_COLD void tell_and_look(mad_session_t *session, madi_conn_t *conn)
+{
+    madi_credit_tell(conn);
+    madi_look_around(session);
+}
+
 /* The structure that was used last is in use: have another one ready for the next try. */
 static MADI_COLD madi_rx_msg_t *take_room(mad_session_t *session)
 {
@@ -145,7 +152,9 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_short(mad_sessi
         return take_other(link, m);
     madi_rx_start(m, conn, m->data, true);
     m->base.plain = 2;
-    madi_credit_return(conn, m->hdr.aux);
+    conn->rx_left -= m->hdr.aux;
+    if (MADI_UNLIKELY(conn->rx_left < 0))
+        tell_and_look(session, conn);
     return m;
 }
 
@@ -155,9 +164,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_chann
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m;
     madi_lock(&session->lock);
-    m = take_short(session, channel, source, session->hot);
-    if (MADI_UNLIKELY(--session->ticks < 0))
-        madi_progress_after(session, 0);
+    m = take_short(session, channel, source, session->hot); /* now and then it tells credits, and looks around */
     madi_unlock(&session->lock);
     return m;
 }

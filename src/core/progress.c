@@ -97,7 +97,7 @@ int madi_progress_locked(mad_session_t *session)
 }
 
 /* Now and then every adapter and every descriptor gets its turn, however busy one of them is. */
-static int look_around(mad_session_t *session)
+int madi_look_around(mad_session_t *session)
 {
     int n = 0;
     session->ticks = MADI_LOOK_AROUND;
@@ -113,7 +113,7 @@ static int look_around(mad_session_t *session)
 int madi_progress_after(mad_session_t *session, int n)
 {
     if (MADI_UNLIKELY(--session->ticks < 0))
-        n += look_around(session);
+        n += madi_look_around(session);
     pump_gates(session);
     if (MADI_UNLIKELY(session->dead_links != NULL) && !session->in_epoll)
         madi_links_reap(session);
@@ -206,7 +206,7 @@ int mad_progress(mad_session_t *session)
     if (madi_trylock(&session->lock)) {
         n = madi_progress_locked(session);
         if (!n && madi_now() - session->looked > LOOK_NS)
-            n = look_around(session);
+            n = madi_look_around(session);
         madi_unlock(&session->lock);
     }
     madi_calls_run(session);
