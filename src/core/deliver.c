@@ -163,6 +163,7 @@ static void message_offer(madi_rx_msg_t *m)
         if (!conn->posted)
             conn->posted_tail = &conn->posted;
         madi_conn_rx_quick(conn);
+        madi_rx_ask(m);
         madi_posted_start(posted, m);
     } else if (MADI_UNLIKELY(conn->channel->handler != NULL)) {
         m->next = NULL;

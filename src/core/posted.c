@@ -7,10 +7,9 @@
 
 #define ASYNC_MIN 8192 /* bytes of a posted receive that is worth a progress thread: it may need a grant */
 
-/* Unpack a message into a posted receive.  Under session->lock. */
+/* Unpack an opened message into a posted receive.  Under session->lock. */
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
 {
-    madi_rx_ask(m);
     for (int i = 0; i < posted->n; i++) {
         const mad_block_t *b = &posted->blocks[i];
         struct iovec piece = {b->base, b->len};
