@@ -5,6 +5,7 @@
 #   TESTS="a b"  only these tests
 #   SEEDS=N      fault: so many seeds (1), the first of them SEED (else by the clock)
 #   LONG=1       fault: every test in processes of its own, 20 seeds
+# Behind fault, links are cut too (cut.c).
 # Prints 'ok NAME' or 'not ok NAME', and after the latter the command that does it again.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=${BUILD:-$(cd "$here/../.." && pwd)/build}
@@ -54,6 +55,21 @@ one() {
     fi
 }
 
+# cut DRIVER SEED: what a link leaves that is cut
+cut() {
+    command="$BUILD/tests/cut $1 $2 ${LONG:+5}5"
+    timeout -k 5 240 $command >"$log" 2>&1
+    rc=$?
+    if [ $rc -eq 0 ]; then
+        echo "ok cut-$1-$2"
+    else
+        echo "not ok cut-$1-$2 (exit status $rc)"
+        tail -"${LINES_MAX:-15}" "$log" | sed 's/^/    /'
+        echo "    reproduce: $command"
+        failed=1
+    fi
+}
+
 # Does the test belong to the driver?  NAME PROCESSES DRIVER
 fits() {
     [ -z "$TESTS" ] || case " $TESTS " in *" $1 "*) ;; *) return 1 ;; esac
@@ -77,7 +93,9 @@ while [ "$seeds" -gt 0 ]; do
         done <<EOF
 $tests
 EOF
-        [ -n "$TESTS" ] || one "$driver" 2 all "$first" CONFORM_DEADLINE=60 </dev/null
+        [ -n "$TESTS" ] && continue
+        one "$driver" 2 all "$first" CONFORM_DEADLINE=60 </dev/null
+        case $driver in fault:*) cut "${driver#fault:}" "$first" ;; esac
     done
     first=$((first + 1))
     seeds=$((seeds - 1))
