@@ -248,5 +248,5 @@ lab_host snare
 for t in ${TESTS:-ways conformance madrun interfaces cuts containers binding ssh}; do
     "test_$t"
 done
-check "no socket of a process is left" 0 "$(find /tmp -name 'madeleine-*' -type d -exec ls {} \; | wc -l)"
+check "no socket of a process is left" 0 "$(find /tmp -maxdepth 1 -name 'madeleine-*' -type d -exec ls {} \; | wc -l)"
 [ $failures = 0 ]
