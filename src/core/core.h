@@ -33,8 +33,8 @@ enum madi_message_kind { MADI_MESSAGE_TX = 1, MADI_MESSAGE_RX = 2 };
 struct mad_connection {
     uint8_t kind;
     /* What the short paths ask: nothing out of the ordinary about it.  Sending: all blocks are in `small`, nothing has
-     * left.  Receiving: all of the message is in the packet at hand (1), and this structure holds it (2).  Only the
-     * thread that has the message changes it. */
+     * left.  Receiving: all of the message is in the packet at hand (1), and this structure holds it (2), or it is lent
+     * and nothing else is to be cleared (3).  Only the thread that has the message changes it. */
     uint8_t plain;
     _Atomic(int) status; /* the first failure */
     mad_session_t *session;
@@ -61,9 +61,10 @@ struct mad_request {
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
 
-#define MADI_STAGE 512      /* bytes of a message that are kept in wire format as they are packed */
+#define MADI_STAGE 2560     /* bytes of a message that are kept in wire format as they are packed */
 #define MADI_COPY_MAX 192   /* CHEAPER blocks up to this are copied as they are packed: cheaper than a gather entry */
-#define MADI_COPY_SHORT 64  /* blocks up to this take the shortest path */
+#define MADI_COPY_SHORT 2048 /* blocks up to this take the shortest path out */
+#define MADI_PLAIN_MAX 65536 /* and up to this in */
 #define MADI_GATHER 16      /* pieces of a packet */
 
 /* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */

@@ -99,12 +99,17 @@ void madi_rx_abandon(madi_gate_t *gate)
     }
 }
 
+void madi_packet_return(madi_rx_packet_t *packet)
+{
+    packet->link->driver->slot_put(packet->link, packet->loan);
+    atomic_fetch_sub_explicit(&packet->link->loans, 1, memory_order_release); /* pairs with madi_links_reap */
+    packet->loan = NULL;
+}
+
 void madi_rx_packet_free(madi_rx_packet_t *packet)
 {
-    if (packet->loan) {
-        packet->link->driver->slot_put(packet->link, packet->loan);
-        atomic_fetch_sub_explicit(&packet->link->loans, 1, memory_order_release); /* pairs with madi_links_reap */
-    }
+    if (packet->loan)
+        madi_packet_return(packet);
     if (!packet->inside)
         free(packet);
 }

@@ -187,10 +187,12 @@ struct madi_driver {
     /* The same for a packet of at most MADI_PACKET_SHORT bytes, in one piece, with so many bytes readable: false: not
      * taken.  NULL: send does it. */
     bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
-    /* Is the packet that poll would hand over next a short one that lies whole in the driver's memory?  Then copy
-     * MADI_PACKET_SHORT bytes of it (checked as for madi_rx_short) to packet, forget it, and return its link.  NULL says
-     * nothing about what poll finds.  Called while the adapter has a link.  A driver without this has only poll. */
-    madi_link_t *(*take)(madi_adapter_t *adapter, void *packet);
+    /* Does the packet that poll would hand over next lie whole in the driver's memory, and is it a short one, or its body
+     * can be lent?  Then forget it and return its link.  Short: copy MADI_PACKET_SHORT bytes of it (checked as for
+     * madi_rx_short) to packet, and leave *loan alone.  Else copy the header only, and lend the body as for madi_rx_begin:
+     * *loan.  NULL says nothing about what poll finds.  Called while the adapter has a link.  A driver without this has only
+     * poll. */
+    madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, void **loan);
     /* Give back a lent body.  NULL: the driver never lends. */
     void (*slot_put)(madi_link_t *link, void *loan);
     /* Is everything that send took out of the driver's hands, so that link_close does not lose it?  (In tcp: the peer's

@@ -167,10 +167,11 @@ void madi_links_reap(mad_session_t *session)
     }
 }
 
-static madi_link_t *take_nothing(madi_adapter_t *adapter, void *packet)
+static madi_link_t *take_nothing(madi_adapter_t *adapter, void *packet, void **loan)
 {
     (void)adapter;
     (void)packet;
+    (void)loan;
     return NULL;
 }
 

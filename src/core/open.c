@@ -100,12 +100,38 @@ static bool open_test(void *arg)
     return found;
 }
 
-/* A short packet that is something else than the short message that was looked for. */
-static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
+/* A packet that is something else than the message that was looked for. */
+static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m, void *loan)
 {
-    madi_rx_short(link, &m->hdr, m->data);
+    madi_rx_t rx = {.loan = loan};
+    madi_place_t place;
+    if (!loan) {
+        madi_rx_short(link, &m->hdr, m->data);
+        madi_rx_free(m);
+        return NULL;
+    }
+    place = madi_rx_begin(link, &m->hdr, &rx);
+    if (place == MADI_PLACE_COPY)
+        madi_copy(rx.base, loan, m->hdr.length);
+    if (place != MADI_PLACE_KEEP)
+        link->driver->slot_put(link, loan);
+    if (place == MADI_PLACE_COPY)
+        madi_rx_done(link, &m->hdr, &rx);
     madi_rx_free(m);
     return NULL;
+}
+
+/* The message lies in the driver's memory. */
+static __attribute__((noinline)) madi_rx_msg_t *take_loan(madi_rx_msg_t *m, madi_conn_t *conn, madi_link_t *link, void *loan)
+{
+    madi_rx_start(m, conn, loan, true);
+    m->first.link = link;
+    m->first.loan = loan;
+    m->first.inside = true;
+    m->current = &m->first;
+    m->base.plain = 3;
+    atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
+    return m;
 }
 
 /* Every few hundred messages: the sender is told its credits, and others get their turn. */
@@ -124,18 +150,19 @@ static MADI_COLD madi_rx_msg_t *take_room(mad_session_t *session)
     return NULL;
 }
 
-/* A short message that the adapter has next, if it is for us and nothing comes before it: straight from the driver's
- * memory into a structure.  Under session->lock. */
-static inline __attribute__((always_inline)) madi_rx_msg_t *take_short(mad_session_t *session, mad_channel_t *channel,
+/* A message of one packet that the adapter has next, if it is for us and nothing comes before it: straight from the
+ * driver's memory into a structure, or as a loan.  Under session->lock. */
+static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_session_t *session, mad_channel_t *channel,
                                                                        madi_conn_t *conn, madi_adapter_t *adapter)
 {
     madi_rx_msg_t *m = session->rx_ring;
     madi_link_t *link;
+    void *loan = NULL;
     uint32_t head;
 
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
         return take_room(session);
-    link = adapter->driver->take(adapter, &m->hdr);
+    link = adapter->driver->take(adapter, &m->hdr, &loan);
     if (MADI_UNLIKELY(!link))
         return NULL;
     atomic_store_explicit(&m->used, 1, memory_order_relaxed);
@@ -143,15 +170,19 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_short(mad_sessi
         conn = madi_conn_by_remote(link->gate, m->hdr.channel);
         if (MADI_UNLIKELY(!conn || conn->channel != channel ||
                           atomic_load_explicit(&channel->n_ready, memory_order_relaxed)))
-            return take_other(link, m);
+            return take_other(link, m, loan);
     } else if (MADI_UNLIKELY(conn->gate != link->gate)) {
-        return take_other(link, m);
+        return take_other(link, m, loan);
     }
     memcpy(&head, &m->hdr, sizeof head);
     if (MADI_UNLIKELY(head != conn->rx_head))
-        return take_other(link, m);
-    madi_rx_start(m, conn, m->data, true);
-    m->base.plain = 2;
+        return take_other(link, m, loan);
+    if (MADI_UNLIKELY(loan != NULL)) {
+        take_loan(m, conn, link, loan);
+    } else {
+        madi_rx_start(m, conn, m->data, true);
+        m->base.plain = 2;
+    }
     conn->rx_left -= m->hdr.aux;
     if (MADI_UNLIKELY(conn->rx_left < 0))
         tell_and_look(session, conn);
@@ -164,7 +195,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_chann
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m;
     madi_lock(&session->lock);
-    m = take_short(session, channel, source, session->hot); /* now and then it tells credits, and looks around */
+    m = take_whole(session, channel, source, session->hot); /* now and then it tells credits, and looks around */
     madi_unlock(&session->lock);
     return m;
 }
@@ -179,7 +210,7 @@ static inline bool open_now(opening_t *o)
         return false;
     madi_lock(&session->lock);
     if (MADI_LIKELY(hit && hit->driver->take)) {
-        o->msg = take_short(session, o->channel, o->conn, hit);
+        o->msg = take_whole(session, o->channel, o->conn, hit);
         session->hot = hit;
     }
     found = o->msg || open_locked(o);

@@ -36,7 +36,7 @@ static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
     return m;
 }
 
-/* It is cleared, or it was plain 2.  Any thread, any lock. */
+/* It is cleared, or it was plain 2, or 3 and its loan was returned.  Any thread, any lock. */
 static inline void madi_rx_free(madi_rx_msg_t *m)
 {
     atomic_store_explicit(&m->used, 0, memory_order_release); /* pairs with madi_rx_new */
@@ -59,6 +59,7 @@ static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t
 void madi_rx_ring_free(mad_session_t *session);
 void madi_rx_abandon(madi_gate_t *gate); /* the rest of what is coming in will not come */
 void madi_rx_packet_free(madi_rx_packet_t *packet);
+void madi_packet_return(madi_rx_packet_t *packet); /* give its loan back */
 
 /* open.c; under session->lock */
 void madi_rx_ask(madi_rx_msg_t *msg); /* it is opened: its credit goes back */

@@ -144,7 +144,7 @@ unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t smode,
     uint64_t sent, desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
 
     /* What is not plain is read under the lock only: progress may be feeding it. */
-    if (MADI_LIKELY(cnx->plain && buf && len <= MADI_COPY_SHORT && (size_t)(m->end - m->cur) >= 8 + len)) {
+    if (MADI_LIKELY(cnx->plain && buf && len <= MADI_PLAIN_MAX && (size_t)(m->end - m->cur) >= 8 + len)) {
         const unsigned char *at = m->cur;
         memcpy(&sent, at, 8);
         if (MADI_LIKELY(sent == desc)) { /* which includes the modes: they are legal */

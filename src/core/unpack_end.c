@@ -96,6 +96,15 @@ static mad_status_t end_broken(mad_connection_t *cnx)
     return status;
 }
 
+/* The body was lent, all of it is unpacked, and nothing happened on the way. */
+static mad_status_t end_loan(madi_rx_msg_t *m)
+{
+    madi_packet_return(&m->first);
+    m->current = NULL;
+    madi_rx_free(m);
+    return MAD_OK;
+}
+
 static MADI_COLD mad_status_t end_slow(madi_rx_msg_t *m)
 {
     mad_status_t status = madi_message_status(&m->base);
@@ -118,6 +127,8 @@ mad_status_t mad_end_unpacking(mad_connection_t *cnx)
         madi_rx_free(m);
         return MAD_OK;
     }
+    if (MADI_LIKELY(cnx->plain == 3 && m->cur == m->end))
+        return end_loan(m);
     return end_slow(m);
 }
 

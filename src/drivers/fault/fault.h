@@ -112,7 +112,7 @@ void fault_count(fault_link_t *l, fault_dice_t *dice); /* a packet moved: is it 
 /* fault_rx.c; under the session's lock */
 extern const madi_upcalls_t fault_upcalls;
 int fault_deliver(fault_link_t *l, int64_t now); /* what is due; returns how many */
-madi_link_t *fault_take(madi_adapter_t *adapter, void *packet);
+madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, void **loan);
 void fault_slot_put(madi_link_t *link, void *loan);
 void fault_rx_free(fault_link_t *l);
 

@@ -244,8 +244,22 @@ static bool take_stored(fault_link_t *l, int64_t now, void *packet)
     return true;
 }
 
-madi_link_t *fault_take(madi_adapter_t *adapter, void *packet)
+/* The inner driver has lent the body of a packet: it comes in as from its poll. */
+static void take_lent(madi_link_t *inner, const madi_wire_hdr_t *hdr, void *loan)
 {
+    madi_rx_t rx = {.loan = loan};
+    madi_place_t place = up_rx_begin(inner, hdr, &rx);
+    if (place == MADI_PLACE_COPY)
+        memcpy(rx.base, loan, hdr->length);
+    if (place != MADI_PLACE_KEEP)
+        inner->driver->slot_put(inner, loan);
+    if (place == MADI_PLACE_COPY)
+        up_rx_done(inner, hdr, &rx);
+}
+
+madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, void **loan)
+{
+    void *lent = NULL;
     fault_adapter_t *a = (fault_adapter_t *)adapter;
     int64_t now = madi_now();
     madi_wire_hdr_t hdr;
@@ -259,9 +273,15 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet)
             return &l->base;
         any |= l->is_up && !l->is_down;
     }
-    inner = any && a->inner->driver->take ? a->inner->driver->take(a->inner, packet) : NULL;
+    inner = any && a->inner->driver->take ? a->inner->driver->take(a->inner, packet, &lent) : NULL;
+    (void)loan; /* only short ones are taken from here */
     if (!inner)
         return NULL;
+    if (lent) {
+        memcpy(&hdr, packet, sizeof hdr);
+        take_lent(inner, &hdr, lent);
+        return NULL;
+    }
     l = outer_of(inner);
     if (deaf(l))
         return NULL;

@@ -95,11 +95,12 @@ static int self_poll(madi_adapter_t *a, int budget)
     return n;
 }
 
-static madi_link_t *self_take(madi_adapter_t *a, void *packet)
+static madi_link_t *self_take(madi_adapter_t *a, void *packet, void **loan)
 {
     self_link_t *l = atomic_load_explicit(&((self_adapter_t *)a)->link, memory_order_relaxed);
     uint64_t head, len;
     const unsigned char *p;
+    (void)loan;
     head = atomic_load_explicit(&l->head, memory_order_relaxed);
     if (MADI_UNLIKELY(head == atomic_load_explicit(&l->tail, memory_order_acquire))) /* pairs with self_send */
         return NULL;

@@ -147,7 +147,7 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
 bool shm_send_short(madi_link_t *link, const void *packet, size_t total);
 void shm_slot_put(madi_link_t *link, void *loan);
 int shm_poll(madi_adapter_t *adapter, int budget);
-madi_link_t *shm_take(madi_adapter_t *adapter, void *packet);
+madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan);
 bool shm_pure_poll(madi_adapter_t *adapter);
 bool shm_any(shm_adapter_t *adapter); /* has anything come?  All links */
 void shm_drain(shm_link_t *link); /* take in all that has come */

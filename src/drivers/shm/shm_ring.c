@@ -6,7 +6,7 @@
 static_assert(SHM_CELL_DATA == MADI_PACKET_SHORT, "a short packet fills one cell");
 #define MASK (SHM_CELLS - 1)
 #define TELL (SHM_CELLS / 4)    /* consumed cells are told in steps of so many */
-#define FETCH (16 * MADI_LINE)  /* bytes of a body that are fetched as soon as it is known where they are */
+#define FETCH (20 * MADI_LINE)  /* bytes of a body that are fetched as soon as it is known where they are */
 #define LEND 18                 /* at most half of the units in use are lent: twice the units of the longest loan */
 #define LOOK 8                  /* inboxes that one pure_poll or poll looks at */
 
@@ -113,14 +113,18 @@ static inline void consume(shm_link_t *l)
     }
 }
 
+static inline bool may_lend(const shm_link_t *l)
+{
+    return atomic_load_explicit(&((shm_link_t *)l)->base.loans, memory_order_relaxed) <
+           atomic_load_explicit(&l->in->window, memory_order_relaxed) / LEND;
+}
+
 static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t unit)
 {
     madi_rx_t rx = {0};
     unsigned char *body = l->in->units[unit];
-    bool lend = atomic_load_explicit(&l->base.loans, memory_order_relaxed) <
-                atomic_load_explicit(&l->in->window, memory_order_relaxed) / LEND;
+    rx.loan = may_lend(l) ? body : NULL;
     consume(l);
-    rx.loan = lend ? body : NULL;
     switch (madi_rx_begin(&l->base, hdr, &rx)) {
     case MADI_PLACE_KEEP: return;
     case MADI_PLACE_COPY:
@@ -214,8 +218,24 @@ int shm_poll(madi_adapter_t *adapter, int budget)
     return n;
 }
 
+static bool take_run(shm_link_t *l, const shm_cell_t *cell, uint64_t head, void *packet, void **loan)
+{
+    const madi_wire_hdr_t *hdr = packet;
+    uint32_t unit = (uint32_t)(head >> 32) - 1;
+    if ((uint32_t)head != l->received + 1 || unit >= SHM_UNITS || !may_lend(l))
+        return false;
+    memcpy(packet, cell->data, sizeof *hdr);
+    if (MADI_UNLIKELY(!run_valid(hdr, unit)))
+        return false; /* poll says what is wrong */
+    *loan = l->in->units[unit];
+    for (uint32_t i = 0; i < hdr->length && i < FETCH; i += MADI_LINE)
+        __builtin_prefetch(&l->in->units[unit][i]);
+    consume(l);
+    return true;
+}
+
 /* From the inbox where something was seen last. */
-madi_link_t *shm_take(madi_adapter_t *adapter, void *packet)
+madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);
@@ -229,7 +249,7 @@ madi_link_t *shm_take(madi_adapter_t *adapter, void *packet)
     cell = &l->in->cells[l->received & MASK];
     head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
     if (MADI_UNLIKELY(head != HEAD(l->received, 0)))
-        return NULL;
+        return take_run(l, cell, head, packet, loan) ? &l->base : NULL;
     memcpy(packet, cell->data, SHM_CELL_DATA);
     if (MADI_UNLIKELY(hdr->length > MADI_SHORT_MAX))
         return NULL; /* poll says what is wrong */
