@@ -7,8 +7,6 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 fail=0
 no() { echo "not ok $*"; fail=1; }
-. "$here/tests/packages.sh"
-install_packages mandoc man-db
 
 make -s -C "$BUILD" install-man DESTDIR="$work" >"$work/log" 2>&1 || { cat "$work/log"; no "pages are installed"; exit 1; }
 pages=$(find "$work" -type d -name man3)

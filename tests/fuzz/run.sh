@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Fuzz every parser of outside bytes with libFuzzer and sanitizers: BUILD=<build folder> run.sh [TARGET...]
-# SECONDS_EACH=N: how long each (6).  New inputs go to BUILD/fuzz/corpus/TARGET, findings to BUILD/fuzz/found/TARGET.
+# SECONDS_EACH=N: how long each (4; LONG=1: 120).  New inputs go to BUILD/fuzz/corpus/TARGET, findings to BUILD/fuzz/found/TARGET.
 here=$(cd "$(dirname "$0")" && pwd)
 src=$(cd "$here/../.." && pwd)
 BUILD=${BUILD:-$src/build}
-seconds=${SECONDS_EACH:-6}
+seconds=${SECONDS_EACH:-${LONG:+120}}
+seconds=${seconds:-4}
 targets=${*:-address boot frames hello hosts packets pmi shm spec tcp}
 out=$BUILD/fuzz
 mkdir -p "$out/corpus" "$out/found"

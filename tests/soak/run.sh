@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Nothing lost: BUILD=<build folder> run.sh [DRIVER...]   (self shm tcp fault:self fault:shm fault:tcp)
-#   MESSAGES=N   of each driver (100K); LONG=1: ten million, as make soak does
+#   MESSAGES=N   of each driver (60K); LONG=1: ten million, as make soak does
 #   SEED=N       else by the clock
 BUILD=${BUILD:?}
 messages=${MESSAGES:-${LONG:+10M}}

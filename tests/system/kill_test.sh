@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # kill -9 at random moments under load: those who live notice it, and nothing else happens to them.
-#   ROUNDS=N   so many rounds of each kind and driver (default 3)     SEED=N   the same moments again
+#   ROUNDS=N   so many rounds of each kind and driver (3; LONG=1: 50)     SEED=N   the same moments again
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"
@@ -12,7 +12,9 @@ trap 'exit 143' TERM INT HUP
 cd "$dir" || exit 1
 mark=mark-${dir##*.} # tells our processes from those of other runs
 seed=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
-echo "# SEED=$seed ROUNDS=${ROUNDS:-3}"
+rounds=${ROUNDS:-${LONG:+50}}
+rounds=${rounds:-3}
+echo "# SEED=$seed ROUNDS=$rounds"
 
 # The next number below $1, to $random (minimal standard generator: small enough for every shell's integers).
 random() {
@@ -54,7 +56,7 @@ memory() { find /dev/shm -newer "$dir" -user "$(id -u)" -name '*mad*' | wc -l; }
 for driver in shm tcp; do
     for kind in small big many mixed; do
         bad=0
-        for _ in $(seq "${ROUNDS:-3}"); do
+        for _ in $(seq "$rounds"); do
             round $driver $kind || bad=1
         done
         [ $bad = 1 ] || ok "kill -9: $driver $kind"
