@@ -83,6 +83,7 @@ static mad_status_t stage_room(madi_tx_t *tx, size_t need)
         memcpy(p, tx->small, tx->stage_len);
     tx->stage = p;
     tx->stage_cap = cap;
+    tx->base.plain = 0; /* what is plain lies in small */
     return MAD_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/core.h"
 #include <stddef.h>
+#include <stdlib.h>
 
 static int seen;
 
@@ -93,8 +94,36 @@ START_TEST(sizes)
 }
 END_TEST
 
+/* Messages of small blocks whose sum passes the end of the memory in which they are staged: whole messages to this
+ * process itself, of every sum around it. */
+START_TEST(stage_borders)
+{
+    enum { STEP = 40 };
+    unsigned char sent[MADI_STAGE + 200], got[MADI_STAGE + 200];
+    mad_session_t *session;
+    mad_channel_t *channel;
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "stage", &channel), MAD_OK);
+    for (size_t sum = MADI_STAGE - 150; sum < sizeof sent; sum++) {
+        mad_connection_t *cnx = mad_begin_packing(channel, 0);
+        for (size_t i = 0; i < sum; i++)
+            sent[i] = (unsigned char)(i * 7 + sum);
+        for (size_t at = 0; at < sum; at += STEP)
+            mad_pack(cnx, sent + at, sum - at < STEP ? sum - at : STEP, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        ck_assert_int_eq(mad_end_packing(cnx), MAD_OK);
+        cnx = mad_begin_unpacking(channel);
+        for (size_t at = 0; at < sum; at += STEP)
+            mad_unpack(cnx, got + at, sum - at < STEP ? sum - at : STEP, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        ck_assert_int_eq(mad_end_unpacking(cnx), MAD_OK);
+        ck_assert_mem_eq(got, sent, sum);
+    }
+    mad_exit(session);
+}
+END_TEST
+
 Suite *core_suite(void)
 {
-    const TTest *tests[] = {handles_add_get_del, handles_stale, handles_full, sizes};
+    const TTest *tests[] = {handles_add_get_del, handles_stale, handles_full, sizes, stage_borders};
     return SUITE_OF("core", tests);
 }
