@@ -8,6 +8,8 @@
 #ifndef MADI_RECEIVE_H
 #define MADI_RECEIVE_H
 
+#include "core/core.h"
+
 /* deliver.c; under session->lock */
 void madi_rx_make_ready(madi_rx_msg_t *msg);
 void madi_conn_rx_quick(madi_conn_t *conn); /* set rx_head anew: something about the connection has changed */

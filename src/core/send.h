@@ -7,6 +7,8 @@
 #ifndef MADI_SEND_H
 #define MADI_SEND_H
 
+#include "core/core.h"
+
 /* tx.c */
 madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn);
 void madi_tx_reset_pieces(madi_tx_t *tx); /* a message that was sent in pieces can be used again */
