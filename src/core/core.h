@@ -500,24 +500,31 @@ void madi_async_kick(mad_session_t *session);              /* before a call retu
 void madi_async_enter(mad_session_t *session);             /* this thread waits in the library from now on ... */
 void madi_async_leave(mad_session_t *session);             /* ... no more; no lock */
 
-/* progress.c */
-/* Sleep once as the leader, unless test(arg) is true; false: another thread leads. */
-bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg);
+/* progress.c; under session->lock unless it says otherwise */
 #define MADI_LOOK_AROUND 1024 /* rounds with something to do between looks at everything */
-int madi_progress_locked(mad_session_t *session); /* under session->lock: one round */
-int madi_look_around(mad_session_t *session); /* every adapter and descriptor gets its turn; under session->lock */
+#define MADI_EPOLL_EVERY 256  /* empty rounds between looks at the descriptors */
+int madi_progress_locked(mad_session_t *session);       /* one round */
 int madi_progress_after(mad_session_t *session, int n); /* what follows the adapters' polls */
-void madi_calls_run(mad_session_t *session);      /* no lock: callbacks and handlers */
-void madi_wake(mad_session_t *session);           /* something changed for waiting threads; any lock */
-mad_status_t madi_progress_init(mad_session_t *session);
-const _Atomic(int) *madi_attentive(const mad_session_t *session); /* not 0: who sends to this process calls
-                                                                   * madi_session_moved */
-void madi_progress_fini(mad_session_t *session);
-madi_adapter_t *madi_poll_hit(mad_session_t *session); /* an adapter that has something, or NULL */
-bool madi_pure_poll(mad_session_t *session);
+int madi_look_around(mad_session_t *session);           /* every adapter and descriptor gets its turn */
+/* Handle the descriptors' events.  With a time-out it sleeps without the lock, and comes back with it. */
+int madi_poll_descriptors(mad_session_t *session, int timeout_ms);
+madi_adapter_t *madi_poll_hit(mad_session_t *session);  /* an adapter that has something, or NULL; no lock */
+bool madi_pure_poll(mad_session_t *session);            /* no lock */
+
+/* calls.c */
+void madi_calls_run(mad_session_t *session); /* callbacks and handlers; no lock */
+
+/* wait.c */
+mad_status_t madi_wait_init(mad_session_t *session);
+void madi_wait_fini(mad_session_t *session);
+void madi_wake(mad_session_t *session); /* something changed for waiting threads; any lock */
 /* Wait until test(arg) is true, making progress; MAD_OK or MAD_ERR_TIMEOUT.  No lock held. */
 mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline);
 mad_status_t madi_wait_done(mad_session_t *session, madi_waitable_t *w, int64_t deadline);
+/* Sleep once as the leader, unless test(arg) is true; false: another thread leads. */
+bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg);
+const _Atomic(int) *madi_attentive(const mad_session_t *session); /* not 0: who sends to this process calls
+                                                                   * madi_session_moved */
 
 static inline bool madi_done(const madi_waitable_t *w)
 {

@@ -215,7 +215,7 @@ static mad_status_t session_start(mad_session_t *s)
     if (!madi_rx_more(s))
         return MAD_ERR_NOMEM;
     madi_rx_free(s->rx_ring);
-    status = madi_progress_init(s);
+    status = madi_wait_init(s);
     if (!status)
         status = madi_async_init(s);
     if (!status)
@@ -451,7 +451,7 @@ void mad_exit(mad_session_t *s)
         }
         free(s->adapters[i]);
     }
-    madi_progress_fini(s);
+    madi_wait_fini(s);
     if (s->spare_fd >= 0)
         close(s->spare_fd);
     if (s->boot)

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The program's own code: handlers, and callbacks of requests. */
+#include "core/core.h"
+
+static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
+{
+    mad_channel_t *channel = m->conn->channel;
+    mad_handler_t handler;
+    void *arg;
+    madi_lock(&session->lock);
+    handler = channel->handler;
+    arg = channel->handler_arg;
+    if (handler)
+        madi_rx_ask(m);
+    else
+        madi_rx_make_ready(m); /* it was removed meanwhile */
+    madi_unlock(&session->lock);
+    if (handler && handler(channel, &m->base, arg) == MAD_CONSUMED) {
+        mad_request_t *request;
+        if (m->cur != m->end || m->early) {
+            m->consumed = true;
+            m->base.plain = 0;
+        }
+        if (mad_end_unpacking_request(&m->base, &request) == MAD_OK)
+            mad_request_callback(request, NULL, NULL);
+    }
+}
+
+void madi_calls_run(mad_session_t *session)
+{
+    /* One thread at a time, so that messages are handled in their order; none inside another. */
+    if (MADI_LIKELY(!atomic_load_explicit(&session->has_calls, memory_order_acquire)) ||
+        atomic_exchange_explicit(&session->calling, 1, memory_order_acquire))
+        return;
+    for (;;) {
+        mad_request_t *r;
+        madi_rx_msg_t *m;
+        madi_lock(&session->lock);
+        m = session->handled;
+        if (m && !(session->handled = m->next))
+            session->handled_tail = &session->handled;
+        madi_lock(&session->work_lock);
+        r = session->callbacks;
+        if (r && !(session->callbacks = r->next))
+            session->callbacks_tail = &session->callbacks;
+        if (!r && !m) { /* under the locks, so that who adds one now finds nobody calling */
+            atomic_store_explicit(&session->has_calls, 0, memory_order_relaxed);
+            atomic_store_explicit(&session->calling, 0, memory_order_release);
+        }
+        madi_unlock(&session->work_lock);
+        madi_unlock(&session->lock);
+        if (!r && !m)
+            break;
+        if (m)
+            run_handler(session, m);
+        if (r) {
+            if (r->callback)
+                r->callback(r->arg, r->status);
+            r->callback = NULL;
+            mad_request_test(&r);
+        }
+    }
+}

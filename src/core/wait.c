@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The one place where the library waits.
+ *
+ * A waiting thread spins; a look at the drivers' memory (pure_poll) takes no lock, a hit takes session->lock.  When
+ * spinning does not pay it yields a few times, and then sleeps: one thread, the leader, in epoll with every driver's
+ * descriptor armed; the others, the followers, on the futex `moved`.
+ *
+ * Why no wake-up is lost: who goes to sleep says so (sleeping, followers), then makes every other thread's earlier
+ * stores visible and later loads fresh (membarrier, so that the fast side pays no fence), then looks once more.
+ */
+#include "core/core.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CLOCK_EVERY 32      /* spins between looks at the clock */
+#define YIELDS 5            /* timed yields between spinning and sleeping */
+#define YIELD_SLOW 50000    /* ns; a yield that took longer met a computing process */
+#define YIELD_BAN 20000000  /* ns without yields after such a one, at first */
+#define FENCELESS 100000000 /* ns of the longest sleep where there is no membarrier: some stores have no fence */
+
+static bool asymmetric; /* membarrier works in this process */
+
+static void barrier(void)
+{
+    if (asymmetric)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+void madi_wake(mad_session_t *session)
+{
+    uint64_t one = 1;
+    if (asymmetric)
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&session->followers, memory_order_relaxed)) {
+        atomic_fetch_add_explicit(&session->moved, 1, memory_order_release);
+        syscall(SYS_futex, &session->moved, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    }
+    if (atomic_load_explicit(&session->sleeping, memory_order_relaxed) &&
+        write(session->wake_fd, &one, sizeof one) < 0)
+        return; /* full: it is readable all the same */
+}
+
+void madi_session_moved(mad_session_t *session)
+{
+    if (asymmetric)
+        atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+    if (MADI_UNLIKELY(atomic_load_explicit(&session->sleeping, memory_order_relaxed)))
+        madi_wake(session);
+}
+
+/* How long may the leader sleep? */
+static int sleep_ms(mad_session_t *session, int64_t deadline)
+{
+    int64_t hello = madi_hello_deadline(session), now = madi_now(), ns;
+    if (hello < deadline)
+        deadline = hello;
+    if (atomic_load_explicit(&session->has_work, memory_order_relaxed))
+        return 1; /* a full ring has no descriptor */
+    if (!asymmetric && deadline > now + FENCELESS)
+        deadline = now + FENCELESS;
+    if (deadline == INT64_MAX)
+        return -1;
+    ns = deadline > now ? deadline - now : 0;
+    return ns / 1000000 >= INT_MAX ? INT_MAX : (int)(ns / 1000000) + 1;
+}
+
+/* Arm everything; false: there is something to do already.  Under session->lock. */
+static bool arm(mad_session_t *session)
+{
+    bool quiet = true;
+    atomic_store_explicit(&session->sleeping, 1, memory_order_seq_cst);
+    barrier();
+    for (int i = 0; i < session->n_adapters; i++) {
+        madi_adapter_t *a = session->adapters[i];
+        if (a->driver->arm && !a->driver->arm(a))
+            quiet = false;
+    }
+    return quiet;
+}
+
+static void disarm(mad_session_t *session)
+{
+    atomic_store_explicit(&session->sleeping, 0, memory_order_relaxed);
+    for (int i = 0; i < session->n_adapters; i++) {
+        madi_adapter_t *a = session->adapters[i];
+        if (a->driver->disarm)
+            a->driver->disarm(a);
+    }
+}
+
+static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
+{
+    bool quiet;
+    uint64_t rings;
+    int ms;
+    madi_lock(&session->lock);
+    quiet = arm(session);
+    ms = sleep_ms(session, deadline);
+    session->in_epoll = true; /* what epoll tells of is not freed meanwhile */
+    madi_unlock(&session->lock);
+    if (!quiet || test(arg) || atomic_load_explicit(&session->has_calls, memory_order_relaxed))
+        ms = 0;
+    if (ms) {
+        madi_poll_descriptors(session, ms); /* comes back with the lock */
+        session->sleeps++;
+    } else {
+        madi_lock(&session->lock);
+        madi_poll_descriptors(session, 0);
+    }
+    session->in_epoll = false;
+    disarm(session);
+    if (ms && read(session->wake_fd, &rings, sizeof rings) < 0)
+        rings = 0; /* nobody rang */
+    madi_hello_expire(session, madi_now());
+    madi_progress_locked(session);
+    madi_unlock(&session->lock);
+    madi_calls_run(session);
+}
+
+static void sleep_as_follower(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
+{
+    uint32_t seen = atomic_load_explicit(&session->moved, memory_order_acquire);
+    int64_t left = deadline == INT64_MAX ? INT64_C(1000000000) : deadline - madi_now();
+    struct timespec t;
+    if (left > INT64_C(1000000000))
+        left = INT64_C(1000000000);
+    if (left <= 0)
+        return;
+    t.tv_sec = left / 1000000000;
+    t.tv_nsec = left % 1000000000;
+    atomic_fetch_add_explicit(&session->followers, 1, memory_order_seq_cst);
+    barrier();
+    if (!test(arg) && atomic_load_explicit(&session->leader, memory_order_relaxed))
+        syscall(SYS_futex, &session->moved, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
+    atomic_fetch_sub_explicit(&session->followers, 1, memory_order_relaxed);
+}
+
+static bool lead_once(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
+{
+    if (atomic_exchange_explicit(&session->leader, 1, memory_order_acquire))
+        return false;
+    sleep_as_leader(session, test, arg, deadline);
+    atomic_store_explicit(&session->leader, 0, memory_order_seq_cst);
+    madi_wake(session); /* a follower takes over */
+    return true;
+}
+
+bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg)
+{
+    return lead_once(session, test, arg, INT64_MAX);
+}
+
+/* Yield a few times, as long as yielding is cheap.  True: something happened. */
+static bool yield_some(mad_session_t *session, bool (*test)(void *), void *arg)
+{
+    static _Thread_local int64_t banned_until, ban = YIELD_BAN;
+    int64_t before = madi_now(), after;
+    if (before < banned_until)
+        return false;
+    for (int i = 0; i < YIELDS; i++) {
+        sched_yield();
+        if (test(arg) || madi_pure_poll(session))
+            return true;
+        after = madi_now();
+        if (after - before > YIELD_SLOW) {
+            banned_until = after + ban;
+            ban = ban * 2 > INT64_C(2000000000) ? INT64_C(2000000000) : ban * 2;
+            return false;
+        }
+        before = after;
+    }
+    if (ban > YIELD_BAN)
+        ban /= 2;
+    return false;
+}
+
+/* One look; true: something moved. */
+static bool look(mad_session_t *session, uint32_t spins)
+{
+    int n = 0;
+    if (!madi_pure_poll(session) && spins % MADI_EPOLL_EVERY)
+        return false;
+    if (madi_trylock(&session->lock)) {
+        n = madi_progress_locked(session);
+        if (!n && spins % MADI_EPOLL_EVERY == 0)
+            n = madi_poll_descriptors(session, 0);
+        madi_unlock(&session->lock);
+    }
+    madi_calls_run(session);
+    return n > 0;
+}
+
+static mad_status_t wait_inside(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
+{
+    int64_t begun = 0, now;
+    for (uint32_t spins = 1;; spins++) {
+        if (test(arg))
+            return MAD_OK;
+        if (look(session, spins))
+            begun = 0;
+        if (spins % CLOCK_EVERY) {
+            madi_relax();
+            continue;
+        }
+        now = madi_now();
+        if (!begun)
+            begun = now;
+        if (now >= deadline)
+            return test(arg) ? MAD_OK : MAD_ERR_TIMEOUT;
+        if (now - begun < session->spin_ns)
+            continue;
+        if (yield_some(session, test, arg))
+            continue;
+        if (!lead_once(session, test, arg, deadline))
+            sleep_as_follower(session, test, arg, deadline);
+        begun = 0;
+    }
+}
+
+mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
+{
+    mad_status_t status;
+    if (test(arg))
+        return MAD_OK;
+    madi_async_enter(session);
+    status = wait_inside(session, test, arg, deadline);
+    madi_async_leave(session);
+    return status;
+}
+
+static bool waitable_test(void *arg)
+{
+    return madi_done(arg);
+}
+
+mad_status_t madi_wait_done(mad_session_t *session, madi_waitable_t *w, int64_t deadline)
+{
+    return madi_wait(session, waitable_test, w, deadline);
+}
+
+/* ---- Start and end -------------------------------------------------------------------------------------------- */
+
+/* Spin twice the wake latency when every process has a core, else about a microsecond. */
+static int64_t spin_time(mad_session_t *session)
+{
+    cpu_set_t set;
+    int64_t us = madi_knob_int(MADI_KNOB_SPIN);
+    int cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (us >= 0)
+        return us * 1000;
+    if (cores < online && session->size > 1)
+        cores = (int)online; /* bound by the launcher: the others have cores of their own */
+    return session->size <= cores ? 100000 : 1000;
+}
+
+const _Atomic(int) *madi_attentive(const mad_session_t *session)
+{
+    static const _Atomic(int) always = 1; /* without membarrier every sender fences */
+    return asymmetric ? &session->sleeping : &always;
+}
+
+mad_status_t madi_wait_init(mad_session_t *session)
+{
+    asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+    session->epfd = epoll_create1(EPOLL_CLOEXEC);
+    session->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    session->wake_watch = (madi_watch_t){session->wake_fd, NULL};
+    if (session->epfd < 0 || session->wake_fd < 0 ||
+        madi_watch_add(session, &session->wake_watch, EPOLLIN) != MAD_OK) {
+        madi_log(MADI_LOG_ERROR, "core", "no descriptors for waiting: %s; raise the limit (ulimit -n)",
+                 strerror(errno));
+        return MAD_ERR_SYSTEM;
+    }
+    session->spin_ns = spin_time(session);
+    session->spins = (int)(session->spin_ns / 40 < 5000 ? session->spin_ns / 40 : 5000);
+    return MAD_OK;
+}
+
+void madi_wait_fini(mad_session_t *session)
+{
+    if (session->epfd >= 0)
+        close(session->epfd);
+    if (session->wake_fd >= 0)
+        close(session->wake_fd);
+}
