@@ -71,12 +71,12 @@ static void check_names(const char *knob, const char *list)
 static bool make_room(mad_session_t *s, madi_listener_t *l)
 {
     int fd;
-    if (madi_hello_evict(s))
-        return true;
     if (!(s->refused_told & 1))
         madi_log(MADI_LOG_WARN, l->adapter->driver->name,
                  "callers on %s are turned away: %s; raise the limit (ulimit -n) (said once)", l->adapter->name, strerror(errno));
     s->refused_told |= 1;
+    if (madi_hello_evict(s))
+        return true;
     close(s->spare_fd);
     fd = accept4(l->watch.fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0)
