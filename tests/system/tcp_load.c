@@ -5,7 +5,7 @@
  *   tcp_load call FILE ID     opens, sends some messages, ends at once, with answers that nobody read
  *   tcp_load wait FILE N S    is connected to by N sessions (links), then waits S seconds for a message that does not
  *                             come; prints what the wait cost: milliseconds of processor, sleeps
- *   tcp_load links FILE N     opens N sessions, connects each, stays until its input ends
+ *   tcp_load links FILE N     opens N sessions, connects each (again when it is turned away), stays until its input ends
  *   tcp_load few FILE N SPARE as wait, but has only SPARE descriptors to spare while N sessions call; then it gets more
  */
 #include <madeleine.h>
@@ -222,27 +222,48 @@ static int few(const char *file, int links, int spare)
     return status != MAD_OK;
 }
 
+/* Open a session and call. */
+static mad_status_t link_call(const char *file, mad_session_t **s, mad_request_t **request)
+{
+    mad_channel_t *ch;
+    mad_peer_t peer;
+    mad_status_t status = start(s, &ch);
+    if (!status)
+        status = peer_read(*s, file, &peer);
+    return status ? status : mad_send_blocks(ch, peer, NULL, 0, request);
+}
+
+/* Make progress; a caller that was turned away calls again with a new session.  *open: some are not through yet. */
+static mad_status_t links_turn(const char *file, int n, mad_session_t **s, mad_request_t **requests, bool *open)
+{
+    bool away = false;
+    *open = false;
+    for (int i = 0; i < n; i++) {
+        mad_status_t status = requests[i] ? mad_request_test(&requests[i]) : MAD_OK;
+        if (!s[i])
+            status = link_call(file, &s[i], &requests[i]);
+        if (status == MAD_ERR_PEER) {
+            mad_exit(s[i]);
+            s[i] = NULL;
+            away = true;
+        } else if (status && status != MAD_ERR_AGAIN) {
+            return status;
+        }
+        *open |= requests[i] || !s[i];
+    }
+    if (away)
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* calling is to cost the other side little */
+    return MAD_OK;
+}
+
 static int links(const char *file, int n)
 {
     mad_session_t **s = calloc((size_t)n, sizeof *s);
-    mad_channel_t *ch;
-    mad_peer_t peer;
     mad_request_t **requests = calloc((size_t)n, sizeof *requests);
     mad_status_t status = MAD_OK;
     char byte;
-    for (int i = 0; i < n && !status; i++) {
-        status = start(&s[i], &ch);
-        if (!status)
-            status = peer_read(s[i], file, &peer);
-        if (!status)
-            status = mad_send_blocks(ch, peer, NULL, 0, &requests[i]);
-    }
-    for (bool open = true; open && !status;) { /* each session makes its own progress */
-        open = false;
-        for (int i = 0; i < n && !status; i++)
-            if (requests[i] && (status = mad_request_test(&requests[i])) == MAD_ERR_AGAIN)
-                status = MAD_OK, open = true;
-    }
+    for (bool open = true; open && !status;) /* each session makes its own progress */
+        status = links_turn(file, n, s, requests, &open);
     if (!status)
         while (read(STDIN_FILENO, &byte, 1) > 0)
             ;

@@ -81,7 +81,7 @@ test_descriptors() {
     wait $caller
     check "no descriptors: the callers" 0 $?
     cost "no descriptors: it does not spin" few-out
-    check_lines "no descriptors: said once" 1 'callers on lo have to wait: Too many open files; raise the limit' few-err
+    check_lines "no descriptors: said once" 1 'callers on lo are turned away: Too many open files; raise the limit' few-err
     rm -f stay
 }
 
