@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The tcp driver among many: ends with bytes under way, long waits, many links, no descriptors, a full range of ports.
-#   CALLERS=N   so many processes that connect, send, and end (default 1000)     LINKS=N   idle links (default 200)
+#   CALLERS=N   so many processes that connect, send, and end (300; LONG=1: 2000)     LINKS=N   idle links (200)
 # A cut link is in hosts_test.sh.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -24,7 +24,8 @@ appears() {
 
 # Each caller ends as soon as its last message has left it, with answers unread: none of its messages may be lost.
 test_ends() {
-    callers=${CALLERS:-1000}
+    callers=${CALLERS:-${LONG:+2000}}
+    callers=${callers:-300}
     within 150 "$load" hub ends "$callers" >hub 2>hub-err &
     jobs="$jobs $!"
     hub=$!
