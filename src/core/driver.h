@@ -29,11 +29,11 @@
  *
  * What may run beside what.  send is called from madi_link_up on (which other threads may hear before start has returned)
  * and not any more when link_close is called: no send runs in link_close, after it, or in link_fini.  pure_poll of an
- * adapter may run beside everything up to the adapter's close.  slot_put is called until all loans are back, so after
- * link_close too; link_fini waits for that, except at the end of a session.  link_close comes once, maybe from inside the
- * driver's own madi_link_down, maybe for a link that connect has made and start never saw; link_fini comes once for
- * every link, and is the only one of the two when connect failed.  Neither is called from inside madi_link_down
- * except link_close.
+ * adapter may run beside everything up to the adapter's close: beside link_fini too, so what it reads is not freed there.
+ * slot_put is called until all loans are back, so after link_close too; link_fini waits for that, except at the end of a
+ * session, which ends all loans.  link_close comes once, maybe from inside the driver's own madi_link_down, maybe for a
+ * link that connect has made and start never saw.  link_fini comes once for every link, never from inside
+ * madi_link_down, and alone when connect failed.
  *
  * The order of the packets of one link is kept; between links there is none.  Packets come to the core after
  * madi_link_up and not after madi_link_down; what has come before a link breaks is delivered before it is told.
@@ -74,7 +74,7 @@ struct madi_op {
 typedef struct madi_caps {
     size_t packet_max;    /* the longest packet (header included) that send takes without an op: MADI_PACKET_MIN to 32 KiB,
                            * for credit comes back in halves of MAD_CREDIT_FLOOR, and one must pay for a packet */
-    size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks): MADI_PACKET_MIN or more */
+    size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks): at least as above */
     size_t chunk_min;     /* not 0: the driver copies, and overlaps its copying with the peer's when a block goes in
                            * several pieces, of this size at least; less than chunk_max */
     size_t rdv_min;       /* blocks from here on are better granted first than copied */

@@ -355,6 +355,10 @@ void fault_rx_free(fault_link_t *l)
         l->in = p->next;
         in_free(l, p);
     }
+    while ((p = l->lent)) { /* the session has ended, and with it what was lent */
+        l->lent = p->next;
+        in_free(l, p);
+    }
     l->in_tail = &l->in;
     free(l->storing);
     l->storing = NULL;
