@@ -121,12 +121,13 @@ void madi_async_kick(mad_session_t *session)
     call(a);
 }
 
-void madi_async_enter(mad_session_t *session)
+int madi_async_enter(mad_session_t *session)
 {
     struct madi_async *a = session->async;
-    atomic_fetch_add(&a->inside, 1);
+    int waiting = atomic_fetch_add(&a->inside, 1) + 1;
     if (atomic_load(&a->leading))
         madi_wake(session); /* it makes room */
+    return waiting;
 }
 
 void madi_async_leave(mad_session_t *session)

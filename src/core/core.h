@@ -389,11 +389,12 @@ struct mad_session {
     madi_adapter_t *hot; /* under lock: where short messages came from last; has take and a link */
     _Atomic(int) sleeping;   /* a thread sleeps or is about to */
     bool in_epoll;           /* under lock: a thread holds events that it has not handled yet */
-    _Atomic(int) leader;     /* a thread may sleep in epoll */
+    _Atomic(int) leader;     /* a thread polls for all, and may sleep in epoll; see wait.c */
     _Atomic(uint32_t) moved; /* followers sleep on this */
     _Atomic(int) followers;
-    int64_t spin_ns;
-    int spins; /* looks before the clock is asked; about a quarter of spin_ns */
+    int64_t spin_ns; /* how long a wait spins; -1: by how many wait */
+    int cores;       /* for all processes of the job on this host */
+    int spins;       /* looks before the clock is asked */
     mad_request_t *callbacks, **callbacks_tail; /* requests whose callbacks are to be run without the lock */
     madi_rx_msg_t *handled, **handled_tail;     /* messages for handlers, likewise */
     _Atomic(int) has_calls;
@@ -497,8 +498,8 @@ mad_status_t madi_async_init(mad_session_t *session);
 void madi_async_stop(mad_session_t *session);              /* no lock; the thread is gone afterwards */
 void madi_async_count(mad_session_t *session, int n);      /* n more operations need progress from elsewhere; any lock */
 void madi_async_kick(mad_session_t *session);              /* before a call returns that left such ones; no lock */
-void madi_async_enter(mad_session_t *session);             /* this thread waits in the library from now on ... */
-void madi_async_leave(mad_session_t *session);             /* ... no more; no lock */
+int madi_async_enter(mad_session_t *session);              /* this thread waits in the library from now on ... */
+void madi_async_leave(mad_session_t *session);             /* ... no more; no lock.  enter: how many wait */
 
 /* progress.c; under session->lock unless it says otherwise */
 #define MADI_LOOK_AROUND 1024 /* rounds with something to do between looks at everything */
@@ -517,6 +518,8 @@ void madi_calls_run(mad_session_t *session); /* callbacks and handlers; no lock 
 /* wait.c */
 mad_status_t madi_wait_init(mad_session_t *session);
 void madi_wait_fini(mad_session_t *session);
+/* Stores of every thread of this process that were made before are seen, later loads of theirs are fresh. */
+void madi_barrier(void);
 void madi_wake(mad_session_t *session); /* something changed for waiting threads; any lock */
 /* Wait until test(arg) is true, making progress; MAD_OK or MAD_ERR_TIMEOUT.  No lock held. */
 mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline);

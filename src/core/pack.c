@@ -43,6 +43,7 @@ static inline mad_connection_t *begin_held(madi_conn_t *conn)
 static MADI_COLD mad_connection_t *begin_wait(madi_conn_t *conn)
 {
     atomic_fetch_add_explicit(&conn->waiting, 1, memory_order_seq_cst); /* pairs with packing_release */
+    madi_barrier();
     while (atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire))
         madi_wait(conn->gate->session, packing_free, conn, INT64_MAX);
     atomic_fetch_sub_explicit(&conn->waiting, 1, memory_order_relaxed);

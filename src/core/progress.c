@@ -10,6 +10,7 @@
 
 static void wake_others(mad_session_t *session)
 {
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with who goes to sleep */
     if (atomic_load_explicit(&session->followers, memory_order_relaxed) ||
         atomic_load_explicit(&session->sleeping, memory_order_relaxed))
         madi_wake(session);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The one place where the library waits.
  *
- * A waiting thread spins; a look at the drivers' memory (pure_poll) takes no lock, a hit takes session->lock.  When
- * spinning does not pay it yields a few times, and then sleeps: one thread, the leader, in epoll with every driver's
- * descriptor armed; the others, the followers, on the futex `moved`.
+ * Of the threads that wait one is the leader: it polls for all.  It spins; a look at the drivers' memory (pure_poll)
+ * takes no lock, a hit takes session->lock.  When spinning does not pay it yields a few times, and then sleeps in epoll
+ * with every driver's descriptor armed.  The others, the followers, look only whether what they wait for has come, and
+ * sleep on the futex `moved`.  A leader that leaves wakes them, and one of them leads.
  *
- * Why no wake-up is lost: who goes to sleep says so (sleeping, followers), then makes every other thread's earlier
- * stores visible and later loads fresh (membarrier, so that the fast side pays no fence), then looks once more.
+ * Why no wake-up is lost: who goes to sleep says so (sleeping, followers), fences, then looks once more; who changes
+ * something fences, then looks whether anybody sleeps.  Where the short paths look at sleeping (or at conn->waiting),
+ * they do not fence: the leader's membarrier fences for both.
  */
 #include "core/core.h"
 #include "base/clock.h"
@@ -24,6 +26,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define SPIN 100000         /* ns of a wait's spinning */
+#define SPIN_CROWDED 1000   /* the same when not every waiting thread has a core */
+#define SPINS 200           /* looks at the beginning of a wait, before the clock is asked */
 #define CLOCK_EVERY 32      /* spins between looks at the clock */
 #define YIELDS 5            /* timed yields between spinning and sleeping */
 #define YIELD_SLOW 50000    /* ns; a yield that took longer met a computing process */
@@ -32,7 +37,7 @@
 
 static bool asymmetric; /* membarrier works in this process */
 
-static void barrier(void)
+void madi_barrier(void)
 {
     if (asymmetric)
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
@@ -43,10 +48,7 @@ static void barrier(void)
 void madi_wake(mad_session_t *session)
 {
     uint64_t one = 1;
-    if (asymmetric)
-        atomic_signal_fence(memory_order_seq_cst);
-    else
-        atomic_thread_fence(memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with sleep_as_follower; never on a short path */
     if (atomic_load_explicit(&session->followers, memory_order_relaxed)) {
         atomic_fetch_add_explicit(&session->moved, 1, memory_order_release);
         syscall(SYS_futex, &session->moved, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
@@ -87,7 +89,7 @@ static bool arm(mad_session_t *session)
 {
     bool quiet = true;
     atomic_store_explicit(&session->sleeping, 1, memory_order_seq_cst);
-    barrier();
+    madi_barrier();
     for (int i = 0; i < session->n_adapters; i++) {
         madi_adapter_t *a = session->adapters[i];
         if (a->driver->arm && !a->driver->arm(a))
@@ -147,25 +149,35 @@ static void sleep_as_follower(mad_session_t *session, bool (*test)(void *), void
     t.tv_sec = left / 1000000000;
     t.tv_nsec = left % 1000000000;
     atomic_fetch_add_explicit(&session->followers, 1, memory_order_seq_cst);
-    barrier();
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with madi_wake */
     if (!test(arg) && atomic_load_explicit(&session->leader, memory_order_relaxed))
         syscall(SYS_futex, &session->moved, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
     atomic_fetch_sub_explicit(&session->followers, 1, memory_order_relaxed);
 }
 
-static bool lead_once(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
+enum { NOBODY, A_WAITER, THE_PROGRESS_THREAD }; /* who leads */
+
+static bool lead(mad_session_t *session, int who)
 {
-    if (atomic_exchange_explicit(&session->leader, 1, memory_order_acquire))
-        return false;
-    sleep_as_leader(session, test, arg, deadline);
-    atomic_store_explicit(&session->leader, 0, memory_order_seq_cst);
+    int nobody = NOBODY;
+    return !atomic_load_explicit(&session->leader, memory_order_relaxed) &&
+           atomic_compare_exchange_strong_explicit(&session->leader, &nobody, who, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static void lead_no_more(mad_session_t *session)
+{
+    atomic_store_explicit(&session->leader, NOBODY, memory_order_seq_cst);
     madi_wake(session); /* a follower takes over */
-    return true;
 }
 
 bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg)
 {
-    return lead_once(session, test, arg, INT64_MAX);
+    if (!lead(session, THE_PROGRESS_THREAD))
+        return false;
+    sleep_as_leader(session, test, arg, INT64_MAX);
+    lead_no_more(session);
+    return true;
 }
 
 /* Yield a few times, as long as yielding is cheap.  True: something happened. */
@@ -208,13 +220,22 @@ static bool look(mad_session_t *session, uint32_t spins)
     return n > 0;
 }
 
-static mad_status_t wait_inside(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
+typedef struct waiter {
+    bool (*test)(void *arg);
+    void *arg;
+    int64_t deadline, spin_ns;
+    bool leads;
+} waiter_t;
+
+/* Spin until there is more to do than that; true: the test holds, or the deadline has passed. */
+static bool spin(mad_session_t *session, waiter_t *w)
 {
     int64_t begun = 0, now;
     for (uint32_t spins = 1;; spins++) {
-        if (test(arg))
-            return MAD_OK;
-        if (look(session, spins))
+        bool polls = w->leads || atomic_load_explicit(&session->leader, memory_order_relaxed) != A_WAITER;
+        if (w->test(w->arg))
+            return true;
+        if (polls && look(session, spins))
             begun = 0;
         if (spins % CLOCK_EVERY) {
             madi_relax();
@@ -223,27 +244,49 @@ static mad_status_t wait_inside(mad_session_t *session, bool (*test)(void *arg),
         now = madi_now();
         if (!begun)
             begun = now;
-        if (now >= deadline)
-            return test(arg) ? MAD_OK : MAD_ERR_TIMEOUT;
-        if (now - begun < session->spin_ns)
-            continue;
-        if (yield_some(session, test, arg))
-            continue;
-        if (!lead_once(session, test, arg, deadline))
-            sleep_as_follower(session, test, arg, deadline);
-        begun = 0;
+        if (now >= w->deadline)
+            return true;
+        if (!w->leads)
+            w->leads = lead(session, A_WAITER);
+        if (now - begun >= w->spin_ns)
+            return false;
     }
+}
+
+static void wait_inside(mad_session_t *session, waiter_t *w)
+{
+    w->leads = lead(session, A_WAITER);
+    while (!spin(session, w)) {
+        if (w->leads) {
+            if (!yield_some(session, w->test, w->arg))
+                sleep_as_leader(session, w->test, w->arg, w->deadline);
+        } else if (atomic_load_explicit(&session->leader, memory_order_relaxed) == A_WAITER) {
+            sleep_as_follower(session, w->test, w->arg, w->deadline);
+        } else {
+            sched_yield(); /* the progress thread makes room */
+        }
+    }
+    if (w->leads)
+        lead_no_more(session);
+}
+
+/* Spin twice the wake latency when every thread that waits has a core, else about a microsecond. */
+static int64_t spin_time(const mad_session_t *session, int waiting)
+{
+    if (session->spin_ns >= 0)
+        return session->spin_ns;
+    return (int64_t)session->size * waiting <= session->cores ? SPIN : SPIN_CROWDED;
 }
 
 mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
 {
-    mad_status_t status;
+    waiter_t w = {test, arg, deadline, 0, false};
     if (test(arg))
         return MAD_OK;
-    madi_async_enter(session);
-    status = wait_inside(session, test, arg, deadline);
+    w.spin_ns = spin_time(session, madi_async_enter(session));
+    wait_inside(session, &w);
     madi_async_leave(session);
-    return status;
+    return test(arg) ? MAD_OK : MAD_ERR_TIMEOUT;
 }
 
 static bool waitable_test(void *arg)
@@ -258,18 +301,13 @@ mad_status_t madi_wait_done(mad_session_t *session, madi_waitable_t *w, int64_t 
 
 /* ---- Start and end -------------------------------------------------------------------------------------------- */
 
-/* Spin twice the wake latency when every process has a core, else about a microsecond. */
-static int64_t spin_time(mad_session_t *session)
+/* Cores that this process and the others of the job on this host have. */
+static int count_cores(const mad_session_t *session)
 {
     cpu_set_t set;
-    int64_t us = madi_knob_int(MADI_KNOB_SPIN);
     int cores = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    if (us >= 0)
-        return us * 1000;
-    if (cores < online && session->size > 1)
-        cores = (int)online; /* bound by the launcher: the others have cores of their own */
-    return session->size <= cores ? 100000 : 1000;
+    return cores < online && session->size > 1 ? (int)online : cores; /* bound by the launcher: each to its own */
 }
 
 const _Atomic(int) *madi_attentive(const mad_session_t *session)
@@ -290,8 +328,9 @@ mad_status_t madi_wait_init(mad_session_t *session)
                  strerror(errno));
         return MAD_ERR_SYSTEM;
     }
-    session->spin_ns = spin_time(session);
-    session->spins = (int)(session->spin_ns / 40 < 5000 ? session->spin_ns / 40 : 5000);
+    session->cores = count_cores(session);
+    session->spin_ns = madi_knob_int(MADI_KNOB_SPIN) >= 0 ? madi_knob_int(MADI_KNOB_SPIN) * 1000 : -1;
+    session->spins = (int)(spin_time(session, 1) / 40 < SPINS ? spin_time(session, 1) / 40 : SPINS);
     return MAD_OK;
 }
 
