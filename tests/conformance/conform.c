@@ -162,7 +162,7 @@ static void run_test(env_t *base, const test_t *t)
 {
     role_t s, r;
     const char *wanted = getenv("MAD_PREFER");
-    unsigned seconds = getenv("CONFORM_DEADLINE") ? (unsigned)atoi(getenv("CONFORM_DEADLINE")) : 30;
+    unsigned seconds = getenv("CONFORM_DEADLINE") ? (unsigned)atoi(getenv("CONFORM_DEADLINE")) : 60;
     test_begin(t->name, seconds);
     if (t->procs == 1) {
         t->all(base);

@@ -94,7 +94,7 @@ while [ "$seeds" -gt 0 ]; do
 $tests
 EOF
         [ -n "$TESTS" ] && continue
-        one "$driver" 2 all "$first" CONFORM_DEADLINE=60 </dev/null
+        one "$driver" 2 all "$first" </dev/null
         case $driver in fault:*) cut "${driver#fault:}" "$first" ;; esac
     done
     first=$((first + 1))

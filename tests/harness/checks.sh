@@ -33,9 +33,9 @@ within() {
 running() {
     for c in /proc/[0-9]*/cmdline; do tr '\0' ' ' <"$c" 2>/dev/null | grep -F -- "$1"; done 2>/dev/null | grep -vc grep
 }
-# until_none TEXT: wait until there is no such process, at most 15 seconds
+# until_none TEXT: wait until there is no such process, at most 60 seconds
 until_none() {
-    none_end=$(($(date +%s) + 15))
+    none_end=$(($(date +%s) + 60))
     while [ "$(running "$1")" != 0 ]; do
         [ "$(date +%s)" -lt $none_end ] || return 1
         sleep 0.05

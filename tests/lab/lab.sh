@@ -81,7 +81,7 @@ lab_init='
 
 # Wait until FILE is there.
 lab_wait() {
-    for _ in $(seq 1000); do
+    for _ in $(seq 6000); do
         [ -s "$1" ] && return 0
         sleep 0.01
     done

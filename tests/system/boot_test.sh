@@ -35,7 +35,7 @@ launcher() {
     [ "$name" != mpirun.openmpi ] || signal=TERM
     "$@" -n 2 "$world" watch "busy-$mark" >out 2>err </dev/null &
     job=$!
-    for _ in $(seq 500); do
+    for _ in $(seq 3000); do
         grep -q talks out && break
         sleep 0.02
     done

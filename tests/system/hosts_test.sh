@@ -141,7 +141,7 @@ cut() {
     within 60 "$BUILD/madrun" --keep-going -n 2 --hosts one,two --launch-agent "$LAB/agent" --env MAD_PEER_TIMEOUT=3000 \
         "$world" watch "$1" >cut-out 2>cut-err </dev/null &
     job=$!
-    for _ in $(seq 500); do
+    for _ in $(seq 3000); do
         [ "$(grep -c talks cut-out)" -ge 2 ] && break
         sleep 0.02
     done

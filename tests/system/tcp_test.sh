@@ -15,7 +15,7 @@ load=$BUILD/tests/tcp_load
 export MAD_DRIVERS=tcp MAD_TCP_INTERFACES=lo
 
 appears() {
-    for _ in $(seq 1000); do
+    for _ in $(seq 6000); do
         [ -s "$1" ] && return 0
         sleep 0.01
     done
@@ -26,11 +26,11 @@ appears() {
 test_ends() {
     callers=${CALLERS:-${LONG:+2000}}
     callers=${callers:-300}
-    within 150 "$load" hub ends "$callers" >hub 2>hub-err &
+    within 600 "$load" hub ends "$callers" >hub 2>hub-err &
     jobs="$jobs $!"
     hub=$!
     appears ends
-    seq 0 $((callers - 1)) | within 150 xargs -P 8 -I ID "$load" call ends ID >calls 2>&1
+    seq 0 $((callers - 1)) | within 600 xargs -P 8 -I ID "$load" call ends ID >calls 2>&1
     check "ends: the callers" 0 $?
     check "ends: they say nothing" "" "$(head -5 calls)"
     wait $hub
