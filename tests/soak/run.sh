@@ -7,7 +7,7 @@ BUILD=${BUILD:?}
 messages=${MESSAGES:-${LONG:+10M}}
 messages=${messages:-60K}
 seed=${SEED:-$(date +%s)}
-limit=$([ -n "$LONG" ] && echo 3600 || echo 200)
+limit=$([ -n "$LONG" ] && echo 14400 || echo 200)
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 trap 'exit 1' INT TERM HUP
