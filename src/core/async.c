@@ -52,9 +52,8 @@ static void *run(void *arg)
             continue;
         }
         atomic_store(&a->leading, 1);
-        if (!madi_lead_once(a->session, not_needed, a))
-            syscall(SYS_futex, &a->go, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0); /* who leads calls when it leaves */
-        atomic_store(&a->leading, 0);
+        madi_lead_once(a->session, not_needed, a); /* if another thread leads it is inside, or was until just now */
+        atomic_store(&a->leading, 0); /* before any sleep on go: as long as it is 1 nobody calls */
     }
     return NULL;
 }
