@@ -17,7 +17,7 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
     madi_unlock(&session->lock);
     if (handler && handler(channel, &m->base, arg) == MAD_CONSUMED) {
         mad_request_t *request;
-        if (m->cur != m->end || m->early) {
+        if (!m->base.plain || m->cur != m->end) { /* what is not plain may have more blocks than are here */
             m->consumed = true;
             m->base.plain = 0;
         }

@@ -62,6 +62,58 @@ static void consume_receive(env_t *e)
     free(s);
 }
 
+/* ---- Leave the rest ------------------------------------------------------------------------------------------- */
+
+/* What a handler leaves is dropped: nobody hears of it, whether it lies in the packet at hand, comes later, or is big. */
+#define LEFT 60
+
+static void leave_send(env_t *e)
+{
+    static const size_t lens[] = {0, 100, 3000, 100000};
+    char *body = get(100000);
+    mad_event_t event;
+    memset(body, 0, 100000);
+    hear(e);
+    for (int i = 0; i < LEFT; i++) {
+        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        mad_pack(cnx, &i, sizeof i, SAFER, EXPRESS);
+        if (i % 2)
+            mad_flush_packing(cnx);
+        mad_pack(cnx, body, lens[i % 4], CHEAPER, LAZY);
+        if (i % 3)
+            mad_flush_packing(cnx);
+        mad_pack(cnx, body, lens[i / 4 % 4], i % 5 ? CHEAPER : LATER, i % 7 ? LAZY : EXPRESS);
+        CHECK_OK(mad_end_packing(cnx));
+    }
+    hear(e);
+    while (mad_event_next(e->session, &event) == MAD_OK)
+        CHECK_MSG(false, "the sender is told: %s", event.text);
+}
+
+static mad_handled_t leave(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+{
+    state_t *s = arg;
+    int number = -1;
+    (void)channel;
+    s->bad += mad_try_unpack(cnx, &number, sizeof number, SAFER, EXPRESS) != MAD_OK || number != s->count;
+    s->count++;
+    return MAD_CONSUMED;
+}
+
+static void leave_receive(env_t *e)
+{
+    state_t *s = get(sizeof *s);
+    memset(s, 0, sizeof *s);
+    s->e = e;
+    CHECK_OK(mad_channel_set_handler(e->ch[0], leave, s));
+    tell(e);
+    until(e, &s->count, LEFT);
+    tell(e);
+    CHECK_OK(mad_channel_set_handler(e->ch[0], NULL, NULL));
+    CHECK_EQ(s->bad, 0);
+    free(s);
+}
+
 /* ---- Park ----------------------------------------------------------------------------------------------------- */
 
 static const size_t parked_lens[] = {10, 1000, 100000, 1 << 20, 0, 13000};
@@ -238,6 +290,7 @@ static void prefix_receive(env_t *e)
 }
 
 const test_t handler_tests[] = {{.name = "handlers_consume", .procs = 2, .send = consume_send, .receive = consume_receive},
+                                {.name = "handlers_leave", .procs = 2, .send = leave_send, .receive = leave_receive},
                                 {.name = "handlers_park", .procs = 2, .send = park_send, .receive = park_receive},
                                 {.name = "handlers_reply", .procs = 2, .send = reply_send, .receive = reply_receive},
                                 {.name = "handlers_prefix", .procs = 2, .send = prefix_send, .receive = prefix_receive},
