@@ -16,7 +16,10 @@ libs=$(dirname "$(find "$work/root" -name 'libmadeleine.so')")
 for tool in madrun mad_perf; do
     "$bin/$tool" --help >/dev/null 2>&1 || LD_LIBRARY_PATH=$libs "$bin/$tool" --help >/dev/null 2>&1 || no "$tool --help"
 done
-[ $fail -eq 0 ] && echo "ok headers and tools are installed"
+figures=$(find "$work/root" -path '*/bench/figures')
+if command -v python3 >/dev/null && ! (cd / && "$figures" --list) >"$work/log" 2>&1; then cat "$work/log"; no "figures --list"; fi
+[ -n "$(find "$work/root" -path '*/libexec/*/raw_tcp' -type f)" ] || no "what figures runs is not installed"
+[ $fail -eq 0 ] && echo "ok headers, tools and figures are installed"
 
 sed -n '/^```c$/,/^```$/p' "$here/README.md" | sed '/^```/d' >"$work/readme.c"
 cc=$(sed -n 's/^CC = //p' "$BUILD/Makefile")
