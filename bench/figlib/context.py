@@ -37,8 +37,9 @@ def cpus_choose():
     return (chosen * 2)[:2]
 
 
-def run(command, env=None, timeout=120, cpus=None):
+def run(command, env=None, timeout=None, cpus=None):
     """Run to the end and give (exit code, stdout, stderr).  What it started is ended with it when it takes too long."""
+    timeout = timeout or Context.limit
     bind = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
     try:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -64,7 +65,7 @@ def failure(command, code, err):
     return "%s: exit code %d%s" % (os.path.basename(command[0]), code, ": " + lines[-1][:160] if lines else "")
 
 
-def run_rows(command, env=None, timeout=120, cpus=None):
+def run_rows(command, env=None, timeout=None, cpus=None):
     """Run a program that prints JSON rows; {size: row}."""
     code, out, err = run(command, env, timeout, cpus)
     rows = {}
@@ -81,8 +82,12 @@ def run_rows(command, env=None, timeout=120, cpus=None):
 
 
 class Context:
+    limit = 120  # seconds that one program may take
+
     def __init__(self, build, quick):
         self.quick = quick
+        if quick:
+            Context.limit = 40
         self.cpu_list = cpus_choose()
         self.cpus = ",".join(map(str, self.cpu_list))
         self.compiled = {}

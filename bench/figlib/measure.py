@@ -10,6 +10,9 @@ from . import cliffs, rows
 from .context import Missing, say
 
 
+QUICK_SECONDS = 40  # after these an impression of a group takes no further round
+
+
 def wanted_sizes(context, figures, with_others):
     wanted = {}
     for f in figures:
@@ -64,6 +67,9 @@ def measure(context, group, figures, rounds):
         with_others = number < (1 if context.quick else rows.FEW)
         wanted = wanted_sizes(context, figures, with_others)
         results.append(round_run(context, number, wanted, missing, ours))
+        if context.quick and time.time() - start > QUICK_SECONDS:
+            say("%s: no more rounds, this machine is slow or busy" % group)
+            break
         if ours <= set(missing) and not any(source in results[-1] for source in ours):
             break
         spent = time.time() - start

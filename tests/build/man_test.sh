@@ -47,7 +47,7 @@ n=$(grep -c '^\.B MAD_' "$pages/man7/madeleine-knobs.7")
 [ -z "$lost" ] && [ "$n" -gt 5 ] && echo "ok every knob is in the page" || no "knobs not in the page:$lost"
 
 # Tools.
-tools=$(cd "$BUILD" && make -s --no-print-directory -f - tools <<'MAKE'
+tools=$(cd "$BUILD" && MAKEFLAGS= make -s --no-print-directory -f - tools <<'MAKE'
 include Makefile
 tools:
 	@echo $(notdir $(bin_PROGRAMS))
