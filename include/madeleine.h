@@ -6,6 +6,8 @@
  * it to be there; in between the library is free to aggregate, to delay, and to avoid copies.
  *
  * Threads: every call may be made from any thread at any time, but one message handle is used by one thread at a time.
+ * While the program computes, a thread of the library's own, which sleeps until something comes, lets requests and
+ * handlers go on (knob MAD_PROGRESS_THREAD).
  * Times are in nanoseconds, lengths in bytes.  "May wait" means that the call may block the calling thread while it
  * makes the library progress; every other call returns at once.  Nothing aborts: what can fail returns a status.
  */
@@ -120,7 +122,7 @@ mad_status_t mad_peer_explain(mad_session_t *session, mad_peer_t peer, char *buf
 mad_status_t mad_channel_open(mad_session_t *session, const char *name, mad_channel_t **channel);
 
 /* Close: what is waiting on it ends with MAD_ERR_CLOSED; messages under way to peers are finished first, within the
- * knob MAD_EXIT_TIMEOUT.  May wait.  NULL is legal. */
+ * knob MAD_EXIT_TIMEOUT (then a warning is logged, and they leave when they can).  May wait.  NULL is legal. */
 void mad_channel_close(mad_channel_t *channel);
 
 /* The name it was opened with.  Borrowed until mad_exit. */
@@ -183,7 +185,8 @@ mad_peer_t mad_message_peer(const mad_connection_t *cnx);
 mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
                         mad_receive_mode_t receive_mode);
 
-/* As mad_unpack, but never waits: MAD_ERR_AGAIN and no effect when an EXPRESS block is not there yet. */
+/* As mad_unpack, but never waits: MAD_ERR_AGAIN, and buf is not touched, when an EXPRESS block is not there yet.  A big
+ * one is asked for by the first call and comes into memory of the library: the call that finds it there copies it. */
 mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
                             mad_receive_mode_t receive_mode);
 
@@ -229,12 +232,13 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
 /* ---- Handlers ------------------------------------------------------------------------------------------------- */
 
 typedef enum mad_handled {
-    MAD_CONSUMED = 0, /* the handler unpacked what it wanted; the library ends the message */
+    MAD_CONSUMED = 0, /* the handler unpacked what it wanted; the library ends the message, and drops what was left */
     MAD_PARKED = 1    /* the handler keeps cnx: any thread unpacks and ends it later */
 } mad_handled_t;
 
-/* Called from whatever call makes the library progress, by one thread at a time, without a lock, with a message just
- * opened.  May unpack blocks that are there (mad_try_unpack), start operations, park; never waits. */
+/* Called from whatever call makes the library progress, or by the progress thread, without a lock, with a message just
+ * opened.  One thread at a time runs the handlers and callbacks of a session.  May unpack blocks that are there
+ * (mad_try_unpack), start operations, park; never waits. */
 typedef mad_handled_t (*mad_handler_t)(mad_channel_t *channel, mad_connection_t *cnx, void *arg);
 
 /* Install (or with NULL remove) the handler of a channel; from then on begin_unpacking on it sees nothing.  Messages
@@ -257,7 +261,8 @@ mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeo
 /* Cancel: MAD_OK (the request completes with MAD_ERR_CANCELLED) or MAD_ERR_TOO_LATE.  The request must still be
  * waited for or freed. */
 mad_status_t mad_request_cancel(mad_request_t *request);
-/* Call fn(arg, status) once on completion, from progress or at once, then free the request: the caller gives it up.
+/* Call fn(arg, status) once on completion, from progress (perhaps by the progress thread) or at once, then free the
+ * request: the caller gives it up.
  * fn NULL: nothing is called.  fn may start operations, and never waits. */
 void mad_request_callback(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
 

@@ -25,7 +25,7 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_CONNECT_TIMEOUT] = {"MAD_CONNECT_TIMEOUT", MADI_KNOB_MS, "10000",
                                    "milliseconds within which a connection must be made", 1, INT64_C(1) << 40},
     [MADI_KNOB_EXIT_TIMEOUT] = {"MAD_EXIT_TIMEOUT", MADI_KNOB_MS, "5000",
-                                "milliseconds that the end of a session waits for what is under way", 0,
+                                "milliseconds that the end of a session or channel waits for what is under way", 0,
                                 INT64_C(1) << 40},
     [MADI_KNOB_PEER_TIMEOUT] = {"MAD_PEER_TIMEOUT", MADI_KNOB_MS, "60000",
                                 "milliseconds without a sign of life after which a peer on the network is dead", 1000,
