@@ -63,8 +63,9 @@ struct mad_request {
 
 #define MADI_STAGE 2560     /* bytes of a message that are kept in wire format as they are packed */
 #define MADI_COPY_MAX 192   /* CHEAPER blocks up to this are copied as they are packed: cheaper than a gather entry */
-#define MADI_COPY_SHORT 2048 /* blocks up to this take the shortest path out */
-#define MADI_PLAIN_MAX 65536 /* and up to this in */
+#define MADI_COPY_INLINE 64 /* blocks up to this take the shortest path */
+#define MADI_COPY_SHORT 2048 /* blocks up to this are copied as long as a message is plain */
+#define MADI_PLAIN_MAX 65536 /* blocks up to this are copied out of a plain message without a lock */
 #define MADI_GATHER 16      /* pieces of a packet */
 
 /* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */

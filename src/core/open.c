@@ -101,10 +101,12 @@ static bool open_test(void *arg)
 }
 
 /* A packet that is something else than the message that was looked for. */
-static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m, void *loan)
+static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
 {
+    void *loan = m->first.loan;
     madi_rx_t rx = {.loan = loan};
     madi_place_t place;
+    m->first.loan = NULL;
     if (!loan) {
         madi_rx_short(link, &m->hdr, m->data);
         madi_rx_free(m);
@@ -122,16 +124,14 @@ static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m, 
 }
 
 /* The message lies in the driver's memory. */
-static __attribute__((noinline)) madi_rx_msg_t *take_loan(madi_rx_msg_t *m, madi_conn_t *conn, madi_link_t *link, void *loan)
+static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *conn, madi_link_t *link)
 {
-    madi_rx_start(m, conn, loan, true);
+    madi_rx_start(m, conn, m->first.loan, true);
     m->first.link = link;
-    m->first.loan = loan;
     m->first.inside = true;
     m->current = &m->first;
     m->base.plain = 3;
     atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
-    return m;
 }
 
 /* Every few hundred messages: the sender is told its credits, and others get their turn. */
@@ -157,12 +157,11 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
 {
     madi_rx_msg_t *m = session->rx_ring;
     madi_link_t *link;
-    void *loan = NULL;
     uint32_t head;
 
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
         return take_room(session);
-    link = adapter->driver->take(adapter, &m->hdr, &loan);
+    link = adapter->driver->take(adapter, &m->hdr, &m->first.loan); /* which is NULL */
     if (MADI_UNLIKELY(!link))
         return NULL;
     atomic_store_explicit(&m->used, 1, memory_order_relaxed);
@@ -170,15 +169,15 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
         conn = madi_conn_by_remote(link->gate, m->hdr.channel);
         if (MADI_UNLIKELY(!conn || conn->channel != channel ||
                           atomic_load_explicit(&channel->n_ready, memory_order_relaxed)))
-            return take_other(link, m, loan);
+            return take_other(link, m);
     } else if (MADI_UNLIKELY(conn->gate != link->gate)) {
-        return take_other(link, m, loan);
+        return take_other(link, m);
     }
     memcpy(&head, &m->hdr, sizeof head);
     if (MADI_UNLIKELY(head != conn->rx_head))
-        return take_other(link, m, loan);
-    if (MADI_UNLIKELY(loan != NULL)) {
-        take_loan(m, conn, link, loan);
+        return take_other(link, m);
+    if (MADI_UNLIKELY(m->first.loan != NULL)) {
+        take_loan(m, conn, link);
     } else {
         madi_rx_start(m, conn, m->data, true);
         m->base.plain = 2;

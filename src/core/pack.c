@@ -266,10 +266,27 @@ mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mo
     return status;
 }
 
-static MADI_COLD mad_status_t pack_slow(mad_connection_t *cnx, const void *buf, size_t len, mad_send_mode_t send_mode,
-                                        mad_receive_mode_t receive_mode)
+static bool usual_modes(mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
-    return cnx->session ? madi_tx_add((madi_tx_t *)cnx, buf, len, send_mode, receive_mode) : MAD_ERR_NOMEM;
+    return !((unsigned)send_mode & ~2u) && (unsigned)receive_mode <= 1; /* SAFER or CHEAPER */
+}
+
+/* All but small blocks: middling ones are copied too, while the message is plain. */
+static __attribute__((noinline)) mad_status_t pack_other(mad_connection_t *cnx, const void *buf, size_t len,
+                                                         mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
+{
+    madi_tx_t *tx = (madi_tx_t *)cnx;
+    uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
+
+    if (!cnx->session)
+        return MAD_ERR_NOMEM;
+    if (!cnx->plain || len > MADI_COPY_SHORT || tx->stage_len + len + 8 > MADI_STAGE || !buf ||
+        !usual_modes(send_mode, receive_mode))
+        return madi_tx_add(tx, buf, len, send_mode, receive_mode);
+    memcpy(tx->small + tx->stage_len, &desc, 8);
+    madi_copy(tx->small + tx->stage_len + 8, buf, len);
+    tx->stage_len += (uint32_t)len + 8;
+    return MAD_OK;
 }
 
 mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_send_mode_t send_mode,
@@ -279,9 +296,9 @@ mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_se
     uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
     unsigned char *at = tx->small + tx->stage_len;
 
-    if (MADI_UNLIKELY(!cnx->plain || len > MADI_COPY_SHORT || tx->stage_len + len + 8 > MADI_STAGE || !buf ||
-                      ((unsigned)send_mode & ~2u) || (unsigned)receive_mode > 1)) /* SAFER or CHEAPER */
-        return pack_slow(cnx, buf, len, send_mode, receive_mode);
+    if (MADI_UNLIKELY(!cnx->plain || len > MADI_COPY_INLINE || tx->stage_len + len + 8 > MADI_STAGE || !buf ||
+                      !usual_modes(send_mode, receive_mode)))
+        return pack_other(cnx, buf, len, send_mode, receive_mode);
     memcpy(at, &desc, 8);
     madi_copy(at + 8, buf, len);
     tx->stage_len += (uint32_t)len + 8;

@@ -121,12 +121,32 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     return status;
 }
 
-static MADI_COLD mad_status_t unpack_one(mad_connection_t *cnx, void *buf, size_t len, uint64_t desc, bool legal,
-                                         bool may_wait)
+/* Copy the block at the cursor of a plain message; false: it is another one. */
+static inline __attribute__((always_inline)) bool unpack_plain(madi_rx_msg_t *m, void *buf, size_t len, uint64_t desc)
+{
+    const unsigned char *at = m->cur;
+    uint64_t sent;
+    if (MADI_UNLIKELY((size_t)(m->end - at) < 8 + len))
+        return false;
+    memcpy(&sent, at, 8);
+    if (MADI_UNLIKELY(sent != desc)) /* which includes the modes: if they are equal they are legal */
+        return false;
+    madi_copy(buf, at + 8, len);
+    m->cur = at + 8 + len;
+    m->index++;
+    return true;
+}
+
+/* All but small blocks of plain messages. */
+static __attribute__((noinline)) mad_status_t unpack_other(mad_connection_t *cnx, void *buf, size_t len, uint64_t desc,
+                                                           bool legal, bool may_wait)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
     struct iovec piece = {buf, len};
 
+    /* What is not plain is read under the lock only: progress may be feeding it. */
+    if (cnx->plain && buf && len <= MADI_PLAIN_MAX && unpack_plain(m, buf, len, desc))
+        return MAD_OK;
     if (madi_message_status(cnx))
         return madi_message_status(cnx);
     if ((!buf && len) || len > MADI_WIRE_LEN_MAX || !legal) {
@@ -137,24 +157,13 @@ static MADI_COLD mad_status_t unpack_one(mad_connection_t *cnx, void *buf, size_
 }
 
 static inline __attribute__((always_inline)) mad_status_t
-unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t smode,
-                                  mad_receive_mode_t rmode, bool may_wait)
+unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode, bool may_wait)
 {
-    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
-    uint64_t sent, desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
+    uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
 
-    /* What is not plain is read under the lock only: progress may be feeding it. */
-    if (MADI_LIKELY(cnx->plain && buf && len <= MADI_PLAIN_MAX && (size_t)(m->end - m->cur) >= 8 + len)) {
-        const unsigned char *at = m->cur;
-        memcpy(&sent, at, 8);
-        if (MADI_LIKELY(sent == desc)) { /* which includes the modes: they are legal */
-            madi_copy(buf, at + 8, len);
-            m->cur = at + 8 + len;
-            m->index++;
-            return MAD_OK;
-        }
-    }
-    return unpack_one(cnx, buf, len, desc, (unsigned)smode <= 2 && (unsigned)rmode <= 1, may_wait);
+    if (MADI_LIKELY(cnx->plain && buf && len <= MADI_COPY_INLINE && unpack_plain((madi_rx_msg_t *)cnx, buf, len, desc)))
+        return MAD_OK;
+    return unpack_other(cnx, buf, len, desc, (unsigned)smode <= 2 && (unsigned)rmode <= 1, may_wait);
 }
 
 mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,

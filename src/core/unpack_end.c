@@ -105,9 +105,11 @@ static mad_status_t end_loan(madi_rx_msg_t *m)
     return MAD_OK;
 }
 
-static MADI_COLD mad_status_t end_slow(madi_rx_msg_t *m)
+static __attribute__((noinline)) mad_status_t end_other(madi_rx_msg_t *m)
 {
     mad_status_t status = madi_message_status(&m->base);
+    if (m->base.plain == 3 && m->cur == m->end)
+        return end_loan(m);
     if (!m->base.session || !m->conn)
         return end_broken(&m->base);
     if (m->live || m->cur != m->end || !m->cur_last || m->blocks || m->early || status ||
@@ -127,9 +129,7 @@ mad_status_t mad_end_unpacking(mad_connection_t *cnx)
         madi_rx_free(m);
         return MAD_OK;
     }
-    if (MADI_LIKELY(cnx->plain == 3 && m->cur == m->end))
-        return end_loan(m);
-    return end_slow(m);
+    return end_other(m);
 }
 
 mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request)

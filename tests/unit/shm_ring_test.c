@@ -288,6 +288,8 @@ START_TEST(garbage)
         madi_wire_hdr_t hdr = {.type = MADI_WIRE_MSG, .length = bad[i].length};
         memcpy(cell->data, &hdr, sizeof hdr);
         links[1].received = 0;
+        atomic_store(&links[1].inbox->next, cell);
+        atomic_store(&links[1].inbox->number, 1);
         atomic_store(&links[1].base.state, MADI_LINK_UP);
         atomic_store(&cell->head, UINT64_C(1) | bad[i].unit << 32);
         ck_assert_int_eq(poll_once(), 0);

@@ -103,7 +103,7 @@ typedef struct shm_link {
     /* receiving */
     _Alignas(MADI_LINE) shm_half_t *in;
     shm_inbox_t *inbox;
-    uint32_t received, told;
+    uint32_t received;
     /* life */
     shm_region_t *region;
     int fd; /* the socket: how the death of the peer is seen */
@@ -123,7 +123,8 @@ typedef struct shm_adapter {
     /* pure_poll reads these without a lock: inboxes are never freed, the array only grows and old ones are kept */
     _Atomic(shm_inbox_t **) inboxes;
     _Atomic(int) n_inboxes;
-    _Atomic(int) turn, hot; /* which is looked at next, which had something last */
+    _Atomic(int) turn;             /* which is looked at next */
+    _Atomic(shm_inbox_t *) hot;    /* which had something last; NULL: there was none yet */
     int cap_inboxes;
     void **old_arrays;
     int n_old;

@@ -54,6 +54,8 @@ bool shm_inbox_open(shm_link_t *l)
     if (!inbox && !(inbox = inbox_new(a)))
         return false;
     inbox_set(inbox, l->in->cells, l);
+    if (!atomic_load_explicit(&a->hot, memory_order_relaxed))
+        atomic_store_explicit(&a->hot, inbox, memory_order_relaxed);
     l->inbox = inbox;
     return true;
 }

@@ -101,14 +101,14 @@ void shm_slot_put(madi_link_t *link, void *loan)
     shm_run_free(l, (uint32_t)((size_t)((unsigned char *)loan - l->in->units[0]) / SHM_UNIT));
 }
 
-static inline void consume(shm_link_t *l)
+/* A cell was read; number: the low half of its head. */
+static inline void consume(shm_link_t *l, shm_inbox_t *inbox, uint32_t number)
 {
-    uint32_t received = ++l->received;
-    atomic_store_explicit(&l->inbox->next, &l->in->cells[received & MASK], memory_order_relaxed);
-    atomic_store_explicit(&l->inbox->number, received + 1, memory_order_relaxed);
-    if (MADI_UNLIKELY(received - l->told >= TELL)) {
-        l->told = received;
-        atomic_store_explicit(&l->in->consumed, received, memory_order_release); /* pairs with cell_free */
+    l->received = number;
+    atomic_store_explicit(&inbox->next, &l->in->cells[number & MASK], memory_order_relaxed);
+    atomic_store_explicit(&inbox->number, number + 1, memory_order_relaxed);
+    if (MADI_UNLIKELY(number % TELL == 0)) {
+        atomic_store_explicit(&l->in->consumed, number, memory_order_release); /* pairs with cell_free */
         shm_bell_space(l);
     }
 }
@@ -124,7 +124,7 @@ static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t unit)
     madi_rx_t rx = {0};
     unsigned char *body = l->in->units[unit];
     rx.loan = may_lend(l) ? body : NULL;
-    consume(l);
+    consume(l, l->inbox, l->received + 1);
     switch (madi_rx_begin(&l->base, hdr, &rx)) {
     case MADI_PLACE_KEEP: return;
     case MADI_PLACE_COPY:
@@ -155,7 +155,7 @@ static bool one_packet(shm_link_t *l)
     if (!run && MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) {
         madi_rx_short(&l->base, &hdr, cell->data + sizeof hdr);
         if (MADI_LIKELY(l->inbox != NULL)) /* else that has closed the link */
-            consume(l);
+            consume(l, l->inbox, l->received + 1);
         return true;
     }
     if (MADI_UNLIKELY(!run || !run_valid(&hdr, run - 1))) {
@@ -195,9 +195,9 @@ void shm_drain(shm_link_t *l)
 /* With many peers one call polls the one that spoke last and a few others in turn. */
 static int poll_some(shm_adapter_t *a, shm_inbox_t **inboxes, int all, int budget)
 {
-    int hot = atomic_load_explicit(&a->hot, memory_order_relaxed);
+    shm_inbox_t *hot = atomic_load_explicit(&a->hot, memory_order_relaxed);
     int i = atomic_load_explicit(&a->turn, memory_order_relaxed);
-    int n = inboxes[hot]->link ? poll_link(inboxes[hot]->link, budget) : 0;
+    int n = hot && hot->link ? poll_link(hot->link, budget) : 0;
     for (int looks = 0; looks < LOOK; looks++, i = i + 1 < all ? i + 1 : 0)
         if (inboxes[i]->link)
             n += poll_link(inboxes[i]->link, budget);
@@ -222,7 +222,7 @@ static bool take_run(shm_link_t *l, const shm_cell_t *cell, uint64_t head, void 
 {
     const madi_wire_hdr_t *hdr = packet;
     uint32_t unit = (uint32_t)(head >> 32) - 1;
-    if ((uint32_t)head != l->received + 1 || unit >= SHM_UNITS || !may_lend(l))
+    if (unit >= SHM_UNITS || !may_lend(l))
         return false;
     memcpy(packet, cell->data, sizeof *hdr);
     if (MADI_UNLIKELY(!run_valid(hdr, unit)))
@@ -230,7 +230,7 @@ static bool take_run(shm_link_t *l, const shm_cell_t *cell, uint64_t head, void 
     *loan = l->in->units[unit];
     for (uint32_t i = 0; i < hdr->length && i < FETCH; i += MADI_LINE)
         __builtin_prefetch(&l->in->units[unit][i]);
-    consume(l);
+    consume(l, l->inbox, l->received + 1);
     return true;
 }
 
@@ -238,22 +238,19 @@ static bool take_run(shm_link_t *l, const shm_cell_t *cell, uint64_t head, void 
 madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
-    shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);
-    shm_link_t *l = inboxes[atomic_load_explicit(&a->hot, memory_order_relaxed)]->link;
+    shm_inbox_t *inbox = atomic_load_explicit(&a->hot, memory_order_relaxed);
+    shm_link_t *l = inbox->link; /* there is one when the cell has come */
+    shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
+    uint32_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
     const madi_wire_hdr_t *hdr = packet;
-    shm_cell_t *cell;
-    uint64_t head;
 
-    if (MADI_UNLIKELY(!l))
-        return NULL;
-    cell = &l->in->cells[l->received & MASK];
-    head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
-    if (MADI_UNLIKELY(head != HEAD(l->received, 0)))
-        return take_run(l, cell, head, packet, loan) ? &l->base : NULL;
+    if (MADI_UNLIKELY(head != number)) /* which is HEAD(received, 0) */
+        return (uint32_t)head == number && take_run(l, cell, head, packet, loan) ? &l->base : NULL;
     memcpy(packet, cell->data, SHM_CELL_DATA);
     if (MADI_UNLIKELY(hdr->length > MADI_SHORT_MAX))
         return NULL; /* poll says what is wrong */
-    consume(l);
+    consume(l, inbox, number);
     return &l->base;
 }
 
@@ -263,17 +260,16 @@ bool shm_pure_poll(madi_adapter_t *adapter)
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     int all = atomic_load_explicit(&a->n_inboxes, memory_order_acquire); /* pairs with inbox_new */
     shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);
+    shm_inbox_t *hot = atomic_load_explicit(&a->hot, memory_order_relaxed);
     int i;
-    if (!all)
-        return false;
-    if (ready(inboxes[atomic_load_explicit(&a->hot, memory_order_relaxed)]))
+    if (hot && ready(hot))
         return true;
-    if (MADI_LIKELY(all == 1))
+    if (MADI_LIKELY(all <= 1))
         return false;
     i = atomic_load_explicit(&a->turn, memory_order_relaxed);
     for (int looks = 0; looks < LOOK && looks < all; looks++, i = i + 1 < all ? i + 1 : 0)
         if (ready(inboxes[i])) {
-            atomic_store_explicit(&a->hot, i, memory_order_relaxed);
+            atomic_store_explicit(&a->hot, inboxes[i], memory_order_relaxed);
             return true;
         }
     atomic_store_explicit(&a->turn, i, memory_order_relaxed);
