@@ -11,7 +11,7 @@
 
 #define MADI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MADI_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define MADI_COLD __attribute__((noinline, cold)) /* out of the way of a short path, which then needs no stack frame */
+#define MADI_COLD __attribute__((noinline)) /* out of the way of a short path, which then needs no stack frame */
 #define MADI_LINE 64 /* bytes of a cache line */
 #define MADI_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define MADI_COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -100,6 +100,12 @@ static bool open_test(void *arg)
     return found;
 }
 
+static MADI_COLD madi_rx_msg_t *take_nothing(madi_rx_msg_t *m)
+{
+    madi_rx_free(m);
+    return NULL;
+}
+
 /* A packet that is something else than the message that was looked for. */
 static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
 {
@@ -161,10 +167,10 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
 
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
         return take_room(session);
+    atomic_store_explicit(&m->used, 1, memory_order_relaxed);
     link = adapter->driver->take(adapter, &m->hdr, &m->first.loan); /* which is NULL */
     if (MADI_UNLIKELY(!link))
-        return NULL;
-    atomic_store_explicit(&m->used, 1, memory_order_relaxed);
+        return take_nothing(m);
     if (!conn) {
         conn = madi_conn_by_remote(link->gate, m->hdr.channel);
         if (MADI_UNLIKELY(!conn || conn->channel != channel ||

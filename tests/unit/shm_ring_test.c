@@ -84,6 +84,7 @@ static void setup(void)
     for (int i = 0; i < 2; i++) {
         adapters[i].bell = &bells[i];
         links[i].peer_bell = &bells[1 - i];
+        links[i].attentive = &bells[1 - i].asleep;
         links[i].base.adapter = &adapters[i].base;
         atomic_store(&links[i].base.state, MADI_LINK_UP);
         links[i].out = &region->half[i];

@@ -92,6 +92,7 @@ typedef struct shm_link {
     /* sending */
     shm_half_t *out;
     shm_bell_t *peer_bell;
+    const _Atomic(uint32_t) *attentive; /* not 0: the peer may sleep, or has to be fenced for */
     uint32_t sent, sent_limit;    /* cells */
     uint32_t next, known, window; /* units: tried next, first not known to be free, in use */
     bool stuck;                   /* a packet found no space; under the tx lock */

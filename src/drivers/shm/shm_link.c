@@ -110,6 +110,7 @@ static void unmap(shm_link_t *l)
 
 static void up(shm_link_t *l, int event_fd, int bell_fd)
 {
+    static const _Atomic(uint32_t) always = 1;
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
     close(l->memfd);
     l->memfd = -1;
@@ -122,6 +123,7 @@ static void up(shm_link_t *l, int event_fd, int bell_fd)
     }
     l->fence = atomic_load_explicit(&a->bell->fence, memory_order_relaxed) ||
                atomic_load_explicit(&l->peer_bell->fence, memory_order_relaxed);
+    l->attentive = l->fence ? &always : &l->peer_bell->asleep;
     madi_link_up(&l->base);
 }
 

@@ -81,16 +81,34 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     return MADI_SENT;
 }
 
+static __attribute__((noinline)) bool short_stuck(shm_link_t *l)
+{
+    shm_bell_stuck(l);
+    return false;
+}
+
+/* It may be that the peer sleeps. */
+static __attribute__((noinline)) bool short_ring(shm_link_t *l)
+{
+    shm_bell_order(l);
+    if (atomic_load_explicit(&l->peer_bell->asleep, memory_order_relaxed))
+        shm_bell_ring(l);
+    return true;
+}
+
 bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
 {
     shm_link_t *l = (shm_link_t *)link;
-    shm_cell_t *cell = &l->out->cells[l->sent & MASK];
+    uint32_t sent = l->sent;
+    shm_cell_t *cell = &l->out->cells[sent & MASK];
     (void)total;
-    if (MADI_UNLIKELY(!cell_free(l)))
-        return stuck(l) == MADI_SENT;
+    if (MADI_UNLIKELY(sent == l->sent_limit) && !cell_free(l))
+        return short_stuck(l);
     memcpy(cell->data, packet, SHM_CELL_DATA);
-    publish(l, cell, HEAD(l->sent, 0));
-    return true;
+    atomic_store_explicit(&cell->head, HEAD(sent, 0), memory_order_release); /* pairs with shm_take, one_packet */
+    l->sent = sent + 1;
+    atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+    return MADI_LIKELY(!atomic_load_explicit(l->attentive, memory_order_relaxed)) || short_ring(l);
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------------------------ */
@@ -101,16 +119,22 @@ void shm_slot_put(madi_link_t *link, void *loan)
     shm_run_free(l, (uint32_t)((size_t)((unsigned char *)loan - l->in->units[0]) / SHM_UNIT));
 }
 
+/* Now and then the sender is told which cells may be used again.  The ring's end is such a time too. */
+static __attribute__((noinline)) void tell(shm_link_t *l, shm_inbox_t *inbox, uint32_t number)
+{
+    atomic_store_explicit(&inbox->next, &l->in->cells[number & MASK], memory_order_relaxed);
+    atomic_store_explicit(&l->in->consumed, number, memory_order_release); /* pairs with cell_free */
+    shm_bell_space(l);
+}
+
 /* A cell was read; number: the low half of its head. */
-static inline void consume(shm_link_t *l, shm_inbox_t *inbox, uint32_t number)
+static inline void consume(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
 {
     l->received = number;
-    atomic_store_explicit(&inbox->next, &l->in->cells[number & MASK], memory_order_relaxed);
+    atomic_store_explicit(&inbox->next, cell + 1, memory_order_relaxed);
     atomic_store_explicit(&inbox->number, number + 1, memory_order_relaxed);
-    if (MADI_UNLIKELY(number % TELL == 0)) {
-        atomic_store_explicit(&l->in->consumed, number, memory_order_release); /* pairs with cell_free */
-        shm_bell_space(l);
-    }
+    if (MADI_UNLIKELY(number % TELL == 0))
+        tell(l, inbox, number);
 }
 
 static inline bool may_lend(const shm_link_t *l)
@@ -124,7 +148,7 @@ static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t unit)
     madi_rx_t rx = {0};
     unsigned char *body = l->in->units[unit];
     rx.loan = may_lend(l) ? body : NULL;
-    consume(l, l->inbox, l->received + 1);
+    consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
     switch (madi_rx_begin(&l->base, hdr, &rx)) {
     case MADI_PLACE_KEEP: return;
     case MADI_PLACE_COPY:
@@ -155,7 +179,7 @@ static bool one_packet(shm_link_t *l)
     if (!run && MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) {
         madi_rx_short(&l->base, &hdr, cell->data + sizeof hdr);
         if (MADI_LIKELY(l->inbox != NULL)) /* else that has closed the link */
-            consume(l, l->inbox, l->received + 1);
+            consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
         return true;
     }
     if (MADI_UNLIKELY(!run || !run_valid(&hdr, run - 1))) {
@@ -218,7 +242,7 @@ int shm_poll(madi_adapter_t *adapter, int budget)
     return n;
 }
 
-static bool take_run(shm_link_t *l, const shm_cell_t *cell, uint64_t head, void *packet, void **loan)
+static __attribute__((noinline)) bool take_run(shm_link_t *l, const shm_cell_t *cell, uint64_t head, void *packet, void **loan)
 {
     const madi_wire_hdr_t *hdr = packet;
     uint32_t unit = (uint32_t)(head >> 32) - 1;
@@ -230,7 +254,7 @@ static bool take_run(shm_link_t *l, const shm_cell_t *cell, uint64_t head, void 
     *loan = l->in->units[unit];
     for (uint32_t i = 0; i < hdr->length && i < FETCH; i += MADI_LINE)
         __builtin_prefetch(&l->in->units[unit][i]);
-    consume(l, l->inbox, l->received + 1);
+    consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
     return true;
 }
 
@@ -250,7 +274,7 @@ madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan)
     memcpy(packet, cell->data, SHM_CELL_DATA);
     if (MADI_UNLIKELY(hdr->length > MADI_SHORT_MAX))
         return NULL; /* poll says what is wrong */
-    consume(l, inbox, number);
+    consume(l, inbox, cell, number);
     return &l->base;
 }
 
