@@ -160,8 +160,8 @@ static void say_connection(madi_json_t *j, const madi_conn_t *c)
     madi_json_text(j, "channel", c->channel->name);
     madi_json_int(j, "messages_sent", c->tx_seq);
     madi_json_int(j, "messages_queued", length(c->queue) + length(c->deferred));
-    madi_json_int(j, "unasked_bytes_sent", (int64_t)c->credit_used);
-    madi_json_int(j, "credit", c->credit_limit > c->credit_used ? (int64_t)(c->credit_limit - c->credit_used) : 0);
+    madi_json_int(j, "unasked_bytes_sent", (int64_t)(c->credit_limit - c->credit_left - c->quick));
+    madi_json_int(j, "credit", (int64_t)(c->credit_left + c->quick));
     madi_json_bool(j, "waits_for_credit", c->queue && c->starved);
     madi_json_int(j, "unasked_bytes_received", (int64_t)madi_credit_consumed(c));
     madi_json_int(j, "messages_waiting", waiting);

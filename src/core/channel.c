@@ -73,7 +73,7 @@ madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate)
     conn->rx_tell = (uint64_t)floor / 2;
     conn->rx_left = floor / 2;
     conn->flags = channel->session->check_modes ? MADI_WIRE_MODES : 0;
-    conn->credit_limit = gate->peer_floor ? gate->peer_floor : (uint64_t)floor;
+    conn->credit_limit = conn->credit_left = gate->peer_floor ? gate->peer_floor : (uint64_t)floor;
     conn->next_of_channel = channel->all;
     channel->all = conn;
     madi_lock(&gate->tx_lock);

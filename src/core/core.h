@@ -224,8 +224,9 @@ struct madi_conn {
     /* Valid while quick is not 0. */
     madi_link_t *link;
     bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
-    uint64_t quick; /* credit_limit while a message may go at once: the way is open, and nothing is before it; else 0 */
-    uint64_t credit_used, credit_limit;
+    uint64_t quick;        /* credits left while a message may go at once: the way is open, and nothing is before it */
+    uint64_t credit_left;  /* credits left otherwise; one of the two is 0 */
+    uint64_t credit_limit; /* as the receiver told it: all that it ever gave */
     madi_tx_t *queue, **queue_tail;       /* head sends */
     madi_tx_t *deferred, **deferred_tail; /* one-call messages that wait for the end of an open packing */
     madi_conn_t *next_pending;

@@ -364,8 +364,10 @@ static void credit_came(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const mad
     if (!conn)
         return;
     madi_lock(&gate->tx_lock);
-    if (credit->limit > conn->credit_limit)
+    if (credit->limit > conn->credit_limit) {
+        conn->credit_left += credit->limit - conn->credit_limit;
         conn->credit_limit = credit->limit;
+    }
     madi_conn_quick(conn);
     if (conn->queue)
         madi_conn_kick(conn);

@@ -366,7 +366,7 @@ void madi_gate_floor(madi_gate_t *gate, uint64_t floor)
 {
     gate->peer_floor = floor;
     for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate) /* made before it was known; nothing was sent yet */
-        c->credit_limit = floor;
+        c->credit_limit = c->credit_left = floor;
 }
 
 void madi_gate_free(madi_gate_t *gate)

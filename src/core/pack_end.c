@@ -19,7 +19,7 @@ static void enqueue(madi_tx_t *tx)
     if (tx->queued)
         return;
     tx->queued = true;
-    conn->quick = 0;
+    madi_conn_slow(conn);
     tx->base.plain = 0;
     tx->seq = conn->tx_seq++;
     tx->next = NULL;
@@ -80,7 +80,7 @@ mad_status_t mad_flush_packing(mad_connection_t *cnx)
 static MADI_COLD bool send_refused(madi_conn_t *conn, uint64_t cost)
 {
     conn->tx_seq--;
-    conn->credit_used -= cost;
+    conn->quick += cost;
     return false;
 }
 
@@ -95,14 +95,14 @@ static __attribute__((noinline)) bool send_long(madi_conn_t *conn, madi_tx_t *tx
 static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
 {
     size_t total = tx->stage_len;
-    uint64_t cost = madi_wire_cost(total), used = conn->credit_used + cost;
+    uint64_t cost = madi_wire_cost(total);
     uint64_t head[2] = {conn->whole | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32, conn->tx_seq | cost << 32};
     bool sent;
 
-    if (MADI_UNLIKELY(used > conn->quick))
+    if (MADI_UNLIKELY(cost > conn->quick))
         return false;
     memcpy(tx->small, head, sizeof head);
-    conn->credit_used = used;
+    conn->quick -= cost;
     conn->tx_seq++;
     sent = MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, tx->small, total)
                                                    : send_long(conn, tx);

@@ -189,7 +189,7 @@ static bool packet_send(packet_t *p, madi_conn_t *conn)
         conn->gate->refused++;
         return false;
     }
-    conn->credit_used += packet_hdr(p)->aux;
+    *(conn->quick ? &conn->quick : &conn->credit_left) -= packet_hdr(p)->aux;
     return true;
 }
 
@@ -203,7 +203,7 @@ bool madi_tx_send_whole(madi_tx_t *tx)
     tx->ended = true;
     tx->seq = conn->tx_seq;
     packet_build(&p, tx, &conn->gate->link->adapter->caps, true);
-    if (p.next != tx->n_pieces || conn->credit_used + packet_hdr(&p)->aux > conn->quick || !packet_send(&p, conn))
+    if (p.next != tx->n_pieces || packet_hdr(&p)->aux > conn->quick || !packet_send(&p, conn))
         return false;
     conn->tx_seq++;
     return true;
@@ -221,7 +221,7 @@ static mad_status_t tx_pump(madi_tx_t *tx)
         last = packet_hdr(&p)->flags & MADI_WIRE_LAST;
         if (p.next == tx->next_piece && !last)
             return tx->ended ? MAD_ERR_AGAIN : MAD_OK; /* no memory to announce a block; or LATER holds it back */
-        conn->starved = conn->credit_used + packet_hdr(&p)->aux > conn->credit_limit;
+        conn->starved = packet_hdr(&p)->aux > conn->credit_left;
         if (conn->starved || !packet_send(&p, conn))
             return MAD_ERR_AGAIN;
         tx->started = true;
@@ -242,10 +242,13 @@ static bool send_short_anyhow(madi_link_t *link, const void *packet, size_t tota
 void madi_conn_quick(madi_conn_t *conn)
 {
     bool open = atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
-    conn->quick = open && conn->announced && !conn->queue ? conn->credit_limit : 0;
+    madi_conn_slow(conn);
+    if (!open || !conn->announced || conn->queue)
+        return;
+    conn->quick = conn->credit_left;
+    conn->credit_left = 0;
     conn->link = conn->gate->link;
-    if (conn->quick)
-        conn->send_short = conn->link->driver->send_short ? conn->link->driver->send_short : send_short_anyhow;
+    conn->send_short = conn->link->driver->send_short ? conn->link->driver->send_short : send_short_anyhow;
 }
 
 bool madi_conn_pump(madi_conn_t *conn)
@@ -304,7 +307,7 @@ void madi_conn_fail(madi_conn_t *conn, mad_status_t status)
         }
     }
     conn->queue = conn->deferred = NULL;
-    conn->quick = 0;
+    madi_conn_slow(conn);
     conn->queue_tail = &conn->queue;
     conn->deferred_tail = &conn->deferred;
 }

@@ -29,7 +29,12 @@ mad_status_t madi_tx_settle(madi_tx_t *tx);    /* the end: LATER segments take t
 /* send.c; under gate->tx_lock */
 bool madi_tx_send_whole(madi_tx_t *tx); /* an ended message in one packet, at once; false: nothing was done */
 void madi_tx_check_complete(madi_tx_t *tx);
-void madi_conn_quick(madi_conn_t *conn); /* set conn->quick anew */
+void madi_conn_quick(madi_conn_t *conn); /* see whether a message may go at once, from now on */
+static inline void madi_conn_slow(madi_conn_t *conn) /* it may not */
+{
+    conn->credit_left += conn->quick;
+    conn->quick = 0;
+}
 bool madi_conn_pump(madi_conn_t *conn); /* true: nothing left to send */
 void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
 bool madi_conn_wants_link(const madi_conn_t *conn); /* what it waits for is the link, not credits */
