@@ -113,7 +113,7 @@ struct madi_tx {
     uint32_t n_held;       /* of these, such as were announced before the end and wait for it */
     bool started, ended, queued, all_sent;
     bool flushed; /* the packer's: progress may be sending it, so pieces and stage are changed under tx_lock only */
-    unsigned char small[MADI_STAGE];
+    _Alignas(16) unsigned char small[MADI_STAGE];
 };
 
 /* ---- Receiving ------------------------------------------------------------------------------------------------ */
@@ -233,6 +233,7 @@ struct madi_conn {
     /* Receiving, under session->lock. */
     _Alignas(MADI_LINE) madi_rx_msg_t *ready;
     madi_rx_msg_t **ready_tail;
+    madi_link_t *rx_link;    /* the gate's, valid while rx_head is not 0 */
     uint32_t rx_head;        /* how the header of a whole message begins that may be opened at once; 0: none may */
     madi_rx_msg_t *arriving; /* a message whose last packet has not come */
     madi_rx_msg_t *live;     /* opened messages, for the peer's death */

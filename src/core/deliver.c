@@ -23,8 +23,10 @@ static madi_conn_t *conn_by_number(madi_gate_t *gate, uint16_t number)
 
 void madi_conn_rx_quick(madi_conn_t *conn)
 {
-    bool quick = conn->remote_known && !conn->ready && !conn->arriving && !conn->posted && !conn->channel->handler;
+    bool up = atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
+    bool quick = up && conn->remote_known && !conn->ready && !conn->arriving && !conn->posted && !conn->channel->handler;
     uint32_t flags = MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags;
+    conn->rx_link = conn->gate->link;
     conn->rx_head = quick ? MADI_WIRE_MSG | flags << 8 | (uint32_t)conn->remote << 16 : 0;
 }
 

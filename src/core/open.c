@@ -176,7 +176,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
         if (MADI_UNLIKELY(!conn || conn->channel != channel ||
                           atomic_load_explicit(&channel->n_ready, memory_order_relaxed)))
             return take_other(link, m);
-    } else if (MADI_UNLIKELY(conn->gate != link->gate)) {
+    } else if (MADI_UNLIKELY(conn->rx_link != link)) {
         return take_other(link, m);
     }
     memcpy(&head, &m->hdr, sizeof head);

@@ -179,7 +179,7 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
     hdr->channel = tx->conn->number;
     hdr->length = (uint32_t)(p->total - sizeof *hdr);
     hdr->seq = tx->seq;
-    hdr->aux = madi_wire_cost(p->total);
+    hdr->aux = (uint32_t)madi_wire_cost(p->total);
 }
 
 static bool packet_send(packet_t *p, madi_conn_t *conn)

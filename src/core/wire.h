@@ -52,9 +52,9 @@ enum madi_wire_flags {
  * kind INLINE: the block's bytes follow.  kind RDV: a madi_wire_rdv and its eager bytes follow. */
 enum madi_wire_kind { MADI_WIRE_INLINE = 0, MADI_WIRE_RDV = 1 };
 /* What a packet costs the receiver who has not asked for it: aux of MSG packets.  total: with the header. */
-static inline uint32_t madi_wire_cost(uint64_t total)
+static inline uint64_t madi_wire_cost(uint64_t total)
 {
-    return (uint32_t)((total + 63) & ~UINT64_C(63));
+    return (total + 63) & ~UINT64_C(63);
 }
 
 #define MADI_WIRE_LEN_MAX ((UINT64_C(1) << 48) - 1)
