@@ -72,7 +72,7 @@ fake() {
     imposter=$!
     exec 5>hold
     lab_wait elsewhere
-    run env MAD_CONNECT_TIMEOUT=1000 MAD_DRIVERS=self,tcp "$world" call elsewhere $key
+    run env MAD_CONNECT_TIMEOUT=1000 MAD_DRIVERS=self,tcp MAD_TCP_INTERFACES=lo "$world" call elsewhere $key
     exec 5>&-
     wait $imposter
 }
