@@ -208,6 +208,62 @@ START_TEST(loans)
 }
 END_TEST
 
+/* What is short is copied, what is not is lent, until too much is; what is wrong is left to poll. */
+START_TEST(taking)
+{
+    unsigned char packet[MADI_PACKET_SHORT];
+    unsigned number = 0;
+    setup();
+    for (size_t len = 0; len <= 2 * SHM_UNIT; len += len < 100 ? 1 : 111) {
+        void *loan = NULL;
+        ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &loan));
+        ck_assert_int_eq(send_body(len, 2, ++number), MADI_SENT);
+        ck_assert_ptr_eq(shm_take(&adapters[1].base, packet, &loan), &links[1].base);
+        ck_assert_int_eq(loan != NULL, len > MADI_SHORT_MAX);
+        memcpy(&last_hdr, packet, sizeof last_hdr);
+        memcpy(last, loan ? loan : packet + sizeof last_hdr, len);
+        check_last(len, number);
+        if (loan)
+            shm_slot_put(&links[1].base, loan);
+    }
+    atomic_store(&links[1].base.loans, SHM_UNITS);
+    ck_assert_int_eq(send_body(100, 2, ++number), MADI_SENT);
+    ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &(void *){NULL}));
+    ck_assert_int_eq(poll_once(), 1);
+    check_last(100, number);
+    atomic_store(&links[1].in->cells[number % SHM_CELLS].head, (number + 1) | UINT64_C(1) << 48);
+    atomic_store(&links[1].base.loans, 0);
+    ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &(void *){NULL}));
+    ck_assert_int_eq(poll_once(), 0);
+    ck_assert_uint_eq(downs, 1);
+}
+END_TEST
+
+/* Small bodies stay in the first window; many peers share what there is. */
+START_TEST(windows)
+{
+    setup();
+    for (unsigned i = 0; i < 4 * SHM_UNITS; i++) {
+        ck_assert_int_eq(send_body(SHM_WINDOW_SMALL, 2, i), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+    }
+    ck_assert_uint_eq(links[0].window, SHM_WINDOW_MIN);
+    atomic_store(&adapters[0].n_inboxes, 40);
+    for (unsigned i = 0; i < 4 * SHM_UNITS; i++) {
+        ck_assert_int_eq(send_body(SHM_CHUNK, 2, i), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+    }
+    ck_assert_uint_gt(links[0].window, SHM_WINDOW_MIN);
+    ck_assert_uint_le(links[0].window, SHM_WINDOW_SHARE / 40);
+    atomic_store(&adapters[0].n_inboxes, 1);
+    for (unsigned i = 0; i < 4 * SHM_UNITS; i++) {
+        ck_assert_int_eq(send_body(SHM_CHUNK, 2, i), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+    }
+    ck_assert_uint_eq(links[0].window, SHM_UNITS);
+}
+END_TEST
+
 /* Bodies that nobody wants give their blocks back. */
 START_TEST(dropped)
 {
@@ -268,6 +324,34 @@ START_TEST(sleeping)
 }
 END_TEST
 
+/* Who sleeps because the ring is full is woken when there is space again. */
+START_TEST(space)
+{
+    uint64_t n;
+    unsigned sent = 0;
+    setup();
+    atomic_store(&bells[0].fence, 1);
+    while (send_body(8, 2, sent + 1) == MADI_SENT)
+        sent++;
+    ck_assert(shm_arm(&adapters[0].base)); /* there is nothing to receive, and no space */
+    ck_assert_int_lt(read(peer_event, &n, sizeof n), 0);
+    while (poll_once())
+        ;
+    ck_assert_int_eq(read(peer_event, &n, sizeof n), sizeof n);
+    shm_disarm(&adapters[0].base);
+    ck_assert(!shm_arm(&adapters[0].base)); /* there is space already */
+    shm_disarm(&adapters[0].base);
+    ck_assert(shm_arm(&adapters[0].base)); /* nobody waits for it any more */
+    shm_disarm(&adapters[0].base);
+    while (send_body(SHM_CHUNK, 2, 1) == MADI_SENT)
+        ;
+    ck_assert(shm_arm(&adapters[0].base));
+    ck_assert_int_eq(poll_once(), 1);
+    ck_assert_int_eq(read(peer_event, &n, sizeof n), sizeof n);
+    shm_disarm(&adapters[0].base);
+}
+END_TEST
+
 /* The memory is shared with the peer: what it writes there takes down the link, not the process. */
 START_TEST(garbage)
 {
@@ -302,7 +386,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *tests[] = {lengths, full_ring, loans, dropped, two_threads, sleeping, garbage};
+    const TTest *tests[] = {lengths, full_ring, loans, taking, windows, dropped, two_threads, sleeping, space, garbage};
     Suite *suite = suite_create("shm_ring");
     TCase *tcase = tcase_create("shm_ring");
     SRunner *runner = srunner_create(suite);
