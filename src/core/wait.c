@@ -134,7 +134,6 @@ static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *
     madi_hello_expire(session, madi_now());
     madi_progress_locked(session);
     madi_unlock(&session->lock);
-    madi_calls_run(session);
 }
 
 static void sleep_as_follower(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
@@ -177,6 +176,7 @@ bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg)
         return false;
     sleep_as_leader(session, test, arg, INT64_MAX);
     lead_no_more(session);
+    madi_calls_run(session);
     return true;
 }
 
@@ -204,8 +204,27 @@ static bool yield_some(mad_session_t *session, bool (*test)(void *), void *arg)
     return false;
 }
 
+typedef struct waiter {
+    bool (*test)(void *arg);
+    void *arg;
+    int64_t deadline, spin_ns;
+    bool leads;
+} waiter_t;
+
+/* The program's code may take long: another thread leads meanwhile. */
+static void run_calls(mad_session_t *session, waiter_t *w)
+{
+    if (MADI_LIKELY(!atomic_load_explicit(&session->has_calls, memory_order_relaxed)) ||
+        atomic_load_explicit(&session->calling, memory_order_relaxed))
+        return;
+    if (w->leads)
+        lead_no_more(session);
+    w->leads = false;
+    madi_calls_run(session);
+}
+
 /* One look; true: something moved. */
-static bool look(mad_session_t *session, uint32_t spins)
+static bool look(mad_session_t *session, waiter_t *w, uint32_t spins)
 {
     int n = 0;
     if (!madi_pure_poll(session) && spins % MADI_EPOLL_EVERY)
@@ -216,16 +235,9 @@ static bool look(mad_session_t *session, uint32_t spins)
             n = madi_poll_descriptors(session, 0);
         madi_unlock(&session->lock);
     }
-    madi_calls_run(session);
+    run_calls(session, w);
     return n > 0;
 }
-
-typedef struct waiter {
-    bool (*test)(void *arg);
-    void *arg;
-    int64_t deadline, spin_ns;
-    bool leads;
-} waiter_t;
 
 /* Spin until there is more to do than that; true: the test holds, or the deadline has passed. */
 static bool spin(mad_session_t *session, waiter_t *w)
@@ -235,7 +247,7 @@ static bool spin(mad_session_t *session, waiter_t *w)
         bool polls = w->leads || atomic_load_explicit(&session->leader, memory_order_relaxed) != A_WAITER;
         if (w->test(w->arg))
             return true;
-        if (polls && look(session, spins))
+        if (polls && look(session, w, spins))
             begun = 0;
         if (spins % CLOCK_EVERY) {
             madi_relax();
@@ -258,8 +270,10 @@ static void wait_inside(mad_session_t *session, waiter_t *w)
     w->leads = lead(session, A_WAITER);
     while (!spin(session, w)) {
         if (w->leads) {
-            if (!yield_some(session, w->test, w->arg))
+            if (!yield_some(session, w->test, w->arg)) {
                 sleep_as_leader(session, w->test, w->arg, w->deadline);
+                run_calls(session, w);
+            }
         } else if (atomic_load_explicit(&session->leader, memory_order_relaxed) == A_WAITER) {
             sleep_as_follower(session, w->test, w->arg, w->deadline);
         } else {
