@@ -20,7 +20,7 @@ check() {
         echo "ok $name"
     else
         echo "not ok $name (exit status $rc): $*"
-        grep -vE '^ok |is disturbed; ' "$log" | head -60
+        grep -vE '^ok |is disturbed; |mad: .*: warning: ' "$log" | head -60
         failed=1
     fi
 }

@@ -88,6 +88,7 @@ static void leave_send(env_t *e)
     hear(e);
     while (mad_event_next(e->session, &event) == MAD_OK)
         CHECK_MSG(false, "the sender is told: %s", event.text);
+    free(body);
 }
 
 static mad_handled_t leave(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
