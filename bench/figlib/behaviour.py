@@ -45,13 +45,15 @@ def ring(beside):
 
 
 def scale(context, sizes):
-    """scale prints one JSON object with bytes_per_peer, address_bytes, connect_ms, connect_deadline_ms, ..."""
-    command = [context.program("scale")]
+    """mad_scale prints one JSON object with bytes_per_peer, address_bytes, connect_ms, connect_deadline_ms, ..."""
+    command = [context.program("mad_scale"), "10000"]
     code, out, err = run(command, timeout=120)
     rows = [line for line in out.splitlines() if line.startswith("{")]
     if code or not rows:
         raise Missing(failure(command, code, err))
-    return {0: json.loads(rows[-1])}
+    row = json.loads(rows[-1])
+    row["connect_deadline_ms"] = row["connect_timeout_ms"]
+    return {0: row}
 
 
 def tests(*names):
@@ -60,7 +62,7 @@ def tests(*names):
         build = os.path.dirname(context.program("mad_perf"))
         passed = failed = 0
         for name in names:
-            path = os.path.join(os.path.dirname(HERE), "tests", "system", name)
+            path = os.path.join(os.path.dirname(HERE), "tests", name)
             if not os.path.exists(path):
                 raise Missing(name + " is not there (it belongs to the source tree)")
             code, out, err = run(["sh", path], env={"BUILD": build}, timeout=170)
@@ -78,6 +80,6 @@ SOURCES = {
     "ring-4": ring(0),
     "ring-4-beside": ring(2),
     "scale": scale,
-    "worlds": tests("worlds_test.sh"),
-    "lost": tests("soak_test.sh"),
+    "worlds": tests("system/worlds_test.sh"),
+    "lost": tests("soak/run.sh"),
 }

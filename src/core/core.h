@@ -346,6 +346,9 @@ typedef struct madi_event_node {
     mad_event_t event;
 } madi_event_node_t;
 
+/* Who leads those that wait. */
+enum madi_led { MADI_LED_BY_NOBODY, MADI_LED_BY_WAITER, MADI_LED_BY_THREAD /* the progress thread */ };
+
 struct mad_session {
     madi_lock_t lock;
     _Atomic(int) closing;
@@ -392,7 +395,7 @@ struct mad_session {
     madi_adapter_t *hot; /* under lock: where short messages came from last; has take and a link */
     _Atomic(int) sleeping;   /* a thread sleeps or is about to */
     bool in_epoll;           /* under lock: a thread holds events that it has not handled yet */
-    _Atomic(int) leader;     /* a thread polls for all, and may sleep in epoll; see wait.c */
+    _Atomic(int) leader;     /* madi_led: a thread polls for all, and may sleep in epoll; see wait.c */
     _Atomic(uint32_t) moved; /* followers sleep on this */
     _Atomic(int) followers;
     int64_t spin_ns; /* how long a wait spins; -1: by how many wait */

@@ -238,6 +238,8 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
     for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) /* the common wait: without a look at the clock */
         if (open_now(o))
             return;
+        else if (atomic_load_explicit(&session->leader, memory_order_relaxed) == MADI_LED_BY_WAITER)
+            break; /* another thread polls for all */
     if (timeout_ns == 0) {
         madi_lock(&session->lock);
         madi_progress_locked(session);

@@ -28,7 +28,7 @@
 
 #define SPIN 100000         /* ns of a wait's spinning */
 #define SPIN_CROWDED 1000   /* the same when not every waiting thread has a core */
-#define SPINS 200           /* looks at the beginning of a wait, before the clock is asked */
+#define SPINS 1000          /* looks at the beginning of a wait, before the clock is asked */
 #define CLOCK_EVERY 32      /* spins between looks at the clock */
 #define YIELDS 5            /* timed yields between spinning and sleeping */
 #define YIELD_SLOW 50000    /* ns; a yield that took longer met a computing process */
@@ -154,11 +154,9 @@ static void sleep_as_follower(mad_session_t *session, bool (*test)(void *), void
     atomic_fetch_sub_explicit(&session->followers, 1, memory_order_relaxed);
 }
 
-enum { NOBODY, A_WAITER, THE_PROGRESS_THREAD }; /* who leads */
-
 static bool lead(mad_session_t *session, int who)
 {
-    int nobody = NOBODY;
+    int nobody = MADI_LED_BY_NOBODY;
     return !atomic_load_explicit(&session->leader, memory_order_relaxed) &&
            atomic_compare_exchange_strong_explicit(&session->leader, &nobody, who, memory_order_acquire,
                                                    memory_order_relaxed);
@@ -166,13 +164,13 @@ static bool lead(mad_session_t *session, int who)
 
 static void lead_no_more(mad_session_t *session)
 {
-    atomic_store_explicit(&session->leader, NOBODY, memory_order_seq_cst);
+    atomic_store_explicit(&session->leader, MADI_LED_BY_NOBODY, memory_order_seq_cst);
     madi_wake(session); /* a follower takes over */
 }
 
 bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg)
 {
-    if (!lead(session, THE_PROGRESS_THREAD))
+    if (!lead(session, MADI_LED_BY_THREAD))
         return false;
     sleep_as_leader(session, test, arg, INT64_MAX);
     lead_no_more(session);
@@ -244,7 +242,7 @@ static bool spin(mad_session_t *session, waiter_t *w)
 {
     int64_t begun = 0, now;
     for (uint32_t spins = 1;; spins++) {
-        bool polls = w->leads || atomic_load_explicit(&session->leader, memory_order_relaxed) != A_WAITER;
+        bool polls = w->leads || atomic_load_explicit(&session->leader, memory_order_relaxed) != MADI_LED_BY_WAITER;
         if (w->test(w->arg))
             return true;
         if (polls && look(session, w, spins))
@@ -259,7 +257,7 @@ static bool spin(mad_session_t *session, waiter_t *w)
         if (now >= w->deadline)
             return true;
         if (!w->leads)
-            w->leads = lead(session, A_WAITER);
+            w->leads = lead(session, MADI_LED_BY_WAITER);
         if (now - begun >= w->spin_ns)
             return false;
     }
@@ -267,14 +265,14 @@ static bool spin(mad_session_t *session, waiter_t *w)
 
 static void wait_inside(mad_session_t *session, waiter_t *w)
 {
-    w->leads = lead(session, A_WAITER);
+    w->leads = lead(session, MADI_LED_BY_WAITER);
     while (!spin(session, w)) {
         if (w->leads) {
             if (!yield_some(session, w->test, w->arg)) {
                 sleep_as_leader(session, w->test, w->arg, w->deadline);
                 run_calls(session, w);
             }
-        } else if (atomic_load_explicit(&session->leader, memory_order_relaxed) == A_WAITER) {
+        } else if (atomic_load_explicit(&session->leader, memory_order_relaxed) == MADI_LED_BY_WAITER) {
             sleep_as_follower(session, w->test, w->arg, w->deadline);
         } else {
             sched_yield(); /* the progress thread makes room */
