@@ -7,7 +7,7 @@ from .context import Missing, run
 
 # Where shm changes its way and mad_info does not say it (shm.h): packets of one cell, of several; the short form; whole
 # blocks of its area.
-THRESHOLDS = [40, 56, 224, 4 << 10, 8 << 10, 32 << 10]
+THRESHOLDS = [40, 56, 448, 512, 2 << 10, 4 << 10, 8 << 10, 32 << 10]
 TOLD = ("packet_max", "chunk_max", "grant_min", "ahead_of_grant")
 HEADER = 24  # what limits a packet limits a block this much earlier: packet header and block descriptor
 

@@ -159,7 +159,7 @@ typedef struct madi_rdv_recv {
     struct iovec pieces[];
 } madi_rdv_recv_t;
 
-#define MADI_RX_INLINE 640 /* bytes of a first packet that live in the message itself */
+#define MADI_RX_INLINE MADI_TAKE_MAX /* bytes of a first packet that live in the message itself */
 
 struct madi_rx_msg {
     mad_connection_t base;

@@ -55,6 +55,7 @@
 #define MADI_REASON_MAX 200 /* bytes of an explanation */
 #define MADI_PACKET_MIN 4096 /* no driver's packet_max is less */
 #define MADI_SHORT_MAX 40    /* bytes of the body of a short packet */
+#define MADI_TAKE_MAX 640    /* bytes of a body that take copies at most */
 #define MADI_PACKET_SHORT (MADI_SHORT_MAX + sizeof(madi_wire_hdr_t))
 
 typedef struct madi_driver madi_driver_t;
@@ -187,11 +188,10 @@ struct madi_driver {
     /* The same for a packet of at most MADI_PACKET_SHORT bytes, in one piece, with so many bytes readable: false: not
      * taken.  NULL: send does it. */
     bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
-    /* Does the packet that poll would hand over next lie whole in the driver's memory, and is it a short one, or its body
-     * can be lent?  Then forget it and return its link.  Short: copy MADI_PACKET_SHORT bytes of it (checked as for
-     * madi_rx_short) to packet, and leave *loan alone.  Else copy the header only, and lend the body as for madi_rx_begin:
-     * *loan.  NULL says nothing about what poll finds.  Called while the adapter has a link.  A driver without this has only
-     * poll. */
+    /* Does the packet that poll would hand over next lie whole in the driver's memory?  Then forget it and return its link.
+     * Either copy it to packet (header, then at least MADI_SHORT_MAX and at most MADI_TAKE_MAX bytes) and leave *loan alone;
+     * or copy the header only, and lend the body as for madi_rx_begin: *loan.  NULL says nothing about what poll finds.
+     * Called while the adapter has a link.  A driver without this has only poll. */
     madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, void **loan);
     /* Give back a lent body.  NULL: the driver never lends. */
     void (*slot_put)(madi_link_t *link, void *loan);

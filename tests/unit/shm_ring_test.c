@@ -140,7 +140,8 @@ static void check_last(size_t len, unsigned number)
 /* Every length around the borders, in one to four pieces, several times around the ring. */
 START_TEST(lengths)
 {
-    static const size_t borders[] = {SHM_CELL_DATA, 512, SHM_UNIT, 2 * SHM_UNIT, 3 * SHM_UNIT, SHM_CHUNK};
+    static const size_t borders[] = {SHM_CELL_DATA, 2 * SHM_CELL_DATA, SHM_CELLS_MAX * SHM_CELL_DATA - 16, 512,
+                                     SHM_UNIT, 2 * SHM_UNIT, 3 * SHM_UNIT, SHM_CHUNK};
     unsigned number = 0;
     setup();
     for (size_t b = 0; b < MADI_COUNT(borders); b++)
@@ -211,7 +212,7 @@ END_TEST
 /* What is short is copied, what is not is lent, until too much is; what is wrong is left to poll. */
 START_TEST(taking)
 {
-    unsigned char packet[MADI_PACKET_SHORT];
+    unsigned char packet[sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX];
     unsigned number = 0;
     setup();
     for (size_t len = 0; len <= 2 * SHM_UNIT; len += len < 100 ? 1 : 111) {
@@ -219,7 +220,7 @@ START_TEST(taking)
         ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &loan));
         ck_assert_int_eq(send_body(len, 2, ++number), MADI_SENT);
         ck_assert_ptr_eq(shm_take(&adapters[1].base, packet, &loan), &links[1].base);
-        ck_assert_int_eq(loan != NULL, len > MADI_SHORT_MAX);
+        ck_assert_int_eq(loan != NULL, len > SHM_CELLS_MAX * SHM_CELL_DATA - sizeof last_hdr);
         memcpy(&last_hdr, packet, sizeof last_hdr);
         memcpy(last, loan ? loan : packet + sizeof last_hdr, len);
         check_last(len, number);
@@ -227,10 +228,11 @@ START_TEST(taking)
             shm_slot_put(&links[1].base, loan);
     }
     atomic_store(&links[1].base.loans, SHM_UNITS);
-    ck_assert_int_eq(send_body(100, 2, ++number), MADI_SENT);
+    ck_assert_int_eq(send_body(1000, 2, ++number), MADI_SENT);
     ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &(void *){NULL}));
     ck_assert_int_eq(poll_once(), 1);
-    check_last(100, number);
+    check_last(1000, number);
+    number = links[1].received;
     atomic_store(&links[1].in->cells[number % SHM_CELLS].head, (number + 1) | UINT64_C(1) << 48);
     atomic_store(&links[1].base.loans, 0);
     ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &(void *){NULL}));
@@ -359,7 +361,7 @@ START_TEST(garbage)
         uint64_t unit; /* + 1 */
         uint32_t length;
     } bad[] = {
-        {0, 41}, /* a length that is not in the cell */
+        {0, SHM_CELLS_MAX * SHM_CELL_DATA - sizeof(madi_wire_hdr_t) + 1}, /* a length that is not in cells */
         {0, UINT32_MAX},
         {1, SHM_CHUNK + 1},
         {65535, 10},

@@ -121,7 +121,7 @@ static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, const void *
         no_memory(l);
         return;
     }
-    memcpy(p->body, body, MADI_SHORT_MAX);
+    memcpy(p->body, body, hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* that much can be read */
     in_add(l, p);
 }
 

@@ -114,10 +114,10 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
         snprintf(reason, MADI_REASON_MAX, "%s; raise the limit (ulimit -n)", strerror(errno));
         return MAD_ERR_SYSTEM;
     }
-    adapter->caps = (madi_caps_t){.packet_max = 16 * 1024,
+    adapter->caps = (madi_caps_t){.packet_max = SHM_CHUNK,
                                   .chunk_max = SHM_CHUNK + sizeof(madi_wire_hdr_t),
                                   .chunk_min = 8 * 1024,
-                                  .rdv_min = 12 * 1024,
+                                  .rdv_min = 32 * 1024,
                                   .rdv_eager = 8 * 1024,
                                   .gather_max = 16,
                                   .latency_us = 0.1,

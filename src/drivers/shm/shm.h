@@ -5,8 +5,10 @@
  *
  *   control   counters, each side's on lines of its own
  *   cells     a ring of cache lines.  A cell: 8-byte head, 56 bytes of packet.  The head holds the cell's number, so
- *             the receiver knows a new cell from an old one by looking at nothing else.  One cell is one packet.
- *   units     a body that does not fit into its packet's cell lies in a run of units; the cell then holds the header
+ *             the receiver knows a new cell from an old one by looking at nothing else.  A packet takes one to
+ *             SHM_CELLS_MAX cells, of which only the first one's head counts; it is written last.  A receiver that waits
+ *             fetches as many cells as the last packet had: their lines then come together.
+ *   units     a body that does not fit into cells lies in a run of units; one cell then holds the header
  *             and the run's first unit.  Runs are used in turn.  A run ends with an unused unit: the processor of the
  *             receiver fetches ahead past the end of what is read, and lines that it holds are dear to write.
  *
@@ -35,10 +37,11 @@
 #include "core/driver.h"
 
 #define SHM_MAGIC 0x6d6873u
-#define SHM_LAYOUT 2
+#define SHM_LAYOUT 3
 
 #define SHM_CELLS 64 /* a power of two */
 #define SHM_CELL_DATA 56
+#define SHM_CELLS_MAX 8 /* of one packet: 448 bytes */
 #define SHM_UNIT 2048
 #define SHM_UNITS 1536              /* 3 MiB */
 #define SHM_WINDOW_MIN 128          /* units in use at first: 256 KiB */
@@ -47,7 +50,7 @@
 #define SHM_CHUNK (32 * 1024)       /* the longest body */
 
 typedef struct shm_cell {
-    /* bits 0-31: number + 1; 32-47: the body's first unit + 1, or 0 when it is in the cell */
+    /* bits 0-31: number + 1; 32-47: the body's first unit + 1, or 0 when it is in cells */
     _Atomic(uint64_t) head;
     unsigned char data[SHM_CELL_DATA];
 } shm_cell_t;
@@ -61,7 +64,7 @@ typedef struct shm_half {
     /* written by the sender */
     _Alignas(MADI_LINE) _Atomic(uint32_t) wanted; /* it sleeps and wants space */
     _Atomic(uint32_t) window;                       /* units in use */
-    _Alignas(MADI_LINE) shm_cell_t cells[SHM_CELLS];
+    _Alignas(4096) shm_cell_t cells[SHM_CELLS]; /* a page, so that what is behind a cell is told from its address */
     _Alignas(4096) unsigned char units[SHM_UNITS][SHM_UNIT];
 } shm_half_t;
 
@@ -84,6 +87,7 @@ typedef struct shm_bell {
 typedef struct shm_inbox {
     _Atomic(shm_cell_t *) next;
     _Atomic(uint32_t) number; /* the low half of its head when it is there */
+    _Atomic(uint32_t) more;   /* cells of the last packet behind its first one */
     struct shm_link *link;    /* under the session's lock; NULL: free */
 } shm_inbox_t;
 

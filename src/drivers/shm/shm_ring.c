@@ -3,32 +3,40 @@
 #include "drivers/shm/shm.h"
 
 #define HEAD(number, unit) ((uint64_t)(uint32_t)((number) + 1) | (uint64_t)(unit) << 32)
+static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX,
+              "take hands over all that is in cells");
+static_assert(sizeof((shm_half_t *)0)->cells == 4096, "the cells are a page");
 static_assert(SHM_CELL_DATA == MADI_PACKET_SHORT, "a short packet fills one cell");
 #define MASK (SHM_CELLS - 1)
 #define TELL (SHM_CELLS / 4)    /* consumed cells are told in steps of so many */
 #define FETCH (20 * MADI_LINE)  /* bytes of a body that are fetched as soon as it is known where they are */
-#define LEND 18                 /* at most half of the units in use are lent: twice the units of the longest loan */
+#define LEND 34                 /* at most half of the units in use are lent: twice the units of the longest loan */
 #define LOOK 8                  /* inboxes that one pure_poll or poll looks at */
+
+static inline uint32_t cells_of(size_t total)
+{
+    return (uint32_t)((total + SHM_CELL_DATA - 1) / SHM_CELL_DATA);
+}
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
 
-static inline bool cell_free(shm_link_t *l)
+static inline bool cells_free(shm_link_t *l, uint32_t n)
 {
-    if (MADI_LIKELY(l->sent != l->sent_limit))
+    if (MADI_LIKELY(l->sent_limit - l->sent >= n))
         return true;
-    l->sent_limit = atomic_load_explicit(&l->out->consumed, memory_order_acquire) + SHM_CELLS; /* pairs with consume */
-    return l->sent != l->sent_limit;
+    l->sent_limit = atomic_load_explicit(&l->out->consumed, memory_order_acquire) + SHM_CELLS; /* pairs with tell */
+    return l->sent_limit - l->sent >= n;
 }
 
 bool shm_space(shm_link_t *l)
 {
-    return cell_free(l) && shm_run_fits(l, SHM_CHUNK);
+    return cells_free(l, SHM_CELLS_MAX) && shm_run_fits(l, SHM_CHUNK);
 }
 
-static inline void publish(shm_link_t *l, shm_cell_t *cell, uint64_t head)
+static inline void publish(shm_link_t *l, shm_cell_t *cell, uint64_t head, uint32_t cells)
 {
     atomic_store_explicit(&cell->head, head, memory_order_release); /* pairs with one_packet */
-    l->sent++;
+    l->sent += cells;
     shm_bell_order(l);
     if (MADI_UNLIKELY(atomic_load_explicit(&l->peer_bell->asleep, memory_order_relaxed)))
         shm_bell_ring(l);
@@ -55,30 +63,40 @@ static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_
     to += first;
     for (int i = 1; i < n; to += vec[i++].iov_len)
         madi_copy(to, vec[i].iov_base, vec[i].iov_len);
-    publish(l, cell, HEAD(l->sent, at + 1));
+    publish(l, cell, HEAD(l->sent, at + 1), 1);
+    return MADI_SENT;
+}
+
+/* The last cells first: a receiver that waits looks at the first one. */
+static madi_sent_t send_cells(shm_link_t *l, const unsigned char *packet, size_t total)
+{
+    uint32_t cells = cells_of(total);
+    shm_cell_t *first = &l->out->cells[l->sent & MASK];
+    if (MADI_UNLIKELY(!cells_free(l, cells)))
+        return stuck(l);
+    for (uint32_t i = 1; i + 1 < cells; i++)
+        memcpy(l->out->cells[(l->sent + i) & MASK].data, packet + i * SHM_CELL_DATA, SHM_CELL_DATA);
+    if (cells > 1)
+        madi_copy(l->out->cells[(l->sent + cells - 1) & MASK].data, packet + (cells - 1) * SHM_CELL_DATA,
+                  total - (cells - 1) * SHM_CELL_DATA);
+    madi_copy(first->data, packet, total < SHM_CELL_DATA ? total : SHM_CELL_DATA);
+    publish(l, first, HEAD(l->sent, 0), cells);
     return MADI_SENT;
 }
 
 madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     shm_link_t *l = (shm_link_t *)link;
-    shm_cell_t *cell;
-    unsigned char *to;
+    unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA], *to = packet;
     (void)op;
 
-    if (MADI_UNLIKELY(!cell_free(l)))
-        return stuck(l);
-    if (total > SHM_CELL_DATA)
-        return send_run(l, vec, n, total - sizeof(madi_wire_hdr_t));
-    cell = &l->out->cells[l->sent & MASK];
-    to = cell->data;
-    madi_copy(to, vec[0].iov_base, vec[0].iov_len);
-    for (int i = 1; i < n; i++) {
-        to += vec[i - 1].iov_len;
+    if (total > sizeof packet)
+        return cells_free(l, 1) ? send_run(l, vec, n, total - sizeof(madi_wire_hdr_t)) : stuck(l);
+    if (n == 1)
+        return send_cells(l, vec[0].iov_base, total);
+    for (int i = 0; i < n; to += vec[i++].iov_len)
         madi_copy(to, vec[i].iov_base, vec[i].iov_len);
-    }
-    publish(l, cell, HEAD(l->sent, 0));
-    return MADI_SENT;
+    return send_cells(l, packet, total);
 }
 
 static __attribute__((noinline)) bool short_stuck(shm_link_t *l)
@@ -102,7 +120,7 @@ bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
     uint32_t sent = l->sent;
     shm_cell_t *cell = &l->out->cells[sent & MASK];
     (void)total;
-    if (MADI_UNLIKELY(sent == l->sent_limit) && !cell_free(l))
+    if (MADI_UNLIKELY(sent == l->sent_limit) && !cells_free(l, 1))
         return short_stuck(l);
     memcpy(cell->data, packet, SHM_CELL_DATA);
     atomic_store_explicit(&cell->head, HEAD(sent, 0), memory_order_release); /* pairs with shm_take, one_packet */
@@ -122,8 +140,9 @@ void shm_slot_put(madi_link_t *link, void *loan)
 /* Now and then the sender is told which cells may be used again.  The ring's end is such a time too. */
 static __attribute__((noinline)) void tell(shm_link_t *l, shm_inbox_t *inbox, uint32_t number)
 {
+    atomic_store_explicit(&inbox->more, 0, memory_order_relaxed);
     atomic_store_explicit(&inbox->next, &l->in->cells[number & MASK], memory_order_relaxed);
-    atomic_store_explicit(&l->in->consumed, number, memory_order_release); /* pairs with cell_free */
+    atomic_store_explicit(&l->in->consumed, number, memory_order_release); /* pairs with cells_free */
     shm_bell_space(l);
 }
 
@@ -135,6 +154,49 @@ static inline void consume(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, 
     atomic_store_explicit(&inbox->number, number + 1, memory_order_relaxed);
     if (MADI_UNLIKELY(number % TELL == 0))
         tell(l, inbox, number);
+}
+
+/* Several were. */
+static void consume_cells(shm_link_t *l, uint32_t cells)
+{
+    shm_inbox_t *inbox = l->inbox;
+    uint32_t before = l->received, number = before + cells;
+    l->received = number;
+    atomic_store_explicit(&inbox->next, &l->in->cells[number & MASK], memory_order_relaxed);
+    atomic_store_explicit(&inbox->number, number + 1, memory_order_relaxed);
+    if (before / TELL != number / TELL)
+        tell(l, inbox, number);
+    atomic_store_explicit(&inbox->more, cells - 1, memory_order_relaxed);
+}
+
+/* Out of all the cells of a packet. */
+static void copy_cells(const shm_link_t *l, const shm_cell_t *first, unsigned char *to, size_t len)
+{
+    size_t part = len < MADI_SHORT_MAX ? len : MADI_SHORT_MAX;
+    madi_copy(to, first->data + sizeof(madi_wire_hdr_t), part);
+    for (uint32_t i = 1; (to += part, len -= part); i++) {
+        part = len < SHM_CELL_DATA ? len : SHM_CELL_DATA;
+        madi_copy(to, l->in->cells[(l->received + i) & MASK].data, part);
+    }
+}
+
+static bool cells_valid(const madi_wire_hdr_t *hdr)
+{
+    return hdr->length <= SHM_CELLS_MAX * SHM_CELL_DATA - sizeof *hdr;
+}
+
+static void cells_packet(shm_link_t *l, const shm_cell_t *first, const madi_wire_hdr_t *hdr)
+{
+    madi_rx_t rx = {0};
+    uint32_t cells = cells_of(sizeof *hdr + hdr->length);
+    madi_place_t place = madi_rx_begin(&l->base, hdr, &rx);
+    if (MADI_UNLIKELY(!l->inbox)) /* that has closed the link */
+        return;
+    if (place == MADI_PLACE_COPY)
+        copy_cells(l, first, rx.base, hdr->length);
+    consume_cells(l, cells);
+    if (place == MADI_PLACE_COPY)
+        madi_rx_done(&l->base, hdr, &rx);
 }
 
 static inline bool may_lend(const shm_link_t *l)
@@ -182,6 +244,10 @@ static bool one_packet(shm_link_t *l)
             consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
         return true;
     }
+    if (!run && cells_valid(&hdr)) {
+        cells_packet(l, cell, &hdr);
+        return true;
+    }
     if (MADI_UNLIKELY(!run || !run_valid(&hdr, run - 1))) {
         madi_link_down(&l->base, MAD_ERR_PROTOCOL, "the shared ring holds what no sender writes");
         return false;
@@ -192,11 +258,20 @@ static bool one_packet(shm_link_t *l)
     return true;
 }
 
-static inline bool ready(const shm_inbox_t *inbox)
+static inline bool ready(shm_inbox_t *inbox)
 {
-    shm_cell_t *cell = atomic_load_explicit(&((shm_inbox_t *)inbox)->next, memory_order_acquire); /* pairs with open */
+    shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_acquire); /* pairs with open */
     return (uint32_t)atomic_load_explicit(&cell->head, memory_order_relaxed) ==
-           atomic_load_explicit(&((shm_inbox_t *)inbox)->number, memory_order_relaxed);
+           atomic_load_explicit(&inbox->number, memory_order_relaxed);
+}
+
+/* While the first cell is awaited: what will be behind it, if the next packet is like the last one. */
+static inline void fetch_more(shm_inbox_t *inbox)
+{
+    const char *cell = (const char *)atomic_load_explicit(&inbox->next, memory_order_relaxed);
+    size_t at = (uintptr_t)cell % sizeof((shm_half_t *)0)->cells;
+    for (uint32_t more = atomic_load_explicit(&inbox->more, memory_order_relaxed); MADI_UNLIKELY(more); more--)
+        __builtin_prefetch(cell - at + (at + more * sizeof(shm_cell_t)) % sizeof((shm_half_t *)0)->cells);
 }
 
 static inline int poll_link(shm_link_t *l, int budget)
@@ -242,7 +317,8 @@ int shm_poll(madi_adapter_t *adapter, int budget)
     return n;
 }
 
-static __attribute__((noinline)) bool take_run(shm_link_t *l, const shm_cell_t *cell, uint64_t head, void *packet, void **loan)
+static __attribute__((noinline)) bool take_run(shm_link_t *l, const shm_cell_t *cell, uint64_t head, void *packet,
+                                               void **loan)
 {
     const madi_wire_hdr_t *hdr = packet;
     uint32_t unit = (uint32_t)(head >> 32) - 1;
@@ -255,6 +331,16 @@ static __attribute__((noinline)) bool take_run(shm_link_t *l, const shm_cell_t *
     for (uint32_t i = 0; i < hdr->length && i < FETCH; i += MADI_LINE)
         __builtin_prefetch(&l->in->units[unit][i]);
     consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
+    return true;
+}
+
+static __attribute__((noinline)) bool take_cells(shm_link_t *l, const shm_cell_t *cell, unsigned char *packet)
+{
+    const madi_wire_hdr_t *hdr = (const madi_wire_hdr_t *)packet;
+    if (!cells_valid(hdr))
+        return false; /* poll says what is wrong */
+    copy_cells(l, cell, packet + sizeof *hdr, hdr->length);
+    consume_cells(l, cells_of(sizeof *hdr + hdr->length));
     return true;
 }
 
@@ -273,7 +359,7 @@ madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan)
         return (uint32_t)head == number && take_run(l, cell, head, packet, loan) ? &l->base : NULL;
     memcpy(packet, cell->data, SHM_CELL_DATA);
     if (MADI_UNLIKELY(hdr->length > MADI_SHORT_MAX))
-        return NULL; /* poll says what is wrong */
+        return take_cells(l, cell, packet) ? &l->base : NULL;
     consume(l, inbox, cell, number);
     return &l->base;
 }
@@ -288,6 +374,8 @@ bool shm_pure_poll(madi_adapter_t *adapter)
     int i;
     if (hot && ready(hot))
         return true;
+    if (hot)
+        fetch_more(hot);
     if (MADI_LIKELY(all <= 1))
         return false;
     i = atomic_load_explicit(&a->turn, memory_order_relaxed);
