@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A process's address: one versioned blob.
  *
- *   version (1) | entries (1) | length of all (2) | uid (16) | job (8) | rank (4) | entries: [name][network][bytes], each a length byte and
- *   so many bytes
+ *   version (1) | entries (1) | length of all (2) | uid (16) | job (8) | rank (4) | entries:
+ *   [name][network][bytes], each a length byte and so many bytes
  */
 #include "core/core.h"
 

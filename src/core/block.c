@@ -103,9 +103,9 @@ garbage:
     return MAD_ERR_PROTOCOL;
 }
 
-/* Put the next block into the pieces; n < 0: forget it.  waiter: as for grant_block.  Under session->lock. */
+/* Put the next block into the pieces; n < 0: forget it.  waiter: as for madi_rdv_grant.  Under session->lock. */
 mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected,
-                               madi_waitable_t *waiter)
+                             madi_waitable_t *waiter)
 {
     madi_sent_block_t b;
     mad_status_t status = madi_block_parse(m, &b);

@@ -151,7 +151,7 @@ typedef struct madi_rdv_recv {
     madi_rx_msg_t *msg;
     madi_gate_t *gate;
     uint64_t len, received, eager;
-    uint32_t handle, sender;
+    uint32_t handle;
     void *bounce; /* scattered destination: filled whole, then spread */
     madi_waitable_t *waiter; /* or NULL */
     struct madi_rdv_recv *next, *prev; /* in gate->incoming */

@@ -64,8 +64,6 @@ void madi_rx_clear(madi_rx_msg_t *m)
     m->blocks_tail = &m->blocks;
 }
 
-/* Any thread; session->lock may be held. */
-
 /* At the end of the session; lent bodies have gone with their links. */
 void madi_rx_ring_free(mad_session_t *session)
 {
@@ -184,19 +182,15 @@ static void message_offer(madi_rx_msg_t *m)
 
 static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
-    madi_rx_msg_t *m;
+    madi_rx_msg_t *m = madi_rx_new(conn->gate->session);
     madi_rx_packet_t *packet = NULL;
 
+    if (!m)
+        return MADI_PLACE_DROP;
     if (hdr->length <= MADI_RX_INLINE) {
-        m = madi_rx_new(conn->gate->session);
-        if (!m)
-            return MADI_PLACE_DROP;
         rx->base = m->data;
     } else {
         bool keep = rx->loan != NULL;
-        m = madi_rx_new(conn->gate->session);
-        if (!m)
-            return MADI_PLACE_DROP;
         packet = keep ? &m->first : malloc(sizeof *packet + hdr->length);
         if (!packet) {
             madi_rx_free(m);

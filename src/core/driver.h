@@ -219,6 +219,20 @@ void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
  * bytes.  The same as begin, copy, done, in one step; the body may be reused when it returns. Under the session's lock. */
 void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body);
 
+/* A packet that lies whole in the driver's memory, its body in a place of its own: begin, copy, done, in one step.  slot_put
+ * is called with body when it may be reused: now, or if may_lend later.  Under the session's lock. */
+static inline void madi_rx_whole(madi_link_t *link, const madi_wire_hdr_t *hdr, void *body, bool may_lend)
+{
+    madi_rx_t rx = {.loan = may_lend ? body : NULL};
+    madi_place_t place = madi_rx_begin(link, hdr, &rx);
+    if (place == MADI_PLACE_COPY)
+        madi_copy(rx.base, body, hdr->length);
+    if (place != MADI_PLACE_KEEP)
+        link->driver->slot_put(link, body);
+    if (place == MADI_PLACE_COPY)
+        madi_rx_done(link, hdr, &rx);
+}
+
 /* Packets can flow. */
 void madi_link_up(madi_link_t *link);
 /* The link is broken; text says why.  The core calls link_close, and link_fini later, never from inside this call. */

@@ -435,7 +435,9 @@ static void hello_ready(madi_watch_t *watch, uint32_t events)
         if (n <= 0) {
             if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
-            hello_fail(h, MAD_ERR_PEER, n ? strerror(errno) : "the connection was closed during the handshake (it ended, or has no descriptors left)");
+            hello_fail(h, MAD_ERR_PEER,
+                       n ? strerror(errno)
+                         : "the connection was closed during the handshake (it ended, or has no descriptors left)");
             return;
         }
         h->n_in += (size_t)n;

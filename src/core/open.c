@@ -9,8 +9,6 @@
 /* It is opened: what it held of the sender's credit goes back. */
 void madi_rx_ask(madi_rx_msg_t *m)
 {
-    if (m->opened)
-        return;
     m->opened = true;
     m->conn->rx_held -= m->cost;
     madi_credit_return(m->conn, m->cost);
@@ -110,21 +108,11 @@ static MADI_COLD madi_rx_msg_t *take_nothing(madi_rx_msg_t *m)
 static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
 {
     void *loan = m->first.loan;
-    madi_rx_t rx = {.loan = loan};
-    madi_place_t place;
     m->first.loan = NULL;
-    if (!loan) {
+    if (loan)
+        madi_rx_whole(link, &m->hdr, loan, true);
+    else
         madi_rx_short(link, &m->hdr, m->data);
-        madi_rx_free(m);
-        return NULL;
-    }
-    place = madi_rx_begin(link, &m->hdr, &rx);
-    if (place == MADI_PLACE_COPY)
-        madi_copy(rx.base, loan, m->hdr.length);
-    if (place != MADI_PLACE_KEEP)
-        link->driver->slot_put(link, loan);
-    if (place == MADI_PLACE_COPY)
-        madi_rx_done(link, &m->hdr, &rx);
     madi_rx_free(m);
     return NULL;
 }
@@ -145,6 +133,8 @@ static MADI_COLD void tell_and_look(mad_session_t *session, madi_conn_t *conn)
 {
     madi_credit_tell(conn);
     madi_look_around(session);
+    if (atomic_load_explicit(&session->has_calls, memory_order_relaxed))
+        session->hot = &madi_no_adapter; /* the next open goes the long way, which runs them */
 }
 
 /* The structure that was used last is in use: have another one ready for the next try. */
@@ -235,11 +225,12 @@ static inline bool open_now(opening_t *o)
 static void open_wait(opening_t *o, int64_t timeout_ns)
 {
     mad_session_t *session = o->channel->session;
-    for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) /* the common wait: without a look at the clock */
+    for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) { /* the common wait: without a look at the clock */
         if (open_now(o))
             return;
-        else if (atomic_load_explicit(&session->leader, memory_order_relaxed) == MADI_LED_BY_WAITER)
+        if (atomic_load_explicit(&session->leader, memory_order_relaxed) == MADI_LED_BY_WAITER)
             break; /* another thread polls for all */
+    }
     if (timeout_ns == 0) {
         madi_lock(&session->lock);
         madi_progress_locked(session);
@@ -253,8 +244,8 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
         o->status = MAD_ERR_TIMEOUT;
 }
 
-static MADI_COLD mad_status_t open_slow(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
-                                                        mad_connection_t **cnx)
+mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
+                                       mad_connection_t **cnx)
 {
     opening_t o = {.channel = channel, .source = source};
     if (source != MAD_ANY_SOURCE) {
@@ -269,18 +260,12 @@ static MADI_COLD mad_status_t open_slow(mad_channel_t *channel, mad_peer_t sourc
     return MAD_OK;
 }
 
-mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
-                                       mad_connection_t **cnx)
-{
-    return open_slow(channel, source, timeout_ns, cnx);
-}
-
 /* Wait without limit; what cannot be opened remembers why. */
 static MADI_COLD mad_connection_t *open_forever(mad_channel_t *channel, mad_peer_t source)
 {
     static mad_connection_t no_memory = {.kind = MADI_MESSAGE_RX, .status = MAD_ERR_NOMEM};
     mad_connection_t *cnx = NULL;
-    mad_status_t status = open_slow(channel, source, MAD_FOREVER, &cnx);
+    mad_status_t status = mad_begin_unpacking_timed(channel, source, MAD_FOREVER, &cnx);
     madi_rx_msg_t *m;
 
     if (MADI_LIKELY(status == MAD_OK))

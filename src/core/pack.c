@@ -271,38 +271,40 @@ static bool usual_modes(mad_send_mode_t send_mode, mad_receive_mode_t receive_mo
     return !((unsigned)send_mode & ~2u) && (unsigned)receive_mode <= 1; /* SAFER or CHEAPER */
 }
 
+/* Copy a block behind the others of a plain message; false: it is not one to be copied. */
+static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, const void *buf, size_t len, size_t max,
+                                                             mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
+{
+    uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
+    unsigned char *at = tx->small + tx->stage_len;
+
+    if (MADI_UNLIKELY(!tx->base.plain || len > max || tx->stage_len + len + 8 > MADI_STAGE || !buf ||
+                      !usual_modes(send_mode, receive_mode)))
+        return false;
+    memcpy(at, &desc, 8);
+    madi_copy(at + 8, buf, len);
+    tx->stage_len += (uint32_t)len + 8;
+    return true;
+}
+
 /* All but small blocks: middling ones are copied too, while the message is plain. */
-static __attribute__((noinline)) mad_status_t pack_other(mad_connection_t *cnx, const void *buf, size_t len,
+static __attribute__((noinline)) mad_status_t pack_other(madi_tx_t *tx, const void *buf, size_t len,
                                                          mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
-    madi_tx_t *tx = (madi_tx_t *)cnx;
-    uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
-
-    if (!cnx->session)
+    if (!tx->base.session)
         return MAD_ERR_NOMEM;
-    if (!cnx->plain || len > MADI_COPY_SHORT || tx->stage_len + len + 8 > MADI_STAGE || !buf ||
-        !usual_modes(send_mode, receive_mode))
-        return madi_tx_add(tx, buf, len, send_mode, receive_mode);
-    memcpy(tx->small + tx->stage_len, &desc, 8);
-    madi_copy(tx->small + tx->stage_len + 8, buf, len);
-    tx->stage_len += (uint32_t)len + 8;
-    return MAD_OK;
+    if (pack_plain(tx, buf, len, MADI_COPY_SHORT, send_mode, receive_mode))
+        return MAD_OK;
+    return madi_tx_add(tx, buf, len, send_mode, receive_mode);
 }
 
 mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_send_mode_t send_mode,
                       mad_receive_mode_t receive_mode)
 {
     madi_tx_t *tx = (madi_tx_t *)cnx;
-    uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
-    unsigned char *at = tx->small + tx->stage_len;
-
-    if (MADI_UNLIKELY(!cnx->plain || len > MADI_COPY_INLINE || tx->stage_len + len + 8 > MADI_STAGE || !buf ||
-                      !usual_modes(send_mode, receive_mode)))
-        return pack_other(cnx, buf, len, send_mode, receive_mode);
-    memcpy(at, &desc, 8);
-    madi_copy(at + 8, buf, len);
-    tx->stage_len += (uint32_t)len + 8;
-    return MAD_OK;
+    if (MADI_LIKELY(pack_plain(tx, buf, len, MADI_COPY_INLINE, send_mode, receive_mode)))
+        return MAD_OK;
+    return pack_other(tx, buf, len, send_mode, receive_mode);
 }
 
 mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
@@ -343,6 +345,16 @@ mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, 
     return status;
 }
 
+struct iovec *madi_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count)
+{
+    struct iovec *pieces = count <= INT32_MAX ? malloc((count ? count : 1) * sizeof *pieces) : NULL;
+    if (!pieces)
+        madi_message_fail(cnx, count <= INT32_MAX ? MAD_ERR_NOMEM : MAD_ERR_INVAL);
+    for (size_t i = 0; pieces && i < count; i++)
+        pieces[i] = (struct iovec){(char *)base + i * stride, len};
+    return pieces;
+}
+
 mad_status_t mad_pack_strided(mad_connection_t *cnx, const void *base, size_t len, size_t stride, size_t count,
                               mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
@@ -350,16 +362,9 @@ mad_status_t mad_pack_strided(mad_connection_t *cnx, const void *base, size_t le
     mad_status_t status;
     if (count == 1 || (stride == len && (!len || count <= MADI_WIRE_LEN_MAX / len)))
         return mad_pack(cnx, base, len * count, send_mode, receive_mode);
-    pieces = count <= INT32_MAX ? malloc((count ? count : 1) * sizeof *pieces) : NULL;
-    if (!pieces) {
-        status = count <= INT32_MAX ? MAD_ERR_NOMEM : MAD_ERR_INVAL;
-        madi_message_fail(cnx, status);
-        return status;
-    }
-    for (size_t i = 0; i < count; i++) {
-        pieces[i].iov_base = (char *)base + i * stride;
-        pieces[i].iov_len = len;
-    }
+    pieces = madi_strided(cnx, (void *)(uintptr_t)base, len, stride, count);
+    if (!pieces)
+        return madi_message_status(cnx);
     status = mad_pack_gather(cnx, pieces, (int)count, send_mode, receive_mode);
     free(pieces);
     return status;

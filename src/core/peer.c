@@ -140,8 +140,8 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
     }
     if (madi_address_check(bytes, n, &len) != MAD_OK || madi_address_rank(bytes, s->job) != peer) {
         madi_log(MADI_LOG_ERROR, "core",
-                 "what the launcher gave as the address of rank %d is %s: start with another launcher (madrun, mpiexec)", peer,
-                 madi_address_check(bytes, n, &len) ? "not an address" : "the address of another process");
+                 "what the launcher gave as the address of rank %d is %s: start with another launcher (madrun, mpiexec)",
+                 peer, madi_address_check(bytes, n, &len) ? "not an address" : "the address of another process");
         return MAD_ERR_BOOT;
     }
     return set_address(s, peer, bytes, len);

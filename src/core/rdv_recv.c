@@ -12,7 +12,7 @@ void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, 
     madi_gate_ctrl(gate, &hdr, &grant);
 }
 
-bool madi_rdv_recv_done(madi_rdv_recv_t *r)
+void madi_rdv_recv_done(madi_rdv_recv_t *r)
 {
     madi_rx_msg_t *m = r->msg;
     mad_session_t *session = r->gate->session;
@@ -31,17 +31,16 @@ bool madi_rdv_recv_done(madi_rdv_recv_t *r)
         r->gate->incoming = r->next;
     madi_handle_del(r->gate->session->receives, r->handle);
     free(r);
-    atomic_fetch_sub_explicit(&m->rdv_pending, 1, memory_order_release); /* pairs with the acquire in rdv_test */
+    atomic_fetch_sub_explicit(&m->rdv_pending, 1, memory_order_release); /* pairs with end_test */
     if (ended)
         madi_rx_finish(m);
     madi_wake(session);
-    return true;
 }
 
 /* Name the destination of a block to its sender; waiter, if there is one, is done when it is filled.  Under
  * session->lock. */
 mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t len,
-                                const madi_wire_rdv_t *rdv, madi_waitable_t *waiter)
+                            const madi_wire_rdv_t *rdv, madi_waitable_t *waiter)
 {
     madi_gate_t *gate = m->conn->gate;
     madi_rdv_recv_t *r;
@@ -70,7 +69,6 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n,
     r->gate = gate;
     r->len = len;
     r->received = r->eager = rdv->eager;
-    r->sender = rdv->sender;
     r->waiter = waiter;
     if (waiter)
         atomic_store_explicit(&waiter->done, 0, memory_order_relaxed);

@@ -92,7 +92,7 @@ void madi_spread(const struct iovec *pieces, int n, const unsigned char *src, ui
 mad_status_t madi_rdv_grant(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len,
                             const madi_wire_rdv_t *rdv, madi_waitable_t *waiter);
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop);
-bool madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
+void madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 mad_status_t madi_early_start(madi_rx_msg_t *msg); /* have the announced block at the cursor sent */
 mad_status_t madi_early_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,

@@ -20,6 +20,8 @@ static inline void madi_tx_reset(madi_tx_t *tx) /* the same of a plain one */
 }
 
 /* pack.c */
+/* The pieces of a strided block, allocated; NULL: the message has failed.  Of either side. */
+struct iovec *madi_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count);
 mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode);
 mad_status_t madi_tx_close_run(madi_tx_t *tx); /* what was staged since the last piece becomes a piece */
 void madi_tx_lock(madi_tx_t *tx); /* tx_lock, when the message was flushed */

@@ -73,7 +73,8 @@ static bool make_room(mad_session_t *s, madi_listener_t *l)
     int fd;
     if (!(s->refused_told & 1))
         madi_log(MADI_LOG_WARN, l->adapter->driver->name,
-                 "callers on %s are turned away: %s; raise the limit (ulimit -n) (said once)", l->adapter->name, strerror(errno));
+                 "callers on %s are turned away: %s; raise the limit (ulimit -n) (said once)", l->adapter->name,
+                 strerror(errno));
     s->refused_told |= 1;
     if (madi_hello_evict(s))
         return true;

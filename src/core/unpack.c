@@ -202,16 +202,9 @@ mad_status_t mad_unpack_strided(mad_connection_t *cnx, void *base, size_t len, s
     mad_status_t status;
     if (count == 1 || (stride == len && (!len || count <= MADI_WIRE_LEN_MAX / len)))
         return mad_unpack(cnx, base, len * count, send_mode, receive_mode);
-    pieces = count <= INT32_MAX ? malloc((count ? count : 1) * sizeof *pieces) : NULL;
-    if (!pieces) {
-        status = count <= INT32_MAX ? MAD_ERR_NOMEM : MAD_ERR_INVAL;
-        madi_message_fail(cnx, status);
-        return status;
-    }
-    for (size_t i = 0; i < count; i++) {
-        pieces[i].iov_base = (char *)base + i * stride;
-        pieces[i].iov_len = len;
-    }
+    pieces = madi_strided(cnx, base, len, stride, count);
+    if (!pieces)
+        return madi_message_status(cnx);
     status = mad_unpack_scatter(cnx, pieces, (int)count, send_mode, receive_mode);
     free(pieces);
     return status;

@@ -13,6 +13,7 @@
 static shm_region_t *region;
 static shm_adapter_t adapters[2];
 static shm_bell_t bells[2];
+static const madi_driver_t driver = {.slot_put = shm_slot_put};
 static shm_link_t links[2]; /* 0 sends, 1 receives */
 static int peer_event;
 
@@ -85,6 +86,7 @@ static void setup(void)
         adapters[i].bell = &bells[i];
         links[i].peer_bell = &bells[1 - i];
         links[i].attentive = &bells[1 - i].asleep;
+        links[i].base.driver = &driver;
         links[i].base.adapter = &adapters[i].base;
         atomic_store(&links[i].base.state, MADI_LINK_UP);
         links[i].out = &region->half[i];

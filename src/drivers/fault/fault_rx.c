@@ -244,19 +244,6 @@ static bool take_stored(fault_link_t *l, int64_t now, void *packet)
     return true;
 }
 
-/* The inner driver has lent the body of a packet: it comes in as from its poll. */
-static void take_lent(madi_link_t *inner, const madi_wire_hdr_t *hdr, void *loan)
-{
-    madi_rx_t rx = {.loan = loan};
-    madi_place_t place = up_rx_begin(inner, hdr, &rx);
-    if (place == MADI_PLACE_COPY)
-        memcpy(rx.base, loan, hdr->length);
-    if (place != MADI_PLACE_KEEP)
-        inner->driver->slot_put(inner, loan);
-    if (place == MADI_PLACE_COPY)
-        up_rx_done(inner, hdr, &rx);
-}
-
 madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, void **loan)
 {
     void *lent = NULL;
@@ -279,7 +266,7 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, void **loan)
         return NULL;
     if (lent) {
         memcpy(&hdr, packet, sizeof hdr);
-        take_lent(inner, &hdr, lent);
+        madi_rx_whole(inner, &hdr, lent, true); /* as from its poll */
         return NULL;
     }
     l = outer_of(inner);
@@ -297,27 +284,13 @@ static void deliver_one(fault_link_t *l, fault_in_t *p)
 {
     int percent = fault_of(l)->plan.lend;
     madi_wire_hdr_t hdr = p->hdr;
-    madi_rx_t rx = {0};
-    madi_place_t place;
     if (hdr.length <= MADI_SHORT_MAX && !p->loan && fault_chance(&l->dice, 50)) {
         madi_rx_short(&l->base, &hdr, p->body);
         in_free(l, p);
         return;
     }
-    if (hdr.length && percent >= 0 && (p->loan || fault_chance(&l->dice, percent))) {
-        rx.loan = p->body;
-        lend(l, p); /* now, for it may be given back before rx_begin returns */
-    }
-    place = madi_rx_begin(&l->base, &hdr, &rx);
-    if (place == MADI_PLACE_KEEP)
-        return;
-    if (rx.loan)
-        unlend(l, p->body);
-    if (place == MADI_PLACE_COPY) {
-        memcpy(rx.base, p->body, hdr.length);
-        madi_rx_done(&l->base, &hdr, &rx);
-    }
-    in_free(l, p);
+    lend(l, p); /* slot_put finds it there */
+    madi_rx_whole(&l->base, &hdr, p->body, hdr.length && percent >= 0 && (p->loan || fault_chance(&l->dice, percent)));
 }
 
 int fault_deliver(fault_link_t *l, int64_t now)

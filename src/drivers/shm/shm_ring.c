@@ -217,19 +217,8 @@ static inline bool may_lend(const shm_link_t *l)
 
 static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t unit)
 {
-    madi_rx_t rx = {0};
-    unsigned char *body = l->in->units[unit];
-    rx.loan = may_lend(l) ? body : NULL;
     consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
-    switch (madi_rx_begin(&l->base, hdr, &rx)) {
-    case MADI_PLACE_KEEP: return;
-    case MADI_PLACE_COPY:
-        madi_copy(rx.base, body, hdr->length);
-        shm_run_free(l, unit);
-        madi_rx_done(&l->base, hdr, &rx);
-        return;
-    case MADI_PLACE_DROP: shm_run_free(l, unit); return;
-    }
+    madi_rx_whole(&l->base, hdr, l->in->units[unit], may_lend(l));
 }
 
 /* What a peer writes is checked: the memory is shared with it. */
