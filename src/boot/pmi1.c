@@ -49,7 +49,10 @@ static int fd_wait(const pmi1_t *pmi, short events)
     int n, ms;
     do {
         int64_t left = pmi->deadline - madi_now();
-        ms = pmi->deadline == INT64_MAX ? -1 : left <= 0 ? 0 : left / 1000000 >= INT_MAX ? INT_MAX : (int)(left / 1000000) + 1;
+        ms = pmi->deadline == INT64_MAX     ? -1
+             : left <= 0                    ? 0
+             : left / 1000000 >= INT_MAX    ? INT_MAX
+                                            : (int)(left / 1000000) + 1;
         n = poll(&p, 1, ms);
     } while (n < 0 && errno == EINTR);
     if (n == 0)
@@ -61,7 +64,8 @@ static mad_status_t launcher_gone(pmi1_t *pmi, const char *why)
 {
     pmi->gone = true;
     if (errno == ETIMEDOUT)
-        madi_log(MADI_LOG_ERROR, "boot", "the launcher does not answer within MAD_CONNECT_TIMEOUT: see whether it still runs");
+        madi_log(MADI_LOG_ERROR, "boot",
+                 "the launcher does not answer within MAD_CONNECT_TIMEOUT: see whether it still runs");
     else
         madi_log(MADI_LOG_ERROR, "boot", "the launcher is gone (%s): see what it said, and start the job again", why);
     return MAD_ERR_BOOT;
@@ -228,11 +232,13 @@ static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned p
     *data = word(pmi, "value", len);
     if (word_number(pmi, "rc", 0) != 0 || !*data) {
         if (piece == 0)
-            madi_log(MADI_LOG_ERROR, "boot", "rank %d has put nothing as '%s' before the last fence: does every rank call mad_init?",
+            madi_log(MADI_LOG_ERROR, "boot",
+                     "rank %d has put nothing as '%s' before the last fence: does every rank call mad_init?",
                      rank, key);
         else
             madi_log(MADI_LOG_ERROR, "boot",
-                     "the launcher has lost a part of '%s' of rank %d: start with another launcher (madrun, mpiexec)", key, rank);
+                     "the launcher has lost a part of '%s' of rank %d: start with another launcher (madrun, mpiexec)", key,
+                     rank);
         return MAD_ERR_BOOT;
     }
     return MAD_OK;
@@ -273,7 +279,8 @@ static mad_status_t pmi1_get(madi_boot_t *boot, int rank, const char *key, char 
     value[total] = 0;
     return MAD_OK;
 garbled:
-    madi_log(MADI_LOG_ERROR, "boot", "the launcher's value of '%s' of rank %d is garbled: start with another launcher (madrun, mpiexec)",
+    madi_log(MADI_LOG_ERROR, "boot",
+             "the launcher's value of '%s' of rank %d is garbled: start with another launcher (madrun, mpiexec)",
              key, rank);
     return MAD_ERR_BOOT;
 }
@@ -339,7 +346,8 @@ static mad_status_t read_init(pmi1_t *pmi)
     long size = word_number(pmi, "mad_size", variable_number("PMI_SIZE", -1));
     mad_status_t status;
     if (word_number(pmi, "rc", 0) != 0) {
-        madi_log(MADI_LOG_ERROR, "boot", "the launcher refuses this process (%.80s): see what it said, and start the job again",
+        madi_log(MADI_LOG_ERROR, "boot",
+                 "the launcher refuses this process (%.80s): see what it said, and start the job again",
                  pmi->line);
         return MAD_ERR_BOOT;
     }
@@ -353,8 +361,8 @@ static mad_status_t read_init(pmi1_t *pmi)
         return status;
     if (rank < 0 || size < 1 || rank >= size || size > INT_MAX) {
         madi_log(MADI_LOG_ERROR, "boot",
-                 "the launcher does not say which rank this is (PMI_RANK=%ld, PMI_SIZE=%ld): start with madrun or mpiexec", rank,
-                 size);
+                 "the launcher does not say which rank this is (PMI_RANK=%ld, PMI_SIZE=%ld): start with madrun or mpiexec",
+                 rank, size);
         return MAD_ERR_BOOT;
     }
     pmi->boot.rank = (int)rank;

@@ -44,8 +44,8 @@ static mad_status_t library_load(void)
     };
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        madi_log(MADI_LOG_ERROR, "boot", "PMIX_NAMESPACE is set but %s cannot be loaded (%s): install PMIx's library", LIBRARY,
-                 dlerror());
+        madi_log(MADI_LOG_ERROR, "boot", "PMIX_NAMESPACE is set but %s cannot be loaded (%s): install PMIx's library",
+                 LIBRARY, dlerror());
         return MAD_ERR_BOOT;
     }
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {

@@ -98,6 +98,15 @@ typedef struct madi_rdv_send {
     struct madi_rdv_send *next; /* in gate->granted */
 } madi_rdv_send_t;
 
+/* A message on its way out.  Where it is, and who may change it:
+ *
+ *   conn->spare      while it is packed (by the holder of conn->packing), and between messages: it is used again
+ *   conn->queue      queued, from the flush or the end on, under tx_lock; flushed: the packer adds to it meanwhile
+ *   conn->deferred   ended, a one-call message that waits for the end of somebody's packing; under tx_lock
+ *   in no list       all_sent, but granted blocks are on their way: rdv_pending counts them down, under tx_lock
+ *
+ * It is over when it is ended, all_sent, not queued, and rdv_pending is 0 (madi_tx_check_complete).  A message with a
+ * request is freed then and there; else the thread that ended it waits, and frees it. */
 struct madi_tx {
     mad_connection_t base;
     madi_conn_t *conn;
@@ -161,6 +170,15 @@ typedef struct madi_rdv_recv {
 
 #define MADI_RX_INLINE MADI_TAKE_MAX /* bytes of a first packet that live in the message itself */
 
+/* A message on its way in.  Where it is, and who may change it:
+ *
+ *   conn->arriving   not complete: further packets are added, under session->lock; beside one of the following
+ *   conn->ready      not opened; or in session->handled (for a handler).  Messages in these lists hold credit (cost)
+ *   the user         opened: while it is plain the user's thread alone reads it, without a lock; otherwise it goes on
+ *                    under session->lock, for packets and granted blocks come in beside.  conn->live if not complete
+ *   in no list       ended with a request: who brings what was missing finishes it (madi_rx_finish)
+ *
+ * Its structure is used again (madi_rx_free) by who ends it; one in session->rx_ring is never freed before the session. */
 struct madi_rx_msg {
     mad_connection_t base;
     const unsigned char *cur, *end; /* the current packet, not yet unpacked part */

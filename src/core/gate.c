@@ -116,7 +116,7 @@ static void connect_next(madi_gate_t *gate)
             free(link);
         }
     }
-    if (!gate->tried)
+    if (!gate->tried) /* not one was worth a try */
         explain_unreachable(gate);
     madi_gate_down(gate, gate->tried ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE, gate->why);
 }
@@ -192,6 +192,8 @@ static void link_bury(madi_link_t *link)
     s->dead_links = link;
 }
 
+/* The order matters: first nobody can send any more; then what was to leave fails, then what was to come; then the link is
+ * closed, whose taken ops are done without the tx lock, and find their blocks failed; at last it is told. */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
 {
     mad_session_t *s = gate->session;

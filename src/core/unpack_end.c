@@ -43,8 +43,9 @@ static void rx_release(madi_rx_msg_t *m)
     madi_rx_free(m);
 }
 
-/* Is an ended message complete?  Under session->lock. */
-static bool finished(madi_rx_msg_t *m)
+/* Nobody asks for more of an ended message: forget what is left over (and say that the sides disagree).  True: nothing is
+ * under way any more.  Under session->lock. */
+static bool settle(madi_rx_msg_t *m)
 {
     if (madi_message_status(&m->base))
         for (madi_rx_block_t *b; (b = m->blocks); free(b))
@@ -65,7 +66,7 @@ void madi_rx_finish(madi_rx_msg_t *m)
 {
     mad_request_t *request = m->request;
     mad_status_t status;
-    if (!m->ended || !request || !finished(m))
+    if (!m->ended || !request || !settle(m))
         return;
     status = madi_message_status(&m->base);
     live_remove(m);
@@ -80,7 +81,7 @@ static bool end_test(void *arg)
     if (atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) /* pairs with madi_rdv_recv_done */
         return false;
     madi_lock(&m->base.session->lock);
-    done = finished(m);
+    done = settle(m);
     if (done)
         live_remove(m);
     madi_unlock(&m->base.session->lock);

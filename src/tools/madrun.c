@@ -72,7 +72,8 @@ static int hosts_check(const madi_run_options_t *options, const madi_run_hosts_t
         const char *name = hosts->host[i].name, *why;
         if (madi_run_job_here(options, name) || (why = madi_run_remote_resolve(name)) == NULL)
             continue;
-        fprintf(stderr, "madrun: host '%s' does not resolve (%s): correct its name, or add it to DNS or /etc/hosts\n", name, why);
+        fprintf(stderr, "madrun: host '%s' does not resolve (%s): correct its name, or add it to DNS or /etc/hosts\n", name,
+                why);
         return -1;
     }
     return 0;
@@ -88,7 +89,8 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--proxy") == 0)
         return madi_run_proxy();
     code = madi_run_options_parse(&options, argc, argv);
-    if (code < 0 && (wdir_prepare(&options) != 0 || hosts_prepare(&options, &hosts) != 0 || hosts_check(&options, &hosts) != 0))
+    if (code < 0 &&
+        (wdir_prepare(&options) != 0 || hosts_prepare(&options, &hosts) != 0 || hosts_check(&options, &hosts) != 0))
         code = 2;
     if (code < 0) {
         if (!options.hosts && !options.hostfile)

@@ -24,7 +24,9 @@ bool madi_run_bind_parse(const char *text, madi_run_bind_t *bind)
 
 static hwloc_obj_type_t type_of(madi_run_bind_t bind)
 {
-    return bind == MADI_RUN_BIND_SOCKET ? HWLOC_OBJ_PACKAGE : bind == MADI_RUN_BIND_NUMA ? HWLOC_OBJ_NUMANODE : HWLOC_OBJ_CORE;
+    return bind == MADI_RUN_BIND_SOCKET ? HWLOC_OBJ_PACKAGE
+           : bind == MADI_RUN_BIND_NUMA ? HWLOC_OBJ_NUMANODE
+                                        : HWLOC_OBJ_CORE;
 }
 
 /* What this process may use, less the reserved node. */

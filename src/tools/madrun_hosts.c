@@ -200,8 +200,8 @@ int madi_run_hosts_place(madi_run_hosts_t *hosts, int ranks, char *why, size_t l
         room += most;
     }
     if (first < ranks) {
-        snprintf(why, len, "-n %d, but the hosts have room for %ld: name more of them, or raise the numbers after ':'", ranks,
-                 room);
+        snprintf(why, len, "-n %d, but the hosts have room for %ld: name more of them, or raise the numbers after ':'",
+                 ranks, room);
         return -1;
     }
     for (int i = 0; i < hosts->count; i++) {

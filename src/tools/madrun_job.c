@@ -241,7 +241,8 @@ bool madi_run_job_here(const madi_run_options_t *asked, const char *host)
     return strcmp(host, "localhost") == 0 || strcmp(host, name) == 0 || (strncmp(host, name, len) == 0 && name[len] == '.');
 }
 
-static void start(const madi_run_hosts_t *hosts, madi_run_spec_t *local, char **far_env, const char *here, const sigset_t *mask)
+static void start(const madi_run_hosts_t *hosts, madi_run_spec_t *local, char **far_env, const char *here,
+                  const sigset_t *mask)
 {
     bool any_local = false;
     hosts_left = hosts->count;

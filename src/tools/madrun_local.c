@@ -99,7 +99,8 @@ static void got_trouble(madi_run_pipe_t *pipe)
         memcpy(&t, madi_run_buffer_at(&pipe->in), sizeof(t));
         madi_run_buffer_drop(&pipe->in, sizeof(t));
         if (t.stage == TROUBLE_WDIR)
-            snprintf(text, sizeof(text), "cannot go to the directory '%s' (%s): give one that is there with --wdir", spec->wdir,
+            snprintf(text, sizeof(text), "cannot go to the directory '%s' (%s): give one that is there with --wdir",
+                     spec->wdir,
                      strerror(t.error));
         else if (t.error == ENOENT && !strchr(spec->argv[0], '/'))
             snprintf(text, sizeof(text), "program '%s' was not found in PATH: give its path, as in './%s'", spec->argv[0],
@@ -282,8 +283,8 @@ void madi_run_local_start(const madi_run_spec_t *wanted, const madi_run_events_t
             if (spec->verbose)
                 say_started(i, places ? &places[i] : NULL);
         if (i < spec->count) {
-            snprintf(text, sizeof(text), "process %d of %d cannot be started (%s): start fewer here, or raise 'ulimit -%s'", i + 1,
-                     spec->count, strerror(errno), errno == EMFILE ? "n" : "u");
+            snprintf(text, sizeof(text), "process %d of %d cannot be started (%s): start fewer here, or raise 'ulimit -%s'",
+                     i + 1, spec->count, strerror(errno), errno == EMFILE ? "n" : "u");
             start_failed(i, text);
         }
         close(trouble_fd);
@@ -395,7 +396,8 @@ void madi_run_local_reap(void)
     madi_run_pipe_drain(&trouble); /* why a rank could not be started comes before that it ended */
     for (int i = 0; i < spec->count; i++) {
         siginfo_t info = {.si_pid = 0};
-        if (!ranks[i].exited && waitid(P_PID, (id_t)ranks[i].pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0)
+        if (!ranks[i].exited && waitid(P_PID, (id_t)ranks[i].pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            info.si_pid != 0)
             rank_ended(&ranks[i], &info);
     }
     check_done();

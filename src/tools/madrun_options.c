@@ -13,7 +13,8 @@
 #define PACKAGE_VERSION "unreleased"
 #endif
 
-enum { HOSTS = 256, HOSTFILE, AGENT, BIND, RESERVE, ENV, WDIR, KEEP_GOING, TIMEOUT, LABEL, NO_LABEL, STDIN, HELP, OPTION_VERSION };
+enum { HOSTS = 256, HOSTFILE, AGENT, BIND, RESERVE, ENV, WDIR, KEEP_GOING, TIMEOUT, LABEL, NO_LABEL, STDIN, HELP,
+       OPTION_VERSION };
 
 static const struct option table[] = {
     {"hosts", required_argument, NULL, HOSTS},
@@ -100,7 +101,9 @@ static int parse_one(madi_run_options_t *options, int option)
     case BIND:
         return madi_run_bind_parse(optarg, &options->bind) ? -1 : bad("--bind", optarg, "core, socket, numa or none");
     case RESERVE:
-        return number(optarg, 0, INT_MAX, &options->reserve) ? -1 : bad("--reserve-numa", optarg, "the number of a NUMA node");
+        return number(optarg, 0, INT_MAX, &options->reserve)
+                   ? -1
+                   : bad("--reserve-numa", optarg, "the number of a NUMA node");
     case ENV: return parse_env(options, optarg);
     case WDIR: options->wdir = optarg; return -1;
     case KEEP_GOING: options->keep_going = true; return -1;

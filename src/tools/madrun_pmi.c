@@ -128,8 +128,8 @@ static void do_init(int rank, const char *line)
         snprintf(hex + 2 * i, 3, "%02x", secret[i]);
     clients[rank].joined = true; /* perhaps again: one script may start several programs in turn */
     clients[rank].left = false;
-    reply(rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 mad_job=%s mad_rank=%d mad_size=%d mad_key=%s\n", job,
-          rank, count, hex);
+    reply(rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 mad_job=%s mad_rank=%d mad_size=%d mad_key=%s\n",
+          job, rank, count, hex);
     explicit_bzero(hex, sizeof(hex));
 }
 

@@ -45,7 +45,8 @@ static void lose(madi_run_remote_t *remote, const char *why)
     if (remote->lost || remote->done)
         return;
     remote->lost = true;
-    snprintf(text, sizeof(text), "host '%s' %s: %s: check that '%s %s true' works, and that madrun is installed there at the same path",
+    snprintf(text, sizeof(text),
+             "host '%s' %s: %s: check that '%s %s true' works, and that madrun is installed there at the same path",
              remote->host, remote->greeted ? "was lost" : "cannot be used", why, agent_of(remote), remote->host);
     remote->events->failed(remote->first, 1, text);
     for (int i = 0; i < remote->count; i++) {
@@ -118,7 +119,8 @@ static void check_over(madi_run_remote_t *remote)
     if (remote->pid || !remote->events)
         return;
     madi_run_pipe_drain(&remote->from);
-    snprintf(text, sizeof(text), "the launch agent '%.60s' ended with %s %d before the processes there did", agent_of(remote),
+    snprintf(text, sizeof(text), "the launch agent '%.60s' ended with %s %d before the processes there did",
+             agent_of(remote),
              WIFEXITED(remote->status) ? "exit code" : "signal",
              WIFEXITED(remote->status) ? WEXITSTATUS(remote->status) : WTERMSIG(remote->status));
     lose(remote, text);

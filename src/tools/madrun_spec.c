@@ -85,7 +85,8 @@ int madi_run_spec_unpack(madi_run_spec_t *spec, const char *data, size_t len)
     for (int i = 0; i < NUMBERS; i++)
         if (unpack_number(&data, end, &numbers[i]) != 0)
             return -1;
-    if (numbers[0] < 0 || numbers[1] < 1 || numbers[2] < numbers[1] || numbers[2] - numbers[1] < numbers[0] || numbers[3] < MADI_RUN_BIND_AUTO ||
+    if (numbers[0] < 0 || numbers[1] < 1 || numbers[2] < numbers[1] || numbers[2] - numbers[1] < numbers[0] ||
+        numbers[3] < MADI_RUN_BIND_AUTO ||
         numbers[3] > MADI_RUN_BIND_NUMA)
         return -1;
     wdir = unpack_text(&data, end);

@@ -253,7 +253,8 @@ mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, char *reason)
     struct ifaddrs *all;
     mad_status_t status;
     if (getifaddrs(&all) < 0) {
-        snprintf(reason, MADI_REASON_MAX, errno == EMFILE ? "%s; raise the limit (ulimit -n)" : "the interfaces cannot be listed: %s",
+        snprintf(reason, MADI_REASON_MAX,
+                 errno == EMFILE ? "%s; raise the limit (ulimit -n)" : "the interfaces cannot be listed: %s",
                  strerror(errno));
         return MAD_ERR_SYSTEM;
     }
