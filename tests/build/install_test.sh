@@ -28,7 +28,7 @@ flags=$(PKG_CONFIG_SYSROOT_DIR=$work/root PKG_CONFIG_PATH=$libs/pkgconfig pkg-co
 # shellcheck disable=SC2086
 if [ -s "$work/readme.c" ] && $cc $cflags -Werror -o "$work/readme" "$work/readme.c" $flags >"$work/log" 2>&1; then
     out=$(LD_LIBRARY_PATH=$libs timeout 30 "$bin/madrun" --no-label -n 2 "$work/readme" 2>&1)
-    [ "$out" = "a string of unknown length" ] && echo "ok the program of the README" || no "the program of the README: $out"
+    [ "$out" = "hello from rank 0" ] && echo "ok the program of the README" || no "the program of the README: $out"
 else
     cat "$work/log"
     no "the program of the README does not compile ($flags)"
