@@ -16,13 +16,14 @@
 typedef struct self_link {
     madi_link_t base;
     unsigned char *ring;
-    _Atomic(uint64_t) head; /* read so far; poll's */
-    _Atomic(uint64_t) tail; /* written so far; send's */
 } self_link_t;
 
 typedef struct self_adapter {
     madi_adapter_t base;
     _Atomic(self_link_t *) link; /* there is one peer */
+    /* The ring's, but pure_poll may run beside link_fini. */
+    _Atomic(uint64_t) head; /* read so far; poll's */
+    _Atomic(uint64_t) tail; /* written so far; send's */
 } self_adapter_t;
 
 static mad_status_t self_probe(const madi_driver_t *driver, struct mad_session *session)
@@ -71,15 +72,16 @@ static void one_packet(self_link_t *l, const unsigned char *p, uint64_t len)
     madi_rx_done(&l->base, &hdr, &rx);
 }
 
-static int self_poll(madi_adapter_t *a, int budget)
+static int self_poll(madi_adapter_t *adapter, int budget)
 {
-    self_link_t *l = atomic_load_explicit(&((self_adapter_t *)a)->link, memory_order_acquire);
+    self_adapter_t *a = (self_adapter_t *)adapter;
+    self_link_t *l = atomic_load_explicit(&a->link, memory_order_acquire);
     uint64_t head;
     int n = 0;
     if (!l)
         return 0;
-    head = atomic_load_explicit(&l->head, memory_order_relaxed);
-    while (n < budget && head != atomic_load_explicit(&l->tail, memory_order_acquire)) { /* pairs with self_send */
+    head = atomic_load_explicit(&a->head, memory_order_relaxed);
+    while (n < budget && head != atomic_load_explicit(&a->tail, memory_order_acquire)) { /* pairs with self_send */
         unsigned char *p = l->ring + (head & (RING - 1));
         uint64_t len;
         memcpy(&len, p, 8);
@@ -88,36 +90,38 @@ static int self_poll(madi_adapter_t *a, int budget)
             continue;
         }
         one_packet(l, p + 8, len);
+        if (MADI_UNLIKELY(!atomic_load_explicit(&a->link, memory_order_relaxed)))
+            return n; /* that has closed the link */
         head += rounded((size_t)len + 8);
-        atomic_store_explicit(&l->head, head, memory_order_release); /* pairs with room */
+        atomic_store_explicit(&a->head, head, memory_order_release); /* pairs with room */
         n++;
     }
     return n;
 }
 
-static madi_link_t *self_take(madi_adapter_t *a, void *packet, void **loan)
+static madi_link_t *self_take(madi_adapter_t *adapter, void *packet, void **loan)
 {
-    self_link_t *l = atomic_load_explicit(&((self_adapter_t *)a)->link, memory_order_relaxed);
+    self_adapter_t *a = (self_adapter_t *)adapter;
+    self_link_t *l = atomic_load_explicit(&a->link, memory_order_relaxed);
     uint64_t head, len;
     const unsigned char *p;
     (void)loan;
-    head = atomic_load_explicit(&l->head, memory_order_relaxed);
-    if (MADI_UNLIKELY(head == atomic_load_explicit(&l->tail, memory_order_acquire))) /* pairs with self_send */
+    head = atomic_load_explicit(&a->head, memory_order_relaxed);
+    if (MADI_UNLIKELY(head == atomic_load_explicit(&a->tail, memory_order_acquire))) /* pairs with self_send */
         return NULL;
     p = l->ring + (head & (RING - 1));
     memcpy(&len, p, 8);
     if (MADI_UNLIKELY(len > MADI_PACKET_SHORT))
         return NULL;
     memcpy(packet, p + 8, MADI_PACKET_SHORT);
-    atomic_store_explicit(&l->head, head + MADI_LINE, memory_order_release); /* pairs with room */
+    atomic_store_explicit(&a->head, head + MADI_LINE, memory_order_release); /* pairs with room */
     return &l->base;
 }
 
-static bool self_pure_poll(madi_adapter_t *a)
+static bool self_pure_poll(madi_adapter_t *adapter)
 {
-    self_link_t *l = atomic_load_explicit(&((self_adapter_t *)a)->link, memory_order_acquire);
-    return l && atomic_load_explicit(&l->head, memory_order_relaxed) !=
-                    atomic_load_explicit(&l->tail, memory_order_relaxed);
+    self_adapter_t *a = (self_adapter_t *)adapter;
+    return atomic_load_explicit(&a->head, memory_order_relaxed) != atomic_load_explicit(&a->tail, memory_order_relaxed);
 }
 
 static bool self_arm(madi_adapter_t *a)
@@ -128,21 +132,22 @@ static bool self_arm(madi_adapter_t *a)
 static mad_status_t self_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     self_link_t *l = (self_link_t *)link;
+    self_adapter_t *a = (self_adapter_t *)link->adapter;
     (void)addr;
     (void)len;
     (void)reason;
     *fd = -1;
     if (posix_memalign((void **)&l->ring, MADI_LINE, RING + MADI_SHORT_MAX))
         return MAD_ERR_NOMEM;
-    atomic_store_explicit(&((self_adapter_t *)link->adapter)->link, l, memory_order_release);
+    atomic_store_explicit(&a->link, l, memory_order_release);
     madi_link_up(link);
     return MAD_OK;
 }
 
 /* Room for a packet that does not wrap; NULL: none. */
-static unsigned char *room(self_link_t *l, size_t need, uint64_t *tail)
+static unsigned char *room(self_link_t *l, self_adapter_t *a, size_t need, uint64_t *tail)
 {
-    uint64_t head = atomic_load_explicit(&l->head, memory_order_acquire); /* pairs with self_poll */
+    uint64_t head = atomic_load_explicit(&a->head, memory_order_acquire); /* pairs with self_poll */
     size_t at = *tail & (RING - 1);
     if (at + need > RING) {
         if (*tail + (RING - at) + need - head > RING)
@@ -157,8 +162,9 @@ static unsigned char *room(self_link_t *l, size_t need, uint64_t *tail)
 static madi_sent_t self_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     self_link_t *l = (self_link_t *)link;
-    uint64_t tail = atomic_load_explicit(&l->tail, memory_order_relaxed), len = total;
-    unsigned char *p = room(l, rounded(total + 8), &tail);
+    self_adapter_t *a = (self_adapter_t *)link->adapter;
+    uint64_t tail = atomic_load_explicit(&a->tail, memory_order_relaxed), len = total;
+    unsigned char *p = room(l, a, rounded(total + 8), &tail);
     (void)op;
     if (!p)
         return MADI_AGAIN;
@@ -166,28 +172,31 @@ static madi_sent_t self_send(madi_link_t *link, const struct iovec *vec, int n, 
     p += 8;
     for (int i = 0; i < n; p += vec[i++].iov_len)
         madi_copy(p, vec[i].iov_base, vec[i].iov_len);
-    atomic_store_explicit(&l->tail, tail + rounded(total + 8), memory_order_release); /* pairs with self_poll */
-    madi_adapter_moved(link->adapter);
+    atomic_store_explicit(&a->tail, tail + rounded(total + 8), memory_order_release); /* pairs with self_poll */
+    madi_adapter_moved(&a->base);
     return MADI_SENT;
 }
 
 static bool self_send_short(madi_link_t *link, const void *packet, size_t total)
 {
     self_link_t *l = (self_link_t *)link;
-    uint64_t tail = atomic_load_explicit(&l->tail, memory_order_relaxed), len = total;
+    self_adapter_t *a = (self_adapter_t *)link->adapter;
+    uint64_t tail = atomic_load_explicit(&a->tail, memory_order_relaxed), len = total;
     unsigned char *p = l->ring + (tail & (RING - 1)); /* a line never wraps */
-    if (MADI_UNLIKELY(tail + MADI_LINE - atomic_load_explicit(&l->head, memory_order_acquire) > RING))
+    if (MADI_UNLIKELY(tail + MADI_LINE - atomic_load_explicit(&a->head, memory_order_acquire) > RING))
         return false; /* pairs with self_poll */
     memcpy(p, &len, 8);
     memcpy(p + 8, packet, MADI_PACKET_SHORT);
-    atomic_store_explicit(&l->tail, tail + MADI_LINE, memory_order_release); /* pairs with self_poll */
-    madi_adapter_moved(link->adapter);
+    atomic_store_explicit(&a->tail, tail + MADI_LINE, memory_order_release); /* pairs with self_poll */
+    madi_adapter_moved(&a->base);
     return true;
 }
 
 static void self_link_close(madi_link_t *link)
 {
-    atomic_store_explicit(&((self_adapter_t *)link->adapter)->link, NULL, memory_order_release);
+    self_adapter_t *a = (self_adapter_t *)link->adapter;
+    atomic_store_explicit(&a->link, NULL, memory_order_release);
+    atomic_store_explicit(&a->head, atomic_load_explicit(&a->tail, memory_order_relaxed), memory_order_relaxed);
 }
 
 static void self_link_fini(madi_link_t *link)
