@@ -30,7 +30,7 @@ static uint64_t draw(uint64_t *state)
     return *state >> 33;
 }
 
-static size_t shapes_draw(mixed_t *m, size_t size)
+static double shapes_draw(mixed_t *m, size_t size)
 {
     uint64_t state = size;
     size_t sum = 0;
@@ -45,7 +45,7 @@ static size_t shapes_draw(mixed_t *m, size_t size)
             sum += s->lengths[b];
         }
     }
-    return sum / SHAPES;
+    return (double)sum / SHAPES;
 }
 
 static int shape_send(mixed_t *m, const shape_t *s, mad_request_t **request)
@@ -94,7 +94,7 @@ static int body(void *arg, int n)
 
 static int size_run(perf_t *p, mixed_t *m)
 {
-    size_t mean = shapes_draw(m, p->size);
+    double mean = shapes_draw(m, p->size);
     bench_stats_t us;
     char extra[64];
     bench_fill(p->send, p->size, 5);
@@ -106,8 +106,8 @@ static int size_run(perf_t *p, mixed_t *m)
     m->verify = false;
     if (bench_measure(&p->options, p->size, p->peer == p->rank ? 1 : 2, body, m, p->first ? &us : NULL))
         return -1;
-    snprintf(extra, sizeof extra, "\"mean_size\": %zu", mean);
-    return p->first ? perf_print(p, perf_mixed.name, us, (double)mean / us.best, extra) : 0;
+    snprintf(extra, sizeof extra, "\"mean_size\": %.1f", mean);
+    return p->first ? perf_print(p, perf_mixed.name, us, mean / us.best, extra) : 0;
 }
 
 static int run(perf_t *p)
