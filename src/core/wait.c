@@ -108,6 +108,13 @@ static void disarm(mad_session_t *session)
     }
 }
 
+/* Handlers or callbacks that nobody runs; who runs some goes on until there are none. */
+static bool calls_wait(const mad_session_t *session)
+{
+    return atomic_load_explicit(&session->has_calls, memory_order_acquire) && /* pairs with who adds one */
+           !atomic_load_explicit(&session->calling, memory_order_relaxed);
+}
+
 static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
 {
     bool quiet;
@@ -118,7 +125,7 @@ static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *
     ms = sleep_ms(session, deadline);
     session->in_epoll = true; /* what epoll tells of is not freed meanwhile */
     madi_unlock(&session->lock);
-    if (!quiet || test(arg) || atomic_load_explicit(&session->has_calls, memory_order_relaxed))
+    if (!quiet || test(arg) || calls_wait(session))
         ms = 0;
     if (ms) {
         madi_poll_descriptors(session, ms); /* comes back with the lock */
@@ -212,8 +219,7 @@ typedef struct waiter {
 /* The program's code may take long: another thread leads meanwhile. */
 static void run_calls(mad_session_t *session, waiter_t *w)
 {
-    if (MADI_LIKELY(!atomic_load_explicit(&session->has_calls, memory_order_relaxed)) ||
-        atomic_load_explicit(&session->calling, memory_order_relaxed))
+    if (MADI_LIKELY(!calls_wait(session)))
         return;
     if (w->leads)
         lead_no_more(session);
