@@ -104,7 +104,7 @@ def netpipe_tcp(context, sizes):
                                         stderr=subprocess.DEVNULL)
             try:
                 command = ["taskset", "-c", str(context.cpu_list[0])] + common + [path, "-h", "127.0.0.1"]
-                for _ in range(20):  # until the receiver listens
+                for _ in range(20):  # until the receiver listens, which it does not say: it is called again after a pause
                     code, _, err = run(command, timeout=30)
                     if not code:
                         break

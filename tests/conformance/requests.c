@@ -467,7 +467,7 @@ static void came(void *arg, mad_status_t status)
     *(_Atomic(int) *)arg = status == MAD_OK ? 1 : -1;
 }
 
-/* The program computes, and does not call the library. */
+/* The program computes, and does not call the library, so it looks at the flag: five seconds at most. */
 static void away_until(_Atomic(int) *flag)
 {
     for (int i = 0; i < 5000 && !*flag; i++)

@@ -23,7 +23,7 @@ check_lines() {
     lines=$(grep -cE -- "$3" "$4")
     if [ "$lines" = "$2" ]; then ok "$1"; else not_ok "$1" "$lines lines, not $2, with '$3' in:" "$(head -c 3000 "$4")"; fi
 }
-# within LIMIT COMMAND...: run with a limit on its time, killed if need be
+# within SECONDS COMMAND...: run with a limit on its time, killed if need be
 within() {
     seconds=$1
     shift
@@ -33,12 +33,18 @@ within() {
 running() {
     for c in /proc/[0-9]*/cmdline; do tr '\0' ' ' <"$c" 2>/dev/null | grep -F -- "$1"; done 2>/dev/null | grep -vc grep
 }
-# until_none TEXT: wait until there is no such process, at most 60 seconds
-until_none() {
-    none_end=$(($(date +%s) + 60))
-    while [ "$(running "$1")" != 0 ]; do
-        [ "$(date +%s)" -lt $none_end ] || return 1
-        sleep 0.05
+# wait_for CONDITION...: until this command succeeds; fails when it did not within the limit.  For what cannot be waited
+# for in a read or by wait: the sleep is no guess at how long it takes, it leaves the processor to others between looks.
+wait_for() {
+    wait_end=$(($(now_ms) + limit * 1000))
+    until "$@"; do
+        [ "$(now_ms)" -lt $wait_end ] || return 1
+        sleep 0.02
     done
 }
+none_running() { [ "$(running "$1")" = 0 ]; }
+# check_none NAME TEXT: all such processes end within the limit
+check_none() { if wait_for none_running "$2"; then ok "$1"; else not_ok "$1" "$(running "$2") are left: $2"; fi; }
+# has_pmix: the library was built with it
+has_pmix() { ! PMIX_NAMESPACE=nowhere "$BUILD/tests/world" listen >/dev/null 2>&1; }
 now_ms() { echo $(($(date +%s%N) / 1000000)); }

@@ -75,16 +75,13 @@ lab_init='
     if [ -n "$2" ]; then mkdir -p /tmp/volume && mount --bind "$2" /tmp/volume || exit 1; fi
     ip link set lo up
     echo "$pid" >$LAB/pids/$1.new && mv $LAB/pids/$1.new $LAB/pids/$1
-    sleep 1000000 &
+    sleep 1000000 & # the host is there until it is ended
     while :; do wait; done
 '
 
-# Wait until FILE is there.
+# Wait until FILE is there and something in it (wait_for: tests/harness/checks.sh).
 lab_wait() {
-    for _ in $(seq 6000); do
-        [ -s "$1" ] && return 0
-        sleep 0.01
-    done
+    wait_for test -s "$1" && return
     echo "lab: $1 did not appear" >&2
     return 1
 }

@@ -17,7 +17,6 @@ cd "$dir" || exit 1
 mark=${dir##*.} # tells our processes from those of other runs
 export MAD_SHM_DIR="$dir/shm"
 world=$BUILD/tests/world
-has_pmix() { PMIX_NAMESPACE=nowhere "$world" listen >/dev/null 2>&1; [ $? -ne 0 ]; }
 
 # launcher NAME COMMAND...: COMMAND -n N PROGRAM starts a job
 launcher() {
@@ -35,13 +34,10 @@ launcher() {
     [ "$name" != mpirun.openmpi ] || signal=TERM
     "$@" -n 2 "$world" watch "busy-$mark" >out 2>err </dev/null &
     job=$!
-    for _ in $(seq 3000); do
-        grep -q talks out && break
-        sleep 0.02
-    done
+    wait_for grep -q talks out
     kill -$signal $job
     wait $job 2>/dev/null
-    check "$name: the launcher is ended by $signal: nothing is left" 0 "$(until_none "watch busy-$mark"; running "watch busy-$mark")"
+    check_none "$name: the launcher is ended by $signal: nothing is left" "watch busy-$mark"
 }
 
 launcher madrun "$BUILD/madrun"

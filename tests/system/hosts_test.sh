@@ -57,10 +57,10 @@ test_madrun() {
     on one:2,two:2 -n 4 sh -c '[ $PMI_RANK = 3 ] && exit 7; exec sleep 918273'
     check "one fails: its exit code" 7 $code
     check_has "one fails: is said" "rank 3 ended with exit code 7" err
-    check "one fails: nothing is left" 0 "$(until_none 'sleep 918273'; running 'sleep 918273')"
+    check_none "one fails: nothing is left" 'sleep 918273'
     on one:2,two:2 -n 4 sh -c '[ $PMI_RANK = 2 ] && kill -KILL $$; exec sleep 918273'
     check "one is killed: exit code" 137 $code
-    check "one is killed: nothing is left" 0 "$(until_none 'sleep 918273'; running 'sleep 918273')"
+    check_none "one is killed: nothing is left" 'sleep 918273'
     mkfifo ready
     for signal in TERM USR1; do
         "$BUILD/madrun" --timeout $limit -n 4 --hosts one:2,two:2 --launch-agent "$LAB/agent" \
@@ -74,7 +74,7 @@ test_madrun() {
         wait $job
         check "signals: $signal on every host" "0 [0] got $signal,[1] got $signal,[2] got $signal,[3] got $signal," "$? $(tr '\n' , <out)"
     done
-    check "signals: nothing is left" 0 "$(until_none 'sleep 918273'; running 'sleep 918273')"
+    check_none "signals: nothing is left" 'sleep 918273'
     "$BUILD/madrun" --timeout $limit -n 2 --hosts one,two --launch-agent "$LAB/agent" sh -c 'echo ready; exec sleep 918273' >ready 2>err </dev/null &
     job=$!
     exec 3<ready
@@ -82,7 +82,7 @@ test_madrun() {
     exec 3<&-
     kill -KILL $job
     wait $job
-    check "madrun is killed: nothing is left on the hosts" 0 "$(until_none 'sleep 918273'; running 'sleep 918273')"
+    check_none "madrun is killed: nothing is left on the hosts" 'sleep 918273'
     on one:2,lost -n 3 true
     check "a host that cannot be reached: exit code" 1 $code
     check_has "a host that cannot be reached: is said" "host 'lost' cannot be used" err
@@ -135,16 +135,14 @@ test_interfaces() {
     check_lines "interfaces: addresses of the interfaces" 2 '10\.77\.[12]\.11:700' sockets
 }
 
+both_talk() { [ "$(grep -c talks cut-out)" -ge 2 ]; }
 # Cut the network; both sides must say so in time.
 cut() {
     rm -f cut-out
     within 60 "$BUILD/madrun" --keep-going -n 2 --hosts one,two --launch-agent "$LAB/agent" --env MAD_PEER_TIMEOUT=3000 \
         "$world" watch "$1" >cut-out 2>cut-err </dev/null &
     job=$!
-    for _ in $(seq 3000); do
-        [ "$(grep -c talks cut-out)" -ge 2 ] && break
-        sleep 0.02
-    done
+    wait_for both_talk
     lab_cut one
     begin=$(now_ms)
     # The launcher's own connection is not cut: it is a pipe.
@@ -231,7 +229,7 @@ test_ssh() {
     check_lines "ssh: shm within each" 4 ': shm on memory \([0-9a-f]+\) used' out
     PATH=$LAB/bin:$PATH within $limit "$BUILD/madrun" -n 2 --hosts one,two sh -c '[ $PMI_RANK = 1 ] && exit 9; exec sleep 918273' >out 2>err </dev/null
     check "ssh: exit code of the one that failed" 9 $?
-    check "ssh: nothing is left" 0 "$(until_none 'sleep 918273'; running 'sleep 918273')"
+    check_none "ssh: nothing is left" 'sleep 918273'
 }
 
 lab_host one lan=10.77.1.1/24

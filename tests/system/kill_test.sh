@@ -62,7 +62,7 @@ for driver in shm tcp; do
         [ $bad = 1 ] || ok "kill -9: $driver $kind"
     done
 done
-check "no processes are left" 0 "$(until_none "$mark"; running "$mark")"
+check_none "no processes are left" "$mark"
 check "no memory is left" 0 "$(memory)"
 [ $failures = 0 ] || echo "# again with SEED=$seed"
 [ $failures = 0 ]

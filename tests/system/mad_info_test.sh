@@ -3,49 +3,28 @@
 # mad_info on live and dead processes, and in worlds made bad on purpose.  BUILD: the folder with the built programs.
 # Prints "ok NAME" or "not ok NAME".  Waiting is for things to happen, always with a limit.
 
-BUILD=${BUILD:-.}
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+export BUILD
 sockets=/tmp/madeleine-$(id -u)
 # Where it is permitted the sockets' directory is one of our own: other jobs of this user come and go.
 if [ -z "$PRIVATE_SOCKETS" ] && unshare -m true 2>/dev/null; then
     mkdir -p -m 700 "$sockets"
     PRIVATE_SOCKETS=1 exec unshare -m sh -c 'mount -t tmpfs -o mode=700 none "$1"; exec sh "$2"' sh "$sockets" "$0"
 fi
-find_built() {
-    for f in "$BUILD/$1" "$BUILD/tests/$1"; do
-        if [ -f "$f" ] && [ -x "$f" ]; then
-            (cd "$(dirname "$f")" && printf '%s/%s\n' "$(pwd)" "$1")
-            return 0
-        fi
-    done
-    echo "mad_info_test: $1 is not in $BUILD" >&2
-    return 1
-}
-madrun=$(find_built madrun) || exit 1
-info=$(find_built mad_info) || exit 1
-client=$(find_built info_client) || exit 1
+. "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
+madrun=$BUILD/madrun
+info=$BUILD/mad_info
+client=$BUILD/tests/info_client
 command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 77; }
 dir=$(mktemp -d) || exit 1
 started=
 trap 'for p in $started; do kill -KILL "$p" 2>/dev/null; done; rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
-failures=0
 export LC_ALL=C
-limit=60
 
-ok() { echo "ok $1"; }
-not_ok() {
-    echo "not ok $1"
-    shift
-    [ $# -gt 0 ] && printf '  %s\n' "$@"
-    failures=$((failures + 1))
-}
-# check NAME EXPECTED GOT
-check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "expected: $2" "got:      $3"; fi; }
-# check_has NAME TEXT FILE: some line holds TEXT
-check_has() { if grep -qF -- "$2" "$3"; then ok "$1"; else not_ok "$1" "no '$2' in:" "$(cat "$3")"; fi; }
 # run ARGS: mad_info's code, ./out and ./err
 run() {
-    timeout "$limit" "$info" "$@" >out 2>err </dev/null
+    within $limit "$info" "$@" >out 2>err </dev/null
     code=$?
 }
 # json NAME EXPRESSION: ./out is one JSON object d for which it is true
@@ -166,7 +145,7 @@ test_stuck() {
     check_has "stuck: why" "did not answer within 0.3 s: it is stopped" err
     i=0
     while [ $i -lt 40 ]; do # more than its backlog and its clients
-        timeout "$limit" "$info" explain "$zero" --timeout 0.01 >/dev/null 2>&1
+        within $limit "$info" explain "$zero" --timeout 0.01 >/dev/null 2>&1
         i=$((i + 1))
     done
     kill -CONT "$zero"
@@ -219,7 +198,7 @@ for s in [connect() for _ in range(200)]:           # half-open and gone
 PY
 
 test_garbage() {
-    timeout "$limit" python3 garbage.py "$(ls -d "$sockets/ask-$zero-"*)" >out 2>&1
+    within $limit python3 garbage.py "$(ls -d "$sockets/ask-$zero-"*)" >out 2>&1
     check "garbage: answers what it should" "0 " "$? $(cat out)"
     run explain "$zero"
     check "garbage: still answers" 0 $code
@@ -237,7 +216,7 @@ test_other_user() {
         return
     fi
     # shellcheck disable=SC2086
-    (cd / && timeout "$limit" $as "$info" explain "$zero") >out 2>err
+    (cd / && within $limit $as "$info" explain "$zero") >out 2>err
     check "other user: exit code" 1 $?
     check_has "other user: why" "belongs to root: only that user" err
     # Even one who gets at the socket is sent away.
@@ -249,7 +228,7 @@ test_other_user() {
     socket=$(ls -d "$sockets/ask-$zero-"*)
     chmod 711 "$sockets" && chmod 777 "$socket"
     # shellcheck disable=SC2086
-    (cd / && timeout "$limit" $as python3 -c '
+    (cd / && within $limit $as python3 -c '
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.settimeout(30)

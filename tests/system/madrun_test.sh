@@ -3,58 +3,31 @@
 # madrun and the bootstrap, for real.  BUILD: the folder with the built programs.  Prints "ok NAME" or "not ok NAME".
 # Waiting is for things to happen (a line in a pipe, the end of a process), always with a limit, never for a time.
 
-BUILD=${BUILD:-.}
-find_built() {
-    for f in "$BUILD/$1" "$BUILD/src/tools/$1" "$BUILD/tests/system/$1" "$BUILD/tests/$1"; do
-        if [ -f "$f" ] && [ -x "$f" ]; then
-            (cd "$(dirname "$f")" && printf '%s/%s\n' "$(pwd)" "$1")
-            return 0
-        fi
-    done
-    echo "madrun_test: $1 is not in $BUILD" >&2
-    return 1
-}
-madrun=$(find_built madrun) || exit 1
-client=$(find_built boot_client) || exit 1
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+. "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
+madrun=$BUILD/madrun
+client=$BUILD/tests/boot_client
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
-failures=0
 export LC_ALL=C
 
-# What ends what: every command here ends by itself or is ended after this many seconds.
-limit=60
-
-ok() { echo "ok $1"; }
-not_ok() {
-    echo "not ok $1"
-    shift
-    [ $# -gt 0 ] && printf '  %s\n' "$@"
-    failures=$((failures + 1))
-}
-# check NAME EXPECTED GOT
-check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "expected: $2" "got:      $3"; fi; }
-# check_has NAME TEXT FILE...: some line holds TEXT
-check_has() {
-    name=$1 text=$2
-    shift 2
-    if grep -qF -- "$text" "$@"; then ok "$name"; else not_ok "$name" "no '$text' in:" "$(cat "$@")"; fi
-}
 # run ARGS: code, ./out and ./err
 run() {
-    timeout "$limit" "$madrun" "$@" >out 2>err </dev/null
+    within $limit "$madrun" "$@" >out 2>err </dev/null
     code=$?
 }
-# gone PID...: each ends within the limit (a zombie that nobody collects has ended, too)
-gone() {
+# ended PID, in_state LETTER PID: what /proc says of it (a zombie that nobody collects has ended, too)
+ended() { [ ! -d "/proc/$1" ] || in_state '[ZX]' "$1"; }
+in_state() { grep -q "^State:.$1" "/proc/$2/status" 2>/dev/null; }
+# check_ended NAME PID...: each ends within the limit
+check_ended() {
+    name=$1
+    shift
     for pid in "$@"; do
-        timeout "$limit" sh -c 'while [ -d /proc/$1 ] && ! grep -q "^State:.[ZX]" /proc/$1/status 2>/dev/null; do :; done' \
-            sh "$pid" || return 1
+        wait_for ended "$pid" || { not_ok "$name" "$pid goes on"; return; }
     done
-}
-# in_state LETTER PID: it gets into this state within the limit
-in_state() {
-    timeout "$limit" sh -c 'while ! grep -q "^State:.$1" /proc/$2/status; do :; done' sh "$1" "$2"
+    ok "$name"
 }
 
 test_codes() {
@@ -98,7 +71,7 @@ test_kill() {
     check "kill: others wait in a fence" 3 $code
     run -n 2 sh -c 'sleep 1000 & echo $!'
     # shellcheck disable=SC2046
-    if gone $(sed 's/.* //' out); then ok "kill: what ended ranks left behind"; else not_ok "kill: what ended ranks left behind"; fi
+    check_ended "kill: what ended ranks left behind" $(sed 's/.* //' out)
 
     mkfifo pids
     "$madrun" -n 2 sh -c 'sleep 1000 & echo $$ $!; wait' >pids 2>/dev/null </dev/null &
@@ -109,7 +82,7 @@ test_kill() {
     exec 3<&-
     kill -KILL $job
     wait $job 2>/dev/null
-    if gone "$a" "$b" "$c" "$d"; then ok "kill: nothing survives madrun"; else not_ok "kill: nothing survives madrun"; fi
+    check_ended "kill: nothing survives madrun" "$a" "$b" "$c" "$d"
     rm pids
 }
 
@@ -132,9 +105,9 @@ test_signals() {
     job=$!
     read -r rank <ready
     kill -TSTP $job
-    in_state T "$rank" && in_state T $job && ok "signals: TSTP" || not_ok "signals: TSTP"
+    wait_for in_state T "$rank" && wait_for in_state T $job && ok "signals: TSTP" || not_ok "signals: TSTP"
     kill -CONT $job
-    in_state S "$rank" && ok "signals: CONT" || not_ok "signals: CONT"
+    wait_for in_state S "$rank" && ok "signals: CONT" || not_ok "signals: CONT"
     kill -TERM $job
     wait $job
     check "signals: exit code" 143 $?
@@ -151,16 +124,16 @@ test_surroundings() {
     check "bind: one core" 1 "$(grep -cE '[:[:space:]][0-9]+([-,][0-9]+)?$' out)"
     run -n 2 env
     check "the key is in no environment" 0 "$(grep -cE '[0-9a-f]{64}' out)"
-    printf 'a\nb\n' | timeout "$limit" "$madrun" -n 2 wc -l >out
+    printf 'a\nb\n' | within $limit "$madrun" -n 2 wc -l >out
     check "stdin: rank 0" "[0] 2,[1] 0," "$(sort out | tr '\n' ,)"
-    printf 'a\nb\n' | timeout "$limit" "$madrun" -n 2 --stdin 1 wc -l >out
+    printf 'a\nb\n' | within $limit "$madrun" -n 2 --stdin 1 wc -l >out
     check "stdin: another" "[0] 0,[1] 2," "$(sort out | tr '\n' ,)"
-    printf 'a\nb\n' | timeout "$limit" "$madrun" -n 2 --stdin none wc -l >out
+    printf 'a\nb\n' | within $limit "$madrun" -n 2 --stdin none wc -l >out
     check "stdin: nobody" "[0] 0,[1] 0," "$(sort out | tr '\n' ,)"
     printf 'a\nb\n' >input
-    timeout "$limit" "$madrun" -n 1 wc -l <input >out
+    within $limit "$madrun" -n 1 wc -l <input >out
     check "stdin: a file" 2 "$(cat out)"
-    head -c 3000000 /dev/zero | timeout "$limit" "$madrun" -n 1 cat | wc -c >out
+    head -c 3000000 /dev/zero | within $limit "$madrun" -n 1 cat | wc -c >out
     check "stdin: more than fits" 3000000 "$(cat out)"
 }
 
@@ -215,7 +188,7 @@ test_hosts() {
     check "hosts: program not found" 127 $code
     run -n 2 --hosts 'a,b' --launch-agent ./agent --env X=y sh -c 'echo "$X"; pwd'
     check "hosts: env and folder" "[0] $dir,[0] y,[1] $dir,[1] y," "$(sort out | tr '\n' ,)"
-    head -c 3000000 /dev/zero | timeout "$limit" "$madrun" -n 2 --stdin 1 --hosts a,b --launch-agent ./agent wc -c >out
+    head -c 3000000 /dev/zero | within $limit "$madrun" -n 2 --stdin 1 --hosts a,b --launch-agent ./agent wc -c >out
     check "hosts: stdin" "[0] 0,[1] 3000000," "$(sort out | tr '\n' ,)"
     # This agent dies with madrun, the proxy does not: it must notice by itself.
     printf '#!/bin/sh\nshift\nexec 3<&0\n"$@" <&3 & wait $!\n' >agent
@@ -227,7 +200,7 @@ test_hosts() {
     kill -KILL $job
     wait $job 2>/dev/null
     exec 3<&-
-    if gone "$one" "$two"; then ok "hosts: nothing survives madrun"; else not_ok "hosts: nothing survives madrun"; fi
+    check_ended "hosts: nothing survives madrun" "$one" "$two"
     printf '#!/bin/sh\nshift\nexec "$@"\n' >agent
     "$madrun" -n 2 --hosts a,b --launch-agent ./agent sh -c 'echo $PPID; exec sleep 1000' >ready 2>err </dev/null &
     job=$!
@@ -265,17 +238,17 @@ test_boot() {
     check "boot: a stale variable" 1 $?
     check_has "boot: a stale variable: message" "MAD_BOOT_FD=99 is no socket" out
     if command -v mpiexec.mpich >/dev/null; then
-        timeout "$limit" mpiexec.mpich -n 3 "$client" 3 >out 2>&1 </dev/null
+        within $limit mpiexec.mpich -n 3 "$client" 3 >out 2>&1 </dev/null
         check "boot: mpiexec.mpich" "0 3" "$? $(grep -c 'good, by pmi1' out)"
     else
         echo "ok boot: mpiexec.mpich # skip: not installed"
     fi
     if ! command -v mpirun.openmpi >/dev/null; then
         echo "ok boot: mpirun.openmpi # skip: not installed"
-    elif [ "${HAVE_PMIX:-yes}" != yes ]; then
+    elif ! has_pmix; then
         echo "ok boot: mpirun.openmpi # skip: built without PMIx"
     else
-        timeout "$limit" mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 "$client" 3 >out 2>&1 </dev/null
+        within $limit mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 "$client" 3 >out 2>&1 </dev/null
         check "boot: mpirun.openmpi" "0 3" "$? $(grep -c 'good, by pmix' out)"
     fi
 }

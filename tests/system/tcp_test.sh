@@ -14,14 +14,6 @@ cd "$dir" || exit 1
 load=$BUILD/tests/tcp_load
 export MAD_DRIVERS=tcp MAD_TCP_INTERFACES=lo
 
-appears() {
-    for _ in $(seq 6000); do
-        [ -s "$1" ] && return 0
-        sleep 0.01
-    done
-    return 1
-}
-
 # Each caller ends as soon as its last message has left it, with answers unread: none of its messages may be lost.
 test_ends() {
     callers=${CALLERS:-${LONG:+2000}}
@@ -29,7 +21,7 @@ test_ends() {
     within 600 "$load" hub ends "$callers" >hub 2>hub-err &
     jobs="$jobs $!"
     hub=$!
-    appears ends
+    wait_for test -s ends
     seq 0 $((callers - 1)) | within 600 xargs -P 8 -I ID "$load" call ends ID >calls 2>&1
     check "ends: the callers" 0 $?
     check "ends: they say nothing" "" "$(head -5 calls)"
@@ -52,7 +44,7 @@ test_links() {
     within 60 "$load" wait wait "$links" 5 >waited 2>&1 &
     jobs="$jobs $!"
     waiter=$!
-    appears wait
+    wait_for test -s wait
     within 60 "$load" links wait "$links" <stay >links 2>&1 &
     jobs="$jobs $!"
     caller=$!
@@ -71,7 +63,7 @@ test_descriptors() {
     within 60 "$load" few few 20 6 >few-out 2>few-err &
     jobs="$jobs $!"
     waiter=$!
-    appears few
+    wait_for test -s few
     MAD_CONNECT_TIMEOUT=40000 within 60 "$load" links few 20 <stay >links 2>&1 &
     jobs="$jobs $!"
     caller=$!
@@ -93,7 +85,7 @@ test_ports() {
     MAD_TCP_PORTS=$port-$port within 60 "$load" wait port-a 0 3 >port-out 2>&1 &
     jobs="$jobs $!"
     waiter=$!
-    appears port-a
+    wait_for test -s port-a
     MAD_TCP_PORTS=$port-$port within 60 "$load" wait port-b 0 0 >full 2>&1
     check_has "ports: a full range" "all ports of MAD_TCP_PORTS=$port-$port are in use on 127.0.0.1 (lo); widen" full
     wait $waiter

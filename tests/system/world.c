@@ -162,7 +162,7 @@ static int watch(bool idle)
             status = mad_begin_unpacking_timed(channel, peer, 100 * SECOND, &cnx);
             break;
         }
-        usleep(1000);
+        usleep(1000); /* the pace of the talk; nothing is waited for */
     }
     printf("%d: %s after %lld ms\n", me, mad_status_name(status), (long long)((now() - last) / 1000000));
     events_print();

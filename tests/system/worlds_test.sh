@@ -267,10 +267,7 @@ test_networks() {
     "$madrun" --timeout 60 --keep-going -n 2 --hosts near,gone --launch-agent "$LAB/agent" --env MAD_PEER_TIMEOUT=2000 \
         "$world" watch busy >out 2>err </dev/null &
     job=$!
-    for _ in $(seq 3000); do
-        grep -q talks out && break
-        sleep 0.02
-    done
+    wait_for grep -q talks out
     lab_cut gone
     wait $job
     code=$?
