@@ -8,20 +8,18 @@ kinds=${*:-address thread valgrind}
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 trap 'exit 1' INT TERM HUP
-failed=0
+. "$src/tests/harness/checks.sh"
 
-# check NAME COMMAND...: it ends with 0, and no sanitizer has said anything.
-check() {
+# quiet NAME COMMAND...: it ends with 0, and no sanitizer has said anything.
+quiet() {
     name=$1
     shift
-    timeout -k 5 200 "$@" >"$log" 2>&1
+    within 200 "$@" >"$log" 2>&1
     rc=$?
     if [ $rc -eq 0 ] && ! grep -qE 'Sanitizer|runtime error:|^not ok' "$log"; then
-        echo "ok $name"
+        ok "$name"
     else
-        echo "not ok $name (exit status $rc): $*"
-        grep -vE '^ok |is disturbed; |mad: .*: warning: ' "$log" | head -60
-        failed=1
+        not_ok "$name (exit status $rc): $*" "$(grep -vE '^ok |is disturbed; |mad: .*: warning: ' "$log" | head -60)"
     fi
 }
 
@@ -35,9 +33,7 @@ build() {
     # shellcheck disable=SC2086
     if ! (cd "$BUILD/sanitize/$kind" &&
         { [ -f Makefile ] || "$src/configure" -q $options CFLAGS="-O1 -g"; } && make -j2 "$@") >"$log" 2>&1; then
-        echo "not ok build with $kind sanitizer"
-        tail -20 "$log"
-        failed=1
+        not_ok "build with $kind sanitizer" "$(tail -20 "$log")"
         return 1
     fi
 }
@@ -49,19 +45,19 @@ address() {
     b=$BUILD/sanitize/address
     # Check's forks end without freeing what their parent holds: leaks there are looked for by the others.
     for program in $unit; do
-        check "address: ${program##*/}" env ASAN_OPTIONS=detect_leaks=0 "$b/$program"
+        quiet "address: ${program##*/}" env ASAN_OPTIONS=detect_leaks=0 "$b/$program"
     done
     export BUILD="$b" ASAN_OPTIONS=detect_stack_use_after_return=1
-    check "address: seeds of the fuzzers" sh "$src/tests/fuzz/seeds.sh"
-    check "address: examples" sh "$src/tests/system/examples.sh"
-    check "address: conformance over self" "$b/tests/conform" all
+    quiet "address: seeds of the fuzzers" sh "$src/tests/fuzz/seeds.sh"
+    quiet "address: examples" sh "$src/tests/system/examples.sh"
+    quiet "address: conformance over self" "$b/tests/conform" all
     for driver in shm tcp; do
-        check "address: conformance over $driver" env MAD_PREFER=$driver "$b/madrun" -n 2 "$b/tests/conform" all
+        quiet "address: conformance over $driver" env MAD_PREFER=$driver "$b/madrun" -n 2 "$b/tests/conform" all
     done
     for driver in self shm tcp; do
-        check "address: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
+        quiet "address: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
     done
-    check "address: soak over fault:tcp" env MESSAGES=2K sh "$src/tests/soak/run.sh" fault:tcp
+    quiet "address: soak over fault:tcp" env MESSAGES=2K sh "$src/tests/soak/run.sh" fault:tcp
 }
 
 # Shared memory between processes and membarrier are not seen by it: self and tcp tell of the core's threads.
@@ -71,10 +67,10 @@ thread() {
     build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/conform tests/soak/soak || return
     b=$BUILD/sanitize/thread
     export BUILD="$b" TSAN_OPTIONS=exitcode=66
-    check "thread: conformance over self" "$b/tests/conform" all
-    check "thread: conformance over tcp" env MAD_PREFER=tcp "$b/madrun" -n 2 "$b/tests/conform" all
+    quiet "thread: conformance over self" "$b/tests/conform" all
+    quiet "thread: conformance over tcp" env MAD_PREFER=tcp "$b/madrun" -n 2 "$b/tests/conform" all
     for driver in self tcp; do
-        check "thread: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
+        quiet "thread: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
     done
 }
 
@@ -87,19 +83,19 @@ memory() {
     export LD_LIBRARY_PATH="$BUILD/.libs"
     [ -x "$conform" ] || { conform=$BUILD/tests/conform string=$BUILD/examples/string; }
     # shellcheck disable=SC2086
-    check "valgrind: conformance over self" env CONFORM_DEADLINE=150 $memcheck "$conform" modes_alone blocks_pieces \
+    quiet "valgrind: conformance over self" env CONFORM_DEADLINE=150 $memcheck "$conform" modes_alone blocks_pieces \
         posted_before mismatch_cases
     # shellcheck disable=SC2086
     for driver in shm tcp; do
-        check "valgrind: a message over $driver" env MAD_PREFER=$driver "$BUILD/madrun" -n 2 $memcheck "$string"
+        quiet "valgrind: a message over $driver" env MAD_PREFER=$driver "$BUILD/madrun" -n 2 $memcheck "$string"
     done
 }
 
 for kind in $kinds; do
     case $kind in
-    address | thread) ( $kind; exit $failed ) || failed=1 ;;
-    valgrind) ( memory; exit $failed ) || failed=1 ;;
+    address | thread) ( $kind; [ $failures = 0 ] ) || failures=1 ;;
+    valgrind) ( memory; [ $failures = 0 ] ) || failures=1 ;;
     *) echo "sanitize.sh [address|thread|valgrind]"; exit 2 ;;
     esac
 done
-exit $failed
+[ $failures = 0 ]

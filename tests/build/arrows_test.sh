@@ -3,7 +3,7 @@
 # Who may include whom: include <- base <- core <- {drivers, boot} <- {tools, bench, examples}; a driver knows the
 # contract and nothing else of the core, and no other driver.
 src=$(cd "$(dirname "$0")/../.." && pwd)
-fail=0
+. "$src/tests/harness/checks.sh"
 
 # includes FILES...: "FILE HEADER" for each #include of ours.
 includes() {
@@ -17,11 +17,9 @@ only() {
     shift 2
     bad=$(includes "$@" | grep -vE " ($allowed)\$")
     if [ -z "$bad" ]; then
-        echo "ok arrows of $name"
+        ok "arrows of $name"
     else
-        echo "not ok arrows of $name: these includes are not allowed:"
-        echo "$bad" | sed "s|$src/|    |"
-        fail=1
+        not_ok "arrows of $name: these includes are not allowed:" "$bad"
     fi
 }
 
@@ -46,10 +44,9 @@ only conformance "conform\.h|\.\./harness/test\.h|harness/test\.h|$public" $(fin
 trial=$(mktemp) || exit 1
 echo '#include "core/core.h"' >"$trial"
 if [ "$(only trial "base/.*" "$trial" | head -1 | cut -c1-6)" = "not ok" ]; then
-    echo "ok a wrong arrow is found"
+    ok "a wrong arrow is found"
 else
-    echo "not ok a wrong arrow is found"
-    fail=1
+    not_ok "a wrong arrow is found"
 fi
 rm -f "$trial"
-exit $fail
+[ $failures = 0 ]

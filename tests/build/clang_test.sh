@@ -4,7 +4,7 @@
 src=$(cd "$(dirname "$0")/../.." && pwd)
 command -v clang >/dev/null || { echo "skipped: clang is not here (package clang)"; exit 77; }
 work=${BUILD:?}/clang
-fail=0
+. "$src/tests/harness/checks.sh"
 
 # build NAME GOAL OPTIONS...
 build() {
@@ -13,15 +13,13 @@ build() {
     mkdir -p "$work/$name"
     if (cd "$work/$name" && { [ -f Makefile ] || "$src/configure" -q --enable-werror "$@"; } &&
         make -j2 "$goal") >"$work/$name.log" 2>&1; then
-        echo "ok build $name"
+        ok "build $name"
     else
-        grep -E 'error|warning' "$work/$name.log" | head -20
-        tail -5 "$work/$name.log"
-        echo "not ok build $name: see $work/$name.log"
-        fail=1
+        not_ok "build $name: see $work/$name.log" "$(grep -E 'error|warning' "$work/$name.log" | head -20)" \
+            "$(tail -5 "$work/$name.log")"
     fi
 }
 
 build clang programs CC=clang CFLAGS=-O1
 build plain all --without-pmix --without-hwloc CFLAGS=-O0
-exit $fail
+[ $failures = 0 ]

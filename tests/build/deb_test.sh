@@ -5,21 +5,20 @@
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-fail=0
-no() { echo "not ok $*"; fail=1; }
+. "$here/tests/harness/checks.sh"
 . "$here/tests/packages.sh"
 install_packages debhelper dpkg-dev fakeroot lintian
 command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null || { echo "dpkg-dev and debhelper are missing"; exit 77; }
 
-timeout 600 make -s -C "$BUILD" deb >"$work/log" 2>&1 || { tail -40 "$work/log"; no "make deb"; exit 1; }
+timeout 600 make -s -C "$BUILD" deb >"$work/log" 2>&1 || { tail -40 "$work/log"; not_ok "make deb"; exit 1; }
 for p in libmadeleine0 libmadeleine-dev madeleine-tools; do
     set -- "$BUILD"/deb/"$p"_*.deb
-    [ -f "$1" ] || { no "$p is not made"; continue; }
+    [ -f "$1" ] || { not_ok "$p is not made"; continue; }
     dpkg-deb -c "$1" | awk '{print $6}' >"$work/$p.list"
     dpkg-deb -x "$1" "$work/root"
 done
 has() {
-    grep -q "$2" "$work/$1.list" || no "$1 lacks $2"
+    grep -q "$2" "$work/$1.list" || not_ok "$1 lacks $2"
 }
 has libmadeleine0 '/libmadeleine\.so\.0$'
 has libmadeleine-dev '/usr/include/madeleine\.h$'
@@ -33,9 +32,9 @@ has madeleine-tools '/usr/bin/madrun$'
 has madeleine-tools '/usr/bin/mad_perf$'
 has madeleine-tools '/man1/madrun\.1\.gz$'
 has madeleine-tools '/man7/madeleine-knobs\.7\.gz$'
-grep -q '\.la$' "$work"/*.list && no "a libtool file is packaged"
-dpkg-deb -f "$BUILD"/deb/madeleine-tools_*.deb Depends | grep -q libhwloc || no "madeleine-tools does not depend on hwloc"
-[ $fail -eq 0 ] && echo "ok three packages hold what they should"
+grep -q '\.la$' "$work"/*.list && not_ok "a libtool file is packaged"
+dpkg-deb -f "$BUILD"/deb/madeleine-tools_*.deb Depends | grep -q libhwloc || not_ok "madeleine-tools does not depend on hwloc"
+[ $failures = 0 ] && ok "three packages hold what they should"
 
 root=$work/root
 libs=$(dirname "$(find "$root" -name 'libmadeleine.so')")
@@ -43,13 +42,13 @@ flags=$(PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$libs/pkgconfig pkg-config 
 # shellcheck disable=SC2086
 if gcc -o "$work/ping" "$here/examples/ping.c" $flags >"$work/log" 2>&1; then
     out=$(LD_LIBRARY_PATH=$libs timeout 30 "$root/usr/bin/madrun" --no-label -n 2 "$work/ping" 2>&1)
-    [ "$out" = "the number came back as 5" ] && echo "ok a program built with the packages runs" || no "a program built with the packages: $out"
+    [ "$out" = "the number came back as 5" ] && ok "a program built with the packages runs" || not_ok "a program built with the packages: $out"
 else
     cat "$work/log"
-    no "a program does not compile with the packages ($flags)"
+    not_ok "a program does not compile with the packages ($flags)"
 fi
 if command -v lintian >/dev/null; then
-    lintian --fail-on error --tag-display-limit 0 "$BUILD"/deb/*.deb >"$work/lintian" 2>&1 && echo "ok lintian finds no error" ||
-        { cat "$work/lintian"; no "lintian"; }
+    lintian --fail-on error --tag-display-limit 0 "$BUILD"/deb/*.deb >"$work/lintian" 2>&1 && ok "lintian finds no error" ||
+        { cat "$work/lintian"; not_ok "lintian"; }
 fi
-exit $fail
+[ $failures = 0 ]

@@ -5,17 +5,16 @@
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-fail=0
-no() { echo "not ok $*"; fail=1; }
+. "$here/tests/harness/checks.sh"
 
 # ---- The program of the README and of madeleine(7)
 sed -n '/^```c$/,/^```$/p' "$here/README.md" | sed '/^```/d' >"$work/readme.c"
 sed -n '/^\.SH EXAMPLE/,/^\.fi/p' "$here/man/madeleine.7" | sed -n '/^#include/,/^}/p' | sed 's/\\e/\\/g; s/\\-/-/g' >"$work/man.c"
 if [ -s "$work/readme.c" ] && cmp -s "$work/readme.c" "$work/man.c"; then
-    echo "ok the program of madeleine(7)"
+    ok "the program of madeleine(7)"
 else
     diff "$work/readme.c" "$work/man.c"
-    no "the program of madeleine(7) is not that of the README"
+    not_ok "the program of madeleine(7) is not that of the README"
 fi
 
 cc=$(sed -n 's/^CC = //p' "$BUILD/Makefile")
@@ -23,10 +22,10 @@ cc=$(sed -n 's/^CC = //p' "$BUILD/Makefile")
 cxx=$(command -v c++ g++ clang++ | head -1)
 for h in $(cd "$here/include" && echo madeleine.h madeleine/*.h); do
     echo "#include <$h>" >"$work/h.c"
-    $cc -std=c11 -Wall -Wextra -pedantic -Werror -I"$here/include" -fsyntax-only "$work/h.c" || no "$h as C11"
-    [ -z "$cxx" ] || $cxx -x c++ -Wall -Wextra -Werror -I"$here/include" -fsyntax-only "$work/h.c" || no "$h as C++"
+    $cc -std=c11 -Wall -Wextra -pedantic -Werror -I"$here/include" -fsyntax-only "$work/h.c" || not_ok "$h as C11"
+    [ -z "$cxx" ] || $cxx -x c++ -Wall -Wextra -Werror -I"$here/include" -fsyntax-only "$work/h.c" || not_ok "$h as C++"
 done
-[ $fail -eq 0 ] && echo "ok headers compile alone"
+[ $failures = 0 ] && ok "headers compile alone"
 
 # ---- Relative links in documents
 bad=
@@ -39,7 +38,7 @@ for f in "$here"/*.md "$here"/doc/*.md; do
         [ -e "$dir/$link" ] || bad="$bad ${f#"$here"/}:$link"
     done
 done
-[ -z "$bad" ] && echo "ok links between documents" || no "links that lead nowhere:$bad"
+[ -z "$bad" ] && ok "links between documents" || not_ok "links that lead nowhere:$bad"
 
 # ---- Files that documents name
 bad=
@@ -47,7 +46,7 @@ for f in $(sed '/^```/,/^```/d' "$here"/*.md "$here"/doc/*.md |
     grep -o '`\(src\|include\|tests\|examples\|bench\|man\|packaging\)/[A-Za-z0-9_./-]*`' | tr -d '`' | grep -v mynet | sort -u); do # mynet: what a reader may make
     [ -e "$here/$f" ] || bad="$bad $f"
 done
-[ -z "$bad" ] && echo "ok files that documents name" || no "files that documents name and that are not there:$bad"
+[ -z "$bad" ] && ok "files that documents name" || not_ok "files that documents name and that are not there:$bad"
 
 # ---- Every tutorial program is an example that is run
 bad=
@@ -56,5 +55,5 @@ for f in "$here"/examples/*.c; do
     grep -q "examples/$name\.c" "$here/doc/tutorial.md" || bad="$bad $name(not in the tutorial)"
     grep -q "examples/$name\"" "$here/tests/system/examples.sh" || bad="$bad $name(not run)"
 done
-[ -z "$bad" ] && echo "ok every example is explained and run" || no "examples:$bad"
-exit $fail
+[ -z "$bad" ] && ok "every example is explained and run" || not_ok "examples:$bad"
+[ $failures = 0 ]

@@ -5,7 +5,7 @@
 src=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-fail=0
+. "$src/tests/harness/checks.sh"
 warnings="-Wall -Wextra -Wpedantic -Werror"
 
 # alone NAME COMPILER OPTIONS... -- HEADER
@@ -15,9 +15,7 @@ alone() {
     if "$@" -fsyntax-only "$work/one" 2>"$work/log"; then
         return 0
     fi
-    echo "not ok $name"
-    head -20 "$work/log"
-    fail=1
+    not_ok "$name" "$(head -20 "$work/log")"
 }
 
 cd "$src/include" || exit 1
@@ -33,7 +31,7 @@ for header in $(find . -name '*.h' | sed 's|^\./||' | sort); do
             alone "$header as $std with $cc" $cc -x c++ -std=$std $warnings -I.
         done
     done
-    echo "ok header $header"
+    ok "header $header"
 done
 
 cd "$src/src" || exit 1
@@ -43,5 +41,5 @@ for header in $(find base boot core drivers tools -name '*.h' | sort); do
     # shellcheck disable=SC2086
     alone "$header alone" gcc -x c $options
 done
-[ $fail -eq 0 ] && echo "ok headers inside"
-exit $fail
+[ $failures = 0 ] && ok "headers inside"
+[ $failures = 0 ]

@@ -5,10 +5,9 @@
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-fail=0
-no() { echo "not ok $*"; fail=1; }
+. "$here/tests/harness/checks.sh"
 
-make -s -C "$BUILD" install-man DESTDIR="$work" >"$work/log" 2>&1 || { cat "$work/log"; no "pages are installed"; exit 1; }
+make -s -C "$BUILD" install-man DESTDIR="$work" >"$work/log" 2>&1 || { cat "$work/log"; not_ok "pages are installed"; exit 1; }
 pages=$(find "$work" -type d -name man3)
 pages=${pages%/man3}
 
@@ -16,8 +15,8 @@ pages=${pages%/man3}
 nm -D --defined-only "$BUILD/.libs/libmadeleine.so" | sed -n 's/.* \(mad_[a-z0-9_]*\)@.*/\1/p' | sort -u >"$work/exported"
 cat "$here"/include/madeleine.h "$here"/include/madeleine/*.h | sed -n '/^typedef/d; s/^[a-z].*[ *]\(mad_[a-z0-9_]*\)(.*/\1/p' |
     sort -u >"$work/declared"
-[ -s "$work/exported" ] || no "the library exports nothing"
-cmp -s "$work/exported" "$work/declared" || no "exported and declared calls differ: $(comm -3 "$work/exported" "$work/declared" | tr '\n' ' ')"
+[ -s "$work/exported" ] || not_ok "the library exports nothing"
+cmp -s "$work/exported" "$work/declared" || not_ok "exported and declared calls differ: $(comm -3 "$work/exported" "$work/declared" | tr '\n' ' ')"
 missing=
 while read -r call; do
     f=$pages/man3/$call.3
@@ -27,14 +26,14 @@ while read -r call; do
     grep -q "^\.SH NAME" "$f" && sed -n '/^\.SH NAME/{n;p;}' "$f" | grep -qw "$call" && grep -q "[ *]$call(" "$f" ||
         missing="$missing $call(not in $target)"
 done <"$work/exported"
-[ -z "$missing" ] && echo "ok every call has a page" || no "calls without a page:$missing"
+[ -z "$missing" ] && ok "every call has a page" || not_ok "calls without a page:$missing"
 
 if command -v man >/dev/null; then
     lost=
     while read -r call; do
         man -M "$pages" -w 3 "$call" >/dev/null 2>&1 || lost="$lost $call"
     done <"$work/exported"
-    [ -z "$lost" ] && echo "ok man finds every call" || no "man does not find:$lost"
+    [ -z "$lost" ] && ok "man finds every call" || not_ok "man does not find:$lost"
 fi
 
 # Knobs: by the names and defaults in the table.
@@ -44,7 +43,7 @@ for knob in $(sed -n 's/.*{"\(MAD_[A-Z_0-9]*\)".*/\1/p' "$here/src/base/knob.c")
 done
 n=$(grep -c '^\.B MAD_' "$pages/man7/madeleine-knobs.7")
 [ "$(grep -c '^Default: ' "$pages/man7/madeleine-knobs.7")" -eq $((n - 1)) ] || lost="$lost defaults" # one is the launcher's
-[ -z "$lost" ] && [ "$n" -gt 5 ] && echo "ok every knob is in the page" || no "knobs not in the page:$lost"
+[ -z "$lost" ] && [ "$n" -gt 5 ] && ok "every knob is in the page" || not_ok "knobs not in the page:$lost"
 
 # Tools.
 tools=$(cd "$BUILD" && MAKEFLAGS= make -s --no-print-directory -f - tools <<'MAKE'
@@ -57,7 +56,7 @@ lost=
 for tool in $tools; do
     [ -f "$pages/man1/$tool.1" ] || lost="$lost $tool"
 done
-[ -z "$lost" ] && echo "ok every tool has a page" || no "tools without a page:$lost"
+[ -z "$lost" ] && ok "every tool has a page" || not_ok "tools without a page:$lost"
 
 # Options, tests and commands of a tool that its page does not mention.
 for tool in $tools; do
@@ -66,7 +65,7 @@ for tool in $tools; do
         grep -o '^[a-z-]*' | sort -u); do
         sed 's/\\-/-/g' "$pages/man1/$tool.1" | grep -q -- "$option" || lost="$lost $option"
     done
-    [ -z "$lost" ] && echo "ok options of $tool" || no "options of $tool that its page leaves out:$lost"
+    [ -z "$lost" ] && ok "options of $tool" || not_ok "options of $tool that its page leaves out:$lost"
 done
 
 # Pages: no errors.  Dates are left out on purpose; links are looked at through their targets.
@@ -82,9 +81,9 @@ else
 fi
 if [ -s "$work/lint" ]; then
     cat "$work/lint"
-    no "manual pages have errors"
+    not_ok "manual pages have errors"
 else
-    echo "ok $(wc -l <"$work/list") pages without errors"
+    ok "$(wc -l <"$work/list") pages without errors"
 fi
 
 # Pages that others refer to are there (pages of the system aside).
@@ -98,5 +97,5 @@ while read -r f; do
         [ -f "$pages/man${ref##*.}/$ref" ] || lost="$lost ${f##*/}:$ref"
     done
 done <"$work/list"
-[ -z "$lost" ] && echo "ok references between pages" || no "references to pages that are not there:$lost"
-exit $fail
+[ -z "$lost" ] && ok "references between pages" || not_ok "references to pages that are not there:$lost"
+[ $failures = 0 ]

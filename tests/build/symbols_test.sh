@@ -15,23 +15,20 @@ gcc -E -P -I"$src/include" "$work/all.c" | tr '\n' ' ' | sed 's/;/;\n/g; s/}/}\n
 nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' >"$work/versioned"
 sed 's/@.*//' "$work/versioned" | sort -u >"$work/exported"
 
-fail=0
+. "$src/tests/harness/checks.sh"
 calls=$(wc -l <"$work/declared")
-[ "$calls" -gt 30 ] || { echo "not ok the headers declare only $calls calls"; fail=1; }
+[ "$calls" -gt 30 ] || { not_ok "the headers declare only $calls calls"; }
 if cmp -s "$work/declared" "$work/exported"; then
-    echo "ok symbols: the $(wc -l <"$work/exported") that are declared"
+    ok "symbols: the $(wc -l <"$work/exported") that are declared"
 else
-    echo "not ok symbols: declared and not exported (<), exported and not declared (>):"
-    diff "$work/declared" "$work/exported" | grep '^[<>]'
-    fail=1
+    not_ok "symbols: declared and not exported (<), exported and not declared (>):" \
+        "$(diff "$work/declared" "$work/exported" | grep '^[<>]')"
 fi
 if grep -qv '@@MADELEINE_[0-9]' "$work/versioned"; then
-    echo "not ok symbols without a version: $(grep -v '@@MADELEINE_[0-9]' "$work/versioned" | head -5 | tr '\n' ' ')"
-    fail=1
+    not_ok "symbols without a version: $(grep -v '@@MADELEINE_[0-9]' "$work/versioned" | head -5 | tr '\n' ' ')"
 fi
 # Every undefined symbol comes from a library that ours names.
 if ldd -r "$library" 2>&1 | grep -q 'undefined symbol'; then
-    echo "not ok the library is not whole: $(ldd -r "$library" 2>&1 | grep 'undefined symbol' | head -3)"
-    fail=1
+    not_ok "the library is not whole: $(ldd -r "$library" 2>&1 | grep 'undefined symbol' | head -3)"
 fi
-exit $fail
+[ $failures = 0 ]

@@ -17,7 +17,7 @@ first=${SEED:-$(date +%s)}
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 trap 'exit 1' INT TERM HUP
-failed=0
+. "$here/../harness/checks.sh"
 
 # environment DRIVER SEED: what chooses the driver
 environment() {
@@ -37,37 +37,24 @@ launcher() {
     esac
 }
 
-# one DRIVER PROCESSES TEST SEED [EXTRA]
-one() {
-    command="env $(environment "$1" "$4") $5 $(launcher "$1" "$2") $conform $3"
-    name=conform-$1-$3
-    case $1 in fault:*) name=$name-$4 ;; esac
-    # shellcheck disable=SC2086
-    timeout -k 5 240 $command >"$log" 2>&1
+# passes NAME COMMAND...
+passes() {
+    name=$1
+    shift
+    within 240 "$@" >"$log" 2>&1
     rc=$?
     if [ $rc -eq 0 ]; then
-        echo "ok $name"
+        ok "$name"
     else
-        echo "not ok $name (exit status $rc)"
-        grep -v 'is disturbed; ' "$log" | tail -"${LINES_MAX:-15}" | sed 's/^/    /'
-        echo "    reproduce: $command"
-        failed=1
+        not_ok "$name (exit status $rc)" "$(grep -v 'is disturbed; ' "$log" | tail -"${LINES_MAX:-15}")" "reproduce: $*"
     fi
 }
 
-# cut DRIVER SEED: what a link leaves that is cut
-cut() {
-    command="$BUILD/tests/cut $1 $2 ${LONG:+5}5"
-    timeout -k 5 240 $command >"$log" 2>&1
-    rc=$?
-    if [ $rc -eq 0 ]; then
-        echo "ok cut-$1-$2"
-    else
-        echo "not ok cut-$1-$2 (exit status $rc)"
-        tail -"${LINES_MAX:-15}" "$log" | sed 's/^/    /'
-        echo "    reproduce: $command"
-        failed=1
-    fi
+# one DRIVER PROCESSES TEST SEED
+one() {
+    case $1 in fault:*) seeded=-$4 ;; *) seeded= ;; esac
+    # shellcheck disable=SC2046
+    passes "conform-$1-$3$seeded" env $(environment "$1" "$4") $(launcher "$1" "$2") "$conform" "$3"
 }
 
 # Does the test belong to the driver?  NAME PROCESSES DRIVER
@@ -95,7 +82,7 @@ $tests
 EOF
         [ -n "$TESTS" ] && continue
         one "$driver" 2 all "$first" </dev/null
-        case $driver in fault:*) cut "${driver#fault:}" "$first" ;; esac
+        case $driver in fault:*) passes "cut-${driver#fault:}-$first" "$BUILD/tests/cut" "${driver#fault:}" "$first" ${LONG:+5}5 ;; esac
     done
     first=$((first + 1))
     seeds=$((seeds - 1))
@@ -103,4 +90,4 @@ EOF
     set -- $(for d in ${*:-fault:self fault:shm fault:tcp}; do case $d in fault:*) echo "$d" ;; esac; done)
     [ $# -gt 0 ] || break
 done
-exit $failed
+[ $failures = 0 ]

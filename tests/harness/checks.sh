@@ -7,7 +7,7 @@ ok() { echo "ok $1"; }
 not_ok() {
     echo "not ok $1"
     shift
-    [ $# -gt 0 ] && printf '  %s\n' "$@"
+    [ $# -eq 0 ] || printf '%s\n' "$@" | sed 's/^/  /'
     failures=$((failures + 1))
 }
 # check NAME EXPECTED GOT

@@ -2,22 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # mad_perf: every test runs over every driver and prints what it promises; mistakes are told.
 # shellcheck disable=SC2086 # lists of words are meant
+. "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
-fail=0
 perf() { # N ARGUMENT...
     n=$1
     shift
-    timeout 60 "$BUILD/madrun" --no-label -n "$n" "$BUILD/mad_perf" "$@" >"$out/out" 2>"$out/err"
+    within 60 "$BUILD/madrun" --no-label -n "$n" "$BUILD/mad_perf" "$@" >"$out/out" 2>"$out/err"
 }
-check() { # NAME STATUS
-    if [ "$2" -eq 0 ]; then
-        echo "ok $1"
-    else
-        echo "not ok $1"
-        head -20 "$out/out" "$out/err"
-        fail=1
-    fi
+outcome() { # NAME STATUS
+    if [ "$2" -eq 0 ]; then ok "$1"; else not_ok "$1" "$(head -20 "$out/out" "$out/err")"; fi
 }
 # Each line is one object with the promised fields, in any number: rows TEST DRIVER SIZES
 number='[0-9]+(\.[0-9]+)?'
@@ -34,38 +28,38 @@ for driver in self shm tcp; do
     n=2
     [ $driver = self ] && n=1
     perf $n pingpong --driver $driver --sizes 8,1K,65536,0,1M $few && rows pingpong $driver "8 1024 65536 0 1048576"
-    check "pingpong over $driver" $?
+    outcome "pingpong over $driver" $?
     for t in bandwidth bidirectional rate mixed; do
         perf $n $t --driver $driver --sizes 16-64,100K $few && rows $t $driver "16 32 64 102400"
-        check "$t over $driver" $?
+        outcome "$t over $driver" $?
     done
     perf $n modes --driver $driver --sizes 8,100000 $few &&
         rows modes $driver "8 100000 8 100000 8 100000 8 100000 8 100000 8 100000" &&
         [ "$(grep -c '"send_mode": "LATER", "receive_mode": "EXPRESS"' "$out/out")" -eq 2 ]
-    check "modes over $driver" $?
+    outcome "modes over $driver" $?
 done
 for driver in shm tcp; do
     perf 3 many-to-one --driver $driver --sizes 8,100K --batches 2 --iters 3 --json && rows many-to-one $driver "8 102400"
-    check "many-to-one over $driver" $?
+    outcome "many-to-one over $driver" $?
     perf 4 ring --driver $driver --sizes 8,1M --batches 2 --iters 3 --json && rows ring $driver "8 1048576" &&
         grep -q '"ranks": 4' "$out/out"
-    check "ring over $driver" $?
+    outcome "ring over $driver" $?
     perf 2 idle --driver $driver --batches 1 --json && rows idle $driver 8 && grep -q cpu_us_per_s "$out/out"
-    check "idle over $driver" $?
+    outcome "idle over $driver" $?
 done
 
 # No driver named: it says which one was taken.
 perf 2 pingpong --sizes 8 $few && rows pingpong shm 8
-check "the driver that was taken" $?
+outcome "the driver that was taken" $?
 
 # The rules: 60 batches of 500, 100, 20 and 8 round trips.
 perf 1 pingpong --driver self --sizes 8,4K,4097,64K,65537,1M,1048577 --json &&
     [ "$(sed 's/.*"iterations": \([0-9]*\).*/\1/' "$out/out" | tr '\n' ' ')" = "30000 30000 6000 6000 1200 1200 480 " ]
-check "batches and round trips" $?
+outcome "batches and round trips" $?
 
 perf 2 pingpong --sizes 8,1K --batches 2 --iters 20 && grep -q '^# pingpong over shm' "$out/out" &&
     grep -Eqx ' +1024 +40( +[0-9.]+){3}' "$out/out"
-check "the table" $?
+outcome "the table" $?
 
 mistake() { # NAME PATTERN N ARGUMENT...
     name=$1 pattern=$2
@@ -73,7 +67,7 @@ mistake() { # NAME PATTERN N ARGUMENT...
     perf "$@"
     status=$?
     [ $status -ne 0 ] && [ $status -ne 124 ] && grep -q "$pattern" "$out/err"
-    check "$name" $?
+    outcome "$name" $?
 }
 mistake "an unknown test" "no such test: pong" 1 pong
 mistake "an unknown option" "bad option or value: --size" 1 pingpong --size 8
@@ -87,5 +81,5 @@ mistake "a driver that was not opened" "no such driver is open" 2 pingpong --dri
 unset MAD_DRIVERS
 
 "$BUILD/mad_perf" --help >"$out/out" 2>"$out/err" && grep -q many-to-one "$out/out"
-check "the help" $?
-exit $fail
+outcome "the help" $?
+[ $failures = 0 ]
