@@ -28,7 +28,7 @@ static void say_process(madi_json_t *j, const mad_session_t *s)
     madi_json_begin(j, "waiting", '{');
     madi_json_real(j, "spin_us", s->spin_ns < 0 ? 100 : (double)s->spin_ns / 1000);
     madi_json_int(j, "sleeps", (int64_t)s->sleeps);
-    madi_json_int(j, "threads_behind", atomic_load_explicit(&s->followers, memory_order_relaxed));
+    madi_json_int(j, "threads_behind", atomic_load_explicit(&s->n_followers, memory_order_relaxed));
     madi_json_end(j, '}');
 }
 

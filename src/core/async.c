@@ -23,7 +23,7 @@
 
 struct madi_async {
     pthread_t thread;
-    mad_session_t *session;
+    madi_waiter_t waiter;
     _Atomic(int) pending; /* operations that need progress from elsewhere */
     _Atomic(int) inside;  /* threads of the application that wait in the library */
     _Atomic(int) leading;
@@ -52,7 +52,7 @@ static void *run(void *arg)
             continue;
         }
         atomic_store(&a->leading, 1);
-        madi_lead_once(a->session, not_needed, a); /* if another thread leads it is inside, or was until just now */
+        madi_lead_once(&a->waiter, not_needed, a); /* if another thread leads it is inside, or was until just now */
         atomic_store(&a->leading, 0); /* before any sleep on go: as long as it is 1 nobody calls */
     }
     return NULL;
@@ -88,7 +88,7 @@ mad_status_t madi_async_init(mad_session_t *session)
     session->async = calloc(1, sizeof *session->async);
     if (!session->async)
         return MAD_ERR_NOMEM;
-    session->async->session = session;
+    madi_waiter_init(&session->async->waiter, session);
     atomic_init(&session->async->stop, !madi_knob_int(MADI_KNOB_PROGRESS_THREAD));
     return MAD_OK;
 }
@@ -100,7 +100,7 @@ void madi_async_stop(mad_session_t *session)
         return;
     atomic_store(&a->stop, 1);
     if (atomic_load(&a->exists)) {
-        madi_wake(session);
+        madi_waiter_wake(&a->waiter);
         call(a);
         pthread_join(a->thread, NULL);
     }
@@ -125,7 +125,7 @@ int madi_async_enter(mad_session_t *session)
     struct madi_async *a = session->async;
     int waiting = atomic_fetch_add(&a->inside, 1) + 1;
     if (atomic_load(&a->leading))
-        madi_wake(session); /* it makes room */
+        madi_waiter_wake(&a->waiter); /* it makes room */
     return waiting;
 }
 

@@ -103,9 +103,9 @@ garbage:
     return MAD_ERR_PROTOCOL;
 }
 
-/* Put the next block into the pieces; n < 0: forget it.  waiter: as for madi_rdv_grant.  Under session->lock. */
+/* Put the next block into the pieces; n < 0: forget it.  wait: as for madi_rdv_grant.  Under session->lock. */
 mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected,
-                             madi_waitable_t *waiter)
+                             madi_waitable_t *wait)
 {
     madi_sent_block_t b;
     mad_status_t status = madi_block_parse(m, &b);
@@ -119,7 +119,7 @@ mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n
     if (n >= 0) {
         madi_spread(pieces, n, b.data, 0, b.inside);
         if (b.announced)
-            status = madi_rdv_grant(m, pieces, n, MADI_WIRE_DESC_LEN(b.desc), &b.rdv, waiter);
+            status = madi_rdv_grant(m, pieces, n, MADI_WIRE_DESC_LEN(b.desc), &b.rdv, wait);
     } else if (b.announced) {
         madi_rdv_send_grant(m->conn->gate, b.rdv.sender, 0, b.inside, true);
     }

@@ -155,7 +155,7 @@ void mad_channel_close(mad_channel_t *c)
     if (!c)
         return;
     s = c->session;
-    if (madi_wait(s, sent_all, c, madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT))) != MAD_OK)
+    if (madi_watch_for(s, sent_all, c, madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT))) != MAD_OK)
         madi_log(MADI_LOG_WARN, "core", "channel %s is closed before all messages sent on it have left: a receiver does "
                  "not open them (MAD_EXIT_TIMEOUT)", c->name);
     madi_lock(&s->lock);
@@ -171,10 +171,12 @@ void mad_channel_close(mad_channel_t *c)
             p->request->posted = NULL;
             madi_request_complete(p->request, MAD_ERR_CLOSED);
         }
-    for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel)
+    for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel) {
         madi_conn_rx_quick(conn);
+        madi_waiters_wake_all(&conn->openers);
+    }
+    madi_waiters_wake_all(&c->openers);
     madi_unlock(&s->lock);
-    madi_wake(s);
 }
 
 const char *mad_channel_name(const mad_channel_t *channel)

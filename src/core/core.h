@@ -40,13 +40,33 @@ struct mad_connection {
     mad_session_t *session;
 };
 
-/* Completion that somebody waits for; embedded in requests and in waiting calls. */
+/* A thread that waits, on its stack.  It stands in a list of the object that it waits for, or is named there, before it
+ * looks for the last time; who changes the object wakes it.  See wait.c. */
+typedef struct madi_waiter {
+    mad_session_t *session;
+    _Atomic(uint32_t) word;                 /* madi_waiter_state; a futex */
+    struct madi_waiters *list;              /* of an object, under the object's lock; NULL: in none */
+    struct madi_waiter *next, *prev;        /* in it */
+    struct madi_waiter *next_follower, **at_follower; /* in session->followers, under wait_lock */
+} madi_waiter_t;
+
+/* Those that wait for an object, the longest first. */
+typedef struct madi_waiters {
+    madi_waiter_t *first, *last;
+} madi_waiters_t;
+
+/* Completion that a call waits for. */
 typedef struct madi_waitable {
     _Atomic(int) done;
+    madi_waiter_t *waiter; /* NULL: who waits for it is woken by other means */
 } madi_waitable_t;
 
+/* What request->state is, if it is not a waiter. */
+enum { MADI_REQUEST_PENDING, MADI_REQUEST_DONE, MADI_REQUEST_CALLBACK /* pending, with a callback */ };
+
 struct mad_request {
-    madi_waitable_t wait;
+    _Atomic(uintptr_t) state; /* the above, or the waiter that waits for it */
+    _Atomic(int) let_go;      /* by who completed it and woke that waiter */
     mad_status_t status;
     mad_session_t *session;
     void (*callback)(void *arg, mad_status_t status);
@@ -112,7 +132,7 @@ struct madi_tx {
     madi_conn_t *conn;
     madi_tx_t *next;       /* in conn->queue */
     mad_request_t *request;
-    madi_waitable_t *waiter;
+    madi_waitable_t *wait; /* of the thread that ends it */
     unsigned char *stage;  /* starts as small; header space first */
     uint32_t stage_len, stage_cap, run_start;
     madi_piece_t *pieces;  /* NULL while the whole message is one run */
@@ -162,7 +182,7 @@ typedef struct madi_rdv_recv {
     uint64_t len, received, eager;
     uint32_t handle;
     void *bounce; /* scattered destination: filled whole, then spread */
-    madi_waitable_t *waiter; /* or NULL */
+    madi_waitable_t *wait; /* or NULL */
     struct madi_rdv_recv *next, *prev; /* in gate->incoming */
     int n;
     struct iovec pieces[];
@@ -204,6 +224,7 @@ struct madi_rx_msg {
     _Atomic(uint32_t) rdv_pending;
     madi_rx_early_t *early;         /* the next block, if it is on its way already */
     mad_request_t *request;
+    madi_waiter_t *waiter;          /* a call that waits for more of it; under session->lock */
     madi_rx_msg_t *next;            /* in conn->ready */
     madi_rx_msg_t *ring;            /* the next in the session's ring */
     _Atomic(uint8_t) used;          /* cleared by who ends the message, without a lock */
@@ -235,6 +256,7 @@ struct madi_conn {
     uint64_t whole;   /* the first half of the header of a message in one packet, without the length */
     /* ... and under gate->tx_lock. */
     bool announced;   /* the peer has been told the number */
+    madi_waiters_t packers; /* they wait for packing */
     bool in_pending;
     bool has_deferred; /* counted in waiting */
     bool starved;     /* the head waits for credits */
@@ -256,6 +278,7 @@ struct madi_conn {
     madi_rx_msg_t *arriving; /* a message whose last packet has not come */
     madi_rx_msg_t *live;     /* opened messages, for the peer's death */
     madi_posted_t *posted, **posted_tail;
+    madi_waiters_t openers; /* they wait for a message of this peer */
     bool in_ready;
     madi_conn_t *next_ready; /* in channel->ready */
     uint64_t rx_limit;              /* the last limit of credits that the sender was told */
@@ -333,6 +356,7 @@ struct mad_channel {
     _Atomic(int) closed;
     bool is_open;    /* false: only peers have spoken of it */
     madi_conn_t *ready, **ready_tail; /* connections with messages, round robin */
+    madi_waiters_t openers; /* they wait for a message of any peer */
     mad_handler_t handler;
     void *handler_arg;
     madi_conn_t *all;
@@ -414,8 +438,11 @@ struct mad_session {
     _Atomic(int) sleeping;   /* a thread sleeps or is about to */
     bool in_epoll;           /* under lock: a thread holds events that it has not handled yet */
     _Atomic(int) leader;     /* madi_led: a thread polls for all, and may sleep in epoll; see wait.c */
-    _Atomic(uint32_t) moved; /* followers sleep on this */
-    _Atomic(int) followers;
+    madi_lock_t wait_lock;
+    madi_waiter_t *followers;    /* under wait_lock: they sleep while another one leads */
+    madi_waiters_t watchers;     /* under wait_lock: they wait for what is no single object, and look after every event */
+    _Atomic(int) n_watchers;
+    _Atomic(int) n_followers;
     int64_t spin_ns; /* how long a wait spins; -1: by how many wait */
     int cores;       /* for all processes of the job on this host */
     int spins;       /* looks before the clock is asked */
@@ -539,17 +566,32 @@ bool madi_pure_poll(mad_session_t *session);            /* no lock */
 /* calls.c */
 void madi_calls_run(mad_session_t *session); /* callbacks and handlers; no lock */
 
+/* waiter.c; a leaf: any lock may be held but wait_lock */
+enum madi_waiter_state { MADI_RUNNING, MADI_ASLEEP, MADI_LEADS_ASLEEP, MADI_WOKEN };
+void madi_waiter_init(madi_waiter_t *w, mad_session_t *session);
+void madi_waiter_wake(madi_waiter_t *w); /* it looks again; whatever kept it there may be gone when this returns */
+void madi_waiter_add(madi_waiters_t *list, madi_waiter_t *w); /* under the list's lock */
+void madi_waiter_del(madi_waiter_t *w);
+bool madi_waiters_wake_one(madi_waiters_t *list); /* that is not awake anyway; false: there is none */
+void madi_waiters_wake_all(madi_waiters_t *list);
+void madi_watcher_add(madi_waiter_t *w);
+void madi_watcher_del(madi_waiter_t *w);
+void madi_watchers_wake(mad_session_t *session); /* something has happened */
+void madi_waiter_sleep(madi_waiter_t *w, int64_t deadline); /* as a follower, while there is a leader; no lock */
+void madi_followers_wake(mad_session_t *session); /* one of them, to lead, if nobody leads; no lock */
+
 /* wait.c */
 mad_status_t madi_wait_init(mad_session_t *session);
 void madi_wait_fini(mad_session_t *session);
 /* Stores of every thread of this process that were made before are seen, later loads of theirs are fresh. */
 void madi_barrier(void);
-void madi_wake(mad_session_t *session); /* something changed for waiting threads; any lock */
-/* Wait until test(arg) is true, making progress; MAD_OK or MAD_ERR_TIMEOUT.  No lock held. */
-mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline);
-mad_status_t madi_wait_done(mad_session_t *session, madi_waitable_t *w, int64_t deadline);
+void madi_barrier_light(void); /* of those others: costs nothing where there is madi_barrier */
+/* Wait until test(arg) is true, making progress; MAD_OK or MAD_ERR_TIMEOUT.  The waiter is where changes wake it.  No lock
+ * held. */
+mad_status_t madi_wait(madi_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline);
+mad_status_t madi_watch_for(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline); /* a watcher */
 /* Sleep once as the leader, unless test(arg) is true; false: another thread leads. */
-bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg);
+bool madi_lead_once(madi_waiter_t *w, bool (*test)(void *arg), void *arg);
 const _Atomic(int) *madi_attentive(const mad_session_t *session); /* not 0: who sends to this process calls
                                                                    * madi_session_moved */
 

@@ -155,6 +155,7 @@ void madi_rx_make_ready(madi_rx_msg_t *m)
     }
     atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) + 1,
                           memory_order_relaxed);
+    madi_openers_wake(conn);
 }
 
 /* A message's first packet is in: who wants it? */

@@ -239,7 +239,7 @@ void madi_link_up(madi_link_t *link);
 void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
 /* A send that was refused may go now.  Any lock. */
 void madi_link_writable(madi_link_t *link);
-/* Something can be polled that this process itself sent: wake a sleeper.  Any lock. */
+/* Something has changed that the sleeping leader would not hear of, such as a packet of this process to itself: wake it.  Any lock. */
 void madi_session_moved(struct mad_session *session);
 static inline void madi_adapter_moved(madi_adapter_t *adapter)
 {

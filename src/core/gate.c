@@ -213,8 +213,10 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     madi_rdv_fail_all(gate, gate->status);
     madi_unlock(&gate->tx_lock);
     madi_rdv_recv_fail(gate, gate->status);
-    for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
+    for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate) {
         madi_rx_fail(conn, gate->status);
+        madi_waiters_wake_all(&conn->openers);
+    }
     if (gate->hello)
         madi_hello_abort(gate->hello);
     if (gate->link && atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN)
@@ -224,7 +226,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
                  mad_status_text(status), text);
         madi_event(s, gate->status, gate->peer, "peer %d: %s: %.180s", gate->peer, mad_status_text(status), text);
     }
-    madi_wake(s);
+    madi_watchers_wake(s);
 }
 
 void madi_gate_late(madi_gate_t *gate)
@@ -367,8 +369,10 @@ mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const
 void madi_gate_floor(madi_gate_t *gate, uint64_t floor)
 {
     gate->peer_floor = floor;
+    madi_lock(&gate->tx_lock);
     for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate) /* made before it was known; nothing was sent yet */
         c->credit_limit = c->credit_left = floor;
+    madi_unlock(&gate->tx_lock);
 }
 
 void madi_gate_free(madi_gate_t *gate)

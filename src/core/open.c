@@ -222,6 +222,34 @@ static inline bool open_now(opening_t *o)
     return found;
 }
 
+/* A message was taken by a thread that did not wait, or the waiting thread that was woken for it has found another one:
+ * who leaves wakes the next, if there is a message for it.  Under session->lock. */
+static void pass_on(mad_channel_t *channel)
+{
+    for (madi_conn_t *conn = channel->ready; conn; conn = conn->next_ready)
+        if (conn->ready)
+            madi_openers_wake(conn);
+}
+
+/* Wait where a message finds this thread. */
+static mad_status_t open_listed(opening_t *o, int64_t deadline)
+{
+    mad_session_t *session = o->channel->session;
+    mad_status_t status;
+    madi_waiter_t w;
+
+    madi_waiter_init(&w, session);
+    madi_lock(&session->lock);
+    madi_waiter_add(o->conn ? &o->conn->openers : &o->channel->openers, &w);
+    madi_unlock(&session->lock);
+    status = madi_wait(&w, open_test, o, deadline);
+    madi_lock(&session->lock);
+    madi_waiter_del(&w);
+    pass_on(o->channel);
+    madi_unlock(&session->lock);
+    return status;
+}
+
 static void open_wait(opening_t *o, int64_t timeout_ns)
 {
     mad_session_t *session = o->channel->session;
@@ -240,7 +268,7 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
         madi_calls_run(session);
         return;
     }
-    if (madi_wait(session, open_test, o, madi_deadline(timeout_ns)) != MAD_OK)
+    if (open_listed(o, madi_deadline(timeout_ns)) != MAD_OK)
         o->status = MAD_ERR_TIMEOUT;
 }
 

@@ -40,13 +40,22 @@ static inline mad_connection_t *begin_held(madi_conn_t *conn)
     return &tx->base;
 }
 
+/* The longest waiting is woken when the connection is let go; if another thread was faster, again the next time. */
 static MADI_COLD mad_connection_t *begin_wait(madi_conn_t *conn)
 {
-    atomic_fetch_add_explicit(&conn->waiting, 1, memory_order_seq_cst); /* pairs with packing_release */
-    madi_barrier();
+    madi_waiter_t w;
+    madi_waiter_init(&w, conn->gate->session);
+    madi_lock(&conn->gate->tx_lock);
+    madi_waiter_add(&conn->packers, &w);
+    atomic_fetch_add_explicit(&conn->waiting, 1, memory_order_relaxed);
+    madi_unlock(&conn->gate->tx_lock);
+    madi_barrier(); /* pairs with packing_release */
     while (atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire))
-        madi_wait(conn->gate->session, packing_free, conn, INT64_MAX);
+        madi_wait(&w, packing_free, conn, INT64_MAX);
+    madi_lock(&conn->gate->tx_lock);
+    madi_waiter_del(&w);
     atomic_fetch_sub_explicit(&conn->waiting, 1, memory_order_relaxed);
+    madi_unlock(&conn->gate->tx_lock);
     return begin_held(conn);
 }
 
@@ -54,7 +63,9 @@ static MADI_COLD mad_connection_t *begin_first(mad_channel_t *channel, mad_peer_
 {
     mad_status_t status = MAD_OK;
     madi_conn_t *conn = madi_conn_get(channel, peer, &status);
-    return conn ? begin_wait(conn) : tx_broken(channel->session, status);
+    if (!conn)
+        return tx_broken(channel->session, status);
+    return atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire) ? begin_wait(conn) : begin_held(conn);
 }
 
 mad_connection_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer)

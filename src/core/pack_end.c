@@ -115,7 +115,7 @@ static MADI_COLD void release_waiting(madi_conn_t *conn)
         enqueue_deferred(conn);
         send_queue(conn);
     }
-    madi_wake(conn->gate->session);
+    madi_waiters_wake_one(&conn->packers);
 }
 
 /* Give the connection to the next message.  Under tx_lock. */
@@ -149,10 +149,10 @@ static mad_status_t end_failed(madi_tx_t *tx)
 }
 
 /* End: whoever completes the message tells waiter or request.  Under tx_lock. */
-static void end_queued(madi_tx_t *tx, madi_waitable_t *waiter, mad_request_t *request)
+static void end_queued(madi_tx_t *tx, madi_waitable_t *wait, mad_request_t *request)
 {
     madi_conn_t *conn = tx->conn;
-    tx->waiter = waiter;
+    tx->wait = wait;
     tx->request = request;
     if (request)
         request->tx = tx;
@@ -164,10 +164,15 @@ static void end_queued(madi_tx_t *tx, madi_waitable_t *waiter, mad_request_t *re
     packing_release(conn);
 }
 
-static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *w)
+static bool end_done(void *arg)
+{
+    return madi_done(arg);
+}
+
+static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
 {
     mad_status_t status;
-    madi_wait_done(tx->base.session, w, INT64_MAX);
+    madi_wait(wait->waiter, end_done, wait, INT64_MAX);
     status = madi_message_status(&tx->base);
     madi_lock(&tx->conn->gate->tx_lock); /* whoever completed it has let go of it */
     madi_unlock(&tx->conn->gate->tx_lock);
@@ -194,10 +199,12 @@ static bool failed_early(madi_tx_t *tx)
 static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
-    madi_waitable_t wait = {0};
+    madi_waiter_t waiter;
+    madi_waitable_t wait = {.waiter = &waiter};
 
     if (!tx->base.session || !conn)
         return end_broken(&tx->base);
+    madi_waiter_init(&waiter, tx->base.session);
     close_pieces(tx);
     if (failed_early(tx))
         return end_failed(tx);
@@ -264,7 +271,8 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
 {
     mad_status_t status = MAD_OK;
     madi_conn_t *conn = madi_conn_get(channel, peer, &status);
-    madi_waitable_t wait = {0};
+    madi_waiter_t waiter;
+    madi_waitable_t wait = {.waiter = &waiter};
     madi_tx_t *tx;
 
     if (n < 0 || (n && !blocks))
@@ -290,7 +298,8 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
         *request = tx->request;
         tx->request->tx = tx;
     } else {
-        tx->waiter = &wait;
+        madi_waiter_init(&waiter, channel->session);
+        tx->wait = &wait;
     }
     tx->ended = true;
     madi_lock(&conn->gate->tx_lock);

@@ -8,14 +8,6 @@
 #define POLL_BUDGET 32 /* packets of one adapter before the next gets its turn */
 #define LOOK_NS 100000 /* between looks at the descriptors of a program that calls mad_progress itself */
 
-static void wake_others(mad_session_t *session)
-{
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with who goes to sleep */
-    if (atomic_load_explicit(&session->followers, memory_order_relaxed) ||
-        atomic_load_explicit(&session->sleeping, memory_order_relaxed))
-        madi_wake(session);
-}
-
 /* Under session->lock, also when it comes back from a sleep; not during one. */
 int madi_poll_descriptors(mad_session_t *session, int timeout_ms)
 {
@@ -30,8 +22,6 @@ int madi_poll_descriptors(mad_session_t *session, int timeout_ms)
             handled++;
         }
     }
-    if (handled) /* a leader in epoll_wait may just have been robbed of these */
-        wake_others(session);
     return handled;
 }
 
@@ -90,7 +80,7 @@ int madi_progress_after(mad_session_t *session, int n)
     if (MADI_UNLIKELY(session->dead_links != NULL) && !session->in_epoll)
         madi_links_reap(session);
     if (n)
-        wake_others(session);
+        madi_watchers_wake(session);
     return n;
 }
 

@@ -15,14 +15,14 @@ void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, 
 void madi_rdv_recv_done(madi_rdv_recv_t *r)
 {
     madi_rx_msg_t *m = r->msg;
-    mad_session_t *session = r->gate->session;
+    madi_waiter_t *waiter = m->waiter;
     bool ended = m->ended; /* with a request: it is ours to finish.  Else the user may be waiting for the last block, and
                             * the message is gone as soon as that is counted */
     if (r->bounce)
         madi_spread(r->pieces, r->n, (unsigned char *)r->bounce + r->eager, r->eager, r->len - r->eager);
     free(r->bounce);
-    if (r->waiter)
-        atomic_store_explicit(&r->waiter->done, 1, memory_order_release); /* pairs with madi_done */
+    if (r->wait)
+        atomic_store_explicit(&r->wait->done, 1, memory_order_release); /* pairs with madi_done */
     if (r->next)
         r->next->prev = r->prev;
     if (r->prev)
@@ -34,13 +34,14 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
     atomic_fetch_sub_explicit(&m->rdv_pending, 1, memory_order_release); /* pairs with end_test */
     if (ended)
         madi_rx_finish(m);
-    madi_wake(session);
+    if (waiter) /* it takes session->lock before it goes */
+        madi_waiter_wake(waiter);
 }
 
-/* Name the destination of a block to its sender; waiter, if there is one, is done when it is filled.  Under
+/* Name the destination of a block to its sender; wait, if there is one, is done when it is filled.  Under
  * session->lock. */
 mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t len,
-                            const madi_wire_rdv_t *rdv, madi_waitable_t *waiter)
+                            const madi_wire_rdv_t *rdv, madi_waitable_t *wait)
 {
     madi_gate_t *gate = m->conn->gate;
     madi_rdv_recv_t *r;
@@ -69,9 +70,9 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n,
     r->gate = gate;
     r->len = len;
     r->received = r->eager = rdv->eager;
-    r->waiter = waiter;
-    if (waiter)
-        atomic_store_explicit(&waiter->done, 0, memory_order_relaxed);
+    r->wait = wait;
+    if (wait)
+        atomic_store_explicit(&wait->done, 0, memory_order_relaxed);
     r->n = n;
     memcpy(r->pieces, pieces, (size_t)n * sizeof *pieces);
     r->next = gate->incoming;
@@ -145,7 +146,7 @@ mad_status_t madi_early_take(madi_rx_msg_t *m, const struct iovec *pieces, int n
         if (!early_done(m))
             return MAD_ERR_AGAIN;
     }
-    madi_wait(m->base.session, early_done, m, INT64_MAX);
+    madi_message_wait(m, early_done, m);
     madi_lock(&m->base.session->lock);
     status = madi_message_status(&m->base);
     if (!status && !madi_block_agrees(m, m->early->desc, expected)) {

@@ -64,6 +64,11 @@ void madi_rx_packet_free(madi_rx_packet_t *packet);
 void madi_packet_return(madi_rx_packet_t *packet); /* give its loan back */
 
 /* open.c; under session->lock */
+static inline void madi_openers_wake(madi_conn_t *conn) /* one that waits for a message like the one that has come */
+{
+    if (!madi_waiters_wake_one(&conn->openers))
+        madi_waiters_wake_one(&conn->channel->openers);
+}
 void madi_rx_ask(madi_rx_msg_t *msg); /* it is opened: its credit goes back */
 madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn); /* the next message of a connection, or NULL */
 
@@ -82,15 +87,15 @@ bool madi_block_agrees(const madi_rx_msg_t *msg, uint64_t sent, uint64_t expecte
 /* Tell both sides that they disagree; none: the sender packed no such block. */
 void madi_block_mismatch(madi_rx_msg_t *msg, uint64_t sent, uint64_t expected, bool none);
 mad_status_t madi_block_parse(madi_rx_msg_t *msg, madi_sent_block_t *block); /* the cursor moves behind it */
-/* Put the next block into the pieces; n < 0: forget it.  waiter: as for madi_rdv_grant. */
+/* Put the next block into the pieces; n < 0: forget it.  wait: as for madi_rdv_grant. */
 mad_status_t madi_block_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
-                             madi_waitable_t *waiter);
+                             madi_waitable_t *wait);
 void madi_spread(const struct iovec *pieces, int n, const unsigned char *src, uint64_t skip, uint64_t len);
 
 /* rdv_recv.c; under session->lock */
-/* Name the destination of a block to its sender; waiter, if there is one, is done when it is filled. */
+/* Name the destination of a block to its sender; wait, if there is one, is done when it is filled. */
 mad_status_t madi_rdv_grant(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len,
-                            const madi_wire_rdv_t *rdv, madi_waitable_t *waiter);
+                            const madi_wire_rdv_t *rdv, madi_waitable_t *wait);
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop);
 void madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
@@ -99,7 +104,8 @@ mad_status_t madi_early_take(madi_rx_msg_t *msg, const struct iovec *pieces, int
                              bool may_wait); /* no lock */
 void madi_early_drop(madi_rx_msg_t *msg);
 
-/* unpack.c; under session->lock */
+/* unpack.c; under session->lock, but for the first */
+void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg); /* for more of it; no lock */
 void madi_rx_feed(madi_rx_msg_t *msg); /* give waiting blocks what has come */
 /* A CHEAPER block that is not there yet waits. */
 mad_status_t madi_block_wait(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t desc);

@@ -3,6 +3,7 @@
 #include "core/core.h"
 #include "base/clock.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 mad_request_t *madi_request_new(mad_session_t *session, bool async)
@@ -17,9 +18,14 @@ mad_request_t *madi_request_new(mad_session_t *session, bool async)
     return r;
 }
 
+static bool is_done(mad_request_t *r)
+{
+    return atomic_load_explicit(&r->state, memory_order_acquire) == MADI_REQUEST_DONE;
+}
+
 void madi_request_left(mad_request_t *r)
 {
-    if (r->counted && !madi_done(&r->wait))
+    if (r->counted && !is_done(r))
         madi_async_kick(r->session);
 }
 
@@ -34,25 +40,32 @@ static void queue_callback(mad_request_t *r)
     madi_unlock(&session->work_lock);
 }
 
-/* Any lock may be held.  state: 0 pending, 1 complete, 2 pending with a callback. */
+/* Any lock may be held. */
 void madi_request_complete(mad_request_t *r, mad_status_t status)
 {
     mad_session_t *session = r->session;
+    uintptr_t before;
     r->status = status;
     if (r->counted)
         madi_async_count(session, -1);
-    if (atomic_exchange_explicit(&r->wait.done, 1, memory_order_acq_rel) == 2)
+    before = atomic_exchange_explicit(&r->state, MADI_REQUEST_DONE, memory_order_acq_rel);
+    if (before == MADI_REQUEST_CALLBACK) {
         queue_callback(r);
-    madi_wake(session);
+        madi_session_moved(session);
+    } else if (before != MADI_REQUEST_PENDING) {
+        madi_waiter_wake((madi_waiter_t *)before);
+        atomic_store_explicit(&r->let_go, 1, memory_order_release); /* pairs with mad_request_wait */
+    }
+    madi_watchers_wake(session);
 }
 
 void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t status), void *arg)
 {
-    int pending = 0;
+    uintptr_t pending = MADI_REQUEST_PENDING;
     mad_session_t *session = r->session;
     r->callback = fn;
     r->arg = arg;
-    if (!atomic_compare_exchange_strong_explicit(&r->wait.done, &pending, 2, memory_order_acq_rel,
+    if (!atomic_compare_exchange_strong_explicit(&r->state, &pending, MADI_REQUEST_CALLBACK, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         queue_callback(r);
         madi_calls_run(session);
@@ -68,11 +81,6 @@ static mad_status_t take(mad_request_t **request)
     return status;
 }
 
-static bool is_done(mad_request_t *r)
-{
-    return atomic_load_explicit(&r->wait.done, memory_order_acquire) == 1;
-}
-
 mad_status_t mad_request_test(mad_request_t **request)
 {
     if (!request || !*request)
@@ -82,12 +90,30 @@ mad_status_t mad_request_test(mad_request_t **request)
     return is_done(*request) ? take(request) : MAD_ERR_AGAIN;
 }
 
+static bool request_done(void *arg)
+{
+    return is_done(arg);
+}
+
 mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns)
 {
-    if (!request || !*request)
+    mad_request_t *r = request ? *request : NULL;
+    uintptr_t state = MADI_REQUEST_PENDING;
+    madi_waiter_t w;
+
+    if (!r)
         return MAD_ERR_INVAL;
-    if (madi_wait_done((*request)->session, &(*request)->wait, madi_deadline(timeout_ns)) != MAD_OK)
+    madi_waiter_init(&w, r->session);
+    if (!atomic_compare_exchange_strong_explicit(&r->state, &state, (uintptr_t)&w, memory_order_acq_rel,
+                                                 memory_order_acquire))
+        return take(request); /* it is done: with a callback it is not the caller's any more, and one thread waits for it */
+    madi_wait(&w, request_done, r, madi_deadline(timeout_ns));
+    state = (uintptr_t)&w;
+    if (atomic_compare_exchange_strong_explicit(&r->state, &state, MADI_REQUEST_PENDING, memory_order_acq_rel,
+                                                memory_order_acquire))
         return MAD_ERR_TIMEOUT;
+    while (!atomic_load_explicit(&r->let_go, memory_order_acquire)) /* pairs with madi_request_complete */
+        sched_yield();
     return take(request);
 }
 
@@ -115,7 +141,7 @@ mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeo
         session = requests[i] ? requests[i]->session : NULL;
     if (!session)
         return MAD_ERR_INVAL;
-    if (madi_wait(session, any_done, &a, madi_deadline(timeout_ns)) != MAD_OK)
+    if (madi_watch_for(session, any_done, &a, madi_deadline(timeout_ns)) != MAD_OK)
         return MAD_ERR_TIMEOUT;
     *index = a.index;
     return take(&requests[a.index]);
@@ -158,7 +184,7 @@ static bool cancel_tx(mad_request_t *r)
     madi_conn_t *conn = tx->conn;
     bool found = false;
     madi_lock(&conn->gate->tx_lock);
-    if (!atomic_load_explicit(&r->wait.done, memory_order_relaxed) && !tx->started && !tx->rdv_pending)
+    if (!is_done(r) && !tx->started && !tx->rdv_pending)
         found = cancel_in(&conn->queue, &conn->queue_tail, tx) ||
                 cancel_in(&conn->deferred, &conn->deferred_tail, tx);
     if (found) {

@@ -10,16 +10,16 @@ static void tx_complete(madi_tx_t *tx)
 {
     mad_session_t *session = tx->base.session;
     mad_request_t *request = tx->request;
-    madi_waitable_t *waiter = tx->waiter;
+    madi_waitable_t *wait = tx->wait;
     mad_status_t status = madi_message_status(&tx->base);
 
     if (request) {
         madi_tx_free(tx);
         madi_request_complete(request, status);
-    } else if (waiter) {
-        /* the waiting thread reads the status and frees */
-        atomic_store_explicit(&waiter->done, 1, memory_order_release);
-        madi_wake(session);
+    } else if (wait) {
+        atomic_store_explicit(&wait->done, 1, memory_order_release); /* pairs with madi_done */
+        madi_waiter_wake(wait->waiter); /* that thread takes tx_lock before it frees this */
+        madi_watchers_wake(session);
     }
 }
 

@@ -384,14 +384,14 @@ static void say_bye(mad_session_t *s)
     mad_status_t status;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
     int64_t deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));
-    madi_wait(s, all_sent, s, deadline);
+    madi_watch_for(s, all_sent, s, deadline);
     atomic_store_explicit(&s->closing, 1, memory_order_relaxed);
     madi_lock(&s->lock);
     for (madi_gate_t *g = s->gates; g; g = g->next)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_UP)
             madi_gate_ctrl(g, &hdr, NULL);
     madi_unlock(&s->lock);
-    while ((status = madi_wait(s, all_drained, s, soon(deadline))) != MAD_OK && madi_now() < deadline)
+    while ((status = madi_watch_for(s, all_drained, s, soon(deadline))) != MAD_OK && madi_now() < deadline)
         ; /* an acknowledgement wakes nobody */
     if (status)
         madi_log(MADI_LOG_WARN, "core", "the session ended before everything sent had left (MAD_EXIT_TIMEOUT)");

@@ -5,8 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+void madi_message_wait(madi_rx_msg_t *m, bool (*test)(void *arg), void *arg)
+{
+    mad_session_t *session = m->base.session;
+    madi_waiter_t w;
+    madi_waiter_init(&w, session);
+    madi_lock(&session->lock);
+    m->waiter = &w;
+    madi_unlock(&session->lock);
+    madi_wait(&w, test, arg, INT64_MAX);
+    madi_lock(&session->lock);
+    m->waiter = NULL;
+    madi_unlock(&session->lock);
+}
+
 void madi_rx_feed(madi_rx_msg_t *m)
 {
+    madi_waiter_t *waiter = m->waiter;
     while (m->blocks && madi_block_next(m)) {
         madi_rx_block_t *b = m->blocks;
         m->blocks = b->next;
@@ -25,7 +40,8 @@ void madi_rx_feed(madi_rx_msg_t *m)
         m->blocks_tail = &m->blocks;
     if (m->ended)
         madi_rx_finish(m);
-    madi_wake(m->base.session);
+    if (waiter)
+        madi_waiter_wake(waiter);
 }
 
 mad_status_t madi_block_wait(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc)
@@ -84,11 +100,16 @@ static mad_status_t try_express(madi_rx_msg_t *m, uint64_t expected)
     return status;
 }
 
+static bool is_here(void *arg)
+{
+    return madi_done(arg);
+}
+
 static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc, bool may_wait)
 {
     mad_session_t *session = m->base.session;
     bool express = !MADI_WIRE_DESC_RMODE(desc);
-    madi_waitable_t here = {1};
+    madi_waitable_t here = {.done = 1};
     mad_status_t status = madi_message_status(&m->base);
 
     if (!session || !m->conn || status)
@@ -102,7 +123,7 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
         if (m->early)
             return madi_early_take(m, pieces, n, desc, false);
     } else if (express) {
-        madi_wait(session, block_there, m, INT64_MAX);
+        madi_message_wait(m, block_there, m);
     }
     madi_lock(&session->lock);
     if (!m->blocks && madi_block_next(m)) {
@@ -115,7 +136,7 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     }
     madi_unlock(&session->lock);
     if (!status && !madi_done(&here)) {
-        madi_wait_done(session, &here, INT64_MAX);
+        madi_message_wait(m, is_here, &here);
         status = madi_message_status(&m->base);
     }
     return status;

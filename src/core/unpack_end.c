@@ -115,7 +115,7 @@ static __attribute__((noinline)) mad_status_t end_other(madi_rx_msg_t *m)
         return end_broken(&m->base);
     if (m->live || m->cur != m->end || !m->cur_last || m->blocks || m->early || status ||
         atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) {
-        madi_wait(m->base.session, end_test, m, INT64_MAX);
+        madi_message_wait(m, end_test, m);
         status = madi_message_status(&m->base);
     }
     rx_release(m);
@@ -185,6 +185,8 @@ void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
             m->lost = true;
             madi_message_fail(&m->base, status);
         }
+        if (m->waiter)
+            madi_waiter_wake(m->waiter);
         madi_rx_finish(m);
     }
     for (madi_posted_t *p; (p = conn->posted); free(p)) {

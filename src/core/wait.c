@@ -4,11 +4,11 @@
  * Of the threads that wait one is the leader: it polls for all.  It spins; a look at the drivers' memory (pure_poll)
  * takes no lock, a hit takes session->lock.  When spinning does not pay it yields a few times, and then sleeps in epoll
  * with every driver's descriptor armed.  The others, the followers, look only whether what they wait for has come, and
- * sleep on the futex `moved`.  A leader that leaves wakes them, and one of them leads.
+ * then sleep, each by itself, until it has (waiter.c).  A leader that leaves wakes one of them, which leads.
  *
- * Why no wake-up is lost: who goes to sleep says so (sleeping, followers), fences, then looks once more; who changes
- * something fences, then looks whether anybody sleeps.  Where the short paths look at sleeping (or at conn->waiting),
- * they do not fence: the leader's membarrier fences for both.
+ * Why the leader misses nothing: it says that it sleeps, fences, then looks once more; who changes something looks whether
+ * it sleeps.  Where the short paths look at sleeping (or at conn->waiting), they do not fence: the leader's membarrier
+ * fences for both.
  */
 #include "core/core.h"
 #include "base/clock.h"
@@ -17,7 +17,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <string.h>
@@ -45,27 +44,21 @@ void madi_barrier(void)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-void madi_wake(mad_session_t *session)
-{
-    uint64_t one = 1;
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with sleep_as_follower; never on a short path */
-    if (atomic_load_explicit(&session->followers, memory_order_relaxed)) {
-        atomic_fetch_add_explicit(&session->moved, 1, memory_order_release);
-        syscall(SYS_futex, &session->moved, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-    }
-    if (atomic_load_explicit(&session->sleeping, memory_order_relaxed) &&
-        write(session->wake_fd, &one, sizeof one) < 0)
-        return; /* full: it is readable all the same */
-}
-
-void madi_session_moved(mad_session_t *session)
+void madi_barrier_light(void)
 {
     if (asymmetric)
         atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
     else
         atomic_thread_fence(memory_order_seq_cst);
-    if (MADI_UNLIKELY(atomic_load_explicit(&session->sleeping, memory_order_relaxed)))
-        madi_wake(session);
+}
+
+void madi_session_moved(mad_session_t *session)
+{
+    uint64_t one = 1;
+    madi_barrier_light(); /* pairs with arm */
+    if (atomic_load_explicit(&session->sleeping, memory_order_relaxed) &&
+        write(session->wake_fd, &one, sizeof one) < 0)
+        return; /* full: it is readable all the same */
 }
 
 /* How long may the leader sleep? */
@@ -115,8 +108,10 @@ static bool calls_wait(const mad_session_t *session)
            !atomic_load_explicit(&session->calling, memory_order_relaxed);
 }
 
-static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
+static void sleep_as_leader(madi_waiter_t *w, bool (*test)(void *), void *arg, int64_t deadline)
 {
+    mad_session_t *session = w->session;
+    uint32_t running = MADI_RUNNING;
     bool quiet;
     uint64_t rings;
     int ms;
@@ -125,7 +120,9 @@ static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *
     ms = sleep_ms(session, deadline);
     session->in_epoll = true; /* what epoll tells of is not freed meanwhile */
     madi_unlock(&session->lock);
-    if (!quiet || test(arg) || calls_wait(session))
+    if (!atomic_compare_exchange_strong_explicit(&w->word, &running, MADI_LEADS_ASLEEP, memory_order_seq_cst,
+                                                 memory_order_relaxed) ||
+        !quiet || test(arg) || calls_wait(session))
         ms = 0;
     if (ms) {
         madi_poll_descriptors(session, ms); /* comes back with the lock */
@@ -134,6 +131,7 @@ static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *
         madi_lock(&session->lock);
         madi_poll_descriptors(session, 0);
     }
+    atomic_exchange_explicit(&w->word, MADI_RUNNING, memory_order_seq_cst); /* before it looks */
     session->in_epoll = false;
     disarm(session);
     if (ms && read(session->wake_fd, &rings, sizeof rings) < 0)
@@ -141,24 +139,6 @@ static void sleep_as_leader(mad_session_t *session, bool (*test)(void *), void *
     madi_hello_expire(session, madi_now());
     madi_progress_locked(session);
     madi_unlock(&session->lock);
-}
-
-static void sleep_as_follower(mad_session_t *session, bool (*test)(void *), void *arg, int64_t deadline)
-{
-    uint32_t seen = atomic_load_explicit(&session->moved, memory_order_acquire);
-    int64_t left = deadline == INT64_MAX ? INT64_C(1000000000) : deadline - madi_now();
-    struct timespec t;
-    if (left > INT64_C(1000000000))
-        left = INT64_C(1000000000);
-    if (left <= 0)
-        return;
-    t.tv_sec = left / 1000000000;
-    t.tv_nsec = left % 1000000000;
-    atomic_fetch_add_explicit(&session->followers, 1, memory_order_seq_cst);
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with madi_wake */
-    if (!test(arg) && atomic_load_explicit(&session->leader, memory_order_relaxed))
-        syscall(SYS_futex, &session->moved, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
-    atomic_fetch_sub_explicit(&session->followers, 1, memory_order_relaxed);
 }
 
 static bool lead(mad_session_t *session, int who)
@@ -172,14 +152,15 @@ static bool lead(mad_session_t *session, int who)
 static void lead_no_more(mad_session_t *session)
 {
     atomic_store_explicit(&session->leader, MADI_LED_BY_NOBODY, memory_order_seq_cst);
-    madi_wake(session); /* a follower takes over */
+    madi_followers_wake(session); /* one takes over */
 }
 
-bool madi_lead_once(mad_session_t *session, bool (*test)(void *arg), void *arg)
+bool madi_lead_once(madi_waiter_t *w, bool (*test)(void *arg), void *arg)
 {
+    mad_session_t *session = w->session;
     if (!lead(session, MADI_LED_BY_THREAD))
         return false;
-    sleep_as_leader(session, test, arg, INT64_MAX);
+    sleep_as_leader(w, test, arg, INT64_MAX);
     lead_no_more(session);
     madi_calls_run(session);
     return true;
@@ -209,15 +190,16 @@ static bool yield_some(mad_session_t *session, bool (*test)(void *), void *arg)
     return false;
 }
 
-typedef struct waiter {
+typedef struct waiting {
+    madi_waiter_t *waiter;
     bool (*test)(void *arg);
     void *arg;
     int64_t deadline, spin_ns;
     bool leads;
-} waiter_t;
+} waiting_t;
 
 /* The program's code may take long: another thread leads meanwhile. */
-static void run_calls(mad_session_t *session, waiter_t *w)
+static void run_calls(mad_session_t *session, waiting_t *w)
 {
     if (MADI_LIKELY(!calls_wait(session)))
         return;
@@ -228,7 +210,7 @@ static void run_calls(mad_session_t *session, waiter_t *w)
 }
 
 /* One look; true: something moved. */
-static bool look(mad_session_t *session, waiter_t *w, uint32_t spins)
+static bool look(mad_session_t *session, waiting_t *w, uint32_t spins)
 {
     int n = 0;
     if (!madi_pure_poll(session) && spins % MADI_EPOLL_EVERY)
@@ -244,7 +226,7 @@ static bool look(mad_session_t *session, waiter_t *w, uint32_t spins)
 }
 
 /* Spin until there is more to do than that; true: the test holds, or the deadline has passed. */
-static bool spin(mad_session_t *session, waiter_t *w)
+static bool spin(mad_session_t *session, waiting_t *w)
 {
     int64_t begun = 0, now;
     for (uint32_t spins = 1;; spins++) {
@@ -269,23 +251,25 @@ static bool spin(mad_session_t *session, waiter_t *w)
     }
 }
 
-static void wait_inside(mad_session_t *session, waiter_t *w)
+static void wait_inside(mad_session_t *session, waiting_t *w)
 {
     w->leads = lead(session, MADI_LED_BY_WAITER);
     while (!spin(session, w)) {
         if (w->leads) {
             if (!yield_some(session, w->test, w->arg)) {
-                sleep_as_leader(session, w->test, w->arg, w->deadline);
+                sleep_as_leader(w->waiter, w->test, w->arg, w->deadline);
                 run_calls(session, w);
             }
         } else if (atomic_load_explicit(&session->leader, memory_order_relaxed) == MADI_LED_BY_WAITER) {
-            sleep_as_follower(session, w->test, w->arg, w->deadline);
+            madi_waiter_sleep(w->waiter, w->deadline);
         } else {
             sched_yield(); /* the progress thread makes room */
         }
     }
     if (w->leads)
         lead_no_more(session);
+    else
+        madi_followers_wake(session); /* it may have been woken to lead */
 }
 
 /* Spin twice the wake latency when every thread that waits has a core, else about a microsecond. */
@@ -296,9 +280,10 @@ static int64_t spin_time(const mad_session_t *session, int waiting)
     return (int64_t)session->size * waiting <= session->cores ? SPIN : SPIN_CROWDED;
 }
 
-mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
+mad_status_t madi_wait(madi_waiter_t *waiter, bool (*test)(void *arg), void *arg, int64_t deadline)
 {
-    waiter_t w = {test, arg, deadline, 0, false};
+    mad_session_t *session = waiter->session;
+    waiting_t w = {waiter, test, arg, deadline, 0, false};
     if (test(arg))
         return MAD_OK;
     w.spin_ns = spin_time(session, madi_async_enter(session));
@@ -307,14 +292,15 @@ mad_status_t madi_wait(mad_session_t *session, bool (*test)(void *arg), void *ar
     return test(arg) ? MAD_OK : MAD_ERR_TIMEOUT;
 }
 
-static bool waitable_test(void *arg)
+mad_status_t madi_watch_for(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
 {
-    return madi_done(arg);
-}
-
-mad_status_t madi_wait_done(mad_session_t *session, madi_waitable_t *w, int64_t deadline)
-{
-    return madi_wait(session, waitable_test, w, deadline);
+    madi_waiter_t w;
+    mad_status_t status;
+    madi_waiter_init(&w, session);
+    madi_watcher_add(&w);
+    status = madi_wait(&w, test, arg, deadline);
+    madi_watcher_del(&w);
+    return status;
 }
 
 /* ---- Start and end -------------------------------------------------------------------------------------------- */

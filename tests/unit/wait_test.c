@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define WAITERS 4
@@ -17,6 +18,7 @@ typedef struct waiter {
     mad_channel_t *channel;
     pthread_t thread;
     int messages; /* to receive */
+    long switches; /* how often it has slept */
 } waiter_t;
 
 static mad_session_t *session;
@@ -37,7 +39,7 @@ static void send_to(mad_channel_t *channel)
 }
 
 /* One process with threads that wait, each on a channel of its own. */
-static void begin(int messages)
+static void begin_with(void *(*run)(void *), int messages)
 {
     char name[16];
     setenv("MAD_DRIVERS", "self", 1);
@@ -46,8 +48,13 @@ static void begin(int messages)
         snprintf(name, sizeof name, "wait%d", i);
         ck_assert_int_eq(mad_channel_open(session, name, &waiters[i].channel), MAD_OK);
         waiters[i].messages = messages;
-        ck_assert_int_eq(pthread_create(&waiters[i].thread, NULL, receive, &waiters[i]), 0);
+        ck_assert_int_eq(pthread_create(&waiters[i].thread, NULL, run, &waiters[i]), 0);
     }
+}
+
+static void begin(int messages)
+{
+    begin_with(receive, messages);
 }
 
 static void end(void)
@@ -105,8 +112,63 @@ START_TEST(handler_lets_others_sleep)
 }
 END_TEST
 
+/* ---- While another thread gets messages ------------------------------------------------------------------------ */
+
+#define MESSAGES 300
+
+static sem_t got;
+
+static void *receive_many(void *arg)
+{
+    for (int i = 0; i < MESSAGES; i++) {
+        if (mad_end_unpacking(mad_begin_unpacking(arg)))
+            return NULL;
+        sem_post(&got);
+    }
+    return arg;
+}
+
+static void *receive_one(void *arg)
+{
+    waiter_t *w = arg;
+    struct rusage usage;
+    if (mad_end_unpacking(mad_begin_unpacking(w->channel)))
+        return NULL;
+    getrusage(RUSAGE_THREAD, &usage);
+    w->switches = usage.ru_nvcsw;
+    return w;
+}
+
+/* A message wakes the thread that waits for it, and no other: all others but the one that leads sleep on. */
+START_TEST(message_wakes_one)
+{
+    mad_channel_t *busy;
+    pthread_t thread;
+    void *good;
+    int disturbed = 0;
+    sem_init(&got, 0, 0);
+    begin_with(receive_one, 1);
+    ck_assert_int_eq(mad_channel_open(session, "busy", &busy), MAD_OK);
+    ck_assert_int_eq(pthread_create(&thread, NULL, receive_many, busy), 0);
+    for (int i = 0; i < MESSAGES; i++) {
+        poll(NULL, 0, 1); /* it waits again: what is tested is its waking */
+        send_to(busy);
+        sem_wait(&got);
+    }
+    ck_assert_int_eq(pthread_join(thread, &good), 0);
+    ck_assert_ptr_nonnull(good);
+    for (int i = 0; i < WAITERS; i++)
+        send_to(waiters[i].channel);
+    end();
+    for (int i = 0; i < WAITERS; i++)
+        disturbed += waiters[i].switches > MESSAGES / 3;
+    ck_assert_msg(disturbed <= 1, "%d threads were woken by messages of another one", disturbed);
+    sem_destroy(&got);
+}
+END_TEST
+
 Suite *wait_suite(void)
 {
-    const TTest *tests[] = {handler_lets_others_sleep};
+    const TTest *tests[] = {handler_lets_others_sleep, message_wakes_one};
     return SUITE_OF("wait", tests);
 }
