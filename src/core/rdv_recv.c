@@ -79,7 +79,8 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n,
     if (r->next)
         r->next->prev = r;
     gate->incoming = r;
-    m->base.plain = 0;
+    if (m->base.plain) /* not so when progress grants what comes later: then the owner may be looking at it */
+        m->base.plain = 0;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     madi_rdv_send_grant(gate, rdv->sender, r->handle, len, false);
     return MAD_OK;
