@@ -4,12 +4,12 @@
 #include "soak.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define STILL 60 /* seconds without any message until it is given up */
 
@@ -120,17 +120,23 @@ static void parse(int argc, char **argv)
 
 /* ---- Watching ------------------------------------------------------------------------------------------------- */
 
-static _Atomic(bool) over;
+static sem_t over;
+
+static bool over_within_a_second(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_sec++;
+    return !sem_timedwait(&over, &t);
+}
 
 static void *watch(void *arg)
 {
     uint64_t last = 0, total = each * (WAYS * (uint64_t)options.threads - (uint64_t)options.threads + 1);
     int still = 0, list[PROCS_MAX];
     total *= (uint64_t)peers(list);
-    for (int second = 1; !atomic_load(&over); second++) {
+    for (int second = 1; !over_within_a_second(); second++) {
         uint64_t sent = atomic_load(&sums.sent), received = atomic_load(&sums.received);
-        for (int i = 0; i < 10 && !atomic_load(&over); i++)
-            usleep(100000);
         still = sent + received == last ? still + 1 : 0;
         last = sent + received;
         if (still == STILL) {
@@ -245,11 +251,12 @@ int main(int argc, char **argv)
     if (!good(mad_channel_open(session, "sum", &sum), "mad_channel_open", NULL))
         return 1;
     begun = now();
+    sem_init(&over, 0, 0);
     pthread_create(&watcher, NULL, watch, NULL);
     run();
     if (collect(sum, all))
         rc = rank == 0 ? report(all, (double)(now() - begun) * 1e-9) : 0;
-    atomic_store(&over, true);
+    sem_post(&over);
     pthread_join(watcher, NULL);
     mad_exit(session);
     return rc;

@@ -2,10 +2,9 @@
 #include "soak.h"
 
 #include <pthread.h>
-#include <stdio.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define POSTED 4 /* receives that are posted for one source at a time */
 #define GAP 7
@@ -219,10 +218,9 @@ static void try_one(taking_t *t)
         return;
     }
     count(t);
-    while ((status = take_blocks(t, false)) == MAD_ERR_AGAIN) {
-        mad_progress(session);
-        usleep(20);
-    }
+    while ((status = take_blocks(t, false)) == MAD_ERR_AGAIN)
+        if (!mad_progress(session))
+            sched_yield();
     if (status == MAD_OK)
         end_taking(t, false);
     else

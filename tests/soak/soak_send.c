@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soak.h"
 
-#include <stdio.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define UNDER_WAY 8 /* messages of a thread whose buffers are still lent */
 #define GAP 5       /* bytes between the pieces of a strided block */
@@ -14,7 +13,8 @@
 typedef struct slot {
     arena_t arena;
     mad_request_t *request;
-    _Atomic(int) callback; /* 1: not called yet */
+    bool callback; /* one was asked for, and posts `called` */
+    sem_t called;
     ident_t id;
 } slot_t;
 
@@ -22,18 +22,15 @@ static void called(void *arg, mad_status_t status)
 {
     slot_t *slot = arg;
     good(status, "a sending request", &slot->id);
-    atomic_store(&slot->callback, 0);
+    sem_post(&slot->called);
 }
 
 static void slot_wait(slot_t *slot)
 {
     if (slot->request)
         good(mad_request_wait(&slot->request, MAD_FOREVER), "a sending request", &slot->id);
-    while (atomic_load(&slot->callback)) {
-        mad_progress(session);
-        if (atomic_load(&slot->callback))
-            usleep(50); /* others need the core */
-    }
+    while (slot->callback) /* without calling the library: it gets on by itself */
+        slot->callback = sem_wait(&slot->called) != 0;
 }
 
 /* A request that may complete now belongs to the slot. */
@@ -43,7 +40,7 @@ static void slot_request(slot_t *slot, mad_request_t *request, bool callback)
         slot->request = request;
         return;
     }
-    atomic_store(&slot->callback, 1);
+    slot->callback = true;
     mad_request_callback(request, called, slot);
 }
 
@@ -155,6 +152,8 @@ void *send_thread(void *arg)
     int thread = (int)(intptr_t)arg, list[PROCS_MAX], n = peers(list);
     slot_t *slots = all[thread];
     unsigned at = 0;
+    for (int i = 0; i < UNDER_WAY; i++)
+        sem_init(&slots[i].called, 0, 0);
     for (uint64_t number = 0; number < each; number++)
         for (int way = 0; way < WAYS; way++)
             for (int p = 0; p < n; p++) {
@@ -164,6 +163,7 @@ void *send_thread(void *arg)
             }
     for (int i = 0; i < UNDER_WAY; i++) {
         slot_wait(&slots[i]);
+        sem_destroy(&slots[i].called);
         free(slots[i].arena.bytes);
     }
     return NULL;
