@@ -6,7 +6,8 @@
  * itself; else in epoll, as the leader, with every driver armed.  A program that only waits never pays for it.
  *
  * Why no wake-up is lost: who makes an operation pending counts it, then looks whether the thread leads; the thread says
- * that it leads, then looks at the count, and again after it has stopped.  All of that is sequentially consistent.
+ * that it leads, then looks at the count, and again after it has stopped.  All of that is sequentially consistent.  The same
+ * with a callback that is to be run: the last operation may be done and its callback not.
  */
 #include "core/core.h"
 #include "base/knob.h"
@@ -34,7 +35,8 @@ struct madi_async {
 
 static bool needed(const struct madi_async *a)
 {
-    return atomic_load(&a->pending) > 0 && !atomic_load(&a->inside) && !atomic_load(&a->stop);
+    return (atomic_load(&a->pending) > 0 || madi_calls_wait(a->waiter.session)) && !atomic_load(&a->inside) &&
+           !atomic_load(&a->stop);
 }
 
 static bool not_needed(void *arg)
@@ -109,6 +111,14 @@ void madi_async_stop(mad_session_t *session)
 void madi_async_count(mad_session_t *session, int n)
 {
     atomic_fetch_add(&session->async->pending, n);
+}
+
+void madi_async_has_calls(mad_session_t *session)
+{
+    struct madi_async *a = session->async;
+    atomic_thread_fence(memory_order_seq_cst); /* what was added is seen, or that the thread leads */
+    if (atomic_load(&a->exists) && !atomic_load(&a->leading) && needed(a))
+        call(a);
 }
 
 void madi_async_kick(mad_session_t *session)

@@ -548,6 +548,7 @@ void madi_request_complete(mad_request_t *request, mad_status_t status); /* any 
 mad_status_t madi_async_init(mad_session_t *session);
 void madi_async_stop(mad_session_t *session);              /* no lock; the thread is gone afterwards */
 void madi_async_count(mad_session_t *session, int n);      /* n more operations need progress from elsewhere; any lock */
+void madi_async_has_calls(mad_session_t *session);         /* a callback was added, and no operation is left; any lock */
 void madi_async_kick(mad_session_t *session);              /* before a call returns that left such ones; no lock */
 int madi_async_enter(mad_session_t *session);              /* this thread waits in the library from now on ... */
 void madi_async_leave(mad_session_t *session);             /* ... no more; no lock.  enter: how many wait */
@@ -565,6 +566,13 @@ bool madi_pure_poll(mad_session_t *session);            /* no lock */
 
 /* calls.c */
 void madi_calls_run(mad_session_t *session); /* callbacks and handlers; no lock */
+
+/* There are some that nobody runs; who runs some goes on until there are none. */
+static inline bool madi_calls_wait(const mad_session_t *session)
+{
+    return atomic_load_explicit(&session->has_calls, memory_order_acquire) && /* pairs with who adds one */
+           !atomic_load_explicit(&session->calling, memory_order_relaxed);
+}
 
 /* waiter.c; a leaf: any lock may be held but wait_lock */
 enum madi_waiter_state { MADI_RUNNING, MADI_ASLEEP, MADI_LEADS_ASLEEP, MADI_WOKEN };

@@ -52,6 +52,7 @@ void madi_request_complete(mad_request_t *r, mad_status_t status)
     if (before == MADI_REQUEST_CALLBACK) {
         queue_callback(r);
         madi_session_moved(session);
+        madi_async_has_calls(session);
     } else if (before != MADI_REQUEST_PENDING) {
         madi_waiter_wake((madi_waiter_t *)before);
         atomic_store_explicit(&r->let_go, 1, memory_order_release); /* pairs with mad_request_wait */

@@ -101,13 +101,6 @@ static void disarm(mad_session_t *session)
     }
 }
 
-/* Handlers or callbacks that nobody runs; who runs some goes on until there are none. */
-static bool calls_wait(const mad_session_t *session)
-{
-    return atomic_load_explicit(&session->has_calls, memory_order_acquire) && /* pairs with who adds one */
-           !atomic_load_explicit(&session->calling, memory_order_relaxed);
-}
-
 static void sleep_as_leader(madi_waiter_t *w, bool (*test)(void *), void *arg, int64_t deadline)
 {
     mad_session_t *session = w->session;
@@ -122,7 +115,7 @@ static void sleep_as_leader(madi_waiter_t *w, bool (*test)(void *), void *arg, i
     madi_unlock(&session->lock);
     if (!atomic_compare_exchange_strong_explicit(&w->word, &running, MADI_LEADS_ASLEEP, memory_order_seq_cst,
                                                  memory_order_relaxed) ||
-        !quiet || test(arg) || calls_wait(session))
+        !quiet || test(arg) || madi_calls_wait(session))
         ms = 0;
     if (ms) {
         madi_poll_descriptors(session, ms); /* comes back with the lock */
@@ -201,7 +194,7 @@ typedef struct waiting {
 /* The program's code may take long: another thread leads meanwhile. */
 static void run_calls(mad_session_t *session, waiting_t *w)
 {
-    if (MADI_LIKELY(!calls_wait(session)))
+    if (MADI_LIKELY(!madi_calls_wait(session)))
         return;
     if (w->leads)
         lead_no_more(session);
