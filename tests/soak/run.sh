@@ -1,34 +1,51 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Nothing lost: BUILD=<build folder> run.sh [DRIVER...]   (self shm tcp fault:self fault:shm fault:tcp)
-#   MESSAGES=N   of each driver (60K); LONG=1: ten million, as make soak does
+#   MESSAGES=N   in each run (200K; 20K behind fault)
 #   SEED=N       else by the clock
+#   LONG=1       as make soak does: ten million over each driver in two runs, two processes, then three with more threads
 BUILD=${BUILD:?}
-messages=${MESSAGES:-${LONG:+10M}}
-messages=${messages:-60K}
+messages=${MESSAGES:-${LONG:+5M}}
 seed=${SEED:-$(date +%s)}
-limit=$([ -n "$LONG" ] && echo 14400 || echo 200)
+limit=${LONG:+7200}
+limit=${limit:-200}
 log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$log.rc"' EXIT
 trap 'exit 1' INT TERM HUP
 failed=0
-for driver in ${*:-self shm tcp fault:self fault:shm fault:tcp}; do
-    n=$messages
-    case $driver in
-    self | fault:self) launcher= ;;
-    *) launcher="$BUILD/madrun --no-label -n 2" ;;
-    esac
-    case $driver in fault:*) [ -n "$LONG" ] || n=6K ;; esac # it delays
-    command="$launcher $BUILD/tests/soak/soak --driver $driver --messages $n --seed $seed"
+
+# run COMMAND...: into the log; when it takes long, what it says of its progress is shown
+run() {
+    if [ -n "$LONG" ]; then
+        { timeout -k 5 "$limit" "$@" 2>&1; echo $? >"$log.rc"; } | tee "$log" | sed -un '/^soak: [0-9]* s: /p'
+        return "$(cat "$log.rc")"
+    fi
+    timeout -k 5 "$limit" "$@" --quiet >"$log" 2>&1
+}
+
+# soak DRIVER PROCESSES THREADS: of the senders; processes: none for one alone
+soak() {
+    n=${messages:-200K}
+    case $1 in fault:*) n=${messages:-20K} ;; esac # it delays
+    launcher=${2:+$BUILD/madrun --no-label -n $2}
+    command="$launcher $BUILD/tests/soak/soak --driver $1 --messages $n --threads $3 --seed $seed"
     # shellcheck disable=SC2086
-    MAD_FAULT_SEED=$seed timeout -k 5 "$limit" $command $([ -n "$LONG" ] || echo --quiet) >"$log" 2>&1
+    MAD_FAULT_SEED=$seed run $command
     rc=$?
     if [ $rc -eq 0 ] && grep -q '^soak: good' "$log"; then
-        echo "ok soak-$driver: $(grep '^soak: good' "$log" | cut -d' ' -f3-)"
+        echo "ok soak-$1${2:+-$2}-$3: $(grep '^soak: good' "$log" | cut -d' ' -f3-)"
     else
         grep -v 'is disturbed; ' "$log" | tail -25
-        echo "not ok soak-$driver (exit status $rc); again: MAD_FAULT_SEED=$seed $command"
+        echo "not ok soak-$1${2:+-$2}-$3 (exit status $rc); again: MAD_FAULT_SEED=$seed $command"
         failed=1
     fi
+}
+
+[ $# -gt 0 ] || set -- self shm tcp fault:self fault:shm fault:tcp
+for driver; do
+    several=1
+    case $driver in *self) several= ;; esac
+    soak "$driver" "${several:+2}" 2
+    [ -z "$LONG" ] || soak "$driver" "${several:+3}" 4
 done
 exit $failed
