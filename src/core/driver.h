@@ -247,6 +247,8 @@ static inline void madi_adapter_moved(madi_adapter_t *adapter)
     if (MADI_UNLIKELY(atomic_load_explicit(adapter->attentive, memory_order_relaxed)))
         madi_session_moved(adapter->session);
 }
+/* Has the host fewer cores than the job has processes?  Then who waits sleeps often, and sleeping has to be cheap. */
+bool madi_crowded(const struct mad_session *session);
 void madi_link_lock_tx(madi_link_t *link);
 void madi_link_unlock_tx(madi_link_t *link);
 

@@ -25,13 +25,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SPIN 100000         /* ns of a wait's spinning */
-#define SPIN_CROWDED 1000   /* the same when not every waiting thread has a core */
+#define SPIN 100000         /* ns of a wait's spinning; when not every waiting thread has a core, of its yielding instead */
 #define SPINS 1000          /* looks at the beginning of a wait, before the clock is asked */
 #define CLOCK_EVERY 32      /* spins between looks at the clock */
-#define YIELDS 5            /* timed yields between spinning and sleeping */
 #define YIELD_SLOW 50000    /* ns; a yield that took longer met a computing process */
-#define YIELD_BAN 20000000  /* ns without yields after such a one, at first */
+#define YIELD_BAN 64        /* times as long as that one took there are no yields */
+#define YIELD_BAN_MAX INT64_C(2000000000) /* ns */
 #define FENCELESS 100000000 /* ns of the longest sleep where there is no membarrier: some stores have no fence */
 
 static bool asymmetric; /* membarrier works in this process */
@@ -159,35 +158,11 @@ bool madi_lead_once(madi_waiter_t *w, bool (*test)(void *arg), void *arg)
     return true;
 }
 
-/* Yield a few times, as long as yielding is cheap.  True: something happened. */
-static bool yield_some(mad_session_t *session, bool (*test)(void *), void *arg)
-{
-    static _Thread_local int64_t banned_until, ban = YIELD_BAN;
-    int64_t before = madi_now(), after;
-    if (before < banned_until)
-        return false;
-    for (int i = 0; i < YIELDS; i++) {
-        sched_yield();
-        if (test(arg) || madi_pure_poll(session))
-            return true;
-        after = madi_now();
-        if (after - before > YIELD_SLOW) {
-            banned_until = after + ban;
-            ban = ban * 2 > INT64_C(2000000000) ? INT64_C(2000000000) : ban * 2;
-            return false;
-        }
-        before = after;
-    }
-    if (ban > YIELD_BAN)
-        ban /= 2;
-    return false;
-}
-
 typedef struct waiting {
     madi_waiter_t *waiter;
     bool (*test)(void *arg);
     void *arg;
-    int64_t deadline, spin_ns;
+    int64_t deadline, spin_ns, yield_ns;
     bool leads;
 } waiting_t;
 
@@ -202,7 +177,7 @@ static void run_calls(mad_session_t *session, waiting_t *w)
     madi_calls_run(session);
 }
 
-/* One look; true: something moved. */
+/* One look, now and then at the descriptors too (spins); true: something moved. */
 static bool look(mad_session_t *session, waiting_t *w, uint32_t spins)
 {
     int n = 0;
@@ -216,6 +191,28 @@ static bool look(mad_session_t *session, waiting_t *w, uint32_t spins)
     }
     run_calls(session, w);
     return n > 0;
+}
+
+/* Yield, as long as yielding is cheap.  False: it is time to sleep. */
+static bool yield_some(mad_session_t *session, waiting_t *w)
+{
+    static _Thread_local int64_t banned_until;
+    int64_t before = madi_now(), until = before + w->yield_ns, after;
+    if (before < banned_until)
+        return false;
+    do {
+        sched_yield();
+        if (w->test(w->arg) || look(session, w, 0) || !w->leads)
+            return true;
+        after = madi_now();
+        if (after - before > YIELD_SLOW) {
+            int64_t ban = (after - before) * YIELD_BAN;
+            banned_until = after + (ban < YIELD_BAN_MAX ? ban : YIELD_BAN_MAX);
+            return false;
+        }
+        before = after;
+    } while (after < until);
+    return after >= w->deadline;
 }
 
 /* Spin until there is more to do than that; true: the test holds, or the deadline has passed. */
@@ -249,7 +246,7 @@ static void wait_inside(mad_session_t *session, waiting_t *w)
     w->leads = lead(session, MADI_LED_BY_WAITER);
     while (!spin(session, w)) {
         if (w->leads) {
-            if (!yield_some(session, w->test, w->arg)) {
+            if (!yield_some(session, w)) {
                 sleep_as_leader(w->waiter, w->test, w->arg, w->deadline);
                 run_calls(session, w);
             }
@@ -265,21 +262,33 @@ static void wait_inside(mad_session_t *session, waiting_t *w)
         madi_followers_wake(session); /* it may have been woken to lead */
 }
 
-/* Spin twice the wake latency when every thread that waits has a core, else about a microsecond. */
+/* Has not every process with so many waiting threads its cores? */
+static bool crowded(const mad_session_t *session, int waiting)
+{
+    return (int64_t)session->size * waiting > session->cores;
+}
+
+bool madi_crowded(const mad_session_t *session)
+{
+    return crowded(session, 1);
+}
+
+/* Longer than twice the wake latency when every thread that waits has a core; else no more than the first looks, 1 us. */
 static int64_t spin_time(const mad_session_t *session, int waiting)
 {
     if (session->spin_ns >= 0)
         return session->spin_ns;
-    return (int64_t)session->size * waiting <= session->cores ? SPIN : SPIN_CROWDED;
+    return crowded(session, waiting) ? 0 : SPIN;
 }
 
 mad_status_t madi_wait(madi_waiter_t *waiter, bool (*test)(void *arg), void *arg, int64_t deadline)
 {
     mad_session_t *session = waiter->session;
-    waiting_t w = {waiter, test, arg, deadline, 0, false};
+    waiting_t w = {.waiter = waiter, .test = test, .arg = arg, .deadline = deadline};
     if (test(arg))
         return MAD_OK;
     w.spin_ns = spin_time(session, madi_async_enter(session));
+    w.yield_ns = session->spin_ns >= 0 ? 0 : SPIN - w.spin_ns;
     wait_inside(session, &w);
     madi_async_leave(session);
     return test(arg) ? MAD_OK : MAD_ERR_TIMEOUT;

@@ -21,7 +21,7 @@ static int peer_event;
 static unsigned char last[SHM_CHUNK + 64];
 static madi_wire_hdr_t last_hdr;
 static size_t packets, downs;
-static bool keep, drop;
+static bool keep, drop, many;
 static void *kept[SHM_UNITS];
 static size_t n_kept;
 
@@ -75,6 +75,12 @@ void madi_link_lock_tx(madi_link_t *link)
 void madi_link_unlock_tx(madi_link_t *link)
 {
     (void)link;
+}
+
+bool madi_crowded(const struct mad_session *session)
+{
+    (void)session;
+    return many;
 }
 
 static void setup(void)
@@ -328,6 +334,17 @@ START_TEST(sleeping)
 }
 END_TEST
 
+/* Where there are more processes than cores nobody interrupts the others to fence them: who sends fences. */
+START_TEST(crowd)
+{
+    char reason[MADI_REASON_MAX];
+    shm_adapter_t a = {0};
+    many = true;
+    ck_assert(shm_bell_make(&a, reason));
+    ck_assert_uint_eq(atomic_load(&a.bell->fence), 1);
+}
+END_TEST
+
 /* Who sleeps because the ring is full is woken when there is space again. */
 START_TEST(space)
 {
@@ -390,7 +407,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *tests[] = {lengths, full_ring, loans, taking, windows, dropped, two_threads, sleeping, space, garbage};
+    const TTest *tests[] = {lengths, full_ring, loans, taking, windows, dropped, two_threads, sleeping, crowd, space,
+                            garbage};
     Suite *suite = suite_create("shm_ring");
     TCase *tcase = tcase_create("shm_ring");
     SRunner *runner = srunner_create(suite);

@@ -29,7 +29,8 @@
  * must see the other's store.  The side that wants to sleep stores its flag (bell->asleep; half->wanted when a packet
  * of its own found no space), executes membarrier(GLOBAL_EXPEDITED), which fences every process of the host that has
  * registered, and looks once more; the other side only keeps its compiler from moving the load up.  Where membarrier
- * is not to be had on one of the two sides, both fence after every such store.
+ * is not to be had on one of the two sides, or there are more processes than cores (it interrupts the other cores, and
+ * who waits sleeps often then), both fence after every such store.
  */
 #ifndef MADI_SHM_H
 #define MADI_SHM_H
@@ -78,7 +79,7 @@ typedef struct shm_region {
 /* What a process tells all its peers. */
 typedef struct shm_bell {
     _Atomic(uint32_t) asleep; /* wake it through its eventfd */
-    _Atomic(uint32_t) fence;  /* membarrier is not to be had there */
+    _Atomic(uint32_t) fence;  /* membarrier is not to be had there, or not wanted */
 } shm_bell_t;
 #define SHM_BELL_SIZE 4096
 

@@ -22,8 +22,8 @@ bool shm_bell_make(shm_adapter_t *a, char *reason)
         return false;
     }
     a->bell = p;
-    atomic_store_explicit(&a->bell->fence, syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0,
-                          memory_order_relaxed);
+    atomic_store_explicit(&a->bell->fence, madi_crowded(a->base.session) ||
+                          syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0), memory_order_relaxed);
     return true;
 }
 
