@@ -124,7 +124,8 @@ class Context:
             raise Missing(compiler + " is not installed")
         os.makedirs(self.cache, exist_ok=True)
         target = os.path.join(self.cache, name)
-        newest = max(os.path.getmtime(s) for s in sources + [os.path.join(HERE, "engine.h")])
+        headers = [os.path.join(HERE, "engine.h"), os.path.join(HERE, "raw", "pair.h")]
+        newest = max(os.path.getmtime(s) for s in sources + headers)
         if not os.path.exists(target) or os.path.getmtime(target) < newest:
             command = [compiler, "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-o", target] + sources + list(libs)
             code, out, err = run(command)

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The same ping-pong over libfabric's tagged messages, between two forked processes that exchange addresses over a
  * socket pair.  PEER_OFI_PROVIDER chooses the provider (shm unless set). */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -15,9 +10,10 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
-#include "../engine.h"
+#include "pair.h"
 
 typedef struct side {
+    pair_t pair;
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
@@ -27,9 +23,6 @@ typedef struct side {
     fi_addr_t peer;
     struct fi_context2 sent, received; /* completions are told apart by their address */
     bool sent_done, received_done;
-    size_t size;
-    char *send, *receive;
-    bool first;
 } side_t;
 
 static int progress(side_t *s)
@@ -47,13 +40,14 @@ static int progress(side_t *s)
     return 0;
 }
 
-static int message_send(side_t *s)
+static int message_send(pair_t *pair)
 {
-    bool inject = s->size <= s->info->tx_attr->inject_size;
+    side_t *s = (side_t *)pair;
+    bool inject = pair->size <= s->info->tx_attr->inject_size;
     ssize_t rc;
     s->sent_done = inject;
-    while ((rc = inject ? fi_tinject(s->ep, s->send, s->size, s->peer, 1)
-                        : fi_tsend(s->ep, s->send, s->size, NULL, s->peer, 1, &s->sent)) == -FI_EAGAIN)
+    while ((rc = inject ? fi_tinject(s->ep, pair->send, pair->size, s->peer, 1)
+                        : fi_tsend(s->ep, pair->send, pair->size, NULL, s->peer, 1, &s->sent)) == -FI_EAGAIN)
         if (progress(s))
             return -1;
     while (!rc && !s->sent_done)
@@ -61,11 +55,12 @@ static int message_send(side_t *s)
     return rc ? -1 : 0;
 }
 
-static int message_receive(side_t *s)
+static int message_receive(pair_t *pair)
 {
+    side_t *s = (side_t *)pair;
     ssize_t rc;
     s->received_done = false;
-    while ((rc = fi_trecv(s->ep, s->receive, s->size, NULL, FI_ADDR_UNSPEC, 1, 0, &s->received)) == -FI_EAGAIN)
+    while ((rc = fi_trecv(s->ep, pair->receive, pair->size, NULL, FI_ADDR_UNSPEC, 1, 0, &s->received)) == -FI_EAGAIN)
         if (progress(s))
             return -1;
     while (!rc && !s->received_done)
@@ -75,16 +70,7 @@ static int message_receive(side_t *s)
 
 static int ofi_body(void *arg, int n)
 {
-    side_t *s = arg;
-    for (int i = 0; i < n; i++) {
-        if (s->first && message_send(s))
-            return -1;
-        if (message_receive(s))
-            return -1;
-        if (!s->first && message_send(s))
-            return -1;
-    }
-    return 0;
+    return pair_turns(arg, n, message_send, message_receive);
 }
 
 static int side_open(side_t *s)
@@ -124,24 +110,6 @@ static int side_connect(side_t *s, int fd)
     return fi_av_insert(s->av, theirs, 1, &s->peer, 0, NULL) == 1 ? 0 : -1;
 }
 
-static int sizes_run(side_t *s, const bench_options_t *o)
-{
-    for (int i = 0; i < o->n_sizes; i++) {
-        bench_stats_t us;
-        size_t size = s->size = o->sizes[i];
-        if (bench_measure(o, size, 2, ofi_body, s, s->first ? &us : NULL))
-            return fprintf(stderr, "peer_ofi: a transfer of %zu bytes failed\n", size), 1;
-        if (!bench_check(s->receive, size, 7))
-            return fprintf(stderr, "peer_ofi: wrong data at %zu bytes\n", size), 1;
-        if (s->first)
-            bench_row_print(o, &(bench_row_t){.who = "libfabric", .test = "pingpong", .size = size, .us = us,
-                                              .driver = s->info->fabric_attr->prov_name,
-                                              .iterations = (long)bench_iterations(o, size) * bench_batches(o, size),
-                                              .bytes_per_us = (double)size / us.best});
-    }
-    return 0;
-}
-
 /* Some providers move the last message only while somebody polls: go on until the other side says that it is done. */
 static void side_close(side_t *s, int fd)
 {
@@ -169,26 +137,18 @@ int main(int argc, char **argv)
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
         return perror("peer_ofi"), 1;
-    size_t most = 1;
-    for (int i = 0; i < o.n_sizes; i++)
-        most = o.sizes[i] > most ? o.sizes[i] : most;
-    pid_t child = fork();
+    pid_t child = pair_fork(&o, fds);
     if (child < 0)
-        return perror("fork"), 1;
-    close(fds[child ? 1 : 0]);
+        return 1;
     int fd = fds[child ? 0 : 1];
-    side_t side = {.send = malloc(most), .receive = malloc(most), .first = child != 0};
-    if (!side.send || !side.receive || bench_pin(o.cpus[child ? 0 : 1]))
-        return perror("peer_ofi"), 1;
-    bench_fill(side.send, most, 7);
-    memset(side.receive, 0, most);
+    side_t side = {.pair = {.who = "libfabric", .first = child != 0}};
+    if (pair_buffers(&side.pair, &o))
+        return 1;
     if (side_open(&side) || side_connect(&side, fd))
         return fputs("peer_ofi: cannot open the provider\n", stderr), 1;
-    int rc = sizes_run(&side, &o);
+    side.pair.driver = side.info->fabric_attr->prov_name;
+    int rc = pair_sizes(&side.pair, &o, ofi_body, &side.pair);
     if (!rc)
         side_close(&side, fd);
-    int status = 0;
-    if (child)
-        waitpid(child, &status, 0);
-    return rc || status ? 1 : 0;
+    return pair_end(child, rc);
 }

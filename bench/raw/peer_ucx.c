@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The same ping-pong over UCP tags, between two forked processes that exchange addresses over a socket pair.
  * UCX_TLS chooses the transports (posix,self unless set). */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <ucp/api/ucp.h>
 
-#include "../engine.h"
+#include "pair.h"
 
 typedef struct side {
+    pair_t pair;
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_ep_h ep;
-    size_t size;
-    char *send, *receive;
-    bool first;
 } side_t;
 
 static int finish(side_t *s, ucs_status_ptr_t request)
@@ -34,30 +27,23 @@ static int finish(side_t *s, ucs_status_ptr_t request)
     return status == UCS_OK ? 0 : -1;
 }
 
-static int message_send(side_t *s)
+static int message_send(pair_t *pair)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    return finish(s, ucp_tag_send_nbx(s->ep, s->send, s->size, 1, &param));
+    side_t *s = (side_t *)pair;
+    return finish(s, ucp_tag_send_nbx(s->ep, pair->send, pair->size, 1, &param));
 }
 
-static int message_receive(side_t *s)
+static int message_receive(pair_t *pair)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    return finish(s, ucp_tag_recv_nbx(s->worker, s->receive, s->size, 1, (ucp_tag_t)-1, &param));
+    side_t *s = (side_t *)pair;
+    return finish(s, ucp_tag_recv_nbx(s->worker, pair->receive, pair->size, 1, (ucp_tag_t)-1, &param));
 }
 
 static int ucx_body(void *arg, int n)
 {
-    side_t *s = arg;
-    for (int i = 0; i < n; i++) {
-        if (s->first && message_send(s))
-            return -1;
-        if (message_receive(s))
-            return -1;
-        if (!s->first && message_send(s))
-            return -1;
-    }
-    return 0;
+    return pair_turns(arg, n, message_send, message_receive);
 }
 
 static int bytes_move(int fd, void *buf, size_t len, bool out)
@@ -102,23 +88,6 @@ static int side_open(side_t *s, int fd)
     return side_connect(s, fd);
 }
 
-static int sizes_run(side_t *s, const bench_options_t *o)
-{
-    for (int i = 0; i < o->n_sizes; i++) {
-        bench_stats_t us;
-        size_t size = s->size = o->sizes[i];
-        if (bench_measure(o, size, 2, ucx_body, s, s->first ? &us : NULL))
-            return fprintf(stderr, "peer_ucx: a transfer of %zu bytes failed\n", size), 1;
-        if (!bench_check(s->receive, size, 7))
-            return fprintf(stderr, "peer_ucx: wrong data at %zu bytes\n", size), 1;
-        if (s->first)
-            bench_row_print(o, &(bench_row_t){.who = "ucx", .test = "pingpong", .size = size, .us = us,
-                                              .iterations = (long)bench_iterations(o, size) * bench_batches(o, size),
-                                              .bytes_per_us = (double)size / us.best});
-    }
-    return 0;
-}
-
 /* Both sides are done when each has said so; without it the first to leave could take messages with it. */
 static void side_close(side_t *s, int fd)
 {
@@ -144,26 +113,17 @@ int main(int argc, char **argv)
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
         return perror("peer_ucx"), 1;
     setenv("UCX_TLS", "posix,self", 0);
-    size_t most = 1;
-    for (int i = 0; i < o.n_sizes; i++)
-        most = o.sizes[i] > most ? o.sizes[i] : most;
-    pid_t child = fork();
+    pid_t child = pair_fork(&o, fds);
     if (child < 0)
-        return perror("fork"), 1;
-    close(fds[child ? 1 : 0]);
+        return 1;
     int fd = fds[child ? 0 : 1];
-    side_t side = {.send = malloc(most), .receive = malloc(most), .first = child != 0};
-    if (!side.send || !side.receive || bench_pin(o.cpus[child ? 0 : 1]))
-        return perror("peer_ucx"), 1;
-    bench_fill(side.send, most, 7);
-    memset(side.receive, 0, most);
+    side_t side = {.pair = {.who = "ucx", .first = child != 0}};
+    if (pair_buffers(&side.pair, &o))
+        return 1;
     if (side_open(&side, fd))
         return fputs("peer_ucx: cannot open the transports of UCX_TLS\n", stderr), 1;
-    int rc = sizes_run(&side, &o);
+    int rc = pair_sizes(&side.pair, &o, ucx_body, &side.pair);
     if (!rc)
         side_close(&side, fd);
-    int status = 0;
-    if (child)
-        waitpid(child, &status, 0);
-    return rc || status ? 1 : 0;
+    return pair_end(child, rc);
 }

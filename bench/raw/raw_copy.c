@@ -23,7 +23,7 @@
 #include <immintrin.h>
 #endif
 
-#include "../engine.h"
+#include "pair.h"
 
 #define LINE 128
 #define RING_MAX ((size_t)8 << 20) /* the most that chunk * slots may be */
@@ -457,15 +457,13 @@ int main(int argc, char **argv)
     if (sh == MAP_FAILED)
         return perror("mmap"), 1;
     memset(sh->rings, 1, sizeof sh->rings);
-    size_t most = 1;
-    for (int i = 0; i < o.n_sizes; i++)
-        most = o.sizes[i] > most ? o.sizes[i] : most;
-    pid_t parent = getpid(), child = fork();
+    size_t most = pair_most(&o);
+    pid_t parent = getpid(), child = pair_fork(&o, NULL);
     if (child < 0)
-        return perror("fork"), 1;
+        return 1;
     self_t self = {.shared = sh, .rank = !child, .peer = child ? child : parent, .send = malloc(most),
                    .receive = malloc(most)};
-    if (!self.send || !self.receive || bench_pin(o.cpus[child ? 0 : 1]))
+    if (!self.send || !self.receive)
         return perror("raw_copy"), 1;
     bench_fill(self.send, most, 7);
     memset(self.receive, 0, most);
@@ -475,6 +473,5 @@ int main(int argc, char **argv)
     for (int i = 0; i < o.n_sizes; i++)
         rc |= size_run(&self, &o, o.sizes[i], getenv("RAW_COPY_ALL"));
     order_give(&self, NULL, 0, 0);
-    waitpid(child, NULL, 0);
-    return rc ? 1 : 0;
+    return pair_end(child, rc);
 }

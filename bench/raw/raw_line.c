@@ -2,13 +2,9 @@
 /* The floor of every small message: one cache line from a core to another and back, between two processes.  Each side
  * writes its own line and spins on the other's, as a ring of messages does. */
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "../engine.h"
+#include "pair.h"
 
 typedef struct lines {
     _Alignas(128) atomic_uint_fast64_t ping;
@@ -49,21 +45,18 @@ int main(int argc, char **argv)
     lines_t *lines = mmap(NULL, sizeof *lines, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (lines == MAP_FAILED)
         return perror("mmap"), 1;
-    pid_t child = fork();
+    pid_t child = pair_fork(&o, NULL);
     if (child < 0)
-        return perror("fork"), 1;
+        return 1;
     side_t side = {.mine = &lines->ping, .other = &lines->pong, .first = 1};
     if (!child)
         side = (side_t){.mine = &lines->pong, .other = &lines->ping};
-    if (bench_pin(o.cpus[child ? 0 : 1]))
-        return perror("pin"), 1;
     bench_stats_t us;
     bench_measure(&o, 8, 2, line_body, &side, child ? &us : NULL);
     if (!child)
         return 0;
-    waitpid(child, NULL, 0);
     bench_row_print(&o, &(bench_row_t){.who = "raw_line", .test = "line", .size = 8, .us = us,
                                        .iterations = (long)bench_iterations(&o, 8) * bench_batches(&o, 8),
                                        .bytes_per_us = 8 / us.best});
-    return 0;
+    return pair_end(child, 0);
 }

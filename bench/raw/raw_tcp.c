@@ -6,20 +6,13 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "../engine.h"
+#include "pair.h"
 
 typedef struct side {
+    pair_t pair;
     int fd;
-    size_t size;
-    char *send, *receive;
-    bool first;
 } side_t;
 
 static int move_all(int fd, char *buf, size_t len, bool out)
@@ -34,18 +27,19 @@ static int move_all(int fd, char *buf, size_t len, bool out)
     return 0;
 }
 
+static int message_send(pair_t *pair)
+{
+    return move_all(((side_t *)pair)->fd, pair->send, pair->size, true);
+}
+
+static int message_receive(pair_t *pair)
+{
+    return move_all(((side_t *)pair)->fd, pair->receive, pair->size, false);
+}
+
 static int tcp_body(void *arg, int n)
 {
-    side_t *s = arg;
-    for (int i = 0; i < n; i++) {
-        if (s->first && move_all(s->fd, s->send, s->size, true))
-            return -1;
-        if (move_all(s->fd, s->receive, s->size, false))
-            return -1;
-        if (!s->first && move_all(s->fd, s->send, s->size, true))
-            return -1;
-    }
-    return 0;
+    return pair_turns(arg, n, message_send, message_receive);
 }
 
 /* A connected pair of TCP sockets over loopback.  0 or -1 with errno. */
@@ -67,25 +61,6 @@ static int tcp_pair(int fds[2])
     return 0;
 }
 
-static int sizes_run(side_t *s, const bench_options_t *o)
-{
-    for (int i = 0; i < o->n_sizes; i++) {
-        bench_stats_t us;
-        size_t size = s->size = o->sizes[i];
-        if (size == 0)
-            continue;
-        if (bench_measure(o, size, 2, tcp_body, s, s->first ? &us : NULL))
-            return perror("raw_tcp"), 1;
-        if (!bench_check(s->receive, size, 7))
-            return fprintf(stderr, "raw_tcp: wrong data at %zu bytes\n", size), 1;
-        if (s->first)
-            bench_row_print(o, &(bench_row_t){.who = "raw_tcp", .test = "pingpong", .size = size, .us = us,
-                                              .iterations = (long)bench_iterations(o, size) * bench_batches(o, size),
-                                              .bytes_per_us = (double)size / us.best});
-    }
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     bench_options_t o;
@@ -95,25 +70,17 @@ int main(int argc, char **argv)
         puts("raw_tcp [--sizes LIST] [--cpus A,B] [--iters N] [--batches N] [--json]: spinning sockets over loopback");
         return 0;
     }
+    for (int i = 0; i < o.n_sizes; i++)
+        if (!o.sizes[i])
+            return fputs("raw_tcp: a stream has no messages of 0 bytes\n", stderr), 2;
     int fds[2];
     if (tcp_pair(fds))
         return perror("raw_tcp"), 1;
-    size_t most = 1;
-    for (int i = 0; i < o.n_sizes; i++)
-        most = o.sizes[i] > most ? o.sizes[i] : most;
-    pid_t child = fork();
+    pid_t child = pair_fork(&o, fds);
     if (child < 0)
-        return perror("fork"), 1;
-    close(fds[child ? 1 : 0]);
-    side_t side = {.fd = fds[child ? 0 : 1], .send = malloc(most), .receive = malloc(most), .first = child != 0};
-    if (!side.send || !side.receive || bench_pin(o.cpus[child ? 0 : 1]))
-        return perror("raw_tcp"), 1;
-    bench_fill(side.send, most, 7);
-    memset(side.receive, 0, most);
-    int rc = sizes_run(&side, &o);
+        return 1;
+    side_t side = {.pair = {.who = "raw_tcp", .first = child != 0}, .fd = fds[child ? 0 : 1]};
+    int rc = pair_buffers(&side.pair, &o) || pair_sizes(&side.pair, &o, tcp_body, &side.pair);
     close(side.fd);
-    int status = 0;
-    if (child)
-        waitpid(child, &status, 0);
-    return rc || status ? 1 : 0;
+    return pair_end(child, rc);
 }

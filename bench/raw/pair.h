@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the ping-pongs of raw interfaces and peers share: two processes tied to two processors, their buffers, the turns
+ * of a round trip, the sizes one after another.  A program brings only how a message is sent and received. */
+#ifndef BENCH_RAW_PAIR_H
+#define BENCH_RAW_PAIR_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../engine.h"
+
+/* One side.  A program with more to remember puts it behind this, into a structure of its own. */
+typedef struct pair {
+    const char *who;    /* in the results */
+    const char *driver; /* in the results, or NULL */
+    bool first;         /* this side speaks first, times and prints */
+    size_t size;        /* of the message under way */
+    char *send, *receive;
+} pair_t;
+
+typedef int (*pair_move_t)(pair_t *pair); /* one message; 0, or what ends the measurement */
+
+/* n round trips.  Inlined, so that send and receive are called as if they were written here. */
+__attribute__((always_inline)) static inline int pair_turns(pair_t *pair, int n, pair_move_t send, pair_move_t receive)
+{
+    for (int i = 0; i < n; i++) {
+        if (pair->first && send(pair))
+            return -1;
+        if (receive(pair))
+            return -1;
+        if (!pair->first && send(pair))
+            return -1;
+    }
+    return 0;
+}
+
+/* The largest size asked for, and at least 1. */
+static inline size_t pair_most(const bench_options_t *o)
+{
+    size_t most = 1;
+    for (int i = 0; i < o->n_sizes; i++)
+        most = o->sizes[i] > most ? o->sizes[i] : most;
+    return most;
+}
+
+/* The second process, each tied to its processor; of the two descriptors (NULL: none) the first keeps fds[0], the second
+ * fds[1].  Returns as fork does; -1 after a line on stderr. */
+static inline pid_t pair_fork(const bench_options_t *o, const int *fds)
+{
+    pid_t child = fork();
+    if (child < 0)
+        return perror("fork"), -1;
+    if (fds)
+        close(fds[child ? 1 : 0]);
+    if (bench_pin(o->cpus[child ? 0 : 1])) {
+        perror("pin");
+        if (!child)
+            _exit(1);
+        return -1;
+    }
+    return child;
+}
+
+/* The exit code: wait for the second process (child, in the first), which may have failed. */
+static inline int pair_end(pid_t child, int rc)
+{
+    int status = 0;
+    if (child)
+        waitpid(child, &status, 0);
+    return rc || status ? 1 : 0;
+}
+
+/* Buffers from malloc, touched.  0 or -1 after a line on stderr. */
+static inline int pair_buffers(pair_t *pair, const bench_options_t *o)
+{
+    size_t most = pair_most(o);
+    pair->send = malloc(most);
+    pair->receive = malloc(most);
+    if (!pair->send || !pair->receive)
+        return perror(pair->who), -1;
+    bench_fill(pair->send, most, 7);
+    memset(pair->receive, 0, most);
+    return 0;
+}
+
+/* Measure every size; body(arg, n) does n round trips.  0 or -1 after a line on stderr. */
+static inline int pair_sizes(pair_t *pair, const bench_options_t *o, bench_body_t body, void *arg)
+{
+    for (int i = 0; i < o->n_sizes; i++) {
+        bench_stats_t us;
+        size_t size = pair->size = o->sizes[i];
+        if (bench_measure(o, size, 2, body, arg, pair->first ? &us : NULL))
+            return fprintf(stderr, "%s: a transfer of %zu bytes failed\n", pair->who, size), -1;
+        if (!bench_check(pair->receive, size, 7))
+            return fprintf(stderr, "%s: wrong data at %zu bytes\n", pair->who, size), -1;
+        if (pair->first)
+            bench_row_print(o, &(bench_row_t){.who = pair->who, .test = "pingpong", .driver = pair->driver, .size = size,
+                                              .us = us, .bytes_per_us = (double)size / us.best,
+                                              .iterations = (long)bench_iterations(o, size) * bench_batches(o, size)});
+    }
+    return 0;
+}
+
+#endif
