@@ -14,6 +14,9 @@ import tempfile
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # the folder bench
 
 
+HELPERS = ("instr", "raw_copy", "raw_line", "raw_tcp")  # programs that only this script runs
+
+
 class Missing(Exception):
     """A source cannot be measured here; its text says why."""
 
@@ -96,8 +99,8 @@ class Context:
         prefix = os.path.realpath(os.path.join(HERE, "..", "..", ".."))  # when bench is PREFIX/share/madeleine/bench
         root = os.path.dirname(HERE)
         tops = [build] if build else [os.getcwd(), os.path.join(root, "build"), root]
-        self.folders = [os.path.join(top, sub) for top in tops for sub in ("", "bench", "bench/raw", "tests")]
-        self.folders += [os.path.join(prefix, "bin"), os.path.join(prefix, "libexec", "madeleine")]
+        self.tools = tops + [os.path.join(prefix, "bin")]
+        self.helpers = [os.path.join(top, "bench") for top in tops] + [os.path.join(prefix, "libexec", "madeleine")]
         base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         made_here = build or os.path.join(root, "build")
         self.cache = os.path.join(made_here, "bench", "peers") if os.access(made_here, os.W_OK) else \
@@ -105,7 +108,7 @@ class Context:
 
     def program(self, name):
         """A program of ours: in the build folder, else installed."""
-        for folder in self.folders:
+        for folder in self.helpers if name in HELPERS else self.tools:
             path = os.path.join(folder, name)
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 return os.path.realpath(path)

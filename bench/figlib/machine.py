@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was measured on, and with which versions.  Says nothing that names a host."""
+"""What was measured, when and how, on what, and with which versions.  Says nothing that names a host."""
 
 import os
 import re
+import shlex
 import subprocess
+import sys
+import time
+
+from .context import HERE, Missing, run
 
 VERSIONS = [("Open MPI", ["mpirun.openmpi", "--version"]), ("MPICH", ["mpichversion"]), ("UCX", ["ucx_info", "-v"]),
             ("libfabric", ["fi_info", "--version"]),
@@ -21,6 +26,29 @@ def versions():
         except (OSError, subprocess.TimeoutExpired):
             found[name] = "not installed"
     return found
+
+
+def measured(context):
+    """What is measured: the commit where this is a checkout of ours, else the release."""
+    try:
+        top = os.path.dirname(HERE)
+        code, out, _ = run(["git", "-C", top, "rev-parse", "--show-toplevel"], timeout=20)
+        if not code and os.path.realpath(out.strip()) == top:
+            code, out, _ = run(["git", "-C", top, "describe", "--tags", "--always", "--dirty", "--abbrev=12"], timeout=20)
+            if not code:
+                return "commit " + out.strip()
+    except Missing:
+        pass
+    try:
+        return "release " + run([context.program("mad_info"), "--version"], timeout=20)[1].split()[-1]
+    except (Missing, IndexError):
+        return "unknown"
+
+
+def this_run(context, rounds):
+    """The facts of a run; all of its rows carry them, so that rows of different runs are told apart."""
+    return {"measured": measured(context), "command": shlex.join(["bench/figures"] + sys.argv[1:]), "rounds": rounds,
+            "began": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "load before": "%.2f" % os.getloadavg()[0]}
 
 
 def read(path):

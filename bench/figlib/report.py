@@ -7,7 +7,7 @@ import re
 from . import rows
 
 
-HEAD = ["figure", "target", "ours", "peer", "ratio best", "ratio median", "raw", "of target", "verdict"]
+HEAD = ["figure", "target", "ours", "peer", "ratio best", "ratio median", "raw", "of target", "rounds", "verdict"]
 
 
 def number(x):
@@ -26,7 +26,7 @@ def cells(row):
     peer = "%s %s" % (pair(row["peer_value"]), row["peer"]) if row["peer"] else "-"
     raw = ", ".join("%s %s" % (f, pair(row["others"][f])) for f in row["floors"] if f in row["others"]) or "-"
     return [row["figure"], row["target"], "%s %s" % (pair(row["ours"]), row["unit"]), peer, number(row["ratio_best"]),
-            number(row["ratio_median"]), raw, number(row["of_target"]), row["verdict"]]
+            number(row["ratio_median"]), raw, number(row["of_target"]), str(row["rounds"]), row["verdict"]]
 
 
 def notes(results):
@@ -45,7 +45,37 @@ LEGEND = ("ours, peer: best (median) of the rounds; ratio: ours / best peer, of 
           "ratios; of target: ours / what is allowed (for MB/s the inverse), median of the rounds; at most 1 passes")
 
 
-def print_table(results, found, machine):
+def runs_of(results):
+    """[(facts, figures)]: the runs that the rows come from; where all went as it should there is one."""
+    found = []
+    for row in results:
+        facts = {"run": row["run"], "machine": row["machine"], "versions": row["versions"]}
+        for other, figures in found:
+            if other == facts:
+                figures.append(row["figure"])
+                break
+        else:
+            found.append((facts, [row["figure"]]))
+    return found
+
+
+def run_lines(facts, kinds=("run", "machine", "versions")):
+    return ["%s: %s" % (name, text) for kind in kinds for name, text in facts[kind].items()]
+
+
+def verdict(results):
+    """One sentence."""
+    by = {row["figure"]: row["verdict"] for row in results}
+    named = {"pass": [], "FAIL": [], "not measured": []}
+    for figure in rows.FIGURES:
+        named[by.get(figure.name, "not measured")].append(figure.name)
+    text = "%d of %d figures pass" % (len(named["pass"]), len(rows.FIGURES))
+    for what, key in (("failed", "FAIL"), ("not measured", "not measured")):
+        text += "; %s: %s" % (what, ", ".join(named[key])) if named[key] else ""
+    return text + "."
+
+
+def print_table(results):
     table = [HEAD] + [cells(r) for r in results]
     widths = [max(len(r[i]) for r in table) for i in range(len(HEAD))]
     for line in table:
@@ -53,8 +83,10 @@ def print_table(results, found, machine):
     print("\n" + LEGEND)
     for line in notes(results):
         print("- " + line)
-    for name, text in list(machine.items()) + list(found.items()):
-        print("%s: %s" % (name, text))
+    for facts, figures in runs_of(results):
+        print("\n" + ", ".join(figures))
+        for line in run_lines(facts):
+            print("- " + line)
 
 
 # ---- The document ------------------------------------------------------------------------------------------------------
@@ -62,7 +94,8 @@ def print_table(results, found, machine):
 INTRODUCTION = """<!-- Made by `make figures` (bench/figures --markdown): do not edit. -->
 # Performance
 
-Every line below is a promise of the project and is measured by `bench/figures NAME`; `bench/figures --list` lists them.
+Every figure below belongs to a promise of the project and is measured by `bench/figures NAME`; `bench/figures --list`
+lists them.
 
 How it is measured:
 
@@ -73,7 +106,8 @@ How it is measured:
 - At least 60 batches of at least 500 round trips up to 4 KiB, 100 to 64 KiB, 20 to 1 MiB, 8 above. Best is the best
   batch; payload is checked in an untimed pass.
 - Rounds: in each round everything that is compared runs one after another; the order turns. The verdict is by the median
-  of what each round says by itself, so a machine that changes its speed between rounds does not decide.
+  of what each round says by itself, so a machine that changes its speed between rounds does not decide. Counts take one
+  round, as they say the same every time; so do whole tests.
 - `cache line` is one way of a line between two cores, `copy` the fastest way of copying between two processes that
   `bench/raw/raw_copy.c` finds in that run, `raw-tcp` two processes that spin on non-blocking sockets.
 - Instructions are counted by callgrind between begin and end of packing, and between begin and end of unpacking with the
@@ -82,22 +116,53 @@ How it is measured:
 """
 
 
-def print_markdown(results, found, machine):
+def print_runs(results):
+    """Which run, or runs, this is."""
+    runs = runs_of(results)
+    print("## This run\n\n" + verdict(results) + "\n")
+    if len(runs) == 1:
+        print("All of it is one run; what is compared ran interleaved, round by round.\n")
+        for line in run_lines(runs[0][0], ("run",)):
+            print("- " + line)
+    else:
+        print("This is put together of %d runs; within each, what is compared ran interleaved, round by round.\n" %
+              len(runs))
+        for facts, figures in runs:
+            print("- %s: %s" % (", ".join(figures), "; ".join(run_lines(facts, ("run",)))))
+
+
+def print_figures(title, words, mine):
+    print("\n### %s\n" % title + ("\n%s\n" % words if words else ""))
+    if not mine:
+        print("Not measured.")
+        return
+    print("| what | " + " | ".join(HEAD) + " |\n|---|" + "---|" * len(HEAD))
+    for row in mine:
+        print("| " + " | ".join([row["what"]] + cells(row)) + " |")
+
+
+def print_markdown(results):
     print(INTRODUCTION)
-    print("## Figures\n\n| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
-    for row in results:
-        print("| " + " | ".join(cells(row)) + " |")
-    print("\n" + LEGEND[0].upper() + LEGEND[1:] + ".\n")
-    left = [f.name for f in rows.FIGURES if f.name not in {row["figure"] for row in results}]
-    if left:
-        print("- not measured in this run: " + ", ".join(left))
+    print_runs(results)
+    print("\n## Figures\n\n" + LEGEND[0].upper() + LEGEND[1:] + ".")
+    promised = set()
+    for title, words, groups in rows.PROMISES:
+        promised.update(groups)
+        print_figures(title, words, [row for row in results if row["group"] in groups])
+    further = [row for row in results if row["group"] not in promised]
+    if further:
+        print_figures("Further figures", "", further)
+    print("\n### Notes\n")
     for line in notes(results):
         print("- " + line)
     print_sources(results)
     print_functions(results)
-    print("\n## Machine and versions\n")
-    for name, text in list(machine.items()) + list(found.items()):
-        print("- %s: %s" % (name, text))
+    print("\n## Machine and versions")
+    runs = runs_of(results)
+    for facts, figures in runs:
+        print("" if len(runs) == 1 else "\n%s:\n" % ", ".join(figures))
+        for line in run_lines(facts, ("machine", "versions")):
+            print("- " + line)
 
 
 def print_sources(results):
@@ -130,7 +195,7 @@ STYLE = ("body{font:15px/1.4 sans-serif;margin:2em auto;max-width:72em;padding:0
          ".FAIL{color:#b00;font-weight:bold}.pass{color:#070}figure{margin:2em 0}svg{max-width:100%;height:auto}")
 
 
-def page_write(path, results, images, found, machine):
+def page_write(path, results, images):
     """One file that needs no other: the table, and the SVG images inside."""
     body = ["<!doctype html><html lang=en><meta charset=utf-8><title>Madeleine: figures</title><style>%s</style>" % STYLE,
             "<h1>Madeleine: figures</h1>"]
@@ -146,8 +211,9 @@ def page_write(path, results, images, found, machine):
         image = re.sub(r'(id=["\']|url\(["\']?#|href=["\']#)', lambda m: m.group(1) + "p%d_" % n,
                        image[image.index("<svg"):])
         body.append("<figure><figcaption>%s</figcaption>%s</figure>" % (html.escape(title), image))
-    facts = list(machine.items()) + list(found.items())
-    body.append("<h2>Machine and versions</h2><ul>" + "".join("<li>%s: %s</li>" % (html.escape(k), html.escape(v))
-                                                              for k, v in facts) + "</ul></html>")
+    for facts, figures in runs_of(results):
+        body.append("<h2>%s</h2><ul>" % html.escape(", ".join(figures)))
+        body += ["<li>%s</li>" % html.escape(line) for line in run_lines(facts)] + ["</ul>"]
+    body.append("</html>")
     with open(path, "w") as file:
         file.write("\n".join(body))

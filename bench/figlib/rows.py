@@ -41,6 +41,40 @@ GROUPS = {
     "lost": ("a short soak", 60, 1),
 }
 
+# What was promised, in the order of the document: title, the words, the groups that measure it.
+PROMISES = [
+    ("Shared memory",
+     "One way at 8 B: at most 0.90 x the best of Open MPI (vader) and UCX (posix), 0.85 x is the goal, and at most the "
+     "time of a cache line + 42 ns. 1 KiB: at most 0.85 x. 64 KiB, 1 MiB, 4 MiB: at most 0.9 x the best peer, or 1.1 x "
+     "the raw copy of the same round where that is more. No cliff: of the sizes 2^k, 1.5 x 2^k, and one byte around "
+     "every threshold, none takes more than 1.2 x what its neighbours let expect.",
+     ("shm-small", "shm-large", "cliffs")),
+    ("TCP",
+     "On loopback, 8 B: at most a spinning raw socket + the larger of 5 % and 200 ns. 1 MiB and 4 MiB: at least 0.97 x "
+     "the best of raw socket and Open MPI. A receiver that waits long costs no processor.",
+     ("tcp", "idle")),
+    ("Instructions",
+     "Of one message of 8 B, begin to end of packing and begin to end of unpacking with the message there: at most "
+     "250, no system call, at most two locked instructions a side.",
+     ("counts",)),
+    ("Oversubscription",
+     "Four processes on two processors pass a token through shared memory, median of 20 runs: at most 6 us a hop, and "
+     "at most 40 us beside two processes that compute.",
+     ("ring", "ring-beside")),
+    ("Scale",
+     "10,000 peers added by address and never spoken to: each adds at most 100 B and its compact address. Connecting "
+     "ends at its deadline with an explained error.",
+     ("scale",)),
+    ("Wrong worlds",
+     "What is wrong around a session is told in one message with its cause and remedy; nothing hangs, nothing aborts, "
+     "others go on. Each row of the table in [troubleshooting.md](troubleshooting.md) is a test.",
+     ("worlds",)),
+    ("Nothing lost",
+     "Messages of mixed sizes, modes, forms, channels and threads, checksummed, over each driver and through `fault`: "
+     "none lost, duplicated or out of order. Here the short form; ten million each are sent by `make soak`.",
+     ("lost",)),
+]
+
 Figure = collections.namedtuple("Figure", "name what group ours size field unit peers others floors target allowed")
 
 
@@ -185,7 +219,7 @@ def judge(figure, results, missing):
     peer = pick((s for s in figure.peers if s in every), key=lambda s: every[s]["best"], default=None)
     verdict = "not measured" if not scores else "pass" if statistics.median(scores) <= 1 else "FAIL"
     lost = [s for s in (figure.ours,) + figure.peers + figure.floors + figure.others if s in missing]
-    return {"figure": figure.name, "what": figure.what, "target": figure.target, "unit": figure.unit,
+    return {"figure": figure.name, "group": figure.group, "what": figure.what, "target": figure.target, "unit": figure.unit,
             "size": figure.size, "ours": ours, "peer": peer, "peer_value": every.get(peer), "others": every,
             "floors": list(figure.floors), "rounds": len(scores), "verdict": verdict,
             "ratio_best": ours["best"] / every[peer]["best"] if ours and peer else None,

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# bench/figures: its rows, and the document that says by itself what was run; the numbers are nobody's business here.
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+top=$(cd "$(dirname "$0")/../.." && pwd)
+. "$top/tests/harness/checks.sh"
+command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 77; }
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 143' TERM INT HUP
+cd "$dir" || exit 1
+figures=$top/bench/figures
+
+# run ARGUMENTS...: code, ./out and ./err; a figure that misses its target is none of our failures
+run() {
+    within 100 "$figures" --build "$BUILD" "$@" >out 2>err </dev/null
+    code=$?
+    [ $code -ne 1 ] || grep -q FAIL out || code="1: $(tail -3 err)"
+    [ "$code" != 1 ] || code=0
+}
+
+run --list
+check "list: exit code" 0 "$code"
+cut -d' ' -f1 out >names
+check "list: each name once" "" "$(sort names | uniq -d)"
+run no-such-figure
+check "an unknown figure" 2 "$code"
+
+run --rounds 2 --json shm-8-line scale-connect
+check "measure: exit code" 0 "$code"
+check_lines "measure: a row for each figure" 2 '^\{"figure": "(shm-8-line|scale-connect)".*"ours": \{"best": [0-9.]+, "median": [0-9.]+\}' out
+check_lines "measure: rows carry their run" 2 '"run": \{"measured": "(commit|release) [^"]+", "command": "bench/figures [^"]*--rounds 2 ' out
+cp out one.json
+sed -n '2s/"began": "[^"]*"/"began": "another day"/p' one.json >another.json
+
+run --from one.json --markdown
+check "document: exit code" 0 "$code"
+check_lines "document: one run" 1 '^All of it is one run' out
+check_lines "document: its facts" 5 '^- (measured: (commit|release) .|command: bench/figures |rounds: 2$|began: 20[0-9-]+ [0-9:]+ UTC$|load before: [0-9.]+$)' out
+check_lines "document: best and median" 1 '\| shm-8-line \|.*\| [0-9.]+( \([0-9.]+\))? us \|.*\| 2 \| (pass|FAIL) \|$' out
+check_lines "document: what is not measured is said" 1 'not measured: shm-8, .*lost' out
+for promise in "Shared memory" TCP Instructions Oversubscription Scale "Wrong worlds" "Nothing lost"; do
+    check_lines "document: $promise" 1 "^### $promise\$" out
+done
+check_lines "document: every figure belongs to a promise" 0 '^### Further' out
+check_lines "document: the machine" 1 '^- processor: .' out
+run --from one.json --from another.json --markdown
+check_lines "document: of two runs" 1 '^This is put together of 2 runs' out
+
+# What lies about in a build folder is not taken for the programs of this build.
+mkdir -p stale/bench
+printf '#!/bin/sh\n' | tee stale/instr stale/bench/mad_perf stale/mad_perf >stale/bench/instr
+chmod +x stale/instr stale/mad_perf stale/bench/*
+found=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$top/bench python3 -c '
+from figlib.context import Context
+context = Context("stale", True)
+print(context.program("instr"), context.program("mad_perf"))')
+check "programs are taken from where they are built" "$dir/stale/bench/instr $dir/stale/mad_perf" "$found"
+[ $failures = 0 ]
