@@ -2,7 +2,7 @@
 # Sourced by the scripts at the top: packages by Debian name.  install_packages NAME... installs what is missing when
 # it can, else says what is missing and goes on.
 build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libjansson-dev libpmix-dev"
-test_packages="check valgrind iproute2 openssh-client openssh-server python3 openmpi-bin libopenmpi-dev mpich clang
+test_packages="check git valgrind iproute2 openssh-client openssh-server python3 openmpi-bin libopenmpi-dev mpich clang
     libclang-rt-dev g++ man-db mandoc xz-utils"
 peer_packages="openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev ucx-utils libfabric-bin libfabric-dev
     netpipe-openmpi netpipe-tcp gnuplot-nox python3 valgrind binutils"

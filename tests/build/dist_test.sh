@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 tracked() {
     git -C "$here" ls-files 2>/dev/null
 }
-[ -n "$(tracked)" ] || { echo "not a checkout: nothing to compare with"; exit 77; }
+[ -n "$(tracked)" ] || { echo "skipped: no checkout, or no git: there is nothing to compare with"; exit 77; }
 make -s -C "$BUILD" distdir distdir="$work/release" >"$work/log" 2>&1 || { not_ok "make distdir" "$(cat "$work/log")"; exit 1; }
 # What is of use in a checkout only.
 tracked | grep -v '^\.gitignore$' | while read -r f; do
