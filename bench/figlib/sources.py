@@ -83,9 +83,9 @@ def netpipe_mpi(launch):
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "np.out")
                 command = launch + ["NPopenmpi", "-p", "0", "-l", str(size), "-u", str(size), "-o", path]
-                code, _, err = run(command, timeout=60, cpus=context.cpu_list)
+                code, out, err = run(command, timeout=60, cpus=context.cpu_list)
                 if code:
-                    raise Missing(failure(command, code, err))
+                    raise Missing(failure(command, code, err or out))
                 rows[size] = netpipe_read(path, size)
         return rows
     return measure
@@ -105,12 +105,12 @@ def netpipe_tcp(context, sizes):
             try:
                 command = ["taskset", "-c", str(context.cpu_list[0])] + common + [path, "-h", "127.0.0.1"]
                 for _ in range(20):  # until the receiver listens, which it does not say: it is called again after a pause
-                    code, _, err = run(command, timeout=30)
+                    code, out, err = run(command, timeout=30)
                     if not code:
                         break
                     time.sleep(0.1)
                 if code:
-                    raise Missing(failure(common, code, err))
+                    raise Missing(failure(common, code, err or out))
             finally:
                 receiver.kill()
                 receiver.wait()
