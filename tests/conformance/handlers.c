@@ -18,6 +18,23 @@ static void until(env_t *e, _Atomic(int) *count, int n)
         mad_progress(e->session);
 }
 
+/* The state of a test whose messages on the first channel go to this handler. */
+static state_t *handle(env_t *e, mad_handler_t handler)
+{
+    state_t *s = get(sizeof *s);
+    memset(s, 0, sizeof *s);
+    s->e = e;
+    CHECK_OK(mad_channel_set_handler(e->ch[0], handler, s));
+    tell(e);
+    return s;
+}
+
+static void handle_no_more(state_t *s)
+{
+    CHECK_OK(mad_channel_set_handler(s->e->ch[0], NULL, NULL));
+    CHECK_EQ(s->bad, 0);
+}
+
 /* ---- Consume -------------------------------------------------------------------------------------------------- */
 
 #define CONSUMED 400
@@ -45,18 +62,13 @@ static mad_handled_t consume(mad_channel_t *channel, mad_connection_t *cnx, void
 
 static void consume_receive(env_t *e)
 {
-    state_t *s = get(sizeof *s);
+    state_t *s = handle(e, consume);
     mad_connection_t *cnx = NULL;
-    memset(s, 0, sizeof *s);
-    s->e = e;
-    CHECK_OK(mad_channel_set_handler(e->ch[0], consume, s));
-    tell(e);
     until(e, &s->count, CONSUMED);
     CHECK_STATUS(mad_begin_unpacking_timed(e->ch[0], MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_AGAIN);
-    CHECK_OK(mad_channel_set_handler(e->ch[0], NULL, NULL));
+    handle_no_more(s);
     tell(e);
     receive_numbered(e, e->ch[0], 7, 64);
-    CHECK_EQ(s->bad, 0);
     for (uint32_t i = 0; i < CONSUMED; i++)
         HOLDS(s->bodies[i], 64, i);
     free(s);
@@ -103,15 +115,10 @@ static mad_handled_t leave(mad_channel_t *channel, mad_connection_t *cnx, void *
 
 static void leave_receive(env_t *e)
 {
-    state_t *s = get(sizeof *s);
-    memset(s, 0, sizeof *s);
-    s->e = e;
-    CHECK_OK(mad_channel_set_handler(e->ch[0], leave, s));
-    tell(e);
+    state_t *s = handle(e, leave);
     until(e, &s->count, LEFT);
     tell(e);
-    CHECK_OK(mad_channel_set_handler(e->ch[0], NULL, NULL));
-    CHECK_EQ(s->bad, 0);
+    handle_no_more(s);
     free(s);
 }
 
@@ -151,11 +158,7 @@ static mad_handled_t park(mad_channel_t *channel, mad_connection_t *cnx, void *a
 
 static void park_receive(env_t *e)
 {
-    state_t *s = get(sizeof *s);
-    memset(s, 0, sizeof *s);
-    s->e = e;
-    CHECK_OK(mad_channel_set_handler(e->ch[0], park, s));
-    tell(e);
+    state_t *s = handle(e, park);
     until(e, &s->count, (int)COUNT(parked_lens)); /* the bodies not asked for do not keep the next messages away */
     for (int i = (int)COUNT(parked_lens) - 1; i >= 0; i--) {
         void *buf = get(s->lens[i]);
@@ -165,8 +168,7 @@ static void park_receive(env_t *e)
         HOLDS(buf, parked_lens[i], (uint32_t)i);
         free(buf);
     }
-    CHECK_EQ(s->bad, 0);
-    CHECK_OK(mad_channel_set_handler(e->ch[0], NULL, NULL));
+    handle_no_more(s);
     free(s);
 }
 
@@ -214,14 +216,9 @@ static mad_handled_t reply(mad_channel_t *channel, mad_connection_t *cnx, void *
 
 static void reply_receive(env_t *e)
 {
-    state_t *s = get(sizeof *s);
-    memset(s, 0, sizeof *s);
-    s->e = e;
-    CHECK_OK(mad_channel_set_handler(e->ch[0], reply, s));
-    tell(e);
+    state_t *s = handle(e, reply);
     until(e, &s->ended, REPLIES);
-    CHECK_EQ(s->bad, 0);
-    CHECK_OK(mad_channel_set_handler(e->ch[0], NULL, NULL));
+    handle_no_more(s);
     free(s);
 }
 
@@ -270,12 +267,8 @@ static mad_handled_t prefix(mad_channel_t *channel, mad_connection_t *cnx, void 
 
 static void prefix_receive(env_t *e)
 {
-    state_t *s = get(sizeof *s);
+    state_t *s = handle(e, prefix);
     void *body = get(100000);
-    memset(s, 0, sizeof *s);
-    s->e = e;
-    CHECK_OK(mad_channel_set_handler(e->ch[0], prefix, s));
-    tell(e);
     for (int round = 0; round < 40; round++) {
         until(e, &s->count, round + 1);
         if (!s->short_by[round])
@@ -285,7 +278,7 @@ static void prefix_receive(env_t *e)
         else
             mad_end_unpacking(s->parked[round]); /* the rest of the prefix was not taken */
     }
-    CHECK_OK(mad_channel_set_handler(e->ch[0], NULL, NULL));
+    handle_no_more(s);
     free(body);
     free(s);
 }

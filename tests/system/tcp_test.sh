@@ -38,50 +38,45 @@ cost() {
     sed 's/^/# /' "$2"
 }
 
-test_links() {
-    links=${LINKS:-200}
+# idle HOW LINKS SECONDS [VARIABLE=VALUE]: so many callers (with this in their environment) of a process that only waits;
+# $waiter_code, $caller_code, and what the waiting one said in ./waited and ./waited-err
+idle() {
     mkfifo stay
-    within 60 "$load" wait wait "$links" 5 >waited 2>&1 &
-    jobs="$jobs $!"
+    within 60 "$load" "$1" "$1" "$2" "$3" >waited 2>waited-err &
     waiter=$!
-    wait_for test -s wait
-    within 60 "$load" links wait "$links" <stay >links 2>&1 &
-    jobs="$jobs $!"
+    jobs="$jobs $waiter"
+    wait_for test -s "$1"
+    within 60 ${4:+env "$4"} "$load" links "$1" "$2" <stay >links 2>&1 &
     caller=$!
+    jobs="$jobs $caller"
     exec 4>stay
     wait $waiter
-    check "$links links: a long wait" 0 $?
+    waiter_code=$?
     exec 4>&-
     wait $caller
-    check "$links links: the other side" 0 $?
-    cost "$links links: it costs no processor" waited
+    caller_code=$?
     rm -f stay
 }
 
+test_links() {
+    links=${LINKS:-200}
+    idle wait "$links" 5
+    check "$links links: a long wait" 0 $waiter_code
+    check "$links links: the other side" 0 $caller_code
+    cost "$links links: it costs no processor" waited
+}
+
 test_descriptors() {
-    mkfifo stay
-    within 60 "$load" few few 20 6 >few-out 2>few-err &
-    jobs="$jobs $!"
-    waiter=$!
-    wait_for test -s few
-    MAD_CONNECT_TIMEOUT=40000 within 60 "$load" links few 20 <stay >links 2>&1 &
-    jobs="$jobs $!"
-    caller=$!
-    exec 4>stay
-    wait $waiter
-    check "no descriptors: all are heard in the end" 0 $?
-    exec 4>&-
-    wait $caller
-    check "no descriptors: the callers" 0 $?
-    cost "no descriptors: it does not spin" few-out
-    check_lines "no descriptors: said once" 1 'callers on lo are turned away: Too many open files; raise the limit' few-err
-    rm -f stay
+    idle few 20 6 MAD_CONNECT_TIMEOUT=40000
+    check "no descriptors: all are heard in the end" 0 $waiter_code
+    check "no descriptors: the callers" 0 $caller_code
+    cost "no descriptors: it does not spin" waited
+    check_lines "no descriptors: said once" 1 'callers on lo are turned away: Too many open files; raise the limit' waited-err
 }
 
 # A range of one port, and two sessions: the second one says what is wrong and has no tcp.
 test_ports() {
     port=$((20000 + $$ % 10000))
-    mkfifo stay
     MAD_TCP_PORTS=$port-$port within 60 "$load" wait port-a 0 3 >port-out 2>&1 &
     jobs="$jobs $!"
     waiter=$!
@@ -90,7 +85,6 @@ test_ports() {
     check_has "ports: a full range" "all ports of MAD_TCP_PORTS=$port-$port are in use on 127.0.0.1 (lo); widen" full
     wait $waiter
     check "ports: the first is not disturbed" 0 $?
-    rm -f stay
     for bad in 7000-6999 0-5 70000 x 7000-; do
         MAD_TCP_PORTS=$bad within 60 "$load" wait port-c 0 0 >bad 2>&1
         check_has "ports: '$bad'" "MAD_TCP_PORTS: '$bad' is not a range of ports" bad

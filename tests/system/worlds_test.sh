@@ -76,6 +76,18 @@ fake() {
     exec 5>&-
     wait $imposter
 }
+# half_open COMMAND...: while half-open connections occupy the server
+half_open() {
+    rm -f hold half
+    mkfifo hold
+    $stranger half address <hold >half 2>/dev/null &
+    half=$!
+    exec 5>hold
+    lab_wait half
+    "$@"
+    exec 5>&-
+    wait $half
+}
 
 test_blocks() {
     run "$madrun" -n 2 "$world" mismatch
@@ -97,27 +109,13 @@ test_strangers() {
     done
     row "what came is not a handshake" serve.err
     row "use the same release" serve.err
-    rm -f hold
-    mkfifo hold
-    $stranger half address <hold >half &
-    half=$!
-    exec 5>hold
-    lab_wait half
-    run env MAD_DRIVERS=self,tcp "$world" call address $key
+    half_open run env MAD_DRIVERS=self,tcp "$world" call address $key
     check "400 half-open connections: a call gets through" 0 $code
-    exec 5>&-
-    wait $half
     still strangers
     row "it said nothing, and others wait" serve.err
     serve MAD_CONNECT_TIMEOUT=300
     $stranger slow address || not_ok "stranger: slow"
-    mkfifo quiet
-    $stranger half address <quiet >half &
-    half=$!
-    exec 5>quiet
-    lab_wait half
-    exec 5>&-
-    wait $half
+    half_open true
     still "a half-open connection"
 }
 
@@ -144,16 +142,8 @@ test_limits() {
     check "no descriptors at all: an end, no signal" 1 $((code < 124))
     serve MAD_CONNECT_TIMEOUT=2000
     prlimit --pid $server --nofile=24:24 2>/dev/null
-    rm -f hold
-    mkfifo hold
-    $stranger half address <hold >half 2>/dev/null &
-    half=$!
-    exec 5>hold
-    lab_wait half
-    run env MAD_DRIVERS=self,tcp "$world" call address $key
+    half_open run env MAD_DRIVERS=self,tcp "$world" call address $key
     check "no descriptors for callers: a call gets through" 0 $code
-    exec 5>&-
-    wait $half
     still "no descriptors for callers"
     run sh -c 'ulimit -f 1000; exec "$0" -n 2 "$1" talk' "$madrun" "$world"
     row "the limit of file sizes is" out
