@@ -79,18 +79,55 @@ int perf_self_body(void *perf, int n)
     return rc;
 }
 
+static int window_start(perf_t *p, int peer, mad_request_t **requests)
+{
+    int rc = 0;
+    for (int w = 0; w < p->window && !rc; w++)
+        rc = perf_send_start(p, peer, p->send, p->size, &requests[w]);
+    return rc;
+}
+
+static int window_wait(perf_t *p, mad_request_t **requests)
+{
+    int rc = 0;
+    for (int w = 0; w < p->window && !rc; w++)
+        rc = perf_wait(&requests[w]);
+    return rc;
+}
+
+int perf_receive_many(perf_t *p, int peer, int count)
+{
+    int rc = 0;
+    for (int i = 0; i < count && !rc; i++)
+        rc = perf_receive(p, peer, p->receive, p->size);
+    return rc;
+}
+
+int perf_windows_send(perf_t *p, int peer, int n)
+{
+    mad_request_t *requests[PERF_WINDOW];
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        rc = window_start(p, peer, requests);
+        if (!rc)
+            rc = window_wait(p, requests);
+        if (!rc)
+            rc = perf_receive(p, peer, NULL, 0);
+    }
+    return rc;
+}
+
 int perf_bidir_body(void *perf, int n)
 {
     perf_t *p = perf;
     mad_request_t *requests[PERF_WINDOW];
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
-        for (int w = 0; w < p->window && !rc; w++)
-            rc = perf_send_start(p, p->peer, p->send, p->size, &requests[w]);
-        for (int w = 0; w < p->window && !rc; w++)
-            rc = perf_receive(p, p->peer, p->receive, p->size);
-        for (int w = 0; w < p->window && !rc; w++)
-            rc = perf_wait(&requests[w]);
+        rc = window_start(p, p->peer, requests);
+        if (!rc)
+            rc = perf_receive_many(p, p->peer, p->window);
+        if (!rc)
+            rc = window_wait(p, requests);
     }
     return rc;
 }

@@ -49,6 +49,9 @@ int perf_failed(const char *call, mad_status_t status);
 /* Ping-pong bodies: between a pair, and of a process with itself (one message an iteration). */
 int perf_pingpong_body(void *perf, int n);
 int perf_self_body(void *perf, int n);
+/* n windows of messages, each answered by an empty one; and so many messages taken. */
+int perf_windows_send(perf_t *p, int peer, int n);
+int perf_receive_many(perf_t *p, int peer, int count);
 /* A window of messages to the peer, as many back at the same time. */
 int perf_bidir_body(void *perf, int n);
 

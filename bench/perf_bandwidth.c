@@ -2,27 +2,11 @@
 /* A stream: windows of messages one way, each window answered by an empty message.  Times are by message. */
 #include "perf.h"
 
-static int sender_body(perf_t *p, int n)
-{
-    mad_request_t *requests[PERF_WINDOW];
-    int rc = 0;
-    for (int i = 0; i < n && !rc; i++) {
-        for (int w = 0; w < p->window && !rc; w++)
-            rc = perf_send_start(p, p->peer, p->send, p->size, &requests[w]);
-        for (int w = 0; w < p->window && !rc; w++)
-            rc = perf_wait(&requests[w]);
-        if (!rc)
-            rc = perf_receive(p, p->peer, NULL, 0);
-    }
-    return rc;
-}
-
 static int receiver_body(perf_t *p, int n)
 {
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
-        for (int w = 0; w < p->window && !rc; w++)
-            rc = perf_receive(p, p->peer, p->receive, p->size);
+        rc = perf_receive_many(p, p->peer, p->window);
         if (!rc)
             rc = perf_send(p, p->peer, NULL, 0);
     }
@@ -34,7 +18,7 @@ static int body(void *perf, int n)
     perf_t *p = perf;
     if (p->peer == p->rank)
         return perf_bidir_body(p, n);
-    return p->first ? sender_body(p, n) : receiver_body(p, n);
+    return p->first ? perf_windows_send(p, p->peer, n) : receiver_body(p, n);
 }
 
 static int stream(perf_t *p, const char *test, int window)

@@ -5,27 +5,11 @@
 
 #include "perf.h"
 
-static int many_body(perf_t *p, int n)
-{
-    mad_request_t *requests[PERF_WINDOW];
-    int rc = 0;
-    for (int i = 0; i < n && !rc; i++) {
-        for (int w = 0; w < p->window && !rc; w++)
-            rc = perf_send_start(p, 0, p->send, p->size, &requests[w]);
-        for (int w = 0; w < p->window && !rc; w++)
-            rc = perf_wait(&requests[w]);
-        if (!rc)
-            rc = perf_receive(p, 0, NULL, 0);
-    }
-    return rc;
-}
-
 static int one_body(perf_t *p, int n)
 {
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
-        for (int w = 0; w < p->window * (p->ranks - 1) && !rc; w++)
-            rc = perf_receive(p, MAD_ANY_SOURCE, p->receive, p->size);
+        rc = perf_receive_many(p, MAD_ANY_SOURCE, p->window * (p->ranks - 1));
         for (int peer = 1; peer < p->ranks && !rc; peer++)
             rc = perf_send(p, peer, NULL, 0);
     }
@@ -35,7 +19,7 @@ static int one_body(perf_t *p, int n)
 static int body(void *perf, int n)
 {
     perf_t *p = perf;
-    return p->rank == 0 ? one_body(p, n) : many_body(p, n);
+    return p->rank == 0 ? one_body(p, n) : perf_windows_send(p, 0, n);
 }
 
 static int verify(perf_t *p)

@@ -74,48 +74,44 @@ def netpipe_read(path, size):
     return {"size": size, "latency_us_best": us, "latency_us_median": us}
 
 
-def netpipe_mpi(launch):
+def netpipe(program, package, size_run):
+    """size_run(context, command) runs NetPIPE for one size; (exit code, output)."""
     def measure(context, sizes):
-        if not shutil.which("NPopenmpi"):
-            raise Missing("NPopenmpi (package netpipe-openmpi) is not installed")
+        if not shutil.which(program):
+            raise Missing("%s (package %s) is not installed" % (program, package))
         rows = {}
         for size in sizes:
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "np.out")
-                command = launch + ["NPopenmpi", "-p", "0", "-l", str(size), "-u", str(size), "-o", path]
-                code, out, err = run(command, timeout=60, cpus=context.cpu_list)
+                command = [program, "-p", "0", "-l", str(size), "-u", str(size), "-o", path]
+                code, text = size_run(context, command)
                 if code:
-                    raise Missing(failure(command, code, err or out))
+                    raise Missing(failure(command, code, text))
                 rows[size] = netpipe_read(path, size)
         return rows
     return measure
 
 
-def netpipe_tcp(context, sizes):
-    if not shutil.which("NPtcp"):
-        raise Missing("NPtcp (package netpipe-tcp) is not installed")
-    rows = {}
-    for size in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "np.out")
-            common = ["NPtcp", "-p", "0", "-l", str(size), "-u", str(size), "-o"]
-            receiver = subprocess.Popen(["taskset", "-c", str(context.cpu_list[1])] + common + [path + ".receiver"],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL)
-            try:
-                command = ["taskset", "-c", str(context.cpu_list[0])] + common + [path, "-h", "127.0.0.1"]
-                for _ in range(20):  # until the receiver listens, which it does not say: it is called again after a pause
-                    code, out, err = run(command, timeout=30)
-                    if not code:
-                        break
-                    time.sleep(0.1)
-                if code:
-                    raise Missing(failure(common, code, err or out))
-            finally:
-                receiver.kill()
-                receiver.wait()
-            rows[size] = netpipe_read(path, size)
-    return rows
+def netpipe_mpi(launch):
+    def size_run(context, command):
+        code, out, err = run(launch + command, timeout=60, cpus=context.cpu_list)
+        return code, err or out
+    return netpipe("NPopenmpi", "netpipe-openmpi", size_run)
+
+
+def netpipe_tcp(context, command):
+    receive = ["taskset", "-c", str(context.cpu_list[1])] + command[:-1] + [command[-1] + ".receiver"]
+    receiver = subprocess.Popen(receive, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(20):  # until the receiver listens, which it does not say: it is called again after a pause
+            code, out, err = run(["taskset", "-c", str(context.cpu_list[0])] + command + ["-h", "127.0.0.1"], timeout=30)
+            if not code:
+                break
+            time.sleep(0.1)
+        return code, err or out
+    finally:
+        receiver.kill()
+        receiver.wait()
 
 
 UCX = ("-lucp", "-lucs")
@@ -140,5 +136,5 @@ SOURCES = {
     "libfabric-shm": linked("peer_ofi", ("-lfabric",), {"PEER_OFI_PROVIDER": "shm"}),
     "libfabric-tcp": linked("peer_ofi", ("-lfabric",), {"PEER_OFI_PROVIDER": "tcp;ofi_rxm"}),
     "netpipe-openmpi": netpipe_mpi(VADER),
-    "netpipe-tcp": netpipe_tcp,
+    "netpipe-tcp": netpipe("NPtcp", "netpipe-tcp", netpipe_tcp),
 }
