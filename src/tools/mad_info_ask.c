@@ -81,29 +81,36 @@ static void find_below(target_t *t, const char *root)
         closedir(d);
 }
 
-/* A line of /proc/PID/status, without its name. */
-static bool status_line(int pid, const char *name, char *value, size_t len)
+/* The first line of a file of /proc/PID that holds this text, at its beginning if begins is set. */
+static bool line_find(int pid, const char *file, const char *text, bool begins, char *line, int len)
 {
-    char path[48], line[256];
+    char path[48];
     bool found = false;
     FILE *f;
-    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
     f = fopen(path, "re");
-    while (f && !found && fgets(line, sizeof line, f))
-        if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':') {
-            found = true;
-            line[strcspn(line, "\n")] = 0;
-            snprintf(value, len, "%s", line + strlen(name) + 1 + strspn(line + strlen(name) + 1, " \t"));
-        }
+    while (f && !found && fgets(line, len, f))
+        found = begins ? !strncmp(line, text, strlen(text)) : strstr(line, text) != NULL;
     if (f)
         fclose(f);
     return found;
 }
 
+/* A line of /proc/PID/status, without its name ("NAME:"). */
+static bool status_line(int pid, const char *name, char *value, size_t len)
+{
+    char line[256];
+    if (!line_find(pid, "status", name, true, line, sizeof line))
+        return false;
+    line[strcspn(line, "\n")] = 0;
+    snprintf(value, len, "%s", line + strlen(name) + strspn(line + strlen(name), " \t"));
+    return true;
+}
+
 static int inner_pid(int pid)
 {
     char line[128], *last;
-    if (!status_line(pid, "NSpid", line, sizeof line))
+    if (!status_line(pid, "NSpid:", line, sizeof line))
         return pid;
     last = strrchr(line, '\t');
     return atoi(last ? last + 1 : line);
@@ -112,16 +119,8 @@ static int inner_pid(int pid)
 /* Why was nothing found? */
 static void why_none(int pid, char *why)
 {
-    char path[48], line[512];
-    bool uses = false;
-    FILE *f;
-    snprintf(path, sizeof path, "/proc/%d/maps", pid);
-    f = fopen(path, "re");
-    while (f && !uses && fgets(line, sizeof line, f))
-        uses = strstr(line, "libmadeleine") != NULL;
-    if (f)
-        fclose(f);
-    if (uses)
+    char line[512];
+    if (line_find(pid, "maps", "libmadeleine", false, line, sizeof line))
         snprintf(why, MADI_INFO_WHY_MAX,
                  "process %d has no Madeleine session at the moment, or could not make its socket in /tmp: start it with "
                  "MAD_LOG=info to see why", pid);
@@ -208,7 +207,7 @@ static void why_silent(int pid, double timeout, char *why)
 {
     char state[64] = "";
     const char *text = "it computes and does not call the library; ask again later";
-    status_line(pid, "State", state, sizeof state);
+    status_line(pid, "State:", state, sizeof state);
     switch (state[0]) {
     case 0: text = "it has ended meanwhile"; break;
     case 'T': text = "it is stopped: let it go on with 'kill -CONT'"; break;
