@@ -42,7 +42,8 @@ inside() {
 tree() {
     [ ! -e "$work/ready" ] || return 0
     echo "# making the tree"
-    timeout -k 5 600 debootstrap --variant=minbase bookworm "$root" ${MIRROR:+"$MIRROR"} >"$work/tree.log" 2>&1 &&
+    timeout -k 5 600 unshare -m -p --fork --kill-child --mount-proc \
+        debootstrap --variant=minbase bookworm "$root" ${MIRROR:+"$MIRROR"} >"$work/tree.log" 2>&1 &&
         printf '127.0.0.1 localhost %s\n::1 localhost\n' "$(hostname)" >"$root/etc/hosts" &&
         inside 60 useradd -m user && : >"$work/ready"
 }
