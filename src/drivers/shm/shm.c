@@ -118,7 +118,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
                                   .chunk_max = SHM_CHUNK + sizeof(madi_wire_hdr_t),
                                   .chunk_min = 8 * 1024,
                                   .rdv_min = 32 * 1024,
-                                  .rdv_eager = 4 * 1024,
+                                  .rdv_eager = 0,
                                   .gather_max = 16,
                                   .latency_us = 0.1,
                                   .bandwidth_MBs = 20000,
