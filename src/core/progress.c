@@ -22,6 +22,8 @@ int madi_poll_descriptors(mad_session_t *session, int timeout_ms)
             handled++;
         }
     }
+    if (handled && !timeout_ms) /* the leader that sleeps is robbed of these, and a budget may have left some of it */
+        madi_session_moved(session);
     return handled;
 }
 

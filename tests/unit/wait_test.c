@@ -2,9 +2,10 @@
 /* core/wait.c: several threads of a process that wait at the same time. */
 #include "unit.h"
 
-#include <madeleine.h>
+#include "core/core.h"
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -167,8 +168,101 @@ START_TEST(message_wakes_one)
 }
 END_TEST
 
+/* ---- What another thread takes away --------------------------------------------------------------------------- */
+
+#define ROUNDS 100
+#define BURST 40 /* more than one poll takes */
+
+typedef struct talker {
+    mad_session_t *session;
+    mad_channel_t *aside, *channel;
+} talker_t;
+
+static void talker_open(talker_t *t)
+{
+    ck_assert_int_eq(mad_open("a key for the wait test", 23, &t->session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(t->session, "aside", &t->aside), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(t->session, "channel", &t->channel), MAD_OK);
+}
+
+typedef struct burst {
+    talker_t *from;
+    mad_peer_t to;
+    _Atomic(int) go;
+} burst_t;
+
+/* Messages that nobody waits for, then one that somebody does. */
+static void *send_burst(void *arg)
+{
+    burst_t *b = arg;
+    while (!atomic_load(&b->go))
+        sched_yield();
+    for (int i = 0; i < BURST; i++)
+        mad_end_packing(mad_begin_packing(b->from->aside, b->to));
+    mad_end_packing(mad_begin_packing(b->from->channel, b->to));
+    return NULL;
+}
+
+/* Fetch the event for which the leader sleeps, if this thread is quicker. */
+static void rob(mad_session_t *s)
+{
+    int robbed = 0, received = 0;
+    while (!robbed && !received) {
+        madi_lock(&s->lock);
+        robbed = madi_poll_descriptors(s, 0);
+        madi_unlock(&s->lock);
+        sem_getvalue(&got, &received);
+    }
+}
+
+static void *receive_last(void *arg)
+{
+    bool good = !mad_end_unpacking(mad_begin_unpacking(arg));
+    sem_post(&got);
+    return good ? arg : NULL;
+}
+
+/* A leader sleeps; another thread fetches its event, handles a part of what has come, and does not come back. */
+START_TEST(robbed_leader)
+{
+    talker_t a, b;
+    burst_t burst = {.from = &b};
+    pthread_t sender, receiver;
+    void *good;
+    const void *address;
+    size_t len;
+    struct timespec limit;
+    setenv("MAD_DRIVERS", "shm", 1);
+    talker_open(&a);
+    talker_open(&b);
+    ck_assert_int_eq(mad_address(a.session, &address, &len), MAD_OK);
+    ck_assert_int_eq(mad_peer_add(b.session, address, len, &burst.to), MAD_OK);
+    sem_init(&got, 0, 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        atomic_store(&burst.go, 0);
+        pthread_create(&sender, NULL, send_burst, &burst);
+        pthread_create(&receiver, NULL, receive_last, a.channel);
+        while (!atomic_load(&a.session->sleeping))
+            sched_yield();
+        atomic_store(&burst.go, 1);
+        rob(a.session);
+        clock_gettime(CLOCK_REALTIME, &limit);
+        limit.tv_sec += 10;
+        ck_assert_msg(!sem_timedwait(&got, &limit), "round %d: it sleeps on", i);
+        pthread_join(receiver, &good);
+        ck_assert_ptr_nonnull(good);
+        pthread_join(sender, NULL);
+        for (int k = 0; k < BURST; k++)
+            ck_assert_int_eq(mad_end_unpacking(mad_begin_unpacking(a.aside)), MAD_OK);
+    }
+    sem_destroy(&got);
+    mad_exit(b.session);
+    mad_exit(a.session);
+}
+END_TEST
+
 Suite *wait_suite(void)
 {
-    const TTest *tests[] = {handler_lets_others_sleep, message_wakes_one};
+    const TTest *tests[] = {handler_lets_others_sleep, message_wakes_one, robbed_leader};
     return SUITE_OF("wait", tests);
 }
