@@ -133,8 +133,10 @@ static MADI_COLD void tell_and_look(mad_session_t *session, madi_conn_t *conn)
 {
     madi_credit_tell(conn);
     madi_look_around(session);
-    if (atomic_load_explicit(&session->has_calls, memory_order_relaxed))
+    if (atomic_load_explicit(&session->has_calls, memory_order_relaxed)) {
         session->hot = &madi_no_adapter; /* the next open goes the long way, which runs them */
+        madi_session_moved(session);     /* or the thread that sleeps does, if there is no next one for long */
+    }
 }
 
 /* The structure that was used last is in use: have another one ready for the next try. */

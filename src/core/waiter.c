@@ -45,6 +45,8 @@ void madi_waiter_del(madi_waiter_t *w)
 bool madi_waiters_wake_one(madi_waiters_t *list)
 {
     madi_waiter_t *w = list->first;
+    if (w)
+        atomic_thread_fence(memory_order_seq_cst); /* who was woken before looks after its word says RUNNING */
     while (w && atomic_load_explicit(&w->word, memory_order_relaxed) == MADI_WOKEN)
         w = w->next;
     if (w)
