@@ -41,6 +41,13 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_PROGRESS_THREAD] = {"MAD_PROGRESS_THREAD", MADI_KNOB_BOOL, "yes",
                                    "a thread that sleeps lets requests and handlers go on while the program computes", 0,
                                    1},
+    [MADI_KNOB_STACK_SIZE] = {"MAD_STACK_SIZE", MADI_KNOB_BYTES, "64K",
+                              "slot of a user-level thread: stack, guard and control block, rounded up to a power of two",
+                              16 * KB, GB},
+    [MADI_KNOB_STACK_GUARDS] = {"MAD_STACK_GUARDS", MADI_KNOB_INT, "-1",
+                                "guard pages of stacks where each costs the kernel mappings (before Linux 6.13); -1: by "
+                                "vm.max_map_count",
+                                -1, 1000000000},
     [MADI_KNOB_SHM_DIR] = {"MAD_SHM_DIR", MADI_KNOB_TEXT, "",
                            "directory of the sockets over which shared memory is passed; empty: a private one in /tmp",
                            0, 0},
@@ -213,6 +220,11 @@ mad_status_t madi_knobs_load(void)
     }
     pthread_mutex_unlock(&one_at_a_time);
     return first;
+}
+
+mad_status_t madi_knob_load(madi_knob_id_t id)
+{
+    return load_one(id, getenv(madi_knobs[id].name));
 }
 
 int64_t madi_knob_int(madi_knob_id_t id)

@@ -19,6 +19,8 @@ typedef enum madi_knob_id {
     MADI_KNOB_CHECK_SEND_MODE,
     MADI_KNOB_SPIN,
     MADI_KNOB_PROGRESS_THREAD,
+    MADI_KNOB_STACK_SIZE,
+    MADI_KNOB_STACK_GUARDS,
     MADI_KNOB_SHM_DIR,
     MADI_KNOB_TCP_INTERFACES,
     MADI_KNOB_TCP_PORTS,
@@ -57,6 +59,8 @@ extern const madi_knob_t madi_knobs[MADI_KNOB_COUNT];
 /* Read all knobs from the environment, once per process.  A bad value is MAD_ERR_CONFIG, an unknown MAD_* variable a
  * warning with the nearest known name; both are logged. */
 mad_status_t madi_knobs_load(void);
+/* One knob alone, without a look at unknown names: for libmarcel, which knows but its own. */
+mad_status_t madi_knob_load(madi_knob_id_t id);
 /* The value of a numeric knob in its base unit (bytes, nanoseconds for MS), of a text knob. After madi_knobs_load. */
 int64_t madi_knob_int(madi_knob_id_t id);
 const char *madi_knob_text(madi_knob_id_t id);

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Marcel: user-level threads.
+ *
+ * Many threads on few kernel threads (workers).  A thread gives its worker away when it waits, yields or ends, and only
+ * then: nothing preempts it.  Names and meanings are those of POSIX threads with the prefix marcel_; what differs is said
+ * here.
+ *
+ * - Calls return 0 or an error number (EINVAL, ...); errno is not theirs.  Since threads of one worker share errno, a
+ *   thread looks at it before its next call that may switch.
+ * - "May switch": other threads may run before the call returns.  Calls that say nothing else never switch, and may be
+ *   made from any thread.  A plain pthread may make every call, unless it is said otherwise; where a user-level thread
+ *   would switch, it sleeps.
+ * - A created thread is a seed, which costs no stack until it first runs.  Joining a seed runs it at once.
+ * - A started thread stays on its worker, unless it was created migratable.
+ * - After fork in a user-level thread the child has that thread's worker only.
+ */
+#ifndef MARCEL_H
+#define MARCEL_H
+
+#include <stddef.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- The library ---------------------------------------------------------------------------------------------- */
+
+/* Start the workers.  Not needed: the first marcel_create does it.  Again while it runs: nothing.
+ * Errors: ENOMEM, EAGAIN (no kernel thread), EINVAL (a knob; it is logged). */
+int marcel_init(void);
+
+/* End the workers; the library can be started again.  From a plain pthread.  Errors: EBUSY (a thread has not ended),
+ * EPERM (from a user-level thread). */
+int marcel_fini(void);
+
+/* How many workers run; 0: not started. */
+int marcel_workers(void);
+
+/* ---- Attributes ----------------------------------------------------------------------------------------------- */
+
+#define MARCEL_NAME_MAX 32     /* bytes of a thread's name, the final zero included */
+#define MARCEL_PRIORITY_MIN 0
+#define MARCEL_PRIORITY_MAX 7
+#define MARCEL_PRIORITY_DEFAULT 3
+#define MARCEL_CREATE_JOINABLE 0
+#define MARCEL_CREATE_DETACHED 1
+
+typedef struct marcel_attr {
+    long marcel_inside[12]; /* not to be touched */
+} marcel_attr_t;
+
+/* Fill with the defaults.  Ends with marcel_attr_destroy; may be used for any number of threads, which copy it. */
+int marcel_attr_init(marcel_attr_t *attr);
+int marcel_attr_destroy(marcel_attr_t *attr);
+
+/* Bytes of stack that the thread can use (default: knob MAD_STACK_SIZE, the whole slot of 64 KiB, of which a page is a
+ * guard); slots are powers of two.  Errors: EINVAL (0, or above 512 MiB). */
+int marcel_attr_setstacksize(marcel_attr_t *attr, size_t size);
+int marcel_attr_getstacksize(const marcel_attr_t *attr, size_t *size);
+
+/* A ready thread of higher priority runs before all of lower; there is no aging.  Errors: EINVAL. */
+int marcel_attr_setpriority(marcel_attr_t *attr, int priority);
+int marcel_attr_getpriority(const marcel_attr_t *attr, int *priority);
+
+/* The worker that runs it, from 0; -1 (default): any.  Errors: EINVAL (negative; marcel_create: no such worker). */
+int marcel_attr_setplacement(marcel_attr_t *attr, int worker);
+int marcel_attr_getplacement(const marcel_attr_t *attr, int *worker);
+
+/* MARCEL_CREATE_JOINABLE (default) or MARCEL_CREATE_DETACHED.  Errors: EINVAL. */
+int marcel_attr_setdetachstate(marcel_attr_t *attr, int state);
+int marcel_attr_getdetachstate(const marcel_attr_t *attr, int *state);
+
+/* 1: it may go on on another worker after it has started.  Default 0: compilers keep addresses of thread-local variables
+ * (errno is one) across calls. */
+int marcel_attr_setmigratable(marcel_attr_t *attr, int migratable);
+int marcel_attr_getmigratable(const marcel_attr_t *attr, int *migratable);
+
+/* 1: it has floating-point control words (rounding, exceptions) of its own, which others do not see.  Default 0. */
+int marcel_attr_setkeepfp(marcel_attr_t *attr, int keep);
+int marcel_attr_getkeepfp(const marcel_attr_t *attr, int *keep);
+
+/* Cut to MARCEL_NAME_MAX - 1 bytes.  name: that many bytes of room, empty if none was set. */
+int marcel_attr_setname(marcel_attr_t *attr, const char *name);
+int marcel_attr_getname(const marcel_attr_t *attr, char name[MARCEL_NAME_MAX]);
+
+/* ---- Threads -------------------------------------------------------------------------------------------------- */
+
+/* A thread; valid until it is joined, or, detached, until it ends. */
+typedef struct marcel_thread *marcel_t;
+
+/* Create a thread that runs run(arg).  attr NULL: the defaults.  Owns: ends with marcel_join or marcel_detach.
+ * Errors: EAGAIN (memory), EINVAL (attr: no such worker, too big a stack); what marcel_init says. */
+int marcel_create(marcel_t *thread, const marcel_attr_t *attr, void *(*run)(void *), void *arg);
+
+/* Wait until it has ended; what it returned or gave to marcel_exit goes to *result unless that is NULL.  May switch.  At
+ * most one joins a thread.  Errors: EINVAL (detached, joined by another, or a plain pthread), EDEADLK (oneself). */
+int marcel_join(marcel_t thread, void **result);
+
+/* Nobody will join it.  Errors: EINVAL (detached already). */
+int marcel_detach(marcel_t thread);
+
+/* End the calling thread; a plain pthread ends as by pthread_exit. */
+#ifdef __cplusplus
+[[noreturn]]
+#else
+_Noreturn
+#endif
+void marcel_exit(void *result);
+
+/* The calling thread; a plain pthread has one as well.  NULL: no memory for that. */
+marcel_t marcel_self(void);
+int marcel_equal(marcel_t a, marcel_t b);
+
+/* Is the caller a user-level thread? */
+int marcel_is_thread(void);
+
+/* The worker that runs the caller, from 0; -1: a plain pthread. */
+int marcel_worker(void);
+
+/* Let others of the same or a higher priority run.  May switch.  From a plain pthread: sched_yield. */
+int marcel_yield(void);
+
+/* Let this one run now, if it is ready on the caller's worker or has not started; else as marcel_yield. */
+int marcel_yield_to(marcel_t thread);
+
+/* Sleep.  May switch.  remaining (may be NULL) is set to 0.  Errors: EINVAL. */
+int marcel_nanosleep(const struct timespec *time, struct timespec *remaining);
+
+/* The name of a thread that has not ended, for people and tools; as in the attributes.  Errors: EAGAIN (memory). */
+int marcel_setname(marcel_t thread, const char *name);
+int marcel_getname(marcel_t thread, char name[MARCEL_NAME_MAX]);
+
+/* ---- Thread-specific data ------------------------------------------------------------------------------------- */
+
+#define MARCEL_KEYS_MAX 128
+#define MARCEL_DESTRUCTOR_ITERATIONS 4
+
+typedef unsigned marcel_key_t;
+
+/* Errors: EAGAIN (MARCEL_KEYS_MAX are in use). */
+int marcel_key_create(marcel_key_t *key, void (*destructor)(void *));
+int marcel_key_delete(marcel_key_t key);
+/* Errors: EINVAL (no such key), ENOMEM. */
+int marcel_setspecific(marcel_key_t key, const void *value);
+void *marcel_getspecific(marcel_key_t key);
+
+/* ---- Once ----------------------------------------------------------------------------------------------------- */
+
+typedef struct marcel_once {
+    unsigned marcel_inside;
+} marcel_once_t;
+#define MARCEL_ONCE_INIT {0}
+
+/* Run it if nobody has; whoever comes meanwhile waits.  May switch. */
+int marcel_once(marcel_once_t *once, void (*run)(void));
+
+/* ---- Mutex ---------------------------------------------------------------------------------------------------- */
+
+#define MARCEL_MUTEX_NORMAL 0
+#define MARCEL_MUTEX_RECURSIVE 1
+#define MARCEL_MUTEX_ERRORCHECK 2
+#define MARCEL_MUTEX_DEFAULT MARCEL_MUTEX_NORMAL
+
+typedef struct marcel_mutexattr {
+    int marcel_type;
+} marcel_mutexattr_t;
+
+typedef struct marcel_mutex {
+    unsigned marcel_word; /* 0: free, 1: locked; all else is for marcel_mutex_lock_slow and marcel_mutex_unlock_slow */
+    unsigned marcel_type;
+    unsigned long marcel_inside[5];
+} marcel_mutex_t;
+#define MARCEL_MUTEX_INITIALIZER {0, 0, {0, 0, 0, 0, 0}}
+#define MARCEL_RECURSIVE_MUTEX_INITIALIZER {8, 1, {0, 0, 0, 0, 0}}
+#define MARCEL_ERRORCHECK_MUTEX_INITIALIZER {8, 2, {0, 0, 0, 0, 0}}
+
+int marcel_mutexattr_init(marcel_mutexattr_t *attr);
+int marcel_mutexattr_destroy(marcel_mutexattr_t *attr);
+/* Errors: EINVAL. */
+int marcel_mutexattr_settype(marcel_mutexattr_t *attr, int type);
+int marcel_mutexattr_gettype(const marcel_mutexattr_t *attr, int *type);
+
+int marcel_mutex_init(marcel_mutex_t *mutex, const marcel_mutexattr_t *attr);
+/* Errors: EBUSY (it is locked). */
+int marcel_mutex_destroy(marcel_mutex_t *mutex);
+/* May switch.  Errors: EDEADLK (errorcheck: the caller has it), EAGAIN (recursive: too often). */
+int marcel_mutex_lock(marcel_mutex_t *mutex);
+/* Errors: EBUSY; EAGAIN as above. */
+int marcel_mutex_trylock(marcel_mutex_t *mutex);
+/* Errors: EPERM (recursive, errorcheck: the caller does not have it). */
+int marcel_mutex_unlock(marcel_mutex_t *mutex);
+
+/* What the two above call when the word is not as most often; for them only. */
+int marcel_mutex_lock_slow(marcel_mutex_t *mutex);
+int marcel_mutex_unlock_slow(marcel_mutex_t *mutex);
+
+/* A lock that nobody else wants costs one atomic instruction to take and one to release, and no call. */
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(MARCEL_NO_INLINE)
+extern __inline__ __attribute__((__gnu_inline__)) int marcel_mutex_lock(marcel_mutex_t *mutex)
+{
+    unsigned free_word = 0;
+    if (__builtin_expect(__atomic_compare_exchange_n(&mutex->marcel_word, &free_word, 1u, 0, __ATOMIC_ACQUIRE,
+                                                     __ATOMIC_RELAXED), 1))
+        return 0;
+    return marcel_mutex_lock_slow(mutex);
+}
+extern __inline__ __attribute__((__gnu_inline__)) int marcel_mutex_unlock(marcel_mutex_t *mutex)
+{
+    unsigned locked_word = 1;
+    if (__builtin_expect(__atomic_compare_exchange_n(&mutex->marcel_word, &locked_word, 0u, 0, __ATOMIC_RELEASE,
+                                                     __ATOMIC_RELAXED), 1))
+        return 0;
+    return marcel_mutex_unlock_slow(mutex);
+}
+#endif
+
+/* ---- Condition ------------------------------------------------------------------------------------------------ */
+
+typedef struct marcel_cond {
+    unsigned long marcel_inside[6];
+} marcel_cond_t;
+#define MARCEL_COND_INITIALIZER {{0, 0, 0, 0, 0, 0}}
+
+/* attr must be NULL: there are no attributes yet. */
+int marcel_cond_init(marcel_cond_t *cond, const void *attr);
+/* Errors: EBUSY (somebody waits). */
+int marcel_cond_destroy(marcel_cond_t *cond);
+/* Unlock the mutex and wait, at once; locked again at the return.  May switch.  Errors: EPERM as marcel_mutex_unlock. */
+int marcel_cond_wait(marcel_cond_t *cond, marcel_mutex_t *mutex);
+int marcel_cond_signal(marcel_cond_t *cond);
+int marcel_cond_broadcast(marcel_cond_t *cond);
+
+/* ---- Semaphore ------------------------------------------------------------------------------------------------ */
+
+#define MARCEL_SEM_VALUE_MAX 0x7fffffffu
+
+typedef struct marcel_sem {
+    unsigned long marcel_inside[4];
+} marcel_sem_t;
+
+/* Errors: EINVAL (value above MARCEL_SEM_VALUE_MAX). */
+int marcel_sem_init(marcel_sem_t *sem, int shared, unsigned value);
+/* Errors: EBUSY (somebody waits). */
+int marcel_sem_destroy(marcel_sem_t *sem);
+/* May switch. */
+int marcel_sem_wait(marcel_sem_t *sem);
+/* Errors: EAGAIN (it is 0). */
+int marcel_sem_trywait(marcel_sem_t *sem);
+/* May switch.  clock: CLOCK_MONOTONIC or CLOCK_REALTIME.  Errors: ETIMEDOUT, EINVAL. */
+int marcel_sem_clockwait(marcel_sem_t *sem, clockid_t clock, const struct timespec *until);
+/* Errors: EOVERFLOW. */
+int marcel_sem_post(marcel_sem_t *sem);
+int marcel_sem_getvalue(marcel_sem_t *sem, int *value);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads from creation to being joined, and the like. */
+#include "marcel/marcel.h"
+#include "marcel/name.h"
+#include "marcel/party.h"
+#include "marcel/sched.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- Create --------------------------------------------------------------------------------------------------- */
+
+static void record_fill(struct marcel_thread *thread, void *(*run)(void *), void *arg)
+{
+    thread->run = run;
+    thread->value = arg;
+    atomic_store_explicit(&thread->joiner, MADI_JOINER_NONE, memory_order_relaxed);
+    atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
+}
+
+/* Which worker it goes to, which is `here` unless the caller is a plain pthread or it has a place. */
+static MADI_COLD int create_with(marcel_t *out, const marcel_attr_t *attr, void *(*run)(void *), void *arg,
+                                 madi_worker_t *here)
+{
+    madi_traits_t traits;
+    struct marcel_thread *thread;
+    int rc = here ? 0 : marcel_init();
+    madi_traits_of(&traits, attr);
+    if (rc)
+        return rc;
+    if (traits.placement >= marcel_workers() || (traits.stack && madi_slot_shift(traits.stack) > MADI_SLOT_SHIFT_MAX))
+        return EINVAL;
+    thread = madi_record_get(here);
+    if (!thread)
+        return EAGAIN;
+    record_fill(thread, run, arg);
+    if (attr) {
+        thread->traits = malloc(sizeof traits);
+        if (!thread->traits) {
+            madi_record_put(here, thread);
+            return EAGAIN;
+        }
+        *thread->traits = traits;
+        if (traits.detached)
+            atomic_store_explicit(&thread->joiner, MADI_JOINER_DETACHED, memory_order_relaxed);
+    }
+    atomic_store_explicit(&thread->state, MADI_TAKEN, memory_order_relaxed);
+    if (here)
+        madi_count(&here->created);
+    else
+        atomic_fetch_add_explicit(&madi_marcel.from_outside, 1, memory_order_relaxed);
+    *out = thread;
+    madi_send(traits.placement >= 0 ? &madi_marcel.workers[traits.placement] : here ? here : madi_marcel.workers, thread);
+    return 0;
+}
+
+int marcel_create(marcel_t *out, const marcel_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    madi_worker_t *worker = madi_worker_self();
+    struct marcel_thread *thread;
+    if (MADI_UNLIKELY(!worker || attr))
+        return create_with(out, attr, run, arg, worker);
+    thread = madi_record_get(worker);
+    if (MADI_UNLIKELY(!thread))
+        return EAGAIN;
+    record_fill(thread, run, arg);
+    if (MADI_UNLIKELY(madi_deque_push(&worker->deque, thread))) {
+        madi_record_put(worker, thread);
+        return EAGAIN;
+    }
+    madi_count(&worker->created);
+    *out = thread;
+    return 0;
+}
+
+/* ---- Join ----------------------------------------------------------------------------------------------------- */
+
+/* Run the taken seed at once, and come back when it has ended.  False: there is no slot for it. */
+static inline bool join_in_place(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    madi_ult_t *self = worker->current, *ult;
+    madi_deque_forget(&worker->deque, thread);
+    ult = madi_ult_start(worker, thread);
+    if (MADI_UNLIKELY(!ult))
+        return false;
+    ult->flags |= MADI_ULT_IN_PLACE;
+    atomic_store_explicit(&thread->joiner, (uintptr_t)&self->party, memory_order_relaxed);
+    self->state = MADI_ULT_BLOCKED;
+    madi_switch_to(worker, self, ult);
+    return true;
+}
+
+typedef struct joining {
+    struct marcel_thread *thread;
+    madi_ult_t *self;
+} joining_t;
+
+static void join_post(void *arg)
+{
+    joining_t *joining = arg;
+    madi_ult_t *self = joining->self;
+    uintptr_t none = MADI_JOINER_NONE;
+    /* release: the joiner's context is saved; acquire: the result is there */
+    if (!atomic_compare_exchange_strong_explicit(&joining->thread->joiner, &none, (uintptr_t)&self->party,
+                                                 memory_order_acq_rel, memory_order_acquire))
+        madi_ready(self);
+}
+
+static int join_wait(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire);
+    joining_t joining = {thread, worker->current};
+    if (joiner == MADI_JOINER_ENDED)
+        return 0;
+    if (joiner != MADI_JOINER_NONE)
+        return EINVAL;
+    madi_suspend(worker, join_post, &joining);
+    return 0;
+}
+
+static MADI_COLD int join_plain(struct marcel_thread *thread)
+{
+    madi_party_t *party = madi_party_self();
+    uintptr_t none = MADI_JOINER_NONE;
+    if (!party)
+        return ENOMEM;
+    if (thread == party->thread)
+        return EDEADLK;
+    atomic_store_explicit(&party->woken, 0, memory_order_relaxed);
+    if (atomic_compare_exchange_strong_explicit(&thread->joiner, &none, (uintptr_t)party, memory_order_acq_rel,
+                                                memory_order_acquire))
+        madi_party_sleep(party);
+    else if (none != MADI_JOINER_ENDED)
+        return EINVAL;
+    return 0;
+}
+
+/* Others wait to run: once in a while they come first. */
+static MADI_COLD void join_yield(madi_worker_t *worker)
+{
+    worker->tick = 1;
+    madi_yield(worker);
+}
+
+int marcel_join(marcel_t thread, void **result)
+{
+    madi_worker_t *worker = madi_worker_self();
+    int rc = 0;
+    if (MADI_UNLIKELY(!worker)) {
+        rc = join_plain(thread);
+    } else if (MADI_UNLIKELY(worker->current->party.thread == thread)) {
+        return EDEADLK;
+    } else if (MADI_LIKELY(madi_seed_take(thread))) {
+        if (MADI_UNLIKELY(--worker->tick == 0))
+            join_yield(worker);
+        worker = madi_worker_self();
+        if (MADI_UNLIKELY(!join_in_place(worker, thread))) {
+            madi_send(worker, thread);
+            rc = join_wait(worker, thread);
+        }
+    } else {
+        rc = join_wait(worker, thread);
+    }
+    if (MADI_UNLIKELY(rc))
+        return rc;
+    if (result)
+        *result = thread->value;
+    madi_record_put(madi_worker_self(), thread);
+    return 0;
+}
+
+int marcel_detach(marcel_t thread)
+{
+    uintptr_t joiner = MADI_JOINER_NONE;
+    if (atomic_compare_exchange_strong_explicit(&thread->joiner, &joiner, MADI_JOINER_DETACHED, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return 0;
+    if (joiner != MADI_JOINER_ENDED)
+        return EINVAL;
+    madi_record_put(madi_worker_self(), thread);
+    return 0;
+}
+
+/* ---- The rest ------------------------------------------------------------------------------------------------- */
+
+void marcel_exit(void *result)
+{
+    madi_ult_t *self = madi_ult_self();
+    if (!self)
+        pthread_exit(result);
+    madi_ult_end(self, result);
+}
+
+marcel_t marcel_self(void)
+{
+    madi_party_t *party = madi_party_self();
+    return party ? party->thread : NULL;
+}
+
+int marcel_equal(marcel_t a, marcel_t b)
+{
+    return a == b;
+}
+
+int marcel_is_thread(void)
+{
+    return madi_ult_self() != NULL;
+}
+
+int marcel_worker(void)
+{
+    madi_ult_t *self = madi_ult_self();
+    return self ? self->worker->index : -1;
+}
+
+static bool switch_now(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    madi_ult_t *self = worker->current, *ult;
+    if (madi_seed_take(thread)) {
+        madi_deque_forget(&worker->deque, thread);
+        ult = madi_ult_start(worker, thread);
+        if (!ult) {
+            madi_send(worker, thread);
+            return false;
+        }
+    } else {
+        ult = atomic_load_explicit(&thread->ult, memory_order_acquire);
+        if (!ult || ult == self || ult->worker != worker || ult->state != MADI_ULT_READY || ult->party.thread != thread)
+            return false;
+        madi_queue_out(worker, ult);
+    }
+    madi_queue_put(worker, self);
+    madi_switch_to(worker, self, ult);
+    return true;
+}
+
+int marcel_yield_to(marcel_t thread)
+{
+    madi_worker_t *worker = madi_worker_self();
+    if (!worker || !switch_now(worker, thread))
+        marcel_yield();
+    return 0;
+}

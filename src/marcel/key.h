@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Thread-specific data of a party: party->keys, made at its first marcel_setspecific. */
+#ifndef MADI_KEY_H
+#define MADI_KEY_H
+
+#include "marcel/thread.h"
+
+#pragma GCC visibility push(hidden)
+
+/* The party ends: run the destructors, then forget all.  On the party's own stack; may switch. */
+void madi_keys_end(madi_party_t *party);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The library as a whole: what was found out at its start. */
+#ifndef MADI_MARCEL_H
+#define MADI_MARCEL_H
+
+#include "marcel/worker.h"
+
+typedef struct madi_marcel {
+    _Atomic(int) n_workers;  /* 0: not started */
+    madi_worker_t *workers;
+    unsigned slot_shift;     /* of slots of the default size; changes only while there are no workers */
+    madi_fp_t fp;            /* control words with which threads begin */
+    madi_counter_t from_outside; /* threads that plain pthreads created */
+} madi_marcel_t;
+
+#pragma GCC visibility push(hidden)
+
+extern madi_marcel_t madi_marcel;
+
+/* Records of threads (thread.h), from the worker's own list; NULL worker: from that of all.  NULL: no memory. */
+struct marcel_thread *madi_record_more(madi_worker_t *worker);
+void madi_record_less(madi_worker_t *worker, struct marcel_thread *thread);
+
+#pragma GCC visibility pop
+
+static inline struct marcel_thread *madi_record_get(madi_worker_t *worker)
+{
+    struct marcel_thread *thread = worker ? worker->records : NULL;
+    if (MADI_UNLIKELY(!thread))
+        return madi_record_more(worker);
+    worker->records = (struct marcel_thread *)thread->link;
+    worker->n_records--;
+    return thread;
+}
+
+/* Nobody may name the thread any more. */
+static inline void madi_record_put(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    atomic_store_explicit(&thread->state, MADI_GONE, memory_order_relaxed);
+    if (MADI_UNLIKELY(!worker || thread->traits || worker->n_records >= MADI_RECORDS_KEPT)) {
+        madi_record_less(worker, thread);
+        return;
+    }
+    thread->link = (uintptr_t)worker->records;
+    worker->records = thread;
+    worker->n_records++;
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What attributes and marcel_setname say of a thread. */
+#ifndef MADI_NAME_H
+#define MADI_NAME_H
+
+#include "marcel/thread.h"
+
+#include <marcel.h>
+
+#define MADI_NAME_SPACE MARCEL_NAME_MAX
+
+typedef struct madi_traits {
+    char name[MADI_NAME_SPACE]; /* empty: none */
+    size_t stack;               /* bytes; 0: the default */
+    int priority;
+    int placement;              /* a worker, or -1 */
+    bool detached, migratable, keep_fp;
+} madi_traits_t;
+
+#pragma GCC visibility push(hidden)
+
+/* The traits an attribute object stands for; NULL gives the defaults. */
+void madi_traits_of(madi_traits_t *traits, const marcel_attr_t *attr);
+
+/* A name for people: its own, or one made of its address.  Any context, signal handlers too; NULL is a thread. */
+void madi_name_of(const struct marcel_thread *thread, char name[MADI_NAME_SPACE]);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Plain pthreads as parties: a record each, made at the first need; they wait on a futex in it. */
+#include "marcel/party.h"
+#include "base/clock.h"
+#include "marcel/key.h"
+#include "marcel/marcel.h"
+#include "marcel/sched.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+
+static pthread_key_t key;
+static int key_error;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void plain_end(void *arg)
+{
+    madi_party_t *party = arg;
+    if (party->keys) {
+        pthread_setspecific(key, party); /* its destructors may ask who they are */
+        madi_keys_end(party);
+        pthread_setspecific(key, NULL);
+    }
+    madi_record_put(NULL, party->thread);
+    free(party);
+}
+
+static void key_make(void)
+{
+    key_error = pthread_key_create(&key, plain_end);
+}
+
+static MADI_COLD madi_party_t *plain_self(void)
+{
+    madi_party_t *party;
+    pthread_once(&once, key_make);
+    if (key_error)
+        return NULL;
+    party = pthread_getspecific(key);
+    if (party)
+        return party;
+    party = calloc(1, sizeof *party);
+    if (!party)
+        return NULL;
+    party->plain = true;
+    party->thread = madi_record_get(NULL);
+    if (!party->thread || pthread_setspecific(key, party)) {
+        if (party->thread)
+            madi_record_put(NULL, party->thread);
+        free(party);
+        return NULL;
+    }
+    *party->thread = (struct marcel_thread){.joiner = MADI_JOINER_DETACHED, .state = MADI_TAKEN};
+    return party;
+}
+
+madi_party_t *madi_party_self(void)
+{
+    madi_ult_t *self = madi_ult_self();
+    return self ? &self->party : plain_self();
+}
+
+/* ---- Sleep and wake -------------------------------------------------------------------------------------------- */
+
+int madi_futex_wait(atomic_uint *word, unsigned value, int64_t deadline)
+{
+    struct timespec until = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
+    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, deadline == MADI_NEVER ? NULL : &until, NULL,
+                FUTEX_BITSET_MATCH_ANY) &&
+        errno == ETIMEDOUT)
+        return ETIMEDOUT;
+    return 0;
+}
+
+void madi_futex_wake(atomic_uint *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void sleep_until_woken(madi_party_t *party)
+{
+    while (!atomic_load_explicit(&party->woken, memory_order_acquire)) /* pairs with the release of the waker */
+        madi_futex_wait(&party->woken, 0, MADI_NEVER);
+}
+
+int madi_party_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
+{
+    int rc = 0;
+    atomic_store_explicit(&party->woken, 0, memory_order_relaxed);
+    atomic_store_explicit(&party->wait, deadline == MADI_NEVER ? MADI_WAIT_PLAIN : MADI_WAIT_TIMED, memory_order_relaxed);
+    madi_unlock(&queue->lock);
+    if (deadline == MADI_NEVER) {
+        sleep_until_woken(party);
+        return 0;
+    }
+    while (!atomic_load_explicit(&party->woken, memory_order_acquire)) {
+        unsigned timed = MADI_WAIT_TIMED;
+        if (madi_futex_wait(&party->woken, 0, deadline) != ETIMEDOUT)
+            continue;
+        if (atomic_compare_exchange_strong_explicit(&party->wait, &timed, MADI_WAIT_EXPIRED, memory_order_relaxed,
+                                                    memory_order_relaxed)) {
+            madi_lock(&queue->lock);
+            madi_waitq_remove(queue, party);
+            madi_unlock(&queue->lock);
+            rc = ETIMEDOUT;
+        } else {
+            sleep_until_woken(party);
+        }
+        break;
+    }
+    atomic_store_explicit(&party->wait, MADI_WAIT_PLAIN, memory_order_relaxed);
+    return rc;
+}
+
+void madi_party_sleep(madi_party_t *party)
+{
+    sleep_until_woken(party);
+    atomic_store_explicit(&party->woken, 0, memory_order_relaxed);
+}
+
+void madi_party_wake(madi_party_t *party)
+{
+    /* It may be gone as soon as it sees this: the futex call then wakes nobody. */
+    atomic_store_explicit(&party->woken, 1, memory_order_release);
+    madi_futex_wake(&party->woken);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The pool of records: each worker keeps some, the rest is here. */
+#include "marcel/marcel.h"
+#include "marcel/name.h"
+
+#include <stdlib.h>
+
+#define CHUNK 256 /* records */
+#define BATCH (MADI_RECORDS_KEPT / 2)
+
+static struct marcel_thread *free_records;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+_Static_assert(sizeof(struct marcel_thread) <= MADI_LINE, "a record is one line");
+
+static struct marcel_thread *take(void)
+{
+    struct marcel_thread *thread = free_records;
+    if (!thread) {
+        char *chunk = aligned_alloc(MADI_LINE, (size_t)CHUNK * MADI_LINE); /* for good: see thread.h */
+        if (!chunk)
+            return NULL;
+        for (int i = CHUNK - 1; i >= 0; i--) {
+            thread = (struct marcel_thread *)(void *)(chunk + (size_t)i * MADI_LINE);
+            atomic_init(&thread->state, MADI_GONE);
+            thread->traits = NULL;
+            thread->link = (uintptr_t)free_records;
+            free_records = thread;
+        }
+    }
+    free_records = (struct marcel_thread *)thread->link;
+    return thread;
+}
+
+static void give(struct marcel_thread *thread)
+{
+    thread->link = (uintptr_t)free_records;
+    free_records = thread;
+}
+
+struct marcel_thread *madi_record_more(madi_worker_t *worker)
+{
+    struct marcel_thread *thread, *more;
+    pthread_mutex_lock(&lock);
+    thread = take();
+    for (int i = 0; worker && thread && i < BATCH && (more = take()); i++) {
+        more->link = (uintptr_t)worker->records;
+        worker->records = more;
+        worker->n_records++;
+    }
+    pthread_mutex_unlock(&lock);
+    return thread;
+}
+
+void madi_record_less(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    free(thread->traits);
+    thread->traits = NULL;
+    pthread_mutex_lock(&lock);
+    give(thread);
+    for (int i = 0; worker && worker->n_records >= MADI_RECORDS_KEPT / 2 && i < BATCH; i++) {
+        struct marcel_thread *more = worker->records;
+        worker->records = (struct marcel_thread *)more->link;
+        worker->n_records--;
+        give(more);
+    }
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "marcel/sched.h"
+#include "base/clock.h"
+#include "marcel/guard.h"
+#include "marcel/key.h"
+#include "marcel/marcel.h"
+#include "marcel/party.h"
+#include "marcel/name.h"
+
+#include <errno.h>
+#include <marcel.h>
+#include <sched.h>
+
+_Static_assert(MADI_USUAL == MARCEL_PRIORITY_MAX - MARCEL_PRIORITY_DEFAULT && MADI_LEVELS == MARCEL_PRIORITY_MAX + 1,
+               "levels are priorities counted from the highest");
+
+/* ---- Seeds ---------------------------------------------------------------------------------------------------- */
+
+static void ult_main(void);
+
+static madi_ult_t *slot_for(madi_worker_t *worker, const struct marcel_thread *thread)
+{
+    size_t stack = thread->traits ? thread->traits->stack : 0;
+    unsigned shift = stack ? madi_slot_shift(stack) : madi_marcel.slot_shift;
+    return shift == madi_marcel.slot_shift ? madi_worker_slot_get(worker) : madi_slot_get(shift);
+}
+
+static MADI_COLD void start_with_traits(madi_ult_t *ult, const madi_traits_t *traits)
+{
+    ult->priority = (uint8_t)(MARCEL_PRIORITY_MAX - traits->priority);
+    if (traits->keep_fp) {
+        ult->flags |= MADI_ULT_KEEPS_FP;
+        ult->fp = madi_marcel.fp;
+    }
+}
+
+madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    madi_ult_t *ult = slot_for(worker, thread);
+    if (MADI_UNLIKELY(!ult))
+        return NULL;
+    ult->worker = worker;
+    ult->state = MADI_ULT_BLOCKED;
+    ult->priority = MADI_USUAL;
+    ult->flags &= MADI_ULT_CANARY;
+    ult->party.thread = thread;
+    ult->party.keys = NULL;
+    ult->party.plain = false;
+    atomic_store_explicit(&ult->party.wait, MADI_WAIT_PLAIN, memory_order_relaxed);
+    ult->timer.back = NULL;
+    if (MADI_UNLIKELY(thread->traits))
+        start_with_traits(ult, thread->traits);
+    madi_tools_begin(&ult->tools, madi_slot_low(ult), madi_slot_room(ult));
+    ult->sp = madi_switch_frame(ult, ult_main);
+    atomic_store_explicit(&thread->ult, ult, memory_order_release); /* who finds it finds a control block */
+    return ult;
+}
+
+static MADI_COLD void put_back(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    worker->starved = true; /* tried again as long as it takes: somebody may end and leave a slot */
+    madi_inbox_put(&worker->inbox, (uintptr_t)thread | 1);
+}
+
+madi_ult_t *madi_pick_seed(madi_worker_t *worker)
+{
+    struct marcel_thread *thread = madi_deque_pop(&worker->deque);
+    if (!thread)
+        return &worker->base;
+    if (MADI_LIKELY(worker->slots && !thread->traits))
+        return madi_ult_start(worker, thread);
+    worker->pending = thread;
+    return &worker->base;
+}
+
+/* One that came by the inbox: with a place or a priority it is started, else anybody may have it. */
+static void receive(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    const madi_traits_t *traits = thread->traits;
+    bool bound = traits && (traits->placement >= 0 || traits->priority != MARCEL_PRIORITY_DEFAULT);
+    madi_ult_t *ult;
+    if (!bound && !madi_deque_push(&worker->deque, thread))
+        return;
+    ult = madi_ult_start(worker, thread);
+    if (ult)
+        madi_ready_here(worker, ult);
+    else
+        put_back(worker, thread);
+}
+
+/* ---- Now and then --------------------------------------------------------------------------------------------- */
+
+static void timers_run(madi_worker_t *worker)
+{
+    int64_t now = madi_now();
+    madi_timer_t *timer;
+    while ((timer = madi_timer_due(&worker->timers, now))) {
+        madi_ult_t *ult = MADI_CONTAINER(timer, madi_ult_t, timer);
+        unsigned timed = MADI_WAIT_TIMED;
+        madi_waitq_t *queue = ult->party.queue;
+        if (!atomic_compare_exchange_strong_explicit(&ult->party.wait, &timed, MADI_WAIT_EXPIRED, memory_order_relaxed,
+                                                     memory_order_relaxed))
+            continue; /* woken: it comes by the inbox */
+        if (queue) {
+            madi_lock(&queue->lock);
+            madi_waitq_remove(queue, &ult->party);
+            madi_unlock(&queue->lock);
+        }
+        madi_ready_here(worker, ult);
+    }
+}
+
+static void inbox_read(madi_worker_t *worker)
+{
+    uintptr_t item = madi_inbox_take(&worker->inbox);
+    while (item) {
+        uintptr_t next = *madi_inbox_link(item);
+        if (item & 1)
+            receive(worker, (struct marcel_thread *)(item - 1));
+        else
+            madi_ready_here(worker, (madi_ult_t *)item);
+        item = next;
+    }
+}
+
+static madi_ult_t *start_or_put_back(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    madi_ult_t *ult = madi_ult_start(worker, thread);
+    if (!ult)
+        put_back(worker, thread);
+    return ult;
+}
+
+madi_ult_t *madi_pick_all(madi_worker_t *worker)
+{
+    struct marcel_thread *thread = worker->pending;
+    bool period = worker->tick == 0;
+    worker->starved = false;
+    if (!madi_inbox_empty(&worker->inbox))
+        inbox_read(worker);
+    if (worker->timers.first && (period || !madi_queue_first(worker)))
+        timers_run(worker);
+    if (period) {
+        worker->tick = MADI_PERIOD;
+        madi_count(&worker->periods);
+        if (!thread && !madi_deque_empty(&worker->deque))
+            thread = madi_deque_steal(&worker->deque); /* the oldest */
+    }
+    worker->pending = NULL;
+    if (!thread && !madi_queue_first(worker))
+        thread = madi_deque_pop(&worker->deque);
+    if (thread) {
+        madi_ult_t *ult = start_or_put_back(worker, thread);
+        if (ult)
+            return ult;
+    }
+    return madi_queue_take(worker);
+}
+
+void madi_switch_extra(madi_ult_t *from, madi_ult_t *to)
+{
+    if (from->flags & MADI_ULT_CANARY)
+        madi_guard_check(from);
+    if (from->flags & MADI_ULT_KEEPS_FP)
+        madi_fp_save(&from->fp);
+    if (to->flags & MADI_ULT_KEEPS_FP)
+        madi_fp_load(&to->fp);
+    else if (from->flags & MADI_ULT_KEEPS_FP)
+        madi_fp_load(&madi_marcel.fp);
+}
+
+/* ---- Block and wake ------------------------------------------------------------------------------------------- */
+
+void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg)
+{
+    madi_ult_t *self = worker->current;
+    self->state = MADI_ULT_BLOCKED;
+    worker->post = post;
+    worker->post_arg = arg;
+    madi_switch_to(worker, self, madi_pick(worker));
+}
+
+static void unlock_post(void *lock)
+{
+    madi_unlock(lock);
+}
+
+static MADI_COLD int block_timed(madi_ult_t *self, madi_waitq_t *queue, int64_t deadline)
+{
+    bool late;
+    self->party.queue = queue;
+    atomic_store_explicit(&self->party.wait, MADI_WAIT_TIMED, memory_order_relaxed);
+    madi_timer_arm(&self->worker->timers, &self->timer, deadline);
+    madi_suspend(self->worker, queue ? unlock_post : NULL, queue ? &queue->lock : NULL);
+    late = atomic_load_explicit(&self->party.wait, memory_order_relaxed) == MADI_WAIT_EXPIRED;
+    atomic_store_explicit(&self->party.wait, MADI_WAIT_PLAIN, memory_order_relaxed);
+    return late ? ETIMEDOUT : 0;
+}
+
+void madi_sleep_until(madi_ult_t *self, int64_t deadline)
+{
+    block_timed(self, NULL, deadline);
+}
+
+int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
+{
+    if (MADI_UNLIKELY(party->plain))
+        return madi_party_block(party, queue, deadline);
+    if (MADI_UNLIKELY(deadline != MADI_NEVER))
+        return block_timed(MADI_PARTY_ULT(party), queue, deadline);
+    madi_suspend(madi_worker_self(), unlock_post, &queue->lock);
+    return 0;
+}
+
+void madi_ready_here(madi_worker_t *worker, madi_ult_t *ult)
+{
+    if (MADI_UNLIKELY(ult->timer.back))
+        madi_timer_disarm(&worker->timers, &ult->timer);
+    madi_queue_put(worker, ult);
+}
+
+void madi_ready(madi_ult_t *ult)
+{
+    madi_worker_t *worker = ult->worker;
+    if (MADI_LIKELY(madi_worker_self() == worker)) {
+        madi_ready_here(worker, ult);
+        return;
+    }
+    madi_inbox_put(&worker->inbox, (uintptr_t)ult);
+    madi_worker_wake(worker);
+}
+
+void madi_send(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    if (worker == madi_worker_self()) {
+        receive(worker, thread);
+        return;
+    }
+    madi_inbox_put(&worker->inbox, (uintptr_t)thread | 1);
+    madi_worker_wake(worker);
+}
+
+void madi_wake(madi_party_t *party)
+{
+    if (MADI_UNLIKELY(party->plain))
+        madi_party_wake(party);
+    else
+        madi_ready(MADI_PARTY_ULT(party));
+}
+
+static inline __attribute__((always_inline)) void yield(madi_worker_t *worker)
+{
+    madi_ult_t *self = worker->current, *to;
+    if (MADI_LIKELY(madi_queue_first(worker))) {
+        madi_queue_put(worker, self);
+        to = madi_pick(worker);
+    } else {
+        if (madi_deque_empty(&worker->deque) && madi_inbox_empty(&worker->inbox) && worker->tick > 1) {
+            worker->tick--; /* nobody, as far as can be seen */
+            return;
+        }
+        to = madi_pick(worker);
+        madi_queue_put(worker, self);
+    }
+    if (MADI_LIKELY(to != self))
+        madi_switch_to(worker, self, to);
+    else
+        self->state = MADI_ULT_RUNNING;
+}
+
+void madi_yield(madi_worker_t *worker)
+{
+    yield(worker);
+}
+
+/* Here, since a call more is a tenth of it. */
+int marcel_yield(void)
+{
+    madi_worker_t *worker = madi_worker_self();
+    if (MADI_LIKELY(worker))
+        yield(worker);
+    else
+        sched_yield();
+    return 0;
+}
+
+/* ---- The end -------------------------------------------------------------------------------------------------- */
+
+static void ended_post(void *arg)
+{
+    madi_ult_t *ult = arg;
+    madi_tools_end(&ult->tools);
+    if (ult->shift != madi_marcel.slot_shift)
+        madi_slot_put(ult);
+}
+
+/* Nobody waits for it on this worker as a caller does: who then is next? */
+static madi_ult_t *end_alone(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    /* release: the result is there; acquire: what a joiner wrote */
+    uintptr_t joiner = atomic_exchange_explicit(&thread->joiner, MADI_JOINER_ENDED, memory_order_acq_rel);
+    if (joiner == MADI_JOINER_DETACHED)
+        madi_record_put(worker, thread);
+    else if (joiner != MADI_JOINER_NONE)
+        madi_wake((madi_party_t *)joiner);
+    return madi_pick(worker);
+}
+
+/* In line, as far as possible: a call from which nobody returns costs the caller of marcel_join (switch.h). */
+static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self, void *value)
+{
+    struct marcel_thread *thread = self->party.thread;
+    madi_worker_t *worker;
+    madi_ult_t *to;
+    if (MADI_UNLIKELY(self->party.keys))
+        madi_keys_end(&self->party);
+    worker = madi_worker_self();
+    thread->value = value;
+    atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
+    madi_count(&worker->ended);
+    if (self->flags & MADI_ULT_IN_PLACE)
+        to = MADI_PARTY_ULT((madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed));
+    else
+        to = end_alone(worker, thread);
+    self->state = MADI_ULT_NONE;
+    to->state = MADI_ULT_RUNNING;
+    worker->current = to;
+    if (MADI_UNLIKELY((self->flags | to->flags) & (MADI_ULT_KEEPS_FP | MADI_ULT_CANARY)))
+        madi_switch_extra(self, to);
+    /* Only now, so that it was not the slot of who is next. */
+    bool usual = self->shift == madi_marcel.slot_shift;
+    if (MADI_LIKELY(usual))
+        madi_worker_slot_put(worker, self);
+    if (!usual || MADI_TOOLS_END) {
+        worker->post = ended_post;
+        worker->post_arg = self;
+    }
+    madi_tools_leave(&self->tools, &to->tools, 1);
+    madi_switch_leave(to->sp);
+}
+
+void madi_ult_end(madi_ult_t *self, void *value)
+{
+    end(self, value);
+}
+
+/* The life of every thread. */
+static void ult_main(void)
+{
+    madi_ult_t *self = madi_ult_self();
+    struct marcel_thread *thread = self->party.thread;
+    madi_arrive(self);
+    end(self, thread->run(thread->value));
+}

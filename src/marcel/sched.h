@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The scheduler: how a thread stops running, and how it becomes ready again.  Everything that waits is built on this.
+ *
+ * The rule of the post-switch function.  A thread that blocks may be woken only when its registers are saved: not by
+ * itself before the switch, since another worker could run it at once on a stack that is still in use.  So what makes it
+ * visible (the release of the lock of the queue in which it waits) is not done by it, but on the next stack, first thing
+ * after the switch: worker->post.  Whoever arrives anywhere runs it: madi_arrive.
+ *
+ * To wait, with queue->lock held, and after a last look at what is waited for:
+ *     madi_waitq_add(queue, party);
+ *     rc = madi_block(party, queue, deadline);         releases the lock, comes back woken (0) or late (ETIMEDOUT)
+ * To wake:
+ *     madi_lock(&queue->lock);
+ *     party = madi_waitq_take(queue);                  who takes it out must wake it: exactly one does
+ *     madi_unlock(&queue->lock);
+ *     if (party)
+ *         madi_wake(party);                            never with the lock held: it may make a system call
+ * A wake is never lost, since the lock is held from the look until the waiter can be taken out; and it is never
+ * spurious.  Parties are user-level threads and plain pthreads alike.
+ *
+ * The lock is held during the choice of who runs next, so that choice takes no lock and allocates nothing.  Whatever does
+ * (the inbox, expired timers, a seed for which no slot is at hand), and sleeping, is done by the scheduler on its own
+ * stack, `base`, which is switched to like a thread.
+ *
+ * Deadlines are madi_now's nanoseconds, INT64_MAX: none.  A party whose deadline has passed is taken out of its queue by
+ * its own worker (or, a plain pthread, by itself), under the queue's lock.  Whether it is late or woken is decided by one
+ * compare-and-swap on party->wait, so it is not both.  The queue must stay until madi_block returns.
+ *
+ * A ready thread goes to its worker: at the end of a private queue when the caller runs there too, else through the
+ * inbox, and the worker is woken if it sleeps. */
+#ifndef MADI_SCHED_H
+#define MADI_SCHED_H
+
+#include "marcel/waitq.h"
+#include "marcel/worker.h"
+
+#define MADI_NEVER INT64_MAX
+
+#pragma GCC visibility push(hidden)
+
+/* The calling thread as a party; a plain pthread gets its record at the first call.  NULL: no memory for it. */
+madi_party_t *madi_party_self(void);
+
+/* As above.  The caller is `party`, which is in the queue, whose lock it holds. */
+int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline);
+void madi_wake(madi_party_t *party);
+
+/* Let others run; the caller is ready: worker->current.  A look at the clock and at seeds is part of it now and then. */
+void madi_yield(madi_worker_t *worker);
+
+/* The caller, worker->current, blocks; post(arg) is run on the next stack, and makes it possible to wake it. */
+void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg);
+
+/* The caller, a user-level thread, blocks until then. */
+void madi_sleep_until(madi_ult_t *self, int64_t deadline);
+
+/* Make a suspended thread ready, from anywhere. */
+void madi_ready(madi_ult_t *ult);
+
+/* On the thread's own worker: put it into its queue. */
+void madi_ready_here(madi_worker_t *worker, madi_ult_t *ult);
+
+/* On the worker: give a taken seed a slot; it is then suspended, ready to be switched to.  NULL: no memory. */
+madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread);
+
+/* A new thread from outside, or one that must not be taken as a seed: its worker makes something of it. */
+void madi_send(madi_worker_t *worker, struct marcel_thread *thread);
+
+/* The calling user-level thread ends. */
+_Noreturn void madi_ult_end(madi_ult_t *self, void *value);
+
+/* On `base`: who runs next, after a look at all there is; NULL: nobody. */
+madi_ult_t *madi_pick_all(madi_worker_t *worker);
+
+/* Rare parts of what is below. */
+madi_ult_t *madi_pick_seed(madi_worker_t *worker);
+void madi_switch_extra(madi_ult_t *from, madi_ult_t *to);
+
+#pragma GCC visibility pop
+
+/* ---- The fast path -------------------------------------------------------------------------------------------- */
+
+static inline void madi_queue_put(madi_worker_t *worker, madi_ult_t *ult)
+{
+    madi_link_t *queue = &worker->queue[ult->priority], *last = queue->prev, *link = &ult->link;
+    ult->state = MADI_ULT_READY;
+    link->next = queue;
+    link->prev = last;
+    last->next = link;
+    queue->prev = link;
+    if (MADI_UNLIKELY(ult->priority != MADI_USUAL))
+        worker->odd |= 1u << ult->priority;
+}
+
+static inline void madi_queue_out(madi_worker_t *worker, madi_ult_t *ult)
+{
+    madi_link_t *next = ult->link.next, *prev = ult->link.prev;
+    prev->next = next;
+    next->prev = prev;
+    if (MADI_UNLIKELY(ult->priority != MADI_USUAL) && next == prev) /* only the head is left */
+        worker->odd &= ~(1u << ult->priority);
+}
+
+/* The first of the highest level that has somebody; NULL: none.  Priorities are looked at by a branch that is foreseen, not
+ * by an index that must be waited for: half of what a yield costs. */
+static inline madi_ult_t *madi_queue_first(madi_worker_t *worker)
+{
+    madi_link_t *usual = &worker->queue[MADI_USUAL], *first = usual->next;
+    if (MADI_UNLIKELY(worker->odd)) {
+        unsigned level = (unsigned)__builtin_ctz(worker->odd | (first != usual ? 1u << MADI_USUAL : 0));
+        return MADI_LINK_ULT(worker->queue[level].next);
+    }
+    return first != usual ? MADI_LINK_ULT(first) : NULL;
+}
+
+static inline madi_ult_t *madi_queue_take(madi_worker_t *worker)
+{
+    madi_ult_t *ult = madi_queue_first(worker);
+    if (ult)
+        madi_queue_out(worker, ult);
+    return ult;
+}
+
+/* Who runs next: `base` when nobody is ready, and for all that is rare. */
+static inline madi_ult_t *madi_pick(madi_worker_t *worker)
+{
+    madi_ult_t *ult;
+    if (MADI_UNLIKELY(--worker->tick == 0 || !madi_inbox_empty(&worker->inbox)))
+        return &worker->base;
+    ult = madi_queue_take(worker);
+    if (MADI_LIKELY(ult))
+        return ult;
+    return madi_deque_empty(&worker->deque) ? &worker->base : madi_pick_seed(worker);
+}
+
+/* The first thing on every stack that was switched to, which is that of self. */
+static inline void madi_arrive(madi_ult_t *self)
+{
+    madi_worker_t *worker = madi_worker_self();
+    madi_post_t post = worker->post;
+    madi_tools_arrive(&self->tools);
+    if (post) {
+        worker->post = NULL;
+        post(worker->post_arg);
+    }
+}
+
+/* From self, the caller, of whom somebody knows how to find it again; returns when somebody switched back, maybe on another
+ * worker. */
+static inline void madi_switch_to(madi_worker_t *worker, madi_ult_t *self, madi_ult_t *to)
+{
+    to->state = MADI_ULT_RUNNING;
+    worker->current = to;
+    if (MADI_UNLIKELY((self->flags | to->flags) & (MADI_ULT_KEEPS_FP | MADI_ULT_CANARY)))
+        madi_switch_extra(self, to);
+    madi_tools_leave(&self->tools, &to->tools, 0);
+    madi_switch(&self->sp, to->sp);
+    madi_arrive(self);
+}
+
+#endif

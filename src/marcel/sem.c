@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Semaphores: a queue whose value is the count.  One atomic read-modify-write for each call, that of the lock. */
+#include "marcel/sched.h"
+#include "marcel/sleep.h"
+
+#include <errno.h>
+#include <marcel.h>
+
+_Static_assert(sizeof(madi_waitq_t) <= sizeof(marcel_sem_t), "a public semaphore holds a queue");
+
+static inline madi_waitq_t *queue_of(marcel_sem_t *sem)
+{
+    return (madi_waitq_t *)(void *)sem;
+}
+
+int marcel_sem_init(marcel_sem_t *sem, int shared, unsigned value)
+{
+    if (shared || value > MARCEL_SEM_VALUE_MAX)
+        return EINVAL;
+    memset(sem, 0, sizeof *sem);
+    queue_of(sem)->value = value;
+    return 0;
+}
+
+int marcel_sem_destroy(marcel_sem_t *sem)
+{
+    madi_waitq_t *queue = queue_of(sem);
+    int rc;
+    madi_lock(&queue->lock); /* who posted last has left it */
+    rc = queue->first ? EBUSY : 0;
+    madi_unlock(&queue->lock);
+    return rc;
+}
+
+/* Take one, or leave the lock to the caller.  True: taken, unlocked. */
+static inline bool take(madi_waitq_t *queue)
+{
+    madi_lock(&queue->lock);
+    if (!queue->value)
+        return false;
+    queue->value--;
+    madi_unlock(&queue->lock);
+    return true;
+}
+
+static MADI_COLD int wait_until(madi_waitq_t *queue, int64_t deadline)
+{
+    madi_party_t *self = madi_party_self();
+    if (!self)
+        return ENOMEM;
+    if (take(queue))
+        return 0;
+    if (deadline <= 0) {
+        madi_unlock(&queue->lock);
+        return ETIMEDOUT;
+    }
+    madi_waitq_add(queue, self);
+    return madi_block(self, queue, deadline);
+}
+
+int marcel_sem_wait(marcel_sem_t *sem)
+{
+    madi_ult_t *self = madi_ult_self();
+    madi_waitq_t *queue = queue_of(sem);
+    if (MADI_UNLIKELY(!self))
+        return wait_until(queue, MADI_NEVER);
+    if (take(queue))
+        return 0;
+    madi_waitq_add(queue, &self->party);
+    return madi_block(&self->party, queue, MADI_NEVER);
+}
+
+int marcel_sem_trywait(marcel_sem_t *sem)
+{
+    madi_waitq_t *queue = queue_of(sem);
+    if (take(queue))
+        return 0;
+    madi_unlock(&queue->lock);
+    return EAGAIN;
+}
+
+int marcel_sem_clockwait(marcel_sem_t *sem, clockid_t clock, const struct timespec *until)
+{
+    int64_t deadline;
+    int rc = madi_deadline_of(clock, until, &deadline);
+    return rc ? rc : wait_until(queue_of(sem), deadline);
+}
+
+int marcel_sem_post(marcel_sem_t *sem)
+{
+    madi_waitq_t *queue = queue_of(sem);
+    madi_party_t *party;
+    int rc = 0;
+    madi_lock(&queue->lock);
+    party = madi_waitq_take(queue);
+    if (!party) {
+        if (MADI_LIKELY(queue->value < MARCEL_SEM_VALUE_MAX))
+            queue->value++;
+        else
+            rc = EOVERFLOW;
+    }
+    madi_unlock(&queue->lock);
+    if (party)
+        madi_wake(party);
+    return rc;
+}
+
+int marcel_sem_getvalue(marcel_sem_t *sem, int *value)
+{
+    madi_waitq_t *queue = queue_of(sem);
+    madi_lock(&queue->lock);
+    *value = (int)queue->value;
+    madi_unlock(&queue->lock);
+    return 0;
+}

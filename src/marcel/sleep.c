@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sleep, and deadlines as POSIX writes them. */
+#include "marcel/sleep.h"
+#include "base/clock.h"
+#include "marcel/sched.h"
+
+#include <errno.h>
+#include <marcel.h>
+
+#define SECOND INT64_C(1000000000)
+
+static bool valid(const struct timespec *time)
+{
+    return time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < SECOND;
+}
+
+static int64_t nanoseconds(const struct timespec *time)
+{
+    return time->tv_sec >= INT64_MAX / SECOND ? INT64_MAX : time->tv_sec * SECOND + time->tv_nsec;
+}
+
+int madi_deadline_of(clockid_t clock, const struct timespec *until, int64_t *deadline)
+{
+    struct timespec now;
+    int64_t left;
+    if (until->tv_nsec < 0 || until->tv_nsec >= SECOND || (clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME))
+        return EINVAL;
+    if (until->tv_sec < 0) {
+        *deadline = 0;
+    } else if (clock == CLOCK_MONOTONIC) {
+        *deadline = nanoseconds(until);
+    } else {
+        clock_gettime(clock, &now);
+        left = nanoseconds(until) - nanoseconds(&now);
+        *deadline = left > 0 ? madi_deadline(left) : 0;
+    }
+    return 0;
+}
+
+int marcel_nanosleep(const struct timespec *time, struct timespec *remaining)
+{
+    madi_ult_t *self = madi_ult_self();
+    if (!valid(time))
+        return EINVAL;
+    if (self)
+        madi_sleep_until(self, madi_deadline(nanoseconds(time)));
+    else
+        nanosleep(time, NULL);
+    if (remaining)
+        *remaining = (struct timespec){0, 0};
+    return 0;
+}

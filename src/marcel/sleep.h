@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Deadlines as POSIX writes them. */
+#ifndef MADI_SLEEP_H
+#define MADI_SLEEP_H
+
+#include <stdint.h>
+#include <time.h>
+
+#pragma GCC visibility push(hidden)
+
+/* The time `until` of that clock, which is CLOCK_MONOTONIC or CLOCK_REALTIME, in madi_now's nanoseconds (a step of the
+ * real-time clock during the wait is not seen).  0 or EINVAL. */
+int madi_deadline_of(clockid_t clock, const struct timespec *until, int64_t *deadline);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The switch from one stack to another, per machine: switch_x86_64.S, switch_aarch64.S, else switch_ucontext.c (all
+ * three are compiled; each is empty where another serves).
+ *
+ * A switched-out context is its stack pointer.  Only what a call must keep is saved, on the stack itself, and the switch
+ * leaves by an indirect jump: a return to another stack is never foreseen by the processor.  Floating-point control
+ * words are not switched here (madi_fp_*).  The frame is, from the saved pointer upwards:
+ *   x86-64   where it goes on, rbp; the compiler saves the rest as far as the function around needs it
+ *   aarch64  d8-d15, x19-x28, x29 (frame pointer), x30 (where it goes on): 160 bytes
+ * Unwinding ends at madi_switch_entry, the outermost frame of every user-level thread. */
+#ifndef MADI_SWITCH_H
+#define MADI_SWITCH_H
+
+#include <stdint.h>
+
+#if defined(MARCEL_UCONTEXT) || !(defined(__x86_64__) && defined(__LP64__)) && !defined(__aarch64__)
+#define MADI_SWITCH_UCONTEXT 1
+#endif
+
+#pragma GCC visibility push(hidden)
+
+/* A context whose first entry is entry() on the empty stack that ends at top (aligned to 64).  entry never returns. */
+void *madi_switch_frame(void *top, void (*entry)(void));
+
+/* The code of the two below where it is not in line. */
+void madi_switch_code(void **save, void *to);
+void madi_switch_leave_code(void *to);
+
+#pragma GCC visibility pop
+
+/* madi_switch: save the caller's context, its stack pointer in *save, and go on in the context `to`.  Returns when
+ * somebody switches to what is in *save, maybe on another kernel thread.  A context is entered once for each time it was
+ * saved.
+ * madi_switch_leave: go on in `to`, and never come back; the caller's stack may be used for something else from then on.
+ *
+ * A call that no return answers puts out of step what the processor foresees of all the returns that follow (measured here:
+ * 26 ns a yield instead of 13).  So there is no call.  The function around must not be a leaf for the compiler (it
+ * might keep something below the stack pointer): madi_switch_to is not, since it calls madi_switch_extra. */
+#if defined(MADI_SWITCH_UCONTEXT)
+#define madi_switch madi_switch_code
+#define madi_switch_leave madi_switch_leave_code
+#elif defined(__x86_64__)
+static inline __attribute__((always_inline)) void madi_switch(void **save, void *to)
+{
+    __asm__ volatile("pushq %%rbp\n\t"
+                     "leaq 1f(%%rip), %%rcx\n\t"
+                     "pushq %%rcx\n\t"
+                     "movq %%rsp, (%0)\n\t"
+                     "movq %1, %%rsp\n\t"
+                     "popq %%rcx\n\t"
+                     "jmp *%%rcx\n"
+                     "1:\tpopq %%rbp"
+                     : "+D"(save), "+S"(to)
+                     :
+                     : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "cc", "memory",
+                       "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                       "xmm12", "xmm13", "xmm14", "xmm15");
+}
+static inline __attribute__((always_inline, noreturn)) void madi_switch_leave(void *to)
+{
+    __asm__ volatile("movq %0, %%rsp\n\t"
+                     "popq %%rcx\n\t"
+                     "jmp *%%rcx" : : "r"(to) : "memory");
+    __builtin_unreachable();
+}
+#else /* aarch64 */
+static inline __attribute__((always_inline)) void madi_switch(void **save, void *to)
+{
+    register void *x0 __asm__("x0") = save;
+    register void *x1 __asm__("x1") = to;
+    __asm__ volatile("adr x30, 1f\n\t"
+                     "b madi_switch_code\n"
+                     "1:"
+                     : "+r"(x0), "+r"(x1)
+                     :
+                     : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16",
+                       "x17", "x30", "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18",
+                       "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+}
+static inline __attribute__((always_inline, noreturn)) void madi_switch_leave(void *to)
+{
+    register void *x0 __asm__("x0") = to;
+    __asm__ volatile("b madi_switch_leave_code" : : "r"(x0) : "memory");
+    __builtin_unreachable();
+}
+#endif
+
+/* The control words of floating point (rounding, exceptions), for threads that asked to keep their own. */
+typedef struct madi_fp {
+    uint64_t a;
+    uint32_t b;
+} madi_fp_t;
+
+#if defined(__x86_64__) && !defined(MADI_SWITCH_UCONTEXT)
+static inline void madi_fp_save(madi_fp_t *fp)
+{
+    uint32_t mxcsr;
+    uint16_t word;
+    __asm__ volatile("stmxcsr %0; fnstcw %1" : "=m"(mxcsr), "=m"(word));
+    fp->a = mxcsr;
+    fp->b = word;
+}
+static inline void madi_fp_load(const madi_fp_t *fp)
+{
+    uint32_t mxcsr = (uint32_t)fp->a;
+    uint16_t word = (uint16_t)fp->b;
+    __asm__ volatile("ldmxcsr %0; fldcw %1" : : "m"(mxcsr), "m"(word));
+}
+#elif defined(__aarch64__) && !defined(MADI_SWITCH_UCONTEXT)
+static inline void madi_fp_save(madi_fp_t *fp)
+{
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fp->a));
+}
+static inline void madi_fp_load(const madi_fp_t *fp)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"(fp->a));
+}
+#else /* ucontext switches them always */
+static inline void madi_fp_save(madi_fp_t *fp)
+{
+    fp->a = 0;
+}
+static inline void madi_fp_load(const madi_fp_t *fp)
+{
+    (void)fp;
+}
+#endif
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The contract is in switch.h, where the switch itself is. */
+#if defined(__x86_64__) && defined(__LP64__) && !defined(MARCEL_UCONTEXT)
+    .text
+
+/* Where entry() would return to: the outermost frame of every thread, where unwinding ends. */
+    .p2align 5
+    .globl madi_switch_entry
+    .hidden madi_switch_entry
+    .type madi_switch_entry, @function
+madi_switch_entry:
+    .cfi_startproc
+    .cfi_undefined rip
+    nop
+    ud2
+    .cfi_endproc
+    .size madi_switch_entry, . - madi_switch_entry
+
+/* The frame: where it goes on, and where that would return to (8 below a multiple of 16, as after a call). */
+    .p2align 5
+    .globl madi_switch_frame
+    .hidden madi_switch_frame
+    .type madi_switch_frame, @function
+madi_switch_frame:
+    .cfi_startproc
+    leaq 1+madi_switch_entry(%rip), %rcx
+    movq %rcx, -8(%rdi)
+    movq %rsi, -16(%rdi)
+    leaq -16(%rdi), %rax
+    ret
+    .cfi_endproc
+    .size madi_switch_frame, . - madi_switch_frame
+#endif
+    .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The objects: what a marcel_t points to, what waits, and a thread's control block.
+ *
+ *   struct marcel_thread   64 bytes from a pool: what marcel_create makes (a seed: function and argument), and what
+ *                          marcel_join ends with (the result).  It lives as long as somebody may name the thread.
+ *   madi_ult_t             the control block of a started user-level thread, at the top of its slot (slot.h).  It lives
+ *                          as long as the thread runs.
+ *   madi_party_t           whoever can wait: the first part of a control block, or the record of a plain pthread
+ *                          (party.c).
+ *
+ * Pools and slots are never given back while the library is in use: a pointer to one of these always points to one of
+ * them, alive or not.  Stale hints (deque.h) rely on it. */
+#ifndef MADI_THREAD_H
+#define MADI_THREAD_H
+
+#include "base/base.h"
+#include "marcel/switch.h"
+#include "marcel/timer.h"
+#include "marcel/tools.h"
+
+struct madi_worker;
+struct madi_keys;
+
+/* ---- The record ----------------------------------------------------------------------------------------------- */
+
+enum madi_thread_state {
+    MADI_SEED = 1, /* nobody has taken it; changed by a compare-and-swap to TAKEN only: who wins it starts it */
+    MADI_TAKEN,    /* starts, runs, or has ended: see `joiner` */
+    MADI_GONE      /* in a pool */
+};
+
+/* Values of `joiner` that are no party. */
+#define MADI_JOINER_NONE ((uintptr_t)0)
+#define MADI_JOINER_ENDED ((uintptr_t)1)    /* it has ended, and nobody has joined it yet */
+#define MADI_JOINER_DETACHED ((uintptr_t)2) /* nobody will: its record goes back to a pool at its end */
+
+struct marcel_thread {
+    void *(*run)(void *);
+    void *value;                     /* the argument; once it has ended, the result */
+    _Atomic(uintptr_t) joiner;       /* a party that waits in marcel_join, or a value above */
+    _Atomic(struct madi_ult *) ult;  /* while it runs */
+    uintptr_t link;                  /* in a pool, or in an inbox (inbox.h) */
+    struct madi_traits *traits;      /* what attributes and marcel_setname said; NULL: nothing */
+    atomic_uint state;
+};
+
+/* ---- Who can wait --------------------------------------------------------------------------------------------- */
+
+/* What a wait is in.  A wait without a deadline stays PLAIN.  One with a deadline begins as TIMED, and whoever changes
+ * that by compare-and-swap decides how it ends: a waker to WOKEN, the clock to EXPIRED. */
+enum madi_wait { MADI_WAIT_PLAIN, MADI_WAIT_TIMED, MADI_WAIT_WOKEN, MADI_WAIT_EXPIRED };
+
+typedef struct madi_party {
+    struct madi_party *next, *prev; /* in a wait queue, under the queue's lock */
+    struct madi_waitq *queue;       /* the one of a TIMED wait */
+    struct marcel_thread *thread;   /* whose */
+    struct madi_keys *keys;         /* its thread-specific data; NULL: none */
+    atomic_uint wait;               /* enum madi_wait */
+    bool plain;                     /* a plain pthread: it sleeps on the futex below */
+    atomic_uint woken;
+} madi_party_t;
+
+/* ---- The control block ---------------------------------------------------------------------------------------- */
+
+/* Written by its worker alone; others may look, and learn what was so a moment ago. */
+enum madi_ult_state { MADI_ULT_NONE, MADI_ULT_READY, MADI_ULT_RUNNING, MADI_ULT_BLOCKED };
+
+/* The run queues are rings with a head: no branch to put in or take out. */
+typedef struct madi_link {
+    struct madi_link *next, *prev;
+} madi_link_t;
+
+enum { MADI_ULT_KEEPS_FP = 1, MADI_ULT_CANARY = 2, MADI_ULT_IN_PLACE = 4 };
+
+typedef struct madi_ult {
+    void *sp;                   /* its context while it is switched out (switch.h) */
+    madi_link_t link;           /* in a run queue of its worker */
+    struct madi_worker *worker; /* where it runs; changes only while it is in nobody's queue */
+    uint8_t state;              /* enum madi_ult_state */
+    uint8_t priority;           /* the run queue it goes to, 0 before all */
+    uint8_t flags;
+    uint8_t shift;              /* its slot has 1 << shift bytes */
+    madi_tools_t tools;
+    madi_party_t party;
+    uintptr_t inbox;            /* link in an inbox (inbox.h) */
+    madi_timer_t timer;         /* armed while it waits with a deadline */
+    madi_fp_t fp;               /* of a thread that keeps its own */
+    struct madi_ult *pooled;    /* the next of a list of free slots */
+} madi_ult_t;
+
+#define MADI_LINK_ULT(l) MADI_CONTAINER(l, madi_ult_t, link)
+#define MADI_PARTY_ULT(p) MADI_CONTAINER(p, madi_ult_t, party)
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Timers of one worker: a pairing heap whose nodes lie in what waits, so that arming one never fails.  Only the worker
+ * touches its heap. */
+#ifndef MADI_TIMER_H
+#define MADI_TIMER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct madi_timer {
+    int64_t deadline;                /* madi_now's nanoseconds */
+    struct madi_timer *child;        /* the first of those that are due later */
+    struct madi_timer *next, **back; /* brothers; back: the pointer to this one, NULL while it is not armed */
+} madi_timer_t;
+
+typedef struct madi_timers {
+    madi_timer_t *first; /* the one that is due first */
+} madi_timers_t;
+
+#pragma GCC visibility push(hidden)
+
+void madi_timer_arm(madi_timers_t *timers, madi_timer_t *timer, int64_t deadline);
+/* Fine for one that is not armed (back is NULL). */
+void madi_timer_disarm(madi_timers_t *timers, madi_timer_t *timer);
+/* Take one that is due at `now`; NULL: none. */
+madi_timer_t *madi_timer_due(madi_timers_t *timers, int64_t now);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What sanitizers are told of switches.  In other builds all of it is nothing.
+ *
+ * madi_tools_t is part of every context: user-level threads and the schedulers' own stacks. */
+#ifndef MADI_TOOLS_H
+#define MADI_TOOLS_H
+
+#include <stddef.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define MADI_TOOLS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MADI_TOOLS_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define MADI_TOOLS_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MADI_TOOLS_TSAN 1
+#endif
+#endif
+
+#ifdef MADI_TOOLS_TSAN
+#define MADI_TOOLS_END 1 /* madi_tools_end must be called */
+#else
+#define MADI_TOOLS_END 0
+#endif
+
+#if defined(MADI_TOOLS_ASAN)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+
+typedef struct madi_tools {
+    void *fake;       /* its fake stack while it is switched out */
+    const void *low;  /* the stack */
+    size_t size;
+} madi_tools_t;
+
+/* A context on a stack of ours (low, size) begins its life. */
+static inline void madi_tools_begin(madi_tools_t *tools, void *low, size_t size)
+{
+    __asan_unpoison_memory_region(low, size);
+    *tools = (madi_tools_t){.low = low, .size = size};
+}
+/* The context of the calling kernel thread, on its own stack. */
+static inline void madi_tools_adopt(madi_tools_t *tools, void *low, size_t size)
+{
+    *tools = (madi_tools_t){.low = low, .size = size};
+}
+static inline void madi_tools_end(madi_tools_t *tools)
+{
+    (void)tools;
+}
+/* Just before a switch from `from` (never to come back: ended) to `to`; and the first thing after it, in `to`. */
+static inline void madi_tools_leave(madi_tools_t *from, const madi_tools_t *to, int ended)
+{
+    __sanitizer_start_switch_fiber(ended ? NULL : &from->fake, to->low, to->size);
+}
+static inline void madi_tools_arrive(madi_tools_t *here)
+{
+    __sanitizer_finish_switch_fiber(here->fake, NULL, NULL);
+    here->fake = NULL;
+}
+
+#elif defined(MADI_TOOLS_TSAN)
+#include <sanitizer/tsan_interface.h>
+
+typedef struct madi_tools {
+    void *fiber;
+} madi_tools_t;
+
+static inline void madi_tools_begin(madi_tools_t *tools, void *low, size_t size)
+{
+    (void)low, (void)size;
+    tools->fiber = __tsan_create_fiber(0);
+}
+static inline void madi_tools_adopt(madi_tools_t *tools, void *low, size_t size)
+{
+    (void)low, (void)size;
+    tools->fiber = __tsan_get_current_fiber();
+}
+/* After it has been left for ever. */
+static inline void madi_tools_end(madi_tools_t *tools)
+{
+    __tsan_destroy_fiber(tools->fiber);
+}
+static inline void madi_tools_leave(madi_tools_t *from, const madi_tools_t *to, int ended)
+{
+    (void)from, (void)ended;
+    __tsan_switch_to_fiber(to->fiber, 0);
+}
+static inline void madi_tools_arrive(madi_tools_t *here)
+{
+    (void)here;
+}
+
+#else
+typedef char madi_tools_t;
+
+static inline void madi_tools_begin(madi_tools_t *tools, void *low, size_t size)
+{
+    (void)tools, (void)low, (void)size;
+}
+static inline void madi_tools_adopt(madi_tools_t *tools, void *low, size_t size)
+{
+    (void)tools, (void)low, (void)size;
+}
+static inline void madi_tools_end(madi_tools_t *tools)
+{
+    (void)tools;
+}
+static inline void madi_tools_leave(madi_tools_t *from, const madi_tools_t *to, int ended)
+{
+    (void)from, (void)to, (void)ended;
+}
+static inline void madi_tools_arrive(madi_tools_t *here)
+{
+    (void)here;
+}
+#endif
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker: a kernel thread that runs user-level threads, and its queues.
+ *
+ * What is in the first part of the structure is touched by the worker alone (by the threads that it runs, and by its
+ * scheduler, which runs on the kernel thread's own stack, `base`): no atomics there.  Others reach it by the inbox, and
+ * by the deque.  The order in which a worker takes what is ready:
+ *   queues    started threads, by priority, first in first out
+ *   deque     seeds of this worker, youngest first
+ * and once in MADI_PERIOD switches it looks at the clock, and takes the oldest seed first, so that nothing starves but
+ * by priority. */
+#ifndef MADI_WORKER_H
+#define MADI_WORKER_H
+
+#include "marcel/deque.h"
+#include "marcel/inbox.h"
+#include "marcel/slot.h"
+
+#include <pthread.h>
+
+#define MADI_LEVELS 8 /* of priority */
+#define MADI_USUAL 4  /* that of threads without attributes */
+#define MADI_PERIOD 64
+#define MADI_SLOTS_KEPT 64
+#define MADI_RECORDS_KEPT 256
+
+typedef void (*madi_post_t)(void *arg);
+
+/* Counted by one, read by all. */
+typedef _Atomic(uint64_t) madi_counter_t;
+static inline void madi_count(madi_counter_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+typedef struct madi_worker {
+    /* Of the worker alone. */
+    madi_ult_t *current; /* who runs; NULL: the scheduler, on base */
+    uint32_t odd;        /* a bit for each level but the usual one that has somebody */
+    uint32_t tick;       /* counts down to a look at clock and seeds */
+    madi_post_t post; /* what whoever arrives runs first (sched.h); NULL: nothing */
+    void *post_arg;
+    madi_ult_t *slots; /* free slots of the default size, the last used first */
+    struct marcel_thread *records;
+    unsigned n_slots, n_records;
+    madi_link_t queue[MADI_LEVELS];
+    madi_timers_t timers;
+    struct marcel_thread *pending; /* a seed taken from the deque, which base must start */
+    bool starved;                  /* a seed could not start for lack of memory: look again soon */
+    madi_ult_t base;               /* the scheduler's own context: sp, worker and tools */
+    madi_counter_t created, ended, periods, sleeps; /* a period is MADI_PERIOD switches */
+
+    /* Of all. */
+    _Alignas(2 * MADI_LINE) madi_deque_t deque;
+    _Alignas(2 * MADI_LINE) madi_inbox_t inbox;
+    _Alignas(2 * MADI_LINE) atomic_uint sleeping; /* 1: it waits on this futex, or is about to */
+    atomic_bool stop;
+    int index;
+    pthread_t kernel_thread;
+    void *signal_stack;
+} madi_worker_t;
+
+#pragma GCC visibility push(hidden)
+
+/* Start the kernel thread of a worker; its scheduler runs until madi_worker_stop.  0 or an error number. */
+int madi_worker_start(madi_worker_t *worker, int index);
+/* Nothing runs any more: end it, wait, free. */
+void madi_worker_stop(madi_worker_t *worker);
+
+/* Somebody put something into its inbox: wake it if it sleeps.  Any thread. */
+void madi_worker_wake(madi_worker_t *worker);
+
+/* A free slot of the default size, the one used last, and back. */
+madi_ult_t *madi_worker_slot_more(madi_worker_t *worker);
+void madi_worker_slot_less(madi_worker_t *worker);
+
+#pragma GCC visibility pop
+
+/* The worker whose kernel thread this is, on whatever stack; NULL: a plain pthread.
+ *
+ * Compilers keep the address of a thread-local variable across calls, and a user-level thread may go on in another kernel
+ * thread after a switch: so the variable is read by instructions of our own, each time anew, or behind a call. */
+extern __thread madi_worker_t *madi_worker_mine __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+#if defined(__x86_64__) && defined(__LP64__)
+static inline madi_worker_t *madi_worker_self(void)
+{
+    madi_worker_t *worker;
+    __asm__ volatile("movq madi_worker_mine@gottpoff(%%rip), %0\n\t"
+                     "movq %%fs:(%0), %0" : "=r"(worker) : : "memory");
+    return worker;
+}
+#elif defined(__aarch64__)
+static inline madi_worker_t *madi_worker_self(void)
+{
+    madi_worker_t *worker;
+    uintptr_t base;
+    __asm__ volatile("adrp %0, :gottprel:madi_worker_mine\n\t"
+                     "ldr %0, [%0, :gottprel_lo12:madi_worker_mine]\n\t"
+                     "mrs %1, tpidr_el0\n\t"
+                     "ldr %0, [%1, %0]" : "=&r"(worker), "=&r"(base) : : "memory");
+    return worker;
+}
+#else
+__attribute__((visibility("hidden"))) madi_worker_t *madi_worker_self(void);
+#endif
+
+/* The calling user-level thread; NULL for a plain pthread, and for a scheduler. */
+static inline madi_ult_t *madi_ult_self(void)
+{
+    madi_worker_t *worker = madi_worker_self();
+    return worker ? worker->current : NULL;
+}
+
+static inline madi_ult_t *madi_worker_slot_get(madi_worker_t *worker)
+{
+    madi_ult_t *ult = worker->slots;
+    if (MADI_UNLIKELY(!ult))
+        return madi_worker_slot_more(worker);
+    worker->slots = ult->pooled;
+    worker->n_slots--;
+    return ult;
+}
+
+/* The caller may be on it: it is not used before the next slot is taken. */
+static inline void madi_worker_slot_put(madi_worker_t *worker, madi_ult_t *ult)
+{
+    ult->pooled = worker->slots;
+    worker->slots = ult;
+    if (MADI_UNLIKELY(++worker->n_slots > MADI_SLOTS_KEPT))
+        madi_worker_slot_less(worker);
+}
+
+#endif
