@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* marcel_perf: how fast user-level threads are, through the public interface only, beside POSIX threads. */
+#include "marcel_perf.h"
+#include "engine.h"
+
+#include <marcel.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const perf_test_t *const tests[] = {&perf_yield,    &perf_create_join, &perf_lock,   &perf_handoff,
+                                           &perf_forkjoin, &perf_memory,      &perf_million};
+#define N_TESTS (sizeof tests / sizeof *tests)
+
+typedef struct options {
+    bool json, alone;
+    int batches, iterations;
+} options_t;
+
+typedef struct job {
+    batch_t batch;
+    int n, batches;
+    bench_stats_t stats;
+    int rc;
+} job_t;
+
+double perf_bytes, perf_pthread_bytes;
+
+double perf_now(void)
+{
+    return (double)bench_now();
+}
+
+double perf_memory_now(void)
+{
+    double kib = 0, value;
+    char line[256];
+    FILE *file = fopen("/proc/self/status", "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "VmRSS: %lf", &value) == 1 || sscanf(line, "VmPTE: %lf", &value) == 1)
+            kib += value;
+    fclose(file);
+    return kib * 1024;
+}
+
+bool perf_ok(const char *call, int rc)
+{
+    if (rc)
+        fprintf(stderr, "marcel_perf: %s: %s\n", call, strerror(rc));
+    return rc == 0;
+}
+
+static void help(void)
+{
+    puts("usage: marcel_perf TEST... [--json] [--iters N] [--batches N] [--alone] [--help]\n"
+         "Times are nanoseconds, by one worker, and by POSIX threads bound to one processor (--alone: without these).\n"
+         "TEST: all, or of");
+    for (size_t i = 0; i < N_TESTS; i++)
+        printf("  %-14s %s\n", tests[i]->name, tests[i]->help);
+}
+
+/* ---- Batches -------------------------------------------------------------------------------------------------- */
+
+static void *job_run(void *arg)
+{
+    job_t *job = arg;
+    double *samples = malloc((size_t)job->batches * sizeof *samples);
+    job->rc = samples ? 0 : -1;
+    if (!job->rc && job->batches > 1 && job->batch(job->n) < 0)
+        job->rc = -1;
+    for (int i = 0; i < job->batches && !job->rc; i++) {
+        samples[i] = job->batch(job->n);
+        if (samples[i] < 0)
+            job->rc = -1;
+    }
+    if (!job->rc)
+        job->stats = bench_stats(samples, job->batches);
+    free(samples);
+    return NULL;
+}
+
+static int job_marcel(job_t *job)
+{
+    marcel_t thread;
+    if (!perf_ok("marcel_create", marcel_create(&thread, NULL, job_run, job)))
+        return -1;
+    return perf_ok("marcel_join", marcel_join(thread, NULL)) ? job->rc : -1;
+}
+
+static void *job_bound(void *arg)
+{
+    int cpu = sched_getcpu();
+    bench_pin(cpu < 0 ? 0 : cpu); /* what it creates is bound too */
+    return job_run(arg);
+}
+
+static int job_pthread(job_t *job)
+{
+    pthread_t thread;
+    if (!perf_ok("pthread_create", pthread_create(&thread, NULL, job_bound, job)))
+        return -1;
+    return perf_ok("pthread_join", pthread_join(thread, NULL)) ? job->rc : -1;
+}
+
+/* ---- Lines ---------------------------------------------------------------------------------------------------- */
+
+static void print(const options_t *options, const perf_test_t *test, const job_t *own, const job_t *rmw, const job_t *posix)
+{
+    if (!options->json) {
+        printf("%-14s %12.2f %12.2f", test->name, own->stats.best, own->stats.median);
+        if (posix)
+            printf(" %14.2f %14.2f", posix->stats.best, posix->stats.median);
+        if (rmw)
+            printf("   two atomic read-modify-writes %.2f", rmw->stats.best);
+        if (perf_bytes > 0)
+            printf("   %.0f bytes a thread", perf_bytes);
+        puts("");
+        return;
+    }
+    printf("{\"test\": \"%s\", \"ns_best\": %.3f, \"ns_median\": %.3f", test->name, own->stats.best, own->stats.median);
+    if (posix)
+        printf(", \"pthread_ns_best\": %.3f, \"pthread_ns_median\": %.3f", posix->stats.best, posix->stats.median);
+    if (rmw)
+        printf(", \"rmw_ns_best\": %.3f, \"rmw_ns_median\": %.3f", rmw->stats.best, rmw->stats.median);
+    if (perf_bytes > 0)
+        printf(", \"bytes\": %.0f", perf_bytes);
+    if (perf_pthread_bytes > 0)
+        printf(", \"pthread_bytes\": %.0f", perf_pthread_bytes);
+    puts("}");
+}
+
+static int test_run(const options_t *options, const perf_test_t *test)
+{
+    int batches = options->batches ? options->batches : test->batches ? test->batches : 60;
+    job_t own = {.batch = test->marcel, .n = options->iterations ? options->iterations : test->n, .batches = batches};
+    job_t posix = {.batch = test->pthread, .n = options->iterations ? options->iterations : test->pthread_n,
+                   .batches = batches > 10 ? 10 : batches};
+    job_t rmw = {.batch = test->rmw, .n = own.n, .batches = batches};
+    bool with_posix = test->pthread && !options->alone;
+    perf_bytes = perf_pthread_bytes = 0;
+    if ((test->rmw && job_marcel(&rmw)) || job_marcel(&own) || (with_posix && job_pthread(&posix)))
+        return fprintf(stderr, "marcel_perf: %s failed\n", test->name), -1;
+    print(options, test, &own, test->rmw ? &rmw : NULL, with_posix ? &posix : NULL);
+    fflush(stdout);
+    return 0;
+}
+
+/* ---- The command line ------------------------------------------------------------------------------------------ */
+
+static int count_parse(const char *text, int *value)
+{
+    char after;
+    return text && sscanf(text, "%d%c", value, &after) == 1 && *value > 0 ? 0 : -1;
+}
+
+/* The test of that name, NULL for an option; *bad: neither. */
+static const perf_test_t *word_parse(options_t *options, int argc, char **argv, int *i, bool *bad)
+{
+    const char *word = argv[*i];
+    for (size_t t = 0; t < N_TESTS; t++)
+        if (!strcmp(word, tests[t]->name))
+            return tests[t];
+    if (!strcmp(word, "--json"))
+        options->json = true;
+    else if (!strcmp(word, "--alone"))
+        options->alone = true;
+    else if (!strcmp(word, "--iters"))
+        *bad = count_parse(++*i < argc ? argv[*i] : NULL, &options->iterations);
+    else if (!strcmp(word, "--batches"))
+        *bad = count_parse(++*i < argc ? argv[*i] : NULL, &options->batches);
+    else
+        *bad = strcmp(word, "all") != 0;
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    options_t options = {.json = false};
+    const perf_test_t *chosen[N_TESTS];
+    size_t n = 0;
+    for (int i = 1; i < argc; i++) {
+        bool bad = false;
+        int word = i;
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+            return help(), 0;
+        const perf_test_t *test = word_parse(&options, argc, argv, &i, &bad);
+        if (bad)
+            return fprintf(stderr, "marcel_perf: no such test, option or value: %s (see --help)\n", argv[word]), 2;
+        if (test && n < N_TESTS)
+            chosen[n++] = test;
+        if (!strcmp(argv[word], "all"))
+            for (n = 0; n < N_TESTS; n++)
+                chosen[n] = tests[n];
+    }
+    if (!n)
+        return help(), 2;
+    if (!perf_ok("marcel_init", marcel_init()))
+        return 1;
+    if (!options.json)
+        printf("%-14s %12s %12s %14s %14s\n", "# test", "ns best", "ns median", "pthread best", "median");
+    for (size_t i = 0; i < n; i++)
+        if (test_run(&options, chosen[i]))
+            return 1;
+    return perf_ok("marcel_fini", marcel_fini()) ? 0 : 1;
+}
