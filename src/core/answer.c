@@ -17,6 +17,7 @@
 
 static void say_process(madi_json_t *j, const mad_session_t *s)
 {
+    marceli_state_t waiting;
     madi_json_int(j, "ask", MADI_ASK_VERSION);
     madi_json_text(j, "version", PACKAGE_VERSION);
     madi_json_int(j, "pid", getpid());
@@ -25,10 +26,15 @@ static void say_process(madi_json_t *j, const mad_session_t *s)
     madi_json_text(j, "launcher", s->boot ? s->boot->ops->name : "none");
     madi_json_int(j, "credit_budget", s->credit_budget);
     madi_json_int(j, "peers_known", s->n_peers);
+    marceli_state_get(&waiting);
     madi_json_begin(j, "waiting", '{');
-    madi_json_real(j, "spin_us", s->spin_ns < 0 ? 100 : (double)s->spin_ns / 1000);
-    madi_json_int(j, "sleeps", (int64_t)s->sleeps);
-    madi_json_int(j, "threads_behind", atomic_load_explicit(&s->n_followers, memory_order_relaxed));
+    madi_json_real(j, "spin_us", (double)waiting.spin_ns / 1000);
+    madi_json_int(j, "sleeps", (int64_t)waiting.sleeps);
+    madi_json_int(j, "polls", (int64_t)waiting.polls);
+    madi_json_int(j, "hits", (int64_t)waiting.hits);
+    madi_json_int(j, "threads", waiting.inside);
+    madi_json_int(j, "threads_behind", waiting.followers);
+    madi_json_int(j, "user_level_threads", waiting.blocked);
     madi_json_end(j, '}');
 }
 

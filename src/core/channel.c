@@ -160,7 +160,7 @@ void mad_channel_close(mad_channel_t *c)
                  "not open them (MAD_EXIT_TIMEOUT)", c->name);
     madi_lock(&s->lock);
     c->is_open = false;
-    madi_async_count(s, -(c->handler != NULL));
+    marceli_async_count(-(c->handler != NULL));
     c->handler = NULL;
     atomic_store_explicit(&c->closed, 1, memory_order_relaxed);
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel)
@@ -173,9 +173,9 @@ void mad_channel_close(mad_channel_t *c)
         }
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel) {
         madi_conn_rx_quick(conn);
-        madi_waiters_wake_all(&conn->openers);
+        marceli_waiters_wake_all(&conn->openers);
     }
-    madi_waiters_wake_all(&c->openers);
+    marceli_waiters_wake_all(&c->openers);
     madi_unlock(&s->lock);
 }
 
@@ -188,7 +188,7 @@ mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, vo
 {
     mad_session_t *s = c->session;
     madi_lock(&s->lock);
-    madi_async_count(s, (handler != NULL) - (c->handler != NULL));
+    marceli_async_count((handler != NULL) - (c->handler != NULL));
     c->handler = handler;
     c->handler_arg = arg;
     for (madi_conn_t *conn = c->all; conn && handler; conn = conn->next_of_channel) {
@@ -206,7 +206,7 @@ mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, vo
         madi_conn_rx_quick(conn);
     madi_unlock(&s->lock);
     madi_calls_run(s);
-    madi_async_kick(s);
+    marceli_async_kick();
     return MAD_OK;
 }
 

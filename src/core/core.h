@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "boot/boot.h"
 #include "core/driver.h"
+#include "marcel/server.h"
 #include <madeleine.h>
 
 typedef struct madi_gate madi_gate_t;
@@ -40,25 +41,10 @@ struct mad_connection {
     mad_session_t *session;
 };
 
-/* A thread that waits, on its stack.  It stands in a list of the object that it waits for, or is named there, before it
- * looks for the last time; who changes the object wakes it.  See wait.c. */
-typedef struct madi_waiter {
-    mad_session_t *session;
-    _Atomic(uint32_t) word;                 /* madi_waiter_state; a futex */
-    struct madi_waiters *list;              /* of an object, under the object's lock; NULL: in none */
-    struct madi_waiter *next, *prev;        /* in it */
-    struct madi_waiter *next_follower, **at_follower; /* in session->followers, under wait_lock */
-} madi_waiter_t;
-
-/* Those that wait for an object, the longest first. */
-typedef struct madi_waiters {
-    madi_waiter_t *first, *last;
-} madi_waiters_t;
-
 /* Completion that a call waits for. */
 typedef struct madi_waitable {
     _Atomic(int) done;
-    madi_waiter_t *waiter; /* NULL: who waits for it is woken by other means */
+    marceli_waiter_t *waiter; /* NULL: who waits for it is woken by other means */
 } madi_waitable_t;
 
 /* What request->state is, if it is not a waiter. */
@@ -224,7 +210,7 @@ struct madi_rx_msg {
     _Atomic(uint32_t) rdv_pending;
     madi_rx_early_t *early;         /* the next block, if it is on its way already */
     mad_request_t *request;
-    madi_waiter_t *waiter;          /* a call that waits for more of it; under session->lock */
+    marceli_waiter_t *waiter;          /* a call that waits for more of it; under session->lock */
     madi_rx_msg_t *next;            /* in conn->ready */
     madi_rx_msg_t *ring;            /* the next in the session's ring */
     _Atomic(uint8_t) used;          /* cleared by who ends the message, without a lock */
@@ -256,7 +242,7 @@ struct madi_conn {
     uint64_t whole;   /* the first half of the header of a message in one packet, without the length */
     /* ... and under gate->tx_lock. */
     bool announced;   /* the peer has been told the number */
-    madi_waiters_t packers; /* they wait for packing */
+    marceli_waiters_t packers; /* they wait for packing */
     bool in_pending;
     bool has_deferred; /* counted in waiting */
     bool starved;     /* the head waits for credits */
@@ -278,7 +264,7 @@ struct madi_conn {
     madi_rx_msg_t *arriving; /* a message whose last packet has not come */
     madi_rx_msg_t *live;     /* opened messages, for the peer's death */
     madi_posted_t *posted, **posted_tail;
-    madi_waiters_t openers; /* they wait for a message of this peer */
+    marceli_waiters_t openers; /* they wait for a message of this peer */
     bool in_ready;
     madi_conn_t *next_ready; /* in channel->ready */
     uint64_t rx_limit;              /* the last limit of credits that the sender was told */
@@ -356,7 +342,7 @@ struct mad_channel {
     _Atomic(int) closed;
     bool is_open;    /* false: only peers have spoken of it */
     madi_conn_t *ready, **ready_tail; /* connections with messages, round robin */
-    madi_waiters_t openers; /* they wait for a message of any peer */
+    marceli_waiters_t openers; /* they wait for a message of any peer */
     mad_handler_t handler;
     void *handler_arg;
     madi_conn_t *all;
@@ -388,9 +374,6 @@ typedef struct madi_event_node {
     mad_event_t event;
 } madi_event_node_t;
 
-/* Who leads those that wait. */
-enum madi_led { MADI_LED_BY_NOBODY, MADI_LED_BY_WAITER, MADI_LED_BY_THREAD /* the progress thread */ };
-
 struct mad_session {
     madi_lock_t lock;
     _Atomic(int) closing;
@@ -420,7 +403,6 @@ struct mad_session {
     _Atomic(int) has_work;
     mad_channel_t *channels;
     struct madi_handles *receives; /* madi_rdv_recv by handle */
-    struct madi_async *async;
     struct madi_hello *hellos, *dead_hellos;
     int n_accepted; /* hellos of strangers */
     uint32_t refused_told;         /* statuses with which a stranger was refused and the log says so */
@@ -430,21 +412,13 @@ struct mad_session {
     int64_t credit_floor;
     /* Progress. */
     int epfd;
-    int wake_fd; /* eventfd: wakes the thread that sleeps in epoll */
-    madi_watch_t wake_watch;
+    int category; /* the session as one of the polling server's */
     int32_t ticks; /* counts down to the next look at everything */
     int64_t looked; /* ns: when everything was looked at last */
     madi_adapter_t *hot; /* under lock: where short messages came from last; has take and a link */
-    _Atomic(int) sleeping;   /* a thread sleeps or is about to */
-    bool in_epoll;           /* under lock: a thread holds events that it has not handled yet */
-    _Atomic(int) leader;     /* madi_led: a thread polls for all, and may sleep in epoll; see wait.c */
     madi_lock_t wait_lock;
-    madi_waiter_t *followers;    /* under wait_lock: they sleep while another one leads */
-    madi_waiters_t watchers;     /* under wait_lock: they wait for what is no single object, and look after every event */
+    marceli_waiters_t watchers; /* under wait_lock: they wait for what is no single object, and look after every event */
     _Atomic(int) n_watchers;
-    _Atomic(int) n_followers;
-    int64_t spin_ns; /* how long a wait spins; -1: by how many wait */
-    int cores;       /* for all processes of the job on this host */
     int spins;       /* looks before the clock is asked */
     mad_request_t *callbacks, **callbacks_tail; /* requests whose callbacks are to be run without the lock */
     madi_rx_msg_t *handled, **handled_tail;     /* messages for handlers, likewise */
@@ -454,7 +428,6 @@ struct mad_session {
     madi_event_node_t *events, **events_tail;   /* under work_lock */
     uint32_t n_events;
     struct madi_ask *ask; /* NULL: nobody can ask this process */
-    uint64_t sleeps;      /* under lock: how often a thread slept in epoll */
 };
 
 /* ---- Across the core's files ---------------------------------------------------------------------------------- */
@@ -544,23 +517,13 @@ mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: i
 void madi_request_left(mad_request_t *request); /* a call leaves it to the user; no lock */
 void madi_request_complete(mad_request_t *request, mad_status_t status); /* any lock */
 
-/* async.c */
-mad_status_t madi_async_init(mad_session_t *session);
-void madi_async_stop(mad_session_t *session);              /* no lock; the thread is gone afterwards */
-void madi_async_count(mad_session_t *session, int n);      /* n more operations need progress from elsewhere; any lock */
-void madi_async_has_calls(mad_session_t *session);         /* a callback was added, and no operation is left; any lock */
-void madi_async_kick(mad_session_t *session);              /* before a call returns that left such ones; no lock */
-int madi_async_enter(mad_session_t *session);              /* this thread waits in the library from now on ... */
-void madi_async_leave(mad_session_t *session);             /* ... no more; no lock.  enter: how many wait */
-
 /* progress.c; under session->lock unless it says otherwise */
 #define MADI_LOOK_AROUND 1024 /* rounds with something to do between looks at everything */
 #define MADI_EPOLL_EVERY 256  /* empty rounds between looks at the descriptors */
 int madi_progress_locked(mad_session_t *session);       /* one round */
 int madi_progress_after(mad_session_t *session, int n); /* what follows the adapters' polls */
 int madi_look_around(mad_session_t *session);           /* every adapter and descriptor gets its turn */
-/* Handle the descriptors' events.  With a time-out it sleeps without the lock, and comes back with it. */
-int madi_poll_descriptors(mad_session_t *session, int timeout_ms);
+int madi_poll_descriptors(mad_session_t *session);      /* handle the descriptors' events */
 madi_adapter_t *madi_poll_hit(mad_session_t *session);  /* an adapter that has something, or NULL; no lock */
 bool madi_pure_poll(mad_session_t *session);            /* no lock */
 
@@ -574,34 +537,14 @@ static inline bool madi_calls_wait(const mad_session_t *session)
            !atomic_load_explicit(&session->calling, memory_order_relaxed);
 }
 
-/* waiter.c; a leaf: any lock may be held but wait_lock */
-enum madi_waiter_state { MADI_RUNNING, MADI_ASLEEP, MADI_LEADS_ASLEEP, MADI_WOKEN };
-void madi_waiter_init(madi_waiter_t *w, mad_session_t *session);
-void madi_waiter_wake(madi_waiter_t *w); /* it looks again; whatever kept it there may be gone when this returns */
-void madi_waiter_add(madi_waiters_t *list, madi_waiter_t *w); /* under the list's lock */
-void madi_waiter_del(madi_waiter_t *w);
-bool madi_waiters_wake_one(madi_waiters_t *list); /* that is not awake anyway; false: there is none */
-void madi_waiters_wake_all(madi_waiters_t *list);
-void madi_watcher_add(madi_waiter_t *w);
-void madi_watcher_del(madi_waiter_t *w);
-void madi_watchers_wake(mad_session_t *session); /* something has happened */
-void madi_waiter_sleep(madi_waiter_t *w, int64_t deadline); /* as a follower, while there is a leader; no lock */
-void madi_followers_wake(mad_session_t *session); /* one of them, to lead, if nobody leads; no lock */
-
 /* wait.c */
 mad_status_t madi_wait_init(mad_session_t *session);
+mad_status_t madi_wait_start(mad_session_t *session); /* from now on other threads may poll it */
+void madi_wait_stop(mad_session_t *session); /* nobody waits any more; no lock */
 void madi_wait_fini(mad_session_t *session);
-/* Stores of every thread of this process that were made before are seen, later loads of theirs are fresh. */
-void madi_barrier(void);
-void madi_barrier_light(void); /* of those others: costs nothing where there is madi_barrier */
-/* Wait until test(arg) is true, making progress; MAD_OK or MAD_ERR_TIMEOUT.  The waiter is where changes wake it.  No lock
- * held. */
-mad_status_t madi_wait(madi_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline);
-mad_status_t madi_watch_for(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline); /* a watcher */
-/* Sleep once as the leader, unless test(arg) is true; false: another thread leads. */
-bool madi_lead_once(madi_waiter_t *w, bool (*test)(void *arg), void *arg);
-const _Atomic(int) *madi_attentive(const mad_session_t *session); /* not 0: who sends to this process calls
-                                                                   * madi_session_moved */
+/* marceli_wait for what is no single object: test is asked after every event.  MAD_OK or MAD_ERR_TIMEOUT.  No lock held. */
+mad_status_t madi_watch_for(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline);
+void madi_watchers_wake(mad_session_t *session); /* something has happened; any lock but wait_lock */
 
 static inline bool madi_done(const madi_waitable_t *w)
 {

@@ -215,7 +215,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     madi_rdv_recv_fail(gate, gate->status);
     for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate) {
         madi_rx_fail(conn, gate->status);
-        madi_waiters_wake_all(&conn->openers);
+        marceli_waiters_wake_all(&conn->openers);
     }
     if (gate->hello)
         madi_hello_abort(gate->hello);

@@ -519,6 +519,5 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
     for (madi_gate_t *g = s->gates; g; g = g->next)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && now >= g->deadline)
             madi_gate_late(g);
-    if (!s->in_epoll)
-        madi_hellos_reap(s);
+    madi_hellos_reap(s);
 }

@@ -238,15 +238,15 @@ static mad_status_t open_listed(opening_t *o, int64_t deadline)
 {
     mad_session_t *session = o->channel->session;
     mad_status_t status;
-    madi_waiter_t w;
+    marceli_waiter_t w;
 
-    madi_waiter_init(&w, session);
+    marceli_waiter_init(&w);
     madi_lock(&session->lock);
-    madi_waiter_add(o->conn ? &o->conn->openers : &o->channel->openers, &w);
+    marceli_waiters_add(o->conn ? &o->conn->openers : &o->channel->openers, &w);
     madi_unlock(&session->lock);
-    status = madi_wait(&w, open_test, o, deadline);
+    status = marceli_wait(&w, open_test, o, deadline) ? MAD_OK : MAD_ERR_TIMEOUT;
     madi_lock(&session->lock);
-    madi_waiter_del(&w);
+    marceli_waiters_del(&w);
     pass_on(o->channel);
     madi_unlock(&session->lock);
     return status;
@@ -258,8 +258,8 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
     for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) { /* the common wait: without a look at the clock */
         if (open_now(o))
             return;
-        if (atomic_load_explicit(&session->leader, memory_order_relaxed) == MADI_LED_BY_WAITER)
-            break; /* another thread polls for all */
+        if (marceli_is_led() || marceli_others_ready())
+            break; /* another thread polls for all, or wants to run */
     }
     if (timeout_ns == 0) {
         madi_lock(&session->lock);

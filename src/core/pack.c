@@ -43,17 +43,17 @@ static inline mad_connection_t *begin_held(madi_conn_t *conn)
 /* The longest waiting is woken when the connection is let go; if another thread was faster, again the next time. */
 static MADI_COLD mad_connection_t *begin_wait(madi_conn_t *conn)
 {
-    madi_waiter_t w;
-    madi_waiter_init(&w, conn->gate->session);
+    marceli_waiter_t w;
+    marceli_waiter_init(&w);
     madi_lock(&conn->gate->tx_lock);
-    madi_waiter_add(&conn->packers, &w);
+    marceli_waiters_add(&conn->packers, &w);
     atomic_fetch_add_explicit(&conn->waiting, 1, memory_order_relaxed);
     madi_unlock(&conn->gate->tx_lock);
-    madi_barrier(); /* pairs with packing_release */
+    marceli_barrier(); /* pairs with packing_release */
     while (atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire))
-        madi_wait(&w, packing_free, conn, INT64_MAX);
+        marceli_wait(&w, packing_free, conn, INT64_MAX);
     madi_lock(&conn->gate->tx_lock);
-    madi_waiter_del(&w);
+    marceli_waiters_del(&w);
     atomic_fetch_sub_explicit(&conn->waiting, 1, memory_order_relaxed);
     madi_unlock(&conn->gate->tx_lock);
     return begin_held(conn);

@@ -115,7 +115,7 @@ static MADI_COLD void release_waiting(madi_conn_t *conn)
         enqueue_deferred(conn);
         send_queue(conn);
     }
-    madi_waiters_wake_one(&conn->packers);
+    marceli_waiters_wake_one(&conn->packers);
 }
 
 /* Give the connection to the next message.  Under tx_lock. */
@@ -172,7 +172,7 @@ static bool end_done(void *arg)
 static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
 {
     mad_status_t status;
-    madi_wait(wait->waiter, end_done, wait, INT64_MAX);
+    marceli_wait(wait->waiter, end_done, wait, INT64_MAX);
     status = madi_message_status(&tx->base);
     madi_lock(&tx->conn->gate->tx_lock); /* whoever completed it has let go of it */
     madi_unlock(&tx->conn->gate->tx_lock);
@@ -199,12 +199,12 @@ static bool failed_early(madi_tx_t *tx)
 static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
-    madi_waiter_t waiter;
+    marceli_waiter_t waiter;
     madi_waitable_t wait = {.waiter = &waiter};
 
     if (!tx->base.session || !conn)
         return end_broken(&tx->base);
-    madi_waiter_init(&waiter, tx->base.session);
+    marceli_waiter_init(&waiter);
     close_pieces(tx);
     if (failed_early(tx))
         return end_failed(tx);
@@ -271,7 +271,7 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
 {
     mad_status_t status = MAD_OK;
     madi_conn_t *conn = madi_conn_get(channel, peer, &status);
-    madi_waiter_t waiter;
+    marceli_waiter_t waiter;
     madi_waitable_t wait = {.waiter = &waiter};
     madi_tx_t *tx;
 
@@ -298,7 +298,7 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
         *request = tx->request;
         tx->request->tx = tx;
     } else {
-        madi_waiter_init(&waiter, channel->session);
+        marceli_waiter_init(&waiter);
         tx->wait = &wait;
     }
     tx->ended = true;

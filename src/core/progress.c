@@ -8,21 +8,18 @@
 #define POLL_BUDGET 32 /* packets of one adapter before the next gets its turn */
 #define LOOK_NS 100000 /* between looks at the descriptors of a program that calls mad_progress itself */
 
-/* Under session->lock, also when it comes back from a sleep; not during one. */
-int madi_poll_descriptors(mad_session_t *session, int timeout_ms)
+int madi_poll_descriptors(mad_session_t *session)
 {
     struct epoll_event events[16];
-    int n = epoll_wait(session->epfd, events, 16, timeout_ms), handled = 0;
-    if (timeout_ms)
-        madi_lock(&session->lock);
+    int n = epoll_wait(session->epfd, events, 16, 0), handled = 0;
     for (int i = 0; i < n; i++) {
         madi_watch_t *watch = events[i].data.ptr;
-        if (watch->fd >= 0 && watch != &session->wake_watch) { /* the bell is the sleeping leader's to silence */
+        if (watch->fd >= 0) {
             watch->ready(watch, events[i].events);
             handled++;
         }
     }
-    if (handled && !timeout_ms) /* the leader that sleeps is robbed of these, and a budget may have left some of it */
+    if (handled) /* the leader that sleeps is robbed of these, and a budget may have left some of it */
         madi_session_moved(session);
     return handled;
 }
@@ -69,7 +66,7 @@ int madi_look_around(mad_session_t *session)
     for (int i = 0; i < session->n_adapters; i++)
         if (session->adapters[i]->driver->poll)
             n += session->adapters[i]->driver->poll(session->adapters[i], POLL_BUDGET);
-    n += madi_poll_descriptors(session, 0);
+    n += madi_poll_descriptors(session);
     madi_hello_expire(session, session->looked);
     return n;
 }
@@ -79,7 +76,7 @@ int madi_progress_after(mad_session_t *session, int n)
     if (MADI_UNLIKELY(--session->ticks < 0))
         n += madi_look_around(session);
     pump_gates(session);
-    if (MADI_UNLIKELY(session->dead_links != NULL) && !session->in_epoll)
+    if (MADI_UNLIKELY(session->dead_links != NULL))
         madi_links_reap(session);
     if (n)
         madi_watchers_wake(session);

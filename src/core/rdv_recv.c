@@ -15,7 +15,7 @@ void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, 
 void madi_rdv_recv_done(madi_rdv_recv_t *r)
 {
     madi_rx_msg_t *m = r->msg;
-    madi_waiter_t *waiter = m->waiter;
+    marceli_waiter_t *waiter = m->waiter;
     bool ended = m->ended; /* with a request: it is ours to finish.  Else the user may be waiting for the last block, and
                             * the message is gone as soon as that is counted */
     if (r->bounce)
@@ -35,7 +35,7 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
     if (ended)
         madi_rx_finish(m);
     if (waiter) /* it takes session->lock before it goes */
-        madi_waiter_wake(waiter);
+        marceli_waiter_wake(waiter);
 }
 
 /* Name the destination of a block to its sender; wait, if there is one, is done when it is filled.  Under

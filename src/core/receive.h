@@ -66,8 +66,8 @@ void madi_packet_return(madi_rx_packet_t *packet); /* give its loan back */
 /* open.c; under session->lock */
 static inline void madi_openers_wake(madi_conn_t *conn) /* one that waits for a message like the one that has come */
 {
-    if (!madi_waiters_wake_one(&conn->openers))
-        madi_waiters_wake_one(&conn->channel->openers);
+    if (!marceli_waiters_wake_one(&conn->openers))
+        marceli_waiters_wake_one(&conn->channel->openers);
 }
 void madi_rx_ask(madi_rx_msg_t *msg); /* it is opened: its credit goes back */
 madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn); /* the next message of a connection, or NULL */

@@ -13,7 +13,7 @@ mad_request_t *madi_request_new(mad_session_t *session, bool async)
         r->session = session;
         r->counted = async;
         if (async)
-            madi_async_count(session, 1);
+            marceli_async_count(1);
     }
     return r;
 }
@@ -26,7 +26,7 @@ static bool is_done(mad_request_t *r)
 void madi_request_left(mad_request_t *r)
 {
     if (r->counted && !is_done(r))
-        madi_async_kick(r->session);
+        marceli_async_kick();
 }
 
 static void queue_callback(mad_request_t *r)
@@ -47,14 +47,14 @@ void madi_request_complete(mad_request_t *r, mad_status_t status)
     uintptr_t before;
     r->status = status;
     if (r->counted)
-        madi_async_count(session, -1);
+        marceli_async_count(-1);
     before = atomic_exchange_explicit(&r->state, MADI_REQUEST_DONE, memory_order_acq_rel);
     if (before == MADI_REQUEST_CALLBACK) {
         queue_callback(r);
         madi_session_moved(session);
-        madi_async_has_calls(session);
+        marceli_async_has_calls();
     } else if (before != MADI_REQUEST_PENDING) {
-        madi_waiter_wake((madi_waiter_t *)before);
+        marceli_waiter_wake((marceli_waiter_t *)before);
         atomic_store_explicit(&r->let_go, 1, memory_order_release); /* pairs with mad_request_wait */
     }
     madi_watchers_wake(session);
@@ -100,15 +100,15 @@ mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns)
 {
     mad_request_t *r = request ? *request : NULL;
     uintptr_t state = MADI_REQUEST_PENDING;
-    madi_waiter_t w;
+    marceli_waiter_t w;
 
     if (!r)
         return MAD_ERR_INVAL;
-    madi_waiter_init(&w, r->session);
+    marceli_waiter_init(&w);
     if (!atomic_compare_exchange_strong_explicit(&r->state, &state, (uintptr_t)&w, memory_order_acq_rel,
                                                  memory_order_acquire))
         return take(request); /* it is done: with a callback it is not the caller's any more, and one thread waits for it */
-    madi_wait(&w, request_done, r, madi_deadline(timeout_ns));
+    marceli_wait(&w, request_done, r, madi_deadline(timeout_ns));
     state = (uintptr_t)&w;
     if (atomic_compare_exchange_strong_explicit(&r->state, &state, MADI_REQUEST_PENDING, memory_order_acq_rel,
                                                 memory_order_acquire))

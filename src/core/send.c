@@ -18,7 +18,7 @@ static void tx_complete(madi_tx_t *tx)
         madi_request_complete(request, status);
     } else if (wait) {
         atomic_store_explicit(&wait->done, 1, memory_order_release); /* pairs with madi_done */
-        madi_waiter_wake(wait->waiter); /* that thread takes tx_lock before it frees this */
+        marceli_waiter_wake(wait->waiter); /* that thread takes tx_lock before it frees this */
         madi_watchers_wake(session);
     }
 }

@@ -155,7 +155,7 @@ static mad_status_t adapters_open(mad_session_t *s)
             continue;
         }
         a->opened = true;
-        a->attentive = madi_attentive(s);
+        a->attentive = marceli_attentive();
         s->adapters[kept++] = a;
     }
     told_tell(&out);
@@ -195,7 +195,7 @@ static mad_session_t *session_new(void)
     memset(s, 0, sizeof *s);
     s->size = 1;
     s->hot = &madi_no_adapter;
-    s->epfd = s->wake_fd = -1;
+    s->epfd = -1;
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     s->callbacks_tail = &s->callbacks;
     s->handled_tail = &s->handled;
@@ -218,11 +218,11 @@ static mad_status_t session_start(mad_session_t *s)
     madi_rx_free(s->rx_ring);
     status = madi_wait_init(s);
     if (!status)
-        status = madi_async_init(s);
-    if (!status)
         status = adapters_start(s);
     if (!status)
         status = madi_address_make(s);
+    if (!status)
+        status = madi_wait_start(s);
     if (!status)
         s->ask = madi_ask_open(s);
     return status;
@@ -427,7 +427,6 @@ static void memory_free(mad_session_t *s)
     madi_handles_free(s->receives);
     free(s->address);
     free(s->listeners);
-    free(s->async);
     free(s->adapters);
 }
 
@@ -437,7 +436,7 @@ void mad_exit(mad_session_t *s)
         return;
     if (s->gates)
         say_bye(s);
-    madi_async_stop(s);
+    madi_wait_stop(s);
     madi_lock(&s->lock);
     madi_ask_close(s->ask);
     s->ask = NULL;

@@ -8,12 +8,12 @@
 void madi_message_wait(madi_rx_msg_t *m, bool (*test)(void *arg), void *arg)
 {
     mad_session_t *session = m->base.session;
-    madi_waiter_t w;
-    madi_waiter_init(&w, session);
+    marceli_waiter_t w;
+    marceli_waiter_init(&w);
     madi_lock(&session->lock);
     m->waiter = &w;
     madi_unlock(&session->lock);
-    madi_wait(&w, test, arg, INT64_MAX);
+    marceli_wait(&w, test, arg, INT64_MAX);
     madi_lock(&session->lock);
     m->waiter = NULL;
     madi_unlock(&session->lock);
@@ -21,7 +21,7 @@ void madi_message_wait(madi_rx_msg_t *m, bool (*test)(void *arg), void *arg)
 
 void madi_rx_feed(madi_rx_msg_t *m)
 {
-    madi_waiter_t *waiter = m->waiter;
+    marceli_waiter_t *waiter = m->waiter;
     while (m->blocks && madi_block_next(m)) {
         madi_rx_block_t *b = m->blocks;
         m->blocks = b->next;
@@ -41,7 +41,7 @@ void madi_rx_feed(madi_rx_msg_t *m)
     if (m->ended)
         madi_rx_finish(m);
     if (waiter)
-        madi_waiter_wake(waiter);
+        marceli_waiter_wake(waiter);
 }
 
 mad_status_t madi_block_wait(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc)

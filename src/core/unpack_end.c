@@ -186,7 +186,7 @@ void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
             madi_message_fail(&m->base, status);
         }
         if (m->waiter)
-            madi_waiter_wake(m->waiter);
+            marceli_waiter_wake(m->waiter);
         madi_rx_finish(m);
     }
     for (madi_posted_t *p; (p = conn->posted); free(p)) {

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "marcel/guard.h"
 #include "marcel/key.h"
+#include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/party.h"
 #include "marcel/name.h"
@@ -143,6 +144,7 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
     if (period) {
         worker->tick = MADI_PERIOD;
         madi_count(&worker->periods);
+        madi_server_tick(worker);
         if (!thread && !madi_deque_empty(&worker->deque))
             thread = madi_deque_steal(&worker->deque); /* the oldest */
     }
@@ -185,21 +187,43 @@ static void unlock_post(void *lock)
     madi_unlock(lock);
 }
 
-static MADI_COLD int block_timed(madi_ult_t *self, madi_waitq_t *queue, int64_t deadline)
+static MADI_COLD bool suspend_timed(madi_ult_t *self, madi_waitq_t *queue, madi_post_t post, void *arg, int64_t deadline)
 {
     bool late;
     self->party.queue = queue;
     atomic_store_explicit(&self->party.wait, MADI_WAIT_TIMED, memory_order_relaxed);
     madi_timer_arm(&self->worker->timers, &self->timer, deadline);
-    madi_suspend(self->worker, queue ? unlock_post : NULL, queue ? &queue->lock : NULL);
+    madi_suspend(self->worker, post, arg);
     late = atomic_load_explicit(&self->party.wait, memory_order_relaxed) == MADI_WAIT_EXPIRED;
     atomic_store_explicit(&self->party.wait, MADI_WAIT_PLAIN, memory_order_relaxed);
-    return late ? ETIMEDOUT : 0;
+    return late;
+}
+
+static MADI_COLD int block_timed(madi_ult_t *self, madi_waitq_t *queue, int64_t deadline)
+{
+    return suspend_timed(self, queue, unlock_post, &queue->lock, deadline) ? ETIMEDOUT : 0;
 }
 
 void madi_sleep_until(madi_ult_t *self, int64_t deadline)
 {
-    block_timed(self, NULL, deadline);
+    suspend_timed(self, NULL, NULL, NULL, deadline);
+}
+
+void madi_suspend_until(madi_ult_t *self, madi_post_t post, void *arg, int64_t deadline)
+{
+    if (deadline == MADI_NEVER)
+        madi_suspend(self->worker, post, arg);
+    else
+        suspend_timed(self, NULL, post, arg, deadline);
+}
+
+void madi_ult_wake(madi_ult_t *ult)
+{
+    unsigned timed = MADI_WAIT_TIMED;
+    if (MADI_LIKELY(atomic_load_explicit(&ult->party.wait, memory_order_relaxed) == MADI_WAIT_PLAIN) ||
+        atomic_compare_exchange_strong_explicit(&ult->party.wait, &timed, MADI_WAIT_WOKEN, memory_order_relaxed,
+                                                memory_order_relaxed)) /* else the clock has made it ready */
+        madi_ready(ult);
 }
 
 int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)

@@ -54,6 +54,10 @@ void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg);
 /* The caller, a user-level thread, blocks until then. */
 void madi_sleep_until(madi_ult_t *self, int64_t deadline);
 
+/* As madi_suspend, until the deadline at the latest; madi_ult_wake ends it, at most one for each. */
+void madi_suspend_until(madi_ult_t *self, madi_post_t post, void *arg, int64_t deadline);
+void madi_ult_wake(madi_ult_t *ult);
+
 /* Make a suspended thread ready, from anywhere. */
 void madi_ready(madi_ult_t *ult);
 
@@ -131,6 +135,12 @@ static inline madi_ult_t *madi_pick(madi_worker_t *worker)
     if (MADI_LIKELY(ult))
         return ult;
     return madi_deque_empty(&worker->deque) ? &worker->base : madi_pick_seed(worker);
+}
+
+/* Is there anybody else to run here? */
+static inline bool madi_has_others(madi_worker_t *worker)
+{
+    return madi_queue_first(worker) || !madi_inbox_empty(&worker->inbox) || !madi_deque_empty(&worker->deque);
 }
 
 /* The first thing on every stack that was switched to, which is that of self. */

@@ -28,4 +28,9 @@ madi_timer_t *madi_timer_due(madi_timers_t *timers, int64_t now);
 
 #pragma GCC visibility pop
 
+static inline bool madi_timer_passed(const madi_timers_t *timers, int64_t now)
+{
+    return timers->first && timers->first->deadline <= now;
+}
+
 #endif

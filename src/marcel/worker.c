@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "marcel/guard.h"
+#include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/party.h"
 #include "marcel/place.h"
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN_NS 20000      /* a wait this short is not worth a sleep: about what waking takes */
 #define STARVED_NS 1000000 /* how often a seed is tried again for which there was no memory */
 
 __thread madi_worker_t *madi_worker_mine;
@@ -49,49 +49,37 @@ void madi_worker_slot_less(madi_worker_t *worker)
 
 /* ---- Sleep ---------------------------------------------------------------------------------------------------- */
 
-/* seq_cst on both sides: the sleeper says that it sleeps, then looks at the inbox; who puts something in, puts it in,
- * then looks whether it sleeps.  One of the two sees the other. */
+/* seq_cst on both sides: the worker says that it is idle, then looks at the inbox; who puts something in, puts it in, then
+ * looks whether it is idle.  One of the two sees the other. */
 void madi_worker_wake(madi_worker_t *worker)
 {
-    if (atomic_load_explicit(&worker->sleeping, memory_order_seq_cst) &&
-        atomic_exchange_explicit(&worker->sleeping, 0, memory_order_seq_cst))
-        madi_futex_wake(&worker->sleeping);
+    if (atomic_load_explicit(&worker->idle, memory_order_seq_cst))
+        marceli_waiter_wake(&worker->waiter);
 }
 
-static bool something_came(madi_worker_t *worker)
+static bool something_came(void *arg)
 {
-    return atomic_load_explicit(&worker->inbox.last, memory_order_seq_cst) ||
+    madi_worker_t *worker = arg;
+    return madi_queue_first(worker) || atomic_load_explicit(&worker->inbox.last, memory_order_seq_cst) ||
            atomic_load_explicit(&worker->stop, memory_order_seq_cst);
+}
+
+/* The inbox holds what could not be started: it is no reason to wake up. */
+static bool starved_came(void *arg)
+{
+    madi_worker_t *worker = arg;
+    return madi_queue_first(worker) || atomic_load_explicit(&worker->stop, memory_order_seq_cst);
 }
 
 static void idle(madi_worker_t *worker)
 {
-    int64_t begin = madi_now(), until = MADI_NEVER;
-    if (worker->timers.first)
-        until = worker->timers.first->deadline;
-    if (worker->starved && until > begin + STARVED_NS)
-        until = begin + STARVED_NS; /* the inbox holds what could not be started */
-    while (!worker->starved) {
-        int64_t now;
-        for (int i = 0; i < 32; i++) {
-            if (something_came(worker))
-                return;
-            madi_relax();
-        }
-        now = madi_now();
-        if (now >= until)
-            return;
-        if (now - begin > SPIN_NS)
-            break;
-    }
-    atomic_exchange_explicit(&worker->sleeping, 1, memory_order_seq_cst);
-    if (worker->starved || !something_came(worker)) {
-        madi_count(&worker->sleeps);
-        while (atomic_load_explicit(&worker->sleeping, memory_order_relaxed) &&
-               madi_futex_wait(&worker->sleeping, 1, until) != ETIMEDOUT)
-            ;
-    }
-    atomic_store_explicit(&worker->sleeping, 0, memory_order_relaxed);
+    int64_t until = worker->timers.first ? worker->timers.first->deadline : MADI_NEVER, soon;
+    if (worker->starved && until > (soon = madi_now() + STARVED_NS))
+        until = soon;
+    madi_count(&worker->idles);
+    atomic_exchange_explicit(&worker->idle, 1, memory_order_seq_cst);
+    madi_idle_wait(worker, worker->starved ? starved_came : something_came, worker, until);
+    atomic_store_explicit(&worker->idle, 0, memory_order_relaxed);
 }
 
 /* ---- The scheduler -------------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "marcel/deque.h"
 #include "marcel/inbox.h"
 #include "marcel/slot.h"
+#include "marcel/waiter.h"
 
 #include <pthread.h>
 
@@ -45,14 +46,16 @@ typedef struct madi_worker {
     madi_link_t queue[MADI_LEVELS];
     madi_timers_t timers;
     struct marcel_thread *pending; /* a seed taken from the deque, which base must start */
+    unsigned ticks, ticks_wanted;  /* periods since the last look at what comes from outside; so many go by (lead.c) */
     bool starved;                  /* a seed could not start for lack of memory: look again soon */
     madi_ult_t base;               /* the scheduler's own context: sp, worker and tools */
-    madi_counter_t created, ended, periods, sleeps; /* a period is MADI_PERIOD switches */
+    madi_counter_t created, ended, periods, idles; /* a period is MADI_PERIOD switches */
 
     /* Of all. */
     _Alignas(2 * MADI_LINE) madi_deque_t deque;
     _Alignas(2 * MADI_LINE) madi_inbox_t inbox;
-    _Alignas(2 * MADI_LINE) atomic_uint sleeping; /* 1: it waits on this futex, or is about to */
+    _Alignas(2 * MADI_LINE) _Atomic(int) idle; /* it has nothing to run, and waits ... */
+    marceli_waiter_t waiter;                   /* ... like any other who waits for something from outside */
     atomic_bool stop;
     int index;
     pthread_t kernel_thread;

@@ -209,7 +209,7 @@ static void rob(mad_session_t *s)
     int robbed = 0, received = 0;
     while (!robbed && !received) {
         madi_lock(&s->lock);
-        robbed = madi_poll_descriptors(s, 0);
+        robbed = madi_poll_descriptors(s);
         madi_unlock(&s->lock);
         sem_getvalue(&got, &received);
     }
@@ -242,7 +242,7 @@ START_TEST(robbed_leader)
         atomic_store(&burst.go, 0);
         pthread_create(&sender, NULL, send_burst, &burst);
         pthread_create(&receiver, NULL, receive_last, a.channel);
-        while (!atomic_load(&a.session->sleeping))
+        while (!atomic_load(&marceli_leader_sleeps))
             sched_yield();
         atomic_store(&burst.go, 1);
         rob(a.session);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The progress thread: operations go on while the application computes.
+ *
+ * It exists from the first operation on that needs it (a request of several packets, a handler), and it sleeps: on a
+ * futex while nothing is pending or while a thread of the application waits in the library, and so makes progress
+ * itself; else in epoll, as the leader, with everything armed.  A program that only waits never pays for it.
+ *
+ * Why no wake-up is lost: who makes an operation pending counts it, then looks whether the thread leads; the thread says
+ * that it leads, then looks at the count, and again after it has stopped.  All of that is sequentially consistent.  The same
+ * with a callback that is to be run: the last operation may be done and its callback not. */
+#include "base/knob.h"
+#include "base/log.h"
+#include "marcel/lead.h"
+#include "marcel/party.h"
+#include "marcel/sched.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+static struct async {
+    pthread_t thread;
+    marceli_waiter_t waiter;
+    _Atomic(int) pending; /* operations that need progress from elsewhere */
+    _Atomic(int) leading;
+    _Atomic(int) exists, stop;
+    atomic_uint go; /* futex; changes when there may be something to do */
+} async;
+
+static bool calls_wait(void)
+{
+    madi_source_t *source = madi_server_calls();
+    if (source)
+        madi_server_calls_no(source);
+    return source != NULL;
+}
+
+static bool needed(void)
+{
+    return !atomic_load(&madi_server.inside) && !atomic_load(&async.stop) && (atomic_load(&async.pending) > 0 || calls_wait());
+}
+
+static bool not_needed(void *arg)
+{
+    (void)arg;
+    return !needed();
+}
+
+static void lead_once(void)
+{
+    madi_source_t *source;
+    if (!madi_lead(MADI_LED_BY_THREAD)) /* another thread leads: it is inside, or was until just now */
+        return;
+    madi_lead_sleep(&async.waiter, not_needed, NULL, INT64_MAX);
+    madi_lead_no_more();
+    source = madi_server_calls();
+    if (source)
+        madi_server_run(source);
+}
+
+static void *run(void *arg)
+{
+    while (!atomic_load(&async.stop)) {
+        unsigned seen = atomic_load(&async.go);
+        if (!needed()) {
+            madi_futex_wait(&async.go, seen, MADI_NEVER);
+            continue;
+        }
+        atomic_store(&async.leading, 1);
+        lead_once();
+        atomic_store(&async.leading, 0); /* before any sleep on go: as long as it is 1 nobody calls */
+    }
+    return arg;
+}
+
+/* Signals are the application's: the thread takes none. */
+static bool start(void)
+{
+    sigset_t all, before;
+    int error;
+    if (atomic_exchange(&async.exists, 1))
+        return true;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&async.thread, NULL, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error)
+        return true;
+    madi_log(MADI_LOG_WARN, "marcel", "no progress thread: %s; operations go on when the program calls the library",
+             strerror(error));
+    atomic_store(&async.exists, 0);
+    return false;
+}
+
+static void call(void)
+{
+    if (!madi_knob_int(MADI_KNOB_PROGRESS_THREAD) || !start())
+        return;
+    atomic_fetch_add(&async.go, 1);
+    madi_futex_wake(&async.go);
+}
+
+void marceli_async_count(int n)
+{
+    atomic_fetch_add(&async.pending, n);
+}
+
+void marceli_async_has_calls(void)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* what was added is seen, or that the thread leads */
+    if (atomic_load(&async.exists) && !atomic_load(&async.leading) && !atomic_load(&madi_server.inside))
+        call();
+}
+
+void marceli_async_kick(void)
+{
+    if (!atomic_load(&madi_server.inside) && atomic_load(&async.pending) > 0 && !atomic_load(&async.leading))
+        call();
+}
+
+int madi_async_enter(void)
+{
+    int waiting = atomic_fetch_add(&madi_server.inside, 1) + 1;
+    if (atomic_load(&async.leading))
+        marceli_waiter_wake(&async.waiter); /* it makes room */
+    return waiting;
+}
+
+void madi_async_leave(void)
+{
+    atomic_fetch_sub(&madi_server.inside, 1);
+    marceli_async_kick();
+}
+
+void madi_async_stop(void)
+{
+    if (!atomic_load(&async.exists))
+        return;
+    atomic_store(&async.stop, 1);
+    marceli_waiter_wake(&async.waiter);
+    atomic_fetch_add(&async.go, 1);
+    madi_futex_wake(&async.go);
+    pthread_join(async.thread, NULL);
+    atomic_store(&async.stop, 0);
+    atomic_store(&async.exists, 0);
+}

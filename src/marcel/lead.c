@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a wait goes: who leads, how long it spins and yields, when it sleeps. */
+#include "marcel/lead.h"
+#include "base/clock.h"
+#include "marcel/park.h"
+#include "marcel/sched.h"
+
+#include <marcel.h>
+#include <sched.h>
+
+#define SPIN 100000     /* ns of a wait's spinning; when not every waiting thread has a core, of its yielding instead */
+#define SPINS 1000      /* looks at the beginning of a wait, before the clock is asked */
+#define CLOCK_EVERY 32  /* spins between looks at the clock */
+#define DEEP_EVERY 256  /* spins between looks at the descriptors */
+#define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
+#define YIELD_BAN 64       /* times as long as that one took there are no yields */
+#define YIELD_BAN_MAX INT64_C(2000000000) /* ns */
+#define TICKS_MAX 64       /* periods of a busy scheduler between two looks, if they find nothing */
+
+/* ---- Who leads ------------------------------------------------------------------------------------------------ */
+
+/* Before the first category there is nothing to poll, and no epoll. */
+static bool can_lead(void)
+{
+    return atomic_load_explicit(&madi_server.epfd, memory_order_acquire) >= 0; /* pairs with start */
+}
+
+bool madi_lead(int who)
+{
+    int nobody = MADI_LED_BY_NOBODY;
+    return can_lead() && !atomic_load_explicit(&madi_server.leader, memory_order_relaxed) &&
+           atomic_compare_exchange_strong_explicit(&madi_server.leader, &nobody, who, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+bool marceli_is_led(void)
+{
+    return atomic_load_explicit(&madi_server.leader, memory_order_relaxed) == MADI_LED_BY_WAITER;
+}
+
+static void enlist(marceli_waiter_t **list, _Atomic(int) *n, marceli_waiter_t *w)
+{
+    madi_lock(&madi_server.lock);
+    w->next_follower = *list;
+    if (w->next_follower)
+        w->next_follower->at_follower = &w->next_follower;
+    w->at_follower = list;
+    *list = w;
+    atomic_fetch_add_explicit(n, 1, memory_order_seq_cst); /* before it looks for the leader */
+    madi_unlock(&madi_server.lock);
+}
+
+/* Under the lock. */
+static void delist(_Atomic(int) *n, marceli_waiter_t *w)
+{
+    if (!w->at_follower)
+        return;
+    *w->at_follower = w->next_follower;
+    if (w->next_follower)
+        w->next_follower->at_follower = w->at_follower;
+    w->at_follower = NULL;
+    atomic_fetch_sub_explicit(n, 1, memory_order_relaxed);
+}
+
+/* If nobody leads, one of those that sleep shall: a plain pthread, for it cannot be helped otherwise; an idle worker if
+ * user-level threads wait. */
+static void leader_wanted(void)
+{
+    marceli_waiter_t *w;
+    _Atomic(int) *n = &madi_server.n_followers;
+    if (!atomic_load_explicit(n, memory_order_seq_cst)) {
+        if (!atomic_load_explicit(&madi_server.blocked, memory_order_seq_cst) ||
+            !atomic_load_explicit(&madi_server.n_idle, memory_order_seq_cst))
+            return;
+        n = &madi_server.n_idle;
+    }
+    madi_lock(&madi_server.lock);
+    w = n == &madi_server.n_idle ? madi_server.idle : madi_server.followers;
+    if (w && atomic_load_explicit(&madi_server.leader, memory_order_relaxed) == MADI_LED_BY_NOBODY) {
+        delist(n, w);
+        marceli_waiter_wake(w); /* it cannot leave meanwhile: it takes the lock first */
+    }
+    madi_unlock(&madi_server.lock);
+}
+
+void madi_lead_no_more(void)
+{
+    atomic_store_explicit(&madi_server.leader, MADI_LED_BY_NOBODY, memory_order_seq_cst);
+    leader_wanted();
+}
+
+/* Sleep behind a leader. */
+static void follow(marceli_waiter_t *w, bool worker, int64_t deadline)
+{
+    marceli_waiter_t **list = worker ? &madi_server.idle : &madi_server.followers;
+    _Atomic(int) *n = worker ? &madi_server.n_idle : &madi_server.n_followers;
+    enlist(list, n, w); /* a leader that leaves from here on finds it */
+    if (atomic_load_explicit(&madi_server.leader, memory_order_seq_cst) != MADI_LED_BY_NOBODY ||
+        !can_lead())
+        madi_park(w, deadline);
+    madi_lock(&madi_server.lock);
+    delist(n, w);
+    madi_unlock(&madi_server.lock);
+}
+
+/* ---- How long ------------------------------------------------------------------------------------------------- */
+
+/* Has not every process with so many waiting threads its cores? */
+static bool crowded(int processes, int waiting)
+{
+    int cores = processes > 1 ? madi_server.host_cores : madi_server.cores; /* bound by the launcher: each to its own */
+    return (int64_t)processes * waiting > cores;
+}
+
+bool marceli_crowded(int processes)
+{
+    return crowded(processes, 1);
+}
+
+/* Longer than twice the wake latency when every thread that waits has a core; else no more than the first looks, 1 us. */
+int64_t madi_spin_ns(int processes, int waiting)
+{
+    if (madi_server.spin_ns >= 0)
+        return madi_server.spin_ns;
+    return crowded(processes, waiting) ? 0 : SPIN;
+}
+
+int marceli_spins(int processes)
+{
+    int64_t spins = madi_spin_ns(processes, 1) / 40;
+    return (int)(spins < SPINS ? spins : SPINS);
+}
+
+/* ---- A wait --------------------------------------------------------------------------------------------------- */
+
+typedef struct waiting {
+    marceli_waiter_t *waiter;
+    bool (*test)(void *arg);
+    void *arg;
+    int64_t deadline, spin_ns, yield_ns;
+    madi_worker_t *worker; /* idle, on its own stack; NULL: not one */
+    bool leads;
+} waiting_t;
+
+bool marceli_others_ready(void)
+{
+    madi_ult_t *self = madi_ult_self();
+    return self && madi_has_others(self->worker);
+}
+
+/* On a worker's own stack handlers cannot block: they run in a thread of their own. */
+static void *calls_main(void *arg)
+{
+    madi_server_run(arg);
+    return NULL;
+}
+
+static void calls_apart(madi_source_t *source)
+{
+    marcel_attr_t attr;
+    marcel_t thread;
+    marcel_attr_init(&attr);
+    marcel_attr_setdetachstate(&attr, MARCEL_CREATE_DETACHED);
+    if (marcel_create(&thread, &attr, calls_main, source))
+        madi_server_run(source); /* no memory: as well as can be */
+    marcel_attr_destroy(&attr);
+}
+
+/* The program's code may take long: another thread leads meanwhile. */
+static void run_calls(waiting_t *w, madi_source_t *source)
+{
+    if (MADI_LIKELY(!source))
+        return;
+    if (w->leads)
+        madi_lead_no_more();
+    w->leads = false;
+    if (w->worker)
+        calls_apart(source);
+    else
+        madi_server_run(source);
+}
+
+/* One look, now and then at what costs a system call too (spins); true: something moved. */
+static bool look(waiting_t *w, uint32_t spins)
+{
+    madi_source_t *calls;
+    int n = madi_server_look(spins % DEEP_EVERY == 0, &calls);
+    run_calls(w, calls);
+    return n > 0;
+}
+
+/* Yield, as long as yielding is cheap.  False: it is time to sleep. */
+static bool yield_some(waiting_t *w)
+{
+    static _Thread_local int64_t banned_until;
+    int64_t before = madi_now(), until = before + w->yield_ns, after;
+    if (before < banned_until)
+        return false;
+    do {
+        sched_yield();
+        if (w->test(w->arg) || look(w, 0) || !w->leads)
+            return true;
+        after = madi_now();
+        if (after - before > YIELD_SLOW) {
+            int64_t ban = (after - before) * YIELD_BAN;
+            banned_until = after + (ban < YIELD_BAN_MAX ? ban : YIELD_BAN_MAX);
+            return false;
+        }
+        before = after;
+    } while (after < until);
+    return after >= w->deadline;
+}
+
+/* Spin until there is more to do than that; true: the test holds, or the deadline has passed. */
+static bool spin(waiting_t *w)
+{
+    int64_t begun = 0, now;
+    madi_ult_t *ult = w->waiter->ult;
+    for (uint32_t spins = 1;; spins++) {
+        bool polls = w->leads || !marceli_is_led();
+        if (w->test(w->arg))
+            return true;
+        if (polls && look(w, spins))
+            begun = 0;
+        if (ult && madi_has_others(ult->worker))
+            return false;
+        if (spins % CLOCK_EVERY) {
+            madi_relax();
+            continue;
+        }
+        now = madi_now();
+        if (!begun)
+            begun = now;
+        if (now >= w->deadline)
+            return true;
+        if (ult && madi_timer_passed(&ult->worker->timers, now))
+            return false;
+        if (!w->leads)
+            w->leads = madi_lead(MADI_LED_BY_WAITER);
+        if (now - begun >= w->spin_ns)
+            return false;
+    }
+}
+
+/* A kernel thread: it leads, or sleeps behind a leader. */
+static void wait_here(waiting_t *w)
+{
+    w->leads = madi_lead(MADI_LED_BY_WAITER);
+    while (!spin(w)) {
+        if (w->leads) {
+            if (!yield_some(w)) {
+                madi_lead_sleep(w->waiter, w->test, w->arg, w->deadline);
+                run_calls(w, madi_server_calls());
+            }
+        } else if (marceli_is_led() || !can_lead()) {
+            follow(w->waiter, w->worker != NULL, w->deadline);
+        } else {
+            sched_yield(); /* the progress thread makes room */
+        }
+    }
+    if (w->leads)
+        madi_lead_no_more();
+    else
+        leader_wanted(); /* it may have been woken to lead */
+}
+
+static void wait_begin(waiting_t *w)
+{
+    int processes = atomic_load_explicit(&madi_server.processes, memory_order_relaxed);
+    w->spin_ns = madi_spin_ns(processes, madi_async_enter());
+    w->yield_ns = madi_server.spin_ns >= 0 ? 0 : SPIN - w->spin_ns;
+}
+
+/* A user-level thread: as long as nobody else wants its worker it spins, and polls; then it leaves the worker to its
+ * scheduler, which does the same for all. */
+static void wait_switching(waiting_t *w)
+{
+    bool done;
+    for (;;) {
+        if (madi_has_others(w->waiter->ult->worker)) {
+            done = w->test(w->arg);
+        } else {
+            wait_begin(w);
+            w->leads = madi_lead(MADI_LED_BY_WAITER);
+            done = spin(w);
+            if (w->leads)
+                madi_lead_no_more();
+            madi_async_leave();
+        }
+        if (done || madi_now() >= w->deadline)
+            return;
+        atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst);
+        madi_park(w->waiter, w->deadline);
+        atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
+    }
+}
+
+bool marceli_wait(marceli_waiter_t *waiter, bool (*test)(void *arg), void *arg, int64_t deadline)
+{
+    waiting_t w = {.waiter = waiter, .test = test, .arg = arg, .deadline = deadline};
+    if (test(arg))
+        return true;
+    if (waiter->ult) {
+        wait_switching(&w);
+    } else {
+        wait_begin(&w);
+        wait_here(&w);
+        madi_async_leave();
+    }
+    return test(arg);
+}
+
+/* ---- Schedulers ----------------------------------------------------------------------------------------------- */
+
+void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, int64_t deadline)
+{
+    waiting_t w = {.waiter = &worker->waiter, .test = test, .arg = arg, .deadline = deadline, .worker = worker};
+    wait_begin(&w);
+    wait_here(&w);
+    madi_async_leave();
+}
+
+/* What it finds nothing at costs less and less of the time. */
+void madi_server_tick(madi_worker_t *worker)
+{
+    madi_source_t *calls;
+    int n;
+    if (!atomic_load_explicit(&madi_server.blocked, memory_order_relaxed) || ++worker->ticks < worker->ticks_wanted ||
+        atomic_load_explicit(&madi_server.leader, memory_order_relaxed))
+        return;
+    worker->ticks = 0;
+    n = madi_server_look(true, &calls);
+    if (calls)
+        calls_apart(calls);
+    if (n) {
+        worker->ticks_wanted = 1;
+    } else if (worker->ticks_wanted < TICKS_MAX) {
+        worker->ticks_wanted = worker->ticks_wanted ? worker->ticks_wanted * 2 : 1;
+    }
+}

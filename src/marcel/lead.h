@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The inside of the polling server: what its files share.  server.c has the categories and the leader's sleep, lead.c
+ * who leads and how a wait goes, async.c the progress thread. */
+#ifndef MADI_LEAD_H
+#define MADI_LEAD_H
+
+#include "marcel/server.h"
+#include "marcel/worker.h"
+
+#define MADI_CATEGORIES 16
+
+/* A place for a category.  Everything under `turn`, which a poller only tries to take: exactly one polls at a time. */
+typedef struct madi_source {
+    _Alignas(MADI_LINE) madi_lock_t turn;
+    bool live;
+    bool armed;           /* between enter_blocking and exit_blocking */
+    _Atomic(int) users;   /* threads that run its calls, or are about to; without the turn */
+    marceli_category_t c;
+    uint64_t polls, hits;
+} madi_source_t;
+
+/* Who leads. */
+enum madi_led { MADI_LED_BY_NOBODY, MADI_LED_BY_WAITER, MADI_LED_BY_THREAD /* the progress thread */ };
+
+typedef struct madi_server {
+    madi_source_t sources[MADI_CATEGORIES];
+    _Atomic(int) n_sources;    /* that have ever been used */
+    _Atomic(int) epfd;       /* -1 before the first category; stays open, as wake_fd does */
+    int wake_fd;
+    bool asymmetric;         /* membarrier works in this process */
+    int cores, host_cores;   /* of this process, of the host */
+    _Atomic(int) processes;  /* of the job on this host: the most that a category says */
+    int64_t spin_ns;         /* MAD_SPIN; -1: by how many wait */
+    _Alignas(MADI_LINE) _Atomic(int) leader; /* madi_led */
+    _Atomic(int) inside;     /* kernel threads that wait and poll, or would */
+    _Atomic(int) blocked;    /* user-level threads that wait */
+    madi_lock_t lock;
+    marceli_waiter_t *followers; /* under lock: plain pthreads that sleep while another one leads ... */
+    marceli_waiter_t *idle;      /* ... and workers */
+    _Atomic(int) n_followers, n_idle;
+    madi_counter_t sleeps;
+} madi_server_t;
+
+#pragma GCC visibility push(hidden)
+
+extern madi_server_t madi_server;
+
+/* server.c */
+/* Poll what is not being polled; how many events.  *calls: a source with calls that nobody runs, or NULL; the caller runs
+ * them, or says no. */
+int madi_server_look(bool deep, madi_source_t **calls);
+madi_source_t *madi_server_calls(void); /* the same without a poll, and surely */
+void madi_server_run(madi_source_t *source);
+void madi_server_calls_no(madi_source_t *source);
+/* The leader sleeps once, unless test(arg) is true, and polls everything when it comes back. */
+void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline);
+
+/* lead.c */
+bool madi_lead(int who);
+void madi_lead_no_more(void);
+int64_t madi_spin_ns(int processes, int waiting);
+/* A worker with nothing to run waits: until test(arg) is true, or the deadline has passed. */
+void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, int64_t deadline);
+/* From a scheduler whose worker is busy: poll for those who wait, now and then. */
+void madi_server_tick(madi_worker_t *worker);
+
+/* async.c */
+int madi_async_enter(void); /* a kernel thread waits, and so makes progress, from now on ... */
+void madi_async_leave(void); /* ... no more.  enter: how many do */
+void madi_async_stop(void);  /* the thread ends; it is made again when it is needed */
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The polling server: its categories, one look at all of them, and the leader's sleep. */
+#include "marcel/server.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+#include "marcel/lead.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FENCELESS 100000000 /* ns of the longest sleep where there is no membarrier: some stores have no fence */
+
+madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
+_Atomic(int) marceli_leader_sleeps;
+
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- Barriers ------------------------------------------------------------------------------------------------- */
+
+void marceli_barrier(void)
+{
+    if (madi_server.asymmetric)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+void marceli_barrier_light(void)
+{
+    if (MADI_LIKELY(madi_server.asymmetric))
+        atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+const _Atomic(int) *marceli_attentive(void)
+{
+    static const _Atomic(int) always = 1; /* without membarrier every sender fences */
+    return madi_server.asymmetric ? &marceli_leader_sleeps : &always;
+}
+
+void marceli_leader_wake(void)
+{
+    uint64_t one = 1;
+    marceli_barrier_light(); /* pairs with madi_lead_sleep */
+    if (atomic_load_explicit(&marceli_leader_sleeps, memory_order_relaxed) &&
+        write(madi_server.wake_fd, &one, sizeof one) < 0)
+        return; /* full: it is readable all the same */
+}
+
+/* ---- Start ---------------------------------------------------------------------------------------------------- */
+
+static void count_cores(void)
+{
+    cpu_set_t set;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    int mine = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    madi_server.cores = mine;
+    madi_server.host_cores = online > mine ? (int)online : mine;
+}
+
+/* The descriptors stay to the end of the process: a thread that wakes the leader takes no lock. */
+static int start(void)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+    int64_t spin;
+    int epfd;
+    if (atomic_load_explicit(&madi_server.epfd, memory_order_relaxed) >= 0)
+        return 0;
+    if (madi_knob_load(MADI_KNOB_SPIN) || madi_knob_load(MADI_KNOB_PROGRESS_THREAD))
+        return -1;
+    madi_server.asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+    spin = madi_knob_int(MADI_KNOB_SPIN);
+    madi_server.spin_ns = spin >= 0 ? spin * 1000 : -1;
+    count_cores();
+    epfd = epoll_create1(EPOLL_CLOEXEC);
+    madi_server.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (epfd < 0 || madi_server.wake_fd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, madi_server.wake_fd, &e)) {
+        madi_log(MADI_LOG_ERROR, "marcel", "no descriptors for waiting: %s; raise the limit (ulimit -n)",
+                 strerror(errno));
+        if (epfd >= 0)
+            close(epfd);
+        if (madi_server.wake_fd >= 0)
+            close(madi_server.wake_fd);
+        madi_server.wake_fd = -1;
+        return -1;
+    }
+    atomic_store_explicit(&madi_server.epfd, epfd, memory_order_release); /* pairs with can_lead */
+    return 0;
+}
+
+/* ---- Categories ----------------------------------------------------------------------------------------------- */
+
+static int fd_add(int fd)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+    return fd >= 0 && epoll_ctl(madi_server.epfd, EPOLL_CTL_ADD, fd, &e) ? -1 : 0;
+}
+
+int marceli_server_open(void)
+{
+    int rc;
+    pthread_mutex_lock(&start_lock);
+    rc = start();
+    pthread_mutex_unlock(&start_lock);
+    return rc;
+}
+
+int marceli_category_add(const marceli_category_t *category)
+{
+    int i = 0, found = 0;
+    pthread_mutex_lock(&start_lock);
+    if (!start()) {
+        while (i < MADI_CATEGORIES && madi_server.sources[i].live)
+            i++;
+        if (i == MADI_CATEGORIES) {
+            madi_log(MADI_LOG_ERROR, "marcel", "more than %d sessions at a time: close some", MADI_CATEGORIES);
+        } else if (fd_add(category->fd)) {
+            madi_log(MADI_LOG_ERROR, "marcel", "%s cannot be waited for: %s", category->name, strerror(errno));
+        } else {
+            madi_source_t *source = &madi_server.sources[i];
+            madi_lock(&source->turn);
+            source->c = *category;
+            source->armed = false;
+            source->live = true;
+            madi_unlock(&source->turn);
+            if (category->processes > atomic_load_explicit(&madi_server.processes, memory_order_relaxed))
+                atomic_store_explicit(&madi_server.processes, category->processes, memory_order_relaxed);
+            if (i >= atomic_load_explicit(&madi_server.n_sources, memory_order_relaxed))
+                atomic_store_explicit(&madi_server.n_sources, i + 1, memory_order_release);
+            found = i + 1;
+        }
+    }
+    pthread_mutex_unlock(&start_lock);
+    if (found)
+        marceli_leader_wake(); /* it sleeps on what there was */
+    return found;
+}
+
+static bool any_live(void)
+{
+    bool any = false;
+    for (int i = 0; i < MADI_CATEGORIES; i++)
+        any |= madi_server.sources[i].live; /* changes under start_lock only */
+    return any;
+}
+
+void marceli_category_del(int category)
+{
+    madi_source_t *source = &madi_server.sources[category - 1];
+    if (!category)
+        return;
+    pthread_mutex_lock(&start_lock);
+    madi_lock(&source->turn);
+    if (source->c.fd >= 0)
+        epoll_ctl(madi_server.epfd, EPOLL_CTL_DEL, source->c.fd, NULL);
+    if (source->armed)
+        source->c.exit_blocking(source->c.arg);
+    source->armed = false;
+    source->live = false;
+    madi_unlock(&source->turn);
+    while (atomic_load_explicit(&source->users, memory_order_acquire)) /* its calls are being run */
+        sched_yield();
+    if (!any_live())
+        madi_async_stop();
+    pthread_mutex_unlock(&start_lock);
+}
+
+/* ---- One look ------------------------------------------------------------------------------------------------- */
+
+static bool wants_calls(const madi_source_t *source)
+{
+    return source->c.has_calls && source->c.has_calls(source->c.arg);
+}
+
+/* All with the source's turn. */
+static int look_at(madi_source_t *source, bool deep)
+{
+    int n;
+    if (!deep && !source->c.pure_poll(source->c.arg))
+        return 0;
+    n = source->c.poll(source->c.arg, deep);
+    source->polls++;
+    source->hits += n > 0;
+    return n;
+}
+
+static void note_calls(madi_source_t *source, madi_source_t **calls)
+{
+    if (MADI_LIKELY(!wants_calls(source)) || *calls)
+        return;
+    atomic_fetch_add_explicit(&source->users, 1, memory_order_relaxed);
+    *calls = source;
+}
+
+int madi_server_look(bool deep, madi_source_t **calls)
+{
+    int n = 0, all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
+    *calls = NULL;
+    for (int i = 0; i < all; i++) {
+        madi_source_t *source = &madi_server.sources[i];
+        if (!madi_trylock(&source->turn))
+            continue;
+        if (MADI_LIKELY(source->live)) {
+            n += look_at(source, deep);
+            note_calls(source, calls);
+        }
+        madi_unlock(&source->turn);
+    }
+    return n;
+}
+
+madi_source_t *madi_server_calls(void)
+{
+    madi_source_t *calls = NULL;
+    int all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
+    for (int i = 0; i < all && !calls; i++) {
+        madi_source_t *source = &madi_server.sources[i];
+        madi_lock(&source->turn);
+        if (source->live)
+            note_calls(source, &calls);
+        madi_unlock(&source->turn);
+    }
+    return calls;
+}
+
+void madi_server_calls_no(madi_source_t *source)
+{
+    atomic_fetch_sub_explicit(&source->users, 1, memory_order_release); /* pairs with marceli_category_del */
+}
+
+void madi_server_run(madi_source_t *source)
+{
+    source->c.run_calls(source->c.arg);
+    madi_server_calls_no(source);
+}
+
+/* ---- The leader's sleep --------------------------------------------------------------------------------------- */
+
+/* Arm everything; false: there is something to do already. */
+static bool arm(int64_t *deadline)
+{
+    bool quiet = true;
+    int all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
+    for (int i = 0; i < all; i++) {
+        madi_source_t *source = &madi_server.sources[i];
+        madi_lock(&source->turn);
+        if (source->live) {
+            source->armed = true;
+            if (!source->c.enter_blocking(source->c.arg, deadline) || wants_calls(source))
+                quiet = false;
+        }
+        madi_unlock(&source->turn);
+    }
+    return quiet;
+}
+
+static void disarm(void)
+{
+    int all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
+    for (int i = 0; i < all; i++) {
+        madi_source_t *source = &madi_server.sources[i];
+        madi_lock(&source->turn);
+        if (source->live && source->armed)
+            source->c.exit_blocking(source->c.arg);
+        source->armed = false;
+        if (source->live)
+            look_at(source, true);
+        madi_unlock(&source->turn);
+    }
+}
+
+/* What epoll says does not matter: all are looked at. */
+static void epoll_until(int64_t deadline)
+{
+    struct epoll_event events[MADI_CATEGORIES + 1];
+    uint64_t rings;
+    int64_t left = deadline == INT64_MAX ? 0 : deadline - madi_now();
+    struct timespec t = {left / 1000000000, left % 1000000000};
+    if (left < 0)
+        t = (struct timespec){0, 0};
+    if (epoll_pwait2(madi_server.epfd, events, MADI_CATEGORIES + 1, deadline == INT64_MAX ? NULL : &t, NULL) < 0 &&
+        errno == ENOSYS)
+        epoll_wait(madi_server.epfd, events, MADI_CATEGORIES + 1,
+                   deadline == INT64_MAX ? -1 : left / 1000000 >= INT32_MAX ? INT32_MAX : (int)(left / 1000000) + 1);
+    if (read(madi_server.wake_fd, &rings, sizeof rings) < 0)
+        rings = 0; /* nobody rang */
+}
+
+static bool fall_asleep(marceli_waiter_t *w)
+{
+    uint32_t running = MARCELI_RUNNING;
+    return atomic_compare_exchange_strong_explicit(&w->word, &running, MARCELI_LEADS_ASLEEP, memory_order_seq_cst,
+                                                   memory_order_relaxed);
+}
+
+void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline)
+{
+    bool quiet;
+    atomic_store_explicit(&marceli_leader_sleeps, 1, memory_order_seq_cst);
+    marceli_barrier();
+    if (!madi_server.asymmetric && deadline > madi_now() + FENCELESS)
+        deadline = madi_now() + FENCELESS;
+    quiet = arm(&deadline);
+    if (fall_asleep(w) && quiet && !test(arg)) {
+        madi_count(&madi_server.sleeps);
+        epoll_until(deadline);
+    }
+    atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
+    atomic_store_explicit(&marceli_leader_sleeps, 0, memory_order_relaxed);
+    disarm();
+}
+
+/* ---- To be told ----------------------------------------------------------------------------------------------- */
+
+void marceli_state_get(marceli_state_t *state)
+{
+    int all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
+    *state = (marceli_state_t){
+        .spin_ns = madi_spin_ns(1, 1),
+        .inside = atomic_load_explicit(&madi_server.inside, memory_order_relaxed),
+        .followers = atomic_load_explicit(&madi_server.n_followers, memory_order_relaxed),
+        .blocked = atomic_load_explicit(&madi_server.blocked, memory_order_relaxed),
+        .sleeps = atomic_load_explicit(&madi_server.sleeps, memory_order_relaxed),
+    };
+    for (int i = 0; i < all; i++) {
+        madi_source_t *source = &madi_server.sources[i];
+        madi_lock(&source->turn);
+        state->polls += source->polls;
+        state->hits += source->hits;
+        madi_unlock(&source->turn);
+    }
+}

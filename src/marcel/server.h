@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The polling server: the one place where a process waits for what comes from outside.  Used by libraries (libmadeleine),
+ * not by programs: its symbols (marceli_) may change with every release.
+ *
+ * A *category* is one kind of source of events: a session with all its networks, the descriptors that threads wait for.
+ * Of the kernel threads that wait one is the *leader*, which polls every category for all; it spins, yields a few times,
+ * and sleeps in epoll with all categories armed.  The others, *followers*, sleep each by itself until their waiter is
+ * woken (waiter.h).  A leader that leaves wakes one of them, which leads.  Workers with nothing to run wait like plain
+ * pthreads, so user-level threads that wait cost no kernel thread: an idle worker leads for them, and while all are busy
+ * the schedulers poll now and then.  See doc/threads.md.
+ *
+ * Locks.  The callbacks of a category are called with none but the category's own turn (one poller at a time, none else
+ * waits for it), by any kernel thread, never on a user-level thread's stack in mid-switch; they may wake waiters and must
+ * not block or switch. */
+#ifndef MARCELI_SERVER_H
+#define MARCELI_SERVER_H
+
+#include "marcel/waiter.h"
+
+typedef struct marceli_category {
+    const char *name; /* for people */
+    void *arg;        /* of the callbacks */
+    /* Handle what is there; returns how many events.  deep: look where it costs a system call too. */
+    int (*poll)(void *arg, bool deep);
+    /* Is there anything?  Cheap, no lock, changes nothing. */
+    bool (*pure_poll)(void *arg);
+    /* The leader goes to sleep: from now on fd becomes readable, or marceli_leader_wake is called, when something comes.
+     * false: there is something already.  *deadline is lowered to when poll is wanted at the latest.  In either case
+     * exit_blocking follows, and a deep poll. */
+    bool (*enter_blocking)(void *arg, int64_t *deadline);
+    void (*exit_blocking)(void *arg);
+    int fd; /* or -1 */
+    /* The program's own code that waits to be run (handlers, callbacks): is there some that nobody runs?  Run it; it may
+     * block, and switch.  NULL: none ever. */
+    bool (*has_calls)(void *arg);
+    void (*run_calls)(void *arg);
+    int processes; /* of this job on this host, which share its cores */
+} marceli_category_t;
+
+/* Before all else here; again: nothing.  -1: no descriptors, or a knob is wrong (logged). */
+int marceli_server_open(void);
+
+/* The category is copied; the result names it.  0: too many, or no descriptors (logged). */
+int marceli_category_add(const marceli_category_t *category);
+/* No callback runs any more when it returns.  Nobody may wait for it. */
+void marceli_category_del(int category);
+
+/* Wait until test(arg) is true, making progress; false: the deadline (madi_now's ns) has passed.  The waiter, the caller's,
+ * is where changes wake it.  May switch.  No lock held. */
+bool marceli_wait(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline);
+
+/* ---- Towards a sleeping leader -------------------------------------------------------------------------------- */
+
+/* Stores of every thread of this process that were made before are seen, later loads of theirs are fresh.  Where the
+ * kernel has no membarrier: a fence of the caller, and the others' light barriers are fences too. */
+void marceli_barrier(void);
+void marceli_barrier_light(void);
+
+/* Something has changed that the sleeping leader would not hear of: wake it.  Any lock. */
+void marceli_leader_wake(void);
+
+/* Not 0: the leader sleeps, or is about to (or it cannot be known without a fence): who changes something calls
+ * marceli_leader_wake. */
+extern _Atomic(int) marceli_leader_sleeps;
+const _Atomic(int) *marceli_attentive(void);
+
+/* ---- While nobody waits --------------------------------------------------------------------------------------- */
+
+/* So many operations more (less) need progress though nobody waits: a kernel thread of the server's own then leads, while
+ * no other does.  Any lock. */
+void marceli_async_count(int n);
+/* Before a call returns that left such ones.  No lock. */
+void marceli_async_kick(void);
+/* Calls were added (see has_calls), maybe by the end of the last operation.  Any lock. */
+void marceli_async_has_calls(void);
+
+/* ---- To be told ----------------------------------------------------------------------------------------------- */
+
+/* Has the host fewer cores than the job has processes?  Then who waits sleeps often, and sleeping has to be cheap. */
+bool marceli_crowded(int processes);
+
+/* What mad_info shows. */
+typedef struct marceli_state {
+    int64_t spin_ns;  /* how long a wait spins when it has a core */
+    int inside, followers, blocked; /* kernel threads that wait; those of them that sleep behind a leader; user-level ones */
+    uint64_t sleeps;                /* of leaders, in epoll */
+    uint64_t polls, hits;           /* of all categories */
+} marceli_state_t;
+void marceli_state_get(marceli_state_t *state);
+
+/* Looks of a wait before the clock is asked: what a caller may do by itself before marceli_wait. */
+int marceli_spins(int processes);
+/* Does a plain pthread or worker poll for all at this moment? */
+bool marceli_is_led(void);
+/* Has the calling user-level thread's worker others to run?  Then it does not spin.  false: no, or a plain pthread. */
+bool marceli_others_ready(void);
+
+#endif

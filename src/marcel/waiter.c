@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "marcel/waiter.h"
+#include "base/clock.h"
+#include "marcel/park.h"
+#include "marcel/party.h"
+#include "marcel/sched.h"
+#include "marcel/server.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void marceli_waiter_init(marceli_waiter_t *w)
+{
+    *w = (marceli_waiter_t){.ult = madi_ult_self()};
+}
+
+/* ---- Sleep and wake ------------------------------------------------------------------------------------------- */
+
+static bool fall_asleep(marceli_waiter_t *w)
+{
+    uint32_t running = MARCELI_RUNNING;
+    return atomic_compare_exchange_strong_explicit(&w->word, &running, MARCELI_ASLEEP, memory_order_seq_cst,
+                                                   memory_order_relaxed);
+}
+
+/* On the next stack: from now on it can be woken. */
+static void ult_asleep(void *arg)
+{
+    marceli_waiter_t *w = arg;
+    madi_ult_t *ult = w->ult;
+    if (!fall_asleep(w))
+        madi_ult_wake(ult);
+}
+
+/* A plain pthread. */
+static void doze(marceli_waiter_t *w, int64_t deadline)
+{
+    if (!fall_asleep(w))
+        return;
+    while (atomic_load_explicit(&w->word, memory_order_relaxed) == MARCELI_ASLEEP &&
+           madi_futex_wait(&w->word, MARCELI_ASLEEP, deadline) != ETIMEDOUT)
+        ;
+}
+
+void madi_park(marceli_waiter_t *w, int64_t deadline)
+{
+    if (w->ult)
+        madi_suspend_until(w->ult, ult_asleep, w, deadline);
+    else
+        doze(w, deadline);
+    atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
+}
+
+void marceli_waiter_wake(marceli_waiter_t *w)
+{
+    madi_ult_t *ult = w->ult; /* read now: w is gone when it is woken and finds what it wanted */
+    switch (atomic_exchange_explicit(&w->word, MARCELI_WOKEN, memory_order_seq_cst)) {
+    case MARCELI_ASLEEP:
+        if (ult)
+            madi_ult_wake(ult);
+        else
+            madi_futex_wake(&w->word);
+        break;
+    case MARCELI_LEADS_ASLEEP: marceli_leader_wake(); break;
+    default: break;
+    }
+}
+
+/* ---- Lists ---------------------------------------------------------------------------------------------------- */
+
+void marceli_waiters_add(marceli_waiters_t *list, marceli_waiter_t *w)
+{
+    w->list = list;
+    w->next = NULL;
+    w->prev = list->last;
+    *(w->prev ? &w->prev->next : &list->first) = w;
+    list->last = w;
+}
+
+void marceli_waiters_del(marceli_waiter_t *w)
+{
+    *(w->prev ? &w->prev->next : &w->list->first) = w->next;
+    *(w->next ? &w->next->prev : &w->list->last) = w->prev;
+    w->list = NULL;
+}
+
+bool marceli_waiters_wake_one(marceli_waiters_t *list)
+{
+    marceli_waiter_t *w = list->first;
+    if (w)
+        atomic_thread_fence(memory_order_seq_cst); /* who was woken before looks after its word says RUNNING */
+    while (w && marceli_waiter_is_woken(w))
+        w = w->next;
+    if (w)
+        marceli_waiter_wake(w);
+    return w != NULL;
+}
+
+void marceli_waiters_wake_all(marceli_waiters_t *list)
+{
+    for (marceli_waiter_t *w = list->first; w; w = w->next)
+        marceli_waiter_wake(w);
+}
