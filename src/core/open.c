@@ -268,6 +268,8 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
             o->status = MAD_ERR_AGAIN;
         madi_unlock(&session->lock);
         madi_calls_run(session);
+        if (!o->msg)
+            marceli_give_way();
         return;
     }
     if (open_listed(o, madi_deadline(timeout_ns)) != MAD_OK)

@@ -109,6 +109,8 @@ int mad_progress(mad_session_t *session)
         madi_unlock(&session->lock);
     }
     madi_calls_run(session);
+    if (!n)
+        marceli_give_way();
     return n;
 }
 

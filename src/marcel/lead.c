@@ -148,6 +148,13 @@ bool marceli_others_ready(void)
     return self && madi_has_others(self->worker);
 }
 
+void marceli_give_way(void)
+{
+    madi_ult_t *self = madi_ult_self();
+    if (self && madi_has_others(self->worker))
+        madi_yield(self);
+}
+
 /* On a worker's own stack handlers cannot block: they run in a thread of their own. */
 static void *calls_main(void *arg)
 {

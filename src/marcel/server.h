@@ -94,5 +94,7 @@ int marceli_spins(int processes);
 bool marceli_is_led(void);
 /* Has the calling user-level thread's worker others to run?  Then it does not spin.  false: no, or a plain pthread. */
 bool marceli_others_ready(void);
+/* Let them: for calls that a thread makes again and again until something is there.  May switch. */
+void marceli_give_way(void);
 
 #endif

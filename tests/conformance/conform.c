@@ -8,6 +8,34 @@ static const test_t *const groups[] = {mode_tests,    block_tests,    request_te
 
 /* ---- For the tests -------------------------------------------------------------------------------------------- */
 
+static bool user_level(void)
+{
+    const char *threads = getenv("CONFORM_THREADS");
+    return threads && !strcmp(threads, "marcel");
+}
+
+void thread_start(thread_t *thread, void *(*run)(void *arg), void *arg)
+{
+    thread->user_level = user_level();
+    if (!thread->user_level) {
+        pthread_create(&thread->plain, NULL, run, arg);
+        return;
+    }
+    marcel_attr_t attr;
+    marcel_attr_init(&attr);
+    marcel_attr_setstacksize(&attr, 1 << 20); /* tests have big variables */
+    CHECK(marcel_create(&thread->marcel, &attr, run, arg) == 0);
+    marcel_attr_destroy(&attr);
+}
+
+void thread_join(thread_t *thread)
+{
+    if (thread->user_level)
+        marcel_join(thread->marcel, NULL);
+    else
+        pthread_join(thread->plain, NULL);
+}
+
 int64_t now_ns(void)
 {
     struct timespec t;
@@ -177,10 +205,10 @@ static void run_test(env_t *base, const test_t *t)
         s = r = (role_t){*base, t};
         r.env.me = 1;
         if (base->self) {
-            pthread_t thread;
-            pthread_create(&thread, NULL, sender, &s);
+            thread_t thread;
+            thread_start(&thread, sender, &s);
             receiver(&r);
-            pthread_join(thread, NULL);
+            thread_join(&thread);
         } else if (base->rank == 0) {
             sender(&s);
         } else if (base->rank == 1) {
@@ -231,25 +259,43 @@ static int run_session(const char *const *names, int n)
     return test_failures ? 1 : 0;
 }
 
+typedef struct list {
+    const char *names[256];
+    int n, failed;
+} list_t;
+
+static void *run_list(void *arg)
+{
+    list_t *l = arg;
+    l->failed = run_session(l->names, l->n);
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
-    const char *names[256];
-    int n = 0;
+    list_t l = {.n = 0};
+    thread_t thread;
     bool all = argc == 2 && !strcmp(argv[1], "all"), list = argc == 2 && !strcmp(argv[1], "--list");
     for (size_t g = 0; g < COUNT(groups) && (all || list); g++)
         for (const test_t *t = groups[g]; t->name; t++) {
             if (list)
                 printf("%s %d%s\n", t->name, t->procs, t->knob ? " alone" : "");
             else if (t->procs == 2 && !t->knob)
-                names[n++] = t->name;
+                l.names[l.n++] = t->name;
         }
     if (list)
         return 0;
-    for (int i = 1; i < argc && !all && n < 256; i++)
-        names[n++] = argv[i];
-    if (!n) {
+    for (int i = 1; i < argc && !all && l.n < 256; i++)
+        l.names[l.n++] = argv[i];
+    if (!l.n) {
         fprintf(stderr, "conform --list | conform TEST... | conform all\n");
         return 2;
     }
-    return run_session(names, n);
+    if (user_level()) {
+        thread_start(&thread, run_list, &l);
+        thread_join(&thread);
+    } else {
+        run_list(&l);
+    }
+    return l.failed;
 }

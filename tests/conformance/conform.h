@@ -9,6 +9,7 @@
 #include "../harness/test.h"
 
 #include <madeleine.h>
+#include <marcel.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -52,6 +53,15 @@ mad_status_t hear_within(env_t *e, int64_t timeout_ns);
 
 /* The messages to this peer take the driver that was wanted (NULL: any). */
 void check_driver(mad_session_t *session, mad_peer_t peer, const char *wanted);
+
+/* A thread: a plain pthread, or with CONFORM_THREADS=marcel a user-level one, as everything then is that makes calls. */
+typedef struct thread {
+    bool user_level;
+    pthread_t plain;
+    marcel_t marcel;
+} thread_t;
+void thread_start(thread_t *thread, void *(*run)(void *arg), void *arg);
+void thread_join(thread_t *thread);
 
 int64_t now_ns(void);
 /* Bytes that depend on the seed; holds() checks them and says where they differ. */

@@ -471,7 +471,7 @@ static void came(void *arg, mad_status_t status)
 static void away_until(_Atomic(int) *flag)
 {
     for (int i = 0; i < 5000 && !*flag; i++)
-        nanosleep(&(struct timespec){0, MS}, NULL);
+        marcel_nanosleep(&(struct timespec){0, MS}, NULL);
     CHECK_EQ(*flag, 1);
 }
 

@@ -57,19 +57,19 @@ static void *echo(void *arg)
 static void two_talk(env_t *unused)
 {
     pair_t p = {.stop = 0};
-    pthread_t thread;
+    thread_t thread;
     env_t e;
     (void)unused;
     if (pair_open(&p, "a secret of 16 and more", "a secret of 16 and more") && pair_add(&p, 0, 1) &&
         pair_add(&p, 1, 0)) {
         e = side(&p, 0);
-        pthread_create(&thread, NULL, echo, &p);
+        thread_start(&thread, echo, &p);
         CHECK_OK(mad_send_blocks(p.ch[0], p.peer[0], NULL, 0, NULL));
         for (uint32_t i = 0; i < 50; i++) {
             send_numbered(&e, p.ch[0], i, i * i * 100);
             receive_numbered(&e, p.ch[0], i, i * i * 100);
         }
-        pthread_join(thread, NULL);
+        thread_join(&thread);
         check_driver(p.s[0], p.peer[0], getenv("MAD_PREFER"));
     }
     mad_exit(p.s[0]);
@@ -87,14 +87,14 @@ static void *turn(void *arg)
 static void wrong_key(env_t *unused)
 {
     pair_t p = {.stop = 0};
-    pthread_t thread;
+    thread_t thread;
     int value = 5;
     mad_request_t *r = NULL;
     mad_connection_t *cnx = NULL;
     int64_t start = now_ns();
     (void)unused;
     if (pair_open(&p, "a secret of 16 and more", "another secret of 16 and") && pair_add(&p, 0, 1)) {
-        pthread_create(&thread, NULL, turn, &p);
+        thread_start(&thread, turn, &p);
         CHECK_OK(mad_send_blocks(p.ch[0], p.peer[0], &(mad_block_t){&value, sizeof value, SAFER, LAZY}, 1, &r));
         CHECK_STATUS(mad_request_wait(&r, 15 * SECOND), MAD_ERR_AUTH);
         CHECK_MSG(now_ns() - start < 15 * SECOND, "it took %lld ms", (long long)((now_ns() - start) / MS));
@@ -103,7 +103,7 @@ static void wrong_key(env_t *unused)
         mad_pack(cnx, &value, sizeof value, SAFER, LAZY);
         CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_AUTH);
         p.stop = 1;
-        pthread_join(thread, NULL);
+        thread_join(&thread);
     }
     mad_exit(p.s[0]);
     mad_exit(p.s[1]);

@@ -45,14 +45,14 @@ static void *send_some(void *arg)
 
 static void busy_send(env_t *e)
 {
-    pthread_t threads[SENDERS];
+    thread_t threads[SENDERS];
     work_t work[SENDERS];
     for (int i = 0; i < SENDERS; i++) {
         work[i] = (work_t){.e = e, .index = i};
-        pthread_create(&threads[i], NULL, send_some, &work[i]);
+        thread_start(&threads[i], send_some, &work[i]);
     }
     for (int i = 0; i < SENDERS; i++)
-        pthread_join(threads[i], NULL);
+        thread_join(&threads[i]);
 }
 
 static void take_one(work_t *w, int c, mad_connection_t *cnx)
@@ -98,17 +98,17 @@ static void *receive_some(void *arg)
 
 static void busy_receive(env_t *e)
 {
-    pthread_t threads[RECEIVERS];
+    thread_t threads[RECEIVERS];
     work_t work[RECEIVERS];
     _Atomic(int) left = BUSY * SENDERS * EACH;
     _Atomic(unsigned char) *seen = get(BUSY * SENDERS * EACH);
     memset((void *)seen, 0, BUSY * SENDERS * EACH);
     for (int i = 0; i < RECEIVERS; i++) {
         work[i] = (work_t){.e = e, .index = i, .left = &left, .seen = seen};
-        pthread_create(&threads[i], NULL, receive_some, &work[i]);
+        thread_start(&threads[i], receive_some, &work[i]);
     }
     for (int i = 0; i < RECEIVERS; i++)
-        pthread_join(threads[i], NULL);
+        thread_join(&threads[i]);
     CHECK_EQ(left, 0);
     free((void *)seen);
 }
@@ -131,14 +131,14 @@ static void waiting_send(env_t *e)
 
 static void waiting_receive(env_t *e)
 {
-    pthread_t threads[CHANNELS];
+    thread_t threads[CHANNELS];
     work_t work[CHANNELS];
     for (int i = 0; i < CHANNELS; i++) {
         work[i] = (work_t){.e = e, .index = i};
-        pthread_create(&threads[i], NULL, wait_own, &work[i]);
+        thread_start(&threads[i], wait_own, &work[i]);
     }
     for (int i = 0; i < CHANNELS; i++)
-        pthread_join(threads[i], NULL);
+        thread_join(&threads[i]);
 }
 
 const test_t thread_tests[] = {{.name = "threads_busy", .procs = 2, .send = busy_send, .receive = busy_receive},
