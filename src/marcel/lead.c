@@ -152,7 +152,7 @@ void marceli_give_way(void)
 {
     madi_ult_t *self = madi_ult_self();
     if (self && madi_has_others(self->worker))
-        madi_yield(self);
+        madi_yield(self->worker);
 }
 
 /* On a worker's own stack handlers cannot block: they run in a thread of their own. */
