@@ -248,7 +248,7 @@ int marcel_sem_wait(marcel_sem_t *sem);
 /* Errors: EAGAIN (it is 0). */
 int marcel_sem_trywait(marcel_sem_t *sem);
 /* May switch.  clock: CLOCK_MONOTONIC or CLOCK_REALTIME.  Errors: ETIMEDOUT, EINVAL. */
-int marcel_sem_clockwait(marcel_sem_t *sem, clockid_t clock, const struct timespec *until);
+int marcel_sem_clockwait(marcel_sem_t *sem, int clock, const struct timespec *until);
 /* Errors: EOVERFLOW. */
 int marcel_sem_post(marcel_sem_t *sem);
 int marcel_sem_getvalue(marcel_sem_t *sem, int *value);

@@ -79,7 +79,7 @@ int marcel_sem_trywait(marcel_sem_t *sem)
     return EAGAIN;
 }
 
-int marcel_sem_clockwait(marcel_sem_t *sem, clockid_t clock, const struct timespec *until)
+int marcel_sem_clockwait(marcel_sem_t *sem, int clock, const struct timespec *until)
 {
     int64_t deadline;
     int rc = madi_deadline_of(clock, until, &deadline);

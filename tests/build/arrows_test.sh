@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Who may include whom: include <- base <- core <- {drivers, boot} <- {tools, bench, examples}; a driver knows the
-# contract and nothing else of the core, and no other driver.
+# Who may include whom: include <- base <- marcel <- core <- {drivers, boot} <- {tools, bench, examples}; the core knows
+# the polling server and nothing else of marcel, a driver the contract and nothing else of the core, and no other driver.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 
@@ -28,8 +28,9 @@ cd "$src" || exit 1
 only include "$public" $(find include -name '*.h')
 only base "base/.*|$public" $(find src/base -name '*.[ch]')
 only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
+only marcel "(base|marcel)/.*|$public" $(find src/marcel -name '*.[ch]')
 # The core asks the launcher through its one interface.
-only core "(base|core)/.*|boot/boot\.h|$public" $(find src/core -name '*.[ch]')
+only core "(base|core)/.*|boot/boot\.h|marcel/server\.h|$public" $(find src/core -name '*.[ch]')
 only drivers "base/.*|core/(driver|wire)\.h|drivers/.*|$public" $(find src/drivers -name '*.[ch]')
 for d in src/drivers/*/; do
     d=${d%/}
