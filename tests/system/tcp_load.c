@@ -208,7 +208,8 @@ static int few(const char *file, int links, int spare)
     close(next);
     if (setrlimit(RLIMIT_NOFILE, &now) || address_write(s, file))
         return fail("few", MAD_ERR_SYSTEM);
-    heard = hear(ch, links, 2);
+    heard = hear(ch, 1, 30); /* on a busy machine the first one takes its time */
+    heard += heard ? hear(ch, links - 1, 3) : 0;
     printf("%d heard at first\n", heard);
     if (heard == 0 || heard == links)
         status = MAD_ERR_PROTOCOL;
