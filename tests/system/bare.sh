@@ -10,7 +10,7 @@
 # Everything is mounted in a namespace of its own: however this ends, nothing stays mounted and nothing goes on running.
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"
-for tool in debootstrap git unshare pivot_root; do
+for tool in debootstrap git unshare setpriv pivot_root; do
     PATH=$PATH:/usr/sbin:/sbin command -v $tool >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
 done
 [ "$(id -u)" -eq 0 ] || { echo "skipped: only root can make such a tree"; exit 77; }
@@ -25,12 +25,19 @@ else
 fi
 root=$work/root
 
+# apart SECONDS COMMAND...: in namespaces of its own; ended with this script, whatever ends that
+apart() {
+    seconds=$1
+    shift
+    setpriv --pdeathsig KILL timeout -k 5 "$seconds" setpriv --pdeathsig KILL unshare -m -p --fork --kill-child "$@"
+}
+
 # inside SECONDS COMMAND...: in the tree, as root, with /proc, /sys, /dev and a /dev/shm of its own
 inside() {
     seconds=$1
     shift
     # shellcheck disable=SC2016 # expanded there
-    timeout -k 5 "$seconds" unshare -m -p --fork --kill-child sh -c '
+    apart "$seconds" sh -c '
         mount --bind "$1" "$1" && cd "$1" && mount -t proc proc proc && mount --rbind /sys sys && mount --rbind /dev dev &&
             mount -t tmpfs -o mode=1777 shm dev/shm && mkdir -p old && pivot_root . old || exit 1
         shift
@@ -42,8 +49,7 @@ inside() {
 tree() {
     [ ! -e "$work/ready" ] || return 0
     echo "# making the tree"
-    timeout -k 5 600 unshare -m -p --fork --kill-child --mount-proc \
-        debootstrap --variant=minbase bookworm "$root" ${MIRROR:+"$MIRROR"} >"$work/tree.log" 2>&1 &&
+    apart 600 --mount-proc debootstrap --variant=minbase bookworm "$root" ${MIRROR:+"$MIRROR"} >"$work/tree.log" 2>&1 &&
         printf '127.0.0.1 localhost %s\n::1 localhost\n' "$(hostname)" >"$root/etc/hosts" &&
         inside 60 useradd -m user && : >"$work/ready"
 }
