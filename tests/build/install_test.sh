@@ -25,7 +25,7 @@ cc=$(sed -n 's/^CC = //p' "$BUILD/Makefile")
 cflags=$(sed -n 's/^MAD_CFLAGS = //p' "$BUILD/Makefile")
 flags=$(PKG_CONFIG_SYSROOT_DIR=$work/root PKG_CONFIG_PATH=$libs/pkgconfig pkg-config --cflags --libs madeleine)
 # shellcheck disable=SC2086
-if [ -s "$work/readme.c" ] && $cc $cflags -Werror -o "$work/readme" "$work/readme.c" $flags >"$work/log" 2>&1; then
+if [ -s "$work/readme.c" ] && LD_LIBRARY_PATH=$libs $cc $cflags -Werror -o "$work/readme" "$work/readme.c" $flags >"$work/log" 2>&1; then
     out=$(LD_LIBRARY_PATH=$libs timeout 30 "$bin/madrun" --no-label -n 2 "$work/readme" 2>&1)
     [ "$out" = "hello from rank 0" ] && ok "the program of the README" || not_ok "the program of the README: $out"
 else
