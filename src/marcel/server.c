@@ -7,6 +7,7 @@
 #include "marcel/lead.h"
 
 #include <errno.h>
+#include <marcel.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
@@ -114,12 +115,35 @@ int marceli_server_open(void)
     return rc;
 }
 
+static bool is_free(madi_source_t *source)
+{
+    return !source->live && !atomic_load_explicit(&source->users, memory_order_acquire);
+}
+
+/* Under start_lock, where `live` changes. */
+static bool any_live(void)
+{
+    bool any = false;
+    for (int i = 0; i < MADI_CATEGORIES; i++)
+        any |= madi_server.sources[i].live;
+    return any;
+}
+
+static void count_processes(void)
+{
+    int most = 1;
+    for (int i = 0; i < MADI_CATEGORIES; i++)
+        if (madi_server.sources[i].live && madi_server.sources[i].c.processes > most)
+            most = madi_server.sources[i].c.processes;
+    atomic_store_explicit(&madi_server.processes, most, memory_order_relaxed);
+}
+
 int marceli_category_add(const marceli_category_t *category)
 {
     int i = 0, found = 0;
     pthread_mutex_lock(&start_lock);
     if (!start()) {
-        while (i < MADI_CATEGORIES && madi_server.sources[i].live)
+        while (i < MADI_CATEGORIES && !is_free(&madi_server.sources[i]))
             i++;
         if (i == MADI_CATEGORIES) {
             madi_log(MADI_LOG_ERROR, "marcel", "more than %d sessions at a time: close some", MADI_CATEGORIES);
@@ -132,8 +156,7 @@ int marceli_category_add(const marceli_category_t *category)
             source->armed = false;
             source->live = true;
             madi_unlock(&source->turn);
-            if (category->processes > atomic_load_explicit(&madi_server.processes, memory_order_relaxed))
-                atomic_store_explicit(&madi_server.processes, category->processes, memory_order_relaxed);
+            count_processes();
             if (i >= atomic_load_explicit(&madi_server.n_sources, memory_order_relaxed))
                 atomic_store_explicit(&madi_server.n_sources, i + 1, memory_order_release);
             found = i + 1;
@@ -143,14 +166,6 @@ int marceli_category_add(const marceli_category_t *category)
     if (found)
         marceli_leader_wake(); /* it sleeps on what there was */
     return found;
-}
-
-static bool any_live(void)
-{
-    bool any = false;
-    for (int i = 0; i < MADI_CATEGORIES; i++)
-        any |= madi_server.sources[i].live; /* changes under start_lock only */
-    return any;
 }
 
 void marceli_category_del(int category)
@@ -167,8 +182,11 @@ void marceli_category_del(int category)
     source->armed = false;
     source->live = false;
     madi_unlock(&source->turn);
-    while (atomic_load_explicit(&source->users, memory_order_acquire)) /* its calls are being run */
-        sched_yield();
+    count_processes();
+    pthread_mutex_unlock(&start_lock);
+    while (atomic_load_explicit(&source->users, memory_order_acquire)) /* its calls are being run, maybe by a thread that */
+        marcel_yield();                                                /* waits for this worker */
+    pthread_mutex_lock(&start_lock);
     if (!any_live())
         madi_async_stop();
     pthread_mutex_unlock(&start_lock);
@@ -288,7 +306,7 @@ static void epoll_until(int64_t deadline)
     if (left < 0)
         t = (struct timespec){0, 0};
     if (epoll_pwait2(madi_server.epfd, events, MADI_CATEGORIES + 1, deadline == INT64_MAX ? NULL : &t, NULL) < 0 &&
-        errno == ENOSYS)
+        errno != EINTR) /* an older kernel, or a sandbox that does not know it */
         epoll_wait(madi_server.epfd, events, MADI_CATEGORIES + 1,
                    deadline == INT64_MAX ? -1 : left / 1000000 >= INT32_MAX ? INT32_MAX : (int)(left / 1000000) + 1);
     if (read(madi_server.wake_fd, &rings, sizeof rings) < 0)
