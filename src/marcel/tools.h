@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What sanitizers are told of switches.  In other builds all of it is nothing.
  *
+ * TSan keeps a stack of calls for each fiber: what leaves one and arrives in another must be one function (always_inline),
+ * else the entry is noted in one and the end in the other.
+ *
  * madi_tools_t is part of every context: user-level threads and the schedulers' own stacks. */
 #ifndef MADI_TOOLS_H
 #define MADI_TOOLS_H
@@ -54,7 +57,7 @@ static inline void madi_tools_end(madi_tools_t *tools)
     (void)tools;
 }
 /* Just before a switch from `from` (never to come back: ended) to `to`; and the first thing after it, in `to`. */
-static inline void madi_tools_leave(madi_tools_t *from, const madi_tools_t *to, int ended)
+static inline __attribute__((always_inline)) void madi_tools_leave(madi_tools_t *from, const madi_tools_t *to, int ended)
 {
     __sanitizer_start_switch_fiber(ended ? NULL : &from->fake, to->low, to->size);
 }
@@ -86,7 +89,7 @@ static inline void madi_tools_end(madi_tools_t *tools)
 {
     __tsan_destroy_fiber(tools->fiber);
 }
-static inline void madi_tools_leave(madi_tools_t *from, const madi_tools_t *to, int ended)
+static inline __attribute__((always_inline)) void madi_tools_leave(madi_tools_t *from, const madi_tools_t *to, int ended)
 {
     (void)from, (void)ended;
     __tsan_switch_to_fiber(to->fiber, 0);
@@ -111,7 +114,7 @@ static inline void madi_tools_end(madi_tools_t *tools)
 {
     (void)tools;
 }
-static inline void madi_tools_leave(madi_tools_t *from, const madi_tools_t *to, int ended)
+static inline __attribute__((always_inline)) void madi_tools_leave(madi_tools_t *from, const madi_tools_t *to, int ended)
 {
     (void)from, (void)to, (void)ended;
 }
