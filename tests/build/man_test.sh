@@ -12,9 +12,10 @@ pages=$(find "$work" -type d -name man3)
 pages=${pages%/man3}
 
 # Calls: what the library exports, and what the headers declare.
-nm -D --defined-only "$BUILD/.libs/libmadeleine.so" | sed -n 's/.* \(mad_[a-z0-9_]*\)@.*/\1/p' | sort -u >"$work/exported"
-cat "$here"/include/madeleine.h "$here"/include/madeleine/*.h | sed -n '/^typedef/d; s/^[a-z].*[ *]\(mad_[a-z0-9_]*\)(.*/\1/p' |
-    sort -u >"$work/declared"
+nm -D --defined-only "$BUILD/.libs/libmadeleine.so" "$BUILD/.libs/libmarcel.so" |
+    sed -n 's/.* \(\(mad\|marcel\)_[a-z0-9_]*\)@.*/\1/p' | sort -u >"$work/exported"
+cat "$here"/include/*.h "$here"/include/madeleine/*.h |
+    sed -n '/^typedef/d; s/^[a-z].*[ *]\(\(mad\|marcel\)_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$work/declared"
 [ -s "$work/exported" ] || not_ok "the library exports nothing"
 cmp -s "$work/exported" "$work/declared" || not_ok "exported and declared calls differ: $(comm -3 "$work/exported" "$work/declared" | tr '\n' ' ')"
 missing=
@@ -89,7 +90,7 @@ fi
 # Pages that others refer to are there (pages of the system aside).
 lost=
 while read -r f; do
-    for ref in $(sed -n 's/^\.BR \(mad[a-z_\\-]*\) (\([137])\).*/\1.\2/p' "$f" | tr -d '\\)'); do
+    for ref in $(sed -n 's/^\.BR \(ma[dr][a-z_\\-]*\) (\([137])\).*/\1.\2/p' "$f" | tr -d '\\)'); do
         case " $tools " in
         *" mad_info "*) ;;
         *) [ "$ref" = mad_info.1 ] && continue ;;

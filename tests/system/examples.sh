@@ -45,4 +45,5 @@ rank 2 has 2 of 2 blocks" $run 3 "$BUILD/examples/posted"
     prints "threads over $driver" "received 4000 messages by 4 threads, sum 6001998000" $run 2 "$BUILD/examples/threads"
     prints "dynamic over $driver" "the other said: good day to you too" "$BUILD/examples/dynamic"
 done
+prints "parallel" "the numbers below 100000 make 4999950000" "$BUILD/examples/parallel"
 [ $failures = 0 ]
