@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The tests again, built with sanitizers, and some under valgrind: BUILD=<build folder> sanitize.sh [address|thread|valgrind]
+# The tests again, built with sanitizers, and some under valgrind: BUILD=<build folder> sanitize.sh [address|ucontext|thread|valgrind]
 # Each kind has a build of its own in BUILD/sanitize; valgrind takes BUILD itself.
 src=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=${BUILD:?}
-kinds=${*:-address thread valgrind}
+kinds=${*:-address ucontext thread valgrind}
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 trap 'exit 1' INT TERM HUP
@@ -38,16 +38,23 @@ build() {
     fi
 }
 
+# Overflows of stacks are reported by the sanitizer itself; what Check's children die of, too.
+marcel_tests="self join tree detach priority fair yield_to stack_size names keepfp keys once mutex mutex_types mutex_fair cond
+    broadcast sem deadline deadline_race sleep many restart"
+
 address() {
     unit=$([ ! -x "$BUILD/tests/unit/unit" ] || echo tests/unit/unit tests/unit/shm_ring)
     # shellcheck disable=SC2086
-    build address --enable-sanitizer=address,undefined -- all tests/conform tests/soak/soak tests/fuzz/replay $unit || return
+    build address --enable-sanitizer=address,undefined -- all tests/conform tests/soak/soak tests/fuzz/replay \
+        tests/marcel/threads $unit || return
     b=$BUILD/sanitize/address
     # Check's forks end without freeing what their parent holds: leaks there are looked for by the others.
     for program in $unit; do
         quiet "address: ${program##*/}" env ASAN_OPTIONS=detect_leaks=0 "$b/$program"
     done
     export BUILD="$b" ASAN_OPTIONS=detect_stack_use_after_return=1
+    # shellcheck disable=SC2086
+    quiet "address: user-level threads" "$b/tests/marcel/threads" $marcel_tests
     quiet "address: seeds of the fuzzers" sh "$src/tests/fuzz/seeds.sh"
     quiet "address: examples" sh "$src/tests/system/examples.sh"
     quiet "address: conformance over self" "$b/tests/conform" all
@@ -60,13 +67,23 @@ address() {
     quiet "address: soak over fault:tcp" env MESSAGES=2K sh "$src/tests/soak/run.sh" fault:tcp
 }
 
+# Where there is no switch of our own.
+ucontext() {
+    build ucontext --enable-ucontext --enable-sanitizer=address,undefined -- libmarcel.la tests/marcel/threads || return
+    # shellcheck disable=SC2086
+    quiet "ucontext: user-level threads" "$BUILD/sanitize/ucontext/tests/marcel/threads" $marcel_tests
+}
+
 # Shared memory between processes and membarrier are not seen by it: self and tcp tell of the core's threads.
 thread() {
     cc=
     command -v clang >/dev/null && cc=CC=clang # gcc's knows no atomic_thread_fence
-    build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/conform tests/soak/soak || return
+    build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/conform tests/marcel/threads \
+        tests/soak/soak || return
     b=$BUILD/sanitize/thread
     export BUILD="$b" TSAN_OPTIONS=exitcode=66
+    # shellcheck disable=SC2086
+    quiet "thread: user-level threads" "$b/tests/marcel/threads" $marcel_tests
     quiet "thread: conformance over self" "$b/tests/conform" all
     quiet "thread: conformance over tcp" env MAD_PREFER=tcp "$b/madrun" -n 2 "$b/tests/conform" all
     for driver in self tcp; do
@@ -80,11 +97,14 @@ memory() {
     memcheck="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite
         --fair-sched=yes --trace-children=no"
     conform=$BUILD/tests/.libs/conform string=$BUILD/examples/.libs/string
+    threads=$BUILD/tests/marcel/.libs/threads
     export LD_LIBRARY_PATH="$BUILD/.libs"
-    [ -x "$conform" ] || { conform=$BUILD/tests/conform string=$BUILD/examples/string; }
+    [ -x "$conform" ] || { conform=$BUILD/tests/conform string=$BUILD/examples/string threads=$BUILD/tests/marcel/threads; }
     # shellcheck disable=SC2086
     quiet "valgrind: conformance over self" env CONFORM_DEADLINE=150 $memcheck "$conform" modes_alone blocks_pieces \
         posted_before mismatch_cases
+    # shellcheck disable=SC2086
+    quiet "valgrind: user-level threads" $memcheck "$threads" self join tree priority yield_to keys once mutex_types broadcast sem
     # shellcheck disable=SC2086
     for driver in shm tcp; do
         quiet "valgrind: a message over $driver" env MAD_PREFER=$driver "$BUILD/madrun" -n 2 $memcheck "$string"
@@ -93,9 +113,9 @@ memory() {
 
 for kind in $kinds; do
     case $kind in
-    address | thread) ( $kind; [ $failures = 0 ] ) || failures=1 ;;
+    address | ucontext | thread) ( $kind; [ $failures = 0 ] ) || failures=1 ;;
     valgrind) ( memory; [ $failures = 0 ] ) || failures=1 ;;
-    *) echo "sanitize.sh [address|thread|valgrind]"; exit 2 ;;
+    *) echo "sanitize.sh [address|ucontext|thread|valgrind]"; exit 2 ;;
     esac
 done
 [ $failures = 0 ]

@@ -20,7 +20,7 @@ fi
 cc=$(sed -n 's/^CC = //p' "$BUILD/Makefile")
 # ---- Public headers compile alone, as C11 and as C++
 cxx=$(command -v c++ g++ clang++ | head -1)
-for h in $(cd "$here/include" && echo madeleine.h madeleine/*.h); do
+for h in $(cd "$here/include" && echo marcel.h madeleine.h madeleine/*.h); do
     echo "#include <$h>" >"$work/h.c"
     $cc -std=c11 -Wall -Wextra -pedantic -Werror -I"$here/include" -fsyntax-only "$work/h.c" || not_ok "$h as C11"
     [ -z "$cxx" ] || $cxx -x c++ -Wall -Wextra -Werror -I"$here/include" -fsyntax-only "$work/h.c" || not_ok "$h as C++"

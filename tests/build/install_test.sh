@@ -7,12 +7,12 @@ trap 'rm -rf "$work"' EXIT
 . "$here/tests/harness/checks.sh"
 
 make -s -C "$BUILD" install DESTDIR="$work/root" >"$work/log" 2>&1 || { cat "$work/log"; not_ok "make install"; exit 1; }
-for f in $(cd "$here/include" && echo madeleine.h madeleine/*.h); do
+for f in $(cd "$here/include" && echo marcel.h madeleine.h madeleine/*.h); do
     [ -n "$(find "$work/root" -path "*/include/$f" ! -path '*/include/include/*')" ] || not_ok "header $f is not installed"
 done
 bin=$(dirname "$(find "$work/root" -name madrun -type f)")
 libs=$(dirname "$(find "$work/root" -name 'libmadeleine.so')")
-for tool in madrun mad_perf; do
+for tool in madrun mad_perf marcel_perf; do
     "$bin/$tool" --help >/dev/null 2>&1 || LD_LIBRARY_PATH=$libs "$bin/$tool" --help >/dev/null 2>&1 || not_ok "$tool --help"
 done
 figures=$(find "$work/root" -path '*/bench/figures')

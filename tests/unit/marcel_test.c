@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The inside of libmarcel, piece by piece.  A program of its own: 'ok' and 'not ok' lines as tests/run counts them. */
+#include "marcel/deque.h"
+#include "marcel/guard.h"
+#include "marcel/inbox.h"
+#include "marcel/marcel.h"
+#include "marcel/mutex.h"
+#include "marcel/name.h"
+#include "marcel/place.h"
+#include "marcel/slot.h"
+#include "marcel/timer.h"
+#include "marcel/waitq.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* ---- Switch ---------------------------------------------------------------------------------------------------- */
+
+static void *context[2];
+static int trace;
+
+static void other(void)
+{
+    madi_ult_t *self = madi_slot_of((uintptr_t)__builtin_frame_address(0));
+    ck_assert_ptr_nonnull(self);
+    ck_assert_uint_eq((uintptr_t)__builtin_frame_address(0) % 16, 0);
+    for (int i = 0; i < 10; i++) {
+        double kept = i + 0.5;
+        trace = (10 * trace + 1) % 1000000;
+        madi_switch(&context[1], context[0]);
+        ck_assert(kept == i + 0.5);
+    }
+    madi_switch_leave(context[0]);
+}
+
+START_TEST(test_switch)
+{
+    madi_guard_init(MADI_GUARD_AUTO, -1);
+    ck_assert_int_eq(madi_slot_init(), 0);
+    madi_ult_t *ult = madi_slot_get(16);
+    ck_assert_ptr_nonnull(ult);
+    ck_assert_ptr_null(madi_slot_of((uintptr_t)&ult));
+    context[1] = madi_switch_frame(ult, other);
+    for (int i = 0; i < 11; i++) {
+        trace = (10 * trace + 2) % 1000000;
+        madi_switch(&context[0], context[1]);
+    }
+    ck_assert_int_eq(trace, 121212 / 10 * 10 + 2); /* by turns, and the last time it only leaves */
+    madi_slot_put(ult);
+}
+END_TEST
+
+/* ---- Slots and guards ------------------------------------------------------------------------------------------- */
+
+START_TEST(test_slots)
+{
+    madi_ult_t *slot[64];
+    madi_guard_init(MADI_GUARD_AUTO, -1);
+    ck_assert_int_eq(madi_slot_init(), 0);
+    for (unsigned i = 0; i < MADI_COUNT(slot); i++) {
+        unsigned shift = 14 + i % 16;
+        slot[i] = madi_slot_get(shift);
+        ck_assert_ptr_nonnull(slot[i]);
+        ck_assert_uint_eq(slot[i]->shift, shift);
+        ck_assert_uint_eq((uintptr_t)slot[i] % MADI_LINE, 0);
+        char *low = madi_slot_low(slot[i]);
+        ck_assert_ptr_eq(madi_slot_of((uintptr_t)low), slot[i]);
+        ck_assert_ptr_eq(madi_slot_of((uintptr_t)slot[i] - 1), slot[i]);
+        ck_assert_uint_eq(madi_slot_room(slot[i]) + madi_guard_size() + MADI_SLOT_TOP, (size_t)1 << shift);
+        *low = 1;
+        ((char *)slot[i])[-1] = 1;
+        for (unsigned j = 0; j < i; j++)
+            ck_assert_ptr_ne(slot[i], slot[j]);
+    }
+    for (unsigned i = 0; i < MADI_COUNT(slot); i++)
+        madi_slot_put(slot[i]);
+    ck_assert_ptr_eq(madi_slot_get(slot[63]->shift), slot[63]); /* the last used first */
+    ck_assert_ptr_null(madi_slot_get(MADI_SLOT_SHIFT_MAX + 1));
+    ck_assert_uint_eq(madi_slot_shift(65536 - madi_guard_size() - MADI_SLOT_TOP), 16);
+    ck_assert_uint_eq(madi_slot_shift(65536 - madi_guard_size() - MADI_SLOT_TOP + 1), 17);
+}
+END_TEST
+
+static madi_ult_t *slot_guarded(madi_guard_t method, int64_t limit)
+{
+    madi_guard_init(method, limit);
+    ck_assert_int_eq(madi_slot_init(), 0);
+    madi_ult_t *ult = madi_slot_get(16);
+    ck_assert_ptr_nonnull(ult);
+    ult->party.thread = NULL;
+    return ult;
+}
+
+START_TEST(test_guard_install) /* SIGSEGV, with or without the system's way */
+{
+    madi_ult_t *ult = slot_guarded(MADI_GUARD_AUTO, 10);
+    ck_assert_int_eq(ult->flags & MADI_ULT_CANARY, 0);
+    ((volatile char *)madi_slot_low(ult))[-1] = 1;
+}
+END_TEST
+
+START_TEST(test_guard_mprotect)
+{
+    madi_ult_t *ult = slot_guarded(MADI_GUARD_MPROTECT, 10);
+    ck_assert_int_eq(ult->flags & MADI_ULT_CANARY, 0);
+    ((volatile char *)madi_slot_low(ult))[-1] = 1;
+}
+END_TEST
+
+START_TEST(test_guard_reported) /* SIGABRT: the handler knows it for an overflow */
+{
+    madi_ult_t *ult = slot_guarded(MADI_GUARD_MPROTECT, 10);
+    madi_guard_watch();
+    ((volatile char *)madi_slot_low(ult))[-1] = 1;
+}
+END_TEST
+
+START_TEST(test_guard_others) /* SIGSEGV: not ours */
+{
+    slot_guarded(MADI_GUARD_MPROTECT, 10);
+    madi_guard_watch();
+    char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *(volatile char *)page = 1;
+}
+END_TEST
+
+START_TEST(test_guard_limit)
+{
+    madi_ult_t *ult;
+    madi_guard_init(MADI_GUARD_MPROTECT, 3);
+    ck_assert_int_eq(madi_slot_init(), 0);
+    for (int i = 0; i < 6; i++) {
+        ult = madi_slot_get(16);
+        ck_assert_int_eq(!(ult->flags & MADI_ULT_CANARY), i < 3);
+    }
+    ult->party.thread = NULL;
+    madi_guard_check(ult); /* alive */
+    ((char *)madi_slot_low(ult))[-1] = 1; /* no guard */
+}
+END_TEST
+
+START_TEST(test_canary_dies) /* SIGABRT */
+{
+    madi_ult_t *ult = slot_guarded(MADI_GUARD_MPROTECT, 0);
+    ck_assert_int_ne(ult->flags & MADI_ULT_CANARY, 0);
+    ((char *)madi_slot_low(ult))[10] = 1;
+    madi_guard_check(ult);
+}
+END_TEST
+
+/* ---- Seeds ------------------------------------------------------------------------------------------------------- */
+
+#define SEEDS 2000
+static struct marcel_thread seed[SEEDS];
+
+START_TEST(test_deque)
+{
+    madi_deque_t deque;
+    ck_assert_int_eq(madi_deque_init(&deque), 0);
+    ck_assert_ptr_null(madi_deque_pop(&deque));
+    ck_assert_ptr_null(madi_deque_steal(&deque));
+    for (int i = 0; i < SEEDS; i++)
+        ck_assert_int_eq(madi_deque_push(&deque, &seed[i]), 0); /* it grows */
+    for (int i = 0; i < 10; i++)
+        ck_assert_ptr_eq(madi_deque_steal(&deque), &seed[i]);
+    for (int i = SEEDS - 1; i >= SEEDS - 10; i--)
+        ck_assert_ptr_eq(madi_deque_pop(&deque), &seed[i]);
+    /* Out of the middle: its entry is stale, and skipped from both ends. */
+    ck_assert(madi_seed_take(&seed[10]));
+    ck_assert(!madi_seed_take(&seed[10]));
+    madi_deque_forget(&deque, &seed[10]);
+    ck_assert_ptr_eq(madi_deque_steal(&deque), &seed[11]);
+    ck_assert(madi_seed_take(&seed[SEEDS - 11]));
+    madi_deque_forget(&deque, &seed[SEEDS - 11]);
+    ck_assert_ptr_eq(madi_deque_pop(&deque), &seed[SEEDS - 12]);
+    /* The owner goes below where thieves look, and fills up again: they find it all the same. */
+    while (madi_deque_pop(&deque))
+        ;
+    ck_assert(madi_deque_empty(&deque));
+    ck_assert_int_eq(madi_deque_push(&deque, &seed[0]), 0);
+    ck_assert_ptr_eq(madi_deque_steal(&deque), &seed[0]);
+    ck_assert_ptr_null(madi_deque_steal(&deque));
+    madi_deque_fini(&deque);
+}
+END_TEST
+
+START_TEST(test_deque_stale) /* entries that nobody pops are thrown out: it does not grow without end */
+{
+    madi_deque_t deque;
+    ck_assert_int_eq(madi_deque_init(&deque), 0);
+    size_t room = atomic_load(&deque.hints)->room;
+    for (int i = 0; i < 100000; i++) {
+        struct marcel_thread *one = &seed[i % SEEDS];
+        ck_assert_int_eq(madi_deque_push(&deque, one), 0);
+        ck_assert_ptr_eq(madi_deque_steal(&deque), one);
+    }
+    ck_assert_uint_eq(atomic_load(&deque.hints)->room, room);
+    madi_deque_fini(&deque);
+}
+END_TEST
+
+static madi_deque_t shared;
+static atomic_int taken[SEEDS];
+static atomic_bool over;
+
+static void *thief(void *arg)
+{
+    do {
+        struct marcel_thread *one = madi_deque_steal(&shared);
+        if (one)
+            atomic_fetch_add(&taken[one - seed], 1);
+    } while (!atomic_load(&over));
+    return arg;
+}
+
+START_TEST(test_deque_thieves) /* each seed is taken once */
+{
+    pthread_t thread[2];
+    ck_assert_int_eq(madi_deque_init(&shared), 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, thief, NULL), 0);
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < SEEDS; i++)
+            atomic_store(&taken[i], 0);
+        for (int i = 0; i < SEEDS; i++) {
+            struct marcel_thread *one;
+            ck_assert_int_eq(madi_deque_push(&shared, &seed[i]), 0);
+            if (i % 3 == 0 && (one = madi_deque_pop(&shared)))
+                atomic_fetch_add(&taken[one - seed], 1);
+        }
+        for (struct marcel_thread *one; (one = madi_deque_pop(&shared));)
+            atomic_fetch_add(&taken[one - seed], 1);
+        for (int i = 0; i < SEEDS; i++) /* a thief may be between the two */
+            while (atomic_load(&taken[i]) == 0)
+                sched_yield();
+        for (int i = 0; i < SEEDS; i++)
+            ck_assert_int_eq(atomic_load(&taken[i]), 1);
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    madi_deque_fini(&shared);
+}
+END_TEST
+
+/* ---- Inbox, timers, queues --------------------------------------------------------------------------------------- */
+
+START_TEST(test_inbox)
+{
+    static madi_ult_t ult[3];
+    madi_inbox_t inbox = {0};
+    ck_assert(madi_inbox_empty(&inbox));
+    ck_assert_uint_eq(madi_inbox_take(&inbox), 0);
+    madi_inbox_put(&inbox, (uintptr_t)&ult[0]);
+    madi_inbox_put(&inbox, (uintptr_t)&seed[0] | 1);
+    madi_inbox_put(&inbox, (uintptr_t)&ult[1]);
+    ck_assert(!madi_inbox_empty(&inbox));
+    uintptr_t item = madi_inbox_take(&inbox);
+    ck_assert_uint_eq(item, (uintptr_t)&ult[0]);
+    item = *madi_inbox_link(item);
+    ck_assert_uint_eq(item, (uintptr_t)&seed[0] | 1);
+    item = *madi_inbox_link(item);
+    ck_assert_uint_eq(item, (uintptr_t)&ult[1]);
+    ck_assert_uint_eq(*madi_inbox_link(item), 0);
+}
+END_TEST
+
+START_TEST(test_timers) /* against what sorting would give, with some taken out in between */
+{
+    static madi_timer_t timer[500];
+    madi_timers_t timers = {NULL};
+    unsigned random = 1;
+    int armed = 0;
+    ck_assert_ptr_null(madi_timer_due(&timers, INT64_MAX));
+    for (int round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < MADI_COUNT(timer); i++) {
+            random = random * 1103515245 + 12345;
+            if (!timer[i].back) {
+                madi_timer_arm(&timers, &timer[i], (random >> 8) % 1000);
+                armed++;
+            } else if (random & 0x100) {
+                madi_timer_disarm(&timers, &timer[i]);
+                armed--;
+            }
+        }
+        int64_t last = -1, now = round % 2 ? 2000 : 500;
+        for (madi_timer_t *due; (due = madi_timer_due(&timers, now)); armed--) {
+            ck_assert_int_ge(due->deadline, last);
+            ck_assert_int_le(due->deadline, now);
+            last = due->deadline;
+            madi_timer_disarm(&timers, due); /* nothing */
+        }
+        for (unsigned i = 0; i < MADI_COUNT(timer); i++)
+            ck_assert(!timer[i].back || timer[i].deadline > now);
+        if (now == 2000)
+            ck_assert_int_eq(armed, 0);
+    }
+}
+END_TEST
+
+START_TEST(test_waitq)
+{
+    madi_waitq_t queue = {.value = 0};
+    madi_party_t party[5] = {{.plain = true}};
+    ck_assert_ptr_null(madi_waitq_take(&queue));
+    for (int i = 0; i < 4; i++)
+        madi_waitq_add(&queue, &party[i]);
+    madi_waitq_add_first(&queue, &party[4]);
+    ck_assert_ptr_eq(madi_waitq_take(&queue), &party[4]);
+    madi_waitq_remove(&queue, &party[1]);
+    atomic_store(&party[0].wait, MADI_WAIT_EXPIRED);
+    atomic_store(&party[2].wait, MADI_WAIT_TIMED);
+    ck_assert_ptr_eq(madi_waitq_take(&queue), &party[2]); /* the first is too late already */
+    ck_assert_uint_eq(atomic_load(&party[2].wait), MADI_WAIT_WOKEN);
+    ck_assert_ptr_eq(madi_waitq_take(&queue), &party[3]);
+    ck_assert_ptr_null(madi_waitq_take(&queue));
+    ck_assert_ptr_eq(queue.first, &party[0]);
+    madi_waitq_remove(&queue, &party[0]);
+    ck_assert_ptr_null(queue.first);
+}
+END_TEST
+
+/* ---- Places and sizes --------------------------------------------------------------------------------------------- */
+
+START_TEST(test_places)
+{
+    cpu_set_t allowed, all, one;
+    int n;
+    ck_assert_int_eq(madi_place_find(1), 0);
+    ck_assert(!madi_place_get(0, &one)); /* a single worker is left to the kernel */
+    ck_assert_int_eq(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    n = CPU_COUNT(&allowed);
+    CPU_ZERO(&all);
+    ck_assert_int_eq(madi_place_find(n), 0);
+    for (int i = 0; i < n && n > 1; i++) {
+        ck_assert(madi_place_get(i, &one));
+        ck_assert_int_ge(CPU_COUNT(&one), 1);
+        CPU_OR(&all, &all, &one);
+    }
+    ck_assert(n == 1 || CPU_EQUAL(&all, &allowed));
+    ck_assert(!madi_place_get(n, &one));
+    ck_assert_int_eq(madi_place_find(n + 1), 0);
+    ck_assert(!madi_place_get(0, &one));
+    madi_place_forget();
+}
+END_TEST
+
+START_TEST(test_sizes) /* what a million of them are made of, and what is promised to programs */
+{
+    ck_assert_uint_le(sizeof(struct marcel_thread), 64);
+#if !MADI_TOOLS_END && !defined(MADI_TOOLS_ASAN)
+    ck_assert_uint_le(sizeof(madi_ult_t), 256);
+#endif
+    ck_assert_uint_eq(sizeof(marcel_mutex_t), 48);
+    ck_assert_uint_eq(sizeof(marcel_cond_t), 48);
+    ck_assert_uint_eq(sizeof(marcel_sem_t), 32);
+    ck_assert_uint_eq(sizeof(marcel_attr_t), 96);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {test_switch, test_slots,   test_guard_limit, test_deque,  test_deque_stale,
+                                         test_inbox,  test_timers,  test_waitq,       test_places, test_sizes,
+                                         test_deque_thieves};
+    const struct {
+        const TTest *test;
+        int signal;
+    } deaths[] = {{test_guard_install, SIGSEGV}, {test_guard_mprotect, SIGSEGV}, {test_guard_reported, SIGABRT},
+                  {test_guard_others, SIGSEGV}, {test_canary_dies, SIGABRT}};
+    Suite *suite = suite_create("marcel");
+    TCase *tcase = tcase_create("marcel");
+    tcase_set_timeout(tcase, 60);
+    for (size_t i = 0; i < MADI_COUNT(tests); i++)
+        tcase_add_test(tcase, tests[i]);
+    for (size_t i = 0; i < MADI_COUNT(deaths); i++)
+        tcase_add_test_raise_signal(tcase, deaths[i].test, deaths[i].signal);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
