@@ -16,7 +16,7 @@ typedef struct madi_source {
     bool armed;           /* between enter_blocking and exit_blocking */
     _Atomic(int) users;   /* threads that run its calls, or are about to; without the turn */
     marceli_category_t c;
-    uint64_t polls, hits;
+    madi_counter_t polls, hits; /* read without the turn: who answers may have it */
 } madi_source_t;
 
 /* Who leads. */

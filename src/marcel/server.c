@@ -206,8 +206,9 @@ static int look_at(madi_source_t *source, bool deep)
     if (!deep && !source->c.pure_poll(source->c.arg))
         return 0;
     n = source->c.poll(source->c.arg, deep);
-    source->polls++;
-    source->hits += n > 0;
+    madi_count(&source->polls);
+    if (n > 0)
+        madi_count(&source->hits);
     return n;
 }
 
@@ -351,9 +352,7 @@ void marceli_state_get(marceli_state_t *state)
     };
     for (int i = 0; i < all; i++) {
         madi_source_t *source = &madi_server.sources[i];
-        madi_lock(&source->turn);
-        state->polls += source->polls;
-        state->hits += source->hits;
-        madi_unlock(&source->turn);
+        state->polls += atomic_load_explicit(&source->polls, memory_order_relaxed);
+        state->hits += atomic_load_explicit(&source->hits, memory_order_relaxed);
     }
 }

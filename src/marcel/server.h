@@ -86,7 +86,7 @@ typedef struct marceli_state {
     uint64_t sleeps;                /* of leaders, in epoll */
     uint64_t polls, hits;           /* of all categories */
 } marceli_state_t;
-void marceli_state_get(marceli_state_t *state);
+void marceli_state_get(marceli_state_t *state); /* any lock; also from a callback */
 
 /* Looks of a wait before the clock is asked: what a caller may do by itself before marceli_wait. */
 int marceli_spins(int processes);
