@@ -7,7 +7,7 @@
 #include "marcel/server.h"
 #include "marcel/worker.h"
 
-#define MADI_CATEGORIES 64
+#define MADI_CATEGORIES 1024
 
 /* A place for a category.  Everything under `turn`, which a poller only tries to take: exactly one polls at a time. */
 typedef struct madi_source {

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define EVENTS 8            /* they are not looked at, and come again until they are dealt with */
 #define FENCELESS 100000000 /* ns of the longest sleep where there is no membarrier: some stores have no fence */
 
 madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
@@ -300,15 +301,15 @@ static void disarm(void)
 /* What epoll says does not matter: all are looked at. */
 static void epoll_until(int64_t deadline)
 {
-    struct epoll_event events[MADI_CATEGORIES + 1];
+    struct epoll_event events[EVENTS];
     uint64_t rings;
     int64_t left = deadline == INT64_MAX ? 0 : deadline - madi_now();
     struct timespec t = {left / 1000000000, left % 1000000000};
     if (left < 0)
         t = (struct timespec){0, 0};
-    if (epoll_pwait2(madi_server.epfd, events, MADI_CATEGORIES + 1, deadline == INT64_MAX ? NULL : &t, NULL) < 0 &&
+    if (epoll_pwait2(madi_server.epfd, events, EVENTS, deadline == INT64_MAX ? NULL : &t, NULL) < 0 &&
         errno != EINTR) /* an older kernel, or a sandbox that does not know it */
-        epoll_wait(madi_server.epfd, events, MADI_CATEGORIES + 1,
+        epoll_wait(madi_server.epfd, events, EVENTS,
                    deadline == INT64_MAX ? -1 : left / 1000000 >= INT32_MAX ? INT32_MAX : (int)(left / 1000000) + 1);
     if (read(madi_server.wake_fd, &rings, sizeof rings) < 0)
         rings = 0; /* nobody rang */
