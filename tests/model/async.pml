@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The progress thread (src/core/async.c, and madi_lead_once in wait.c).
+ *
+ * A thread of the program leaves an operation that needs progress, with a callback, and computes for ever.  Another one
+ * waits in the library for a while, leads meanwhile, and completes what it finds; it does not come back either.  The
+ * peer's answer comes at any time, or never.  In the end an operation that was answered is done, its callback was called, the one that waited was not
+ * held up, and the progress thread sleeps; or it has ended, if it was told to. */
+#define PROGRAM 0 /* threads */
+#define INSIDE 1
+#define PROGRESS 2
+#define PEER 3
+#define THREADS 4
+
+/* memory */
+#define ANSWER 0    /* the peer's answer, in shared memory */
+#define SLEEPING 1  /* session->sleeping, bell->asleep */
+#define HAS_CALLS 2 /* session->has_calls; under work_lock, and looked at without */
+#define VARS 3
+#include "memory.pml"
+
+#define RUNNING 0 /* madi_waiter_state */
+#define LEADS_ASLEEP 2
+#define WOKEN 3
+
+/* These are sequentially consistent: locked instructions. */
+byte pending, inside, go, leader;
+bool leading, stop;
+byte word[3];          /* of INSIDE and PROGRESS */
+bool bell, taken;      /* taken: the answer was polled, under session->lock */
+bool calling, called, ended;
+
+#define calls_wait(me) (load(me, HAS_CALLS) && !calling)
+#define needed(me) ((pending || calls_wait(me)) && !inside && !stop)
+
+/* call */
+inline call(me)
+{
+    atomic { fence(me); go++ } /* and futex wake */
+}
+
+/* madi_async_kick */
+inline kick(me)
+{
+    if
+    :: needed(me) ->
+        if
+        :: !leading -> call(me)
+        :: else
+        fi
+    :: else
+    fi
+}
+
+inline moved(me)
+{
+    if
+    :: load(me, SLEEPING) -> bell = true
+    :: else
+    fi
+}
+
+/* A packet is polled, under session->lock: the operation is done, its callback is to be run (madi_request_complete) */
+inline poll(me)
+{
+    atomic {
+        if
+        :: load(me, ANSWER) && !taken -> fence(me); taken = true; new = true
+        :: else
+        fi
+    }
+    if
+    :: new ->
+        new = false;
+        atomic { fence(me); pending-- }
+        store(me, HAS_CALLS, 1);
+#ifndef CALL_RINGS_NOT
+        moved(me);
+#endif
+#ifndef CALL_NOT_TOLD
+        fence(me); /* madi_async_has_calls */
+        if
+        :: !leading -> kick(me)
+        :: else
+        fi
+#endif
+    :: else
+    fi
+}
+
+/* madi_calls_run */
+inline run_calls(me)
+{
+    atomic {
+        if
+        :: load(me, HAS_CALLS) && !calling -> fence(me); calling = true; new = true
+        :: else
+        fi
+    }
+    if
+    :: new ->
+        new = false;
+        called = true;
+        atomic { fence(me); memory[HAS_CALLS] = 0; calling = false }
+    :: else
+    fi
+}
+
+/* sleep_as_leader */
+inline sleep_as_leader(me)
+{
+    atomic { fence(me); memory[SLEEPING] = 1 }
+    membarrier();
+    quiet = !(load(me, ANSWER) && !taken); /* arm */
+    atomic {
+        fence(me);
+        if
+        :: word[me] == RUNNING -> word[me] = LEADS_ASLEEP
+        :: else -> quiet = false
+        fi
+    }
+    if
+    :: quiet ->
+        if
+        :: !needed(me)
+        :: else ->
+            if
+#ifndef CALLS_NOT_LOOKED_AT
+            :: calls_wait(me)
+#endif
+            :: else ->
+end_epoll:
+                bell;
+                slept = true
+            fi
+        fi
+    :: else
+    fi;
+    atomic { fence(me); word[me] = RUNNING }
+    atomic {
+        fence(me);
+        memory[SLEEPING] = 0;
+        bell = bell && !slept;
+        slept = false;
+        quiet = false
+    }
+    poll(me)
+}
+
+/* madi_lead_once.  No follower: INSIDE polls by itself as long as this one leads. */
+inline lead_once(me)
+{
+    atomic {
+        fence(me);
+        if
+        :: leader == 0 -> leader = 2; led = true
+        :: else
+        fi
+    }
+    if
+    :: led ->
+        sleep_as_leader(me);
+        atomic { fence(me); leader = 0; led = false }
+        run_calls(me)
+    :: else
+    fi
+}
+
+/* run */
+active proctype progress()
+{
+    bool new, quiet, slept, led;
+    byte seen;
+next:
+#ifdef STOP_BEFORE_GO
+    if
+    :: stop -> goto over
+    :: else
+    fi;
+#endif
+#ifndef GO_READ_LATE
+    seen = go;
+#endif
+#ifndef STOP_BEFORE_GO
+    if
+    :: stop -> goto over
+    :: else
+    fi;
+#endif
+    if
+    :: needed(PROGRESS) ->
+#ifndef NOT_SAID_TO_LEAD
+        atomic { fence(PROGRESS); leading = true }
+#endif
+        lead_once(PROGRESS);
+        atomic { fence(PROGRESS); leading = false }
+#ifdef NO_LOOK_AFTERWARDS
+end_unasked:
+        go != seen
+#endif
+    :: else ->
+#ifdef GO_READ_LATE
+        seen = go;
+#endif
+end_go:
+        go != seen
+    fi;
+    seen = 0;
+    goto next;
+over:
+    ended = true
+}
+
+/* An operation is made and left: madi_request_new, madi_request_left.  Then perhaps mad_exit (madi_async_stop). */
+active proctype program()
+{
+    bool new, quiet;
+    atomic { fence(PROGRAM); pending++ }
+#ifndef NO_KICK
+    kick(PROGRAM);
+#endif
+    if
+    :: skip
+    :: true -> poll(PROGRAM) /* a call that runs no callbacks: it opens a message, it cancels */
+    fi;
+    if
+    :: skip
+    :: inside == 0 && called ->
+        atomic { fence(PROGRAM); stop = true }
+#ifndef STOP_WITHOUT_WAKE
+        atomic { fence(PROGRAM); quiet = (word[PROGRESS] == LEADS_ASLEEP); word[PROGRESS] = WOKEN }
+        if
+        :: quiet -> quiet = false; moved(PROGRAM)
+        :: else
+        fi;
+#endif
+        call(PROGRAM)
+    fi
+}
+
+/* madi_wait, of a thread that has to wait until something that is there at any time; then it returns to the program */
+active proctype insider()
+{
+    bool new, rang;
+    atomic { fence(INSIDE); inside++ }
+#ifndef ENTERS_UNSEEN
+    if
+    :: leading -> /* madi_waiter_wake: it makes room */
+        atomic { fence(INSIDE); rang = (word[PROGRESS] == LEADS_ASLEEP); word[PROGRESS] = WOKEN }
+        if
+        :: rang -> rang = false; moved(INSIDE)
+        :: else
+        fi
+    :: else
+    fi;
+#endif
+    atomic { leader == 0 -> fence(INSIDE); leader = 1 } /* until then it polls and yields */
+    if
+    :: skip
+    :: true -> poll(INSIDE)
+    :: true -> poll(INSIDE); run_calls(INSIDE)
+    fi;
+    atomic { fence(INSIDE); leader = 0 } /* lead_no_more */
+    atomic { fence(INSIDE); inside-- }  /* madi_async_leave */
+#ifndef LEAVES_UNSEEN
+    kick(INSIDE)
+#endif
+}
+
+/* The other side of the operation */
+active proctype peer()
+{
+    if
+    :: skip /* it never answers */
+    :: store(PEER, ANSWER, 1);
+        moved(PEER)
+    fi
+}
+
+active proctype judge()
+{
+    timeout;
+    assert(inside == 0 && leader != 1);
+    assert(!memory[ANSWER] || called && pending == 0);
+    assert(ended == stop)
+}

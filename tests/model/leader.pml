@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The leader: who polls for all that wait, how it sleeps, and who comes after it (src/core/wait.c, waiter.c).
+ *
+ * Three threads wait, each for a message of its own; one may give up.  A fourth sends these messages, and one for a
+ * handler, by plain stores without a fence, and makes progress now and then.  A handler may take for ever.  In the end
+ * whose message was sent has it, unless he runs the handler. */
+#ifndef WAITERS
+#define WAITERS 3
+#endif
+#define SENDER WAITERS /* thread */
+#define THREADS (WAITERS + 1)
+#define MESSAGES (WAITERS + 1)
+#define HANDLER WAITERS /* a message's destination that is no waiter */
+
+/* memory */
+#define SENT 0     /* messages in the ring: what pure_poll looks at */
+#define SLEEPING 1 /* session->sleeping, and bell->asleep of shm */
+#define LEADER 2   /* session->leader: 0 nobody, 1 a thread that waits */
+#define VARS 3
+#include "memory.pml"
+
+#define RUNNING 0 /* madi_waiter_state */
+#define ASLEEP 1
+#define LEADS_ASLEEP 2
+#define WOKEN 3
+
+byte ring[MESSAGES];    /* destinations */
+byte polled;            /* under session->lock: so many of them have been */
+bool done[WAITERS];     /* it has its message; what test looks at */
+byte word[WAITERS];     /* changed by locked instructions only */
+bool follower[WAITERS]; /* session->followers, under wait_lock */
+byte n_followers;
+bool bell;              /* wake_fd */
+bool has_calls, calling;
+bool given_up;          /* one of them has */
+bool left[WAITERS];     /* for the judge: it waits no more */
+bool occupied[WAITERS + 1]; /* it runs the handler for ever */
+
+#define calls_wait() (has_calls && !calling)
+
+/* madi_session_moved, the flag looked at by a plain load */
+inline moved(me)
+{
+    if
+    :: load(me, SLEEPING) -> bell = true
+    :: else
+    fi
+}
+
+/* madi_waiter_wake; with the lock under which it was found */
+inline wake(me, w)
+{
+    fence(me);
+    was = word[w];
+    word[w] = WOKEN
+}
+
+/* Poll: a packet, and whom it is for.  session->lock is held for this one step. */
+inline poll(me)
+{
+    was = RUNNING;
+    atomic {
+        if
+        :: polled < load(me, SENT) ->
+            whom = ring[polled];
+            polled++;
+            if
+            :: whom == HANDLER -> has_calls = true
+            :: whom != HANDLER && !left[whom] -> done[whom] = true; wake(me, whom)
+            :: else
+            fi;
+            whom = 0
+        :: else
+        fi
+    }
+    if
+    :: was == LEADS_ASLEEP -> moved(me)
+    :: else
+    fi;
+    was = 0
+}
+
+/* madi_followers_wake; in which order they stand does not matter */
+inline followers_wake(me)
+{
+    if
+    :: n_followers ->
+        atomic { /* under wait_lock */
+            fence(me);
+            if
+            :: load(me, LEADER) == 0 && follower[0] -> follower[0] = false; n_followers--; wake(me, 0)
+            :: load(me, LEADER) == 0 && follower[1] -> follower[1] = false; n_followers--; wake(me, 1)
+            :: WAITERS > 2 && load(me, LEADER) == 0 && follower[WAITERS - 1] -> follower[WAITERS - 1] = false; n_followers--; wake(me, WAITERS - 1)
+            :: else
+            fi
+        }
+        was = 0
+    :: else
+    fi
+}
+
+/* lead */
+inline lead(me)
+{
+    atomic {
+        if
+        :: !leads && load(me, LEADER) == 0 -> fence(me); leads = (memory[LEADER] == 0); memory[LEADER] = 1
+        :: else
+        fi
+    }
+}
+
+/* lead_no_more */
+inline lead_no_more(me)
+{
+    leads = false;
+#ifdef LEADER_WITHOUT_FENCE
+    store(me, LEADER, 0);
+#else
+    atomic { fence(me); memory[LEADER] = 0 }
+#endif
+#ifndef NO_HAND_OVER
+    followers_wake(me)
+#endif
+}
+
+/* run_calls, madi_calls_run: one thread at a time, the others go on */
+inline run_calls(me)
+{
+    if
+    :: calls_wait() ->
+#ifndef OCCUPIED_LEADS
+        if
+        :: leads -> lead_no_more(me)
+#ifndef OCCUPIED_HANDS_NOTHING_OVER
+        :: !leads -> followers_wake(me) /* it may have been woken to lead */
+#else
+        :: !leads
+#endif
+        fi;
+#endif
+        atomic {
+            if
+            :: calls_wait() -> fence(me); calling = true
+            :: else -> goto_on = true
+            fi
+        }
+        if
+        :: goto_on -> goto_on = false
+        :: !goto_on && WAITERS == 2 -> has_calls = false; calling = false
+        :: !goto_on -> occupied[me] = true; goto gone
+        fi
+    :: else
+    fi
+}
+
+/* sleep_as_leader */
+inline sleep_as_leader(me)
+{
+#ifdef LOOK_BEFORE_SLEEPING
+    quiet = (load(me, SENT) == polled);
+#endif
+    atomic { fence(me); memory[SLEEPING] = 1 }
+#ifndef NO_MEMBARRIER
+    membarrier();
+#endif
+#ifndef LOOK_BEFORE_SLEEPING
+    quiet = (load(me, SENT) == polled); /* arm */
+#endif
+    atomic {
+        fence(me);
+        if
+#ifndef SLEEPS_ANYWAY
+        :: word[me] != RUNNING -> quiet = false
+        :: else -> word[me] = LEADS_ASLEEP
+        fi
+    }
+    quiet = quiet && !done[me];
+#else
+        :: word[me] = LEADS_ASLEEP
+        fi
+    }
+#endif
+    if
+    :: !quiet || calls_wait()
+    :: quiet && !calls_wait() ->
+end_epoll:
+        if
+        :: bell
+        :: atomic { WAITERS == 2 && !given_up -> given_up = true; late = true }
+        fi;
+        quiet = true
+    fi;
+    atomic { fence(me); word[me] = RUNNING } /* before it looks */
+    atomic { /* disarm; under session->lock, which who arms next takes */
+        fence(me);
+        memory[SLEEPING] = 0;
+        bell = bell && !quiet;
+        quiet = false
+    }
+    poll(me)
+}
+
+/* madi_waiter_sleep */
+inline sleep_as_follower(me)
+{
+#ifdef FOLLOWER_LOOKS_FIRST
+    quiet = load(me, LEADER);
+#endif
+    atomic { fence(me); follower[me] = true; n_followers++ }
+#ifndef FOLLOWER_LOOKS_FIRST
+    quiet = load(me, LEADER);
+#endif
+    if
+    :: quiet ->
+        atomic {
+            fence(me);
+            if
+            :: word[me] == RUNNING -> word[me] = ASLEEP
+            :: else
+            fi
+        }
+end_follower:
+        if
+        :: word[me] != ASLEEP
+        :: atomic { WAITERS == 2 && !given_up -> given_up = true; late = true }
+        fi
+    :: else
+    fi;
+    atomic {
+        quiet = false;
+        if
+        :: follower[me] -> follower[me] = false; n_followers--
+        :: else
+        fi
+    }
+    atomic { fence(me); word[me] = RUNNING } /* before it looks */
+}
+
+/* wait_inside, with spin and look */
+proctype waiter(byte me)
+{
+    byte was, whom;
+    bool leads, quiet, late, goto_on;
+
+look:
+    atomic {
+        if
+        :: done[me] || late -> goto leave
+        :: !done[me] && !late && (leads || load(me, LEADER) == 0) && polled < load(me, SENT) -> goto hit
+        :: else
+        fi
+    }
+    lead(me);
+    if
+    :: leads -> sleep_as_leader(me); run_calls(me)
+    :: !leads && load(me, LEADER) -> sleep_as_follower(me)
+    :: else
+    fi;
+    goto look;
+hit:
+    poll(me);
+    run_calls(me);
+    goto look;
+leave:
+    if
+    :: leads -> lead_no_more(me)
+#ifndef NOT_PASSED_ON
+    :: !leads -> followers_wake(me) /* it may have been woken to lead */
+#else
+    :: !leads
+#endif
+    fi;
+    left[me] = true;
+    word[me] = RUNNING;
+gone:
+    skip
+}
+
+/* A sender's short path, and mad_progress of the same thread */
+active proctype sender()
+{
+    byte n, was, whom, to;
+    bool goto_on, leads, handler;
+    do
+    :: n < MESSAGES ->
+        atomic {
+            if
+            :: to < WAITERS && (WAITERS == 2 || to != 1 || handler) -> ring[n] = to; to++ /* who of them leads is not said */
+            :: !handler && (WAITERS == 2 || to == 1) -> ring[n] = HANDLER; handler = true
+            fi;
+            n++
+        }
+#if WAITERS == 2
+        store(SENDER, SENT, n);
+#else /* a job with more processes than cores: senders fence */
+        atomic { fence(SENDER); memory[SENT] = n }
+#endif
+        moved(SENDER);
+        if
+        :: skip
+        :: WAITERS == 2 && n == MESSAGES -> poll(SENDER);
+#ifdef BELL_READ_BY_ALL
+            bell = false;
+#endif
+            run_calls(SENDER)
+        fi
+    :: else -> break
+    od;
+gone:
+    skip
+}
+
+init {
+    atomic {
+        run waiter(0);
+        run waiter(1);
+#if WAITERS > 2
+        run waiter(2)
+#endif
+    }
+}
+
+active proctype judge()
+{
+    byte w;
+    timeout;
+    w = 0;
+    do
+    :: w < polled -> assert(ring[w] == HANDLER || left[ring[w]] || occupied[ring[w]]); w++
+    :: else -> break
+    od;
+    /* What nobody has polled: nobody is left to do it, but whom it is not for, and who are in the handler. */
+    do
+    :: w < memory[SENT] -> assert(ring[w] == HANDLER || left[ring[w]] || occupied[ring[w]]); w++
+    :: else -> break
+    od
+}
