@@ -5,6 +5,7 @@
 #   TESTS="a b"  only these tests
 #   SEEDS=N      fault: so many seeds (1), the first of them SEED (else by the clock)
 #   LONG=1       fault: every test in processes of its own, 20 seeds
+#   THREADS=marcel  all that makes calls is a user-level thread
 # Behind fault, links are cut too (cut.c).
 # Prints 'ok NAME' or 'not ok NAME', and after the latter the command that does it again.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -54,7 +55,8 @@ passes() {
 one() {
     case $1 in fault:*) seeded=-$4 ;; *) seeded= ;; esac
     # shellcheck disable=SC2046
-    passes "conform-$1-$3$seeded" env $(environment "$1" "$4") $(launcher "$1" "$2") "$conform" "$3"
+    passes "conform-$1-$3$seeded${THREADS:+-$THREADS}" env ${THREADS:+CONFORM_THREADS=$THREADS} $(environment "$1" "$4") \
+        $(launcher "$1" "$2") "$conform" "$3"
 }
 
 # Does the test belong to the driver?  NAME PROCESSES DRIVER
@@ -70,9 +72,9 @@ fits() {
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
     for driver in ${*:-self shm tcp skeleton fault:self fault:shm fault:tcp}; do
-        # Behind fault the tests of two processes run in one session, which is quicker.
+        # Behind fault, or the second time, the tests of two processes run in one session, which is quicker.
         together=
-        case $driver in fault:*) [ -n "$LONG$TESTS" ] || together=1 ;; esac
+        case $THREADS:$driver in *:fault:* | marcel:*) [ -n "$LONG$TESTS" ] || together=1 ;; esac
         while read -r name procs alone; do
             fits "$name" "$procs" "$driver" || continue
             [ -n "$together" ] && [ "$procs" = 2 ] && [ -z "$alone" ] && continue
@@ -82,6 +84,7 @@ $tests
 EOF
         [ -n "$TESTS" ] && continue
         one "$driver" 2 all "$first" </dev/null
+        [ -n "$THREADS" ] && continue # cut.c knows plain threads only
         case $driver in fault:*) passes "cut-${driver#fault:}-$first" "$BUILD/tests/cut" "${driver#fault:}" "$first" ${LONG:+5}5 ;; esac
     done
     first=$((first + 1))
