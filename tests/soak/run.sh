@@ -23,20 +23,20 @@ run() {
     timeout -k 5 "$limit" "$@" --quiet >"$log" 2>&1
 }
 
-# soak DRIVER PROCESSES THREADS: of the senders; processes: none for one alone
+# soak DRIVER PROCESSES THREADS [--user-level]: of the senders; processes: none for one alone
 soak() {
     n=${messages:-200K}
     case $1 in fault:*) n=${messages:-20K} ;; esac # it delays
     launcher=${2:+$BUILD/madrun --no-label -n $2}
-    command="$launcher $BUILD/tests/soak/soak --driver $1 --messages $n --threads $3 --seed $seed"
+    command="$launcher $BUILD/tests/soak/soak --driver $1 --messages $n --threads $3 --seed $seed $4"
     # shellcheck disable=SC2086
     MAD_FAULT_SEED=$seed run $command
     rc=$?
     if [ $rc -eq 0 ] && grep -q '^soak: good' "$log"; then
-        echo "ok soak-$1${2:+-$2}-$3: $(grep '^soak: good' "$log" | cut -d' ' -f3-)"
+        echo "ok soak-$1${2:+-$2}-$3$4: $(grep '^soak: good' "$log" | cut -d' ' -f3-)"
     else
         grep -v 'is disturbed; ' "$log" | tail -25
-        echo "not ok soak-$1${2:+-$2}-$3 (exit status $rc); again: MAD_FAULT_SEED=$seed $command"
+        echo "not ok soak-$1${2:+-$2}-$3$4 (exit status $rc); again: MAD_FAULT_SEED=$seed $command"
         failed=1
     fi
 }
@@ -47,5 +47,6 @@ for driver; do
     case $driver in *self) several= ;; esac
     soak "$driver" "${several:+2}" 2
     [ -z "$LONG" ] || soak "$driver" "${several:+3}" 4
+    soak "$driver" "${several:+2}" 3 --user-level
 done
 exit $failed

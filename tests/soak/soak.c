@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* soak [--messages N[K|M]] [--driver self|shm|tcp|fault:NAME] [--seed S] [--threads T] [--max BYTES] [--quiet]
+ *      [--user-level]
  * under madrun -n P, or alone. */
 #include "soak.h"
 
+#include <marcel.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdarg.h>
@@ -97,6 +99,10 @@ static void parse(int argc, char **argv)
             options.quiet = true;
             continue;
         }
+        if (!strcmp(argv[i], "--user-level")) {
+            options.user_level = true;
+            continue;
+        }
         if (!strcmp(argv[i], "--messages"))
             options.messages = number(value);
         else if (!strcmp(argv[i], "--seed"))
@@ -113,7 +119,7 @@ static void parse(int argc, char **argv)
     }
     if (options.threads < 1 || options.threads > SENDERS_MAX || options.max > 1 << 30) {
         fprintf(stderr, "soak [--messages N[K|M]] [--driver self|shm|tcp|fault:NAME] [--seed S] [--threads 1-8] "
-                        "[--max BYTES] [--quiet]\n");
+                        "[--max BYTES] [--quiet] [--user-level]\n");
         exit(2);
     }
 }
@@ -192,9 +198,10 @@ static int report(const uint64_t c[COUNTS], double seconds)
     int list[PROCS_MAX];
     peers(list);
     mad_peer_explain(session, list[0], way, sizeof way);
-    printf("soak: %s: %llu messages, %.2f GB in %.1f s (%.0f a second), seed %llu, %d processes, %d sending threads each: ",
+    printf("soak: %s: %llu messages, %.2f GB in %.1f s (%.0f a second), seed %llu, %d processes, ",
            fine ? "good" : "BAD", (unsigned long long)c[1], (double)c[2] * 1e-9, seconds, (double)c[1] / seconds,
-           (unsigned long long)options.seed, procs, options.threads);
+           (unsigned long long)options.seed, procs);
+    printf("%d sending %sthreads each: ", options.threads, options.user_level ? "user-level " : "");
     printf("%llu lost, %llu doubled, %llu out of order, %llu corrupted, %llu calls failed\n", (unsigned long long)c[3],
            (unsigned long long)c[4], (unsigned long long)c[5], (unsigned long long)c[6], (unsigned long long)c[7]);
     if (!strncmp(driver, "fault", 5))
@@ -208,20 +215,43 @@ static int report(const uint64_t c[COUNTS], double seconds)
 
 /* ---- Running -------------------------------------------------------------------------------------------------- */
 
+typedef struct thread {
+    pthread_t plain;
+    marcel_t marcel;
+} thread_t;
+
+static void start(thread_t *thread, void *(*main)(void *), void *arg)
+{
+    int error = options.user_level ? marcel_create(&thread->marcel, NULL, main, arg)
+                                   : pthread_create(&thread->plain, NULL, main, arg);
+    if (error) {
+        fprintf(stderr, "soak: no thread: %s\n", strerror(error));
+        exit(1);
+    }
+}
+
+static void join(thread_t *thread)
+{
+    if (options.user_level)
+        marcel_join(thread->marcel, NULL);
+    else
+        pthread_join(thread->plain, NULL);
+}
+
 static void run(void)
 {
     static void *(*const ways[])(void *) = {any_thread, from_thread, posted_thread, handler_thread,
                                             try_thread, pool_thread, pool_thread};
     enum { N = sizeof ways / sizeof *ways };
-    pthread_t threads[N + SENDERS_MAX];
+    thread_t threads[N + SENDERS_MAX];
     int n = 0;
     handler_install();
     for (; n < N; n++)
-        pthread_create(&threads[n], NULL, ways[n], NULL);
+        start(&threads[n], ways[n], NULL);
     for (int i = 0; i < options.threads; i++)
-        pthread_create(&threads[n++], NULL, send_thread, (void *)(intptr_t)i);
+        start(&threads[n++], send_thread, (void *)(intptr_t)i);
     while (n)
-        pthread_join(threads[--n], NULL);
+        join(&threads[--n]);
     receive_sum();
 }
 

@@ -84,7 +84,7 @@ typedef struct options {
     uint64_t messages, seed;
     int threads;
     size_t max; /* bytes of a block */
-    bool quiet;
+    bool quiet, user_level; /* user_level: all threads that make calls are Marcel's */
     const char *driver;
 } options_t;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soak.h"
 
-#include <pthread.h>
-#include <sched.h>
+#include <marcel.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 #define GAP 7
 
 static expect_t expected[WAYS][PROCS_MAX][SENDERS_MAX];
-static pthread_mutex_t expected_lock = PTHREAD_MUTEX_INITIALIZER; /* for the ways where several threads receive */
+static marcel_mutex_t expected_lock = MARCEL_MUTEX_INITIALIZER; /* for the ways where several threads receive */
 static _Atomic(uint64_t) taken[WAYS];
 
 /* A message that is being received. */
@@ -112,10 +111,10 @@ static void count(taking_t *t)
 {
     bool several = t->id.way == WAY_POOL || t->id.way == WAY_HANDLER;
     if (several)
-        pthread_mutex_lock(&expected_lock);
+        marcel_mutex_lock(&expected_lock);
     arrived(&expected[t->id.way][t->id.source][t->id.thread], &t->id, several);
     if (several)
-        pthread_mutex_unlock(&expected_lock);
+        marcel_mutex_unlock(&expected_lock);
 }
 
 static void end_taking(taking_t *t, bool may_wait)
@@ -220,7 +219,7 @@ static void try_one(taking_t *t)
     count(t);
     while ((status = take_blocks(t, false)) == MAD_ERR_AGAIN)
         if (!mad_progress(session))
-            sched_yield();
+            marcel_yield();
     if (status == MAD_OK)
         end_taking(t, false);
     else
@@ -309,8 +308,8 @@ typedef struct parked {
 } parked_t;
 
 static parked_t *parked, **parked_tail = &parked;
-static pthread_mutex_t parked_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t parked_more = PTHREAD_COND_INITIALIZER;
+static marcel_mutex_t parked_lock = MARCEL_MUTEX_INITIALIZER;
+static marcel_cond_t parked_more = MARCEL_COND_INITIALIZER;
 
 static mad_handled_t on_message(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
 {
@@ -326,7 +325,7 @@ static mad_handled_t on_message(mad_channel_t *channel, mad_connection_t *cnx, v
             express = express && p->t.shape.blocks[i].rmode == MAD_RECEIVE_EXPRESS;
         whole = express && !p->t.shape.park && take_blocks(&p->t, false) == MAD_OK;
     }
-    pthread_mutex_lock(&parked_lock);
+    marcel_mutex_lock(&parked_lock);
     if (whole) {
         atomic_fetch_add(&taken[WAY_HANDLER], 1);
         if (p)
@@ -336,8 +335,8 @@ static mad_handled_t on_message(mad_channel_t *channel, mad_connection_t *cnx, v
         *parked_tail = p;
         parked_tail = &p->next;
     }
-    pthread_cond_signal(&parked_more);
-    pthread_mutex_unlock(&parked_lock);
+    marcel_cond_signal(&parked_more);
+    marcel_mutex_unlock(&parked_lock);
     return whole ? MAD_CONSUMED : MAD_PARKED;
 }
 
@@ -348,27 +347,27 @@ void handler_install(void)
 
 void *handler_thread(void *arg)
 {
-    pthread_mutex_lock(&parked_lock);
+    marcel_mutex_lock(&parked_lock);
     while (atomic_load(&taken[WAY_HANDLER]) < due(WAY_HANDLER)) {
         parked_t *p = parked;
         if (!p) {
-            pthread_cond_wait(&parked_more, &parked_lock);
+            marcel_cond_wait(&parked_more, &parked_lock);
             continue;
         }
         parked = p->next;
         if (!parked)
             parked_tail = &parked;
-        pthread_mutex_unlock(&parked_lock);
+        marcel_mutex_unlock(&parked_lock);
         if (take_blocks(&p->t, true) == MAD_OK)
             end_taking(&p->t, true);
         else
             mad_end_unpacking(p->t.cnx);
         free(p->t.arena.bytes);
         free(p);
-        pthread_mutex_lock(&parked_lock);
+        marcel_mutex_lock(&parked_lock);
         atomic_fetch_add(&taken[WAY_HANDLER], 1);
     }
-    pthread_mutex_unlock(&parked_lock);
+    marcel_mutex_unlock(&parked_lock);
     return arg;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "soak.h"
 
-#include <semaphore.h>
+#include <marcel.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ typedef struct slot {
     arena_t arena;
     mad_request_t *request;
     bool callback; /* one was asked for, and posts `called` */
-    sem_t called;
+    marcel_sem_t called;
     ident_t id;
 } slot_t;
 
@@ -22,7 +22,7 @@ static void called(void *arg, mad_status_t status)
 {
     slot_t *slot = arg;
     good(status, "a sending request", &slot->id);
-    sem_post(&slot->called);
+    marcel_sem_post(&slot->called);
 }
 
 static void slot_wait(slot_t *slot)
@@ -30,7 +30,7 @@ static void slot_wait(slot_t *slot)
     if (slot->request)
         good(mad_request_wait(&slot->request, MAD_FOREVER), "a sending request", &slot->id);
     while (slot->callback) /* without calling the library: it gets on by itself */
-        slot->callback = sem_wait(&slot->called) != 0;
+        slot->callback = marcel_sem_wait(&slot->called) != 0;
 }
 
 /* A request that may complete now belongs to the slot. */
@@ -153,7 +153,7 @@ void *send_thread(void *arg)
     slot_t *slots = all[thread];
     unsigned at = 0;
     for (int i = 0; i < UNDER_WAY; i++)
-        sem_init(&slots[i].called, 0, 0);
+        marcel_sem_init(&slots[i].called, 0, 0);
     for (uint64_t number = 0; number < each; number++)
         for (int way = 0; way < WAYS; way++)
             for (int p = 0; p < n; p++) {
@@ -163,7 +163,7 @@ void *send_thread(void *arg)
             }
     for (int i = 0; i < UNDER_WAY; i++) {
         slot_wait(&slots[i]);
-        sem_destroy(&slots[i].called);
+        marcel_sem_destroy(&slots[i].called);
         free(slots[i].arena.bytes);
     }
     return NULL;
