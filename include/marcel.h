@@ -18,7 +18,11 @@
 #define MARCEL_H
 
 #include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
 #include <time.h>
+
+struct iovec;
 
 #ifdef __cplusplus
 extern "C" {
@@ -126,6 +130,10 @@ int marcel_yield_to(marcel_t thread);
 
 /* Sleep.  May switch.  remaining (may be NULL) is set to 0.  Errors: EINVAL. */
 int marcel_nanosleep(const struct timespec *time, struct timespec *remaining);
+
+/* The same in microseconds and seconds. */
+int marcel_usleep(unsigned long microseconds);
+int marcel_sleep(unsigned seconds);
 
 /* The name of a thread that has not ended, for people and tools; as in the attributes.  Errors: EAGAIN (memory). */
 int marcel_setname(marcel_t thread, const char *name);
@@ -252,6 +260,35 @@ int marcel_sem_clockwait(marcel_sem_t *sem, int clock, const struct timespec *un
 /* Errors: EOVERFLOW. */
 int marcel_sem_post(marcel_sem_t *sem);
 int marcel_sem_getvalue(marcel_sem_t *sem, int *value);
+
+/* ---- Descriptors ---------------------------------------------------------------------------------------------- */
+
+/* As the POSIX calls of those names, for every kind of descriptor.  A user-level thread that would block waits without its
+ * worker: others run, and nobody else sees another mode of the descriptor.  A plain pthread makes the plain call.
+ *
+ * They return what the POSIX call returns, or a negative error number (-EPIPE); errno is not theirs.  May switch, also when
+ * there is no need to wait.  Of a descriptor with O_NONBLOCK they return -EAGAIN; SO_RCVTIMEO and SO_SNDTIMEO mean nothing.
+ * Of threads that wait for one descriptor the longest waiting comes first.  Files and directories are waited for with the
+ * worker, unless there is a spare kernel thread for it (marcel_enter_blocking).
+ *
+ * A descriptor that was used here is closed by marcel_close: user-level threads that wait for it get -EBADF.  From the
+ * listening sockets, terminals and the like whose calls cannot be asked not to block nobody else should take, in another
+ * process or by a plain call: a worker may have to wait. */
+ssize_t marcel_read(int fd, void *buffer, size_t size);
+ssize_t marcel_readv(int fd, const struct iovec *blocks, int count);
+/* All is written, as by a blocking write(2); less: there was an error after that. */
+ssize_t marcel_write(int fd, const void *buffer, size_t size);
+ssize_t marcel_writev(int fd, const struct iovec *blocks, int count);
+ssize_t marcel_recv(int fd, void *buffer, size_t size, int flags);
+ssize_t marcel_send(int fd, const void *buffer, size_t size, int flags);
+int marcel_accept(int fd, struct sockaddr *address, socklen_t *size);
+int marcel_connect(int fd, const struct sockaddr *address, socklen_t size);
+int marcel_close(int fd);
+
+/* Wait for one of events (POLLIN, POLLOUT, ... of poll(2)) until then; until NULL: without end.  Returns which came, with
+ * POLLERR and POLLHUP; another thread may have taken it meanwhile.  clock: CLOCK_MONOTONIC or CLOCK_REALTIME.
+ * Errors: -ETIMEDOUT, -EBADF, -EINVAL (time). */
+int marcel_poll_fd(int fd, int events, int clock, const struct timespec *until);
 
 #ifdef __cplusplus
 }

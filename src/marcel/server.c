@@ -121,12 +121,13 @@ static bool is_free(madi_source_t *source)
     return !source->live && !atomic_load_explicit(&source->users, memory_order_acquire);
 }
 
-/* Under start_lock, where `live` changes. */
+/* Is there a category that may have operations that go on while nobody waits?  Such ones have calls.  Under start_lock,
+ * where `live` changes. */
 static bool any_live(void)
 {
     bool any = false;
     for (int i = 0; i < MADI_CATEGORIES; i++)
-        any |= madi_server.sources[i].live;
+        any |= madi_server.sources[i].live && madi_server.sources[i].c.has_calls;
     return any;
 }
 

@@ -50,3 +50,15 @@ int marcel_nanosleep(const struct timespec *time, struct timespec *remaining)
         *remaining = (struct timespec){0, 0};
     return 0;
 }
+
+int marcel_usleep(unsigned long microseconds)
+{
+    struct timespec time = {(time_t)(microseconds / 1000000), (long)(microseconds % 1000000) * 1000};
+    return marcel_nanosleep(&time, NULL);
+}
+
+int marcel_sleep(unsigned seconds)
+{
+    struct timespec time = {(time_t)seconds, 0};
+    return marcel_nanosleep(&time, NULL);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "marcel/watch.h"
+#include "base/log.h"
+#include "marcel/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+_Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI && POLLRDHUP == EPOLLRDHUP &&
+                   POLLERR == EPOLLERR && POLLHUP == EPOLLHUP,
+               "one set of names for events");
+
+#define TROUBLE (uint32_t)(POLLERR | POLLHUP) /* what everybody is told of */
+#define CLOSED (UINT32_C(1) << 31)            /* told: by marcel_close */
+#define EVENTS 64                             /* taken by one look */
+
+/* ---- The table ------------------------------------------------------------------------------------------------ */
+
+#define CHUNK 1024
+#define CHUNKS 4096 /* descriptors above are not watched: they block */
+
+typedef struct watched {
+    marceli_waiters_t list;
+    madi_lock_t lock;
+    uint32_t armed; /* what it is registered for; 0: it has told, or never was */
+    bool known;     /* it was registered and, as far as we know, still is in the set */
+    atomic_uchar kind;
+    atomic_bool turn;
+} watched_t;
+
+static struct watch_set {
+    _Atomic(watched_t *) chunks[CHUNKS]; /* made when needed, never freed */
+    _Atomic(int) epfd;                   /* -1 before the first wait; stays open */
+    _Atomic(int) n;                      /* in all lists */
+    _Atomic(int) hint;
+} set = {.epfd = -1};
+
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* NULL: nothing is known of it. */
+static watched_t *find(int fd)
+{
+    watched_t *chunk;
+    if (fd < 0 || fd >= CHUNK * CHUNKS)
+        return NULL;
+    chunk = atomic_load_explicit(&set.chunks[fd / CHUNK], memory_order_acquire); /* pairs with find_or_make */
+    return chunk ? &chunk[fd % CHUNK] : NULL;
+}
+
+static watched_t *find_or_make(int fd)
+{
+    watched_t *found = find(fd), *chunk, *none = NULL;
+    if (found || fd < 0 || fd >= CHUNK * CHUNKS)
+        return found;
+    chunk = calloc(CHUNK, sizeof *chunk);
+    if (!chunk)
+        return NULL;
+    if (!atomic_compare_exchange_strong_explicit(&set.chunks[fd / CHUNK], &none, chunk, memory_order_acq_rel,
+                                                 memory_order_acquire))
+        free(chunk);
+    return find(fd);
+}
+
+/* ---- What is told --------------------------------------------------------------------------------------------- */
+
+static madi_watch_t *watch_of(marceli_waiter_t *w)
+{
+    return MADI_CONTAINER(w, madi_watch_t, waiter);
+}
+
+static bool is_told(madi_watch_t *watch)
+{
+    return atomic_load_explicit(&watch->told, memory_order_acquire) != 0;
+}
+
+static void tell(madi_watch_t *watch, uint32_t what)
+{
+    atomic_store_explicit(&watch->told, what, memory_order_release); /* pairs with is_told */
+    marceli_waiter_wake(&watch->waiter);
+}
+
+/* What those want who have not been told, but for what somebody before them was. */
+static uint32_t wanted(const watched_t *watched)
+{
+    uint32_t all = 0, taken = 0;
+    for (marceli_waiter_t *w = watched->list.first; w; w = w->next) {
+        madi_watch_t *watch = watch_of(w);
+        if (is_told(watch))
+            taken |= watch->wanted;
+        else
+            all |= watch->wanted & ~taken;
+    }
+    return all;
+}
+
+/* With the lock.  again: also if it is registered, for it may have been closed and be another one.  0 or a negative error
+ * number. */
+static int arm(watched_t *watched, int fd, bool again)
+{
+    uint32_t events = wanted(watched);
+    struct epoll_event e = {.events = events | EPOLLONESHOT, .data.fd = fd};
+    int epfd = atomic_load_explicit(&set.epfd, memory_order_relaxed), op;
+    if (!(events & ~watched->armed) && !again)
+        return 0;
+    op = watched->known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    if (epoll_ctl(epfd, op, fd, &e)) {
+        if (errno != (watched->known ? ENOENT : EEXIST))
+            return -errno;
+        if (epoll_ctl(epfd, watched->known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &e)) /* closed or copied behind us */
+            return -errno;
+    }
+    watched->known = true;
+    watched->armed = events;
+    return 0;
+}
+
+/* For those that are left; if that fails they find out why. */
+static void arm_rest(watched_t *watched, int fd)
+{
+    if (!watched->list.first || !arm(watched, fd, false))
+        return;
+    for (marceli_waiter_t *w = watched->list.first; w; w = w->next)
+        if (!is_told(watch_of(w)))
+            tell(watch_of(w), TROUBLE);
+}
+
+static void event(int fd, uint32_t what)
+{
+    watched_t *watched = find(fd);
+    uint32_t left = what;
+    madi_lock(&watched->lock);
+    watched->armed = 0;
+    for (marceli_waiter_t *w = watched->list.first; w && left; w = w->next) {
+        madi_watch_t *watch = watch_of(w);
+        uint32_t his = left & (watch->wanted | TROUBLE);
+        if (is_told(watch) || !his)
+            continue;
+        tell(watch, his);
+        left &= TROUBLE | ~his;
+    }
+    arm_rest(watched, fd); /* for other events */
+    madi_unlock(&watched->lock);
+}
+
+/* ---- The category --------------------------------------------------------------------------------------------- */
+
+static bool hinted(void *arg)
+{
+    (void)arg;
+    return atomic_load_explicit(&set.hint, memory_order_relaxed);
+}
+
+static int look(void *arg, bool deep)
+{
+    struct epoll_event events[EVENTS];
+    int n;
+    (void)arg;
+    (void)deep;
+    if (hinted(NULL))
+        atomic_store_explicit(&set.hint, 0, memory_order_relaxed);
+    if (!atomic_load_explicit(&set.n, memory_order_relaxed))
+        return 0;
+    n = epoll_wait(atomic_load_explicit(&set.epfd, memory_order_relaxed), events, EVENTS, 0);
+    for (int i = 0; i < n; i++)
+        event(events[i].data.fd, events[i].events);
+    if (n == EVENTS)
+        atomic_store_explicit(&set.hint, 1, memory_order_relaxed);
+    return n > 0 ? n : 0;
+}
+
+/* The set itself becomes readable. */
+static bool enter_blocking(void *arg, int64_t *deadline)
+{
+    (void)arg;
+    (void)deadline;
+    return true;
+}
+
+static void exit_blocking(void *arg)
+{
+    (void)arg;
+}
+
+static MADI_COLD int start(void)
+{
+    marceli_category_t c = {.name = "descriptors",
+                            .poll = look,
+                            .pure_poll = hinted,
+                            .enter_blocking = enter_blocking,
+                            .exit_blocking = exit_blocking,
+                            .processes = 1};
+    int rc = 0;
+    pthread_mutex_lock(&start_lock);
+    if (atomic_load_explicit(&set.epfd, memory_order_relaxed) < 0) {
+        c.fd = epoll_create1(EPOLL_CLOEXEC);
+        if (c.fd < 0) {
+            rc = -errno;
+            madi_log(MADI_LOG_ERROR, "marcel", "no descriptor for waiting: %s; raise the limit (ulimit -n)",
+                     strerror(errno));
+        } else if (!marceli_category_add(&c)) {
+            close(c.fd);
+            rc = -EMFILE;
+        } else {
+            atomic_store_explicit(&set.epfd, c.fd, memory_order_release); /* pairs with madi_watch_begin */
+        }
+    }
+    pthread_mutex_unlock(&start_lock);
+    return rc;
+}
+
+/* ---- A wait --------------------------------------------------------------------------------------------------- */
+
+int madi_watch_begin(madi_watch_t *watch, int fd, uint32_t events)
+{
+    watched_t *watched;
+    if (MADI_UNLIKELY(atomic_load_explicit(&set.epfd, memory_order_acquire) < 0)) {
+        int rc = start();
+        if (rc)
+            return rc;
+    }
+    watched = find_or_make(fd);
+    if (!watched)
+        return -ENOMEM;
+    watch->fd = fd;
+    watch->wanted = events;
+    atomic_init(&watch->told, 0);
+    marceli_waiter_init(&watch->waiter);
+    madi_lock(&watched->lock);
+    marceli_waiters_add(&watched->list, &watch->waiter);
+    madi_unlock(&watched->lock);
+    atomic_fetch_add_explicit(&set.n, 1, memory_order_relaxed);
+    return 0;
+}
+
+static bool test_told(void *arg)
+{
+    return is_told(arg);
+}
+
+int madi_watch_wait(madi_watch_t *watch, int64_t deadline)
+{
+    watched_t *watched = find(watch->fd);
+    uint32_t told;
+    int rc = 0;
+    madi_lock(&watched->lock);
+    told = atomic_load_explicit(&watch->told, memory_order_relaxed);
+    if (told & CLOSED) {
+        rc = -EBADF;
+    } else {
+        atomic_store_explicit(&watch->told, 0, memory_order_relaxed);
+        rc = arm(watched, watch->fd, true);
+    }
+    madi_unlock(&watched->lock);
+    if (rc)
+        return rc;
+    if (!marceli_wait(&watch->waiter, test_told, watch, deadline))
+        return -ETIMEDOUT;
+    return atomic_load_explicit(&watch->told, memory_order_acquire) & CLOSED ? -EBADF : 0;
+}
+
+void madi_watch_end(madi_watch_t *watch)
+{
+    watched_t *watched = find(watch->fd);
+    madi_lock(&watched->lock);
+    marceli_waiters_del(&watch->waiter);
+    arm_rest(watched, watch->fd);
+    madi_unlock(&watched->lock);
+    atomic_fetch_sub_explicit(&set.n, 1, memory_order_relaxed);
+}
+
+void madi_watch_hint(void)
+{
+    if (atomic_load_explicit(&set.n, memory_order_relaxed) && !hinted(NULL))
+        atomic_store_explicit(&set.hint, 1, memory_order_relaxed);
+}
+
+int madi_watch_close(int fd)
+{
+    watched_t *watched = find(fd);
+    if (watched) {
+        madi_lock(&watched->lock);
+        for (marceli_waiter_t *w = watched->list.first; w; w = w->next)
+            tell(watch_of(w), CLOSED);
+        if (watched->known) /* a copy of it would go on to tell under this number */
+            epoll_ctl(atomic_load_explicit(&set.epfd, memory_order_relaxed), EPOLL_CTL_DEL, fd, NULL);
+        watched->known = false;
+        watched->armed = 0;
+        atomic_store_explicit(&watched->kind, MADI_FD_UNKNOWN, memory_order_relaxed);
+        madi_unlock(&watched->lock);
+    }
+    return close(fd) ? -errno : 0;
+}
+
+/* ---- What is known of a descriptor ---------------------------------------------------------------------------- */
+
+enum madi_fd_kind madi_fd_kind_get(int fd)
+{
+    watched_t *watched = find(fd);
+    return watched ? atomic_load_explicit(&watched->kind, memory_order_relaxed) : MADI_FD_UNKNOWN;
+}
+
+void madi_fd_kind_set(int fd, enum madi_fd_kind kind)
+{
+    watched_t *watched = find_or_make(fd);
+    if (watched)
+        atomic_store_explicit(&watched->kind, kind, memory_order_relaxed);
+}
+
+bool madi_fd_turn_take(int fd)
+{
+    watched_t *watched = find_or_make(fd);
+    return !watched || !atomic_exchange_explicit(&watched->turn, true, memory_order_acquire);
+}
+
+void madi_fd_turn_leave(int fd)
+{
+    watched_t *watched = find(fd);
+    if (watched)
+        atomic_store_explicit(&watched->turn, false, memory_order_release); /* pairs with madi_fd_turn_take */
+}
