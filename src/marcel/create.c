@@ -4,6 +4,7 @@
 #include "marcel/name.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"
+#include "marcel/share.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@ static void record_fill(struct marcel_thread *thread, void *(*run)(void *), void
     atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
 }
 
-/* Which worker it goes to, which is `here` unless the caller is a plain pthread or it has a place. */
+/* here: the caller's worker; NULL: a plain pthread.  What is written after it was handed over may come too late: it may
+ * have run. */
 static MADI_COLD int create_with(marcel_t *out, const marcel_attr_t *attr, void *(*run)(void *), void *arg,
                                  madi_worker_t *here)
 {
@@ -50,7 +52,12 @@ static MADI_COLD int create_with(marcel_t *out, const marcel_attr_t *attr, void 
     else
         atomic_fetch_add_explicit(&madi_marcel.from_outside, 1, memory_order_relaxed);
     *out = thread;
-    madi_send(traits.placement >= 0 ? &madi_marcel.workers[traits.placement] : here ? here : madi_marcel.workers, thread);
+    if (traits.placement >= 0)
+        madi_send(&madi_marcel.workers[traits.placement], thread);
+    else if (here)
+        madi_send(here, thread);
+    else
+        madi_outside_put(thread);
     return 0;
 }
 
@@ -64,12 +71,14 @@ int marcel_create(marcel_t *out, const marcel_attr_t *attr, void *(*run)(void *)
     if (MADI_UNLIKELY(!thread))
         return EAGAIN;
     record_fill(thread, run, arg);
-    if (MADI_UNLIKELY(madi_deque_push(&worker->deque, thread))) {
+    if (MADI_UNLIKELY(madi_deque_room(&worker->deque))) {
         madi_record_put(worker, thread);
         return EAGAIN;
     }
     madi_count(&worker->created);
     *out = thread;
+    madi_deque_push(&worker->deque, thread);
+    madi_shared(worker);
     return 0;
 }
 
@@ -225,7 +234,8 @@ static bool switch_now(madi_worker_t *worker, struct marcel_thread *thread)
         }
     } else {
         ult = atomic_load_explicit(&thread->ult, memory_order_acquire);
-        if (!ult || ult == self || ult->worker != worker || ult->state != MADI_ULT_READY || ult->party.thread != thread)
+        if (!ult || ult == self || __atomic_load_n(&ult->worker, __ATOMIC_RELAXED) != worker ||
+            ult->flags & MADI_ULT_MOVES || ult->state != MADI_ULT_READY || ult->party.thread != thread)
             return false;
         madi_queue_out(worker, ult);
     }

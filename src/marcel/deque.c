@@ -69,33 +69,45 @@ int madi_deque_grow(madi_deque_t *deque)
     return 0;
 }
 
-/* From index `from` on; the index behind what was taken in *next. */
+/* From index `from` on; the index behind what was taken, or seen, in *next. */
 static struct marcel_thread *scan(madi_deque_t *deque, size_t from, size_t *next)
 {
     size_t end = atomic_load_explicit(&deque->end, memory_order_acquire);
     madi_hints_t *hints = atomic_load_explicit(&deque->hints, memory_order_acquire);
     if (end > hints->room)
         end = hints->room; /* the array is older than the end */
-    for (size_t i = from; i < end; i++) {
-        struct marcel_thread *thread = atomic_load_explicit(&hints->hint[i], memory_order_relaxed);
+    for (*next = from; *next < end; (*next)++) {
+        struct marcel_thread *thread = atomic_load_explicit(&hints->hint[*next], memory_order_relaxed);
         if (thread && madi_seed_take(thread)) {
-            *next = i + 1;
+            (*next)++;
             return thread;
         }
     }
     return NULL;
 }
 
-struct marcel_thread *madi_deque_steal(madi_deque_t *deque)
+/* Not over what the owner put back meanwhile. */
+static void move_first(madi_deque_t *deque, size_t from, size_t to)
 {
-    size_t first = atomic_load_explicit(&deque->first, memory_order_relaxed), next = 0;
+    if (to != from)
+        atomic_compare_exchange_strong_explicit(&deque->first, &from, to, memory_order_relaxed, memory_order_relaxed);
+}
+
+struct marcel_thread *madi_deque_steal_likely(madi_deque_t *deque)
+{
+    size_t first, next;
     struct marcel_thread *thread;
     if (madi_deque_empty(deque))
         return NULL;
+    first = atomic_load_explicit(&deque->first, memory_order_relaxed);
     thread = scan(deque, first, &next);
-    if (!thread && first > 0)
-        thread = scan(deque, 0, &next);
-    if (thread) /* not over what the owner put back meanwhile */
-        atomic_compare_exchange_strong_explicit(&deque->first, &first, next, memory_order_relaxed, memory_order_relaxed);
+    move_first(deque, first, next);
     return thread;
+}
+
+struct marcel_thread *madi_deque_steal(madi_deque_t *deque)
+{
+    struct marcel_thread *thread = madi_deque_steal_likely(deque);
+    size_t next;
+    return thread || madi_deque_empty(deque) ? thread : scan(deque, 0, &next);
 }

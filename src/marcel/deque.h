@@ -34,8 +34,9 @@ void madi_deque_fini(madi_deque_t *deque);
 /* Make room, by throwing out what is stale or by growing.  0 or ENOMEM. */
 int madi_deque_grow(madi_deque_t *deque);
 
-/* Any worker, the owner too: take the oldest seed; NULL: none. */
+/* Any worker, the owner too: take the oldest seed; NULL: none.  likely: not before `first`, so that one may be missed. */
 struct marcel_thread *madi_deque_steal(madi_deque_t *deque);
+struct marcel_thread *madi_deque_steal_likely(madi_deque_t *deque);
 
 #pragma GCC visibility pop
 
@@ -48,17 +49,23 @@ static inline bool madi_seed_take(struct marcel_thread *thread)
                                                    memory_order_relaxed);
 }
 
+/* Owner: see to it that the next push succeeds.  0 or ENOMEM. */
+static inline int madi_deque_room(madi_deque_t *deque)
+{
+    const madi_hints_t *hints = atomic_load_explicit(&deque->hints, memory_order_relaxed);
+    return MADI_LIKELY(atomic_load_explicit(&deque->end, memory_order_relaxed) < hints->room) ? 0 : madi_deque_grow(deque);
+}
+
 /* Owner.  The record is complete but for its state; 0 or ENOMEM. */
 static inline int madi_deque_push(madi_deque_t *deque, struct marcel_thread *thread)
 {
-    size_t end = atomic_load_explicit(&deque->end, memory_order_relaxed);
-    madi_hints_t *hints = atomic_load_explicit(&deque->hints, memory_order_relaxed);
-    if (MADI_UNLIKELY(end == hints->room)) {
-        if (madi_deque_grow(deque))
-            return 12; /* ENOMEM */
-        end = atomic_load_explicit(&deque->end, memory_order_relaxed);
-        hints = atomic_load_explicit(&deque->hints, memory_order_relaxed);
-    }
+    size_t end;
+    madi_hints_t *hints;
+    int rc = madi_deque_room(deque);
+    if (MADI_UNLIKELY(rc))
+        return rc;
+    end = atomic_load_explicit(&deque->end, memory_order_relaxed);
+    hints = atomic_load_explicit(&deque->hints, memory_order_relaxed);
     if (MADI_UNLIKELY(end < atomic_load_explicit(&deque->first, memory_order_relaxed)))
         atomic_store_explicit(&deque->first, end, memory_order_relaxed);
     atomic_store_explicit(&thread->state, MADI_SEED, memory_order_release); /* pairs with the claim */

@@ -2,6 +2,7 @@
 /* Start and end. */
 #include "base/knob.h"
 #include "marcel/guard.h"
+#include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/place.h"
 #include "marcel/sched.h"
@@ -14,53 +15,91 @@ madi_marcel_t madi_marcel;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int knobs_read(void)
+static int knobs_read(int *n)
 {
     size_t stack;
-    if (madi_knob_load(MADI_KNOB_STACK_SIZE) || madi_knob_load(MADI_KNOB_STACK_GUARDS))
+    int64_t bind;
+    if (madi_knob_load(MADI_KNOB_STACK_SIZE) || madi_knob_load(MADI_KNOB_STACK_GUARDS) ||
+        madi_knob_load(MADI_KNOB_WORKERS) || madi_knob_load(MADI_KNOB_WORKERS_BIND))
         return EINVAL;
     stack = (size_t)madi_knob_int(MADI_KNOB_STACK_SIZE);
     madi_marcel.slot_shift = MADI_SLOT_SHIFT_MIN;
     while (((size_t)1 << madi_marcel.slot_shift) < stack)
         madi_marcel.slot_shift++;
     madi_guard_init(MADI_GUARD_AUTO, madi_knob_int(MADI_KNOB_STACK_GUARDS));
+    bind = madi_knob_int(MADI_KNOB_WORKERS_BIND);
+    madi_marcel.binds = bind < 0 ? madi_place_exclusive() : bind;
+    *n = (int)madi_knob_int(MADI_KNOB_WORKERS);
+    if (*n == 0)
+        *n = madi_place_cores();
     return 0;
+}
+
+/* Room for n of them, which stays to the end of the process: a plain pthread that has made a thread ready looks at its
+ * worker once more, when the thread may have ended and the library too. */
+static madi_worker_t *room_for(int n)
+{
+    static struct room {
+        struct room *before;
+        madi_worker_t *workers;
+    } *rooms;
+    static int room;
+    struct room *more;
+    if (n <= room)
+        return rooms->workers;
+    more = malloc(sizeof *more);
+    if (!more || !(more->workers = aligned_alloc(_Alignof(madi_worker_t), (size_t)n * sizeof *more->workers)))
+        return free(more), NULL;
+    more->before = rooms;
+    rooms = more;
+    room = n;
+    return more->workers;
+}
+
+static void workers_end(int inited, int started)
+{
+    for (int i = 0; i < started; i++)
+        madi_worker_close(&madi_marcel.workers[i]);
+    for (int i = 0; i < started; i++)
+        madi_worker_stop(&madi_marcel.workers[i]);
+    for (int i = 0; i < inited; i++)
+        madi_worker_fini(&madi_marcel.workers[i]);
+    madi_place_forget();
 }
 
 static int workers_start(int n)
 {
-    madi_worker_t *workers = aligned_alloc(_Alignof(madi_worker_t), (size_t)n * sizeof *workers);
-    int rc = workers ? madi_place_find(n) : ENOMEM, started = 0;
-    madi_marcel.workers = workers;
+    int rc = madi_place_find(n), inited = 0, started = 0;
+    madi_marcel.workers = room_for(n);
+    if (!madi_marcel.workers)
+        rc = ENOMEM;
+    while (!rc && inited < n)
+        rc = madi_worker_init(&madi_marcel.workers[inited], inited, n), inited++;
     while (!rc && started < n)
-        if (!(rc = madi_worker_start(&workers[started], started)))
+        if (!(rc = madi_worker_start(&madi_marcel.workers[started])))
             started++;
-    if (rc) {
-        while (started-- > 0)
-            madi_worker_stop(&workers[started]);
-        madi_place_forget();
-        free(workers);
-        madi_marcel.workers = NULL;
-        return rc;
-    }
-    atomic_store_explicit(&madi_marcel.n_workers, n, memory_order_release);
-    return 0;
+    if (rc)
+        workers_end(inited, started);
+    else
+        atomic_store_explicit(&madi_marcel.n_workers, n, memory_order_release);
+    return rc;
 }
 
 int marcel_init(void)
 {
-    int rc = 0;
+    int rc = 0, n;
     if (marcel_workers())
         return 0;
     pthread_mutex_lock(&lock);
     if (!marcel_workers()) {
-        rc = knobs_read();
+        rc = knobs_read(&n);
         if (!rc)
             rc = madi_slot_init();
         if (!rc) {
             madi_fp_save(&madi_marcel.fp);
             madi_guard_watch();
-            rc = workers_start(1);
+            madi_marcel.fences = !madi_barriers_init();
+            rc = workers_start(n);
             if (rc)
                 madi_guard_unwatch();
         }
@@ -69,13 +108,15 @@ int marcel_init(void)
     return rc;
 }
 
+/* The ends are counted before the beginnings: if they are as many, they were at the moment between. */
 static bool all_ended(void)
 {
-    uint64_t created = atomic_load_explicit(&madi_marcel.from_outside, memory_order_relaxed), ended = 0;
-    for (int i = 0; i < marcel_workers(); i++) {
-        created += atomic_load_explicit(&madi_marcel.workers[i].created, memory_order_relaxed);
+    uint64_t created, ended = 0;
+    for (int i = 0; i < marcel_workers(); i++)
         ended += atomic_load_explicit(&madi_marcel.workers[i].ended, memory_order_acquire);
-    }
+    created = atomic_load_explicit(&madi_marcel.from_outside, memory_order_relaxed);
+    for (int i = 0; i < marcel_workers(); i++)
+        created += atomic_load_explicit(&madi_marcel.workers[i].created, memory_order_relaxed);
     return created == ended;
 }
 
@@ -88,13 +129,10 @@ int marcel_fini(void)
     if (marcel_workers() && !all_ended()) {
         rc = EBUSY;
     } else if (marcel_workers()) {
-        for (int i = 0; i < marcel_workers(); i++)
-            madi_worker_stop(&madi_marcel.workers[i]);
+        int n = marcel_workers();
+        workers_end(n, n);
         atomic_store_explicit(&madi_marcel.n_workers, 0, memory_order_relaxed);
         atomic_store_explicit(&madi_marcel.from_outside, 0, memory_order_relaxed);
-        free(madi_marcel.workers);
-        madi_marcel.workers = NULL;
-        madi_place_forget();
         madi_guard_unwatch();
     }
     pthread_mutex_unlock(&lock);

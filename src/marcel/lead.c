@@ -89,20 +89,6 @@ void madi_lead_no_more(void)
     leader_wanted();
 }
 
-/* Sleep behind a leader. */
-static void follow(marceli_waiter_t *w, bool worker, int64_t deadline)
-{
-    marceli_waiter_t **list = worker ? &madi_server.idle : &madi_server.followers;
-    _Atomic(int) *n = worker ? &madi_server.n_idle : &madi_server.n_followers;
-    enlist(list, n, w); /* a leader that leaves from here on finds it */
-    if (atomic_load_explicit(&madi_server.leader, memory_order_seq_cst) != MADI_LED_BY_NOBODY ||
-        !can_lead())
-        madi_park(w, deadline);
-    madi_lock(&madi_server.lock);
-    delist(n, w);
-    madi_unlock(&madi_server.lock);
-}
-
 /* ---- How long ------------------------------------------------------------------------------------------------- */
 
 /* Has not every process with so many waiting threads its cores? */
@@ -249,18 +235,45 @@ static bool spin(waiting_t *w)
     }
 }
 
+/* Sleep behind a leader. */
+static void follow(waiting_t *w)
+{
+    marceli_waiter_t **list = w->worker ? &madi_server.idle : &madi_server.followers;
+    _Atomic(int) *n = w->worker ? &madi_server.n_idle : &madi_server.n_followers;
+    if (w->worker)
+        madi_worker_sleeps(w->worker, true);
+    enlist(list, n, w->waiter); /* a leader that leaves from here on finds it */
+    if ((atomic_load_explicit(&madi_server.leader, memory_order_seq_cst) != MADI_LED_BY_NOBODY || !can_lead()) &&
+        (!w->worker || !w->test(w->arg)))
+        madi_park(w->waiter, w->deadline);
+    madi_lock(&madi_server.lock);
+    delist(n, w->waiter);
+    madi_unlock(&madi_server.lock);
+    if (w->worker)
+        madi_worker_awake(w->worker);
+}
+
+/* In epoll. */
+static void lead_asleep(waiting_t *w)
+{
+    if (w->worker)
+        madi_worker_sleeps(w->worker, false);
+    madi_lead_sleep(w->waiter, w->test, w->arg, w->deadline);
+    if (w->worker)
+        madi_worker_awake(w->worker);
+    run_calls(w, madi_server_calls());
+}
+
 /* A kernel thread: it leads, or sleeps behind a leader. */
 static void wait_here(waiting_t *w)
 {
     w->leads = madi_lead(MADI_LED_BY_WAITER);
     while (!spin(w)) {
         if (w->leads) {
-            if (!yield_some(w)) {
-                madi_lead_sleep(w->waiter, w->test, w->arg, w->deadline);
-                run_calls(w, madi_server_calls());
-            }
+            if (!yield_some(w))
+                lead_asleep(w);
         } else if (marceli_is_led() || !can_lead()) {
-            follow(w->waiter, w->worker != NULL, w->deadline);
+            follow(w);
         } else {
             sched_yield(); /* the progress thread makes room */
         }
@@ -276,6 +289,14 @@ static void wait_begin(waiting_t *w)
     int processes = atomic_load_explicit(&madi_server.processes, memory_order_relaxed);
     w->spin_ns = madi_spin_ns(processes, madi_async_enter());
     w->yield_ns = madi_server.spin_ns >= 0 ? 0 : SPIN - w->spin_ns;
+}
+
+/* One more user-level thread waits.  If its worker has others to run, it will not lead: another that sleeps shall. */
+static void leader_wanted_beside(madi_worker_t *worker)
+{
+    if (worker->n_near && madi_has_others(worker) &&
+        atomic_load_explicit(&madi_server.leader, memory_order_seq_cst) == MADI_LED_BY_NOBODY)
+        leader_wanted();
 }
 
 /* A user-level thread: as long as nobody else wants its worker it spins, and polls; then it leaves the worker to its
@@ -297,6 +318,7 @@ static void wait_switching(waiting_t *w)
         if (done || madi_now() >= w->deadline)
             return;
         atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst);
+        leader_wanted_beside(w->waiter->ult->worker);
         madi_park(w->waiter, w->deadline);
         atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
     }

@@ -5,50 +5,130 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 #ifdef HAVE_HWLOC
 #include <hwloc.h>
 #include <hwloc/glibc-sched.h>
 #endif
 
-static cpu_set_t *places; /* NULL: nobody is bound */
+static cpu_set_t *places; /* NULL: nobody has one */
 static int n_places;
 
-#ifdef HAVE_HWLOC
-/* The cpuset, cut into n parts along the tree.  False: hwloc does not know. */
-static bool spread(int n, const cpu_set_t *allowed, cpu_set_t *out)
+static int allowed_get(cpu_set_t *allowed)
 {
-    hwloc_topology_t topology;
-    hwloc_bitmap_t set = hwloc_bitmap_alloc(), *parts = calloc((size_t)n, sizeof(hwloc_bitmap_t));
-    bool ok = false;
-    if (!set || !parts || hwloc_topology_init(&topology))
-        goto no_topology;
-    if (hwloc_topology_load(topology))
-        goto no_load;
-    if (hwloc_cpuset_from_glibc_sched_affinity(topology, set, allowed, sizeof *allowed) ||
-        hwloc_topology_restrict(topology, set, 0))
-        goto no_load;
-    hwloc_obj_t root = hwloc_get_root_obj(topology);
-    if (hwloc_distrib(topology, &root, 1, parts, (unsigned)n, INT_MAX, 0))
-        goto no_load;
-    ok = true;
-    for (int i = 0; i < n; i++) {
-        ok = ok && !hwloc_cpuset_to_glibc_sched_affinity(topology, parts[i], &out[i], sizeof out[i]) && CPU_COUNT(&out[i]);
-        hwloc_bitmap_free(parts[i]);
+    return sched_getaffinity(0, sizeof *allowed, allowed) ? 0 : CPU_COUNT(allowed);
+}
+
+bool madi_place_exclusive(void)
+{
+    cpu_set_t allowed;
+    int n = allowed_get(&allowed);
+    return n > 0 && n < sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* ---- The tree ------------------------------------------------------------------------------------------------- */
+
+#ifdef HAVE_HWLOC
+static hwloc_topology_t tree; /* of the cpuset; NULL: not loaded */
+
+/* False: hwloc does not know. */
+static bool tree_load(const cpu_set_t *allowed)
+{
+    hwloc_bitmap_t set;
+    bool ok;
+    if (tree)
+        return true;
+    set = hwloc_bitmap_alloc();
+    if (!set || hwloc_topology_init(&tree)) {
+        hwloc_bitmap_free(set);
+        tree = NULL;
+        return false;
     }
-no_load:
-    hwloc_topology_destroy(topology);
-no_topology:
-    free(parts);
+    ok = !hwloc_topology_load(tree) && !hwloc_cpuset_from_glibc_sched_affinity(tree, set, allowed, sizeof *allowed) &&
+         !hwloc_topology_restrict(tree, set, 0);
+    if (!ok) {
+        hwloc_topology_destroy(tree);
+        tree = NULL;
+    }
     hwloc_bitmap_free(set);
     return ok;
 }
-#else
-static bool spread(int n, const cpu_set_t *allowed, cpu_set_t *out)
+
+static void tree_forget(void)
 {
-    (void)n, (void)allowed, (void)out;
+    if (tree)
+        hwloc_topology_destroy(tree);
+    tree = NULL;
+}
+
+static int tree_cores(void)
+{
+    return hwloc_get_nbobjs_by_type(tree, HWLOC_OBJ_CORE);
+}
+
+/* The cpuset, cut into n parts along the tree. */
+static bool tree_spread(int n, cpu_set_t *out)
+{
+    hwloc_bitmap_t *parts = calloc((size_t)n, sizeof(hwloc_bitmap_t));
+    hwloc_obj_t root = hwloc_get_root_obj(tree);
+    bool ok = parts && !hwloc_distrib(tree, &root, 1, parts, (unsigned)n, INT_MAX, 0);
+    for (int i = 0; parts && i < n; i++) {
+        ok = ok && !hwloc_cpuset_to_glibc_sched_affinity(tree, parts[i], &out[i], sizeof out[i]) && CPU_COUNT(&out[i]);
+        hwloc_bitmap_free(parts[i]);
+    }
+    free(parts);
+    return ok;
+}
+
+static hwloc_obj_t tree_place(int index)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    hwloc_obj_t object = NULL;
+    if (set && !hwloc_cpuset_from_glibc_sched_affinity(tree, set, &places[index], sizeof places[index]))
+        object = hwloc_get_obj_covering_cpuset(tree, set);
+    hwloc_bitmap_free(set);
+    return object;
+}
+
+/* How deep in the tree is what two places share; -1: not known. */
+static int tree_shared(int a, int b)
+{
+    hwloc_obj_t first = tree ? tree_place(a) : NULL, second = tree ? tree_place(b) : NULL;
+    return first && second ? (int)hwloc_get_common_ancestor_obj(tree, first, second)->depth : -1;
+}
+#else
+static bool tree_load(const cpu_set_t *allowed)
+{
+    (void)allowed;
     return false;
 }
+static void tree_forget(void)
+{
+}
+static int tree_cores(void)
+{
+    return 0;
+}
+static bool tree_spread(int n, cpu_set_t *out)
+{
+    (void)n, (void)out;
+    return false;
+}
+static int tree_shared(int a, int b)
+{
+    (void)a, (void)b;
+    return -1;
+}
 #endif
+
+int madi_place_cores(void)
+{
+    cpu_set_t allowed;
+    int n = allowed_get(&allowed), cores = n > 1 && tree_load(&allowed) ? tree_cores() : 0;
+    return cores > 0 ? cores : n > 0 ? n : 1;
+}
+
+/* ---- Places --------------------------------------------------------------------------------------------------- */
 
 static void go_round(int n, const cpu_set_t *allowed, cpu_set_t *out)
 {
@@ -65,14 +145,16 @@ static void go_round(int n, const cpu_set_t *allowed, cpu_set_t *out)
 int madi_place_find(int n)
 {
     cpu_set_t allowed;
-    madi_place_forget();
-    if (n < 2 || sched_getaffinity(0, sizeof allowed, &allowed) || CPU_COUNT(&allowed) < n)
+    free(places);
+    places = NULL;
+    n_places = 0;
+    if (n < 2 || allowed_get(&allowed) < n)
         return 0; /* more than there are processors: the kernel shares them out */
     places = malloc((size_t)n * sizeof *places);
     if (!places)
         return ENOMEM;
     n_places = n;
-    if (!spread(n, &allowed, places))
+    if (!tree_load(&allowed) || !tree_spread(n, places))
         go_round(n, &allowed, places);
     return 0;
 }
@@ -82,6 +164,7 @@ void madi_place_forget(void)
     free(places);
     places = NULL;
     n_places = 0;
+    tree_forget();
 }
 
 bool madi_place_get(int index, cpu_set_t *set)
@@ -90,6 +173,22 @@ bool madi_place_get(int index, cpu_set_t *set)
         return false;
     *set = places[index];
     return true;
+}
+
+void madi_place_near(int index, int n, int *others)
+{
+    int found = 0, *shared = n_places ? malloc((size_t)n * sizeof *shared) : NULL;
+    for (int i = 1; i < n; i++) { /* by insertion: from those behind it on, the nearer before the farther */
+        int other = (index + i) % n, at = found++, depth = shared ? tree_shared(index, other) : -1;
+        for (; shared && at > 0 && shared[at - 1] < depth; at--) {
+            shared[at] = shared[at - 1];
+            others[at] = others[at - 1];
+        }
+        if (shared)
+            shared[at] = depth;
+        others[at] = other;
+    }
+    free(shared);
 }
 
 void madi_place_bind(int index)

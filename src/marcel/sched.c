@@ -7,6 +7,7 @@
 #include "marcel/marcel.h"
 #include "marcel/party.h"
 #include "marcel/name.h"
+#include "marcel/share.h"
 
 #include <errno.h>
 #include <marcel.h>
@@ -14,6 +15,8 @@
 
 _Static_assert(MADI_USUAL == MARCEL_PRIORITY_MAX - MARCEL_PRIORITY_DEFAULT && MADI_LEVELS == MARCEL_PRIORITY_MAX + 1,
                "levels are priorities counted from the highest");
+
+#define SPINS 150 /* about 3 us: several times what a hand-over between two workers takes */
 
 /* ---- Seeds ---------------------------------------------------------------------------------------------------- */
 
@@ -33,6 +36,8 @@ static MADI_COLD void start_with_traits(madi_ult_t *ult, const madi_traits_t *tr
         ult->flags |= MADI_ULT_KEEPS_FP;
         ult->fp = madi_marcel.fp;
     }
+    if (traits->migratable && traits->placement < 0 && traits->priority == MARCEL_PRIORITY_DEFAULT)
+        ult->flags |= MADI_ULT_MOVES;
 }
 
 madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
@@ -40,13 +45,14 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
     madi_ult_t *ult = slot_for(worker, thread);
     if (MADI_UNLIKELY(!ult))
         return NULL;
-    ult->worker = worker;
+    madi_ult_worker_set(ult, worker);
     ult->state = MADI_ULT_BLOCKED;
     ult->priority = MADI_USUAL;
     ult->flags &= MADI_ULT_CANARY;
     ult->party.thread = thread;
     ult->party.keys = NULL;
     ult->party.plain = false;
+    atomic_store_explicit(&ult->party.woken, 0, memory_order_relaxed);
     atomic_store_explicit(&ult->party.wait, MADI_WAIT_PLAIN, memory_order_relaxed);
     ult->timer.back = NULL;
     if (MADI_UNLIKELY(thread->traits))
@@ -63,9 +69,13 @@ static MADI_COLD void put_back(madi_worker_t *worker, struct marcel_thread *thre
     madi_inbox_put(&worker->inbox, (uintptr_t)thread | 1);
 }
 
-madi_ult_t *madi_pick_seed(madi_worker_t *worker)
+madi_ult_t *madi_pick_other(madi_worker_t *worker)
 {
-    struct marcel_thread *thread = madi_deque_pop(&worker->deque);
+    madi_ult_t *ult = madi_movable_take(worker);
+    struct marcel_thread *thread;
+    if (ult)
+        return ult;
+    thread = madi_deque_pop(&worker->deque);
     if (!thread)
         return &worker->base;
     if (MADI_LIKELY(worker->slots && !thread->traits))
@@ -80,8 +90,10 @@ static void receive(madi_worker_t *worker, struct marcel_thread *thread)
     const madi_traits_t *traits = thread->traits;
     bool bound = traits && (traits->placement >= 0 || traits->priority != MARCEL_PRIORITY_DEFAULT);
     madi_ult_t *ult;
-    if (!bound && !madi_deque_push(&worker->deque, thread))
+    if (!bound && !madi_deque_push(&worker->deque, thread)) {
+        madi_shared(worker);
         return;
+    }
     ult = madi_ult_start(worker, thread);
     if (ult)
         madi_ready_here(worker, ult);
@@ -132,9 +144,22 @@ static madi_ult_t *start_or_put_back(madi_worker_t *worker, struct marcel_thread
     return ult;
 }
 
+/* Once in a period the oldest of what is else passed over. */
+static struct marcel_thread *pick_oldest(madi_worker_t *worker)
+{
+    struct marcel_thread *thread = madi_outside_take();
+    madi_ult_t *ult = madi_movable_take(worker);
+    if (ult)
+        madi_queue_put(worker, ult);
+    if (!thread && !madi_deque_empty(&worker->deque))
+        thread = madi_deque_steal(&worker->deque);
+    return thread;
+}
+
 madi_ult_t *madi_pick_all(madi_worker_t *worker)
 {
     struct marcel_thread *thread = worker->pending;
+    madi_ult_t *ult;
     bool period = worker->tick == 0;
     worker->starved = false;
     if (!madi_inbox_empty(&worker->inbox))
@@ -145,14 +170,20 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
         worker->tick = MADI_PERIOD;
         madi_count(&worker->periods);
         madi_server_tick(worker);
-        if (!thread && !madi_deque_empty(&worker->deque))
-            thread = madi_deque_steal(&worker->deque); /* the oldest */
+        if (!thread)
+            thread = pick_oldest(worker);
     }
     worker->pending = NULL;
-    if (!thread && !madi_queue_first(worker))
+    if (!thread && !madi_queue_first(worker)) {
+        ult = madi_movable_take(worker);
+        if (ult)
+            return ult;
         thread = madi_deque_pop(&worker->deque);
+        if (!thread)
+            thread = madi_outside_take();
+    }
     if (thread) {
-        madi_ult_t *ult = start_or_put_back(worker, thread);
+        ult = start_or_put_back(worker, thread);
         if (ult)
             return ult;
     }
@@ -173,13 +204,43 @@ void madi_switch_extra(madi_ult_t *from, madi_ult_t *to)
 
 /* ---- Block and wake ------------------------------------------------------------------------------------------- */
 
-void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg)
+static inline __attribute__((always_inline)) void suspend(madi_worker_t *worker, madi_ult_t *to, madi_post_t post, void *arg)
 {
     madi_ult_t *self = worker->current;
     self->state = MADI_ULT_BLOCKED;
     worker->post = post;
     worker->post_arg = arg;
-    madi_switch_to(worker, self, madi_pick(worker));
+    madi_switch_to(worker, self, to);
+}
+
+void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg)
+{
+    suspend(worker, madi_pick(worker), post, arg);
+}
+
+/* Nobody else is ready here: before it leaves its stack, the thread looks for a while whether a thread elsewhere wakes it.
+ * In the queue it can be found; as long as `woken` is SPINS who takes it out says so there, and nowhere else.  Who comes
+ * later puts it into the inbox, which is read only when it has left its stack.  Releases the lock; true: woken. */
+static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_waitq_t *queue)
+{
+    atomic_uint *woken = &self->party.woken;
+    unsigned spins = MADI_PARTY_SPINS;
+    atomic_store_explicit(woken, MADI_PARTY_SPINS, memory_order_relaxed);
+    madi_unlock(&queue->lock);
+    for (int i = 0; i < SPINS && atomic_load_explicit(woken, memory_order_relaxed) == MADI_PARTY_SPINS &&
+                    madi_inbox_empty(&worker->inbox); i++)
+        madi_relax();
+    /* acquire: pairs with the waker's release */
+    if (atomic_compare_exchange_strong_explicit(woken, &spins, 0, memory_order_acquire, memory_order_acquire))
+        return false;
+    atomic_store_explicit(woken, 0, memory_order_relaxed);
+    return true;
+}
+
+/* Others on this worker that wait for the polling server do not wait for that. */
+static bool may_spin(madi_worker_t *worker)
+{
+    return worker->n_near && worker->tick && !worker->pending && !atomic_load_explicit(&madi_server.blocked, memory_order_relaxed);
 }
 
 static void unlock_post(void *lock)
@@ -187,13 +248,32 @@ static void unlock_post(void *lock)
     madi_unlock(lock);
 }
 
+/* With the queue's lock, which is released. */
+static inline __attribute__((always_inline)) void suspend_in(madi_worker_t *worker, madi_waitq_t *queue)
+{
+    madi_ult_t *to = madi_pick(worker);
+    madi_post_t post = unlock_post;
+    if (MADI_UNLIKELY(to == &worker->base) && may_spin(worker)) {
+        if (spin_woken(worker, worker->current, queue))
+            return;
+        post = NULL;
+    }
+    suspend(worker, to, post, &queue->lock);
+}
+
+/* queue: released as above; NULL: post is run. */
 static MADI_COLD bool suspend_timed(madi_ult_t *self, madi_waitq_t *queue, madi_post_t post, void *arg, int64_t deadline)
 {
     bool late;
     self->party.queue = queue;
     atomic_store_explicit(&self->party.wait, MADI_WAIT_TIMED, memory_order_relaxed);
     madi_timer_arm(&self->worker->timers, &self->timer, deadline);
-    madi_suspend(self->worker, post, arg);
+    if (queue)
+        suspend_in(self->worker, queue);
+    else
+        madi_suspend(self->worker, post, arg);
+    if (MADI_UNLIKELY(self->timer.back)) /* it was woken while it spun */
+        madi_timer_disarm(&self->worker->timers, &self->timer);
     late = atomic_load_explicit(&self->party.wait, memory_order_relaxed) == MADI_WAIT_EXPIRED;
     atomic_store_explicit(&self->party.wait, MADI_WAIT_PLAIN, memory_order_relaxed);
     return late;
@@ -201,7 +281,7 @@ static MADI_COLD bool suspend_timed(madi_ult_t *self, madi_waitq_t *queue, madi_
 
 static MADI_COLD int block_timed(madi_ult_t *self, madi_waitq_t *queue, int64_t deadline)
 {
-    return suspend_timed(self, queue, unlock_post, &queue->lock, deadline) ? ETIMEDOUT : 0;
+    return suspend_timed(self, queue, NULL, NULL, deadline) ? ETIMEDOUT : 0;
 }
 
 void madi_sleep_until(madi_ult_t *self, int64_t deadline)
@@ -232,7 +312,7 @@ int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
         return madi_party_block(party, queue, deadline);
     if (MADI_UNLIKELY(deadline != MADI_NEVER))
         return block_timed(MADI_PARTY_ULT(party), queue, deadline);
-    madi_suspend(madi_worker_self(), unlock_post, &queue->lock);
+    suspend_in(madi_worker_self(), queue);
     return 0;
 }
 
@@ -240,7 +320,10 @@ void madi_ready_here(madi_worker_t *worker, madi_ult_t *ult)
 {
     if (MADI_UNLIKELY(ult->timer.back))
         madi_timer_disarm(&worker->timers, &ult->timer);
-    madi_queue_put(worker, ult);
+    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES))
+        madi_movable_put(worker, ult);
+    else
+        madi_queue_put(worker, ult);
 }
 
 void madi_ready(madi_ult_t *ult)
@@ -264,22 +347,54 @@ void madi_send(madi_worker_t *worker, struct marcel_thread *thread)
     madi_worker_wake(worker);
 }
 
+/* Is it in spin_woken?  release: pairs with its acquire. */
+static inline bool wake_spinning(madi_party_t *party)
+{
+    unsigned spins = MADI_PARTY_SPINS;
+    return MADI_UNLIKELY(atomic_load_explicit(&party->woken, memory_order_relaxed)) &&
+           atomic_compare_exchange_strong_explicit(&party->woken, &spins, MADI_PARTY_WOKEN, memory_order_release,
+                                                   memory_order_relaxed);
+}
+
 void madi_wake(madi_party_t *party)
 {
     if (MADI_UNLIKELY(party->plain))
         madi_party_wake(party);
-    else
+    else if (!wake_spinning(party))
         madi_ready(MADI_PARTY_ULT(party));
+}
+
+static void movable_post(void *arg)
+{
+    madi_ult_t *ult = arg;
+    madi_movable_put(ult->worker, ult);
+}
+
+/* One that others may take, which they must not before it is off its stack. */
+static MADI_COLD void yield_moving(madi_worker_t *worker)
+{
+    madi_ult_t *to;
+    if (!madi_has_others(worker) && worker->tick > 1) {
+        worker->tick--;
+        return;
+    }
+    to = madi_pick(worker);
+    suspend(worker, to, movable_post, worker->current);
 }
 
 static inline __attribute__((always_inline)) void yield(madi_worker_t *worker)
 {
     madi_ult_t *self = worker->current, *to;
+    if (MADI_UNLIKELY(self->flags & MADI_ULT_MOVES)) {
+        yield_moving(worker);
+        return;
+    }
     if (MADI_LIKELY(madi_queue_first(worker))) {
         madi_queue_put(worker, self);
         to = madi_pick(worker);
     } else {
-        if (madi_deque_empty(&worker->deque) && madi_inbox_empty(&worker->inbox) && worker->tick > 1) {
+        if (madi_deque_empty(&worker->deque) && madi_inbox_empty(&worker->inbox) && worker->tick > 1 &&
+            madi_movable_empty(worker)) {
             worker->tick--; /* nobody, as far as can be seen */
             return;
         }
@@ -330,6 +445,16 @@ static madi_ult_t *end_alone(madi_worker_t *worker, struct marcel_thread *thread
     return madi_pick(worker);
 }
 
+/* Its joiner goes on at once, unless it has moved away from it. */
+static inline madi_ult_t *end_in_place(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    madi_ult_t *to = MADI_PARTY_ULT((madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed));
+    if (MADI_LIKELY(to->worker == worker))
+        return to;
+    madi_ready(to);
+    return madi_pick(worker);
+}
+
 /* In line, as far as possible: a call from which nobody returns costs the caller of marcel_join (switch.h). */
 static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self, void *value)
 {
@@ -341,9 +466,9 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
     worker = madi_worker_self();
     thread->value = value;
     atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
-    madi_count(&worker->ended);
-    if (self->flags & MADI_ULT_IN_PLACE)
-        to = MADI_PARTY_ULT((madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed));
+    madi_count_release(&worker->ended); /* pairs with marcel_fini */
+    if (MADI_LIKELY(self->flags & MADI_ULT_IN_PLACE))
+        to = end_in_place(worker, thread);
     else
         to = end_alone(worker, thread);
     self->state = MADI_ULT_NONE;

@@ -77,7 +77,7 @@ _Noreturn void madi_ult_end(madi_ult_t *self, void *value);
 madi_ult_t *madi_pick_all(madi_worker_t *worker);
 
 /* Rare parts of what is below. */
-madi_ult_t *madi_pick_seed(madi_worker_t *worker);
+madi_ult_t *madi_pick_other(madi_worker_t *worker);
 void madi_switch_extra(madi_ult_t *from, madi_ult_t *to);
 
 #pragma GCC visibility pop
@@ -134,13 +134,14 @@ static inline madi_ult_t *madi_pick(madi_worker_t *worker)
     ult = madi_queue_take(worker);
     if (MADI_LIKELY(ult))
         return ult;
-    return madi_deque_empty(&worker->deque) ? &worker->base : madi_pick_seed(worker);
+    return madi_deque_empty(&worker->deque) && madi_movable_empty(worker) ? &worker->base : madi_pick_other(worker);
 }
 
 /* Is there anybody else to run here? */
 static inline bool madi_has_others(madi_worker_t *worker)
 {
-    return madi_queue_first(worker) || !madi_inbox_empty(&worker->inbox) || !madi_deque_empty(&worker->deque);
+    return madi_queue_first(worker) || !madi_inbox_empty(&worker->inbox) || !madi_deque_empty(&worker->deque) ||
+           !madi_movable_empty(worker);
 }
 
 /* The first thing on every stack that was switched to, which is that of self. */

@@ -27,6 +27,18 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Barriers ------------------------------------------------------------------------------------------------- */
 
+static void barriers_find(void)
+{
+    madi_server.asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+}
+
+bool madi_barriers_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, barriers_find);
+    return madi_server.asymmetric;
+}
+
 void marceli_barrier(void)
 {
     if (madi_server.asymmetric)
@@ -79,7 +91,7 @@ static int start(void)
         return 0;
     if (madi_knob_load(MADI_KNOB_SPIN) || madi_knob_load(MADI_KNOB_PROGRESS_THREAD))
         return -1;
-    madi_server.asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+    madi_barriers_init();
     spin = madi_knob_int(MADI_KNOB_SPIN);
     madi_server.spin_ns = spin >= 0 ? spin * 1000 : -1;
     count_cores();

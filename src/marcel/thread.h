@@ -50,14 +50,17 @@ struct marcel_thread {
  * that by compare-and-swap decides how it ends: a waker to WOKEN, the clock to EXPIRED. */
 enum madi_wait { MADI_WAIT_PLAIN, MADI_WAIT_TIMED, MADI_WAIT_WOKEN, MADI_WAIT_EXPIRED };
 
+/* A plain pthread sleeps while this is 0.  A user-level thread that spins in its wait has SPINS there (sched.c). */
+enum madi_party_woken { MADI_PARTY_WOKEN = 1, MADI_PARTY_SPINS = 2 };
+
 typedef struct madi_party {
     struct madi_party *next, *prev; /* in a wait queue, under the queue's lock */
     struct madi_waitq *queue;       /* the one of a TIMED wait */
     struct marcel_thread *thread;   /* whose */
     struct madi_keys *keys;         /* its thread-specific data; NULL: none */
     atomic_uint wait;               /* enum madi_wait */
-    bool plain;                     /* a plain pthread: it sleeps on the futex below */
-    atomic_uint woken;
+    bool plain;                     /* a plain pthread: `woken` is its futex */
+    atomic_uint woken;              /* enum madi_party_woken */
 } madi_party_t;
 
 /* ---- The control block ---------------------------------------------------------------------------------------- */
@@ -70,7 +73,12 @@ typedef struct madi_link {
     struct madi_link *next, *prev;
 } madi_link_t;
 
-enum { MADI_ULT_KEEPS_FP = 1, MADI_ULT_CANARY = 2, MADI_ULT_IN_PLACE = 4 };
+enum {
+    MADI_ULT_KEEPS_FP = 1,
+    MADI_ULT_CANARY = 2,
+    MADI_ULT_IN_PLACE = 4,
+    MADI_ULT_MOVES = 8 /* when it is ready it is in a list that other workers see (share.h) */
+};
 
 typedef struct madi_ult {
     void *sp;                   /* its context while it is switched out (switch.h) */
@@ -87,6 +95,12 @@ typedef struct madi_ult {
     madi_fp_t fp;               /* of a thread that keeps its own */
     struct madi_ult *pooled;    /* the next of a list of free slots */
 } madi_ult_t;
+
+/* marcel_yield_to asks a control block that may have become that of another thread. */
+static inline void madi_ult_worker_set(madi_ult_t *ult, struct madi_worker *worker)
+{
+    __atomic_store_n(&ult->worker, worker, __ATOMIC_RELAXED);
+}
 
 #define MADI_LINK_ULT(l) MADI_CONTAINER(l, madi_ult_t, link)
 #define MADI_PARTY_ULT(p) MADI_CONTAINER(p, madi_ult_t, party)

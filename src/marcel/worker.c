@@ -8,12 +8,14 @@
 #include "marcel/party.h"
 #include "marcel/place.h"
 #include "marcel/sched.h"
+#include "marcel/share.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define LOOK_EVERY 64 /* spins between looks at what other workers have: each takes a line away from them */
 #define STARVED_NS 1000000 /* how often a seed is tried again for which there was no memory */
 
 __thread madi_worker_t *madi_worker_mine;
@@ -49,26 +51,60 @@ void madi_worker_slot_less(madi_worker_t *worker)
 
 /* ---- Sleep ---------------------------------------------------------------------------------------------------- */
 
-/* seq_cst on both sides: the worker says that it is idle, then looks at the inbox; who puts something in, puts it in, then
- * looks whether it is idle.  One of the two sees the other. */
-void madi_worker_wake(madi_worker_t *worker)
+/* Who puts something into the inbox does so before it looks at idle, the worker says idle before it looks at the inbox, all
+ * sequentially consistent: one of the two sees the other.  For what others have: share.h. */
+void madi_worker_sleeps(madi_worker_t *worker, bool barrier)
 {
-    if (atomic_load_explicit(&worker->idle, memory_order_seq_cst))
-        marceli_waiter_wake(&worker->waiter);
+    atomic_exchange_explicit(&worker->idle, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&madi_marcel.n_asleep, 1, memory_order_seq_cst);
+    if (barrier && worker->n_near)
+        marceli_barrier();
+}
+
+/* Whoever changes idle to 0 counts. */
+static bool idle_end(madi_worker_t *worker)
+{
+    int idle = 1;
+    if (!atomic_load_explicit(&worker->idle, memory_order_seq_cst) ||
+        !atomic_compare_exchange_strong_explicit(&worker->idle, &idle, 0, memory_order_relaxed, memory_order_relaxed))
+        return false;
+    atomic_fetch_sub_explicit(&madi_marcel.n_asleep, 1, memory_order_relaxed);
+    return true;
+}
+
+void madi_worker_awake(madi_worker_t *worker)
+{
+    idle_end(worker);
+}
+
+bool madi_worker_wake(madi_worker_t *worker)
+{
+    if (MADI_LIKELY(!idle_end(worker)))
+        return false;
+    marceli_waiter_wake(&worker->waiter);
+    return true;
+}
+
+static bool own_came(madi_worker_t *worker)
+{
+    return madi_queue_first(worker) || atomic_load_explicit(&worker->stop, memory_order_seq_cst);
 }
 
 static bool something_came(void *arg)
 {
     madi_worker_t *worker = arg;
-    return madi_queue_first(worker) || atomic_load_explicit(&worker->inbox.last, memory_order_seq_cst) ||
-           atomic_load_explicit(&worker->stop, memory_order_seq_cst);
+    bool last_look = atomic_load_explicit(&worker->idle, memory_order_relaxed);
+    if (worker->pending || own_came(worker) || atomic_load_explicit(&worker->inbox.last, memory_order_seq_cst))
+        return true;
+    if (++worker->looks % LOOK_EVERY && !last_look && madi_outside_empty())
+        return false;
+    return madi_share_find(worker, last_look);
 }
 
 /* The inbox holds what could not be started: it is no reason to wake up. */
 static bool starved_came(void *arg)
 {
-    madi_worker_t *worker = arg;
-    return madi_queue_first(worker) || atomic_load_explicit(&worker->stop, memory_order_seq_cst);
+    return own_came(arg);
 }
 
 static void idle(madi_worker_t *worker)
@@ -77,9 +113,8 @@ static void idle(madi_worker_t *worker)
     if (worker->starved && until > (soon = madi_now() + STARVED_NS))
         until = soon;
     madi_count(&worker->idles);
-    atomic_exchange_explicit(&worker->idle, 1, memory_order_seq_cst);
+    worker->looks = 0;
     madi_idle_wait(worker, worker->starved ? starved_came : something_came, worker, until);
-    atomic_store_explicit(&worker->idle, 0, memory_order_relaxed);
 }
 
 /* ---- The scheduler -------------------------------------------------------------------------------------------- */
@@ -114,7 +149,8 @@ static void *worker_main(void *arg)
     signals_block();
     if (madi_guard_thread_start(&worker->signal_stack))
         madi_log(MADI_LOG_WARN, "marcel", "no memory for a signal stack: overflows of stacks are not reported");
-    madi_place_bind(worker->index);
+    if (madi_marcel.binds)
+        madi_place_bind(worker->index);
     tools_adopt(worker);
     for (;;) {
         madi_ult_t *to = madi_pick_all(worker);
@@ -131,28 +167,42 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-int madi_worker_start(madi_worker_t *worker, int index)
+int madi_worker_init(madi_worker_t *worker, int index, int n)
 {
-    int rc;
     memset((void *)worker, 0, sizeof *worker);
     worker->index = index;
     worker->tick = MADI_PERIOD;
     worker->base.worker = worker;
+    worker->movable.head.next = worker->movable.head.prev = &worker->movable.head;
     for (int i = 0; i < MADI_LEVELS; i++)
         worker->queue[i].next = worker->queue[i].prev = &worker->queue[i];
     if (madi_deque_init(&worker->deque))
         return ENOMEM;
-    rc = pthread_create(&worker->kernel_thread, NULL, worker_main, worker);
-    if (rc)
-        madi_deque_fini(&worker->deque);
-    return rc;
+    if (n > 1 && !(worker->near = malloc((size_t)(n - 1) * sizeof *worker->near)))
+        return ENOMEM;
+    worker->n_near = n - 1;
+    madi_place_near(index, n, worker->near);
+    return 0;
+}
+
+int madi_worker_start(madi_worker_t *worker)
+{
+    return pthread_create(&worker->kernel_thread, NULL, worker_main, worker);
+}
+
+void madi_worker_close(madi_worker_t *worker)
+{
+    atomic_store_explicit(&worker->stop, true, memory_order_seq_cst);
+    madi_worker_wake(worker);
 }
 
 void madi_worker_stop(madi_worker_t *worker)
 {
-    atomic_store_explicit(&worker->stop, true, memory_order_seq_cst);
-    madi_worker_wake(worker);
     pthread_join(worker->kernel_thread, NULL);
+}
+
+void madi_worker_fini(madi_worker_t *worker)
+{
     while (worker->slots) {
         madi_ult_t *ult = worker->slots;
         worker->slots = ult->pooled;
@@ -163,5 +213,7 @@ void madi_worker_stop(madi_worker_t *worker)
         worker->records = (struct marcel_thread *)thread->link;
         madi_record_less(NULL, thread);
     }
+    free(worker->near);
+    worker->near = NULL;
     madi_deque_fini(&worker->deque);
 }

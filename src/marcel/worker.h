@@ -5,9 +5,11 @@
  * scheduler, which runs on the kernel thread's own stack, `base`): no atomics there.  Others reach it by the inbox, and
  * by the deque.  The order in which a worker takes what is ready:
  *   queues    started threads, by priority, first in first out
+ *   movable   started threads that others may take, first in first out
  *   deque     seeds of this worker, youngest first
- * and once in MADI_PERIOD switches it looks at the clock, and takes the oldest seed first, so that nothing starves but
- * by priority. */
+ * then what others have (share.h),
+ * and once in MADI_PERIOD switches it looks at the clock, and takes the oldest of the others first, so that nothing
+ * starves but by priority. */
 #ifndef MADI_WORKER_H
 #define MADI_WORKER_H
 
@@ -33,6 +35,18 @@ static inline void madi_count(madi_counter_t *counter)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
+/* Ready threads that other workers may take (share.h). */
+typedef struct madi_movable {
+    madi_lock_t lock;
+    _Atomic(int) n;
+    madi_link_t head;
+} madi_movable_t;
+
+static inline void madi_count_release(madi_counter_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_release);
+}
+
 typedef struct madi_worker {
     /* Of the worker alone. */
     madi_ult_t *current; /* who runs; NULL: the scheduler, on base */
@@ -45,16 +59,19 @@ typedef struct madi_worker {
     unsigned n_slots, n_records;
     madi_link_t queue[MADI_LEVELS];
     madi_timers_t timers;
-    struct marcel_thread *pending; /* a seed taken from the deque, which base must start */
+    struct marcel_thread *pending; /* a seed that was taken, and that base must start */
+    int *near, n_near;             /* the other workers, the nearest first */
+    unsigned looks;                /* since it has been idle */
     unsigned ticks, ticks_wanted;  /* periods since the last look at what comes from outside; so many go by (lead.c) */
     bool starved;                  /* a seed could not start for lack of memory: look again soon */
     madi_ult_t base;               /* the scheduler's own context: sp, worker and tools */
-    madi_counter_t created, ended, periods, idles; /* a period is MADI_PERIOD switches */
+    madi_counter_t created, ended, periods, idles, steals; /* a period is MADI_PERIOD switches */
 
     /* Of all. */
     _Alignas(2 * MADI_LINE) madi_deque_t deque;
+    _Alignas(2 * MADI_LINE) madi_movable_t movable;
     _Alignas(2 * MADI_LINE) madi_inbox_t inbox;
-    _Alignas(2 * MADI_LINE) _Atomic(int) idle; /* it has nothing to run, and waits ... */
+    _Alignas(2 * MADI_LINE) _Atomic(int) idle; /* it sleeps, or is about to; who changes it to 0 wakes it ... */
     marceli_waiter_t waiter;                   /* ... like any other who waits for something from outside */
     atomic_bool stop;
     int index;
@@ -64,13 +81,24 @@ typedef struct madi_worker {
 
 #pragma GCC visibility push(hidden)
 
-/* Start the kernel thread of a worker; its scheduler runs until madi_worker_stop.  0 or an error number. */
-int madi_worker_start(madi_worker_t *worker, int index);
-/* Nothing runs any more: end it, wait, free. */
-void madi_worker_stop(madi_worker_t *worker);
+/* The queues of worker `index` of n; all are made before the first kernel thread runs, and freed (fini) after the last.
+ * 0 or ENOMEM. */
+int madi_worker_init(madi_worker_t *worker, int index, int n);
+void madi_worker_fini(madi_worker_t *worker); /* fine after a failed init */
 
-/* Somebody put something into its inbox: wake it if it sleeps.  Any thread. */
-void madi_worker_wake(madi_worker_t *worker);
+/* Start the kernel thread; its scheduler runs until it is told to stop (close) and nothing runs any more.  0 or an error
+ * number. */
+int madi_worker_start(madi_worker_t *worker);
+void madi_worker_close(madi_worker_t *worker);
+void madi_worker_stop(madi_worker_t *worker); /* after close: wait for the end of its kernel thread */
+
+/* There is something for it: wake it if it sleeps and nobody has done so; false: it does not.  Any thread. */
+bool madi_worker_wake(madi_worker_t *worker);
+
+/* On base, before a sleep and after it: from the first on madi_worker_wake wakes it; then it must look at everything once
+ * more.  barrier: the caller makes none before that look. */
+void madi_worker_sleeps(madi_worker_t *worker, bool barrier);
+void madi_worker_awake(madi_worker_t *worker);
 
 /* A free slot of the default size, the one used last, and back. */
 madi_ult_t *madi_worker_slot_more(madi_worker_t *worker);
@@ -112,6 +140,11 @@ static inline madi_ult_t *madi_ult_self(void)
 {
     madi_worker_t *worker = madi_worker_self();
     return worker ? worker->current : NULL;
+}
+
+static inline bool madi_movable_empty(const madi_worker_t *worker)
+{
+    return atomic_load_explicit(&worker->movable.n, memory_order_relaxed) == 0;
 }
 
 static inline madi_ult_t *madi_worker_slot_get(madi_worker_t *worker)

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "marcel/share.h"
+#include "marcel/sched.h"
+
+#include <marcel.h>
+
+/* ---- Threads that may move ------------------------------------------------------------------------------------ */
+
+void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult)
+{
+    madi_movable_t *movable = &worker->movable;
+    madi_link_t *link = &ult->link;
+    madi_lock(&movable->lock);
+    ult->state = MADI_ULT_READY;
+    link->next = &movable->head;
+    link->prev = movable->head.prev;
+    link->prev->next = link;
+    movable->head.prev = link;
+    atomic_store_explicit(&movable->n, atomic_load_explicit(&movable->n, memory_order_relaxed) + 1, memory_order_relaxed);
+    madi_unlock(&movable->lock);
+    madi_shared(worker);
+}
+
+madi_ult_t *madi_movable_take(madi_worker_t *worker)
+{
+    madi_movable_t *movable = &worker->movable;
+    madi_link_t *link;
+    if (madi_movable_empty(worker))
+        return NULL;
+    madi_lock(&movable->lock);
+    link = movable->head.next;
+    if (link != &movable->head) {
+        link->next->prev = &movable->head;
+        movable->head.next = link->next;
+        atomic_store_explicit(&movable->n, atomic_load_explicit(&movable->n, memory_order_relaxed) - 1,
+                              memory_order_relaxed);
+    }
+    madi_unlock(&movable->lock);
+    return link != &movable->head ? MADI_LINK_ULT(link) : NULL;
+}
+
+/* ---- Seeds from outside --------------------------------------------------------------------------------------- */
+
+/* A list with its last, under the lock; madi_marcel.outside is its first. */
+static madi_lock_t outside_lock;
+static struct marcel_thread *outside_last;
+
+void madi_outside_put(struct marcel_thread *thread)
+{
+    thread->link = 0;
+    madi_lock(&outside_lock);
+    if (madi_outside_empty())
+        atomic_store_explicit(&madi_marcel.outside, thread, memory_order_relaxed);
+    else
+        outside_last->link = (uintptr_t)thread;
+    outside_last = thread;
+    madi_unlock(&outside_lock);
+    atomic_thread_fence(memory_order_seq_cst); /* as in madi_shared */
+    if (atomic_load_explicit(&madi_marcel.n_asleep, memory_order_relaxed))
+        madi_share_wake(NULL);
+}
+
+struct marcel_thread *madi_outside_take(void)
+{
+    struct marcel_thread *thread;
+    if (MADI_LIKELY(madi_outside_empty()))
+        return NULL;
+    madi_lock(&outside_lock);
+    thread = atomic_load_explicit(&madi_marcel.outside, memory_order_relaxed);
+    if (thread)
+        atomic_store_explicit(&madi_marcel.outside, (struct marcel_thread *)thread->link, memory_order_relaxed);
+    madi_unlock(&outside_lock);
+    return thread;
+}
+
+/* ---- Find and wake -------------------------------------------------------------------------------------------- */
+
+static bool find_at(madi_worker_t *worker, madi_worker_t *other, bool all)
+{
+    madi_ult_t *ult = madi_movable_take(other);
+    if (ult) {
+        madi_ult_worker_set(ult, worker);
+        madi_queue_put(worker, ult);
+    } else {
+        worker->pending = all ? madi_deque_steal(&other->deque) : madi_deque_steal_likely(&other->deque);
+    }
+    if (!ult && !worker->pending)
+        return false;
+    madi_count(&worker->steals);
+    return true;
+}
+
+bool madi_share_find(madi_worker_t *worker, bool all)
+{
+    worker->pending = madi_outside_take();
+    for (int i = 0; i < worker->n_near && !worker->pending; i++)
+        if (find_at(worker, &madi_marcel.workers[worker->near[i]], all))
+            return true;
+    return worker->pending != NULL;
+}
+
+void madi_share_wake(madi_worker_t *worker)
+{
+    int n = marcel_workers();
+    if (worker)
+        for (int i = 0; i < worker->n_near; i++) {
+            if (madi_worker_wake(&madi_marcel.workers[worker->near[i]]))
+                return;
+        }
+    else
+        for (int i = 0; i < n; i++)
+            if (madi_worker_wake(&madi_marcel.workers[i]))
+                return;
+}
