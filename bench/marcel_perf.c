@@ -3,15 +3,20 @@
 #include "marcel_perf.h"
 #include "engine.h"
 
+#include <errno.h>
 #include <marcel.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-static const perf_test_t *const tests[] = {&perf_yield,    &perf_create_join, &perf_lock,   &perf_handoff,
-                                           &perf_forkjoin, &perf_memory,      &perf_million};
+static const perf_test_t *const tests[] = {&perf_yield,    &perf_create_join, &perf_lock,
+                                           &perf_handoff,  &perf_handoff_cond, &perf_handoff_cross,
+                                           &perf_wake,     &perf_forkjoin,    &perf_memory,
+                                           &perf_million};
 #define N_TESTS (sizeof tests / sizeof *tests)
 
 typedef struct options {
@@ -20,9 +25,9 @@ typedef struct options {
 } options_t;
 
 typedef struct job {
-    batch_t batch;
+    batch_t batch, beside;
     int n, batches;
-    bench_stats_t stats;
+    bench_stats_t stats, beside_stats;
     int rc;
 } job_t;
 
@@ -57,7 +62,8 @@ bool perf_ok(const char *call, int rc)
 static void help(void)
 {
     puts("usage: marcel_perf TEST... [--json] [--iters N] [--batches N] [--alone] [--help]\n"
-         "Times are nanoseconds, by one worker, and by POSIX threads bound to one processor (--alone: without these).\n"
+         "Times are nanoseconds, and those of POSIX threads (--alone: without these).  One worker and one processor, but for\n"
+         "handoff_cross (two) and forkjoin (MAD_WORKERS).\n"
          "TEST: all, or of");
     for (size_t i = 0; i < N_TESTS; i++)
         printf("  %-14s %s\n", tests[i]->name, tests[i]->help);
@@ -65,21 +71,28 @@ static void help(void)
 
 /* ---- Batches -------------------------------------------------------------------------------------------------- */
 
+static bool sample(batch_t batch, int n, double *out)
+{
+    return !batch || (*out = batch(n)) >= 0;
+}
+
 static void *job_run(void *arg)
 {
     job_t *job = arg;
     double *samples = malloc((size_t)job->batches * sizeof *samples);
-    job->rc = samples ? 0 : -1;
-    if (!job->rc && job->batches > 1 && job->batch(job->n) < 0)
-        job->rc = -1;
-    for (int i = 0; i < job->batches && !job->rc; i++) {
-        samples[i] = job->batch(job->n);
-        if (samples[i] < 0)
-            job->rc = -1;
-    }
-    if (!job->rc)
+    double *beside = malloc((size_t)job->batches * sizeof *beside);
+    bool ok = samples && beside;
+    if (ok && job->batches > 1)
+        ok = sample(job->beside, job->n, beside) && sample(job->batch, job->n, samples);
+    for (int i = 0; i < job->batches && ok; i++)
+        ok = sample(job->beside, job->n, &beside[i]) && sample(job->batch, job->n, &samples[i]);
+    if (ok)
         job->stats = bench_stats(samples, job->batches);
+    if (ok && job->beside)
+        job->beside_stats = bench_stats(beside, job->batches);
+    job->rc = ok ? 0 : -1;
     free(samples);
+    free(beside);
     return NULL;
 }
 
@@ -98,34 +111,40 @@ static void *job_bound(void *arg)
     return job_run(arg);
 }
 
-static int job_pthread(job_t *job)
+static int job_pthread(job_t *job, bool bound)
 {
     pthread_t thread;
-    if (!perf_ok("pthread_create", pthread_create(&thread, NULL, job_bound, job)))
+    if (!perf_ok("pthread_create", pthread_create(&thread, NULL, bound ? job_bound : job_run, job)))
         return -1;
     return perf_ok("pthread_join", pthread_join(thread, NULL)) ? job->rc : -1;
 }
 
 /* ---- Lines ---------------------------------------------------------------------------------------------------- */
 
-static void print(const options_t *options, const perf_test_t *test, const job_t *own, const job_t *rmw, const job_t *posix)
+static void print_line(const perf_test_t *test, const job_t *own, const job_t *posix)
 {
-    if (!options->json) {
-        printf("%-14s %12.2f %12.2f", test->name, own->stats.best, own->stats.median);
-        if (posix)
-            printf(" %14.2f %14.2f", posix->stats.best, posix->stats.median);
-        if (rmw)
-            printf("   two atomic read-modify-writes %.2f", rmw->stats.best);
-        if (perf_bytes > 0)
-            printf("   %.0f bytes a thread", perf_bytes);
-        puts("");
-        return;
-    }
-    printf("{\"test\": \"%s\", \"ns_best\": %.3f, \"ns_median\": %.3f", test->name, own->stats.best, own->stats.median);
+    printf("%-14s %12.2f %12.2f", test->name, own->stats.best, own->stats.median);
+    if (posix)
+        printf(" %14.2f %14.2f", posix->stats.best, posix->stats.median);
+    if (test->beside)
+        printf("   %s %.2f %.2f", test->beside_name, own->beside_stats.best, own->beside_stats.median);
+    if (perf_bytes > 0)
+        printf("   %.0f bytes a thread", perf_bytes);
+    puts("");
+}
+
+/* The cost of a cache line is that of the run: its median. */
+static void print_json(const perf_test_t *test, const job_t *own, const job_t *posix)
+{
+    printf("{\"test\": \"%s\", \"workers\": %d, \"ns_best\": %.3f, \"ns_median\": %.3f", test->name, marcel_workers(),
+           own->stats.best, own->stats.median);
     if (posix)
         printf(", \"pthread_ns_best\": %.3f, \"pthread_ns_median\": %.3f", posix->stats.best, posix->stats.median);
-    if (rmw)
-        printf(", \"rmw_ns_best\": %.3f, \"rmw_ns_median\": %.3f", rmw->stats.best, rmw->stats.median);
+    if (test->beside && !strcmp(test->beside_name, "line"))
+        printf(", \"line_ns\": %.3f", own->beside_stats.median);
+    if (test->beside)
+        printf(", \"%s_ns_best\": %.3f, \"%s_ns_median\": %.3f", test->beside_name, own->beside_stats.best,
+               test->beside_name, own->beside_stats.median);
     if (perf_bytes > 0)
         printf(", \"bytes\": %.0f", perf_bytes);
     if (perf_pthread_bytes > 0)
@@ -133,20 +152,60 @@ static void print(const options_t *options, const perf_test_t *test, const job_t
     puts("}");
 }
 
-static int test_run(const options_t *options, const perf_test_t *test)
+/* ---- A test --------------------------------------------------------------------------------------------------- */
+
+static int test_measure(const options_t *options, const perf_test_t *test)
 {
     int batches = options->batches ? options->batches : test->batches ? test->batches : 60;
-    job_t own = {.batch = test->marcel, .n = options->iterations ? options->iterations : test->n, .batches = batches};
+    job_t own = {.batch = test->marcel, .beside = test->beside, .n = options->iterations ? options->iterations : test->n,
+                 .batches = batches};
     job_t posix = {.batch = test->pthread, .n = options->iterations ? options->iterations : test->pthread_n,
                    .batches = batches > 10 ? 10 : batches};
-    job_t rmw = {.batch = test->rmw, .n = own.n, .batches = batches};
     bool with_posix = test->pthread && !options->alone;
-    perf_bytes = perf_pthread_bytes = 0;
-    if ((test->rmw && job_marcel(&rmw)) || job_marcel(&own) || (with_posix && job_pthread(&posix)))
+    if (test->one_cpu)
+        job_run(&own);
+    if ((test->one_cpu ? own.rc : job_marcel(&own)) || (with_posix && job_pthread(&posix, test->workers == 1)))
         return fprintf(stderr, "marcel_perf: %s failed\n", test->name), -1;
-    print(options, test, &own, test->rmw ? &rmw : NULL, with_posix ? &posix : NULL);
+    (options->json ? print_json : print_line)(test, &own, with_posix ? &posix : NULL);
     fflush(stdout);
     return 0;
+}
+
+/* Before the library reads its knobs. */
+static void test_prepare(const perf_test_t *test)
+{
+    char workers[16];
+    snprintf(workers, sizeof workers, "%d", test->workers);
+    if (test->workers)
+        setenv("MAD_WORKERS", workers, 1);
+    setenv("MAD_WORKERS_BIND", "1", 0); /* no other process is in the way */
+    if (test->one_cpu) {
+        int cpu = sched_getcpu();
+        bench_pin(cpu < 0 ? 0 : cpu);
+        setenv("MAD_SPIN", "0", 1);
+    }
+}
+
+static int test_child(const options_t *options, const perf_test_t *test)
+{
+    int rc;
+    test_prepare(test);
+    if (!perf_ok("marcel_init", marcel_init()))
+        return 1;
+    rc = test_measure(options, test);
+    return !rc && perf_ok("marcel_fini", marcel_fini()) ? 0 : 1;
+}
+
+static int test_run(const options_t *options, const perf_test_t *test)
+{
+    int status;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        exit(test_child(options, test));
+    if (child < 0 || waitpid(child, &status, 0) < 0)
+        return perf_ok("fork", errno), -1;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
 /* ---- The command line ------------------------------------------------------------------------------------------ */
@@ -198,12 +257,10 @@ int main(int argc, char **argv)
     }
     if (!n)
         return help(), 2;
-    if (!perf_ok("marcel_init", marcel_init()))
-        return 1;
     if (!options.json)
         printf("%-14s %12s %12s %14s %14s\n", "# test", "ns best", "ns median", "pthread best", "median");
     for (size_t i = 0; i < n; i++)
         if (test_run(&options, chosen[i]))
             return 1;
-    return perf_ok("marcel_fini", marcel_fini()) ? 0 : 1;
+    return 0;
 }

@@ -35,4 +35,4 @@ static double batch_posix(int n)
 
 const perf_test_t perf_create_join = {
     .name = "create_join", .help = "create a thread that does nothing, and join it",
-    .marcel = batch_marcel, .pthread = batch_posix, .n = 10000, .pthread_n = 100};
+    .marcel = batch_marcel, .pthread = batch_posix, .n = 10000, .pthread_n = 100, .workers = 1};

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two threads on two workers hand over to each other by two semaphores.  Beside it, in turn with it and by the same workers,
+ * the least that can be: a word that one writes and the other one waits for, one way. */
+#include "../marcel_perf.h"
+
+#include <marcel.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+static marcel_sem_t sem[2];
+static _Alignas(128) atomic_int word;
+static int turns;
+
+static void *turn_marcel(void *arg)
+{
+    intptr_t me = (intptr_t)arg;
+    for (int i = turns; i > 0; i--) {
+        marcel_sem_wait(&sem[me]);
+        marcel_sem_post(&sem[!me]);
+    }
+    return NULL;
+}
+
+static void *turn_word(void *arg)
+{
+    int me = (int)(intptr_t)arg;
+    for (int i = 0; i < turns; i++) {
+        while (atomic_load_explicit(&word, memory_order_acquire) != 2 * i + me)
+            ;
+        atomic_store_explicit(&word, 2 * i + me + 1, memory_order_release);
+    }
+    return NULL;
+}
+
+/* Of two threads, on worker 0 and worker 1, once both run. */
+static double both(void *(*run)(void *), int n)
+{
+    marcel_attr_t attr;
+    marcel_t thread[2];
+    turns = n;
+    marcel_attr_init(&attr);
+    double start = perf_now();
+    for (intptr_t i = 0; i < 2; i++) {
+        marcel_attr_setplacement(&attr, (int)i);
+        if (!perf_ok("marcel_create", marcel_create(&thread[i], &attr, run, (void *)i)))
+            return -1;
+    }
+    marcel_join(thread[0], NULL);
+    marcel_join(thread[1], NULL);
+    return (perf_now() - start) / n / 2;
+}
+
+static double batch_marcel(int n)
+{
+    marcel_sem_init(&sem[0], 0, 1);
+    marcel_sem_init(&sem[1], 0, 0);
+    return both(turn_marcel, n);
+}
+
+static double batch_line(int n)
+{
+    atomic_store(&word, 0);
+    return both(turn_word, n);
+}
+
+static sem_t posix[2];
+
+static void *turn_posix(void *arg)
+{
+    intptr_t me = (intptr_t)arg;
+    for (int i = turns; i > 0; i--) {
+        sem_wait(&posix[me]);
+        sem_post(&posix[!me]);
+    }
+    return NULL;
+}
+
+static double batch_posix(int n)
+{
+    pthread_t other;
+    turns = n;
+    sem_init(&posix[0], 0, 1);
+    sem_init(&posix[1], 0, 0);
+    if (!perf_ok("pthread_create", pthread_create(&other, NULL, turn_posix, (void *)1)))
+        return -1;
+    double start = perf_now();
+    turn_posix(NULL);
+    pthread_join(other, NULL);
+    return (perf_now() - start) / n / 2;
+}
+
+const perf_test_t perf_handoff_cross = {
+    .name = "handoff_cross", .help = "hand over by a semaphore to a thread of another worker; a cache line beside it",
+    .marcel = batch_marcel, .pthread = batch_posix, .beside = batch_line, .beside_name = "line", .n = 10000, .pthread_n = 500,
+    .workers = 2};

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A thread of a worker that sleeps in the kernel is made ready by a plain pthread on the same processor: from before the
+ * post to where it goes on.  The worker leads, so it sleeps in epoll.  Beside it a pthread that sleeps on a futex. */
+#include "../marcel_perf.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <marcel.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define YIELDS 4 /* until who was woken sleeps again */
+
+static double posted, waited;
+static int turns;
+
+static void let_it_sleep(void)
+{
+    for (int i = 0; i < YIELDS; i++)
+        sched_yield();
+}
+
+static marcel_sem_t go, back;
+
+/* A wait for a descriptor opens the polling server. */
+static bool server_open(void)
+{
+    struct timespec long_ago = {0, 0};
+    int fd[2];
+    if (!perf_ok("pipe", pipe(fd) ? errno : 0))
+        return false;
+    int rc = marcel_poll_fd(fd[0], POLLIN, CLOCK_MONOTONIC, &long_ago);
+    close(fd[0]);
+    close(fd[1]);
+    return perf_ok("marcel_poll_fd", rc == -ETIMEDOUT ? 0 : -rc);
+}
+
+static void *woken_marcel(void *arg)
+{
+    for (int i = turns; i > 0; i--) {
+        marcel_sem_wait(&go);
+        waited += perf_now() - posted;
+        marcel_sem_post(&back);
+    }
+    return arg;
+}
+
+static double batch_marcel(int n)
+{
+    marcel_t thread;
+    turns = n;
+    waited = 0;
+    marcel_sem_init(&go, 0, 0);
+    marcel_sem_init(&back, 0, 0);
+    if (!server_open() || !perf_ok("marcel_create", marcel_create(&thread, NULL, woken_marcel, NULL)))
+        return -1;
+    for (int i = 0; i < n; i++) {
+        let_it_sleep();
+        posted = perf_now();
+        marcel_sem_post(&go);
+        marcel_sem_wait(&back);
+    }
+    marcel_join(thread, NULL);
+    return waited / n;
+}
+
+static atomic_uint word[2];
+
+static void futex_wait(atomic_uint *at, unsigned value)
+{
+    while (atomic_load(at) == value)
+        syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_post(atomic_uint *at)
+{
+    atomic_fetch_add(at, 1);
+    syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void *woken_posix(void *arg)
+{
+    for (unsigned i = 0; i < (unsigned)turns; i++) {
+        futex_wait(&word[0], i);
+        waited += perf_now() - posted;
+        futex_post(&word[1]);
+    }
+    return arg;
+}
+
+static double batch_posix(int n)
+{
+    pthread_t thread;
+    turns = n;
+    waited = 0;
+    atomic_store(&word[0], 0);
+    atomic_store(&word[1], 0);
+    if (!perf_ok("pthread_create", pthread_create(&thread, NULL, woken_posix, NULL)))
+        return -1;
+    for (unsigned i = 0; i < (unsigned)n; i++) {
+        let_it_sleep();
+        posted = perf_now();
+        futex_post(&word[0]);
+        futex_wait(&word[1], i);
+    }
+    pthread_join(thread, NULL);
+    return waited / n;
+}
+
+const perf_test_t perf_wake = {
+    .name = "wake", .help = "wake a thread whose worker sleeps in epoll, on the same processor; a futex beside it",
+    .marcel = batch_marcel, .pthread = batch_posix, .n = 2000, .pthread_n = 2000, .workers = 1, .one_cpu = true};
