@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress thread (src/core/async.c, and madi_lead_once in wait.c).
+/* The progress thread (async.c of libmarcel).
  *
  * A thread of the program leaves an operation that needs progress, with a callback, and computes for ever.  Another one
  * waits in the library for a while, leads meanwhile, and completes what it finds; it does not come back either.  The
@@ -18,19 +18,36 @@
 #define VARS 3
 #include "memory.pml"
 
-#define RUNNING 0 /* madi_waiter_state */
+#define RUNNING 0 /* marceli_waiter_state */
 #define LEADS_ASLEEP 2
 #define WOKEN 3
 
 /* These are sequentially consistent: locked instructions. */
 byte pending, inside, go, leader;
-bool leading, stop;
+bool leading, stop, calls_left;
 byte word[3];          /* of INSIDE and PROGRESS */
 bool bell, taken;      /* taken: the answer was polled, under session->lock */
 bool calling, called, ended;
 
 #define calls_wait(me) (load(me, HAS_CALLS) && !calling)
-#define needed(me) ((pending || calls_wait(me)) && !inside && !stop)
+
+/* needed, calls_left: by the progress thread only */
+inline needed()
+{
+    need = !inside;
+    need = need && !stop;
+    if
+    :: need && !pending && !calls_left -> need = false
+    :: need && !pending && calls_left ->
+        atomic { fence(PROGRESS); calls_left = false }
+        need = calls_wait(PROGRESS);
+        if
+        :: need -> atomic { fence(PROGRESS); calls_left = true }
+        :: else
+        fi
+    :: else
+    fi
+}
 
 /* call */
 inline call(me)
@@ -38,15 +55,15 @@ inline call(me)
     atomic { fence(me); go++ } /* and futex wake */
 }
 
-/* madi_async_kick */
+/* marceli_async_kick */
 inline kick(me)
 {
     if
-    :: needed(me) ->
-        if
-        :: !leading -> call(me)
-        :: else
-        fi
+#ifndef CALLS_FORGOTTEN
+    :: !inside && (pending || calls_left) && !leading -> call(me)
+#else
+    :: !inside && pending && !leading -> call(me)
+#endif
     :: else
     fi
 }
@@ -77,11 +94,8 @@ inline poll(me)
         moved(me);
 #endif
 #ifndef CALL_NOT_TOLD
-        fence(me); /* madi_async_has_calls */
-        if
-        :: !leading -> kick(me)
-        :: else
-        fi
+        atomic { fence(me); calls_left = true } /* marceli_async_has_calls */
+        kick(me)
 #endif
     :: else
     fi
@@ -105,7 +119,7 @@ inline run_calls(me)
     fi
 }
 
-/* sleep_as_leader */
+/* madi_lead_sleep */
 inline sleep_as_leader(me)
 {
     atomic { fence(me); memory[SLEEPING] = 1 }
@@ -118,23 +132,18 @@ inline sleep_as_leader(me)
         :: else -> quiet = false
         fi
     }
-    if
-    :: quiet ->
-        if
-        :: !needed(me)
-        :: else ->
-            if
 #ifndef CALLS_NOT_LOOKED_AT
-            :: calls_wait(me)
+    quiet = quiet && !calls_wait(me); /* arm */
 #endif
-            :: else ->
+    needed();
+    if
+    :: quiet && need ->
 end_epoll:
-                bell;
-                slept = true
-            fi
-        fi
+        bell;
+        slept = true
     :: else
     fi;
+    need = false;
     atomic { fence(me); word[me] = RUNNING }
     atomic {
         fence(me);
@@ -146,7 +155,7 @@ end_epoll:
     poll(me)
 }
 
-/* madi_lead_once.  No follower: INSIDE polls by itself as long as this one leads. */
+/* lead_once.  No follower: INSIDE polls by itself as long as this one leads. */
 inline lead_once(me)
 {
     atomic {
@@ -168,7 +177,7 @@ inline lead_once(me)
 /* run */
 active proctype progress()
 {
-    bool new, quiet, slept, led;
+    bool new, quiet, slept, led, need;
     byte seen;
 next:
 #ifdef STOP_BEFORE_GO
@@ -186,8 +195,10 @@ next:
     :: else
     fi;
 #endif
+    needed();
     if
-    :: needed(PROGRESS) ->
+    :: need ->
+        need = false;
 #ifndef NOT_SAID_TO_LEAD
         atomic { fence(PROGRESS); leading = true }
 #endif
@@ -237,14 +248,14 @@ active proctype program()
     fi
 }
 
-/* madi_wait, of a thread that has to wait until something that is there at any time; then it returns to the program */
+/* marceli_wait, of a thread that has to wait until something that is there at any time; then it returns to the program */
 active proctype insider()
 {
     bool new, rang;
     atomic { fence(INSIDE); inside++ }
 #ifndef ENTERS_UNSEEN
     if
-    :: leading -> /* madi_waiter_wake: it makes room */
+    :: leading -> /* marceli_waiter_wake: it makes room */
         atomic { fence(INSIDE); rang = (word[PROGRESS] == LEADS_ASLEEP); word[PROGRESS] = WOKEN }
         if
         :: rang -> rang = false; moved(INSIDE)
@@ -259,7 +270,7 @@ active proctype insider()
     :: true -> poll(INSIDE)
     :: true -> poll(INSIDE); run_calls(INSIDE)
     fi;
-    atomic { fence(INSIDE); leader = 0 } /* lead_no_more */
+    atomic { fence(INSIDE); leader = 0 } /* madi_lead_no_more */
     atomic { fence(INSIDE); inside-- }  /* madi_async_leave */
 #ifndef LEAVES_UNSEEN
     kick(INSIDE)

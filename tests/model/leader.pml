@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The leader: who polls for all that wait, how it sleeps, and who comes after it (src/core/wait.c, waiter.c).
+/* The leader: who polls for all that wait, how it sleeps, and who comes after it (lead.c, server.c and waiter.c of libmarcel).
  *
  * Three threads wait, each for a message of its own; one may give up.  A fourth sends these messages, and one for a
  * handler, by plain stores without a fence, and makes progress now and then.  A handler may take for ever.  In the end
@@ -14,12 +14,12 @@
 
 /* memory */
 #define SENT 0     /* messages in the ring: what pure_poll looks at */
-#define SLEEPING 1 /* session->sleeping, and bell->asleep of shm */
-#define LEADER 2   /* session->leader: 0 nobody, 1 a thread that waits */
+#define SLEEPING 1 /* marceli_leader_sleeps, and bell->asleep of shm */
+#define LEADER 2   /* madi_server.leader: 0 nobody, 1 a thread that waits */
 #define VARS 3
 #include "memory.pml"
 
-#define RUNNING 0 /* madi_waiter_state */
+#define RUNNING 0 /* marceli_waiter_state */
 #define ASLEEP 1
 #define LEADS_ASLEEP 2
 #define WOKEN 3
@@ -28,7 +28,7 @@ byte ring[MESSAGES];    /* destinations */
 byte polled;            /* under session->lock: so many of them have been */
 bool done[WAITERS];     /* it has its message; what test looks at */
 byte word[WAITERS];     /* changed by locked instructions only */
-bool follower[WAITERS]; /* session->followers, under wait_lock */
+bool follower[WAITERS]; /* madi_server.followers, under its lock */
 byte n_followers;
 bool bell;              /* wake_fd */
 bool has_calls, calling;
@@ -38,7 +38,7 @@ bool occupied[WAITERS + 1]; /* it runs the handler for ever */
 
 #define calls_wait() (has_calls && !calling)
 
-/* madi_session_moved, the flag looked at by a plain load */
+/* marceli_leader_wake, the flag looked at by a plain load */
 inline moved(me)
 {
     if
@@ -47,7 +47,7 @@ inline moved(me)
     fi
 }
 
-/* madi_waiter_wake; with the lock under which it was found */
+/* marceli_waiter_wake; with the lock under which it was found */
 inline wake(me, w)
 {
     fence(me);
@@ -55,7 +55,7 @@ inline wake(me, w)
     word[w] = WOKEN
 }
 
-/* Poll: a packet, and whom it is for.  session->lock is held for this one step. */
+/* madi_server_look: a packet, and whom it is for.  The source's turn, the session's lock are held for this one step. */
 inline poll(me)
 {
     was = RUNNING;
@@ -80,12 +80,12 @@ inline poll(me)
     was = 0
 }
 
-/* madi_followers_wake; in which order they stand does not matter */
+/* leader_wanted; in which order they stand does not matter */
 inline followers_wake(me)
 {
     if
     :: n_followers ->
-        atomic { /* under wait_lock */
+        atomic { /* under the server's lock */
             fence(me);
             if
             :: load(me, LEADER) == 0 && follower[0] -> follower[0] = false; n_followers--; wake(me, 0)
@@ -99,7 +99,7 @@ inline followers_wake(me)
     fi
 }
 
-/* lead */
+/* madi_lead */
 inline lead(me)
 {
     atomic {
@@ -110,7 +110,7 @@ inline lead(me)
     }
 }
 
-/* lead_no_more */
+/* madi_lead_no_more */
 inline lead_no_more(me)
 {
     leads = false;
@@ -124,7 +124,7 @@ inline lead_no_more(me)
 #endif
 }
 
-/* run_calls, madi_calls_run: one thread at a time, the others go on */
+/* run_calls, madi_server_run, madi_calls_run: one thread at a time, the others go on */
 inline run_calls(me)
 {
     if
@@ -154,7 +154,7 @@ inline run_calls(me)
     fi
 }
 
-/* sleep_as_leader */
+/* madi_lead_sleep, with arm and epoll_until */
 inline sleep_as_leader(me)
 {
 #ifdef LOOK_BEFORE_SLEEPING
@@ -192,7 +192,7 @@ end_epoll:
         quiet = true
     fi;
     atomic { fence(me); word[me] = RUNNING } /* before it looks */
-    atomic { /* disarm; under session->lock, which who arms next takes */
+    atomic { /* disarm; who arms next takes the same lock */
         fence(me);
         memory[SLEEPING] = 0;
         bell = bell && !quiet;
@@ -201,7 +201,7 @@ end_epoll:
     poll(me)
 }
 
-/* madi_waiter_sleep */
+/* follow, madi_park, of a plain pthread */
 inline sleep_as_follower(me)
 {
 #ifdef FOLLOWER_LOOKS_FIRST
@@ -237,7 +237,7 @@ end_follower:
     atomic { fence(me); word[me] = RUNNING } /* before it looks */
 }
 
-/* wait_inside, with spin and look */
+/* wait_here, with spin and look */
 proctype waiter(byte me)
 {
     byte was, whom;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A request: completion, callback, and a thread that waits for it meet in one variable (src/core/request.c, calls.c).
+/* A request: completion, callback, and a thread that waits for it meet in one variable (request.c and calls.c of the core).
  *
  * One thread completes it.  Its owner waits for it, with or without a limit, alone or for any of several, or gives it up
  * with a callback, before or after it has waited in vain.  Another thread runs callbacks.  In the end it is freed, once,
@@ -27,7 +27,7 @@ bool freed;
 bool callback;    /* request->callback is set */
 byte called;      /* how often it was */
 bool queued_call; /* in session->callbacks, under work_lock */
-bool waiter;      /* the owner's madi_waiter_t exists */
+bool waiter;      /* the owner's marceli_waiter_t exists */
 bool watcher;     /* it stands in session->watchers, under wait_lock */
 bool woken;       /* its word */
 bool dozes;       /* for the judge */
@@ -96,7 +96,7 @@ active proctype completer()
     if
     :: before == CALLBACK -> queue_callback(COMPLETER)
     :: before == WAITER ->
-        atomic { fence(COMPLETER); assert(waiter); woken = true } /* madi_waiter_wake */
+        atomic { fence(COMPLETER); assert(waiter); woken = true } /* marceli_waiter_wake */
         use();
         store(COMPLETER, LET_GO, 1)
     :: else
@@ -106,7 +106,7 @@ active proctype completer()
     watchers_wake(COMPLETER)
 }
 
-/* madi_wait: until it is done or, if late may be, the deadline has passed */
+/* marceli_wait: until it is done or, if late may be, the deadline has passed */
 inline wait(forever)
 {
     do

@@ -5,8 +5,10 @@
 # to be found.  TRAIL=1 prints the steps that lead to an error of a model without defect.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
+. "$here/../packages.sh"
+install_packages spin gcc
 for tool in spin gcc; do
-    command -v $tool >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
+    command -v $tool >/dev/null || { echo "skipped: $tool is not installed and cannot be"; exit 77; }
 done
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that wait for a message, each woken by itself (src/core/waiter.c, open.c, deliver.c).
+/* Threads that wait for a message, each woken by itself (waiter.c of libmarcel; open.c and deliver.c of the core).
  *
  * Two wait, each for a message of any peer or of peer A; one of them may give up.  A third polls and delivers, a fourth
  * opens a message without waiting.  One of the two may come to run the program's code meanwhile, which may never return.
@@ -16,7 +16,7 @@
 #define VARS 2
 #include "memory.pml"
 
-#define RUNNING 0 /* madi_waiter_state; the leader's sleep is in leader.pml */
+#define RUNNING 0 /* marceli_waiter_state; the leader's sleep is in leader.pml */
 #define ASLEEP 1
 #define WOKEN 2
 
@@ -33,36 +33,37 @@ bool asleep[WAITERS];  /* for the judge */
 byte source[WAITERS];
 bool occupied;         /* one runs the program's code, or did */
 
-/* madi_waiters_wake_one: the longest waiting that is not awake; was == WOKEN: there is none.  Its word is changed by a
- * locked instruction, which tells what it was (madi_waiter_wake). */
+/* marceli_waiters_wake_one: the longest waiting that is not awake; none: there is none.  A fence stands between what has
+ * changed and the look at the words. */
 inline wake_one(me, l)
 {
-    was = WOKEN;
+#ifndef LOOK_WITHOUT_FENCE
+    fence(me);
+#endif
+    none = true;
     i = 0;
     do
     :: atomic {
-        was == WOKEN && i < n_openers[l] ->
+        none && i < n_openers[l] ->
         w = openers[(l) * WAITERS + i];
         assert(!left[w]);
-#ifdef LOOK_BEFORE_EXCHANGE /* what was stored before may still be in the buffer */
         if
-        :: word[w] != WOKEN -> fence(me); was = word[w]; word[w] = WOKEN
+        :: word[w] != WOKEN -> none = false
         :: else
         fi;
-#else
-        fence(me);
-        was = word[w];
-        word[w] = WOKEN;
-#endif
 #ifdef ONLY_THE_FIRST
-        was = RUNNING;
+        none = false;
 #endif
-        w = 0;
         i++
     }
     :: else -> break
     od;
-    i = 0
+    if
+    :: !none -> atomic { fence(me); assert(!left[w]); word[w] = WOKEN } /* marceli_waiter_wake */
+    :: else
+    fi;
+    i = 0;
+    w = 0
 }
 
 /* madi_openers_wake */
@@ -70,10 +71,10 @@ inline openers_wake(me, peer)
 {
     wake_one(me, peer);
     if
-    :: was == WOKEN -> wake_one(me, ANY)
+    :: none -> wake_one(me, ANY)
     :: else
     fi;
-    was = 0
+    none = false
 }
 
 /* channel->n_ready changes.  Under LOCK. */
@@ -106,7 +107,8 @@ inline open_test(me)
 /* message_offer, madi_rx_make_ready */
 active proctype poller()
 {
-    byte i, w, was, n_ready, n, peer;
+    byte i, w, n_ready, n, peer;
+    bool none;
     do
     :: n < MESSAGES ->
         atomic {
@@ -143,7 +145,7 @@ inline waiter_add(me, l)
     }
 }
 
-/* madi_waiter_del, pass_on */
+/* marceli_waiters_del, pass_on */
 inline waiter_leave(me, l)
 {
     atomic {
@@ -168,11 +170,11 @@ inline waiter_leave(me, l)
     unlock(me, LOCK)
 }
 
-/* open_listed, with the waiting of a follower (madi_wait, madi_waiter_sleep) */
+/* open_listed, with the waiting of a follower (marceli_wait, follow, madi_park) */
 proctype waiter(byte me)
 {
-    byte i, w, was, n_ready;
-    bool found, late;
+    byte i, w, n_ready;
+    bool none, found, late;
 
     if
     :: source[me] = A
@@ -194,7 +196,7 @@ look:
     if
     :: found -> goto leave
     :: !found
-    :: atomic { !found && !occupied -> occupied = true } /* run_calls */
+    :: atomic { !found && !occupied -> occupied = true } /* run_calls of lead.c */
 #ifndef OCCUPIED_UNMARKED
         atomic { fence(me); word[me] = WOKEN } /* a message that comes from here on wakes another */
 #endif
@@ -231,7 +233,7 @@ end_asleep:
 awake:
     atomic { fence(me); asleep[me] = false; word[me] = RUNNING } /* before it looks */
     if
-    :: late -> open_test(me) /* the last one, in madi_wait */
+    :: late -> open_test(me) /* the last one, in marceli_wait */
     :: else -> goto look
     fi;
 leave:
