@@ -237,10 +237,12 @@ static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_w
     return true;
 }
 
-/* Others on this worker that wait for the polling server do not wait for that. */
+/* Others on this worker that wait for the polling server do not wait for that.  And one that moves must be off its stack:
+ * it is not put into the inbox. */
 static bool may_spin(madi_worker_t *worker)
 {
-    return worker->n_near && worker->tick && !worker->pending && !atomic_load_explicit(&madi_server.blocked, memory_order_relaxed);
+    return worker->n_near && worker->tick && !worker->pending && !(worker->current->flags & MADI_ULT_MOVES) &&
+           !atomic_load_explicit(&madi_server.blocked, memory_order_relaxed);
 }
 
 static void unlock_post(void *lock)
@@ -331,6 +333,11 @@ void madi_ready(madi_ult_t *ult)
     madi_worker_t *worker = ult->worker;
     if (MADI_LIKELY(madi_worker_self() == worker)) {
         madi_ready_here(worker, ult);
+        return;
+    }
+    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES) &&
+        atomic_load_explicit(&ult->party.wait, memory_order_relaxed) == MADI_WAIT_PLAIN) {
+        madi_movable_send(worker, ult); /* its worker may be busy for long */
         return;
     }
     madi_inbox_put(&worker->inbox, (uintptr_t)ult);

@@ -6,7 +6,7 @@
 
 /* ---- Threads that may move ------------------------------------------------------------------------------------ */
 
-void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult)
+static void put(madi_worker_t *worker, madi_ult_t *ult)
 {
     madi_movable_t *movable = &worker->movable;
     madi_link_t *link = &ult->link;
@@ -18,7 +18,20 @@ void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult)
     movable->head.prev = link;
     atomic_store_explicit(&movable->n, atomic_load_explicit(&movable->n, memory_order_relaxed) + 1, memory_order_relaxed);
     madi_unlock(&movable->lock);
+}
+
+void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult)
+{
+    put(worker, ult);
     madi_shared(worker);
+}
+
+void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult)
+{
+    put(worker, ult);
+    atomic_thread_fence(memory_order_seq_cst); /* as in madi_shared, and for a single worker, which makes no barrier */
+    if (!madi_worker_wake(worker) && atomic_load_explicit(&madi_marcel.n_asleep, memory_order_relaxed))
+        madi_share_wake(worker);
 }
 
 madi_ult_t *madi_movable_take(madi_worker_t *worker)

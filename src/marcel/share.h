@@ -22,6 +22,8 @@
 /* Started threads that may move.  put: any thread, the context is saved; take: NULL: none. */
 void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult);
 madi_ult_t *madi_movable_take(madi_worker_t *worker);
+/* From elsewhere; no timer of it is armed.  It stays there if that worker sleeps or soon looks. */
+void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult);
 
 /* A plain pthread makes a seed. */
 void madi_outside_put(struct marcel_thread *thread);

@@ -963,6 +963,7 @@ static bool asked_for(const char *name, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    setenv("MAD_WORKERS", "1", 1);
     for (size_t i = 0; i < COUNT(tests); i++) {
         int before = test_failures;
         if (!asked_for(tests[i].name, argc, argv))
