@@ -144,7 +144,9 @@ void marceli_give_way(void)
 /* On a worker's own stack handlers cannot block: they run in a thread of their own. */
 static void *calls_main(void *arg)
 {
-    madi_server_run(arg);
+    madi_source_t *source = arg;
+    atomic_store_explicit(&source->apart, false, memory_order_seq_cst); /* then it looks for calls */
+    madi_server_run(source);
     return NULL;
 }
 
@@ -152,10 +154,14 @@ static void calls_apart(madi_source_t *source)
 {
     marcel_attr_t attr;
     marcel_t thread;
+    if (atomic_exchange_explicit(&source->apart, true, memory_order_seq_cst)) {
+        madi_server_calls_no(source); /* it will see these as well */
+        return;
+    }
     marcel_attr_init(&attr);
     marcel_attr_setdetachstate(&attr, MARCEL_CREATE_DETACHED);
     if (marcel_create(&thread, &attr, calls_main, source))
-        madi_server_run(source); /* no memory: as well as can be */
+        calls_main(source); /* no memory: as well as can be */
     marcel_attr_destroy(&attr);
 }
 

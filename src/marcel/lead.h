@@ -15,6 +15,7 @@ typedef struct madi_source {
     bool live;
     bool armed;           /* between enter_blocking and exit_blocking */
     _Atomic(int) users;   /* threads that run its calls, or are about to; without the turn */
+    _Atomic(bool) apart;  /* a thread was made for that, and has not begun */
     marceli_category_t c;
     madi_counter_t polls, hits; /* read without the turn: who answers may have it */
 } madi_source_t;

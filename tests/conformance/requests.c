@@ -512,10 +512,58 @@ static void away_receive(env_t *e)
     tell(e);
 }
 
+/* Nobody runs, nobody calls: all wait for what the callbacks post, each of them twenty seconds at most. */
+static void post(void *arg, mad_status_t status)
+{
+    CHECK_OK(status);
+    marcel_sem_post(arg);
+}
+
+static void posted_within(marcel_sem_t *sem)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += 20;
+    CHECK_EQ(marcel_sem_clockwait(sem, CLOCK_MONOTONIC, &until), 0);
+}
+
+static void asleep_send(env_t *e)
+{
+    static unsigned char buf[AWAY];
+    mad_block_t block = {buf, AWAY, CHEAPER, LAZY};
+    mad_request_t *r = NULL;
+    marcel_sem_t sem;
+    marcel_sem_init(&sem, 0, 0);
+    fill(buf, AWAY, 4);
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, &r));
+        mad_request_callback(r, post, &sem);
+        posted_within(&sem);
+    }
+    marcel_sem_destroy(&sem);
+}
+
+static void asleep_receive(env_t *e)
+{
+    static unsigned char buf[AWAY];
+    mad_block_t block = {buf, AWAY, CHEAPER, LAZY};
+    mad_request_t *r = NULL;
+    marcel_sem_t sem;
+    marcel_sem_init(&sem, 0, 0);
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &block, 1, &r));
+        mad_request_callback(r, post, &sem);
+        posted_within(&sem);
+    }
+    HOLDS(buf, AWAY, 4);
+    marcel_sem_destroy(&sem);
+}
+
 const test_t request_tests[] = {{.name = "requests_progress",
                                  .procs = 2,
                                  .send = away_send,
                                  .receive = away_receive},
+    {.name = "requests_asleep", .procs = 2, .send = asleep_send, .receive = asleep_receive},
                                 
     {.name = "requests_many", .procs = 2, .send = many_send, .receive = many_receive},
     {.name = "requests_timeout", .procs = 2, .send = timeout_send, .receive = timeout_receive},
