@@ -322,9 +322,22 @@ static APART ssize_t accept_plain(const call_t *call)
     return result(accept(call->fd, call->address, call->address_size));
 }
 
+static APART bool is_listening(int fd)
+{
+    int listening = 0;
+    socklen_t size = sizeof listening;
+    return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) && listening;
+}
+
+static ssize_t accept_attempt(const call_t *call)
+{
+    ssize_t n = polled(call);
+    return n == -EAGAIN && !is_listening(call->fd) ? accept_plain(call) : n; /* which says so at once */
+}
+
 int marcel_accept(int fd, struct sockaddr *address, socklen_t *size)
 {
-    call_t call = {.attempt = polled, .plain = accept_plain, .fd = fd, .events = POLLIN, .address = address,
+    call_t call = {.attempt = accept_attempt, .plain = accept_plain, .fd = fd, .events = POLLIN, .address = address,
                    .address_size = size};
     ssize_t n = run(&call);
     if (n >= 0)

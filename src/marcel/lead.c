@@ -250,8 +250,13 @@ static void follow(waiting_t *w)
         madi_worker_sleeps(w->worker, true);
     enlist(list, n, w->waiter); /* a leader that leaves from here on finds it */
     if ((atomic_load_explicit(&madi_server.leader, memory_order_seq_cst) != MADI_LED_BY_NOBODY || !can_lead()) &&
-        (!w->worker || !w->test(w->arg)))
+        (!w->worker || !w->test(w->arg))) {
+        if (w->worker)
+            madi_async_leave(); /* it is not there to lead, unless user-level threads wait: leader_wanted */
         madi_park(w->waiter, w->deadline);
+        if (w->worker)
+            madi_async_enter();
+    }
     madi_lock(&madi_server.lock);
     delist(n, w->waiter);
     madi_unlock(&madi_server.lock);

@@ -87,7 +87,7 @@ bool madi_worker_wake(madi_worker_t *worker)
 
 static bool own_came(madi_worker_t *worker)
 {
-    return madi_queue_first(worker) || !madi_movable_empty(worker) ||
+    return madi_queue_first(worker) || !madi_deque_empty(&worker->deque) || !madi_movable_empty(worker) ||
            atomic_load_explicit(&worker->stop, memory_order_seq_cst);
 }
 

@@ -149,7 +149,8 @@ static void costs_a_core(const char *which)
     marcel_join(thread, NULL);
     share = (double)(cpu() - used) / (double)(now() - begin);
     printf("%s: messages come for one more: %.1f %% of a core\n", which, 100 * share);
-    CHECK_MSG(share < 1.1, "%s: %.2f of a core while messages come", which, share);
+    /* One core polls; alone the talker finds its own message without waiting, and takes another. */
+    CHECK_MSG(share < (alone ? 2.1 : 1.1), "%s: %.2f of a core while messages come", which, share);
 }
 
 static void answer(void)
