@@ -368,7 +368,7 @@ static void *identity(void *arg)
     marcel_t me = marcel_self();
     CHECK(me != NULL && me != *(marcel_t *)arg);
     CHECK(marcel_is_thread());
-    CHECK_EQ(marcel_worker(), 0);
+    CHECK(marcel_worker() >= 0 && marcel_worker() < marcel_workers());
     CHECK_EQ(marcel_fini(), EPERM);
     marcel_yield();
     CHECK(marcel_equal(me, marcel_self()));
@@ -858,7 +858,7 @@ static void test_restart(void)
     for (int i = 0; i < 5; i++) {
         CHECK_EQ(marcel_init(), 0);
         CHECK_EQ(marcel_init(), 0);
-        CHECK_EQ(marcel_workers(), 1);
+        CHECK(marcel_workers() >= 1);
         in_thread(join_all_ways, NULL);
         CHECK_EQ(fini_soon(), 0);
         CHECK_EQ(marcel_workers(), 0);

@@ -89,7 +89,12 @@ test_kill() {
 # signal NAME: forwarded to the ranks, which end well
 test_signals() {
     mkfifo ready
-    for signal in USR1 USR2 HUP INT TERM; do
+    hup=HUP
+    if [ $((0x$(sed -n 's/^SigIgn:.*\(........\)$/\1/p' /proc/self/status) & 1)) = 1 ]; then
+        echo "# signals: HUP is ignored here (nohup), and so by all who are started from here"
+        hup=
+    fi
+    for signal in USR1 USR2 $hup INT TERM; do
         "$madrun" -n 2 sh -c 'trap "echo got '$signal'; exit 0" '$signal'; echo ready; while :; do sleep 1000 & wait; done' \
             >ready 2>err </dev/null &
         job=$!
