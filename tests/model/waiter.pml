@@ -8,7 +8,7 @@
 #define POLLER 2 /* thread */
 #define THIEF 3
 #define THREADS 4
-#define MESSAGES 3
+#define MESSAGES 2
 
 /* memory */
 #define LOCK 0  /* session->lock */
