@@ -3,8 +3,8 @@
  *
  * A thread of the program leaves an operation that needs progress, with a callback, and computes for ever.  Another one
  * waits in the library for a while, leads meanwhile, and completes what it finds; it does not come back either.  The
- * peer's answer comes at any time, or never.  In the end an operation that was answered is done, its callback was called, the one that waited was not
- * held up, and the progress thread sleeps; or it has ended, if it was told to. */
+ * peer's answer comes at any time, or never.  In the end an operation that was answered is done and its callback was
+ * called, the one that waited was not held up, and the progress thread sleeps; or it has ended, if it was told to. */
 #define PROGRAM 0 /* threads */
 #define INSIDE 1
 #define PROGRESS 2
@@ -24,27 +24,44 @@
 
 /* These are sequentially consistent: locked instructions. */
 byte pending, inside, go, leader;
-bool leading, stop, calls_left;
+bool leading, stop;
+bool calls_left = true; /* said of one that was run since */
 byte word[3];          /* of INSIDE and PROGRESS */
 bool bell, taken;      /* taken: the answer was polled, under session->lock */
 bool calling, called, ended;
 
 #define calls_wait(me) (load(me, HAS_CALLS) && !calling)
 
-/* needed, calls_left: by the progress thread only */
+/* calls_left: to need; who finds that there are none unsays it */
+inline look_for_calls(me)
+{
+    if
+    :: calls_left ->
+#ifdef UNSAID_AFTER_LOOK
+        need = calls_wait(me);
+        if
+        :: !need -> atomic { fence(me); calls_left = false }
+        :: else
+        fi
+#else
+        atomic { fence(me); calls_left = false }
+        need = calls_wait(me);
+        if
+        :: need -> atomic { fence(me); calls_left = true }
+        :: else
+        fi
+#endif
+    :: else -> need = false
+    fi
+}
+
+/* needed */
 inline needed()
 {
     need = !inside;
     need = need && !stop;
     if
-    :: need && !pending && !calls_left -> need = false
-    :: need && !pending && calls_left ->
-        atomic { fence(PROGRESS); calls_left = false }
-        need = calls_wait(PROGRESS);
-        if
-        :: need -> atomic { fence(PROGRESS); calls_left = true }
-        :: else
-        fi
+    :: need && !pending -> look_for_calls(PROGRESS)
     :: else
     fi
 }
@@ -59,11 +76,18 @@ inline call(me)
 inline kick(me)
 {
     if
+    :: !inside && !leading ->
+        need = pending;
+        if
 #ifndef CALLS_FORGOTTEN
-    :: !inside && (pending || calls_left) && !leading -> call(me)
-#else
-    :: !inside && pending && !leading -> call(me)
+        :: !need -> look_for_calls(me)
 #endif
+        :: else
+        fi;
+        if
+        :: need -> need = false; call(me)
+        :: else
+        fi
     :: else
     fi
 }
@@ -95,7 +119,10 @@ inline poll(me)
 #endif
 #ifndef CALL_NOT_TOLD
         atomic { fence(me); calls_left = true } /* marceli_async_has_calls */
-        kick(me)
+        if
+        :: !leading && !inside -> call(me)
+        :: else
+        fi
 #endif
     :: else
     fi
@@ -224,7 +251,7 @@ over:
 /* An operation is made and left: madi_request_new, madi_request_left.  Then perhaps mad_exit (madi_async_stop). */
 active proctype program()
 {
-    bool new, quiet;
+    bool new, quiet, need;
     atomic { fence(PROGRAM); pending++ }
 #ifndef NO_KICK
     kick(PROGRAM);
@@ -251,7 +278,7 @@ active proctype program()
 /* marceli_wait, of a thread that has to wait until something that is there at any time; then it returns to the program */
 active proctype insider()
 {
-    bool new, rang;
+    bool new, rang, need;
     atomic { fence(INSIDE); inside++ }
 #ifndef ENTERS_UNSEEN
     if

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The protocols by which threads sleep and are woken, checked in every order of their steps (doc/locking.md): run.sh [MODEL...]
+# The protocols by which threads sleep and are woken, in every order of their steps (doc/locking.md): run.sh [MODEL...]
 # A model has to be without an error and to come to an end; with each of the defects that it knows (#ifdef) an error has
 # to be found.  TRAIL=1 prints the steps that lead to an error of a model without defect.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,7 +18,8 @@ cp "$here"/*.pml "$dir" && cd "$dir" || exit 1
 # search MODEL "SPIN-OPTIONS" "GCC-OPTIONS" "PAN-OPTIONS": 0: all was seen and no error found, 1: an error, 2: neither
 search() {
     # shellcheck disable=SC2086
-    { spin $2 -a "$1.pml" && gcc -w -DMEMLIM=900 $3 -o pan pan.c && within 300 ./pan -m100000 -w20 $4; } >out 2>&1 || return 2
+    { spin $2 -a "$1.pml" && gcc -w -DMEMLIM=900 $3 -o pan pan.c && within 300 ./pan -m100000 -w20 $4; } >out 2>&1 ||
+        return 2
     grep -q 'Search not completed' out && ! grep -q 'errors: [1-9]' out && return 2
     grep -q 'errors: 0' out && return 0
     grep -q 'errors: [1-9]' out && return 1
@@ -27,7 +28,8 @@ search() {
 
 # sound NAME MODEL "SPIN-OPTIONS": nothing is wrong, and (if the fourth word is not "errors") nothing goes round for ever
 sound() {
-    if search "$2" "$3" "-O1 -DSAFETY -DCOLLAPSE" "" && { [ "$4" = errors ] || search "$2" "$3" "-O1 -DNP -DNOFAIR -DCOLLAPSE" -l; }; then
+    if search "$2" "$3" "-O1 -DSAFETY -DCOLLAPSE" "" &&
+        { [ "$4" = errors ] || search "$2" "$3" "-O1 -DNP -DNOFAIR -DCOLLAPSE" -l; }; then
         ok "model $1"
     else
         [ -z "$TRAIL" ] || spin $3 -t -p "$2.pml" | grep -v hardware | tail -"$TRAIL"
@@ -46,7 +48,11 @@ defects() {
             found=$?
             [ $found = 0 ] || break
         done
-        if [ $found = 1 ]; then ok "model $model: $defect is found"; else not_ok "model $model: $defect" "$(tail -20 out)"; fi
+        if [ $found = 1 ]; then
+            ok "model $model: $defect is found"
+        else
+            not_ok "model $model: $defect" "$(tail -20 out)"
+        fi
     done
 }
 
