@@ -268,8 +268,8 @@ int marcel_sem_getvalue(marcel_sem_t *sem, int *value);
  *
  * They return what the POSIX call returns, or a negative error number (-EPIPE); errno is not theirs.  May switch, also when
  * there is no need to wait.  Of a descriptor with O_NONBLOCK they return -EAGAIN; SO_RCVTIMEO and SO_SNDTIMEO mean nothing.
- * Of threads that wait for one descriptor the longest waiting comes first.  Files and directories are waited for with the
- * worker, unless there is a spare kernel thread for it (marcel_enter_blocking).
+ * Of threads that wait for one descriptor the longest waiting comes first.  A file or directory keeps the worker waiting:
+ * where that may be long, marcel_enter_blocking.
  *
  * A descriptor that was used here is closed by marcel_close: user-level threads that wait for it get -EBADF.  From the
  * listening sockets, terminals and the like whose calls cannot be asked not to block nobody else should take, in another
@@ -289,6 +289,18 @@ int marcel_close(int fd);
  * POLLERR and POLLHUP; another thread may have taken it meanwhile.  clock: CLOCK_MONOTONIC or CLOCK_REALTIME.
  * Errors: -ETIMEDOUT, -EBADF, -EINVAL (time). */
 int marcel_poll_fd(int fd, int events, int clock, const struct timespec *until);
+
+/* ---- Blocking calls ------------------------------------------------------------------------------------------- */
+
+/* Around a call that blocks in the kernel and has no form here: the worker's other threads go on in a spare kernel thread
+ * on the same core meanwhile.  In between the caller counts as a plain pthread; it must not end, nor keep a lock that it
+ * took before from those threads for long.  One pair may be inside another; from a plain pthread nothing happens.  Costs a
+ * few microseconds, or one if the call does not block.  leave: may switch: look at errno before it.
+ * All threads of the worker may be in another kernel thread afterwards: what a function kept of the address of a thread-local
+ * variable, as errno, from before a switch, is another kernel thread's (see marcel_attr_setmigratable).
+ * Errors: EAGAIN (no kernel thread: the call blocks the worker; leave does nothing then). */
+int marcel_enter_blocking(void);
+int marcel_leave_blocking(void);
 
 #ifdef __cplusplus
 }

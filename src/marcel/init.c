@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end. */
 #include "base/knob.h"
+#include "marcel/carrier.h"
 #include "marcel/guard.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
@@ -9,6 +10,7 @@
 
 #include <errno.h>
 #include <marcel.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 madi_marcel_t madi_marcel;
@@ -60,8 +62,7 @@ static void workers_end(int inited, int started)
 {
     for (int i = 0; i < started; i++)
         madi_worker_close(&madi_marcel.workers[i]);
-    for (int i = 0; i < started; i++)
-        madi_worker_stop(&madi_marcel.workers[i]);
+    madi_carriers_stop();
     for (int i = 0; i < inited; i++)
         madi_worker_fini(&madi_marcel.workers[i]);
     madi_place_forget();
@@ -76,7 +77,7 @@ static int workers_start(int n)
     while (!rc && inited < n)
         rc = madi_worker_init(&madi_marcel.workers[inited], inited, n), inited++;
     while (!rc && started < n)
-        if (!(rc = madi_worker_start(&madi_marcel.workers[started])))
+        if (!(rc = madi_carrier_start(&madi_marcel.workers[started])))
             started++;
     if (rc)
         workers_end(inited, started);

@@ -77,11 +77,11 @@ madi_ult_t *madi_pick_other(madi_worker_t *worker)
         return ult;
     thread = madi_deque_pop(&worker->deque);
     if (!thread)
-        return &worker->base;
+        return worker->base;
     if (MADI_LIKELY(worker->slots && !thread->traits))
         return madi_ult_start(worker, thread);
     worker->pending = thread;
-    return &worker->base;
+    return worker->base;
 }
 
 /* One that came by the inbox: with a place or a priority it is started, else anybody may have it. */
@@ -255,7 +255,7 @@ static inline __attribute__((always_inline)) void suspend_in(madi_worker_t *work
 {
     madi_ult_t *to = madi_pick(worker);
     madi_post_t post = unlock_post;
-    if (MADI_UNLIKELY(to == &worker->base) && may_spin(worker)) {
+    if (MADI_UNLIKELY(to == worker->base) && may_spin(worker)) {
         if (spin_woken(worker, worker->current, queue))
             return;
         post = NULL;

@@ -130,11 +130,11 @@ static inline madi_ult_t *madi_pick(madi_worker_t *worker)
 {
     madi_ult_t *ult;
     if (MADI_UNLIKELY(--worker->tick == 0 || !madi_inbox_empty(&worker->inbox)))
-        return &worker->base;
+        return worker->base;
     ult = madi_queue_take(worker);
     if (MADI_LIKELY(ult))
         return ult;
-    return madi_deque_empty(&worker->deque) && madi_movable_empty(worker) ? &worker->base : madi_pick_other(worker);
+    return madi_deque_empty(&worker->deque) && madi_movable_empty(worker) ? worker->base : madi_pick_other(worker);
 }
 
 /* Is there anybody else to run here? */

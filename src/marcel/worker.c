@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/worker.h"
 #include "base/clock.h"
-#include "base/log.h"
-#include "marcel/guard.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/party.h"
@@ -11,7 +9,6 @@
 #include "marcel/share.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,43 +117,18 @@ static void idle(madi_worker_t *worker)
 
 /* ---- The scheduler -------------------------------------------------------------------------------------------- */
 
-/* Signals go to the program's own threads, but for those that an instruction causes. */
-static void signals_block(void)
+void madi_worker_run(madi_worker_t *worker, madi_ult_t *base)
 {
-    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
-    sigset_t set;
-    sigfillset(&set);
-    for (size_t i = 0; i < MADI_COUNT(own); i++)
-        sigdelset(&set, own[i]);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
-
-static void tools_adopt(madi_worker_t *worker)
-{
-    pthread_attr_t attr;
-    void *low = NULL;
-    size_t size = 0;
-    if (!pthread_getattr_np(pthread_self(), &attr)) {
-        pthread_attr_getstack(&attr, &low, &size);
-        pthread_attr_destroy(&attr);
-    }
-    madi_tools_adopt(&worker->base.tools, low, size);
-}
-
-static void *worker_main(void *arg)
-{
-    madi_worker_t *worker = arg;
+    base->worker = worker;
+    worker->base = base;
+    worker->current = NULL;
     madi_worker_mine = worker;
-    signals_block();
-    if (madi_guard_thread_start(&worker->signal_stack))
-        madi_log(MADI_LOG_WARN, "marcel", "no memory for a signal stack: overflows of stacks are not reported");
-    if (madi_marcel.binds)
-        madi_place_bind(worker->index);
-    tools_adopt(worker);
     for (;;) {
         madi_ult_t *to = madi_pick_all(worker);
         if (to) {
-            madi_switch_to(worker, &worker->base, to);
+            madi_switch_to(worker, base, to);
+            if (MADI_UNLIKELY(madi_worker_self() != worker)) /* it was handed over */
+                break;
             worker->current = NULL;
         } else if (atomic_load_explicit(&worker->stop, memory_order_acquire)) {
             break;
@@ -164,8 +136,7 @@ static void *worker_main(void *arg)
             idle(worker);
         }
     }
-    madi_guard_thread_end(worker->signal_stack);
-    return NULL;
+    madi_worker_mine = NULL;
 }
 
 int madi_worker_init(madi_worker_t *worker, int index, int n)
@@ -173,7 +144,6 @@ int madi_worker_init(madi_worker_t *worker, int index, int n)
     memset((void *)worker, 0, sizeof *worker);
     worker->index = index;
     worker->tick = MADI_PERIOD;
-    worker->base.worker = worker;
     worker->movable.head.next = worker->movable.head.prev = &worker->movable.head;
     for (int i = 0; i < MADI_LEVELS; i++)
         worker->queue[i].next = worker->queue[i].prev = &worker->queue[i];
@@ -186,20 +156,10 @@ int madi_worker_init(madi_worker_t *worker, int index, int n)
     return 0;
 }
 
-int madi_worker_start(madi_worker_t *worker)
-{
-    return pthread_create(&worker->kernel_thread, NULL, worker_main, worker);
-}
-
 void madi_worker_close(madi_worker_t *worker)
 {
     atomic_store_explicit(&worker->stop, true, memory_order_seq_cst);
     madi_worker_wake(worker);
-}
-
-void madi_worker_stop(madi_worker_t *worker)
-{
-    pthread_join(worker->kernel_thread, NULL);
 }
 
 void madi_worker_fini(madi_worker_t *worker)

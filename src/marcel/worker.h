@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker: a kernel thread that runs user-level threads, and its queues.
+/* A worker: what runs user-level threads, and its queues.  A kernel thread carries it (carrier.h), mostly the same one.
  *
  * What is in the first part of the structure is touched by the worker alone (by the threads that it runs, and by its
- * scheduler, which runs on the kernel thread's own stack, `base`): no atomics there.  Others reach it by the inbox, and
+ * scheduler, which runs on its kernel thread's own stack, `base`): no atomics there.  Others reach it by the inbox, and
  * by the deque.  The order in which a worker takes what is ready:
  *   queues    started threads, by priority, first in first out
  *   movable   started threads that others may take, first in first out
@@ -64,7 +64,7 @@ typedef struct madi_worker {
     unsigned looks;                /* since it has been idle */
     unsigned ticks, ticks_wanted;  /* periods since the last look at what comes from outside; so many go by (lead.c) */
     bool starved;                  /* a seed could not start for lack of memory: look again soon */
-    madi_ult_t base;               /* the scheduler's own context: sp, worker and tools */
+    madi_ult_t *base;              /* the scheduler's own context, on the stack of the kernel thread that runs it */
     madi_counter_t created, ended, periods, idles, steals; /* a period is MADI_PERIOD switches */
 
     /* Of all. */
@@ -75,8 +75,6 @@ typedef struct madi_worker {
     marceli_waiter_t waiter;                   /* ... like any other who waits for something from outside */
     atomic_bool stop;
     int index;
-    pthread_t kernel_thread;
-    void *signal_stack;
 } madi_worker_t;
 
 #pragma GCC visibility push(hidden)
@@ -86,11 +84,10 @@ typedef struct madi_worker {
 int madi_worker_init(madi_worker_t *worker, int index, int n);
 void madi_worker_fini(madi_worker_t *worker); /* fine after a failed init */
 
-/* Start the kernel thread; its scheduler runs until it is told to stop (close) and nothing runs any more.  0 or an error
- * number. */
-int madi_worker_start(madi_worker_t *worker);
+/* Its scheduler, for a kernel thread (carrier.h) with its own context: returns when the worker has been told to stop
+ * (close) and nothing runs any more, or when another kernel thread runs it. */
+void madi_worker_run(madi_worker_t *worker, madi_ult_t *base);
 void madi_worker_close(madi_worker_t *worker);
-void madi_worker_stop(madi_worker_t *worker); /* after close: wait for the end of its kernel thread */
 
 /* There is something for it: wake it if it sleeps and nobody has done so; false: it does not.  Any thread. */
 bool madi_worker_wake(madi_worker_t *worker);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "marcel/carrier.h"
+#include "base/log.h"
+#include "marcel/guard.h"
+#include "marcel/marcel.h"
+#include "marcel/party.h"
+#include "marcel/place.h"
+#include "marcel/sched.h"
+
+#include <errno.h>
+#include <marcel.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct carriers {
+    madi_lock_t lock;
+    madi_carrier_t *spares, *all;
+    unsigned n; /* that have been made */
+} carriers;
+
+/* Threads do not move while they have a carrier, so the compiler may do as it likes with this. */
+static __thread madi_carrier_t *mine;
+
+/* ---- Life ------------------------------------------------------------------------------------------------------- */
+
+/* Signals go to the program's own threads, but for those that an instruction causes. */
+static void signals_block(void)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
+    sigset_t set;
+    sigfillset(&set);
+    for (size_t i = 0; i < MADI_COUNT(own); i++)
+        sigdelset(&set, own[i]);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static void tools_adopt(madi_ult_t *base)
+{
+    pthread_attr_t attr;
+    void *low = NULL;
+    size_t size = 0;
+    if (!pthread_getattr_np(pthread_self(), &attr)) {
+        pthread_attr_getstack(&attr, &low, &size);
+        pthread_attr_destroy(&attr);
+    }
+    madi_tools_adopt(&base->tools, low, size);
+}
+
+static void spare_put(madi_carrier_t *carrier)
+{
+    madi_lock(&carriers.lock);
+    carrier->spare = carriers.spares;
+    carriers.spares = carrier;
+    madi_unlock(&carriers.lock);
+}
+
+static madi_carrier_t *spare_take(void)
+{
+    madi_carrier_t *carrier;
+    madi_lock(&carriers.lock);
+    carrier = carriers.spares;
+    if (carrier)
+        carriers.spares = carrier->spare;
+    madi_unlock(&carriers.lock);
+    return carrier;
+}
+
+static void carry(madi_carrier_t *carrier, madi_worker_t *worker)
+{
+    if (madi_marcel.binds && carrier->place != worker->index)
+        madi_place_bind(carrier->place = worker->index);
+    madi_worker_run(worker, &carrier->base);
+    spare_put(carrier);
+}
+
+static void *carrier_main(void *arg)
+{
+    madi_carrier_t *carrier = arg;
+    void *signal_stack;
+    unsigned offer;
+    mine = carrier;
+    signals_block();
+    if (madi_guard_thread_start(&signal_stack))
+        madi_log(MADI_LOG_WARN, "marcel", "no memory for a signal stack: overflows of stacks are not reported");
+    tools_adopt(&carrier->base);
+    /* acquire: pairs with who offers */
+    while ((offer = atomic_exchange_explicit(&carrier->offer, 0, memory_order_acquire)) != MADI_CARRIER_STOP) {
+        if (offer)
+            carry(carrier, carrier->offered);
+        else
+            madi_futex_wait(&carrier->offer, 0, MADI_NEVER);
+    }
+    madi_guard_thread_end(signal_stack);
+    return NULL;
+}
+
+/* A kernel thread; `first`: for this worker, or NULL.  NULL: no memory, or there are too many (*rc). */
+static madi_carrier_t *carrier_make(madi_worker_t *first, int *rc)
+{
+    madi_carrier_t *carrier = aligned_alloc(_Alignof(madi_carrier_t), sizeof *carrier);
+    if (!carrier) {
+        *rc = ENOMEM;
+        return NULL;
+    }
+    memset((void *)carrier, 0, sizeof *carrier);
+    carrier->place = -1;
+    carrier->offered = first;
+    madi_lock(&carriers.lock);
+    carrier->number = ++carriers.n;
+    madi_unlock(&carriers.lock);
+    atomic_init(&carrier->offer, first ? MADI_CARRIER_FIRST : 0);
+    *rc = pthread_create(&carrier->kernel_thread, NULL, carrier_main, carrier);
+    if (*rc) {
+        free(carrier);
+        return NULL;
+    }
+    madi_lock(&carriers.lock);
+    carrier->all = carriers.all;
+    carriers.all = carrier;
+    madi_unlock(&carriers.lock);
+    return carrier;
+}
+
+int madi_carrier_start(madi_worker_t *worker)
+{
+    int rc;
+    carrier_make(worker, &rc);
+    return rc;
+}
+
+void madi_carriers_stop(void)
+{
+    for (madi_carrier_t *carrier = carriers.all; carrier; carrier = carrier->all) {
+        unsigned none = 0;
+        /* One that has not begun takes its worker first. */
+        while (!atomic_compare_exchange_weak_explicit(&carrier->offer, &none, MADI_CARRIER_STOP, memory_order_release,
+                                                      memory_order_relaxed)) {
+            none = 0;
+            sched_yield();
+        }
+        madi_futex_wake(&carrier->offer);
+    }
+    while (carriers.all) {
+        madi_carrier_t *carrier = carriers.all;
+        pthread_join(carrier->kernel_thread, NULL);
+        carriers.all = carrier->all;
+        free(carrier);
+    }
+    carriers.spares = NULL;
+}
+
+/* ---- Blocking calls --------------------------------------------------------------------------------------------- */
+
+/* To whom the worker can be offered.  0 or an error number. */
+static int heir_find(madi_carrier_t *carrier)
+{
+    int rc = 0;
+    if (!carrier->heir)
+        carrier->heir = spare_take();
+    if (!carrier->heir)
+        carrier->heir = carrier_make(NULL, &rc);
+    return rc ? EAGAIN : 0;
+}
+
+int marcel_enter_blocking(void)
+{
+    madi_carrier_t *carrier = mine;
+    madi_worker_t *worker = madi_worker_self();
+    if (!carrier || (carrier->blocked && ++carrier->depth)) /* a plain pthread; one inside the other */
+        return 0;
+    if (heir_find(carrier))
+        return EAGAIN;
+    carrier->depth = 1;
+    carrier->blocked = worker->current;
+    madi_worker_mine = NULL; /* a plain pthread meanwhile */
+    /* release: pairs with carrier_main */
+    carrier->heir->offered = worker;
+    atomic_store_explicit(&carrier->heir->offer, carrier->number, memory_order_release);
+    madi_futex_wake(&carrier->heir->offer);
+    return 0;
+}
+
+static void back_post(void *arg)
+{
+    madi_ready(arg);
+}
+
+/* Its worker is carried by another: the thread goes there, and this kernel thread is free. */
+static MADI_COLD void come_back(madi_carrier_t *carrier, madi_ult_t *self)
+{
+    carrier->heir = NULL;
+    self->state = MADI_ULT_BLOCKED;
+    carrier->limbo.post = back_post;
+    carrier->limbo.post_arg = self;
+    madi_worker_mine = &carrier->limbo;
+    madi_switch_to(&carrier->limbo, self, &carrier->base);
+}
+
+int marcel_leave_blocking(void)
+{
+    madi_carrier_t *carrier = mine;
+    madi_ult_t *self;
+    unsigned offer;
+    if (!carrier || !carrier->blocked || --carrier->depth)
+        return 0;
+    self = carrier->blocked;
+    carrier->blocked = NULL;
+    offer = carrier->number;
+    /* relaxed: nobody else had it */
+    if (atomic_compare_exchange_strong_explicit(&carrier->heir->offer, &offer, 0, memory_order_relaxed,
+                                                memory_order_relaxed))
+        madi_worker_mine = self->worker;
+    else
+        come_back(carrier, self);
+    return 0;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Blocking calls that are declared: blocking [TEST...]. */
+#define TEST_MAIN
+#include "../harness/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <marcel.h>
+#include <pthread.h>
+#include <stdint.h>
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static void in_thread(void *(*run)(void *), void *arg)
+{
+    marcel_t thread;
+    if (CHECK_EQ(marcel_create(&thread, NULL, run, arg), 0))
+        CHECK_EQ(marcel_join(thread, NULL), 0);
+}
+
+typedef struct blocked {
+    int fd[2], worker;
+    _Atomic(int) *inside;
+    marcel_t thread;
+} blocked_t;
+
+/* A plain read, on a thread that stays on its worker and with what it has on its stack. */
+static void *block(void *arg)
+{
+    blocked_t *b = arg;
+    int before = marcel_worker();
+    marcel_t self = marcel_self();
+    char c = 0;
+    CHECK_EQ(before, b->worker);
+    CHECK_EQ(marcel_enter_blocking(), 0);
+    CHECK(!marcel_is_thread());
+    atomic_fetch_add(b->inside, 1);
+    CHECK_EQ(read(b->fd[0], &c, 1), 1);
+    CHECK_EQ(marcel_leave_blocking(), 0);
+    CHECK(marcel_is_thread());
+    CHECK(marcel_equal(self, marcel_self()));
+    CHECK_EQ(marcel_worker(), before);
+    CHECK_EQ(c, 'x');
+    return NULL;
+}
+
+/* Every worker's threads block in read, and those who compute go on: each lets one go when it has had its turns. */
+typedef struct computer {
+    _Atomic(int) *inside;
+    int of_all;
+    blocked_t *mine;
+    int n;
+} computer_t;
+
+static void *compute(void *arg)
+{
+    computer_t *c = arg;
+    while (atomic_load(c->inside) < c->of_all)
+        marcel_yield();
+    for (int i = 0; i < 1000; i++)
+        marcel_yield();
+    for (int i = 0; i < c->n; i++)
+        CHECK_EQ(write(c->mine[i].fd[1], "x", 1), 1);
+    return NULL;
+}
+
+static marcel_t create_on(int worker, void *(*run)(void *), void *arg)
+{
+    marcel_attr_t attr;
+    marcel_t thread = NULL;
+    marcel_attr_init(&attr);
+    CHECK_EQ(marcel_attr_setplacement(&attr, worker), 0);
+    CHECK_EQ(marcel_create(&thread, &attr, run, arg), 0);
+    marcel_attr_destroy(&attr);
+    return thread;
+}
+
+static void all_block(void)
+{
+    enum { EACH = 10 };
+    int workers = marcel_workers(), n = workers * EACH;
+    _Atomic(int) inside = 0;
+    blocked_t *blocked = calloc((size_t)n, sizeof *blocked);
+    computer_t *computers = calloc((size_t)workers, sizeof *computers);
+    marcel_t *threads = calloc((size_t)workers, sizeof(marcel_t));
+    if (!CHECK(blocked && computers && threads))
+        return;
+    for (int i = 0; i < n; i++) {
+        blocked[i].worker = i / EACH;
+        blocked[i].inside = &inside;
+        CHECK_EQ(pipe2(blocked[i].fd, O_CLOEXEC), 0);
+        blocked[i].thread = create_on(i / EACH, block, &blocked[i]);
+    }
+    for (int w = 0; w < workers; w++) {
+        computers[w] = (computer_t){&inside, n, &blocked[w * EACH], EACH};
+        threads[w] = create_on(w, compute, &computers[w]);
+    }
+    for (int w = 0; w < workers; w++)
+        CHECK_EQ(marcel_join(threads[w], NULL), 0);
+    for (int i = 0; i < n; i++) {
+        CHECK_EQ(marcel_join(blocked[i].thread, NULL), 0);
+        close(blocked[i].fd[0]);
+        close(blocked[i].fd[1]);
+    }
+    free(threads);
+    free(computers);
+    free(blocked);
+}
+
+static int kernel_threads(void)
+{
+    char line[128];
+    int n = -1;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "Threads: %d", &n) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* Twice: the kernel threads of the first time serve again. */
+static void test_all_block(void)
+{
+    int threads;
+    CHECK_EQ(marcel_init(), 0);
+    all_block();
+    threads = kernel_threads();
+    all_block();
+    CHECK_MSG(kernel_threads() <= threads + marcel_workers(), "%d kernel threads, then %d", threads, kernel_threads());
+}
+
+/* Calls that do not block, with others ready or not, one inside the other. */
+static void *short_calls(void *arg)
+{
+    for (int i = 0; i < 20000; i++) {
+        CHECK_EQ(marcel_enter_blocking(), 0);
+        if (i % 3 == 0) {
+            CHECK_EQ(marcel_enter_blocking(), 0);
+            CHECK_EQ(marcel_leave_blocking(), 0);
+        }
+        CHECK(!marcel_is_thread());
+        CHECK_EQ(marcel_leave_blocking(), 0);
+        CHECK(marcel_is_thread());
+        if (i % 5 == 0)
+            marcel_yield();
+    }
+    return arg;
+}
+
+static void *short_main(void *arg)
+{
+    marcel_t threads[4];
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK_EQ(marcel_create(&threads[i], NULL, short_calls, NULL), 0);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK_EQ(marcel_join(threads[i], NULL), 0);
+    return arg;
+}
+
+static void test_short(void)
+{
+    in_thread(short_calls, NULL);
+    in_thread(short_main, NULL);
+}
+
+/* What plain pthreads may do is done in between: locks that others have, waits. */
+static marcel_mutex_t mutex = MARCEL_MUTEX_INITIALIZER;
+static int counted;
+
+static void *count(void *arg)
+{
+    for (int i = 0; i < 2000; i++) {
+        if (arg)
+            CHECK_EQ(marcel_enter_blocking(), 0);
+        CHECK_EQ(marcel_mutex_lock(&mutex), 0);
+        counted++;
+        if (!arg && i % 16 == 0)
+            marcel_yield();
+        CHECK_EQ(marcel_mutex_unlock(&mutex), 0);
+        if (arg)
+            CHECK_EQ(marcel_leave_blocking(), 0);
+    }
+    return NULL;
+}
+
+static void *locks_main(void *arg)
+{
+    marcel_t threads[6];
+    counted = 0;
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK_EQ(marcel_create(&threads[i], NULL, count, i % 2 ? arg : NULL), 0);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK_EQ(marcel_join(threads[i], NULL), 0);
+    CHECK_EQ(counted, 6 * 2000);
+    return NULL;
+}
+
+static void test_locks(void)
+{
+    in_thread(locks_main, &counted);
+}
+
+/* One that may move comes back too. */
+static void *movable_main(void *arg)
+{
+    for (int i = 0; i < 500; i++) {
+        CHECK_EQ(marcel_enter_blocking(), 0);
+        usleep(10);
+        CHECK_EQ(marcel_leave_blocking(), 0);
+        CHECK(marcel_is_thread());
+    }
+    return arg;
+}
+
+static void test_movable(void)
+{
+    marcel_t threads[8];
+    marcel_attr_t attr;
+    marcel_attr_init(&attr);
+    marcel_attr_setmigratable(&attr, 1);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK_EQ(marcel_create(&threads[i], &attr, movable_main, NULL), 0);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK_EQ(marcel_join(threads[i], NULL), 0);
+    marcel_attr_destroy(&attr);
+}
+
+/* From plain pthreads nothing happens; the end takes all kernel threads away. */
+static void test_end_of_all(void)
+{
+    int before;
+    CHECK_EQ(marcel_leave_blocking(), 0);
+    CHECK_EQ(marcel_enter_blocking(), 0);
+    CHECK_EQ(marcel_leave_blocking(), 0);
+    CHECK_EQ(marcel_fini(), 0);
+    before = kernel_threads();
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(marcel_init(), 0);
+        all_block();
+        CHECK_EQ(marcel_fini(), 0);
+        CHECK_EQ(kernel_threads(), before);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} tests[] = {
+    {"all_block", test_all_block}, {"short", test_short},           {"locks", test_locks},
+    {"movable", test_movable},     {"end_of_all", test_end_of_all},
+};
+
+static bool asked_for(const char *name, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], name))
+            return true;
+    return argc == 1;
+}
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < COUNT(tests); i++) {
+        int before = test_failures;
+        if (!asked_for(tests[i].name, argc, argv))
+            continue;
+        test_begin(tests[i].name, 60);
+        tests[i].run();
+        test_end();
+        printf("%s %s\n", test_failures == before ? "ok" : "not ok", tests[i].name);
+        fflush(stdout);
+    }
+    test_begin("the end", 60);
+    CHECK_EQ(marcel_fini(), 0);
+    test_end();
+    return test_failures ? 1 : 0;
+}
