@@ -603,12 +603,16 @@ static void *others_main(void *arg)
 {
     int fd[2];
     int64_t n = 0;
+    marcel_attr_t attr;
     marcel_t counter, reader;
     (void)arg;
     if (!pipe_make(fd))
         return NULL;
     atomic_store(&over, 0);
-    CHECK_EQ(marcel_create(&counter, NULL, count_up, &n), 0);
+    marcel_attr_init(&attr);
+    CHECK_EQ(marcel_attr_setplacement(&attr, marcel_worker()), 0);
+    CHECK_EQ(marcel_create(&counter, &attr, count_up, &n), 0);
+    marcel_attr_destroy(&attr);
     CHECK_EQ(marcel_create(&reader, NULL, read_one, &fd[0]), 0);
     while (n < 1000)
         marcel_yield();
