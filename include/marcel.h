@@ -30,8 +30,8 @@ extern "C" {
 
 /* ---- The library ---------------------------------------------------------------------------------------------- */
 
-/* Start the workers.  Not needed: the first marcel_create does it.  Again while it runs: nothing.
- * Errors: ENOMEM, EAGAIN (no kernel thread), EINVAL (a knob; it is logged). */
+/* Start the workers, one for each core that the process may use (knob MAD_WORKERS).  Not needed: the first marcel_create
+ * does it.  Again while it runs: nothing.  Errors: ENOMEM, EAGAIN (no kernel thread), EINVAL (a knob; it is logged). */
 int marcel_init(void);
 
 /* End the workers; the library can be started again.  From a plain pthread.  Errors: EBUSY (a thread has not ended),
@@ -67,7 +67,8 @@ int marcel_attr_getstacksize(const marcel_attr_t *attr, size_t *size);
 int marcel_attr_setpriority(marcel_attr_t *attr, int priority);
 int marcel_attr_getpriority(const marcel_attr_t *attr, int *priority);
 
-/* The worker that runs it, from 0; -1 (default): any.  Errors: EINVAL (negative; marcel_create: no such worker). */
+/* The worker that runs it, from 0, and where it stays; -1 (default): any.  Errors: EINVAL (below -1; marcel_create: no such
+ * worker). */
 int marcel_attr_setplacement(marcel_attr_t *attr, int worker);
 int marcel_attr_getplacement(const marcel_attr_t *attr, int *worker);
 

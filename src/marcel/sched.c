@@ -16,8 +16,6 @@
 _Static_assert(MADI_USUAL == MARCEL_PRIORITY_MAX - MARCEL_PRIORITY_DEFAULT && MADI_LEVELS == MARCEL_PRIORITY_MAX + 1,
                "levels are priorities counted from the highest");
 
-#define SPINS 150 /* about 3 us: several times what a hand-over between two workers takes */
-
 /* ---- Seeds ---------------------------------------------------------------------------------------------------- */
 
 static void ult_main(void);
@@ -227,22 +225,30 @@ static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_w
     unsigned spins = MADI_PARTY_SPINS;
     atomic_store_explicit(woken, MADI_PARTY_SPINS, memory_order_relaxed);
     madi_unlock(&queue->lock);
-    for (int i = 0; i < SPINS && atomic_load_explicit(woken, memory_order_relaxed) == MADI_PARTY_SPINS &&
-                    madi_inbox_empty(&worker->inbox); i++)
+    for (int i = 0; i < MADI_SPINS && madi_inbox_empty(&worker->inbox); i++) {
+        if (atomic_load_explicit(woken, memory_order_acquire) == MADI_PARTY_WOKEN) { /* pairs with wake_spinning */
+            __builtin_prefetch(woken, 1); /* back from the waker's core, before it is written in the next wait */
+            return true;
+        }
         madi_relax();
-    /* acquire: pairs with the waker's release */
-    if (atomic_compare_exchange_strong_explicit(woken, &spins, 0, memory_order_acquire, memory_order_acquire))
-        return false;
-    atomic_store_explicit(woken, 0, memory_order_relaxed);
-    return true;
+    }
+    return !atomic_compare_exchange_strong_explicit(woken, &spins, 0, memory_order_acquire, memory_order_acquire);
 }
 
 /* Others on this worker that wait for the polling server do not wait for that.  And one that moves must be off its stack:
  * it is not put into the inbox. */
-static bool may_spin(madi_worker_t *worker)
+bool madi_may_spin(madi_worker_t *worker)
 {
-    return worker->n_near && worker->tick && !worker->pending && !(worker->current->flags & MADI_ULT_MOVES) &&
-           !atomic_load_explicit(&madi_server.blocked, memory_order_relaxed);
+    if (!worker->n_near || worker->pending || (worker->current->flags & MADI_ULT_MOVES) ||
+        atomic_load_explicit(&madi_server.blocked, memory_order_relaxed) || madi_has_others(worker))
+        return false;
+    if (worker->tick > 1)
+        return true;
+    if (worker->timers.first || !madi_outside_empty())
+        return false; /* base looks at them */
+    worker->tick = MADI_PERIOD;
+    madi_count(&worker->periods);
+    return true;
 }
 
 static void unlock_post(void *lock)
@@ -255,7 +261,7 @@ static inline __attribute__((always_inline)) void suspend_in(madi_worker_t *work
 {
     madi_ult_t *to = madi_pick(worker);
     madi_post_t post = unlock_post;
-    if (MADI_UNLIKELY(to == worker->base) && may_spin(worker)) {
+    if (MADI_UNLIKELY(to == worker->base) && madi_may_spin(worker)) {
         if (spin_woken(worker, worker->current, queue))
             return;
         post = NULL;
@@ -358,7 +364,7 @@ void madi_send(madi_worker_t *worker, struct marcel_thread *thread)
 static inline bool wake_spinning(madi_party_t *party)
 {
     unsigned spins = MADI_PARTY_SPINS;
-    return MADI_UNLIKELY(atomic_load_explicit(&party->woken, memory_order_relaxed)) &&
+    return MADI_UNLIKELY(atomic_load_explicit(&party->woken, memory_order_relaxed) == MADI_PARTY_SPINS) &&
            atomic_compare_exchange_strong_explicit(&party->woken, &spins, MADI_PARTY_WOKEN, memory_order_release,
                                                    memory_order_relaxed);
 }

@@ -58,6 +58,11 @@ void madi_sleep_until(madi_ult_t *self, int64_t deadline);
 void madi_suspend_until(madi_ult_t *self, madi_post_t post, void *arg, int64_t deadline);
 void madi_ult_wake(madi_ult_t *ult);
 
+/* Has the calling user-level thread, which is about to wait, nobody to leave its worker to?  Then it may first look, that
+ * often, whether another worker gives it what it waits for: about 3 us, several times what that takes. */
+#define MADI_SPINS 150
+bool madi_may_spin(madi_worker_t *worker);
+
 /* Make a suspended thread ready, from anywhere. */
 void madi_ready(madi_ult_t *ult);
 

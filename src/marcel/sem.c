@@ -32,13 +32,30 @@ int marcel_sem_destroy(marcel_sem_t *sem)
     return rc;
 }
 
+/* Read without the lock by spin. */
+static inline void value_set(madi_waitq_t *queue, uint32_t value)
+{
+    __atomic_store_n(&queue->value, value, __ATOMIC_RELAXED);
+}
+
+/* Nobody else is ready on this worker: a look from outside now and then, so that who posts has the lock to itself. */
+static MADI_COLD void spin(madi_worker_t *worker, const madi_waitq_t *queue)
+{
+    if (!madi_may_spin(worker))
+        return;
+    worker->tick--;
+    for (int i = 0; i < MADI_SPINS && !__atomic_load_n(&queue->value, __ATOMIC_RELAXED) && madi_inbox_empty(&worker->inbox);
+         i++)
+        madi_relax();
+}
+
 /* Take one, or leave the lock to the caller.  True: taken, unlocked. */
 static inline bool take(madi_waitq_t *queue)
 {
     madi_lock(&queue->lock);
     if (!queue->value)
         return false;
-    queue->value--;
+    value_set(queue, queue->value - 1);
     madi_unlock(&queue->lock);
     return true;
 }
@@ -64,6 +81,8 @@ int marcel_sem_wait(marcel_sem_t *sem)
     madi_waitq_t *queue = queue_of(sem);
     if (MADI_UNLIKELY(!self))
         return wait_until(queue, MADI_NEVER);
+    if (!__atomic_load_n(&queue->value, __ATOMIC_RELAXED) && !madi_queue_first(self->worker))
+        spin(self->worker, queue);
     if (take(queue))
         return 0;
     madi_waitq_add(queue, &self->party);
@@ -95,7 +114,7 @@ int marcel_sem_post(marcel_sem_t *sem)
     party = madi_waitq_take(queue);
     if (!party) {
         if (MADI_LIKELY(queue->value < MARCEL_SEM_VALUE_MAX))
-            queue->value++;
+            value_set(queue, queue->value + 1);
         else
             rc = EOVERFLOW;
     }

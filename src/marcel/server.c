@@ -84,7 +84,7 @@ static void count_cores(void)
 /* The descriptors stay to the end of the process: a thread that wakes the leader takes no lock. */
 static int start(void)
 {
-    struct epoll_event e = {.events = EPOLLIN};
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET}; /* told of each ring: nobody has to read it */
     int64_t spin;
     int epfd;
     if (atomic_load_explicit(&madi_server.epfd, memory_order_relaxed) >= 0)
@@ -315,7 +315,6 @@ static void disarm(void)
 static void epoll_until(int64_t deadline)
 {
     struct epoll_event events[EVENTS];
-    uint64_t rings;
     int64_t left = deadline == INT64_MAX ? 0 : deadline - madi_now();
     struct timespec t = {left / 1000000000, left % 1000000000};
     if (left < 0)
@@ -324,8 +323,6 @@ static void epoll_until(int64_t deadline)
         errno != EINTR) /* an older kernel, or a sandbox that does not know it */
         epoll_wait(madi_server.epfd, events, EVENTS,
                    deadline == INT64_MAX ? -1 : left / 1000000 >= INT32_MAX ? INT32_MAX : (int)(left / 1000000) + 1);
-    if (read(madi_server.wake_fd, &rings, sizeof rings) < 0)
-        rings = 0; /* nobody rang */
 }
 
 static bool fall_asleep(marceli_waiter_t *w)

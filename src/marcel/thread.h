@@ -89,8 +89,8 @@ typedef struct madi_ult {
     uint8_t flags;
     uint8_t shift;              /* its slot has 1 << shift bytes */
     madi_tools_t tools;
-    madi_party_t party;
     uintptr_t inbox;            /* link in an inbox (inbox.h) */
+    _Alignas(MADI_LINE) madi_party_t party; /* one line, which goes to who wakes it and back */
     madi_timer_t timer;         /* armed while it waits with a deadline */
     madi_fp_t fp;               /* of a thread that keeps its own */
     struct madi_ult *pooled;    /* the next of a list of free slots */

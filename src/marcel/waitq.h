@@ -56,6 +56,7 @@ static inline madi_party_t *madi_waitq_take(madi_waitq_t *queue)
     madi_party_t *party = queue->first, *next;
     if (!party)
         return NULL;
+    __builtin_prefetch(&party->wait, 1); /* from another core at once as one's own: it is woken next */
     while (MADI_UNLIKELY(atomic_load_explicit(&party->wait, memory_order_relaxed) != MADI_WAIT_PLAIN)) {
         unsigned timed = MADI_WAIT_TIMED;
         if (atomic_compare_exchange_strong_explicit(&party->wait, &timed, MADI_WAIT_WOKEN, memory_order_relaxed,
