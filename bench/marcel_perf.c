@@ -62,8 +62,8 @@ bool perf_ok(const char *call, int rc)
 static void help(void)
 {
     puts("usage: marcel_perf TEST... [--json] [--iters N] [--batches N] [--alone] [--help]\n"
-         "Times are nanoseconds, and those of POSIX threads (--alone: without these).  One worker and one processor, but for\n"
-         "handoff_cross (two) and forkjoin (MAD_WORKERS).\n"
+         "Times are nanoseconds, and those of POSIX threads (--alone: without these).  One worker and one processor, but\n"
+         "for handoff_cross (two) and forkjoin (MAD_WORKERS).\n"
          "TEST: all, or of");
     for (size_t i = 0; i < N_TESTS; i++)
         printf("  %-14s %s\n", tests[i]->name, tests[i]->help);
@@ -136,8 +136,8 @@ static void print_line(const perf_test_t *test, const job_t *own, const job_t *p
 /* The cost of a cache line is that of the run: its median. */
 static void print_json(const perf_test_t *test, const job_t *own, const job_t *posix)
 {
-    printf("{\"test\": \"%s\", \"workers\": %d, \"ns_best\": %.3f, \"ns_median\": %.3f", test->name, marcel_workers(),
-           own->stats.best, own->stats.median);
+    printf("{\"test\": \"%s\", \"ns_best\": %.3f, \"ns_median\": %.3f, \"workers\": %d", test->name, own->stats.best,
+           own->stats.median, marcel_workers());
     if (posix)
         printf(", \"pthread_ns_best\": %.3f, \"pthread_ns_median\": %.3f", posix->stats.best, posix->stats.median);
     if (test->beside && !strcmp(test->beside_name, "line"))

@@ -41,5 +41,5 @@ static double batch_rmw(int n)
 
 const perf_test_t perf_lock = {
     .name = "lock", .help = "lock and unlock a mutex that nobody else wants; two atomic read-modify-writes beside it",
-    .marcel = batch_marcel, .pthread = batch_posix, .beside = batch_rmw, .beside_name = "rmw", .n = 50000, .pthread_n = 50000,
-    .workers = 1};
+    .marcel = batch_marcel, .pthread = batch_posix, .beside = batch_rmw, .beside_name = "rmw", .n = 50000,
+    .pthread_n = 50000, .workers = 1};
