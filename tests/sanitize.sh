@@ -46,7 +46,7 @@ address() {
     unit=$([ ! -x "$BUILD/tests/unit/unit" ] || echo tests/unit/unit tests/unit/shm_ring)
     # shellcheck disable=SC2086
     build address --enable-sanitizer=address,undefined -- all tests/conform tests/soak/soak tests/fuzz/replay \
-        tests/marcel/threads $unit || return
+        tests/marcel/threads tests/marcel/workers $unit || return
     b=$BUILD/sanitize/address
     # Check's forks end without freeing what their parent holds: leaks there are looked for by the others.
     for program in $unit; do
@@ -55,6 +55,7 @@ address() {
     export BUILD="$b" ASAN_OPTIONS=detect_stack_use_after_return=1
     # shellcheck disable=SC2086
     quiet "address: user-level threads" "$b/tests/marcel/threads" $marcel_tests
+    quiet "address: user-level threads of several workers" "$b/tests/marcel/workers"
     quiet "address: seeds of the fuzzers" sh "$src/tests/fuzz/seeds.sh"
     quiet "address: examples" sh "$src/tests/system/examples.sh"
     quiet "address: conformance over self" "$b/tests/conform" all
@@ -78,12 +79,15 @@ ucontext() {
 thread() {
     cc=
     command -v clang >/dev/null && cc=CC=clang # gcc's knows no atomic_thread_fence
-    build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/conform tests/marcel/threads \
+    build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/conform tests/marcel/threads tests/marcel/workers \
         tests/soak/soak || return
     b=$BUILD/sanitize/thread
     export BUILD="$b" TSAN_OPTIONS=exitcode=66
     # shellcheck disable=SC2086
     quiet "thread: user-level threads" "$b/tests/marcel/threads" $marcel_tests
+    for workers in 2 4; do
+        quiet "thread: user-level threads of $workers workers" env WORKERS=$workers "$b/tests/marcel/workers"
+    done
     quiet "thread: conformance over self" "$b/tests/conform" all
     quiet "thread: conformance over tcp" env MAD_PREFER=tcp "$b/madrun" -n 2 "$b/tests/conform" all
     for driver in self tcp; do
