@@ -24,20 +24,29 @@ static struct async {
     _Atomic(int) pending; /* operations that need progress from elsewhere */
     _Atomic(int) leading;
     _Atomic(int) exists, stop;
+    _Atomic(int) calls;   /* some were added since it was looked at the last time, or were still waiting then */
     atomic_uint go; /* futex; changes when there may be something to do */
 } async;
 
+/* Do calls wait to be run?  Each look takes locks, so they are looked at only when there may be some. */
 static bool calls_wait(void)
 {
-    madi_source_t *source = madi_server_calls();
-    if (source)
-        madi_server_calls_no(source);
-    return source != NULL;
+    madi_source_t *source;
+    if (!atomic_load(&async.calls))
+        return false;
+    atomic_store(&async.calls, 0); /* before the look: who adds some then says so again */
+    source = madi_server_calls();
+    if (!source)
+        return false;
+    madi_server_calls_no(source);
+    atomic_store(&async.calls, 1);
+    return true;
 }
 
 static bool needed(void)
 {
-    return !atomic_load(&madi_server.inside) && !atomic_load(&async.stop) && (atomic_load(&async.pending) > 0 || calls_wait());
+    return !atomic_load(&madi_server.inside) && !atomic_load(&async.stop) &&
+           (atomic_load(&async.pending) > 0 || calls_wait());
 }
 
 static bool not_needed(void *arg)
@@ -60,8 +69,10 @@ static void lead_once(void)
 
 static void *run(void *arg)
 {
-    while (!atomic_load(&async.stop)) {
+    for (;;) {
         unsigned seen = atomic_load(&async.go);
+        if (atomic_load(&async.stop)) /* go was read before: it changes after */
+            break;
         if (!needed()) {
             madi_futex_wait(&async.go, seen, MADI_NEVER);
             continue;
@@ -107,14 +118,15 @@ void marceli_async_count(int n)
 
 void marceli_async_has_calls(void)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* what was added is seen, or that the thread leads */
+    atomic_store(&async.calls, 1); /* and a fence: what was added is seen, or that the thread leads, or somebody inside */
     if (atomic_load(&async.exists) && !atomic_load(&async.leading) && !atomic_load(&madi_server.inside))
         call();
 }
 
 void marceli_async_kick(void)
 {
-    if (!atomic_load(&madi_server.inside) && atomic_load(&async.pending) > 0 && !atomic_load(&async.leading))
+    if (!atomic_load(&madi_server.inside) && !atomic_load(&async.leading) &&
+        (atomic_load(&async.pending) > 0 || calls_wait()))
         call();
 }
 
