@@ -165,18 +165,30 @@ static void calls_apart(madi_source_t *source)
     marcel_attr_destroy(&attr);
 }
 
-/* The program's code may take long: another thread leads meanwhile. */
+/* The program's code may take long: another thread leads meanwhile, and what comes wakes another thread that waits for it.
+ * What this one was woken for before is not kept from it: then whoever leads next runs the calls, or the progress thread. */
+static void run_here(waiting_t *w, madi_source_t *source)
+{
+    marceli_waiter_occupied(w->waiter);
+    if (w->test(w->arg))
+        madi_server_calls_no(source);
+    else
+        madi_server_run(source);
+}
+
 static void run_calls(waiting_t *w, madi_source_t *source)
 {
     if (MADI_LIKELY(!source))
         return;
     if (w->leads)
         madi_lead_no_more();
+    else
+        leader_wanted(); /* it may have been woken to lead */
     w->leads = false;
     if (w->worker)
         calls_apart(source);
     else
-        madi_server_run(source);
+        run_here(w, source);
 }
 
 /* One look, now and then at what costs a system call too (spins); true: something moved. */

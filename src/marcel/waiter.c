@@ -68,6 +68,11 @@ void marceli_waiter_wake(marceli_waiter_t *w)
     }
 }
 
+void marceli_waiter_occupied(marceli_waiter_t *w)
+{
+    atomic_exchange_explicit(&w->word, MARCELI_WOKEN, memory_order_seq_cst); /* before it looks once more */
+}
+
 /* ---- Lists ---------------------------------------------------------------------------------------------------- */
 
 void marceli_waiters_add(marceli_waiters_t *list, marceli_waiter_t *w)

@@ -38,6 +38,10 @@ void marceli_waiter_init(marceli_waiter_t *w);
 /* It looks again.  Any lock but the server's own; the caller sees to it that the waiter is there until this returns. */
 void marceli_waiter_wake(marceli_waiter_t *w);
 
+/* By the waiter's own thread: it will not look for a while, so that marceli_waiters_wake_one passes it over.  It looks once
+ * more after this.  Over when it next tries to sleep, which it then does not. */
+void marceli_waiter_occupied(marceli_waiter_t *w);
+
 static inline bool marceli_waiter_is_woken(const marceli_waiter_t *w)
 {
     return atomic_load_explicit(&((marceli_waiter_t *)w)->word, memory_order_relaxed) == MARCELI_WOKEN;

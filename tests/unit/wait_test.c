@@ -113,6 +113,81 @@ START_TEST(handler_lets_others_sleep)
 }
 END_TEST
 
+/* ---- A handler's thread stands first ---------------------------------------------------------------------------- */
+
+static sem_t entered, passed, over;
+static bool held_up;
+
+/* It returns when another thread has got its message. */
+static mad_handled_t until_passed(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+{
+    struct timespec limit;
+    (void)channel;
+    (void)cnx;
+    (void)arg;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 10;
+    sem_post(&entered);
+    held_up = sem_timedwait(&passed, &limit);
+    sem_post(&over);
+    return MAD_CONSUMED;
+}
+
+static void *receive_and_pass(void *arg)
+{
+    mad_status_t status = mad_end_unpacking(mad_begin_unpacking(arg));
+    sem_post(&passed);
+    return status ? NULL : arg;
+}
+
+/* So many threads wait, all but one asleep behind the one that leads. */
+static void until_waiting(int n)
+{
+    marceli_state_t state;
+    do {
+        sched_yield();
+        marceli_state_get(&state);
+    } while (state.inside < n || state.followers < n - 1);
+}
+
+/* The first of two threads that wait for the same runs a handler; a third one leads: the message goes to the second. */
+START_TEST(handler_holds_up_nothing)
+{
+    mad_channel_t *same, *other, *slow_one;
+    pthread_t threads[3];
+    void *good;
+    sem_init(&entered, 0, 0);
+    sem_init(&passed, 0, 0);
+    sem_init(&over, 0, 0);
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "same", &same), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "other", &other), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "slow", &slow_one), MAD_OK);
+    ck_assert_int_eq(mad_channel_set_handler(slow_one, until_passed, NULL), MAD_OK);
+    for (int i = 0; i < 3; i++) { /* the last to fall asleep is the first to lead */
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, receive_and_pass, i < 2 ? same : other), 0);
+        until_waiting(i + 1);
+    }
+    send_to(slow_one);
+    sem_wait(&entered);
+    until_waiting(2);
+    send_to(same);
+    sem_wait(&over);
+    send_to(same);
+    send_to(other);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], &good);
+        ck_assert_ptr_nonnull(good);
+    }
+    mad_exit(session);
+    ck_assert(!held_up);
+    sem_destroy(&over);
+    sem_destroy(&passed);
+    sem_destroy(&entered);
+}
+END_TEST
+
 /* ---- While another thread gets messages ------------------------------------------------------------------------ */
 
 #define MESSAGES 300
@@ -263,6 +338,6 @@ END_TEST
 
 Suite *wait_suite(void)
 {
-    const TTest *tests[] = {handler_lets_others_sleep, message_wakes_one, robbed_leader};
+    const TTest *tests[] = {handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one, robbed_leader};
     return SUITE_OF("wait", tests);
 }
