@@ -84,16 +84,22 @@ static void *run(void *arg)
     return arg;
 }
 
-/* Signals are the application's: the thread takes none. */
+/* Signals are the application's: the thread takes none.  It may run on every processor that the process had at the start,
+ * though its creator may have bound itself to one by now. */
 static bool start(void)
 {
     sigset_t all, before;
+    pthread_attr_t attr;
     int error;
     if (atomic_exchange(&async.exists, 1))
         return true;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&async.thread, NULL, run, NULL);
+    pthread_attr_init(&attr);
+    if (CPU_COUNT(&madi_server.cpus))
+        pthread_attr_setaffinity_np(&attr, sizeof madi_server.cpus, &madi_server.cpus);
+    error = pthread_create(&async.thread, &attr, run, NULL);
+    pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error)
         return true;

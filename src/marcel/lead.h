@@ -7,6 +7,8 @@
 #include "marcel/server.h"
 #include "marcel/worker.h"
 
+#include <sched.h>
+
 #define MADI_CATEGORIES 1024
 
 /* A place for a category.  Everything under `turn`, which a poller only tries to take: exactly one polls at a time. */
@@ -30,6 +32,7 @@ typedef struct madi_server {
     int wake_fd;
     bool asymmetric;         /* membarrier works in this process */
     int cores, host_cores;   /* of this process, of the host */
+    cpu_set_t cpus;          /* of this process at the start: a thread that binds itself later does not bind others */
     _Atomic(int) processes;  /* of the job on this host: the most that a category says */
     int64_t spin_ns;         /* MAD_SPIN; -1: by how many wait */
     _Alignas(MADI_LINE) _Atomic(int) leader; /* madi_led */

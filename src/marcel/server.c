@@ -74,10 +74,9 @@ void marceli_leader_wake(void)
 
 static void count_cores(void)
 {
-    cpu_set_t set;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    int mine = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    madi_server.cores = mine;
+    int mine = sched_getaffinity(0, sizeof madi_server.cpus, &madi_server.cpus) ? 0 : CPU_COUNT(&madi_server.cpus);
+    madi_server.cores = mine ? mine : 1;
     madi_server.host_cores = online > mine ? (int)online : mine;
 }
 
