@@ -10,6 +10,10 @@
  * - "May switch": other threads may run before the call returns.  Calls that say nothing else never switch, and may be
  *   made from any thread.  A plain pthread may make every call, unless it is said otherwise; where a user-level thread
  *   would switch, it sleeps.
+ * - Deadlines (`until`) are times of a clock, not lengths: of `clock`, CLOCK_MONOTONIC or CLOCK_REALTIME, in calls named
+ *   clock..., of CLOCK_REALTIME in those named timed...  A step of the real-time clock during the wait is not seen.  All
+ *   such calls give ETIMEDOUT when it is too late, and EINVAL for a time or a clock that is none; one that can have what it
+ *   wants at once does not look at the time.
  * - A created thread is a seed, which costs no stack until it first runs.  Joining a seed runs it at once.
  * - A started thread stays on its worker, unless it was created migratable.
  * - After fork in a user-level thread the child has that thread's worker only.
@@ -101,11 +105,16 @@ int marcel_create(marcel_t *thread, const marcel_attr_t *attr, void *(*run)(void
 /* Wait until it has ended; what it returned or gave to marcel_exit goes to *result unless that is NULL.  May switch.  At
  * most one joins a thread.  Errors: EINVAL (detached, joined by another, or a plain pthread), EDEADLK (oneself). */
 int marcel_join(marcel_t thread, void **result);
+/* The same with a deadline, or without waiting; unless they return 0, it can still be joined.  Errors: as above; try:
+ * EBUSY (it has not ended). */
+int marcel_timedjoin(marcel_t thread, void **result, const struct timespec *until);
+int marcel_clockjoin(marcel_t thread, void **result, int clock, const struct timespec *until);
+int marcel_tryjoin(marcel_t thread, void **result);
 
 /* Nobody will join it.  Errors: EINVAL (detached already). */
 int marcel_detach(marcel_t thread);
 
-/* End the calling thread; a plain pthread ends as by pthread_exit. */
+/* End the calling thread: handlers (below) and destructors of keys are run.  A plain pthread ends as by pthread_exit. */
 #ifdef __cplusplus
 [[noreturn]]
 #else
@@ -140,6 +149,47 @@ int marcel_sleep(unsigned seconds);
 int marcel_setname(marcel_t thread, const char *name);
 int marcel_getname(marcel_t thread, char name[MARCEL_NAME_MAX]);
 
+/* ---- Cancellation --------------------------------------------------------------------------------------------- */
+
+/* A thread that was asked to end ends, as by marcel_exit(MARCEL_CANCELED), where it next calls, or waits in, a point of
+ * cancellation: marcel_join and its timed forms, marcel_nanosleep, the waits for a condition (the mutex is locked when its
+ * handlers run), a semaphore or a completion, marcel_testcancel.  Locks and barriers are none, nor are calls of the
+ * system. */
+#define MARCEL_CANCELED ((void *)-1)
+#define MARCEL_CANCEL_ENABLE 0
+#define MARCEL_CANCEL_DISABLE 1
+
+/* Ask it to end; it may do so later, or never.  A thread that has ended: nothing.  A plain pthread can be asked too, and
+ * then must not end by itself before this returns. */
+int marcel_cancel(marcel_t thread);
+
+/* Of the calling thread; disabled, it hears of it when it enables it again.  old (may be NULL): what was before.
+ * Errors: EINVAL, ENOMEM. */
+int marcel_setcancelstate(int state, int *old);
+
+/* End here, if somebody asked for it. */
+void marcel_testcancel(void);
+
+typedef struct marcel_cleanup {
+    void (*marcel_run)(void *);
+    void *marcel_arg;
+    struct marcel_cleanup *marcel_next;
+} marcel_cleanup_t;
+
+/* Between the two, run(arg) is called if the thread is cancelled or calls marcel_exit; at the second as well, if execute is
+ * not 0.  They are the two ends of one block of the program, which is left through the second or by the thread's end. */
+#define marcel_cleanup_push(run, arg) \
+    do { \
+        marcel_cleanup_t marcel_cleanup_here; \
+        marcel_cleanup_begin(&marcel_cleanup_here, (run), (arg))
+#define marcel_cleanup_pop(execute) \
+        marcel_cleanup_end(&marcel_cleanup_here, (execute)); \
+    } while (0)
+
+/* What the two are made of, where they cannot be the ends of a block.  cleanup: borrowed until the second. */
+void marcel_cleanup_begin(marcel_cleanup_t *cleanup, void (*run)(void *), void *arg);
+void marcel_cleanup_end(marcel_cleanup_t *cleanup, int execute);
+
 /* ---- Thread-specific data ------------------------------------------------------------------------------------- */
 
 #define MARCEL_KEYS_MAX 128
@@ -161,7 +211,7 @@ typedef struct marcel_once {
 } marcel_once_t;
 #define MARCEL_ONCE_INIT {0}
 
-/* Run it if nobody has; whoever comes meanwhile waits.  May switch. */
+/* Run it if nobody has; whoever comes meanwhile waits.  May switch.  If the thread ends in it, it has not been run. */
 int marcel_once(marcel_once_t *once, void (*run)(void));
 
 /* ---- Mutex ---------------------------------------------------------------------------------------------------- */
@@ -197,6 +247,9 @@ int marcel_mutex_destroy(marcel_mutex_t *mutex);
 int marcel_mutex_lock(marcel_mutex_t *mutex);
 /* Errors: EBUSY; EAGAIN as above. */
 int marcel_mutex_trylock(marcel_mutex_t *mutex);
+/* As marcel_mutex_lock, with a deadline. */
+int marcel_mutex_timedlock(marcel_mutex_t *mutex, const struct timespec *until);
+int marcel_mutex_clocklock(marcel_mutex_t *mutex, int clock, const struct timespec *until);
 /* Errors: EPERM (recursive, errorcheck: the caller does not have it). */
 int marcel_mutex_unlock(marcel_mutex_t *mutex);
 
@@ -237,6 +290,9 @@ int marcel_cond_init(marcel_cond_t *cond, const void *attr);
 int marcel_cond_destroy(marcel_cond_t *cond);
 /* Unlock the mutex and wait, at once; locked again at the return.  May switch.  Errors: EPERM as marcel_mutex_unlock. */
 int marcel_cond_wait(marcel_cond_t *cond, marcel_mutex_t *mutex);
+/* The same with a deadline: who was woken by it has not taken a signal from another. */
+int marcel_cond_timedwait(marcel_cond_t *cond, marcel_mutex_t *mutex, const struct timespec *until);
+int marcel_cond_clockwait(marcel_cond_t *cond, marcel_mutex_t *mutex, int clock, const struct timespec *until);
 int marcel_cond_signal(marcel_cond_t *cond);
 int marcel_cond_broadcast(marcel_cond_t *cond);
 
@@ -256,7 +312,8 @@ int marcel_sem_destroy(marcel_sem_t *sem);
 int marcel_sem_wait(marcel_sem_t *sem);
 /* Errors: EAGAIN (it is 0). */
 int marcel_sem_trywait(marcel_sem_t *sem);
-/* May switch.  clock: CLOCK_MONOTONIC or CLOCK_REALTIME.  Errors: ETIMEDOUT, EINVAL. */
+/* As marcel_sem_wait, with a deadline. */
+int marcel_sem_timedwait(marcel_sem_t *sem, const struct timespec *until);
 int marcel_sem_clockwait(marcel_sem_t *sem, int clock, const struct timespec *until);
 /* Errors: EOVERFLOW. */
 int marcel_sem_post(marcel_sem_t *sem);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Conditions: a queue.  Who waits is in it before the mutex is released, and cannot be taken out before it is off its
  * stack, since the queue's lock is kept until then. */
+#include "marcel/cancel.h"
 #include "marcel/sched.h"
+#include "marcel/sleep.h"
 
 #include <errno.h>
 #include <marcel.h>
@@ -23,21 +25,17 @@ int marcel_cond_init(marcel_cond_t *cond, const void *attr)
 
 int marcel_cond_destroy(marcel_cond_t *cond)
 {
-    madi_waitq_t *queue = queue_of(cond);
-    int rc;
-    madi_lock(&queue->lock); /* who signalled last has left it */
-    rc = queue->first ? EBUSY : 0;
-    madi_unlock(&queue->lock);
-    return rc;
+    return madi_waitq_close(queue_of(cond));
 }
 
-int marcel_cond_wait(marcel_cond_t *cond, marcel_mutex_t *mutex)
+static int wait_until(marcel_cond_t *cond, marcel_mutex_t *mutex, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
     madi_waitq_t *queue = queue_of(cond);
-    int rc;
+    int rc, locked;
     if (!self)
         return ENOMEM;
+    madi_cancel_point(self);
     madi_lock(&queue->lock);
     rc = marcel_mutex_unlock(mutex);
     if (rc) {
@@ -45,8 +43,28 @@ int marcel_cond_wait(marcel_cond_t *cond, marcel_mutex_t *mutex)
         return rc;
     }
     madi_waitq_add(queue, self);
-    madi_block(self, queue, MADI_NEVER);
-    return marcel_mutex_lock(mutex);
+    rc = madi_block_point(self, queue, deadline);
+    locked = marcel_mutex_lock(mutex);
+    if (MADI_UNLIKELY(rc == ECANCELED))
+        madi_cancel_act(self); /* its handlers have the mutex */
+    return MADI_UNLIKELY(locked) ? locked : rc;
+}
+
+int marcel_cond_wait(marcel_cond_t *cond, marcel_mutex_t *mutex)
+{
+    return wait_until(cond, mutex, MADI_NEVER);
+}
+
+int marcel_cond_clockwait(marcel_cond_t *cond, marcel_mutex_t *mutex, int clock, const struct timespec *until)
+{
+    int64_t deadline;
+    int rc = madi_deadline_of(clock, until, &deadline);
+    return rc ? rc : wait_until(cond, mutex, deadline);
+}
+
+int marcel_cond_timedwait(marcel_cond_t *cond, marcel_mutex_t *mutex, const struct timespec *until)
+{
+    return marcel_cond_clockwait(cond, mutex, CLOCK_REALTIME, until);
 }
 
 int marcel_cond_signal(marcel_cond_t *cond)
@@ -64,17 +82,7 @@ int marcel_cond_signal(marcel_cond_t *cond)
 int marcel_cond_broadcast(marcel_cond_t *cond)
 {
     madi_waitq_t *queue = queue_of(cond);
-    madi_party_t *all = NULL, **end = &all, *party;
     madi_lock(&queue->lock);
-    while ((party = madi_waitq_take(queue))) {
-        *end = party; /* its links are free: it is in no queue until it is woken */
-        end = &party->next;
-    }
-    *end = NULL;
-    madi_unlock(&queue->lock);
-    while ((party = all)) {
-        all = party->next;
-        madi_wake(party);
-    }
+    madi_wake_all(queue);
     return 0;
 }

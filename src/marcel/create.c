@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Threads from creation to being joined, and the like. */
+#include "marcel/cancel.h"
+#include "marcel/join.h"
 #include "marcel/marcel.h"
 #include "marcel/name.h"
 #include "marcel/party.h"
@@ -17,6 +19,7 @@ static void record_fill(struct marcel_thread *thread, void *(*run)(void *), void
     thread->value = arg;
     atomic_store_explicit(&thread->joiner, MADI_JOINER_NONE, memory_order_relaxed);
     atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
+    atomic_store_explicit(&thread->cancel, 0, memory_order_relaxed);
 }
 
 /* here: the caller's worker; NULL: a plain pthread.  What is written after it was handed over may come too late: it may
@@ -99,49 +102,19 @@ static inline bool join_in_place(madi_worker_t *worker, struct marcel_thread *th
     return true;
 }
 
-typedef struct joining {
-    struct marcel_thread *thread;
-    madi_ult_t *self;
-} joining_t;
-
-static void join_post(void *arg)
-{
-    joining_t *joining = arg;
-    madi_ult_t *self = joining->self;
-    uintptr_t none = MADI_JOINER_NONE;
-    /* release: the joiner's context is saved; acquire: the result is there */
-    if (!atomic_compare_exchange_strong_explicit(&joining->thread->joiner, &none, (uintptr_t)&self->party,
-                                                 memory_order_acq_rel, memory_order_acquire))
-        madi_ready(self);
-}
-
-static int join_wait(madi_worker_t *worker, struct marcel_thread *thread)
-{
-    uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire);
-    joining_t joining = {thread, worker->current};
-    if (joiner == MADI_JOINER_ENDED)
-        return 0;
-    if (joiner != MADI_JOINER_NONE)
-        return EINVAL;
-    madi_suspend(worker, join_post, &joining);
-    return 0;
-}
-
 static MADI_COLD int join_plain(struct marcel_thread *thread)
 {
     madi_party_t *party = madi_party_self();
-    uintptr_t none = MADI_JOINER_NONE;
+    int rc;
     if (!party)
         return ENOMEM;
     if (thread == party->thread)
         return EDEADLK;
-    atomic_store_explicit(&party->woken, 0, memory_order_relaxed);
-    if (atomic_compare_exchange_strong_explicit(&thread->joiner, &none, (uintptr_t)party, memory_order_acq_rel,
-                                                memory_order_acquire))
-        madi_party_sleep(party);
-    else if (none != MADI_JOINER_ENDED)
-        return EINVAL;
-    return 0;
+    madi_cancel_point(party);
+    rc = madi_join_wait(party, thread, MADI_NEVER);
+    if (rc == ECANCELED)
+        madi_cancel_act(party);
+    return rc;
 }
 
 /* Others wait to run: once in a while they come first. */
@@ -151,24 +124,34 @@ static MADI_COLD void join_yield(madi_worker_t *worker)
     madi_yield(worker);
 }
 
+static int join(madi_worker_t *worker, madi_party_t *self, struct marcel_thread *thread)
+{
+    if (MADI_UNLIKELY(self->thread == thread))
+        return EDEADLK;
+    madi_cancel_point(self);
+    if (MADI_UNLIKELY(!madi_seed_take(thread)))
+        return madi_join_wait(self, thread, MADI_NEVER);
+    if (MADI_UNLIKELY(--worker->tick == 0))
+        join_yield(worker);
+    worker = madi_worker_self();
+    if (MADI_LIKELY(join_in_place(worker, thread))) /* else PLAIN: it was no join like others */
+        return MADI_LIKELY(atomic_load_explicit(&self->wait, memory_order_relaxed) == MADI_WAIT_PLAIN) ? 0 :
+               madi_wait_end(self);
+    madi_send(worker, thread);
+    return madi_join_wait(self, thread, MADI_NEVER);
+}
+
 int marcel_join(marcel_t thread, void **result)
 {
     madi_worker_t *worker = madi_worker_self();
-    int rc = 0;
+    int rc;
     if (MADI_UNLIKELY(!worker)) {
         rc = join_plain(thread);
-    } else if (MADI_UNLIKELY(worker->current->party.thread == thread)) {
-        return EDEADLK;
-    } else if (MADI_LIKELY(madi_seed_take(thread))) {
-        if (MADI_UNLIKELY(--worker->tick == 0))
-            join_yield(worker);
-        worker = madi_worker_self();
-        if (MADI_UNLIKELY(!join_in_place(worker, thread))) {
-            madi_send(worker, thread);
-            rc = join_wait(worker, thread);
-        }
     } else {
-        rc = join_wait(worker, thread);
+        madi_party_t *self = &worker->current->party;
+        rc = join(worker, self, thread);
+        if (MADI_UNLIKELY(rc == ECANCELED))
+            madi_cancel_act(self);
     }
     if (MADI_UNLIKELY(rc))
         return rc;
@@ -194,7 +177,11 @@ int marcel_detach(marcel_t thread)
 
 void marcel_exit(void *result)
 {
-    madi_ult_t *self = madi_ult_self();
+    madi_party_t *party = madi_party_self();
+    madi_ult_t *self;
+    if (party)
+        madi_cleanup_run(party);
+    self = madi_ult_self();
     if (!self)
         pthread_exit(result);
     madi_ult_end(self, result);

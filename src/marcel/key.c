@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/key.h"
+#include "marcel/cancel.h"
 #include "marcel/marcel.h"
 #include "marcel/sched.h"
 
@@ -120,6 +121,7 @@ static bool destroy_round(madi_party_t *party)
 
 void madi_keys_end(madi_party_t *party)
 {
+    atomic_fetch_or_explicit(&party->thread->cancel, MADI_CANCEL_OFF, memory_order_relaxed);
     for (int i = 0; i < MARCEL_DESTRUCTOR_ITERATIONS && destroy_round(party); i++)
         ;
     for (int i = 0; i < BLOCKS; i++)

@@ -7,7 +7,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The party ends: run the destructors, then forget all.  On the party's own stack; may switch. */
+/* The party ends: run the destructors, then forget all; no point acts any more.  On the party's own stack; may switch. */
 void madi_keys_end(madi_party_t *party);
 
 #pragma GCC visibility pop

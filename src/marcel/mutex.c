@@ -2,6 +2,7 @@
 #define MARCEL_NO_INLINE
 #include "marcel/mutex.h"
 #include "marcel/sched.h"
+#include "marcel/sleep.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -131,6 +132,21 @@ static int lock_slow(madi_mutex_t *m, bool wait, int64_t deadline)
         m->depth = 0;
     }
     return 0;
+}
+
+int marcel_mutex_clocklock(marcel_mutex_t *mutex, int clock, const struct timespec *until)
+{
+    int64_t deadline;
+    int rc = marcel_mutex_trylock(mutex);
+    if (rc != EBUSY)
+        return rc;
+    rc = madi_deadline_of(clock, until, &deadline);
+    return rc ? rc : lock_slow(madi_mutex_of(mutex), true, deadline);
+}
+
+int marcel_mutex_timedlock(marcel_mutex_t *mutex, const struct timespec *until)
+{
+    return marcel_mutex_clocklock(mutex, CLOCK_REALTIME, until);
 }
 
 int marcel_mutex_lock_slow(marcel_mutex_t *mutex)

@@ -14,13 +14,13 @@ static atomic_uint *state_of(marcel_once_t *once)
     return (atomic_uint *)(void *)&once->marcel_inside;
 }
 
-static int wait_done(atomic_uint *state)
+static int wait_over(atomic_uint *state)
 {
     madi_party_t *self = madi_party_self();
     if (!self)
         return ENOMEM;
     madi_lock(&waiting.lock);
-    while (atomic_load_explicit(state, memory_order_acquire) != DONE) {
+    while (atomic_load_explicit(state, memory_order_acquire) == RUNNING) {
         madi_waitq_add(&waiting, self);
         madi_block(self, &waiting, MADI_NEVER);
         madi_lock(&waiting.lock);
@@ -29,33 +29,34 @@ static int wait_done(atomic_uint *state)
     return 0;
 }
 
-static void wake_all(void)
+static void end(atomic_uint *state, unsigned how)
 {
-    madi_party_t *all = NULL, *party;
-    madi_lock(&waiting.lock);
-    while ((party = madi_waitq_take(&waiting))) {
-        party->next = all;
-        all = party;
-    }
-    madi_unlock(&waiting.lock);
-    while ((party = all)) {
-        all = party->next;
-        madi_wake(party);
-    }
+    madi_lock(&waiting.lock); /* so that nobody is between its look and its wait */
+    atomic_store_explicit(state, how, memory_order_release);
+    madi_wake_all(&waiting);
+}
+
+/* Who ran it was cancelled, or left by marcel_exit: it is as if nobody had. */
+static void left(void *state)
+{
+    end(state, NOT_YET);
 }
 
 int marcel_once(marcel_once_t *once, void (*run)(void))
 {
     atomic_uint *state = state_of(once);
-    unsigned not_yet = NOT_YET;
-    if (MADI_LIKELY(atomic_load_explicit(state, memory_order_acquire) == DONE)) /* pairs with the release below */
-        return 0;
-    if (!atomic_compare_exchange_strong_explicit(state, &not_yet, RUNNING, memory_order_relaxed, memory_order_relaxed))
-        return wait_done(state);
-    run();
-    madi_lock(&waiting.lock); /* so that nobody is between its look and its wait */
-    atomic_store_explicit(state, DONE, memory_order_release);
-    madi_unlock(&waiting.lock);
-    wake_all();
+    while (MADI_UNLIKELY(atomic_load_explicit(state, memory_order_acquire) != DONE)) { /* pairs with the release above */
+        unsigned not_yet = NOT_YET;
+        if (atomic_compare_exchange_strong_explicit(state, &not_yet, RUNNING, memory_order_relaxed, memory_order_relaxed)) {
+            marcel_cleanup_push(left, state);
+            run();
+            marcel_cleanup_pop(0);
+            end(state, DONE);
+        } else {
+            int rc = wait_over(state);
+            if (rc)
+                return rc;
+        }
+    }
     return 0;
 }

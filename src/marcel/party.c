@@ -2,6 +2,7 @@
 /* Plain pthreads as parties: a record each, made at the first need; they wait on a futex in it. */
 #include "marcel/party.h"
 #include "base/clock.h"
+#include "marcel/cancel.h"
 #include "marcel/key.h"
 #include "marcel/marcel.h"
 #include "marcel/sched.h"
@@ -26,6 +27,7 @@ static void plain_end(void *arg)
         madi_keys_end(party);
         pthread_setspecific(key, NULL);
     }
+    madi_cancel_forget(party);
     madi_record_put(NULL, party->thread);
     free(party);
 }
@@ -55,7 +57,7 @@ static MADI_COLD madi_party_t *plain_self(void)
         free(party);
         return NULL;
     }
-    *party->thread = (struct marcel_thread){.joiner = MADI_JOINER_DETACHED, .state = MADI_TAKEN};
+    *party->thread = (struct marcel_thread){.joiner = MADI_JOINER_DETACHED, .state = MADI_TAKEN, .value = party};
     return party;
 }
 
@@ -88,39 +90,32 @@ static void sleep_until_woken(madi_party_t *party)
         madi_futex_wait(&party->woken, 0, MADI_NEVER);
 }
 
-int madi_party_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
+int madi_party_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline, unsigned kind)
 {
     int rc = 0;
+    bool over = false;
     atomic_store_explicit(&party->woken, 0, memory_order_relaxed);
-    atomic_store_explicit(&party->wait, deadline == MADI_NEVER ? MADI_WAIT_PLAIN : MADI_WAIT_TIMED, memory_order_relaxed);
-    madi_unlock(&queue->lock);
-    if (deadline == MADI_NEVER) {
-        sleep_until_woken(party);
-        return 0;
-    }
-    while (!atomic_load_explicit(&party->woken, memory_order_acquire)) {
-        unsigned timed = MADI_WAIT_TIMED;
-        if (madi_futex_wait(&party->woken, 0, deadline) != ETIMEDOUT)
-            continue;
-        if (atomic_compare_exchange_strong_explicit(&party->wait, &timed, MADI_WAIT_EXPIRED, memory_order_relaxed,
-                                                    memory_order_relaxed)) {
-            madi_lock(&queue->lock);
-            madi_waitq_remove(queue, party);
-            madi_unlock(&queue->lock);
-            rc = ETIMEDOUT;
-        } else {
-            sleep_until_woken(party);
-        }
-        break;
-    }
-    atomic_store_explicit(&party->wait, MADI_WAIT_PLAIN, memory_order_relaxed);
-    return rc;
+    party->queue = queue;
+    atomic_store_explicit(&party->wait, kind, memory_order_release); /* pairs with madi_claim */
+    if (kind == MADI_WAIT_OPEN && !queue)
+        over = madi_cancel_missed(party);
+    else if (kind == MADI_WAIT_OPEN && madi_cancel_missed_here(party))
+        rc = ECANCELED;
+    if (queue)
+        madi_unlock(&queue->lock);
+    return rc ? rc : over ? madi_wait_end(party) : madi_party_sleep_until(party, deadline);
 }
 
-void madi_party_sleep(madi_party_t *party)
+int madi_party_sleep_until(madi_party_t *party, int64_t deadline)
 {
-    sleep_until_woken(party);
-    atomic_store_explicit(&party->woken, 0, memory_order_relaxed);
+    while (!atomic_load_explicit(&party->woken, memory_order_acquire)) {
+        if (madi_futex_wait(&party->woken, 0, deadline) != ETIMEDOUT)
+            continue;
+        if (!madi_claim(party, MADI_WAIT_EXPIRED))
+            sleep_until_woken(party); /* somebody else was first, and is about to wake it */
+        break;
+    }
+    return madi_wait_end(party);
 }
 
 void madi_party_wake(madi_party_t *party)

@@ -7,12 +7,13 @@
 
 #pragma GCC visibility push(hidden)
 
-/* As madi_block and madi_wake (sched.h), for a party that is a plain pthread. */
-int madi_party_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline);
+/* As madi_block and madi_wake (sched.h), for a party that is a plain pthread; kind is MADI_WAIT_TIMED, or MADI_WAIT_OPEN as
+ * madi_block_point.  queue NULL: only the clock or a cancel ends it. */
+int madi_party_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline, unsigned kind);
 void madi_party_wake(madi_party_t *party);
 
-/* For what is no queue: woken is 0 before anybody can know of the party; wait for the one madi_party_wake. */
-void madi_party_sleep(madi_party_t *party);
+/* For what is no queue: woken is 0, and wait is set, before anybody can know of the party.  As madi_wait_end (sched.h). */
+int madi_party_sleep_until(madi_party_t *party, int64_t deadline);
 
 /* Wait while *word is value; ETIMEDOUT after the deadline (MADI_NEVER: none), else 0, for whatever reason. */
 int madi_futex_wait(atomic_uint *word, unsigned value, int64_t deadline);

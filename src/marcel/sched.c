@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/sched.h"
 #include "base/clock.h"
+#include "marcel/cancel.h"
 #include "marcel/guard.h"
 #include "marcel/key.h"
 #include "marcel/lead.h"
@@ -49,7 +50,9 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
     ult->flags &= MADI_ULT_CANARY;
     ult->party.thread = thread;
     ult->party.keys = NULL;
-    ult->party.plain = false;
+    ult->party.cleanup = NULL;
+    ult->party.plain = ult->party.clocked = false;
+    ult->party.n_read = 0;
     atomic_store_explicit(&ult->party.woken, 0, memory_order_relaxed);
     atomic_store_explicit(&ult->party.wait, MADI_WAIT_PLAIN, memory_order_relaxed);
     ult->timer.back = NULL;
@@ -107,17 +110,8 @@ static void timers_run(madi_worker_t *worker)
     madi_timer_t *timer;
     while ((timer = madi_timer_due(&worker->timers, now))) {
         madi_ult_t *ult = MADI_CONTAINER(timer, madi_ult_t, timer);
-        unsigned timed = MADI_WAIT_TIMED;
-        madi_waitq_t *queue = ult->party.queue;
-        if (!atomic_compare_exchange_strong_explicit(&ult->party.wait, &timed, MADI_WAIT_EXPIRED, memory_order_relaxed,
-                                                     memory_order_relaxed))
-            continue; /* woken: it comes by the inbox */
-        if (queue) {
-            madi_lock(&queue->lock);
-            madi_waitq_remove(queue, &ult->party);
-            madi_unlock(&queue->lock);
-        }
-        madi_ready_here(worker, ult);
+        if (madi_claim(&ult->party, MADI_WAIT_EXPIRED)) /* else it comes by the inbox */
+            madi_ready_here(worker, ult);
     }
 }
 
@@ -188,8 +182,25 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
     return madi_queue_take(worker);
 }
 
+/* The joiner was to go on as soon as this one ends, without a queue; but this one blocks or yields, and from now on the
+ * joiner waits like others: a cancel can end it. */
+static void place_leave(madi_ult_t *ult)
+{
+    struct marcel_thread *thread = ult->party.thread;
+    madi_party_t *joiner = (madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed);
+    ult->flags &= ~MADI_ULT_IN_PLACE;
+    if (madi_cancel_off(joiner->thread))
+        return;
+    atomic_store_explicit(&joiner->joins, thread, memory_order_relaxed);
+    atomic_store_explicit(&joiner->wait, MADI_WAIT_JOINS_OPEN, memory_order_release); /* pairs with madi_claim */
+    if (madi_cancel_missed(joiner))
+        madi_ready_here(ult->worker, MADI_PARTY_ULT(joiner));
+}
+
 void madi_switch_extra(madi_ult_t *from, madi_ult_t *to)
 {
+    if (from->flags & MADI_ULT_IN_PLACE && from->state != MADI_ULT_NONE)
+        place_leave(from);
     if (from->flags & MADI_ULT_CANARY)
         madi_guard_check(from);
     if (from->flags & MADI_ULT_KEEPS_FP)
@@ -269,32 +280,45 @@ static inline __attribute__((always_inline)) void suspend_in(madi_worker_t *work
     suspend(worker, to, post, &queue->lock);
 }
 
-/* queue: released as above; NULL: post is run. */
-static MADI_COLD bool suspend_timed(madi_ult_t *self, madi_waitq_t *queue, madi_post_t post, void *arg, int64_t deadline)
+void madi_clock_begin(madi_ult_t *self, int64_t deadline)
 {
-    bool late;
+    self->party.clocked = true;
+    madi_timer_arm(&self->worker->timers, &self->timer, deadline);
+}
+
+int madi_clock_end(madi_ult_t *self)
+{
+    if (MADI_UNLIKELY(self->timer.back)) /* it was woken while it spun */
+        madi_timer_disarm(&self->worker->timers, &self->timer);
+    self->party.clocked = false;
+    return madi_wait_end(&self->party);
+}
+
+/* queue: released as above; NULL: post is run. */
+static MADI_COLD int suspend_timed(madi_ult_t *self, madi_waitq_t *queue, madi_post_t post, void *arg, int64_t deadline)
+{
     self->party.queue = queue;
     atomic_store_explicit(&self->party.wait, MADI_WAIT_TIMED, memory_order_relaxed);
-    madi_timer_arm(&self->worker->timers, &self->timer, deadline);
+    madi_clock_begin(self, deadline);
     if (queue)
         suspend_in(self->worker, queue);
     else
         madi_suspend(self->worker, post, arg);
-    if (MADI_UNLIKELY(self->timer.back)) /* it was woken while it spun */
-        madi_timer_disarm(&self->worker->timers, &self->timer);
-    late = atomic_load_explicit(&self->party.wait, memory_order_relaxed) == MADI_WAIT_EXPIRED;
-    atomic_store_explicit(&self->party.wait, MADI_WAIT_PLAIN, memory_order_relaxed);
-    return late;
+    return madi_clock_end(self);
 }
 
-static MADI_COLD int block_timed(madi_ult_t *self, madi_waitq_t *queue, int64_t deadline)
+int madi_sleep_until(madi_party_t *self, int64_t deadline)
 {
-    return suspend_timed(self, queue, NULL, NULL, deadline) ? ETIMEDOUT : 0;
-}
-
-void madi_sleep_until(madi_ult_t *self, int64_t deadline)
-{
-    suspend_timed(self, NULL, NULL, NULL, deadline);
+    madi_ult_t *ult = MADI_PARTY_ULT(self);
+    bool off = madi_cancel_off(self->thread);
+    if (self->plain)
+        return madi_party_block(self, NULL, deadline, off ? MADI_WAIT_TIMED : MADI_WAIT_OPEN);
+    self->queue = NULL;
+    madi_clock_begin(ult, deadline); /* a canceller that comes now finds it with its timer, and so sends it to its worker */
+    atomic_store_explicit(&self->wait, off ? MADI_WAIT_TIMED : MADI_WAIT_OPEN, memory_order_release); /* as below */
+    if (off || !madi_cancel_missed(self))
+        madi_suspend(ult->worker, NULL, NULL);
+    return madi_clock_end(ult);
 }
 
 void madi_suspend_until(madi_ult_t *self, madi_post_t post, void *arg, int64_t deadline)
@@ -317,11 +341,70 @@ void madi_ult_wake(madi_ult_t *ult)
 int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
 {
     if (MADI_UNLIKELY(party->plain))
-        return madi_party_block(party, queue, deadline);
+        return madi_party_block(party, queue, deadline, MADI_WAIT_TIMED);
     if (MADI_UNLIKELY(deadline != MADI_NEVER))
-        return block_timed(MADI_PARTY_ULT(party), queue, deadline);
+        return suspend_timed(MADI_PARTY_ULT(party), queue, NULL, NULL, deadline);
     suspend_in(madi_worker_self(), queue);
     return 0;
+}
+
+static MADI_COLD int suspend_point_timed(madi_ult_t *self, madi_waitq_t *queue, int64_t deadline)
+{
+    madi_clock_begin(self, deadline);
+    suspend_in(self->worker, queue);
+    return madi_clock_end(self);
+}
+
+int madi_block_point(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
+{
+    if (MADI_UNLIKELY(madi_cancel_off(party->thread)))
+        return madi_block(party, queue, deadline);
+    if (MADI_UNLIKELY(party->plain))
+        return madi_party_block(party, queue, deadline, MADI_WAIT_OPEN);
+    party->queue = queue;
+    atomic_store_explicit(&party->wait, MADI_WAIT_OPEN, memory_order_release); /* pairs with madi_claim */
+    if (MADI_UNLIKELY(madi_cancel_missed_here(party))) {
+        madi_unlock(&queue->lock);
+        return ECANCELED;
+    }
+    if (MADI_UNLIKELY(deadline != MADI_NEVER))
+        return suspend_point_timed(MADI_PARTY_ULT(party), queue, deadline);
+    suspend_in(madi_worker_self(), queue);
+    return madi_wait_end(party);
+}
+
+static bool claim_join(madi_party_t *party, unsigned wait, unsigned how)
+{
+    struct marcel_thread *joins = atomic_load_explicit(&party->joins, memory_order_relaxed);
+    uintptr_t joiner = (uintptr_t)party;
+    if (wait == MADI_WAIT_JOINS_TIMED && how == MADI_WAIT_CANCELLED)
+        return false;
+    /* It may be another join by now, or none: `joins` is a record all the same, and then not ours. */
+    if (!atomic_compare_exchange_strong_explicit(&joins->joiner, &joiner, MADI_JOINER_NONE, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&party->wait, how, memory_order_relaxed);
+    return true;
+}
+
+bool madi_claim(madi_party_t *party, unsigned how)
+{
+    unsigned wait = atomic_load_explicit(&party->wait, memory_order_acquire);
+    madi_waitq_t *queue;
+    if (wait == MADI_WAIT_JOINS_TIMED || wait == MADI_WAIT_JOINS_OPEN)
+        return claim_join(party, wait, how);
+    if ((wait != MADI_WAIT_TIMED || how == MADI_WAIT_CANCELLED) && wait != MADI_WAIT_OPEN)
+        return false;
+    /* acquire: pairs with the release of who waits, for its queue */
+    if (!atomic_compare_exchange_strong_explicit(&party->wait, &wait, how, memory_order_acquire, memory_order_relaxed))
+        return false;
+    queue = party->queue; /* it stays: nobody else can wake the party */
+    if (queue) {
+        madi_lock(&queue->lock);
+        madi_waitq_remove(queue, party);
+        madi_unlock(&queue->lock);
+    }
+    return true;
 }
 
 void madi_ready_here(madi_worker_t *worker, madi_ult_t *ult)
@@ -341,8 +424,7 @@ void madi_ready(madi_ult_t *ult)
         madi_ready_here(worker, ult);
         return;
     }
-    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES) &&
-        atomic_load_explicit(&ult->party.wait, memory_order_relaxed) == MADI_WAIT_PLAIN) {
+    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES) && !ult->party.clocked) {
         madi_movable_send(worker, ult); /* its worker may be busy for long */
         return;
     }
@@ -375,6 +457,37 @@ void madi_wake(madi_party_t *party)
         madi_party_wake(party);
     else if (!wake_spinning(party))
         madi_ready(MADI_PARTY_ULT(party));
+}
+
+void madi_wake_all(madi_waitq_t *queue)
+{
+    madi_party_t *all = NULL, **end = &all, *party;
+    while ((party = madi_waitq_take(queue))) {
+        *end = party; /* its links are free: it is in no queue until it is woken */
+        end = &party->next;
+    }
+    *end = NULL;
+    madi_unlock(&queue->lock);
+    while ((party = all)) {
+        all = party->next;
+        madi_wake(party);
+    }
+}
+
+int madi_waitq_close(madi_waitq_t *queue)
+{
+    bool left = false, waits = false;
+    while (!left && !waits) {
+        madi_lock(&queue->lock); /* who woke last has left it */
+        madi_party_t *party = queue->first;
+        left = !party;
+        while (party && !(waits = madi_waitq_waits(party)) && party->next != queue->first)
+            party = party->next;
+        madi_unlock(&queue->lock);
+        if (!left && !waits)
+            marcel_yield();
+    }
+    return waits ? EBUSY : 0;
 }
 
 static void movable_post(void *arg)
@@ -479,6 +592,10 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
     worker = madi_worker_self();
     thread->value = value;
     atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
+    if (MADI_UNLIKELY(madi_cancel_busy(thread))) {
+        madi_cancel_settle(thread);
+        worker = madi_worker_self();
+    }
     madi_count_release(&worker->ended); /* pairs with marcel_fini */
     if (MADI_LIKELY(self->flags & MADI_ULT_IN_PLACE))
         to = end_in_place(worker, thread);
@@ -487,7 +604,7 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
     self->state = MADI_ULT_NONE;
     to->state = MADI_ULT_RUNNING;
     worker->current = to;
-    if (MADI_UNLIKELY((self->flags | to->flags) & (MADI_ULT_KEEPS_FP | MADI_ULT_CANARY)))
+    if (MADI_UNLIKELY((self->flags | to->flags) & MADI_ULT_EXTRA))
         madi_switch_extra(self, to);
     /* Only now, so that it was not the slot of who is next. */
     bool usual = self->shift == madi_marcel.slot_shift;

@@ -34,6 +34,8 @@
 #include "marcel/waitq.h"
 #include "marcel/worker.h"
 
+#include <errno.h>
+
 #define MADI_NEVER INT64_MAX
 
 #pragma GCC visibility push(hidden)
@@ -45,14 +47,30 @@ madi_party_t *madi_party_self(void);
 int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline);
 void madi_wake(madi_party_t *party);
 
+/* The same as a point of cancellation (cancel.h).  ECANCELED: it is out of the queue, nobody woke it; the caller puts in
+ * order what it has begun, and calls madi_cancel_act. */
+int madi_block_point(madi_party_t *party, madi_waitq_t *queue, int64_t deadline);
+
+/* End the wait of a party for another reason than a wake: `how` is MADI_WAIT_EXPIRED or MADI_WAIT_CANCELLED.  False: it is
+ * woken already, or does not wait, or not in a way that this may end.  True: it is out of its queue, and the caller must
+ * make it ready. */
+bool madi_claim(madi_party_t *party, unsigned how);
+
+/* Wake all of a queue, whose lock the caller holds, and which is released. */
+void madi_wake_all(madi_waitq_t *queue);
+
+/* Nobody uses the queue any more but those whose wait the clock or a cancel has ended: wait until they have left.  0, or
+ * EBUSY: somebody waits. */
+int madi_waitq_close(madi_waitq_t *queue);
+
 /* Let others run; the caller is ready: worker->current.  A look at the clock and at seeds is part of it now and then. */
 void madi_yield(madi_worker_t *worker);
 
 /* The caller, worker->current, blocks; post(arg) is run on the next stack, and makes it possible to wake it. */
 void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg);
 
-/* The caller, a user-level thread, blocks until then. */
-void madi_sleep_until(madi_ult_t *self, int64_t deadline);
+/* The caller blocks until then, a point of cancellation.  ETIMEDOUT, or ECANCELED. */
+int madi_sleep_until(madi_party_t *self, int64_t deadline);
 
 /* As madi_suspend, until the deadline at the latest; madi_ult_wake ends it, at most one for each. */
 void madi_suspend_until(madi_ult_t *self, madi_post_t post, void *arg, int64_t deadline);
@@ -62,6 +80,10 @@ void madi_ult_wake(madi_ult_t *ult);
  * often, whether another worker gives it what it waits for: about 3 us, several times what that takes. */
 #define MADI_SPINS 150
 bool madi_may_spin(madi_worker_t *worker);
+
+/* Around a suspension, by the thread, in `wait` of its own: arm its timer; disarm it, and madi_wait_end. */
+void madi_clock_begin(madi_ult_t *self, int64_t deadline);
+int madi_clock_end(madi_ult_t *self);
 
 /* Make a suspended thread ready, from anywhere. */
 void madi_ready(madi_ult_t *ult);
@@ -75,13 +97,21 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread);
 /* A new thread from outside, or one that must not be taken as a seed: its worker makes something of it. */
 void madi_send(madi_worker_t *worker, struct marcel_thread *thread);
 
+/* After a join or a wait that is not PLAIN, by the party: how it ended, as madi_block_point says. */
+static inline int madi_wait_end(madi_party_t *party)
+{
+    unsigned wait = atomic_load_explicit(&party->wait, memory_order_relaxed);
+    atomic_store_explicit(&party->wait, MADI_WAIT_PLAIN, memory_order_relaxed);
+    return wait == MADI_WAIT_EXPIRED ? ETIMEDOUT : wait == MADI_WAIT_CANCELLED ? ECANCELED : 0;
+}
+
 /* The calling user-level thread ends. */
 _Noreturn void madi_ult_end(madi_ult_t *self, void *value);
 
 /* On `base`: who runs next, after a look at all there is; NULL: nobody. */
 madi_ult_t *madi_pick_all(madi_worker_t *worker);
 
-/* Rare parts of what is below. */
+/* Rare parts of what is below; extra also makes a join that was to end in place one of the usual ones. */
 madi_ult_t *madi_pick_other(madi_worker_t *worker);
 void madi_switch_extra(madi_ult_t *from, madi_ult_t *to);
 
@@ -167,7 +197,7 @@ static inline void madi_switch_to(madi_worker_t *worker, madi_ult_t *self, madi_
 {
     to->state = MADI_ULT_RUNNING;
     worker->current = to;
-    if (MADI_UNLIKELY((self->flags | to->flags) & (MADI_ULT_KEEPS_FP | MADI_ULT_CANARY)))
+    if (MADI_UNLIKELY((self->flags & MADI_ULT_EXTRA_FROM) | (to->flags & MADI_ULT_EXTRA)))
         madi_switch_extra(self, to);
     madi_tools_leave(&self->tools, &to->tools, 0);
     madi_switch(&self->sp, to->sp);

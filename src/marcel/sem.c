@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Semaphores: a queue whose value is the count.  One atomic read-modify-write for each call, that of the lock. */
+#include "marcel/cancel.h"
 #include "marcel/sched.h"
 #include "marcel/sleep.h"
 
@@ -24,12 +25,7 @@ int marcel_sem_init(marcel_sem_t *sem, int shared, unsigned value)
 
 int marcel_sem_destroy(marcel_sem_t *sem)
 {
-    madi_waitq_t *queue = queue_of(sem);
-    int rc;
-    madi_lock(&queue->lock); /* who posted last has left it */
-    rc = queue->first ? EBUSY : 0;
-    madi_unlock(&queue->lock);
-    return rc;
+    return madi_waitq_close(queue_of(sem));
 }
 
 /* Read without the lock by spin. */
@@ -63,8 +59,10 @@ static inline bool take(madi_waitq_t *queue)
 static MADI_COLD int wait_until(madi_waitq_t *queue, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
+    int rc;
     if (!self)
         return ENOMEM;
+    madi_cancel_point(self);
     if (take(queue))
         return 0;
     if (deadline <= 0) {
@@ -72,7 +70,10 @@ static MADI_COLD int wait_until(madi_waitq_t *queue, int64_t deadline)
         return ETIMEDOUT;
     }
     madi_waitq_add(queue, self);
-    return madi_block(self, queue, deadline);
+    rc = madi_block_point(self, queue, deadline);
+    if (rc == ECANCELED)
+        madi_cancel_act(self);
+    return rc;
 }
 
 int marcel_sem_wait(marcel_sem_t *sem)
@@ -81,12 +82,15 @@ int marcel_sem_wait(marcel_sem_t *sem)
     madi_waitq_t *queue = queue_of(sem);
     if (MADI_UNLIKELY(!self))
         return wait_until(queue, MADI_NEVER);
+    madi_cancel_point(&self->party);
     if (!__atomic_load_n(&queue->value, __ATOMIC_RELAXED) && !madi_queue_first(self->worker))
         spin(self->worker, queue);
     if (take(queue))
         return 0;
     madi_waitq_add(queue, &self->party);
-    return madi_block(&self->party, queue, MADI_NEVER);
+    if (MADI_UNLIKELY(madi_block_point(&self->party, queue, MADI_NEVER)))
+        madi_cancel_act(&self->party);
+    return 0;
 }
 
 int marcel_sem_trywait(marcel_sem_t *sem)
@@ -103,6 +107,11 @@ int marcel_sem_clockwait(marcel_sem_t *sem, int clock, const struct timespec *un
     int64_t deadline;
     int rc = madi_deadline_of(clock, until, &deadline);
     return rc ? rc : wait_until(queue_of(sem), deadline);
+}
+
+int marcel_sem_timedwait(marcel_sem_t *sem, const struct timespec *until)
+{
+    return marcel_sem_clockwait(sem, CLOCK_REALTIME, until);
 }
 
 int marcel_sem_post(marcel_sem_t *sem)

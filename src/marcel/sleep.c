@@ -2,6 +2,7 @@
 /* Sleep, and deadlines as POSIX writes them. */
 #include "marcel/sleep.h"
 #include "base/clock.h"
+#include "marcel/cancel.h"
 #include "marcel/sched.h"
 
 #include <errno.h>
@@ -39,13 +40,16 @@ int madi_deadline_of(clockid_t clock, const struct timespec *until, int64_t *dea
 
 int marcel_nanosleep(const struct timespec *time, struct timespec *remaining)
 {
-    madi_ult_t *self = madi_ult_self();
+    madi_party_t *self = madi_party_self();
     if (!valid(time))
         return EINVAL;
-    if (self)
-        madi_sleep_until(self, madi_deadline(nanoseconds(time)));
-    else
+    if (self) {
+        madi_cancel_point(self);
+        if (madi_sleep_until(self, madi_deadline(nanoseconds(time))) == ECANCELED)
+            madi_cancel_act(self);
+    } else {
         nanosleep(time, NULL);
+    }
     if (remaining)
         *remaining = (struct timespec){0, 0};
     return 0;

@@ -20,6 +20,7 @@
 
 struct madi_worker;
 struct madi_keys;
+struct marcel_cleanup;
 
 /* ---- The record ----------------------------------------------------------------------------------------------- */
 
@@ -42,25 +43,43 @@ struct marcel_thread {
     uintptr_t link;                  /* in a pool, or in an inbox (inbox.h) */
     struct madi_traits *traits;      /* what attributes and marcel_setname said; NULL: nothing */
     atomic_uint state;
+    atomic_uint cancel;              /* cancel.h */
 };
 
 /* ---- Who can wait --------------------------------------------------------------------------------------------- */
 
-/* What a wait is in.  A wait without a deadline stays PLAIN.  One with a deadline begins as TIMED, and whoever changes
- * that by compare-and-swap decides how it ends: a waker to WOKEN, the clock to EXPIRED. */
-enum madi_wait { MADI_WAIT_PLAIN, MADI_WAIT_TIMED, MADI_WAIT_WOKEN, MADI_WAIT_EXPIRED };
+/* What a wait is in.  A wait that nothing but a wake can end stays PLAIN.  One that the clock may end begins as TIMED, one
+ * that a cancel may end as well as OPEN; whoever changes that by compare-and-swap decides how it ends: a waker to WOKEN,
+ * the clock to EXPIRED, a cancel to CANCELLED.
+ * In a join all of this is decided by the `joiner` of the other thread: who changes it from the party to something else.
+ * A join is PLAIN, JOINS_TIMED, or JOINS_OPEN, and stays so when it is woken. */
+enum madi_wait {
+    MADI_WAIT_PLAIN,
+    MADI_WAIT_TIMED,
+    MADI_WAIT_OPEN,
+    MADI_WAIT_JOINS_TIMED,
+    MADI_WAIT_JOINS_OPEN,
+    MADI_WAIT_WOKEN,
+    MADI_WAIT_EXPIRED,
+    MADI_WAIT_CANCELLED
+};
 
 /* A plain pthread sleeps while this is 0.  A user-level thread that spins in its wait has SPINS there (sched.c). */
 enum madi_party_woken { MADI_PARTY_WOKEN = 1, MADI_PARTY_SPINS = 2 };
 
 typedef struct madi_party {
     struct madi_party *next, *prev; /* in a wait queue, under the queue's lock */
-    struct madi_waitq *queue;       /* the one of a TIMED wait */
+    struct madi_waitq *queue;       /* the one of a TIMED or OPEN wait; NULL: it is in none */
     struct marcel_thread *thread;   /* whose */
-    struct madi_keys *keys;         /* its thread-specific data; NULL: none */
     atomic_uint wait;               /* enum madi_wait */
     bool plain;                     /* a plain pthread: `woken` is its futex */
+    bool clocked;                   /* its timer is armed */
+    bool noted;                     /* in a queue: what the owner of the queue wants to know of it, under its lock */
     atomic_uint woken;              /* enum madi_party_woken */
+    unsigned n_read;                /* rwlocks that it has for reading */
+    _Atomic(struct marcel_thread *) joins; /* the one that it joins, JOINS_* */
+    struct madi_keys *keys;         /* its thread-specific data; NULL: none */
+    struct marcel_cleanup *cleanup; /* the handler pushed last; NULL: none */
 } madi_party_t;
 
 /* ---- The control block ---------------------------------------------------------------------------------------- */
@@ -76,8 +95,10 @@ typedef struct madi_link {
 enum {
     MADI_ULT_KEEPS_FP = 1,
     MADI_ULT_CANARY = 2,
-    MADI_ULT_IN_PLACE = 4,
-    MADI_ULT_MOVES = 8 /* when it is ready it is in a list that other workers see (share.h) */
+    MADI_ULT_IN_PLACE = 4, /* its joiner, of the same worker, goes on as soon as it ends */
+    MADI_ULT_MOVES = 8, /* when it is ready it is in a list that other workers see (share.h) */
+    MADI_ULT_EXTRA = MADI_ULT_KEEPS_FP | MADI_ULT_CANARY, /* a switch to it needs madi_switch_extra ... */
+    MADI_ULT_EXTRA_FROM = MADI_ULT_EXTRA | MADI_ULT_IN_PLACE /* ... from it */
 };
 
 typedef struct madi_ult {
@@ -90,7 +111,7 @@ typedef struct madi_ult {
     uint8_t shift;              /* its slot has 1 << shift bytes */
     madi_tools_t tools;
     uintptr_t inbox;            /* link in an inbox (inbox.h) */
-    _Alignas(MADI_LINE) madi_party_t party; /* one line, which goes to who wakes it and back */
+    _Alignas(MADI_LINE) madi_party_t party; /* its first line goes to who wakes it and back */
     madi_timer_t timer;         /* armed while it waits with a deadline */
     madi_fp_t fp;               /* of a thread that keeps its own */
     struct madi_ult *pooled;    /* the next of a list of free slots */

@@ -50,22 +50,33 @@ static inline void madi_waitq_remove(madi_waitq_t *queue, madi_party_t *party)
         queue->first = party->next;
 }
 
-/* Take out the first whose wait has not expired; NULL: none.  Whoever takes it out must wake it (madi_wake). */
+/* Has neither the clock nor a cancel ended the wait? */
+static inline bool madi_waitq_waits(const madi_party_t *party)
+{
+    return atomic_load_explicit(&((madi_party_t *)party)->wait, memory_order_relaxed) <= MADI_WAIT_OPEN;
+}
+
+/* Is the wait of this one in the queue ended by the caller?  If so it must take it out and wake it (madi_wake); else the
+ * clock or a cancel was first, and it goes as soon as the lock is free. */
+static inline bool madi_waitq_win(madi_party_t *party)
+{
+    unsigned wait = atomic_load_explicit(&party->wait, memory_order_relaxed);
+    return wait == MADI_WAIT_PLAIN ||
+           (wait <= MADI_WAIT_OPEN && atomic_compare_exchange_strong_explicit(&party->wait, &wait, MADI_WAIT_WOKEN,
+                                                                              memory_order_relaxed, memory_order_relaxed));
+}
+
+/* Take out the first whose wait has not ended yet; NULL: none.  Whoever takes it out must wake it. */
 static inline madi_party_t *madi_waitq_take(madi_waitq_t *queue)
 {
-    madi_party_t *party = queue->first, *next;
+    madi_party_t *party = queue->first;
     if (!party)
         return NULL;
     __builtin_prefetch(&party->wait, 1); /* from another core at once as one's own: it is woken next */
-    while (MADI_UNLIKELY(atomic_load_explicit(&party->wait, memory_order_relaxed) != MADI_WAIT_PLAIN)) {
-        unsigned timed = MADI_WAIT_TIMED;
-        if (atomic_compare_exchange_strong_explicit(&party->wait, &timed, MADI_WAIT_WOKEN, memory_order_relaxed,
-                                                    memory_order_relaxed))
-            break;
-        next = party->next; /* expired: it goes by itself as soon as it gets the lock */
-        if (next == queue->first)
+    while (MADI_UNLIKELY(!madi_waitq_win(party))) {
+        party = party->next;
+        if (party == queue->first)
             return NULL;
-        party = next;
     }
     madi_waitq_remove(queue, party);
     return party;

@@ -30,7 +30,7 @@ typedef void (*madi_post_t)(void *arg);
 
 /* Counted by one, read by all. */
 typedef _Atomic(uint64_t) madi_counter_t;
-static inline void madi_count(madi_counter_t *counter)
+static inline __attribute__((always_inline)) void madi_count(madi_counter_t *counter)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
 }

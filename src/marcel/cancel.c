@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "marcel/cancel.h"
+#include "marcel/party.h"
+#include "marcel/sched.h"
+
+#include <marcel.h>
+#include <sched.h>
+
+/* One canceller at a time; plain pthreads end under it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- Cancel --------------------------------------------------------------------------------------------------- */
+
+/* NULL: a seed, or it has ended. */
+static madi_party_t *party_of(struct marcel_thread *thread)
+{
+    madi_ult_t *ult = atomic_load_explicit(&thread->ult, memory_order_acquire);
+    if (ult)
+        return &ult->party;
+    return thread->run ? NULL : thread->value; /* the record of a plain pthread (party.c) runs nothing */
+}
+
+int marcel_cancel(marcel_t thread)
+{
+    madi_party_t *self = madi_party_self(), *party;
+    if (self && self->thread == thread) {
+        atomic_fetch_or_explicit(&thread->cancel, MADI_CANCEL_PENDING, memory_order_relaxed);
+        return 0;
+    }
+    madi_barriers_init();
+    pthread_mutex_lock(&lock);
+    atomic_fetch_or_explicit(&thread->cancel, MADI_CANCEL_PENDING | MADI_CANCEL_BUSY, memory_order_seq_cst);
+    marceli_barrier();
+    party = party_of(thread);
+    if (party && !madi_claim(party, MADI_WAIT_CANCELLED))
+        party = NULL;
+    /* release: pairs with madi_cancel_settle.  The party stays all the same: it waits for us. */
+    atomic_fetch_and_explicit(&thread->cancel, ~(unsigned)MADI_CANCEL_BUSY, memory_order_release);
+    pthread_mutex_unlock(&lock);
+    if (party)
+        madi_wake(party);
+    return 0;
+}
+
+bool madi_cancel_back_out(madi_party_t *party)
+{
+    unsigned wait = MADI_WAIT_OPEN;
+    if (!atomic_compare_exchange_strong_explicit(&party->wait, &wait, MADI_WAIT_PLAIN, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return false;
+    madi_waitq_remove(party->queue, party);
+    return true;
+}
+
+void madi_cancel_settle(struct marcel_thread *thread)
+{
+    while (atomic_load_explicit(&thread->cancel, memory_order_acquire) & MADI_CANCEL_BUSY) {
+        marcel_yield();
+        sched_yield(); /* the canceller may be another kernel thread */
+    }
+}
+
+void madi_cancel_forget(madi_party_t *party)
+{
+    pthread_mutex_lock(&lock);
+    party->thread->value = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- The thread's own side ------------------------------------------------------------------------------------ */
+
+int marcel_setcancelstate(int state, int *old)
+{
+    madi_party_t *self = madi_party_self();
+    unsigned before;
+    if (state != MARCEL_CANCEL_ENABLE && state != MARCEL_CANCEL_DISABLE)
+        return EINVAL;
+    if (!self)
+        return ENOMEM;
+    if (state == MARCEL_CANCEL_DISABLE)
+        before = atomic_fetch_or_explicit(&self->thread->cancel, MADI_CANCEL_OFF, memory_order_relaxed);
+    else
+        before = atomic_fetch_and_explicit(&self->thread->cancel, ~(unsigned)MADI_CANCEL_OFF, memory_order_relaxed);
+    if (old)
+        *old = before & MADI_CANCEL_OFF ? MARCEL_CANCEL_DISABLE : MARCEL_CANCEL_ENABLE;
+    return 0;
+}
+
+void marcel_testcancel(void)
+{
+    madi_party_t *self = madi_party_self();
+    if (self)
+        madi_cancel_point(self);
+}
+
+void madi_cancel_act(madi_party_t *self)
+{
+    (void)self;
+    marcel_exit(MARCEL_CANCELED);
+}
+
+void madi_cleanup_run(madi_party_t *self)
+{
+    atomic_fetch_or_explicit(&self->thread->cancel, MADI_CANCEL_OFF, memory_order_relaxed);
+    for (marcel_cleanup_t *cleanup; (cleanup = self->cleanup);) {
+        self->cleanup = cleanup->marcel_next;
+        cleanup->marcel_run(cleanup->marcel_arg);
+    }
+}
+
+void marcel_cleanup_begin(marcel_cleanup_t *cleanup, void (*run)(void *), void *arg)
+{
+    madi_party_t *self = madi_party_self();
+    *cleanup = (marcel_cleanup_t){run, arg, self ? self->cleanup : NULL};
+    if (self)
+        self->cleanup = cleanup;
+}
+
+void marcel_cleanup_end(marcel_cleanup_t *cleanup, int execute)
+{
+    madi_party_t *self = madi_party_self();
+    if (self && self->cleanup == cleanup)
+        self->cleanup = cleanup->marcel_next;
+    if (execute)
+        cleanup->marcel_run(cleanup->marcel_arg);
+}

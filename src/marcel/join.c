@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Joins that wait.  Who joins puts its party where the other thread's end looks for it (`joiner`): this word decides who
+ * makes the joiner ready, the end, the clock, or a cancel (madi_claim). */
+#include "marcel/join.h"
+#include "marcel/cancel.h"
+#include "marcel/marcel.h"
+#include "marcel/party.h"
+#include "marcel/sched.h"
+#include "marcel/sleep.h"
+
+#include <marcel.h>
+
+typedef struct joining {
+    struct marcel_thread *thread;
+    madi_party_t *self;
+} joining_t;
+
+/* False: it has ended, or is no business of ours. */
+static bool stand(struct marcel_thread *thread, madi_party_t *self, uintptr_t *found)
+{
+    *found = MADI_JOINER_NONE;
+    /* release: the joiner's context is saved; acquire: the result is there */
+    return atomic_compare_exchange_strong_explicit(&thread->joiner, found, (uintptr_t)self, memory_order_acq_rel,
+                                                   memory_order_acquire);
+}
+
+static bool cancel_missed(madi_party_t *self)
+{
+    return atomic_load_explicit(&self->wait, memory_order_relaxed) == MADI_WAIT_JOINS_OPEN && madi_cancel_missed(self);
+}
+
+static void join_post(void *arg)
+{
+    joining_t *joining = arg;
+    madi_party_t *self = joining->self;
+    uintptr_t found;
+    if (!stand(joining->thread, self, &found) || cancel_missed(self))
+        madi_ready(MADI_PARTY_ULT(self));
+}
+
+static int wait_plain(madi_party_t *self, struct marcel_thread *thread, int64_t deadline)
+{
+    uintptr_t found;
+    atomic_store_explicit(&self->woken, 0, memory_order_relaxed);
+    if (!stand(thread, self, &found)) {
+        atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed);
+        return found == MADI_JOINER_ENDED ? 0 : EINVAL;
+    }
+    return cancel_missed(self) ? madi_wait_end(self) : madi_party_sleep_until(self, deadline);
+}
+
+int madi_join_wait(madi_party_t *self, struct marcel_thread *thread, int64_t deadline)
+{
+    uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire);
+    joining_t joining = {thread, self};
+    madi_ult_t *ult = MADI_PARTY_ULT(self);
+    if (joiner == MADI_JOINER_ENDED)
+        return 0;
+    if (joiner != MADI_JOINER_NONE)
+        return EINVAL;
+    atomic_store_explicit(&self->joins, thread, memory_order_relaxed);
+    atomic_store_explicit(&self->wait, madi_cancel_off(self->thread) ? MADI_WAIT_JOINS_TIMED : MADI_WAIT_JOINS_OPEN,
+                          memory_order_release); /* pairs with madi_claim */
+    if (self->plain)
+        return wait_plain(self, thread, deadline);
+    if (deadline != MADI_NEVER)
+        madi_clock_begin(ult, deadline);
+    madi_suspend(ult->worker, join_post, &joining);
+    return deadline != MADI_NEVER ? madi_clock_end(ult) : madi_wait_end(self);
+}
+
+/* ---- With a deadline ------------------------------------------------------------------------------------------ */
+
+static int join_until(struct marcel_thread *thread, void **result, int64_t deadline)
+{
+    madi_party_t *self = madi_party_self();
+    int rc;
+    if (!self)
+        return ENOMEM;
+    if (thread == self->thread)
+        return EDEADLK;
+    madi_cancel_point(self);
+    rc = madi_join_wait(self, thread, deadline);
+    if (rc == ECANCELED)
+        madi_cancel_act(self);
+    if (rc)
+        return rc;
+    if (result)
+        *result = thread->value;
+    madi_record_put(madi_worker_self(), thread);
+    return 0;
+}
+
+int marcel_clockjoin(marcel_t thread, void **result, int clock, const struct timespec *until)
+{
+    int64_t deadline;
+    int rc = madi_deadline_of(clock, until, &deadline);
+    return rc ? rc : join_until(thread, result, deadline);
+}
+
+int marcel_timedjoin(marcel_t thread, void **result, const struct timespec *until)
+{
+    return marcel_clockjoin(thread, result, CLOCK_REALTIME, until);
+}
+
+int marcel_tryjoin(marcel_t thread, void **result)
+{
+    uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire); /* pairs with the end */
+    if (joiner == MADI_JOINER_NONE)
+        return EBUSY;
+    if (joiner != MADI_JOINER_ENDED)
+        return EINVAL;
+    if (result)
+        *result = thread->value;
+    madi_record_put(madi_worker_self(), thread);
+    return 0;
+}
