@@ -319,6 +319,33 @@ int marcel_sem_clockwait(marcel_sem_t *sem, int clock, const struct timespec *un
 int marcel_sem_post(marcel_sem_t *sem);
 int marcel_sem_getvalue(marcel_sem_t *sem, int *value);
 
+/* ---- Lock for readers and writers ----------------------------------------------------------------------------- */
+
+typedef struct marcel_rwlock {
+    unsigned long marcel_inside[5];
+} marcel_rwlock_t;
+#define MARCEL_RWLOCK_INITIALIZER {{0, 0, 0, 0, 0}}
+
+/* attr must be NULL: there are no attributes. */
+int marcel_rwlock_init(marcel_rwlock_t *rwlock, const void *attr);
+/* Errors: EBUSY (somebody has it, or waits). */
+int marcel_rwlock_destroy(marcel_rwlock_t *rwlock);
+
+/* In the order of arrival: a reader waits behind a writer that came before it.  But a thread that has some rwlock for
+ * reading goes before writers that wait, so it may read twice.  May switch.  Errors: EDEADLK (the caller writes). */
+int marcel_rwlock_rdlock(marcel_rwlock_t *rwlock);
+int marcel_rwlock_wrlock(marcel_rwlock_t *rwlock);
+/* Errors: EBUSY (the other would wait). */
+int marcel_rwlock_tryrdlock(marcel_rwlock_t *rwlock);
+int marcel_rwlock_trywrlock(marcel_rwlock_t *rwlock);
+/* With a deadline. */
+int marcel_rwlock_timedrdlock(marcel_rwlock_t *rwlock, const struct timespec *until);
+int marcel_rwlock_clockrdlock(marcel_rwlock_t *rwlock, int clock, const struct timespec *until);
+int marcel_rwlock_timedwrlock(marcel_rwlock_t *rwlock, const struct timespec *until);
+int marcel_rwlock_clockwrlock(marcel_rwlock_t *rwlock, int clock, const struct timespec *until);
+/* By the thread that locked it.  Errors: EPERM (nobody has it, or another one writes). */
+int marcel_rwlock_unlock(marcel_rwlock_t *rwlock);
+
 /* ---- Descriptors ---------------------------------------------------------------------------------------------- */
 
 /* As the POSIX calls of those names, for every kind of descriptor.  A user-level thread that would block waits without its

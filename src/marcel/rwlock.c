@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Locks for many readers or one writer.  All under the lock of one queue, in the order of arrival: a reader does not pass
+ * a writer that waits, so nobody starves; readers that follow each other go in together.  Who leaves gives the lock to who
+ * is next, so it is never free while somebody waits.
+ *
+ * A reader that has this or another lock for reading already passes the writers: it may be this one, for which such a
+ * writer waits. */
+#include "marcel/sched.h"
+#include "marcel/sleep.h"
+
+#include <limits.h>
+#include <marcel.h>
+
+#define WRITER UINT_MAX
+
+typedef struct madi_rwlock {
+    madi_waitq_t queue;   /* value: how many read, or WRITER; noted: it wants to read */
+    madi_party_t *writer; /* under the queue's lock */
+} madi_rwlock_t;
+
+_Static_assert(sizeof(madi_rwlock_t) <= sizeof(marcel_rwlock_t), "a public rwlock holds one");
+
+static madi_rwlock_t *inside(marcel_rwlock_t *rwlock)
+{
+    return (madi_rwlock_t *)(void *)rwlock;
+}
+
+int marcel_rwlock_init(marcel_rwlock_t *rwlock, const void *attr)
+{
+    if (attr)
+        return EINVAL;
+    memset(rwlock, 0, sizeof *rwlock);
+    return 0;
+}
+
+int marcel_rwlock_destroy(marcel_rwlock_t *rwlock)
+{
+    madi_waitq_t *queue = &inside(rwlock)->queue;
+    bool held;
+    madi_lock(&queue->lock);
+    held = queue->value != 0;
+    madi_unlock(&queue->lock);
+    return held ? EBUSY : madi_waitq_close(queue);
+}
+
+/* ---- Who is next ---------------------------------------------------------------------------------------------- */
+
+static bool try_give(madi_rwlock_t *l, madi_party_t *party)
+{
+    if (!madi_waitq_win(party))
+        return false;
+    madi_waitq_remove(&l->queue, party);
+    if (party->noted) {
+        l->queue.value++;
+    } else {
+        l->queue.value = WRITER;
+        l->writer = party;
+    }
+    return true;
+}
+
+/* With the lock held, which is released: give it to those whose turn it is. */
+static void give(madi_rwlock_t *l)
+{
+    madi_party_t *party = l->queue.first, *last = party ? party->prev : NULL, *all = NULL, **end = &all, *next;
+    for (bool more = party; more && l->queue.value != WRITER; party = next) {
+        next = party->next;
+        more = party != last;
+        if (!madi_waitq_waits(party))
+            continue;
+        if (!party->noted && l->queue.value)
+            break;
+        if (try_give(l, party)) {
+            *end = party;
+            end = &party->next;
+        }
+    }
+    *end = NULL;
+    madi_unlock(&l->queue.lock);
+    while ((party = all)) {
+        all = party->next;
+        madi_wake(party);
+    }
+}
+
+static bool anybody_waits(const madi_waitq_t *queue)
+{
+    const madi_party_t *party = queue->first;
+    while (party && !madi_waitq_waits(party))
+        party = party->next == queue->first ? NULL : party->next;
+    return party != NULL;
+}
+
+/* ---- Lock and unlock ------------------------------------------------------------------------------------------ */
+
+static bool take(madi_rwlock_t *l, madi_party_t *self, bool reads)
+{
+    if (reads) {
+        if (l->queue.value >= WRITER - 1 || (!self->n_read && anybody_waits(&l->queue)))
+            return false;
+        l->queue.value++;
+    } else {
+        if (l->queue.value || anybody_waits(&l->queue))
+            return false;
+        l->queue.value = WRITER;
+        l->writer = self;
+    }
+    return true;
+}
+
+/* deadline 0: do not wait. */
+static int lock(marcel_rwlock_t *rwlock, bool reads, int64_t deadline)
+{
+    madi_party_t *self = madi_party_self();
+    madi_rwlock_t *l = inside(rwlock);
+    int rc = 0;
+    if (!self)
+        return ENOMEM;
+    madi_lock(&l->queue.lock);
+    if (take(l, self, reads)) {
+        madi_unlock(&l->queue.lock);
+    } else if (deadline == 0 || (l->queue.value == WRITER && l->writer == self)) {
+        rc = deadline == 0 ? EBUSY : EDEADLK;
+        madi_unlock(&l->queue.lock);
+    } else {
+        self->noted = reads;
+        madi_waitq_add(&l->queue, self);
+        rc = madi_block(self, &l->queue, deadline);
+        if (rc) { /* those behind it may have waited for nothing else */
+            madi_lock(&l->queue.lock);
+            give(l);
+        }
+    }
+    if (!rc && reads)
+        self->n_read++;
+    return rc;
+}
+
+static int lock_until(marcel_rwlock_t *rwlock, bool reads, int clock, const struct timespec *until)
+{
+    int64_t deadline;
+    int rc = lock(rwlock, reads, 0);
+    if (rc != EBUSY)
+        return rc;
+    rc = madi_deadline_of(clock, until, &deadline);
+    return rc ? rc : lock(rwlock, reads, deadline ? deadline : 1);
+}
+
+int marcel_rwlock_rdlock(marcel_rwlock_t *rwlock)
+{
+    return lock(rwlock, true, MADI_NEVER);
+}
+
+int marcel_rwlock_tryrdlock(marcel_rwlock_t *rwlock)
+{
+    return lock(rwlock, true, 0);
+}
+
+int marcel_rwlock_clockrdlock(marcel_rwlock_t *rwlock, int clock, const struct timespec *until)
+{
+    return lock_until(rwlock, true, clock, until);
+}
+
+int marcel_rwlock_timedrdlock(marcel_rwlock_t *rwlock, const struct timespec *until)
+{
+    return lock_until(rwlock, true, CLOCK_REALTIME, until);
+}
+
+int marcel_rwlock_wrlock(marcel_rwlock_t *rwlock)
+{
+    return lock(rwlock, false, MADI_NEVER);
+}
+
+int marcel_rwlock_trywrlock(marcel_rwlock_t *rwlock)
+{
+    return lock(rwlock, false, 0);
+}
+
+int marcel_rwlock_clockwrlock(marcel_rwlock_t *rwlock, int clock, const struct timespec *until)
+{
+    return lock_until(rwlock, false, clock, until);
+}
+
+int marcel_rwlock_timedwrlock(marcel_rwlock_t *rwlock, const struct timespec *until)
+{
+    return lock_until(rwlock, false, CLOCK_REALTIME, until);
+}
+
+int marcel_rwlock_unlock(marcel_rwlock_t *rwlock)
+{
+    madi_party_t *self = madi_party_self();
+    madi_rwlock_t *l = inside(rwlock);
+    madi_lock(&l->queue.lock);
+    if (!self || l->queue.value == 0 || (l->queue.value == WRITER && l->writer != self)) {
+        madi_unlock(&l->queue.lock);
+        return EPERM;
+    }
+    if (l->queue.value == WRITER) {
+        l->queue.value = 0;
+        l->writer = NULL;
+    } else {
+        l->queue.value--;
+        if (self->n_read)
+            self->n_read--;
+    }
+    if (l->queue.value)
+        madi_unlock(&l->queue.lock);
+    else
+        give(l);
+    return 0;
+}
