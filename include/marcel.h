@@ -346,6 +346,25 @@ int marcel_rwlock_clockwrlock(marcel_rwlock_t *rwlock, int clock, const struct t
 /* By the thread that locked it.  Errors: EPERM (nobody has it, or another one writes). */
 int marcel_rwlock_unlock(marcel_rwlock_t *rwlock);
 
+/* ---- Barrier -------------------------------------------------------------------------------------------------- */
+
+#define MARCEL_BARRIER_SERIAL_THREAD (-1)
+
+typedef struct marcel_barrier {
+    unsigned long marcel_inside[5];
+} marcel_barrier_t;
+
+/* Errors: EINVAL (attr not NULL, count 0 or above INT_MAX). */
+int marcel_barrier_init(marcel_barrier_t *barrier, const void *attr, unsigned count);
+/* Errors: EBUSY (somebody waits). */
+int marcel_barrier_destroy(marcel_barrier_t *barrier);
+/* Wait until count threads have come; one of them gets MARCEL_BARRIER_SERIAL_THREAD.  Then it begins anew, or may be
+ * destroyed.  May switch.  Errors: ENOMEM (a plain pthread). */
+int marcel_barrier_wait(marcel_barrier_t *barrier);
+/* With a deadline: who is late has not come. */
+int marcel_barrier_timedwait(marcel_barrier_t *barrier, const struct timespec *until);
+int marcel_barrier_clockwait(marcel_barrier_t *barrier, int clock, const struct timespec *until);
+
 /* ---- Descriptors ---------------------------------------------------------------------------------------------- */
 
 /* As the POSIX calls of those names, for every kind of descriptor.  A user-level thread that would block waits without its

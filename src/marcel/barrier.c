@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Barriers: a queue of those that have arrived.
+ *
+ * `value` is at least how many wait; those whose deadline passes leave without a word.  So who seems to be the last counts.
+ * One whose deadline has passed, but that is still in the queue then, has arrived in time. */
+#include "marcel/sched.h"
+#include "marcel/sleep.h"
+
+#include <limits.h>
+#include <marcel.h>
+
+typedef struct madi_barrier {
+    madi_waitq_t queue; /* noted: it has passed, and only has to go */
+    unsigned count;
+} madi_barrier_t;
+
+_Static_assert(sizeof(madi_barrier_t) <= sizeof(marcel_barrier_t), "a public barrier holds one");
+
+static madi_barrier_t *inside(marcel_barrier_t *barrier)
+{
+    return (madi_barrier_t *)(void *)barrier;
+}
+
+int marcel_barrier_init(marcel_barrier_t *barrier, const void *attr, unsigned count)
+{
+    if (attr || count == 0 || count > INT_MAX)
+        return EINVAL;
+    memset(barrier, 0, sizeof *barrier);
+    inside(barrier)->count = count;
+    return 0;
+}
+
+int marcel_barrier_destroy(marcel_barrier_t *barrier)
+{
+    return madi_waitq_close(&inside(barrier)->queue);
+}
+
+/* How many of the queue wait; pass: from now on they do not. */
+static unsigned arrived(madi_waitq_t *queue, bool pass)
+{
+    madi_party_t *party = queue->first;
+    unsigned n = 0;
+    for (bool more = party; more; party = party->next) {
+        n += !party->noted;
+        party->noted = party->noted || pass;
+        more = party->next != queue->first;
+    }
+    return n;
+}
+
+static int wait_until(madi_barrier_t *b, int64_t deadline)
+{
+    madi_party_t *self = madi_party_self();
+    int rc;
+    if (!self)
+        return ENOMEM;
+    madi_lock(&b->queue.lock);
+    if (b->queue.value + 1 >= b->count)
+        b->queue.value = arrived(&b->queue, false);
+    if (b->queue.value + 1 >= b->count) {
+        arrived(&b->queue, true);
+        b->queue.value = 0;
+        madi_wake_all(&b->queue); /* and the lock is free: from now on it may be gone */
+        return MARCEL_BARRIER_SERIAL_THREAD;
+    }
+    b->queue.value++;
+    self->noted = false;
+    madi_waitq_add(&b->queue, self);
+    rc = madi_block(self, &b->queue, deadline);
+    return self->noted ? 0 : rc;
+}
+
+int marcel_barrier_wait(marcel_barrier_t *barrier)
+{
+    return wait_until(inside(barrier), MADI_NEVER);
+}
+
+int marcel_barrier_clockwait(marcel_barrier_t *barrier, int clock, const struct timespec *until)
+{
+    int64_t deadline;
+    int rc = madi_deadline_of(clock, until, &deadline);
+    return rc ? rc : wait_until(inside(barrier), deadline);
+}
+
+int marcel_barrier_timedwait(marcel_barrier_t *barrier, const struct timespec *until)
+{
+    return marcel_barrier_clockwait(barrier, CLOCK_REALTIME, until);
+}
