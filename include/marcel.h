@@ -365,6 +365,29 @@ int marcel_barrier_wait(marcel_barrier_t *barrier);
 int marcel_barrier_timedwait(marcel_barrier_t *barrier, const struct timespec *until);
 int marcel_barrier_clockwait(marcel_barrier_t *barrier, int clock, const struct timespec *until);
 
+/* ---- Completion ----------------------------------------------------------------------------------------------- */
+
+/* Something that happens once, and stays so.  It may lie on the stack of who waits for it: it is not touched any more when
+ * a wait has returned 0 and nobody else waits. */
+typedef struct marcel_completion {
+    unsigned long marcel_inside[4];
+} marcel_completion_t;
+#define MARCEL_COMPLETION_INITIALIZER {{0, 0, 0, 0}}
+
+int marcel_completion_init(marcel_completion_t *completion);
+/* Errors: EBUSY (somebody waits). */
+int marcel_completion_destroy(marcel_completion_t *completion);
+/* It has happened: all that wait, and all that will, go on. */
+int marcel_completion_complete(marcel_completion_t *completion);
+/* It has not. */
+int marcel_completion_reset(marcel_completion_t *completion);
+/* May switch. */
+int marcel_completion_wait(marcel_completion_t *completion);
+/* Errors: EAGAIN (it has not happened). */
+int marcel_completion_trywait(marcel_completion_t *completion);
+int marcel_completion_timedwait(marcel_completion_t *completion, const struct timespec *until);
+int marcel_completion_clockwait(marcel_completion_t *completion, int clock, const struct timespec *until);
+
 /* ---- Descriptors ---------------------------------------------------------------------------------------------- */
 
 /* As the POSIX calls of those names, for every kind of descriptor.  A user-level thread that would block waits without its

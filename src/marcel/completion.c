@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completions: a queue whose value says whether it has happened.  Every look takes the lock, so that who was told may free
+ * the completion at once: who completed it has left the lock then. */
+#include "marcel/cancel.h"
+#include "marcel/sched.h"
+#include "marcel/sleep.h"
+
+#include <marcel.h>
+
+_Static_assert(sizeof(madi_waitq_t) <= sizeof(marcel_completion_t), "a public completion holds a queue");
+
+static madi_waitq_t *queue_of(marcel_completion_t *completion)
+{
+    return (madi_waitq_t *)(void *)completion;
+}
+
+int marcel_completion_init(marcel_completion_t *completion)
+{
+    memset(completion, 0, sizeof *completion);
+    return 0;
+}
+
+int marcel_completion_destroy(marcel_completion_t *completion)
+{
+    return madi_waitq_close(queue_of(completion));
+}
+
+static int wait_until(madi_waitq_t *queue, int64_t deadline)
+{
+    madi_party_t *self = madi_party_self();
+    int rc;
+    if (!self)
+        return ENOMEM;
+    madi_cancel_point(self);
+    madi_lock(&queue->lock);
+    if (queue->value) {
+        madi_unlock(&queue->lock);
+        return 0;
+    }
+    madi_waitq_add(queue, self);
+    rc = madi_block_point(self, queue, deadline);
+    if (rc == ECANCELED)
+        madi_cancel_act(self);
+    return rc;
+}
+
+int marcel_completion_wait(marcel_completion_t *completion)
+{
+    return wait_until(queue_of(completion), MADI_NEVER);
+}
+
+int marcel_completion_trywait(marcel_completion_t *completion)
+{
+    madi_waitq_t *queue = queue_of(completion);
+    bool done;
+    madi_lock(&queue->lock);
+    done = queue->value;
+    madi_unlock(&queue->lock);
+    return done ? 0 : EAGAIN;
+}
+
+int marcel_completion_clockwait(marcel_completion_t *completion, int clock, const struct timespec *until)
+{
+    int64_t deadline;
+    int rc = madi_deadline_of(clock, until, &deadline);
+    return rc ? rc : wait_until(queue_of(completion), deadline);
+}
+
+int marcel_completion_timedwait(marcel_completion_t *completion, const struct timespec *until)
+{
+    return marcel_completion_clockwait(completion, CLOCK_REALTIME, until);
+}
+
+int marcel_completion_complete(marcel_completion_t *completion)
+{
+    madi_waitq_t *queue = queue_of(completion);
+    madi_lock(&queue->lock);
+    queue->value = 1;
+    madi_wake_all(queue);
+    return 0;
+}
+
+int marcel_completion_reset(marcel_completion_t *completion)
+{
+    madi_waitq_t *queue = queue_of(completion);
+    madi_lock(&queue->lock);
+    queue->value = 0;
+    madi_unlock(&queue->lock);
+    return 0;
+}
