@@ -46,7 +46,7 @@ address() {
     unit=$([ ! -x "$BUILD/tests/unit/unit" ] || echo tests/unit/unit tests/unit/shm_ring)
     # shellcheck disable=SC2086
     build address --enable-sanitizer=address,undefined -- all tests/conform tests/soak/soak tests/fuzz/replay \
-        tests/marcel/threads tests/marcel/workers $unit || return
+        tests/marcel/blocking tests/marcel/fd tests/marcel/threads tests/marcel/workers $unit || return
     b=$BUILD/sanitize/address
     # Check's forks end without freeing what their parent holds: leaks there are looked for by the others.
     for program in $unit; do
@@ -56,6 +56,8 @@ address() {
     # shellcheck disable=SC2086
     quiet "address: user-level threads" "$b/tests/marcel/threads" $marcel_tests
     quiet "address: user-level threads of several workers" "$b/tests/marcel/workers"
+    quiet "address: descriptors" "$b/tests/marcel/fd"
+    quiet "address: blocking calls" "$b/tests/marcel/blocking"
     quiet "address: seeds of the fuzzers" sh "$src/tests/fuzz/seeds.sh"
     quiet "address: examples" sh "$src/tests/system/examples.sh"
     quiet "address: conformance over self" "$b/tests/conform" all
@@ -70,16 +72,19 @@ address() {
 
 # Where there is no switch of our own.
 ucontext() {
-    build ucontext --enable-ucontext --enable-sanitizer=address,undefined -- libmarcel.la tests/marcel/threads || return
+    build ucontext --enable-ucontext --enable-sanitizer=address,undefined -- libmarcel.la tests/marcel/blocking \
+        tests/marcel/threads || return
     # shellcheck disable=SC2086
     quiet "ucontext: user-level threads" "$BUILD/sanitize/ucontext/tests/marcel/threads" $marcel_tests
+    quiet "ucontext: blocking calls" "$BUILD/sanitize/ucontext/tests/marcel/blocking"
 }
 
 # Shared memory between processes and membarrier are not seen by it: self and tcp tell of the core's threads.
 thread() {
     cc=
     command -v clang >/dev/null && cc=CC=clang # gcc's knows no atomic_thread_fence
-    build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/conform tests/marcel/threads tests/marcel/workers \
+    build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/conform tests/marcel/blocking \
+        tests/marcel/fd tests/marcel/threads tests/marcel/workers \
         tests/soak/soak || return
     b=$BUILD/sanitize/thread
     export BUILD="$b" TSAN_OPTIONS=exitcode=66
@@ -88,6 +93,8 @@ thread() {
     for workers in 2 4; do
         quiet "thread: user-level threads of $workers workers" env WORKERS=$workers "$b/tests/marcel/workers"
     done
+    quiet "thread: descriptors" "$b/tests/marcel/fd" to_and_fro shared big connections poll kinds errors close others sleep
+    quiet "thread: blocking calls" "$b/tests/marcel/blocking"
     quiet "thread: conformance over self" "$b/tests/conform" all
     quiet "thread: conformance over tcp" env MAD_PREFER=tcp "$b/madrun" -n 2 "$b/tests/conform" all
     for driver in self tcp; do

@@ -72,10 +72,15 @@ static APART int flags_of(int fd)
     return flags < 0 ? -errno : flags;
 }
 
-static bool is_nonblocking(int fd)
+/* May a call wait that would block?  -EAGAIN: no; -EBADF: not for that, and a poll will never say so. */
+static int may_wait(const call_t *call)
 {
-    int flags = flags_of(fd);
-    return flags >= 0 && flags & O_NONBLOCK;
+    int flags = flags_of(call->fd);
+    if (flags < 0)
+        return flags;
+    if ((flags & O_ACCMODE) == (call->events & POLLOUT ? O_RDONLY : O_WRONLY))
+        return -EBADF;
+    return flags & O_NONBLOCK ? -EAGAIN : 0;
 }
 
 static APART int poll_now(int fd, uint32_t events)
@@ -226,7 +231,7 @@ static ssize_t run(const call_t *call)
     if (MADI_UNLIKELY(!madi_ult_self()))
         return call->plain(call);
     n = call->attempt(call);
-    if (MADI_UNLIKELY(n == -EAGAIN) && !(call->flags & MSG_DONTWAIT) && !is_nonblocking(call->fd))
+    if (MADI_UNLIKELY(n == -EAGAIN) && !(call->flags & MSG_DONTWAIT) && !(n = may_wait(call)))
         n = wait_for(call);
     if (MADI_UNLIKELY(n == BLOCKS))
         n = call->plain(call);
