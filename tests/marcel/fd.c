@@ -251,23 +251,31 @@ static void *shared_main(void *arg)
     return NULL;
 }
 
+#define BLOCK ((size_t)1 << 20)
+
 static void *read_block(void *arg)
 {
-    static char buffer[1 << 20];
-    CHECK_EQ(marcel_recv(*(int *)arg, buffer, sizeof buffer, MSG_WAITALL), sizeof buffer);
-    for (size_t i = 0; i < sizeof buffer; i++)
+    char *buffer = calloc(1, BLOCK);
+    if (!CHECK(buffer != NULL))
+        return NULL;
+    CHECK_EQ(marcel_recv(*(int *)arg, buffer, BLOCK, MSG_WAITALL), BLOCK);
+    for (size_t i = 0; i < BLOCK; i++)
         if (!CHECK_EQ(buffer[i], (char)(i * 7)))
             break;
+    free(buffer);
     return NULL;
 }
 
 static void *write_block(void *arg)
 {
-    static char buffer[1 << 20];
-    struct iovec blocks[3] = {{buffer, 70001}, {buffer + 70001, 0}, {buffer + 70001, sizeof buffer - 70001}};
-    for (size_t i = 0; i < sizeof buffer; i++)
+    char *buffer = malloc(BLOCK);
+    struct iovec blocks[3] = {{buffer, 70001}, {buffer + 70001, 0}, {buffer + 70001, BLOCK - 70001}};
+    if (!CHECK(buffer != NULL))
+        return NULL;
+    for (size_t i = 0; i < BLOCK; i++)
         buffer[i] = (char)(i * 7);
-    CHECK_EQ(marcel_writev(*(int *)arg, blocks, 3), sizeof buffer);
+    CHECK_EQ(marcel_writev(*(int *)arg, blocks, 3), BLOCK);
+    free(buffer);
     return NULL;
 }
 
