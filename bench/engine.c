@@ -93,6 +93,12 @@ static int cpus_parse(const char *text, int *cpus)
     return -1;
 }
 
+static int threads_parse(const char *text, bool *user_level)
+{
+    *user_level = !strcmp(text, "marcel");
+    return *user_level || !strcmp(text, "pthread") ? 0 : -1;
+}
+
 static int option_set(bench_options_t *o, const char *name, const char *value)
 {
     if (!strcmp(name, "--driver"))
@@ -107,6 +113,8 @@ static int option_set(bench_options_t *o, const char *name, const char *value)
         return count_parse(value, &o->batches);
     else if (!strcmp(name, "--cpus"))
         return cpus_parse(value, o->cpus);
+    else if (!strcmp(name, "--threads"))
+        return threads_parse(value, &o->user_level);
     else
         return -1;
     return 0;

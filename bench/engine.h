@@ -26,6 +26,7 @@ typedef struct bench_options {
     int cpus[BENCH_CPUS_MAX]; /* -1: not pinned */
     bool json;
     bool help;
+    bool user_level;          /* --threads marcel */
 } bench_options_t;
 
 typedef struct bench_stats {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mad_perf: how fast messages are, through the public interface only and in the default configuration. */
+#include <marcel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +8,13 @@
 #include "perf.h"
 
 static const perf_test_t *const tests[] = {&perf_pingpong, &perf_bandwidth, &perf_bidir, &perf_rate,
-                                           &perf_manytoone, &perf_modes, &perf_mixed, &perf_ring, &perf_idle};
+                                           &perf_manytoone, &perf_modes, &perf_mixed, &perf_ring, &perf_idle, &perf_overlap};
 #define N_TESTS (sizeof tests / sizeof *tests)
 
 static void help(void)
 {
     puts("usage: mad_perf TEST [--driver self|shm|tcp] [--channel NAME] [--sizes LIST] [--iters N] [--batches N]\n"
-         "                [--cpus A,B] [--json] [--help]\n"
+         "                [--cpus A,B] [--threads pthread|marcel] [--json] [--help]\n"
          "Start two processes (one for --driver self, any number for many-to-one and ring):\n"
          "    madrun -n 2 mad_perf pingpong --driver shm --sizes 8,1K,65536 --json\n"
          "LIST: sizes in bytes, suffixes K, M, G of 1024; A-B doubles from A to B.  Times are one way, in microseconds.\n"
@@ -87,6 +88,34 @@ static int test_run(perf_t *p, const perf_test_t *test)
     return rc;
 }
 
+/* In a thread of the kind that was asked for. */
+typedef struct job {
+    perf_t *perf;
+    const perf_test_t *test;
+    int rc;
+} job_t;
+
+static void *job_run(void *arg)
+{
+    job_t *job = arg;
+    job->rc = test_run(job->perf, job->test);
+    return NULL;
+}
+
+static int test_run_in(perf_t *p, const perf_test_t *test)
+{
+    job_t job = {p, test, -1};
+    marcel_t thread;
+    int error;
+    if (!p->options.user_level)
+        return test_run(p, test);
+    error = marcel_create(&thread, NULL, job_run, &job);
+    if (error)
+        return fprintf(stderr, "mad_perf: marcel_create: %s\n", strerror(error)), -1;
+    marcel_join(thread, NULL);
+    return job.rc;
+}
+
 int main(int argc, char **argv)
 {
     perf_t p = {.rank = 0};
@@ -106,7 +135,7 @@ int main(int argc, char **argv)
     if (!rc && bench_pin(p.rank < BENCH_CPUS_MAX ? p.options.cpus[p.rank] : -1))
         rc = (perror("mad_perf: --cpus"), -1);
     if (!rc)
-        rc = test_run(&p, test);
+        rc = test_run_in(&p, test);
     mad_exit(p.session);
     free(p.send);
     free(p.receive);

@@ -32,15 +32,46 @@ def computing(context, n):
             child.wait()
 
 
-def ring(beside):
+def ring(beside, threads="pthread"):
     """Four processes on two cores pass a token; beside: so many others that compute."""
     def measure(context, sizes):
         command = context.madrun(4, "--bind", "none", context.program("mad_perf"), "ring", "--driver", "shm", "--sizes",
-                                 "8", "--json")
+                                 "8", "--threads", threads, "--json")
         # Beside others a hop is allowed to take long: fewer of them, in as many batches.
         command += ["--iters", "100"] if beside else []
         with computing(context, beside):
             return run_rows(command, cpus=context.cpu_list)
+    return measure
+
+
+def overlap(driver):
+    """Rank 0 computes on a core of its own; its helper, and a peer that waits, have the other.  The worst row counts."""
+    def measure(context, sizes):
+        command = context.madrun(2, "--bind", "none", context.program("mad_perf"), "overlap", "--driver", driver, "--json",
+                                 "--cpus", context.cpus)
+        code, out, err = run(command)
+        rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        if code or not rows:
+            raise Missing(failure(command, code, err))
+        return {rows[0]["size"]: max(rows, key=lambda row: row["exposed_percent"])}
+    return measure
+
+
+def marcel(*tests):
+    """marcel_perf: {0: {test: ns of the best batch, test_...: its other values}}"""
+    def measure(context, sizes):
+        command = [context.program("marcel_perf")] + list(tests) + ["--alone", "--json"]
+        code, out, err = run(command, cpus=context.cpu_list)
+        row = {}
+        for line in out.splitlines():
+            if line.startswith("{"):
+                test = json.loads(line)
+                name = test.pop("test")
+                row[name] = test["ns_best"]
+                row.update({name + "_" + key: value for key, value in test.items()})
+        if code or not row:
+            raise Missing(failure(command, code, err))
+        return {0: row}
     return measure
 
 
@@ -79,6 +110,11 @@ SOURCES = {
     "idle-shm": idle("shm"),
     "ring-4": ring(0),
     "ring-4-beside": ring(2),
+    "ring-4-user": ring(0, "marcel"),
+    "ring-4-beside-user": ring(2, "marcel"),
+    "overlap-shm": overlap("shm"),
+    "overlap-tcp": overlap("tcp"),
+    "marcel": marcel("yield", "create_join", "lock", "handoff", "memory"),
     "scale": scale,
     "worlds": tests("system/worlds_test.sh"),
     "lost": tests("soak/run.sh"),

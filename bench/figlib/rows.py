@@ -35,6 +35,9 @@ GROUPS = {
     "idle": ("a receiver that waits", 5, 3),
     "ring": ("four processes on two cores", 3, None),
     "ring-beside": ("the same beside two that compute", 6, None),
+    "user-level": ("messages to user-level threads", 4, None),
+    "overlap": ("computing while messages go", 6, 5),
+    "marcel": ("user-level threads", 6, 5),
     "scale": ("thousands of peers", 20, 1),
     "cliffs": ("every size", 12, 5),
     "worlds": ("mistakes and broken surroundings", 60, 1),
@@ -61,6 +64,15 @@ PROMISES = [
      "Four processes on two processors pass a token through shared memory, median of 20 runs: at most 6 us a hop, and "
      "at most 40 us beside two processes that compute.",
      ("ring", "ring-beside")),
+    ("User-level threads",
+     "Yield at most 8 ns, create and join 25 ns, a lock that nobody else wants 1.1 x two atomic read-modify-writes, a "
+     "hand-over on one worker 20 ns, a blocked thread 4.3 KiB. A message to a user-level thread that waits: at most "
+     "60 ns above the plain thread that spins. Oversubscribed, the same as plain threads.",
+     ("marcel", "user-level")),
+    ("Overlap",
+     "A message of 1 MiB that is sent or received while the process computes for 1 to 2 times its length, the helper on "
+     "a core of its own: at least 95 % of the shorter one is hidden by the longer.",
+     ("overlap",)),
     ("Scale",
      "10,000 peers added by address and never spoken to: each adds at most 100 B and its compact address. Connecting "
      "ends at its deadline with an explained error.",
@@ -92,6 +104,10 @@ def at_most(value):
 
 def over(source, add):
     return lambda v, best: v(source) and v(source) + add(v(source))
+
+
+def times_rmw(ns):
+    return ns and 1.1 * ns
 
 
 def latency(name, what, group, ours, size, peers, others, floors, target, allowed):
@@ -150,6 +166,22 @@ FIGURES = [
           "<= 6 us, median of the runs", 6, 8),
     count("ring-beside", "token, four processes on two cores beside two that compute", "ring-beside", "ring-4-beside",
           "latency_us_mean", "us a hop", "<= 40 us, median of the runs", 40, 8),
+    latency("user-8", "shared memory, 8 B, by user-level threads", "user-level", "ours-shm-user", 8, (), (), ("ours-shm",),
+            "<= plain threads + 0.060 us", over("ours-shm", lambda plain: 0.060)),
+    count("ring-user", "token, four processes on two cores, user-level threads", "ring", "ring-4-user", "latency_us_mean",
+          "us a hop", "<= 6 us, median of the runs", 6, 8),
+    count("ring-beside-user", "the same beside two that compute", "ring-beside", "ring-4-beside-user", "latency_us_mean",
+          "us a hop", "<= 40 us, median of the runs", 40, 8),
+    count("overlap-shm", "1 MiB through shared memory beside computing: not hidden", "overlap", "overlap-shm",
+          "exposed_percent", "%", "<= 5 % of the shorter", 5, MIB),
+    count("overlap-tcp", "1 MiB over TCP beside computing: not hidden", "overlap", "overlap-tcp", "exposed_percent", "%",
+          "<= 5 % of the shorter", 5, MIB),
+    count("marcel-yield", "yield", "marcel", "marcel", "yield", "ns", "<= 8 ns", 8),
+    count("marcel-create", "create and join", "marcel", "marcel", "create_join", "ns", "<= 25 ns", 25),
+    Figure("marcel-lock", "lock and unlock, uncontended", "marcel", "marcel", 0, "lock", "ns", (), (), (),
+           "<= 1.1 x two atomic read-modify-writes", lambda v, best: times_rmw(v("marcel", "lock_rmw_ns_best"))),
+    count("marcel-handoff", "hand-over by a semaphore, one worker", "marcel", "marcel", "handoff", "ns", "<= 20 ns", 20),
+    count("marcel-memory", "a blocked thread", "marcel", "marcel", "memory_bytes", "B", "<= 4.3 KiB", 4403),
     Figure("scale-memory", "10,000 peers never spoken to: resident growth of each", "scale", "scale", 0,
            "bytes_per_peer", "B", (), (), (), "<= 100 B + the compact address",
            lambda v, best: 100 + (v("scale", "address_bytes") or 0)),

@@ -33,6 +33,14 @@ def ours(driver):
     return measure
 
 
+def user_level(driver):
+    """The same by a user-level thread of each process."""
+    def measure(context, sizes):
+        return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", driver,
+                                       "--threads", "marcel") + context.tail(sizes))
+    return measure
+
+
 def alone(context, sizes):
     return run_rows(context.madrun(1, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", "self")
                     + context.tail(sizes))
@@ -122,6 +130,7 @@ SOURCES = {
     "line": raw("raw_line"),
     "copy": copy,
     "raw-tcp": raw("raw_tcp"),
+    "ours-shm-user": user_level("shm"),
     "ours-shm": ours("shm"),
     "ours-tcp": ours("tcp"),
     "ours-self": alone,

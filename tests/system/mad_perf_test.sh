@@ -48,6 +48,16 @@ for driver in shm tcp; do
     outcome "idle over $driver" $?
 done
 
+for driver in shm tcp; do
+    perf 2 overlap --driver $driver --sizes 1M --batches 2 --json && rows overlap $driver \
+        "1048576 1048576 1048576 1048576 1048576 1048576" && grep -q '"way": "receive".*"exposed_percent"' "$out/out"
+    outcome "overlap over $driver" $?
+done
+for t in pingpong ring idle; do
+    perf 2 $t --driver shm --sizes 8 --batches 1 --iters 20 --threads marcel --json && rows $t shm 8
+    outcome "$t by user-level threads" $?
+done
+
 # No driver named: it says which one was taken.
 perf 2 pingpong --sizes 8 $few && rows pingpong shm 8
 outcome "the driver that was taken" $?
@@ -69,6 +79,7 @@ mistake() { # NAME PATTERN N ARGUMENT...
     [ $status -ne 0 ] && [ $status -ne 124 ] && grep -q "$pattern" "$out/err"
     outcome "$name" $?
 }
+mistake "threads that are none" "bad option or value: --threads green" 2 pingpong --threads green
 mistake "an unknown test" "no such test: pong" 1 pong
 mistake "an unknown option" "bad option or value: --size" 1 pingpong --size 8
 mistake "a size that is none" "bad option or value: --sizes 8Q" 1 pingpong --sizes 8Q
