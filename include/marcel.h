@@ -422,9 +422,10 @@ int marcel_poll_fd(int fd, int events, int clock, const struct timespec *until);
 /* Around a call that blocks in the kernel and has no form here: the worker's other threads go on in a spare kernel thread
  * on the same core meanwhile.  In between the caller counts as a plain pthread; it must not end, nor keep a lock that it
  * took before from those threads for long.  One pair may be inside another; from a plain pthread nothing happens.  Costs a
- * wake of a kernel thread, and one more if the spare one has come to run meanwhile.  leave: may switch: look at errno before it.
- * All threads of the worker may be in another kernel thread afterwards: what a function kept of the address of a thread-local
- * variable, as errno, from before a switch, is another kernel thread's (see marcel_attr_setmigratable).
+ * wake of a kernel thread, and one more if the spare one has come to run meanwhile.  leave: may switch; look at
+ * errno before it.
+ * All threads of the worker may be in another kernel thread afterwards: what a function kept of the address of a
+ * thread-local variable, as errno, from before a switch, is another kernel thread's (see marcel_attr_setmigratable).
  * Errors: EAGAIN (no kernel thread: the call blocks the worker; leave does nothing then). */
 int marcel_enter_blocking(void);
 int marcel_leave_blocking(void);

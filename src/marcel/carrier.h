@@ -22,7 +22,7 @@ typedef struct madi_carrier {
     madi_ult_t base;        /* the scheduler's context on this kernel thread's own stack */
     madi_ult_t *blocked;    /* the thread that has kept it for a blocking call; NULL: none has */
     unsigned depth;         /* such calls one inside the other */
-    struct madi_carrier *heir;  /* to whom the worker was offered last, and who is not in the list of spare ones; NULL: none */
+    struct madi_carrier *heir;  /* to whom the worker was offered last; not in the list of spare ones; NULL: none */
     struct madi_carrier *spare; /* the next in that list */
     struct madi_carrier *all;   /* the next of all */
     pthread_t kernel_thread;

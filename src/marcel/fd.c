@@ -381,7 +381,7 @@ int marcel_connect(int fd, const struct sockaddr *address, socklen_t size)
         return flags;
     if (!madi_ult_self() || flags & O_NONBLOCK)
         return connect_plain(fd, address, size);
-    while ((rc = connect_begin(fd, flags, address, size)) == -EAGAIN) /* a local socket whose queue is full: no event tells */
+    while ((rc = connect_begin(fd, flags, address, size)) == -EAGAIN) /* a local socket, its queue is full: no event tells */
         marcel_usleep(CONNECT_AGAIN);
     if (rc == -EINPROGRESS) {
         rc = marcel_poll_fd(fd, POLLOUT, CLOCK_MONOTONIC, NULL);
