@@ -31,10 +31,10 @@ typedef struct madi_server {
     _Atomic(int) epfd;       /* -1 before the first category; stays open, as wake_fd does */
     int wake_fd;
     bool asymmetric;         /* membarrier works in this process */
-    int cores, host_cores;   /* of this process, of the host */
+    _Atomic(int) cores, host_cores; /* of this process, of the host; workers may look before the first category */
     cpu_set_t cpus;          /* of this process at the start: a thread that binds itself later does not bind others */
     _Atomic(int) processes;  /* of the job on this host: the most that a category says */
-    int64_t spin_ns;         /* MAD_SPIN; -1: by how many wait */
+    _Atomic(int64_t) spin_ns; /* MAD_SPIN; -1: by how many wait */
     _Alignas(MADI_LINE) _Atomic(int) leader; /* madi_led */
     _Atomic(int) inside;     /* kernel threads that wait and poll, or would */
     _Atomic(int) blocked;    /* user-level threads that wait */
