@@ -22,7 +22,7 @@ static int knobs_read(int *n)
     size_t stack;
     int64_t bind;
     if (madi_knob_load(MADI_KNOB_STACK_SIZE) || madi_knob_load(MADI_KNOB_STACK_GUARDS) ||
-        madi_knob_load(MADI_KNOB_WORKERS) || madi_knob_load(MADI_KNOB_WORKERS_BIND))
+        madi_knob_load(MADI_KNOB_WORKERS) || madi_knob_load(MADI_KNOB_WORKERS_BIND) || madi_server_facts())
         return EINVAL;
     stack = (size_t)madi_knob_int(MADI_KNOB_STACK_SIZE);
     madi_marcel.slot_shift = MADI_SLOT_SHIFT_MIN;
@@ -99,7 +99,7 @@ int marcel_init(void)
         if (!rc) {
             madi_fp_save(&madi_marcel.fp);
             madi_guard_watch();
-            madi_marcel.fences = !madi_barriers_init();
+            madi_marcel.fences = !madi_server.asymmetric;
             rc = workers_start(n);
             if (rc)
                 madi_guard_unwatch();

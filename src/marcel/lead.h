@@ -50,8 +50,9 @@ typedef struct madi_server {
 extern madi_server_t madi_server;
 
 /* server.c */
-/* Find out which barriers there are; true: those of others cost nothing (marceli_barrier_light). */
-bool madi_barriers_init(void);
+/* Find out what every wait goes by: spin_ns, asymmetric, cores.  Before workers or categories; again: nothing.  -1: the knob
+ * is wrong (logged). */
+int madi_server_facts(void);
 /* Poll what is not being polled; how many events.  *calls: a source with calls that nobody runs, or NULL; the caller runs
  * them, or says no. */
 int madi_server_look(bool deep, madi_source_t **calls);

@@ -27,18 +27,6 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Barriers ------------------------------------------------------------------------------------------------- */
 
-static void barriers_find(void)
-{
-    madi_server.asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-}
-
-bool madi_barriers_init(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, barriers_find);
-    return madi_server.asymmetric;
-}
-
 void marceli_barrier(void)
 {
     if (madi_server.asymmetric)
@@ -80,20 +68,32 @@ static void count_cores(void)
     madi_server.host_cores = online > mine ? (int)online : mine;
 }
 
+int madi_server_facts(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool found;
+    int64_t spin;
+    pthread_mutex_lock(&lock);
+    if (!found && !madi_knob_load(MADI_KNOB_SPIN)) {
+        spin = madi_knob_int(MADI_KNOB_SPIN);
+        madi_server.spin_ns = spin >= 0 ? spin * 1000 : -1;
+        madi_server.asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+        count_cores();
+        found = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return found ? 0 : -1;
+}
+
 /* The descriptors stay to the end of the process: a thread that wakes the leader takes no lock. */
 static int start(void)
 {
     struct epoll_event e = {.events = EPOLLIN | EPOLLET}; /* told of each ring: nobody has to read it */
-    int64_t spin;
     int epfd;
     if (atomic_load_explicit(&madi_server.epfd, memory_order_relaxed) >= 0)
         return 0;
-    if (madi_knob_load(MADI_KNOB_SPIN) || madi_knob_load(MADI_KNOB_PROGRESS_THREAD))
+    if (madi_server_facts() || madi_knob_load(MADI_KNOB_PROGRESS_THREAD))
         return -1;
-    madi_barriers_init();
-    spin = madi_knob_int(MADI_KNOB_SPIN);
-    madi_server.spin_ns = spin >= 0 ? spin * 1000 : -1;
-    count_cores();
     epfd = epoll_create1(EPOLL_CLOEXEC);
     madi_server.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (epfd < 0 || madi_server.wake_fd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, madi_server.wake_fd, &e)) {
