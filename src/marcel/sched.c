@@ -572,7 +572,7 @@ static madi_ult_t *end_alone(madi_worker_t *worker, struct marcel_thread *thread
 }
 
 /* Its joiner goes on at once, unless it has moved away from it. */
-static inline madi_ult_t *end_in_place(madi_worker_t *worker, struct marcel_thread *thread)
+static inline __attribute__((always_inline)) madi_ult_t *end_in_place(madi_worker_t *worker, struct marcel_thread *thread)
 {
     madi_ult_t *to = MADI_PARTY_ULT((madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed));
     if (MADI_LIKELY(to->worker == worker))

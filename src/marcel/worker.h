@@ -42,7 +42,7 @@ typedef struct madi_movable {
     madi_link_t head;
 } madi_movable_t;
 
-static inline void madi_count_release(madi_counter_t *counter)
+static inline __attribute__((always_inline)) void madi_count_release(madi_counter_t *counter)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_release);
 }
