@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a session says about itself; one object:
- *   version pid rank size launcher waiting{} credit_budget peers_known
+ *   version pid rank size launcher waiting{categories[]} marcel{} credit_budget peers_known
  *   drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} */
 #include "base/knob.h"
 #include "core/ask.h"
@@ -35,6 +35,24 @@ static void say_process(madi_json_t *j, const mad_session_t *s)
     madi_json_int(j, "threads", waiting.inside);
     madi_json_int(j, "threads_behind", waiting.followers);
     madi_json_int(j, "user_level_threads", waiting.blocked);
+    madi_json_int(j, "wakes", (int64_t)waiting.wakes);
+    madi_json_begin(j, "categories", '[');
+    for (int i = 0; i < MARCELI_KINDS && waiting.kinds[i].name; i++) {
+        madi_json_begin(j, NULL, '{');
+        madi_json_text(j, "category", waiting.kinds[i].name);
+        madi_json_int(j, "polls", (int64_t)waiting.kinds[i].polls);
+        madi_json_int(j, "hits", (int64_t)waiting.kinds[i].hits);
+        madi_json_end(j, '}');
+    }
+    madi_json_end(j, ']');
+    madi_json_end(j, '}');
+    madi_json_begin(j, "marcel", '{');
+    madi_json_int(j, "workers", waiting.workers);
+    madi_json_int(j, "created", (int64_t)waiting.created);
+    madi_json_int(j, "ended", (int64_t)waiting.ended);
+    madi_json_int(j, "switches", (int64_t)waiting.switches);
+    madi_json_int(j, "steals", (int64_t)waiting.steals);
+    madi_json_int(j, "idles", (int64_t)waiting.idles);
     madi_json_end(j, '}');
 }
 

@@ -19,7 +19,8 @@ typedef struct madi_source {
     _Atomic(int) users;   /* threads that run its calls, or are about to; without the turn */
     _Atomic(bool) apart;  /* a thread was made for that, and has not begun */
     marceli_category_t c;
-    madi_counter_t polls, hits; /* read without the turn: who answers may have it */
+    madi_counter_t polls, hits; /* these are read without the turn: who answers may have it */
+    _Atomic(const char *) name;
 } madi_source_t;
 
 /* Who leads. */
@@ -43,6 +44,7 @@ typedef struct madi_server {
     marceli_waiter_t *idle;      /* ... and workers */
     _Atomic(int) n_followers, n_idle;
     madi_counter_t sleeps;
+    _Atomic(uint64_t) wakes;
 } madi_server_t;
 
 #pragma GCC visibility push(hidden)

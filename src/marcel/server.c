@@ -5,6 +5,7 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "marcel/lead.h"
+#include "marcel/marcel.h"
 
 #include <errno.h>
 #include <marcel.h>
@@ -53,8 +54,10 @@ void marceli_leader_wake(void)
 {
     uint64_t one = 1;
     marceli_barrier_light(); /* pairs with madi_lead_sleep */
-    if (atomic_load_explicit(&marceli_leader_sleeps, memory_order_relaxed) &&
-        write(madi_server.wake_fd, &one, sizeof one) < 0)
+    if (!atomic_load_explicit(&marceli_leader_sleeps, memory_order_relaxed))
+        return;
+    atomic_fetch_add_explicit(&madi_server.wakes, 1, memory_order_relaxed);
+    if (write(madi_server.wake_fd, &one, sizeof one) < 0)
         return; /* full: it is readable all the same */
 }
 
@@ -166,6 +169,7 @@ int marceli_category_add(const marceli_category_t *category)
             madi_source_t *source = &madi_server.sources[i];
             madi_lock(&source->turn);
             source->c = *category;
+            atomic_store_explicit(&source->name, category->name, memory_order_relaxed);
             source->armed = false;
             source->live = true;
             madi_unlock(&source->turn);
@@ -350,6 +354,39 @@ void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, in
 
 /* ---- To be told ----------------------------------------------------------------------------------------------- */
 
+static void count_kind(marceli_state_t *state, const char *name, uint64_t polls, uint64_t hits)
+{
+    int i = 0;
+    state->polls += polls;
+    state->hits += hits;
+    while (i < MARCELI_KINDS && state->kinds[i].name && strcmp(state->kinds[i].name, name))
+        i++;
+    if (i == MARCELI_KINDS)
+        return;
+    state->kinds[i].name = name;
+    state->kinds[i].polls += polls;
+    state->kinds[i].hits += hits;
+}
+
+static uint64_t count_of(const madi_counter_t *counter)
+{
+    return atomic_load_explicit((madi_counter_t *)counter, memory_order_relaxed);
+}
+
+static void count_workers(marceli_state_t *state)
+{
+    state->workers = atomic_load_explicit(&madi_marcel.n_workers, memory_order_acquire);
+    state->created = atomic_load_explicit(&madi_marcel.from_outside, memory_order_relaxed);
+    for (int i = 0; i < state->workers; i++) {
+        const madi_worker_t *worker = &madi_marcel.workers[i];
+        state->created += count_of(&worker->created);
+        state->ended += count_of(&worker->ended);
+        state->switches += count_of(&worker->periods) * MADI_PERIOD;
+        state->steals += count_of(&worker->steals);
+        state->idles += count_of(&worker->idles);
+    }
+}
+
 void marceli_state_get(marceli_state_t *state)
 {
     int all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
@@ -359,10 +396,13 @@ void marceli_state_get(marceli_state_t *state)
         .followers = atomic_load_explicit(&madi_server.n_followers, memory_order_relaxed),
         .blocked = atomic_load_explicit(&madi_server.blocked, memory_order_relaxed),
         .sleeps = atomic_load_explicit(&madi_server.sleeps, memory_order_relaxed),
+        .wakes = atomic_load_explicit(&madi_server.wakes, memory_order_relaxed),
     };
     for (int i = 0; i < all; i++) {
         madi_source_t *source = &madi_server.sources[i];
-        state->polls += atomic_load_explicit(&source->polls, memory_order_relaxed);
-        state->hits += atomic_load_explicit(&source->hits, memory_order_relaxed);
+        const char *name = atomic_load_explicit(&source->name, memory_order_relaxed);
+        if (name)
+            count_kind(state, name, count_of(&source->polls), count_of(&source->hits));
     }
+    count_workers(state);
 }

@@ -79,12 +79,20 @@ void marceli_async_has_calls(void);
 /* Has the host fewer cores than the job has processes?  Then who waits sleeps often, and sleeping has to be cheap. */
 bool marceli_crowded(int processes);
 
-/* What mad_info shows. */
+/* What mad_info shows.  Counts are of all time. */
+#define MARCELI_KINDS 4 /* of categories, by name */
 typedef struct marceli_state {
     int64_t spin_ns;  /* how long a wait spins when it has a core */
     int inside, followers, blocked; /* kernel threads that wait; those of them that sleep behind a leader; user-level ones */
     uint64_t sleeps;                /* of leaders, in epoll */
     uint64_t polls, hits;           /* of all categories */
+    struct {
+        const char *name; /* NULL: no more */
+        uint64_t polls, hits;
+    } kinds[MARCELI_KINDS];
+    uint64_t wakes;                 /* of kernel threads that slept */
+    int workers;
+    uint64_t created, ended, switches, steals, idles; /* of user-level threads by workers; switches: whole periods of them */
 } marceli_state_t;
 void marceli_state_get(marceli_state_t *state); /* any lock; also from a callback */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/waiter.h"
 #include "base/clock.h"
+#include "marcel/lead.h"
 #include "marcel/park.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"
@@ -53,6 +54,12 @@ void madi_park(marceli_waiter_t *w, int64_t deadline)
     atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
 }
 
+static void wake_futex(marceli_waiter_t *w)
+{
+    madi_futex_wake(&w->word);
+    atomic_fetch_add_explicit(&madi_server.wakes, 1, memory_order_relaxed);
+}
+
 void marceli_waiter_wake(marceli_waiter_t *w)
 {
     madi_ult_t *ult = w->ult; /* read now: w is gone when it is woken and finds what it wanted */
@@ -61,7 +68,7 @@ void marceli_waiter_wake(marceli_waiter_t *w)
         if (ult)
             madi_ult_wake(ult);
         else
-            madi_futex_wake(&w->word);
+            wake_futex(w);
         break;
     case MARCELI_LEADS_ASLEEP: marceli_leader_wake(); break;
     default: break;

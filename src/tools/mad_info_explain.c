@@ -48,14 +48,22 @@ static void print_traffic(const json_t *peer)
 
 static void print_session(const json_t *s, const char *program)
 {
-    const json_t *waiting = json_object_get(s, "waiting");
+    const json_t *waiting = json_object_get(s, "waiting"), *marcel = json_object_get(s, "marcel");
     size_t i;
     json_t *v;
     printf("process %.0f (%s): rank %.0f of %.0f, launcher %s, Madeleine %s\n", madi_info_number(s, "pid"), program,
            madi_info_number(s, "rank"), madi_info_number(s, "size"), madi_info_text(s, "launcher"),
            madi_info_text(s, "version"));
-    printf("waits: spins %g us, then sleeps; has slept %.0f times\n\n", madi_info_number(waiting, "spin_us"),
-           madi_info_number(waiting, "sleeps"));
+    printf("waits: spins %g us, then sleeps; has slept %.0f times, was woken %.0f times\n",
+           madi_info_number(waiting, "spin_us"), madi_info_number(waiting, "sleeps"), madi_info_number(waiting, "wakes"));
+    json_array_foreach(json_object_get(waiting, "categories"), i, v)
+        printf("  polled %s %.0f times, found something %.0f times\n", madi_info_text(v, "category"),
+               madi_info_number(v, "polls"), madi_info_number(v, "hits"));
+    if (madi_info_number(marcel, "workers"))
+        printf("user-level threads: %.0f workers; %.0f created, %.0f ended; %.0f switches, %.0f steals, idle %.0f times\n",
+               madi_info_number(marcel, "workers"), madi_info_number(marcel, "created"), madi_info_number(marcel, "ended"),
+               madi_info_number(marcel, "switches"), madi_info_number(marcel, "steals"), madi_info_number(marcel, "idles"));
+    putchar('\n');
     json_array_foreach(json_object_get(s, "peers"), i, v) {
         printf("peer %.0f: %s%s%s\n", madi_info_number(v, "peer"), madi_info_text(v, "state"),
                json_object_get(v, "error") ? ": " : "", madi_info_text(v, "error"));

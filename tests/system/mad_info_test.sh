@@ -107,6 +107,7 @@ test_explain() {
     run explain "$zero"
     check "explain: exit code" 0 $code
     check "explain: the way used" 1 "$(grep -c '^  used *shm on memory' out)"
+    check "explain: what was polled" 1 "$(grep -c '^  polled a session [0-9]* times, found something [0-9]* times' out)"
     check "explain: a way not needed" 1 "$(grep -c '^  not needed *tcp on lo.*shm on memory comes first' out)"
     check "explain: a way rejected" 1 "$(grep -c '^  rejected *self on memory.*reaches only this process' out)"
     check "explain: an adapter rejected" 1 "$(grep -c '^  rejected *tcp on nosuch0: MAD_TCP_INTERFACES names nosuch0' out)"
