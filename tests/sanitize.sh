@@ -64,6 +64,8 @@ address() {
     for driver in shm tcp; do
         quiet "address: conformance over $driver" env MAD_PREFER=$driver "$b/madrun" -n 2 "$b/tests/conform" all
     done
+    quiet "address: conformance over shm by user-level threads" env CONFORM_THREADS=marcel MAD_PREFER=shm "$b/madrun" -n 2 \
+        "$b/tests/conform" all
     for driver in self shm tcp; do
         quiet "address: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
     done
@@ -97,6 +99,9 @@ thread() {
     quiet "thread: blocking calls" "$b/tests/marcel/blocking"
     quiet "thread: conformance over self" "$b/tests/conform" all
     quiet "thread: conformance over tcp" env MAD_PREFER=tcp "$b/madrun" -n 2 "$b/tests/conform" all
+    quiet "thread: conformance over self by user-level threads" env CONFORM_THREADS=marcel "$b/tests/conform" all
+    quiet "thread: conformance over tcp by user-level threads" env CONFORM_THREADS=marcel MAD_PREFER=tcp "$b/madrun" -n 2 \
+        "$b/tests/conform" all
     for driver in self tcp; do
         quiet "thread: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
     done
@@ -114,6 +119,9 @@ memory() {
     # shellcheck disable=SC2086
     quiet "valgrind: conformance over self" env CONFORM_DEADLINE=150 $memcheck "$conform" modes_alone blocks_pieces \
         posted_before mismatch_cases
+    # shellcheck disable=SC2086
+    quiet "valgrind: conformance over self by user-level threads" env CONFORM_DEADLINE=150 CONFORM_THREADS=marcel $memcheck \
+        "$conform" modes_alone blocks_pieces posted_before
     # shellcheck disable=SC2086
     quiet "valgrind: user-level threads" $memcheck "$threads" self join tree priority yield_to keys once mutex_types broadcast sem
     # shellcheck disable=SC2086
