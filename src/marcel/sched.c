@@ -48,6 +48,7 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
     ult->state = MADI_ULT_BLOCKED;
     ult->priority = MADI_USUAL;
     ult->flags &= MADI_ULT_CANARY;
+    ult->in_place = false;
     ult->party.thread = thread;
     ult->party.keys = NULL;
     ult->party.cleanup = NULL;
@@ -188,7 +189,7 @@ static void place_leave(madi_ult_t *ult)
 {
     struct marcel_thread *thread = ult->party.thread;
     madi_party_t *joiner = (madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed);
-    ult->flags &= ~MADI_ULT_IN_PLACE;
+    ult->in_place = false;
     if (madi_cancel_off(joiner->thread))
         return;
     atomic_store_explicit(&joiner->joins, thread, memory_order_relaxed);
@@ -199,7 +200,7 @@ static void place_leave(madi_ult_t *ult)
 
 void madi_switch_extra(madi_ult_t *from, madi_ult_t *to)
 {
-    if (from->flags & MADI_ULT_IN_PLACE && from->state != MADI_ULT_NONE)
+    if (from->in_place && from->state != MADI_ULT_NONE)
         place_leave(from);
     if (from->flags & MADI_ULT_CANARY)
         madi_guard_check(from);
@@ -597,7 +598,7 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
         worker = madi_worker_self();
     }
     madi_count_release(&worker->ended); /* pairs with marcel_fini */
-    if (MADI_LIKELY(self->flags & MADI_ULT_IN_PLACE))
+    if (MADI_LIKELY(self->in_place))
         to = end_in_place(worker, thread);
     else
         to = end_alone(worker, thread);

@@ -197,7 +197,7 @@ static inline void madi_switch_to(madi_worker_t *worker, madi_ult_t *self, madi_
 {
     to->state = MADI_ULT_RUNNING;
     worker->current = to;
-    if (MADI_UNLIKELY((self->flags & MADI_ULT_EXTRA_FROM) | (to->flags & MADI_ULT_EXTRA)))
+    if (MADI_UNLIKELY(((self->flags | to->flags) & MADI_ULT_EXTRA) | self->in_place))
         madi_switch_extra(self, to);
     madi_tools_leave(&self->tools, &to->tools, 0);
     madi_switch(&self->sp, to->sp);

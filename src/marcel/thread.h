@@ -95,10 +95,8 @@ typedef struct madi_link {
 enum {
     MADI_ULT_KEEPS_FP = 1,
     MADI_ULT_CANARY = 2,
-    MADI_ULT_IN_PLACE = 4, /* its joiner, of the same worker, goes on as soon as it ends */
     MADI_ULT_MOVES = 8, /* when it is ready it is in a list that other workers see (share.h) */
-    MADI_ULT_EXTRA = MADI_ULT_KEEPS_FP | MADI_ULT_CANARY, /* a switch to it needs madi_switch_extra ... */
-    MADI_ULT_EXTRA_FROM = MADI_ULT_EXTRA | MADI_ULT_IN_PLACE /* ... from it */
+    MADI_ULT_EXTRA = MADI_ULT_KEEPS_FP | MADI_ULT_CANARY /* a switch from or to it needs madi_switch_extra */
 };
 
 typedef struct madi_ult {
@@ -109,6 +107,7 @@ typedef struct madi_ult {
     uint8_t priority;           /* the run queue it goes to, 0 before all */
     uint8_t flags;
     uint8_t shift;              /* its slot has 1 << shift bytes */
+    bool in_place;              /* its joiner, of the same worker, goes on as soon as it ends; no flag: others read these */
     madi_tools_t tools;
     uintptr_t inbox;            /* link in an inbox (inbox.h) */
     _Alignas(MADI_LINE) madi_party_t party; /* its first line goes to who wakes it and back */
