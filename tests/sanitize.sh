@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The tests again, built with sanitizers, and some under valgrind: BUILD=<build folder> sanitize.sh [address|ucontext|thread|valgrind]
+# The tests again, built with sanitizers, and some under valgrind: BUILD=<build folder> sanitize.sh [address|ucontext|thread|stress|valgrind]
 # Each kind has a build of its own in BUILD/sanitize; valgrind takes BUILD itself.
 src=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=${BUILD:?}
@@ -14,7 +14,7 @@ trap 'exit 1' INT TERM HUP
 quiet() {
     name=$1
     shift
-    within 200 "$@" >"$log" 2>&1
+    within "${limit:-200}" "$@" >"$log" 2>&1
     rc=$?
     if [ $rc -eq 0 ] && ! grep -qE 'Sanitizer|runtime error:|^not ok' "$log"; then
         ok "$name"
@@ -46,7 +46,8 @@ address() {
     unit=$([ ! -x "$BUILD/tests/unit/unit" ] || echo tests/unit/unit tests/unit/shm_ring)
     # shellcheck disable=SC2086
     build address --enable-sanitizer=address,undefined -- all tests/conform tests/soak/soak tests/fuzz/replay \
-        tests/marcel/blocking tests/marcel/fd tests/marcel/threads tests/marcel/workers $unit || return
+        tests/marcel/blocking tests/marcel/fd tests/marcel/locks tests/marcel/stress tests/marcel/threads tests/marcel/workers \
+        $unit || return
     b=$BUILD/sanitize/address
     # Check's forks end without freeing what their parent holds: leaks there are looked for by the others.
     for program in $unit; do
@@ -58,6 +59,8 @@ address() {
     quiet "address: user-level threads of several workers" "$b/tests/marcel/workers"
     quiet "address: descriptors" "$b/tests/marcel/fd"
     quiet "address: blocking calls" "$b/tests/marcel/blocking"
+    quiet "address: locks and cancellation" "$b/tests/marcel/locks"
+    quiet "address: random graphs of threads" "$b/tests/marcel/stress" --seconds 5
     quiet "address: seeds of the fuzzers" sh "$src/tests/fuzz/seeds.sh"
     quiet "address: examples" sh "$src/tests/system/examples.sh"
     quiet "address: conformance over self" "$b/tests/conform" all
@@ -87,7 +90,7 @@ thread() {
     command -v clang >/dev/null && cc=CC=clang # gcc's knows no atomic_thread_fence
     build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/conform tests/marcel/blocking \
         tests/marcel/fd tests/marcel/threads tests/marcel/workers \
-        tests/soak/soak || return
+        tests/marcel/locks tests/marcel/stress tests/soak/soak || return
     b=$BUILD/sanitize/thread
     export BUILD="$b" TSAN_OPTIONS=exitcode=66
     # shellcheck disable=SC2086
@@ -97,6 +100,8 @@ thread() {
     done
     quiet "thread: descriptors" "$b/tests/marcel/fd" to_and_fro shared big connections poll kinds errors close others sleep
     quiet "thread: blocking calls" "$b/tests/marcel/blocking"
+    quiet "thread: locks and cancellation" "$b/tests/marcel/locks"
+    quiet "thread: random graphs of threads" "$b/tests/marcel/stress" --seconds 10
     quiet "thread: conformance over self" "$b/tests/conform" all
     quiet "thread: conformance over tcp" env MAD_PREFER=tcp "$b/madrun" -n 2 "$b/tests/conform" all
     quiet "thread: conformance over self by user-level threads" env CONFORM_THREADS=marcel "$b/tests/conform" all
@@ -105,6 +110,17 @@ thread() {
     for driver in self tcp; do
         quiet "thread: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
     done
+}
+
+# Ten minutes of it (SECONDS_=N: another time), for tests/marcel/stress.sh.
+stress() {
+    cc=
+    command -v clang >/dev/null && cc=CC=clang
+    build thread --enable-sanitizer=thread $cc -- libmarcel.la tests/marcel/stress || return
+    limit=$((${SECONDS_:-600} + 120)) TSAN_OPTIONS=exitcode=66
+    export TSAN_OPTIONS
+    quiet "thread: random graphs of threads, ${SECONDS_:-600} s" "$BUILD/sanitize/thread/tests/marcel/stress" \
+        --seconds "${SECONDS_:-600}" --limit 60
 }
 
 # memcheck NAME COMMAND...
@@ -132,9 +148,9 @@ memory() {
 
 for kind in $kinds; do
     case $kind in
-    address | ucontext | thread) ( $kind; [ $failures = 0 ] ) || failures=1 ;;
+    address | ucontext | thread | stress) ( $kind; [ $failures = 0 ] ) || failures=1 ;;
     valgrind) ( memory; [ $failures = 0 ] ) || failures=1 ;;
-    *) echo "sanitize.sh [address|ucontext|thread|valgrind]"; exit 2 ;;
+    *) echo "sanitize.sh [address|ucontext|thread|stress|valgrind]"; exit 2 ;;
     esac
 done
 [ $failures = 0 ]
