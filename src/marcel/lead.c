@@ -314,10 +314,9 @@ static void wait_begin(waiting_t *w)
     w->yield_ns = madi_server.spin_ns >= 0 ? 0 : SPIN - w->spin_ns;
 }
 
-/* One more user-level thread waits.  If its worker has others to run, it will not lead: another that sleeps shall. */
-static void leader_wanted_beside(madi_worker_t *worker)
+void madi_lead_elsewhere(madi_worker_t *worker)
 {
-    if (worker->n_near && madi_has_others(worker) &&
+    if (worker->n_near && atomic_load_explicit(&madi_server.blocked, memory_order_relaxed) &&
         atomic_load_explicit(&madi_server.leader, memory_order_seq_cst) == MADI_LED_BY_NOBODY)
         leader_wanted();
 }
@@ -341,7 +340,8 @@ static void wait_switching(waiting_t *w)
         if (done || madi_now() >= w->deadline)
             return;
         atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst);
-        leader_wanted_beside(w->waiter->ult->worker);
+        if (madi_has_others(w->waiter->ult->worker)) /* what comes later comes by the scheduler */
+            madi_lead_elsewhere(w->waiter->ult->worker);
         madi_park(w->waiter, w->deadline);
         atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
     }

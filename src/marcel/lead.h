@@ -70,6 +70,9 @@ void madi_lead_no_more(void);
 int64_t madi_spin_ns(int processes, int waiting);
 /* A worker with nothing to run waits: until test(arg) is true, or the deadline has passed. */
 void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, int64_t deadline);
+/* The worker will run a thread, however long, and not lead: if user-level threads wait and nobody leads, an idle worker
+ * shall. */
+void madi_lead_elsewhere(madi_worker_t *worker);
 /* From a scheduler whose worker is busy: poll for those who wait, now and then. */
 void madi_server_tick(madi_worker_t *worker);
 

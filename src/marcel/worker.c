@@ -126,6 +126,7 @@ void madi_worker_run(madi_worker_t *worker, madi_ult_t *base)
     for (;;) {
         madi_ult_t *to = madi_pick_all(worker);
         if (to) {
+            madi_lead_elsewhere(worker);
             madi_switch_to(worker, base, to);
             if (MADI_UNLIKELY(madi_worker_self() != worker)) /* it was handed over */
                 break;
