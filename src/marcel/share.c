@@ -125,3 +125,15 @@ void madi_share_wake(madi_worker_t *worker)
             if (madi_worker_wake(&madi_marcel.workers[i]))
                 return;
 }
+
+void madi_share_pass_on(madi_worker_t *worker)
+{
+    bool more = !madi_outside_empty() || !madi_deque_empty(&worker->deque) || !madi_movable_empty(worker);
+    worker->woken = false;
+    for (int i = 0; i < worker->n_near && !more; i++) {
+        const madi_worker_t *other = &madi_marcel.workers[worker->near[i]];
+        more = !madi_deque_empty(&other->deque) || !madi_movable_empty(other);
+    }
+    if (more)
+        madi_shared(worker);
+}

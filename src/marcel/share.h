@@ -36,6 +36,9 @@ bool madi_share_find(madi_worker_t *worker, bool all);
 /* One more worker may have something to do: wake one that sleeps, the one nearest to `worker` (or NULL). */
 void madi_share_wake(madi_worker_t *worker);
 
+/* It was woken and is about to run a thread, maybe not what it was woken for: if there is more, another sleeper is woken. */
+void madi_share_pass_on(madi_worker_t *worker);
+
 #pragma GCC visibility pop
 
 /* After something was put in. */

@@ -71,7 +71,8 @@ static bool idle_end(madi_worker_t *worker)
 
 void madi_worker_awake(madi_worker_t *worker)
 {
-    idle_end(worker);
+    if (!idle_end(worker))
+        worker->woken = true;
 }
 
 bool madi_worker_wake(madi_worker_t *worker)
@@ -127,6 +128,8 @@ void madi_worker_run(madi_worker_t *worker, madi_ult_t *base)
         madi_ult_t *to = madi_pick_all(worker);
         if (to) {
             madi_lead_elsewhere(worker);
+            if (MADI_UNLIKELY(worker->woken))
+                madi_share_pass_on(worker);
             madi_switch_to(worker, base, to);
             if (MADI_UNLIKELY(madi_worker_self() != worker)) /* it was handed over */
                 break;
