@@ -24,9 +24,12 @@
 #define CONNECT_AGAIN 200 /* us */
 #define BLOCKS (-ENOSYS) /* the call would block, and nobody can tell for how long: a file */
 
-typedef struct call {
-    ssize_t (*attempt)(const struct call *call); /* -EAGAIN: it would block; BLOCKS */
-    ssize_t (*plain)(const struct call *call);   /* the blocking call */
+typedef struct call call_t;
+typedef ssize_t attempt_t(const call_t *call);
+
+struct call {
+    attempt_t *attempt; /* -EAGAIN: it would block; BLOCKS */
+    attempt_t *plain;   /* the blocking call */
     int fd, flags;
     uint32_t events; /* what to wait for */
     union {
@@ -36,7 +39,7 @@ typedef struct call {
     int count;
     struct sockaddr *address;
     socklen_t *address_size;
-} call_t;
+};
 
 static inline ssize_t result(ssize_t n)
 {
@@ -167,7 +170,9 @@ static ssize_t write_polled(const call_t *call)
     return polled(&part);
 }
 
-static ssize_t read_attempt(const call_t *call)
+/* As a vector; where that knows no flags, as a socket; else when a poll says that it will not block. */
+static inline __attribute__((always_inline)) ssize_t attempt_by(const call_t *call, attempt_t *vector, attempt_t *socket,
+                                                                attempt_t *when_polled)
 {
     int kind = kind_of(call->fd);
     ssize_t n;
@@ -175,26 +180,21 @@ static ssize_t read_attempt(const call_t *call)
         return kind;
     if (kind == MADI_FD_UNKNOWN)
         return BLOCKS;
-    n = readv_now(call);
+    n = vector(call);
     if (MADI_LIKELY(n != -EOPNOTSUPP))
         return n;
-    n = kind == MADI_FD_SOCKET ? recv_now(call) : -ENOTSOCK;
-    return n == -ENOTSOCK ? polled(call) : n;
+    n = kind == MADI_FD_SOCKET ? socket(call) : -ENOTSOCK;
+    return n == -ENOTSOCK ? when_polled(call) : n;
+}
+
+static ssize_t read_attempt(const call_t *call)
+{
+    return attempt_by(call, readv_now, recv_now, polled);
 }
 
 static ssize_t write_attempt(const call_t *call)
 {
-    int kind = kind_of(call->fd);
-    ssize_t n;
-    if (kind < 0)
-        return kind;
-    if (kind == MADI_FD_UNKNOWN)
-        return BLOCKS;
-    n = writev_now(call);
-    if (MADI_LIKELY(n != -EOPNOTSUPP))
-        return n;
-    n = kind == MADI_FD_SOCKET ? send_now(call) : -ENOTSOCK;
-    return n == -ENOTSOCK ? write_polled(call) : n;
+    return attempt_by(call, writev_now, send_now, write_polled);
 }
 
 /* ---- The wait ------------------------------------------------------------------------------------------------- */
