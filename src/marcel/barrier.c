@@ -48,10 +48,12 @@ static unsigned arrived(madi_waitq_t *queue, bool pass)
     return n;
 }
 
-static int wait_until(madi_barrier_t *b, int64_t deadline)
+static int wait_until(void *barrier, void *none, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
+    madi_barrier_t *b = inside(barrier);
     int rc;
+    (void)none;
     if (!self)
         return ENOMEM;
     madi_lock(&b->queue.lock);
@@ -72,14 +74,12 @@ static int wait_until(madi_barrier_t *b, int64_t deadline)
 
 int marcel_barrier_wait(marcel_barrier_t *barrier)
 {
-    return wait_until(inside(barrier), MADI_NEVER);
+    return wait_until(barrier, NULL, MADI_NEVER);
 }
 
 int marcel_barrier_clockwait(marcel_barrier_t *barrier, int clock, const struct timespec *until)
 {
-    int64_t deadline;
-    int rc = madi_deadline_of(clock, until, &deadline);
-    return rc ? rc : wait_until(inside(barrier), deadline);
+    return madi_timed(wait_until, barrier, NULL, clock, until);
 }
 
 int marcel_barrier_timedwait(marcel_barrier_t *barrier, const struct timespec *until)

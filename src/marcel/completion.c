@@ -25,10 +25,12 @@ int marcel_completion_destroy(marcel_completion_t *completion)
     return madi_waitq_close(queue_of(completion));
 }
 
-static int wait_until(madi_waitq_t *queue, int64_t deadline)
+static int wait_until(void *completion, void *none, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
+    madi_waitq_t *queue = queue_of(completion);
     int rc;
+    (void)none;
     if (!self)
         return ENOMEM;
     madi_cancel_point(self);
@@ -46,7 +48,7 @@ static int wait_until(madi_waitq_t *queue, int64_t deadline)
 
 int marcel_completion_wait(marcel_completion_t *completion)
 {
-    return wait_until(queue_of(completion), MADI_NEVER);
+    return wait_until(completion, NULL, MADI_NEVER);
 }
 
 int marcel_completion_trywait(marcel_completion_t *completion)
@@ -61,9 +63,7 @@ int marcel_completion_trywait(marcel_completion_t *completion)
 
 int marcel_completion_clockwait(marcel_completion_t *completion, int clock, const struct timespec *until)
 {
-    int64_t deadline;
-    int rc = madi_deadline_of(clock, until, &deadline);
-    return rc ? rc : wait_until(queue_of(completion), deadline);
+    return madi_timed(wait_until, completion, NULL, clock, until);
 }
 
 int marcel_completion_timedwait(marcel_completion_t *completion, const struct timespec *until)

@@ -28,7 +28,7 @@ int marcel_cond_destroy(marcel_cond_t *cond)
     return madi_waitq_close(queue_of(cond));
 }
 
-static int wait_until(marcel_cond_t *cond, marcel_mutex_t *mutex, int64_t deadline)
+static int wait_until(void *cond, void *mutex, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
     madi_waitq_t *queue = queue_of(cond);
@@ -57,9 +57,7 @@ int marcel_cond_wait(marcel_cond_t *cond, marcel_mutex_t *mutex)
 
 int marcel_cond_clockwait(marcel_cond_t *cond, marcel_mutex_t *mutex, int clock, const struct timespec *until)
 {
-    int64_t deadline;
-    int rc = madi_deadline_of(clock, until, &deadline);
-    return rc ? rc : wait_until(cond, mutex, deadline);
+    return madi_timed(wait_until, cond, mutex, clock, until);
 }
 
 int marcel_cond_timedwait(marcel_cond_t *cond, marcel_mutex_t *mutex, const struct timespec *until)

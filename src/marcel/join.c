@@ -71,9 +71,10 @@ int madi_join_wait(madi_party_t *self, struct marcel_thread *thread, int64_t dea
 
 /* ---- With a deadline ------------------------------------------------------------------------------------------ */
 
-static int join_until(struct marcel_thread *thread, void **result, int64_t deadline)
+static int join_until(void *joined, void *result, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
+    struct marcel_thread *thread = joined;
     int rc;
     if (!self)
         return ENOMEM;
@@ -86,16 +87,14 @@ static int join_until(struct marcel_thread *thread, void **result, int64_t deadl
     if (rc)
         return rc;
     if (result)
-        *result = thread->value;
+        *(void **)result = thread->value;
     madi_record_put(madi_worker_self(), thread);
     return 0;
 }
 
 int marcel_clockjoin(marcel_t thread, void **result, int clock, const struct timespec *until)
 {
-    int64_t deadline;
-    int rc = madi_deadline_of(clock, until, &deadline);
-    return rc ? rc : join_until(thread, result, deadline);
+    return madi_timed(join_until, thread, result, clock, until);
 }
 
 int marcel_timedjoin(marcel_t thread, void **result, const struct timespec *until)

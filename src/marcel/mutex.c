@@ -134,14 +134,16 @@ static int lock_slow(madi_mutex_t *m, bool wait, int64_t deadline)
     return 0;
 }
 
+static int lock_until(void *mutex, void *none, int64_t deadline)
+{
+    (void)none;
+    return lock_slow(madi_mutex_of(mutex), true, deadline);
+}
+
 int marcel_mutex_clocklock(marcel_mutex_t *mutex, int clock, const struct timespec *until)
 {
-    int64_t deadline;
     int rc = marcel_mutex_trylock(mutex);
-    if (rc != EBUSY)
-        return rc;
-    rc = madi_deadline_of(clock, until, &deadline);
-    return rc ? rc : lock_slow(madi_mutex_of(mutex), true, deadline);
+    return rc != EBUSY ? rc : madi_timed(lock_until, mutex, NULL, clock, until);
 }
 
 int marcel_mutex_timedlock(marcel_mutex_t *mutex, const struct timespec *until)

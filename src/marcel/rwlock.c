@@ -136,14 +136,15 @@ static int lock(marcel_rwlock_t *rwlock, bool reads, int64_t deadline)
     return rc;
 }
 
-static int lock_until(marcel_rwlock_t *rwlock, bool reads, int clock, const struct timespec *until)
+static int lock_until(void *rwlock, void *reads, int64_t deadline)
 {
-    int64_t deadline;
+    return lock(rwlock, reads != NULL, deadline ? deadline : 1);
+}
+
+static int timed_lock(marcel_rwlock_t *rwlock, bool reads, int clock, const struct timespec *until)
+{
     int rc = lock(rwlock, reads, 0);
-    if (rc != EBUSY)
-        return rc;
-    rc = madi_deadline_of(clock, until, &deadline);
-    return rc ? rc : lock(rwlock, reads, deadline ? deadline : 1);
+    return rc != EBUSY ? rc : madi_timed(lock_until, rwlock, reads ? rwlock : NULL, clock, until);
 }
 
 int marcel_rwlock_rdlock(marcel_rwlock_t *rwlock)
@@ -158,12 +159,12 @@ int marcel_rwlock_tryrdlock(marcel_rwlock_t *rwlock)
 
 int marcel_rwlock_clockrdlock(marcel_rwlock_t *rwlock, int clock, const struct timespec *until)
 {
-    return lock_until(rwlock, true, clock, until);
+    return timed_lock(rwlock, true, clock, until);
 }
 
 int marcel_rwlock_timedrdlock(marcel_rwlock_t *rwlock, const struct timespec *until)
 {
-    return lock_until(rwlock, true, CLOCK_REALTIME, until);
+    return timed_lock(rwlock, true, CLOCK_REALTIME, until);
 }
 
 int marcel_rwlock_wrlock(marcel_rwlock_t *rwlock)
@@ -178,12 +179,12 @@ int marcel_rwlock_trywrlock(marcel_rwlock_t *rwlock)
 
 int marcel_rwlock_clockwrlock(marcel_rwlock_t *rwlock, int clock, const struct timespec *until)
 {
-    return lock_until(rwlock, false, clock, until);
+    return timed_lock(rwlock, false, clock, until);
 }
 
 int marcel_rwlock_timedwrlock(marcel_rwlock_t *rwlock, const struct timespec *until)
 {
-    return lock_until(rwlock, false, CLOCK_REALTIME, until);
+    return timed_lock(rwlock, false, CLOCK_REALTIME, until);
 }
 
 int marcel_rwlock_unlock(marcel_rwlock_t *rwlock)

@@ -56,10 +56,12 @@ static inline bool take(madi_waitq_t *queue)
     return true;
 }
 
-static MADI_COLD int wait_until(madi_waitq_t *queue, int64_t deadline)
+static MADI_COLD int wait_until(void *sem, void *none, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
+    madi_waitq_t *queue = queue_of(sem);
     int rc;
+    (void)none;
     if (!self)
         return ENOMEM;
     madi_cancel_point(self);
@@ -81,7 +83,7 @@ int marcel_sem_wait(marcel_sem_t *sem)
     madi_ult_t *self = madi_ult_self();
     madi_waitq_t *queue = queue_of(sem);
     if (MADI_UNLIKELY(!self))
-        return wait_until(queue, MADI_NEVER);
+        return wait_until(sem, NULL, MADI_NEVER);
     madi_cancel_point(&self->party);
     if (!__atomic_load_n(&queue->value, __ATOMIC_RELAXED) && !madi_queue_first(self->worker))
         spin(self->worker, queue);
@@ -104,9 +106,7 @@ int marcel_sem_trywait(marcel_sem_t *sem)
 
 int marcel_sem_clockwait(marcel_sem_t *sem, int clock, const struct timespec *until)
 {
-    int64_t deadline;
-    int rc = madi_deadline_of(clock, until, &deadline);
-    return rc ? rc : wait_until(queue_of(sem), deadline);
+    return madi_timed(wait_until, sem, NULL, clock, until);
 }
 
 int marcel_sem_timedwait(marcel_sem_t *sem, const struct timespec *until)

@@ -38,6 +38,14 @@ int madi_deadline_of(clockid_t clock, const struct timespec *until, int64_t *dea
     return 0;
 }
 
+int madi_timed(int (*wait)(void *what, void *with, int64_t deadline), void *what, void *with, clockid_t clock,
+               const struct timespec *until)
+{
+    int64_t deadline;
+    int rc = madi_deadline_of(clock, until, &deadline);
+    return rc ? rc : wait(what, with, deadline);
+}
+
 int marcel_nanosleep(const struct timespec *time, struct timespec *remaining)
 {
     madi_party_t *self = madi_party_self();

@@ -12,6 +12,10 @@
  * real-time clock during the wait is not seen).  0 or EINVAL. */
 int madi_deadline_of(clockid_t clock, const struct timespec *until, int64_t *deadline);
 
+/* The inside of every timed call: wait(what, with, the deadline), or EINVAL. */
+int madi_timed(int (*wait)(void *what, void *with, int64_t deadline), void *what, void *with, clockid_t clock,
+               const struct timespec *until);
+
 #pragma GCC visibility pop
 
 #endif
