@@ -161,7 +161,8 @@ mad_status_t mad_flush_packing(mad_connection_t *cnx);
 mad_status_t mad_end_packing(mad_connection_t *cnx);
 
 /* The same without waiting: *request completes when every buffer may be reused; the connection is free for the next
- * message at once.  Owns: the request.  On an error there is no request, and the handle is released all the same. */
+ * message at once.  Owns: the request.  On an error there is no request, and the handle is released all the same: nothing is
+ * sent, unless a part of the message had left (mad_flush_packing); then the rest is sent, and this waits for it. */
 mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **request);
 
 /* ---- Unpacking ------------------------------------------------------------------------------------------------ */

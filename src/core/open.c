@@ -295,7 +295,7 @@ mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source
 /* Wait without limit; what cannot be opened remembers why. */
 static MADI_COLD mad_connection_t *open_forever(mad_channel_t *channel, mad_peer_t source)
 {
-    static mad_connection_t no_memory = {.kind = MADI_MESSAGE_RX, .status = MAD_ERR_NOMEM};
+    static madi_rx_msg_t no_memory = {.base = {.kind = MADI_MESSAGE_RX, .status = MAD_ERR_NOMEM}};
     mad_connection_t *cnx = NULL;
     mad_status_t status = mad_begin_unpacking_timed(channel, source, MAD_FOREVER, &cnx);
     madi_rx_msg_t *m;
@@ -304,7 +304,7 @@ static MADI_COLD mad_connection_t *open_forever(mad_channel_t *channel, mad_peer
         return cnx;
     m = malloc(sizeof *m);
     if (!m)
-        return &no_memory;
+        return &no_memory.base;
     memset(m, 0, sizeof *m);
     m->base = (mad_connection_t){.kind = MADI_MESSAGE_RX, .status = (int)status, .session = channel->session};
     return &m->base;

@@ -8,10 +8,10 @@
 /* A message that could not begin: it remembers why and is freed at its end. */
 static mad_connection_t *tx_broken(mad_session_t *session, mad_status_t status)
 {
-    static mad_connection_t no_memory = {.kind = MADI_MESSAGE_TX, .status = MAD_ERR_NOMEM};
+    static madi_tx_t no_memory = {.base = {.kind = MADI_MESSAGE_TX, .status = MAD_ERR_NOMEM}};
     madi_tx_t *tx = madi_tx_new(session, NULL);
     if (!tx)
-        return &no_memory;
+        return &no_memory.base;
     madi_message_fail(&tx->base, status);
     return &tx->base;
 }
@@ -28,7 +28,9 @@ static MADI_COLD mad_connection_t *begin_new(madi_conn_t *conn)
     conn->spare = tx;
     if (tx)
         return &tx->base;
-    atomic_store_explicit(&conn->packing, 0, memory_order_release);
+    madi_lock(&conn->gate->tx_lock);
+    madi_packing_release(conn);
+    madi_unlock(&conn->gate->tx_lock);
     return tx_broken(conn->channel->session, MAD_ERR_NOMEM);
 }
 

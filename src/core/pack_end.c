@@ -118,13 +118,18 @@ static MADI_COLD void release_waiting(madi_conn_t *conn)
     marceli_waiters_wake_one(&conn->packers);
 }
 
-/* Give the connection to the next message.  Under tx_lock. */
+/* madi_packing_release, in line. */
 static inline void packing_release(madi_conn_t *conn)
 {
     atomic_store_explicit(&conn->packing, 0, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
     if (MADI_UNLIKELY(atomic_load_explicit(&conn->waiting, memory_order_relaxed)))
         release_waiting(conn);
+}
+
+void madi_packing_release(madi_conn_t *conn)
+{
+    packing_release(conn);
 }
 
 static mad_status_t end_broken(mad_connection_t *cnx)
@@ -246,6 +251,7 @@ mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **requ
     mad_status_t status;
 
     if (!r) {
+        madi_message_fail(cnx, MAD_ERR_NOMEM); /* taken back; if a part has left, the rest must go */
         status = mad_end_packing(cnx);
         return status ? status : MAD_ERR_NOMEM;
     }

@@ -28,6 +28,9 @@ void madi_tx_lock(madi_tx_t *tx); /* tx_lock, when the message was flushed */
 void madi_tx_unlock(madi_tx_t *tx);
 mad_status_t madi_tx_settle(madi_tx_t *tx);    /* the end: LATER segments take their values where they must be copied */
 
+/* pack_end.c */
+void madi_packing_release(madi_conn_t *conn); /* give the connection to the next message; under gate->tx_lock */
+
 /* send.c; under gate->tx_lock */
 bool madi_tx_send_whole(madi_tx_t *tx); /* an ended message in one packet, at once; false: nothing was done */
 void madi_tx_check_complete(madi_tx_t *tx);

@@ -152,7 +152,8 @@ mad_status_t madi_wait_start(mad_session_t *session)
 
 void madi_wait_stop(mad_session_t *session)
 {
-    marceli_category_del(session->category);
+    if (session->category)
+        marceli_category_del(session->category);
     session->category = 0;
 }
 

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Out of memory: a whole exchange between two sessions in which the n-th allocation of the library fails, for every n:
+ *
+ *   no_memory [DRIVER...]      self and tcp and shm if none is named
+ *
+ * Whatever fails says so by its status; nothing hangs, and nothing is lost (that is for the leak checker to say).  The
+ * library's objects are linked in, with their allocations wrapped. */
+#define TEST_MAIN
+#include "harness/test.h"
+
+#include <errno.h>
+#include <madeleine.h>
+#include <pthread.h>
+#include <time.h>
+
+#define SECOND INT64_C(1000000000)
+#define WAIT (10 * SECOND)
+#define SLICE (SECOND / 50)
+#define KEY "0123456789abcdef"
+#define MANY 2000 /* allocations of one exchange are fewer */
+
+/* ---- Allocations ---------------------------------------------------------------------------------------------- */
+
+static _Atomic(int) left; /* so many succeed, then one fails; negative: none does */
+static _Atomic(int) failed;
+
+static bool may(void)
+{
+    if (atomic_load(&left) < 0 || atomic_fetch_sub(&left, 1) != 0)
+        return true;
+    atomic_store(&failed, 1);
+    return false;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+int __real_posix_memalign(void **p, size_t alignment, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+int __wrap_posix_memalign(void **p, size_t alignment, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return may() ? __real_malloc(size) : NULL;
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return may() ? __real_calloc(n, size) : NULL;
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    return may() ? __real_realloc(p, size) : NULL;
+}
+
+int __wrap_posix_memalign(void **p, size_t alignment, size_t size)
+{
+    return may() ? __real_posix_memalign(p, alignment, size) : ENOMEM;
+}
+
+/* ---- The exchange --------------------------------------------------------------------------------------------- */
+
+enum { SMALL = 40, MIDDLE = 5000, BIG = 300000, PIECES = 5 };
+
+static unsigned char out[BIG], in[BIG], scattered[BIG];
+
+typedef struct side {
+    mad_session_t *session;
+    mad_channel_t *channel;
+    mad_peer_t peer; /* the other */
+} side_t;
+
+/* Lack of memory, or what the other side makes of it. */
+static bool explained(mad_status_t status)
+{
+    return status == MAD_OK || status == MAD_ERR_NOMEM || status == MAD_ERR_PEER || status == MAD_ERR_UNREACHABLE ||
+           status == MAD_ERR_SYSTEM || status == MAD_ERR_CLOSED;
+}
+
+static mad_status_t side_open(side_t *side)
+{
+    mad_status_t status = mad_open(KEY, sizeof KEY - 1, &side->session);
+    return status ? status : mad_channel_open(side->session, "memory", &side->channel);
+}
+
+static mad_status_t meet(side_t *side, const side_t *other)
+{
+    const void *address;
+    size_t len;
+    mad_status_t status = mad_address(other->session, &address, &len);
+    return status ? status : mad_peer_add(side->session, address, len, &side->peer);
+}
+
+static mad_status_t pack(side_t *side, mad_request_t **request)
+{
+    struct iovec pieces[PIECES];
+    mad_connection_t *cnx = mad_begin_packing(side->channel, side->peer);
+    for (int i = 0; i < PIECES; i++)
+        pieces[i] = (struct iovec){out + i * 100, 100};
+    mad_pack(cnx, out, SMALL, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    mad_pack(cnx, out, MIDDLE, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+    mad_pack_gather(cnx, pieces, PIECES, MAD_SEND_LATER, MAD_RECEIVE_CHEAPER);
+    mad_pack_strided(cnx, out, 8, 16, 1000, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+    mad_pack(cnx, out, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing_request(cnx, request);
+}
+
+/* The next message, unless the sender or the other session says that there will be none. */
+static mad_status_t open_next(side_t *side, const side_t *from, mad_request_t **sent, mad_connection_t **cnx)
+{
+    mad_status_t status = MAD_ERR_TIMEOUT;
+    for (int64_t i = 0; i < WAIT / SLICE && status == MAD_ERR_TIMEOUT; i++) {
+        mad_event_t event;
+        status = mad_begin_unpacking_timed(side->channel, MAD_ANY_SOURCE, SLICE, cnx);
+        if (status == MAD_ERR_TIMEOUT && *sent) {
+            mad_status_t left_with = mad_request_test(sent);
+            if (left_with != MAD_ERR_AGAIN && left_with)
+                status = left_with;
+        }
+        if (status == MAD_ERR_TIMEOUT && (!mad_event_next(side->session, &event) || !mad_event_next(from->session, &event)))
+            status = event.status;
+    }
+    CHECK_MSG(status != MAD_ERR_TIMEOUT, "a message does not come");
+    return status;
+}
+
+static mad_status_t unpack(side_t *side, const side_t *from, mad_request_t **sent, mad_request_t **request)
+{
+    mad_connection_t *cnx;
+    mad_status_t status = open_next(side, from, sent, &cnx);
+    struct iovec pieces[2] = {{scattered, 200}, {scattered + 200, 300}};
+    if (status)
+        return status;
+    mad_unpack(cnx, in, SMALL, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    mad_unpack(cnx, in, MIDDLE, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+    mad_unpack_scatter(cnx, pieces, 2, MAD_SEND_LATER, MAD_RECEIVE_CHEAPER);
+    mad_unpack_strided(cnx, scattered + 500, 8, 16, 1000, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+    mad_unpack(cnx, in, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_unpacking_request(cnx, request);
+}
+
+/* Both ends of a message; those that were begun are waited for in any case.  The first failure. */
+static mad_status_t both(mad_status_t status, mad_request_t **requests, int n)
+{
+    for (int i = 0; i < n; i++) {
+        mad_status_t one = requests[i] ? mad_request_wait(&requests[i], WAIT) : MAD_OK;
+        CHECK_MSG(one != MAD_ERR_TIMEOUT, "request %d hangs", i);
+        if (!status)
+            status = one;
+    }
+    return status;
+}
+
+static mad_status_t packed(side_t *from, side_t *to)
+{
+    mad_request_t *requests[2] = {NULL, NULL};
+    mad_status_t status = pack(from, &requests[0]);
+    if (!status)
+        status = unpack(to, from, &requests[0], &requests[1]);
+    if (status && requests[0])
+        mad_exit(to->session), to->session = NULL; /* the sender would wait for it, rightly */
+    return both(status, requests, 2);
+}
+
+static mad_status_t posted(side_t *from, side_t *to)
+{
+    mad_block_t sent[2] = {{out, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
+                           {out, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
+    mad_block_t got[2] = {{scattered, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
+                          {in, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
+    mad_request_t *requests[2] = {NULL, NULL};
+    mad_status_t status = mad_post_unpacking(to->channel, to->peer, got, 2, &requests[1]);
+    if (!status)
+        status = mad_send_blocks(from->channel, from->peer, sent, 2, &requests[0]);
+    if (status && requests[1])
+        CHECK_OK(mad_request_cancel(requests[1]));
+    return both(status, requests, 2);
+}
+
+static _Atomic(int) handled;
+
+static mad_handled_t handle(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+{
+    (void)channel;
+    (void)arg;
+    mad_try_unpack(cnx, in, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    atomic_store(&handled, 1);
+    return MAD_CONSUMED;
+}
+
+static mad_status_t active(side_t *from, side_t *to)
+{
+    mad_block_t block = {out, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    mad_event_t event;
+    mad_status_t status;
+    struct timespec end, now;
+    atomic_store(&handled, 0);
+    mad_channel_set_handler(to->channel, handle, NULL);
+    status = mad_send_blocks(from->channel, from->peer, &block, 1, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    while (!status && !atomic_load(&handled)) {
+        mad_progress(from->session);
+        mad_progress(to->session);
+        if (mad_event_next(to->session, &event) == MAD_OK || mad_event_next(from->session, &event) == MAD_OK)
+            status = event.status;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (!CHECK_MSG(now.tv_sec < end.tv_sec + 10, "a message does not come"))
+            break;
+    }
+    return status;
+}
+
+static mad_status_t exchange(side_t *a, side_t *b)
+{
+    mad_status_t status = side_open(a);
+    if (!status)
+        status = side_open(b);
+    if (!status)
+        status = meet(a, b);
+    if (!status)
+        status = meet(b, a);
+    if (!status)
+        status = packed(a, b);
+    if (!status)
+        status = packed(b, a);
+    if (!status)
+        status = posted(a, b);
+    if (!status)
+        status = active(a, b);
+    return status;
+}
+
+/* The n-th allocation fails.  False: there are not so many. */
+static bool sweep(int n)
+{
+    side_t a = {NULL, NULL, 0}, b = {NULL, NULL, 0};
+    mad_status_t status;
+    atomic_store(&failed, 0);
+    atomic_store(&left, n);
+    status = exchange(&a, &b);
+    CHECK_MSG(explained(status), "allocation %d fails: %s", n, mad_status_name(status));
+    if (!atomic_load(&failed) && status)
+        CHECK_MSG(false, "no allocation failed: %s", mad_status_name(status));
+    mad_exit(a.session);
+    mad_exit(b.session);
+    atomic_store(&left, -1);
+    return atomic_load(&failed);
+}
+
+/* Who waits for the connection goes on when who has it cannot begin for lack of memory. */
+static void *begin_and_end(void *arg)
+{
+    side_t *side = arg;
+    mad_connection_t *cnx = mad_begin_packing(side->channel, side->peer);
+    mad_pack(cnx, out, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    mad_end_packing(cnx);
+    return NULL;
+}
+
+static void test_packers(void)
+{
+    side_t a = {NULL, NULL, 0};
+    enum { N = 8 };
+    pthread_t threads[N];
+    atomic_store(&left, -1);
+    if (!CHECK_OK(side_open(&a)) || !CHECK_OK(meet(&a, &a)))
+        return;
+    for (int round = 0; round < 200; round++) {
+        mad_block_t block = {out, 100000, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+        mad_request_t *request;
+        mad_connection_t *cnx = mad_begin_packing(a.channel, a.peer), *come;
+        for (int i = 0; i < N; i++)
+            pthread_create(&threads[i], NULL, begin_and_end, &a);
+        usleep(500);
+        atomic_store(&left, round % 5); /* this one ends; some of the others cannot begin */
+        mad_pack(cnx, block.base, block.len, block.send_mode, block.receive_mode);
+        if (!mad_end_packing_request(cnx, &request))
+            mad_request_callback(request, NULL, NULL);
+        for (int i = 0; i < N; i++)
+            pthread_join(threads[i], NULL);
+        atomic_store(&left, -1);
+        while (mad_begin_unpacking_timed(a.channel, MAD_ANY_SOURCE, 0, &come) == MAD_OK)
+            mad_end_unpacking(come);
+    }
+    mad_exit(a.session);
+}
+
+int main(int argc, char **argv)
+{
+    static char *all[] = {"tcp", "shm", "skeleton"};
+    char **drivers = argc > 1 ? argv + 1 : all;
+    int n_drivers = argc > 1 ? argc - 1 : 3;
+    setenv("MAD_CONNECT_TIMEOUT", "2000", 1);
+    setenv("MAD_EXIT_TIMEOUT", "2000", 1);
+    setenv("MAD_LOG", "error", 0);
+    for (size_t i = 0; i < sizeof out; i++)
+        out[i] = (unsigned char)(i * 7 + i / 251);
+    for (int i = 0; i < n_drivers; i++) {
+        int before = test_failures, n = 0;
+        setenv("MAD_DRIVERS", drivers[i], 1);
+        for (bool more = true; more && n < MANY && test_failures < 20; n++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s, allocation %d", drivers[i], n);
+            test_begin(name, 60);
+            more = sweep(n);
+            test_end();
+        }
+        CHECK_MSG(n > 20 && n < MANY, "%d allocations", n);
+        printf("%s no memory over %s (%d allocations)\n", test_failures == before ? "ok" : "not ok", drivers[i], n - 1);
+        fflush(stdout);
+    }
+    setenv("MAD_DRIVERS", "self", 1);
+    test_begin("packers", 60);
+    test_packers();
+    test_end();
+    printf("%s no memory for one of many packers\n", test_failures ? "not ok" : "ok");
+    return test_failures ? 1 : 0;
+}
