@@ -95,6 +95,8 @@ typedef struct madi_rdv_send {
     const struct iovec *segs;
     int n_segs;
     uint64_t len, sent;
+    void *prepared; /* the next piece lies in the driver's memory already; then gate->prepared */
+    size_t prepared_len;
     uint32_t receiver;
     uint32_t handle;
     bool granted;
@@ -295,6 +297,7 @@ struct madi_gate {
     struct madi_ctrl *ctrl, **ctrl_tail;      /* control packets that did not fit */
     madi_rdv_send_t *granted, **granted_tail; /* granted blocks to send */
     struct madi_handles *sends;               /* madi_rdv_send by handle */
+    bool prepared;                            /* one of these has a piece in the driver's memory */
     uint16_t next_number;
     _Atomic(int) work; /* in the session's list of gates with something to send */
     /* Under session->lock. */

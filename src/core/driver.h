@@ -15,7 +15,8 @@
  *
  *   called with                 functions of the driver
  *   the session's lock          probe open poll arm disarm reachable connect start drained link_close, ready of a watch
- *   the link's tx lock          send: one sender per link, by any thread, mostly without the session's lock
+ *   the link's tx lock          send, prepare and the like: one sender per link, by any thread, mostly without the
+ *                               session's lock
  *   any lock, or none           pure_poll slot_put: any thread, several at once
  *   nobody else about           close and fini of adapters; link_fini (which may find the session's lock held)
  *
@@ -193,6 +194,12 @@ struct madi_driver {
      * or copy the header only, and lend the body as for madi_rx_begin: *loan.  NULL says nothing about what poll finds.
      * Called while the adapter has a link.  A driver without this has only poll. */
     madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, void **loan);
+    /* Copy a body to where send would put it, for a packet whose header is not known yet: it waits for its grant.  NULL: no
+     * space.  Then either send_prepared with its header (false: not taken; the body stays prepared), or forget, or
+     * link_close.  One at a time, under the tx lock.  All three NULL: send does it. */
+    void *(*prepare)(madi_link_t *link, const void *body, size_t len);
+    bool (*send_prepared)(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
+    void (*forget)(madi_link_t *link, void *prepared);
     /* Give back a lent body.  NULL: the driver never lends. */
     void (*slot_put)(madi_link_t *link, void *loan);
     /* Is everything that send took out of the driver's hands, so that link_close does not lose it?  (In tcp: the peer's

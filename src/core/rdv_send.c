@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PREPARED_MAX 16384 /* bytes: longer ones are not ready before the grant is here */
+
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held)
 {
     madi_gate_t *gate = tx->conn->gate;
@@ -33,9 +35,21 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
     return r->handle;
 }
 
+/* The prepared piece was sent, or never will be. */
+static void prepared_gone(madi_gate_t *gate, madi_rdv_send_t *r)
+{
+    r->prepared = NULL;
+    gate->prepared = false;
+}
+
 static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     madi_tx_t *tx = r->tx;
+    if (r->prepared) {
+        if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
+            gate->link->driver->forget(gate->link, r->prepared);
+        prepared_gone(gate, r);
+    }
     madi_handle_del(gate->sends, r->handle);
     gate->granted_blocks++;
     gate->granted_bytes += r->sent;
@@ -71,6 +85,27 @@ static size_t piece_size(const madi_caps_t *caps, uint64_t len)
     return n < caps->chunk_min ? caps->chunk_min : n;
 }
 
+static size_t next_size(const madi_link_t *link, const madi_rdv_send_t *r)
+{
+    size_t max = r->prepared ? r->prepared_len : piece_size(&link->adapter->caps, r->len);
+    return r->len - r->sent < max ? (size_t)(r->len - r->sent) : max;
+}
+
+/* While the grant of a block is on its way its first piece is copied.  Only for a thread that waits: it has nothing else to
+ * do.  One block of a gate: what is prepared and not granted takes room from everybody else. */
+void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle)
+{
+    madi_link_t *link = gate->link;
+    madi_rdv_send_t *r = madi_handle_get(gate->sends, handle);
+    size_t len;
+    if (gate->prepared || !link->driver->prepare || !r->base || r->sent == r->len)
+        return;
+    len = next_size(link, r);
+    r->prepared_len = len < PREPARED_MAX ? len : PREPARED_MAX;
+    r->prepared = link->driver->prepare(link, r->base + r->sent, r->prepared_len);
+    gate->prepared = r->prepared != NULL;
+}
+
 /* Up to max bytes from where the block stands; returns how many, and in *n the pieces. */
 static size_t next_bytes(const madi_rdv_send_t *r, size_t max, struct iovec *vec, int room, int *n)
 {
@@ -97,26 +132,36 @@ static size_t next_bytes(const madi_rdv_send_t *r, size_t max, struct iovec *vec
     return sum;
 }
 
-/* Send pieces of the first granted block.  False: the link is full. */
-static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
+/* A prepared piece, or what there is in the user's memory from where the block stands. */
+static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len)
 {
     madi_link_t *link = gate->link;
     const madi_caps_t *caps = &link->adapter->caps;
-    size_t max = piece_size(caps, r->len);
-    int room = (caps->gather_max < MADI_GATHER ? caps->gather_max : MADI_GATHER) - 1;
+    struct iovec vec[MADI_GATHER] = {{&r->hdr, sizeof r->hdr}};
+    int n_vec, room = (caps->gather_max < MADI_GATHER ? caps->gather_max : MADI_GATHER) - 1;
 
+    *len = next_bytes(r, next_size(link, r), vec + 1, room, &n_vec);
+    r->hdr.type = MADI_WIRE_DATA;
+    r->hdr.length = (uint32_t)*len;
+    r->hdr.seq = (uint32_t)r->sent;
+    r->hdr.channel = (uint16_t)(r->sent >> 32);
+    r->hdr.aux = r->receiver;
+    if (!r->prepared)
+        return link->driver->send(link, vec, n_vec + 1, sizeof r->hdr + *len, &r->op);
+    if (!link->driver->send_prepared(link, &r->hdr, r->prepared))
+        return MADI_AGAIN;
+    prepared_gone(gate, r);
+    return MADI_SENT;
+}
+
+/* Send pieces of the first granted block.  False: the link is full. */
+static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
+{
     while (r->sent < r->len) {
-        struct iovec vec[MADI_GATHER] = {{&r->hdr, sizeof r->hdr}};
-        int n_vec;
-        size_t n = next_bytes(r, r->len - r->sent < max ? (size_t)(r->len - r->sent) : max, vec + 1, room, &n_vec);
+        size_t n;
         madi_sent_t sent;
-        r->hdr.type = MADI_WIRE_DATA;
-        r->hdr.length = (uint32_t)n;
-        r->hdr.seq = (uint32_t)r->sent;
-        r->hdr.channel = (uint16_t)(r->sent >> 32);
-        r->hdr.aux = r->receiver;
         r->busy = true;
-        sent = link->driver->send(link, vec, n_vec + 1, sizeof r->hdr + n, &r->op);
+        sent = piece_send(gate, r, &n);
         if (sent == MADI_AGAIN) {
             r->busy = false;
             return false;

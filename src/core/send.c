@@ -50,7 +50,8 @@ typedef struct packet {
     struct iovec vec[MADI_GATHER];
     int n, max;
     size_t total, room, own_len;
-    uint32_t next; /* the piece after the packet's last */
+    uint32_t next;      /* the piece after the packet's last */
+    uint32_t announced; /* the handle of the first block that is announced; 0: none */
     _Alignas(16) unsigned char own[OWN];
 } packet_t;
 
@@ -133,6 +134,8 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held);
     if (!rdv.sender)
         return false; /* no memory: it stays pending until there is some */
+    if (!p->announced && !held)
+        p->announced = rdv.sender;
     packet_copy(p, &desc, 8);
     packet_copy(p, &rdv, 8);
     if (rdv.eager)
@@ -159,6 +162,7 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
     madi_wire_hdr_t *hdr = packet_hdr(p);
     p->max = caps->gather_max < MADI_GATHER ? caps->gather_max : MADI_GATHER;
     p->n = 0;
+    p->announced = 0;
     p->total = 0;
     p->room = caps->packet_max;
     p->own_len = sizeof *hdr;
@@ -224,6 +228,8 @@ static mad_status_t tx_pump(madi_tx_t *tx)
         conn->starved = packet_hdr(&p)->aux > conn->credit_left;
         if (conn->starved || !packet_send(&p, conn))
             return MAD_ERR_AGAIN;
+        if (p.announced && tx->wait)
+            madi_rdv_prepare(conn->gate, p.announced);
         tx->started = true;
         tx->next_piece = p.next;
         tx->all_sent = last;

@@ -287,6 +287,40 @@ START_TEST(dropped)
 }
 END_TEST
 
+/* A body that is copied before its header is known goes when that is, after what was sent meanwhile, or never. */
+START_TEST(prepared)
+{
+    static unsigned char body[SHM_CHUNK];
+    setup();
+    for (unsigned i = 0; i < 3 * SHM_UNITS; i++) {
+        size_t len = i % 5 ? SHM_CHUNK - i : 1000;
+        madi_wire_hdr_t hdr = {.type = MADI_WIRE_DATA, .length = (uint32_t)len, .seq = i};
+        void *at;
+        for (size_t k = 0; k < len; k++)
+            body[k] = (unsigned char)(k * 13 + i);
+        at = shm_prepare(&links[0].base, body, len);
+        ck_assert_ptr_nonnull(at);
+        ck_assert_int_eq(poll_once(), 0);
+        ck_assert_int_eq(send_body(i % 4000, 2, i), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+        check_last(i % 4000, i);
+        if (i % 3 == 0) {
+            shm_forget(&links[0].base, at);
+            continue;
+        }
+        ck_assert(shm_send_prepared(&links[0].base, &hdr, at));
+        ck_assert_int_eq(poll_once(), 1);
+        check_last(len, i);
+    }
+    ck_assert_int_eq(poll_once(), 0);
+    for (unsigned n = 0; n <= SHM_CELLS; n++) { /* and not into a full ring */
+        madi_wire_hdr_t hdr = {.type = MADI_WIRE_DATA, .length = 1000};
+        void *at = shm_prepare(&links[0].base, body, 1000);
+        ck_assert_int_eq(shm_send_prepared(&links[0].base, &hdr, at), n < SHM_CELLS);
+    }
+}
+END_TEST
+
 static void *sender(void *arg)
 {
     for (unsigned i = 1; i <= 200000; i++)
@@ -407,7 +441,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *tests[] = {lengths, full_ring, loans, taking, windows, dropped, two_threads, sleeping, crowd, space,
+    const TTest *tests[] = {lengths, full_ring, loans, taking, windows, dropped, prepared, two_threads, sleeping, crowd, space,
                             garbage};
     Suite *suite = suite_create("shm_ring");
     TCase *tcase = tcase_create("shm_ring");

@@ -152,6 +152,9 @@ bool shm_sealed(int fd, size_t size); /* is it such memory, and as long? */
 /* shm_ring.c */
 madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 bool shm_send_short(madi_link_t *link, const void *packet, size_t total);
+void *shm_prepare(madi_link_t *link, const void *body, size_t len);
+bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
+void shm_forget(madi_link_t *link, void *prepared);
 void shm_slot_put(madi_link_t *link, void *loan);
 int shm_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan);
@@ -165,6 +168,7 @@ bool shm_window_open(shm_link_t *link); /* the first window; false: errno */
 #define SHM_RUN_NONE UINT32_MAX
 uint32_t shm_run_take(shm_link_t *link, size_t len); /* the run's first unit; used from now on */
 bool shm_run_fits(shm_link_t *link, size_t len);
+void shm_run_drop(shm_link_t *link, uint32_t unit); /* one that was taken and not sent */
 void shm_run_free(shm_link_t *link, uint32_t unit); /* the receiver's, any thread */
 
 /* shm_inbox.c; under the session's lock */

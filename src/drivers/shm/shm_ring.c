@@ -139,12 +139,46 @@ bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
     return MADI_LIKELY(!atomic_load_explicit(l->attentive, memory_order_relaxed)) || short_ring(l);
 }
 
+/* ---- A body without its header -------------------------------------------------------------------------------- */
+
+static uint32_t unit_of(const shm_half_t *half, const void *body)
+{
+    return (uint32_t)((size_t)((const unsigned char *)body - half->units[0]) / SHM_UNIT);
+}
+
+void *shm_prepare(madi_link_t *link, const void *body, size_t len)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    uint32_t at = shm_run_take(l, len);
+    if (at == SHM_RUN_NONE)
+        return NULL;
+    put(l->out->units[at], body, len);
+    return l->out->units[at];
+}
+
+bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    shm_cell_t *cell = &l->out->cells[l->sent & MASK];
+    if (!cells_free(l, 1))
+        return short_stuck(l);
+    memcpy(cell->data, hdr, sizeof *hdr);
+    publish(l, cell, HEAD(l->sent, unit_of(l->out, prepared) + 1), 1);
+    return true;
+}
+
+void shm_forget(madi_link_t *link, void *prepared)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    shm_run_drop(l, unit_of(l->out, prepared));
+}
+
 /* ---- Receiving ------------------------------------------------------------------------------------------------ */
 
 void shm_slot_put(madi_link_t *link, void *loan)
 {
     shm_link_t *l = (shm_link_t *)link;
-    shm_run_free(l, (uint32_t)((size_t)((unsigned char *)loan - l->in->units[0]) / SHM_UNIT));
+    shm_run_free(l, unit_of(l->in, loan));
 }
 
 /* Now and then the sender is told which cells may be used again.  The ring's end is such a time too. */

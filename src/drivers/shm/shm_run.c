@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of units: which are free, and how many units are in use at all.  All but the last function is the sender's. */
+/* Runs of units: which are free, and how many units are in use at all.  All but the last function are the sender's. */
 #include "drivers/shm/shm.h"
 
 #include <errno.h>
@@ -110,6 +110,11 @@ uint32_t shm_run_take(shm_link_t *l, size_t len)
     for (uint32_t i = 0; i < n; i++)
         l->back[at + i] = (uint8_t)(i + 1);
     return at;
+}
+
+void shm_run_drop(shm_link_t *l, uint32_t unit)
+{
+    l->used[unit]--;
 }
 
 void shm_run_free(shm_link_t *l, uint32_t unit)
