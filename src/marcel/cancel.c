@@ -20,6 +20,26 @@ static madi_party_t *party_of(struct marcel_thread *thread)
     return thread->run ? NULL : thread->value; /* the record of a plain pthread (party.c) runs nothing */
 }
 
+/* It has said that it joins, but nobody could find it there yet; it looks at the word, or is there in a moment. */
+static bool begins_to_join(madi_party_t *party)
+{
+    unsigned wait = atomic_load_explicit(&party->wait, memory_order_acquire);
+    struct marcel_thread *joins = atomic_load_explicit(&party->joins, memory_order_relaxed);
+    return wait == MADI_WAIT_JOINS_SOON ||
+           (wait == MADI_WAIT_JOINS_OPEN && atomic_load_explicit(&joins->joiner, memory_order_relaxed) == MADI_JOINER_NONE);
+}
+
+/* Who does this holds its control block by BUSY. */
+static bool end_wait(madi_party_t *party)
+{
+    while (!madi_claim(party, MADI_WAIT_CANCELLED)) {
+        if (!begins_to_join(party))
+            return false;
+        sched_yield(); /* no thread of this worker: it would be there */
+    }
+    return true;
+}
+
 int marcel_cancel(marcel_t thread)
 {
     madi_party_t *self = madi_party_self(), *party;
@@ -32,7 +52,7 @@ int marcel_cancel(marcel_t thread)
     atomic_fetch_or_explicit(&thread->cancel, MADI_CANCEL_PENDING | MADI_CANCEL_BUSY, memory_order_seq_cst);
     marceli_barrier();
     party = party_of(thread);
-    if (party && !madi_claim(party, MADI_WAIT_CANCELLED))
+    if (party && !end_wait(party))
         party = NULL;
     /* release: pairs with madi_cancel_settle.  The party stays all the same: it waits for us. */
     atomic_fetch_and_explicit(&thread->cancel, ~(unsigned)MADI_CANCEL_BUSY, memory_order_release);

@@ -63,16 +63,21 @@ static inline void madi_cancel_point(madi_party_t *self)
         madi_cancel_act(self);
 }
 
-/* After the party, which is off its stack or the caller, has said that it waits without a queue, or joins: has a cancel
- * come before?  True: the wait is over; it is the caller who makes it ready. */
-#define madi_cancel_missed(party) \
-    (madi_cancel_fence(), MADI_UNLIKELY(madi_cancel_pending((party)->thread)) && madi_claim((party), MADI_WAIT_CANCELLED))
+/* After the thread has said that it is about to wait. */
+static inline bool madi_cancel_pending_now(const struct marcel_thread *thread)
+{
+    madi_cancel_fence();
+    return MADI_UNLIKELY(madi_cancel_pending(thread));
+}
+
+/* After the party, the caller, has said that it waits without a queue: has a cancel come before?  True: the wait is over;
+ * it is the caller who makes it ready. */
+#define madi_cancel_missed(party) (madi_cancel_pending_now((party)->thread) && madi_claim((party), MADI_WAIT_CANCELLED))
 
 /* The same when it is in a queue, whose lock it holds. */
 static inline bool madi_cancel_missed_here(madi_party_t *party)
 {
-    madi_cancel_fence();
-    return MADI_UNLIKELY(madi_cancel_pending(party->thread)) && madi_cancel_back_out(party);
+    return madi_cancel_pending_now(party->thread) && madi_cancel_back_out(party);
 }
 
 static inline __attribute__((always_inline)) bool madi_cancel_busy(const struct marcel_thread *thread)

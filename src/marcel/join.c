@@ -24,18 +24,16 @@ static bool stand(struct marcel_thread *thread, madi_party_t *self, uintptr_t *f
                                                    memory_order_acquire);
 }
 
-static bool cancel_missed(madi_party_t *self)
-{
-    return atomic_load_explicit(&self->wait, memory_order_relaxed) == MADI_WAIT_JOINS_OPEN && madi_cancel_missed(self);
-}
-
+/* Once it stands it is another's: it may run elsewhere, or have ended. */
 static void join_post(void *arg)
 {
     joining_t *joining = arg;
     madi_party_t *self = joining->self;
     uintptr_t found;
-    if (!stand(joining->thread, self, &found) || cancel_missed(self))
+    if (!stand(joining->thread, self, &found)) {
+        atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed); /* who cancels does not wait for it */
         madi_ready(MADI_PARTY_ULT(self));
+    }
 }
 
 static int wait_plain(madi_party_t *self, struct marcel_thread *thread, int64_t deadline)
@@ -46,7 +44,7 @@ static int wait_plain(madi_party_t *self, struct marcel_thread *thread, int64_t 
         atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed);
         return found == MADI_JOINER_ENDED ? 0 : EINVAL;
     }
-    return cancel_missed(self) ? madi_wait_end(self) : madi_party_sleep_until(self, deadline);
+    return madi_party_sleep_until(self, deadline);
 }
 
 int madi_join_wait(madi_party_t *self, struct marcel_thread *thread, int64_t deadline)
@@ -61,6 +59,10 @@ int madi_join_wait(madi_party_t *self, struct marcel_thread *thread, int64_t dea
     atomic_store_explicit(&self->joins, thread, memory_order_relaxed);
     atomic_store_explicit(&self->wait, madi_cancel_off(self->thread) ? MADI_WAIT_JOINS_TIMED : MADI_WAIT_JOINS_OPEN,
                           memory_order_release); /* pairs with madi_claim */
+    if (madi_cancel_pending_now(self->thread)) { /* one that comes later waits until it stands */
+        atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed);
+        return ECANCELED;
+    }
     if (self->plain)
         return wait_plain(self, thread, deadline);
     if (deadline != MADI_NEVER)

@@ -193,9 +193,15 @@ static void place_leave(madi_ult_t *ult)
     if (madi_cancel_off(joiner->thread))
         return;
     atomic_store_explicit(&joiner->joins, thread, memory_order_relaxed);
-    atomic_store_explicit(&joiner->wait, MADI_WAIT_JOINS_OPEN, memory_order_release); /* pairs with madi_claim */
-    if (madi_cancel_missed(joiner))
+    /* It is ours until it is OPEN: a canceller could make it ready on another worker, where it ends. */
+    atomic_store_explicit(&joiner->wait, MADI_WAIT_JOINS_SOON, memory_order_release); /* pairs with marcel_cancel */
+    if (madi_cancel_pending_now(joiner->thread)) {
+        atomic_store_explicit(&thread->joiner, MADI_JOINER_NONE, memory_order_relaxed);
+        atomic_store_explicit(&joiner->wait, MADI_WAIT_CANCELLED, memory_order_relaxed);
         madi_ready_here(ult->worker, MADI_PARTY_ULT(joiner));
+    } else {
+        atomic_store_explicit(&joiner->wait, MADI_WAIT_JOINS_OPEN, memory_order_release); /* pairs with madi_claim */
+    }
 }
 
 void madi_switch_extra(madi_ult_t *from, madi_ult_t *to)

@@ -52,13 +52,15 @@ struct marcel_thread {
  * that a cancel may end as well as OPEN; whoever changes that by compare-and-swap decides how it ends: a waker to WOKEN,
  * the clock to EXPIRED, a cancel to CANCELLED.
  * In a join all of this is decided by the `joiner` of the other thread: who changes it from the party to something else.
- * A join is PLAIN, JOINS_TIMED, or JOINS_OPEN, and stays so when it is woken. */
+ * A join is PLAIN, JOINS_TIMED, or JOINS_OPEN, and stays so when it is woken.  JOINS_SOON becomes one of them in a
+ * moment: who cancels waits for it. */
 enum madi_wait {
     MADI_WAIT_PLAIN,
     MADI_WAIT_TIMED,
     MADI_WAIT_OPEN,
     MADI_WAIT_JOINS_TIMED,
     MADI_WAIT_JOINS_OPEN,
+    MADI_WAIT_JOINS_SOON,
     MADI_WAIT_WOKEN,
     MADI_WAIT_EXPIRED,
     MADI_WAIT_CANCELLED
