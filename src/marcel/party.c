@@ -37,6 +37,17 @@ static void key_make(void)
     key_error = pthread_key_create(&key, plain_end);
 }
 
+/* Each for itself: a stale hint (deque.h) may still lead a worker to it, which looks at the state. */
+static void record_fill(struct marcel_thread *thread, madi_party_t *party)
+{
+    thread->run = NULL;
+    thread->value = party;
+    atomic_store_explicit(&thread->joiner, MADI_JOINER_DETACHED, memory_order_relaxed);
+    atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
+    atomic_store_explicit(&thread->cancel, 0, memory_order_relaxed);
+    atomic_store_explicit(&thread->state, MADI_TAKEN, memory_order_relaxed);
+}
+
 static MADI_COLD madi_party_t *plain_self(void)
 {
     madi_party_t *party;
@@ -57,7 +68,7 @@ static MADI_COLD madi_party_t *plain_self(void)
         free(party);
         return NULL;
     }
-    *party->thread = (struct marcel_thread){.joiner = MADI_JOINER_DETACHED, .state = MADI_TAKEN, .value = party};
+    record_fill(party->thread, party);
     return party;
 }
 
