@@ -10,7 +10,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 options="-O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -I$src/include -I$src/src -pthread"
 # shellcheck disable=SC2086
-if ! aarch64-linux-gnu-gcc $options -o "$work/threads" "$src"/tests/marcel/threads.c "$src"/src/marcel/*.[cS] \
+if ! aarch64-linux-gnu-gcc $options -o "$work/threads" "$src"/tests/marcel/threads*.c "$src/tests/marcel/support.c" \
+    "$src/tests/harness/cases.c" "$src"/src/marcel/*.[cS] \
     "$src"/src/base/knob.c "$src"/src/base/lock.c "$src"/src/base/log.c "$src"/src/base/status.c -lm >"$work/log" 2>&1; then
     head -20 "$work/log"
     echo "not ok built for aarch64"

@@ -1,22 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocking calls that are declared: blocking [TEST...]. */
-#define TEST_MAIN
-#include "../harness/test.h"
+#include "support.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <marcel.h>
-#include <pthread.h>
-#include <stdint.h>
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-
-static void in_thread(void *(*run)(void *), void *arg)
-{
-    marcel_t thread;
-    if (CHECK_EQ(marcel_create(&thread, NULL, run, arg), 0))
-        CHECK_EQ(marcel_join(thread, NULL), 0);
-}
 
 typedef struct blocked {
     int fd[2], worker;
@@ -244,36 +230,13 @@ static void test_end_of_all(void)
     }
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] = {
-    {"all_block", test_all_block}, {"short", test_short},           {"locks", test_locks},
-    {"movable", test_movable},     {"end_of_all", test_end_of_all},
+static const test_case_t cases[] = {
+    {"all_block", test_all_block}, {"short", test_short}, {"locks", test_locks}, {"movable", test_movable},
+    {"end_of_all", test_end_of_all}, {NULL, NULL},
 };
-
-static bool asked_for(const char *name, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], name))
-            return true;
-    return argc == 1;
-}
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < COUNT(tests); i++) {
-        int before = test_failures;
-        if (!asked_for(tests[i].name, argc, argv))
-            continue;
-        test_begin(tests[i].name, 60);
-        tests[i].run();
-        test_end();
-        printf("%s %s\n", test_failures == before ? "ok" : "not ok", tests[i].name);
-        fflush(stdout);
-    }
-    test_begin("the end", 60);
-    CHECK_EQ(marcel_fini(), 0);
-    test_end();
-    return test_failures ? 1 : 0;
+    test_run(&(test_suite_t){.cases = cases, .seconds = 60}, argc, argv);
+    return test_over(end_now);
 }

@@ -1,43 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Descriptors, as marcel.h promises: fd [TEST...]. */
-#define TEST_MAIN
-#include "../harness/test.h"
+#include "support.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <marcel.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdint.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/un.h>
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-#define MS 1000000
-
-static void in_thread(void *(*run)(void *), void *arg)
-{
-    marcel_t thread;
-    if (CHECK_EQ(marcel_create(&thread, NULL, run, arg), 0))
-        CHECK_EQ(marcel_join(thread, NULL), 0);
-}
-
-static struct timespec after_ms(clockid_t clock, long ms)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    t.tv_nsec += ms % 1000 * MS;
-    t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
-}
 
 static bool pipe_make(int fd[2])
 {
@@ -681,47 +656,17 @@ static void test_sleep(void)
 
 /* ---- All ---------------------------------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] = {
-    {"to_and_fro", test_to_and_fro}, {"many", test_many},     {"shared", test_shared}, {"big", test_big},
-    {"connections", test_connections}, {"poll", test_poll},   {"kinds", test_kinds},   {"errors", test_errors},
-    {"close", test_close},           {"others", test_others}, {"sleep", test_sleep},
+static const test_case_t cases[] = {
+    {"to_and_fro", test_to_and_fro}, {"many", test_many}, {"shared", test_shared}, {"big", test_big},
+    {"connections", test_connections}, {"poll", test_poll}, {"kinds", test_kinds}, {"errors", test_errors},
+    {"close", test_close}, {"others", test_others}, {"sleep", test_sleep}, {NULL, NULL},
 };
-
-static bool asked_for(const char *name, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], name))
-            return true;
-    return argc == 1;
-}
-
-static void run_all(int argc, char **argv)
-{
-    for (size_t i = 0; i < COUNT(tests); i++) {
-        char name[64];
-        int before = test_failures;
-        if (!asked_for(tests[i].name, argc, argv))
-            continue;
-        snprintf(name, sizeof name, "%s%s", tests[i].name, older ? ", older kernel" : "");
-        test_begin(name, 60);
-        tests[i].run();
-        test_end();
-        printf("%s %s\n", test_failures == before ? "ok" : "not ok", name);
-        fflush(stdout);
-    }
-}
 
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
-    run_all(argc, argv);
+    test_run(&(test_suite_t){.cases = cases, .seconds = 60}, argc, argv);
     older = true;
-    run_all(argc, argv);
-    test_begin("the end", 60);
-    CHECK_EQ(marcel_fini(), 0);
-    test_end();
-    return test_failures ? 1 : 0;
+    test_run(&(test_suite_t){.cases = cases, .seconds = 60, .suffix = ", older kernel"}, argc, argv);
+    return test_over(end_now);
 }

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waits with deadlines, rwlocks, barriers, completions, cancellation: each by user-level threads, by plain pthreads, and
  * between both: locks [TEST...]. */
-#define TEST_MAIN
-#include "../harness/test.h"
+#include "support.h"
 
-#include <errno.h>
-#include <marcel.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdint.h>
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-#define MS 1000000
 
 /* ---- Either kind of thread ---------------------------------------------------------------------------------------- */
 
@@ -76,16 +68,6 @@ static void everywhere(void *(*run)(void *))
         any_start(&any, plain, run, NULL);
         any_end(&any);
     }
-}
-
-static struct timespec after_ms(clockid_t clock, long ms)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    t.tv_nsec += ms % 1000 * MS;
-    t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
 }
 
 static bool passed(clockid_t clock, const struct timespec *until)
@@ -738,47 +720,16 @@ static void test_once_left(void)
 
 /* ---- All ------------------------------------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] = {
-    {"deadlines", test_deadlines},
-    {"in_time", test_in_time},
-    {"rwlock", test_rwlock},
-    {"rwlock_errors", test_rwlock_errors},
-    {"rwlock_starvation", test_rwlock_starvation},
-    {"rwlock_late_writer", test_rwlock_late_writer},
-    {"barrier", test_barrier},
-    {"barrier_late", test_barrier_late},
-    {"completion", test_completion},
-    {"cancel", test_cancel},
-    {"cancel_in_place", test_cancel_in_place},
-    {"cancel_off", test_cancel_off},
-    {"once_left", test_once_left},
+static const test_case_t cases[] = {
+    {"deadlines", test_deadlines}, {"in_time", test_in_time}, {"rwlock", test_rwlock},
+    {"rwlock_errors", test_rwlock_errors}, {"rwlock_starvation", test_rwlock_starvation},
+    {"rwlock_late_writer", test_rwlock_late_writer}, {"barrier", test_barrier}, {"barrier_late", test_barrier_late},
+    {"completion", test_completion}, {"cancel", test_cancel}, {"cancel_in_place", test_cancel_in_place},
+    {"cancel_off", test_cancel_off}, {"once_left", test_once_left}, {NULL, NULL},
 };
-
-static bool asked_for(const char *name, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], name))
-            return true;
-    return argc == 1;
-}
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < COUNT(tests); i++) {
-        int before = test_failures;
-        if (!asked_for(tests[i].name, argc, argv))
-            continue;
-        test_begin(tests[i].name, 60);
-        tests[i].run();
-        test_end();
-        printf("%s %s\n", test_failures == before ? "ok" : "not ok", tests[i].name);
-        fflush(stdout);
-    }
-    test_begin("the end", 60);
-    CHECK_EQ(marcel_fini(), 0);
-    test_end();
-    return test_failures ? 1 : 0;
+    test_run(&(test_suite_t){.cases = cases, .seconds = 60}, argc, argv);
+    return test_over(end_now);
 }

@@ -1,45 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What marcel.h promises, on one worker and from plain pthreads: threads [TEST...]. */
-#define TEST_MAIN
-#include "../harness/test.h"
+#include "support.h"
 
-#include <errno.h>
 #include <fenv.h>
-#include <marcel.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdint.h>
 #include <sys/wait.h>
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-#define MS 1000000
-
-/* Run in a user-level thread what a test wants to be run there. */
-static void in_thread(void *(*run)(void *), void *arg)
-{
-    marcel_t thread;
-    if (CHECK_EQ(marcel_create(&thread, NULL, run, arg), 0))
-        CHECK_EQ(marcel_join(thread, NULL), 0);
-}
-
-/* Detached threads may be at their last steps. */
-static int fini_soon(void)
-{
-    int rc;
-    while ((rc = marcel_fini()) == EBUSY)
-        sched_yield(); /* the test's deadline ends it */
-    return rc;
-}
-
-static struct timespec after_ms(clockid_t clock, long ms)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    t.tv_nsec += ms % 1000 * MS;
-    t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
-}
 
 /* ---- Create, join, detach, exit -------------------------------------------------------------------------------- */
 
@@ -935,47 +900,19 @@ static void test_overflow(void)
 
 /* ---- All ---------------------------------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] = {
-    {"self", test_self},           {"join", test_join},
-    {"tree", test_tree},           {"detach", test_detach},
-    {"priority", test_priority},   {"fair", test_fair},
-    {"yield_to", test_yield_to},   {"stack_size", test_stack_size},
-    {"names", test_names},         {"keepfp", test_keepfp},
-    {"keys", test_keys},           {"once", test_once},
-    {"mutex", test_mutex},         {"mutex_types", test_mutex_types},
-    {"mutex_fair", test_mutex_fair}, {"cond", test_cond},
-    {"broadcast", test_broadcast}, {"sem", test_sem},
-    {"deadline", test_deadline},   {"deadline_race", test_deadline_race},
-    {"sleep", test_sleep},         {"many", test_many},
-    {"overflow", test_overflow},   {"restart", test_restart},
+static const test_case_t cases[] = {
+    {"self", test_self}, {"join", test_join}, {"tree", test_tree}, {"detach", test_detach},
+    {"priority", test_priority}, {"fair", test_fair}, {"yield_to", test_yield_to}, {"stack_size", test_stack_size},
+    {"names", test_names}, {"keepfp", test_keepfp}, {"keys", test_keys}, {"once", test_once}, {"mutex", test_mutex},
+    {"mutex_types", test_mutex_types}, {"mutex_fair", test_mutex_fair}, {"cond", test_cond},
+    {"broadcast", test_broadcast}, {"sem", test_sem}, {"deadline", test_deadline},
+    {"deadline_race", test_deadline_race}, {"sleep", test_sleep}, {"many", test_many}, {"overflow", test_overflow},
+    {"restart", test_restart}, {NULL, NULL},
 };
-
-static bool asked_for(const char *name, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], name))
-            return true;
-    return argc == 1;
-}
 
 int main(int argc, char **argv)
 {
     setenv("MAD_WORKERS", "1", 1);
-    for (size_t i = 0; i < COUNT(tests); i++) {
-        int before = test_failures;
-        if (!asked_for(tests[i].name, argc, argv))
-            continue;
-        test_begin(tests[i].name, 60);
-        tests[i].run();
-        test_end();
-        printf("%s %s\n", test_failures == before ? "ok" : "not ok", tests[i].name);
-        fflush(stdout);
-    }
-    test_begin("the end", 60);
-    CHECK_EQ(fini_soon(), 0);
-    test_end();
-    return test_failures ? 1 : 0;
+    test_run(&(test_suite_t){.cases = cases, .seconds = 60}, argc, argv);
+    return test_over(end_soon);
 }

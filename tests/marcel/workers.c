@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several workers: workers [TEST...].  WORKERS: how many (4); ROUNDS: of the tests that are random (1). */
-#define TEST_MAIN
-#include "../harness/test.h"
+#include "support.h"
 
-#include <errno.h>
-#include <marcel.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-#define MS 1000000
 
 static int n_workers, rounds;
 
@@ -55,10 +47,7 @@ static void join(marcel_t thread)
 static void start(int workers)
 {
     char text[16];
-    int rc;
-    while ((rc = marcel_fini()) == EBUSY)
-        sched_yield(); /* detached threads are at their last steps; the test's deadline ends it */
-    CHECK_EQ(rc, 0);
+    CHECK_EQ(fini_soon(), 0);
     snprintf(text, sizeof text, "%d", workers);
     setenv("MAD_WORKERS", text, 1);
     CHECK_EQ(marcel_init(), 0);
@@ -607,45 +596,22 @@ static void test_quiet(void)
 
 /* ---- All ---------------------------------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] = {
-    {"place", test_place},   {"steal", test_steal},
-    {"outside", test_outside}, {"move", test_move},
-    {"yield_moving", test_yield_moving}, {"ring", test_ring},
-    {"cond", test_cond},     {"tree", test_tree},
-    {"graph", test_graph},   {"descriptors", test_descriptors},
-    {"hog_and_descriptor", test_hog_and_descriptor}, {"restart", test_restart},
-    {"quiet", test_quiet},
+static const test_case_t cases[] = {
+    {"place", test_place}, {"steal", test_steal}, {"outside", test_outside}, {"move", test_move},
+    {"yield_moving", test_yield_moving}, {"ring", test_ring}, {"cond", test_cond}, {"tree", test_tree},
+    {"graph", test_graph}, {"descriptors", test_descriptors}, {"hog_and_descriptor", test_hog_and_descriptor},
+    {"restart", test_restart}, {"quiet", test_quiet}, {NULL, NULL},
 };
 
-static bool asked_for(const char *name, int argc, char **argv)
+static void start_all(void)
 {
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], name))
-            return true;
-    return argc == 1;
+    start(n_workers);
 }
 
 int main(int argc, char **argv)
 {
     n_workers = number("WORKERS", 4);
     rounds = number("ROUNDS", 1);
-    for (size_t i = 0; i < COUNT(tests); i++) {
-        int before = test_failures;
-        if (!asked_for(tests[i].name, argc, argv))
-            continue;
-        test_begin(tests[i].name, 120);
-        start(n_workers);
-        tests[i].run();
-        test_end();
-        printf("%s %s\n", test_failures == before ? "ok" : "not ok", tests[i].name);
-        fflush(stdout);
-    }
-    test_begin("the end", 60);
-    while (marcel_fini() == EBUSY)
-        sched_yield();
-    test_end();
-    return test_failures ? 1 : 0;
+    test_run(&(test_suite_t){.cases = cases, .seconds = 120, .before = start_all}, argc, argv);
+    return test_over(end_soon);
 }
