@@ -93,19 +93,6 @@ static void all_block(void)
     free(blocked);
 }
 
-static int kernel_threads(void)
-{
-    char line[128];
-    int n = -1;
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "Threads: %d", &n) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return n;
-}
-
 /* Twice: the kernel threads of the first time serve again. */
 static void test_all_block(void)
 {

@@ -126,19 +126,6 @@ static void test_to_and_fro(void)
 
 /* ---- Many ------------------------------------------------------------------------------------------------------- */
 
-static int kernel_threads(void)
-{
-    char line[128];
-    int n = -1;
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "Threads: %d", &n) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return n;
-}
-
 typedef struct reader {
     int fd[2];
     int64_t sum;

@@ -18,6 +18,8 @@
 void in_thread(void *(*run)(void *), void *arg);
 /* The time of the clock in so many milliseconds. */
 struct timespec after_ms(clockid_t clock, long ms);
+/* How many this process has; -1: not known. */
+int kernel_threads(void);
 /* marcel_fini, again while detached threads are at their last steps; the deadline of the case ends it. */
 int fini_soon(void);
 /* For test_over: nothing is left; detached threads may be for a moment. */
