@@ -2,6 +2,7 @@
 #include "base/knob.h"
 #include "base/base.h"
 #include "base/log.h"
+#include "base/nearest.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -153,31 +154,6 @@ static mad_status_t load_one(madi_knob_id_t id, const char *env)
     return MAD_OK;
 }
 
-/* How many single-letter changes lead from a to b; small strings only. */
-static int distance(const char *a, size_t la, const char *b)
-{
-    size_t lb = strlen(b);
-    int row[64];
-    if (lb >= MADI_COUNT(row))
-        return 99;
-    for (size_t j = 0; j <= lb; j++)
-        row[j] = (int)j;
-    for (size_t i = 1; i <= la; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= lb; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[lb];
-}
-
 static void check_name(const char *name, size_t len)
 {
     int best = 99, nearest = 0;
@@ -185,7 +161,7 @@ static void check_name(const char *name, size_t len)
         if (strlen(foreign[i]) == len && !strncmp(foreign[i], name, len))
             return;
     for (int i = 0; i < MADI_KNOB_COUNT; i++) {
-        int d = distance(name, len, madi_knobs[i].name);
+        int d = madi_distance(name, len, madi_knobs[i].name);
         if (d == 0)
             return;
         if (d < best)

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How near a misspelt name is to one that is known. */
+#ifndef MADI_NEAREST_H
+#define MADI_NEAREST_H
+
+#include <stddef.h>
+#include <string.h>
+
+/* How many single-letter changes lead from a (la bytes long) to b; 99 when b is long. */
+static inline int madi_distance(const char *a, size_t la, const char *b)
+{
+    size_t lb = strlen(b);
+    int row[64];
+    if (lb >= sizeof row / sizeof *row)
+        return 99;
+    for (size_t j = 0; j <= lb; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= la; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= lb; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[lb];
+}
+
+#endif
