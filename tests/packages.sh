@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by the scripts at the top: packages by Debian name.  install_packages NAME... installs what is missing when
 # it can, else says what is missing and goes on.
-build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libjansson-dev libpmix-dev"
+build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libjansson-dev libpmix-dev libconfig-dev"
 test_packages="check git valgrind iproute2 openssh-client openssh-server python3 openmpi-bin libopenmpi-dev mpich clang
     libclang-rt-dev g++ man-db mandoc spin xz-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 peer_packages="openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev ucx-utils libfabric-bin libfabric-dev

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Who may include whom: include <- base <- marcel <- core <- {drivers, boot} <- {tools, bench, examples}; the core knows
-# the polling server and nothing else of marcel, a driver the contract and nothing else of the core, and no other driver.
+# Who may include whom: include <- base <- {marcel, topology} <- core <- {drivers, boot} <- {tools, bench, examples}; the core
+# knows the polling server and nothing else of marcel, a driver the contract and nothing else of the core, and no other driver.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 
@@ -27,16 +27,17 @@ public='madeleine\.h|madeleine/[a-z]+\.h|marcel\.h|pm2\.h'
 cd "$src" || exit 1
 only include "$public" $(find include -name '*.h')
 only base "base/.*|$public" $(find src/base -name '*.[ch]')
+only topology "base/.*|topology/.*|$public" $(find src/topology -name '*.[ch]')
 only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
 only marcel "(base|marcel)/.*|$public" $(find src/marcel -name '*.[ch]')
 # The core asks the launcher through its one interface.
-only core "(base|core)/.*|boot/boot\.h|marcel/server\.h|$public" $(find src/core -name '*.[ch]')
+only core "(base|core)/.*|boot/boot\.h|topology/(topology|route)\.h|marcel/server\.h|$public" $(find src/core -name '*.[ch]')
 only drivers "base/.*|core/(driver|wire)\.h|drivers/.*|$public" $(find src/drivers -name '*.[ch]')
 for d in src/drivers/*/; do
     d=${d%/}
     only "${d##*/}" "base/.*|core/(driver|wire)\.h|drivers/${d##*/}/.*|$public" $(find "$d" -name '*.[ch]')
 done
-only tools "(base|tools)/.*|core/ask\.h|$public" $(find src/tools -name '*.[ch]')
+only tools "(base|tools|topology)/.*|core/ask\.h|$public" $(find src/tools -name '*.[ch]')
 only bench "(../)?[a-z_]+\.h|bench/.*|$public" $(find bench -name '*.[ch]')
 only examples "$public" $(find examples -name '*.[ch]')
 only conformance "conform\.h|\.\./harness/test\.h|harness/test\.h|$public" $(find tests/conformance -name '*.[ch]')

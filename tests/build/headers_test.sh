@@ -36,7 +36,7 @@ done
 
 cd "$src/src" || exit 1
 options="-D_GNU_SOURCE -std=gnu11 -Wall -Wextra -Werror -I. -I$src/include"
-for header in $(find base boot core drivers marcel tools -name '*.h' | sort); do
+for header in $(find base boot core drivers marcel tools topology -name '*.h' | sort); do
     printf '#include "%s"\nextern int not_empty;\n' "$header" >"$work/one"
     # shellcheck disable=SC2086
     alone "$header alone" gcc -x c $options

@@ -15,6 +15,8 @@ Suite *core_suite(void);
 Suite *boot_suite(void);
 Suite *hosts_suite(void);
 Suite *madrun_suite(void);
+Suite *range_suite(void);
+Suite *topology_suite(void);
 Suite *wait_suite(void);
 
 /* What goes to standard error from here on is kept; err_text gives it (constant memory, overwritten by the next). */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of the topology's parser: a text as libconfig's tree, and groups of settings against a table of what they may
+ * hold. */
+#ifndef MADI_TOPOLOGY_TREE_H
+#define MADI_TOPOLOGY_TREE_H
+
+#ifdef HAVE_LIBCONFIG
+#include "topology/build.h"
+#include <libconfig.h>
+
+#define MADI_TREE_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+/* Types of settings, as bits. */
+enum {
+    MADI_TREE_GROUP = 1 << CONFIG_TYPE_GROUP,
+    MADI_TREE_INT = 1 << CONFIG_TYPE_INT,
+    MADI_TREE_TEXT = 1 << CONFIG_TYPE_STRING,
+    MADI_TREE_TEXTS = 1 << CONFIG_TYPE_STRING | 1 << CONFIG_TYPE_ARRAY | 1 << CONFIG_TYPE_LIST
+};
+
+typedef struct madi_tree_entry {
+    const char *name;
+    int types;
+    const char *form; /* what to give, for messages: "a text such as ..." */
+    bool needed;
+} madi_tree_entry_t;
+
+typedef struct madi_tree madi_tree_t;
+
+/* NULL: the text is not in libconfig's syntax, which is an error of build then, or there is no memory.  What libconfig
+ * would end the process for (a folder that is to be included) is refused before. */
+madi_tree_t *madi_tree_make(madi_topo_build_t *build, const char *text, size_t len);
+const config_setting_t *madi_tree_root(const madi_tree_t *tree);
+void madi_tree_free(madi_tree_t *tree); /* NULL is fine */
+
+/* Settings that the table does not have, of other types, or missing, are errors.  found[i]: the setting of entry i, or
+ * NULL.  False: something is wrong. */
+bool madi_tree_group(madi_topo_build_t *build, const config_setting_t *group, const madi_tree_entry_t *table, int n,
+                     const config_setting_t **found);
+
+int madi_tree_line(const madi_topo_build_t *build, const config_setting_t *setting);
+const char *madi_tree_type(const config_setting_t *setting); /* "a whole number" */
+#endif
+
+#endif
