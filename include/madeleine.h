@@ -122,10 +122,12 @@ mad_status_t mad_peer_explain(mad_session_t *session, mad_peer_t peer, char *buf
 mad_status_t mad_channel_open(mad_session_t *session, const char *name, mad_channel_t **channel);
 
 /* Close: what is waiting on it ends with MAD_ERR_CLOSED; messages under way to peers are finished first, within the
- * knob MAD_EXIT_TIMEOUT (then a warning is logged, and they leave when they can).  May wait.  NULL is legal. */
+ * knob MAD_EXIT_TIMEOUT (then a warning is logged, and they leave when they can).  The handle is not valid afterwards.
+ * Messages that have come and were not opened wait for the next opening of that name, until their sender has closed the
+ * channel too: then they are dropped, and complete at the sender.  May wait.  NULL is legal. */
 void mad_channel_close(mad_channel_t *channel);
 
-/* The name it was opened with.  Borrowed until mad_exit. */
+/* The name it was opened with.  Borrowed until mad_channel_close. */
 const char *mad_channel_name(const mad_channel_t *channel);
 
 /* ---- Packing -------------------------------------------------------------------------------------------------- */

@@ -262,13 +262,24 @@ static void head(madi_answer_t *a)
     say_adapters(&a->json, a->session);
     say_knobs(&a->json);
     madi_json_begin(&a->json, "channels", '[');
-    a->channel = a->session->channels;
+    a->n_channels = 0;
 }
 
-/* Gates and channels stay until the end of the session, so the place in their lists is good for the next piece. */
+/* Channels come and go between two pieces: one that does may be missed, or another told of twice. */
+static const mad_channel_t *next_channel(madi_answer_t *a)
+{
+    const mad_channel_t *c = a->session->channels;
+    for (uint32_t i = a->n_channels; c && i; i--)
+        c = c->next;
+    a->n_channels++;
+    return c;
+}
+
+/* Gates stay until the end of the session, so the place in their list is good for the next piece. */
 bool madi_answer_more(madi_answer_t *a)
 {
     madi_json_t *j = &a->json;
+    const mad_channel_t *channel;
     switch (a->stage) {
     case REFUSE:
         refuse(a);
@@ -279,9 +290,9 @@ bool madi_answer_more(madi_answer_t *a)
         a->stage = CHANNELS;
         break;
     case CHANNELS:
-        if (a->channel) {
-            say_channel(j, a->channel);
-            a->channel = a->channel->next;
+        channel = next_channel(a);
+        if (channel) {
+            say_channel(j, channel);
             break;
         }
         madi_json_end(j, ']');

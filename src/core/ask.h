@@ -21,7 +21,7 @@ typedef struct madi_answer {
     int stage;
     mad_peer_t only; /* -1: all that were spoken to */
     madi_gate_t *gate;
-    mad_channel_t *channel;
+    uint32_t n_channels; /* that it has told of */
     madi_json_t json; /* what is to be sent next; whoever sends it sets json.len to 0 */
 } madi_answer_t;
 

@@ -41,7 +41,8 @@ void madi_block_mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected, boo
              m->conn->channel->name, gate->peer, m->hdr.seq, m->index, none ? "no such block" : "a block",
              (unsigned long long)MADI_WIRE_DESC_LEN(sent), MADI_WIRE_DESC_RMODE(sent) ? "CHEAPER" : "EXPRESS",
              (unsigned long long)MADI_WIRE_DESC_LEN(expected), MADI_WIRE_DESC_RMODE(expected) ? "CHEAPER" : "EXPRESS");
-    madi_gate_ctrl(gate, &hdr, &mm);
+    if (m->conn->remote_known && m->conn->remote == m->hdr.channel) /* else the number may be another channel's by now */
+        madi_gate_ctrl(gate, &hdr, &mm);
 }
 
 bool madi_block_agrees(const madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
@@ -67,6 +68,7 @@ bool madi_block_next(madi_rx_msg_t *m)
         m->conn->rx_held -= packet->cost;
         madi_credit_return(m->conn, packet->cost);
         packet->cost = 0;
+        madi_conn_hand_back(m->conn);
     }
     return m->cur < m->end;
 }

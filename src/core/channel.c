@@ -28,21 +28,40 @@ static mad_status_t conns_grow(mad_channel_t *c, uint32_t peer)
     return MAD_OK;
 }
 
-mad_channel_t *madi_channel_find(mad_session_t *s, const char *name)
+/* Of the retired ones the last so many rest, for threads that still leave them. */
+#define RESTING 64
+
+static mad_channel_t *channel_new(mad_session_t *s)
 {
-    mad_channel_t *c;
-    for (c = s->channels; c; c = c->next)
-        if (!strcmp(c->name, name))
-            return c;
-    if (posix_memalign((void **)&c, MADI_LINE, sizeof *c))
+    mad_channel_t *c = s->n_retired > RESTING ? s->retired : NULL;
+    madi_conn_array_t *conns = NULL;
+    if (c) {
+        s->n_retired--;
+        s->retired = c->next;
+        conns = atomic_load_explicit(&c->conns, memory_order_relaxed); /* nobody is in it */
+    } else if (posix_memalign((void **)&c, MADI_LINE, sizeof *c)) {
         return NULL;
+    }
     memset(c, 0, sizeof *c);
+    atomic_init(&c->conns, conns);
     c->session = s;
     c->ready_tail = &c->ready;
     if (conns_grow(c, 0)) {
         free(c);
         return NULL;
     }
+    return c;
+}
+
+mad_channel_t *madi_channel_find(mad_session_t *s, const char *name)
+{
+    mad_channel_t *c;
+    for (c = s->channels; c; c = c->next)
+        if (!strcmp(c->name, name))
+            return c;
+    c = channel_new(s);
+    if (!c)
+        return NULL;
     strncpy(c->name, name, sizeof c->name - 1);
     c->next = s->channels;
     s->channels = c;
@@ -55,34 +74,12 @@ madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate)
 {
     madi_conn_t *conn = madi_conn_peek(channel, gate->peer);
     madi_conn_array_t *a;
-    int64_t floor = madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
     if (conn)
         return conn;
-    if (conns_grow(channel, (uint32_t)gate->peer) || gate->next_number == UINT16_MAX)
+    if (conns_grow(channel, (uint32_t)gate->peer) || !(conn = madi_conn_new(channel, gate)))
         return NULL;
-    if (posix_memalign((void **)&conn, MADI_LINE, sizeof *conn))
-        return NULL;
-    memset(conn, 0, sizeof *conn);
-    conn->channel = channel;
-    conn->gate = gate;
-    conn->queue_tail = &conn->queue;
-    conn->deferred_tail = &conn->deferred;
-    conn->ready_tail = &conn->ready;
-    conn->posted_tail = &conn->posted;
-    conn->rx_limit = conn->rx_window = conn->rx_floor = (uint64_t)floor;
-    conn->rx_tell = (uint64_t)floor / 2;
-    conn->rx_left = floor / 2;
-    conn->flags = channel->session->check_modes ? MADI_WIRE_MODES : 0;
-    conn->credit_limit = conn->credit_left = gate->peer_floor ? gate->peer_floor : (uint64_t)floor;
     conn->next_of_channel = channel->all;
     channel->all = conn;
-    madi_lock(&gate->tx_lock);
-    conn->number = gate->next_number++;
-    conn->whole = MADI_WIRE_MSG | (uint64_t)(MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) << 8 |
-                  (uint64_t)conn->number << 16;
-    conn->next_of_gate = gate->conns;
-    gate->conns = conn;
-    madi_unlock(&gate->tx_lock);
     a = atomic_load_explicit(&channel->conns, memory_order_relaxed);
     atomic_store_explicit(&a->at[gate->peer], conn, memory_order_release); /* pairs with madi_conn_peek */
     return conn;
@@ -112,6 +109,20 @@ madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t
 
 /* ---- Opening and closing -------------------------------------------------------------------------------------- */
 
+/* It may have been open before, and peers may have spoken of it. */
+static void channel_begin(mad_channel_t *c)
+{
+    c->is_open = true;
+    atomic_store_explicit(&c->closed, 0, memory_order_relaxed);
+    for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel) {
+        conn->seen = conn->remote_known;
+        madi_lock(&conn->gate->tx_lock);
+        conn->closing = false;
+        madi_conn_quick(conn);
+        madi_unlock(&conn->gate->tx_lock);
+    }
+}
+
 mad_status_t mad_channel_open(mad_session_t *s, const char *name, mad_channel_t **channel)
 {
     mad_status_t status = MAD_OK;
@@ -119,14 +130,14 @@ mad_status_t mad_channel_open(mad_session_t *s, const char *name, mad_channel_t 
     if (!name || !name[0] || strlen(name) >= MAD_CHANNEL_NAME_MAX)
         return MAD_ERR_INVAL;
     madi_lock(&s->lock);
+    madi_channels_sweep(s);
     c = madi_channel_find(s, name);
     if (!c) {
         status = MAD_ERR_NOMEM;
     } else if (c->is_open) {
         status = MAD_ERR_BUSY;
     } else {
-        c->is_open = true;
-        atomic_store_explicit(&c->closed, 0, memory_order_relaxed);
+        channel_begin(c);
         *channel = c;
     }
     madi_unlock(&s->lock);
@@ -148,7 +159,69 @@ static bool sent_all(void *arg)
     return all;
 }
 
-/* The object stays until the end of the session: peers may go on speaking of the name. */
+/* ---- The end -------------------------------------------------------------------------------------------------- */
+
+void madi_channel_dies(mad_channel_t *c)
+{
+    if (c->dying || c->is_open)
+        return;
+    c->dying = true;
+    c->next_dying = c->session->dying;
+    c->session->dying = c;
+}
+
+static void channel_retire(mad_channel_t *c)
+{
+    mad_session_t *s = c->session;
+    for (mad_channel_t **p = &s->channels; *p; p = &(*p)->next)
+        if (*p == c) {
+            *p = c->next;
+            break;
+        }
+    c->next = NULL;
+    *(s->retired ? s->retired_tail : &s->retired) = c;
+    s->retired_tail = &c->next;
+    s->n_retired++;
+}
+
+static void conns_retire(mad_channel_t *c)
+{
+    madi_conn_array_t *a = atomic_load_explicit(&c->conns, memory_order_relaxed);
+    for (madi_conn_t **p = &c->all, *conn; (conn = *p);) {
+        if (madi_conn_retire(conn)) {
+            *p = conn->next_of_channel;
+            atomic_store_explicit(&a->at[conn->gate->peer], NULL, memory_order_relaxed);
+        } else {
+            p = &conn->next_of_channel;
+        }
+    }
+}
+
+void madi_channels_sweep(mad_session_t *s)
+{
+    for (mad_channel_t **p = &s->dying, *c; (c = *p);) {
+        if (!c->is_open)
+            conns_retire(c);
+        if (!c->is_open && (c->all || c->openers.first)) {
+            p = &c->next_dying;
+            continue;
+        }
+        *p = c->next_dying;
+        c->dying = false;
+        if (!c->is_open)
+            channel_retire(c);
+    }
+}
+
+static void number_give(madi_conn_t *conn)
+{
+    madi_lock(&conn->gate->tx_lock);
+    conn->closing = true;
+    madi_conn_slow(conn);
+    madi_conn_close(conn);
+    madi_unlock(&conn->gate->tx_lock);
+}
+
 void mad_channel_close(mad_channel_t *c)
 {
     mad_session_t *s;
@@ -174,8 +247,11 @@ void mad_channel_close(mad_channel_t *c)
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel) {
         madi_conn_rx_quick(conn);
         marceli_waiters_wake_all(&conn->openers);
+        number_give(conn);
     }
     marceli_waiters_wake_all(&c->openers);
+    madi_channel_dies(c);
+    madi_channels_sweep(s);
     madi_unlock(&s->lock);
 }
 
@@ -210,24 +286,21 @@ mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, vo
     return MAD_OK;
 }
 
-static void conn_free(madi_conn_t *conn)
+static void list_free(mad_channel_t *c)
 {
-    if (conn->spare)
-        madi_tx_free(conn->spare);
-    free(conn);
-}
-
-void madi_channels_free(mad_session_t *s)
-{
-    for (mad_channel_t *c; (c = s->channels); free(c)) {
-        s->channels = c->next;
-        for (madi_conn_t *conn; (conn = c->all);) {
-            c->all = conn->next_of_channel;
-            conn_free(conn);
-        }
+    for (mad_channel_t *next; c; c = next) {
+        next = c->next;
         for (madi_conn_array_t *a = c->conns, *older; a; a = older) {
             older = a->older;
             free(a);
         }
+        free(c);
     }
+}
+
+void madi_channels_free(mad_session_t *s)
+{
+    list_free(s->channels);
+    list_free(s->retired);
+    s->channels = s->retired = NULL;
 }

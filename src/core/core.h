@@ -244,6 +244,8 @@ struct madi_conn {
     uint64_t whole;   /* the first half of the header of a message in one packet, without the length */
     /* ... and under gate->tx_lock. */
     bool announced;   /* the peer has been told the number */
+    bool closing;     /* the channel is closed: when nothing is left to send the number goes back (number.c) */
+    bool handed;      /* the peer has been told that no more comes; it has not said yet that it is done with the number */
     marceli_waiters_t packers; /* they wait for packing */
     bool in_pending;
     bool has_deferred; /* counted in waiting */
@@ -274,9 +276,10 @@ struct madi_conn {
     int64_t rx_left;                /* until then */
     uint64_t rx_window, rx_floor;
     uint64_t rx_held;        /* credit of what has arrived and was not asked for yet */
-    uint32_t rx_seq;
     uint16_t remote;         /* the peer's number for the channel */
     bool remote_known;
+    bool remote_closing;     /* no message follows; the peer waits for its number */
+    bool seen;               /* the channel was open since the peer told its number */
     madi_conn_t *next_of_channel;
     madi_conn_t *next_of_gate;
 };
@@ -298,7 +301,8 @@ struct madi_gate {
     madi_rdv_send_t *granted, **granted_tail; /* granted blocks to send */
     struct madi_handles *sends;               /* madi_rdv_send by handle */
     bool prepared;                            /* one of these has a piece in the driver's memory */
-    uint16_t next_number;
+    madi_conn_t **by_number; /* our numbers of channels; NULL: free */
+    uint32_t n_numbers, used_numbers, next_number;
     _Atomic(int) work; /* in the session's list of gates with something to send */
     /* Under session->lock. */
     void *half;              /* a message, or a further packet of one, whose body is coming in; NULL: none */
@@ -307,6 +311,7 @@ struct madi_gate {
     madi_conn_t **by_remote; /* the peer's channel numbers */
     uint32_t n_remote;
     madi_conn_t *conns;
+    madi_conn_t *retired;    /* to be used again, for any channel */
     madi_rdv_recv_t *incoming;
     int64_t deadline;        /* connecting */
     struct madi_hello *hello; /* our own attempt */
@@ -343,13 +348,15 @@ struct mad_channel {
     _Atomic(madi_conn_array_t *) conns;
     _Atomic(uint32_t) n_ready; /* a hint without the lock: messages that can be opened */
     _Atomic(int) closed;
-    bool is_open;    /* false: only peers have spoken of it */
+    bool is_open;    /* false: only peers have spoken of it, or it was closed */
+    bool dying;      /* in session->dying */
     madi_conn_t *ready, **ready_tail; /* connections with messages, round robin */
     marceli_waiters_t openers; /* they wait for a message of any peer */
     mad_handler_t handler;
     void *handler_arg;
     madi_conn_t *all;
     mad_channel_t *next;
+    mad_channel_t *next_dying;
     char name[MAD_CHANNEL_NAME_MAX];
 };
 
@@ -405,6 +412,9 @@ struct mad_session {
     madi_gate_t *work;
     _Atomic(int) has_work;
     mad_channel_t *channels;
+    mad_channel_t *dying;                        /* not open: they go when peers are done with them too */
+    mad_channel_t *retired, **retired_tail;      /* to be used again, those that were closed longest ago first */
+    int n_retired;
     struct madi_handles *receives; /* madi_rdv_recv by handle */
     struct madi_hello *hellos, *dead_hellos;
     int n_accepted; /* hellos of strangers */
@@ -484,6 +494,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text); /
 bool madi_gate_has_other_way(madi_gate_t *gate);                 /* that was not tried yet; under session->lock */
 void madi_gate_late(madi_gate_t *gate);                          /* it is not up at its deadline; under session->lock */
 mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* takes tx_lock */
+mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* under tx_lock */
 void madi_gate_pump(madi_gate_t *gate);                          /* under tx_lock */
 void madi_gate_work(madi_gate_t *gate);                          /* have progress pump it; any lock */
 void madi_gate_free(madi_gate_t *gate);
@@ -505,7 +516,20 @@ int64_t madi_hello_deadline(const mad_session_t *session);
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
 madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate);  /* under session->lock */
 mad_channel_t *madi_channel_find(mad_session_t *session, const char *name); /* makes it; under session->lock */
+void madi_channel_dies(mad_channel_t *channel); /* a peer is done with it; under session->lock */
+void madi_channels_sweep(mad_session_t *session); /* see which of the dying can go; under session->lock */
 void madi_channels_free(mad_session_t *session);
+
+/* number.c; under session->lock */
+madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate); /* NULL: no memory, or no number is free */
+void madi_conns_free(madi_gate_t *gate);
+madi_conn_t *madi_conn_by_number(madi_gate_t *gate, uint16_t number); /* under gate->tx_lock; NULL: nobody's */
+void madi_conn_close(madi_conn_t *conn); /* tell the peer, if nothing is left to send; under gate->tx_lock, and it alone */
+void madi_conn_hand_back(madi_conn_t *conn); /* the peer's number, if it waits for it and nothing is held */
+/* The peer sends nothing more under its number; it is done with ours.  False: that cannot be. */
+bool madi_number_closed(madi_gate_t *gate, uint16_t number);
+bool madi_number_free(madi_gate_t *gate, uint16_t number);
+bool madi_conn_retire(madi_conn_t *conn); /* of a channel that is not open; false: not yet */
 
 static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t peer)
 {

@@ -10,21 +10,13 @@ static void protocol_error(madi_link_t *link, const char *text)
     madi_link_down(link, MAD_ERR_PROTOCOL, text);
 }
 
-/* A connection by this side's number (in what comes back from a receiver). */
-static madi_conn_t *conn_by_number(madi_gate_t *gate, uint16_t number)
-{
-    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate)
-        if (c->number == number)
-            return c;
-    return NULL;
-}
-
 /* ---- Messages ------------------------------------------------------------------------------------------------- */
 
 void madi_conn_rx_quick(madi_conn_t *conn)
 {
     bool up = atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
-    bool quick = up && conn->remote_known && !conn->ready && !conn->arriving && !conn->posted && !conn->channel->handler;
+    bool quick = up && conn->remote_known && !conn->remote_closing && !conn->ready && !conn->arriving && !conn->posted &&
+                 !conn->channel->handler;
     uint32_t flags = MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags;
     conn->rx_link = conn->gate->link;
     conn->rx_head = quick ? MADI_WIRE_MSG | flags << 8 | (uint32_t)conn->remote << 16 : 0;
@@ -351,16 +343,20 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
     }
     conn->remote = hdr->channel;
     conn->remote_known = true;
+    conn->seen = channel->is_open;
     madi_conn_rx_quick(conn);
     gate->by_remote[hdr->channel] = conn;
 }
 
 static void credit_came(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_credit_t *credit)
 {
-    madi_conn_t *conn = conn_by_number(gate, hdr->channel);
-    if (!conn)
-        return;
+    madi_conn_t *conn;
     madi_lock(&gate->tx_lock);
+    conn = madi_conn_by_number(gate, hdr->channel);
+    if (!conn || conn->handed) {
+        madi_unlock(&gate->tx_lock);
+        return;
+    }
     if (credit->limit > conn->credit_limit) {
         conn->credit_left += credit->limit - conn->credit_limit;
         conn->credit_limit = credit->limit;
@@ -381,11 +377,11 @@ static void granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
 
 static void mismatched(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_mismatch_t *mm)
 {
-    madi_conn_t *conn = conn_by_number(gate, hdr->channel);
-    if (!conn)
-        return;
+    madi_conn_t *conn;
     madi_lock(&gate->tx_lock);
-    madi_tx_mismatch(conn, mm);
+    conn = madi_conn_by_number(gate, hdr->channel);
+    if (conn)
+        madi_tx_mismatch(conn, mm);
     madi_unlock(&gate->tx_lock);
 }
 
@@ -394,19 +390,26 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
     static const uint32_t sizes[] = {[MADI_WIRE_GRANT] = sizeof(madi_wire_grant_t),
                                      [MADI_WIRE_CREDIT] = sizeof(madi_wire_credit_t),
                                      [MADI_WIRE_MISMATCH] = sizeof(madi_wire_mismatch_t),
-                                     [MADI_WIRE_BYE] = 0};
+                                     [MADI_WIRE_BYE] = 0,
+                                     [MADI_WIRE_CLOSE] = 0,
+                                     [MADI_WIRE_CLOSED] = 0};
     if (hdr->type != MADI_WIRE_CHANNEL && (hdr->type >= MADI_COUNT(sizes) || hdr->length != sizes[hdr->type])) {
         protocol_error(link, "a control packet of unknown form");
         return;
     }
+    bool good = true;
     switch (hdr->type) {
     case MADI_WIRE_CHANNEL: channel_announced(link, hdr, body); break;
     case MADI_WIRE_GRANT: granted(link->gate, body); break;
     case MADI_WIRE_CREDIT: credit_came(link->gate, hdr, body); break;
     case MADI_WIRE_MISMATCH: mismatched(link->gate, hdr, body); break;
     case MADI_WIRE_BYE: link->gate->bye = true; break;
+    case MADI_WIRE_CLOSE: good = madi_number_closed(link->gate, hdr->channel); break;
+    case MADI_WIRE_CLOSED: good = madi_number_free(link->gate, hdr->channel); break;
     default: protocol_error(link, "a packet of unknown type"); break;
     }
+    if (!good)
+        protocol_error(link, "the end of a channel's number that is not in use");
 }
 
 /* ---- Short packets -------------------------------------------------------------------------------------------- */

@@ -338,13 +338,12 @@ void madi_gate_pump(madi_gate_t *gate)
         madi_gate_work(gate);
 }
 
-mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
+mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
 {
     madi_ctrl_t *c;
     struct iovec vec[2] = {{(void *)hdr, sizeof *hdr}, {(void *)body, hdr->length}};
     mad_status_t status = MAD_OK;
 
-    madi_lock(&gate->tx_lock);
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP) {
         status = MAD_ERR_PEER;
     } else if (gate->ctrl || gate->link->driver->send(gate->link, vec, hdr->length ? 2 : 1,
@@ -362,6 +361,14 @@ mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const
             status = MAD_ERR_NOMEM;
         }
     }
+    return status;
+}
+
+mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
+{
+    mad_status_t status;
+    madi_lock(&gate->tx_lock);
+    status = madi_gate_ctrl_locked(gate, hdr, body);
     madi_unlock(&gate->tx_lock);
     return status;
 }
@@ -388,6 +395,7 @@ void madi_gate_free(madi_gate_t *gate)
     for (madi_ctrl_t *c; (c = gate->ctrl); free(c))
         gate->ctrl = c->next;
     madi_ways_free(gate);
+    madi_conns_free(gate);
     free(gate->by_remote);
     madi_handles_free(gate->sends);
     free(gate);

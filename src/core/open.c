@@ -35,6 +35,7 @@ madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn)
     atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) - 1,
                           memory_order_relaxed);
     madi_rx_ask(m);
+    madi_conn_hand_back(conn);
     return m;
 }
 

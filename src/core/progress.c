@@ -68,6 +68,7 @@ int madi_look_around(mad_session_t *session)
             n += session->adapters[i]->driver->poll(session->adapters[i], POLL_BUDGET);
     n += madi_poll_descriptors(session);
     madi_hello_expire(session, session->looked);
+    madi_channels_sweep(session);
     return n;
 }
 

@@ -113,6 +113,7 @@ mad_status_t madi_block_wait(madi_rx_msg_t *msg, const struct iovec *pieces, int
 /* unpack_end.c; under session->lock */
 void madi_rx_finish(madi_rx_msg_t *msg); /* ended and nothing missing: complete it */
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
+void madi_rx_drop(madi_rx_msg_t *msg); /* one that nobody has; it has come */
 
 /* posted.c; under session->lock */
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);

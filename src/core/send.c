@@ -34,7 +34,8 @@ static mad_status_t announce(madi_conn_t *conn)
     const char *name = conn->channel->name;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CHANNEL, .channel = conn->number, .length = (uint32_t)strlen(name) + 1};
     struct iovec vec[2] = {{&hdr, sizeof hdr}, {(void *)name, hdr.length}};
-    if (conn->gate->ctrl)
+    conn->starved = conn->handed; /* the channel was opened anew, and the peer still has messages of before */
+    if (conn->gate->ctrl || conn->handed)
         return MAD_ERR_AGAIN;
     if (conn->gate->link->driver->send(conn->gate->link, vec, 2, sizeof hdr + hdr.length, NULL) != MADI_SENT)
         return MAD_ERR_AGAIN;
@@ -249,7 +250,7 @@ void madi_conn_quick(madi_conn_t *conn)
 {
     bool open = atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
     madi_conn_slow(conn);
-    if (!open || !conn->announced || conn->queue)
+    if (!open || !conn->announced || conn->queue || conn->closing)
         return;
     conn->quick = conn->credit_left;
     conn->credit_left = 0;
@@ -276,6 +277,7 @@ bool madi_conn_pump(madi_conn_t *conn)
         madi_tx_check_complete(tx);
     }
     madi_conn_quick(conn);
+    madi_conn_close(conn);
     return true;
 }
 

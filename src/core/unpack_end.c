@@ -169,6 +169,15 @@ mad_status_t mad_message_status(const mad_connection_t *cnx)
     return madi_message_status(cnx);
 }
 
+void madi_rx_drop(madi_rx_msg_t *m)
+{
+    m->base.plain = 0;
+    m->consumed = true;
+    settle(m);
+    live_remove(m);
+    rx_release(m);
+}
+
 /* Messages that will never be whole fail; whole ones stay to be read. */
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
 {

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 1
+#define MADI_WIRE_VERSION 2
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "packets are written as they lie in memory: this host needs conversions that are not written yet"
@@ -34,11 +34,14 @@ static_assert(sizeof(madi_wire_hdr_t) == 16, "packet header");
 enum madi_wire_type {
     MADI_WIRE_MSG = 1,     /* see above */
     MADI_WIRE_DATA = 2,    /* see above */
-    MADI_WIRE_CHANNEL = 3, /* channel: a number not used so far; body: the channel's name */
+    MADI_WIRE_CHANNEL = 3, /* channel: a number that is free; body: the channel's name */
     MADI_WIRE_GRANT = 4,   /* body: madi_wire_grant */
     MADI_WIRE_CREDIT = 5,  /* channel as the *sender of the messages* numbers it; body: madi_wire_credit */
     MADI_WIRE_MISMATCH = 6, /* body: madi_wire_mismatch */
-    MADI_WIRE_BYE = 7      /* no more packets follow; an orderly end */
+    MADI_WIRE_BYE = 7,     /* no more packets follow; an orderly end */
+    MADI_WIRE_CLOSE = 8,   /* channel: no message follows under this number */
+    MADI_WIRE_CLOSED = 9,  /* channel as the *sender of the messages* numbers it: the number is free again */
+    MADI_WIRE_TYPES        /* one more than the last */
 };
 
 enum madi_wire_flags {

@@ -37,6 +37,8 @@ START_TEST(values)
     ck_assert_int_eq(MADI_WIRE_CREDIT, 5);
     ck_assert_int_eq(MADI_WIRE_MISMATCH, 6);
     ck_assert_int_eq(MADI_WIRE_BYE, 7);
+    ck_assert_int_eq(MADI_WIRE_CLOSE, 8);
+    ck_assert_int_eq(MADI_WIRE_CLOSED, 9);
     ck_assert_int_eq(MADI_WIRE_FIRST, 1);
     ck_assert_int_eq(MADI_WIRE_LAST, 2);
     ck_assert_int_eq(MADI_WIRE_MODES, 4);

@@ -266,7 +266,7 @@ static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
 {
     size_t max = (hdr->type == MADI_WIRE_DATA ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX) - sizeof(*hdr);
     char text[MADI_REASON_MAX];
-    if (MADI_LIKELY(hdr->type >= MADI_WIRE_MSG && hdr->type <= MADI_WIRE_BYE && hdr->length <= max))
+    if (MADI_LIKELY(hdr->type >= MADI_WIRE_MSG && hdr->type < MADI_WIRE_TYPES && hdr->length <= max))
         return true;
     snprintf(text, sizeof(text), "a packet of type %u with %u bytes came, which no peer sends; is it a Madeleine?",
              hdr->type, (unsigned)hdr->length);

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The numbers of channels on a link, and the end of connections.
+ *
+ * A number belongs to a connection from its making to its retirement.  The peer is told of it (CHANNEL) before the first
+ * message.  When the channel is closed here and everything has left, it is told that no message follows (CLOSE); when it
+ * holds none any more that nobody has opened it says so (CLOSED), and speaks of the number no more.  Only then may the
+ * number be announced again, for the same name or, when the connection is retired, for another.  So a message and the
+ * credits that it uses are of one announcement, and who ignores messages gets no others of that name, however often
+ * the channel is opened anew.
+ *
+ * A connection is retired when its channel is closed, both numbers are handed back, and nobody refers to it: it then waits
+ * in its gate's list for another channel.  Nothing counts who refers to it, since that would cost each message:
+ * the messages are looked through instead. */
+#include "core/core.h"
+#include "base/knob.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Numbers -------------------------------------------------------------------------------------------------- */
+
+#define NUMBERS_FIRST 64
+#define NUMBERS_MAX UINT16_MAX
+
+static mad_status_t numbers_grow(madi_gate_t *gate)
+{
+    uint32_t n = gate->n_numbers ? gate->n_numbers * 2 : NUMBERS_FIRST;
+    madi_conn_t **p;
+    if (n > NUMBERS_MAX)
+        n = NUMBERS_MAX;
+    p = realloc(gate->by_number, n * sizeof *p);
+    if (!p)
+        return MAD_ERR_NOMEM;
+    memset(p + gate->n_numbers, 0, (n - gate->n_numbers) * sizeof *p);
+    gate->by_number = p;
+    gate->n_numbers = n;
+    return MAD_OK;
+}
+
+/* The next free one behind the last that was given; half of them are free, so that one given back rests for a while. */
+static mad_status_t number_take(madi_conn_t *conn)
+{
+    madi_gate_t *gate = conn->gate;
+    if (gate->used_numbers == NUMBERS_MAX ||
+        (gate->used_numbers >= gate->n_numbers / 2 && gate->n_numbers < NUMBERS_MAX && numbers_grow(gate)))
+        return MAD_ERR_NOMEM;
+    while (gate->by_number[gate->next_number % gate->n_numbers])
+        gate->next_number++;
+    conn->number = (uint16_t)(gate->next_number++ % gate->n_numbers);
+    gate->by_number[conn->number] = conn;
+    gate->used_numbers++;
+    return MAD_OK;
+}
+
+madi_conn_t *madi_conn_by_number(madi_gate_t *gate, uint16_t number)
+{
+    return number < gate->n_numbers ? gate->by_number[number] : NULL;
+}
+
+/* ---- Made ----------------------------------------------------------------------------------------------------- */
+
+static void credits_begin(madi_conn_t *conn)
+{
+    int64_t floor = madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
+    conn->rx_limit = conn->rx_window = conn->rx_floor = (uint64_t)floor;
+    conn->rx_tell = (uint64_t)floor / 2;
+    conn->rx_left = floor / 2;
+}
+
+static void credits_begin_tx(madi_conn_t *conn)
+{
+    int64_t floor = madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
+    conn->quick = 0;
+    conn->credit_limit = conn->credit_left = conn->gate->peer_floor ? conn->gate->peer_floor : (uint64_t)floor;
+}
+
+madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate)
+{
+    madi_conn_t *conn = gate->retired;
+    madi_tx_t *spare = conn ? conn->spare : NULL;
+    bool taken;
+    if (conn)
+        gate->retired = conn->next_of_gate;
+    else if (posix_memalign((void **)&conn, MADI_LINE, sizeof *conn))
+        return NULL;
+    memset(conn, 0, sizeof *conn);
+    conn->spare = spare;
+    conn->channel = channel;
+    conn->gate = gate;
+    conn->queue_tail = &conn->queue;
+    conn->deferred_tail = &conn->deferred;
+    conn->ready_tail = &conn->ready;
+    conn->posted_tail = &conn->posted;
+    conn->closing = !channel->is_open;
+    conn->flags = channel->session->check_modes ? MADI_WIRE_MODES : 0;
+    credits_begin(conn);
+    credits_begin_tx(conn);
+    madi_lock(&gate->tx_lock);
+    taken = number_take(conn) == MAD_OK;
+    conn->whole = MADI_WIRE_MSG | (uint64_t)(MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) << 8 |
+                  (uint64_t)conn->number << 16;
+    conn->next_of_gate = taken ? gate->conns : gate->retired;
+    *(taken ? &gate->conns : &gate->retired) = conn;
+    madi_unlock(&gate->tx_lock);
+    return taken ? conn : NULL;
+}
+
+static void conn_free(madi_conn_t *conn)
+{
+    if (conn->spare)
+        madi_tx_free(conn->spare);
+    free(conn);
+}
+
+void madi_conns_free(madi_gate_t *gate)
+{
+    for (int i = 0; i < 2; i++)
+        for (madi_conn_t **list = i ? &gate->retired : &gate->conns, *conn; (conn = *list);) {
+            *list = conn->next_of_gate;
+            conn_free(conn);
+        }
+    free(gate->by_number);
+}
+
+/* ---- Handed back ---------------------------------------------------------------------------------------------- */
+
+static bool is_up(const madi_gate_t *gate)
+{
+    return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP;
+}
+
+void madi_conn_close(madi_conn_t *conn)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_CLOSE, .channel = conn->number};
+    if (!conn->closing || !conn->announced || conn->queue || conn->deferred || !is_up(conn->gate) ||
+        madi_gate_ctrl_locked(conn->gate, &hdr, NULL) != MAD_OK)
+        return;
+    conn->announced = false;
+    conn->handed = true;
+    madi_conn_slow(conn);
+}
+
+/* Nobody will open these any more: both sides have closed the channel. */
+static void drop(madi_conn_t *conn)
+{
+    for (madi_rx_msg_t *m; (m = madi_rx_take_from(conn));)
+        madi_rx_drop(m);
+}
+
+void madi_conn_hand_back(madi_conn_t *conn)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_CLOSED, .channel = conn->remote};
+    if (!conn->remote_closing)
+        return;
+    if (conn->seen && !conn->channel->is_open && conn->ready)
+        drop(conn); /* the last one comes back here */
+    if (!conn->remote_closing || conn->rx_held || madi_gate_ctrl(conn->gate, &hdr, NULL) == MAD_ERR_NOMEM)
+        return;
+    madi_credit_forget(conn);
+    credits_begin(conn);
+    conn->remote_known = conn->remote_closing = conn->seen = false;
+}
+
+bool madi_number_closed(madi_gate_t *gate, uint16_t number)
+{
+    madi_conn_t *conn = madi_conn_by_remote(gate, number);
+    if (!conn || conn->arriving)
+        return false;
+    gate->by_remote[number] = NULL;
+    conn->remote_closing = true;
+    madi_conn_rx_quick(conn);
+    madi_conn_hand_back(conn);
+    madi_channel_dies(conn->channel);
+    return true;
+}
+
+bool madi_number_free(madi_gate_t *gate, uint16_t number)
+{
+    madi_conn_t *conn;
+    bool was_handed;
+    madi_lock(&gate->tx_lock);
+    conn = madi_conn_by_number(gate, number);
+    was_handed = conn && conn->handed;
+    if (was_handed) {
+        conn->handed = false;
+        credits_begin_tx(conn);
+        if (conn->queue) /* the channel was opened anew */
+            madi_conn_kick(conn);
+    }
+    madi_unlock(&gate->tx_lock);
+    return was_handed;
+}
+
+/* ---- Retired -------------------------------------------------------------------------------------------------- */
+
+typedef struct find_conn {
+    const madi_conn_t *conn;
+    bool found;
+} find_conn_t;
+
+static void match_conn(void *object, void *arg)
+{
+    const madi_rdv_send_t *r = object;
+    find_conn_t *f = arg;
+    f->found = f->found || r->tx->conn == f->conn;
+}
+
+/* Under tx_lock. */
+static bool sends(const madi_conn_t *conn)
+{
+    find_conn_t f = {conn, conn->queue || conn->deferred || conn->in_pending};
+    if (!f.found)
+        madi_handles_each(conn->gate->sends, match_conn, &f);
+    return f.found || atomic_load_explicit(&((madi_conn_t *)conn)->packing, memory_order_acquire) ||
+           atomic_load_explicit(&((madi_conn_t *)conn)->waiting, memory_order_relaxed);
+}
+
+static bool receives(const madi_conn_t *conn)
+{
+    madi_rx_msg_t *first = conn->gate->session->rx_ring, *m = first;
+    if (conn->ready || conn->arriving || conn->live || conn->posted || conn->rx_held || conn->openers.first)
+        return true;
+    do {
+        if (m->conn == conn && atomic_load_explicit(&m->used, memory_order_acquire)) /* pairs with madi_rx_free */
+            return true;
+        m = m->ring;
+    } while (m != first);
+    return false;
+}
+
+static void out_of_ready(madi_conn_t *conn)
+{
+    mad_channel_t *channel = conn->channel;
+    for (madi_conn_t **p = &channel->ready; *p; p = &(*p)->next_ready)
+        if (*p == conn) {
+            *p = conn->next_ready;
+            break;
+        }
+    channel->ready_tail = &channel->ready;
+    while (*channel->ready_tail)
+        channel->ready_tail = &(*channel->ready_tail)->next_ready;
+}
+
+static void out_of_gate(madi_conn_t *conn)
+{
+    madi_gate_t *gate = conn->gate;
+    for (madi_conn_t **p = &gate->conns; *p; p = &(*p)->next_of_gate)
+        if (*p == conn) {
+            *p = conn->next_of_gate;
+            break;
+        }
+    gate->by_number[conn->number] = NULL;
+    gate->used_numbers--;
+    conn->next_of_gate = gate->retired;
+    gate->retired = conn;
+}
+
+bool madi_conn_retire(madi_conn_t *conn)
+{
+    madi_gate_t *gate = conn->gate;
+    bool down = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN, over;
+    if (down && conn->seen)
+        drop(conn);
+    madi_conn_hand_back(conn);
+    madi_lock(&gate->tx_lock);
+    madi_conn_close(conn);
+    over = (down || (!conn->announced && !conn->handed && !conn->remote_known)) && !sends(conn) && !receives(conn);
+    if (over) {
+        if (conn->remote_known && !conn->remote_closing)
+            gate->by_remote[conn->remote] = NULL;
+        if (conn->in_ready)
+            out_of_ready(conn);
+        out_of_gate(conn);
+    }
+    madi_unlock(&gate->tx_lock);
+    return over;
+}
