@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Create, join, detach; many threads; the end and a new start. */
+#include "threads.h"
+
+/* ---- Create, join, detach, exit -------------------------------------------------------------------------------- */
+
+static void *give_back(void *arg)
+{
+    return arg;
+}
+
+static void *exit_with(void *arg)
+{
+    marcel_exit(arg);
+}
+
+static void *wait_and_give_back(void *arg)
+{
+    marcel_yield();
+    marcel_yield();
+    return arg;
+}
+
+static void *join_all_ways(void *arg)
+{
+    static void *(*const ways[])(void *) = {give_back, exit_with, wait_and_give_back};
+    (void)arg;
+    for (size_t w = 0; w < COUNT(ways); w++) {
+        for (int yields = 0; yields < 4; yields++) {
+            void *result = NULL;
+            marcel_t thread;
+            CHECK_EQ(marcel_create(&thread, NULL, ways[w], &thread), 0);
+            for (int i = 0; i < yields; i++) /* joined as a seed, started, ended */
+                marcel_yield();
+            CHECK_EQ(marcel_join(thread, &result), 0);
+            CHECK(result == &thread);
+        }
+    }
+    CHECK_EQ(marcel_join(marcel_self(), NULL), EDEADLK);
+    return NULL;
+}
+
+void test_join(void)
+{
+    void *result = NULL;
+    marcel_t thread;
+    CHECK_EQ(marcel_create(&thread, NULL, exit_with, &thread), 0);
+    CHECK_EQ(marcel_join(thread, &result), 0);
+    CHECK(result == &thread);
+    in_thread(join_all_ways, NULL);
+    CHECK_EQ(marcel_join(marcel_self(), NULL), EDEADLK);
+}
+
+static void *tree(void *arg)
+{
+    intptr_t depth = (intptr_t)arg;
+    marcel_t child[3];
+    intptr_t sum = 1;
+    if (!depth)
+        return (void *)1;
+    for (int i = 0; i < 3; i++)
+        if (marcel_create(&child[i], NULL, tree, (void *)(depth - 1)))
+            return NULL;
+    for (int i = 0; i < 3; i++) { /* the oldest first: out of the middle of the seeds */
+        void *part = NULL;
+        if (depth & 1)
+            marcel_yield();
+        marcel_join(child[i], &part);
+        sum += (intptr_t)part;
+    }
+    return (void *)sum;
+}
+
+void test_tree(void)
+{
+    void *sum = NULL;
+    marcel_t root;
+    CHECK_EQ(marcel_create(&root, NULL, tree, (void *)8), 0);
+    CHECK_EQ(marcel_join(root, &sum), 0);
+    CHECK_EQ((intptr_t)sum, 9841); /* (3^9 - 1) / 2 */
+}
+
+static marcel_sem_t done;
+
+static void *post_done(void *arg)
+{
+    if (arg)
+        marcel_yield();
+    marcel_sem_post(&done);
+    return NULL;
+}
+
+void test_detach(void)
+{
+    marcel_attr_t attr;
+    marcel_t thread;
+    marcel_sem_init(&done, 0, 0);
+    marcel_attr_init(&attr);
+    CHECK_EQ(marcel_attr_setdetachstate(&attr, 7), EINVAL);
+    CHECK_EQ(marcel_attr_setdetachstate(&attr, MARCEL_CREATE_DETACHED), 0);
+    for (int i = 0; i < 1000; i++)
+        CHECK_EQ(marcel_create(&thread, &attr, post_done, i & 1 ? &done : NULL), 0);
+    for (int i = 0; i < 1000; i++) {
+        CHECK_EQ(marcel_create(&thread, NULL, post_done, i & 1 ? &done : NULL), 0);
+        CHECK_EQ(marcel_detach(thread), 0);
+    }
+    for (int i = 0; i < 2000; i++)
+        CHECK_EQ(marcel_sem_wait(&done), 0);
+    marcel_attr_destroy(&attr);
+}
+
+/* ---- Many, and the end ------------------------------------------------------------------------------------------- */
+
+static marcel_sem_t gate, arrived;
+
+static void *stand(void *arg)
+{
+    marcel_sem_post(&arrived);
+    marcel_sem_wait(&gate);
+    return arg;
+}
+
+void test_many(void)
+{
+    enum { N = 20000 };
+    marcel_t *thread = calloc(N, sizeof *thread);
+    int n = 0;
+    marcel_sem_init(&gate, 0, 0);
+    marcel_sem_init(&arrived, 0, 0);
+    while (thread && n < N && CHECK_EQ(marcel_create(&thread[n], NULL, stand, &thread[n]), 0))
+        n++;
+    for (int i = 0; i < n; i++)
+        marcel_sem_wait(&arrived);
+    CHECK_EQ(marcel_fini(), EBUSY);
+    for (int i = 0; i < n; i++)
+        marcel_sem_post(&gate);
+    for (int i = 0; i < n; i++) {
+        void *result = NULL;
+        CHECK_EQ(marcel_join(thread[i], &result), 0);
+        CHECK(result == &thread[i]);
+    }
+    free(thread);
+}
+
+void test_restart(void)
+{
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(marcel_init(), 0);
+        CHECK_EQ(marcel_init(), 0);
+        CHECK(marcel_workers() >= 1);
+        in_thread(join_all_ways, NULL);
+        CHECK_EQ(fini_soon(), 0);
+        CHECK_EQ(marcel_workers(), 0);
+        CHECK_EQ(marcel_fini(), 0);
+    }
+}
