@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Descriptors closed while they are waited for; threads that go on meanwhile. */
+#include "fd.h"
+
+#include <poll.h>
+
+/* ---- Close ------------------------------------------------------------------------------------------------------ */
+
+static void *read_closed(void *arg)
+{
+    char c;
+    CHECK_EQ(marcel_read(*(int *)arg, &c, 1), -EBADF);
+    return NULL;
+}
+
+static void *close_main(void *arg)
+{
+    enum { READERS = 20 };
+    marcel_t threads[READERS];
+    int fd[2], other[2], copy;
+    char c = 0;
+    struct timespec t;
+    (void)arg;
+    if (!pipe_make(fd))
+        return NULL;
+    for (int i = 0; i < READERS; i++)
+        CHECK_EQ(marcel_create(&threads[i], NULL, read_closed, &fd[0]), 0);
+    settle();
+    copy = dup(fd[0]); /* the pipe goes on */
+    CHECK_EQ(marcel_close(fd[0]), 0);
+    if (!pipe_make(other))
+        return NULL;
+    CHECK_EQ(other[0], fd[0]); /* the number is another's */
+    CHECK_EQ(marcel_write(fd[1], "a", 1), 1);
+    for (int i = 0; i < READERS; i++)
+        CHECK_EQ(marcel_join(threads[i], NULL), 0);
+    t = after_ms(CLOCK_MONOTONIC, 10);
+    CHECK_EQ(marcel_poll_fd(other[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT);
+    CHECK_EQ(marcel_read(copy, &c, 1), 1);
+    CHECK_EQ(c, 'a');
+    /* Behind the library's back, while it is registered: the number's next bearer is waited for all the same. */
+    close(copy);
+    close(other[0]);
+    close(other[1]);
+    close(fd[1]);
+    if (!pipe_make(other))
+        return NULL;
+    CHECK_EQ(other[0], fd[0]);
+    CHECK_EQ(marcel_create(&threads[0], NULL, read_one, &other[0]), 0);
+    settle();
+    CHECK_EQ(marcel_write(other[1], "b", 1), 1);
+    CHECK_EQ(marcel_join(threads[0], NULL), 0);
+    close_both(other);
+    return NULL;
+}
+
+void test_close(void)
+{
+    in_thread(close_main, NULL);
+}
+
+/* ---- Others go on ------------------------------------------------------------------------------------------------ */
+
+static _Atomic(int) over;
+
+static void *count_up(void *arg)
+{
+    int64_t *n = arg;
+    for (; !atomic_load(&over); (*n)++)
+        marcel_yield();
+    return NULL;
+}
+
+static void *write_and_read(void *arg)
+{
+    int *fd = arg;
+    char c;
+    for (int i = 0; i < 1000; i++) {
+        CHECK_EQ(marcel_write(fd[1], "x", 1), 1);
+        CHECK_EQ(marcel_read(fd[0], &c, 1), 1);
+    }
+    return NULL;
+}
+
+/* While one waits others run; they do too beside one that never has to. */
+static void *others_main(void *arg)
+{
+    int fd[2];
+    int64_t n = 0;
+    marcel_attr_t attr;
+    marcel_t counter, reader;
+    (void)arg;
+    if (!pipe_make(fd))
+        return NULL;
+    atomic_store(&over, 0);
+    marcel_attr_init(&attr);
+    CHECK_EQ(marcel_attr_setplacement(&attr, marcel_worker()), 0);
+    CHECK_EQ(marcel_create(&counter, &attr, count_up, &n), 0);
+    marcel_attr_destroy(&attr);
+    CHECK_EQ(marcel_create(&reader, NULL, read_one, &fd[0]), 0);
+    while (n < 1000)
+        marcel_yield();
+    CHECK_EQ(marcel_write(fd[1], "x", 1), 1); /* met by a busy worker */
+    CHECK_EQ(marcel_join(reader, NULL), 0);
+    n = 0;
+    write_and_read(fd);
+    CHECK(n > 0);
+    atomic_store(&over, 1);
+    CHECK_EQ(marcel_join(counter, NULL), 0);
+    close_both(fd);
+    return NULL;
+}
+
+void test_others(void)
+{
+    in_thread(others_main, NULL);
+}
