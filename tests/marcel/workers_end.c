@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Begin, end, and nothing to do. */
+#include "workers.h"
+
+#include <sys/resource.h>
+
+void test_restart(void)
+{
+    for (int i = 0; i < 40 * rounds; i++) {
+        marcel_t thread[10];
+        start(1 + i % (n_workers + 1));
+        for (int t = 0; t < 10; t++)
+            thread[t] = create(NULL, tree, (void *)(intptr_t)(t % 6));
+        for (int t = 0; t < 10; t++)
+            join(thread[t]);
+    }
+    start(n_workers);
+}
+
+static double cpu_ms(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
+}
+
+/* Workers with nothing to do sleep, while threads wait too, and with seeds that were stolen behind them. */
+void test_quiet(void)
+{
+    struct timespec time = {0, 400 * MS};
+    marcel_t thread[20];
+    join(create(NULL, tree, (void *)10));
+    marcel_sem_init(&gate, 0, 0);
+    for (int i = 0; i < 20; i++)
+        thread[i] = create(NULL, wait_and_reach, NULL);
+    nanosleep(&time, NULL);
+    double before = cpu_ms();
+    nanosleep(&time, NULL);
+    double took = cpu_ms() - before;
+    CHECK_MSG(took < 100, "%.1f ms of processor time in 400 ms", took);
+    for (int i = 0; i < 20; i++)
+        marcel_sem_post(&gate);
+    for (int i = 0; i < 20; i++)
+        join(thread[i]);
+}
