@@ -33,8 +33,8 @@ within() {
 running() {
     for c in /proc/[0-9]*/cmdline; do tr '\0' ' ' <"$c" 2>/dev/null | grep -F -- "$1"; done 2>/dev/null | grep -vc grep
 }
-# wait_for CONDITION...: until this command succeeds; fails when it did not within the limit.  For what cannot be waited
-# for in a read or by wait: the sleep is no guess at how long it takes, it leaves the processor to others between looks.
+# wait_for CONDITION...: until this command succeeds; fails when it did not within the limit.  For what has no event that a
+# shell could wait for (a read, wait): the sleep between two looks leaves the processor to others, it is no guess.
 wait_for() {
     wait_end=$(($(now_ms) + limit * 1000))
     until "$@"; do

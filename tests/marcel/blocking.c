@@ -180,7 +180,7 @@ static void *movable_main(void *arg)
 {
     for (int i = 0; i < 500; i++) {
         CHECK_EQ(marcel_enter_blocking(), 0);
-        usleep(10);
+        usleep(10); /* the call that blocks: there is no event, nothing is waited for */
         CHECK_EQ(marcel_leave_blocking(), 0);
         CHECK(marcel_is_thread());
     }

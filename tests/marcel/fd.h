@@ -14,7 +14,7 @@ typedef struct reader {
 
 bool pipe_make(int fd[2]);
 void close_both(int fd[2]);
-/* Let threads that were created run, until they wait. */
+/* Let threads that were created run; mostly they wait then.  No event says that one does, and either order is right. */
 void settle(void);
 /* A thread: it reads one byte from the descriptor, and counts that in `got`. */
 void *read_one(void *fd);

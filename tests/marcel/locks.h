@@ -20,7 +20,7 @@ void any_start(any_t *any, bool plain, void *(*run)(void *), void *arg);
 void *any_end(any_t *any);
 /* Run it as the main thread, in a user-level thread, and in a plain pthread. */
 void everywhere(void *(*run)(void *));
-/* Others run, of this worker and of others. */
+/* Others run, of this worker and of others, and mostly come to where they wait.  No event says so: either order is right. */
 void pause_ms(long ms);
 void yield_some(void);
 /* A thread: it waits for the completion, and gives it back. */

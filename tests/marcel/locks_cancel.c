@@ -104,12 +104,17 @@ void test_cancel(void)
     CHECK_EQ(marcel_mutex_destroy(&checked), 0);
 }
 
+static void *begin_and_wait(void *arg)
+{
+    begun++;
+    return wait_done(arg);
+}
+
 static void *join_seed(void *arg)
 {
     marcel_t seed, *out = arg;
-    marcel_create(&seed, NULL, wait_done, &completion);
+    marcel_create(&seed, NULL, begin_and_wait, &completion);
     *out = seed;
-    begun++;
     marcel_join(seed, NULL); /* in place: it runs at once, and blocks */
     CHECK_MSG(false, "the join of a seed went on");
     return NULL;
@@ -123,8 +128,8 @@ void test_cancel_in_place(void)
     marcel_completion_init(&completion);
     begun = 0;
     CHECK_EQ(marcel_create(&joiner, NULL, join_seed, &seed), 0);
-    pause_ms(10);
-    CHECK_EQ(begun, 1);
+    while (!begun)
+        yield_some();
     CHECK_EQ(marcel_cancel(joiner), 0);
     CHECK_EQ(marcel_join(joiner, &result), 0);
     CHECK(result == MARCEL_CANCELED);

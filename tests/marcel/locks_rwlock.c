@@ -148,6 +148,17 @@ static void *write_late(void *arg)
 {
     struct timespec until = after_ms(CLOCK_MONOTONIC, 60);
     CHECK_EQ(marcel_rwlock_clockwrlock(&rwlock, CLOCK_MONOTONIC, &until), ETIMEDOUT);
+    stop = true;
+    return arg;
+}
+
+/* A reader that has it not yet is refused as soon as a writer waits. */
+static void *see_writer(void *arg)
+{
+    while (!stop && marcel_rwlock_tryrdlock(&rwlock) == 0) {
+        CHECK_EQ(marcel_rwlock_unlock(&rwlock), 0);
+        yield_some();
+    }
     return arg;
 }
 
@@ -156,10 +167,12 @@ void test_rwlock_late_writer(void)
 {
     for (int plain = 0; plain < 4; plain++) {
         any_t writer, reader;
+        stop = false;
         got_it = 0;
         CHECK_EQ(marcel_rwlock_rdlock(&rwlock), 0);
         any_start(&writer, plain & 1, write_late, NULL);
-        pause_ms(10);
+        any_start(&reader, plain & 1, see_writer, NULL);
+        any_end(&reader);
         CHECK_EQ(marcel_rwlock_tryrdlock(&rwlock), 0); /* who reads already passes the writer */
         CHECK_EQ(marcel_rwlock_unlock(&rwlock), 0);
         any_start(&reader, plain >> 1, read_behind, NULL);

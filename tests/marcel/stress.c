@@ -17,13 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-static _Atomic(bool) round_over;
+static sem_t round_over, over;
 
 /* Cancels whom it meets, plain and user-level, from outside. */
 static void *hunt(void *arg)
 {
     node_t *me = arg;
-    while (!atomic_load(&round_over)) {
+    while (!has_come(&round_over, 200 + draw(me, 2000))) {
         pthread_mutex_lock(&nodes_lock);
         node_t *node = nodes[draw(me, (unsigned)max_threads)];
         if (node && atomic_load(&node->named)) {
@@ -31,7 +31,6 @@ static void *hunt(void *arg)
             marcel_cancel(node->thread);
         }
         pthread_mutex_unlock(&nodes_lock);
-        usleep(200 + draw(me, 2000));
     }
     return NULL;
 }
@@ -46,7 +45,7 @@ static void one_round(uint64_t number, bool stick)
     draw(root, 2), draw(root, 2);
     hunter.random = root->random + 99;
     objects_init(root);
-    atomic_store(&round_over, false);
+    sem_init(&round_over, 0, 0);
     if (pthread_create(&hunting, NULL, hunt, &hunter))
         abort();
     for (int i = 0; i < CHILDREN; i++)
@@ -59,7 +58,7 @@ static void one_round(uint64_t number, bool stick)
     }
     while (root->n_children)
         join_child(root, root->n_children - 1, FOREVER);
-    atomic_store(&round_over, true);
+    sem_post(&round_over);
     pthread_join(hunting, NULL);
     objects_check();
     free(root);
@@ -106,7 +105,8 @@ int main(int argc, char **argv)
     printf("stress: seed %llu\n", (unsigned long long)seed);
     fflush(stdout);
     clock_gettime(CLOCK_MONOTONIC, &start);
-    if (pthread_create(&watchdog, NULL, watch, NULL))
+    sem_init(&over, 0, 0);
+    if (pthread_create(&watchdog, NULL, watch, &over))
         return 1;
     do {
         one_round(rounds++, stick);
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     } while (!failures && now.tv_sec - start.tv_sec < seconds);
     if (marcel_fini())
         fail("threads are left at the end");
-    atomic_store(&over, true);
+    sem_post(&over);
     pthread_join(watchdog, NULL);
     if (!failures)
         printf("stress: good: %llu rounds, %llu operations\n", (unsigned long long)rounds,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <marcel.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,7 +33,6 @@ typedef struct node {
 extern node_t *nodes[NODES]; /* those that have begun, until they end */
 extern pthread_mutex_t nodes_lock;
 extern _Atomic(uint64_t) progress;
-extern _Atomic(bool) over;
 extern uint64_t seed;
 extern int limit_s;
 extern _Atomic(int) failures;
@@ -41,7 +41,10 @@ unsigned draw(node_t *me, unsigned below);
 /* Around a wait: for what, which one. */
 void begin_wait(node_t *me, const char *doing, int object);
 void end_wait(node_t *me);
-void *watch(void *arg);
+/* A plain pthread's: has the event come?  Waits for it so long at most. */
+bool has_come(sem_t *event, long us);
+/* A plain pthread: until `over`, a semaphore, is posted. */
+void *watch(void *over);
 
 /* stress_objects.c */
 /* What they protect is no atomic: sanitizers see who does not keep to it. */

@@ -5,12 +5,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <time.h>
 
 node_t *nodes[NODES];
 pthread_mutex_t nodes_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic(uint64_t) progress;
-_Atomic(bool) over;
 uint64_t seed;
 int limit_s = 30;
 _Atomic(int) failures;
@@ -67,12 +66,24 @@ static void print_all(void)
     fflush(stdout);
 }
 
-void *watch(void *arg)
+bool has_come(sem_t *event, long us)
+{
+    struct timespec until;
+    int rc;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += us * 1000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while ((rc = sem_clockwait(event, CLOCK_MONOTONIC, &until)) && errno == EINTR)
+        ;
+    return !rc;
+}
+
+void *watch(void *over)
 {
     uint64_t last = 0;
     int still = 0;
-    while (!atomic_load(&over)) {
-        usleep(100000);
+    while (!has_come(over, 100000)) {
         uint64_t now = atomic_load(&progress);
         still = now == last ? still + 1 : 0;
         last = now;
@@ -81,5 +92,5 @@ void *watch(void *arg)
             abort();
         }
     }
-    return arg;
+    return NULL;
 }

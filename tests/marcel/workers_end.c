@@ -32,9 +32,12 @@ void test_quiet(void)
     marcel_t thread[20];
     join(create(NULL, tree, (void *)10));
     marcel_sem_init(&gate, 0, 0);
+    marcel_sem_init(&arrived, 0, 0);
     for (int i = 0; i < 20; i++)
         thread[i] = create(NULL, wait_and_reach, NULL);
-    nanosleep(&time, NULL);
+    for (int i = 0; i < 20; i++)
+        marcel_sem_wait(&arrived);
+    nanosleep(&time, NULL); /* no event says that a worker sleeps: it may look for work until then */
     double before = cpu_ms();
     nanosleep(&time, NULL);
     double took = cpu_ms() - before;
