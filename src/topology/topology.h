@@ -6,9 +6,10 @@
  * any number of threads may read it.  Everything refers to everything by index; all memory belongs to the structure.
  * Nothing here knows the library: libmadeleine, madrun, madlab, madgw and mad_info use it alike.
  *
- *   topology.c  the structure     read.c   libconfig's tree      check.c  what is wrong as a whole
- *   range.c     node[0-31]        value.c  10Gbit/s, 1.5us       errors.c, arena.c
- *   route.h     ways through it   print.h  text, DOT and SVG */
+ *   topology.c       the structure              read.c, read_network.c, lists.c, tree.c   from libconfig's tree into it
+ *   range.h          node[0-31]                 complete.c, check.c   what is not said; what is wrong as a whole
+ *   value.h          10Gbit/s, 1.5us            build.h (arena.c, errors.c)   its inside while it is read
+ *   route.h          ways through it            draw.h   DOT and SVG */
 #ifndef MADI_TOPOLOGY_H
 #define MADI_TOPOLOGY_H
 

@@ -16,6 +16,7 @@ Suite *boot_suite(void);
 Suite *hosts_suite(void);
 Suite *madrun_suite(void);
 Suite *range_suite(void);
+Suite *route_suite(void);
 Suite *topology_suite(void);
 Suite *wait_suite(void);
 
