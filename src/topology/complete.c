@@ -237,9 +237,25 @@ static bool virtuals_make(madi_topo_build_t *b)
     return true;
 }
 
+static void nested_check(madi_topo_build_t *b)
+{
+    const madi_topo_t *topo = b->topo;
+    for (int c = 0; c < topo->clusters; c++) {
+        int depth = 0;
+        for (int up = c; up >= 0 && depth <= MADI_TOPO_NESTED_MAX; up = topo->cluster[up].parent)
+            depth++;
+        if (depth > MADI_TOPO_NESTED_MAX) {
+            madi_topo_wrong(b, topo->cluster[c].line, "clusters are more than %d deep inside each other",
+                            MADI_TOPO_NESTED_MAX);
+            return;
+        }
+    }
+}
+
 void madi_topo_complete(madi_topo_build_t *b)
 {
     madi_topo_t *topo = b->topo;
+    nested_check(b);
     if (!pairs_deal(b))
         return;
     for (int h = 0; h < topo->hosts; h++)

@@ -44,16 +44,17 @@ static void into_cluster(madi_topo_list_t *list, int host, int line)
 static void into_parent(madi_topo_names_t *names, const char *name)
 {
     madi_topo_t *topo = names->build->topo;
-    int i = madi_topo_cluster_find(topo, name), up;
+    int i = madi_topo_cluster_find(topo, name), up, depth = 0;
     if (i < 0) {
         madi_topo_name_wrong(names, MADI_TOPO_CLUSTER, "cluster", name);
         return;
     }
-    for (up = names->index; up >= 0 && up != i; up = topo->cluster[up].parent)
-        ;
-    if (up == i)
-        madi_topo_wrong(names->build, names->line,
-                        "cluster '%s' is inside '%s' already: clusters cannot hold each other",
+    for (up = names->index; up >= 0 && up != i && depth <= MADI_TOPO_NESTED_MAX; up = topo->cluster[up].parent)
+        depth++;
+    if (depth > MADI_TOPO_NESTED_MAX)
+        madi_topo_wrong(names->build, names->line, "clusters are more than %d deep inside each other", MADI_TOPO_NESTED_MAX);
+    else if (up == i)
+        madi_topo_wrong(names->build, names->line, "cluster '%s' is inside '%s' already: clusters cannot hold each other",
                         topo->cluster[names->index].name, name);
     else if (topo->cluster[i].parent >= 0)
         madi_topo_wrong(names->build, names->line, "cluster '%s' is in cluster '%s' already: put it into one", name,

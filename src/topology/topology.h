@@ -20,6 +20,7 @@
 
 #define MADI_TOPO_HOSTS_MAX 100000
 #define MADI_TOPO_NETWORKS_MAX 1024
+#define MADI_TOPO_NESTED_MAX 16  /* clusters inside each other */
 #define MADI_TOPO_ON_MAX 1000000 /* pairs of a host and a network that it is on */
 
 typedef struct madi_topo_parameter {
