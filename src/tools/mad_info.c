@@ -5,6 +5,7 @@
  *   mad_info_host.c      adapters, calibration, knobs      mad_info_calibrate.c  the measurements
  *   mad_info_explain.c   a live process                    mad_info_ask.c        how it is found and asked
  *   mad_info_doctor.c    is this host fit?                 mad_info_check_*.c    the checks
+ *   mad_info_topology.c  a topology file                   mad_info_route.c      ways through it
  *   mad_info_print.c     text out of JSON */
 #include "tools/mad_info.h"
 
@@ -28,12 +29,15 @@ static const struct {
     {"explain", "PID [PEER]", "ask a live process which ways to its peers it uses and rejected, and why", 1, 2,
      madi_info_explain},
     {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", 0, 0, madi_info_doctor},
+    {"topology", "[FILE]", "check a topology file and print it, or draw it: --dot, --svg PICTURE", 0, 1, madi_info_topology},
+    {"route", "[FILE] A B", "which ways messages go from host A to host B, and why: --channel NAME, --size BYTES", 2, 3,
+     madi_info_route},
 };
 #define N_COMMANDS (int)(sizeof commands / sizeof *commands)
 
 static void help(void)
 {
-    puts("usage: mad_info [COMMAND] [--json] [--timeout SECONDS]\n\nCommands:");
+    puts("usage: mad_info [COMMAND] [OPTIONS]\n\nCommands:");
     for (int i = 0; i < N_COMMANDS; i++) {
         char form[32];
         snprintf(form, sizeof form, "%s %s", commands[i].name, commands[i].arguments);
@@ -42,7 +46,12 @@ static void help(void)
     puts("\nOptions:\n"
          "  --json               one JSON object instead of text\n"
          "  --timeout SECONDS    how long a process may take to answer; default: 3\n"
-         "  --help, --version");
+         "  --dot                the topology in Graphviz's language\n"
+         "  --svg PICTURE        the topology as a picture, written to this file\n"
+         "  --channel NAME       the virtual channel; default: the first of the file\n"
+         "  --size BYTES         costs are for so much at a time, such as 8 or 1MiB; default: 64KiB\n"
+         "  --help, --version\n\n"
+         "FILE: a topology file, mad_topology(5); default: that of MAD_TOPOLOGY");
 }
 
 /* -1: go on; else the exit code. */
@@ -50,6 +59,10 @@ static int parse(madi_info_options_t *o, int argc, char **argv)
 {
     static const struct option table[] = {{"json", no_argument, NULL, 'j'},
                                           {"timeout", required_argument, NULL, 't'},
+                                          {"dot", no_argument, NULL, 'd'},
+                                          {"svg", required_argument, NULL, 's'},
+                                          {"channel", required_argument, NULL, 'c'},
+                                          {"size", required_argument, NULL, 'b'},
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
@@ -67,6 +80,10 @@ static int parse(madi_info_options_t *o, int argc, char **argv)
                 return 2;
             }
             break;
+        case 'd': o->dot = true; break;
+        case 's': o->svg = optarg; break;
+        case 'c': o->channel = optarg; break;
+        case 'b': o->size = optarg; break;
         case 'h': help(); return 0;
         case 'V': printf("mad_info (Madeleine) %s\n", PACKAGE_VERSION); return 0;
         default: fprintf(stderr, "mad_info: 'mad_info --help' lists commands and options\n"); return 2;

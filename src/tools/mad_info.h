@@ -10,6 +10,8 @@
 typedef struct madi_info_options {
     bool json;
     double timeout; /* seconds that a process has to answer */
+    bool dot;
+    const char *svg, *size, *channel; /* as given; NULL: not */
     int argc;       /* what stands behind the subcommand */
     char **argv;
 } madi_info_options_t;
@@ -19,6 +21,8 @@ int madi_info_host(const madi_info_options_t *options);    /* mad_info_host.c */
 int madi_info_knobs(const madi_info_options_t *options);   /* mad_info_host.c */
 int madi_info_explain(const madi_info_options_t *options); /* mad_info_explain.c */
 int madi_info_doctor(const madi_info_options_t *options);  /* mad_info_doctor.c */
+int madi_info_topology(const madi_info_options_t *options); /* mad_info_topology.c */
+int madi_info_route(const madi_info_options_t *options);    /* mad_info_route.c */
 
 /* mad_info_ask.c: what a live process says of its sessions (see core/ask.h); peer -1: all.  The array belongs to the
  * caller; NULL: *why says why not, with the remedy. */
