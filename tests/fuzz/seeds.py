@@ -112,3 +112,13 @@ seed("boot", "refused", "cmd=response_to_init rc=-1\n")
 
 for i, text in enumerate(("a", "a,b:4,c", "node[1-3,07-09]x:2,fe80::1%eth0", "a,a,a:3", "u@h.example:9", "n[1-", "-o", "n[9-1]", ",", "a:0")):
     seed("hosts", str(i), bytes([3]) + text.encode())
+
+# Topology files: the examples, what they do not have, and what is wrong.
+examples = os.path.join(here, "../../examples/topology")
+for name in sorted(os.listdir(examples)):
+    with open(os.path.join(examples, name)) as file:
+        seed("topology", name.removesuffix(".conf"), file.read())
+seed("topology", "gateway", 'networks={a={driver="tcp";hosts="x[0-2],g";};b={driver="tcp";hosts=["g","y"];};};'
+     'gateways=({hosts="g";count=2;cores="0";networks="a,b";});')
+seed("topology", "cycle", 'clusters={a={clusters="b";};b={clusters="a";};};'
+     'networks={n={driver="shm";clusters="a";latency="1us";};};')
