@@ -10,7 +10,9 @@
 #endif
 #define SENDER WAITERS /* thread */
 #define THREADS (WAITERS + 1)
-#define MESSAGES (WAITERS + 1)
+#ifndef MESSAGES
+#define MESSAGES (WAITERS + 1) /* one for each, and one for a handler; fewer: some of them */
+#endif
 #define HANDLER WAITERS /* a message's destination that is no waiter */
 
 /* memory */
