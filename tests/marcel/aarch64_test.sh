@@ -9,10 +9,16 @@ command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/nul
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 options="-O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -I$src/include -I$src/src -pthread"
+# As many at once as there are processors.
 # shellcheck disable=SC2086
-if ! aarch64-linux-gnu-gcc $options -o "$work/threads" "$src"/tests/marcel/threads*.c "$src/tests/marcel/support.c" \
-    "$src/tests/harness/cases.c" "$src"/src/marcel/*.[cS] \
-    "$src"/src/base/knob.c "$src"/src/base/lock.c "$src"/src/base/log.c "$src"/src/base/status.c -lm >"$work/log" 2>&1; then
+built() {
+    for f in "$src"/tests/marcel/threads*.c "$src/tests/marcel/support.c" "$src/tests/harness/cases.c" \
+        "$src"/src/marcel/*.[cS] "$src"/src/base/knob.c "$src"/src/base/lock.c "$src"/src/base/log.c "$src"/src/base/status.c; do
+        echo "-c $f -o $work/$(echo "${f#"$src"/}" | tr / _).o"
+    done | xargs -P "$(nproc)" -L 1 aarch64-linux-gnu-gcc $options &&
+        aarch64-linux-gnu-gcc $options -o "$work/threads" "$work"/*.o -lm
+}
+if ! built >"$work/log" 2>&1; then
     head -20 "$work/log"
     echo "not ok built for aarch64"
     exit 1
