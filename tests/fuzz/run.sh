@@ -19,7 +19,7 @@ if [ ! -f "$out/Makefile" ]; then
     (cd "$out" && "$src/configure" -q --enable-sanitizer=fuzzer-no-link,address,undefined CC=clang \
         CFLAGS="-O1 -g -fno-sanitize-recover=all" >configure.log 2>&1) || { tail -5 "$out/configure.log"; exit 1; }
 fi
-make -s -C "$out" tests/fuzz/fuzz LDFLAGS="-fsanitize=fuzzer" >"$out/make.log" 2>&1 || { tail -20 "$out/make.log"; exit 1; }
+make -s -j"$(nproc)" -C "$out" tests/fuzz/fuzz LDFLAGS="-fsanitize=fuzzer" >"$out/make.log" 2>&1 || { tail -20 "$out/make.log"; exit 1; }
 # No limit of descriptors hides a leak of them.
 ulimit -n 4096 2>/dev/null
 fuzz_one() {
@@ -35,6 +35,20 @@ fuzz_one() {
         return 1
     fi
 }
+# As many at once as there are processors: each has one for itself.
 failed=0
-for t in $targets; do fuzz_one "$t" || failed=1; done
+# shellcheck disable=SC2086
+set -- $targets
+while [ $# -gt 0 ]; do
+    running=
+    while [ $# -gt 0 ] && [ "$(echo "$running" | wc -w)" -lt "$(nproc)" ]; do
+        fuzz_one "$1" >"$out/$1.said" &
+        running="$running $1:$!"
+        shift
+    done
+    for one in $running; do
+        wait "${one#*:}" || failed=1
+        cat "$out/${one%:*}.said"
+    done
+done
 exit $failed
