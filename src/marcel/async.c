@@ -7,7 +7,12 @@
  *
  * Why no wake-up is lost: who makes an operation pending counts it, then looks whether the thread leads; the thread says
  * that it leads, then looks at the count, and again after it has stopped.  All of that is sequentially consistent.  The same
- * with a callback that is to be run: the last operation may be done and its callback not. */
+ * with a callback that is to be run: the last operation may be done and its callback not.
+ *
+ * Operations that another process finishes, as a rule, are counted apart (later).  Waking the thread for them would take
+ * longer than they take, and the core from whoever works.  While there are such ones, and a while after, it looks by the
+ * clock: are there still some, and was none begun or finished since the last look?  Then it is needed after all. */
+#include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
 #include "marcel/lead.h"
@@ -18,6 +23,9 @@
 #include <signal.h>
 #include <string.h>
 
+#define TICK INT64_C(1000000) /* ns between looks */
+#define TICKS 50              /* looks after the last of these operations */
+
 static struct async {
     pthread_t thread;
     marceli_waiter_t waiter;
@@ -25,6 +33,10 @@ static struct async {
     _Atomic(int) leading;
     _Atomic(int) exists, stop;
     _Atomic(int) calls;   /* some were added since it was looked at the last time, or were still waiting then */
+    _Atomic(int) later;   /* operations that somebody else finishes */
+    atomic_uint moved;    /* how many were begun or finished */
+    _Atomic(int) overdue; /* that did not happen for long */
+    _Atomic(int) ticking; /* it looks by the clock */
     atomic_uint go; /* futex; changes when there may be something to do */
 } async;
 
@@ -46,7 +58,8 @@ static bool calls_wait(void)
 static bool needed(void)
 {
     return !atomic_load(&madi_server.inside) && !atomic_load(&async.stop) &&
-           (atomic_load(&async.pending) > 0 || calls_wait());
+           (atomic_load(&async.pending) > 0 || (atomic_load(&async.overdue) && atomic_load(&async.later) > 0) ||
+            calls_wait());
 }
 
 static bool not_needed(void *arg)
@@ -67,6 +80,27 @@ static void lead_once(void)
         madi_server_run(source);
 }
 
+/* Nothing needs it now. */
+static void rest(unsigned seen)
+{
+    static int looks_left;
+    static unsigned moved; /* at the last look */
+    unsigned now = atomic_load(&async.moved);
+    int64_t deadline = madi_now() + TICK;
+    atomic_store(&async.overdue, 0);
+    looks_left = atomic_load(&async.later) || now != moved ? TICKS : looks_left - 1;
+    moved = now;
+    atomic_store(&async.ticking, looks_left > 0);
+    if (looks_left <= 0 && !atomic_load(&async.later)) { /* who begins one looks at ticking afterwards */
+        looks_left = 0;
+        madi_futex_wait(&async.go, seen, MADI_NEVER);
+        return;
+    }
+    madi_futex_wait(&async.go, seen, deadline);
+    if (atomic_load(&async.later) && atomic_load(&async.moved) == moved && madi_now() >= deadline)
+        atomic_store(&async.overdue, 1);
+}
+
 static void *run(void *arg)
 {
     for (;;) {
@@ -74,7 +108,7 @@ static void *run(void *arg)
         if (atomic_load(&async.stop)) /* go was read before: it changes after */
             break;
         if (!needed()) {
-            madi_futex_wait(&async.go, seen, MADI_NEVER);
+            rest(seen);
             continue;
         }
         atomic_store(&async.leading, 1);
@@ -120,6 +154,18 @@ static void call(void)
 void marceli_async_count(int n)
 {
     atomic_fetch_add(&async.pending, n);
+}
+
+void marceli_async_count_later(int n)
+{
+    atomic_fetch_add(&async.moved, 1);
+    atomic_fetch_add(&async.later, n);
+}
+
+void marceli_async_kick_later(void)
+{
+    if (!atomic_load(&async.ticking) && atomic_load(&async.later) > 0)
+        call();
 }
 
 void marceli_async_has_calls(void)
