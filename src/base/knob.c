@@ -58,6 +58,10 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_SHM_DIR] = {"MAD_SHM_DIR", MADI_KNOB_TEXT, "",
                            "directory of the sockets over which shared memory is passed; empty: a private one in /tmp",
                            0, 0},
+    [MADI_KNOB_SHM_DIRECT] = {"MAD_SHM_DIRECT", MADI_KNOB_BOOL, "yes",
+                              "long blocks of requests go from memory to memory, by the process that waits for them, where "
+                              "the kernel lets it",
+                              0, 1},
     [MADI_KNOB_TCP_INTERFACES] = {"MAD_TCP_INTERFACES", MADI_KNOB_TEXT, "",
                                   "network interfaces to use, comma-separated; empty: all that are up", 0, 0},
     [MADI_KNOB_TCP_PORTS] = {"MAD_TCP_PORTS", MADI_KNOB_TEXT, "", "ports to listen on, LOW-HIGH; empty: any", 0, 0},

@@ -199,6 +199,10 @@ static void say_traffic(madi_json_t *j, madi_gate_t *gate)
     madi_json_int(j, "packets_refused", (int64_t)gate->refused);
     madi_json_int(j, "granted_blocks_sent", (int64_t)gate->granted_blocks);
     madi_json_int(j, "granted_bytes_sent", (int64_t)gate->granted_bytes);
+    madi_json_int(j, "written_blocks", (int64_t)gate->put_blocks);
+    madi_json_int(j, "written_bytes", (int64_t)gate->put_bytes);
+    madi_json_int(j, "read_blocks", (int64_t)gate->pulled_blocks);
+    madi_json_int(j, "read_bytes", (int64_t)gate->pulled_bytes);
     madi_json_begin(j, "connections", '[');
     for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate)
         say_connection(j, c);

@@ -78,17 +78,30 @@ mad_status_t madi_block_parse(madi_rx_msg_t *m, madi_sent_block_t *b)
 {
     const unsigned char *p = m->cur;
     size_t left = (size_t)(m->end - p);
+    unsigned kind;
     if (left < 8)
         goto garbage;
     memcpy(&b->desc, p, 8);
+    kind = MADI_WIRE_DESC_KIND(b->desc);
     p += 8;
     b->inside = MADI_WIRE_DESC_LEN(b->desc);
-    b->announced = MADI_WIRE_DESC_KIND(b->desc) == MADI_WIRE_RDV;
+    b->at = 0;
+    b->announced = kind == MADI_WIRE_RDV || kind == MADI_WIRE_RDV_AT;
+    b->placed = kind == MADI_WIRE_PLACED;
+    if (b->placed) {
+        if (!m->placed || m->index)
+            goto garbage;
+        b->inside = 0;
+    }
     if (b->announced) {
-        if (left < 16)
+        if (left < (kind == MADI_WIRE_RDV_AT ? 24 : 16))
             goto garbage;
         memcpy(&b->rdv, p, 8);
         p += 8;
+        if (kind == MADI_WIRE_RDV_AT) {
+            memcpy(&b->at, p, 8);
+            p += 8;
+        }
         if (b->rdv.eager > b->inside)
             goto garbage;
         b->inside = b->rdv.eager;
@@ -121,7 +134,7 @@ mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n
     if (n >= 0) {
         madi_spread(pieces, n, b.data, 0, b.inside);
         if (b.announced)
-            status = madi_rdv_grant(m, pieces, n, MADI_WIRE_DESC_LEN(b.desc), &b.rdv, wait);
+            status = madi_rdv_grant(m, pieces, n, MADI_WIRE_DESC_LEN(b.desc), &b, wait);
     } else if (b.announced) {
         madi_rdv_send_grant(m->conn->gate, b.rdv.sender, 0, b.inside, true);
     }

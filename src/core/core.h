@@ -50,6 +50,9 @@ typedef struct madi_waitable {
 /* What request->state is, if it is not a waiter. */
 enum { MADI_REQUEST_PENDING, MADI_REQUEST_DONE, MADI_REQUEST_CALLBACK /* pending, with a callback */ };
 
+/* Whether the progress thread has to be there: at once, or only if the peer takes long. */
+enum { MADI_COUNTED = 1, MADI_COUNTED_LATER };
+
 struct mad_request {
     _Atomic(uintptr_t) state; /* the above, or the waiter that waits for it */
     _Atomic(int) let_go;      /* by who completed it and woke that waiter */
@@ -58,7 +61,7 @@ struct mad_request {
     void (*callback)(void *arg, mad_status_t status);
     void *arg;
     mad_request_t *next; /* in the session's list of callbacks to run */
-    bool counted; /* by madi_async_count */
+    _Atomic(int) counted; /* by the progress thread: 0, or as follows */
     /* What it is for; both NULL once done. Under session->lock. */
     madi_tx_t *tx;
     madi_rx_msg_t *rx;
@@ -128,6 +131,8 @@ struct madi_tx {
     uint32_t seq;
     uint32_t rdv_pending;  /* rendezvous blocks not finished */
     uint32_t n_held;       /* of these, such as were announced before the end and wait for it */
+    uint64_t put_at, put;  /* the first block goes to this address of the receiver's; so much of it is there */
+    bool put_tried;        /* it is known whether it does */
     bool started, ended, queued, all_sent;
     bool flushed; /* the packer's: progress may be sending it, so pieces and stage are changed under tx_lock only */
     _Alignas(16) unsigned char small[MADI_STAGE];
@@ -172,6 +177,9 @@ typedef struct madi_rdv_recv {
     void *bounce; /* scattered destination: filled whole, then spread */
     madi_waitable_t *wait; /* or NULL */
     struct madi_rdv_recv *next, *prev; /* in gate->incoming */
+    uint64_t at;       /* where it lies in the sender's memory, which is read from there; 0: the sender sends it */
+    uint32_t sender;   /* the sender's handle */
+    struct madi_rdv_recv *next_pull; /* in gate->pulls */
     int n;
     struct iovec pieces[];
 } madi_rdv_recv_t;
@@ -202,6 +210,7 @@ struct madi_rx_msg {
     bool live;                      /* in conn->live */
     bool lost;                      /* the rest of it will not come */
     bool consumed;                  /* a handler has what it wants: the rest is no disagreement */
+    bool placed;                    /* the first block was offered, and the sender has written it there */
     uint32_t index;                 /* of the next block */
     uint32_t cost;                  /* credit bytes held until it is opened */
     madi_conn_t *conn;
@@ -226,6 +235,8 @@ typedef struct madi_posted {
     struct madi_posted *next;
     mad_request_t *request;
     madi_conn_t *conn;
+    int offer;    /* the driver's number of what the sender was told; -1: nothing */
+    bool claimed; /* by the sender, which has written the block or is at it */
     int n;
     mad_block_t blocks[];
 } madi_posted_t;
@@ -313,6 +324,8 @@ struct madi_gate {
     madi_conn_t *conns;
     madi_conn_t *retired;    /* to be used again, for any channel */
     madi_rdv_recv_t *incoming;
+    madi_rdv_recv_t *pulls, **pulls_tail; /* of these: such as are read from the sender's memory */
+    uint64_t pulled_blocks, pulled_bytes;
     int64_t deadline;        /* connecting */
     struct madi_hello *hello; /* our own attempt */
     bool bye;                /* the peer has ended in order */
@@ -324,6 +337,7 @@ struct madi_gate {
     char why[512];           /* the choice explained */
     uint64_t refused;        /* under tx_lock: packets that the driver did not take at once */
     uint64_t granted_blocks, granted_bytes; /* under tx_lock: sent after a grant */
+    uint64_t put_blocks, put_bytes;         /* under tx_lock: written into the receiver's memory */
     struct madi_failure *failures; /* ways.c: what was tried and did not work, or works no more */
 };
 
@@ -541,6 +555,7 @@ static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t pee
 
 /* request.c */
 mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: it needs progress while nobody waits */
+void madi_request_by_peer(mad_request_t *request); /* the peer will finish it; before it can be done */
 void madi_request_left(mad_request_t *request); /* a call leaves it to the user; no lock */
 void madi_request_complete(mad_request_t *request, mad_status_t status); /* any lock */
 

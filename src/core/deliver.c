@@ -20,6 +20,8 @@ void madi_conn_rx_quick(madi_conn_t *conn)
     uint32_t flags = MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags;
     conn->rx_link = conn->gate->link;
     conn->rx_head = quick ? MADI_WIRE_MSG | flags << 8 | (uint32_t)conn->remote << 16 : 0;
+    if (conn->posted)
+        madi_posted_offer(conn);
 }
 
 /* The structures stand in a ring.  The one that was used last is looked at first; when a few in a row are in use, a
@@ -241,12 +243,12 @@ static void next_packet_done(madi_conn_t *conn, madi_rx_packet_t *packet)
     madi_rx_msg_t *m = conn->arriving;
     *m->tail = packet;
     m->tail = &packet->next;
+    conn->rx_held += packet->cost;
     if (packet->last) {
         m->complete = true;
         conn->arriving = NULL;
         madi_conn_rx_quick(conn);
     }
-    conn->rx_held += packet->cost;
     if (m->opened)
         madi_rx_feed(m);
 }

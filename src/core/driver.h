@@ -108,10 +108,19 @@ struct madi_link {
     madi_adapter_t *adapter;
     struct madi_gate *gate;    /* the core's: the peer */
     _Atomic(int) state;        /* madi_link_state_t; set by the core */
+    bool direct;               /* set before madi_link_up: get and put work */
     madi_link_t *outer;        /* NULL; or this link is wrapped by that one, whose driver's upcalls hear of it */
     madi_link_t *next_dead;    /* the core's */
     _Atomic(uint32_t) loans;   /* the core's: lent bodies that it still holds */
 };
+
+/* A receive that was posted, for the one block of the message that begins at this position of the channel. */
+typedef struct madi_offer {
+    uint64_t position; /* credit bytes of the packets before it */
+    uint64_t len;
+    uint64_t at; /* address */
+    uint16_t channel; /* the sender's number */
+} madi_offer_t;
 
 typedef enum madi_sent {
     MADI_SENT,  /* done: the buffers may be reused, nothing will be called */
@@ -202,6 +211,20 @@ struct madi_driver {
     void (*forget)(madi_link_t *link, void *prepared);
     /* Give back a lent body.  NULL: the driver never lends. */
     void (*slot_put)(madi_link_t *link, void *loan);
+    /* The peer's memory, without its help; where link->direct says so.  All NULL: never.
+     * get reads len bytes into n pieces (of which there is room for one more, which it uses); under the session's lock.
+     * put writes; under the tx lock.  They take as long as that takes: the core asks for strides.  False: it did not work. */
+    bool (*get)(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
+    bool (*put)(madi_link_t *link, uint64_t to, const void *from, size_t len);
+    /* From now on the peer does not write the memory of this process, and what it reads it forgets.  Waits for a put of the
+     * peer that is under way.  link_close does the same.  Under the session's lock. */
+    void (*sever)(madi_link_t *link);
+    /* The receiver: tell a posted receive; a number, or -1: no room.  Withdraw it, in any case; false: the sender has claimed
+     * it.  Under the session's lock. */
+    int (*offer)(madi_link_t *link, const madi_offer_t *offer);
+    bool (*withdraw)(madi_link_t *link, int number);
+    /* The sender: is there such a one (position, len, channel)?  Then at is set, and nobody else can.  Under the tx lock. */
+    bool (*claim)(madi_link_t *link, madi_offer_t *wanted);
     /* Is everything that send took out of the driver's hands, so that link_close does not lose it?  (In tcp: the peer's
      * kernel has it.)  For an orderly end, which asks again every millisecond until it is.  NULL: yes. */
     bool (*drained)(madi_link_t *link);

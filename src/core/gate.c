@@ -192,7 +192,7 @@ static void link_bury(madi_link_t *link)
     s->dead_links = link;
 }
 
-/* The order matters: first nobody can send any more; then what was to leave fails, then what was to come; then the link is
+/* The order matters: first the peer keeps away from memory that the program will have back; then nobody can send any more; then what was to leave fails, then what was to come; then the link is
  * closed, whose taken ops are done without the tx lock, and find their blocks failed; at last it is told. */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
 {
@@ -203,6 +203,8 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     gate->status = gate->bye ? MAD_ERR_PEER : status;
     if (gate->link)
         madi_way_failed(gate, gate->link->adapter, text);
+    if (gate->link && gate->link->driver->sever)
+        gate->link->driver->sever(gate->link);
     madi_lock(&gate->tx_lock);
     atomic_store_explicit(&gate->state, MADI_GATE_DOWN, memory_order_release); /* pairs with gate_usable */
     for (; (c = gate->ctrl); free(c))

@@ -153,6 +153,13 @@ static mad_status_t end_failed(madi_tx_t *tx)
     return status;
 }
 
+/* On such a link the peer fetches what is long.  Under tx_lock, before anything has left. */
+static void by_peer(madi_conn_t *conn, mad_request_t *request)
+{
+    if (atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP && conn->gate->link->direct)
+        madi_request_by_peer(request);
+}
+
 /* End: whoever completes the message tells waiter or request.  Under tx_lock. */
 static void end_queued(madi_tx_t *tx, madi_waitable_t *wait, mad_request_t *request)
 {
@@ -162,6 +169,8 @@ static void end_queued(madi_tx_t *tx, madi_waitable_t *wait, mad_request_t *requ
     if (request)
         request->tx = tx;
     tx->ended = true;
+    if (request)
+        by_peer(conn, request);
     madi_tx_later(tx);
     conn->spare = NULL;
     enqueue(tx);
@@ -309,6 +318,8 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
     }
     tx->ended = true;
     madi_lock(&conn->gate->tx_lock);
+    if (request)
+        by_peer(conn, tx->request);
     if (atomic_load_explicit(&conn->packing, memory_order_relaxed)) {
         tx->next = NULL;
         *conn->deferred_tail = tx;

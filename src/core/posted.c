@@ -7,9 +7,38 @@
 
 #define ASYNC_MIN 8192 /* bytes of a posted receive that is worth a progress thread: it may need a grant */
 
+/* Tell the sender of the first posted receive where it is, so that a sender that waits writes there, and the receiver has
+ * nothing to do.  It is for the message that begins behind all that has come so far, whatever that may be: the first
+ * posted receive has precedence over everybody else who asks. */
+void madi_posted_offer(madi_conn_t *conn)
+{
+    madi_posted_t *p = conn->posted;
+    madi_gate_t *gate = conn->gate;
+    madi_offer_t offer;
+    if (p->offer >= 0 || p->claimed || p->n != 1 || conn->arriving || !conn->remote_known ||
+        atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP || !gate->link->direct ||
+        p->blocks[0].len < gate->link->adapter->caps.rdv_min)
+        return;
+    offer = (madi_offer_t){.position = madi_credit_consumed(conn) + conn->rx_held,
+                           .len = p->blocks[0].len,
+                           .at = (uintptr_t)p->blocks[0].base,
+                           .channel = conn->remote};
+    p->offer = gate->link->driver->offer(gate->link, &offer);
+}
+
+bool madi_posted_withdraw(madi_posted_t *p)
+{
+    madi_link_t *link = p->conn->gate->link;
+    if (p->offer >= 0)
+        p->claimed = !link->driver->withdraw(link, p->offer);
+    p->offer = -1;
+    return !p->claimed;
+}
+
 /* Unpack an opened message into a posted receive.  Under session->lock. */
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
 {
+    m->placed = !madi_posted_withdraw(posted);
     for (int i = 0; i < posted->n; i++) {
         const mad_block_t *b = &posted->blocks[i];
         struct iovec piece = {b->base, b->len};
@@ -58,7 +87,7 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
         free(posted);
         return MAD_ERR_NOMEM;
     }
-    *posted = (madi_posted_t){.request = r, .conn = conn, .n = n};
+    *posted = (madi_posted_t){.request = r, .conn = conn, .offer = -1, .n = n};
     if (n)
         memcpy(posted->blocks, blocks, (size_t)n * sizeof *blocks);
     r->posted = posted;
@@ -78,6 +107,8 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
         *conn->posted_tail = posted;
         conn->posted_tail = &posted->next;
         madi_conn_rx_quick(conn);
+        if (posted->offer >= 0)
+            madi_request_by_peer(r);
     }
     madi_unlock(&session->lock);
     if (request) {

@@ -27,6 +27,7 @@ int madi_poll_descriptors(mad_session_t *session)
 static int pump_gates(mad_session_t *session)
 {
     madi_gate_t *list, *next;
+    int n = 0;
     if (MADI_LIKELY(!atomic_load_explicit(&session->has_work, memory_order_relaxed)))
         return 0;
     madi_lock(&session->work_lock);
@@ -40,8 +41,9 @@ static int pump_gates(mad_session_t *session)
         madi_lock(&list->tx_lock);
         madi_gate_pump(list);
         madi_unlock(&list->tx_lock);
+        n += madi_rdv_pull(list);
     }
-    return 0;
+    return n;
 }
 
 int madi_progress_locked(mad_session_t *session)
@@ -76,7 +78,7 @@ int madi_progress_after(mad_session_t *session, int n)
 {
     if (MADI_UNLIKELY(--session->ticks < 0))
         n += madi_look_around(session);
-    pump_gates(session);
+    n += pump_gates(session);
     if (MADI_UNLIKELY(session->dead_links != NULL))
         madi_links_reap(session);
     if (n)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STRIDE ((size_t)256 * 1024) /* bytes that are read in one go, with the session's lock held: some 20 us */
+
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_GRANT, .length = sizeof(madi_wire_grant_t)};
@@ -12,12 +14,78 @@ void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, 
     madi_gate_ctrl(gate, &hdr, &grant);
 }
 
+/* ---- Read from the sender's memory ---------------------------------------------------------------------------- */
+
+static void pull_end(madi_rdv_recv_t *r)
+{
+    madi_gate_t *gate = r->gate;
+    for (madi_rdv_recv_t **p = &gate->pulls; *p; p = &(*p)->next_pull)
+        if (*p == r) {
+            *p = r->next_pull;
+            if (gate->pulls_tail == &r->next_pull)
+                gate->pulls_tail = p;
+            break;
+        }
+    r->at = 0;
+}
+
+/* It cannot be read, or not any more: it is granted as others are, from where it stood at first. */
+static void pull_refused(madi_rdv_recv_t *r)
+{
+    pull_end(r);
+    r->received = r->eager;
+    madi_rdv_send_grant(r->gate, r->sender, r->handle, r->len, false);
+}
+
+/* A stride of the first one; the sender learns of the end as of a block that nobody wants. */
+int madi_rdv_pull(madi_gate_t *gate)
+{
+    madi_rdv_recv_t *r = gate->pulls;
+    unsigned char *to;
+    struct iovec vec[2];
+    size_t n;
+    if (!r || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
+        return 0;
+    to = (unsigned char *)(r->bounce ? r->bounce : r->pieces[0].iov_base) + r->received;
+    n = r->len - r->received < STRIDE ? (size_t)(r->len - r->received) : STRIDE;
+    vec[0] = (struct iovec){to, n};
+    if (!gate->link->driver->get(gate->link, vec, 1, r->at + r->received, n)) {
+        pull_refused(r);
+    } else if ((r->received += n) == r->len) {
+        gate->pulled_blocks++;
+        gate->pulled_bytes += r->len - r->eager;
+        madi_rdv_send_grant(gate, r->sender, 0, r->len, true);
+        madi_rdv_recv_done(r);
+    }
+    if (gate->pulls)
+        madi_gate_work(gate);
+    return 1;
+}
+
+/* The first stride at once: who waits for it has nothing else to do. */
+static void pull_start(madi_rdv_recv_t *r, uint64_t at)
+{
+    madi_gate_t *gate = r->gate;
+    bool first = !gate->pulls;
+    r->at = at;
+    r->next_pull = NULL;
+    if (first)
+        gate->pulls_tail = &gate->pulls;
+    *gate->pulls_tail = r;
+    gate->pulls_tail = &r->next_pull;
+    madi_gate_work(gate);
+}
+
+/* ---- Granted -------------------------------------------------------------------------------------------------- */
+
 void madi_rdv_recv_done(madi_rdv_recv_t *r)
 {
     madi_rx_msg_t *m = r->msg;
     marceli_waiter_t *waiter = m->waiter;
     bool ended = m->ended; /* with a request: it is ours to finish.  Else the user may be waiting for the last block, and
                             * the message is gone as soon as that is counted */
+    if (r->at)
+        pull_end(r);
     if (r->bounce)
         madi_spread(r->pieces, r->n, (unsigned char *)r->bounce + r->eager, r->eager, r->len - r->eager);
     free(r->bounce);
@@ -41,9 +109,10 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
 /* Name the destination of a block to its sender; wait, if there is one, is done when it is filled.  Under
  * session->lock. */
 mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t len,
-                            const madi_wire_rdv_t *rdv, madi_waitable_t *wait)
+                            const madi_sent_block_t *block, madi_waitable_t *wait)
 {
     madi_gate_t *gate = m->conn->gate;
+    const madi_wire_rdv_t *rdv = &block->rdv;
     madi_rdv_recv_t *r;
 
     if (rdv->eager == len) {
@@ -82,7 +151,11 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n,
     if (m->base.plain) /* not so when progress grants what comes later: then the owner may be looking at it */
         m->base.plain = 0;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
-    madi_rdv_send_grant(gate, rdv->sender, r->handle, len, false);
+    r->sender = rdv->sender;
+    if (block->at && gate->link->direct)
+        pull_start(r, block->at);
+    else
+        madi_rdv_send_grant(gate, rdv->sender, r->handle, len, false);
     return MAD_OK;
 }
 
@@ -126,7 +199,7 @@ mad_status_t madi_early_start(madi_rx_msg_t *m)
     memcpy(early->data, b.data, b.inside);
     m->base.plain = 0;
     m->early = early;
-    status = madi_rdv_grant(m, &piece, 1, piece.iov_len, &b.rdv, &early->here);
+    status = madi_rdv_grant(m, &piece, 1, piece.iov_len, &b, &early->here);
     if (status)
         madi_message_fail(&m->base, status);
     return status || madi_done(&early->here) ? status : MAD_ERR_AGAIN;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PUT_STRIDE ((uint64_t)256 * 1024) /* bytes that are written in one go, with the tx lock held */
 #define PREPARED_MAX 16384 /* bytes: longer ones are not ready before the grant is here */
 
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held)
@@ -34,6 +35,47 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
     r->sent = eager;
     return r->handle;
 }
+
+/* ---- Written into the receiver's memory ------------------------------------------------------------------------ */
+
+/* For the first block of a message, by a thread that waits: it has nothing else to do, and who has posted the receive
+ * may be computing. */
+static void put_find(madi_tx_t *tx, const madi_piece_t *piece)
+{
+    madi_conn_t *conn = tx->conn;
+    madi_link_t *link = conn->gate->link;
+    madi_offer_t offer = {.position = conn->credit_limit - conn->credit_left - conn->quick,
+                          .len = MADI_WIRE_DESC_LEN(piece->desc),
+                          .channel = conn->number};
+    tx->put_tried = true;
+    if (link->direct && tx->wait && !tx->started && piece == tx->pieces && piece->base && !piece->handle &&
+        link->driver->claim(link, &offer))
+        tx->put_at = offer.at;
+}
+
+bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
+{
+    madi_gate_t *gate = tx->conn->gate;
+    uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), n = len - tx->put;
+    if (!tx->put_tried)
+        put_find(tx, piece);
+    if (!tx->put_at || piece != tx->pieces)
+        return false;
+    if (!n)
+        return true;
+    if (n > PUT_STRIDE)
+        n = PUT_STRIDE;
+    if (!gate->link->driver->put(gate->link, tx->put_at + tx->put, (const unsigned char *)piece->base + tx->put, n)) {
+        tx->put_at = 0; /* then as others go, if the peer is still there */
+        return false;
+    }
+    tx->put += n;
+    gate->put_blocks += tx->put == len;
+    gate->put_bytes += n;
+    return true;
+}
+
+/* ---- Announced ------------------------------------------------------------------------------------------------- */
 
 /* The prepared piece was sent, or never will be. */
 static void prepared_gone(madi_gate_t *gate, madi_rdv_send_t *r)

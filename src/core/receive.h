@@ -77,6 +77,8 @@ madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn); /* the next message of a co
 typedef struct madi_sent_block {
     uint64_t desc;
     bool announced; /* the rest of it is to be granted */
+    bool placed;    /* all of it is where it belongs */
+    uint64_t at;    /* announced: its address, or 0 */
     madi_wire_rdv_t rdv;
     const unsigned char *data;
     uint64_t inside; /* bytes of it that are here */
@@ -95,8 +97,9 @@ void madi_spread(const struct iovec *pieces, int n, const unsigned char *src, ui
 /* rdv_recv.c; under session->lock */
 /* Name the destination of a block to its sender; wait, if there is one, is done when it is filled. */
 mad_status_t madi_rdv_grant(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len,
-                            const madi_wire_rdv_t *rdv, madi_waitable_t *wait);
+                            const madi_sent_block_t *block, madi_waitable_t *wait);
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop);
+int madi_rdv_pull(madi_gate_t *gate); /* read the next stride of what is read from a sender's memory; 0: there is none */
 void madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 mad_status_t madi_early_start(madi_rx_msg_t *msg); /* have the announced block at the cursor sent */
@@ -117,5 +120,7 @@ void madi_rx_drop(madi_rx_msg_t *msg); /* one that nobody has; it has come */
 
 /* posted.c; under session->lock */
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
+void madi_posted_offer(madi_conn_t *conn); /* the first one is next, if it is known what has come before */
+bool madi_posted_withdraw(madi_posted_t *posted); /* false: the sender is writing it, or has */
 
 #endif

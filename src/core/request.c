@@ -11,7 +11,7 @@ mad_request_t *madi_request_new(mad_session_t *session, bool async)
     mad_request_t *r = calloc(1, sizeof *r);
     if (r) {
         r->session = session;
-        r->counted = async;
+        atomic_init(&r->counted, async ? MADI_COUNTED : 0);
         if (async)
             marceli_async_count(1);
     }
@@ -23,10 +23,35 @@ static bool is_done(mad_request_t *r)
     return atomic_load_explicit(&r->state, memory_order_acquire) == MADI_REQUEST_DONE;
 }
 
+/* The peer will finish it. */
+void madi_request_by_peer(mad_request_t *r)
+{
+    marceli_async_count_later(1);
+    if (atomic_exchange_explicit(&r->counted, MADI_COUNTED_LATER, memory_order_relaxed))
+        marceli_async_count(-1);
+}
+
+/* It is awaited by more than its owner. */
+static void count_now(mad_request_t *r)
+{
+    int later = MADI_COUNTED_LATER;
+    if (!atomic_compare_exchange_strong_explicit(&r->counted, &later, MADI_COUNTED, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return;
+    marceli_async_count(1);
+    marceli_async_count_later(-1);
+    marceli_async_kick();
+}
+
 void madi_request_left(mad_request_t *r)
 {
-    if (r->counted && !is_done(r))
+    int counted = atomic_load_explicit(&r->counted, memory_order_relaxed);
+    if (is_done(r))
+        return;
+    if (counted == MADI_COUNTED)
         marceli_async_kick();
+    else if (counted)
+        marceli_async_kick_later();
 }
 
 static void queue_callback(mad_request_t *r)
@@ -45,9 +70,12 @@ void madi_request_complete(mad_request_t *r, mad_status_t status)
 {
     mad_session_t *session = r->session;
     uintptr_t before;
+    int counted = atomic_exchange_explicit(&r->counted, 0, memory_order_relaxed);
     r->status = status;
-    if (r->counted)
+    if (counted == MADI_COUNTED)
         marceli_async_count(-1);
+    else if (counted)
+        marceli_async_count_later(-1);
     before = atomic_exchange_explicit(&r->state, MADI_REQUEST_DONE, memory_order_acq_rel);
     if (before == MADI_REQUEST_CALLBACK) {
         queue_callback(r);
@@ -70,6 +98,8 @@ void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t s
                                                  memory_order_acquire)) {
         queue_callback(r);
         madi_calls_run(session);
+    } else {
+        count_now(r);
     }
 }
 
@@ -155,6 +185,8 @@ static bool cancel_posted(mad_request_t *r)
     madi_posted_t *posted = r->posted;
     for (madi_posted_t **p = posted ? &posted->conn->posted : NULL; p && *p; p = &(*p)->next)
         if (*p == posted) {
+            if (!madi_posted_withdraw(posted))
+                return false;
             *p = posted->next;
             if (posted->conn->posted_tail == &posted->next)
                 posted->conn->posted_tail = p;

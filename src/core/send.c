@@ -125,11 +125,15 @@ static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
 static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, size_t eager_max, bool held)
 {
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
+    uint64_t at = (uintptr_t)piece->base;
+    bool direct = tx->request && at && !held && tx->conn->gate->link->direct; /* whoever waits for it may fetch it */
     madi_wire_rdv_t rdv = {0, 0};
-    if (!packet_fits(p, 2, 16, 0))
+    if (!packet_fits(p, 2, 24, 0))
         return false;
+    if (direct)
+        desc ^= (uint64_t)(MADI_WIRE_RDV ^ MADI_WIRE_RDV_AT) << 48;
     if (!held && piece->base) {
-        size_t room = p->room - 16 < eager_max ? p->room - 16 : eager_max;
+        size_t room = p->room - 24 < eager_max ? p->room - 24 : eager_max;
         rdv.eager = (uint32_t)(room < len ? room : len);
     }
     rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held);
@@ -139,6 +143,8 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
         p->announced = rdv.sender;
     packet_copy(p, &desc, 8);
     packet_copy(p, &rdv, 8);
+    if (direct)
+        packet_copy(p, &at, 8);
     if (rdv.eager)
         packet_add(p, piece->base, rdv.eager);
     return true;
@@ -153,6 +159,13 @@ static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, co
         return false; /* LATER and EXPRESS: what follows waits too */
     if (!held && !piece->handle && len < caps->rdv_min && len + 8 + sizeof(madi_wire_hdr_t) <= caps->packet_max)
         return packet_add_inline(p, piece);
+    if (!whole && madi_tx_put(tx, piece)) {
+        uint64_t desc = piece->desc | (uint64_t)MADI_WIRE_PLACED << 48;
+        if (tx->put < len || !packet_fits(p, 1, 8, 0))
+            return false;
+        packet_copy(p, &desc, 8);
+        return true;
+    }
     return !whole && packet_add_announced(p, tx, piece, caps->rdv_eager, held);
 }
 
@@ -224,6 +237,8 @@ static mad_status_t tx_pump(madi_tx_t *tx)
         bool last;
         packet_build(&p, tx, &conn->gate->link->adapter->caps, false);
         last = packet_hdr(&p)->flags & MADI_WIRE_LAST;
+        if (p.next == tx->next_piece && !last && tx->put_at)
+            conn->starved = false;
         if (p.next == tx->next_piece && !last)
             return tx->ended ? MAD_ERR_AGAIN : MAD_OK; /* no memory to announce a block; or LATER holds it back */
         conn->starved = packet_hdr(&p)->aux > conn->credit_left;

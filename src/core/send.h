@@ -49,6 +49,8 @@ void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
 /* rdv_send.c; under gate->tx_lock */
 /* Give a block its handle (again); 0: no memory.  eager: bytes that go ahead; held: until the message has ended. */
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held);
+/* Has the receiver offered a place for this block?  Then a stride of it is written there: tx->put. */
+bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece);
 void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle); /* its announcement has left: what can be done meanwhile? */
 void madi_tx_later(madi_tx_t *tx); /* it has ended: blocks that were held may go */
 void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);

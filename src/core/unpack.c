@@ -80,7 +80,8 @@ static bool next_is_announced(const madi_rx_msg_t *m, uint64_t expected)
     if (m->end - m->cur < 16)
         return false;
     memcpy(&desc, m->cur, 8);
-    return MADI_WIRE_DESC_KIND(desc) == MADI_WIRE_RDV && madi_block_agrees(m, desc, expected);
+    return (MADI_WIRE_DESC_KIND(desc) == MADI_WIRE_RDV || MADI_WIRE_DESC_KIND(desc) == MADI_WIRE_RDV_AT) &&
+           madi_block_agrees(m, desc, expected);
 }
 
 /* mad_try_unpack of an EXPRESS block: is it there?  MAD_ERR_AGAIN when it is not. */

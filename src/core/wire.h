@@ -52,8 +52,10 @@ enum madi_wire_flags {
 
 /* A block descriptor, 8 bytes, unaligned in the packet:
  *   bits 0-47 length of the block; 48-49 kind; 50 receive mode; 51-52 send mode (when MADI_WIRE_MODES)
- * kind INLINE: the block's bytes follow.  kind RDV: a madi_wire_rdv and its eager bytes follow. */
-enum madi_wire_kind { MADI_WIRE_INLINE = 0, MADI_WIRE_RDV = 1 };
+ * kind INLINE: the block's bytes follow.  kind RDV: a madi_wire_rdv and its eager bytes follow.  Only on links where the two
+ * processes reach each other's memory: kind RDV_AT: a madi_wire_rdv, the block's address (8 bytes), and its eager bytes
+ * follow; kind PLACED: nothing follows, the bytes are where the receiver has offered. */
+enum madi_wire_kind { MADI_WIRE_INLINE = 0, MADI_WIRE_RDV = 1, MADI_WIRE_RDV_AT = 2, MADI_WIRE_PLACED = 3 };
 /* What a packet costs the receiver who has not asked for it: aux of MSG packets.  total: with the header. */
 static inline uint64_t madi_wire_cost(uint64_t total)
 {

@@ -42,6 +42,10 @@ static void print_traffic(const json_t *peer)
     if (madi_info_number(peer, "granted_blocks_sent"))
         printf("  %.0f blocks sent after a grant (%s)\n", madi_info_number(peer, "granted_blocks_sent"),
                madi_info_bytes(madi_info_number(peer, "granted_bytes_sent")));
+    if (madi_info_number(peer, "written_blocks") || madi_info_number(peer, "read_blocks"))
+        printf("  %.0f blocks written into the peer's memory (%s), %.0f read from it (%s)\n",
+               madi_info_number(peer, "written_blocks"), madi_info_bytes(madi_info_number(peer, "written_bytes")),
+               madi_info_number(peer, "read_blocks"), madi_info_bytes(madi_info_number(peer, "read_bytes")));
     if (madi_info_number(peer, "packets_refused"))
         printf("  %.0f times the network was full\n", madi_info_number(peer, "packets_refused"));
 }

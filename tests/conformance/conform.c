@@ -3,7 +3,7 @@
 #define TEST_MAIN
 #include "conform.h"
 
-static const test_t *const groups[] = {mode_tests,    block_tests,    request_tests, posted_tests, handler_tests,
+static const test_t *const groups[] = {mode_tests,    block_tests,    request_tests, posted_tests, direct_tests, handler_tests,
                                        channel_tests, mismatch_tests, thread_tests,  session_tests};
 
 /* ---- For the tests -------------------------------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ typedef struct test {
     const char *knob;           /* NAME=VALUE, set before the session starts */
 } test_t;
 
-extern const test_t mode_tests[], block_tests[], request_tests[], posted_tests[], handler_tests[], channel_tests[],
+extern const test_t mode_tests[], block_tests[], request_tests[], posted_tests[], direct_tests[], handler_tests[], channel_tests[],
     mismatch_tests[], thread_tests[], session_tests[];
 
 /* The roles meet: what one tells the other hears. */

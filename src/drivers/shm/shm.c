@@ -196,6 +196,12 @@ const madi_driver_t madi_driver_shm = {
     .send_prepared = shm_send_prepared,
     .forget = shm_forget,
     .slot_put = shm_slot_put,
+    .get = shm_get,
+    .put = shm_put,
+    .sever = shm_sever,
+    .offer = shm_offer,
+    .withdraw = shm_withdraw,
+    .claim = shm_claim,
     .link_close = shm_link_close,
     .link_fini = shm_link_fini,
 };

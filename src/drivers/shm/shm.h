@@ -38,7 +38,7 @@
 #include "core/driver.h"
 
 #define SHM_MAGIC 0x6d6873u
-#define SHM_LAYOUT 3
+#define SHM_LAYOUT 4
 
 #define SHM_CELLS 64 /* a power of two */
 #define SHM_CELL_DATA 56
@@ -57,12 +57,30 @@ typedef struct shm_cell {
 } shm_cell_t;
 static_assert(sizeof(shm_cell_t) == MADI_LINE, "a cell is a cache line");
 
+/* Where a process keeps the bytes that prove who it is; at 0: it shows none. */
+typedef struct shm_reach {
+    uint64_t at;
+    unsigned char proof[16];
+} shm_reach_t;
+
+/* A receive that was posted.  The receiver makes and withdraws it, the sender takes it. */
+enum { SHM_OFFER_FREE, SHM_OFFER_OPEN, SHM_OFFER_TAKEN };
+typedef struct shm_offer {
+    _Alignas(MADI_LINE) _Atomic(uint32_t) word; /* the state, and how often the place was used */
+    madi_offer_t offer;
+} shm_offer_t;
+#define SHM_OFFERS 16
+
 typedef struct shm_half {
     /* written by the receiver */
     _Alignas(MADI_LINE) _Atomic(uint32_t) consumed; /* cells; told now and then */
     _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_UNITS]; /* how often each run that began here was given back,
                                                              * modulo 256 */
+    _Alignas(MADI_LINE) shm_reach_t reach;
+    _Atomic(uint32_t) severed;     /* its memory is neither to be read nor to be written any more */
+    shm_offer_t offers[SHM_OFFERS]; /* the word is the sender's too */
     /* written by the sender */
+    _Alignas(MADI_LINE) _Atomic(uint32_t) putting; /* it writes the receiver's memory */
     _Alignas(MADI_LINE) _Atomic(uint32_t) wanted; /* it sleeps and wants space */
     _Atomic(uint32_t) window;                       /* units in use */
     _Alignas(4096) shm_cell_t cells[SHM_CELLS]; /* a page, so that what is behind a cell is told from its address */
@@ -117,7 +135,13 @@ typedef struct shm_link {
     bool active;
     unsigned char nonce[16];
     madi_watch_t watch;
+    /* the other's memory */
+    pid_t pid;         /* valid if base.direct */
+    shm_reach_t peer;
+    unsigned char proof[16]; /* what this side shows */
+    uint64_t mark;     /* right behind it: the peer tries here whether it may write */
 } shm_link_t;
+static_assert(offsetof(shm_link_t, mark) == offsetof(shm_link_t, proof) + 16, "the mark is behind the proof");
 
 typedef struct shm_adapter {
     madi_adapter_t base;
@@ -183,6 +207,16 @@ void shm_bell_ring(const shm_link_t *link);
 void shm_bell_stuck(shm_link_t *link); /* a packet found no space */
 bool shm_arm(madi_adapter_t *adapter);
 void shm_disarm(madi_adapter_t *adapter);
+
+/* shm_reach.c */
+void shm_reach_show(shm_link_t *link); /* before the peer is told that the memory is there */
+void shm_reach_try(shm_link_t *link);  /* sets base.direct */
+bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
+bool shm_put(madi_link_t *link, uint64_t to, const void *from, size_t len);
+void shm_sever(madi_link_t *link);
+int shm_offer(madi_link_t *link, const madi_offer_t *offer);
+bool shm_withdraw(madi_link_t *link, int number);
+bool shm_claim(madi_link_t *link, madi_offer_t *wanted);
 
 /* After a store that a sleeping peer may wait for, before the load of its flag. */
 static inline void shm_bell_order(const shm_link_t *link)

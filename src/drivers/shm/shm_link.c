@@ -88,6 +88,7 @@ static bool map(shm_link_t *l)
     l->out = &l->region->half[l->active ? 0 : 1];
     l->in = &l->region->half[l->active ? 1 : 0];
     l->sent_limit = SHM_CELLS;
+    shm_reach_show(l);
     return shm_window_open(l);
 }
 
@@ -123,6 +124,7 @@ static void up(shm_link_t *l, int event_fd, int bell_fd)
     }
     l->fence = atomic_load_explicit(&a->bell->fence, memory_order_relaxed) ||
                atomic_load_explicit(&l->peer_bell->fence, memory_order_relaxed);
+    shm_reach_try(l);
     l->attentive = l->fence ? &always : &l->peer_bell->asleep;
     madi_link_up(&l->base);
 }
@@ -241,6 +243,7 @@ mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason)
 void shm_link_close(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
+    shm_sever(link);
     if (l->watch.fd > 0) {
         madi_watch_del(link->adapter->session, &l->watch);
         l->watch.fd = -1;

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Large blocks from one process's memory straight into the other's, by one of the two alone: process_vm_readv and _writev.
+ *
+ * Whom a process identifier names is proved, not believed: each side keeps random bytes in its own memory, and shows them
+ * and their address in what is shared.  They are read with every access, in the same call where the call reads.  So another
+ * process that got the number, or another program that the peer has become, is told apart.
+ *
+ * Memory is given back to the program when a request ends, also when it fails while the peer lives.  The owner then says
+ * so first (severed).  Who has read looks at that afterwards, and forgets what it has read.  Who writes says before that it
+ * does (putting), then looks; the owner waits until it has stopped, a stride at most.  Both are store, fence, load. */
+#include "base/clock.h"
+#include "base/knob.h"
+#include "drivers/shm/shm.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SEVER_NS INT64_C(2000000000) /* a stopped peer is not inside the call any more */
+
+/* ---- Proof ---------------------------------------------------------------------------------------------------- */
+
+void shm_reach_show(shm_link_t *l)
+{
+    shm_reach_t *mine = &l->in->reach;
+    if (!madi_knob_int(MADI_KNOB_SHM_DIRECT) || getrandom(l->proof, sizeof l->proof, 0) != sizeof l->proof)
+        return;
+    memcpy(mine->proof, l->proof, sizeof mine->proof);
+    mine->at = (uintptr_t)l->proof;
+}
+
+/* Read the peer's proof together with n pieces; more is in vec behind them. */
+static bool read_proved(shm_link_t *l, struct iovec *to, int n, uint64_t from, size_t len)
+{
+    unsigned char proof[sizeof l->proof];
+    struct iovec remote[2] = {{(void *)(uintptr_t)from, len}, {(void *)(uintptr_t)l->peer.at, sizeof proof}};
+    int skip = len == 0;
+    to[n] = (struct iovec){proof, sizeof proof};
+    return process_vm_readv(l->pid, to, (unsigned long)n + 1, remote + skip, 2u - (unsigned)skip, 0) ==
+               (ssize_t)(len + sizeof proof) &&
+           !memcmp(proof, l->peer.proof, sizeof proof);
+}
+
+/* Both ways are tried once.  What is written is a number that nobody reads. */
+void shm_reach_try(shm_link_t *l)
+{
+    struct ucred who;
+    socklen_t size = sizeof who;
+    uint64_t mark = 1;
+    struct iovec vec[1], from = {&mark, sizeof mark}, to;
+    l->peer = l->out->reach;
+    if (!madi_knob_int(MADI_KNOB_SHM_DIRECT) || !l->peer.at ||
+        getsockopt(l->fd, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.pid <= 0 || who.pid == getpid())
+        return;
+    l->pid = who.pid;
+    to = (struct iovec){(void *)(uintptr_t)(l->peer.at + sizeof l->proof), sizeof mark};
+    l->base.direct = read_proved(l, vec, 0, 0, 0) && process_vm_writev(l->pid, &from, 1, &to, 1, 0) == sizeof mark;
+}
+
+/* ---- Reading and writing -------------------------------------------------------------------------------------- */
+
+bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    if (!read_proved(l, to, n, from, len))
+        return false;
+    atomic_thread_fence(memory_order_seq_cst);
+    return !atomic_load_explicit(&l->out->severed, memory_order_relaxed); /* pairs with shm_sever */
+}
+
+bool shm_put(madi_link_t *link, uint64_t to, const void *from, size_t len)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    struct iovec vec[1], local = {(void *)from, len}, remote = {(void *)(uintptr_t)to, len};
+    bool good;
+    atomic_store_explicit(&l->out->putting, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    good = !atomic_load_explicit(&l->out->severed, memory_order_relaxed) && /* pairs with shm_sever */
+           read_proved(l, vec, 0, 0, 0) && process_vm_writev(l->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+    atomic_store_explicit(&l->out->putting, 0, memory_order_release);
+    return good;
+}
+
+static bool peer_gone(const shm_link_t *l)
+{
+    struct pollfd p = {.fd = l->fd, .events = POLLRDHUP};
+    return l->fd < 0 || poll(&p, 1, 0) != 0;
+}
+
+void shm_sever(madi_link_t *link)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    int64_t until;
+    if (!l->region)
+        return;
+    atomic_store_explicit(&l->in->severed, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    until = madi_now() + SEVER_NS;
+    while (atomic_load_explicit(&l->in->putting, memory_order_acquire) && !peer_gone(l) && madi_now() < until)
+        sched_yield();
+}
+
+/* ---- Receives that were posted -------------------------------------------------------------------------------- */
+
+#define STATE(word) ((word)&3)
+#define NEXT(word, state) (((word) | 3) + 1 + (state)) /* the next use of the place */
+
+int shm_offer(madi_link_t *link, const madi_offer_t *offer)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    for (int i = 0; i < SHM_OFFERS; i++) {
+        shm_offer_t *o = &l->in->offers[i];
+        uint32_t word = atomic_load_explicit(&o->word, memory_order_relaxed);
+        if (STATE(word) != SHM_OFFER_FREE)
+            continue;
+        o->offer = *offer;
+        atomic_store_explicit(&o->word, NEXT(word, SHM_OFFER_OPEN), memory_order_release); /* pairs with shm_claim */
+        return i;
+    }
+    return -1;
+}
+
+bool shm_withdraw(madi_link_t *link, int number)
+{
+    shm_offer_t *o = &((shm_link_t *)link)->in->offers[number];
+    uint32_t word = atomic_load_explicit(&o->word, memory_order_relaxed);
+    /* Claimed: the sender does not touch it any more. */
+    return STATE(atomic_exchange_explicit(&o->word, NEXT(word, SHM_OFFER_FREE), memory_order_acq_rel)) == SHM_OFFER_OPEN;
+}
+
+bool shm_claim(madi_link_t *link, madi_offer_t *wanted)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    for (int i = 0; i < SHM_OFFERS; i++) {
+        shm_offer_t *o = &l->out->offers[i];
+        uint32_t word = atomic_load_explicit(&o->word, memory_order_acquire); /* pairs with shm_offer */
+        madi_offer_t found;
+        if (STATE(word) != SHM_OFFER_OPEN)
+            continue;
+        found = o->offer; /* is what it was if the word is */
+        if (found.channel == wanted->channel && found.position == wanted->position && found.len == wanted->len &&
+            atomic_compare_exchange_strong_explicit(&o->word, &word, word - SHM_OFFER_OPEN + SHM_OFFER_TAKEN,
+                                                    memory_order_acq_rel, memory_order_relaxed)) {
+            wanted->at = found.at;
+            return true;
+        }
+    }
+    return false;
+}

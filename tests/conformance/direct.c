@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages of one long block by request: where the driver can, they go from memory to memory by one of the two sides. */
+#include "conform.h"
+
+#define DIRECT 24
+
+static size_t direct_len(int i)
+{
+    static const size_t lens[] = {40000, 65536, 100001, 262144, 262145, 1 << 20, 3000003, 100};
+    return lens[(size_t)i % COUNT(lens)];
+}
+
+static void *filled(size_t len, uint32_t seed)
+{
+    void *p = get(len);
+    fill(p, len, seed);
+    return p;
+}
+
+static mad_block_t block(void *base, size_t len)
+{
+    return (mad_block_t){base, len, CHEAPER, LAZY};
+}
+
+static void send_one(env_t *e, size_t len, uint32_t seed)
+{
+    void *p = filled(len, seed);
+    mad_block_t b = block(p, len);
+    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &b, 1, NULL));
+    free(p);
+}
+
+static void receive_one(env_t *e, size_t len, uint32_t seed)
+{
+    void *p = get(len);
+    mad_connection_t *c = mad_begin_unpacking_from(e->ch[0], e->peer);
+    CHECK_OK(mad_unpack(c, p, len, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(c));
+    HOLDS(p, len, seed);
+    free(p);
+}
+
+/* All are begun before the first is awaited. */
+static void requests_send(env_t *e)
+{
+    mad_request_t *r[DIRECT];
+    void *p[DIRECT];
+    for (int i = 0; i < DIRECT; i++) {
+        mad_block_t b = block(p[i] = filled(direct_len(i), (uint32_t)i), direct_len(i));
+        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &b, 1, &r[i]));
+    }
+    for (int i = 0; i < DIRECT; i++) {
+        CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
+        free(p[i]);
+    }
+}
+
+static void requests_receive(env_t *e)
+{
+    for (int i = 0; i < DIRECT; i++)
+        receive_one(e, direct_len(i), (uint32_t)i);
+}
+
+/* Posted and awaited one by one (kind 0), all before the first (1); between them short messages that nobody posted for (2). */
+static void posts_send(env_t *e)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        if (kind)
+            hear(e);
+        for (int i = 0; i < DIRECT; i++) {
+            if (kind == 2)
+                send_one(e, 8, 77);
+            if (kind != 1)
+                hear(e);
+            send_one(e, direct_len(i), (uint32_t)i);
+        }
+    }
+}
+
+static void post(env_t *e, int i, void **p, mad_request_t **r)
+{
+    mad_block_t b = block(*p = get(direct_len(i)), direct_len(i));
+    CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &b, 1, r));
+}
+
+static void posted(int i, void *p, mad_request_t **r)
+{
+    CHECK_OK(mad_request_wait(r, MAD_FOREVER));
+    HOLDS(p, direct_len(i), (uint32_t)i);
+    free(p);
+}
+
+static void posts_receive(env_t *e)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        mad_request_t *r[DIRECT];
+        void *p[DIRECT];
+        for (int i = 0; i < DIRECT && kind == 1; i++)
+            post(e, i, &p[i], &r[i]);
+        if (kind)
+            tell(e);
+        for (int i = 0; i < DIRECT; i++) {
+            if (kind == 2)
+                receive_one(e, 8, 77);
+            if (kind != 1) {
+                post(e, i, &p[i], &r[i]);
+                tell(e);
+            }
+            posted(i, p[i], &r[i]);
+        }
+    }
+}
+
+/* Taken back before anything came, the next one gets the message; afterwards it is too late. */
+static void cancel_send(env_t *e)
+{
+    for (int i = 0; i < DIRECT; i++) {
+        hear(e);
+        send_one(e, direct_len(5), (uint32_t)i);
+    }
+}
+
+static void cancel_receive(env_t *e)
+{
+    for (int i = 0; i < DIRECT; i++) {
+        mad_request_t *r[2];
+        void *p[2];
+        post(e, 5, &p[0], &r[0]);
+        post(e, 5, &p[1], &r[1]);
+        if (i % 2) {
+            mad_status_t status;
+            tell(e);
+            status = mad_request_cancel(r[1]); /* as the message comes: for the first one */
+            CHECK_STATUS(status, MAD_OK);
+            CHECK_STATUS(mad_request_wait(&r[1], MAD_FOREVER), MAD_ERR_CANCELLED);
+            CHECK_OK(mad_request_wait(&r[0], MAD_FOREVER));
+            HOLDS(p[0], direct_len(5), (uint32_t)i);
+        } else {
+            CHECK_OK(mad_request_cancel(r[0]));
+            CHECK_STATUS(mad_request_wait(&r[0], MAD_FOREVER), MAD_ERR_CANCELLED);
+            fill(p[0], direct_len(5), 99);
+            tell(e);
+            CHECK_OK(mad_request_wait(&r[1], MAD_FOREVER));
+            HOLDS(p[1], direct_len(5), (uint32_t)i);
+            HOLDS(p[0], direct_len(5), 99);
+        }
+        free(p[0]);
+        free(p[1]);
+    }
+}
+
+/* Posted for one length, sent another, and one block more than was posted for; both sides by request. */
+static void other_send(env_t *e)
+{
+    void *p = filled(1 << 20, 3);
+    for (int i = 0; i < 4; i++) {
+        mad_block_t b[2] = {block(p, i % 2 ? 1 << 20 : 900000), block(p, 50000)};
+        mad_request_t *r = NULL;
+        mad_status_t status;
+        hear(e);
+        status = mad_send_blocks(e->ch[0], e->peer, b, 1 + i % 2, i < 2 ? NULL : &r);
+        if (r)
+            status = mad_request_wait(&r, MAD_FOREVER);
+        CHECK(status == MAD_OK || status == MAD_ERR_MISMATCH);
+    }
+    hear(e);
+    send_one(e, 1 << 20, 5);
+    free(p);
+}
+
+static void other_receive(env_t *e)
+{
+    void *p = get(1 << 20);
+    mad_block_t b = block(p, 1 << 20);
+    mad_request_t *r;
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &b, 1, &r));
+        tell(e);
+        CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_MISMATCH);
+    }
+    CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &b, 1, &r));
+    tell(e);
+    CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
+    HOLDS(p, 1 << 20, 5);
+    free(p);
+}
+
+const test_t direct_tests[] = {{.name = "direct_requests", .procs = 2, .send = requests_send, .receive = requests_receive},
+                               {.name = "direct_posts", .procs = 2, .send = posts_send, .receive = posts_receive},
+                               {.name = "direct_cancel", .procs = 2, .send = cancel_send, .receive = cancel_receive},
+                               {.name = "direct_other", .procs = 2, .send = other_send, .receive = other_receive},
+                               {.name = NULL}};
