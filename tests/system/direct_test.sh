@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Blocks that one process copies out of, or into, the other's memory: allowed, forbidden by the kernel to both or to one of
+# the two, switched off, and with a peer that is killed meanwhile.
+#   ROUNDS=N   so many processes killed (10)
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+top=$(cd "$(dirname "$0")/../.." && pwd)
+. "$top/tests/harness/checks.sh"
+out=$(mktemp) || exit 1
+trap 'rm -f "$out"' EXIT
+trap 'exit 143' TERM INT HUP
+refuse="python3 $top/tests/system/refuse.py"
+tests="direct_requests direct_posts direct_cancel direct_other"
+export MAD_PREFER=shm
+
+# conform NAME COMMAND...: the tests, each process started by that command
+conform() {
+    name=$1
+    shift
+    # shellcheck disable=SC2086
+    if within 100 "$BUILD/madrun" -n 2 "$@" "$BUILD/tests/conform" $tests >"$out" 2>&1; then
+        ok "$name"
+    else
+        not_ok "$name" "$(tail -15 "$out")"
+    fi
+}
+
+conform allowed
+conform off env MAD_SHM_DIRECT=no
+conform off-in-one sh -c '[ "$PMI_RANK" = 0 ] || export MAD_SHM_DIRECT=no; exec "$@"' sh
+$refuse true
+case $? in
+0)
+    # shellcheck disable=SC2086
+    conform forbidden $refuse
+    # shellcheck disable=SC2016,SC2086
+    conform forbidden-to-one sh -c '[ "$PMI_RANK" = 1 ] || exec "$@"; shift 2; exec "$@"' sh $refuse
+    ;;
+*) echo "# no seccomp filters here: what the kernel forbids is not tested" ;;
+esac
+
+# Who lives is told within the time, whichever of the two it is; the test would say so if bytes were wrong.
+bad=0
+for i in $(seq "${ROUNDS:-10}"); do
+    within 60 "$BUILD/madrun" --keep-going -n 2 sh -c '[ "$PMI_RANK" != "$1" ] || { sleep 0.$2; grep -q overlap /proc/$$/cmdline && kill -9 $$; } &
+        exec "$3" overlap --driver shm --sizes 64M --batches 20' sh $((i % 2)) $((i % 9))7 "$BUILD/mad_perf" >"$out" 2>&1
+    rc=$?
+    [ $rc = 137 ] && ! grep -q "Sanitizer\|differ\|Assert" "$out" && continue
+    bad=1
+    break
+done
+if [ $bad = 0 ]; then ok "killed meanwhile"; else not_ok "killed meanwhile (exit status $rc)" "$(tail -15 "$out")"; fi
+[ "$failures" = 0 ]
