@@ -23,8 +23,8 @@
 #include <signal.h>
 #include <string.h>
 
-#define TICK INT64_C(1000000) /* ns between looks */
-#define TICKS 50              /* looks after the last of these operations */
+#define TICK INT64_C(4000000) /* ns between looks */
+#define TICKS 25              /* looks after the last of these operations */
 
 static struct async {
     pthread_t thread;

@@ -72,7 +72,7 @@ void marceli_async_count(int n);
 /* Before a call returns that left such ones.  No lock. */
 void marceli_async_kick(void);
 /* The same for operations that somebody else finishes, as a rule: the thread is there for them only if that takes longer
- * than a millisecond or two in which nobody calls the library. */
+ * than some milliseconds in which nobody calls the library. */
 void marceli_async_count_later(int n);
 void marceli_async_kick_later(void);
 /* Calls were added (see has_calls), maybe by the end of the last operation.  Any lock. */
