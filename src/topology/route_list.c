@@ -176,9 +176,9 @@ int madi_route_pick(const madi_route_t *route, int count, uint64_t number, int h
                     int network[MADI_ROUTE_HOPS_MAX])
 {
     const madi_route_t *picked = route;
-    double all = 0;
+    double all = route->ways;
     uint64_t rest = number;
-    for (int i = 0; i < count && route[i].best; i++)
+    for (int i = 1; i < count && route[i].best; i++)
         all += route[i].ways;
     if (all < 1e18)
         rest %= (uint64_t)all;
