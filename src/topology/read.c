@@ -212,7 +212,7 @@ static void channel_read(madi_topo_build_t *b, const config_setting_t *s)
         return;
     topo->channel = grown;
     grown[topo->channels++] = (madi_topo_channel_t){.name = madi_topo_copy(&b->whole->arena, config_setting_name(s)),
-                                                    .network = names.count ? names.list[0] : 0,
+                                                    .network = names.count ? names.list[0] : -1,
                                                     .line = madi_tree_line(b, s)};
 }
 
@@ -234,7 +234,8 @@ static void take_over(madi_topo_names_t *names, const char *name)
     int channel = madi_topo_channel_find(topo, name), before = names->count;
     int network = channel >= 0 ? topo->channel[channel].network : madi_topo_network_find(topo, name);
     if (network < 0) {
-        madi_topo_name_wrong(names, MADI_TOPO_NETWORK, "network or channel", name);
+        if (channel < 0) /* else the channel is wrong, which has been said */
+            madi_topo_name_wrong(names, MADI_TOPO_NETWORK, "network or channel", name);
         return;
     }
     madi_topo_name_add(names, network, topo->network[network].name);

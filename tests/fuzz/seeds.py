@@ -115,10 +115,11 @@ for i, text in enumerate(("a", "a,b:4,c", "node[1-3,07-09]x:2,fe80::1%eth0", "a,
 
 # Topology files: the examples, what they do not have, and what is wrong.
 examples = os.path.join(here, "../../examples/topology")
-for name in sorted(os.listdir(examples)):
+for name in sorted(n for n in os.listdir(examples) if n.endswith(".conf")):
     with open(os.path.join(examples, name)) as file:
         seed("topology", name.removesuffix(".conf"), file.read())
 seed("topology", "gateway", 'networks={a={driver="tcp";hosts="x[0-2],g";};b={driver="tcp";hosts=["g","y"];};};'
      'gateways=({hosts="g";count=2;cores="0";networks="a,b";});')
 seed("topology", "cycle", 'clusters={a={clusters="b";};b={clusters="a";};};'
      'networks={n={driver="shm";clusters="a";latency="1us";};};')
+seed("topology", "nowhere", 'networks={red=1;};channels={c={network="red";};};virtual_channels={v={over="c";};};')

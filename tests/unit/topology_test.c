@@ -215,6 +215,9 @@ START_TEST(channels)
     bad(TWO "channels = { fast = { network = \"red\"; }; };\nvirtual_channels = { all = { over = [\"red\",\n\"fast\"]; "
             "}; };",
         "F:5: virtual channel 'all': 'red' is named twice: name it once\n");
+    bad("networks = { red = 1; };\nchannels = { fast = { network = \"red\"; }; };\nvirtual_channels = { all = { over = \"fast\"; }; };",
+        "F:1: network 'red': a whole number stands where a group should: give red = { ... };\n"
+        "F:2: channel 'fast': there is no network 'red'; there is none\n");
     bad(TWO "virtual_channels = { all = { }; };",
         "F:3: virtual channel 'all': over is missing: give names of networks and channels such as \"red, blue\"\n");
 }
