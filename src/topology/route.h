@@ -54,8 +54,8 @@ mad_status_t madi_routes_to(const madi_routes_t *routes, int to, madi_route_t *r
 /* How many best ways there are, by hosts; 0: none. */
 double madi_routes_ways(const madi_routes_t *routes, int to);
 
-/* The number-th (modulo their number) of the ways that the first of `count` routes, and those best ones that follow it, stand
- * for: where each hop ends, and over which network.  Returns the number of hops. */
+/* The number-th (modulo their number) of the ways that the first of `count` routes, and those best ones that follow it,
+ * stand for: where each hop ends, and over which network.  Returns the number of hops. */
 int madi_route_pick(const madi_route_t *route, int count, uint64_t number, int host[MADI_ROUTE_HOPS_MAX],
                     int network[MADI_ROUTE_HOPS_MAX]);
 

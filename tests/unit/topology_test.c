@@ -215,7 +215,8 @@ START_TEST(channels)
     bad(TWO "channels = { fast = { network = \"red\"; }; };\nvirtual_channels = { all = { over = [\"red\",\n\"fast\"]; "
             "}; };",
         "F:5: virtual channel 'all': 'red' is named twice: name it once\n");
-    bad("networks = { red = 1; };\nchannels = { fast = { network = \"red\"; }; };\nvirtual_channels = { all = { over = \"fast\"; }; };",
+    bad("networks = { red = 1; };\nchannels = { fast = { network = \"red\"; }; };\n"
+        "virtual_channels = { all = { over = \"fast\"; }; };",
         "F:1: network 'red': a whole number stands where a group should: give red = { ... };\n"
         "F:2: channel 'fast': there is no network 'red'; there is none\n");
     bad(TWO "virtual_channels = { all = { }; };",
