@@ -107,10 +107,20 @@ static int script_run(script_t *script, const char *program, int space)
     return 0;
 }
 
-/* A millisecond's worth may pass at once, and 50 wait; but some packets at least. */
+/* What passes at once: short of what a message is, but of the length of the 64 KiB that the kernel cuts into packets late
+ * where the rate permits, and for as long as a timer may be late where it is high. */
+static long long burst_of(int64_t rate)
+{
+    long long burst = rate / 1700 > 80000 ? 80000 : rate / 1700;
+    if (burst < rate / 6700)
+        burst = rate / 6700;
+    return burst < 10000 ? 10000 : burst;
+}
+
+/* 50 ms' worth may wait. */
 static void shape_write(FILE *out, const char *interface, int64_t rate)
 {
-    long long burst = rate / 1000 > 10000 ? rate / 1000 : 10000;
+    long long burst = burst_of(rate);
     long long room = rate / 20 > 256 * 1024 ? rate / 20 : 256 * 1024;
     fprintf(out, "qdisc replace dev %s root tbf rate %lldbit burst %lldb limit %lldb\n", interface, (long long)rate * 8,
             burst, burst + room);
