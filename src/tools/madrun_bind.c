@@ -81,6 +81,8 @@ const char *madi_run_bind_places(madi_run_bind_t bind, int reserve, int count, c
     int found = 0;
 
     *sets = NULL;
+    if (bind == MADI_RUN_BIND_AUTO && getenv("MADLAB_HOST"))
+        bind = MADI_RUN_BIND_NONE; /* the hosts of a lab share cores: the first process of each would get the same one */
     if (bind == MADI_RUN_BIND_NONE && reserve < 0)
         return NULL;
     if (hwloc_topology_init(&topology) != 0)

@@ -303,11 +303,13 @@ echo "code \$?"
 "$BUILD/madrun" -n 2 --hosts red1,blue1 --launch-agent "\$MADLAB_AGENT" --env MAD_CONNECT_TIMEOUT=3000 \
     "$BUILD/mad_perf" pingpong --sizes 8 --iters 2 --batches 1 --json
 echo "across \$?"
+"$BUILD/madrun" -n 2 --no-label --hosts red1,red2 --launch-agent "\$MADLAB_AGENT" grep Cpus_allowed_list /proc/self/status
 EOF
     check "madrun: exit code" 0 $code
     check_has "madrun: within a cluster" "code 0" out
     check_lines "madrun: within a cluster: over tcp, every size" 2 '"driver": *"tcp".*"latency_us_best": *[0-9]' out
     check_lines "madrun: all hosts" 5 '^\[[0-4]\] (red1|red2|gate|blue1|blue2)$' out
+    check "madrun: processes are not bound" "$(grep Cpus_allowed_list /proc/self/status)" "$(grep Cpus_allowed_list out | sort -u)"
     check_lines "madrun: clusters are apart" 1 '^across [1-9]' out
 }
 
