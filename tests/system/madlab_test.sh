@@ -448,7 +448,7 @@ test_errors() {
     check "list: exit code" 0 $?
     check_has "list: a network" "network red: bridge b0, 500Mbit/s; hosts red1, red2, gate" out
     check_has "list: a host" "host gate: eth0 10.1.0.3/16 on red; fast1 10.2.0.3/16 on blue" out
-    for f in "$top"/examples/topology/*.cfg; do
+    for f in "$top"/examples/topology/*.conf; do
         within $limit "$madlab" run "$f" --quiet -- sh -c 'for h in $(echo $MADLAB_HOSTS | tr , " "); do $MADLAB_AGENT $h hostname; done' >out 2>err
         check "example ${f##*/}: exit code" 0 $?
         check "example ${f##*/}: every host" "$("$madlab" list "$f" | grep -c '^host')" $(($(wc -l <out) + 1))
