@@ -133,6 +133,7 @@ struct madi_tx {
     uint32_t n_held;       /* of these, such as were announced before the end and wait for it */
     uint64_t put_at, put;  /* the first block goes to this address of the receiver's; so much of it is there */
     bool put_tried;        /* it is known whether it does */
+    bool by_peer;          /* its long block may be fetched by the peer */
     bool started, ended, queued, all_sent;
     bool flushed; /* the packer's: progress may be sending it, so pieces and stage are changed under tx_lock only */
     _Alignas(16) unsigned char small[MADI_STAGE];
@@ -465,6 +466,7 @@ void madi_handles_free(struct madi_handles *h);
 uint32_t madi_handle_add(struct madi_handles *h, void *object); /* 0: out of memory */
 void *madi_handle_get(struct madi_handles *h, uint32_t handle); /* NULL: not valid (any more) */
 void madi_handle_del(struct madi_handles *h, uint32_t handle);
+bool madi_handles_none(const struct madi_handles *h); /* is in use */
 void madi_handles_each(struct madi_handles *h, void (*fn)(void *object, void *arg), void *arg);
 
 /* address.c */

@@ -16,6 +16,7 @@ typedef struct slot {
 struct madi_handles {
     slot_t *slots;
     uint32_t n, cap, free; /* free: index + 1 */
+    uint32_t used;
 };
 
 struct madi_handles *madi_handles_new(void)
@@ -50,6 +51,7 @@ uint32_t madi_handle_add(struct madi_handles *h, void *object)
         h->slots[i].generation = 1;
     }
     h->slots[i].object = object;
+    h->used++;
     return i | h->slots[i].generation << INDEX_BITS;
 }
 
@@ -66,10 +68,16 @@ void madi_handle_del(struct madi_handles *h, uint32_t handle)
     uint32_t i = handle & INDEX_MASK;
     if (!madi_handle_get(h, handle))
         return;
+    h->used--;
     h->slots[i].object = NULL;
     h->slots[i].generation = h->slots[i].generation % 4095 + 1;
     h->slots[i].next_free = h->free;
     h->free = i + 1;
+}
+
+bool madi_handles_none(const struct madi_handles *h)
+{
+    return !h->used;
 }
 
 void madi_handles_each(struct madi_handles *h, void (*fn)(void *object, void *arg), void *arg)

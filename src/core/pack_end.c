@@ -153,11 +153,32 @@ static mad_status_t end_failed(madi_tx_t *tx)
     return status;
 }
 
-/* On such a link the peer fetches what is long.  Under tx_lock, before anything has left. */
-static void by_peer(madi_conn_t *conn, mad_request_t *request)
+/* One long block by itself, and nothing else under way: on some links a peer that waits for it fetches it, so that the caller
+ * may compute.  Of several the caller has time to do its half, and both halves together are faster. */
+static bool is_fetched(const madi_tx_t *tx)
 {
-    if (atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP && conn->gate->link->direct)
-        madi_request_by_peer(request);
+    const madi_conn_t *conn = tx->conn;
+    const madi_gate_t *gate = conn->gate;
+    int n = 0;
+    if (atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) != MADI_GATE_UP || !gate->link->direct ||
+        conn->queue || !madi_handles_none(gate->sends))
+        return false;
+    for (uint32_t i = 0; i < tx->n_pieces; i++) {
+        const madi_piece_t *piece = &tx->pieces[i];
+        bool is_long = !piece->run && MADI_WIRE_DESC_LEN(piece->desc) >= gate->link->adapter->caps.rdv_min;
+        if (is_long && !piece->base)
+            return false;
+        n += is_long;
+    }
+    return n == 1;
+}
+
+/* Under tx_lock, before anything has left. */
+static void may_be_fetched(madi_tx_t *tx)
+{
+    tx->by_peer = tx->request && is_fetched(tx);
+    if (tx->by_peer)
+        madi_request_by_peer(tx->request);
 }
 
 /* End: whoever completes the message tells waiter or request.  Under tx_lock. */
@@ -169,8 +190,7 @@ static void end_queued(madi_tx_t *tx, madi_waitable_t *wait, mad_request_t *requ
     if (request)
         request->tx = tx;
     tx->ended = true;
-    if (request)
-        by_peer(conn, request);
+    may_be_fetched(tx);
     madi_tx_later(tx);
     conn->spare = NULL;
     enqueue(tx);
@@ -318,8 +338,6 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
     }
     tx->ended = true;
     madi_lock(&conn->gate->tx_lock);
-    if (request)
-        by_peer(conn, tx->request);
     if (atomic_load_explicit(&conn->packing, memory_order_relaxed)) {
         tx->next = NULL;
         *conn->deferred_tail = tx;
@@ -328,6 +346,7 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
             atomic_fetch_add_explicit(&conn->waiting, 1, memory_order_relaxed);
         conn->has_deferred = true;
     } else {
+        may_be_fetched(tx);
         enqueue(tx);
         send_queue(conn);
     }

@@ -126,7 +126,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
 {
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
-    bool direct = tx->request && at && !held && tx->conn->gate->link->direct; /* whoever waits for it may fetch it */
+    bool direct = tx->by_peer && at && !held; /* whoever waits for it may fetch it */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, 24, 0))
         return false;
