@@ -53,6 +53,7 @@ static void say_process(madi_json_t *j, const mad_session_t *s)
     madi_json_int(j, "switches", (int64_t)waiting.switches);
     madi_json_int(j, "steals", (int64_t)waiting.steals);
     madi_json_int(j, "idles", (int64_t)waiting.idles);
+    madi_json_int(j, "retaken", (int64_t)waiting.retaken);
     madi_json_end(j, '}');
 }
 

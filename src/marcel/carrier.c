@@ -13,12 +13,15 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static struct carriers {
     madi_lock_t lock;
     madi_carrier_t *spares, *all;
     unsigned n; /* that have been made */
 } carriers;
+_Atomic(int) madi_n_lodged;
 
 /* Threads do not move while they have a carrier, so the compiler may do as it likes with this. */
 static __thread madi_carrier_t *mine;
@@ -34,6 +37,11 @@ static void signals_block(void)
     for (size_t i = 0; i < MADI_COUNT(own); i++)
         sigdelset(&set, own[i]);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
+    if (madi_monitor_signal()) {
+        sigemptyset(&set);
+        sigaddset(&set, madi_monitor_signal());
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    }
 }
 
 static void tools_adopt(madi_ult_t *base)
@@ -71,18 +79,20 @@ static void carry(madi_carrier_t *carrier, madi_worker_t *worker)
 {
     if (madi_marcel.binds && carrier->place != worker->index)
         madi_place_bind(carrier->place = worker->index);
+    atomic_store_explicit(&carrier->carries, worker, memory_order_release);
     madi_worker_run(worker, &carrier->base);
+    atomic_store_explicit(&carrier->carries, NULL, memory_order_release);
     spare_put(carrier);
 }
 
 static void *carrier_main(void *arg)
 {
     madi_carrier_t *carrier = arg;
-    void *signal_stack;
     unsigned offer;
     mine = carrier;
+    carrier->tid = (int)syscall(SYS_gettid);
     signals_block();
-    if (madi_guard_thread_start(&signal_stack))
+    if (madi_guard_thread_start(&carrier->signal_stack))
         madi_log(MADI_LOG_WARN, "marcel", "no memory for a signal stack: overflows of stacks are not reported");
     tools_adopt(&carrier->base);
     /* acquire: pairs with who offers */
@@ -92,7 +102,7 @@ static void *carrier_main(void *arg)
         else
             madi_futex_wait(&carrier->offer, 0, MADI_NEVER);
     }
-    madi_guard_thread_end(signal_stack);
+    madi_guard_thread_end(carrier->signal_stack);
     return NULL;
 }
 
@@ -121,6 +131,27 @@ static madi_carrier_t *carrier_make(madi_worker_t *first, int *rc)
     carriers.all = carrier;
     madi_unlock(&carriers.lock);
     return carrier;
+}
+
+madi_carrier_t *madi_carriers_all(void)
+{
+    madi_carrier_t *all;
+    madi_lock(&carriers.lock);
+    all = carriers.all;
+    madi_unlock(&carriers.lock);
+    return all;
+}
+
+madi_carrier_t *madi_carrier_spare(void)
+{
+    madi_carrier_t *carrier = spare_take();
+    int rc;
+    return carrier ? carrier : carrier_make(NULL, &rc);
+}
+
+madi_carrier_t *madi_carrier_self(void)
+{
+    return mine;
 }
 
 int madi_carrier_start(madi_worker_t *worker)
@@ -164,21 +195,30 @@ static int heir_find(madi_carrier_t *carrier)
     return rc ? EAGAIN : 0;
 }
 
-int marcel_enter_blocking(void)
+static void offer(madi_carrier_t *carrier, madi_worker_t *worker)
 {
-    madi_carrier_t *carrier = mine;
-    madi_worker_t *worker = madi_worker_self();
-    if (!carrier || (carrier->blocked && ++carrier->depth)) /* a plain pthread; one inside the other */
-        return 0;
-    if (heir_find(carrier))
-        return EAGAIN;
     carrier->depth = 1;
     carrier->blocked = worker->current;
     madi_worker_mine = NULL; /* a plain pthread meanwhile */
+    atomic_store_explicit(&carrier->carries, NULL, memory_order_release);
     /* release: pairs with carrier_main */
     carrier->heir->offered = worker;
     atomic_store_explicit(&carrier->heir->offer, carrier->number, memory_order_release);
     madi_futex_wake(&carrier->heir->offer);
+}
+
+int marcel_enter_blocking(void)
+{
+    madi_carrier_t *carrier;
+    madi_worker_t *worker;
+    madi_ult_self(); /* if it lodges it goes home first */
+    carrier = mine;
+    worker = madi_worker_self();
+    if (!carrier || (carrier->blocked && ++carrier->depth)) /* a plain pthread; one inside the other */
+        return 0;
+    if (heir_find(carrier))
+        return EAGAIN;
+    offer(carrier, worker);
     return 0;
 }
 
@@ -198,6 +238,12 @@ static MADI_COLD void come_back(madi_carrier_t *carrier, madi_ult_t *self)
     madi_switch_to(&carrier->limbo, self, &carrier->base);
 }
 
+static void again(madi_carrier_t *carrier, madi_worker_t *worker)
+{
+    madi_worker_mine = worker;
+    atomic_store_explicit(&carrier->carries, worker, memory_order_release);
+}
+
 int marcel_leave_blocking(void)
 {
     madi_carrier_t *carrier = mine;
@@ -211,8 +257,36 @@ int marcel_leave_blocking(void)
     /* relaxed: nobody else had it */
     if (atomic_compare_exchange_strong_explicit(&carrier->heir->offer, &offer, 0, memory_order_relaxed,
                                                 memory_order_relaxed))
-        madi_worker_mine = self->worker;
+        again(carrier, self->worker);
     else
         come_back(carrier, self);
     return 0;
+}
+
+/* ---- Calls that are not declared -------------------------------------------------------------------------------- */
+
+bool madi_carrier_lodge(madi_carrier_t *carrier)
+{
+    madi_worker_t *worker = madi_worker_self();
+    if (carrier->blocked || !worker || !worker->current || (!carrier->heir && !carrier->gift))
+        return false;
+    if (!carrier->heir) {
+        carrier->heir = carrier->gift;
+        carrier->gift = NULL;
+    }
+    carrier->lodged = true;
+    atomic_fetch_add_explicit(&madi_n_lodged, 1, memory_order_relaxed);
+    offer(carrier, worker);
+    return true;
+}
+
+madi_ult_t *madi_ult_home(void)
+{
+    madi_carrier_t *carrier = mine;
+    if (!carrier || !carrier->lodged)
+        return NULL;
+    carrier->lodged = false;
+    atomic_fetch_sub_explicit(&madi_n_lodged, 1, memory_order_relaxed);
+    marcel_leave_blocking();
+    return madi_worker_self()->current;
 }

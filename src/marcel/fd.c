@@ -202,7 +202,7 @@ static ssize_t write_attempt(const call_t *call)
 /* Others' turn comes as often as if each call were a switch. */
 static inline void passed(void)
 {
-    madi_worker_t *worker = madi_worker_self();
+    madi_worker_t *worker = madi_ult_self()->worker; /* home again, if the monitor came (monitor.h) */
     madi_watch_hint();
     if (MADI_UNLIKELY(--worker->tick == 0)) {
         worker->tick = 1;

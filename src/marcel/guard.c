@@ -17,7 +17,6 @@
 
 #define CANARY 64              /* bytes at the low end of a stack that nobody gets to write */
 #define OTHER_MAPPINGS 5530    /* of those that the kernel allows, left to the program and its libraries */
-#define SIGNAL_STACK ((size_t)64 * 1024)
 
 static struct {
     size_t page;
@@ -142,10 +141,10 @@ void madi_guard_unwatch(void)
 
 int madi_guard_thread_start(void **stack)
 {
-    *stack = malloc(SIGNAL_STACK);
+    *stack = malloc(MADI_SIGNAL_STACK);
     if (!*stack)
         return -1;
-    stack_t own = {.ss_sp = *stack, .ss_size = SIGNAL_STACK};
+    stack_t own = {.ss_sp = *stack, .ss_size = MADI_SIGNAL_STACK};
     return sigaltstack(&own, NULL);
 }
 

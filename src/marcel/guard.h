@@ -28,6 +28,7 @@ void madi_guard_check(const madi_ult_t *ult);
 /* The handler that reports overflows; all other faults go to whoever had the signal before. */
 void madi_guard_watch(void);
 void madi_guard_unwatch(void);
+#define MADI_SIGNAL_STACK ((size_t)64 * 1024)
 /* The calling kernel thread gets a stack for signals, without which it could not report (and loses it again). */
 int madi_guard_thread_start(void **stack);
 void madi_guard_thread_end(void *stack);

@@ -22,7 +22,7 @@ static int knobs_read(int *n)
     size_t stack;
     int64_t bind;
     if (madi_knob_load(MADI_KNOB_STACK_SIZE) || madi_knob_load(MADI_KNOB_STACK_GUARDS) ||
-        madi_knob_load(MADI_KNOB_WORKERS) || madi_knob_load(MADI_KNOB_WORKERS_BIND) || madi_server_facts())
+        madi_knob_load(MADI_KNOB_MONITOR) || madi_knob_load(MADI_KNOB_WORKERS) || madi_knob_load(MADI_KNOB_WORKERS_BIND) || madi_server_facts())
         return EINVAL;
     stack = (size_t)madi_knob_int(MADI_KNOB_STACK_SIZE);
     madi_marcel.slot_shift = MADI_SLOT_SHIFT_MIN;
@@ -60,6 +60,7 @@ static madi_worker_t *room_for(int n)
 
 static void workers_end(int inited, int started)
 {
+    madi_monitor_stop();
     for (int i = 0; i < started; i++)
         madi_worker_close(&madi_marcel.workers[i]);
     madi_carriers_stop();
@@ -72,6 +73,7 @@ static int workers_start(int n)
 {
     int rc = madi_place_find(n), inited = 0, started = 0;
     madi_marcel.workers = room_for(n);
+    madi_monitor_prepare();
     if (!madi_marcel.workers)
         rc = ENOMEM;
     while (!rc && inited < n)
@@ -79,6 +81,8 @@ static int workers_start(int n)
     while (!rc && started < n)
         if (!(rc = madi_carrier_start(&madi_marcel.workers[started])))
             started++;
+    if (!rc)
+        rc = madi_monitor_start();
     if (rc)
         workers_end(inited, started);
     else

@@ -198,7 +198,7 @@ static void place_leave(madi_ult_t *ult)
     if (madi_cancel_pending_now(joiner->thread)) {
         atomic_store_explicit(&thread->joiner, MADI_JOINER_NONE, memory_order_relaxed);
         atomic_store_explicit(&joiner->wait, MADI_WAIT_CANCELLED, memory_order_relaxed);
-        madi_ready_here(ult->worker, MADI_PARTY_ULT(joiner));
+        madi_ready(MADI_PARTY_ULT(joiner)); /* the caller may have no worker (carrier.c) */
     } else {
         atomic_store_explicit(&joiner->wait, MADI_WAIT_JOINS_OPEN, memory_order_release); /* pairs with madi_claim */
     }
@@ -551,7 +551,7 @@ int marcel_yield(void)
     madi_worker_t *worker = madi_worker_self();
     if (MADI_LIKELY(worker))
         yield(worker);
-    else
+    else if (!madi_ult_self()) /* else it has come home */
         sched_yield();
     return 0;
 }
@@ -597,6 +597,8 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
     if (MADI_UNLIKELY(self->party.keys))
         madi_keys_end(&self->party);
     worker = madi_worker_self();
+    if (MADI_UNLIKELY(!worker))
+        worker = madi_ult_self()->worker; /* it has come home */
     thread->value = value;
     atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
     if (MADI_UNLIKELY(madi_cancel_busy(thread))) {

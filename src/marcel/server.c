@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
+#include "marcel/monitor.h"
 
 #include <errno.h>
 #include <marcel.h>
@@ -377,6 +378,7 @@ static void count_workers(marceli_state_t *state)
 {
     state->workers = atomic_load_explicit(&madi_marcel.n_workers, memory_order_acquire);
     state->created = atomic_load_explicit(&madi_marcel.from_outside, memory_order_relaxed);
+    state->retaken = atomic_load_explicit(&madi_monitor_retaken, memory_order_relaxed);
     for (int i = 0; i < state->workers; i++) {
         const madi_worker_t *worker = &madi_marcel.workers[i];
         state->created += count_of(&worker->created);

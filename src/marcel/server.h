@@ -97,6 +97,7 @@ typedef struct marceli_state {
     uint64_t wakes;                 /* of kernel threads that slept */
     int workers;
     uint64_t created, ended, switches, steals, idles; /* of user-level threads by workers; switches: whole periods of them */
+    uint64_t retaken;               /* workers from threads that blocked without a word (monitor.h) */
 } marceli_state_t;
 void marceli_state_get(marceli_state_t *state); /* any lock; also from a callback */
 

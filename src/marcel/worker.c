@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
+#include "marcel/monitor.h"
 #include "marcel/party.h"
 #include "marcel/place.h"
 #include "marcel/sched.h"
@@ -130,6 +131,8 @@ void madi_worker_run(madi_worker_t *worker, madi_ult_t *base)
             madi_lead_elsewhere(worker);
             if (MADI_UNLIKELY(worker->woken))
                 madi_share_pass_on(worker);
+            worker->current = to;
+            madi_monitor_hint();
             madi_switch_to(worker, base, to);
             if (MADI_UNLIKELY(madi_worker_self() != worker)) /* it was handed over */
                 break;

@@ -133,11 +133,17 @@ static inline madi_worker_t *madi_worker_self(void)
 __attribute__((visibility("hidden"))) madi_worker_t *madi_worker_self(void);
 #endif
 
+/* A thread that lodges (monitor.h) goes home: it may go on in another kernel thread.  NULL: the caller is none. */
+__attribute__((visibility("hidden"), noinline)) madi_ult_t *madi_ult_home(void);
+extern _Atomic(int) madi_n_lodged __attribute__((visibility("hidden")));
+
 /* The calling user-level thread; NULL for a plain pthread, and for a scheduler. */
 static inline madi_ult_t *madi_ult_self(void)
 {
     madi_worker_t *worker = madi_worker_self();
-    return worker ? worker->current : NULL;
+    if (MADI_LIKELY(worker != NULL))
+        return worker->current;
+    return MADI_UNLIKELY(atomic_load_explicit(&madi_n_lodged, memory_order_relaxed)) ? madi_ult_home() : NULL;
 }
 
 static inline bool madi_movable_empty(const madi_worker_t *worker)

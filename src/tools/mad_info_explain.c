@@ -64,9 +64,11 @@ static void print_session(const json_t *s, const char *program)
         printf("  polled %s %.0f times, found something %.0f times\n", madi_info_text(v, "category"),
                madi_info_number(v, "polls"), madi_info_number(v, "hits"));
     if (madi_info_number(marcel, "workers"))
-        printf("user-level threads: %.0f workers; %.0f created, %.0f ended; %.0f switches, %.0f steals, idle %.0f times\n",
+        printf("user-level threads: %.0f workers; %.0f created, %.0f ended; %.0f switches, %.0f steals, idle %.0f times, "
+               "%.0f taken from system calls\n",
                madi_info_number(marcel, "workers"), madi_info_number(marcel, "created"), madi_info_number(marcel, "ended"),
-               madi_info_number(marcel, "switches"), madi_info_number(marcel, "steals"), madi_info_number(marcel, "idles"));
+               madi_info_number(marcel, "switches"), madi_info_number(marcel, "steals"), madi_info_number(marcel, "idles"),
+               madi_info_number(marcel, "retaken"));
     putchar('\n');
     json_array_foreach(json_object_get(s, "peers"), i, v) {
         printf("peer %.0f: %s%s%s\n", madi_info_number(v, "peer"), madi_info_text(v, "state"),

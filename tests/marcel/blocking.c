@@ -200,6 +200,190 @@ static void test_movable(void)
     marcel_attr_destroy(&attr);
 }
 
+/* ---- Calls that are not declared -------------------------------------------------------------------------------- */
+
+/* How each of them goes on after its read. */
+enum { ASKS, LOCKS, YIELDS, ENDS, AGAIN, DECLARES, WAYS };
+
+typedef struct silent {
+    int fd[2], way, worker;
+    _Atomic(int) *inside;
+    marcel_t thread;
+} silent_t;
+
+static void *silent(void *arg)
+{
+    silent_t *s = arg;
+    marcel_t self = marcel_self();
+    marcel_mutexattr_t attr;
+    marcel_mutex_t own;
+    char c = 0;
+    marcel_mutexattr_init(&attr);
+    marcel_mutexattr_settype(&attr, MARCEL_MUTEX_ERRORCHECK);
+    marcel_mutex_init(&own, &attr);
+    CHECK_EQ(marcel_mutex_lock(&own), 0);
+    s->worker = marcel_worker();
+    atomic_fetch_add(s->inside, 1);
+    CHECK_EQ(read(s->fd[0], &c, 1), 1);
+    CHECK_EQ(c, 'x');
+    switch (s->way) {
+    case ASKS: CHECK(marcel_is_thread()); break;
+    case LOCKS: CHECK_EQ(marcel_mutex_unlock(&own), 0); break;
+    case YIELDS: marcel_yield(); break;
+    case ENDS: return s;
+    case AGAIN:
+        CHECK_EQ(read(s->fd[0], &c, 1), 1);
+        CHECK_EQ(c, 'y');
+        break;
+    default:
+        CHECK_EQ(marcel_enter_blocking(), 0);
+        CHECK(!marcel_is_thread());
+        CHECK_EQ(marcel_leave_blocking(), 0);
+    }
+    CHECK(marcel_equal(self, marcel_self()));
+    CHECK(marcel_is_thread());
+    CHECK_EQ(marcel_worker(), s->worker);
+    CHECK_EQ(marcel_mutex_unlock(&own), s->way == LOCKS ? EPERM : 0);
+    return s;
+}
+
+/* Those that wait for an event, and those that only yield, have their turns while every worker is held up. */
+typedef struct others {
+    _Atomic(int) *inside;
+    int of_all, fd[2];
+    _Atomic(int) turns, heard, stop;
+} others_t;
+
+static void *others_yield(void *arg)
+{
+    others_t *o = arg;
+    while (!atomic_load(&o->stop)) {
+        atomic_fetch_add(&o->turns, 1);
+        marcel_yield();
+    }
+    return NULL;
+}
+
+static void *others_hear(void *arg)
+{
+    others_t *o = arg;
+    char c;
+    while (marcel_read(o->fd[0], &c, 1) == 1)
+        atomic_fetch_add(&o->heard, 1);
+    return NULL;
+}
+
+static bool reaches(_Atomic(int) *counter, int value)
+{
+    for (int i = 0; i < 20000 && atomic_load(counter) < value; i++)
+        usleep(1000);
+    return CHECK_MSG(atomic_load(counter) >= value, "%d of %d", atomic_load(counter), value);
+}
+
+static void silent_round(int *ways)
+{
+    int workers = marcel_workers();
+    _Atomic(int) inside = 0;
+    silent_t *blocked = calloc((size_t)workers, sizeof *blocked);
+    others_t *others = calloc((size_t)workers, sizeof *others);
+    marcel_t *threads = calloc(2 * (size_t)workers, sizeof *threads);
+    if (!CHECK(blocked && others && threads))
+        return;
+    for (int w = 0; w < workers; w++) {
+        blocked[w] = (silent_t){.way = (*ways)++ % WAYS, .inside = &inside};
+        CHECK_EQ(pipe2(blocked[w].fd, O_CLOEXEC), 0);
+        CHECK_EQ(pipe2(others[w].fd, O_CLOEXEC), 0);
+        blocked[w].thread = create_on(w, silent, &blocked[w]);
+    }
+    reaches(&inside, workers);
+    for (int w = 0; w < workers; w++) {
+        threads[2 * w] = create_on(w, others_yield, &others[w]);
+        threads[2 * w + 1] = create_on(w, others_hear, &others[w]);
+    }
+    for (int w = 0; w < workers; w++) {
+        reaches(&others[w].turns, 1000);
+        CHECK_EQ(write(others[w].fd[1], "m", 1), 1);
+        reaches(&others[w].heard, 1);
+    }
+    for (int w = 0; w < workers; w++) {
+        CHECK_EQ(write(blocked[w].fd[1], "xy", blocked[w].way == AGAIN ? 1 : 2), blocked[w].way == AGAIN ? 1 : 2);
+        if (blocked[w].way == AGAIN) {
+            usleep(1000);
+            CHECK_EQ(write(blocked[w].fd[1], "y", 1), 1);
+        }
+        CHECK_EQ(marcel_join(blocked[w].thread, NULL), 0);
+        atomic_store(&others[w].stop, 1);
+        close(others[w].fd[1]);
+        CHECK_EQ(marcel_join(threads[2 * w], NULL), 0);
+        CHECK_EQ(marcel_join(threads[2 * w + 1], NULL), 0);
+        close(others[w].fd[0]);
+        close(blocked[w].fd[0]);
+        close(blocked[w].fd[1]);
+    }
+    free(threads);
+    free(others);
+    free(blocked);
+}
+
+static void test_silent(void)
+{
+    int ways = 0;
+    CHECK_EQ(marcel_init(), 0);
+    for (int i = 0; i < 12; i++)
+        silent_round(&ways);
+}
+
+/* Short calls, over and over, while the monitor looks. */
+static void *to_and_fro(void *arg)
+{
+    int *fd = arg;
+    char c;
+    for (int i = 0; i < 300; i++) {
+        if (read(fd[0], &c, 1) != 1 || write(fd[1], &c, 1) != 1)
+            break;
+        if (i % 3)
+            marcel_yield();
+    }
+    return NULL;
+}
+
+static void *to_and_fro_plain(void *arg)
+{
+    int *fd = arg;
+    char c = 'c';
+    for (int i = 0; i < 300; i++) {
+        usleep(i % 10 ? 1 : 30000); /* some are found by the monitor, some not, some just then */
+        if (write(fd[1], &c, 1) != 1 || read(fd[0], &c, 1) != 1)
+            break;
+    }
+    return NULL;
+}
+
+static void test_to_and_fro(void)
+{
+    enum { N = 4 };
+    int there[N][2], back[N][2], ends[N][2][2];
+    marcel_t threads[N];
+    pthread_t plain[N];
+    CHECK_EQ(marcel_init(), 0);
+    for (int i = 0; i < N; i++) {
+        CHECK_EQ(pipe2(there[i], O_CLOEXEC), 0);
+        CHECK_EQ(pipe2(back[i], O_CLOEXEC), 0);
+        ends[i][0][0] = there[i][0], ends[i][0][1] = back[i][1];
+        ends[i][1][0] = back[i][0], ends[i][1][1] = there[i][1];
+        CHECK_EQ(marcel_create(&threads[i], NULL, to_and_fro, ends[i][0]), 0);
+        CHECK_EQ(pthread_create(&plain[i], NULL, to_and_fro_plain, ends[i][1]), 0);
+    }
+    for (int i = 0; i < N; i++) {
+        CHECK_EQ(marcel_join(threads[i], NULL), 0);
+        pthread_join(plain[i], NULL);
+        for (int k = 0; k < 2; k++) {
+            close(there[i][k]);
+            close(back[i][k]);
+        }
+    }
+}
+
 /* From plain pthreads nothing happens; the end takes all kernel threads away. */
 static void test_end_of_all(void)
 {
@@ -219,7 +403,8 @@ static void test_end_of_all(void)
 
 static const test_case_t cases[] = {
     {"all_block", test_all_block}, {"short", test_short}, {"locks", test_locks}, {"movable", test_movable},
-    {"end_of_all", test_end_of_all}, {NULL, NULL},
+    {"silent", test_silent},
+    {"to_and_fro", test_to_and_fro}, {"end_of_all", test_end_of_all}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)

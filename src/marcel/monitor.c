@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "marcel/monitor.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+#include "marcel/carrier.h"
+#include "marcel/guard.h"
+#include "marcel/lead.h"
+#include "marcel/marcel.h"
+#include "marcel/party.h"
+#include "marcel/sched.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define QUIET 100 /* looks at workers that run nothing, before it sleeps */
+#define FALLBACK INT64_C(1000000000) /* ns of that sleep, where no barrier tells who began to run */
+
+_Atomic(uint64_t) madi_monitor_retaken;
+_Atomic(int) madi_monitor_asleep;
+
+static struct monitor {
+    pthread_t thread;
+    bool started;
+    _Atomic(int) stop;
+    int signal;
+    int64_t period;
+    struct sigaction before;
+} monitor;
+
+/* ---- Which calls ---------------------------------------------------------------------------------------------- */
+
+/* They wait for their first byte, or what else it is, and begin anew after a signal (signal(7)). */
+static const long restartable[] = {SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_accept, SYS_accept4,
+                                   SYS_wait4, SYS_waitid, SYS_flock, SYS_openat};
+
+static bool has_timeout(int fd)
+{
+    struct timeval t = {0, 0};
+    socklen_t size = sizeof t;
+    return !getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, &size) && (t.tv_sec || t.tv_usec);
+}
+
+static bool may_interrupt(const madi_call_t *call)
+{
+    bool known = false;
+    for (size_t i = 0; i < MADI_COUNT(restartable); i++)
+        known = known || restartable[i] == call->number;
+    if ((call->number == SYS_recvfrom && call->args[3] & MSG_WAITALL) ||
+        (call->number == SYS_recvmsg && call->args[2] & MSG_WAITALL))
+        return false;
+    return known && !has_timeout((int)call->args[0]); /* of what is no socket: no */
+}
+
+/* ---- On the stuck kernel thread ------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__) && defined(__LP64__)
+#define HERE 1
+static bool is_in(const ucontext_t *context, const madi_call_t *call)
+{
+    static const int registers[] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
+    const greg_t *r = context->uc_mcontext.gregs;
+    bool same = (unsigned long)r[REG_RIP] + 2 == call->pc && (unsigned long)r[REG_RSP] == call->sp &&
+                r[REG_RAX] == call->number;
+    for (int i = 0; i < 6; i++)
+        same = same && (unsigned long)r[registers[i]] == call->args[i];
+    return same;
+}
+#elif defined(__aarch64__)
+#define HERE 1
+static bool is_in(const ucontext_t *context, const madi_call_t *call)
+{
+    const mcontext_t *m = &context->uc_mcontext;
+    bool same = m->pc + 4 == call->pc && m->sp == call->sp && (long)m->regs[8] == call->number;
+    for (int i = 0; i < 6; i++)
+        same = same && m->regs[i] == call->args[i];
+    return same;
+}
+#else
+#define HERE 0
+static bool is_in(const ucontext_t *context, const madi_call_t *call)
+{
+    (void)context;
+    (void)call;
+    return false;
+}
+#endif
+
+/* A tool may run it later than the signal came, and then not on the stack for signals: it is too late. */
+static void on_signal(int signo, siginfo_t *info, void *context)
+{
+    int error = errno;
+    madi_carrier_t *carrier = madi_carrier_self();
+    unsigned asked = MADI_RETAKE_ASKED;
+    (void)signo;
+    (void)info;
+    if (carrier && (uintptr_t)__builtin_frame_address(0) - (uintptr_t)carrier->signal_stack < MADI_SIGNAL_STACK &&
+        /* acquire: pairs with ask */
+        atomic_compare_exchange_strong_explicit(&carrier->retake, &asked, MADI_RETAKE_NOW, memory_order_acquire,
+                                                memory_order_relaxed)) {
+        if (is_in(context, &carrier->stuck_in) && madi_carrier_lodge(carrier))
+            atomic_fetch_add_explicit(&madi_monitor_retaken, 1, memory_order_relaxed);
+        atomic_store_explicit(&carrier->retake, MADI_RETAKE_NONE, memory_order_release); /* pairs with look_at */
+    }
+    errno = error;
+}
+
+/* ---- Looking -------------------------------------------------------------------------------------------------- */
+
+/* False: it runs, or cannot be seen. */
+static bool call_of(int tid, madi_call_t *call)
+{
+    char path[64], text[256];
+    ssize_t n;
+    int fd;
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", tid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    memset(call, 0, sizeof *call);
+    return sscanf(text, "%ld %lx %lx %lx %lx %lx %lx %lx %lx", &call->number, &call->args[0], &call->args[1],
+                  &call->args[2], &call->args[3], &call->args[4], &call->args[5], &call->sp, &call->pc) == 9;
+}
+
+/* What changes at each switch.  A look from outside at what is the worker's alone: it need not be true. */
+__attribute__((no_sanitize("thread"), noinline)) static madi_beat_t beat_of(const madi_worker_t *worker)
+{
+    return (madi_beat_t){*(madi_ult_t *const volatile *)&worker->current,
+                         atomic_load_explicit((madi_counter_t *)&worker->periods, memory_order_relaxed),
+                         *(const volatile uint32_t *)&worker->tick};
+}
+
+static void ask(madi_carrier_t *carrier, const madi_call_t *call)
+{
+    if (!carrier->gift)
+        carrier->gift = madi_carrier_spare();
+    if (!carrier->gift)
+        return;
+    carrier->stuck_in = *call;
+    atomic_store_explicit(&carrier->retake, MADI_RETAKE_ASKED, memory_order_release);
+    pthread_kill(carrier->kernel_thread, monitor.signal);
+}
+
+/* True: its worker runs something. */
+static bool look_at(madi_carrier_t *carrier)
+{
+    madi_worker_t *worker = atomic_load_explicit(&carrier->carries, memory_order_acquire);
+    madi_beat_t beat;
+    madi_call_t call;
+    bool same;
+    if (!worker)
+        return false;
+    beat = beat_of(worker);
+    same = beat.current && beat.current == carrier->beat.current && beat.periods == carrier->beat.periods &&
+           beat.tick == carrier->beat.tick;
+    carrier->beat = beat;
+    if (!same || atomic_load_explicit(&carrier->retake, memory_order_acquire) != MADI_RETAKE_NONE ||
+        !call_of(carrier->tid, &call)) {
+        carrier->n_same = 0;
+    } else if (carrier->n_same && !memcmp(&call, &carrier->last, sizeof call)) {
+        if (may_interrupt(&call))
+            ask(carrier, &call);
+        carrier->n_same = 0;
+    } else {
+        carrier->last = call;
+        carrier->n_same = 1;
+    }
+    return beat.current != NULL;
+}
+
+static bool look(void)
+{
+    bool runs = false;
+    for (madi_carrier_t *carrier = madi_carriers_all(); carrier; carrier = carrier->all)
+        if (look_at(carrier))
+            runs = true;
+    return runs;
+}
+
+/* Until somebody runs something.  Who begins to says so, then looks whether we sleep; we the other way round, and between
+ * our two steps is a barrier of all threads. */
+static void sleep_on(void)
+{
+    bool barrier = madi_server.asymmetric;
+    atomic_store_explicit(&madi_monitor_asleep, 1, memory_order_seq_cst);
+    marceli_barrier();
+    if (!look() && !atomic_load_explicit(&monitor.stop, memory_order_seq_cst))
+        madi_futex_wait((atomic_uint *)&madi_monitor_asleep, 1, barrier ? MADI_NEVER : madi_deadline(FALLBACK));
+    atomic_store_explicit(&madi_monitor_asleep, 0, memory_order_relaxed);
+}
+
+void madi_monitor_wake(void)
+{
+    if (atomic_exchange_explicit(&madi_monitor_asleep, 0, memory_order_seq_cst))
+        madi_futex_wake((atomic_uint *)&madi_monitor_asleep);
+}
+
+static void *monitor_main(void *arg)
+{
+    static atomic_uint never; /* nobody wakes it: the end waits for the next look */
+    int quiet = 0;
+    (void)arg;
+    while (!atomic_load_explicit(&monitor.stop, memory_order_seq_cst)) {
+        madi_futex_wait(&never, 0, madi_deadline(monitor.period));
+        quiet = look() ? 0 : quiet + 1;
+        if (quiet >= QUIET)
+            sleep_on();
+    }
+    return NULL;
+}
+
+/* ---- Start and end -------------------------------------------------------------------------------------------- */
+
+int madi_monitor_signal(void)
+{
+    return monitor.signal;
+}
+
+/* One that the program does not use. */
+static int signal_free(void)
+{
+    for (int s = SIGRTMAX - 1; s > SIGRTMIN; s--) {
+        struct sigaction now;
+        if (!sigaction(s, NULL, &now) && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)
+            return s;
+    }
+    return 0;
+}
+
+#ifdef MADI_TOOLS_TSAN
+/* TSan runs handlers late, when the call has returned: this one is run by the kernel. */
+static void handle_at_once(void)
+{
+    struct {
+        void (*handler)(int signo, siginfo_t *info, void *context);
+        unsigned long flags;
+        void (*restorer)(void);
+        unsigned long mask;
+    } action;
+    if (!syscall(SYS_rt_sigaction, monitor.signal, NULL, &action, sizeof action.mask)) {
+        action.handler = on_signal;
+        syscall(SYS_rt_sigaction, monitor.signal, &action, NULL, sizeof action.mask);
+    }
+}
+#else
+static void handle_at_once(void)
+{
+}
+#endif
+
+void madi_monitor_prepare(void)
+{
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    monitor.period = madi_knob_int(MADI_KNOB_MONITOR);
+    monitor.signal = HERE && monitor.period ? signal_free() : 0;
+    if (monitor.signal && access("/proc/self/syscall", R_OK)) {
+        madi_log(MADI_LOG_INFO, "marcel", "threads that block without marcel_enter_blocking are not found: "
+                 "/proc/self/syscall: %s", strerror(errno));
+        monitor.signal = 0;
+    }
+    sigemptyset(&action.sa_mask);
+    if (monitor.signal) {
+        sigaction(monitor.signal, &action, &monitor.before);
+        handle_at_once();
+    }
+}
+
+int madi_monitor_start(void)
+{
+    sigset_t all, before;
+    int rc = 0;
+    if (!monitor.signal)
+        return 0;
+    atomic_store_explicit(&monitor.stop, 0, memory_order_relaxed);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&monitor.thread, NULL, monitor_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    monitor.started = !rc;
+    return rc;
+}
+
+void madi_monitor_stop(void)
+{
+    struct sigaction now;
+    if (monitor.started) {
+        atomic_store_explicit(&monitor.stop, 1, memory_order_seq_cst);
+        madi_monitor_wake();
+        pthread_join(monitor.thread, NULL);
+    }
+    if (monitor.signal && !sigaction(monitor.signal, NULL, &now) && now.sa_sigaction == on_signal)
+        sigaction(monitor.signal, &monitor.before, NULL);
+    monitor.started = false;
+    monitor.signal = 0;
+}
