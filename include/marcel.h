@@ -397,6 +397,8 @@ int marcel_completion_clockwait(marcel_completion_t *completion, int clock, cons
  * there is no need to wait.  Of a descriptor with O_NONBLOCK they return -EAGAIN; SO_RCVTIMEO and SO_SNDTIMEO mean nothing.
  * Of threads that wait for one descriptor the longest waiting comes first.  A file or directory keeps the worker waiting:
  * where that may be long, marcel_enter_blocking.
+ * All but marcel_close are points of cancellation; one that has written or read something returns first.  A plain pthread
+ * is not cancelled while it waits in one.
  *
  * A descriptor that was used here is closed by marcel_close: user-level threads that wait for it get -EBADF.  From the
  * listening sockets, terminals and the like whose calls cannot be asked not to block nobody else should take, in another

@@ -2,12 +2,36 @@
 #include "marcel/cancel.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"
+#include "marcel/waiter.h"
 
 #include <marcel.h>
 #include <sched.h>
 
 /* One canceller at a time; plain pthreads end under it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- Waits in the polling server ------------------------------------------------------------------------------ */
+
+/* Under the lock the waiter is there.  Who cancels has written so before; so a waiter that begins afterwards sees it. */
+void madi_interrupt_begin(madi_party_t *self, struct marceli_waiter *w)
+{
+    madi_lock(&self->interrupt_lock);
+    self->interrupted = w;
+    madi_unlock(&self->interrupt_lock);
+}
+
+void madi_interrupt_end(madi_party_t *self)
+{
+    madi_interrupt_begin(self, NULL);
+}
+
+static void interrupt(madi_party_t *party)
+{
+    madi_lock(&party->interrupt_lock);
+    if (party->interrupted)
+        marceli_waiter_wake(party->interrupted);
+    madi_unlock(&party->interrupt_lock);
+}
 
 /* ---- Cancel --------------------------------------------------------------------------------------------------- */
 
@@ -52,6 +76,8 @@ int marcel_cancel(marcel_t thread)
     atomic_fetch_or_explicit(&thread->cancel, MADI_CANCEL_PENDING | MADI_CANCEL_BUSY, memory_order_seq_cst);
     marceli_barrier();
     party = party_of(thread);
+    if (party)
+        interrupt(party);
     if (party && !end_wait(party))
         party = NULL;
     /* release: pairs with madi_cancel_settle.  The party stays all the same: it waits for us. */

@@ -32,6 +32,12 @@ void madi_cancel_settle(struct marcel_thread *thread);
 /* A plain pthread ends: nobody finds its party any more. */
 void madi_cancel_forget(madi_party_t *party);
 
+/* Around a wait in the polling server (waiter.h) that a cancel may end: it wakes the waiter, whose test then has to look
+ * whether one is pending.  end: no canceller touches the waiter any more. */
+struct marceli_waiter;
+void madi_interrupt_begin(madi_party_t *self, struct marceli_waiter *w);
+void madi_interrupt_end(madi_party_t *self);
+
 /* With the lock of its queue held by the caller, the party, which has not blocked yet.  False: a canceller was first, and
  * will make it ready. */
 bool madi_cancel_back_out(madi_party_t *party);

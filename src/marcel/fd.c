@@ -7,6 +7,7 @@
  *
  * errno is read in functions that do not switch and are not put in line: compilers keep its address (worker.h). */
 #include "base/clock.h"
+#include "marcel/cancel.h"
 #include "marcel/sched.h"
 #include "marcel/sleep.h"
 #include "marcel/watch.h"
@@ -222,7 +223,23 @@ static MADI_COLD ssize_t wait_for(const call_t *call)
         n = rc ? rc : call->attempt(call);
     } while (n == -EAGAIN);
     madi_watch_end(&watch);
-    return !rc || rc == -EBADF ? n : BLOCKS; /* cannot be watched */
+    return !rc || rc == -EBADF || rc == -ECANCELED ? n : BLOCKS; /* cannot be watched */
+}
+
+/* Every call is a point of cancellation, where it begins and while it waits (a plain pthread: where it begins).  -ECANCELED:
+ * it ends now, if it has done nothing yet. */
+static void point(void)
+{
+    madi_party_t *self = madi_party_self();
+    if (self)
+        madi_cancel_point(self);
+}
+
+static inline ssize_t ended(ssize_t n)
+{
+    if (MADI_UNLIKELY(n == -ECANCELED))
+        point();
+    return n;
 }
 
 static ssize_t run(const call_t *call)
@@ -281,7 +298,8 @@ ssize_t marcel_readv(int fd, const struct iovec *blocks, int count)
 {
     call_t call = {.attempt = read_attempt, .plain = read_plain, .fd = fd, .events = POLLIN, .blocks = blocks,
                    .count = count};
-    return run(&call);
+    point();
+    return ended(run(&call));
 }
 
 ssize_t marcel_read(int fd, void *buffer, size_t size)
@@ -294,7 +312,8 @@ ssize_t marcel_writev(int fd, const struct iovec *blocks, int count)
 {
     call_t call = {.attempt = write_attempt, .plain = write_plain, .fd = fd, .events = POLLOUT, .blocks = blocks,
                    .count = count};
-    return count > 0 ? run_all(&call) : write_plain(&call);
+    point();
+    return count > 0 ? ended(run_all(&call)) : write_plain(&call);
 }
 
 ssize_t marcel_write(int fd, const void *buffer, size_t size)
@@ -310,7 +329,8 @@ ssize_t marcel_recv(int fd, void *buffer, size_t size, int flags)
                    .blocks = &block, .count = 1};
     if (flags & MSG_OOB)
         call.events = POLLPRI;
-    return (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL && size ? run_all(&call) : run(&call);
+    point();
+    return ended((flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL && size ? run_all(&call) : run(&call));
 }
 
 ssize_t marcel_send(int fd, const void *buffer, size_t size, int flags)
@@ -318,7 +338,8 @@ ssize_t marcel_send(int fd, const void *buffer, size_t size, int flags)
     struct iovec block = {(void *)buffer, size};
     call_t call = {.attempt = send_now, .plain = send_plain, .fd = fd, .flags = flags, .events = POLLOUT,
                    .blocks = &block, .count = 1};
-    return run_all(&call);
+    point();
+    return ended(run_all(&call));
 }
 
 /* ---- Connections ---------------------------------------------------------------------------------------------- */
@@ -345,7 +366,9 @@ int marcel_accept(int fd, struct sockaddr *address, socklen_t *size)
 {
     call_t call = {.attempt = accept_attempt, .plain = accept_plain, .fd = fd, .events = POLLIN, .address = address,
                    .address_size = size};
-    ssize_t n = run(&call);
+    ssize_t n;
+    point();
+    n = ended(run(&call));
     if (n >= 0)
         madi_fd_kind_set((int)n, MADI_FD_SOCKET);
     return (int)n;
@@ -377,6 +400,7 @@ static APART int connect_end(int fd)
 int marcel_connect(int fd, const struct sockaddr *address, socklen_t size)
 {
     int flags = flags_of(fd), rc;
+    point();
     if (flags < 0)
         return flags;
     if (!madi_ult_self() || flags & O_NONBLOCK)
@@ -430,11 +454,12 @@ int marcel_poll_fd(int fd, int events, int clock, const struct timespec *until)
     int n;
     if (until && madi_deadline_of(clock, until, &deadline))
         return -EINVAL;
+    point();
     if (!madi_ult_self())
         return poll_plain(fd, (uint32_t)events, deadline);
     n = poll_now(fd, (uint32_t)events);
     if (!n)
         n = poll_wait(fd, (uint32_t)events, deadline);
     passed();
-    return n;
+    return (int)ended(n);
 }

@@ -54,6 +54,7 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
     ult->party.cleanup = NULL;
     ult->party.plain = ult->party.clocked = false;
     ult->party.n_read = 0;
+    ult->party.interrupted = NULL;
     atomic_store_explicit(&ult->party.woken, 0, memory_order_relaxed);
     atomic_store_explicit(&ult->party.wait, MADI_WAIT_PLAIN, memory_order_relaxed);
     ult->timer.back = NULL;

@@ -82,6 +82,8 @@ typedef struct madi_party {
     _Atomic(struct marcel_thread *) joins; /* the one that it joins, JOINS_* */
     struct madi_keys *keys;         /* its thread-specific data; NULL: none */
     struct marcel_cleanup *cleanup; /* the handler pushed last; NULL: none */
+    madi_lock_t interrupt_lock;
+    struct marceli_waiter *interrupted; /* under that lock: what a cancel wakes besides (cancel.h) */
 } madi_party_t;
 
 /* ---- The control block ---------------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/watch.h"
 #include "base/log.h"
+#include "marcel/cancel.h"
+#include "marcel/sched.h"
 #include "marcel/server.h"
 
 #include <errno.h>
@@ -239,12 +241,15 @@ int madi_watch_begin(madi_watch_t *watch, int fd, uint32_t events)
 
 static bool test_told(void *arg)
 {
-    return is_told(arg);
+    madi_watch_t *watch = arg;
+    return is_told(watch) || madi_cancel_pending(watch->thread);
 }
 
 int madi_watch_wait(madi_watch_t *watch, int64_t deadline)
 {
     watched_t *watched = find(watch->fd);
+    madi_party_t *self = madi_party_self();
+    bool in_time;
     uint32_t told;
     int rc = 0;
     madi_lock(&watched->lock);
@@ -258,8 +263,14 @@ int madi_watch_wait(madi_watch_t *watch, int64_t deadline)
     madi_unlock(&watched->lock);
     if (rc)
         return rc;
-    if (!marceli_wait(&watch->waiter, test_told, watch, deadline))
+    watch->thread = self->thread;
+    madi_interrupt_begin(self, &watch->waiter);
+    in_time = marceli_wait(&watch->waiter, test_told, watch, deadline);
+    madi_interrupt_end(self);
+    if (!in_time)
         return -ETIMEDOUT;
+    if (!is_told(watch))
+        return -ECANCELED;
     return atomic_load_explicit(&watch->told, memory_order_acquire) & CLOSED ? -EBADF : 0;
 }
 

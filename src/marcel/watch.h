@@ -21,6 +21,7 @@
 
 typedef struct madi_watch {
     marceli_waiter_t waiter;
+    const struct marcel_thread *thread; /* that waits */
     int fd;
     uint32_t wanted;        /* POLLIN, POLLOUT, ... (those of epoll have the same values) */
     _Atomic(uint32_t) told; /* which came, under the list's lock; 0: it waits */
@@ -36,7 +37,7 @@ enum madi_fd_kind { MADI_FD_UNKNOWN, MADI_FD_SOCKET, MADI_FD_OTHER /* that can b
 int madi_watch_begin(madi_watch_t *watch, int fd, uint32_t wanted);
 
 /* Wait until there may be what is wanted, others have had their turn, or the deadline (madi_now's ns) has passed.  0: try
- * again; else a negative error number: -ETIMEDOUT, -EBADF (it is closed, or was by marcel_close), or another: it cannot be
+ * again; else a negative error number: -ETIMEDOUT, -ECANCELED (a point of cancellation; the caller acts, after the end), -EBADF (it is closed, or was by marcel_close), or another: it cannot be
  * watched (-EPERM: a file).  May switch. */
 int madi_watch_wait(madi_watch_t *watch, int64_t deadline);
 

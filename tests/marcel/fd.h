@@ -39,4 +39,7 @@ void test_errors(void);
 void test_close(void);
 void test_others(void);
 
+/* fd_cancel.c */
+void test_cancel(void);
+
 #endif
