@@ -47,7 +47,7 @@ address() {
     # shellcheck disable=SC2086
     build address --enable-sanitizer=address,undefined -- all tests/conform tests/soak/soak tests/fuzz/replay \
         tests/marcel/blocking tests/marcel/fd tests/marcel/locks tests/marcel/stress tests/marcel/threads tests/marcel/workers \
-        tests/no_memory tests/topology_memory $unit || return
+        tests/channel_churn tests/no_memory tests/topology_memory $unit || return
     b=$BUILD/sanitize/address
     # Check's forks end without freeing what their parent holds: leaks there are looked for by the others.
     for program in $unit; do
@@ -63,6 +63,7 @@ address() {
     quiet "address: random graphs of threads" "$b/tests/marcel/stress" --seconds 5
     quiet "address: one allocation fails" "$b/tests/no_memory"
     quiet "address: one allocation fails, topology" "$b/tests/topology_memory"
+    quiet "address: channels without end" env MAD_PREFER=shm "$b/madrun" -n 2 "$b/tests/channel_churn" 20000
     quiet "address: seeds of the fuzzers" sh "$src/tests/fuzz/seeds.sh"
     quiet "address: examples" sh "$src/tests/system/examples.sh"
     quiet "address: conformance over self" "$b/tests/conform" all
@@ -90,7 +91,7 @@ ucontext() {
 thread() {
     cc=
     command -v clang >/dev/null && cc=CC=clang # gcc's knows no atomic_thread_fence
-    build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/conform tests/marcel/blocking \
+    build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/channel_churn tests/conform tests/marcel/blocking \
         tests/marcel/fd tests/marcel/threads tests/marcel/workers \
         tests/marcel/locks tests/marcel/stress tests/soak/soak || return
     b=$BUILD/sanitize/thread
@@ -100,7 +101,7 @@ thread() {
     for workers in 2 4; do
         quiet "thread: user-level threads of $workers workers" env WORKERS=$workers "$b/tests/marcel/workers"
     done
-    quiet "thread: descriptors" "$b/tests/marcel/fd" to_and_fro shared big connections poll kinds errors close others sleep
+    quiet "thread: descriptors" "$b/tests/marcel/fd" to_and_fro shared big connections poll kinds errors close others sleep cancel
     quiet "thread: blocking calls" "$b/tests/marcel/blocking"
     quiet "thread: locks and cancellation" "$b/tests/marcel/locks"
     quiet "thread: random graphs of threads" "$b/tests/marcel/stress" --seconds 10
@@ -109,6 +110,7 @@ thread() {
     quiet "thread: conformance over self by user-level threads" env CONFORM_THREADS=marcel "$b/tests/conform" all
     quiet "thread: conformance over tcp by user-level threads" env CONFORM_THREADS=marcel MAD_PREFER=tcp "$b/madrun" -n 2 \
         "$b/tests/conform" all
+    quiet "thread: channels without end" "$b/tests/channel_churn" 5000
     for driver in self tcp; do
         quiet "thread: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
     done

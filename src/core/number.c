@@ -215,13 +215,19 @@ static bool sends(const madi_conn_t *conn)
            atomic_load_explicit(&((madi_conn_t *)conn)->waiting, memory_order_relaxed);
 }
 
+/* Of one that is ended meanwhile, without a lock, it may be read before or after it was cleared: either will do. */
+__attribute__((no_sanitize("thread"), noinline)) static bool is_of(const madi_rx_msg_t *m, const madi_conn_t *conn)
+{
+    return *(madi_conn_t *const volatile *)&m->conn == conn;
+}
+
 static bool receives(const madi_conn_t *conn)
 {
     madi_rx_msg_t *first = conn->gate->session->rx_ring, *m = first;
     if (conn->ready || conn->arriving || conn->live || conn->posted || conn->rx_held || conn->openers.first)
         return true;
     do {
-        if (m->conn == conn && atomic_load_explicit(&m->used, memory_order_acquire)) /* pairs with madi_rx_free */
+        if (atomic_load_explicit(&m->used, memory_order_acquire) && is_of(m, conn)) /* pairs with madi_rx_free */
             return true;
         m = m->ring;
     } while (m != first);

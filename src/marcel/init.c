@@ -22,7 +22,8 @@ static int knobs_read(int *n)
     size_t stack;
     int64_t bind;
     if (madi_knob_load(MADI_KNOB_STACK_SIZE) || madi_knob_load(MADI_KNOB_STACK_GUARDS) ||
-        madi_knob_load(MADI_KNOB_MONITOR) || madi_knob_load(MADI_KNOB_WORKERS) || madi_knob_load(MADI_KNOB_WORKERS_BIND) || madi_server_facts())
+        madi_knob_load(MADI_KNOB_MONITOR) || madi_knob_load(MADI_KNOB_WORKERS) || madi_knob_load(MADI_KNOB_WORKERS_BIND) ||
+        madi_server_facts())
         return EINVAL;
     stack = (size_t)madi_knob_int(MADI_KNOB_STACK_SIZE);
     madi_marcel.slot_shift = MADI_SLOT_SHIFT_MIN;

@@ -37,8 +37,8 @@ enum madi_fd_kind { MADI_FD_UNKNOWN, MADI_FD_SOCKET, MADI_FD_OTHER /* that can b
 int madi_watch_begin(madi_watch_t *watch, int fd, uint32_t wanted);
 
 /* Wait until there may be what is wanted, others have had their turn, or the deadline (madi_now's ns) has passed.  0: try
- * again; else a negative error number: -ETIMEDOUT, -ECANCELED (a point of cancellation; the caller acts, after the end), -EBADF (it is closed, or was by marcel_close), or another: it cannot be
- * watched (-EPERM: a file).  May switch. */
+ * again; else a negative error number: -ETIMEDOUT, -ECANCELED (a cancel is pending: the caller acts, after the end), -EBADF
+ * (it is closed, or was by marcel_close), or another: it cannot be watched (-EPERM: a file).  May switch. */
 int madi_watch_wait(madi_watch_t *watch, int64_t deadline);
 
 /* Only after a madi_watch_begin that returned 0. */
