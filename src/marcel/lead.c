@@ -62,25 +62,45 @@ static void delist(_Atomic(int) *n, marceli_waiter_t *w)
     atomic_fetch_sub_explicit(n, 1, memory_order_relaxed);
 }
 
-/* If nobody leads, one of those that sleep shall: a plain pthread, for it cannot be helped otherwise; an idle worker if
- * user-level threads wait. */
-static void leader_wanted(void)
+static int led_by(void)
+{
+    return atomic_load_explicit(&madi_server.leader, memory_order_seq_cst);
+}
+
+/* Does nobody lead, or one that makes room? */
+static bool follower_may_lead(void)
+{
+    int leader = led_by();
+    return leader == MADI_LED_BY_NOBODY || leader == MADI_LED_BY_OTHER;
+}
+
+/* Shall one lead that does not wait itself?  Who asks for that place will lead, or call leader_wanted. */
+static bool other_may_lead(void)
+{
+    return atomic_load_explicit(&madi_server.blocked, memory_order_seq_cst) && led_by() == MADI_LED_BY_NOBODY &&
+           !atomic_load_explicit(&madi_server.askers, memory_order_seq_cst);
+}
+
+static void wake_first(marceli_waiter_t **list, _Atomic(int) *n, bool (*may_lead)(void))
 {
     marceli_waiter_t *w;
-    _Atomic(int) *n = &madi_server.n_followers;
-    if (!atomic_load_explicit(n, memory_order_seq_cst)) {
-        if (!atomic_load_explicit(&madi_server.blocked, memory_order_seq_cst) ||
-            !atomic_load_explicit(&madi_server.n_idle, memory_order_seq_cst))
-            return;
-        n = &madi_server.n_idle;
-    }
     madi_lock(&madi_server.lock);
-    w = n == &madi_server.n_idle ? madi_server.idle : madi_server.followers;
-    if (w && atomic_load_explicit(&madi_server.leader, memory_order_relaxed) == MADI_LED_BY_NOBODY) {
+    w = *list;
+    if (w && may_lead()) {
         delist(n, w);
         marceli_waiter_wake(w); /* it cannot leave meanwhile: it takes the lock first */
     }
     madi_unlock(&madi_server.lock);
+}
+
+/* If nobody leads, one of those that sleep shall: who waits, for it cannot be helped otherwise; an idle worker if
+ * user-level threads of others wait. */
+static void leader_wanted(void)
+{
+    if (atomic_load_explicit(&madi_server.n_followers, memory_order_seq_cst))
+        wake_first(&madi_server.followers, &madi_server.n_followers, follower_may_lead);
+    else if (atomic_load_explicit(&madi_server.n_idle, memory_order_seq_cst) && other_may_lead())
+        wake_first(&madi_server.idle, &madi_server.n_idle, other_may_lead);
 }
 
 void madi_lead_no_more(void)
@@ -125,8 +145,69 @@ typedef struct waiting {
     void *arg;
     int64_t deadline, spin_ns, yield_ns;
     madi_worker_t *worker; /* idle, on its own stack; NULL: not one */
-    bool leads;
+    bool leads, for_others; /* and then no thread of its own waits */
+    bool asks;              /* counted in askers */
 } waiting_t;
+
+/* Does somebody wait here who would have to be woken if another one led? */
+static bool waits_itself(const waiting_t *w)
+{
+    return !w->worker || w->worker->waiting;
+}
+
+static void ask_no_more(waiting_t *w)
+{
+    if (w->asks)
+        atomic_fetch_sub_explicit(&madi_server.askers, 1, memory_order_seq_cst);
+    w->asks = false;
+}
+
+static void ask(waiting_t *w)
+{
+    if (w->asks)
+        return;
+    atomic_fetch_add_explicit(&madi_server.askers, 1, memory_order_seq_cst);
+    w->asks = true;
+    marceli_leader_wake();
+}
+
+static void lead(waiting_t *w)
+{
+    if (!waits_itself(w)) {
+        w->for_others = other_may_lead();
+        w->leads = w->for_others && madi_lead(MADI_LED_BY_OTHER);
+        return;
+    }
+    w->for_others = false;
+    w->leads = madi_lead(MADI_LED_BY_WAITER);
+    if (!w->leads && MADI_UNLIKELY(led_by() == MADI_LED_BY_OTHER))
+        ask(w);
+    else
+        ask_no_more(w);
+}
+
+/* It leads for others: is that not needed any more, or somebody there who wants to? */
+static bool makes_room(const waiting_t *w)
+{
+    return w->for_others && (atomic_load_explicit(&madi_server.askers, memory_order_seq_cst) ||
+                             !atomic_load_explicit(&madi_server.blocked, memory_order_relaxed));
+}
+
+static void leave(waiting_t *w)
+{
+    if (w->leads)
+        madi_lead_no_more();
+    else
+        leader_wanted(); /* it may have been woken to lead */
+    w->leads = false;
+}
+
+/* The wait is over. */
+static void end(waiting_t *w)
+{
+    ask_no_more(w); /* before it looks whether somebody must lead */
+    leave(w);
+}
 
 bool marceli_others_ready(void)
 {
@@ -180,11 +261,7 @@ static void run_calls(waiting_t *w, madi_source_t *source)
 {
     if (MADI_LIKELY(!source))
         return;
-    if (w->leads)
-        madi_lead_no_more();
-    else
-        leader_wanted(); /* it may have been woken to lead */
-    w->leads = false;
+    leave(w);
     if (w->worker)
         calls_apart(source);
     else
@@ -209,7 +286,7 @@ static bool yield_some(waiting_t *w)
         return false;
     do {
         sched_yield();
-        if (w->test(w->arg) || look(w, 0) || !w->leads)
+        if (w->test(w->arg) || look(w, 0) || !w->leads || makes_room(w))
             return true;
         after = madi_now();
         if (after - before > YIELD_SLOW) {
@@ -247,26 +324,36 @@ static bool spin(waiting_t *w)
         if (ult && madi_timer_passed(&ult->worker->timers, now))
             return false;
         if (!w->leads)
-            w->leads = madi_lead(MADI_LED_BY_WAITER);
+            lead(w);
+        else if (MADI_UNLIKELY(makes_room(w)))
+            leave(w);
         if (now - begun >= w->spin_ns)
             return false;
     }
 }
 
+/* What it has to be told comes to it, or somebody leads, or need not. */
+static bool may_follow(const waiting_t *w)
+{
+    if (!can_lead())
+        return true;
+    return waits_itself(w) ? !follower_may_lead() : !other_may_lead();
+}
+
 /* Sleep behind a leader. */
 static void follow(waiting_t *w)
 {
-    marceli_waiter_t **list = w->worker ? &madi_server.idle : &madi_server.followers;
-    _Atomic(int) *n = w->worker ? &madi_server.n_idle : &madi_server.n_followers;
+    bool itself = waits_itself(w);
+    marceli_waiter_t **list = itself ? &madi_server.followers : &madi_server.idle;
+    _Atomic(int) *n = itself ? &madi_server.n_followers : &madi_server.n_idle;
     if (w->worker)
         madi_worker_sleeps(w->worker, true);
     enlist(list, n, w->waiter); /* a leader that leaves from here on finds it */
-    if ((atomic_load_explicit(&madi_server.leader, memory_order_seq_cst) != MADI_LED_BY_NOBODY || !can_lead()) &&
-        (!w->worker || !w->test(w->arg))) {
-        if (w->worker)
-            madi_async_leave(); /* it is not there to lead, unless user-level threads wait: leader_wanted */
+    if (may_follow(w) && (!w->worker || !w->test(w->arg))) {
+        if (!itself)
+            madi_async_leave(); /* it is not there to lead: leader_wanted */
         madi_park(w->waiter, w->deadline);
-        if (w->worker)
+        if (!itself)
             madi_async_enter();
     }
     madi_lock(&madi_server.lock);
@@ -276,12 +363,18 @@ static void follow(waiting_t *w)
         madi_worker_awake(w->worker);
 }
 
+static bool leader_test(void *arg)
+{
+    waiting_t *w = arg;
+    return makes_room(w) || w->test(w->arg);
+}
+
 /* In epoll. */
 static void lead_asleep(waiting_t *w)
 {
     if (w->worker)
         madi_worker_sleeps(w->worker, false);
-    madi_lead_sleep(w->waiter, w->test, w->arg, w->deadline);
+    madi_lead_sleep(w->waiter, leader_test, w, w->deadline);
     if (w->worker)
         madi_worker_awake(w->worker);
     run_calls(w, madi_server_calls());
@@ -290,27 +383,28 @@ static void lead_asleep(waiting_t *w)
 /* A kernel thread: it leads, or sleeps behind a leader. */
 static void wait_here(waiting_t *w)
 {
-    w->leads = madi_lead(MADI_LED_BY_WAITER);
+    lead(w);
     while (!spin(w)) {
         if (w->leads) {
             if (!yield_some(w))
                 lead_asleep(w);
-        } else if (marceli_is_led() || !can_lead()) {
+        } else if (may_follow(w) && led_by() != MADI_LED_BY_THREAD) {
             follow(w);
         } else {
-            sched_yield(); /* the progress thread makes room */
+            sched_yield(); /* who leads makes room */
         }
     }
-    if (w->leads)
-        madi_lead_no_more();
-    else
-        leader_wanted(); /* it may have been woken to lead */
+    end(w);
+}
+
+static int processes(void)
+{
+    return atomic_load_explicit(&madi_server.processes, memory_order_relaxed);
 }
 
 static void wait_begin(waiting_t *w)
 {
-    int processes = atomic_load_explicit(&madi_server.processes, memory_order_relaxed);
-    w->spin_ns = madi_spin_ns(processes, madi_async_enter());
+    w->spin_ns = madi_spin_ns(processes(), madi_async_enter());
     w->yield_ns = madi_server.spin_ns >= 0 ? 0 : SPIN - w->spin_ns;
 }
 
@@ -321,29 +415,39 @@ void madi_lead_elsewhere(madi_worker_t *worker)
         leader_wanted();
 }
 
+/* Leave the worker to its scheduler. */
+static void park(waiting_t *w)
+{
+    madi_worker_t *worker = w->waiter->ult->worker;
+    bool stays = !(w->waiter->ult->flags & MADI_ULT_MOVES); /* else it may go on elsewhere */
+    atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst); /* madi_park counts it out */
+    if (madi_has_others(worker)) /* what comes later comes by the scheduler */
+        madi_lead_elsewhere(worker);
+    if (stays)
+        worker->waiting++;
+    madi_park(w->waiter, w->deadline);
+    if (stays)
+        worker->waiting--;
+}
+
 /* A user-level thread: as long as nobody else wants its worker it spins, and polls; then it leaves the worker to its
- * scheduler, which does the same for all. */
+ * scheduler, which does the same for all.  At once, if there is not much to spin: not twice. */
 static void wait_switching(waiting_t *w)
 {
     bool done;
     for (;;) {
-        if (madi_has_others(w->waiter->ult->worker)) {
+        if (madi_has_others(w->waiter->ult->worker) || !madi_spin_ns(processes(), 1)) {
             done = w->test(w->arg);
         } else {
             wait_begin(w);
-            w->leads = madi_lead(MADI_LED_BY_WAITER);
+            lead(w);
             done = spin(w);
-            if (w->leads)
-                madi_lead_no_more();
+            end(w);
             madi_async_leave();
         }
         if (done || madi_now() >= w->deadline)
             return;
-        atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst);
-        if (madi_has_others(w->waiter->ult->worker)) /* what comes later comes by the scheduler */
-            madi_lead_elsewhere(w->waiter->ult->worker);
-        madi_park(w->waiter, w->deadline);
-        atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
+        park(w);
     }
 }
 

@@ -23,8 +23,9 @@ typedef struct madi_source {
     _Atomic(const char *) name;
 } madi_source_t;
 
-/* Who leads. */
-enum madi_led { MADI_LED_BY_NOBODY, MADI_LED_BY_WAITER, MADI_LED_BY_THREAD /* the progress thread */ };
+/* Who leads: one that waits itself (a plain pthread, or an idle worker of whose threads some wait); an idle worker for threads
+ * of others, which are busy; the progress thread.  The last two make room for who waits. */
+enum madi_led { MADI_LED_BY_NOBODY, MADI_LED_BY_WAITER, MADI_LED_BY_OTHER, MADI_LED_BY_THREAD };
 
 typedef struct madi_server {
     madi_source_t sources[MADI_CATEGORIES];
@@ -38,11 +39,12 @@ typedef struct madi_server {
     _Atomic(int64_t) spin_ns; /* MAD_SPIN; -1: by how many wait */
     _Alignas(MADI_LINE) _Atomic(int) leader; /* madi_led */
     _Atomic(int) inside;     /* kernel threads that wait and poll, or would */
-    _Atomic(int) blocked;    /* user-level threads that wait */
+    _Atomic(int) blocked;    /* user-level threads that wait, until they are woken */
     madi_lock_t lock;
-    marceli_waiter_t *followers; /* under lock: plain pthreads that sleep while another one leads ... */
-    marceli_waiter_t *idle;      /* ... and workers */
+    marceli_waiter_t *followers; /* under lock: who would lead, and sleeps while another one does ... */
+    marceli_waiter_t *idle;      /* ... and workers for whose threads that is not needed */
     _Atomic(int) n_followers, n_idle;
+    _Atomic(int) askers;     /* who want to lead in the place of MADI_LED_BY_OTHER; they poll until it has made room */
     madi_counter_t sleeps;
     _Atomic(uint64_t) wakes;
 } madi_server_t;

@@ -26,13 +26,20 @@ static bool fall_asleep(marceli_waiter_t *w)
                                                    memory_order_relaxed);
 }
 
+/* Who changes its word from ASLEEP counts it out: the polling server need not be looked after for it any more. */
+static void ult_wake(madi_ult_t *ult)
+{
+    atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
+    madi_ult_wake(ult);
+}
+
 /* On the next stack: from now on it can be woken. */
 static void ult_asleep(void *arg)
 {
     marceli_waiter_t *w = arg;
     madi_ult_t *ult = w->ult;
     if (!fall_asleep(w))
-        madi_ult_wake(ult);
+        ult_wake(ult);
 }
 
 /* A plain pthread. */
@@ -47,11 +54,14 @@ static void doze(marceli_waiter_t *w, int64_t deadline)
 
 void madi_park(marceli_waiter_t *w, int64_t deadline)
 {
+    uint32_t word;
     if (w->ult)
         madi_suspend_until(w->ult, ult_asleep, w, deadline);
     else
         doze(w, deadline);
-    atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
+    word = atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
+    if (w->ult && MADI_UNLIKELY(word == MARCELI_ASLEEP)) /* its deadline has passed */
+        atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
 }
 
 static void wake_futex(marceli_waiter_t *w)
@@ -66,7 +76,7 @@ void marceli_waiter_wake(marceli_waiter_t *w)
     switch (atomic_exchange_explicit(&w->word, MARCELI_WOKEN, memory_order_seq_cst)) {
     case MARCELI_ASLEEP:
         if (ult)
-            madi_ult_wake(ult);
+            ult_wake(ult);
         else
             wake_futex(w);
         break;

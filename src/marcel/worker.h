@@ -63,6 +63,7 @@ typedef struct madi_worker {
     int *near, n_near;             /* the other workers, the nearest first */
     unsigned looks;                /* since it has been idle */
     bool woken;                    /* from its last sleep, and it has not run anything since */
+    int waiting;                   /* of its threads, those that wait for the polling server */
     unsigned ticks, ticks_wanted;  /* periods since the last look at what comes from outside; so many go by (lead.c) */
     bool starved;                  /* a seed could not start for lack of memory: look again soon */
     madi_ult_t *base;              /* the scheduler's own context, on the stack of the kernel thread that runs it */
