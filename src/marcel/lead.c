@@ -2,6 +2,7 @@
 /* How a wait goes: who leads, how long it spins and yields, when it sleeps. */
 #include "marcel/lead.h"
 #include "base/clock.h"
+#include "marcel/marcel.h"
 #include "marcel/park.h"
 #include "marcel/sched.h"
 
@@ -15,7 +16,44 @@
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
 #define YIELD_BAN 64       /* times as long as that one took there are no yields */
 #define YIELD_BAN_MAX INT64_C(2000000000) /* ns */
+#define DEPUTY 500000     /* ns between its looks */
+#define DEPUTY_BAN (32 * DEPUTY)
+#define RETURNS_OF_ONE 4   /* returns of leaders that make good for one that did not */
+#define RETURNS_KEPT 16
 #define TICKS_MAX 64       /* periods of a busy scheduler between two looks, if they find nothing */
+
+/* ---- How long ------------------------------------------------------------------------------------------------- */
+
+/* Has not every process with so many waiting threads its cores? */
+static bool crowded(int processes, int waiting)
+{
+    int cores = processes > 1 ? madi_server.host_cores : madi_server.cores; /* bound by the launcher: each to its own */
+    return (int64_t)processes * waiting > cores;
+}
+
+static int processes(void)
+{
+    return atomic_load_explicit(&madi_server.processes, memory_order_relaxed);
+}
+
+bool marceli_crowded(int processes)
+{
+    return crowded(processes, 1);
+}
+
+/* Longer than twice the wake latency when every thread that waits has a core; else no more than the first looks, 1 us. */
+int64_t madi_spin_ns(int processes, int waiting)
+{
+    if (madi_server.spin_ns >= 0)
+        return madi_server.spin_ns;
+    return crowded(processes, waiting) ? 0 : SPIN;
+}
+
+int marceli_spins(int processes)
+{
+    int64_t spins = madi_spin_ns(processes, 1) / 40;
+    return (int)(spins < SPINS ? spins : SPINS);
+}
 
 /* ---- Who leads ------------------------------------------------------------------------------------------------ */
 
@@ -28,9 +66,12 @@ static bool can_lead(void)
 bool madi_lead(int who)
 {
     int nobody = MADI_LED_BY_NOBODY;
-    return can_lead() && !atomic_load_explicit(&madi_server.leader, memory_order_relaxed) &&
-           atomic_compare_exchange_strong_explicit(&madi_server.leader, &nobody, who, memory_order_acquire,
-                                                   memory_order_relaxed);
+    if (!can_lead() || atomic_load_explicit(&madi_server.leader, memory_order_relaxed) ||
+        !atomic_compare_exchange_strong_explicit(&madi_server.leader, &nobody, who, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return false;
+    madi_count(&madi_server.terms);
+    return true;
 }
 
 bool marceli_is_led(void)
@@ -60,6 +101,15 @@ static void delist(_Atomic(int) *n, marceli_waiter_t *w)
         w->next_follower->at_follower = w->at_follower;
     w->at_follower = NULL;
     atomic_fetch_sub_explicit(n, 1, memory_order_relaxed);
+}
+
+static bool is_listed(const marceli_waiter_t *w)
+{
+    bool listed;
+    madi_lock(&madi_server.lock);
+    listed = w->at_follower;
+    madi_unlock(&madi_server.lock);
+    return listed;
 }
 
 static int led_by(void)
@@ -93,13 +143,23 @@ static void wake_first(marceli_waiter_t **list, _Atomic(int) *n, bool (*may_lead
     madi_unlock(&madi_server.lock);
 }
 
+/* Is it worth while to see whether the last leader comes back, before another one is woken?  On crowded cores, where that costs
+ * as much as a message; unless it was in vain lately. */
+static bool patient(void)
+{
+    int workers = atomic_load_explicit(&madi_marcel.n_workers, memory_order_relaxed);
+    return crowded(processes(), workers > 2 ? workers : 2) &&
+           madi_now() >= atomic_load_explicit(&madi_server.prompt_until, memory_order_relaxed);
+}
+
 /* If nobody leads, one of those that sleep shall: who waits, for it cannot be helped otherwise; an idle worker if
  * user-level threads of others wait. */
 static void leader_wanted(void)
 {
     if (atomic_load_explicit(&madi_server.n_followers, memory_order_seq_cst))
         wake_first(&madi_server.followers, &madi_server.n_followers, follower_may_lead);
-    else if (atomic_load_explicit(&madi_server.n_idle, memory_order_seq_cst) && other_may_lead())
+    else if (atomic_load_explicit(&madi_server.n_idle, memory_order_seq_cst) && other_may_lead() &&
+             !(atomic_load_explicit(&madi_server.deputy, memory_order_seq_cst) && patient()))
         wake_first(&madi_server.idle, &madi_server.n_idle, other_may_lead);
 }
 
@@ -107,34 +167,6 @@ void madi_lead_no_more(void)
 {
     atomic_store_explicit(&madi_server.leader, MADI_LED_BY_NOBODY, memory_order_seq_cst);
     leader_wanted();
-}
-
-/* ---- How long ------------------------------------------------------------------------------------------------- */
-
-/* Has not every process with so many waiting threads its cores? */
-static bool crowded(int processes, int waiting)
-{
-    int cores = processes > 1 ? madi_server.host_cores : madi_server.cores; /* bound by the launcher: each to its own */
-    return (int64_t)processes * waiting > cores;
-}
-
-bool marceli_crowded(int processes)
-{
-    return crowded(processes, 1);
-}
-
-/* Longer than twice the wake latency when every thread that waits has a core; else no more than the first looks, 1 us. */
-int64_t madi_spin_ns(int processes, int waiting)
-{
-    if (madi_server.spin_ns >= 0)
-        return madi_server.spin_ns;
-    return crowded(processes, waiting) ? 0 : SPIN;
-}
-
-int marceli_spins(int processes)
-{
-    int64_t spins = madi_spin_ns(processes, 1) / 40;
-    return (int)(spins < SPINS ? spins : SPINS);
 }
 
 /* ---- A wait --------------------------------------------------------------------------------------------------- */
@@ -147,6 +179,9 @@ typedef struct waiting {
     madi_worker_t *worker; /* idle, on its own stack; NULL: not one */
     bool leads, for_others; /* and then no thread of its own waits */
     bool asks;              /* counted in askers */
+    bool defers;            /* leads only if nobody has done so for a while */
+    bool deputy;
+    uint64_t terms;         /* when it became that */
 } waiting_t;
 
 /* Does somebody wait here who would have to be woken if another one led? */
@@ -171,8 +206,17 @@ static void ask(waiting_t *w)
     marceli_leader_wake();
 }
 
+static void deputy_no_more(waiting_t *w)
+{
+    if (w->deputy)
+        atomic_store_explicit(&madi_server.deputy, 0, memory_order_seq_cst);
+    w->deputy = false;
+}
+
 static void lead(waiting_t *w)
 {
+    if (w->defers && patient())
+        return;
     if (!waits_itself(w)) {
         w->for_others = other_may_lead();
         w->leads = w->for_others && madi_lead(MADI_LED_BY_OTHER);
@@ -205,7 +249,8 @@ static void leave(waiting_t *w)
 /* The wait is over. */
 static void end(waiting_t *w)
 {
-    ask_no_more(w); /* before it looks whether somebody must lead */
+    ask_no_more(w); /* these before it looks whether somebody must lead */
+    deputy_no_more(w);
     leave(w);
 }
 
@@ -268,11 +313,37 @@ static void run_calls(waiting_t *w, madi_source_t *source)
         run_here(w, source);
 }
 
+static uint64_t terms(void)
+{
+    return atomic_load_explicit(&madi_server.terms, memory_order_relaxed);
+}
+
+static bool become_deputy(waiting_t *w)
+{
+    w->deputy = w->deputy || !atomic_exchange_explicit(&madi_server.deputy, 1, memory_order_seq_cst);
+    w->terms = terms();
+    return w->deputy;
+}
+
+/* A worker that leads has found something for another kernel thread, which will wait again: then it shall lead, so that what
+ * comes next wakes one thread and not two. */
+static void step_down(waiting_t *w)
+{
+    if (MADI_LIKELY(!madi_woke_other) || !w->worker || !w->leads || !patient())
+        return;
+    w->defers = true;
+    become_deputy(w);
+    leave(w);
+}
+
 /* One look, now and then at what costs a system call too (spins); true: something moved. */
 static bool look(waiting_t *w, uint32_t spins)
 {
     madi_source_t *calls;
-    int n = madi_server_look(spins % DEEP_EVERY == 0, &calls);
+    int n;
+    madi_woke_other = false;
+    n = madi_server_look(spins % DEEP_EVERY == 0, &calls);
+    step_down(w);
     run_calls(w, calls);
     return n > 0;
 }
@@ -335,26 +406,71 @@ static bool spin(waiting_t *w)
 /* What it has to be told comes to it, or somebody leads, or need not. */
 static bool may_follow(const waiting_t *w)
 {
-    if (!can_lead())
+    if (!can_lead() || (w->defers && patient()))
         return true;
     return waits_itself(w) ? !follower_may_lead() : !other_may_lead();
+}
+
+/* Has nobody led in all that time?  Then it leads.  If that is often so, nobody is waited for like that for a while. */
+static void deputy_looks(waiting_t *w)
+{
+    static _Atomic(int) returns;
+    int n = atomic_load_explicit(&returns, memory_order_relaxed);
+    if (terms() != w->terms) {
+        n += n < RETURNS_KEPT;
+    } else if (other_may_lead()) {
+        w->defers = false;
+        n -= RETURNS_OF_ONE;
+    }
+    if (n < 0) {
+        n = 0;
+        atomic_store_explicit(&madi_server.prompt_until, madi_now() + DEPUTY_BAN, memory_order_relaxed);
+    }
+    atomic_store_explicit(&returns, n, memory_order_relaxed);
+}
+
+/* If nobody leads though threads wait, or others have led and left since it looked, one of those that sleep is the deputy. */
+static bool deputy_needed(waiting_t *w)
+{
+    bool others_came = w->deputy && terms() != w->terms;
+    deputy_no_more(w); /* before it looks whether somebody leads: who leaves looks for a deputy afterwards */
+    return w->defers && (other_may_lead() || others_came) && become_deputy(w);
+}
+
+/* Sleep while nothing comes and nobody calls; as a deputy, as long as somebody leads now and then. */
+static void worker_sleeps(waiting_t *w)
+{
+    int64_t now, until;
+    do {
+        until = w->deadline;
+        if (deputy_needed(w) && (now = madi_now()) < until - DEPUTY)
+            until = now + DEPUTY;
+        if (w->test(w->arg) || !may_follow(w))
+            return;
+        madi_async_leave(); /* it is not there to lead, unless user-level threads wait: leader_wanted */
+        madi_park(w->waiter, until);
+        madi_async_enter();
+        w->defers = true;
+        if (until == w->deadline || madi_now() < until)
+            return;
+        deputy_looks(w);
+    } while (w->defers && is_listed(w->waiter) && madi_worker_is_idle(w->worker));
 }
 
 /* Sleep behind a leader. */
 static void follow(waiting_t *w)
 {
-    bool itself = waits_itself(w);
-    marceli_waiter_t **list = itself ? &madi_server.followers : &madi_server.idle;
-    _Atomic(int) *n = itself ? &madi_server.n_followers : &madi_server.n_idle;
+    marceli_waiter_t **list = w->worker ? &madi_server.idle : &madi_server.followers;
+    _Atomic(int) *n = w->worker ? &madi_server.n_idle : &madi_server.n_followers;
+    ask_no_more(w);
     if (w->worker)
         madi_worker_sleeps(w->worker, true);
     enlist(list, n, w->waiter); /* a leader that leaves from here on finds it */
-    if (may_follow(w) && (!w->worker || !w->test(w->arg))) {
-        if (!itself)
-            madi_async_leave(); /* it is not there to lead: leader_wanted */
-        madi_park(w->waiter, w->deadline);
-        if (!itself)
-            madi_async_enter();
+    if (!w->worker) {
+        if (may_follow(w))
+            madi_park(w->waiter, w->deadline);
+    } else {
+        worker_sleeps(w);
     }
     madi_lock(&madi_server.lock);
     delist(n, w->waiter);
@@ -374,9 +490,11 @@ static void lead_asleep(waiting_t *w)
 {
     if (w->worker)
         madi_worker_sleeps(w->worker, false);
+    madi_woke_other = false;
     madi_lead_sleep(w->waiter, leader_test, w, w->deadline);
     if (w->worker)
         madi_worker_awake(w->worker);
+    step_down(w);
     run_calls(w, madi_server_calls());
 }
 
@@ -395,11 +513,6 @@ static void wait_here(waiting_t *w)
         }
     }
     end(w);
-}
-
-static int processes(void)
-{
-    return atomic_load_explicit(&madi_server.processes, memory_order_relaxed);
 }
 
 static void wait_begin(waiting_t *w)

@@ -41,10 +41,13 @@ typedef struct madi_server {
     _Atomic(int) inside;     /* kernel threads that wait and poll, or would */
     _Atomic(int) blocked;    /* user-level threads that wait, until they are woken */
     madi_lock_t lock;
-    marceli_waiter_t *followers; /* under lock: who would lead, and sleeps while another one does ... */
-    marceli_waiter_t *idle;      /* ... and workers for whose threads that is not needed */
+    marceli_waiter_t *followers; /* under lock: plain pthreads that sleep while another one leads ... */
+    marceli_waiter_t *idle;      /* ... and workers */
     _Atomic(int) n_followers, n_idle;
     _Atomic(int) askers;     /* who want to lead in the place of MADI_LED_BY_OTHER; they poll until it has made room */
+    _Atomic(int) deputy;     /* one of the idle looks now and then whether somebody leads ... */
+    _Atomic(int64_t) prompt_until; /* ... but until then it is called at once */
+    madi_counter_t terms;    /* of leaders; counted by the one that leads */
     madi_counter_t sleeps;
     _Atomic(uint64_t) wakes;
 } madi_server_t;
@@ -77,6 +80,9 @@ void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, i
 void madi_lead_elsewhere(madi_worker_t *worker);
 /* From a scheduler whose worker is busy: poll for those who wait, now and then. */
 void madi_server_tick(madi_worker_t *worker);
+
+/* waiter.c */
+extern _Thread_local bool madi_woke_other; /* this kernel thread has woken what another one has to run */
 
 /* async.c */
 int madi_async_enter(void); /* a kernel thread waits, and so makes progress, from now on ... */

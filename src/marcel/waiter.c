@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+_Thread_local bool madi_woke_other;
+
 void marceli_waiter_init(marceli_waiter_t *w)
 {
     *w = (marceli_waiter_t){.ult = madi_ult_self()};
@@ -75,6 +77,7 @@ void marceli_waiter_wake(marceli_waiter_t *w)
     madi_ult_t *ult = w->ult; /* read now: w is gone when it is woken and finds what it wanted */
     switch (atomic_exchange_explicit(&w->word, MARCELI_WOKEN, memory_order_seq_cst)) {
     case MARCELI_ASLEEP:
+        madi_woke_other |= !ult || ult->worker != madi_worker_self();
         if (ult)
             ult_wake(ult);
         else

@@ -99,6 +99,11 @@ bool madi_worker_wake(madi_worker_t *worker);
 void madi_worker_sleeps(madi_worker_t *worker, bool barrier);
 void madi_worker_awake(madi_worker_t *worker);
 
+static inline bool madi_worker_is_idle(madi_worker_t *worker)
+{
+    return atomic_load_explicit(&worker->idle, memory_order_relaxed);
+}
+
 /* A free slot of the default size, the one used last, and back. */
 madi_ult_t *madi_worker_slot_more(madi_worker_t *worker);
 void madi_worker_slot_less(madi_worker_t *worker);
