@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Idle workers: who of them leads for the user-level threads that wait, and who is called when the leader runs one (lead.c of
+ * libmarcel; how a leader sleeps is in leader.pml).
+ *
+ * Two workers, two threads, of one worker or of both.  A thread waits for a message, runs when it has come, and waits again, or
+ * runs for ever.  Messages come at any time.  In the end every message has been polled as long as a thread waits and
+ * a worker is left that could, and no thread that was woken waits for a worker that sleeps.
+ *
+ * All that the workers share is sequentially consistent, so memory is that of the model.  The clock may pass at any time. */
+#define MESSAGES 2
+
+#define NOBODY 0 /* madi_server.leader */
+#define BY_WAITER 1
+#define BY_OTHER 2
+
+byte leader, blocked, askers, n_idle, deputy, terms;
+byte sent, polled;
+byte whom[MESSAGES];  /* threads */
+bool listed[2];       /* madi_server.idle, under its lock */
+bool called[2];       /* the waiter's word is WOKEN */
+byte home[2];         /* of a thread: its worker */
+bool waits[2], ready[2], gone[2] /* a worker whose thread runs for ever */;
+
+#define has_ready(w) (ready[0] && home[0] == w || ready[1] && home[1] == w)
+#define waits_itself(w) (waits[0] && home[0] == w || waits[1] && home[1] == w)
+#define other_may_lead (blocked && leader == NOBODY && !askers)
+
+/* leader_wanted; patient() is said by the caller: it depends on the clock */
+inline leader_wanted(me)
+{
+    if
+    :: n_idle ->
+        if
+        :: other_may_lead ->
+            if
+            :: deputy /* and patient */
+            :: true ->
+                atomic {
+                    if
+                    :: other_may_lead && listed[0] -> listed[0] = false; n_idle--; called[0] = true
+                    :: other_may_lead && listed[1] -> listed[1] = false; n_idle--; called[1] = true
+                    :: else
+                    fi
+                }
+            fi
+        :: else
+        fi
+    :: else
+    fi
+}
+
+inline deputy_no_more()
+{
+    if
+    :: is_deputy -> atomic { deputy = 0; is_deputy = false; seen = 0 }
+    :: else
+    fi
+}
+
+inline become_deputy()
+{
+    atomic {
+        if
+        :: is_deputy || !deputy -> deputy = 1; is_deputy = true
+        :: else
+        fi
+    }
+    if
+    :: is_deputy -> seen = terms
+    :: else
+    fi
+}
+
+inline ask_no_more()
+{
+    if
+    :: asks -> askers--; asks = false
+    :: else
+    fi
+}
+
+inline leave(me)
+{
+    if
+    :: leads -> leads = false; leader = NOBODY
+    :: else
+    fi;
+    leader_wanted(me)
+}
+
+inline lead(me)
+{
+    if
+    :: defers /* and patient */
+    :: !waits_itself(me) ->
+        for_others = true;
+        if
+        :: other_may_lead ->
+            atomic {
+                if
+                :: leader == NOBODY -> leader = BY_OTHER; leads = true; terms = (terms + 1) % 4
+                :: else
+                fi
+            }
+        :: else
+        fi
+    :: waits_itself(me) ->
+        for_others = false;
+        atomic {
+            if
+            :: leader == NOBODY -> leader = BY_WAITER; leads = true; terms = (terms + 1) % 4
+            :: else
+            fi
+        }
+        if
+        :: !leads && leader == BY_OTHER ->
+            if
+            :: !asks -> askers++; asks = true
+            :: else
+            fi
+        :: else -> ask_no_more()
+        fi
+    fi
+}
+
+/* One message; step_down: it was for the other worker */
+inline poll(me)
+{
+    atomic {
+        to = whom[polled];
+        polled++;
+        if
+        :: waits[to] -> waits[to] = false; ready[to] = true; blocked--
+        :: else -> to = 2
+        fi
+    }
+    if
+    :: to != 2 && home[to] != me ->
+        called[home[to]] = true;
+        if
+        :: leads && true -> defers = true; become_deputy(); leave(me) /* patient */
+        :: true
+        fi
+    :: else
+    fi;
+    to = 0
+}
+
+/* may_follow, without the clock */
+#define may_follow(me) (waits_itself(me) && leader == BY_WAITER || !waits_itself(me) && !other_may_lead)
+
+/* follow, worker_sleeps, deputy_needed, deputy_looks */
+inline follow(me)
+{
+#ifndef ASKER_SLEEPS
+    ask_no_more();
+#endif
+    atomic { listed[me] = true; n_idle++ }
+again:
+#ifdef LOOKED_WHILE_DEPUTY
+    need = other_may_lead || is_deputy && terms != seen;
+    deputy_no_more();
+#else
+    came = is_deputy && terms != seen;
+    deputy_no_more();
+    atomic { need = other_may_lead || came; came = false }
+#endif
+    if
+    :: defers && need -> become_deputy()
+    :: else
+    fi;
+    need = false;
+    if
+    :: !has_ready(me) && (defers || may_follow(me)) ->
+end_asleep:
+        if
+        :: called[me] -> called[me] = false; defers = true
+        :: !called[me] && is_deputy -> /* the clock */
+            defers = true;
+            if
+            :: terms == seen && other_may_lead -> defers = false
+            :: else
+            fi;
+            if
+            :: defers && listed[me] -> goto again
+            :: else
+            fi
+        fi
+    :: else
+    fi;
+    atomic {
+        if
+        :: listed[me] -> listed[me] = false; n_idle--
+        :: else
+        fi;
+        called[me] = false
+    }
+}
+
+/* madi_worker_run, madi_idle_wait, wait_here */
+proctype worker(byte me)
+{
+    byte t, to, seen;
+    bool leads, for_others, asks, defers, is_deputy, came, need;
+
+idle:
+    defers = false;
+look:
+    if
+    :: has_ready(me) -> goto over
+    :: else
+    fi;
+    if
+    :: !leads -> lead(me)
+    :: leads && for_others && (askers || !blocked) -> leave(me)
+    :: else
+    fi;
+    if
+    :: leads ->
+end_epoll:
+        if /* madi_lead_sleep */
+        :: polled < sent -> poll(me)
+        :: has_ready(me) || called[me] -> called[me] = false
+#ifndef ROOM_UNSEEN
+        :: for_others && askers
+#endif
+        fi
+    :: !leads && (defers || may_follow(me)) -> follow(me)
+    :: asks && !defers && !may_follow(me) -> leader != BY_OTHER || has_ready(me) /* meanwhile it polls */
+    :: else
+    fi;
+    goto look;
+over:
+    ask_no_more();
+    deputy_no_more();
+    leave(me);
+runs:
+#ifndef NOBODY_CALLED
+    if /* madi_lead_elsewhere */
+    :: blocked && leader == NOBODY -> leader_wanted(me)
+    :: else
+    fi;
+#endif
+    atomic {
+        if
+        :: ready[0] && home[0] == me -> t = 0
+        :: ready[1] && home[1] == me -> t = 1
+        fi;
+        ready[t] = false
+    }
+    if
+    :: gone[me] = true; goto ended
+    :: atomic { blocked++; waits[t] = true } /* wait_switching, park */
+        if
+#ifndef NOBODY_CALLED
+        :: has_ready(me) && blocked && leader == NOBODY -> leader_wanted(me)
+#endif
+        :: else
+        fi
+    fi;
+    t = 0;
+    if
+    :: has_ready(me) -> goto runs
+    :: else -> goto idle
+    fi;
+ended:
+    skip
+}
+
+active proctype sender()
+{
+    do
+    :: sent < MESSAGES ->
+        atomic {
+            if
+            :: whom[sent] = 0
+            :: whom[sent] = 1
+            fi;
+            sent++
+        }
+    :: else -> break
+    od
+}
+
+init {
+    atomic {
+        if
+        :: home[1] = 0
+        :: home[1] = 1
+        fi;
+        ready[0] = true;
+        ready[1] = true;
+        run worker(0);
+        run worker(1)
+    }
+}
+
+active proctype judge()
+{
+    timeout;
+    assert(polled == sent || !(waits[0] || waits[1]) || gone[0] && gone[1]);
+    assert(!ready[0] || gone[home[0]]);
+    assert(!ready[1] || gone[home[1]])
+}
