@@ -37,7 +37,8 @@ GROUPS = {
     "ring-beside": ("the same beside two that compute", 6, None),
     "user-level": ("messages to user-level threads", 4, None),
     "overlap": ("computing while messages go", 6, 5),
-    "marcel": ("user-level threads", 6, 5),
+    "marcel": ("user-level threads", 9, 5),
+    "million": ("a million user-level threads", 15, 1),
     "scale": ("thousands of peers", 20, 1),
     "cliffs": ("every size", 12, 5),
     "worlds": ("mistakes and broken surroundings", 60, 1),
@@ -66,9 +67,10 @@ PROMISES = [
      ("ring", "ring-beside")),
     ("User-level threads",
      "Yield at most 8 ns, create and join 25 ns, a lock that nobody else wants 1.1 x two atomic read-modify-writes, a "
-     "hand-over on one worker 20 ns, a blocked thread 4.3 KiB. A message to a user-level thread that waits: at most "
-     "60 ns above the plain thread that spins. Oversubscribed, the same as plain threads.",
-     ("marcel", "user-level")),
+     "hand-over on one worker 20 ns (by a condition 35), between two workers 2.8 cache lines, a wake from the kernel's "
+     "sleep 2.8 us, a blocked thread 4.3 KiB, also one of a million. A message to a user-level thread that waits: at "
+     "most 60 ns above the plain thread that spins. Oversubscribed, the same as plain threads.",
+     ("marcel", "million", "user-level")),
     ("Overlap",
      "A message of 1 MiB that is sent or received while the process computes for 1 to 2 times its length, the helper on "
      "a core of its own: at least 95 % of the shorter one is hidden by the longer.",
@@ -110,6 +112,10 @@ def times_rmw(ns):
     return ns and 1.1 * ns
 
 
+def times_lines(ns):
+    return ns and 2.8 * ns
+
+
 def latency(name, what, group, ours, size, peers, others, floors, target, allowed):
     return Figure(name, what, group, ours, size, "latency_us_best", "us", peers, others, floors, target, allowed)
 
@@ -127,6 +133,7 @@ LARGE = ("openmpi-shm", "ucx-posix", "ucx-posix-fifo", "ucx-sm", "mpich-shm")
 LARGE_OTHERS = ("libfabric-shm", "netpipe-openmpi")
 TCP_OTHERS = ("ucx-tcp", "libfabric-tcp", "netpipe-tcp")
 COPY = "<= 0.9 x best peer, or 1.1 x raw copy if larger"
+CROSS_LINE = "handoff_cross_line_ns_best"
 BEST_TCP = ">= 0.97 x best of raw socket and Open MPI"
 
 FIGURES = [
@@ -181,7 +188,14 @@ FIGURES = [
     Figure("marcel-lock", "lock and unlock, uncontended", "marcel", "marcel", 0, "lock", "ns", (), (), (),
            "<= 1.1 x two atomic read-modify-writes", lambda v, best: times_rmw(v("marcel", "lock_rmw_ns_best"))),
     count("marcel-handoff", "hand-over by a semaphore, one worker", "marcel", "marcel", "handoff", "ns", "<= 20 ns", 20),
+    count("marcel-handoff-cond", "hand-over by a condition, one worker", "marcel", "marcel", "handoff_cond", "ns", "<= 35 ns",
+          35),
+    Figure("marcel-handoff-cross", "hand-over by a semaphore, two workers", "marcel", "marcel", 0, "handoff_cross", "ns", (),
+           (), (), "<= 2.8 x a cache line between the cores", lambda v, best: times_lines(v("marcel", CROSS_LINE))),
+    count("marcel-wake", "wake from the kernel's sleep, same core, median", "marcel", "marcel", "wake_ns_median", "ns",
+          "<= 2.8 us", 2800),
     count("marcel-memory", "a blocked thread", "marcel", "marcel", "memory_bytes", "B", "<= 4.3 KiB", 4403),
+    count("marcel-million", "a blocked thread of a million", "million", "million", "million_bytes", "B", "<= 4.3 KiB", 4403),
     Figure("scale-memory", "10,000 peers never spoken to: resident growth of each", "scale", "scale", 0,
            "bytes_per_peer", "B", (), (), (), "<= 100 B + the compact address",
            lambda v, best: 100 + (v("scale", "address_bytes") or 0)),
