@@ -94,12 +94,11 @@ void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t s
     mad_session_t *session = r->session;
     r->callback = fn;
     r->arg = arg;
+    count_now(r); /* before who completes it may free it */
     if (!atomic_compare_exchange_strong_explicit(&r->state, &pending, MADI_REQUEST_CALLBACK, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         queue_callback(r);
         madi_calls_run(session);
-    } else {
-        count_now(r);
     }
 }
 
