@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A thread of a worker that sleeps in the kernel is made ready by a plain pthread on the same processor: from before the
- * post to where it goes on.  The worker leads, so it sleeps in epoll.  Beside it a pthread that sleeps on a futex. */
+ * post to where it goes on.  Another thread of the worker waits for a descriptor, so the worker leads, and sleeps in epoll.
+ * Beside it a pthread that sleeps on a futex. */
 #include "../marcel_perf.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <marcel.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -26,17 +26,12 @@ static void let_it_sleep(void)
 
 static marcel_sem_t go, back;
 
-/* A wait for a descriptor opens the polling server. */
-static bool server_open(void)
+static int descriptor[2];
+
+static void *wait_for_descriptor(void *arg)
 {
-    struct timespec long_ago = {0, 0};
-    int fd[2];
-    if (!perf_ok("pipe", pipe(fd) ? errno : 0))
-        return false;
-    int rc = marcel_poll_fd(fd[0], POLLIN, CLOCK_MONOTONIC, &long_ago);
-    close(fd[0]);
-    close(fd[1]);
-    return perf_ok("marcel_poll_fd", rc == -ETIMEDOUT ? 0 : -rc);
+    char c;
+    return marcel_read(descriptor[0], &c, 1) == 1 ? arg : NULL;
 }
 
 static void *woken_marcel(void *arg)
@@ -51,12 +46,14 @@ static void *woken_marcel(void *arg)
 
 static double batch_marcel(int n)
 {
-    marcel_t thread;
+    marcel_t thread, beside;
     turns = n;
     waited = 0;
     marcel_sem_init(&go, 0, 0);
     marcel_sem_init(&back, 0, 0);
-    if (!server_open() || !perf_ok("marcel_create", marcel_create(&thread, NULL, woken_marcel, NULL)))
+    if (!perf_ok("pipe", pipe(descriptor) ? errno : 0) ||
+        !perf_ok("marcel_create", marcel_create(&beside, NULL, wait_for_descriptor, NULL)) ||
+        !perf_ok("marcel_create", marcel_create(&thread, NULL, woken_marcel, NULL)))
         return -1;
     for (int i = 0; i < n; i++) {
         let_it_sleep();
@@ -65,6 +62,10 @@ static double batch_marcel(int n)
         marcel_sem_wait(&back);
     }
     marcel_join(thread, NULL);
+    if (write(descriptor[1], "", 1) == 1)
+        marcel_join(beside, NULL);
+    close(descriptor[0]);
+    close(descriptor[1]);
     return waited / n;
 }
 
