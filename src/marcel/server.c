@@ -19,7 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define EVENTS 8            /* they are not looked at, and come again until they are dealt with */
+#define EVENTS 8            /* of categories they are not looked at, and come again until they are dealt with */
+#define BELL 1              /* who rings has put something where a look finds it that makes no system call */
 #define FENCELESS 100000000 /* ns of the longest sleep where there is no membarrier: some stores have no fence */
 
 madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
@@ -92,7 +93,7 @@ int madi_server_facts(void)
 /* The descriptors stay to the end of the process: a thread that wakes the leader takes no lock. */
 static int start(void)
 {
-    struct epoll_event e = {.events = EPOLLIN | EPOLLET}; /* told of each ring: nobody has to read it */
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = BELL}; /* told of each ring: nobody has to read it */
     int epfd;
     if (atomic_load_explicit(&madi_server.epfd, memory_order_relaxed) >= 0)
         return 0;
@@ -300,7 +301,7 @@ static bool arm(int64_t *deadline)
     return quiet;
 }
 
-static void disarm(void)
+static void disarm(bool deep)
 {
     int all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
     for (int i = 0; i < all; i++) {
@@ -310,23 +311,24 @@ static void disarm(void)
             source->c.exit_blocking(source->c.arg);
         source->armed = false;
         if (source->live)
-            look_at(source, true);
+            look_at(source, deep);
         madi_unlock(&source->turn);
     }
 }
 
-/* What epoll says does not matter: all are looked at. */
-static void epoll_until(int64_t deadline)
+/* Whatever epoll says, all are looked at.  False: nothing has come but a ring of the bell. */
+static bool epoll_until(int64_t deadline)
 {
     struct epoll_event events[EVENTS];
     int64_t left = deadline == INT64_MAX ? 0 : deadline - madi_now();
     struct timespec t = {left / 1000000000, left % 1000000000};
     if (left < 0)
         t = (struct timespec){0, 0};
-    if (epoll_pwait2(madi_server.epfd, events, EVENTS, deadline == INT64_MAX ? NULL : &t, NULL) < 0 &&
-        errno != EINTR) /* an older kernel, or a sandbox that does not know it */
-        epoll_wait(madi_server.epfd, events, EVENTS,
-                   deadline == INT64_MAX ? -1 : left / 1000000 >= INT32_MAX ? INT32_MAX : (int)(left / 1000000) + 1);
+    int n = epoll_pwait2(madi_server.epfd, events, EVENTS, deadline == INT64_MAX ? NULL : &t, NULL);
+    if (n < 0 && errno != EINTR) /* an older kernel, or a sandbox that does not know it */
+        n = epoll_wait(madi_server.epfd, events, EVENTS,
+                       deadline == INT64_MAX ? -1 : left / 1000000 >= INT32_MAX ? INT32_MAX : (int)(left / 1000000) + 1);
+    return n != 1 || events[0].data.u64 != BELL;
 }
 
 static bool fall_asleep(marceli_waiter_t *w)
@@ -338,7 +340,7 @@ static bool fall_asleep(marceli_waiter_t *w)
 
 void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline)
 {
-    bool quiet;
+    bool quiet, deep = true;
     atomic_store_explicit(&marceli_leader_sleeps, 1, memory_order_seq_cst);
     marceli_barrier();
     if (!madi_server.asymmetric && deadline > madi_now() + FENCELESS)
@@ -346,11 +348,11 @@ void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, in
     quiet = arm(&deadline);
     if (fall_asleep(w) && quiet && !test(arg)) {
         madi_count(&madi_server.sleeps);
-        epoll_until(deadline);
+        deep = epoll_until(deadline);
     }
     atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
     atomic_store_explicit(&marceli_leader_sleeps, 0, memory_order_relaxed);
-    disarm();
+    disarm(deep);
 }
 
 /* ---- To be told ----------------------------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@ typedef struct marceli_category {
     bool (*pure_poll)(void *arg);
     /* The leader goes to sleep: from now on fd becomes readable, or marceli_leader_wake is called, when something comes.
      * false: there is something already.  *deadline is lowered to when poll is wanted at the latest.  In either case
-     * exit_blocking follows, and a deep poll. */
+     * exit_blocking follows, and a poll: a deep one, unless the leader was woken by marceli_leader_wake and nothing else. */
     bool (*enter_blocking)(void *arg, int64_t *deadline);
     void (*exit_blocking)(void *arg);
     int fd; /* or -1 */
