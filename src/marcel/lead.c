@@ -143,8 +143,8 @@ static void wake_first(marceli_waiter_t **list, _Atomic(int) *n, bool (*may_lead
     madi_unlock(&madi_server.lock);
 }
 
-/* Is it worth while to see whether the last leader comes back, before another one is woken?  On crowded cores, where that costs
- * as much as a message; unless it was in vain lately. */
+/* Is it worth while to see whether the last leader comes back, before another one is woken?  On crowded cores, where that
+ * costs as much as a message; unless it was in vain lately. */
 static bool patient(void)
 {
     int workers = atomic_load_explicit(&madi_marcel.n_workers, memory_order_relaxed);
@@ -429,7 +429,7 @@ static void deputy_looks(waiting_t *w)
     atomic_store_explicit(&returns, n, memory_order_relaxed);
 }
 
-/* If nobody leads though threads wait, or others have led and left since it looked, one of those that sleep is the deputy. */
+/* If nobody leads though threads wait, or others have led and left since it looked, one that sleeps is the deputy. */
 static bool deputy_needed(waiting_t *w)
 {
     bool others_came = w->deputy && terms() != w->terms;

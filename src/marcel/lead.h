@@ -23,8 +23,8 @@ typedef struct madi_source {
     _Atomic(const char *) name;
 } madi_source_t;
 
-/* Who leads: one that waits itself (a plain pthread, or an idle worker of whose threads some wait); an idle worker for threads
- * of others, which are busy; the progress thread.  The last two make room for who waits. */
+/* Who leads: one that waits itself (a plain pthread, or an idle worker of whose threads some wait); an idle worker for
+ * threads of others, which are busy; the progress thread.  The last two make room for who waits. */
 enum madi_led { MADI_LED_BY_NOBODY, MADI_LED_BY_WAITER, MADI_LED_BY_OTHER, MADI_LED_BY_THREAD };
 
 typedef struct madi_server {
