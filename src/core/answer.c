@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a session says about itself; one object:
  *   version pid rank size launcher waiting{categories[]} marcel{} credit_budget peers_known
- *   drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} */
+ *   drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
 #include "base/knob.h"
 #include "core/ask.h"
 
@@ -317,6 +317,11 @@ bool madi_answer_more(madi_answer_t *a)
             break;
         }
         madi_json_end(j, ']');
+        if (a->session->forward) {
+            madi_json_begin(j, "forwarding", '{');
+            a->session->forward->say(a->session, j);
+            madi_json_end(j, '}');
+        }
         a->stage = TAIL;
         break;
     case TAIL:

@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "boot/boot.h"
 #include "core/driver.h"
+#include "core/forward.h"
 #include "marcel/server.h"
 #include <madeleine.h>
 
@@ -340,6 +341,8 @@ struct madi_gate {
     uint64_t granted_blocks, granted_bytes; /* under tx_lock: sent after a grant */
     uint64_t put_blocks, put_bytes;         /* under tx_lock: written into the receiver's memory */
     struct madi_failure *failures; /* ways.c: what was tried and did not work, or works no more */
+    void *forward;           /* forward.h: what it needs of a gate over which fragments go; else NULL */
+    bool forward_first;      /* under tx_lock: whose turn it is */
 };
 
 /* A control packet that waits. */
@@ -456,6 +459,7 @@ struct mad_session {
     madi_event_node_t *events, **events_tail;   /* under work_lock */
     uint32_t n_events;
     struct madi_ask *ask; /* NULL: nobody can ask this process */
+    const madi_forward_t *forward; /* NULL: no virtual links */
 };
 
 /* ---- Across the core's files ---------------------------------------------------------------------------------- */
@@ -523,6 +527,7 @@ void madi_links_reap(mad_session_t *session); /* under session->lock, outside of
 void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd);
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
+void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text); /* our own attempt, if there is one */
 bool madi_hello_evict(mad_session_t *session); /* the longest silent stranger; false: there is none */
 void madi_hellos_reap(mad_session_t *session);
 void madi_hello_expire(mad_session_t *session, int64_t now);

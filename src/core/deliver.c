@@ -418,14 +418,14 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
 
 void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
-    madi_rx_t rx = {0};
+    madi_rx_t rx = {.head = body, .here = hdr->length};
     if (MADI_UNLIKELY(link->outer != NULL)) {
         link->outer->driver->upcalls->rx_short(link, hdr, body);
         return;
     }
     if (madi_rx_begin(link, hdr, &rx) != MADI_PLACE_COPY)
         return;
-    memcpy(rx.base, body, hdr->length);
+    memcpy(rx.base, (const char *)body + rx.skip, hdr->length - rx.skip);
     madi_rx_done(link, hdr, &rx);
 }
 
@@ -439,6 +439,8 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
         return message_begin(link, hdr, rx);
     if (hdr->type == MADI_WIRE_DATA)
         return data_begin(link, hdr, rx);
+    if (hdr->type == MADI_WIRE_FORWARD && link->gate->session->forward)
+        return link->gate->session->forward->rx_begin(link, hdr, rx);
     if (hdr->length > MADI_CTRL_MAX) {
         protocol_error(link, "a control packet that is too long");
         return MADI_PLACE_DROP;
@@ -459,6 +461,8 @@ void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
             next_packet_done((madi_conn_t *)(uintptr_t)rx->more, rx->cookie);
     } else if (hdr->type == MADI_WIRE_DATA) {
         data_done(rx->cookie, hdr->length);
+    } else if (hdr->type == MADI_WIRE_FORWARD && link->gate->session->forward) {
+        link->gate->session->forward->rx_done(link, hdr, rx);
     } else {
         control(link, hdr, rx->base);
     }

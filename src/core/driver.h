@@ -84,7 +84,7 @@ typedef struct madi_caps {
     int gather_max;       /* pieces that send takes: 16 or more, for the core sends up to 16 */
     double latency_us;    /* one way, small */
     double bandwidth_MBs;
-    int rank;             /* of two ways to a peer the one with the lower rank is used: self 0, shm 10, tcp 50 */
+    int rank;             /* of two ways to a peer the one with the lower rank is used: self 0, shm 10, tcp 50, virtual 200 */
     bool self;            /* reaches this process itself, and nobody else */
 } madi_caps_t;
 
@@ -144,6 +144,11 @@ typedef struct madi_rx {
     void *base;   /* out, for COPY */
     void *cookie; /* the core's */
     uint64_t more; /* the core's */
+    /* Only of FORWARD packets.  in: so many of the body's first bytes can be read at head (of such packets a driver that
+     * can waits for MADI_FORWARD_HEAD of them); NULL, 0: none.  Where all can, DROP may mean that they were used.
+     * out, for COPY: so many are left out of what is put at base. */
+    const void *head;
+    uint32_t here, skip;
 } madi_rx_t;
 
 /* A driver that wraps others (fault) makes their links itself and sets outer in them; what their drivers then say to the
@@ -253,10 +258,10 @@ void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *bo
  * is called with body when it may be reused: now, or if may_lend later.  Under the session's lock. */
 static inline void madi_rx_whole(madi_link_t *link, const madi_wire_hdr_t *hdr, void *body, bool may_lend)
 {
-    madi_rx_t rx = {.loan = may_lend ? body : NULL};
+    madi_rx_t rx = {.loan = may_lend ? body : NULL, .head = body, .here = hdr->length};
     madi_place_t place = madi_rx_begin(link, hdr, &rx);
     if (place == MADI_PLACE_COPY)
-        madi_copy(rx.base, body, hdr->length);
+        madi_copy(rx.base, (char *)body + rx.skip, hdr->length - rx.skip);
     if (place != MADI_PLACE_KEEP)
         link->driver->slot_put(link, body);
     if (place == MADI_PLACE_COPY)

@@ -221,6 +221,8 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     }
     if (gate->hello)
         madi_hello_abort(gate->hello);
+    if (gate->forward)
+        s->forward->down(gate, text);
     if (gate->link && atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN)
         link_bury(gate->link);
     if (!gate->bye && !atomic_load_explicit(&s->closing, memory_order_relaxed)) {
@@ -312,7 +314,14 @@ static bool ctrl_pump(madi_gate_t *gate)
     return true;
 }
 
-/* Everything that waits for this peer, in this order: control, granted blocks, messages. */
+/* Fragments of others and what this process sends take turns: neither class waits for ever. */
+static void forward_pump(madi_gate_t *gate, bool first)
+{
+    if (gate->forward && gate->forward_first == first)
+        gate->session->forward->pump(gate);
+}
+
+/* Everything that waits for this peer, in this order: control, granted blocks, messages; fragments before or after these. */
 void madi_gate_pump(madi_gate_t *gate)
 {
     madi_conn_t *conn, *next;
@@ -323,6 +332,7 @@ void madi_gate_pump(madi_gate_t *gate)
         madi_gate_work(gate);
         return;
     }
+    forward_pump(gate, true);
     if (!madi_rdv_pump(gate) && gate->granted && !gate->granted->busy)
         again = true;
     conn = gate->pending;
@@ -336,6 +346,8 @@ void madi_gate_pump(madi_gate_t *gate)
             again = false; /* kick has done it */
         }
     }
+    forward_pump(gate, false);
+    gate->forward_first = !gate->forward_first;
     if (again)
         madi_gate_work(gate);
 }
@@ -396,6 +408,8 @@ void madi_gate_free(madi_gate_t *gate)
     }
     for (madi_ctrl_t *c; (c = gate->ctrl); free(c))
         gate->ctrl = c->next;
+    if (gate->forward)
+        gate->session->forward->free(gate);
     madi_ways_free(gate);
     madi_conns_free(gate);
     free(gate->by_remote);

@@ -137,6 +137,12 @@ static void hello_fail(hello_t *h, mad_status_t status, const char *text)
         madi_link_down(link, status, text);
 }
 
+void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text)
+{
+    if (gate->hello)
+        hello_fail(gate->hello, status, text);
+}
+
 bool madi_hello_evict(mad_session_t *s)
 {
     hello_t *oldest = NULL;

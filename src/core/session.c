@@ -311,6 +311,7 @@ mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
         mad_exit(s);
         return status;
     }
+    marceli_async_kick(); /* a gateway forwards while its program computes; not before it has the key */
     *session = s;
     return MAD_OK;
 }
@@ -333,6 +334,7 @@ mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
         mad_exit(s);
         return status;
     }
+    marceli_async_kick();
     *session = s;
     return MAD_OK;
 }
@@ -379,11 +381,24 @@ static int64_t soon(int64_t deadline)
     return t < deadline ? t : deadline;
 }
 
+static bool nothing_passes(void *arg)
+{
+    mad_session_t *s = arg;
+    bool busy;
+    madi_lock(&s->lock);
+    busy = s->forward->busy(s);
+    madi_unlock(&s->lock);
+    return !busy;
+}
+
 static void say_bye(mad_session_t *s)
 {
     mad_status_t status;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
-    int64_t deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));
+    int64_t deadline;
+    if (s->forward && madi_watch_for(s, nothing_passes, s, madi_deadline(madi_knob_int(MADI_KNOB_FORWARD_LINGER))))
+        madi_log(MADI_LOG_WARN, "core", "messages of others still pass through this process as it ends (MAD_FORWARD_LINGER)");
+    deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));
     madi_watch_for(s, all_sent, s, deadline);
     atomic_store_explicit(&s->closing, 1, memory_order_relaxed);
     madi_lock(&s->lock);

@@ -41,6 +41,7 @@ enum madi_wire_type {
     MADI_WIRE_BYE = 7,     /* no more packets follow; an orderly end */
     MADI_WIRE_CLOSE = 8,   /* channel: no message follows under this number */
     MADI_WIRE_CLOSED = 9,  /* channel as the *sender of the messages* numbers it: the number is free again */
+    MADI_WIRE_FORWARD = 10, /* a fragment of a stream; see below */
     MADI_WIRE_TYPES        /* one more than the last */
 };
 
@@ -99,5 +100,38 @@ typedef struct madi_wire_mismatch {
     uint64_t sent, expected; /* descriptors of both sides */
 } madi_wire_mismatch_t;
 static_assert(sizeof(madi_wire_mismatch_t) == 24, "mismatch");
+
+/* FORWARD: a fragment on one hop of a stream, which is a virtual link's way through gateways (src/gateway).
+ *   flags: a kind, and MADI_FORWARD_OPENER from the side that has opened the stream on this hop.
+ *   aux: the opener's number for the stream on this hop.  seq: the number of the fragment, from end to end.
+ * The body begins with madi_wire_forward. */
+enum madi_forward_kind {
+    MADI_FORWARD_PACKET = 1, /* a packet of the virtual link: header and body */
+    MADI_FORWARD_OPEN = 2,   /* madi_wire_open, then the address of the process that is wanted.  channel: hops left */
+    MADI_FORWARD_CREDIT = 3, /* of this hop: madi_wire_credit */
+    MADI_FORWARD_HELLO = 4,  /* bytes of the handshake between the ends */
+    MADI_FORWARD_READY = 5,  /* the sender's handshake is over */
+    MADI_FORWARD_CLOSE = 6   /* nothing follows: madi_wire_close, then a text without its zero */
+};
+#define MADI_FORWARD_KIND 0x7f
+#define MADI_FORWARD_OPENER 0x80
+
+typedef struct madi_wire_forward {
+    uint32_t ack; /* fragments that the sender has received of the stream, end to end */
+    uint32_t pad;
+} madi_wire_forward_t;
+static_assert(sizeof(madi_wire_forward_t) == 8, "forward");
+/* So much of a fragment is looked at to know where it goes: of a packet, the inner header too. */
+#define MADI_FORWARD_HEAD (sizeof(madi_wire_forward_t) + sizeof(madi_wire_hdr_t))
+
+typedef struct madi_wire_open {
+    uint64_t limit; /* credits that the opener gives for the other direction on this hop */
+    uint64_t pad;
+} madi_wire_open_t;
+static_assert(sizeof(madi_wire_open_t) == 16, "open");
+
+typedef struct madi_wire_close {
+    uint32_t status;
+} madi_wire_close_t;
 
 #endif

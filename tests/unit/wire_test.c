@@ -24,6 +24,10 @@ START_TEST(bodies_layout)
     ck_assert_uint_eq(offsetof(madi_wire_mismatch_t, index), 4);
     ck_assert_uint_eq(offsetof(madi_wire_mismatch_t, sent), 8);
     ck_assert_uint_eq(offsetof(madi_wire_mismatch_t, expected), 16);
+    ck_assert_uint_eq(offsetof(madi_wire_forward_t, ack), 0);
+    ck_assert_uint_eq(MADI_FORWARD_HEAD, 24);
+    ck_assert_uint_eq(sizeof(madi_wire_open_t), 16);
+    ck_assert_uint_eq(sizeof(madi_wire_close_t), 4);
 }
 END_TEST
 
@@ -39,6 +43,14 @@ START_TEST(values)
     ck_assert_int_eq(MADI_WIRE_BYE, 7);
     ck_assert_int_eq(MADI_WIRE_CLOSE, 8);
     ck_assert_int_eq(MADI_WIRE_CLOSED, 9);
+    ck_assert_int_eq(MADI_WIRE_FORWARD, 10);
+    ck_assert_int_eq(MADI_FORWARD_PACKET, 1);
+    ck_assert_int_eq(MADI_FORWARD_OPEN, 2);
+    ck_assert_int_eq(MADI_FORWARD_CREDIT, 3);
+    ck_assert_int_eq(MADI_FORWARD_HELLO, 4);
+    ck_assert_int_eq(MADI_FORWARD_READY, 5);
+    ck_assert_int_eq(MADI_FORWARD_CLOSE, 6);
+    ck_assert_int_eq(MADI_FORWARD_OPENER, 128);
     ck_assert_int_eq(MADI_WIRE_FIRST, 1);
     ck_assert_int_eq(MADI_WIRE_LAST, 2);
     ck_assert_int_eq(MADI_WIRE_MODES, 4);

@@ -264,7 +264,8 @@ static void tcp_ended(madi_tcp_link_t *link, int error)
 /* Does a peer send this?  If not the link is finished. */
 static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
 {
-    size_t max = (hdr->type == MADI_WIRE_DATA ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX) - sizeof(*hdr);
+    bool big = hdr->type == MADI_WIRE_DATA || hdr->type == MADI_WIRE_FORWARD;
+    size_t max = (big ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX) - sizeof(*hdr);
     char text[MADI_REASON_MAX];
     if (MADI_LIKELY(hdr->type >= MADI_WIRE_MSG && hdr->type < MADI_WIRE_TYPES && hdr->length <= max))
         return true;
@@ -278,9 +279,13 @@ static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
 static void tcp_begin(madi_tcp_link_t *link)
 {
     link->rx.loan = NULL;
+    link->rx.head = link->rx_buf + link->head;
+    link->rx.here = (uint32_t)(link->tail - link->head < link->hdr.length ? link->tail - link->head : link->hdr.length);
+    link->rx.skip = 0;
     link->place = madi_rx_begin(&link->pub, &link->hdr, &link->rx);
     link->body = link->place == MADI_PLACE_COPY ? link->rx.base : NULL;
-    link->left = link->hdr.length;
+    link->left = link->hdr.length - link->rx.skip;
+    link->head += link->rx.skip;
     link->in_body = true;
     if (link->left >= MADI_TCP_BIG)
         link->room = MADI_TCP_RX_LOW; /* what follows it probably is big too */
@@ -309,7 +314,13 @@ static bool tcp_body(madi_tcp_link_t *link)
     return true;
 }
 
-/* Take the packets out of rx_buf; afterwards it holds less than a header.  Returns how many were finished. */
+/* So much of a fragment's body is to be there before it is told. */
+static size_t tcp_forward_head(const madi_tcp_link_t *link)
+{
+    return link->hdr.length < MADI_FORWARD_HEAD ? link->hdr.length : MADI_FORWARD_HEAD;
+}
+
+/* Take the packets out of rx_buf; afterwards it holds less than what begins a packet.  Returns how many were finished. */
 static int tcp_parse(madi_tcp_link_t *link)
 {
     int packets = 0;
@@ -320,6 +331,8 @@ static int tcp_parse(madi_tcp_link_t *link)
                 break;
             memcpy(&link->hdr, link->rx_buf + link->head, sizeof(link->hdr));
             if (!tcp_check(link, &link->hdr))
+                break;
+            if (MADI_UNLIKELY(link->hdr.type == MADI_WIRE_FORWARD && there < sizeof(link->hdr) + tcp_forward_head(link)))
                 break;
             link->head += sizeof(link->hdr);
             if (MADI_LIKELY(link->hdr.length <= MADI_SHORT_MAX && there >= sizeof(link->hdr) + link->hdr.length)) {

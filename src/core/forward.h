@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets that are forwarded (MADI_WIRE_FORWARD): what the core asks of src/gateway, which it does not know.
+ *
+ * A session that has a virtual adapter has a forwarder.  session->forward is set by that adapter's open, gate->forward by
+ * the forwarder for each gate over which such packets go; both are NULL elsewhere, and then nothing of this is called. */
+#ifndef MADI_FORWARD_H
+#define MADI_FORWARD_H
+
+#include "base/json.h"
+#include "core/driver.h"
+
+typedef struct madi_forward {
+    /* A FORWARD packet: as the upcalls of driver.h.  Under the session's lock. */
+    madi_place_t (*rx_begin)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+    void (*rx_done)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+    /* Send what waits for this gate, which is up.  Under both locks, from madi_gate_pump. */
+    void (*pump)(struct madi_gate *gate);
+    /* The gate is down, or its session ends: what was coming in does not go on.  Under the session's lock. */
+    void (*down)(struct madi_gate *gate, const char *text);
+    void (*free)(struct madi_gate *gate);
+    /* Is somebody else's traffic passing through?  Under the session's lock. */
+    bool (*busy)(struct mad_session *session);
+    /* What mad_info shows: members of one object.  Under the session's lock. */
+    void (*say)(struct mad_session *session, madi_json_t *json);
+    void *state;
+} madi_forward_t;
+
+#endif
