@@ -28,6 +28,7 @@ cd "$src" || exit 1
 only include "$public" $(find include -name '*.h')
 only base "base/.*|$public" $(find src/base -name '*.[ch]')
 only topology "base/.*|topology/.*|$public" $(find src/topology -name '*.[ch]')
+only gateway "(base|core|gateway|topology)/.*|$public" $(find src/gateway -name '*.[ch]')
 only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
 only marcel "(base|marcel)/.*|$public" $(find src/marcel -name '*.[ch]')
 # The core asks the launcher through its one interface.

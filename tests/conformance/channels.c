@@ -179,7 +179,7 @@ static void any_source(env_t *e)
 
 static void invalid_send(env_t *e)
 {
-    static const mad_peer_t bad[] = {99999, -5, MAD_ANY_SOURCE, 2};
+    const mad_peer_t bad[] = {99999, -5, MAD_ANY_SOURCE, e->size < 2 ? 2 : e->size};
     mad_connection_t *cnx = NULL;
     mad_channel_t *again = NULL;
     mad_request_t *r = NULL;

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Credits on one hop: who sends fragments of a stream that passes through here may have so many bytes of them here.  Their
+ * sum is what this process can ever hold.  Ends take everything at once, so they give credit without limit. */
+#include "gateway/gateway.h"
+
+/* A stream always has room for a fragment of the longest kind and some short ones.  Windows grow out of what is left beyond
+ * half of the budget, so that many streams find room later. */
+#define LONGEST ((uint64_t)gw_cost(GW_FRAGMENT + MADI_FORWARD_HEAD))
+#define FLOOR (LONGEST + 8192)
+
+/* So much is given back before it is told: half, but never so much that a long fragment would wait for what is not told. */
+static uint64_t due(const gw_side_t *side)
+{
+    return side->rx_window / 2 < side->rx_window - LONGEST ? side->rx_window / 2 : side->rx_window - LONGEST;
+}
+
+bool gw_credit_open(gw_side_t *side)
+{
+    gw_t *gw = side->transit->gw;
+    if (gw->budget < (int64_t)FLOOR)
+        return false;
+    gw->budget -= (int64_t)FLOOR;
+    side->rx_limit = side->rx_window = FLOOR;
+    return true;
+}
+
+void gw_credit_close(gw_side_t *side)
+{
+    side->transit->gw->budget += (int64_t)side->rx_window;
+    side->rx_window = 0;
+}
+
+bool gw_credit_take(gw_side_t *side, uint32_t cost)
+{
+    if (side->rx_limit - side->rx_used < cost)
+        return false;
+    side->rx_used += cost;
+    return true;
+}
+
+void gw_credit_back(gw_side_t *side, uint32_t cost)
+{
+    gw_t *gw = side->transit->gw;
+    side->rx_back += cost;
+    if (side->tells || !side->hop || side->rx_back + side->rx_window - side->rx_limit < due(side))
+        return;
+    side->tells = true;
+    side->next_tell = gw->tell;
+    gw->tell = side;
+    atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
+}
+
+static void grow(gw_side_t *side)
+{
+    gw_t *gw = side->transit->gw;
+    int64_t more = (int64_t)side->rx_window, left = gw->budget - gw->budget_all / 2;
+    if (side->rx_window >= GW_WINDOW_MAX || left <= 0)
+        return;
+    if (more > left)
+        more = left;
+    side->rx_window += (uint64_t)more;
+    gw->budget -= more;
+}
+
+static void tell(gw_side_t *side)
+{
+    struct {
+        madi_wire_forward_t forward;
+        madi_wire_credit_t credit;
+    } body = {0};
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_FORWARD, .length = sizeof body, .aux = side->label};
+    hdr.flags = (uint8_t)(MADI_FORWARD_CREDIT | (side->opener ? MADI_FORWARD_OPENER : 0));
+    body.credit.limit = side->rx_limit;
+    madi_gate_ctrl(side->hop->gate, &hdr, &body);
+}
+
+void gw_credit_tell(gw_t *gw)
+{
+    gw_side_t *side;
+    while ((side = gw->tell)) {
+        gw->tell = side->next_tell;
+        side->tells = false;
+        if (!side->hop)
+            continue;
+        grow(side);
+        side->rx_limit = side->rx_back + side->rx_window;
+        tell(side);
+    }
+}
+
+void gw_credit_unlimited(gw_side_t *side)
+{
+    side->rx_limit = UINT64_MAX;
+    tell(side);
+}
+
+void gw_credit_first(gw_side_t *side)
+{
+    tell(side);
+}
+
+void gw_credit_came(gw_side_t *side, uint64_t limit)
+{
+    madi_gate_t *gate = side->hop->gate;
+    bool stalled;
+    madi_lock(&gate->tx_lock);
+    if (limit > side->tx_limit)
+        side->tx_limit = limit;
+    stalled = side->stalled;
+    side->stalled = false;
+    gw_side_activate(side);
+    gw_hop_pump(side->hop);
+    madi_unlock(&gate->tx_lock);
+    if (stalled && side->end && side->end->link)
+        madi_link_writable(side->end->link);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Virtual links and gateways.
+ *
+ * A *virtual link* is a link of the driver `virtual`: to the core it is like any other, so connections, modes, credits and
+ * rendezvous go over it unchanged.  Below it lies a *stream*: fragments (packets of type FORWARD) that go from hop to hop
+ * over ordinary links of ordinary gates.  A process that a stream passes through is a gateway.
+ *
+ *      process A                       gateway G                        process B
+ *   core                                                              core
+ *     | vlink (end)                                              (end) vlink |
+ *   side ======== hop: gate A-G ====== side | side ====== hop: gate G-B ==== side
+ *                                        transit
+ *
+ *   virtual.c   the driver: adapter, connect, start, send           end.c      the ends of streams: handshake, packets in
+ *   transit.c   streams that pass through                           hop.c      fragments over one gate, both ways
+ *   credit.c    who may send how much, and the bound on memory      say.c      what mad_info shows
+ *   map.c       which host is reached through which
+ *
+ * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
+ * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
+ * and never two of real gates.  doc/gateways.md has flow control and why nothing can wait in a circle. */
+#ifndef MADI_GATEWAY_H
+#define MADI_GATEWAY_H
+
+#include "core/core.h"
+#include "core/forward.h"
+#include "gateway/map.h"
+
+/* Bytes of a fragment's payload, the inner header included, where all networks can do that: 64 to 256 KiB are alike. */
+#define GW_FRAGMENT ((size_t)128 << 10)
+#define GW_FRAGMENT_LEAST ((size_t)32 << 10) /* and where drivers are involved that this process has not */
+#define GW_HEAD (sizeof(madi_wire_hdr_t) + sizeof(madi_wire_forward_t)) /* before the payload */
+#define GW_FIRST ((uint64_t)16 << 10) /* credit before the first CREDIT comes */
+#define GW_WINDOW_MAX ((uint64_t)2 << 20)
+#define GW_TEXT 160 /* bytes of an explanation that travels */
+
+typedef struct gw gw_t;
+typedef struct gw_hop gw_hop_t;
+typedef struct gw_side gw_side_t;
+typedef struct gw_end gw_end_t;
+typedef struct gw_transit gw_transit_t;
+
+/* A fragment that waits or is on its way out. */
+typedef struct gw_frag {
+    madi_op_t op; /* must be first */
+    struct gw_frag *next;
+    gw_side_t *side;      /* where it goes out */
+    madi_op_t *user;      /* the core's op, of a packet that is sent from the program's memory; or NULL */
+    madi_link_t *lender;  /* whose driver lent the body; or NULL */
+    void *loan;
+    uint32_t cost;
+    bool pooled;
+    bool taken;           /* by the driver: it is counted in the hop's in_flight */
+    int n;
+    struct iovec vec[2];
+    struct iovec *more;   /* instead of vec, of a user's packet */
+    madi_wire_hdr_t hdr;  /* what follows is sent behind it */
+    unsigned char body[];
+} gw_frag_t;
+
+/* A stream on one hop, as this process sees it. */
+struct gw_side {
+    gw_hop_t *hop; /* NULL: that end is gone */
+    uint32_t label;
+    bool opener;   /* this process has opened the stream on this hop */
+    gw_end_t *end;         /* one of these: the stream ends here */
+    gw_transit_t *transit; /* or passes through */
+    /* In: credits that this process has given.  Under the session's lock. */
+    uint64_t rx_limit, rx_used, rx_back, rx_window, rx_told;
+    gw_side_t *next_tell;
+    bool tells;
+    /* Out, under the gate's tx_lock. */
+    uint64_t tx_limit, tx_used;
+    gw_frag_t *queue, **queue_tail;
+    gw_side_t *next_active; /* in hop->active */
+    bool active;
+    bool stalled;           /* it waits for credit */
+    _Atomic(int) in_flight; /* fragments that a driver has taken, or that wait to be told done */
+};
+
+/* One gate over which fragments go. */
+struct gw_hop {
+    madi_gate_t *gate;
+    gw_t *gw;
+    gw_hop_t *next;
+    bool down;
+    /* Streams by label: [0] opened by the peer, [1] by this process. */
+    gw_side_t **sides[2];
+    uint32_t n_sides[2], cap_sides[2];
+    /* The fragment that is coming in, between rx_begin and rx_done. */
+    enum gw_in { GW_IN_NONE, GW_IN_END, GW_IN_TRANSIT, GW_IN_WHOLE } in;
+    gw_side_t *in_side;
+    gw_frag_t *in_frag;   /* TRANSIT, and WHOLE: its bytes */
+    madi_wire_hdr_t in_hdr; /* END: of the inner packet */
+    madi_rx_t in_rx;
+    /* Out, under tx_lock. */
+    gw_side_t *active, **active_tail; /* sides with fragments and credit for the first */
+    gw_end_t *refused;                /* virtual links whose send was refused because this link was full */
+    _Atomic(int) in_flight;           /* fragments that the driver has taken: their end is when to go on */
+};
+
+/* The end of a stream in this process. */
+struct gw_end {
+    gw_t *gw;
+    gw_end_t *next;
+    gw_side_t side;
+    madi_link_t *link;   /* the virtual link; NULL: not yet, or no more */
+    bool active;         /* this process has opened the stream */
+    bool started, ready; /* both handshakes are over: here; there */
+    bool closed;         /* CLOSE has been sent, or cannot be */
+    bool gone;           /* the other end has closed, or there is no way any more */
+    bool dead;           /* both: it is freed soon */
+    uint32_t tx_seq;     /* under the hop's tx_lock */
+    _Atomic(uint32_t) rx_seq;
+    madi_watch_t watch;  /* our end of the socket pair, while the handshake lasts; else -1 */
+    int their_fd;        /* the other one's number */
+    bool refused;        /* in hop->refused */
+    gw_end_t *next_refused;
+};
+
+/* A stream that passes through. */
+struct gw_transit {
+    gw_t *gw;
+    gw_transit_t *next;
+    gw_side_t side[2];
+    bool closed[2]; /* by the end beyond side[i]; what it sent may still be waiting at the other side */
+};
+
+typedef struct gw_link {
+    madi_link_t base;
+    gw_end_t *end;
+    madi_link_t *carrier; /* of the bodies that are lent */
+} gw_link_t;
+
+/* The virtual adapter: all of it. */
+struct gw {
+    madi_adapter_t base;
+    madi_forward_t forward;
+    madi_map_t *map;
+    int host;
+    bool forwards; /* this host has two networks */
+    bool counted;  /* as one that needs progress */
+    gw_hop_t *hops;
+    gw_end_t *ends;
+    gw_transit_t *transits;
+    int n_transits, closing; /* closing: closed at both ends */
+    _Atomic(int) unsettled; /* the next poll finds something in what follows, or to be freed */
+    gw_frag_t *sent; /* users' that have left */
+    gw_side_t *tell; /* sides to whose peers credit is to be told */
+    gw_frag_t *pool; /* fragments of full size that are free */
+    int n_pool;
+    int64_t budget;     /* bytes that may still be promised */
+    int64_t budget_all;
+    int64_t held, held_most; /* bytes of fragments that wait here */
+    uint64_t fragments, bytes, copies, opened, refused;
+    _Atomic(uint64_t) stalls;
+};
+
+/* virtual.c */
+extern const madi_driver_t madi_driver_virtual;
+static inline gw_t *gw_of(madi_adapter_t *adapter)
+{
+    return (gw_t *)adapter;
+}
+
+static inline gw_t *gw_of_session(mad_session_t *session)
+{
+    return MADI_CONTAINER(session->forward, gw_t, forward);
+}
+int gw_settle(gw_t *gw); /* what could not be done with a tx_lock held; returns events */
+int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, bool *forwards); /* of adapter bytes; -1: unknown */
+
+/* hop.c */
+gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate); /* makes it; NULL: no memory */
+bool gw_label_new(gw_hop_t *hop, const madi_wire_hdr_t *hdr); /* of OPEN: nobody has it yet, and now it is taken */
+/* Give the stream a place on the hop: opened by this process under a new label, or by the peer under that one. */
+bool gw_side_open(gw_side_t *side, gw_hop_t *hop, const uint32_t *label);
+gw_side_t *gw_side_find(gw_hop_t *hop, const madi_wire_hdr_t *hdr);
+void gw_side_drop(gw_side_t *side);  /* what waits does not leave */
+void gw_side_close(gw_side_t *side); /* nor does anything come */
+bool gw_costs(const madi_wire_hdr_t *hdr); /* what is about the stream itself goes without credit */
+madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag); /* SENT or TAKEN; under tx_lock */
+static inline uint32_t gw_cost(uint32_t length) /* what a fragment costs: its memory, and something for small ones */
+{
+    return (length + 319) & ~UINT32_C(63);
+}
+gw_frag_t *gw_frag_new(gw_t *gw, uint32_t len); /* under the session's lock; NULL: no memory */
+void gw_frag_free(gw_t *gw, gw_frag_t *frag);   /* likewise, but for a user's */
+/* Put a fragment at the end of a side's queue.  Under the session's lock, no tx_lock; sends it if possible. */
+void gw_side_put(gw_side_t *side, gw_frag_t *frag);
+void gw_side_enqueue(gw_side_t *side, gw_frag_t *frag); /* under tx_lock; sends nothing */
+/* A fragment made here: kind, and a body behind the forward header. */
+void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *body, size_t len, const void *more,
+                 size_t more_len);
+void gw_side_say_close(gw_side_t *side, mad_status_t status, const char *text);
+/* Under tx_lock. */
+bool gw_side_may(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost);
+void gw_side_activate(gw_side_t *side); /* it has a fragment, and maybe credit for it */
+void gw_hop_pump(gw_hop_t *hop);
+void gw_frag_done(madi_op_t *op, mad_status_t status);
+extern const madi_forward_t gw_forward;
+
+/* end.c */
+gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd);
+void gw_end_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, uint64_t limit);
+madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+void gw_end_packet_done(gw_hop_t *hop);
+void gw_end_told(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* HELLO, READY */
+void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text); /* by the other one, or on the way */
+void gw_end_start(gw_end_t *end, madi_link_t *link, int fd); /* takes fd, the other one of the pair */
+void gw_end_close(gw_end_t *end, mad_status_t status, const char *text);  /* by this one */
+void gw_ends_reap(gw_t *gw, bool all);
+
+/* transit.c */
+void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body);
+/* A peer through which fragments for that host go on, or the status, and why. */
+mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, madi_gate_t **gate, char *reason);
+void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag);
+bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, const void *body); /* false: not sent */
+void gw_transit_lost(gw_side_t *side, const char *text); /* its hop is down */
+void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text);
+void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, mad_status_t status, const char *text);
+void gw_transit_closed(gw_side_t *from, mad_status_t status, const char *text); /* the end beyond it is gone */
+int gw_transits_reap(gw_t *gw, bool all);
+static inline gw_side_t *gw_transit_other(gw_side_t *side)
+{
+    return side == &side->transit->side[0] ? &side->transit->side[1] : &side->transit->side[0];
+}
+
+/* credit.c; under the session's lock, no tx_lock */
+bool gw_credit_open(gw_side_t *side); /* the first window; false: the budget is used up */
+void gw_credit_close(gw_side_t *side);
+void gw_credit_first(gw_side_t *side);     /* tell it */
+void gw_credit_unlimited(gw_side_t *side); /* for an end */
+bool gw_credit_take(gw_side_t *side, uint32_t cost); /* a fragment has come; false: nobody had allowed it */
+void gw_credit_back(gw_side_t *side, uint32_t cost); /* it has left; under tx_locks too */
+void gw_credit_tell(gw_t *gw); /* those who are to be told */
+void gw_credit_came(gw_side_t *side, uint64_t limit);
+
+/* say.c */
+void gw_say(struct mad_session *session, madi_json_t *json);
+
+#endif

@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fragments over one gate: what comes in is told apart, what goes out is queued by stream and sent in turn. */
+#include "gateway/gateway.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SKIPPED 4096 /* labels of streams that were given up before they were opened */
+#define POOL 64 /* free fragments of full size that are kept */
+
+static gw_hop_t *hop_of(const madi_gate_t *gate)
+{
+    return gate->forward;
+}
+
+/* ---- Hops and their streams ----------------------------------------------------------------------------------- */
+
+gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate)
+{
+    gw_hop_t *hop = gate->forward;
+    if (hop)
+        return hop;
+    hop = calloc(1, sizeof *hop);
+    if (!hop)
+        return NULL;
+    hop->gate = gate;
+    hop->gw = gw;
+    hop->active_tail = &hop->active;
+    hop->next = gw->hops;
+    gw->hops = hop;
+    madi_lock(&gate->tx_lock);
+    gate->forward = hop;
+    madi_unlock(&gate->tx_lock);
+    return hop;
+}
+
+/* Room for labels up to this one; those between are nobody's. */
+static bool room(gw_hop_t *hop, int mine, uint32_t label)
+{
+    uint32_t cap = hop->cap_sides[mine] ? hop->cap_sides[mine] : 8;
+    gw_side_t **p = hop->sides[mine];
+    while (cap <= label)
+        cap *= 2;
+    if (cap != hop->cap_sides[mine] && !(p = realloc(p, cap * sizeof *p)))
+        return false;
+    hop->sides[mine] = p;
+    hop->cap_sides[mine] = cap;
+    for (; hop->n_sides[mine] <= label; hop->n_sides[mine]++)
+        p[hop->n_sides[mine]] = NULL;
+    return true;
+}
+
+bool gw_label_new(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
+{
+    return hdr->flags & MADI_FORWARD_OPENER && hdr->aux >= hop->n_sides[0] && hdr->aux - hop->n_sides[0] < SKIPPED &&
+           room(hop, 0, hdr->aux);
+}
+
+bool gw_side_open(gw_side_t *side, gw_hop_t *hop, const uint32_t *label)
+{
+    bool mine = !label;
+    uint32_t at = label ? *label : hop->n_sides[1];
+    if (hop->down || (mine && !room(hop, 1, at)))
+        return false;
+    hop->sides[mine][at] = side;
+    side->hop = hop;
+    side->label = at;
+    side->opener = mine;
+    side->queue_tail = &side->queue;
+    side->tx_limit = UINT64_MAX;
+    return true;
+}
+
+gw_side_t *gw_side_find(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
+{
+    bool mine = !(hdr->flags & MADI_FORWARD_OPENER);
+    return hdr->aux < hop->n_sides[mine] ? hop->sides[mine][hdr->aux] : NULL;
+}
+
+static void side_inactive(gw_side_t *side)
+{
+    gw_hop_t *hop = side->hop;
+    for (gw_side_t **p = &hop->active; *p; p = &(*p)->next_active)
+        if (*p == side) {
+            *p = side->next_active;
+            if (!*p)
+                hop->active_tail = p;
+            break;
+        }
+    side->active = false;
+}
+
+void gw_side_drop(gw_side_t *side)
+{
+    gw_hop_t *hop = side->hop;
+    gw_frag_t *list, *frag;
+    madi_lock(&hop->gate->tx_lock);
+    list = side->queue;
+    side->queue = NULL;
+    side->queue_tail = &side->queue;
+    if (side->active)
+        side_inactive(side);
+    side->stalled = false;
+    madi_unlock(&hop->gate->tx_lock);
+    while ((frag = list)) {
+        list = frag->next;
+        side->in_flight++;
+        gw_frag_done(&frag->op, MAD_ERR_PEER);
+    }
+}
+
+void gw_side_close(gw_side_t *side)
+{
+    gw_hop_t *hop = side->hop;
+    if (!hop)
+        return;
+    hop->sides[side->opener][side->label] = NULL;
+    gw_side_drop(side);
+    side->hop = NULL;
+}
+
+/* ---- Fragments ------------------------------------------------------------------------------------------------ */
+
+gw_frag_t *gw_frag_new(gw_t *gw, uint32_t len)
+{
+    bool full = len > GW_FRAGMENT_LEAST;
+    size_t room = full ? GW_FRAGMENT + MADI_FORWARD_HEAD : len;
+    gw_frag_t *frag = full && gw->pool ? gw->pool : malloc(sizeof *frag + (room < len ? len : room));
+    if (!frag)
+        return NULL;
+    if (frag == gw->pool) {
+        gw->pool = frag->next;
+        gw->n_pool--;
+    }
+    memset(frag, 0, sizeof *frag);
+    frag->op.done = gw_frag_done;
+    frag->pooled = full && room >= len;
+    frag->cost = gw_cost(len);
+    frag->hdr.type = MADI_WIRE_FORWARD;
+    frag->hdr.length = len;
+    frag->n = 1;
+    frag->vec[0] = (struct iovec){&frag->hdr, sizeof frag->hdr + len};
+    gw->held += frag->cost;
+    if (gw->held > gw->held_most)
+        gw->held_most = gw->held;
+    return frag;
+}
+
+void gw_frag_free(gw_t *gw, gw_frag_t *frag)
+{
+    gw->held -= frag->cost;
+    if (frag->lender) {
+        frag->lender->driver->slot_put(frag->lender, frag->loan);
+        atomic_fetch_sub_explicit(&frag->lender->loans, 1, memory_order_release); /* pairs with madi_links_reap */
+    }
+    if (!frag->pooled || gw->n_pool == POOL) {
+        free(frag);
+        return;
+    }
+    frag->next = gw->pool;
+    gw->pool = frag;
+    gw->n_pool++;
+}
+
+/* It has left, or never will: its side forgets it.  Under the session's lock. */
+static void frag_left(gw_frag_t *frag)
+{
+    gw_side_t *side = frag->side;
+    gw_t *gw = side->end ? side->end->gw : side->transit->gw;
+    uint32_t cost = gw_costs(&frag->hdr) ? frag->cost : 0;
+    gw_frag_free(gw, frag);
+    if (side->transit && cost)
+        gw_credit_back(gw_transit_other(side), cost);
+    if (side->transit ? gw->closing != 0 : side->end->dead)
+        atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
+    side->in_flight--;
+}
+
+/* A user's: its memory is the user's again.  No tx_lock. */
+static void user_left(gw_frag_t *frag, mad_status_t status)
+{
+    madi_op_t *user = frag->user;
+    if (frag->side->end->dead)
+        atomic_store_explicit(&frag->side->end->gw->unsettled, 1, memory_order_relaxed);
+    frag->side->in_flight--;
+    free(frag);
+    user->done(user, status);
+}
+
+/* The driver is done with it; or it is taken out of a queue.  Under the session's lock, no tx_lock. */
+void gw_frag_done(madi_op_t *op, mad_status_t status)
+{
+    gw_frag_t *frag = (gw_frag_t *)op;
+    gw_side_t *side = frag->side;
+    gw_hop_t *hop = side->hop;
+    gw_t *gw = side->end ? side->end->gw : side->transit->gw;
+    if (hop && frag->taken)
+        atomic_fetch_sub_explicit(&hop->in_flight, 1, memory_order_relaxed);
+    if (hop)
+        madi_gate_work(hop->gate);
+    if (frag->user)
+        user_left(frag, status);
+    else
+        frag_left(frag);
+    gw_credit_tell(gw);
+}
+
+/* ---- Out ------------------------------------------------------------------------------------------------------ */
+
+bool gw_costs(const madi_wire_hdr_t *hdr)
+{
+    unsigned kind = hdr->flags & MADI_FORWARD_KIND;
+    return kind == MADI_FORWARD_PACKET || kind == MADI_FORWARD_HELLO;
+}
+
+bool gw_side_may(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost)
+{
+    return !gw_costs(hdr) || side->tx_limit - side->tx_used >= cost;
+}
+
+void gw_side_activate(gw_side_t *side)
+{
+    gw_hop_t *hop = side->hop;
+    gw_frag_t *frag = side->queue;
+    if (side->active || !frag)
+        return;
+    if (!gw_side_may(side, &frag->hdr, frag->cost)) {
+        if (!side->stalled)
+            atomic_fetch_add_explicit(&hop->gw->stalls, 1, memory_order_relaxed);
+        side->stalled = true;
+        return;
+    }
+    side->stalled = false;
+    side->active = true;
+    side->next_active = NULL;
+    *hop->active_tail = side;
+    hop->active_tail = &side->next_active;
+}
+
+void gw_side_enqueue(gw_side_t *side, gw_frag_t *frag)
+{
+    frag->side = side;
+    frag->next = NULL;
+    *side->queue_tail = frag;
+    side->queue_tail = &frag->next;
+    gw_side_activate(side);
+}
+
+static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
+{
+    madi_link_t *link = hop->gate->link;
+    size_t total = sizeof frag->hdr + frag->hdr.length;
+    madi_sent_t sent;
+    frag->taken = true; /* before another thread may be told that it is done */
+    atomic_fetch_add_explicit(&hop->in_flight, 1, memory_order_relaxed);
+    sent = link->driver->send(link, frag->more ? frag->more : frag->vec, frag->n, total, &frag->op);
+    if (sent != MADI_TAKEN) {
+        frag->taken = false;
+        atomic_fetch_sub_explicit(&hop->in_flight, 1, memory_order_relaxed);
+    }
+    return sent;
+}
+
+/* Send the first fragment of the first side; false: the link is full.  What has left is put on *done. */
+static bool pump_one(gw_hop_t *hop, gw_frag_t **done)
+{
+    gw_side_t *side = hop->active;
+    gw_frag_t *frag = side->queue;
+    bool costly = gw_costs(&frag->hdr);
+    madi_sent_t sent;
+    side->in_flight++;
+    sent = frag_send(hop, frag);
+    if (sent == MADI_AGAIN) {
+        side->in_flight--;
+        return false;
+    }
+    if (costly)
+        side->tx_used += frag->cost;
+    hop->active = side->next_active;
+    if (!hop->active)
+        hop->active_tail = &hop->active;
+    side->active = false;
+    side->queue = frag->next;
+    if (!side->queue)
+        side->queue_tail = &side->queue;
+    gw_side_activate(side); /* behind the others */
+    if (sent == MADI_SENT) {
+        frag->next = *done;
+        *done = frag;
+    }
+    return true;
+}
+
+void gw_hop_pump(gw_hop_t *hop)
+{
+    gw_frag_t *done = NULL, *frag;
+    gw_end_t *end;
+    bool full = false;
+    if (atomic_load_explicit(&hop->gate->state, memory_order_relaxed) != MADI_GATE_UP || hop->gate->ctrl)
+        return;
+    while (hop->active && !full)
+        full = !pump_one(hop, &done);
+    if (full && !atomic_load_explicit(&hop->in_flight, memory_order_relaxed)) {
+        madi_gate_work(hop->gate);
+    } else if (!full) {
+        while ((end = hop->refused)) {
+            hop->refused = end->next_refused;
+            end->refused = false;
+            if (end->link)
+                madi_link_writable(end->link);
+        }
+    }
+    while ((frag = done)) {
+        done = frag->next;
+        if (frag->user) { /* its end takes another tx_lock */
+            frag->next = hop->gw->sent;
+            hop->gw->sent = frag;
+            atomic_store_explicit(&hop->gw->unsettled, 1, memory_order_relaxed);
+        } else {
+            frag_left(frag);
+        }
+    }
+}
+
+madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag)
+{
+    gw_hop_t *hop = side->hop;
+    madi_sent_t sent = MADI_AGAIN;
+    frag->side = side;
+    side->in_flight++;
+    if (!side->queue && !hop->active && !hop->gate->ctrl && gw_side_may(side, &frag->hdr, frag->cost))
+        sent = frag_send(hop, frag);
+    if (sent != MADI_AGAIN)
+        side->tx_used += frag->cost;
+    if (sent != MADI_TAKEN)
+        side->in_flight--;
+    if (sent != MADI_AGAIN)
+        return sent;
+    gw_side_enqueue(side, frag);
+    if (side->active)
+        madi_gate_work(hop->gate);
+    return MADI_TAKEN;
+}
+
+static void pump(madi_gate_t *gate)
+{
+    gw_hop_pump(hop_of(gate));
+}
+
+void gw_side_put(gw_side_t *side, gw_frag_t *frag)
+{
+    gw_hop_t *hop = side->hop;
+    gw_t *gw = hop->gw;
+    madi_lock(&hop->gate->tx_lock);
+    gw_side_enqueue(side, frag);
+    gw_hop_pump(hop);
+    madi_unlock(&hop->gate->tx_lock);
+    gw_settle(gw);
+}
+
+void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *body, size_t len, const void *more,
+                 size_t more_len)
+{
+    gw_t *gw = side->hop->gw;
+    gw_frag_t *frag = gw_frag_new(gw, (uint32_t)(sizeof(madi_wire_forward_t) + len + more_len));
+    unsigned char *at;
+    if (!frag)
+        return; /* the deadlines of the handshake, or the loss of this process, tell the other end */
+    memset(frag->body, 0, sizeof(madi_wire_forward_t));
+    at = frag->body + sizeof(madi_wire_forward_t);
+    if (len)
+        memcpy(at, body, len);
+    if (more_len)
+        memcpy(at + len, more, more_len);
+    frag->hdr.flags = (uint8_t)(kind | (side->opener ? MADI_FORWARD_OPENER : 0));
+    frag->hdr.channel = channel;
+    frag->hdr.aux = side->label;
+    if (side->end && (kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY)) {
+        madi_lock(&side->hop->gate->tx_lock);
+        frag->hdr.seq = side->end->tx_seq++;
+        madi_unlock(&side->hop->gate->tx_lock);
+    }
+    gw_side_put(side, frag);
+}
+
+void gw_side_say_close(gw_side_t *side, mad_status_t status, const char *text)
+{
+    madi_wire_close_t c = {status};
+    gw_side_say(side, MADI_FORWARD_CLOSE, 0, &c, sizeof c, text, strnlen(text, GW_TEXT));
+}
+
+/* ---- In ------------------------------------------------------------------------------------------------------- */
+
+static void bad(gw_hop_t *hop, const char *text)
+{
+    madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, text);
+}
+
+/* What is about a stream, or a packet that lies whole here. */
+static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const unsigned char *body)
+{
+    unsigned kind = hdr->flags & MADI_FORWARD_KIND;
+    const unsigned char *rest = body + sizeof(madi_wire_forward_t);
+    size_t len = hdr->length - sizeof(madi_wire_forward_t);
+    madi_wire_credit_t credit;
+    madi_wire_close_t c;
+    char text[GW_TEXT + 1];
+
+    if (kind == MADI_FORWARD_OPEN) {
+        gw_open_came(hop, hdr, body);
+    } else if (!side) {
+        return; /* it is closed here, and CLOSE is on its way */
+    } else if (kind == MADI_FORWARD_CREDIT && len == sizeof credit) {
+        memcpy(&credit, rest, sizeof credit);
+        gw_credit_came(side, credit.limit);
+    } else if (kind == MADI_FORWARD_CLOSE && len >= sizeof c && len <= sizeof c + GW_TEXT) {
+        memcpy(&c, rest, sizeof c);
+        memcpy(text, rest + sizeof c, len - sizeof c);
+        text[len - sizeof c] = 0;
+        if (c.status == MAD_OK || c.status > MAD_ERR_BUSY)
+            c.status = MAD_ERR_PROTOCOL;
+        if (side->end)
+            gw_end_closed(side->end, (mad_status_t)c.status, text);
+        else
+            gw_transit_closed(side, (mad_status_t)c.status, text);
+    } else if (side->end && (kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY)) {
+        gw_end_told(side, hdr, rest);
+    } else {
+        bad(hop, "a fragment of unknown form");
+    }
+}
+
+/* Which fragments go through as they are? */
+static bool passes(const gw_side_t *side, const madi_wire_hdr_t *hdr)
+{
+    unsigned kind = hdr->flags & MADI_FORWARD_KIND;
+    return side && side->transit &&
+           (kind == MADI_FORWARD_PACKET || kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY);
+}
+
+static madi_place_t keep_whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    gw_frag_t *frag = gw_frag_new(hop->gw, hdr->length);
+    if (!frag) {
+        madi_link_down(hop->gate->link, MAD_ERR_NOMEM, "no memory for a fragment");
+        return MADI_PLACE_DROP;
+    }
+    hop->in = GW_IN_WHOLE;
+    hop->in_side = side;
+    hop->in_frag = frag;
+    rx->base = frag->body;
+    return MADI_PLACE_COPY;
+}
+
+/* It goes on; into memory of ours, or as a loan. */
+static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    gw_frag_t *frag;
+    bool lent = rx->loan != NULL;
+    if (gw_costs(hdr) && !gw_credit_take(side, gw_cost(hdr->length))) {
+        bad(hop, "more fragments than credits");
+        return MADI_PLACE_DROP;
+    }
+    if (rx->here == hdr->length && gw_transit_now(side, hdr, rx->head))
+        return MADI_PLACE_DROP;
+    frag = gw_frag_new(hop->gw, lent ? 0 : hdr->length);
+    if (!frag) {
+        madi_link_down(hop->gate->link, MAD_ERR_NOMEM, "no memory for a fragment");
+        return MADI_PLACE_DROP;
+    }
+    frag->hdr = *hdr;
+    if (lent) {
+        hop->gw->held += gw_cost(hdr->length) - frag->cost;
+        frag->cost = gw_cost(hdr->length);
+        frag->lender = hop->gate->link;
+        frag->loan = rx->loan;
+        frag->vec[0].iov_len = sizeof frag->hdr;
+        frag->vec[1] = (struct iovec){rx->loan, hdr->length};
+        frag->n = 2;
+        atomic_fetch_add_explicit(&frag->lender->loans, 1, memory_order_relaxed);
+        gw_transit_fragment(side, frag);
+        return MADI_PLACE_KEEP;
+    }
+    if (rx->here == hdr->length) { /* in memory that is the driver's: one copy */
+        memcpy(frag->body, rx->head, hdr->length);
+        hop->gw->copies++;
+        gw_transit_fragment(side, frag);
+        return MADI_PLACE_DROP;
+    }
+    hop->in = GW_IN_TRANSIT;
+    hop->in_side = side;
+    hop->in_frag = frag;
+    rx->base = frag->body;
+    return MADI_PLACE_COPY;
+}
+
+static madi_place_t rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    gw_hop_t *hop = gw_hop_get(gw_of_session(link->gate->session), link->gate);
+    gw_side_t *side;
+    unsigned kind = hdr->flags & MADI_FORWARD_KIND;
+    if (!hop) {
+        madi_link_down(link, MAD_ERR_NOMEM, "no memory for a hop");
+        return MADI_PLACE_DROP;
+    }
+    if (hdr->length < sizeof(madi_wire_forward_t) || kind < MADI_FORWARD_PACKET || kind > MADI_FORWARD_CLOSE) {
+        bad(hop, "a fragment of unknown form");
+        return MADI_PLACE_DROP;
+    }
+    side = gw_side_find(hop, hdr);
+    if (passes(side, hdr))
+        return transit_begin(hop, side, hdr, rx);
+    if (!side && kind != MADI_FORWARD_OPEN)
+        return MADI_PLACE_DROP;
+    if (kind == MADI_FORWARD_PACKET && rx->here >= MADI_FORWARD_HEAD)
+        return gw_end_packet(hop, side, hdr, rx);
+    if (kind != MADI_FORWARD_PACKET && hdr->length > 8192) {
+        bad(hop, "a fragment of unknown form");
+        return MADI_PLACE_DROP;
+    }
+    if (kind != MADI_FORWARD_PACKET && rx->here == hdr->length) {
+        whole(hop, side, hdr, rx->head);
+        return MADI_PLACE_DROP;
+    }
+    return keep_whole(hop, side, hdr, rx);
+}
+
+static void rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    gw_hop_t *hop = hop_of(link->gate);
+    gw_t *gw = hop->gw;
+    enum gw_in in = hop->in;
+    gw_frag_t *frag = hop->in_frag;
+    gw_side_t *side = hop->in_side;
+    madi_rx_t whole_rx = {0};
+    (void)rx;
+    hop->in = GW_IN_NONE;
+    hop->in_frag = NULL;
+    if (in == GW_IN_END) {
+        gw_end_packet_done(hop);
+    } else if (in == GW_IN_TRANSIT) {
+        gw_transit_fragment(side, frag);
+    } else if (in == GW_IN_WHOLE) {
+        whole_rx.head = frag->body;
+        whole_rx.here = hdr->length;
+        if ((hdr->flags & MADI_FORWARD_KIND) != MADI_FORWARD_PACKET)
+            whole(hop, side, hdr, frag->body);
+        else if (side->end)
+            gw_end_packet(hop, side, hdr, &whole_rx);
+        gw_frag_free(gw, frag);
+    }
+}
+
+/* ---- The end of a hop ------------------------------------------------------------------------------------------ */
+
+static void down(madi_gate_t *gate, const char *text)
+{
+    gw_hop_t *hop = hop_of(gate);
+    char why[GW_TEXT];
+    if (hop->down)
+        return;
+    hop->down = true;
+    snprintf(why, sizeof why, "%s", text);
+    if (hop->in_frag)
+        gw_frag_free(hop->gw, hop->in_frag);
+    hop->in = GW_IN_NONE;
+    hop->in_frag = NULL;
+    for (int mine = 0; mine < 2; mine++)
+        for (uint32_t i = 0; i < hop->n_sides[mine]; i++) {
+            gw_side_t *side = hop->sides[mine][i];
+            if (side && side->end) {
+                gw_end_closed(side->end, MAD_ERR_PEER, why);
+                gw_side_close(side);
+            } else if (side)
+                gw_transit_lost(side, why);
+        }
+}
+
+static void hop_free(madi_gate_t *gate)
+{
+    gw_hop_t *hop = hop_of(gate);
+    gw_t *gw = hop->gw;
+    for (gw_hop_t **p = &gw->hops; *p; p = &(*p)->next)
+        if (*p == hop) {
+            *p = hop->next;
+            break;
+        }
+    for (int mine = 0; mine < 2; mine++)
+        for (uint32_t i = 0; i < hop->n_sides[mine]; i++)
+            if (hop->sides[mine][i])
+                gw_side_close(hop->sides[mine][i]);
+    gate->forward = NULL;
+    free(hop->sides[0]);
+    free(hop->sides[1]);
+    free(hop);
+}
+
+static bool busy(mad_session_t *session)
+{
+    return gw_of_session(session)->n_transits > 0;
+}
+
+const madi_forward_t gw_forward = {
+    .rx_begin = rx_begin, .rx_done = rx_done, .pump = pump, .down = down, .free = hop_free, .busy = busy, .say = gw_say};

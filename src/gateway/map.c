@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Hosts and ways, from the topology file. */
+#include "gateway/map.h"
+#include "base/knob.h"
+#include "topology/route.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct madi_map {
+    madi_topo_t *topo;
+    madi_routes_t *routes;
+    int self;
+    uint64_t hash;
+};
+
+/* FNV-1a of the bytes of the file. */
+static bool file_hash(const char *file, uint64_t *hash)
+{
+    FILE *f = fopen(file, "re");
+    int c;
+    if (!f)
+        return false;
+    *hash = UINT64_C(0xcbf29ce484222325);
+    while ((c = getc(f)) != EOF)
+        *hash = (*hash ^ (unsigned)c) * UINT64_C(0x100000001b3);
+    fclose(f);
+    return true;
+}
+
+static bool find_self(madi_map_t *m, char *reason)
+{
+    char own[256] = "", hint[60];
+    const char *name = madi_knob_text(MADI_KNOB_HOST);
+    if (!*name) {
+        gethostname(own, sizeof own - 1);
+        name = own;
+    }
+    m->self = madi_topo_host_find(m->topo, name);
+    if (m->self >= 0)
+        return true;
+    madi_topo_hint(m->topo, MADI_TOPO_HOST, name, hint, sizeof hint);
+    snprintf(reason, MADI_REASON_MAX, "%.50s does not name this host, %.40s%s; see MAD_HOST", m->topo->file, name, hint);
+    return false;
+}
+
+madi_map_t *madi_map_open(const char *file, char *reason)
+{
+    madi_map_t *m = calloc(1, sizeof *m);
+    char *errors = NULL;
+    mad_status_t status;
+    if (!m)
+        return NULL;
+    if (!file_hash(file, &m->hash)) {
+        snprintf(reason, MADI_REASON_MAX, "MAD_TOPOLOGY: %.120s: %s", file, strerror(errno));
+        goto fail;
+    }
+    status = madi_topo_load(file, &m->topo, &errors);
+    if (status) {
+        snprintf(reason, MADI_REASON_MAX, "%.*s", errors ? (int)strcspn(errors, "\n") : 60,
+                 errors ? errors : mad_status_text(status));
+        goto fail;
+    }
+    if (!find_self(m, reason))
+        goto fail;
+    status = madi_routes_new(m->topo, 0, m->self, MADI_ROUTE_BYTES, NULL, 0, &m->routes);
+    if (status) {
+        snprintf(reason, MADI_REASON_MAX, "%s", mad_status_text(status));
+        goto fail;
+    }
+    return m;
+fail:
+    free(errors);
+    madi_map_close(m);
+    return NULL;
+}
+
+void madi_map_close(madi_map_t *m)
+{
+    if (!m)
+        return;
+    madi_routes_free(m->routes);
+    madi_topo_free(m->topo);
+    free(m);
+}
+
+int madi_map_host(const madi_map_t *m, const char *name)
+{
+    return madi_topo_host_find(m->topo, name);
+}
+
+const char *madi_map_name(const madi_map_t *m, int host)
+{
+    return m->topo->host[host].name;
+}
+
+int madi_map_self(const madi_map_t *m)
+{
+    return m->self;
+}
+
+bool madi_map_forwards(const madi_map_t *m)
+{
+    return m->topo->host[m->self].gateway >= 0;
+}
+
+int madi_map_next(const madi_map_t *m, int to, uint64_t number, char *reason)
+{
+    enum { MOST = 16 };
+    int host[MADI_ROUTE_HOPS_MAX], network[MADI_ROUTE_HOPS_MAX], count = 0, next = -1;
+    madi_route_t *route;
+    if (to == m->self)
+        return to;
+    route = malloc(MOST * sizeof *route);
+    if (route && madi_routes_to(m->routes, to, route, MOST, &count) == MAD_OK &&
+        madi_route_pick(route, count < MOST ? count : MOST, number, host, network) > 0)
+        next = host[0];
+    else
+        madi_routes_unreachable(m->routes, to, reason, MADI_REASON_MAX);
+    free(route);
+    return next;
+}
+
+bool madi_map_drivers_among(const madi_map_t *m, const char *const *drivers)
+{
+    for (int i = 0; i < m->topo->networks; i++) {
+        bool found = false;
+        for (int k = 0; drivers[k]; k++)
+            found |= !strcmp(drivers[k], m->topo->network[i].driver);
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+uint64_t madi_map_hash(const madi_map_t *m)
+{
+    return m->hash;
+}

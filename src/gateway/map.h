@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which hosts there are, and through which of them others are reached: what virtual links need of the topology file. */
+#ifndef MADI_MAP_H
+#define MADI_MAP_H
+
+#include "core/driver.h"
+
+typedef struct madi_map madi_map_t;
+
+/* Read the topology file, and find in it the host that this process runs on (MAD_HOST, or the host's own name), and the
+ * ways from there.  NULL: reason says why. */
+madi_map_t *madi_map_open(const char *file, char *reason);
+void madi_map_close(madi_map_t *map); /* NULL is fine */
+
+/* Hosts are numbers.  By name; -1: the file does not know it. */
+int madi_map_host(const madi_map_t *map, const char *name);
+const char *madi_map_name(const madi_map_t *map, int host);
+int madi_map_self(const madi_map_t *map);
+/* Does this host forward? */
+bool madi_map_forwards(const madi_map_t *map);
+/* The next host on one of the best ways to another one, the number-th of those that are equal; `to` itself if it is on a
+ * network of this host's.  -1: there is no way, see reason. */
+int madi_map_next(const madi_map_t *map, int to, uint64_t number, char *reason);
+/* Have all networks a driver of these (by name, ended by NULL)? */
+bool madi_map_drivers_among(const madi_map_t *map, const char *const *drivers);
+/* A number that is the same for all who read the same file. */
+uint64_t madi_map_hash(const madi_map_t *map);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What mad_info shows of forwarding. */
+#include "gateway/gateway.h"
+
+void gw_say(struct mad_session *session, madi_json_t *j)
+{
+    gw_t *gw = gw_of_session(session);
+    int64_t ends = 0;
+    for (const gw_end_t *end = gw->ends; end; end = end->next)
+        ends += !end->closed;
+    madi_json_text(j, "host", madi_map_name(gw->map, gw->host));
+    madi_json_bool(j, "forwards", gw->forwards);
+    madi_json_int(j, "fragment_max", (int64_t)gw->base.caps.chunk_max);
+    madi_json_int(j, "virtual_links", ends);
+    madi_json_int(j, "streams", gw->n_transits);
+    madi_json_int(j, "streams_opened", (int64_t)gw->opened);
+    madi_json_int(j, "streams_refused", (int64_t)gw->refused);
+    madi_json_int(j, "fragments", (int64_t)gw->fragments);
+    madi_json_int(j, "bytes", (int64_t)gw->bytes);
+    madi_json_int(j, "copies", (int64_t)gw->copies);
+    madi_json_int(j, "credit_stalls", (int64_t)atomic_load_explicit(&gw->stalls, memory_order_relaxed));
+    madi_json_int(j, "bytes_held", gw->held);
+    madi_json_int(j, "bytes_held_most", gw->held_most);
+    madi_json_int(j, "budget", gw->budget_all);
+    madi_json_int(j, "budget_left", gw->budget);
+}

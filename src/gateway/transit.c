@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Streams that pass through: opened towards the next process on the way, and their fragments sent on as they came. */
+#include "gateway/gateway.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- The next process ---------------------------------------------------------------------------------------------- */
+
+static int host_of(gw_t *gw, const unsigned char *address, bool *forwards)
+{
+    for (int i = 0; i < madi_address_count(address); i++) {
+        madi_address_entry_t e;
+        if (!madi_address_entry(address, i, &e) && !strcmp(e.driver, madi_driver_virtual.name) &&
+            !strcmp(e.network, gw->base.network))
+            return gw_host_read(gw, e.bytes, e.len, forwards);
+    }
+    return -1;
+}
+
+/* Which process of that host: of several the lot decides, by destination.  Under the session's lock. */
+static mad_status_t process_on(gw_t *gw, int host, const unsigned char *address, mad_peer_t *peer, char *reason)
+{
+    mad_session_t *s = gw->base.session;
+    int found = 0;
+    uint32_t lot;
+    mad_peer_t me;
+    mad_status_t status = madi_peer_add(s, s->address, s->address_len, &me); /* now the ranks are among the peers */
+    memcpy(&lot, madi_address_uid(address), sizeof lot);
+    for (int turn = 0; !status && turn < 2; turn++) {
+        int left = found ? (int)(lot % (uint32_t)found) : -1;
+        for (uint32_t p = 0; p < s->n_peers && !status; p++) {
+            bool forwards = false;
+            madi_gate_t *gate = s->peers[p].gate;
+            if ((mad_peer_t)p == me || (!s->peers[p].address && (status = madi_peer_fetch(s, (mad_peer_t)p))))
+                continue;
+            if (host_of(gw, s->peers[p].address, &forwards) != host || !forwards ||
+                (gate && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN))
+                continue;
+            if (turn == 0) {
+                found++;
+            } else if (left-- == 0) {
+                *peer = (mad_peer_t)p;
+                return MAD_OK;
+            }
+        }
+    }
+    if (!status)
+        snprintf(reason, MADI_REASON_MAX, "the gateway %s has no process that lives", madi_map_name(gw->map, host));
+    return status ? status : MAD_ERR_UNREACHABLE;
+}
+
+static bool reached_directly(gw_t *gw, const unsigned char *address)
+{
+    mad_session_t *s = gw->base.session;
+    madi_address_entry_t e;
+    char reason[MADI_REASON_MAX];
+    for (int i = 0; i < s->n_adapters; i++)
+        if (s->adapters[i] != &gw->base && madi_way_find(s, address, s->adapters[i], &e, reason))
+            return true;
+    return false;
+}
+
+mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, madi_gate_t **gate, char *reason)
+{
+    mad_session_t *s = gw->base.session;
+    mad_peer_t peer = -1;
+    mad_status_t status = MAD_OK;
+    uint64_t lot;
+    int host, state;
+    if (reached_directly(gw, address)) {
+        status = madi_peer_add(s, address, madi_address_len(address), &peer);
+    } else {
+        host = host_of(gw, address, NULL);
+        memcpy(&lot, madi_address_uid(address) + 4, sizeof lot);
+        host = host < 0 ? -1 : madi_map_next(gw->map, host, lot, reason);
+        if (host < 0)
+            return MAD_ERR_UNREACHABLE;
+        status = process_on(gw, host, address, &peer, reason);
+    }
+    if (!status)
+        status = madi_peer_gate(s, peer, gate);
+    if (status)
+        return status;
+    madi_gate_connect(*gate);
+    state = atomic_load_explicit(&(*gate)->state, memory_order_relaxed);
+    if (state == MADI_GATE_DOWN) {
+        snprintf(reason, MADI_REASON_MAX, "the next process on the way is lost: %.150s", (*gate)->why);
+        return MAD_ERR_UNREACHABLE;
+    }
+    if ((*gate)->link && (*gate)->link->driver == &madi_driver_virtual) {
+        snprintf(reason, MADI_REASON_MAX, "the next process on the way is itself behind gateways");
+        return MAD_ERR_UNREACHABLE;
+    }
+    return MAD_OK;
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+
+void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, mad_status_t status, const char *text)
+{
+    struct {
+        madi_wire_forward_t forward;
+        madi_wire_close_t close;
+        char text[GW_TEXT];
+    } body = {.close.status = status};
+    madi_wire_hdr_t out = {.type = MADI_WIRE_FORWARD, .flags = MADI_FORWARD_CLOSE, .aux = hdr->aux};
+    size_t len = strnlen(text, GW_TEXT);
+    memcpy(body.text, text, len);
+    out.length = (uint32_t)(offsetof(__typeof__(body), text) + len);
+    hop->gw->refused++;
+    madi_log(MADI_LOG_INFO, "virtual", "a stream is refused: %s", text);
+    madi_gate_ctrl(hop->gate, &out, &body);
+}
+
+static gw_transit_t *transit_new(gw_t *gw)
+{
+    gw_transit_t *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->gw = gw;
+    t->side[0].transit = t->side[1].transit = t;
+    if (!gw_credit_open(&t->side[0])) {
+        free(t);
+        return NULL;
+    }
+    if (!gw_credit_open(&t->side[1])) {
+        gw_credit_close(&t->side[0]);
+        free(t);
+        return NULL;
+    }
+    t->next = gw->transits;
+    gw->transits = t;
+    gw->n_transits++;
+    gw->opened++;
+    return t;
+}
+
+static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open, const unsigned char *address,
+                    size_t len)
+{
+    gw_t *gw = hop->gw;
+    char reason[MADI_REASON_MAX] = "", text[GW_TEXT + 1];
+    madi_gate_t *gate = NULL;
+    mad_status_t status = hdr->channel ? MAD_OK : MAD_ERR_UNREACHABLE;
+    gw_transit_t *t = NULL;
+    gw_hop_t *next;
+    madi_wire_open_t on = {0};
+
+    if (!gw->forwards)
+        status = MAD_ERR_UNREACHABLE;
+    if (!status)
+        status = gw_next_gate(gw, address, &gate, reason);
+    else
+        snprintf(reason, sizeof reason, gw->forwards ? "the way is too long" : "this host does not forward");
+    if (!status && !(t = transit_new(gw))) {
+        status = MAD_ERR_NOMEM;
+        snprintf(reason, sizeof reason, "no room for one more stream; see MAD_FORWARD_BUDGET");
+    }
+    next = t ? gw_hop_get(gw, gate) : NULL;
+    if (status || !next || next == hop || !gw_side_open(&t->side[0], hop, &hdr->aux) ||
+        !gw_side_open(&t->side[1], next, NULL)) {
+        snprintf(text, sizeof text, "%s: %.100s", madi_map_name(gw->map, gw->host),
+                 reason[0] ? reason : next == hop ? "the way leads back" : mad_status_text(status));
+        if (t) {
+            t->closed[0] = t->closed[1] = true;
+            gw->closing++;
+            atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
+        }
+        gw_refuse(hop, hdr, status ? status : MAD_ERR_UNREACHABLE, text);
+        return;
+    }
+    t->side[0].tx_limit = open->limit;
+    t->side[1].tx_limit = GW_FIRST;
+    gw_credit_first(&t->side[0]);
+    on.limit = t->side[1].rx_limit;
+    gw_side_say(&t->side[1], MADI_FORWARD_OPEN, (uint16_t)(hdr->channel - 1), &on, sizeof on, address, len);
+}
+
+void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body)
+{
+    size_t before = sizeof(madi_wire_forward_t) + sizeof(madi_wire_open_t), len;
+    const unsigned char *address = body + before;
+    madi_wire_open_t open;
+    if (hdr->length <= before || madi_address_check(address, hdr->length - before, &len) || len != hdr->length - before ||
+        !gw_label_new(hop, hdr)) {
+        madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, "a stream that nobody can open");
+        return;
+    }
+    memcpy(&open, body + sizeof(madi_wire_forward_t), sizeof open);
+    if (!memcmp(madi_address_uid(address), hop->gw->base.session->uid, 16))
+        gw_end_came(hop, hdr, open.limit);
+    else
+        pass_on(hop, hdr, &open, address, len);
+}
+
+/* ---- Fragments --------------------------------------------------------------------------------------------------- */
+
+static uint8_t flags_on(const gw_side_t *out, const madi_wire_hdr_t *hdr)
+{
+    return (uint8_t)((hdr->flags & MADI_FORWARD_KIND) | (out->opener ? MADI_FORWARD_OPENER : 0));
+}
+
+bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, const void *body)
+{
+    gw_side_t *out = gw_transit_other(from);
+    gw_hop_t *hop = out->hop;
+    gw_t *gw = from->transit->gw;
+    uint32_t cost = gw_cost(hdr->length);
+    madi_wire_hdr_t on = *hdr;
+    struct iovec vec[2] = {{&on, sizeof on}, {(void *)body, hdr->length}};
+    madi_link_t *link;
+    bool sent = false;
+
+    if (!hop)
+        return false;
+    on.aux = out->label;
+    on.flags = flags_on(out, hdr);
+    madi_lock(&hop->gate->tx_lock);
+    link = hop->gate->link;
+    if (!out->queue && !hop->active && !hop->gate->ctrl && gw_side_may(out, hdr, cost) &&
+        atomic_load_explicit(&hop->gate->state, memory_order_relaxed) == MADI_GATE_UP &&
+        sizeof on + hdr->length <= link->adapter->caps.packet_max)
+        sent = link->driver->send(link, vec, 2, sizeof on + hdr->length, NULL) == MADI_SENT;
+    if (sent && gw_costs(hdr))
+        out->tx_used += cost;
+    madi_unlock(&hop->gate->tx_lock);
+    if (!sent)
+        return false;
+    gw->fragments++;
+    gw->bytes += hdr->length;
+    if (gw_costs(hdr)) {
+        gw_credit_back(from, cost);
+        gw_credit_tell(gw);
+    }
+    return true;
+}
+
+void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
+{
+    gw_side_t *out = gw_transit_other(from);
+    gw_t *gw = from->transit->gw;
+    gw_hop_t *hop = out->hop;
+    uint32_t cost = frag->cost;
+    madi_link_t *link = hop ? hop->gate->link : NULL;
+    if (!hop || hop->down ||
+        (link && atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP &&
+         sizeof frag->hdr + frag->hdr.length > link->adapter->caps.chunk_max)) {
+        bool costly = gw_costs(&frag->hdr);
+        gw_frag_free(gw, frag);
+        if (costly)
+            gw_credit_back(from, cost);
+        if (hop && !hop->down)
+            gw_transit_fail(from->transit, MAD_ERR_UNSUPPORTED, "fragments of this length cannot go on: the hosts' topology files differ");
+        gw_credit_tell(gw);
+        return;
+    }
+    frag->hdr.flags = flags_on(out, &frag->hdr);
+    frag->hdr.aux = out->label;
+    gw->fragments++;
+    gw->bytes += frag->hdr.length;
+    gw_side_put(out, frag);
+}
+
+/* ---- The end ------------------------------------------------------------------------------------------------------ */
+
+static void closed(gw_transit_t *t, int i, mad_status_t status, const char *text)
+{
+    gw_side_t *other = &t->side[!i];
+    if (t->closed[i])
+        return;
+    t->closed[i] = true;
+    if (other->hop && !other->hop->down)
+        gw_side_say_close(other, status, text);
+    else if (!t->closed[!i])
+        t->closed[!i] = true;
+    if (t->closed[!i]) {
+        t->gw->closing++;
+        atomic_store_explicit(&t->gw->unsettled, 1, memory_order_relaxed);
+    }
+}
+
+void gw_transit_closed(gw_side_t *from, mad_status_t status, const char *text)
+{
+    closed(from->transit, from == &from->transit->side[1], status, text);
+}
+
+void gw_transit_lost(gw_side_t *side, const char *text)
+{
+    gw_transit_t *t = side->transit;
+    char why[GW_TEXT + 1];
+    snprintf(why, sizeof why, "the gateway %s: %.120s", madi_map_name(t->gw->map, t->gw->host), text);
+    gw_side_close(side);
+    closed(t, side == &t->side[1], MAD_ERR_PEER, why);
+}
+
+void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text)
+{
+    for (int i = 0; i < 2; i++)
+        if (t->side[i].hop && !t->side[i].hop->down)
+            gw_side_say_close(&t->side[i], status, text);
+}
+
+int gw_transits_reap(gw_t *gw, bool all)
+{
+    int n = 0;
+    for (gw_transit_t **p = &gw->transits, *t; (gw->closing || all) && (t = *p);) {
+        bool busy = !t->closed[0] || !t->closed[1];
+        for (int i = 0; i < 2; i++)
+            busy |= t->side[i].tells || atomic_load_explicit(&t->side[i].in_flight, memory_order_relaxed) ||
+                    (t->side[i].hop && !t->side[i].hop->down && t->side[i].queue);
+        if (busy && !all) {
+            p = &t->next;
+            continue;
+        }
+        *p = t->next;
+        for (int i = 0; i < 2; i++) {
+            gw_side_close(&t->side[i]);
+            gw_credit_close(&t->side[i]);
+        }
+        gw->closing -= gw->closing > 0;
+        gw->n_transits--;
+        free(t);
+        n++;
+    }
+    return n;
+}

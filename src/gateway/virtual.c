@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The driver `virtual`: links through gateways, for peers with whom this host has no network in common. */
+#include "gateway/gateway.h"
+#include "base/knob.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define RANK 200 /* after everything else */
+#define HOPS 16  /* gateways on a way */
+
+/* ---- The adapter ----------------------------------------------------------------------------------------------- */
+
+static mad_status_t virtual_probe(const madi_driver_t *driver, struct mad_session *session)
+{
+    if (!*madi_knob_text(MADI_KNOB_TOPOLOGY))
+        return MAD_OK;
+    return madi_adapter_found(session, driver, "topology") ? MAD_OK : MAD_ERR_NOMEM;
+}
+
+/* What the adapters of this process allow, which are open before this one. */
+static void set_caps(gw_t *gw)
+{
+    mad_session_t *s = gw->base.session;
+    static const char *const long_chunks[] = {"tcp", NULL}; /* of drivers that others on the way may have, too */
+    size_t packet = GW_FRAGMENT_LEAST - 64, chunk = madi_map_drivers_among(gw->map, long_chunks) ? GW_FRAGMENT : packet;
+    for (int i = 0; i < s->n_adapters; i++) {
+        const madi_adapter_t *a = s->adapters[i];
+        if (a == &gw->base || !a->opened || a->caps.self)
+            continue;
+        if (a->caps.packet_max - GW_HEAD < packet)
+            packet = a->caps.packet_max - GW_HEAD;
+        if (a->caps.chunk_max - GW_HEAD < chunk)
+            chunk = a->caps.chunk_max - GW_HEAD;
+    }
+    gw->base.caps = (madi_caps_t){.packet_max = packet,
+                                  .chunk_max = chunk > packet ? chunk : packet,
+                                  .rdv_min = (size_t)64 << 10,
+                                  .rdv_eager = (size_t)16 << 10,
+                                  .gather_max = 16,
+                                  .latency_us = 40,
+                                  .bandwidth_MBs = 1000,
+                                  .rank = RANK};
+}
+
+static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
+{
+    gw_t *gw = gw_of(adapter);
+    const char *name;
+    gw->map = madi_map_open(madi_knob_text(MADI_KNOB_TOPOLOGY), reason);
+    if (!gw->map)
+        return MAD_ERR_CONFIG;
+    gw->host = madi_map_self(gw->map);
+    gw->forwards = madi_map_forwards(gw->map);
+    snprintf(adapter->network, sizeof adapter->network, "topology@%016llx", (unsigned long long)madi_map_hash(gw->map));
+    name = madi_map_name(gw->map, gw->host);
+    if (strlen(name) >= MADI_ADDR_MAX - 1) {
+        snprintf(reason, MADI_REASON_MAX, "the name of this host is too long");
+        return MAD_ERR_CONFIG;
+    }
+    adapter->address[0] = gw->forwards;
+    memcpy(adapter->address + 1, name, strlen(name));
+    adapter->address_len = 1 + strlen(name);
+    gw->budget = gw->budget_all = madi_knob_int(MADI_KNOB_FORWARD_BUDGET);
+    set_caps(gw);
+    gw->forward = gw_forward;
+    adapter->session->forward = &gw->forward;
+    marceli_async_count(gw->forwards);
+    gw->counted = gw->forwards;
+    return MAD_OK;
+}
+
+static void virtual_close(madi_adapter_t *adapter)
+{
+    gw_t *gw = gw_of(adapter);
+    marceli_async_count(-(int)gw->counted);
+    gw->counted = false;
+    gw_transits_reap(gw, true);
+    gw_ends_reap(gw, true);
+}
+
+static void virtual_fini(madi_adapter_t *adapter)
+{
+    gw_t *gw = gw_of(adapter);
+    virtual_close(adapter);
+    for (gw_frag_t *frag; (frag = gw->pool); free(frag))
+        gw->pool = frag->next;
+    madi_map_close(gw->map);
+    if (adapter->session->forward == &gw->forward)
+        adapter->session->forward = NULL;
+}
+
+int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, bool *forwards)
+{
+    char name[MADI_ADDR_MAX];
+    if (len < 2)
+        return -1;
+    memcpy(name, bytes + 1, len - 1);
+    name[len - 1] = 0;
+    if (forwards)
+        *forwards = bytes[0] & 1;
+    return madi_map_host(gw->map, name);
+}
+
+/* ---- What was left to do when a lock was held ------------------------------------------------------------------------ */
+
+int gw_settle(gw_t *gw)
+{
+    int n = 0;
+    gw_frag_t *frag;
+    if (!atomic_load_explicit(&gw->unsettled, memory_order_relaxed))
+        return 0;
+    atomic_store_explicit(&gw->unsettled, 0, memory_order_relaxed);
+    while ((frag = gw->sent)) {
+        gw->sent = frag->next;
+        gw_frag_done(&frag->op, MAD_OK);
+        n++;
+    }
+    gw_credit_tell(gw);
+    return n;
+}
+
+static int virtual_poll(madi_adapter_t *adapter, int budget)
+{
+    gw_t *gw = gw_of(adapter);
+    int n;
+    (void)budget;
+    if (MADI_LIKELY(!atomic_load_explicit(&gw->unsettled, memory_order_relaxed)))
+        return 0;
+    n = gw_settle(gw);
+    n += gw_transits_reap(gw, false);
+    gw_ends_reap(gw, false);
+    return n;
+}
+
+static bool virtual_pure_poll(madi_adapter_t *adapter)
+{
+    return atomic_load_explicit(&gw_of(adapter)->unsettled, memory_order_relaxed);
+}
+
+static bool virtual_arm(madi_adapter_t *adapter)
+{
+    return !virtual_pure_poll(adapter);
+}
+
+/* ---- Links --------------------------------------------------------------------------------------------------------- */
+
+static bool virtual_reachable(madi_adapter_t *adapter, const void *addr, size_t len, char *reason)
+{
+    gw_t *gw = gw_of(adapter);
+    int host = gw_host_read(gw, addr, len, NULL), next;
+    if (host < 0) {
+        snprintf(reason, MADI_REASON_MAX, "the peer's host is not in the topology file");
+        return false;
+    }
+    next = host == gw->host ? host : madi_map_next(gw->map, host, 0, reason);
+    if (next == host)
+        snprintf(reason, MADI_REASON_MAX, "the topology file has %s and %s on one network: no gateway is between them",
+                 madi_map_name(gw->map, gw->host), madi_map_name(gw->map, host));
+    return next >= 0 && next != host;
+}
+
+static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+{
+    gw_t *gw = gw_of(link->adapter);
+    const unsigned char *address = gw->base.session->peers[link->gate->peer].address;
+    madi_wire_open_t open = {.limit = UINT64_MAX};
+    madi_gate_t *gate;
+    gw_hop_t *hop;
+    gw_end_t *end;
+    mad_status_t status = gw_next_gate(gw, address, &gate, reason);
+    (void)addr;
+    (void)len;
+    if (status)
+        return status;
+    hop = gw_hop_get(gw, gate);
+    end = hop ? gw_end_new(gw, true, fd) : NULL;
+    if (!end || !gw_side_open(&end->side, hop, NULL)) {
+        snprintf(reason, MADI_REASON_MAX, "no memory or descriptors for a virtual link");
+        if (end) {
+            close(*fd);
+            end->closed = end->gone = end->dead = true;
+        }
+        return MAD_ERR_NOMEM;
+    }
+    end->link = link;
+    end->rx_seq = 0;
+    end->tx_seq = 1; /* after OPEN */
+    end->side.tx_limit = GW_FIRST;
+    ((gw_link_t *)link)->end = end;
+    gw_side_say(&end->side, MADI_FORWARD_OPEN, HOPS, &open, sizeof open, address, madi_address_len(address));
+    return MAD_OK;
+}
+
+static mad_status_t virtual_start(madi_link_t *link, int fd, bool active, char *reason)
+{
+    gw_t *gw = gw_of(link->adapter);
+    gw_link_t *l = (gw_link_t *)link;
+    for (gw_end_t *end = gw->ends; end && !l->end; end = end->next)
+        if (!active && !end->active && !end->closed && !end->started && end->their_fd == fd)
+            l->end = end;
+    if (!l->end || l->end->closed) {
+        close(fd);
+        snprintf(reason, MADI_REASON_MAX, "the way through the gateways is gone");
+        return MAD_ERR_PEER;
+    }
+    gw_end_start(l->end, link, fd);
+    return MAD_OK;
+}
+
+static void virtual_link_close(madi_link_t *link)
+{
+    gw_link_t *l = (gw_link_t *)link;
+    gw_end_t *end = l->end;
+    l->end = NULL;
+    if (end && end->link == link)
+        gw_end_close(end, MAD_ERR_PEER, "connection closed by peer");
+}
+
+static void virtual_link_fini(madi_link_t *link)
+{
+    virtual_link_close(link);
+}
+
+static void virtual_slot_put(madi_link_t *link, void *loan)
+{
+    madi_link_t *carrier = ((gw_link_t *)link)->carrier;
+    carrier->driver->slot_put(carrier, (char *)loan - MADI_FORWARD_HEAD);
+    atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_release); /* pairs with madi_links_reap */
+}
+
+static bool virtual_drained(madi_link_t *link)
+{
+    gw_end_t *end = ((gw_link_t *)link)->end;
+    madi_gate_t *gate = end && end->side.hop ? end->side.hop->gate : NULL;
+    bool empty;
+    if (!gate || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
+        return true;
+    madi_lock(&gate->tx_lock);
+    empty = !end->side.queue && !atomic_load_explicit(&end->side.in_flight, memory_order_relaxed);
+    madi_unlock(&gate->tx_lock);
+    return empty && (!gate->link->driver->drained || gate->link->driver->drained(gate->link));
+}
+
+/* ---- Sending -------------------------------------------------------------------------------------------------------- */
+
+/* The headers of a fragment, in front of the packet's. */
+typedef struct head {
+    madi_wire_hdr_t hdr;
+    madi_wire_forward_t forward;
+} head_t;
+
+static void head_make(head_t *h, gw_end_t *end, size_t total)
+{
+    h->hdr = (madi_wire_hdr_t){.type = MADI_WIRE_FORWARD,
+                               .flags = (uint8_t)(MADI_FORWARD_PACKET | (end->side.opener ? MADI_FORWARD_OPENER : 0)),
+                               .length = (uint32_t)(sizeof h->forward + total),
+                               .seq = end->tx_seq,
+                               .aux = end->side.label};
+    h->forward = (madi_wire_forward_t){.ack = end->rx_seq};
+}
+
+/* A piece of a granted block: sent now, or queued; it is the user's memory until the driver has done with it. */
+static madi_sent_t send_op(gw_end_t *end, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    gw_frag_t *frag = malloc(sizeof *frag + sizeof(madi_wire_forward_t) + (size_t)(n + 1) * sizeof *vec);
+    head_t head;
+    if (!frag)
+        return MADI_AGAIN;
+    memset(frag, 0, sizeof *frag);
+    head_make(&head, end, total);
+    end->tx_seq++;
+    frag->op.done = gw_frag_done;
+    frag->user = op;
+    frag->hdr = head.hdr;
+    memcpy(frag->body, &head.forward, sizeof head.forward);
+    frag->cost = gw_cost(head.hdr.length);
+    frag->more = (struct iovec *)(void *)(frag->body + sizeof head.forward);
+    frag->more[0] = (struct iovec){&frag->hdr, sizeof head};
+    memcpy(frag->more + 1, vec, (size_t)n * sizeof *vec);
+    frag->n = n + 1;
+    if (gw_side_send_user(&end->side, frag) == MADI_SENT) {
+        free(frag);
+        return MADI_SENT;
+    }
+    return MADI_TAKEN;
+}
+
+static madi_sent_t refuse(gw_end_t *end)
+{
+    gw_hop_t *hop = end->side.hop;
+    if (!end->refused) {
+        end->refused = true;
+        end->next_refused = hop->refused;
+        hop->refused = end;
+    }
+    return MADI_AGAIN;
+}
+
+static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, size_t total)
+{
+    gw_side_t *side = &end->side;
+    gw_hop_t *hop = side->hop;
+    madi_link_t *link = hop->gate->link;
+    struct iovec out[1 + MADI_GATHER];
+    uint32_t cost = gw_cost((uint32_t)(sizeof(madi_wire_forward_t) + total));
+    head_t head;
+    head_make(&head, end, total);
+    if (!gw_side_may(side, &head.hdr, cost)) {
+        if (!side->stalled)
+            atomic_fetch_add_explicit(&hop->gw->stalls, 1, memory_order_relaxed);
+        side->stalled = true;
+        return MADI_AGAIN;
+    }
+    if (side->queue || hop->active || hop->gate->ctrl)
+        return refuse(end);
+    if (total <= MADI_PACKET_SHORT - sizeof head && n == 1) { /* one piece is cheaper */
+        unsigned char small[MADI_PACKET_SHORT];
+        memcpy(small, &head, sizeof head);
+        memcpy(small + sizeof head, vec->iov_base, total);
+        if (link->driver->send_short ? !link->driver->send_short(link, small, sizeof head + total)
+                                     : link->driver->send(link, &(struct iovec){small, sizeof head + total}, 1,
+                                                          sizeof head + total, NULL) != MADI_SENT)
+            return refuse(end);
+    } else {
+        out[0] = (struct iovec){&head, sizeof head};
+        memcpy(out + 1, vec, (size_t)n * sizeof *vec);
+        if (link->driver->send(link, out, n + 1, sizeof head + total, NULL) != MADI_SENT)
+            return refuse(end);
+    }
+    side->tx_used += cost;
+    end->tx_seq++;
+    return MADI_SENT;
+}
+
+static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    gw_end_t *end = ((gw_link_t *)link)->end;
+    madi_gate_t *gate = end->side.hop->gate;
+    madi_sent_t sent = MADI_AGAIN;
+    madi_lock(&gate->tx_lock);
+    if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
+        sent = op ? send_op(end, vec, n, total, op) : send_packet(end, vec, n, total);
+    madi_unlock(&gate->tx_lock);
+    return sent;
+}
+
+const madi_driver_t madi_driver_virtual = {
+    .abi = MADI_DRIVER_ABI,
+    .name = "virtual",
+    .apart = "the topology files of both must be the same",
+    .adapter_size = sizeof(gw_t),
+    .link_size = sizeof(gw_link_t),
+    .probe = virtual_probe,
+    .open = virtual_open,
+    .close = virtual_close,
+    .fini = virtual_fini,
+    .poll = virtual_poll,
+    .pure_poll = virtual_pure_poll,
+    .arm = virtual_arm,
+    .reachable = virtual_reachable,
+    .connect = virtual_connect,
+    .start = virtual_start,
+    .send = virtual_send,
+    .slot_put = virtual_slot_put,
+    .drained = virtual_drained,
+    .link_close = virtual_link_close,
+    .link_fini = virtual_link_fini,
+};

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hop count | hop kill, by three ranks of which the last is a gateway between the first two (hop_test.sh).
+ *   count   messages of many lengths, then the gateway looks at its own counters: what came, and how much was copied
+ *   kill    the gateway dies under load: both ends get MAD_ERR_PEER in time */
+#include "base/json.h"
+#include "core/core.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LONGEST ((size_t)1 << 20)
+#define SECOND INT64_C(1000000000)
+
+static mad_session_t *session;
+static mad_channel_t *channel;
+static int rank;
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * SECOND + t.tv_nsec;
+}
+
+static mad_status_t move(unsigned char *buf, size_t len, bool out)
+{
+    mad_connection_t *cnx = out ? mad_begin_packing(channel, !rank) : mad_begin_unpacking_from(channel, !rank);
+    if (!out) {
+        mad_unpack(cnx, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        return mad_end_unpacking(cnx);
+    }
+    mad_pack(cnx, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing(cnx);
+}
+
+static int64_t counter(const char *json, const char *name)
+{
+    char key[64];
+    const char *at;
+    snprintf(key, sizeof key, "\"%s\":", name);
+    at = strstr(json, key);
+    return at ? atoll(at + strlen(key)) : -1;
+}
+
+static void result(bool good, const char *name, int64_t value)
+{
+    printf("%s %s (%lld)\n", good ? "ok" : "not ok", name, (long long)value);
+}
+
+static void look(void)
+{
+    madi_json_t j = {0};
+    int64_t copies, fragments, bytes;
+    madi_lock(&session->lock);
+    madi_json_begin(&j, NULL, '{');
+    session->forward->say(session, &j);
+    madi_json_end(&j, '}');
+    madi_unlock(&session->lock);
+    j.text[j.len - 1] = 0;
+    fragments = counter(j.text, "fragments");
+    bytes = counter(j.text, "bytes");
+    copies = counter(j.text, "copies");
+    result(fragments > 100, "fragments were forwarded", fragments);
+    result(bytes > (int64_t)(20 * LONGEST), "with what was sent", bytes);
+    result(copies <= (getenv("MAD_DRIVERS") && strstr(getenv("MAD_DRIVERS"), "shm") ? fragments : fragments / 10),
+           "copied at most once, and between sockets hardly ever", copies);
+    result(counter(j.text, "bytes_held") == 0, "nothing is held afterwards", counter(j.text, "bytes_held"));
+    result(counter(j.text, "bytes_held_most") <= counter(j.text, "budget"), "never more than the budget",
+           counter(j.text, "bytes_held_most"));
+    result(counter(j.text, "streams") == 1, "one stream passes", counter(j.text, "streams"));
+    madi_json_fini(&j);
+}
+
+static int count(void)
+{
+    static const size_t lengths[] = {0, 8, 100, 5000, 40000, 100000, LONGEST};
+    unsigned char *buf = malloc(LONGEST);
+    if (rank < 2)
+        for (int i = 0; i < 10; i++)
+            for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+                memset(buf, rank ? 0 : i + 1, lengths[k]);
+                if (move(buf, lengths[k], !rank) || move(buf, lengths[k], rank))
+                    return 1;
+                for (size_t b = 0; b < lengths[k]; b += 997)
+                    if (buf[b] != i + 1)
+                        return 1;
+            }
+    mad_barrier(session);
+    if (rank == 2)
+        look();
+    mad_barrier(session);
+    free(buf);
+    return 0;
+}
+
+static int end_killed(void)
+{
+    unsigned char *buf = malloc(LONGEST);
+    int64_t began = now();
+    mad_status_t status = MAD_OK;
+    for (int i = 0; !status && now() - began < 20 * SECOND; i++)
+        if (!(status = move(buf, i % 3 ? LONGEST : 8, !rank)))
+            status = move(buf, i % 3 ? LONGEST : 8, rank);
+    printf("%s killed: %s\n", status == MAD_ERR_PEER && now() - began < 10 * SECOND ? "ok" : "not ok",
+           mad_status_name(status));
+    free(buf);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int rc;
+    if (argc < 2 || mad_init(&argc, &argv, &session) != MAD_OK || mad_channel_open(session, "hop", &channel) != MAD_OK)
+        return 2;
+    alarm(50);
+    rank = mad_rank(session);
+    if (!strcmp(argv[1], "count")) {
+        rc = count();
+    } else if (rank < 2) {
+        rc = end_killed();
+    } else {
+        while (!session->forward->busy(session)) /* the load has begun */
+            usleep(1000);
+        usleep(300000);
+        kill(getpid(), SIGKILL);
+        rc = 1;
+    }
+    mad_exit(session);
+    return rc;
+}
