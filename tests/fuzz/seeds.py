@@ -123,3 +123,19 @@ seed("topology", "gateway", 'networks={a={driver="tcp";hosts="x[0-2],g";};b={dri
 seed("topology", "cycle", 'clusters={a={clusters="b";};b={clusters="a";};};'
      'networks={n={driver="shm";clusters="a";latency="1us";};};')
 seed("topology", "nowhere", 'networks={red=1;};channels={c={network="red";};};virtual_channels={v={over="c";};};')
+
+def fragment(what, flags, body=b"", seq=0, aux=0, channel=8, peer=0, hand=0, begin=b""):
+    return (bytes([what << 5 | hand << 2 | peer, flags, channel]) + struct.pack("<H", len(body)) + bytes([seq, aux]) +
+            begin + body)
+
+
+to_me = fragment(1, 0x82, begin=b"\1")
+to_peer = fragment(2, 0x82, begin=b"\1")
+hello = struct.pack("<IHHI", 0x4844414D, 1, 1, 32) + bytes(16) + b"\x77" * 16
+seed("forward", "end", to_me + fragment(0, 0x84, hello, seq=1) + user(0) + fragment(0, 0x86, struct.pack("<I", 5) + b"bye"))
+seed("forward", "transit", to_peer + user(0) + fragment(0, 0x84, hello, seq=1) + fragment(3, 0x81, b"12345678", seq=2, begin=b"\1\3\10") +
+     fragment(0, 3, struct.pack("<Q", 1 << 30), peer=1) + fragment(0, 6, struct.pack("<I", 5), peer=1) + user(0) +
+     fragment(0, 0x86, struct.pack("<I", 5)) + user(0))
+seed("forward", "stalled", to_peer + user(14) + b"".join(fragment(3, 0x81, b"x" * 900, seq=i, begin=b"\1\3\10", hand=i & 3)
+                                                        for i in range(40)) + user(14) + user(0))
+seed("forward", "many", b"".join(fragment(2, 0x82, aux=i, begin=b"\1") for i in range(12)) + user(0))

@@ -15,9 +15,9 @@
 
 /* ---- Drivers -------------------------------------------------------------------------------------------------- */
 
-extern const madi_driver_t madi_driver_tcp, madi_driver_shm;
+extern const madi_driver_t madi_driver_tcp, madi_driver_shm, madi_driver_virtual;
 static madi_driver_t fake, tcp, shm; /* filled by world_driver */
-const madi_driver_t *const madi_drivers[] = {&fake, &tcp, &shm, NULL}; /* instead of the registry's */
+const madi_driver_t *const madi_drivers[] = {&fake, &tcp, &shm, &madi_driver_virtual, NULL}; /* instead of the registry's */
 
 static world_t *current;
 bool fake_full;
@@ -171,12 +171,12 @@ void world_driver(const char *name)
 
 /* ---- Life ----------------------------------------------------------------------------------------------------- */
 
-static size_t peer_address(unsigned char *a, const char *driver)
+size_t world_address(unsigned char *a, const char *driver, unsigned char uid)
 {
     size_t at = 32, n = strlen(driver);
     memset(a, 0, 100);
     a[0] = a[1] = 1;
-    memset(a + 4, 0x77, 16); /* its uid */
+    memset(a + 4, uid, 16);
     memset(a + 28, 0xff, 4); /* no rank */
     a[at++] = (unsigned char)n;
     memcpy(a + at, driver, n);
@@ -189,8 +189,13 @@ static size_t peer_address(unsigned char *a, const char *driver)
 
 bool world_open(world_t *w)
 {
+    return world_open_as(w, getenv("MAD_DRIVERS"));
+}
+
+bool world_open_as(world_t *w, const char *driver)
+{
     unsigned char address[100];
-    size_t len = peer_address(address, getenv("MAD_DRIVERS"));
+    size_t len = world_address(address, driver, 0x77);
     mad_peer_t peer;
     memset(w, 0, sizeof *w);
     w->fd = -1;

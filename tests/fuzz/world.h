@@ -26,8 +26,11 @@ typedef struct world {
  * connect makes a pair of sockets. */
 void world_driver(const char *name);
 
-/* A session with a peer and its gate, not connected. */
+/* A session with a peer and its gate, not connected; the peer's driver is that of the world, or this one. */
 bool world_open(world_t *w);
+bool world_open_as(world_t *w, const char *driver);
+/* The address of a peer with that driver; every byte of its identity is uid. */
+size_t world_address(unsigned char *address, const char *driver, unsigned char uid);
 /* A link to the peer whose handshake is over: over fd for tcp and shm.  Returns the link's state. */
 int world_link(world_t *w, bool active);
 bool world_up(const world_t *w);
