@@ -307,6 +307,8 @@ mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
     }
     if (!status)
         status = publish(s);
+    if (!status && s->forward)
+        status = s->forward->started(s);
     if (status) {
         mad_exit(s);
         return status;

@@ -212,6 +212,7 @@ void gw_end_close(gw_end_t *end, mad_status_t status, const char *text);  /* by 
 void gw_ends_reap(gw_t *gw, bool all);
 
 /* transit.c */
+mad_status_t gw_started(mad_session_t *session);
 void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body);
 /* A peer through which fragments for that host go on, or the status, and why. */
 mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, madi_gate_t **gate, char *reason);

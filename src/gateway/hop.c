@@ -600,5 +600,11 @@ static bool busy(mad_session_t *session)
     return gw_of_session(session)->n_transits > 0;
 }
 
-const madi_forward_t gw_forward = {
-    .rx_begin = rx_begin, .rx_done = rx_done, .pump = pump, .down = down, .free = hop_free, .busy = busy, .say = gw_say};
+const madi_forward_t gw_forward = {.started = gw_started,
+                                   .rx_begin = rx_begin,
+                                   .rx_done = rx_done,
+                                   .pump = pump,
+                                   .down = down,
+                                   .free = hop_free,
+                                   .busy = busy,
+                                   .say = gw_say};

@@ -19,6 +19,23 @@ static int host_of(gw_t *gw, const unsigned char *address, bool *forwards)
     return -1;
 }
 
+/* A gateway has to know the processes on the next gateways when others ask it to. */
+mad_status_t gw_started(mad_session_t *s)
+{
+    gw_t *gw = gw_of_session(s);
+    mad_status_t status = MAD_OK;
+    mad_peer_t me;
+    if (!s->boot || !gw->forwards)
+        return MAD_OK;
+    madi_lock(&s->lock);
+    status = madi_peer_add(s, s->address, s->address_len, &me);
+    for (uint32_t p = 0; p < s->n_peers && !status; p++)
+        if (!s->peers[p].address)
+            status = madi_peer_fetch(s, (mad_peer_t)p);
+    madi_unlock(&s->lock);
+    return status;
+}
+
 /* Which process of that host: of several the lot decides, by destination.  Under the session's lock. */
 static mad_status_t process_on(gw_t *gw, int host, const unsigned char *address, mad_peer_t *peer, char *reason)
 {
