@@ -53,11 +53,12 @@ void gw_credit_back(gw_side_t *side, uint32_t cost)
 static void grow(gw_side_t *side)
 {
     gw_t *gw = side->transit->gw;
-    int64_t more = (int64_t)side->rx_window, left = gw->budget - gw->budget_all / 2;
-    if (side->rx_window >= GW_WINDOW_MAX || left <= 0)
-        return;
+    uint64_t room = GW_WINDOW_MAX - side->rx_window;
+    int64_t more = (int64_t)(side->rx_window < room ? side->rx_window : room), left = gw->budget - gw->budget_all / 2;
     if (more > left)
         more = left;
+    if (more <= 0)
+        return;
     side->rx_window += (uint64_t)more;
     gw->budget -= more;
 }

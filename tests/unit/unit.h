@@ -13,6 +13,7 @@ Suite *address_suite(void);
 Suite *wire_suite(void);
 Suite *core_suite(void);
 Suite *boot_suite(void);
+Suite *gateway_suite(void);
 Suite *hosts_suite(void);
 Suite *madrun_suite(void);
 Suite *range_suite(void);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gateway: credits of a hop, and who is next on the way. */
+#include "unit.h"
+
+#include "base/knob.h"
+#include "gateway/gateway.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LONGEST gw_cost(GW_FRAGMENT + MADI_FORWARD_HEAD)
+
+/* A gateway with one hop, whose gate is not up: what it would tell is seen in rx_limit. */
+typedef struct world {
+    gw_t gw;
+    madi_gate_t gate;
+    gw_hop_t hop;
+} world_t;
+
+static world_t *world_new(int64_t budget)
+{
+    world_t *w = calloc(1, sizeof *w);
+    ck_assert(w != NULL);
+    w->gw.budget = w->gw.budget_all = budget;
+    w->hop.gate = &w->gate;
+    w->hop.gw = &w->gw;
+    return w;
+}
+
+static void transit_init(world_t *w, gw_transit_t *t)
+{
+    memset(t, 0, sizeof *t);
+    t->gw = &w->gw;
+    t->side[0].transit = t->side[1].transit = t;
+    t->side[0].hop = t->side[1].hop = &w->hop;
+}
+
+static unsigned random_below(unsigned n)
+{
+    static uint32_t x = 1;
+    x = x * 1664525 + 1013904223;
+    return (x >> 8) % n;
+}
+
+/* Whatever lengths came and went: when all has left, the longest fragment may come; and never is more here than promised. */
+START_TEST(windows)
+{
+    world_t *w = world_new(16 << 20);
+    gw_transit_t t;
+    gw_side_t *side = &t.side[0];
+    uint32_t queue[4096];
+    unsigned head = 0, tail = 0;
+    transit_init(w, &t);
+    ck_assert(gw_credit_open(side));
+    for (int i = 0; i < 200000; i++) {
+        uint32_t cost = random_below(3) ? gw_cost(random_below(3000)) : gw_cost(random_below(GW_FRAGMENT));
+        if (tail - head < 4096 && gw_credit_take(side, cost))
+            queue[tail++ % 4096] = cost;
+        if (!random_below(3))
+            for (unsigned n = random_below(8); n && head != tail; n--)
+                gw_credit_back(side, queue[head++ % 4096]);
+        gw_credit_tell(&w->gw);
+        ck_assert_uint_le(side->rx_used - side->rx_back, side->rx_window);
+        ck_assert_uint_le(side->rx_limit - side->rx_back, side->rx_window);
+        ck_assert_uint_le(side->rx_window, GW_WINDOW_MAX);
+        if (head == tail)
+            ck_assert_uint_ge(side->rx_limit - side->rx_used, LONGEST);
+    }
+    ck_assert_uint_eq(side->rx_window, GW_WINDOW_MAX); /* it has kept pace */
+    gw_credit_close(side);
+    ck_assert_int_eq(w->gw.budget, w->gw.budget_all);
+    free(w);
+}
+END_TEST
+
+START_TEST(budget)
+{
+    enum { MOST = 200 };
+    world_t *w = world_new(8 << 20);
+    gw_transit_t *t = calloc(MOST, sizeof *t);
+    int n = 0;
+    for (; n < MOST; n++) {
+        transit_init(w, &t[n]);
+        if (!gw_credit_open(&t[n].side[0]))
+            break;
+        for (int i = 0; i < 100; i++) { /* windows grow only out of half of it */
+            ck_assert(gw_credit_take(&t[n].side[0], LONGEST));
+            gw_credit_back(&t[n].side[0], LONGEST);
+            gw_credit_tell(&w->gw);
+        }
+        ck_assert_int_ge(w->gw.budget, 0);
+    }
+    ck_assert_int_ge(n, (int)((4 << 20) / (LONGEST + 8192)));
+    ck_assert_int_lt(n, MOST);
+    gw_credit_close(&t[0].side[0]);
+    ck_assert(gw_credit_open(&t[n].side[0])); /* there is room again */
+    free(t);
+    free(w);
+}
+END_TEST
+
+START_TEST(too_much)
+{
+    world_t *w = world_new(8 << 20);
+    gw_transit_t t;
+    transit_init(w, &t);
+    ck_assert(gw_credit_open(&t.side[0]));
+    ck_assert(gw_credit_take(&t.side[0], LONGEST));
+    ck_assert(!gw_credit_take(&t.side[0], LONGEST));
+    free(w);
+}
+END_TEST
+
+/* ---- The map ---------------------------------------------------------------------------------------------------- */
+
+static madi_map_t *map_of(const char *text, const char *host, char *reason)
+{
+    char file[] = "/tmp/gateway-test-XXXXXX";
+    int fd = mkstemp(file);
+    madi_map_t *m;
+    ck_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    setenv("MAD_HOST", host, 1);
+    ck_assert_int_eq(madi_knobs_load(), MAD_OK);
+    m = madi_map_open(file, reason);
+    unlink(file);
+    return m;
+}
+
+#define RING "networks = { ab = { driver = \"tcp\"; hosts = \"a,b\"; }; bc = { driver = \"tcp\"; hosts = \"b,c\"; };\n" \
+             "cd = { driver = \"shm\"; hosts = \"c,d\"; }; };"
+
+START_TEST(next_host)
+{
+    static const char *const tcp[] = {"tcp", NULL}, *const both[] = {"shm", "tcp", NULL};
+    char reason[MADI_REASON_MAX] = "";
+    madi_map_t *m = map_of(RING, "a", reason);
+    if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+        return;
+    ck_assert_msg(m != NULL, "%s", reason);
+    ck_assert_str_eq(madi_map_name(m, madi_map_self(m)), "a");
+    ck_assert(!madi_map_forwards(m));
+    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, reason), madi_map_host(m, "b"));
+    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "b"), 0, reason), madi_map_host(m, "b"));
+    ck_assert_int_eq(madi_map_next(m, madi_map_self(m), 0, reason), madi_map_self(m));
+    ck_assert_int_eq(madi_map_host(m, "nobody"), -1);
+    ck_assert(madi_map_drivers_among(m, both) && !madi_map_drivers_among(m, tcp));
+    madi_map_close(m);
+}
+END_TEST
+
+START_TEST(wrong_files)
+{
+    char reason[MADI_REASON_MAX] = "";
+    if (!map_of(RING, "a", reason) && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+        return;
+    ck_assert(!map_of(RING, "e", reason));
+    ck_assert_msg(strstr(reason, "MAD_HOST") != NULL, "%s", reason);
+    ck_assert(!map_of("networks = {", "a", reason));
+    ck_assert_msg(strstr(reason, ":1:") != NULL, "%s", reason);
+    ck_assert(!madi_map_open("/nowhere/at/all", reason));
+    ck_assert_msg(strstr(reason, "/nowhere/at/all") != NULL, "%s", reason);
+}
+END_TEST
+
+Suite *gateway_suite(void)
+{
+    const TTest *tests[] = {windows, budget, too_much, next_host, wrong_files};
+    return SUITE_OF("gateway", tests);
+}
