@@ -19,18 +19,19 @@ allowed   (v, best) -> the most that ours may be in this round (for MB/s the lea
 import collections
 import statistics
 
-from . import behaviour, counts, sources
+from . import behaviour, counts, gateway, sources
 
 KIB, MIB = 1 << 10, 1 << 20
 FEW = 3  # rounds in which others are measured
 
-SOURCES = dict(sources.SOURCES, **counts.SOURCES, **behaviour.SOURCES)
+SOURCES = dict(sources.SOURCES, **counts.SOURCES, **behaviour.SOURCES, **gateway.SOURCES)
 
 # group: what it is, seconds of one round where this was written, rounds at most (counts need no second one)
 GROUPS = {
     "shm-small": ("small messages in shared memory", 4, None),
     "shm-large": ("large messages in shared memory", 9, None),
     "tcp": ("TCP on loopback", 9, None),
+    "gateway": ("through a gateway", 10, None),
     "counts": ("instructions of one message", 16, 1),
     "idle": ("a receiver that waits", 5, 3),
     "ring": ("four processes on two cores", 3, None),
@@ -57,6 +58,11 @@ PROMISES = [
      "On loopback, 8 B: at most a spinning raw socket + the larger of 5 % and 200 ns. 1 MiB and 4 MiB: at least 0.97 x "
      "the best of raw socket and Open MPI. A receiver that waits long costs no processor.",
      ("tcp", "idle")),
+    ("Gateways",
+     "Between processes without a network in common, all three on this host: what the gateway adds to 8 B one way is at "
+     "most 1.3 x what a relay of sockets adds that does nothing else; a stream of messages of 1 MiB has at least 0.9 x "
+     "the relay's bandwidth.",
+     ("gateway",)),
     ("Instructions",
      "Of one message of 8 B, begin to end of packing and begin to end of unpacking with the message there: at most "
      "250, no system call, at most two locked instructions a side.",
@@ -155,6 +161,10 @@ FIGURES = [
             "<= spinning raw socket + max(5 %, 0.2 us)", over("raw-tcp", lambda raw: max(0.05 * raw, 0.2))),
     bandwidth("tcp-1M", "TCP on loopback, 1 MiB", "tcp", "ours-tcp", MIB, ("openmpi-tcp", "raw-tcp"), TCP_OTHERS, (),
               BEST_TCP, times(0.97)),
+    latency("gateway-8", "what a gateway adds, 8 B", "gateway", "gateway-added", 8, (), (), ("relay-added",),
+            "<= 1.3 x what a relay of sockets adds", over("relay-added", lambda relay: 0.3 * relay)),
+    bandwidth("gateway-1M", "stream through a gateway, 1 MiB", "gateway", "gateway", MIB, (), (), ("relay",),
+              ">= 0.9 x a relay of sockets", lambda v, best: v("relay") and 0.9 * v("relay")),
     bandwidth("tcp-4M", "TCP on loopback, 4 MiB", "tcp", "ours-tcp", 4 * MIB, ("openmpi-tcp", "raw-tcp"), TCP_OTHERS,
               (), BEST_TCP, times(0.97)),
     count("tcp-wait", "TCP, a receiver that waits for a second", "idle", "idle-tcp", "cpu_us_per_s", "us CPU / s",

@@ -84,7 +84,8 @@ typedef struct madi_caps {
     int gather_max;       /* pieces that send takes: 16 or more, for the core sends up to 16 */
     double latency_us;    /* one way, small */
     double bandwidth_MBs;
-    int rank;             /* of two ways to a peer the one with the lower rank is used: self 0, shm 10, tcp 50, virtual 200 */
+    int rank;             /* of two ways to a peer the one with the lower rank is used: self 0, shm 10, tcp 50,
+                           * virtual 200 */
     bool self;            /* reaches this process itself, and nobody else */
 } madi_caps_t;
 

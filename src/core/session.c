@@ -399,7 +399,8 @@ static void say_bye(mad_session_t *s)
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
     int64_t deadline;
     if (s->forward && madi_watch_for(s, nothing_passes, s, madi_deadline(madi_knob_int(MADI_KNOB_FORWARD_LINGER))))
-        madi_log(MADI_LOG_WARN, "core", "messages of others still pass through this process as it ends (MAD_FORWARD_LINGER)");
+        madi_log(MADI_LOG_WARN, "core",
+                 "messages of others still pass through this process as it ends (MAD_FORWARD_LINGER)");
     deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));
     madi_watch_for(s, all_sent, s, deadline);
     atomic_store_explicit(&s->closing, 1, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ends of streams.  The handshake of the core works on a stream socket: each end gives it one of a pair, and carries what
- * is written there to the other end, so both prove the job's key to each other through all gateways.  When it is over at
- * both ends (READY), packets flow. */
+/* The ends of streams.  The handshake of the core works on a stream socket: each end gives it one of a pair, and carries
+ * what is written there to the other end, so both prove the job's key to each other through all gateways.  When it is over
+ * at both ends (READY), packets flow. */
 #include "gateway/gateway.h"
 #include "base/knob.h"
 

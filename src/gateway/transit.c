@@ -269,7 +269,8 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
         if (costly)
             gw_credit_back(from, cost);
         if (hop && !hop->down)
-            gw_transit_fail(from->transit, MAD_ERR_UNSUPPORTED, "fragments of this length cannot go on: the hosts' topology files differ");
+            gw_transit_fail(from->transit, MAD_ERR_UNSUPPORTED,
+                            "fragments of this length cannot go on: the hosts' topology files differ");
         gw_credit_tell(gw);
         return;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fragments of peers that may send anything, to a process that is the end of streams and a gateway.  The input is a sequence of
+/* Fragments of peers that may send anything, to a process that is the end of streams and a gateway.  The input is a
+ * sequence of
  *   1xxxxxxx       a call of the user's
  *   0wwfhh-p ...   a fragment from peer p; hh: how it is handed over; f: its bytes are all the same; ww: what it begins
  *                  with: 0 nothing, 1 what OPEN needs to this process, 2 to a peer, 3 a packet's header:
@@ -12,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char topology[] = "networks = { x = { driver = \"tcp\"; hosts = \"a,g\"; }; y = { driver = \"tcp\"; hosts = \"b,g\"; }; };";
+static const char topology[] = "networks = { x = { driver = \"tcp\"; hosts = \"a,g\"; };\n"
+                               "y = { driver = \"tcp\"; hosts = \"b,g\"; }; };";
 static unsigned char other[100]; /* the address of the second peer */
 static size_t other_len;
 

@@ -34,8 +34,8 @@ cd "$BUILD" || exit 1
 lab() {
     name=$1 topology=$2 n=$3 hosts=$4
     shift 4
-    if within 150 "$BUILD/madlab" run "$topologies/$topology.conf" --quiet --share "$dir" --share "$here/../.." --timeout 140 -- \
-        "$dir/job" "$n" "$hosts" "$@" >"$dir/out" 2>&1; then
+    if within 150 "$BUILD/madlab" run "$topologies/$topology.conf" --quiet --share "$dir" --share "$here/../.." \
+        --timeout 140 -- "$dir/job" "$n" "$hosts" "$@" >"$dir/out" 2>&1; then
         ok "$name"
     else
         not_ok "$name (exit status $?)" "$(grep -v 'message: warning' "$dir/out" | tail -20)"
