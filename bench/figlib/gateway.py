@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Through a gateway, three processes on this host: over IPv4 loopback to the gateway, over IPv6 loopback from there.
-Beside it a relay that does nothing but copy bytes between two sockets, and whose processes sleep when they wait, as ours soon do:
-on two cores three cannot spin."""
+Beside it a relay that does nothing but copy bytes between two sockets, and whose processes sleep when they wait, as ours
+soon do: on two cores three cannot spin."""
 
 import json
 import os

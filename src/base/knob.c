@@ -74,7 +74,7 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                             "topology file: peers on other networks are reached through gateways; empty: none are", 0, 0},
     [MADI_KNOB_HOST] = {"MAD_HOST", MADI_KNOB_TEXT, "", "what the topology file calls this host; empty: the host's name",
                         0, 0},
-    [MADI_KNOB_FORWARD_BUDGET] = {"MAD_FORWARD_BUDGET", MADI_KNOB_BYTES, "64M",
+    [MADI_KNOB_FORWARD_BUDGET] = {"MAD_FORWARD_BUDGET", MADI_KNOB_BYTES, "128M",
                                   "memory for what passes through this process as a gateway", 1 * MB, INT64_C(1) << 40},
     [MADI_KNOB_FORWARD_LINGER] = {"MAD_FORWARD_LINGER", MADI_KNOB_MS, "3600000",
                                   "milliseconds that the end of a session waits for messages of others that pass through", 0,

@@ -26,9 +26,11 @@
 #include "core/forward.h"
 #include "gateway/map.h"
 
-/* Bytes of a fragment's payload, the inner header included, where all networks can do that: 64 to 256 KiB are alike. */
-#define GW_FRAGMENT ((size_t)128 << 10)
-#define GW_FRAGMENT_LEAST ((size_t)32 << 10) /* and where drivers are involved that this process has not */
+/* Bytes of a fragment's payload, the inner header included, at most (doc/rationale.md has what was measured), and where
+ * networks are slow or drivers are involved that cannot do more. */
+#define GW_FRAGMENT ((size_t)256 << 10)
+#define GW_FRAGMENT_LEAST ((size_t)32 << 10)
+#define GW_FRAGMENT_US 250 /* what the slowest network may take for one: so long a hop is idle as a message begins or ends */
 #define GW_HEAD (sizeof(madi_wire_hdr_t) + sizeof(madi_wire_forward_t)) /* before the payload */
 #define GW_FIRST ((uint64_t)16 << 10) /* credit before the first CREDIT comes */
 #define GW_WINDOW_MAX ((uint64_t)2 << 20)

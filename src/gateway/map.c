@@ -136,6 +136,15 @@ bool madi_map_drivers_among(const madi_map_t *m, const char *const *drivers)
     return true;
 }
 
+size_t madi_map_bytes_in(const madi_map_t *m, int us)
+{
+    int64_t slowest = INT64_MAX / us;
+    for (int i = 0; i < m->topo->networks; i++)
+        if (m->topo->network[i].bandwidth_given && m->topo->network[i].bandwidth < slowest)
+            slowest = m->topo->network[i].bandwidth;
+    return (size_t)(slowest * us / 1000000) & ~(size_t)4095;
+}
+
 uint64_t madi_map_hash(const madi_map_t *m)
 {
     return m->hash;

@@ -23,6 +23,8 @@ bool madi_map_forwards(const madi_map_t *map);
 int madi_map_next(const madi_map_t *map, int to, uint64_t number, char *reason);
 /* Have all networks a driver of these (by name, ended by NULL)? */
 bool madi_map_drivers_among(const madi_map_t *map, const char *const *drivers);
+/* So many bytes the slowest network takes in this time, in whole pages; of those whose bandwidth the file declares. */
+size_t madi_map_bytes_in(const madi_map_t *map, int us);
 /* A number that is the same for all who read the same file. */
 uint64_t madi_map_hash(const madi_map_t *map);
 

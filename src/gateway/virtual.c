@@ -24,7 +24,11 @@ static void set_caps(gw_t *gw)
 {
     mad_session_t *s = gw->base.session;
     static const char *const long_chunks[] = {"tcp", NULL}; /* of drivers that others on the way may have, too */
-    size_t packet = GW_FRAGMENT_LEAST - 64, chunk = madi_map_drivers_among(gw->map, long_chunks) ? GW_FRAGMENT : packet;
+    size_t packet = GW_FRAGMENT_LEAST - 64, chunk = madi_map_bytes_in(gw->map, GW_FRAGMENT_US);
+    if (chunk < packet || !madi_map_drivers_among(gw->map, long_chunks))
+        chunk = packet;
+    if (chunk > GW_FRAGMENT)
+        chunk = GW_FRAGMENT;
     for (int i = 0; i < s->n_adapters; i++) {
         const madi_adapter_t *a = s->adapters[i];
         if (a == &gw->base || !a->opened || a->caps.self)

@@ -147,6 +147,11 @@ START_TEST(next_host)
     ck_assert_int_eq(madi_map_host(m, "nobody"), -1);
     ck_assert(madi_map_drivers_among(m, both) && !madi_map_drivers_among(m, tcp));
     madi_map_close(m);
+    m = map_of("networks = { s = { driver = \"tcp\"; hosts = \"a\"; bandwidth = \"1Gbit/s\"; };\n"
+               "f = { driver = \"tcp\"; hosts = \"a\"; bandwidth = \"40Gbit/s\"; }; };", "a", reason);
+    ck_assert_msg(m != NULL, "%s", reason);
+    ck_assert_uint_eq(madi_map_bytes_in(m, 250), 28672);
+    madi_map_close(m);
 }
 END_TEST
 
