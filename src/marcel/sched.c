@@ -294,24 +294,26 @@ void madi_clock_begin(madi_ult_t *self, int64_t deadline)
     madi_timer_arm(&self->worker->timers, &self->timer, deadline);
 }
 
-int madi_clock_end(madi_ult_t *self)
+static void clock_stop(madi_ult_t *self)
 {
     if (MADI_UNLIKELY(self->timer.back)) /* it was woken while it spun */
         madi_timer_disarm(&self->worker->timers, &self->timer);
     self->party.clocked = false;
+}
+
+int madi_clock_end(madi_ult_t *self)
+{
+    clock_stop(self);
     return madi_wait_end(&self->party);
 }
 
-/* queue: released as above; NULL: post is run. */
-static MADI_COLD int suspend_timed(madi_ult_t *self, madi_waitq_t *queue, madi_post_t post, void *arg, int64_t deadline)
+/* queue: released as above. */
+static MADI_COLD int suspend_timed(madi_ult_t *self, madi_waitq_t *queue, int64_t deadline)
 {
     self->party.queue = queue;
     atomic_store_explicit(&self->party.wait, MADI_WAIT_TIMED, memory_order_relaxed);
     madi_clock_begin(self, deadline);
-    if (queue)
-        suspend_in(self->worker, queue);
-    else
-        madi_suspend(self->worker, post, arg);
+    suspend_in(self->worker, queue);
     return madi_clock_end(self);
 }
 
@@ -331,10 +333,22 @@ int madi_sleep_until(madi_party_t *self, int64_t deadline)
 
 void madi_suspend_until(madi_ult_t *self, madi_post_t post, void *arg, int64_t deadline)
 {
-    if (deadline == MADI_NEVER)
+    if (deadline == MADI_NEVER) {
         madi_suspend(self->worker, post, arg);
-    else
-        suspend_timed(self, NULL, post, arg, deadline);
+        return;
+    }
+    self->party.queue = NULL;
+    atomic_store_explicit(&self->party.wait, MADI_WAIT_TIMED, memory_order_relaxed);
+    madi_clock_begin(self, deadline);
+    madi_suspend(self->worker, post, arg);
+    clock_stop(self);
+}
+
+void madi_suspend_end(madi_ult_t *self, bool woken)
+{
+    while (woken && atomic_load_explicit(&self->party.wait, memory_order_acquire) == MADI_WAIT_EXPIRED)
+        sched_yield();
+    atomic_store_explicit(&self->party.wait, MADI_WAIT_PLAIN, memory_order_relaxed);
 }
 
 void madi_ult_wake(madi_ult_t *ult)
@@ -342,8 +356,10 @@ void madi_ult_wake(madi_ult_t *ult)
     unsigned timed = MADI_WAIT_TIMED;
     if (MADI_LIKELY(atomic_load_explicit(&ult->party.wait, memory_order_relaxed) == MADI_WAIT_PLAIN) ||
         atomic_compare_exchange_strong_explicit(&ult->party.wait, &timed, MADI_WAIT_WOKEN, memory_order_relaxed,
-                                                memory_order_relaxed)) /* else the clock has made it ready */
+                                                memory_order_relaxed))
         madi_ready(ult);
+    else /* the clock has made it ready; it waits for this in madi_suspend_end */
+        atomic_store_explicit(&ult->party.wait, MADI_WAIT_WOKEN, memory_order_release);
 }
 
 int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
@@ -351,7 +367,7 @@ int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
     if (MADI_UNLIKELY(party->plain))
         return madi_party_block(party, queue, deadline, MADI_WAIT_TIMED);
     if (MADI_UNLIKELY(deadline != MADI_NEVER))
-        return suspend_timed(MADI_PARTY_ULT(party), queue, NULL, NULL, deadline);
+        return suspend_timed(MADI_PARTY_ULT(party), queue, deadline);
     suspend_in(madi_worker_self(), queue);
     return 0;
 }

@@ -72,8 +72,11 @@ void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg);
 /* The caller blocks until then, a point of cancellation.  ETIMEDOUT, or ECANCELED. */
 int madi_sleep_until(madi_party_t *self, int64_t deadline);
 
-/* As madi_suspend, until the deadline at the latest; madi_ult_wake ends it, at most one for each. */
+/* As madi_suspend, until the deadline at the latest; madi_ult_wake ends it, at most one for each.  Then comes
+ * madi_suspend_end, with whether there has been, or will be, a madi_ult_wake: if the clock was first it is waited for, lest
+ * it make a thread ready that runs. */
 void madi_suspend_until(madi_ult_t *self, madi_post_t post, void *arg, int64_t deadline);
+void madi_suspend_end(madi_ult_t *self, bool woken);
 void madi_ult_wake(madi_ult_t *ult);
 
 /* Has the calling user-level thread, which is about to wait, nobody to leave its worker to?  Then it may first look, that

@@ -62,7 +62,10 @@ void madi_park(marceli_waiter_t *w, int64_t deadline)
     else
         doze(w, deadline);
     word = atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
-    if (w->ult && MADI_UNLIKELY(word == MARCELI_ASLEEP)) /* its deadline has passed */
+    if (!w->ult)
+        return;
+    madi_suspend_end(w->ult, word != MARCELI_ASLEEP);
+    if (MADI_UNLIKELY(word == MARCELI_ASLEEP)) /* its deadline has passed */
         atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
 }
 

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The inside of libmarcel, piece by piece.  A program of its own: 'ok' and 'not ok' lines as tests/run counts them. */
+#include "base/clock.h"
 #include "marcel/deque.h"
 #include "marcel/guard.h"
 #include "marcel/inbox.h"
+#include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/mutex.h"
 #include "marcel/name.h"
 #include "marcel/place.h"
+#include "marcel/sched.h"
 #include "marcel/slot.h"
 #include "marcel/timer.h"
 #include "marcel/waitq.h"
 
 #include <check.h>
+#include <marcel.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -360,11 +365,59 @@ START_TEST(test_sizes) /* what a million of them are made of, and what is promis
 }
 END_TEST
 
+/* ---- The clock and a waker at once ---------------------------------------------------------------------------- */
+
+#define SOON 20000000 /* ns */
+
+typedef struct late {
+    marceli_waiter_t waiter;
+    _Atomic(int) there, back;
+} late_t;
+
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+static void *wait_until_soon(void *arg)
+{
+    late_t *late = arg;
+    marceli_waiter_init(&late->waiter);
+    atomic_store(&late->there, 1);
+    marceli_wait(&late->waiter, never, NULL, madi_now() + SOON);
+    atomic_store(&late->back, 1);
+    return NULL;
+}
+
+/* A waker is held up between its two steps, and the deadline passes: the thread does not go on before the waker has seen
+ * that, or it would be made ready while it runs. */
+START_TEST(test_woken_as_the_clock_ends_it)
+{
+    late_t late = {.there = 0};
+    uint32_t asleep;
+    marcel_t thread;
+    ck_assert_int_eq(marceli_server_open(), 0);
+    ck_assert_int_eq(marcel_create(&thread, NULL, wait_until_soon, &late), 0);
+    while (!atomic_load(&late.there))
+        sched_yield();
+    do
+        asleep = MARCELI_ASLEEP;
+    while (!atomic_compare_exchange_strong(&late.waiter.word, &asleep, MARCELI_WOKEN) && !atomic_load(&late.back));
+    ck_assert_int_eq(atomic_load(&late.back), 0);
+    poll(NULL, 0, 5 * SOON / 1000000); /* that nothing happens has no event */
+    ck_assert_msg(!atomic_load(&late.back), "it runs, and will be made ready");
+    atomic_fetch_sub(&madi_server.blocked, 1);
+    madi_ult_wake(late.waiter.ult);
+    ck_assert_int_eq(marcel_join(thread, NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {test_switch, test_slots,   test_guard_limit, test_deque,  test_deque_stale,
                                          test_inbox,  test_timers,  test_waitq,       test_places, test_sizes,
-                                         test_deque_thieves};
+                                         test_deque_thieves, test_woken_as_the_clock_ends_it};
     const struct {
         const TTest *test;
         int signal;
