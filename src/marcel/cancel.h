@@ -89,7 +89,8 @@ static inline bool madi_cancel_missed_here(madi_party_t *party)
 static inline __attribute__((always_inline)) bool madi_cancel_busy(const struct marcel_thread *thread)
 {
     madi_cancel_fence();
-    return atomic_load_explicit(&((struct marcel_thread *)thread)->cancel, memory_order_relaxed) & MADI_CANCEL_BUSY;
+    /* acquire: pairs with marcel_cancel, which has let go of the party */
+    return atomic_load_explicit(&((struct marcel_thread *)thread)->cancel, memory_order_acquire) & MADI_CANCEL_BUSY;
 }
 
 #endif
