@@ -32,14 +32,15 @@ static __thread madi_carrier_t *mine;
 static void signals_block(void)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
+    int signal = madi_monitor_signal();
     sigset_t set;
     sigfillset(&set);
     for (size_t i = 0; i < MADI_COUNT(own); i++)
         sigdelset(&set, own[i]);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    if (madi_monitor_signal()) {
+    if (signal) {
         sigemptyset(&set);
-        sigaddset(&set, madi_monitor_signal());
+        sigaddset(&set, signal);
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     }
 }

@@ -30,7 +30,7 @@ static struct monitor {
     pthread_t thread;
     bool started;
     _Atomic(int) stop;
-    int signal;
+    _Atomic(int) signal; /* a spare kernel thread may still begin when all ends */
     int64_t period;
     struct sigaction before;
 } monitor;
