@@ -20,7 +20,8 @@
 #define DEPUTY_BAN (32 * DEPUTY)
 #define RETURNS_OF_ONE 4   /* returns of leaders that make good for one that did not */
 #define RETURNS_KEPT 16
-#define TICKS_MAX 64       /* periods of a busy scheduler between two looks, if they find nothing */
+#define LOOK_EVERY_MIN 1000   /* ns between two looks of a busy scheduler that found nothing; doubled each time ... */
+#define LOOK_EVERY_MAX 256000 /* ... up to that */
 
 /* ---- How long ------------------------------------------------------------------------------------------------- */
 
@@ -590,20 +591,18 @@ void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, i
 }
 
 /* What it finds nothing at costs less and less of the time. */
-void madi_server_tick(madi_worker_t *worker)
+void madi_server_tick(madi_worker_t *worker, int64_t now)
 {
     madi_source_t *calls;
     int n;
-    if (!atomic_load_explicit(&madi_server.blocked, memory_order_relaxed) || ++worker->ticks < worker->ticks_wanted ||
-        atomic_load_explicit(&madi_server.leader, memory_order_relaxed))
+    if (now < worker->look_at || atomic_load_explicit(&madi_server.leader, memory_order_relaxed))
         return;
-    worker->ticks = 0;
     n = madi_server_look(true, &calls);
     if (calls)
         calls_apart(calls);
-    if (n) {
-        worker->ticks_wanted = 1;
-    } else if (worker->ticks_wanted < TICKS_MAX) {
-        worker->ticks_wanted = worker->ticks_wanted ? worker->ticks_wanted * 2 : 1;
-    }
+    if (n)
+        worker->look_every = 0;
+    else if (worker->look_every < LOOK_EVERY_MAX)
+        worker->look_every = worker->look_every ? worker->look_every * 2 : LOOK_EVERY_MIN;
+    worker->look_at = now + worker->look_every;
 }

@@ -78,8 +78,12 @@ void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, i
 /* The worker will run a thread, however long, and not lead: if user-level threads wait and nobody leads, an idle worker
  * shall. */
 void madi_lead_elsewhere(madi_worker_t *worker);
-/* From a scheduler whose worker is busy: poll for those who wait, now and then. */
-void madi_server_tick(madi_worker_t *worker);
+/* From a scheduler whose worker is busy: poll for those who wait, now and then; now: madi_now. */
+void madi_server_tick(madi_worker_t *worker, int64_t now);
+static inline bool madi_server_waits(void) /* does anybody? */
+{
+    return atomic_load_explicit(&madi_server.blocked, memory_order_relaxed);
+}
 
 /* waiter.c */
 extern _Thread_local bool madi_woke_other; /* this kernel thread has woken what another one has to run */

@@ -104,6 +104,8 @@ static void receive(madi_worker_t *worker, struct marcel_thread *thread)
         put_back(worker, thread);
 }
 
+#define PERIOD_NS INT64_C(100000) /* that one shall take at most, while somebody waits for what it looks at */
+
 /* ---- Now and then --------------------------------------------------------------------------------------------- */
 
 static void timers_run(madi_worker_t *worker)
@@ -150,6 +152,32 @@ static struct marcel_thread *pick_oldest(madi_worker_t *worker)
     return thread;
 }
 
+/* Threads that compute for long between two switches: the clock, and what comes from outside, are looked at more often. */
+static MADI_COLD void clock_looked_at(madi_worker_t *worker)
+{
+    int64_t now = madi_now(), took = worker->ticked ? now - worker->ticked : 0, period = MADI_PERIOD;
+    worker->ticked = now;
+    if (took > PERIOD_NS / MADI_PERIOD)
+        period = worker->period * PERIOD_NS / took;
+    worker->period = period < 1 ? 1 : period < MADI_PERIOD ? (uint32_t)period : MADI_PERIOD;
+    if (madi_server_waits())
+        madi_server_tick(worker, now);
+}
+
+static void period_begin(madi_worker_t *worker)
+{
+    worker->switches += worker->period;
+    if (worker->switches >= MADI_PERIOD) {
+        worker->switches -= MADI_PERIOD;
+        madi_count(&worker->periods);
+    }
+    if (MADI_UNLIKELY(worker->timers.first || madi_server_waits() || worker->period < MADI_PERIOD))
+        clock_looked_at(worker);
+    else
+        worker->ticked = 0;
+    worker->tick = worker->period;
+}
+
 madi_ult_t *madi_pick_all(madi_worker_t *worker)
 {
     struct marcel_thread *thread = worker->pending;
@@ -161,9 +189,7 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
     if (worker->timers.first && (period || !madi_queue_first(worker)))
         timers_run(worker);
     if (period) {
-        worker->tick = MADI_PERIOD;
-        madi_count(&worker->periods);
-        madi_server_tick(worker);
+        period_begin(worker);
         if (!thread)
             thread = pick_oldest(worker);
     }

@@ -150,7 +150,7 @@ int madi_worker_init(madi_worker_t *worker, int index, int n)
 {
     memset((void *)worker, 0, sizeof *worker);
     worker->index = index;
-    worker->tick = MADI_PERIOD;
+    worker->tick = worker->period = MADI_PERIOD;
     worker->movable.head.next = worker->movable.head.prev = &worker->movable.head;
     for (int i = 0; i < MADI_LEVELS; i++)
         worker->queue[i].next = worker->queue[i].prev = &worker->queue[i];

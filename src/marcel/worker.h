@@ -8,8 +8,8 @@
  *   movable   started threads that others may take, first in first out
  *   deque     seeds of this worker, youngest first
  * then what others have (share.h),
- * and once in MADI_PERIOD switches it looks at the clock, and takes the oldest of the others first, so that nothing
- * starves but by priority. */
+ * and once in MADI_PERIOD switches (or fewer: worker->period) it looks at the clock, and takes the oldest of the others
+ * first, so that nothing starves but by priority. */
 #ifndef MADI_WORKER_H
 #define MADI_WORKER_H
 
@@ -64,7 +64,10 @@ typedef struct madi_worker {
     unsigned looks;                /* since it has been idle */
     bool woken;                    /* from its last sleep, and it has not run anything since */
     int waiting;                   /* of its threads, those that wait for the polling server */
-    unsigned ticks, ticks_wanted;  /* periods since the last look at what comes from outside; so many go by (lead.c) */
+    uint32_t period;               /* switches between looks at the clock: MADI_PERIOD, or fewer if these take long */
+    uint32_t switches;             /* that are not in `periods` yet */
+    int64_t ticked;                /* the last look, if anybody waits for it; 0 */
+    int64_t look_at, look_every;   /* ns: when it looks at what comes from outside (lead.c) */
     bool starved;                  /* a seed could not start for lack of memory: look again soon */
     madi_ult_t *base;              /* the scheduler's own context, on the stack of the kernel thread that runs it */
     madi_counter_t created, ended, periods, idles, steals; /* a period is MADI_PERIOD switches */
