@@ -66,7 +66,7 @@ enum madi_wait {
     MADI_WAIT_CANCELLED
 };
 
-/* A plain pthread sleeps while this is 0.  A user-level thread that spins in its wait has SPINS there (sched.c). */
+/* A plain pthread sleeps while this is 0.  A user-level thread that spins in its wait has SPINS there (suspend.c). */
 enum madi_party_woken { MADI_PARTY_WOKEN = 1, MADI_PARTY_SPINS = 2 };
 
 typedef struct madi_party {

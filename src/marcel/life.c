@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The life of a user-level thread: a seed gets a slot, runs, and ends. */
+#include "marcel/cancel.h"
+#include "marcel/key.h"
+#include "marcel/marcel.h"
+#include "marcel/name.h"
+#include "marcel/sched.h"
+
+#include <marcel.h>
+
+static void ult_main(void);
+
+/* ---- The beginning -------------------------------------------------------------------------------------------- */
+
+static madi_ult_t *slot_for(madi_worker_t *worker, const struct marcel_thread *thread)
+{
+    size_t stack = thread->traits ? thread->traits->stack : 0;
+    unsigned shift = stack ? madi_slot_shift(stack) : madi_marcel.slot_shift;
+    return shift == madi_marcel.slot_shift ? madi_worker_slot_get(worker) : madi_slot_get(shift);
+}
+
+static MADI_COLD void start_with_traits(madi_ult_t *ult, const madi_traits_t *traits)
+{
+    ult->priority = (uint8_t)(MARCEL_PRIORITY_MAX - traits->priority);
+    if (traits->keep_fp) {
+        ult->flags |= MADI_ULT_KEEPS_FP;
+        ult->fp = madi_marcel.fp;
+    }
+    if (traits->migratable && traits->placement < 0 && traits->priority == MARCEL_PRIORITY_DEFAULT)
+        ult->flags |= MADI_ULT_MOVES;
+}
+
+madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    madi_ult_t *ult = slot_for(worker, thread);
+    if (MADI_UNLIKELY(!ult))
+        return NULL;
+    madi_ult_worker_set(ult, worker);
+    ult->state = MADI_ULT_BLOCKED;
+    ult->priority = MADI_USUAL;
+    ult->flags &= MADI_ULT_CANARY;
+    ult->in_place = false;
+    ult->party.thread = thread;
+    ult->party.keys = NULL;
+    ult->party.cleanup = NULL;
+    ult->party.plain = ult->party.clocked = false;
+    ult->party.n_read = 0;
+    ult->party.interrupted = NULL;
+    atomic_store_explicit(&ult->party.woken, 0, memory_order_relaxed);
+    atomic_store_explicit(&ult->party.wait, MADI_WAIT_PLAIN, memory_order_relaxed);
+    ult->timer.back = NULL;
+    if (MADI_UNLIKELY(thread->traits))
+        start_with_traits(ult, thread->traits);
+    madi_tools_begin(&ult->tools, madi_slot_low(ult), madi_slot_room(ult));
+    ult->sp = madi_switch_frame(ult, ult_main);
+    atomic_store_explicit(&thread->ult, ult, memory_order_release); /* who finds it finds a control block */
+    return ult;
+}
+
+/* ---- The end -------------------------------------------------------------------------------------------------- */
+
+static void ended_post(void *arg)
+{
+    madi_ult_t *ult = arg;
+    madi_tools_end(&ult->tools);
+    if (ult->shift != madi_marcel.slot_shift)
+        madi_slot_put(ult);
+}
+
+/* Nobody waits for it on this worker as a caller does: who then is next? */
+static madi_ult_t *end_alone(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    /* release: the result is there; acquire: what a joiner wrote */
+    uintptr_t joiner = atomic_exchange_explicit(&thread->joiner, MADI_JOINER_ENDED, memory_order_acq_rel);
+    if (joiner == MADI_JOINER_DETACHED)
+        madi_record_put(worker, thread);
+    else if (joiner != MADI_JOINER_NONE)
+        madi_wake((madi_party_t *)joiner);
+    return madi_pick(worker);
+}
+
+/* Its joiner goes on at once, unless it has moved away from it. */
+static inline __attribute__((always_inline)) madi_ult_t *end_in_place(madi_worker_t *worker, struct marcel_thread *thread)
+{
+    madi_ult_t *to = MADI_PARTY_ULT((madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed));
+    if (MADI_LIKELY(to->worker == worker))
+        return to;
+    madi_ready(to);
+    return madi_pick(worker);
+}
+
+/* In line, as far as possible: a call from which nobody returns costs the caller of marcel_join (switch.h). */
+static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self, void *value)
+{
+    struct marcel_thread *thread = self->party.thread;
+    madi_worker_t *worker;
+    madi_ult_t *to;
+    if (MADI_UNLIKELY(self->party.keys))
+        madi_keys_end(&self->party);
+    worker = madi_worker_self();
+    if (MADI_UNLIKELY(!worker))
+        worker = madi_ult_self()->worker; /* it has come home */
+    thread->value = value;
+    atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
+    if (MADI_UNLIKELY(madi_cancel_busy(thread))) {
+        madi_cancel_settle(thread);
+        worker = madi_worker_self();
+    }
+    madi_count_release(&worker->ended); /* pairs with marcel_fini */
+    if (MADI_LIKELY(self->in_place))
+        to = end_in_place(worker, thread);
+    else
+        to = end_alone(worker, thread);
+    self->state = MADI_ULT_NONE;
+    to->state = MADI_ULT_RUNNING;
+    worker->current = to;
+    if (MADI_UNLIKELY((self->flags | to->flags) & MADI_ULT_EXTRA))
+        madi_switch_extra(self, to);
+    /* Only now, so that it was not the slot of who is next. */
+    bool usual = self->shift == madi_marcel.slot_shift;
+    if (MADI_LIKELY(usual))
+        madi_worker_slot_put(worker, self);
+    if (!usual || MADI_TOOLS_END) {
+        worker->post = ended_post;
+        worker->post_arg = self;
+    }
+    madi_tools_leave(&self->tools, &to->tools, 1);
+    madi_switch_leave(to->sp);
+}
+
+void madi_ult_end(madi_ult_t *self, void *value)
+{
+    end(self, value);
+}
+
+/* The life of every thread. */
+static void ult_main(void)
+{
+    madi_ult_t *self = madi_ult_self();
+    struct marcel_thread *thread = self->party.thread;
+    madi_arrive(self);
+    end(self, thread->run(thread->value));
+}
