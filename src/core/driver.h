@@ -22,7 +22,8 @@
  *
  *   may be called with          functions of the core
  *   the session's lock, no tx   madi_rx_* madi_link_up madi_link_down, op->done; madi_watch_add and _del
- *   any lock, or none           madi_link_writable madi_session_moved madi_watch_change
+ *   any lock, or none           madi_link_writable madi_link_holds madi_session_moved
+ *                               madi_watch_change
  *
  * op->done and the upcalls take the tx lock themselves and may call send, on this link too: never call them with it held.
  * From poll, ready, and link_close a driver may take a link's tx lock with madi_link_lock_tx.  Locks of a driver's own
@@ -275,7 +276,11 @@ void madi_link_up(madi_link_t *link);
 void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
 /* A send that was refused may go now.  Any lock. */
 void madi_link_writable(madi_link_t *link);
-/* Something has changed that the sleeping leader would not hear of, such as a packet of this process to itself: wake it.  Any lock. */
+/* The driver holds so many packets more (less) that send has answered with SENT, in part or whole: they leave when it is
+ * polled, and shall do so though nobody calls the library.  Any lock. */
+void madi_link_holds(madi_link_t *link, int n);
+/* Something has changed that the sleeping leader would not hear of, such as a packet of this process to itself: wake it.
+ * Any lock. */
 void madi_session_moved(struct mad_session *session);
 static inline void madi_adapter_moved(madi_adapter_t *adapter)
 {

@@ -192,12 +192,35 @@ static void link_bury(madi_link_t *link)
     s->dead_links = link;
 }
 
-/* The order matters: first the peer keeps away from memory that the program will have back; then nobody can send any more; then what was to leave fails, then what was to come; then the link is
- * closed, whose taken ops are done without the tx lock, and find their blocks failed; at last it is told. */
+/* Nobody may be waiting for what is held here or there, and the program may compute: the progress thread looks after it. */
+static void hold(int n)
+{
+    marceli_async_count_later(n);
+    if (n > 0)
+        marceli_async_kick_later();
+}
+
+void madi_link_holds(madi_link_t *link, int n)
+{
+    (void)link;
+    hold(n);
+}
+
+static void ctrl_forget(madi_gate_t *gate)
+{
+    for (madi_ctrl_t *c; (c = gate->ctrl); free(c)) {
+        gate->ctrl = c->next;
+        hold(-1);
+    }
+    gate->ctrl_tail = &gate->ctrl;
+}
+
+/* The order matters: first the peer keeps away from memory that the program will have back; then nobody can send any more;
+ * then what was to leave fails, then what was to come; then the link is closed, whose taken ops are done without the tx
+ * lock, and find their blocks failed; at last it is told. */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
 {
     mad_session_t *s = gate->session;
-    madi_ctrl_t *c;
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         return;
     gate->status = gate->bye ? MAD_ERR_PEER : status;
@@ -207,9 +230,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
         gate->link->driver->sever(gate->link);
     madi_lock(&gate->tx_lock);
     atomic_store_explicit(&gate->state, MADI_GATE_DOWN, memory_order_release); /* pairs with gate_usable */
-    for (; (c = gate->ctrl); free(c))
-        gate->ctrl = c->next;
-    gate->ctrl_tail = &gate->ctrl;
+    ctrl_forget(gate);
     for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
         madi_conn_fail(conn, gate->status);
     madi_rdv_fail_all(gate, gate->status);
@@ -310,6 +331,7 @@ static bool ctrl_pump(madi_gate_t *gate)
         if (!gate->ctrl)
             gate->ctrl_tail = &gate->ctrl;
         free(c);
+        hold(-1);
     }
     return true;
 }
@@ -370,6 +392,7 @@ mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr
                 memcpy(c->body, body, hdr->length);
             *gate->ctrl_tail = c;
             gate->ctrl_tail = &c->next;
+            hold(1);
             madi_gate_work(gate);
         } else {
             status = MAD_ERR_NOMEM;
@@ -406,8 +429,7 @@ void madi_gate_free(madi_gate_t *gate)
         gate->link->driver->link_fini(gate->link);
         free(gate->link);
     }
-    for (madi_ctrl_t *c; (c = gate->ctrl); free(c))
-        gate->ctrl = c->next;
+    ctrl_forget(gate);
     if (gate->forward)
         gate->session->forward->free(gate);
     madi_ways_free(gate);

@@ -107,6 +107,8 @@ static madi_sent_t enqueue(fault_link_t *l, fault_out_t *p, int64_t due)
     *l->out_tail = p;
     l->out_tail = &p->next;
     l->n_out++;
+    if (!p->user)
+        madi_link_holds(&l->base, 1);
     atomic_fetch_add_explicit(&l->pending, 1, memory_order_relaxed);
     fault_due(fault_of(l), due);
     madi_session_moved(l->base.adapter->session);
@@ -188,6 +190,7 @@ static int send_due(fault_link_t *l, int64_t now)
         l->n_out--;
         n++;
         if (!p->user) {
+            madi_link_holds(&l->base, -1);
             free(p);
             atomic_fetch_sub_explicit(&l->pending, 1, memory_order_relaxed);
         } else if (sent == MADI_SENT) {
@@ -230,8 +233,10 @@ void fault_tx_end(fault_link_t *l)
         l->out = p->next;
         if (p->user)
             finish_later(p, MAD_ERR_PEER, 0);
-        else
+        else {
+            madi_link_holds(&l->base, -1);
             free(p);
+        }
     }
     l->out_tail = &l->out;
     l->n_out = 0;

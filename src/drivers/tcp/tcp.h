@@ -81,6 +81,7 @@ struct madi_tcp_link {
     /* Sending, under the link's tx lock.  What the socket did not take yet lies in vec[vec_at..vec_n): tx_buf for
      * packets (copied), tx_hdr and the user's memory for op. */
     atomic_bool tx_blocked; /* set before the socket is tried, so that an edge seen meanwhile finds it set */
+    bool tx_holds;          /* a rest in tx_buf, counted by madi_link_holds */
     bool tx_refused;        /* a send was answered AGAIN: madi_link_writable is due */
     atomic_int tx_errno;    /* why sending ended */
     char *tx_buf;

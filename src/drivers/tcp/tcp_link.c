@@ -188,6 +188,13 @@ void madi_tcp_link_close(madi_link_t *pub)
     shutdown(link->watch.fd, SHUT_RDWR);
 }
 
+static void tcp_keep_no_more(madi_tcp_link_t *link)
+{
+    if (link->tx_holds)
+        madi_link_holds(&link->pub, -1);
+    link->tx_holds = false;
+}
+
 void madi_tcp_link_fini(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
@@ -202,6 +209,7 @@ void madi_tcp_link_fini(madi_link_t *pub)
     link->started = false;
     link->op = NULL;
     close(link->watch.fd);
+    tcp_keep_no_more(link);
     free(link->rx_buf);
     free(link->tx_buf);
     link->rx_buf = link->tx_buf = NULL;
@@ -498,6 +506,8 @@ static void tcp_keep(madi_tcp_link_t *link, const struct iovec *vec, int n, size
             memcpy(link->tx_buf + to->iov_len, (char *)vec[i].iov_base + skip, vec[i].iov_len - skip);
         to->iov_len += vec[i].iov_len - skip;
     }
+    link->tx_holds = true;
+    madi_link_holds(&link->pub, 1);
 }
 
 madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)
@@ -548,6 +558,7 @@ int madi_tcp_flush(madi_tcp_link_t *link)
             tcp_advance(link, (size_t)done);
         }
         if (done >= 0 && link->vec_at == link->vec_n) {
+            tcp_keep_no_more(link);
             op = link->op;
             refused = link->tx_refused;
             link->op = NULL;
