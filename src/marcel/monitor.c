@@ -63,7 +63,7 @@ static bool may_interrupt(const madi_call_t *call)
 
 #if defined(__x86_64__) && defined(__LP64__)
 #define HERE 1
-static bool is_in(const ucontext_t *context, const madi_call_t *call)
+__attribute__((no_sanitize("thread"))) static bool is_in(const ucontext_t *context, const madi_call_t *call)
 {
     static const int registers[] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
     const greg_t *r = context->uc_mcontext.gregs;
@@ -75,7 +75,7 @@ static bool is_in(const ucontext_t *context, const madi_call_t *call)
 }
 #elif defined(__aarch64__)
 #define HERE 1
-static bool is_in(const ucontext_t *context, const madi_call_t *call)
+__attribute__((no_sanitize("thread"))) static bool is_in(const ucontext_t *context, const madi_call_t *call)
 {
     const mcontext_t *m = &context->uc_mcontext;
     bool same = m->pc + 4 == call->pc && m->sp == call->sp && (long)m->regs[8] == call->number;
@@ -85,7 +85,7 @@ static bool is_in(const ucontext_t *context, const madi_call_t *call)
 }
 #else
 #define HERE 0
-static bool is_in(const ucontext_t *context, const madi_call_t *call)
+__attribute__((no_sanitize("thread"))) static bool is_in(const ucontext_t *context, const madi_call_t *call)
 {
     (void)context;
     (void)call;
@@ -93,7 +93,14 @@ static bool is_in(const ucontext_t *context, const madi_call_t *call)
 }
 #endif
 
-/* A tool may run it later than the signal came, and then not on the stack for signals: it is too late. */
+/* A tool may run it later than the signal came, and then not on the stack for signals: it is too late.  Nothing is done
+ * outside of that call, not even what a tool would see: the tool itself may have been interrupted. */
+__attribute__((no_sanitize("thread"))) static bool is_stuck(const madi_carrier_t *carrier, const void *context)
+{
+    return carrier && (uintptr_t)__builtin_frame_address(0) - (uintptr_t)carrier->signal_stack < MADI_SIGNAL_STACK &&
+           is_in(context, &carrier->stuck_in);
+}
+
 static void on_signal(int signo, siginfo_t *info, void *context)
 {
     int error = errno;
@@ -101,11 +108,11 @@ static void on_signal(int signo, siginfo_t *info, void *context)
     unsigned asked = MADI_RETAKE_ASKED;
     (void)signo;
     (void)info;
-    if (carrier && (uintptr_t)__builtin_frame_address(0) - (uintptr_t)carrier->signal_stack < MADI_SIGNAL_STACK &&
+    if (is_stuck(carrier, context) &&
         /* acquire: pairs with ask */
         atomic_compare_exchange_strong_explicit(&carrier->retake, &asked, MADI_RETAKE_NOW, memory_order_acquire,
                                                 memory_order_relaxed)) {
-        if (is_in(context, &carrier->stuck_in) && madi_carrier_lodge(carrier))
+        if (madi_carrier_lodge(carrier))
             atomic_fetch_add_explicit(&madi_monitor_retaken, 1, memory_order_relaxed);
         atomic_store_explicit(&carrier->retake, MADI_RETAKE_NONE, memory_order_release); /* pairs with look_at */
     }
@@ -153,6 +160,14 @@ static void ask(madi_carrier_t *carrier, const madi_call_t *call)
     pthread_kill(carrier->kernel_thread, monitor.signal);
 }
 
+/* The signal came when it was elsewhere, or has not come yet: it is not obeyed any more. */
+static void withdraw(madi_carrier_t *carrier)
+{
+    unsigned asked = MADI_RETAKE_ASKED;
+    atomic_compare_exchange_strong_explicit(&carrier->retake, &asked, MADI_RETAKE_NONE, memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+
 /* True: its worker runs something. */
 static bool look_at(madi_carrier_t *carrier)
 {
@@ -160,6 +175,7 @@ static bool look_at(madi_carrier_t *carrier)
     madi_beat_t beat;
     madi_call_t call;
     bool same;
+    withdraw(carrier);
     if (!worker)
         return false;
     beat = beat_of(worker);
