@@ -59,6 +59,20 @@ bool perf_ok(const char *call, int rc)
     return rc == 0;
 }
 
+double perf_two(void *(*turn)(void *side), int n)
+{
+    marcel_t thread[2];
+    for (intptr_t i = 0; i < 2; i++)
+        if (!perf_ok("marcel_create", marcel_create(&thread[i], NULL, turn, (void *)i)))
+            return -1;
+    double start = perf_now();
+    marcel_join(thread[0], NULL);
+    marcel_join(thread[1], NULL);
+    return (perf_now() - start) / n / 2;
+}
+
+/* ---- The command line ------------------------------------------------------------------------------------------ */
+
 static void help(void)
 {
     puts("usage: marcel_perf TEST... [--json] [--iters N] [--batches N] [--alone] [--help]\n"

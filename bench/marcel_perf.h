@@ -37,5 +37,7 @@ double perf_now(void);
 double perf_memory_now(void);
 /* False after a line on stderr when rc is not 0. */
 bool perf_ok(const char *call, int rc);
+/* Two threads run turn(0) and turn(1): ns of each of their n turns; less than 0: failed. */
+double perf_two(void *(*turn)(void *side), int n);
 
 #endif

@@ -22,17 +22,10 @@ static void *turn_marcel(void *arg)
 
 static double batch_marcel(int n)
 {
-    marcel_t thread[2];
     turns = n;
     marcel_sem_init(&sem[0], 0, 0);
     marcel_sem_init(&sem[1], 0, 1);
-    for (intptr_t i = 0; i < 2; i++)
-        if (!perf_ok("marcel_create", marcel_create(&thread[i], NULL, turn_marcel, (void *)i)))
-            return -1;
-    double start = perf_now();
-    marcel_join(thread[0], NULL);
-    marcel_join(thread[1], NULL);
-    return (perf_now() - start) / n / 2;
+    return perf_two(turn_marcel, n);
 }
 
 static sem_t posix[2];

@@ -26,16 +26,9 @@ static void *turn_marcel(void *arg)
 
 static double batch_marcel(int n)
 {
-    marcel_t thread[2];
     turns = n;
     turn = 0;
-    for (intptr_t i = 0; i < 2; i++)
-        if (!perf_ok("marcel_create", marcel_create(&thread[i], NULL, turn_marcel, (void *)i)))
-            return -1;
-    double start = perf_now();
-    marcel_join(thread[0], NULL);
-    marcel_join(thread[1], NULL);
-    return (perf_now() - start) / n / 2;
+    return perf_two(turn_marcel, n);
 }
 
 static pthread_mutex_t posix_mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "pair.h"
+#include "tcp_pair.h"
 
 #define RING (256 * 1024) /* bytes of one direction: 64 KiB to 1 MiB make no difference */
 #define WINDOW 16         /* messages of a window, as in mad_perf */
@@ -78,25 +79,6 @@ static int window_body(void *arg, int n)
         if (move_all(side, &answer, 1, !side->pair.first))
             return -1;
     }
-    return 0;
-}
-
-/* A connected pair of TCP sockets over loopback.  0 or -1 with errno. */
-static int tcp_pair(int fds[2])
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-    int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&a, sizeof a) || listen(listener, 1)
-        || getsockname(listener, (struct sockaddr *)&a, &len))
-        return -1;
-    fds[0] = socket(AF_INET, SOCK_STREAM, 0);
-    if (fds[0] < 0 || connect(fds[0], (struct sockaddr *)&a, sizeof a) || (fds[1] = accept(listener, NULL, NULL)) < 0)
-        return -1;
-    close(listener);
-    for (int i = 0; i < 2; i++)
-        if (setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) || fcntl(fds[i], F_SETFL, O_NONBLOCK))
-            return -1;
     return 0;
 }
 
