@@ -56,26 +56,12 @@ static int host_connect(const char *host)
     return -1;
 }
 
-static bool write_all(int fd, const void *data, size_t len)
-{
-    const char *at = data;
-    while (len > 0) {
-        ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
-static bool read_all(int fd, void *data, size_t len)
+/* All of it, out or in. */
+static bool transfer(int fd, void *data, size_t len, bool out)
 {
     char *at = data;
     while (len > 0) {
-        ssize_t n = read(fd, at, len);
+        ssize_t n = out ? send(fd, at, len, MSG_NOSIGNAL) : read(fd, at, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -131,7 +117,7 @@ int madi_lab_exec_start(const char *host, char *const argv[], bool foreground)
         fwrite(argv[i], strlen(argv[i]) + 1, 1, out);
     fclose(out);
     request.len = (uint32_t)len;
-    if (len > REQUEST_MAX || !descriptors_send(fd, &request) || !write_all(fd, texts, len)) {
+    if (len > REQUEST_MAX || !descriptors_send(fd, &request) || !transfer(fd, texts, len, true)) {
         madi_lab_say("host '%s' does not take the command: %s", host,
                      len > REQUEST_MAX ? "it is too long" : strerror(errno));
         close(fd);
@@ -144,7 +130,7 @@ int madi_lab_exec_start(const char *host, char *const argv[], bool foreground)
 int madi_lab_exec_code(int socket, int *code)
 {
     int status;
-    if (!read_all(socket, &status, sizeof(status)))
+    if (!transfer(socket, &status, sizeof(status), false))
         return -1;
     *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return 0;
@@ -176,7 +162,7 @@ int madi_lab_exec(int argc, char **argv)
             continue;
         if (look[1].revents && read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             unsigned char number = (unsigned char)info.ssi_signo;
-            write_all(fd, &number, 1);
+            transfer(fd, &number, 1, true);
         }
         if (!look[0].revents)
             continue;
@@ -259,7 +245,7 @@ static _Noreturn void command_watch(int socket, int signals, pid_t pid, bool for
             kill(all, SIGKILL);
         if (count > 0 && look[0].revents && read(signals, &info, sizeof(info)) > 0 &&
             waitpid(pid, &status, WNOHANG) == pid) {
-            write_all(socket, &status, sizeof(status));
+            transfer(socket, &status, sizeof(status), true);
             _exit(0);
         }
         if (count > 0 && look[1].revents) {
@@ -287,7 +273,7 @@ void madi_lab_exec_serve(int socket, const char *host, const sigset_t *mask)
     if (!request_receive(socket, &request, fds) || request.len == 0)
         _exit(1);
     texts = madi_lab_alloc(request.len + 1, 1);
-    if (!read_all(socket, texts, request.len))
+    if (!transfer(socket, texts, request.len, false))
         _exit(1);
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof(never));
     sigemptyset(&set);
