@@ -276,7 +276,7 @@ static void *others_hear(void *arg)
 static bool reaches(_Atomic(int) *counter, int value)
 {
     for (int i = 0; i < 20000 && atomic_load(counter) < value; i++)
-        usleep(1000);
+        usleep(1000); /* between two looks: a call that would wake this thread could be what is at fault */
     return CHECK_MSG(atomic_load(counter) >= value, "%d of %d", atomic_load(counter), value);
 }
 

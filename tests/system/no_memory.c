@@ -6,6 +6,7 @@
  * Whatever fails says so by its status; nothing hangs, and nothing is lost (that is for the leak checker to say).  The
  * library's objects are linked in, with their allocations wrapped. */
 #define TEST_MAIN
+#include "harness/allocations.h"
 #include "harness/test.h"
 
 #include <errno.h>
@@ -18,48 +19,6 @@
 #define SLICE (SECOND / 50)
 #define KEY "0123456789abcdef"
 #define MANY 2000 /* allocations of one exchange are fewer */
-
-/* ---- Allocations ---------------------------------------------------------------------------------------------- */
-
-static _Atomic(int) left; /* so many succeed, then one fails; negative: none does */
-static _Atomic(int) failed;
-
-static bool may(void)
-{
-    if (atomic_load(&left) < 0 || atomic_fetch_sub(&left, 1) != 0)
-        return true;
-    atomic_store(&failed, 1);
-    return false;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-int __real_posix_memalign(void **p, size_t alignment, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-int __wrap_posix_memalign(void **p, size_t alignment, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    return may() ? __real_malloc(size) : NULL;
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return may() ? __real_calloc(n, size) : NULL;
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-    return may() ? __real_realloc(p, size) : NULL;
-}
-
-int __wrap_posix_memalign(void **p, size_t alignment, size_t size)
-{
-    return may() ? __real_posix_memalign(p, alignment, size) : ENOMEM;
-}
 
 /* ---- The exchange --------------------------------------------------------------------------------------------- */
 

@@ -1,44 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A topology file is read, asked for routes and drawn, while the n-th allocation fails, for every n: each call says so, or
  * does what it should, and nothing is lost (that is for the leak checker to say).  The same of a file with errors. */
+#include "harness/allocations.h"
 #include "topology/draw.h"
 #include "topology/route.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int left; /* so many succeed, then one fails; negative: none does */
-static bool failed;
-
-static bool may(void)
-{
-    if (left < 0 || left-- != 0)
-        return true;
-    failed = true;
-    return false;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    return may() ? __real_malloc(size) : NULL;
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return may() ? __real_calloc(n, size) : NULL;
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-    return may() ? __real_realloc(p, size) : NULL;
-}
 
 #define CHECK(held) \
     do { \

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Allocations that fail on purpose: for the one source file of a program that is linked with --wrap=malloc, calloc, realloc
+ * and posix_memalign, and the library's objects. */
+#ifndef TEST_ALLOCATIONS_H
+#define TEST_ALLOCATIONS_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+static _Atomic(int) left; /* so many succeed, then one fails; negative: none does */
+static _Atomic(int) failed;
+
+static bool may(void)
+{
+    if (atomic_load(&left) < 0 || atomic_fetch_sub(&left, 1) != 0)
+        return true;
+    atomic_store(&failed, 1);
+    return false;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+int __real_posix_memalign(void **p, size_t alignment, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+int __wrap_posix_memalign(void **p, size_t alignment, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return may() ? __real_malloc(size) : NULL;
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return may() ? __real_calloc(n, size) : NULL;
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    return may() ? __real_realloc(p, size) : NULL;
+}
+
+int __wrap_posix_memalign(void **p, size_t alignment, size_t size)
+{
+    return may() ? __real_posix_memalign(p, alignment, size) : ENOMEM;
+}
+
+#endif
