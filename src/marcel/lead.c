@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a wait goes: who leads, how long it spins and yields, when it sleeps. */
-#include "marcel/lead.h"
+/* How a wait goes: who leads, how long it spins and yields, when it sleeps.  What happens behind a leader: follow.c. */
+#include "marcel/follow.h"
 #include "base/clock.h"
-#include "marcel/marcel.h"
 #include "marcel/park.h"
 #include "marcel/sched.h"
 
@@ -16,30 +15,20 @@
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
 #define YIELD_BAN 64       /* times as long as that one took there are no yields */
 #define YIELD_BAN_MAX INT64_C(2000000000) /* ns */
-#define DEPUTY 500000     /* ns between its looks */
-#define DEPUTY_BAN (32 * DEPUTY)
-#define RETURNS_OF_ONE 4   /* returns of leaders that make good for one that did not */
-#define RETURNS_KEPT 16
 #define LOOK_EVERY_MIN 1000   /* ns between two looks of a busy scheduler that found nothing; doubled each time ... */
 #define LOOK_EVERY_MAX 256000 /* ... up to that */
 
 /* ---- How long ------------------------------------------------------------------------------------------------- */
 
-/* Has not every process with so many waiting threads its cores? */
-static bool crowded(int processes, int waiting)
+bool madi_crowded(int processes, int waiting)
 {
     int cores = processes > 1 ? madi_server.host_cores : madi_server.cores; /* bound by the launcher: each to its own */
     return (int64_t)processes * waiting > cores;
 }
 
-static int processes(void)
-{
-    return atomic_load_explicit(&madi_server.processes, memory_order_relaxed);
-}
-
 bool marceli_crowded(int processes)
 {
-    return crowded(processes, 1);
+    return madi_crowded(processes, 1);
 }
 
 /* Longer than twice the wake latency when every thread that waits has a core; else no more than the first looks, 1 us. */
@@ -47,7 +36,7 @@ int64_t madi_spin_ns(int processes, int waiting)
 {
     if (madi_server.spin_ns >= 0)
         return madi_server.spin_ns;
-    return crowded(processes, waiting) ? 0 : SPIN;
+    return madi_crowded(processes, waiting) ? 0 : SPIN;
 }
 
 int marceli_spins(int processes)
@@ -58,16 +47,10 @@ int marceli_spins(int processes)
 
 /* ---- Who leads ------------------------------------------------------------------------------------------------ */
 
-/* Before the first category there is nothing to poll, and no epoll. */
-static bool can_lead(void)
-{
-    return atomic_load_explicit(&madi_server.epfd, memory_order_acquire) >= 0; /* pairs with start */
-}
-
 bool madi_lead(int who)
 {
     int nobody = MADI_LED_BY_NOBODY;
-    if (!can_lead() || atomic_load_explicit(&madi_server.leader, memory_order_relaxed) ||
+    if (!madi_can_lead() || atomic_load_explicit(&madi_server.leader, memory_order_relaxed) ||
         !atomic_compare_exchange_strong_explicit(&madi_server.leader, &nobody, who, memory_order_acquire,
                                                  memory_order_relaxed))
         return false;
@@ -80,125 +63,22 @@ bool marceli_is_led(void)
     return atomic_load_explicit(&madi_server.leader, memory_order_relaxed) == MADI_LED_BY_WAITER;
 }
 
-static void enlist(marceli_waiter_t **list, _Atomic(int) *n, marceli_waiter_t *w)
-{
-    madi_lock(&madi_server.lock);
-    w->next_follower = *list;
-    if (w->next_follower)
-        w->next_follower->at_follower = &w->next_follower;
-    w->at_follower = list;
-    *list = w;
-    atomic_fetch_add_explicit(n, 1, memory_order_seq_cst); /* before it looks for the leader */
-    madi_unlock(&madi_server.lock);
-}
-
-/* Under the lock. */
-static void delist(_Atomic(int) *n, marceli_waiter_t *w)
-{
-    if (!w->at_follower)
-        return;
-    *w->at_follower = w->next_follower;
-    if (w->next_follower)
-        w->next_follower->at_follower = w->at_follower;
-    w->at_follower = NULL;
-    atomic_fetch_sub_explicit(n, 1, memory_order_relaxed);
-}
-
-static bool is_listed(const marceli_waiter_t *w)
-{
-    bool listed;
-    madi_lock(&madi_server.lock);
-    listed = w->at_follower;
-    madi_unlock(&madi_server.lock);
-    return listed;
-}
-
-static int led_by(void)
-{
-    return atomic_load_explicit(&madi_server.leader, memory_order_seq_cst);
-}
-
-/* Does nobody lead, or one that makes room? */
-static bool follower_may_lead(void)
-{
-    int leader = led_by();
-    return leader == MADI_LED_BY_NOBODY || leader == MADI_LED_BY_OTHER;
-}
-
-/* Shall one lead that does not wait itself?  Who asks for that place will lead, or call leader_wanted. */
-static bool other_may_lead(void)
-{
-    return atomic_load_explicit(&madi_server.blocked, memory_order_seq_cst) && led_by() == MADI_LED_BY_NOBODY &&
-           !atomic_load_explicit(&madi_server.askers, memory_order_seq_cst);
-}
-
-static void wake_first(marceli_waiter_t **list, _Atomic(int) *n, bool (*may_lead)(void))
-{
-    marceli_waiter_t *w;
-    madi_lock(&madi_server.lock);
-    w = *list;
-    if (w && may_lead()) {
-        delist(n, w);
-        marceli_waiter_wake(w); /* it cannot leave meanwhile: it takes the lock first */
-    }
-    madi_unlock(&madi_server.lock);
-}
-
-/* Is it worth while to see whether the last leader comes back, before another one is woken?  On crowded cores, where that
- * costs as much as a message; unless it was in vain lately. */
-static bool patient(void)
-{
-    int workers = atomic_load_explicit(&madi_marcel.n_workers, memory_order_relaxed);
-    return crowded(processes(), workers > 2 ? workers : 2) &&
-           madi_now() >= atomic_load_explicit(&madi_server.prompt_until, memory_order_relaxed);
-}
-
-/* If nobody leads, one of those that sleep shall: who waits, for it cannot be helped otherwise; an idle worker if
- * user-level threads of others wait. */
-static void leader_wanted(void)
-{
-    if (atomic_load_explicit(&madi_server.n_followers, memory_order_seq_cst))
-        wake_first(&madi_server.followers, &madi_server.n_followers, follower_may_lead);
-    else if (atomic_load_explicit(&madi_server.n_idle, memory_order_seq_cst) && other_may_lead() &&
-             !(atomic_load_explicit(&madi_server.deputy, memory_order_seq_cst) && patient()))
-        wake_first(&madi_server.idle, &madi_server.n_idle, other_may_lead);
-}
-
 void madi_lead_no_more(void)
 {
     atomic_store_explicit(&madi_server.leader, MADI_LED_BY_NOBODY, memory_order_seq_cst);
-    leader_wanted();
+    madi_leader_wanted();
 }
 
 /* ---- A wait --------------------------------------------------------------------------------------------------- */
 
-typedef struct waiting {
-    marceli_waiter_t *waiter;
-    bool (*test)(void *arg);
-    void *arg;
-    int64_t deadline, spin_ns, yield_ns;
-    madi_worker_t *worker; /* idle, on its own stack; NULL: not one */
-    bool leads, for_others; /* and then no thread of its own waits */
-    bool asks;              /* counted in askers */
-    bool defers;            /* leads only if nobody has done so for a while */
-    bool deputy;
-    uint64_t terms;         /* when it became that */
-} waiting_t;
-
-/* Does somebody wait here who would have to be woken if another one led? */
-static bool waits_itself(const waiting_t *w)
-{
-    return !w->worker || w->worker->waiting;
-}
-
-static void ask_no_more(waiting_t *w)
+static void ask_no_more(madi_waiting_t *w)
 {
     if (w->asks)
         atomic_fetch_sub_explicit(&madi_server.askers, 1, memory_order_seq_cst);
     w->asks = false;
 }
 
-static void ask(waiting_t *w)
+static void ask(madi_waiting_t *w)
 {
     if (w->asks)
         return;
@@ -207,51 +87,44 @@ static void ask(waiting_t *w)
     marceli_leader_wake();
 }
 
-static void deputy_no_more(waiting_t *w)
+static void lead(madi_waiting_t *w)
 {
-    if (w->deputy)
-        atomic_store_explicit(&madi_server.deputy, 0, memory_order_seq_cst);
-    w->deputy = false;
-}
-
-static void lead(waiting_t *w)
-{
-    if (w->defers && patient())
+    if (w->defers && madi_patient())
         return;
-    if (!waits_itself(w)) {
-        w->for_others = other_may_lead();
+    if (!madi_waits_itself(w)) {
+        w->for_others = madi_other_may_lead();
         w->leads = w->for_others && madi_lead(MADI_LED_BY_OTHER);
         return;
     }
     w->for_others = false;
     w->leads = madi_lead(MADI_LED_BY_WAITER);
-    if (!w->leads && MADI_UNLIKELY(led_by() == MADI_LED_BY_OTHER))
+    if (!w->leads && MADI_UNLIKELY(madi_led_by() == MADI_LED_BY_OTHER))
         ask(w);
     else
         ask_no_more(w);
 }
 
 /* It leads for others: is that not needed any more, or somebody there who wants to? */
-static bool makes_room(const waiting_t *w)
+static bool makes_room(const madi_waiting_t *w)
 {
     return w->for_others && (atomic_load_explicit(&madi_server.askers, memory_order_seq_cst) ||
                              !atomic_load_explicit(&madi_server.blocked, memory_order_relaxed));
 }
 
-static void leave(waiting_t *w)
+static void leave(madi_waiting_t *w)
 {
     if (w->leads)
         madi_lead_no_more();
     else
-        leader_wanted(); /* it may have been woken to lead */
+        madi_leader_wanted(); /* it may have been woken to lead */
     w->leads = false;
 }
 
 /* The wait is over. */
-static void end(waiting_t *w)
+static void end(madi_waiting_t *w)
 {
     ask_no_more(w); /* these before it looks whether somebody must lead */
-    deputy_no_more(w);
+    madi_deputy_no_more(w);
     leave(w);
 }
 
@@ -294,7 +167,7 @@ static void calls_apart(madi_source_t *source)
 
 /* The program's code may take long: another thread leads meanwhile, and what comes wakes another thread that waits for it.
  * What this one was woken for before is not kept from it: then whoever leads next runs the calls, or the progress thread. */
-static void run_here(waiting_t *w, madi_source_t *source)
+static void run_here(madi_waiting_t *w, madi_source_t *source)
 {
     marceli_waiter_occupied(w->waiter);
     if (w->test(w->arg))
@@ -303,7 +176,7 @@ static void run_here(waiting_t *w, madi_source_t *source)
         madi_server_run(source);
 }
 
-static void run_calls(waiting_t *w, madi_source_t *source)
+static void run_calls(madi_waiting_t *w, madi_source_t *source)
 {
     if (MADI_LIKELY(!source))
         return;
@@ -314,31 +187,19 @@ static void run_calls(waiting_t *w, madi_source_t *source)
         run_here(w, source);
 }
 
-static uint64_t terms(void)
-{
-    return atomic_load_explicit(&madi_server.terms, memory_order_relaxed);
-}
-
-static bool become_deputy(waiting_t *w)
-{
-    w->deputy = w->deputy || !atomic_exchange_explicit(&madi_server.deputy, 1, memory_order_seq_cst);
-    w->terms = terms();
-    return w->deputy;
-}
-
 /* A worker that leads has found something for another kernel thread, which will wait again: then it shall lead, so that what
  * comes next wakes one thread and not two. */
-static void step_down(waiting_t *w)
+static void step_down(madi_waiting_t *w)
 {
-    if (MADI_LIKELY(!madi_woke_other) || !w->worker || !w->leads || !patient())
+    if (MADI_LIKELY(!madi_woke_other) || !w->worker || !w->leads || !madi_patient())
         return;
     w->defers = true;
-    become_deputy(w);
+    madi_deputy_become(w);
     leave(w);
 }
 
 /* One look, now and then at what costs a system call too (spins); true: something moved. */
-static bool look(waiting_t *w, uint32_t spins)
+static bool look(madi_waiting_t *w, uint32_t spins)
 {
     madi_source_t *calls;
     int n;
@@ -350,7 +211,7 @@ static bool look(waiting_t *w, uint32_t spins)
 }
 
 /* Yield, as long as yielding is cheap.  False: it is time to sleep. */
-static bool yield_some(waiting_t *w)
+static bool yield_some(madi_waiting_t *w)
 {
     static _Thread_local int64_t banned_until;
     int64_t before = madi_now(), until = before + w->yield_ns, after;
@@ -372,7 +233,7 @@ static bool yield_some(waiting_t *w)
 }
 
 /* Spin until there is more to do than that; true: the test holds, or the deadline has passed. */
-static bool spin(waiting_t *w)
+static bool spin(madi_waiting_t *w)
 {
     int64_t begun = 0, now;
     madi_ult_t *ult = w->waiter->ult;
@@ -404,90 +265,14 @@ static bool spin(waiting_t *w)
     }
 }
 
-/* What it has to be told comes to it, or somebody leads, or need not. */
-static bool may_follow(const waiting_t *w)
-{
-    if (!can_lead() || (w->defers && patient()))
-        return true;
-    return waits_itself(w) ? !follower_may_lead() : !other_may_lead();
-}
-
-/* Has nobody led in all that time?  Then it leads.  If that is often so, nobody is waited for like that for a while. */
-static void deputy_looks(waiting_t *w)
-{
-    static _Atomic(int) returns;
-    int n = atomic_load_explicit(&returns, memory_order_relaxed);
-    if (terms() != w->terms) {
-        n += n < RETURNS_KEPT;
-    } else if (other_may_lead()) {
-        w->defers = false;
-        n -= RETURNS_OF_ONE;
-    }
-    if (n < 0) {
-        n = 0;
-        atomic_store_explicit(&madi_server.prompt_until, madi_now() + DEPUTY_BAN, memory_order_relaxed);
-    }
-    atomic_store_explicit(&returns, n, memory_order_relaxed);
-}
-
-/* If nobody leads though threads wait, or others have led and left since it looked, one that sleeps is the deputy. */
-static bool deputy_needed(waiting_t *w)
-{
-    bool others_came = w->deputy && terms() != w->terms;
-    deputy_no_more(w); /* before it looks whether somebody leads: who leaves looks for a deputy afterwards */
-    return w->defers && (other_may_lead() || others_came) && become_deputy(w);
-}
-
-/* Sleep while nothing comes and nobody calls; as a deputy, as long as somebody leads now and then. */
-static void worker_sleeps(waiting_t *w)
-{
-    int64_t now, until;
-    do {
-        until = w->deadline;
-        if (deputy_needed(w) && (now = madi_now()) < until - DEPUTY)
-            until = now + DEPUTY;
-        if (w->test(w->arg) || !may_follow(w))
-            return;
-        madi_async_leave(); /* it is not there to lead, unless user-level threads wait: leader_wanted */
-        madi_park(w->waiter, until);
-        madi_async_enter();
-        w->defers = true;
-        if (until == w->deadline || madi_now() < until)
-            return;
-        deputy_looks(w);
-    } while (w->defers && is_listed(w->waiter) && madi_worker_is_idle(w->worker));
-}
-
-/* Sleep behind a leader. */
-static void follow(waiting_t *w)
-{
-    marceli_waiter_t **list = w->worker ? &madi_server.idle : &madi_server.followers;
-    _Atomic(int) *n = w->worker ? &madi_server.n_idle : &madi_server.n_followers;
-    ask_no_more(w);
-    if (w->worker)
-        madi_worker_sleeps(w->worker, true);
-    enlist(list, n, w->waiter); /* a leader that leaves from here on finds it */
-    if (!w->worker) {
-        if (may_follow(w))
-            madi_park(w->waiter, w->deadline);
-    } else {
-        worker_sleeps(w);
-    }
-    madi_lock(&madi_server.lock);
-    delist(n, w->waiter);
-    madi_unlock(&madi_server.lock);
-    if (w->worker)
-        madi_worker_awake(w->worker);
-}
-
 static bool leader_test(void *arg)
 {
-    waiting_t *w = arg;
+    madi_waiting_t *w = arg;
     return makes_room(w) || w->test(w->arg);
 }
 
 /* In epoll. */
-static void lead_asleep(waiting_t *w)
+static void lead_asleep(madi_waiting_t *w)
 {
     if (w->worker)
         madi_worker_sleeps(w->worker, false);
@@ -500,15 +285,16 @@ static void lead_asleep(waiting_t *w)
 }
 
 /* A kernel thread: it leads, or sleeps behind a leader. */
-static void wait_here(waiting_t *w)
+static void wait_here(madi_waiting_t *w)
 {
     lead(w);
     while (!spin(w)) {
         if (w->leads) {
             if (!yield_some(w))
                 lead_asleep(w);
-        } else if (may_follow(w) && led_by() != MADI_LED_BY_THREAD) {
-            follow(w);
+        } else if (madi_may_follow(w) && madi_led_by() != MADI_LED_BY_THREAD) {
+            ask_no_more(w);
+            madi_follow(w);
         } else {
             sched_yield(); /* who leads makes room */
         }
@@ -516,21 +302,14 @@ static void wait_here(waiting_t *w)
     end(w);
 }
 
-static void wait_begin(waiting_t *w)
+static void wait_begin(madi_waiting_t *w)
 {
-    w->spin_ns = madi_spin_ns(processes(), madi_async_enter());
+    w->spin_ns = madi_spin_ns(madi_processes(), madi_async_enter());
     w->yield_ns = madi_server.spin_ns >= 0 ? 0 : SPIN - w->spin_ns;
 }
 
-void madi_lead_elsewhere(madi_worker_t *worker)
-{
-    if (worker->n_near && atomic_load_explicit(&madi_server.blocked, memory_order_relaxed) &&
-        atomic_load_explicit(&madi_server.leader, memory_order_seq_cst) == MADI_LED_BY_NOBODY)
-        leader_wanted();
-}
-
 /* Leave the worker to its scheduler. */
-static void park(waiting_t *w)
+static void park(madi_waiting_t *w)
 {
     madi_worker_t *worker = w->waiter->ult->worker;
     bool stays = !(w->waiter->ult->flags & MADI_ULT_MOVES); /* else it may go on elsewhere */
@@ -546,11 +325,11 @@ static void park(waiting_t *w)
 
 /* A user-level thread: as long as nobody else wants its worker it spins, and polls; then it leaves the worker to its
  * scheduler, which does the same for all.  At once, if there is not much to spin: not twice. */
-static void wait_switching(waiting_t *w)
+static void wait_switching(madi_waiting_t *w)
 {
     bool done;
     for (;;) {
-        if (madi_has_others(w->waiter->ult->worker) || !madi_spin_ns(processes(), 1)) {
+        if (madi_has_others(w->waiter->ult->worker) || !madi_spin_ns(madi_processes(), 1)) {
             done = w->test(w->arg);
         } else {
             wait_begin(w);
@@ -567,7 +346,7 @@ static void wait_switching(waiting_t *w)
 
 bool marceli_wait(marceli_waiter_t *waiter, bool (*test)(void *arg), void *arg, int64_t deadline)
 {
-    waiting_t w = {.waiter = waiter, .test = test, .arg = arg, .deadline = deadline};
+    madi_waiting_t w = {.waiter = waiter, .test = test, .arg = arg, .deadline = deadline};
     if (test(arg))
         return true;
     if (waiter->ult) {
@@ -584,7 +363,7 @@ bool marceli_wait(marceli_waiter_t *waiter, bool (*test)(void *arg), void *arg, 
 
 void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, int64_t deadline)
 {
-    waiting_t w = {.waiter = &worker->waiter, .test = test, .arg = arg, .deadline = deadline, .worker = worker};
+    madi_waiting_t w = {.waiter = &worker->waiter, .test = test, .arg = arg, .deadline = deadline, .worker = worker};
     wait_begin(&w);
     wait_here(&w);
     madi_async_leave();

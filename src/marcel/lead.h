@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The inside of the polling server: what its files share.  server.c has the categories and the leader's sleep, lead.c
- * who leads and how a wait goes, async.c the progress thread. */
+ * who leads and how a wait goes, follow.c the sleep behind a leader, async.c the progress thread. */
 #ifndef MADI_LEAD_H
 #define MADI_LEAD_H
 
@@ -75,15 +75,17 @@ void madi_lead_no_more(void);
 int64_t madi_spin_ns(int processes, int waiting);
 /* A worker with nothing to run waits: until test(arg) is true, or the deadline has passed. */
 void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, int64_t deadline);
-/* The worker will run a thread, however long, and not lead: if user-level threads wait and nobody leads, an idle worker
- * shall. */
-void madi_lead_elsewhere(madi_worker_t *worker);
 /* From a scheduler whose worker is busy: poll for those who wait, now and then; now: madi_now. */
 void madi_server_tick(madi_worker_t *worker, int64_t now);
 static inline bool madi_server_waits(void) /* does anybody? */
 {
     return atomic_load_explicit(&madi_server.blocked, memory_order_relaxed);
 }
+
+/* follow.c */
+/* The worker will run a thread, however long, and not lead: if user-level threads wait and nobody leads, an idle worker
+ * shall. */
+void madi_lead_elsewhere(madi_worker_t *worker);
 
 /* waiter.c */
 extern _Thread_local bool madi_woke_other; /* this kernel thread has woken what another one has to run */

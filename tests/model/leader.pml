@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The leader: who polls for all that wait, how it sleeps, and who comes after it (lead.c, server.c and waiter.c of
- * libmarcel).
+/* The leader: who polls for all that wait, how it sleeps, and who comes after it (lead.c, follow.c, server.c and waiter.c
+ * of libmarcel).
  *
  * Three threads wait, each for a message of its own; one may give up.  A fourth sends these messages, and one for a
  * handler, by plain stores without a fence, and makes progress now and then.  A handler may take for ever.  In the end

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who sleeps while another one leads: the lists of them, who is woken to lead, the deputy. */
+#include "marcel/follow.h"
+#include "base/clock.h"
+#include "marcel/marcel.h"
+#include "marcel/park.h"
+
+#define DEPUTY 500000 /* ns between its looks */
+#define DEPUTY_BAN (32 * DEPUTY)
+#define RETURNS_OF_ONE 4 /* returns of leaders that make good for one that did not */
+#define RETURNS_KEPT 16
+
+/* ---- Lists ---------------------------------------------------------------------------------------------------- */
+
+static void enlist(marceli_waiter_t **list, _Atomic(int) *n, marceli_waiter_t *w)
+{
+    madi_lock(&madi_server.lock);
+    w->next_follower = *list;
+    if (w->next_follower)
+        w->next_follower->at_follower = &w->next_follower;
+    w->at_follower = list;
+    *list = w;
+    atomic_fetch_add_explicit(n, 1, memory_order_seq_cst); /* before it looks for the leader */
+    madi_unlock(&madi_server.lock);
+}
+
+/* Under the lock. */
+static void delist(_Atomic(int) *n, marceli_waiter_t *w)
+{
+    if (!w->at_follower)
+        return;
+    *w->at_follower = w->next_follower;
+    if (w->next_follower)
+        w->next_follower->at_follower = w->at_follower;
+    w->at_follower = NULL;
+    atomic_fetch_sub_explicit(n, 1, memory_order_relaxed);
+}
+
+static bool is_listed(const marceli_waiter_t *w)
+{
+    bool listed;
+    madi_lock(&madi_server.lock);
+    listed = w->at_follower;
+    madi_unlock(&madi_server.lock);
+    return listed;
+}
+
+static void wake_first(marceli_waiter_t **list, _Atomic(int) *n, bool (*may_lead)(void))
+{
+    marceli_waiter_t *w;
+    madi_lock(&madi_server.lock);
+    w = *list;
+    if (w && may_lead()) {
+        delist(n, w);
+        marceli_waiter_wake(w); /* it cannot leave meanwhile: it takes the lock first */
+    }
+    madi_unlock(&madi_server.lock);
+}
+
+bool madi_patient(void)
+{
+    int workers = atomic_load_explicit(&madi_marcel.n_workers, memory_order_relaxed);
+    return madi_crowded(madi_processes(), workers > 2 ? workers : 2) &&
+           madi_now() >= atomic_load_explicit(&madi_server.prompt_until, memory_order_relaxed);
+}
+
+void madi_leader_wanted(void)
+{
+    if (atomic_load_explicit(&madi_server.n_followers, memory_order_seq_cst))
+        wake_first(&madi_server.followers, &madi_server.n_followers, madi_follower_may_lead);
+    else if (atomic_load_explicit(&madi_server.n_idle, memory_order_seq_cst) && madi_other_may_lead() &&
+             !(atomic_load_explicit(&madi_server.deputy, memory_order_seq_cst) && madi_patient()))
+        wake_first(&madi_server.idle, &madi_server.n_idle, madi_other_may_lead);
+}
+
+void madi_lead_elsewhere(madi_worker_t *worker)
+{
+    if (worker->n_near && atomic_load_explicit(&madi_server.blocked, memory_order_relaxed) &&
+        atomic_load_explicit(&madi_server.leader, memory_order_seq_cst) == MADI_LED_BY_NOBODY)
+        madi_leader_wanted();
+}
+
+/* ---- The deputy ----------------------------------------------------------------------------------------------- */
+
+static uint64_t terms(void)
+{
+    return atomic_load_explicit(&madi_server.terms, memory_order_relaxed);
+}
+
+bool madi_deputy_become(madi_waiting_t *w)
+{
+    w->deputy = w->deputy || !atomic_exchange_explicit(&madi_server.deputy, 1, memory_order_seq_cst);
+    w->terms = terms();
+    return w->deputy;
+}
+
+void madi_deputy_no_more(madi_waiting_t *w)
+{
+    if (w->deputy)
+        atomic_store_explicit(&madi_server.deputy, 0, memory_order_seq_cst);
+    w->deputy = false;
+}
+
+/* Has nobody led in all that time?  Then it leads.  If that is often so, nobody is waited for like that for a while. */
+static void deputy_looks(madi_waiting_t *w)
+{
+    static _Atomic(int) returns;
+    int n = atomic_load_explicit(&returns, memory_order_relaxed);
+    if (terms() != w->terms) {
+        n += n < RETURNS_KEPT;
+    } else if (madi_other_may_lead()) {
+        w->defers = false;
+        n -= RETURNS_OF_ONE;
+    }
+    if (n < 0) {
+        n = 0;
+        atomic_store_explicit(&madi_server.prompt_until, madi_now() + DEPUTY_BAN, memory_order_relaxed);
+    }
+    atomic_store_explicit(&returns, n, memory_order_relaxed);
+}
+
+/* If nobody leads though threads wait, or others have led and left since it looked, one that sleeps is the deputy. */
+static bool deputy_needed(madi_waiting_t *w)
+{
+    bool others_came = w->deputy && terms() != w->terms;
+    madi_deputy_no_more(w); /* before it looks whether somebody leads: who leaves looks for a deputy afterwards */
+    return w->defers && (madi_other_may_lead() || others_came) && madi_deputy_become(w);
+}
+
+/* ---- Sleep ---------------------------------------------------------------------------------------------------- */
+
+bool madi_may_follow(const madi_waiting_t *w)
+{
+    if (!madi_can_lead() || (w->defers && madi_patient()))
+        return true;
+    return madi_waits_itself(w) ? !madi_follower_may_lead() : !madi_other_may_lead();
+}
+
+/* Sleep while nothing comes and nobody calls; as a deputy, as long as somebody leads now and then. */
+static void worker_sleeps(madi_waiting_t *w)
+{
+    int64_t now, until;
+    do {
+        until = w->deadline;
+        if (deputy_needed(w) && (now = madi_now()) < until - DEPUTY)
+            until = now + DEPUTY;
+        if (w->test(w->arg) || !madi_may_follow(w))
+            return;
+        madi_async_leave(); /* it is not there to lead, unless user-level threads wait: madi_leader_wanted */
+        madi_park(w->waiter, until);
+        madi_async_enter();
+        w->defers = true;
+        if (until == w->deadline || madi_now() < until)
+            return;
+        deputy_looks(w);
+    } while (w->defers && is_listed(w->waiter) && madi_worker_is_idle(w->worker));
+}
+
+void madi_follow(madi_waiting_t *w)
+{
+    marceli_waiter_t **list = w->worker ? &madi_server.idle : &madi_server.followers;
+    _Atomic(int) *n = w->worker ? &madi_server.n_idle : &madi_server.n_followers;
+    if (w->worker)
+        madi_worker_sleeps(w->worker, true);
+    enlist(list, n, w->waiter); /* a leader that leaves from here on finds it */
+    if (!w->worker) {
+        if (madi_may_follow(w))
+            madi_park(w->waiter, w->deadline);
+    } else {
+        worker_sleeps(w);
+    }
+    madi_lock(&madi_server.lock);
+    delist(n, w->waiter);
+    madi_unlock(&madi_server.lock);
+    if (w->worker)
+        madi_worker_awake(w->worker);
+}

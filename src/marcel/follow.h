@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A wait that sleeps while another one leads, and how one that sleeps comes to lead.  Between lead.c and follow.c. */
+#ifndef MADI_FOLLOW_H
+#define MADI_FOLLOW_H
+
+#include "marcel/lead.h"
+
+/* On the stack of who waits. */
+typedef struct madi_waiting {
+    marceli_waiter_t *waiter;
+    bool (*test)(void *arg);
+    void *arg;
+    int64_t deadline, spin_ns, yield_ns;
+    madi_worker_t *worker; /* idle, on its own stack; NULL: not one */
+    bool leads, for_others; /* and then no thread of its own waits */
+    bool asks;              /* counted in askers */
+    bool defers;            /* leads only if nobody has done so for a while */
+    bool deputy;
+    uint64_t terms;         /* when it became that */
+} madi_waiting_t;
+
+/* Does somebody wait here who would have to be woken if another one led? */
+static inline bool madi_waits_itself(const madi_waiting_t *w)
+{
+    return !w->worker || w->worker->waiting;
+}
+
+static inline int madi_processes(void)
+{
+    return atomic_load_explicit(&madi_server.processes, memory_order_relaxed);
+}
+
+/* Before the first category there is nothing to poll, and no epoll. */
+static inline bool madi_can_lead(void)
+{
+    return atomic_load_explicit(&madi_server.epfd, memory_order_acquire) >= 0; /* pairs with start */
+}
+
+static inline int madi_led_by(void)
+{
+    return atomic_load_explicit(&madi_server.leader, memory_order_seq_cst);
+}
+
+/* Does nobody lead, or one that makes room? */
+static inline bool madi_follower_may_lead(void)
+{
+    int leader = madi_led_by();
+    return leader == MADI_LED_BY_NOBODY || leader == MADI_LED_BY_OTHER;
+}
+
+/* Shall one lead that does not wait itself?  Who asks for that place will lead, or call madi_leader_wanted. */
+static inline bool madi_other_may_lead(void)
+{
+    return atomic_load_explicit(&madi_server.blocked, memory_order_seq_cst) && madi_led_by() == MADI_LED_BY_NOBODY &&
+           !atomic_load_explicit(&madi_server.askers, memory_order_seq_cst);
+}
+
+#pragma GCC visibility push(hidden)
+
+/* ---- lead.c --------------------------------------------------------------------------------------------------- */
+
+/* Has not every process with so many waiting threads its cores? */
+bool madi_crowded(int processes, int waiting);
+
+/* ---- follow.c ------------------------------------------------------------------------------------------------- */
+
+/* If nobody leads, one of those that sleep shall: who waits, for it cannot be helped otherwise; an idle worker if
+ * user-level threads of others wait. */
+void madi_leader_wanted(void);
+/* Is it worth while to see whether the last leader comes back, before another one is woken?  On crowded cores, where that
+ * costs as much as a message; unless it was in vain lately. */
+bool madi_patient(void);
+/* May it sleep?  What it has to be told comes to it, or somebody leads, or need not. */
+bool madi_may_follow(const madi_waiting_t *w);
+/* Sleep behind a leader: until woken, to lead or for its own; or the deadline has passed.  It asks for nothing. */
+void madi_follow(madi_waiting_t *w);
+/* One that defers is the deputy, or need not be since another one is; no more: it is none, if it was. */
+bool madi_deputy_become(madi_waiting_t *w);
+void madi_deputy_no_more(madi_waiting_t *w);
+
+#pragma GCC visibility pop
+
+#endif
