@@ -12,9 +12,9 @@
  *                                        transit
  *
  *   virtual.c   the driver: adapter, connect, start, send           end.c      the ends of streams: handshake, packets in
- *   transit.c   streams that pass through                           hop.c      fragments over one gate, both ways
- *   credit.c    who may send how much, and the bound on memory      say.c      what mad_info shows
- *   map.c       which host is reached through which
+ *   transit.c   streams that pass through                           hop.c      a gate's streams, and fragments out
+ *   credit.c    who may send how much, and the bound on memory      arrive.c   fragments in
+ *   map.c       which host is reached through which                 say.c      what mad_info shows
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
@@ -201,6 +201,10 @@ void gw_side_activate(gw_side_t *side); /* it has a fragment, and maybe credit f
 void gw_hop_pump(gw_hop_t *hop);
 void gw_frag_done(madi_op_t *op, mad_status_t status);
 extern const madi_forward_t gw_forward;
+
+/* arrive.c; as in forward.h */
+madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
 /* end.c */
 gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd);

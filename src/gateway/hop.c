@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fragments over one gate: what comes in is told apart, what goes out is queued by stream and sent in turn. */
+/* A gate over which fragments go: the streams on it, and what goes out, queued by stream and sent in turn.  What comes in
+ * is in arrive.c. */
 #include "gateway/gateway.h"
 
 #include <stdio.h>
@@ -389,168 +390,6 @@ void gw_side_say_close(gw_side_t *side, mad_status_t status, const char *text)
     gw_side_say(side, MADI_FORWARD_CLOSE, 0, &c, sizeof c, text, strnlen(text, GW_TEXT));
 }
 
-/* ---- In ------------------------------------------------------------------------------------------------------- */
-
-static void bad(gw_hop_t *hop, const char *text)
-{
-    madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, text);
-}
-
-/* What is about a stream, or a packet that lies whole here. */
-static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const unsigned char *body)
-{
-    unsigned kind = hdr->flags & MADI_FORWARD_KIND;
-    const unsigned char *rest = body + sizeof(madi_wire_forward_t);
-    size_t len = hdr->length - sizeof(madi_wire_forward_t);
-    madi_wire_credit_t credit;
-    madi_wire_close_t c;
-    char text[GW_TEXT + 1];
-
-    if (kind == MADI_FORWARD_OPEN) {
-        gw_open_came(hop, hdr, body);
-    } else if (!side) {
-        return; /* it is closed here, and CLOSE is on its way */
-    } else if (kind == MADI_FORWARD_CREDIT && len == sizeof credit) {
-        memcpy(&credit, rest, sizeof credit);
-        gw_credit_came(side, credit.limit);
-    } else if (kind == MADI_FORWARD_CLOSE && len >= sizeof c && len <= sizeof c + GW_TEXT) {
-        memcpy(&c, rest, sizeof c);
-        memcpy(text, rest + sizeof c, len - sizeof c);
-        text[len - sizeof c] = 0;
-        if (c.status == MAD_OK || c.status > MAD_ERR_BUSY)
-            c.status = MAD_ERR_PROTOCOL;
-        if (side->end)
-            gw_end_closed(side->end, (mad_status_t)c.status, text);
-        else
-            gw_transit_closed(side, (mad_status_t)c.status, text);
-    } else if (side->end && (kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY)) {
-        gw_end_told(side, hdr, rest);
-    } else {
-        bad(hop, "a fragment of unknown form");
-    }
-}
-
-/* Which fragments go through as they are? */
-static bool passes(const gw_side_t *side, const madi_wire_hdr_t *hdr)
-{
-    unsigned kind = hdr->flags & MADI_FORWARD_KIND;
-    return side && side->transit &&
-           (kind == MADI_FORWARD_PACKET || kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY);
-}
-
-static madi_place_t keep_whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
-{
-    gw_frag_t *frag = gw_frag_new(hop->gw, hdr->length);
-    if (!frag) {
-        madi_link_down(hop->gate->link, MAD_ERR_NOMEM, "no memory for a fragment");
-        return MADI_PLACE_DROP;
-    }
-    hop->in = GW_IN_WHOLE;
-    hop->in_side = side;
-    hop->in_frag = frag;
-    rx->base = frag->body;
-    return MADI_PLACE_COPY;
-}
-
-/* It goes on; into memory of ours, or as a loan. */
-static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
-{
-    gw_frag_t *frag;
-    bool lent = rx->loan != NULL;
-    if (gw_costs(hdr) && !gw_credit_take(side, gw_cost(hdr->length))) {
-        bad(hop, "more fragments than credits");
-        return MADI_PLACE_DROP;
-    }
-    if (rx->here == hdr->length && gw_transit_now(side, hdr, rx->head))
-        return MADI_PLACE_DROP;
-    frag = gw_frag_new(hop->gw, lent ? 0 : hdr->length);
-    if (!frag) {
-        madi_link_down(hop->gate->link, MAD_ERR_NOMEM, "no memory for a fragment");
-        return MADI_PLACE_DROP;
-    }
-    frag->hdr = *hdr;
-    if (lent) {
-        hop->gw->held += gw_cost(hdr->length) - frag->cost;
-        frag->cost = gw_cost(hdr->length);
-        frag->lender = hop->gate->link;
-        frag->loan = rx->loan;
-        frag->vec[0].iov_len = sizeof frag->hdr;
-        frag->vec[1] = (struct iovec){rx->loan, hdr->length};
-        frag->n = 2;
-        atomic_fetch_add_explicit(&frag->lender->loans, 1, memory_order_relaxed);
-        gw_transit_fragment(side, frag);
-        return MADI_PLACE_KEEP;
-    }
-    if (rx->here == hdr->length) { /* in memory that is the driver's: one copy */
-        memcpy(frag->body, rx->head, hdr->length);
-        hop->gw->copies++;
-        gw_transit_fragment(side, frag);
-        return MADI_PLACE_DROP;
-    }
-    hop->in = GW_IN_TRANSIT;
-    hop->in_side = side;
-    hop->in_frag = frag;
-    rx->base = frag->body;
-    return MADI_PLACE_COPY;
-}
-
-static madi_place_t rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
-{
-    gw_hop_t *hop = gw_hop_get(gw_of_session(link->gate->session), link->gate);
-    gw_side_t *side;
-    unsigned kind = hdr->flags & MADI_FORWARD_KIND;
-    if (!hop) {
-        madi_link_down(link, MAD_ERR_NOMEM, "no memory for a hop");
-        return MADI_PLACE_DROP;
-    }
-    if (hdr->length < sizeof(madi_wire_forward_t) || kind < MADI_FORWARD_PACKET || kind > MADI_FORWARD_CLOSE) {
-        bad(hop, "a fragment of unknown form");
-        return MADI_PLACE_DROP;
-    }
-    side = gw_side_find(hop, hdr);
-    if (passes(side, hdr))
-        return transit_begin(hop, side, hdr, rx);
-    if (!side && kind != MADI_FORWARD_OPEN)
-        return MADI_PLACE_DROP;
-    if (kind == MADI_FORWARD_PACKET && rx->here >= MADI_FORWARD_HEAD)
-        return gw_end_packet(hop, side, hdr, rx);
-    if (kind != MADI_FORWARD_PACKET && hdr->length > 8192) {
-        bad(hop, "a fragment of unknown form");
-        return MADI_PLACE_DROP;
-    }
-    if (kind != MADI_FORWARD_PACKET && rx->here == hdr->length) {
-        whole(hop, side, hdr, rx->head);
-        return MADI_PLACE_DROP;
-    }
-    return keep_whole(hop, side, hdr, rx);
-}
-
-static void rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
-{
-    gw_hop_t *hop = hop_of(link->gate);
-    gw_t *gw = hop->gw;
-    enum gw_in in = hop->in;
-    gw_frag_t *frag = hop->in_frag;
-    gw_side_t *side = hop->in_side;
-    madi_rx_t whole_rx = {0};
-    (void)rx;
-    hop->in = GW_IN_NONE;
-    hop->in_frag = NULL;
-    if (in == GW_IN_END) {
-        gw_end_packet_done(hop);
-    } else if (in == GW_IN_TRANSIT) {
-        gw_transit_fragment(side, frag);
-    } else if (in == GW_IN_WHOLE) {
-        whole_rx.head = frag->body;
-        whole_rx.here = hdr->length;
-        if ((hdr->flags & MADI_FORWARD_KIND) != MADI_FORWARD_PACKET)
-            whole(hop, side, hdr, frag->body);
-        else if (side->end)
-            gw_end_packet(hop, side, hdr, &whole_rx);
-        gw_frag_free(gw, frag);
-    }
-}
-
 /* ---- The end of a hop ------------------------------------------------------------------------------------------ */
 
 static void down(madi_gate_t *gate, const char *text)
@@ -601,8 +440,8 @@ static bool busy(mad_session_t *session)
 }
 
 const madi_forward_t gw_forward = {.started = gw_started,
-                                   .rx_begin = rx_begin,
-                                   .rx_done = rx_done,
+                                   .rx_begin = gw_rx_begin,
+                                   .rx_done = gw_rx_done,
                                    .pump = pump,
                                    .down = down,
                                    .free = hop_free,
