@@ -3,30 +3,39 @@
  * sum is what this process can ever hold.  Ends take everything at once, so they give credit without limit. */
 #include "gateway/gateway.h"
 
-/* A stream always has room for a fragment of the longest kind and some short ones.  Windows grow out of what is left beyond
+/* A stream always has room for a fragment of the longest kind, by the file, and some short ones.  Windows grow out of what is left beyond
  * half of the budget, so that many streams find room later. */
-#define LONGEST ((uint64_t)gw_cost(GW_FRAGMENT + MADI_FORWARD_HEAD))
-#define FLOOR (LONGEST + 8192)
+#define SHORT 8192
+/* What goes without credit: OPEN (with an address), READY and CLOSE, once each. */
+#define FREE 8192
+
+static uint64_t longest(const gw_t *gw)
+{
+    return gw_cost(gw->fragment + MADI_FORWARD_HEAD);
+}
 
 /* So much is given back before it is told: half, but never so much that a long fragment would wait for what is not told. */
 static uint64_t due(const gw_side_t *side)
 {
-    return side->rx_window / 2 < side->rx_window - LONGEST ? side->rx_window / 2 : side->rx_window - LONGEST;
+    uint64_t half = side->rx_window / 2, spare = side->rx_window - longest(side->transit->gw);
+    return half < spare ? half : spare;
 }
 
 bool gw_credit_open(gw_side_t *side)
 {
     gw_t *gw = side->transit->gw;
-    if (gw->budget < (int64_t)FLOOR)
+    uint64_t window = longest(gw) + SHORT;
+    if (gw->budget < (int64_t)(window + FREE))
         return false;
-    gw->budget -= (int64_t)FLOOR;
-    side->rx_limit = side->rx_window = FLOOR;
+    gw->budget -= (int64_t)(window + FREE);
+    side->rx_limit = side->rx_window = window;
     return true;
 }
 
 void gw_credit_close(gw_side_t *side)
 {
-    side->transit->gw->budget += (int64_t)side->rx_window;
+    if (side->rx_window)
+        side->transit->gw->budget += (int64_t)(side->rx_window + FREE);
     side->rx_window = 0;
 }
 

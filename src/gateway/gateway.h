@@ -14,7 +14,8 @@
  *   virtual.c   the driver: adapter, connect, start, send           end.c      the ends of streams: handshake, packets in
  *   transit.c   streams that pass through                           hop.c      a gate's streams, and fragments out
  *   credit.c    who may send how much, and the bound on memory      arrive.c   fragments in
- *   map.c       which host is reached through which                 say.c      what mad_info shows
+ *   map.c       which host is reached through which                 next.c     which process is next on a way
+ *   say.c       what mad_info shows
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
@@ -41,6 +42,7 @@ typedef struct gw_hop gw_hop_t;
 typedef struct gw_side gw_side_t;
 typedef struct gw_end gw_end_t;
 typedef struct gw_transit gw_transit_t;
+typedef struct gw_place gw_place_t;
 
 /* A fragment that waits or is on its way out. */
 typedef struct gw_frag {
@@ -142,6 +144,9 @@ struct gw {
     int host;
     bool forwards; /* this host has two networks */
     bool counted;  /* as one that needs progress */
+    gw_place_t *places; /* by host: the processes that forward there, of the first n_placed peers; NULL: not asked for yet */
+    uint32_t n_placed;
+    uint64_t turn;      /* of ways that are equal */
     gw_hop_t *hops;
     gw_end_t *ends;
     gw_transit_t *transits;
@@ -151,6 +156,7 @@ struct gw {
     gw_side_t *tell; /* sides to whose peers credit is to be told */
     gw_frag_t *pool; /* fragments of full size that are free */
     int n_pool;
+    size_t fragment;    /* the longest, by the file: the same for all who read it */
     int64_t budget;     /* bytes that may still be promised */
     int64_t budget_all;
     int64_t held, held_most; /* bytes of fragments that wait here */
@@ -182,9 +188,9 @@ void gw_side_drop(gw_side_t *side);  /* what waits does not leave */
 void gw_side_close(gw_side_t *side); /* nor does anything come */
 bool gw_costs(const madi_wire_hdr_t *hdr); /* what is about the stream itself goes without credit */
 madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag); /* SENT or TAKEN; under tx_lock */
-static inline uint32_t gw_cost(uint32_t length) /* what a fragment costs: its memory, and something for small ones */
+static inline uint32_t gw_cost(size_t length) /* what a fragment costs: its memory, and something for small ones */
 {
-    return (length + 319) & ~UINT32_C(63);
+    return (uint32_t)(length + 319) & ~UINT32_C(63);
 }
 gw_frag_t *gw_frag_new(gw_t *gw, uint32_t len); /* under the session's lock; NULL: no memory */
 void gw_frag_free(gw_t *gw, gw_frag_t *frag);   /* likewise, but for a user's */
@@ -217,11 +223,14 @@ void gw_end_start(gw_end_t *end, madi_link_t *link, int fd); /* takes fd, the ot
 void gw_end_close(gw_end_t *end, mad_status_t status, const char *text);  /* by this one */
 void gw_ends_reap(gw_t *gw, bool all);
 
-/* transit.c */
+/* next.c; under the session's lock, but the first */
 mad_status_t gw_started(mad_session_t *session);
-void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body);
-/* A peer through which fragments for that host go on, or the status, and why. */
+void gw_places_free(gw_t *gw);
+/* A peer through which fragments for that process go on, or the status, and why. */
 mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, madi_gate_t **gate, char *reason);
+
+/* transit.c */
+void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body);
 void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag);
 bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, const void *body); /* false: not sent */
 void gw_transit_lost(gw_side_t *side, const char *text); /* its hop is down */

@@ -122,11 +122,12 @@ void gw_side_close(gw_side_t *side)
 
 /* ---- Fragments ------------------------------------------------------------------------------------------------ */
 
+/* The memory of long fragments is kept for the next ones; of others that would be more than what they cost. */
 gw_frag_t *gw_frag_new(gw_t *gw, uint32_t len)
 {
-    bool full = len > GW_FRAGMENT_LEAST;
-    size_t room = full ? GW_FRAGMENT + MADI_FORWARD_HEAD : len;
-    gw_frag_t *frag = full && gw->pool ? gw->pool : malloc(sizeof *frag + (room < len ? len : room));
+    size_t room = gw->fragment + MADI_FORWARD_HEAD;
+    bool full = len > GW_FRAGMENT_LEAST && len > room - room / 8 && len <= room;
+    gw_frag_t *frag = full && gw->pool ? gw->pool : malloc(sizeof *frag + (full ? room : len));
     if (!frag)
         return NULL;
     if (frag == gw->pool) {
@@ -135,7 +136,7 @@ gw_frag_t *gw_frag_new(gw_t *gw, uint32_t len)
     }
     memset(frag, 0, sizeof *frag);
     frag->op.done = gw_frag_done;
-    frag->pooled = full && room >= len;
+    frag->pooled = full;
     frag->cost = gw_cost(len);
     frag->hdr.type = MADI_WIRE_FORWARD;
     frag->hdr.length = len;
@@ -154,7 +155,8 @@ void gw_frag_free(gw_t *gw, gw_frag_t *frag)
         frag->lender->driver->slot_put(frag->lender, frag->loan);
         atomic_fetch_sub_explicit(&frag->lender->loans, 1, memory_order_release); /* pairs with madi_links_reap */
     }
-    if (!frag->pooled || gw->n_pool == POOL) {
+    if (!frag->pooled || gw->n_pool == POOL ||
+        gw->held + (gw->n_pool + 1) * (int64_t)(gw->fragment + MADI_FORWARD_HEAD) > gw->budget_all) {
         free(frag);
         return;
     }

@@ -87,6 +87,11 @@ void madi_map_close(madi_map_t *m)
     free(m);
 }
 
+int madi_map_hosts(const madi_map_t *m)
+{
+    return m->topo->hosts;
+}
+
 int madi_map_host(const madi_map_t *m, const char *name)
 {
     return madi_topo_host_find(m->topo, name);

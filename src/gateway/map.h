@@ -12,7 +12,8 @@ typedef struct madi_map madi_map_t;
 madi_map_t *madi_map_open(const char *file, char *reason);
 void madi_map_close(madi_map_t *map); /* NULL is fine */
 
-/* Hosts are numbers.  By name; -1: the file does not know it. */
+/* Hosts are numbers from 0: so many.  By name; -1: the file does not know it. */
+int madi_map_hosts(const madi_map_t *map);
 int madi_map_host(const madi_map_t *map, const char *name);
 const char *madi_map_name(const madi_map_t *map, int host);
 int madi_map_self(const madi_map_t *map);

@@ -29,6 +29,7 @@ static void set_caps(gw_t *gw)
         chunk = packet;
     if (chunk > GW_FRAGMENT)
         chunk = GW_FRAGMENT;
+    gw->fragment = chunk;
     for (int i = 0; i < s->n_adapters; i++) {
         const madi_adapter_t *a = s->adapters[i];
         if (a == &gw->base || !a->opened || a->caps.self)
@@ -90,6 +91,7 @@ static void virtual_fini(madi_adapter_t *adapter)
     virtual_close(adapter);
     for (gw_frag_t *frag; (frag = gw->pool); free(frag))
         gw->pool = frag->next;
+    gw_places_free(gw);
     madi_map_close(gw->map);
     if (adapter->session->forward == &gw->forward)
         adapter->session->forward = NULL;

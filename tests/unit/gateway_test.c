@@ -23,6 +23,7 @@ static world_t *world_new(int64_t budget)
     world_t *w = calloc(1, sizeof *w);
     ck_assert(w != NULL);
     w->gw.budget = w->gw.budget_all = budget;
+    w->gw.fragment = GW_FRAGMENT;
     w->hop.gate = &w->gate;
     w->hop.gw = &w->gw;
     return w;
@@ -91,7 +92,7 @@ START_TEST(budget)
         }
         ck_assert_int_ge(w->gw.budget, 0);
     }
-    ck_assert_int_ge(n, (int)((4 << 20) / (LONGEST + 8192)));
+    ck_assert_int_ge(n, (int)((4 << 20) / (LONGEST + 2 * 8192)));
     ck_assert_int_lt(n, MOST);
     gw_credit_close(&t[0].side[0]);
     ck_assert(gw_credit_open(&t[n].side[0])); /* there is room again */
