@@ -2,10 +2,10 @@
 #include "tools/madrun_hosts.h"
 
 #include "tools/madrun_loop.h"
+#include "topology/range.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,45 +53,17 @@ static int host_add(madi_run_hosts_t *hosts, const char *name, int slots, char *
     return 0;
 }
 
-/* One item between the brackets, "7" or "07-12": add head + number + tail for each number, as wide as it is written. */
-static int range_add(madi_run_hosts_t *hosts, const char *head, const char *item, const char *tail, int slots, char *why,
-                     size_t len)
-{
-    char name[512], *end;
-    unsigned long from = strtoul(item, &end, 10), to = from;
-    int width = item[0] == '0' ? (int)(end - item) : 0;
-    bool good = isdigit((unsigned char)*item);
-    if (good && *end == '-') {
-        good = isdigit((unsigned char)end[1]);
-        to = strtoul(end + 1, &end, 10);
-    }
-    if (!good || *end || to < from || to - from >= HOSTS_MAX || to == ULONG_MAX) { /* the last: too large a number */
-        snprintf(why, len, "'[%s]' is no range of hosts: give for example 'node[1-8]'", item);
-        return -1;
-    }
-    for (unsigned long i = from; i <= to; i++) {
-        snprintf(name, sizeof(name), "%s%0*lu%s", head, width, i, tail);
-        if (host_add(hosts, name, slots, why, len) != 0)
-            return -1;
-    }
-    return 0;
-}
+typedef struct expansion {
+    madi_run_hosts_t *hosts;
+    int slots;
+    char *why;
+    size_t len;
+} expansion_t;
 
-/* One entry, without its ":slots": "name", or "head[1,3-5]tail". */
-static int entry_expand(madi_run_hosts_t *hosts, char *entry, int slots, char *why, size_t len)
+static int name_take(void *arg, const char *name)
 {
-    char *open = strchr(entry, '['), *close = open ? strchr(open, ']') : NULL, *save = NULL;
-    if (!open)
-        return host_add(hosts, entry, slots, why, len);
-    if (!close || strlen(entry) > 255) {
-        snprintf(why, len, "'%.80s': a ']' is missing: give for example 'node[1-8]'", entry);
-        return -1;
-    }
-    *open = *close = 0;
-    for (char *item = strtok_r(open + 1, ",", &save); item; item = strtok_r(NULL, ",", &save))
-        if (range_add(hosts, entry, item, close + 1, slots, why, len) != 0)
-            return -1;
-    return 0;
+    expansion_t *x = arg;
+    return host_add(x->hosts, name, x->slots, x->why, x->len);
 }
 
 static int slots_parse(const char *text, int *slots)
@@ -115,7 +87,7 @@ static int entry_add(madi_run_hosts_t *hosts, char *entry, char *why, size_t len
         }
         *colon = 0;
     }
-    return entry_expand(hosts, entry, slots, why, len);
+    return madi_range_expand(entry, name_take, &(expansion_t){hosts, slots, why, len}, why, len);
 }
 
 int madi_run_hosts_add(madi_run_hosts_t *hosts, const char *list, char *why, size_t len)
