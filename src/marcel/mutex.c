@@ -179,8 +179,10 @@ static MADI_COLD void unlock_wake(madi_mutex_t *m, unsigned typed)
         word = atomic_load_explicit(&m->word, memory_order_relaxed);
         party = madi_waitq_take(&m->queue);
         if (!party) {
-            /* Nobody, it seems (late ones have left).  The word is the last that is touched, since whoever locks it next may
-             * destroy it; and if somebody has come since, we look again. */
+            /* Nobody: those that came have left late.  The bits go under the lock, so that who comes from now on sets them
+             * again, and we look again.  The word is the last that is touched: whoever locks it next may destroy it. */
+            word = typed | MADI_MUTEX_LOCKED;
+            atomic_store_explicit(&m->word, word, memory_order_relaxed);
             madi_unlock(&m->queue.lock);
             if (word_change(m, word, typed))
                 return;

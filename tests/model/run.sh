@@ -93,5 +93,5 @@ trap 'rm -rf "$MODEL_DIR"' EXIT
 trap 'exit 1' INT TERM HUP
 jobs=$(nproc)
 [ "$jobs" -le 4 ] || jobs=4
-[ $# -gt 0 ] || set -- leader waiter deputy async request
+[ $# -gt 0 ] || set -- leader waiter deputy async request mutex
 tasks "$@" | xargs -P "$jobs" -L 1 sh "$here/run.sh" task
