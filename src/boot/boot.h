@@ -28,6 +28,8 @@ typedef struct madi_boot_ops {
 struct madi_boot {
     const madi_boot_ops_t *ops;
     int rank, size;
+    int gateways; /* processes of the job beside the ranks, which only forward: numbers size .. size + gateways - 1, in
+                     `rank` of such a process, and in what get asks for.  Theirs is only the first fence. */
     char job[64];             /* the job's name, the same in all ranks */
     unsigned char key[32];    /* the job's secret, when the launcher passes one privately ... */
     size_t key_len;           /* ... else 0: the session agrees on one through put and get */

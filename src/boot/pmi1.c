@@ -5,8 +5,8 @@
  * The launcher's store is one flat space of keys, and its values are short, so that the value V that rank R puts as K
  * is stored as  K.R.0 = "<length of V>:<beginning of V>",  K.R.1 = <next piece>, ...
  *
- * Our launcher adds words to its answer to "init": mad_job, mad_rank, mad_size, and mad_key, the job's secret in
- * hexadecimal digits, which so is in no environment and no argument list. */
+ * Our launcher adds words to its answer to "init": mad_job, mad_rank, mad_size, mad_gateways, and mad_key, the job's secret
+ * in hexadecimal digits, which so is in no environment and no argument list. */
 #include "boot/boot.h"
 
 #include "base/clock.h"
@@ -253,7 +253,7 @@ static mad_status_t pmi1_get(madi_boot_t *boot, int rank, const char *key, char 
     char *colon;
     mad_status_t status;
 
-    if (rank < 0 || rank >= boot->size)
+    if (rank < 0 || rank >= boot->size + boot->gateways)
         return MAD_ERR_INVAL;
     status = get_piece(pmi, rank, key, piece++, &data, &n);
     if (status != MAD_OK)
@@ -344,6 +344,7 @@ static mad_status_t read_init(pmi1_t *pmi)
 {
     long rank = word_number(pmi, "mad_rank", variable_number("PMI_RANK", variable_number("PMI_ID", -1)));
     long size = word_number(pmi, "mad_size", variable_number("PMI_SIZE", -1));
+    long gateways = word_number(pmi, "mad_gateways", 0);
     mad_status_t status;
     if (word_number(pmi, "rc", 0) != 0) {
         madi_log(MADI_LOG_ERROR, "boot",
@@ -359,7 +360,7 @@ static mad_status_t read_init(pmi1_t *pmi)
     }
     if (status != MAD_OK)
         return status;
-    if (rank < 0 || size < 1 || rank >= size || size > INT_MAX) {
+    if (rank < 0 || size < 1 || size > INT_MAX || gateways < 0 || gateways > INT_MAX - size || rank >= size + gateways) {
         madi_log(MADI_LOG_ERROR, "boot",
                  "the launcher does not say which rank this is (PMI_RANK=%ld, PMI_SIZE=%ld): start with madrun or mpiexec",
                  rank, size);
@@ -367,6 +368,7 @@ static mad_status_t read_init(pmi1_t *pmi)
     }
     pmi->boot.rank = (int)rank;
     pmi->boot.size = (int)size;
+    pmi->boot.gateways = (int)gateways;
     return MAD_OK;
 }
 

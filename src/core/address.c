@@ -11,7 +11,6 @@
 
 #define ADDRESS_VERSION 1
 #define HEAD 32
-#define ADDRESS_MAX 4096
 
 const unsigned char *madi_address_uid(const unsigned char *address)
 {
@@ -50,7 +49,7 @@ mad_status_t madi_address_check(const void *bytes, size_t max, size_t *len)
     if (a[0] != ADDRESS_VERSION)
         return MAD_ERR_VERSION;
     n = madi_address_len(a);
-    if (n < HEAD || n > max || n > ADDRESS_MAX)
+    if (n < HEAD || n > max || n > MADI_ADDRESS_MAX)
         return MAD_ERR_INVAL;
     p = a + HEAD;
     end = a + n;
@@ -97,7 +96,7 @@ static size_t append(unsigned char *to, size_t at, const void *bytes, size_t len
 
 mad_status_t madi_address_make(mad_session_t *session)
 {
-    unsigned char a[ADDRESS_MAX];
+    unsigned char a[MADI_ADDRESS_MAX];
     size_t at = HEAD;
     uint32_t rank = session->boot ? (uint32_t)session->rank : UINT32_MAX;
     int n = 0;

@@ -474,6 +474,7 @@ bool madi_handles_none(const struct madi_handles *h); /* is in use */
 void madi_handles_each(struct madi_handles *h, void (*fn)(void *object, void *arg), void *arg);
 
 /* address.c */
+#define MADI_ADDRESS_MAX 4096 /* bytes */
 mad_status_t madi_address_make(mad_session_t *session);
 /* Check bytes from outside; the length used goes to *len. */
 mad_status_t madi_address_check(const void *bytes, size_t max, size_t *len);
@@ -488,6 +489,12 @@ typedef struct madi_address_entry {
 } madi_address_entry_t;
 int madi_address_count(const unsigned char *address);
 mad_status_t madi_address_entry(const unsigned char *address, int i, madi_address_entry_t *entry);
+
+/* exchange.c: through the launcher; no lock, but one thread at a time */
+void madi_exchange_hex(char *out, const unsigned char *bytes, size_t n);
+mad_status_t madi_exchange_put(madi_boot_t *boot, const void *address, size_t len);
+/* The address of a rank, or of a gateway (boot.h); *len 0: a gateway that could not be started.  Not checked. */
+mad_status_t madi_exchange_get(madi_boot_t *boot, int number, unsigned char bytes[MADI_ADDRESS_MAX], size_t *len);
 
 /* peer.c; under session->lock */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);

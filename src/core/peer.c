@@ -121,23 +121,13 @@ mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_
     return MAD_OK;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
 {
-    char text[MADI_BOOT_VALUE_MAX];
-    unsigned char bytes[MADI_BOOT_VALUE_MAX / 2];
-    size_t n = 0, len;
-    mad_status_t status = s->boot->ops->get(s->boot, peer, "mad-addr", text, sizeof text);
+    unsigned char bytes[MADI_ADDRESS_MAX];
+    size_t n, len;
+    mad_status_t status = madi_exchange_get(s->boot, peer, bytes, &n);
     if (status)
         return status;
-    while (text[2 * n] && hex_digit(text[2 * n]) >= 0 && hex_digit(text[2 * n + 1]) >= 0) {
-        bytes[n] = (unsigned char)(hex_digit(text[2 * n]) << 4 | hex_digit(text[2 * n + 1]));
-        n++;
-    }
     if (madi_address_check(bytes, n, &len) != MAD_OK || madi_address_rank(bytes, s->job) != peer) {
         madi_log(MADI_LOG_ERROR, "core",
                  "what the launcher gave as the address of rank %d is %s: start with another launcher (madrun, mpiexec)",

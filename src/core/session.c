@@ -228,12 +228,6 @@ static mad_status_t session_start(mad_session_t *s)
     return status;
 }
 
-static void hex(char *out, const unsigned char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-}
-
 /* The job's key: from the launcher, or made by rank 0 and passed through the launcher. */
 static mad_status_t agree_key(mad_session_t *s)
 {
@@ -254,19 +248,13 @@ static mad_status_t agree_key(mad_session_t *s)
 static mad_status_t publish(mad_session_t *s)
 {
     madi_boot_t *b = s->boot;
-    char *text = malloc(2 * s->address_len + 1);
     unsigned char key[sizeof b->key];
-    mad_status_t status = text ? MAD_OK : MAD_ERR_NOMEM;
-    if (!status) {
-        hex(text, s->address, s->address_len);
-        status = b->ops->put(b, "mad-addr", text);
-    }
-    free(text);
+    mad_status_t status = madi_exchange_put(b, s->address, s->address_len);
     if (!status && !b->key_len && s->rank == 0) {
         char k[2 * sizeof key + 1];
         if (RAND_bytes(key, sizeof key) != 1)
             return MAD_ERR_SYSTEM;
-        hex(k, key, sizeof key);
+        madi_exchange_hex(k, key, sizeof key);
         status = b->ops->put(b, "mad-key", k);
     }
     if (!status)
@@ -297,6 +285,10 @@ mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
     status = madi_knobs_load();
     if (!status)
         status = madi_boot_join(&s->boot);
+    if (!status && s->boot->rank >= s->boot->size) {
+        madi_log(MADI_LOG_ERROR, "core", "the launcher started this process as a gateway, not as a rank: it must be madgw");
+        status = MAD_ERR_BOOT;
+    }
     if (!status) {
         s->rank = s->boot->rank;
         s->size = s->boot->size;

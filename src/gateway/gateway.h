@@ -15,7 +15,7 @@
  *   transit.c   streams that pass through                           hop.c      a gate's streams, and fragments out
  *   credit.c    who may send how much, and the bound on memory      arrive.c   fragments in
  *   map.c       which host is reached through which                 next.c     which process is next on a way
- *   say.c       what mad_info shows
+ *   say.c       what mad_info shows                                 daemon.c   gateways that are processes of their own
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
@@ -143,6 +143,7 @@ struct gw {
     madi_map_t *map;
     int host;
     bool forwards; /* this host has two networks */
+    bool draining; /* it takes no new streams (madi_gateway_drain) */
     bool counted;  /* as one that needs progress */
     gw_place_t *places; /* by host: the processes that forward there, of the first n_placed peers; NULL: not asked for yet */
     uint32_t n_placed;
@@ -225,6 +226,7 @@ void gw_ends_reap(gw_t *gw, bool all);
 
 /* next.c; under the session's lock, but the first */
 mad_status_t gw_started(mad_session_t *session);
+bool gw_reached_directly(gw_t *gw, const unsigned char *address); /* by an adapter of ours that is not virtual */
 void gw_places_free(gw_t *gw);
 /* A peer through which fragments for that process go on, or the status, and why. */
 mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, madi_gate_t **gate, char *reason);
@@ -252,6 +254,9 @@ bool gw_credit_take(gw_side_t *side, uint32_t cost); /* a fragment has come; fal
 void gw_credit_back(gw_side_t *side, uint32_t cost); /* it has left; under tx_locks too */
 void gw_credit_tell(gw_t *gw); /* those who are to be told */
 void gw_credit_came(gw_side_t *side, uint64_t limit);
+
+/* daemon.c */
+mad_status_t gw_learn_gateways(mad_session_t *session); /* those that the launcher has started beside the ranks */
 
 /* say.c */
 void gw_say(struct mad_session *session, madi_json_t *json);

@@ -74,8 +74,11 @@ mad_status_t gw_started(mad_session_t *s)
 {
     gw_t *gw = gw_of_session(s);
     mad_status_t status;
-    if (!s->boot || !gw->forwards)
+    if (!s->boot)
         return MAD_OK;
+    status = gw_learn_gateways(s);
+    if (status || !gw->forwards)
+        return status;
     madi_lock(&s->lock);
     status = look_at_peers(gw);
     madi_unlock(&s->lock);
@@ -105,7 +108,7 @@ static mad_status_t process_on(gw_t *gw, int host, mad_peer_t *peer, char *reaso
 
 /* ---- The next process ---------------------------------------------------------------------------------------------- */
 
-static bool reached_directly(gw_t *gw, const unsigned char *address)
+bool gw_reached_directly(gw_t *gw, const unsigned char *address)
 {
     mad_session_t *s = gw->base.session;
     madi_address_entry_t e;
@@ -130,7 +133,7 @@ mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, madi_gate_t **
     mad_peer_t peer = -1;
     mad_status_t status = MAD_OK;
     int host, state;
-    if (reached_directly(gw, address)) {
+    if (gw_reached_directly(gw, address)) {
         status = madi_peer_add(s, address, madi_address_len(address), &peer);
     } else {
         host = host_of(gw, address, NULL);

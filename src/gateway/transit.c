@@ -58,12 +58,15 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
     gw_hop_t *next;
     madi_wire_open_t on = {0};
 
-    if (!gw->forwards)
+    if (!gw->forwards || gw->draining)
         status = MAD_ERR_UNREACHABLE;
     if (!status)
         status = gw_next_gate(gw, address, &gate, reason);
     else
-        snprintf(reason, sizeof reason, gw->forwards ? "the way is too long" : "this host does not forward");
+        snprintf(reason, sizeof reason, "%s",
+                 !gw->forwards  ? "this host does not forward"
+                 : gw->draining ? "this gateway is about to end, it takes no new streams"
+                                : "the way is too long");
     if (!status && !(t = transit_new(gw))) {
         status = MAD_ERR_NOMEM;
         snprintf(reason, sizeof reason, "no room for one more stream; see MAD_FORWARD_BUDGET");

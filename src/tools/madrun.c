@@ -3,14 +3,17 @@
  *
  *   madrun.c          this: from the command line to a job
  *   madrun_options.c  the command line             madrun_hosts.c   lists of hosts, ranks to hosts
+ *   madrun_topology.c the clusters of a file       madrun_gateways.c  gateways between them
  *   madrun_job.c      the job as a whole           madrun_pmi.c     the ranks' exchange of values
  *   madrun_local.c    the ranks of this host       madrun_bind.c    which cores they get
  *   madrun_remote.c   other hosts, through an agent that runs  madrun_proxy.c  there
  *   madrun_frame.c, madrun_spec.c                  what madrun and a proxy say to each other
- *   madrun_output.c   lines and labels             madrun_loop.c, madrun_signals.c   events */
+ *   madrun_output.c   lines and labels             madrun_loop.c, madrun_signals.c   events
+ *   madrun_jobfile.c  what others need to join */
 #include "tools/madrun_job.h"
 #include "tools/madrun_loop.h"
 #include "tools/madrun_remote.h"
+#include "tools/madrun_topology.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -49,17 +52,25 @@ static int wdir_prepare(madi_run_options_t *options)
 static int hosts_prepare(const madi_run_options_t *options, madi_run_hosts_t *hosts)
 {
     char why[512];
-    int result;
+    int result = 0;
+    if (options->topology && madi_run_topology_open(options->topology) != 0)
+        return -1;
     if (options->hosts)
         result = madi_run_hosts_add(hosts, options->hosts, why, sizeof(why));
     else if (options->hostfile)
         result = madi_run_hosts_read(hosts, options->hostfile, why, sizeof(why));
-    else
+    else if (!options->topology)
         result = madi_run_hosts_add(hosts, "localhost", why, sizeof(why));
+    if (result == 0 && options->topology)
+        result = madi_run_topology_hosts(hosts, options->count, why, sizeof(why));
     if (result == 0)
         result = madi_run_hosts_place(hosts, options->count, why, sizeof(why));
     if (result != 0) {
-        fprintf(stderr, "madrun: %s: %s\n", options->hostfile ? "--hostfile" : "--hosts", why);
+        fprintf(stderr, "madrun: %s: %s\n",
+                options->hostfile                       ? "--hostfile"
+                : options->topology && !options->hosts ? "--topology"
+                                                        : "--hosts",
+                why);
         return -1;
     }
     return 0;
@@ -93,10 +104,11 @@ int main(int argc, char **argv)
         (wdir_prepare(&options) != 0 || hosts_prepare(&options, &hosts) != 0 || hosts_check(&options, &hosts) != 0))
         code = 2;
     if (code < 0) {
-        if (!options.hosts && !options.hostfile)
+        if (!options.hosts && !options.hostfile && !options.topology)
             options.agent = NULL; /* here */
         code = madi_run_job(&options, &hosts);
     }
+    madi_run_topology_close();
     madi_run_hosts_fini(&hosts);
     free(options.env);
     return code;

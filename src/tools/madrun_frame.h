@@ -12,7 +12,7 @@
 
 #include "tools/madrun_loop.h"
 
-#define MADI_RUN_GREETING "MADRUN-PROXY 1" /* counts up with each change of the frames */
+#define MADI_RUN_GREETING "MADRUN-PROXY 2" /* counts up with each change of the frames */
 
 enum {
     /* to the proxy */

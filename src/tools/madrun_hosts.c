@@ -25,7 +25,7 @@ static bool name_good(const char *name)
     return true;
 }
 
-static int host_add(madi_run_hosts_t *hosts, const char *name, int slots, char *why, size_t len)
+int madi_run_hosts_put(madi_run_hosts_t *hosts, const char *name, int slots, char *why, size_t len)
 {
     madi_run_host_t *last = hosts->count ? &hosts->host[hosts->count - 1] : NULL;
     if (!name_good(name)) {
@@ -63,7 +63,7 @@ typedef struct expansion {
 static int name_take(void *arg, const char *name)
 {
     expansion_t *x = arg;
-    return host_add(x->hosts, name, x->slots, x->why, x->len);
+    return madi_run_hosts_put(x->hosts, name, x->slots, x->why, x->len);
 }
 
 static int slots_parse(const char *text, int *slots)

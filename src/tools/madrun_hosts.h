@@ -18,6 +18,8 @@ typedef struct madi_run_hosts {
 
 /* Add the hosts of "a,b:4,node[1-3,07-09]:2".  Returns 0, or -1 with the reason in why. */
 int madi_run_hosts_add(madi_run_hosts_t *hosts, const char *list, char *why, size_t len);
+/* Add one; slots 0: not said. */
+int madi_run_hosts_put(madi_run_hosts_t *hosts, const char *name, int slots, char *why, size_t len);
 /* Add those of a file: one entry a line, "slots=N" may follow, '#' begins a comment. */
 int madi_run_hosts_read(madi_run_hosts_t *hosts, const char *path, char *why, size_t len);
 /* Give each host its block of ranks: as many as it has slots, or even shares where no slots were said.  Hosts that get

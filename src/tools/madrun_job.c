@@ -2,6 +2,8 @@
 #include "tools/madrun_job.h"
 
 #include "base/clock.h"
+#include "tools/madrun_gateways.h"
+#include "tools/madrun_jobfile.h"
 #include "tools/madrun_local.h"
 #include "tools/madrun_loop.h"
 #include "tools/madrun_output.h"
@@ -49,6 +51,7 @@ static void stop(void)
     if (stopping)
         return;
     stopping = true;
+    madi_run_gateways_release();
     signal_all(SIGTERM);
     signal_all(SIGCONT); /* a stopped process would not hear it */
     madi_run_timer_set(&grace, GRACE_NS, kill_all);
@@ -131,22 +134,35 @@ static void on_failed(int rank, int code, const char *text)
 
 static void on_done(void)
 {
-    hosts_left--;
+    if (--hosts_left == 0)
+        madi_run_gateways_end();
 }
 
 static const madi_run_events_t events = {madi_run_pmi_line, on_output, on_taken, on_ended, on_failed, on_done};
 
 static void pmi_reply(int rank, const char *text, size_t len)
 {
-    if (home[rank])
+    if (rank >= options->count)
+        madi_run_gateways_reply(rank, text, len);
+    else if (home[rank])
         madi_run_remote_reply(home[rank], rank, text, len);
     else
         madi_run_local_reply(rank, text, len);
 }
 
+/* All addresses are there, or those of one more program that the ranks have started. */
+static void pmi_passed(void)
+{
+    char why[200];
+    if (options->job_file && madi_run_job_file_write(options->job_file, why, sizeof(why)) != 0)
+        madi_run_say("--job-file '%s' cannot be written: %s", options->job_file, why);
+}
+
 static void pmi_aborted(int rank, int code)
 {
     char text[80];
+    if (rank >= options->count)
+        return;
     snprintf(text, sizeof(text), "rank %d aborted the job with code %d", rank, code);
     fail(rank, code & 0xff ? code & 0xff : 1, text);
     stop();
@@ -241,67 +257,111 @@ bool madi_run_job_here(const madi_run_options_t *asked, const char *host)
     return strcmp(host, "localhost") == 0 || strcmp(host, name) == 0 || (strncmp(host, name, len) == 0 && name[len] == '.');
 }
 
+/* With what the topology file calls this host, in *text; to be freed, unless it is env itself. */
+static char **host_env(char **env, const char *host, char (*text)[300])
+{
+    size_t n = 0;
+    char **more;
+    if (!options->topology)
+        return env;
+    while (env[n])
+        n++;
+    snprintf(*text, sizeof(*text), "MAD_HOST=%s", madi_run_topology_name(host));
+    more = madi_run_alloc(n + 2, sizeof(char *));
+    memcpy(more, env, n * sizeof(char *));
+    more[n] = *text;
+    return more;
+}
+
 static void start(const madi_run_hosts_t *hosts, madi_run_spec_t *local, char **far_env, const char *here,
                   const sigset_t *mask)
 {
+    static char name_here[300];
     bool any_local = false;
     hosts_left = hosts->count;
     for (int i = 0; i < hosts->count; i++) {
         const madi_run_host_t *host = &hosts->host[i];
         madi_run_spec_t spec = *local;
         madi_run_remote_t *remote;
+        char name[300];
         spec.first = host->first;
         spec.count = host->count;
         if (options->verbose)
             madi_run_say("host %s: ranks %d to %d", host->name, host->first, host->first + host->count - 1);
         if (madi_run_job_here(options, host->name) && !any_local) {
             *local = spec;
+            local->env = host_env(spec.env, host->name, &name_here);
             any_local = true;
             continue;
         }
-        spec.env = far_env;
+        spec.env = host_env(far_env, host->name, &name);
         spec.wdir = here;
         remote = madi_run_remote_start(host->name, options->agent, &spec, &events, mask);
+        if (spec.env != far_env)
+            free(spec.env);
         for (int rank = host->first; rank < host->first + host->count; rank++)
             home[rank] = remote;
     }
     if (any_local && !stopping)
         madi_run_local_start(local, &events, mask);
     else if (any_local)
-        hosts_left--;
+        on_done();
+}
+
+/* Gateways first: those on other hosts take longest, and ranks that are there wait for their addresses. */
+static void start_all(const madi_run_hosts_t *hosts, const madi_run_gateway_t *gateways, int count, madi_run_spec_t *local,
+                      char **far_env, const sigset_t *mask)
+{
+    char here[PATH_MAX];
+    const char *wdir = local->wdir ? local->wdir : getcwd(here, sizeof(here)) ? here : "/";
+    madi_run_spec_t beside = *local;
+    beside.env = far_env;
+    beside.wdir = wdir;
+    madi_run_gateways_start(options, gateways, count, &beside, mask);
+    start(hosts, local, far_env, wdir, mask);
 }
 
 int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
 {
     static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
-    const madi_run_pmi_hooks_t hooks = {pmi_reply, pmi_aborted};
+    const madi_run_pmi_hooks_t hooks = {pmi_reply, pmi_aborted, pmi_passed};
     madi_run_spec_t local = {.size = asked->count, .bind = asked->bind, .reserve = asked->reserve,
                              .stdin_rank = asked->stdin_rank, .verbose = asked->verbose, .wdir = asked->wdir,
-                             .env = asked->env, .argv = asked->argv};
-    char here[PATH_MAX], **far_env;
+                             .env = asked->env, .argv = asked->argv, .topology = madi_run_topology_text()};
+    const madi_run_gateway_t *gateways = NULL;
+    char **far_env;
+    int beside = 0;
     sigset_t mask;
 
     options = asked;
-    if (madi_run_loop_init() != 0 || madi_run_pmi_init(asked->count, &hooks) != 0 ||
+    if (!local.topology)
+        local.topology = "";
+    if (asked->topology && strcmp(asked->gateways, "none") != 0)
+        beside = madi_run_topology_gateways(hosts, &gateways);
+    if (madi_run_loop_init() != 0 || madi_run_pmi_init(asked->count, beside, &hooks) != 0 ||
         madi_run_signals_init(numbers, sizeof(numbers) / sizeof(numbers[0]), on_signal, &mask) != 0) {
         perror("madrun: cannot start");
         return 1;
     }
     home = madi_run_alloc((size_t)asked->count, sizeof(madi_run_remote_t *));
     spoken = madi_run_alloc((size_t)asked->count, sizeof(bool));
-    madi_run_output_init(asked->count, asked->label, output_lost);
+    madi_run_output_init(asked->count, beside, asked->label, output_lost);
     if (asked->timeout > 0)
         madi_run_timer_set(&limit, (int64_t)(asked->timeout * 1e9), out_of_time);
     far_env = remote_env();
     input.fd = -1;
-    start(hosts, &local, far_env, asked->wdir ? asked->wdir : getcwd(here, sizeof(here)) ? here : "/", &mask);
+    start_all(hosts, gateways, beside, &local, far_env, &mask);
     if (hosts_left > 0)
         input_open();
-    while (hosts_left > 0 || madi_run_output_waiting())
+    while (hosts_left > 0 || madi_run_gateways_left() > 0 || madi_run_output_waiting())
         madi_run_loop_once();
+    madi_run_job_file_remove();
     madi_run_output_fini();
     madi_run_pmi_fini();
+    madi_run_gateways_fini();
     madi_run_remote_fini();
+    if (local.env != asked->env)
+        free(local.env);
     free(far_env);
     free(home);
     free(spoken);

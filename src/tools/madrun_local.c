@@ -6,6 +6,7 @@
 
 #include "tools/madrun_guard.h"
 #include "tools/madrun_loop.h"
+#include "tools/memory_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,6 +40,7 @@ static rank_t *ranks;
 static int left; /* ranks that have been started and have not ended */
 static bool told_done;
 static int trouble_fd = -1;
+static char topology[40]; /* a path; "": there is none */
 static madi_run_pipe_t trouble;
 static madi_run_timer_t linger;
 
@@ -131,6 +133,8 @@ static void child_env(int rank, int boot_fd)
     unsetenv("PMIX_NAMESPACE");
     for (char **pair = spec->env; *pair; pair++)
         putenv(*pair);
+    if (topology[0])
+        setenv("MAD_TOPOLOGY", topology, 1);
     snprintf(text, sizeof(text), "%d", boot_fd);
     setenv("MAD_BOOT_FD", text, 1);
     snprintf(text, sizeof(text), "%d", rank);
@@ -251,6 +255,15 @@ static void say_started(int i, const cpu_set_t *place)
     fprintf(stderr, "%s\n", text);
 }
 
+/* The hosts need not have a file system in common. */
+static const char *topology_keep(void)
+{
+    if (spec->topology[0] &&
+        madi_memory_file("topology", spec->topology, strlen(spec->topology), topology) < 0)
+        return "no memory for the topology file";
+    return NULL;
+}
+
 static void start_failed(int i, const char *text)
 {
     events->failed(spec->first + i, 1, text);
@@ -269,7 +282,9 @@ void madi_run_local_start(const madi_run_spec_t *wanted, const madi_run_events_t
     events = to;
     ranks = madi_run_alloc((size_t)spec->count, sizeof(*ranks));
     descriptors_raise(spec->count);
-    wrong = madi_run_bind_places(spec->bind, spec->reserve, spec->count, &places);
+    wrong = topology_keep();
+    if (!wrong)
+        wrong = madi_run_bind_places(spec->bind, spec->reserve, spec->count, &places);
     if (wrong) {
         start_failed(0, wrong);
     } else if (pipe2(fds, O_CLOEXEC) != 0) {

@@ -15,7 +15,9 @@ typedef struct madi_run_spec {
     madi_run_bind_t bind;
     int reserve, stdin_rank; /* -1: none */
     bool verbose;
-    const char *wdir; /* NULL: stay */
+    bool beside;          /* a gateway, no rank; not told to proxies */
+    const char *wdir;     /* NULL: stay */
+    const char *topology; /* what the topology file says; "": there is none */
     char **env;       /* "K=V" ... NULL */
     char **argv;      /* ... NULL */
 } madi_run_spec_t;

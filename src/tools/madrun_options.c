@@ -13,13 +13,16 @@
 #define PACKAGE_VERSION "unreleased"
 #endif
 
-enum { HOSTS = 256, HOSTFILE, AGENT, BIND, RESERVE, ENV, WDIR, KEEP_GOING, TIMEOUT, LABEL, NO_LABEL, STDIN, HELP,
+enum { HOSTS = 256, HOSTFILE, AGENT, TOPOLOGY, GATEWAYS, JOB_FILE, BIND, RESERVE, ENV, WDIR, KEEP_GOING, TIMEOUT, LABEL, NO_LABEL, STDIN, HELP,
        OPTION_VERSION };
 
 static const struct option table[] = {
     {"hosts", required_argument, NULL, HOSTS},
     {"hostfile", required_argument, NULL, HOSTFILE},
     {"launch-agent", required_argument, NULL, AGENT},
+    {"topology", required_argument, NULL, TOPOLOGY},
+    {"gateways", required_argument, NULL, GATEWAYS},
+    {"job-file", required_argument, NULL, JOB_FILE},
     {"bind", required_argument, NULL, BIND},
     {"reserve-numa", required_argument, NULL, RESERVE},
     {"env", required_argument, NULL, ENV},
@@ -42,6 +45,10 @@ static const char help[] =
     "  --hosts LIST            where: a,b:4,node[1-8] (':4': at most four there); default: here\n"
     "  --hostfile FILE         where: one host a line, 'name', 'name:4' or 'name slots=4'\n"
     "  --launch-agent COMMAND  reaches other hosts as 'COMMAND HOST madrun --proxy'; default: ssh\n"
+    "  --topology FILE         start them in the clusters of this file, and gateways between these\n"
+    "  --gateways restart|once|none\n"
+    "                          start gateways, and again when they fail; default: restart\n"
+    "  --job-file FILE         write what madgw --join needs to know\n"
     "  --bind core|socket|numa|none\n"
     "                          bind each process; default: core when there are enough, else none\n"
     "  --reserve-numa NODE     bind nothing to this NUMA node, it is kept for the system\n"
@@ -89,6 +96,14 @@ static int parse_timeout(madi_run_options_t *options, const char *text)
     return -1;
 }
 
+static int parse_gateways(madi_run_options_t *options, const char *text)
+{
+    options->gateways = text;
+    if (strcmp(text, "restart") != 0 && strcmp(text, "once") != 0 && strcmp(text, "none") != 0)
+        return bad("--gateways", text, "restart, once or none");
+    return -1;
+}
+
 static int parse_one(madi_run_options_t *options, int option)
 {
     switch (option) {
@@ -98,6 +113,9 @@ static int parse_one(madi_run_options_t *options, int option)
     case HOSTS: options->hosts = optarg; return -1;
     case HOSTFILE: options->hostfile = optarg; return -1;
     case AGENT: options->agent = optarg; return -1;
+    case TOPOLOGY: options->topology = optarg; return -1;
+    case GATEWAYS: return parse_gateways(options, optarg);
+    case JOB_FILE: options->job_file = optarg; return -1;
     case BIND:
         return madi_run_bind_parse(optarg, &options->bind) ? -1 : bad("--bind", optarg, "core, socket, numa or none");
     case RESERVE:
@@ -129,6 +147,7 @@ int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv)
     options->reserve = -1;
     options->label = true;
     options->bind = MADI_RUN_BIND_AUTO;
+    options->gateways = "restart";
     options->env = madi_run_alloc((size_t)argc + 1, sizeof(char *));
     argv[0] = (char *)"madrun";                                              /* how getopt's messages begin */
     while ((option = getopt_long(argc, argv, "+n:v", table, NULL)) != -1) { /* +: the program's options are its own */

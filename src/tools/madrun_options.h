@@ -11,6 +11,9 @@ typedef struct madi_run_options {
     int count;               /* -n */
     char *hosts, *hostfile;  /* at most one of them */
     char *agent;             /* NULL: ssh */
+    char *topology;          /* NULL: none */
+    const char *gateways;    /* "restart", "once" or "none" */
+    char *job_file;          /* NULL: none */
     madi_run_bind_t bind;
     int reserve;             /* NUMA node kept for the system, -1: none */
     char **env;              /* "K=V" ... NULL */

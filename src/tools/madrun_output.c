@@ -13,8 +13,9 @@
 
 static madi_run_pipe_t out[2];
 static madi_run_buffer_t (*partial)[2]; /* by rank and stream: a line that has only begun */
+static char **label_of; /* by rank; NULL: "[rank] " */
 static int rank_count;
-static bool labelled;
+static bool alone, labelled;
 static void (*on_lost)(void);
 
 static void got(madi_run_pipe_t *pipe)
@@ -23,22 +24,31 @@ static void got(madi_run_pipe_t *pipe)
         on_lost();
 }
 
-void madi_run_output_init(int ranks, bool label, void (*lost)(void))
+void madi_run_output_init(int ranks, int beside, bool label, void (*lost)(void))
 {
-    rank_count = ranks;
-    labelled = label && ranks > 1;
+    rank_count = ranks + beside;
+    alone = ranks == 1;
+    labelled = label && rank_count > 1;
     on_lost = lost;
-    partial = madi_run_alloc((size_t)ranks, sizeof(*partial));
+    partial = madi_run_alloc((size_t)rank_count, sizeof(*partial));
+    label_of = madi_run_alloc((size_t)rank_count, sizeof(*label_of));
     for (int i = 0; i < 2; i++) {
         out[i] = (madi_run_pipe_t){.got = got, .choke = true, .shared = true};
         madi_run_pipe_open(&out[i], i + 1);
     }
 }
 
+void madi_run_output_label(int number, const char *label)
+{
+    label_of[number] = madi_run_strdup(label);
+}
+
 static void line_write(int rank, int stream, const char *data, size_t len, bool newline)
 {
     char label[24];
-    if (labelled)
+    if (labelled && label_of[rank])
+        madi_run_pipe_send(&out[stream - 1], label_of[rank], strlen(label_of[rank]));
+    else if (labelled)
         madi_run_pipe_send(&out[stream - 1], label, (size_t)snprintf(label, sizeof(label), "[%d] ", rank));
     madi_run_pipe_send(&out[stream - 1], data, len);
     if (newline)
@@ -58,7 +68,7 @@ void madi_run_output(int rank, int stream, const char *data, size_t len)
     madi_run_buffer_t *buffer;
     if (rank < 0 || rank >= rank_count || stream < 1 || stream > 2)
         return;
-    if (rank_count == 1) {
+    if (alone && rank == 0) {
         madi_run_pipe_send(&out[stream - 1], data, len);
         return;
     }
@@ -94,6 +104,9 @@ void madi_run_output_fini(void)
     for (int i = 0; i < rank_count; i++)
         for (int s = 0; s < 2; s++)
             madi_run_buffer_free(&partial[i][s]);
+    for (int i = 0; i < rank_count; i++)
+        free(label_of[i]);
+    free(label_of);
     free(partial);
     partial = NULL;
     rank_count = 0;

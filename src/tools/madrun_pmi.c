@@ -14,6 +14,7 @@
 #define KEY_MAX 256    /* bytes of a key, final zero included */
 #define VALUE_MAX 8192 /* of a value */
 #define BUCKETS_MIN 256
+#define ADDRESS_KEY "mad-addr.%d.0" /* what boot/pmi1.c makes of "mad-addr": values are long enough for one piece */
 
 typedef struct pair {
     struct pair *next;
@@ -24,11 +25,13 @@ typedef struct pair {
 
 typedef struct client {
     bool joined, left, waiting, ended;
+    bool passed; /* a gateway: the first barrier is over, and others it does not take part in */
 } client_t;
 
 static madi_run_pmi_hooks_t to;
-static client_t *clients;
-static int count, waiting, ended;
+static client_t *clients; /* the ranks, then the gateways */
+static int count, gateways;
+static int waiting, ended; /* ranks */
 static char job[64];
 static unsigned char secret[32];
 static pair_t **buckets;
@@ -128,8 +131,10 @@ static void do_init(int rank, const char *line)
         snprintf(hex + 2 * i, 3, "%02x", secret[i]);
     clients[rank].joined = true; /* perhaps again: one script may start several programs in turn */
     clients[rank].left = false;
-    reply(rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 mad_job=%s mad_rank=%d mad_size=%d mad_key=%s\n",
-          job, rank, count, hex);
+    reply(rank,
+          "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 mad_job=%s mad_rank=%d mad_size=%d mad_gateways=%d "
+          "mad_key=%s\n",
+          job, rank, count, gateways, hex);
     explicit_bzero(hex, sizeof(hex));
 }
 
@@ -178,24 +183,39 @@ static void do_get(int rank, const char *line)
         reply(rank, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
 }
 
-/* The barrier is over when all that still can have come. */
+/* The barrier is over when all that still can have come; the first one is the gateways', too. */
 static void barrier_check(void)
 {
-    if (waiting == 0 || waiting + ended < count)
+    bool any = waiting > 0;
+    if (waiting + ended < count)
+        return;
+    for (int i = count; i < count + gateways; i++) {
+        if (!clients[i].waiting && !clients[i].passed && !clients[i].ended)
+            return;
+        any |= clients[i].waiting;
+    }
+    if (!any)
         return;
     waiting = 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count + gateways; i++) {
+        clients[i].passed = i >= count;
         if (clients[i].waiting) {
             clients[i].waiting = false;
             reply(i, "cmd=barrier_out\n");
         }
     }
+    if (to.passed)
+        to.passed();
 }
 
 static void do_barrier(int rank, const char *line)
 {
     (void)line;
-    waiting += clients[rank].waiting ? 0 : 1;
+    if (clients[rank].passed) {
+        reply(rank, "cmd=barrier_out\n");
+        return;
+    }
+    waiting += rank < count && !clients[rank].waiting ? 1 : 0;
     clients[rank].waiting = true;
     barrier_check();
 }
@@ -224,7 +244,7 @@ void madi_run_pmi_line(int rank, const char *line)
         {"finalize", do_finalize}, {"abort", do_abort},
     };
     char command[32];
-    if (rank < 0 || rank >= count || clients[rank].ended || !word(line, "cmd", command, sizeof(command)))
+    if (rank < 0 || rank >= count + gateways || clients[rank].ended || !word(line, "cmd", command, sizeof(command)))
         return;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         if (strcmp(commands[i].name, command) == 0) {
@@ -241,14 +261,45 @@ bool madi_run_pmi_ended(int rank)
     if (client->ended)
         return false;
     client->ended = true;
-    ended++;
-    waiting -= client->waiting ? 1 : 0;
+    if (rank < count) {
+        ended++;
+        waiting -= client->waiting ? 1 : 0;
+    } else {
+        char key[40];
+        snprintf(key, sizeof(key), ADDRESS_KEY, rank);
+        if (!store_find(key, hash_of(key)))
+            store_put(key, "0:"); /* who asks is not to wait for it, nor to find nothing */
+    }
     client->waiting = false;
     barrier_check();
     return client->joined && !client->left;
 }
 
-int madi_run_pmi_init(int ranks, const madi_run_pmi_hooks_t *hooks)
+void madi_run_pmi_again(int gateway)
+{
+    clients[gateway].ended = clients[gateway].joined = clients[gateway].left = false;
+}
+
+bool madi_run_pmi_write(FILE *file)
+{
+    char key[40];
+    fprintf(file, "key ");
+    for (size_t i = 0; i < sizeof(secret); i++)
+        fprintf(file, "%02x", secret[i]);
+    fprintf(file, "\n");
+    for (int i = 0; i < count + gateways; i++) {
+        const pair_t *pair;
+        const char *colon;
+        snprintf(key, sizeof(key), ADDRESS_KEY, i);
+        pair = store_find(key, hash_of(key));
+        colon = pair ? strchr(pair->value, ':') : NULL;
+        if (colon && strtoul(pair->value, NULL, 10) == strlen(colon + 1) && colon[1])
+            fprintf(file, "address %s\n", colon + 1);
+    }
+    return !ferror(file);
+}
+
+int madi_run_pmi_init(int ranks, int gateways_beside, const madi_run_pmi_hooks_t *hooks)
 {
     uint64_t name[2];
     if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret) ||
@@ -257,7 +308,9 @@ int madi_run_pmi_init(int ranks, const madi_run_pmi_hooks_t *hooks)
     snprintf(job, sizeof(job), "mad-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
     to = *hooks;
     count = ranks;
-    clients = madi_run_alloc((size_t)ranks, sizeof(*clients));
+    gateways = gateways_beside;
+    waiting = ended = 0;
+    clients = madi_run_alloc((size_t)ranks + (size_t)gateways, sizeof(*clients));
     bucket_count = BUCKETS_MIN;
     buckets = madi_run_alloc(bucket_count, sizeof(pair_t *));
     return 0;

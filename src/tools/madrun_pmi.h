@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's side of the PMI-1 wire protocol, for all ranks of the job; boot/pmi1.c is the client's. */
+/* The server's side of the PMI-1 wire protocol, for all ranks of the job; boot/pmi1.c is the client's.  Gateways that are
+ * processes beside the ranks have the numbers after theirs; boot/boot.h says what is theirs. */
 #ifndef MADI_MADRUN_PMI_H
 #define MADI_MADRUN_PMI_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 typedef struct madi_run_pmi_hooks {
     void (*reply)(int rank, const char *text, size_t len);
     void (*aborted)(int rank, int code); /* this rank asks that the job be ended */
+    void (*passed)(void);                /* a barrier is over; may be NULL */
 } madi_run_pmi_hooks_t;
 
 /* Makes the job's name and key.  0, or -1 with errno. */
-int madi_run_pmi_init(int ranks, const madi_run_pmi_hooks_t *hooks);
+int madi_run_pmi_init(int ranks, int gateways, const madi_run_pmi_hooks_t *hooks);
 void madi_run_pmi_line(int rank, const char *line);
 /* The others do not wait for it any more.  True when it joined the job and did not say good-bye. */
 bool madi_run_pmi_ended(int rank);
+/* A gateway that had ended is started again. */
+void madi_run_pmi_again(int gateway);
+/* The key, and all addresses that have been put, as lines of a job's file (tools/madgw_join.h). */
+bool madi_run_pmi_write(FILE *file);
 void madi_run_pmi_fini(void);
 
 #endif

@@ -26,6 +26,7 @@ struct madi_run_remote {
     const madi_run_events_t *events;
     pid_t pid; /* 0: ended */
     int status;
+    bool beside; /* not ranks */
     bool greeted, done, lost;
     bool *ended; /* by rank - first */
     madi_run_pipe_t to, from;
@@ -35,7 +36,7 @@ static madi_run_remote_t *remotes;
 
 static const char *agent_of(const madi_run_remote_t *remote)
 {
-    return remote->agent ? remote->agent : "ssh";
+    return !remote->agent ? "ssh" : *remote->agent ? remote->agent : "madrun";
 }
 
 /* The host cannot be reached any more. */
@@ -171,7 +172,8 @@ static _Noreturn void agent_run(const madi_run_remote_t *remote, const int in[2]
         for (; count < 5; count++)
             words[count] = madi_run_strdup(ssh_words[count]);
     }
-    words[count++] = remote->host;
+    if (count > 0)
+        words[count++] = remote->host;
     words[count++] = n > 0 ? path : madi_run_strdup("madrun");
     words[count++] = madi_run_strdup("--proxy");
     words[count] = NULL;
@@ -191,6 +193,7 @@ madi_run_remote_t *madi_run_remote_start(const char *host, const char *agent, co
 
     remote->host = madi_run_strdup(host);
     remote->agent = agent;
+    remote->beside = spec->beside;
     remote->first = spec->first;
     remote->count = spec->count;
     remote->events = events;
@@ -234,11 +237,17 @@ void madi_run_remote_stdin(madi_run_remote_t *remote, int rank, const char *data
     madi_run_frame_send(&remote->to, MADI_RUN_STDIN, rank, 0, data, len);
 }
 
+void madi_run_remote_signal_one(madi_run_remote_t *remote, int number)
+{
+    if (remote->events && !remote->done && !remote->lost)
+        madi_run_frame_send(&remote->to, MADI_RUN_SIGNAL, 0, number, NULL, 0);
+}
+
 void madi_run_remote_signal(int number)
 {
     for (madi_run_remote_t *remote = remotes; remote; remote = remote->next)
-        if (remote->events && !remote->done && !remote->lost)
-            madi_run_frame_send(&remote->to, MADI_RUN_SIGNAL, 0, number, NULL, 0);
+        if (!remote->beside)
+            madi_run_remote_signal_one(remote, number);
 }
 
 void madi_run_remote_reap(void)

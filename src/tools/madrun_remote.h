@@ -8,14 +8,17 @@
 
 typedef struct madi_run_remote madi_run_remote_t;
 
+#define MADI_RUN_HERE "" /* as agent: a proxy on this host */
+
 /* Start spec's ranks on host through agent, a command of words separated by blanks (NULL: ssh).  A host that cannot be
  * reached or is lost comes as events: failed once, ended for each rank, done. */
 madi_run_remote_t *madi_run_remote_start(const char *host, const char *agent, const madi_run_spec_t *spec,
                                          const madi_run_events_t *events, const sigset_t *mask);
 void madi_run_remote_reply(madi_run_remote_t *remote, int rank, const char *text, size_t len);
 void madi_run_remote_stdin(madi_run_remote_t *remote, int rank, const char *data, size_t len);
+void madi_run_remote_signal_one(madi_run_remote_t *remote, int number);
 /* These are for all hosts. */
-void madi_run_remote_signal(int number);
+void madi_run_remote_signal(int number); /* to ranks, not to what is beside them */
 void madi_run_remote_reap(void);
 void madi_run_remote_kill(void); /* the launch agents themselves */
 void madi_run_remote_fini(void);

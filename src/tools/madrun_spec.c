@@ -33,6 +33,7 @@ void madi_run_spec_pack(const madi_run_spec_t *spec, madi_run_buffer_t *buffer)
     for (int i = 0; i < NUMBERS; i++)
         pack_number(buffer, numbers[i]);
     madi_run_buffer_add(buffer, spec->wdir, strlen(spec->wdir) + 1);
+    madi_run_buffer_add(buffer, spec->topology, strlen(spec->topology) + 1);
     pack_texts(buffer, spec->env);
     pack_texts(buffer, spec->argv);
 }
@@ -80,7 +81,7 @@ static char **unpack_texts(const char **data, const char *end)
 
 int madi_run_spec_unpack(madi_run_spec_t *spec, const char *data, size_t len)
 {
-    const char *end = data + len, *wdir;
+    const char *end = data + len, *wdir, *topology;
     int numbers[NUMBERS];
     for (int i = 0; i < NUMBERS; i++)
         if (unpack_number(&data, end, &numbers[i]) != 0)
@@ -90,11 +91,12 @@ int madi_run_spec_unpack(madi_run_spec_t *spec, const char *data, size_t len)
         numbers[3] > MADI_RUN_BIND_NUMA)
         return -1;
     wdir = unpack_text(&data, end);
-    if (!wdir)
+    topology = wdir ? unpack_text(&data, end) : NULL;
+    if (!topology)
         return -1;
     *spec = (madi_run_spec_t){.first = numbers[0], .count = numbers[1], .size = numbers[2], .bind = (madi_run_bind_t)numbers[3],
                               .reserve = numbers[4], .stdin_rank = numbers[5], .verbose = numbers[6] != 0,
-                              .wdir = madi_run_strdup(wdir)};
+                              .wdir = madi_run_strdup(wdir), .topology = madi_run_strdup(topology)};
     spec->env = unpack_texts(&data, end);
     spec->argv = spec->env ? unpack_texts(&data, end) : NULL;
     return spec->argv && spec->argv[0] ? 0 : -1;

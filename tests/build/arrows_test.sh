@@ -38,7 +38,7 @@ for d in src/drivers/*/; do
     d=${d%/}
     only "${d##*/}" "base/.*|core/(driver|wire)\.h|drivers/${d##*/}/.*|$public" $(find "$d" -name '*.[ch]')
 done
-only tools "(base|tools|topology)/.*|core/ask\.h|$public" $(find src/tools -name '*.[ch]')
+only tools "(base|tools|topology)/.*|core/ask\.h|gateway/daemon\.h|$public" $(find src/tools -name '*.[ch]')
 only bench "(../)?[a-z_]+\.h|bench/.*|$public" $(find bench -name '*.[ch]')
 only examples "$public" $(find examples -name '*.[ch]')
 only conformance "conform\.h|\.\./harness/test\.h|harness/test\.h|$public" $(find tests/conformance -name '*.[ch]')

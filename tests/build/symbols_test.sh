@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What the libraries export is what the public headers declare, no more and no less, each under a version; libmarcel has
-# besides what libmadeleine needs of it (marceli_).
+# besides what libmadeleine needs of it (marceli_), and libmadeleine what madgw needs of it (madi_gateway_).
 src=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -20,7 +20,7 @@ exports() {
     library=${BUILD:?}/.libs/lib$1.so
     grep "^$2_" "$work/all" >"$work/declared"
     nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' >"$work/versioned"
-    sed 's/@.*//' "$work/versioned" | grep -v '^marceli_' | sort -u >"$work/exported"
+    sed 's/@.*//' "$work/versioned" | grep -vE '^(marceli|madi_gateway)_' | sort -u >"$work/exported"
     calls=$(wc -l <"$work/declared")
     [ "$calls" -gt "$4" ] || not_ok "the headers declare only $calls calls of $1"
     if cmp -s "$work/declared" "$work/exported"; then

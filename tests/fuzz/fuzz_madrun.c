@@ -2,6 +2,7 @@
 /* What the launcher parses: frames from a proxy, a job's description, requests of ranks, lists of hosts. */
 #include "fuzz.h"
 
+#include "tools/madgw_join.h"
 #include "tools/madrun_frame.h"
 #include "tools/madrun_hosts.h"
 #include "tools/madrun_pmi.h"
@@ -42,6 +43,7 @@ static void spec_free(madi_run_spec_t *s)
         free(lists[l]);
     }
     free((void *)(uintptr_t)s->wdir);
+    free((void *)(uintptr_t)s->topology);
 }
 
 static void spec(const uint8_t *data, size_t size)
@@ -53,7 +55,7 @@ static void spec(const uint8_t *data, size_t size)
         madi_run_spec_pack(&one, &buffer);
         FUZZ_CHECK(madi_run_spec_unpack(&two, madi_run_buffer_at(&buffer), buffer.len) == 0);
         FUZZ_CHECK(two.first == one.first && two.count == one.count && two.size == one.size);
-        FUZZ_CHECK(strcmp(one.wdir, two.wdir) == 0 && strcmp(one.argv[0], two.argv[0]) == 0);
+        FUZZ_CHECK(strcmp(one.wdir, two.wdir) == 0 && strcmp(one.topology, two.topology) == 0 && strcmp(one.argv[0], two.argv[0]) == 0);
         madi_run_buffer_free(&buffer);
         spec_free(&two);
     }
@@ -65,33 +67,34 @@ const target_t fuzz_spec = {"spec", NULL, spec};
 /* ---- Requests: lines of [rank][text]\n; a rank that is 255 ends the rank after it --------------------------------- */
 
 #define RANKS 3
+#define GATEWAYS 1
 
 static void on_reply(int rank, const char *text, size_t len)
 {
-    FUZZ_CHECK(rank >= 0 && rank < RANKS && len > 0 && text[len - 1] == '\n');
+    FUZZ_CHECK(rank >= 0 && rank < RANKS + GATEWAYS && len > 0 && text[len - 1] == '\n');
     FUZZ_CHECK(memchr(text, '\n', len) == text + len - 1); /* an answer is one line */
 }
 
 static void on_abort(int rank, int code)
 {
     (void)code;
-    FUZZ_CHECK(rank >= 0 && rank < RANKS);
+    FUZZ_CHECK(rank >= 0 && rank < RANKS + GATEWAYS);
 }
 
 static void pmi(const uint8_t *data, size_t size)
 {
-    static const madi_run_pmi_hooks_t hooks = {on_reply, on_abort};
+    static const madi_run_pmi_hooks_t hooks = {on_reply, on_abort, NULL};
     const uint8_t *end = data + size;
-    if (madi_run_pmi_init(RANKS, &hooks) != 0)
+    if (madi_run_pmi_init(RANKS, GATEWAYS, &hooks) != 0)
         return;
     while (data < end) {
-        int rank = *data == 255 ? -1 : *data % (RANKS + 1);
+        int rank = *data == 255 ? -1 : *data & 7; /* there are four, as others may say */
         const uint8_t *stop = memchr(data, '\n', (size_t)(end - data));
         size_t len = (size_t)((stop ? stop : end) - data);
         char *line = madi_run_alloc(1, len + 1);
         memcpy(line, data + 1, len ? len - 1 : 0);
         if (rank < 0 && len > 1)
-            madi_run_pmi_ended(data[1] % RANKS);
+            madi_run_pmi_ended(data[1] % (RANKS + GATEWAYS));
         else
             madi_run_pmi_line(rank, line);
         free(line);
@@ -127,3 +130,20 @@ static void hosts(const uint8_t *data, size_t size)
 }
 
 const target_t fuzz_hosts = {"hosts", NULL, hosts};
+
+/* ---- A job's file ------------------------------------------------------------------------------------------------- */
+
+static void job(const uint8_t *data, size_t size)
+{
+    madi_job_file_t job;
+    char why[256] = "";
+    if (madi_job_file_parse(&job, (const char *)data, size, why, sizeof why) != 0) {
+        FUZZ_CHECK(why[0]);
+        return;
+    }
+    FUZZ_CHECK(job.key_len > 0 && job.key_len <= sizeof job.key && job.addresses > 0);
+    FUZZ_CHECK(strnlen(job.topology, job.topology_len) <= job.topology_len && !job.topology[job.topology_len]);
+    madi_job_file_free(&job);
+}
+
+const target_t fuzz_job = {"job", NULL, job};

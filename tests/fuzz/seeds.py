@@ -93,7 +93,7 @@ def frame(kind, rank, value, data):
     return struct.pack("<IIiI", kind, rank, value, len(data)) + data
 
 
-spec = b"".join(str(n).encode() + b"\0" for n in (0, 2, 4, 0, -1, 0, 1)) + b"/tmp\0" + b"1\0A=b\0" + b"2\0prog\0arg\0"
+spec = b"".join(str(n).encode() + b"\0" for n in (0, 2, 4, 0, -1, 0, 1)) + b"/tmp\0" + b"networks = {};\0" + b"1\0A=b\0" + b"2\0prog\0arg\0"
 seed("spec", "one", spec)
 seed("spec", "no-env", spec.replace(b"1\0A=b\0", b"0\0"))
 seed("frames", "start", b"\xff" + frame(1, 0, 0, spec))
@@ -102,8 +102,10 @@ seed("frames", "long", b"\x3f" + struct.pack("<IIiI", 17, 0, 1, 1 << 31) + b"x")
 
 seed("pmi", "session", "0cmd=init pmi_version=1 pmi_subversion=1\n0cmd=get_maxes\n0cmd=get_my_kvsname\n0cmd=put kvsname=s key=k value=v\n"
      "1cmd=get kvsname=s key=k\n0cmd=barrier_in\n1cmd=barrier_in\n2cmd=barrier_in\n0cmd=finalize\n2cmd=abort exitcode=3\n1cmd=get_appnum\n")
+seed("pmi", "gateway", b"3cmd=init\n3cmd=barrier_in\n0cmd=barrier_in\n1cmd=barrier_in\n2cmd=barrier_in\n3cmd=barrier_in\n\xff\3\n"
+     b"3cmd=init\n0cmd=get key=mad-addr.3.0\n3cmd=abort\n")
 seed("pmi", "ended", b"0cmd=init\n\xff\1\n0cmd=barrier_in\n\xff\2\n\xff\0\n0cmd=spawn\n0\n0=\n0cmd\n")
-init = "cmd=response_to_init rc=0 mad_job=j mad_rank=0 mad_size=2 mad_key=" + "0a" * 32 + "\n"
+init = "cmd=response_to_init rc=0 mad_job=j mad_rank=0 mad_size=2 mad_gateways=1 mad_key=" + "0a" * 32 + "\n"
 rest = "cmd=maxes kvsname_max=64 keylen_max=64 vallen_max=64\ncmd=my_kvsname kvsname=space\n"
 more = "cmd=barrier_out\ncmd=put_result rc=0\ncmd=put_result rc=0\ncmd=get_result rc=0 value=5:ab\ncmd=get_result rc=0 value=cde\n"
 seed("boot", "madrun", init + rest + more + "cmd=get_result rc=0 value=0:\ncmd=get_result rc=-1\ncmd=finalize_ack\n")
@@ -139,3 +141,5 @@ seed("forward", "transit", to_peer + user(0) + fragment(0, 0x84, hello, seq=1) +
 seed("forward", "stalled", to_peer + user(14) + b"".join(fragment(3, 0x81, b"x" * 900, seq=i, begin=b"\1\3\10", hand=i & 3)
                                                         for i in range(40)) + user(14) + user(0))
 seed("forward", "many", b"".join(fragment(2, 0x82, aux=i, begin=b"\1") for i in range(12)) + user(0))
+
+seed("job", "one", "madeleine-job 1\nkey 00112233445566778899aabbccddeeff\naddress 0102\naddress 03\ntopology 4\na=1\n")

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tools/madrun_frame.c, madrun_spec.c, madrun_pmi.c */
+/* tools/madrun_frame.c, madrun_spec.c, madrun_pmi.c, madgw_join.c */
 #include "unit.h"
 
+#include "tools/madgw_join.h"
 #include "tools/madrun_frame.h"
 #include "tools/madrun_pmi.h"
 #include "tools/madrun_remote.h"
@@ -63,7 +64,7 @@ END_TEST
 
 static char *spec_env[] = {"A=1", "B=", NULL}, *spec_argv[] = {"prog", "", "x y", NULL};
 static const madi_run_spec_t spec = {.first = 3, .count = 2, .size = 8, .bind = MADI_RUN_BIND_CORE, .reserve = -1,
-                                     .stdin_rank = 0, .verbose = true, .wdir = "/tmp", .env = spec_env, .argv = spec_argv};
+                                     .stdin_rank = 0, .verbose = true, .wdir = "/tmp", .topology = "t", .env = spec_env, .argv = spec_argv};
 
 static void spec_free(madi_run_spec_t *s)
 {
@@ -73,6 +74,7 @@ static void spec_free(madi_run_spec_t *s)
         free(*l);
     }
     free((void *)(uintptr_t)s->wdir);
+    free((void *)(uintptr_t)s->topology);
 }
 
 START_TEST(spec_round_trip)
@@ -89,6 +91,7 @@ START_TEST(spec_round_trip)
     ck_assert_int_eq(got.stdin_rank, 0);
     ck_assert(got.verbose);
     ck_assert_str_eq(got.wdir, "/tmp");
+    ck_assert_str_eq(got.topology, "t");
     ck_assert_str_eq(got.env[1], "B=");
     ck_assert_ptr_null(got.env[2]);
     ck_assert_str_eq(got.argv[1], "");
@@ -116,7 +119,7 @@ END_TEST
 
 START_TEST(spec_garbled)
 {
-#define TAIL "\0/\0" "0\0" "1\0p"
+#define TAIL "\0/\0" "\0" "0\0" "1\0p"
     static const struct {
         const char *bytes;
         size_t len;
@@ -128,9 +131,10 @@ START_TEST(spec_garbled)
         BAD("0\0" "1\0" "1\0" "9\0" "0\0" "0\0" "0" TAIL),
         BAD("0\0" "1x\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
         BAD("2147483647\0" "2147483647\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
-        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "99999999\0" "1\0p"),
-        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "-1\0" "1\0p"),
-        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "0\0" "0"),
+        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "\0" "99999999\0" "1\0p"),
+        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "\0" "-1\0" "1\0p"),
+        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "\0" "0\0" "0"),
+        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/"),
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         madi_run_spec_t got = {0};
@@ -141,7 +145,8 @@ END_TEST
 
 /* ---- PMI ---------------------------------------------------------------------------------------------------------- */
 
-static char replies[3][10000];
+static char replies[4][10000];
+static int passed;
 static int aborted_rank = -1, aborted_code;
 
 static void on_reply(int rank, const char *text, size_t len)
@@ -155,10 +160,22 @@ static void on_abort(int rank, int code)
     aborted_code = code;
 }
 
+static void on_passed(void)
+{
+    passed++;
+}
+
+static void pmi_begin_with(int gateways)
+{
+    static const madi_run_pmi_hooks_t hooks = {on_reply, on_abort, on_passed};
+    memset(replies, 0, sizeof replies);
+    passed = 0;
+    ck_assert_int_eq(madi_run_pmi_init(3, gateways, &hooks), 0);
+}
+
 static void pmi_begin(void)
 {
-    static const madi_run_pmi_hooks_t hooks = {on_reply, on_abort};
-    ck_assert_int_eq(madi_run_pmi_init(3, &hooks), 0);
+    pmi_begin_with(0);
 }
 
 static const char *ask(int rank, const char *line)
@@ -171,7 +188,7 @@ static const char *ask(int rank, const char *line)
 START_TEST(pmi_questions)
 {
     pmi_begin();
-    ck_assert_ptr_nonnull(strstr(ask(2, "cmd=init pmi_version=1 pmi_subversion=1"), "mad_rank=2 mad_size=3 mad_key="));
+    ck_assert_ptr_nonnull(strstr(ask(2, "cmd=init pmi_version=1 pmi_subversion=1"), "mad_rank=2 mad_size=3 mad_gateways=0 mad_key="));
     ck_assert_ptr_nonnull(strstr(ask(0, "cmd=get_maxes"), "vallen_max="));
     ck_assert_str_eq(ask(0, "cmd=get_universe_size"), "cmd=universe_size size=3\n");
     ck_assert_str_eq(ask(0, "cmd=get_appnum"), "cmd=appnum appnum=0\n");
@@ -230,6 +247,52 @@ START_TEST(pmi_barrier)
 }
 END_TEST
 
+/* Process 3 is a gateway: its is the first barrier only, and it may come again. */
+START_TEST(pmi_gateway)
+{
+    pmi_begin_with(1);
+    ck_assert_ptr_nonnull(strstr(ask(3, "cmd=init"), "mad_rank=3 mad_size=3 mad_gateways=1 mad_key="));
+    ask(3, "cmd=put key=mad-addr.3.0 value=2:0a");
+    ask(0, "cmd=barrier_in");
+    ask(1, "cmd=barrier_in");
+    ck_assert_str_eq(ask(2, "cmd=barrier_in"), "");
+    ck_assert_str_eq(ask(3, "cmd=barrier_in"), "cmd=barrier_out\n");
+    ck_assert_str_eq(replies[0], "cmd=barrier_out\n");
+    ck_assert_int_eq(passed, 1);
+    ask(0, "cmd=barrier_in");
+    ask(1, "cmd=barrier_in");
+    ck_assert_str_eq(ask(2, "cmd=barrier_in"), "cmd=barrier_out\n");
+    madi_run_pmi_ended(3);
+    ck_assert_str_eq(ask(3, "cmd=init"), "");
+    madi_run_pmi_again(3);
+    ck_assert_str_ne(ask(3, "cmd=init"), "");
+    ck_assert_str_eq(ask(3, "cmd=barrier_in"), "cmd=barrier_out\n");
+    ck_assert_ptr_nonnull(strstr(ask(0, "cmd=get key=mad-addr.3.0"), "value=2:0a\n"));
+    madi_run_pmi_fini();
+}
+END_TEST
+
+/* One that does not come up holds nobody up, and its address is none; ranks that all end do not hold it. */
+START_TEST(pmi_gateway_fails)
+{
+    pmi_begin_with(1);
+    ask(0, "cmd=barrier_in");
+    ask(1, "cmd=barrier_in");
+    ck_assert_str_eq(ask(2, "cmd=barrier_in"), "");
+    madi_run_pmi_ended(3);
+    ck_assert_str_eq(replies[0], "cmd=barrier_out\n");
+    ck_assert_ptr_nonnull(strstr(ask(0, "cmd=get key=mad-addr.3.0"), "rc=0 msg=success value=0:\n"));
+    madi_run_pmi_fini();
+
+    pmi_begin_with(1);
+    ck_assert_str_eq(ask(3, "cmd=barrier_in"), "");
+    for (int rank = 0; rank < 3; rank++)
+        madi_run_pmi_ended(rank);
+    ck_assert_str_eq(replies[3], "cmd=barrier_out\n");
+    madi_run_pmi_fini();
+}
+END_TEST
+
 START_TEST(pmi_ends)
 {
     pmi_begin();
@@ -247,9 +310,70 @@ START_TEST(pmi_ends)
 }
 END_TEST
 
+/* ---- A job's file ------------------------------------------------------------------------------------------------- */
+
+#define JOB_HEAD "madeleine-job 1\nkey 00112233445566778899aabbccddeeff\n"
+
+/* What the launcher writes of a job is read back. */
+START_TEST(job_file)
+{
+    char *text = NULL, why[200];
+    size_t len = 0;
+    madi_job_file_t job;
+    FILE *file = open_memstream(&text, &len);
+    pmi_begin_with(1);
+    for (int i = 0; i < 4; i++) {
+        char line[80];
+        snprintf(line, sizeof line, "cmd=put key=mad-addr.%d.0 value=%s", i, i == 2 ? "0:" : "4:0a0b");
+        ask(i, line);
+    }
+    fprintf(file, MADI_JOB_FILE "\n");
+    ck_assert(madi_run_pmi_write(file));
+    fprintf(file, "topology 4\na=1\n");
+    fclose(file);
+    ck_assert_msg(madi_job_file_parse(&job, text, len, why, sizeof why) == 0, "%s", why);
+    ck_assert_uint_eq(job.key_len, 32);
+    ck_assert_uint_eq(job.addresses, 3); /* one has none */
+    ck_assert_uint_eq(job.address[2].len, 2);
+    ck_assert_mem_eq(job.address[2].bytes, "\x0a\x0b", 2);
+    ck_assert_str_eq(job.topology, "a=1\n");
+    madi_job_file_free(&job);
+    for (size_t n = 0; n < len; n++) { /* cut off anywhere it is not taken */
+        char *cut = malloc(n ? n : 1);
+        memcpy(cut, text, n);
+        ck_assert_int_eq(madi_job_file_parse(&job, cut, n, why, sizeof why), -1);
+        free(cut);
+    }
+    free(text);
+    madi_run_pmi_fini();
+}
+END_TEST
+
+START_TEST(bad_job_files)
+{
+    static const char *const bad[] = {
+        "madeleine-job 2\nkey 00\naddress 00\ntopology 0\n",
+        JOB_HEAD "topology 0\n",
+        JOB_HEAD "address 0g\ntopology 0\n",
+        JOB_HEAD "address 000\ntopology 0\n",
+        JOB_HEAD "address 00\ntopology 1\n",
+        JOB_HEAD "address 00\ntopology 0\nmore",
+        "madeleine-job 1\naddress 00\ntopology 0\n",
+        "madeleine-job 1\nkey \naddress 00\ntopology 0\n",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char why[200] = "";
+        madi_job_file_t job;
+        ck_assert_msg(madi_job_file_parse(&job, bad[i], strlen(bad[i]), why, sizeof why) == -1, "number %zu was taken", i);
+        ck_assert_str_ne(why, "");
+    }
+}
+END_TEST
+
 Suite *madrun_suite(void)
 {
     const TTest *tests[] = {frames_in_pieces, frames_too_long, spec_round_trip, spec_truncated, spec_garbled,
-                            pmi_questions,    pmi_store,       pmi_barrier,     pmi_ends};
+                            pmi_questions,    pmi_store,       pmi_barrier,     pmi_gateway,
+                            pmi_gateway_fails, pmi_ends,      job_file,        bad_job_files};
     return SUITE_OF("madrun", tests);
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses on their way through the launcher: as hexadecimal digits, for its values are text. */
+#include "core/core.h"
+
+#include <stdlib.h>
+
+void madi_exchange_hex(char *out, const unsigned char *bytes, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out[2 * n] = 0;
+}
+
+mad_status_t madi_exchange_put(madi_boot_t *boot, const void *address, size_t len)
+{
+    char *text = malloc(2 * len + 1);
+    mad_status_t status;
+    if (!text)
+        return MAD_ERR_NOMEM;
+    madi_exchange_hex(text, address, len);
+    status = boot->ops->put(boot, "mad-addr", text);
+    free(text);
+    return status;
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+mad_status_t madi_exchange_get(madi_boot_t *boot, int number, unsigned char bytes[MADI_ADDRESS_MAX], size_t *len)
+{
+    char text[MADI_BOOT_VALUE_MAX];
+    size_t n = 0;
+    mad_status_t status = boot->ops->get(boot, number, "mad-addr", text, sizeof text);
+    if (status)
+        return status;
+    while (n < MADI_ADDRESS_MAX && text[2 * n] && digit(text[2 * n]) >= 0 && digit(text[2 * n + 1]) >= 0) {
+        bytes[n] = (unsigned char)(digit(text[2 * n]) << 4 | digit(text[2 * n + 1]));
+        n++;
+    }
+    *len = n;
+    return MAD_OK;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gateway/daemon.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+#include "gateway/gateway.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* ---- Joining ----------------------------------------------------------------------------------------------------- */
+
+/* The address that process number `number` of the job has put, as a peer of this session.  Under its lock, or before
+ * anybody else has it. */
+static mad_status_t learn(mad_session_t *s, madi_boot_t *boot, int number)
+{
+    unsigned char bytes[MADI_ADDRESS_MAX];
+    size_t n, len;
+    mad_peer_t peer;
+    mad_status_t status = madi_exchange_get(boot, number, bytes, &n);
+    if (status || !n)
+        return status;
+    if (madi_address_check(bytes, n, &len)) {
+        madi_log(MADI_LOG_ERROR, "virtual", "what the launcher gave as the address of process %d is not one", number);
+        return MAD_ERR_BOOT;
+    }
+    return madi_peer_add(s, bytes, len, &peer);
+}
+
+mad_status_t gw_learn_gateways(mad_session_t *s)
+{
+    mad_status_t status = MAD_OK;
+    madi_lock(&s->lock);
+    for (int i = 0; i < s->boot->gateways && !status; i++)
+        status = learn(s, s->boot, s->boot->size + i);
+    madi_unlock(&s->lock);
+    return status;
+}
+
+static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
+{
+    mad_status_t status = madi_exchange_put(boot, s->address, s->address_len);
+    if (!status)
+        status = boot->ops->fence(boot);
+    madi_lock(&s->lock);
+    for (int i = 0; i < boot->size + boot->gateways && !status; i++)
+        if (i != boot->rank)
+            status = learn(s, boot, i);
+    madi_unlock(&s->lock);
+    return status;
+}
+
+mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot)
+{
+    madi_boot_t *b;
+    mad_session_t *s = NULL;
+    mad_status_t status = madi_knobs_load();
+    if (!status)
+        status = madi_boot_join(&b);
+    if (status)
+        return status;
+    if (b->rank < b->size) {
+        madi_log(MADI_LOG_ERROR, "virtual",
+                 "no launcher has started this process as a gateway: start it by madrun --topology, or join a job by its file");
+        status = MAD_ERR_BOOT;
+    }
+    if (!status)
+        status = mad_open(b->key, b->key_len, &s);
+    if (!status)
+        status = enter(s, b);
+    if (status) {
+        mad_exit(s);
+        b->ops->fini(b);
+        return status;
+    }
+    *session = s;
+    *boot = b;
+    return MAD_OK;
+}
+
+void madi_gateway_leave(madi_boot_t *boot)
+{
+    if (boot)
+        boot->ops->fini(boot);
+}
+
+mad_status_t madi_gateway_check(mad_session_t *s, const char **host)
+{
+    gw_t *gw = s->forward ? gw_of_session(s) : NULL;
+    if (!gw && !*madi_knob_text(MADI_KNOB_TOPOLOGY))
+        madi_log(MADI_LOG_ERROR, "virtual", "MAD_TOPOLOGY names no topology file: a gateway needs one");
+    if (!gw) /* else why has been said */
+        return MAD_ERR_CONFIG;
+    if (!gw->forwards) {
+        madi_log(MADI_LOG_ERROR, "virtual", "the host %s is no gateway in the topology file: see mad_topology(5), and MAD_HOST",
+                 madi_map_name(gw->map, gw->host));
+        return MAD_ERR_CONFIG;
+    }
+    *host = madi_map_name(gw->map, gw->host);
+    return MAD_OK;
+}
+
+/* ---- Serving ----------------------------------------------------------------------------------------------------- */
+
+static int gates_in(mad_session_t *s, int state)
+{
+    int n = 0;
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        n += atomic_load_explicit(&g->state, memory_order_relaxed) == state;
+    return n;
+}
+
+static bool none_connecting(void *arg)
+{
+    mad_session_t *s = arg;
+    bool none;
+    madi_lock(&s->lock);
+    none = !gates_in(s, MADI_GATE_CONNECTING);
+    madi_unlock(&s->lock);
+    return none;
+}
+
+int madi_gateway_announce(mad_session_t *s)
+{
+    int known;
+    madi_lock(&s->lock);
+    for (uint32_t p = 0; p < s->n_peers; p++) {
+        const unsigned char *address = s->peers[p].address;
+        madi_gate_t *gate;
+        if (address && memcmp(madi_address_uid(address), s->uid, sizeof s->uid) &&
+            gw_reached_directly(gw_of_session(s), address) && madi_peer_gate(s, (mad_peer_t)p, &gate) == MAD_OK)
+            madi_gate_connect(gate);
+    }
+    madi_unlock(&s->lock);
+    madi_watch_for(s, none_connecting, s, INT64_MAX); /* each attempt has its own deadline */
+    madi_lock(&s->lock);
+    known = gates_in(s, MADI_GATE_UP);
+    madi_unlock(&s->lock);
+    return known;
+}
+
+void madi_gateway_drain(mad_session_t *s)
+{
+    madi_lock(&s->lock);
+    gw_of_session(s)->draining = true;
+    madi_unlock(&s->lock);
+}
+
+typedef struct serving {
+    madi_watch_t watch;
+    mad_session_t *session;
+    int told; /* under the session's lock */
+    bool until_abandoned;
+} serving_t;
+
+static void told(madi_watch_t *watch, uint32_t events)
+{
+    serving_t *serving = MADI_CONTAINER(watch, serving_t, watch);
+    struct signalfd_siginfo info;
+    (void)events;
+    while (read(watch->fd, &info, sizeof info) == (ssize_t)sizeof info)
+        serving->told++;
+    madi_watchers_wake(serving->session);
+}
+
+/* Under the session's lock. */
+static bool abandoned(const serving_t *serving)
+{
+    mad_session_t *s = serving->session;
+    return serving->until_abandoned && gates_in(s, MADI_GATE_DOWN) && !gates_in(s, MADI_GATE_UP) &&
+           !gates_in(s, MADI_GATE_CONNECTING);
+}
+
+static bool is_told(void *arg)
+{
+    serving_t *serving = arg;
+    bool end;
+    madi_lock(&serving->session->lock);
+    end = serving->told || abandoned(serving);
+    madi_unlock(&serving->session->lock);
+    return end;
+}
+
+static bool is_over(void *arg)
+{
+    serving_t *serving = arg;
+    mad_session_t *s = serving->session;
+    bool end;
+    madi_lock(&s->lock);
+    end = serving->told > 1 || !s->forward->busy(s);
+    madi_unlock(&s->lock);
+    return end;
+}
+
+madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_abandoned)
+{
+    serving_t serving = {.watch = {signals, told}, .session = s, .until_abandoned = until_abandoned};
+    madi_gateway_end_t end;
+    madi_lock(&s->lock);
+    if (madi_watch_add(s, &serving.watch, EPOLLIN))
+        serving.told = 2; /* nobody could end it */
+    madi_unlock(&s->lock);
+    madi_watch_for(s, is_told, &serving, INT64_MAX);
+    madi_gateway_drain(s);
+    madi_watch_for(s, is_over, &serving, INT64_MAX);
+    madi_lock(&s->lock);
+    madi_watch_del(s, &serving.watch);
+    end = serving.told > 1 ? MADI_GATEWAY_TOLD : serving.told ? MADI_GATEWAY_DRAINED : MADI_GATEWAY_ABANDONED;
+    madi_unlock(&s->lock);
+    return end;
+}

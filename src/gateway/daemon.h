@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A process of a job that only forwards: what madgw is made of.  Exported for it, and for nobody else. */
+#ifndef MADI_DAEMON_H
+#define MADI_DAEMON_H
+
+#include <madeleine.h>
+#include <stdbool.h>
+
+/* Join the job that the launcher (madrun) has started this process in, as a gateway and not as a rank.  *session is one of
+ * its own (mad_open) that knows the addresses of all ranks and gateways; *boot, an opaque thing, is to be given back to
+ * madi_gateway_leave.  MAD_ERR_BOOT, logged: no launcher has. */
+typedef struct madi_boot madi_boot_t;
+mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot);
+/* Tell the launcher that this process ends well.  After mad_exit. */
+void madi_gateway_leave(madi_boot_t *boot);
+
+/* Can this session forward?  MAD_ERR_CONFIG, logged, when not: no topology file, or its host is no gateway in it.
+ * *host: its name in the file, which the session owns. */
+mad_status_t madi_gateway_check(mad_session_t *session, const char **host);
+
+/* Connect to all peers of the session that a network leads to, so that they know of this gateway; returns when each of
+ * these attempts has ended, with the number of those that know it. */
+int madi_gateway_announce(mad_session_t *session);
+
+/* Take no new streams; those that pass go on. */
+void madi_gateway_drain(mad_session_t *session);
+
+typedef enum madi_gateway_end {
+    MADI_GATEWAY_DRAINED,  /* told to end, and nothing passes any more */
+    MADI_GATEWAY_TOLD,     /* told again */
+    MADI_GATEWAY_ABANDONED /* all processes that were connected have gone; only if wanted */
+} madi_gateway_end_t;
+
+/* Forward until told to end.  signals: a signalfd, of which each signal says so: after the first one the session is drained. */
+madi_gateway_end_t madi_gateway_serve(mad_session_t *session, int signals, bool until_abandoned);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* madgw: a process of a job that only forwards messages between networks.
+ *
+ *   madgw.c       this: the command line, a job, until told to end       madgw_join.c  a job's file
+ *   src/gateway/daemon.h  what it does in between */
+#include "gateway/daemon.h"
+#include "tools/madgw_join.h"
+#include "tools/memory_file.h"
+#include "topology/range.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unreleased"
+#endif
+
+typedef struct options {
+    const char *join; /* NULL: the launcher's job */
+    bool announce, verbose;
+} options_t;
+
+static void help(void)
+{
+    puts("usage: madgw [OPTION]...\n"
+         "Forward messages between the networks that this host is on, as a process of a job but not one of its ranks.\n"
+         "madrun --topology starts it where the topology file has gateways; by hand it joins a job that runs.\n"
+         "\n"
+         "  --join FILE      the job: a file that madrun --job-file has written; -: standard input\n"
+         "  --host NAME      what the topology file calls this host; default: MAD_HOST, else its name\n"
+         "  --cores LIST     run on these cores, as 0,2-3\n"
+         "  --announce       connect to all processes within reach; always with --join\n"
+         "  -v               say when it is ready, and why it ends\n"
+         "  --help, --version\n"
+         "\n"
+         "SIGTERM: take no new streams, and end when none passes any more; again: end at once.");
+}
+
+static int core_take(void *arg, const char *name)
+{
+    unsigned long core = strtoul(name, NULL, 10);
+    if (core >= CPU_SETSIZE)
+        return -1;
+    CPU_SET(core, (cpu_set_t *)arg);
+    return 0;
+}
+
+static int cores_take(const char *list)
+{
+    char text[300], why[200] = "there are not so many";
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if ((size_t)snprintf(text, sizeof text, "[%s]", list) >= sizeof text ||
+        madi_range_expand(text, core_take, &set, why, sizeof why) != 0) {
+        fprintf(stderr, "madgw: --cores '%s' is not valid (%s): give for example 0,2-3\n", list, why);
+        return 2;
+    }
+    if (sched_setaffinity(0, sizeof set, &set) != 0)
+        fprintf(stderr, "madgw: --cores %s: %s; going on without\n", list, strerror(errno));
+    return -1;
+}
+
+static int parse(options_t *o, int argc, char **argv)
+{
+    static const struct option table[] = {{"join", required_argument, NULL, 'j'},
+                                          {"host", required_argument, NULL, 'H'},
+                                          {"cores", required_argument, NULL, 'c'},
+                                          {"announce", no_argument, NULL, 'a'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'},
+                                          {NULL, 0, NULL, 0}};
+    int option, code;
+    argv[0] = (char *)"madgw"; /* how getopt's messages begin */
+    while ((option = getopt_long(argc, argv, "v", table, NULL)) != -1)
+        switch (option) {
+        case 'j': o->join = optarg; break;
+        case 'H': setenv("MAD_HOST", optarg, 1); break;
+        case 'c':
+            if ((code = cores_take(optarg)) >= 0)
+                return code;
+            break;
+        case 'a': o->announce = true; break;
+        case 'v': o->verbose = true; break;
+        case 'h': help(); return 0;
+        case 'V': printf("madgw (Madeleine) %s\n", PACKAGE_VERSION); return 0;
+        default: fprintf(stderr, "madgw: 'madgw --help' lists the options\n"); return 2;
+        }
+    if (optind < argc) {
+        fprintf(stderr, "madgw: '%s' is no option: 'madgw --help' lists them\n", argv[optind]);
+        return 2;
+    }
+    return -1;
+}
+
+/* The job of a file: a session with its key, topology and addresses. */
+static mad_status_t file_join(const char *path, mad_session_t **session)
+{
+    madi_job_file_t job;
+    char why[200], at[40];
+    mad_status_t status;
+    if (madi_job_file_read(&job, path, why, sizeof why) != 0) {
+        fprintf(stderr, "madgw: --join %s: %s\n", path, why);
+        return MAD_ERR_CONFIG;
+    }
+    if (!getenv("MAD_TOPOLOGY") && job.topology_len && madi_memory_file("topology", job.topology, job.topology_len, at) >= 0)
+        setenv("MAD_TOPOLOGY", at, 1);
+    status = mad_open(job.key, job.key_len, session);
+    for (size_t i = 0; i < job.addresses && !status; i++) {
+        mad_peer_t peer;
+        status = mad_peer_add(*session, job.address[i].bytes, job.address[i].len, &peer);
+        if (status)
+            fprintf(stderr, "madgw: --join %s: address %zu is not one: %s\n", path, i + 1, mad_status_text(status));
+    }
+    madi_job_file_free(&job);
+    return status;
+}
+
+static int signals_open(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    signal(SIGPIPE, SIG_IGN);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+        return -1;
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int serve(const options_t *o, mad_session_t *session, int signals, const char *host)
+{
+    static const char *const why[] = {[MADI_GATEWAY_DRAINED] = "drained, ends",
+                                      [MADI_GATEWAY_TOLD] = "told twice to end, ends at once",
+                                      [MADI_GATEWAY_ABANDONED] = "all processes of the job have gone, ends"};
+    madi_gateway_end_t end;
+    int known = o->join || o->announce ? madi_gateway_announce(session) : 0;
+    if (o->verbose && (o->join || o->announce))
+        fprintf(stderr, "madgw: host %s: ready, known to %d processes\n", host, known);
+    else if (o->verbose)
+        fprintf(stderr, "madgw: host %s: ready\n", host);
+    end = madi_gateway_serve(session, signals, o->join);
+    if (o->verbose || end == MADI_GATEWAY_TOLD)
+        fprintf(stderr, "madgw: host %s: %s\n", host, why[end]);
+    return end == MADI_GATEWAY_TOLD ? 128 + SIGTERM : 0;
+}
+
+int main(int argc, char **argv)
+{
+    options_t o = {0};
+    mad_session_t *session = NULL;
+    madi_boot_t *boot = NULL;
+    const char *host = NULL;
+    int code = parse(&o, argc, argv), signals;
+    mad_status_t status;
+    if (code >= 0)
+        return code;
+    signals = signals_open(); /* before the session, whose threads are to have them blocked, too */
+    if (signals < 0) {
+        perror("madgw: signals");
+        return 1;
+    }
+    status = o.join ? file_join(o.join, &session) : madi_gateway_join(&session, &boot);
+    if (!status)
+        status = madi_gateway_check(session, &host);
+    code = status ? 1 : serve(&o, session, signals, host);
+    if (code == 128 + SIGTERM) /* at once: whoever is connected sees it */
+        _exit(code);
+    mad_exit(session);
+    madi_gateway_leave(boot);
+    return code;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A job's file: what a process needs to know to join the job from outside.  madrun --job-file writes it, madgw --join reads
+ * it.  Lines, the job's key among them, so that it is for the user's eyes only:
+ *
+ *     madeleine-job 1
+ *     key HEX
+ *     address HEX         for each process
+ *     topology BYTES      that follow, and end the file
+ */
+#ifndef MADI_MADGW_JOIN_H
+#define MADI_MADGW_JOIN_H
+
+#include <stddef.h>
+
+#define MADI_JOB_FILE "madeleine-job 1" /* counts up with each change of it */
+
+typedef struct madi_job_file {
+    unsigned char key[64];
+    size_t key_len;
+    struct {
+        unsigned char *bytes;
+        size_t len;
+    } *address;
+    size_t addresses;
+    char *topology;
+    size_t topology_len;
+} madi_job_file_t;
+
+/* Read path, "-": standard input.  0, or -1 with the reason in why. */
+int madi_job_file_read(madi_job_file_t *job, const char *path, char *why, size_t len);
+/* The same of a text. */
+int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len, char *why, size_t len);
+void madi_job_file_free(madi_job_file_t *job);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/madrun_gateways.h"
+
+#include "base/clock.h"
+#include "tools/madrun_job.h"
+#include "tools/madrun_output.h"
+#include "tools/madrun_pmi.h"
+#include "tools/madrun_remote.h"
+#include "tools/madrun_signals.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GRACE_NS 2000000000LL  /* between SIGTERM, SIGKILL, and the end of agents that do not answer */
+#define SOON_NS 100000000LL    /* before one that has ended is started again */
+#define AGAIN_NS 1000000000LL  /* and one that did not even join the job; twice as long each time */
+#define TRIES_MAX 5
+
+typedef struct gateway {
+    const madi_run_gateway_t *what;
+    madi_run_remote_t *remote;
+    bool joined;   /* since it was started last: all is well with it */
+    bool announce; /* the ranks do not know this one */
+    bool spoken;   /* why it failed has been said */
+    int tries;     /* in a row that did not join */
+    int64_t again; /* when it is to be started again; 0: not */
+    char host[300], **env;
+    char *argv[8];
+} gateway_t;
+
+static const madi_run_options_t *options;
+static const madi_run_spec_t *ranks; /* their spec */
+static const sigset_t *mask;
+static gateway_t *gateways;
+static int count, left;
+static char program[PATH_MAX];
+static bool ending, released;
+static madi_run_timer_t restart, grace;
+static const madi_run_events_t events;
+
+static gateway_t *gateway_of(int number)
+{
+    int i = number - ranks->size;
+    return i >= 0 && i < count ? &gateways[i] : NULL;
+}
+
+static void start(gateway_t *g)
+{
+    madi_run_spec_t spec = *ranks;
+    int number = ranks->size + (int)(g - gateways), words = 0;
+    g->argv[words++] = program;
+    if (g->announce)
+        g->argv[words++] = (char *)(uintptr_t)"--announce";
+    if (options->verbose)
+        g->argv[words++] = (char *)(uintptr_t)"-v";
+    if (g->what->cores[0]) {
+        g->argv[words++] = (char *)(uintptr_t)"--cores";
+        g->argv[words++] = (char *)(uintptr_t)g->what->cores;
+    }
+    g->argv[words] = NULL;
+    spec.first = number;
+    spec.count = 1;
+    spec.size = number + 1;
+    spec.bind = MADI_RUN_BIND_NONE;
+    spec.stdin_rank = -1;
+    spec.verbose = false;
+    spec.env = g->env;
+    spec.argv = g->argv;
+    spec.beside = true;
+    g->joined = g->spoken = false;
+    g->again = 0;
+    left++;
+    madi_run_pmi_again(number);
+    g->remote = madi_run_remote_start(
+        g->what->host, madi_run_job_here(options, g->what->host) ? MADI_RUN_HERE : options->agent, &spec, &events, mask);
+}
+
+static void start_due(void)
+{
+    int64_t now = madi_now(), first = INT64_MAX;
+    for (int i = 0; i < count && !ending; i++) {
+        if (gateways[i].again && gateways[i].again <= now)
+            start(&gateways[i]);
+        else if (gateways[i].again && gateways[i].again < first)
+            first = gateways[i].again;
+    }
+    if (first != INT64_MAX)
+        madi_run_timer_set(&restart, first - now, start_due);
+}
+
+/* It has ended, or could not be started, for a reason that the user is told. */
+static void failed(gateway_t *g, const char *text, bool meant)
+{
+    bool again;
+    if (ending || released || g->again)
+        return;
+    g->tries = g->joined ? 0 : g->tries + 1;
+    again = !meant && g->tries <= TRIES_MAX && strcmp(options->gateways, "restart") == 0;
+    if (!g->spoken)
+        madi_run_say("%s; %s", text, again ? "starting it again" : "going on without it");
+    g->spoken = true;
+    if (!again)
+        return;
+    g->announce = true;
+    g->again = madi_now() + (g->tries ? AGAIN_NS << (g->tries - 1) : SOON_NS);
+    madi_run_timer_set(&restart, 0, start_due);
+}
+
+static void on_line(int number, const char *line)
+{
+    gateway_t *g = gateway_of(number);
+    if (g && strncmp(line, "cmd=barrier_in", 14) == 0)
+        g->joined = true;
+    madi_run_pmi_line(number, line);
+}
+
+static void on_taken(int number, size_t len)
+{
+    (void)number;
+    (void)len;
+}
+
+static void on_ended(int number, int status)
+{
+    gateway_t *g = gateway_of(number);
+    char text[400];
+    madi_run_pmi_ended(number);
+    if (!g)
+        return;
+    if (WIFSIGNALED(status))
+        snprintf(text, sizeof(text), "the gateway on host '%s' was ended by signal %d (%s)", g->what->host, WTERMSIG(status),
+                 madi_run_signal_name(WTERMSIG(status)));
+    else
+        snprintf(text, sizeof(text), "the gateway on host '%s' ended with exit code %d", g->what->host, WEXITSTATUS(status));
+    /* Somebody has told it to end, and means it. */
+    failed(g, text, WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 128 + SIGTERM));
+}
+
+static void on_failed(int number, int code, const char *text)
+{
+    gateway_t *g = gateway_of(number);
+    (void)code;
+    if (g)
+        failed(g, text, false);
+}
+
+static void on_done(void)
+{
+    left--;
+}
+
+static const madi_run_events_t events = {on_line, madi_run_output, on_taken, on_ended, on_failed, on_done};
+
+/* ---- For the job ------------------------------------------------------------------------------------------------- */
+
+/* madgw lies beside madrun, here and there. */
+static void find_program(void)
+{
+    ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    char *slash;
+    program[n > 0 ? n : 0] = 0;
+    slash = strrchr(program, '/');
+    snprintf(slash ? slash + 1 : program, sizeof(program) - (size_t)(slash ? slash + 1 - program : 0), "madgw");
+}
+
+static void prepare(gateway_t *g, const madi_run_gateway_t *what)
+{
+    int n = 0;
+    g->what = what;
+    while (ranks->env[n])
+        n++;
+    g->env = madi_run_alloc((size_t)n + 2, sizeof(char *));
+    memcpy(g->env, ranks->env, (size_t)n * sizeof(char *));
+    snprintf(g->host, sizeof(g->host), "MAD_HOST=%s", madi_run_topology_name(what->host));
+    g->env[n] = g->host;
+}
+
+void madi_run_gateways_start(const madi_run_options_t *asked, const madi_run_gateway_t *list, int n,
+                             const madi_run_spec_t *spec, const sigset_t *signals)
+{
+    char label[300];
+    options = asked;
+    ranks = spec;
+    mask = signals;
+    count = n;
+    gateways = madi_run_alloc((size_t)n, sizeof(*gateways));
+    find_program();
+    for (int i = 0; i < n; i++) {
+        prepare(&gateways[i], &list[i]);
+        snprintf(label, sizeof(label), "[gateway %s] ", madi_run_topology_name(list[i].host));
+        madi_run_output_label(ranks->size + i, label);
+        if (options->verbose)
+            madi_run_say("host %s: a gateway%s%s", list[i].host, list[i].cores[0] ? " on cores " : "", list[i].cores);
+        start(&gateways[i]);
+    }
+}
+
+void madi_run_gateways_reply(int number, const char *text, size_t len)
+{
+    gateway_t *g = gateway_of(number);
+    if (g && g->remote)
+        madi_run_remote_reply(g->remote, number, text, len);
+}
+
+static void signal_all(int number)
+{
+    for (int i = 0; i < count; i++)
+        if (gateways[i].remote)
+            madi_run_remote_signal_one(gateways[i].remote, number);
+}
+
+static void kill_all(void)
+{
+    signal_all(SIGKILL);
+    madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill);
+}
+
+void madi_run_gateways_release(void)
+{
+    released = true;
+}
+
+void madi_run_gateways_end(void)
+{
+    if (ending || !left)
+        return;
+    ending = true;
+    signal_all(SIGTERM);
+    madi_run_timer_set(&grace, GRACE_NS, kill_all);
+}
+
+int madi_run_gateways_left(void)
+{
+    return left;
+}
+
+void madi_run_gateways_fini(void)
+{
+    for (int i = 0; i < count; i++)
+        free(gateways[i].env);
+    free(gateways);
+    gateways = NULL;
+    count = 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/memory_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int madi_memory_file(const char *name, const void *data, size_t len, char path[static 40])
+{
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    const char *at = data;
+    while (fd >= 0 && len > 0) {
+        ssize_t n = write(fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            int error = errno;
+            close(fd);
+            errno = error;
+            return -1;
+        }
+        at += n;
+        len -= (size_t)n;
+    }
+    snprintf(path, 40, "/proc/%ld/fd/%d", (long)getpid(), fd);
+    return fd;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program that talks across clusters.
+ *
+ *   across all [ROUNDS [BYTES]]   every rank sends to every other one, and looks at what comes.  Rank 0 says how long the
+ *                                 start and the rounds took, and how much memory processes have (their share of what is
+ *                                 shared counted: PSS).
+ *   across ask COUNT              for each of COUNT lines of its input, rank 0 asks rank 1, and says what comes of it. */
+#include <madeleine.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SECOND INT64_C(1000000000)
+#define PATIENCE (120 * SECOND)
+
+static mad_session_t *session;
+static mad_channel_t *channel;
+static int rank, size;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void fail(const char *what, mad_peer_t peer, mad_status_t status)
+{
+    char why[600] = "";
+    if (peer >= 0)
+        mad_peer_explain(session, peer, why, sizeof why);
+    printf("rank %d: %s %d: %s; %s\n", rank, what, peer, mad_status_text(status), why);
+    fflush(stdout);
+    exit(1);
+}
+
+static mad_status_t receive(mad_peer_t from, void *bytes, size_t len, mad_peer_t *peer)
+{
+    mad_connection_t *in;
+    mad_status_t status = mad_begin_unpacking_timed(channel, from, PATIENCE, &in);
+    if (status)
+        return status;
+    *peer = mad_message_peer(in);
+    mad_unpack(in, bytes, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_unpacking(in);
+}
+
+static mad_status_t tell(mad_peer_t to, void *bytes, size_t len)
+{
+    mad_block_t block = {bytes, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    mad_request_t *request = NULL;
+    mad_status_t status = mad_send_blocks(channel, to, &block, 1, &request);
+    return status ? status : mad_request_wait(&request, PATIENCE);
+}
+
+/* ---- All to all ---------------------------------------------------------------------------------------------------- */
+
+typedef struct message {
+    int from, to, round;
+    long pss_kib;
+} message_t;
+
+static long pss_kib(void)
+{
+    char line[200];
+    long kib = 0;
+    FILE *f = fopen("/proc/self/smaps_rollup", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "Pss: %ld", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib;
+}
+
+static void fill(unsigned char *bytes, size_t len, int from, int to, int round)
+{
+    message_t m = {from, to, round, round ? pss_kib() : 0};
+    memcpy(bytes, &m, sizeof m);
+    for (size_t i = sizeof m; i < len; i++)
+        bytes[i] = (unsigned char)(from * 7 + to * 3 + round + (int)i);
+}
+
+static message_t check(const unsigned char *bytes, size_t len, mad_peer_t peer, int round)
+{
+    message_t m;
+    memcpy(&m, bytes, sizeof m);
+    for (size_t i = sizeof m; i < len; i++)
+        if (bytes[i] != (unsigned char)(m.from * 7 + m.to * 3 + m.round + (int)i))
+            fail("what came is not what was sent by", peer, MAD_ERR_PROTOCOL);
+    if (m.from != peer || m.to != rank || m.round != round)
+        fail("a message of another round, or of somebody else, by", peer, MAD_ERR_PROTOCOL);
+    return m;
+}
+
+static void one_round(int round, unsigned char *out, size_t len, long *most, double *sum)
+{
+    mad_request_t **request = calloc((size_t)size, sizeof(mad_request_t *));
+    unsigned char *in = malloc(len);
+    for (int i = 1; i < size; i++) {
+        int to = (rank + i) % size;
+        unsigned char *bytes = out + (size_t)i * len;
+        mad_block_t block = {bytes, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+        mad_status_t status;
+        fill(bytes, len, rank, to, round);
+        status = mad_send_blocks(channel, to, &block, 1, &request[i]);
+        if (status)
+            fail("send to", to, status);
+    }
+    *sum = *most = pss_kib();
+    for (int i = 1; i < size; i++) {
+        /* In turn, for of any source those of the next round may come before a slow peer's. */
+        mad_peer_t from = (rank + size - i) % size, peer;
+        mad_status_t status = receive(from, in, len, &peer);
+        message_t m;
+        if (status)
+            fail("receive from", from, status);
+        m = check(in, len, peer, round);
+        *sum += (double)m.pss_kib;
+        if (m.pss_kib > *most)
+            *most = m.pss_kib;
+    }
+    for (int i = 1; i < size; i++) {
+        mad_status_t status = mad_request_wait(&request[i], PATIENCE);
+        if (status)
+            fail("sent to", (rank + i) % size, status);
+    }
+    free(in);
+    free(request);
+}
+
+static void all(int rounds, size_t len, double begun)
+{
+    unsigned char *out = malloc((size_t)size * len);
+    double started, first = 0, sum = 0;
+    long most = 0;
+    mad_barrier(session);
+    started = now();
+    for (int round = 0; round < rounds; round++) {
+        one_round(round, out, len, &most, &sum);
+        if (round == 0)
+            first = now();
+    }
+    mad_barrier(session);
+    if (rank == 0)
+        printf("all-to-all: %d ranks, %d rounds of %zu bytes: start %.2f s, first round %.2f s, all %.2f s; "
+               "memory of a process: %.2f MiB, most %.2f MiB\n",
+               size, rounds, len, started - begun, first - started, now() - started, sum / size / 1024, (double)most / 1024);
+    free(out);
+}
+
+/* ---- Asking -------------------------------------------------------------------------------------------------------- */
+
+static void ask(int count)
+{
+    char line[80], text[80];
+    mad_peer_t peer;
+    mad_status_t status;
+    for (int i = 0; i < count && rank < 2; i++) {
+        memset(text, 0, sizeof text);
+        if (rank == 0) {
+            if (!fgets(line, sizeof line, stdin))
+                exit(2);
+            snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
+            status = tell(1, text, sizeof text);
+            if (!status)
+                status = receive(1, text, sizeof text, &peer);
+            printf("%s: %s\n", status ? "failed" : "answered", status ? mad_status_text(status) : text);
+            fflush(stdout);
+            if (status)
+                exit(3);
+        } else {
+            status = receive(0, text, sizeof text, &peer);
+            if (!status)
+                status = tell(0, text, sizeof text);
+            if (status) {
+                printf("rank 1: %s\n", mad_status_text(status));
+                fflush(stdout);
+                exit(3);
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    double begun = now();
+    mad_status_t status = mad_init(&argc, &argv, &session);
+    if (!status)
+        status = mad_channel_open(session, "across", &channel);
+    if (status || argc < 2) {
+        fprintf(stderr, "across: %s\n", mad_status_text(status));
+        return 1;
+    }
+    rank = mad_rank(session);
+    size = mad_size(session);
+    if (!strcmp(argv[1], "all"))
+        all(argc > 2 ? atoi(argv[2]) : 2, argc > 3 ? (size_t)atol(argv[3]) : 1000, begun);
+    else
+        ask(argc > 2 ? atoi(argv[2]) : 1);
+    mad_exit(session);
+    return 0;
+}
