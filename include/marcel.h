@@ -12,8 +12,8 @@
  *   would switch, it sleeps.
  * - Deadlines (`until`) are times of a clock, not lengths: of `clock`, CLOCK_MONOTONIC or CLOCK_REALTIME, in calls named
  *   clock..., of CLOCK_REALTIME in those named timed...  A step of the real-time clock during the wait is not seen.  All
- *   such calls give ETIMEDOUT when it is too late, and EINVAL for a time or a clock that is none; one that can have what it
- *   wants at once does not look at the time.
+ *   such calls give ETIMEDOUT when it is too late, and EINVAL for a time or a clock that is none; what can be had at once is
+ *   had however late it is.
  * - A created thread is a seed, which costs no stack until it first runs.  Joining a seed runs it at once.
  * - A started thread stays on its worker, unless it was created migratable.
  * - After fork in a user-level thread the child has that thread's worker only.
@@ -62,8 +62,8 @@ typedef struct marcel_attr {
 int marcel_attr_init(marcel_attr_t *attr);
 int marcel_attr_destroy(marcel_attr_t *attr);
 
-/* Bytes of stack that the thread can use (default: knob MAD_STACK_SIZE, the whole slot of 64 KiB, of which a page is a
- * guard); slots are powers of two.  Errors: EINVAL (0, or above 512 MiB). */
+/* Bytes of stack that the thread can use (default: what is left of a slot as long as the knob MAD_STACK_SIZE says, 64 KiB,
+ * of which a page is a guard); slots are powers of two.  Errors: EINVAL (0, or above 512 MiB). */
 int marcel_attr_setstacksize(marcel_attr_t *attr, size_t size);
 int marcel_attr_getstacksize(const marcel_attr_t *attr, size_t *size);
 
@@ -103,7 +103,8 @@ typedef struct marcel_thread *marcel_t;
 int marcel_create(marcel_t *thread, const marcel_attr_t *attr, void *(*run)(void *), void *arg);
 
 /* Wait until it has ended; what it returned or gave to marcel_exit goes to *result unless that is NULL.  May switch.  At
- * most one joins a thread.  Errors: EINVAL (detached, joined by another, or a plain pthread), EDEADLK (oneself). */
+ * most one joins a thread.  Errors: EINVAL (detached, joined by another, or a plain pthread), EDEADLK (oneself, or it joins
+ * the caller), ESRCH (it was joined, or has ended detached, and its handle is not that of a new thread yet). */
 int marcel_join(marcel_t thread, void **result);
 /* The same with a deadline, or without waiting; unless they return 0, it can still be joined.  Errors: as above; try:
  * EBUSY (it has not ended). */
@@ -111,7 +112,7 @@ int marcel_timedjoin(marcel_t thread, void **result, const struct timespec *unti
 int marcel_clockjoin(marcel_t thread, void **result, int clock, const struct timespec *until);
 int marcel_tryjoin(marcel_t thread, void **result);
 
-/* Nobody will join it.  Errors: EINVAL (detached already). */
+/* Nobody will join it.  Errors: EINVAL (detached already), ESRCH as above. */
 int marcel_detach(marcel_t thread);
 
 /* End the calling thread: handlers (below) and destructors of keys are run.  A plain pthread ends as by pthread_exit. */
@@ -160,7 +161,7 @@ int marcel_getname(marcel_t thread, char name[MARCEL_NAME_MAX]);
 #define MARCEL_CANCEL_DISABLE 1
 
 /* Ask it to end; it may do so later, or never.  A thread that has ended: nothing.  A plain pthread can be asked too, and
- * then must not end by itself before this returns. */
+ * then must not end by itself before this returns.  Errors: ESRCH as above. */
 int marcel_cancel(marcel_t thread);
 
 /* Of the calling thread; disabled, it hears of it when it enables it again.  old (may be NULL): what was before.
@@ -304,7 +305,7 @@ typedef struct marcel_sem {
     unsigned long marcel_inside[4];
 } marcel_sem_t;
 
-/* Errors: EINVAL (value above MARCEL_SEM_VALUE_MAX). */
+/* Errors: EINVAL (shared not 0: between processes, or value above MARCEL_SEM_VALUE_MAX). */
 int marcel_sem_init(marcel_sem_t *sem, int shared, unsigned value);
 /* Errors: EBUSY (somebody waits). */
 int marcel_sem_destroy(marcel_sem_t *sem);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attributes, and the names of threads. */
+#include "marcel/guard.h"
 #include "marcel/marcel.h"
 #include "marcel/name.h"
+#include "marcel/slot.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,7 +51,8 @@ int marcel_attr_setstacksize(marcel_attr_t *attr, size_t size)
 
 int marcel_attr_getstacksize(const marcel_attr_t *attr, size_t *size)
 {
-    *size = inside_const(attr)->stack;
+    size_t stack = inside_const(attr)->stack;
+    *size = stack ? stack : ((size_t)1 << madi_slot_shift_usual()) - madi_guard_size() - MADI_SLOT_TOP;
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "marcel/sched.h"
 #include "marcel/waiter.h"
 
+#include <errno.h>
 #include <marcel.h>
 #include <sched.h>
 
@@ -71,6 +72,8 @@ int marcel_cancel(marcel_t thread)
         atomic_fetch_or_explicit(&thread->cancel, MADI_CANCEL_PENDING, memory_order_relaxed);
         return 0;
     }
+    if (madi_gone(thread))
+        return ESRCH;
     (void)madi_server_facts(); /* a wrong knob: no barrier of all then, and waiters have fences */
     pthread_mutex_lock(&lock);
     atomic_fetch_or_explicit(&thread->cancel, MADI_CANCEL_PENDING | MADI_CANCEL_BUSY, memory_order_seq_cst);
@@ -147,7 +150,7 @@ void madi_cancel_act(madi_party_t *self)
 
 void madi_cleanup_run(madi_party_t *self)
 {
-    atomic_fetch_or_explicit(&self->thread->cancel, MADI_CANCEL_OFF, memory_order_relaxed);
+    atomic_fetch_or_explicit(&self->thread->cancel, MADI_CANCEL_ENDS, memory_order_relaxed);
     for (marcel_cleanup_t *cleanup; (cleanup = self->cleanup);) {
         self->cleanup = cleanup->marcel_next;
         cleanup->marcel_run(cleanup->marcel_arg);

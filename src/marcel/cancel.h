@@ -2,7 +2,7 @@
 /* Cancellation at points: a thread that is asked to end does so where it next calls one of the waiting calls.
  *
  * The word `cancel` of a record: PENDING, set by marcel_cancel for good; OFF, changed by the thread itself alone, while it
- * does not want to hear of it (and once it has begun to end); BUSY, somebody is in marcel_cancel and may touch the thread's
+ * does not want to hear of it; ENDS, set by itself for good, once it has begun to end; BUSY, somebody is in marcel_cancel and may touch the thread's
  * control block.
  *
  * A point looks at the word when it begins (madi_cancel_point), and waits as madi_block_point does.  Why no cancel is
@@ -16,7 +16,7 @@
 #include "marcel/lead.h"
 #include "marcel/waitq.h"
 
-enum { MADI_CANCEL_PENDING = 1, MADI_CANCEL_OFF = 2, MADI_CANCEL_BUSY = 4 };
+enum { MADI_CANCEL_PENDING = 1, MADI_CANCEL_OFF = 2, MADI_CANCEL_BUSY = 4, MADI_CANCEL_ENDS = 8 };
 
 #pragma GCC visibility push(hidden)
 
@@ -55,12 +55,13 @@ static inline __attribute__((always_inline)) void madi_cancel_fence(void)
 static inline bool madi_cancel_pending(const struct marcel_thread *thread)
 {
     unsigned word = atomic_load_explicit(&((struct marcel_thread *)thread)->cancel, memory_order_relaxed);
-    return (word & (MADI_CANCEL_PENDING | MADI_CANCEL_OFF)) == MADI_CANCEL_PENDING;
+    return (word & (MADI_CANCEL_PENDING | MADI_CANCEL_OFF | MADI_CANCEL_ENDS)) == MADI_CANCEL_PENDING;
 }
 
 static inline bool madi_cancel_off(const struct marcel_thread *thread)
 {
-    return atomic_load_explicit(&((struct marcel_thread *)thread)->cancel, memory_order_relaxed) & MADI_CANCEL_OFF;
+    return atomic_load_explicit(&((struct marcel_thread *)thread)->cancel, memory_order_relaxed) &
+           (MADI_CANCEL_OFF | MADI_CANCEL_ENDS);
 }
 
 static inline void madi_cancel_point(madi_party_t *self)

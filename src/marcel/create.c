@@ -164,6 +164,8 @@ int marcel_join(marcel_t thread, void **result)
 int marcel_detach(marcel_t thread)
 {
     uintptr_t joiner = MADI_JOINER_NONE;
+    if (madi_gone(thread))
+        return ESRCH;
     if (atomic_compare_exchange_strong_explicit(&thread->joiner, &joiner, MADI_JOINER_DETACHED, memory_order_acq_rel,
                                                 memory_order_acquire))
         return 0;

@@ -17,18 +17,23 @@ madi_marcel_t madi_marcel;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+unsigned madi_slot_shift_usual(void)
+{
+    size_t stack = madi_knob_load(MADI_KNOB_STACK_SIZE) ? 0 : (size_t)madi_knob_int(MADI_KNOB_STACK_SIZE);
+    unsigned shift = MADI_SLOT_SHIFT_MIN;
+    while (((size_t)1 << shift) < stack)
+        shift++;
+    return shift;
+}
+
 static int knobs_read(int *n)
 {
-    size_t stack;
     int64_t bind;
     if (madi_knob_load(MADI_KNOB_STACK_SIZE) || madi_knob_load(MADI_KNOB_STACK_GUARDS) ||
         madi_knob_load(MADI_KNOB_MONITOR) || madi_knob_load(MADI_KNOB_WORKERS) || madi_knob_load(MADI_KNOB_WORKERS_BIND) ||
         madi_server_facts())
         return EINVAL;
-    stack = (size_t)madi_knob_int(MADI_KNOB_STACK_SIZE);
-    madi_marcel.slot_shift = MADI_SLOT_SHIFT_MIN;
-    while (((size_t)1 << madi_marcel.slot_shift) < stack)
-        madi_marcel.slot_shift++;
+    madi_marcel.slot_shift = madi_slot_shift_usual();
     madi_guard_init(MADI_GUARD_AUTO, madi_knob_int(MADI_KNOB_STACK_GUARDS));
     bind = madi_knob_int(MADI_KNOB_WORKERS_BIND);
     madi_marcel.binds = bind < 0 ? madi_place_exclusive() : bind;

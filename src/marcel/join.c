@@ -8,6 +8,7 @@
 #include "marcel/sched.h"
 #include "marcel/sleep.h"
 
+#include <errno.h>
 #include <marcel.h>
 
 typedef struct joining {
@@ -47,15 +48,26 @@ static int wait_plain(madi_party_t *self, struct marcel_thread *thread, int64_t 
     return madi_party_sleep_until(self, deadline);
 }
 
+/* Does it wait for us? */
+static bool joins_us(const madi_party_t *self, struct marcel_thread *thread)
+{
+    madi_ult_t *other = atomic_load_explicit(&thread->ult, memory_order_acquire);
+    return other && atomic_load_explicit(&self->thread->joiner, memory_order_relaxed) == (uintptr_t)&other->party;
+}
+
 int madi_join_wait(madi_party_t *self, struct marcel_thread *thread, int64_t deadline)
 {
     uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire);
     joining_t joining = {thread, self};
     madi_ult_t *ult = MADI_PARTY_ULT(self);
+    if (madi_gone(thread))
+        return ESRCH;
     if (joiner == MADI_JOINER_ENDED)
         return 0;
     if (joiner != MADI_JOINER_NONE)
         return EINVAL;
+    if (joins_us(self, thread))
+        return EDEADLK;
     atomic_store_explicit(&self->joins, thread, memory_order_relaxed);
     atomic_store_explicit(&self->wait, madi_cancel_off(self->thread) ? MADI_WAIT_JOINS_TIMED : MADI_WAIT_JOINS_OPEN,
                           memory_order_release); /* pairs with madi_claim */
@@ -107,6 +119,8 @@ int marcel_timedjoin(marcel_t thread, void **result, const struct timespec *unti
 int marcel_tryjoin(marcel_t thread, void **result)
 {
     uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire); /* pairs with the end */
+    if (madi_gone(thread))
+        return ESRCH;
     if (joiner == MADI_JOINER_NONE)
         return EBUSY;
     if (joiner != MADI_JOINER_ENDED)

@@ -121,7 +121,7 @@ static bool destroy_round(madi_party_t *party)
 
 void madi_keys_end(madi_party_t *party)
 {
-    atomic_fetch_or_explicit(&party->thread->cancel, MADI_CANCEL_OFF, memory_order_relaxed);
+    atomic_fetch_or_explicit(&party->thread->cancel, MADI_CANCEL_ENDS, memory_order_relaxed);
     for (int i = 0; i < MARCEL_DESTRUCTOR_ITERATIONS && destroy_round(party); i++)
         ;
     for (int i = 0; i < BLOCKS; i++)

@@ -134,6 +134,13 @@ static int lock_slow(madi_mutex_t *m, bool wait, int64_t deadline)
     return 0;
 }
 
+/* The caller, an errorcheck mutex; one that was just handed over has been taken by then. */
+static bool has_it(madi_mutex_t *m)
+{
+    return m->type == MARCEL_MUTEX_ERRORCHECK &&
+           atomic_load_explicit(&m->owner, memory_order_relaxed) == madi_party_self();
+}
+
 static int lock_until(void *mutex, void *none, int64_t deadline)
 {
     (void)none;
@@ -142,8 +149,12 @@ static int lock_until(void *mutex, void *none, int64_t deadline)
 
 int marcel_mutex_clocklock(marcel_mutex_t *mutex, int clock, const struct timespec *until)
 {
-    int rc = marcel_mutex_trylock(mutex);
-    return rc != EBUSY ? rc : madi_timed(lock_until, mutex, NULL, clock, until);
+    int rc = madi_clock_known(clock) ? marcel_mutex_trylock(mutex) : EINVAL;
+    if (rc != EBUSY)
+        return rc;
+    if (has_it(madi_mutex_of(mutex)))
+        return EDEADLK;
+    return madi_timed(lock_until, mutex, NULL, clock, until);
 }
 
 int marcel_mutex_timedlock(marcel_mutex_t *mutex, const struct timespec *until)

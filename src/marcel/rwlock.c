@@ -143,7 +143,7 @@ static int lock_until(void *rwlock, void *reads, int64_t deadline)
 
 static int timed_lock(marcel_rwlock_t *rwlock, bool reads, int clock, const struct timespec *until)
 {
-    int rc = lock(rwlock, reads, 0);
+    int rc = madi_clock_known(clock) ? lock(rwlock, reads, 0) : EINVAL;
     return rc != EBUSY ? rc : madi_timed(lock_until, rwlock, reads ? rwlock : NULL, clock, until);
 }
 

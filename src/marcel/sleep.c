@@ -24,7 +24,7 @@ int madi_deadline_of(clockid_t clock, const struct timespec *until, int64_t *dea
 {
     struct timespec now;
     int64_t left;
-    if (until->tv_nsec < 0 || until->tv_nsec >= SECOND || (clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME))
+    if (until->tv_nsec < 0 || until->tv_nsec >= SECOND || !madi_clock_known(clock))
         return EINVAL;
     if (until->tv_sec < 0) {
         *deadline = 0;

@@ -64,6 +64,8 @@ void madi_slot_put(madi_ult_t *ult);
 
 /* The shift for a stack of so many bytes that the program asks for. */
 unsigned madi_slot_shift(size_t stack);
+/* That of the knob (init.c). */
+unsigned madi_slot_shift_usual(void);
 
 #pragma GCC visibility pop
 

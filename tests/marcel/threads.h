@@ -7,6 +7,7 @@
 
 /* threads_create.c */
 void test_join(void);
+void test_join_each_other(void);
 void test_tree(void);
 void test_detach(void);
 void test_many(void);

@@ -47,8 +47,45 @@ void test_join(void)
     CHECK_EQ(marcel_create(&thread, NULL, exit_with, &thread), 0);
     CHECK_EQ(marcel_join(thread, &result), 0);
     CHECK(result == &thread);
+    CHECK_EQ(marcel_join(thread, NULL), ESRCH);
+    CHECK_EQ(marcel_tryjoin(thread, NULL), ESRCH);
+    CHECK_EQ(marcel_detach(thread), ESRCH);
+    CHECK_EQ(marcel_cancel(thread), ESRCH);
     in_thread(join_all_ways, NULL);
     CHECK_EQ(marcel_join(marcel_self(), NULL), EDEADLK);
+}
+
+static struct pair {
+    marcel_t threads[2];
+    marcel_sem_t go, over;
+    int rc[2];
+} pair;
+
+static void *join_other(void *arg)
+{
+    static const struct timespec past = {1, 0};
+    int me = (int)(intptr_t)arg;
+    marcel_sem_wait(&pair.go);
+    while ((pair.rc[me] = me ? marcel_timedjoin(pair.threads[0], NULL, &past) : marcel_join(pair.threads[1], NULL)) ==
+           ETIMEDOUT)
+        marcel_yield();
+    marcel_sem_post(&pair.over);
+    return NULL;
+}
+
+/* Two join each other: the later one is told. */
+void test_join_each_other(void)
+{
+    CHECK_EQ(marcel_sem_init(&pair.go, 0, 0), 0);
+    CHECK_EQ(marcel_sem_init(&pair.over, 0, 0), 0);
+    for (intptr_t i = 0; i < 2; i++)
+        CHECK_EQ(marcel_create(&pair.threads[i], NULL, join_other, (void *)i), 0);
+    for (int i = 0; i < 2; i++)
+        marcel_sem_post(&pair.go);
+    for (int i = 0; i < 2; i++)
+        marcel_sem_wait(&pair.over);
+    CHECK((pair.rc[0] == EDEADLK && pair.rc[1] == 0) || (pair.rc[0] == 0 && pair.rc[1] == EDEADLK));
+    CHECK_EQ(marcel_join(pair.threads[pair.rc[0] != 0], NULL), 0);
 }
 
 static void *tree(void *arg)
