@@ -1,60 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a session says about itself; one object:
- *   version pid rank size launcher waiting{categories[]} marcel{} credit_budget peers_known
+/* The question "explain": what a session says about itself; one object:
+ *   ask version pid rank size launcher host waiting{categories[]} marcel{} (say.c) credit_budget peers_known
  *   drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
 #include "base/knob.h"
 #include "core/ask.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unreleased"
-#endif
+#include <stdlib.h>
 
 /* ---- The process ---------------------------------------------------------------------------------------------- */
 
-static void say_process(madi_json_t *j, const mad_session_t *s)
+static void say_settings(madi_json_t *j, const mad_session_t *s)
 {
-    marceli_state_t waiting;
-    madi_json_int(j, "ask", MADI_ASK_VERSION);
-    madi_json_text(j, "version", PACKAGE_VERSION);
-    madi_json_int(j, "pid", getpid());
-    madi_json_int(j, "rank", s->rank);
-    madi_json_int(j, "size", s->size);
-    madi_json_text(j, "launcher", s->boot ? s->boot->ops->name : "none");
     madi_json_int(j, "credit_budget", s->credit_budget);
     madi_json_int(j, "peers_known", s->n_peers);
-    marceli_state_get(&waiting);
-    madi_json_begin(j, "waiting", '{');
-    madi_json_real(j, "spin_us", (double)waiting.spin_ns / 1000);
-    madi_json_int(j, "sleeps", (int64_t)waiting.sleeps);
-    madi_json_int(j, "polls", (int64_t)waiting.polls);
-    madi_json_int(j, "hits", (int64_t)waiting.hits);
-    madi_json_int(j, "threads", waiting.inside);
-    madi_json_int(j, "threads_behind", waiting.followers);
-    madi_json_int(j, "user_level_threads", waiting.blocked);
-    madi_json_int(j, "wakes", (int64_t)waiting.wakes);
-    madi_json_begin(j, "categories", '[');
-    for (int i = 0; i < MARCELI_KINDS && waiting.kinds[i].name; i++) {
-        madi_json_begin(j, NULL, '{');
-        madi_json_text(j, "category", waiting.kinds[i].name);
-        madi_json_int(j, "polls", (int64_t)waiting.kinds[i].polls);
-        madi_json_int(j, "hits", (int64_t)waiting.kinds[i].hits);
-        madi_json_end(j, '}');
-    }
-    madi_json_end(j, ']');
-    madi_json_end(j, '}');
-    madi_json_begin(j, "marcel", '{');
-    madi_json_int(j, "workers", waiting.workers);
-    madi_json_int(j, "created", (int64_t)waiting.created);
-    madi_json_int(j, "ended", (int64_t)waiting.ended);
-    madi_json_int(j, "switches", (int64_t)waiting.switches);
-    madi_json_int(j, "steals", (int64_t)waiting.steals);
-    madi_json_int(j, "idles", (int64_t)waiting.idles);
-    madi_json_int(j, "retaken", (int64_t)waiting.retaken);
-    madi_json_end(j, '}');
 }
 
 static void say_drivers(madi_json_t *j, const mad_session_t *s)
@@ -183,9 +141,9 @@ static void say_connection(madi_json_t *j, const madi_conn_t *c)
         waiting++;
     madi_json_begin(j, NULL, '{');
     madi_json_text(j, "channel", c->channel->name);
-    madi_json_int(j, "messages_sent", c->tx_seq);
+    madi_json_int(j, "messages_sent", (int64_t)c->tx_seq);
     madi_json_int(j, "messages_queued", length(c->queue) + length(c->deferred));
-    madi_json_int(j, "unasked_bytes_sent", (int64_t)(c->credit_limit - c->credit_left - c->quick));
+    madi_json_int(j, "unasked_bytes_sent", (int64_t)madi_credit_used(c));
     madi_json_int(j, "credit", (int64_t)(c->credit_left + c->quick));
     madi_json_bool(j, "waits_for_credit", c->queue && c->starved);
     madi_json_int(j, "unasked_bytes_received", (int64_t)madi_credit_consumed(c));
@@ -229,104 +187,81 @@ static void say_peer(madi_json_t *j, mad_session_t *s, mad_peer_t peer)
 
 /* ---- The answer in pieces ------------------------------------------------------------------------------------- */
 
-enum { REFUSE, HEAD, CHANNELS, PEERS, TAIL, END };
+enum { HEAD, CHANNELS, PEERS, TAIL, END };
 
-/* The ranks are peers before the first of them is spoken to. */
-static int n_peers(const mad_session_t *s)
+typedef struct explain {
+    int stage;
+    mad_peer_t only; /* -1: all that were spoken to */
+    madi_gate_t *gate;
+    uint32_t n_channels; /* that it has told of */
+} explain_t;
+
+bool madi_explain_begin(madi_answer_t *a)
 {
-    return (int)s->n_peers > s->size ? (int)s->n_peers : s->size;
+    explain_t *e = calloc(1, sizeof *e);
+    if (e)
+        e->only = a->peer;
+    a->state = e;
+    return e != NULL;
 }
 
-void madi_answer_begin(madi_answer_t *a, mad_session_t *s, const char *question)
+static void head(madi_json_t *j, const mad_session_t *s)
 {
-    int peer;
-    char rest;
-    *a = (madi_answer_t){.session = s, .stage = REFUSE, .only = -1};
-    if (!strcmp(question, "madeleine 1 explain")) {
-        a->stage = HEAD;
-    } else if (sscanf(question, "madeleine 1 explain %9d%c", &peer, &rest) == 1 && peer >= 0 && peer < n_peers(s)) {
-        a->only = peer;
-        a->stage = HEAD;
-    }
-}
-
-static void refuse(madi_answer_t *a)
-{
-    char text[120];
-    snprintf(text, sizeof text, "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d",
-             MADI_ASK_VERSION, n_peers(a->session) - 1);
-    madi_json_begin(&a->json, NULL, '{');
-    madi_json_text(&a->json, "error", text);
-}
-
-static void head(madi_answer_t *a)
-{
-    madi_json_begin(&a->json, NULL, '{');
-    say_process(&a->json, a->session);
-    say_drivers(&a->json, a->session);
-    say_adapters(&a->json, a->session);
-    say_knobs(&a->json);
-    madi_json_begin(&a->json, "channels", '[');
-    a->n_channels = 0;
-}
-
-/* Channels come and go between two pieces: one that does may be missed, or another told of twice. */
-static const mad_channel_t *next_channel(madi_answer_t *a)
-{
-    const mad_channel_t *c = a->session->channels;
-    for (uint32_t i = a->n_channels; c && i; i--)
-        c = c->next;
-    a->n_channels++;
-    return c;
+    madi_json_begin(j, NULL, '{');
+    madi_say_process(j, s);
+    say_settings(j, s);
+    say_drivers(j, s);
+    say_adapters(j, s);
+    say_knobs(j);
+    madi_json_begin(j, "channels", '[');
 }
 
 /* Gates stay until the end of the session, so the place in their list is good for the next piece. */
-bool madi_answer_more(madi_answer_t *a)
+bool madi_explain_more(madi_answer_t *a)
 {
+    explain_t *e = a->state;
+    mad_session_t *s = a->session;
     madi_json_t *j = &a->json;
     const mad_channel_t *channel;
-    switch (a->stage) {
-    case REFUSE:
-        refuse(a);
-        a->stage = TAIL;
-        break;
+    switch (e->stage) {
     case HEAD:
-        head(a);
-        a->stage = CHANNELS;
+        head(j, s);
+        e->stage = CHANNELS;
         break;
     case CHANNELS:
-        channel = next_channel(a);
+        channel = madi_channel_at(s, e->n_channels);
         if (channel) {
             say_channel(j, channel);
+            e->n_channels++;
             break;
         }
         madi_json_end(j, ']');
         madi_json_begin(j, "peers", '[');
-        a->gate = a->only < 0 ? a->session->gates : NULL;
-        a->stage = PEERS;
+        e->gate = e->only < 0 ? s->gates : NULL;
+        e->stage = PEERS;
         break;
     case PEERS:
-        if (a->only >= 0) {
-            say_peer(j, a->session, a->only);
-            a->only = -1;
+        if (e->only >= 0) {
+            say_peer(j, s, e->only);
+            e->only = -1;
             break;
         }
-        if (a->gate) {
-            say_peer(j, a->session, a->gate->peer);
-            a->gate = a->gate->next;
+        if (e->gate) {
+            say_peer(j, s, e->gate->peer);
+            e->gate = e->gate->next;
             break;
         }
         madi_json_end(j, ']');
-        if (a->session->forward) {
+        if (s->forward) {
             madi_json_begin(j, "forwarding", '{');
-            a->session->forward->say(a->session, j);
+            s->forward->say(s, j);
             madi_json_end(j, '}');
         }
-        a->stage = TAIL;
+        e->stage = TAIL;
         break;
     case TAIL:
         madi_json_end(j, '}');
-        a->stage = END;
+        e->stage = END;
         break;
     default:
         return false;

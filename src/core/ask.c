@@ -42,6 +42,56 @@ static void client_close(client_t *c)
     close(c->watch.fd);
     c->watch.fd = -1;
     madi_json_fini(&c->answer.json);
+    free(c->answer.state);
+    c->answer.state = NULL;
+}
+
+/* ---- Questions ------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *word;
+    bool takes_peer;
+    bool (*begin)(madi_answer_t *answer);
+    bool (*more)(madi_answer_t *answer);
+} kinds[] = {{"explain", true, madi_explain_begin, madi_explain_more}, {"stats", false, madi_stats_begin, madi_stats_more}};
+
+/* The ranks are peers before the first of them is spoken to. */
+static int n_peers(const mad_session_t *s)
+{
+    return (int)s->n_peers > s->size ? (int)s->n_peers : s->size;
+}
+
+static bool refuse(madi_answer_t *a)
+{
+    char text[160];
+    if (a->state)
+        return false;
+    a->state = malloc(1); /* said */
+    snprintf(text, sizeof text, "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats",
+             MADI_ASK_VERSION, n_peers(a->session) - 1);
+    madi_json_begin(&a->json, NULL, '{');
+    madi_json_text(&a->json, "error", text);
+    madi_json_end(&a->json, '}');
+    return a->state != NULL;
+}
+
+static bool is_asked(const mad_session_t *s, const char *question, const char *word, bool takes_peer, mad_peer_t *peer)
+{
+    char start[32], rest;
+    int len = snprintf(start, sizeof start, "madeleine %d %s", MADI_ASK_VERSION, word);
+    if (strncmp(question, start, (size_t)len))
+        return false;
+    *peer = -1;
+    return !question[len] || (takes_peer && question[len] == ' ' && sscanf(question + len, " %9d%c", peer, &rest) == 1 &&
+                              *peer >= 0 && *peer < n_peers(s));
+}
+
+static void answer_begin(madi_answer_t *a, mad_session_t *s, const char *question)
+{
+    *a = (madi_answer_t){.session = s, .more = refuse};
+    for (size_t i = 0; i < MADI_COUNT(kinds); i++)
+        if (is_asked(s, question, kinds[i].word, kinds[i].takes_peer, &a->peer) && kinds[i].begin(a))
+            a->more = kinds[i].more;
 }
 
 /* ---- Answering ------------------------------------------------------------------------------------------------ */
@@ -54,7 +104,7 @@ static void client_send(client_t *c)
         ssize_t n;
         bool more = true;
         if (!json->len)
-            more = madi_answer_more(&c->answer);
+            more = c->answer.more(&c->answer);
         if (!more || json->failed) {
             client_close(c);
             return;
@@ -91,7 +141,7 @@ static void client_ready(madi_watch_t *watch, uint32_t events)
             *end = 0;
             c->answering = true;
             madi_watch_change(c->ask->session, watch, EPOLLOUT);
-            madi_answer_begin(&c->answer, c->ask->session, c->question);
+            answer_begin(&c->answer, c->ask->session, c->question);
             client_send(c);
             return;
         }

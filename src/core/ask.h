@@ -5,8 +5,10 @@
  * served from progress, so a process that computes and has no progress thread does not answer; nothing here waits.
  * Only the same user, and root, are answered.
  *
- * A question is one line, "madeleine 1 explain" or "madeleine 1 explain PEER"; the answer is one JSON object (its
- * members: see answer.c), or {"error": "..."}, and the end of the stream.  Members may be added at any time. */
+ * A question is one line: "madeleine 1" and
+ *   explain, explain PEER    ways and traffic by peer, knobs (answer.c)
+ *   stats                    counters (stats.c)
+ * The answer is one JSON object, or {"error": "..."}, and the end of the stream.  Members may be added at any time. */
 #ifndef MADI_ASK_H
 #define MADI_ASK_H
 
@@ -18,15 +20,21 @@
 /* Where an answer has got to; it is made piece by piece, so that progress is never held up. */
 typedef struct madi_answer {
     mad_session_t *session;
-    int stage;
-    mad_peer_t only; /* -1: all that were spoken to */
-    madi_gate_t *gate;
-    uint32_t n_channels; /* that it has told of */
+    mad_peer_t peer; /* of the question; -1: none */
+    bool (*more)(struct madi_answer *answer); /* add the next piece, maybe nothing yet; false: that was all */
+    void *state;      /* of that function; allocated */
     madi_json_t json; /* what is to be sent next; whoever sends it sets json.len to 0 */
 } madi_answer_t;
 
-/* answer.c; under session->lock */
-void madi_answer_begin(madi_answer_t *answer, mad_session_t *session, const char *question);
-bool madi_answer_more(madi_answer_t *answer); /* add the next piece; false: that was all */
+/* Each kind: begin it (false: no memory), and its pieces.  Under session->lock. */
+bool madi_explain_begin(madi_answer_t *answer); /* answer.c */
+bool madi_explain_more(madi_answer_t *answer);
+bool madi_stats_begin(madi_answer_t *answer); /* stats.c */
+bool madi_stats_more(madi_answer_t *answer);
+
+/* say.c; under session->lock */
+#define MADI_HOST_MAX 256
+void madi_host_name(char *name, size_t len); /* as the topology file calls this host, or its own name; any lock */
+void madi_say_process(madi_json_t *json, const mad_session_t *session);
 
 #endif

@@ -118,6 +118,13 @@ garbage:
     return MAD_ERR_PROTOCOL;
 }
 
+static void count_placed(madi_conn_t *conn, uint64_t len)
+{
+    conn->gate->placed_blocks++;
+    conn->gate->placed_bytes += len;
+    conn->block_bytes_in += len;
+}
+
 /* Put the next block into the pieces; n < 0: forget it.  wait: as for madi_rdv_grant.  Under session->lock. */
 mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected,
                              madi_waitable_t *wait)
@@ -133,6 +140,8 @@ mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n
     }
     if (n >= 0) {
         madi_spread(pieces, n, b.data, 0, b.inside);
+        if (b.placed)
+            count_placed(m->conn, MADI_WIRE_DESC_LEN(b.desc));
         if (b.announced)
             status = madi_rdv_grant(m, pieces, n, MADI_WIRE_DESC_LEN(b.desc), &b, wait);
     } else if (b.announced) {

@@ -53,6 +53,14 @@ static mad_channel_t *channel_new(mad_session_t *s)
     return c;
 }
 
+const mad_channel_t *madi_channel_at(const mad_session_t *s, uint32_t n)
+{
+    const mad_channel_t *c = s->channels;
+    while (c && n--)
+        c = c->next;
+    return c;
+}
+
 mad_channel_t *madi_channel_find(mad_session_t *s, const char *name)
 {
     mad_channel_t *c;

@@ -206,14 +206,14 @@ struct madi_rx_msg {
             bool complete; /* the last packet has arrived */
             bool opened;   /* somebody unpacks it */
             bool ended;    /* end_unpacking was called */
+            uint32_t index; /* of the next block */
         };
-        uint32_t state; /* all of these, in this order from the lowest byte */
+        uint64_t state; /* all of these, in this order from the lowest byte */
     };
     bool live;                      /* in conn->live */
     bool lost;                      /* the rest of it will not come */
     bool consumed;                  /* a handler has what it wants: the rest is no disagreement */
     bool placed;                    /* the first block was offered, and the sender has written it there */
-    uint32_t index;                 /* of the next block */
     uint32_t cost;                  /* credit bytes held until it is opened */
     madi_conn_t *conn;
     madi_rx_packet_t *current;      /* owns cur..end, or NULL: in here */
@@ -245,6 +245,11 @@ typedef struct madi_posted {
 
 /* ---- Connections and gates ------------------------------------------------------------------------------------ */
 
+/* Messages, and bytes of their packets as credits count them: headers included, in cache lines. */
+typedef struct madi_traffic {
+    uint64_t messages_out, bytes_out, messages_in, bytes_in;
+} madi_traffic_t;
+
 struct madi_conn {
     /* Sending: the packing holder ... */
     _Atomic(int) packing;
@@ -263,7 +268,9 @@ struct madi_conn {
     bool in_pending;
     bool has_deferred; /* counted in waiting */
     bool starved;     /* the head waits for credits */
-    uint32_t tx_seq;
+    uint64_t tx_seq;     /* messages so far */
+    uint64_t tx_cost_before; /* of all packets before the credits began anew */
+    uint64_t block_bytes_out; /* of blocks that were granted, written, or read by the peer */
     /* Valid while quick is not 0. */
     madi_link_t *link;
     bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
@@ -287,6 +294,9 @@ struct madi_conn {
     uint64_t rx_limit;              /* the last limit of credits that the sender was told */
     uint64_t rx_tell;               /* when so much has been given back in all it is told again */
     int64_t rx_left;                /* until then */
+    uint64_t rx_messages;
+    uint64_t rx_cost_before; /* as tx_cost_before */
+    uint64_t block_bytes_in;
     uint64_t rx_window, rx_floor;
     uint64_t rx_held;        /* credit of what has arrived and was not asked for yet */
     uint16_t remote;         /* the peer's number for the channel */
@@ -328,6 +338,8 @@ struct madi_gate {
     madi_rdv_recv_t *incoming;
     madi_rdv_recv_t *pulls, **pulls_tail; /* of these: such as are read from the sender's memory */
     uint64_t pulled_blocks, pulled_bytes;
+    uint64_t taken_blocks, taken_bytes;   /* came after a grant */
+    uint64_t placed_blocks, placed_bytes; /* written here by the peer */
     int64_t deadline;        /* connecting */
     struct madi_hello *hello; /* our own attempt */
     bool bye;                /* the peer has ended in order */
@@ -340,6 +352,9 @@ struct madi_gate {
     uint64_t refused;        /* under tx_lock: packets that the driver did not take at once */
     uint64_t granted_blocks, granted_bytes; /* under tx_lock: sent after a grant */
     uint64_t put_blocks, put_bytes;         /* under tx_lock: written into the receiver's memory */
+    uint64_t fetched_blocks, fetched_bytes; /* under tx_lock: read by the receiver */
+    madi_traffic_t before;   /* under both locks: of connections that were retired */
+    madi_adapter_t *adapter; /* under session->lock: over which it is up, or was last; NULL: never */
     struct madi_failure *failures; /* ways.c: what was tried and did not work, or works no more */
     void *forward;           /* forward.h: what it needs of a gate over which fragments go; else NULL */
     bool forward_first;      /* under tx_lock: whose turn it is */
@@ -544,6 +559,9 @@ int64_t madi_hello_deadline(const mad_session_t *session);
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
 madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate);  /* under session->lock */
 mad_channel_t *madi_channel_find(mad_session_t *session, const char *name); /* makes it; under session->lock */
+/* The n-th of them, or NULL: for who goes through them in steps; one that comes or goes meanwhile may be missed, or another
+ * told of twice.  Under session->lock. */
+const mad_channel_t *madi_channel_at(const mad_session_t *session, uint32_t n);
 void madi_channel_dies(mad_channel_t *channel); /* a peer is done with it; under session->lock */
 void madi_channels_sweep(mad_session_t *session); /* see which of the dying can go; under session->lock */
 void madi_channels_free(mad_session_t *session);
@@ -558,6 +576,7 @@ void madi_conn_hand_back(madi_conn_t *conn); /* the peer's number, if it waits f
 bool madi_number_closed(madi_gate_t *gate, uint16_t number);
 bool madi_number_free(madi_gate_t *gate, uint16_t number);
 bool madi_conn_retire(madi_conn_t *conn); /* of a channel that is not open; false: not yet */
+void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum); /* add it; under gate->tx_lock too */
 
 static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t peer)
 {

@@ -215,6 +215,7 @@ static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
     }
     m->complete = m->cur_last;
     m->conn->rx_held += m->cost;
+    m->conn->rx_messages++;
     if (!m->complete) {
         m->conn->arriving = m;
         madi_conn_rx_quick(m->conn);
@@ -302,6 +303,9 @@ static madi_place_t data_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, ma
 static void data_done(madi_rdv_recv_t *r, uint32_t len)
 {
     r->received += len;
+    r->gate->taken_bytes += len;
+    r->msg->conn->block_bytes_in += len;
+    r->gate->taken_blocks += r->received == r->len;
     if (r->received == r->len)
         madi_rdv_recv_done(r);
 }

@@ -9,6 +9,8 @@
 #include "base/json.h"
 #include "core/driver.h"
 
+struct madi_traffic;
+
 typedef struct madi_forward {
     /* The launcher has all addresses now, and nobody else talks to it yet: later that may be in the program's hands (a
      * barrier), and the forwarder not ask it.  No lock. */
@@ -23,8 +25,12 @@ typedef struct madi_forward {
     void (*free)(struct madi_gate *gate);
     /* Is somebody else's traffic passing through?  Under the session's lock. */
     bool (*busy)(struct mad_session *session);
-    /* What mad_info shows: members of one object.  Under the session's lock. */
+    /* What mad_info shows: members of one object, and another one, by route.  Under the session's lock. */
     void (*say)(struct mad_session *session, madi_json_t *json);
+    void (*say_routes)(struct mad_session *session, madi_json_t *json);
+    /* Fragments over this gate (as messages), and their bytes: of streams that end here, and of others; is added.  Under
+     * the session's lock. */
+    void (*traffic)(struct madi_gate *gate, struct madi_traffic *ends, struct madi_traffic *passing);
     void *state;
 } madi_forward_t;
 

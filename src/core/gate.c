@@ -141,6 +141,7 @@ void madi_link_up(madi_link_t *link)
     }
     atomic_store_explicit(&link->state, MADI_LINK_UP, memory_order_relaxed);
     gate->link = link;
+    gate->adapter = link->adapter;
     explain(gate, "%s on %s (%s) is used", link->driver->name, link->adapter->name, link->adapter->network);
     madi_log(MADI_LOG_INFO, link->driver->name, "peer %d: %s", gate->peer, gate->why);
     madi_lock(&gate->tx_lock);

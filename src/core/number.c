@@ -62,6 +62,7 @@ madi_conn_t *madi_conn_by_number(madi_gate_t *gate, uint16_t number)
 static void credits_begin(madi_conn_t *conn)
 {
     int64_t floor = madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
+    conn->rx_cost_before += madi_credit_consumed(conn);
     conn->rx_limit = conn->rx_window = conn->rx_floor = (uint64_t)floor;
     conn->rx_tell = (uint64_t)floor / 2;
     conn->rx_left = floor / 2;
@@ -70,6 +71,7 @@ static void credits_begin(madi_conn_t *conn)
 static void credits_begin_tx(madi_conn_t *conn)
 {
     int64_t floor = madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
+    conn->tx_cost_before += madi_credit_used(conn);
     conn->quick = 0;
     conn->credit_limit = conn->credit_left = conn->gate->peer_floor ? conn->gate->peer_floor : (uint64_t)floor;
 }
@@ -247,6 +249,14 @@ static void out_of_ready(madi_conn_t *conn)
         channel->ready_tail = &(*channel->ready_tail)->next_ready;
 }
 
+void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum)
+{
+    sum->messages_out += conn->tx_seq;
+    sum->bytes_out += conn->tx_cost_before + madi_credit_used(conn);
+    sum->messages_in += conn->rx_messages;
+    sum->bytes_in += conn->rx_cost_before + madi_credit_consumed(conn) + conn->rx_held;
+}
+
 static void out_of_gate(madi_conn_t *conn)
 {
     madi_gate_t *gate = conn->gate;
@@ -255,6 +265,7 @@ static void out_of_gate(madi_conn_t *conn)
             *p = conn->next_of_gate;
             break;
         }
+    madi_conn_traffic(conn, &gate->before);
     gate->by_number[conn->number] = NULL;
     gate->used_numbers--;
     conn->next_of_gate = gate->retired;

@@ -181,6 +181,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
         madi_rx_start(m, conn, m->data, true);
         m->base.plain = 2;
     }
+    conn->rx_messages++;
     conn->rx_left -= m->hdr.aux;
     if (MADI_UNLIKELY(conn->rx_left < 0))
         tell_and_look(session, conn);

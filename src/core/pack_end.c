@@ -21,7 +21,7 @@ static void enqueue(madi_tx_t *tx)
     tx->queued = true;
     madi_conn_slow(conn);
     tx->base.plain = 0;
-    tx->seq = conn->tx_seq++;
+    tx->seq = (uint32_t)conn->tx_seq++;
     tx->next = NULL;
     *conn->queue_tail = tx;
     conn->queue_tail = &tx->next;
@@ -96,7 +96,7 @@ static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
 {
     size_t total = tx->stage_len;
     uint64_t cost = madi_wire_cost(total);
-    uint64_t head[2] = {conn->whole | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32, conn->tx_seq | cost << 32};
+    uint64_t head[2] = {conn->whole | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32, (uint32_t)conn->tx_seq | cost << 32};
     bool sent;
 
     if (MADI_UNLIKELY(cost > conn->quick))

@@ -54,6 +54,7 @@ int madi_rdv_pull(madi_gate_t *gate)
     } else if ((r->received += n) == r->len) {
         gate->pulled_blocks++;
         gate->pulled_bytes += r->len - r->eager;
+        r->msg->conn->block_bytes_in += r->len - r->eager;
         madi_rdv_send_grant(gate, r->sender, 0, r->len, true);
         madi_rdv_recv_done(r);
     }

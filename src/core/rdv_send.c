@@ -44,7 +44,7 @@ static void put_find(madi_tx_t *tx, const madi_piece_t *piece)
 {
     madi_conn_t *conn = tx->conn;
     madi_link_t *link = conn->gate->link;
-    madi_offer_t offer = {.position = conn->credit_limit - conn->credit_left - conn->quick,
+    madi_offer_t offer = {.position = madi_credit_used(conn),
                           .len = MADI_WIRE_DESC_LEN(piece->desc),
                           .channel = conn->number};
     tx->put_tried = true;
@@ -72,6 +72,7 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
     tx->put += n;
     gate->put_blocks += tx->put == len;
     gate->put_bytes += n;
+    tx->conn->block_bytes_out += n;
     return true;
 }
 
@@ -93,8 +94,7 @@ static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
         prepared_gone(gate, r);
     }
     madi_handle_del(gate->sends, r->handle);
-    gate->granted_blocks++;
-    gate->granted_bytes += r->sent;
+    gate->granted_blocks += r->granted;
     free(r);
     tx->rdv_pending--;
     madi_tx_check_complete(tx);
@@ -209,6 +209,8 @@ static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
             return false;
         }
         r->sent += n;
+        gate->granted_bytes += n;
+        r->tx->conn->block_bytes_out += n;
         if (sent == MADI_TAKEN)
             return r->sent == r->len;
         r->busy = false;
@@ -238,6 +240,13 @@ static void rdv_queue(madi_gate_t *gate, madi_rdv_send_t *r)
     gate->granted_tail = &r->next;
 }
 
+static void count_fetched(madi_gate_t *gate, const madi_rdv_send_t *r)
+{
+    gate->fetched_blocks++;
+    gate->fetched_bytes += r->len - r->sent;
+    r->tx->conn->block_bytes_out += r->len - r->sent;
+}
+
 void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
 {
     madi_rdv_send_t *r = madi_handle_get(gate->sends, grant->sender);
@@ -249,6 +258,8 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
         return;
     }
     if (grant->drop || r->sent == r->len) {
+        if (grant->drop && r->tx->by_peer && r->sent < r->len && grant->len == r->len)
+            count_fetched(gate, r);
         rdv_finish(gate, r);
         return;
     }

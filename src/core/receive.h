@@ -50,7 +50,6 @@ static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, const unsi
     m->conn = conn;
     m->cur = data;
     m->end = data + m->hdr.length;
-    m->index = 0;
     m->state = opened ? 0x010101 : 0x0101;
 }
 

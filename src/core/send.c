@@ -219,7 +219,7 @@ bool madi_tx_send_whole(madi_tx_t *tx)
     if (!conn->quick)
         return false;
     tx->ended = true;
-    tx->seq = conn->tx_seq;
+    tx->seq = (uint32_t)conn->tx_seq;
     packet_build(&p, tx, &conn->gate->link->adapter->caps, true);
     if (p.next != tx->n_pieces || packet_hdr(&p)->aux > conn->quick || !packet_send(&p, conn))
         return false;

@@ -40,6 +40,10 @@ static inline void madi_conn_slow(madi_conn_t *conn) /* it may not */
     conn->credit_left += conn->quick;
     conn->quick = 0;
 }
+static inline uint64_t madi_credit_used(const madi_conn_t *conn)
+{
+    return conn->credit_limit - conn->credit_left - conn->quick;
+}
 bool madi_conn_pump(madi_conn_t *conn); /* true: nothing left to send */
 void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
 bool madi_conn_wants_link(const madi_conn_t *conn); /* what it waits for is the link, not credits */

@@ -119,6 +119,8 @@ madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_
         return MADI_PLACE_DROP;
     }
     side = gw_side_find(hop, hdr);
+    if (side && gw_costs(hdr))
+        gw_side_came(side, hdr);
     if (passes(side, hdr))
         return transit_begin(hop, side, hdr, rx);
     if (!side && kind != MADI_FORWARD_OPEN)

@@ -104,6 +104,7 @@ void gw_ends_reap(gw_t *gw, bool all)
         unwatch(end);
         leave_refused(end);
         gw_side_close(&end->side);
+        gw_route_close(end->route, &end->side, &end->side);
         free(end);
     }
 }
@@ -191,10 +192,19 @@ void gw_end_told(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
     }
 }
 
+static gw_route_t *route_to(const gw_end_t *end)
+{
+    gw_t *gw = end->gw;
+    const madi_peer_t *peers = gw->base.session->peers;
+    return gw_route_open(gw, gw->host, gw_host_of(gw, peers[end->side.hop->gate->peer].address, NULL),
+                         gw_host_of(gw, peers[end->link->gate->peer].address, NULL), false);
+}
+
 void gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
 {
     end->link = link;
     end->started = true;
+    end->route = route_to(end);
     carry(end);
     close(fd);
     unwatch(end);

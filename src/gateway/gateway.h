@@ -16,6 +16,7 @@
  *   credit.c    who may send how much, and the bound on memory      arrive.c   fragments in
  *   map.c       which host is reached through which                 next.c     which process is next on a way
  *   say.c       what mad_info shows                                 daemon.c   gateways that are processes of their own
+ *   count.c     what has passed, by route
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
@@ -43,6 +44,24 @@ typedef struct gw_side gw_side_t;
 typedef struct gw_end gw_end_t;
 typedef struct gw_transit gw_transit_t;
 typedef struct gw_place gw_place_t;
+
+/* What has passed. */
+typedef struct gw_count {
+    uint64_t fragments, bytes;
+} gw_count_t;
+
+/* Where streams go, as far as it is seen here, and what passed in those that are closed (count.c). */
+typedef struct gw_route {
+    struct gw_route *next;
+    int from, via, to; /* hosts: of the process before, of the next one, of the destination; -1: not known, or several */
+    bool passes;       /* false: the streams end here, and from is this host */
+    uint64_t opened;
+    gw_count_t there, back; /* towards the destination, and from it */
+    uint64_t stalls, resends;
+    uint32_t queued_most; /* of one stream, in one direction */
+    uint64_t queued_bytes_most;
+    int row; /* when it is told */
+} gw_route_t;
 
 /* A fragment that waits or is on its way out. */
 typedef struct gw_frag {
@@ -73,12 +92,17 @@ struct gw_side {
     uint64_t rx_limit, rx_used, rx_back, rx_window, rx_told;
     gw_side_t *next_tell;
     bool tells;
+    gw_count_t in;
     /* Out, under the gate's tx_lock. */
     uint64_t tx_limit, tx_used;
     gw_frag_t *queue, **queue_tail;
     gw_side_t *next_active; /* in hop->active */
     bool active;
     bool stalled;           /* it waits for credit */
+    gw_count_t out;
+    uint64_t stalls, resends; /* how often it had to wait for credit; fragments sent again on another way */
+    uint32_t queued, queued_most;
+    uint64_t queued_bytes, queued_bytes_most;
     _Atomic(int) in_flight; /* fragments that a driver has taken, or that wait to be told done */
 };
 
@@ -101,6 +125,7 @@ struct gw_hop {
     gw_side_t *active, **active_tail; /* sides with fragments and credit for the first */
     gw_end_t *refused;                /* virtual links whose send was refused because this link was full */
     _Atomic(int) in_flight;           /* fragments that the driver has taken: their end is when to go on */
+    gw_count_t in_all[2], out_all[2]; /* [0] of streams that end here, [1] of others; locks as for those of sides */
 };
 
 /* The end of a stream in this process. */
@@ -108,6 +133,7 @@ struct gw_end {
     gw_t *gw;
     gw_end_t *next;
     gw_side_t side;
+    gw_route_t *route;   /* NULL: the peer is not known yet */
     madi_link_t *link;   /* the virtual link; NULL: not yet, or no more */
     bool active;         /* this process has opened the stream */
     bool started, ready; /* both handshakes are over: here; there */
@@ -127,6 +153,7 @@ struct gw_transit {
     gw_t *gw;
     gw_transit_t *next;
     gw_side_t side[2];
+    gw_route_t *route; /* NULL: it was not opened */
     bool closed[2]; /* by the end beyond side[i]; what it sent may still be waiting at the other side */
 };
 
@@ -161,8 +188,11 @@ struct gw {
     int64_t budget;     /* bytes that may still be promised */
     int64_t budget_all;
     int64_t held, held_most; /* bytes of fragments that wait here */
+    int64_t n_held, n_held_most; /* so many are these */
+    gw_route_t *routes;
+    int n_routes;
     uint64_t fragments, bytes, copies, opened, refused;
-    _Atomic(uint64_t) stalls;
+    _Atomic(uint64_t) stalls, resends;
 };
 
 /* virtual.c */
@@ -227,6 +257,7 @@ void gw_ends_reap(gw_t *gw, bool all);
 /* next.c; under the session's lock, but the first */
 mad_status_t gw_started(mad_session_t *session);
 bool gw_reached_directly(gw_t *gw, const unsigned char *address); /* by an adapter of ours that is not virtual */
+int gw_host_of(gw_t *gw, const unsigned char *address, bool *forwards); /* -1: not in the file; forwards may be NULL */
 void gw_places_free(gw_t *gw);
 /* A peer through which fragments for that process go on, or the status, and why. */
 mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, madi_gate_t **gate, char *reason);
@@ -260,5 +291,49 @@ mad_status_t gw_learn_gateways(mad_session_t *session); /* those that the launch
 
 /* say.c */
 void gw_say(struct mad_session *session, madi_json_t *json);
+
+/* count.c */
+/* The row of such streams, which one more is of; NULL: no memory.  Under the session's lock, as all here but the inlines. */
+gw_route_t *gw_route_open(gw_t *gw, int from, int via, int to, bool passes);
+/* A stream of the row is over: what was counted stays there.  route may be NULL. */
+void gw_route_close(gw_route_t *route, const gw_side_t *there, const gw_side_t *back);
+void gw_routes_free(gw_t *gw);
+void gw_say_routes(struct mad_session *session, madi_json_t *json);
+void gw_traffic(madi_gate_t *gate, madi_traffic_t *ends, madi_traffic_t *passing);
+
+static inline void gw_count(gw_count_t *side, gw_count_t *hop, uint32_t length)
+{
+    side->fragments++;
+    side->bytes += length;
+    hop->fragments++;
+    hop->bytes += length;
+}
+/* A fragment that costs has come, under the session's lock; has left, under tx_lock. */
+static inline void gw_side_came(gw_side_t *side, const madi_wire_hdr_t *hdr)
+{
+    gw_count(&side->in, &side->hop->in_all[side->transit != NULL], hdr->length);
+}
+static inline void gw_side_sent(gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost)
+{
+    side->tx_used += cost;
+    gw_count(&side->out, &side->hop->out_all[side->transit != NULL], hdr->length);
+}
+static inline void gw_side_queued(gw_side_t *side, const gw_frag_t *frag)
+{
+    side->queued_bytes += frag->hdr.length;
+    if (++side->queued > side->queued_most)
+        side->queued_most = side->queued;
+    if (side->queued_bytes > side->queued_bytes_most)
+        side->queued_bytes_most = side->queued_bytes;
+}
+/* It waits for credit from now on, if it does not already.  Under tx_lock. */
+static inline void gw_side_stalls(gw_side_t *side)
+{
+    if (!side->stalled) {
+        side->stalls++;
+        atomic_fetch_add_explicit(&side->hop->gw->stalls, 1, memory_order_relaxed);
+    }
+    side->stalled = true;
+}
 
 #endif

@@ -99,6 +99,8 @@ void gw_side_drop(gw_side_t *side)
     list = side->queue;
     side->queue = NULL;
     side->queue_tail = &side->queue;
+    side->queued = 0;
+    side->queued_bytes = 0;
     if (side->active)
         side_inactive(side);
     side->stalled = false;
@@ -145,12 +147,15 @@ gw_frag_t *gw_frag_new(gw_t *gw, uint32_t len)
     gw->held += frag->cost;
     if (gw->held > gw->held_most)
         gw->held_most = gw->held;
+    if (++gw->n_held > gw->n_held_most)
+        gw->n_held_most = gw->n_held;
     return frag;
 }
 
 void gw_frag_free(gw_t *gw, gw_frag_t *frag)
 {
     gw->held -= frag->cost;
+    gw->n_held--;
     if (frag->lender) {
         frag->lender->driver->slot_put(frag->lender, frag->loan);
         atomic_fetch_sub_explicit(&frag->lender->loans, 1, memory_order_release); /* pairs with madi_links_reap */
@@ -228,9 +233,7 @@ void gw_side_activate(gw_side_t *side)
     if (side->active || !frag)
         return;
     if (!gw_side_may(side, &frag->hdr, frag->cost)) {
-        if (!side->stalled)
-            atomic_fetch_add_explicit(&hop->gw->stalls, 1, memory_order_relaxed);
-        side->stalled = true;
+        gw_side_stalls(side);
         return;
     }
     side->stalled = false;
@@ -246,6 +249,7 @@ void gw_side_enqueue(gw_side_t *side, gw_frag_t *frag)
     frag->next = NULL;
     *side->queue_tail = frag;
     side->queue_tail = &frag->next;
+    gw_side_queued(side, frag);
     gw_side_activate(side);
 }
 
@@ -278,12 +282,14 @@ static bool pump_one(gw_hop_t *hop, gw_frag_t **done)
         return false;
     }
     if (costly)
-        side->tx_used += frag->cost;
+        gw_side_sent(side, &frag->hdr, frag->cost);
     hop->active = side->next_active;
     if (!hop->active)
         hop->active_tail = &hop->active;
     side->active = false;
     side->queue = frag->next;
+    side->queued--;
+    side->queued_bytes -= frag->hdr.length;
     if (!side->queue)
         side->queue_tail = &side->queue;
     gw_side_activate(side); /* behind the others */
@@ -334,7 +340,7 @@ madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag)
     if (!side->queue && !hop->active && !hop->gate->ctrl && gw_side_may(side, &frag->hdr, frag->cost))
         sent = frag_send(hop, frag);
     if (sent != MADI_AGAIN)
-        side->tx_used += frag->cost;
+        gw_side_sent(side, &frag->hdr, frag->cost);
     if (sent != MADI_TAKEN)
         side->in_flight--;
     if (sent != MADI_AGAIN)
@@ -448,4 +454,6 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .down = down,
                                    .free = hop_free,
                                    .busy = busy,
-                                   .say = gw_say};
+                                   .say = gw_say,
+                                   .say_routes = gw_say_routes,
+                                   .traffic = gw_traffic};

@@ -12,7 +12,7 @@ struct gw_place {
     uint32_t turn; /* of several each is taken in turn, so that they share the load */
 };
 
-static int host_of(gw_t *gw, const unsigned char *address, bool *forwards)
+int gw_host_of(gw_t *gw, const unsigned char *address, bool *forwards)
 {
     for (int i = 0; i < madi_address_count(address); i++) {
         madi_address_entry_t e;
@@ -54,7 +54,7 @@ static mad_status_t look_at_peers(gw_t *gw)
         int host;
         if (!s->peers[p].address && (status = madi_peer_fetch(s, p)))
             break;
-        host = host_of(gw, s->peers[p].address, &forwards);
+        host = gw_host_of(gw, s->peers[p].address, &forwards);
         if (p != me && host >= 0 && forwards)
             status = place_add(gw, host, p);
     }
@@ -136,7 +136,7 @@ mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, madi_gate_t **
     if (gw_reached_directly(gw, address)) {
         status = madi_peer_add(s, address, madi_address_len(address), &peer);
     } else {
-        host = host_of(gw, address, NULL);
+        host = gw_host_of(gw, address, NULL);
         host = host < 0 ? -1 : madi_map_next(gw->map, host, turn(gw), reason);
         if (host < 0)
             return MAD_ERR_UNREACHABLE;

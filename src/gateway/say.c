@@ -19,6 +19,9 @@ void gw_say(struct mad_session *session, madi_json_t *j)
     madi_json_int(j, "bytes", (int64_t)gw->bytes);
     madi_json_int(j, "copies", (int64_t)gw->copies);
     madi_json_int(j, "credit_stalls", (int64_t)atomic_load_explicit(&gw->stalls, memory_order_relaxed));
+    madi_json_int(j, "resends", (int64_t)atomic_load_explicit(&gw->resends, memory_order_relaxed));
+    madi_json_int(j, "fragments_held", gw->n_held);
+    madi_json_int(j, "fragments_held_most", gw->n_held_most);
     madi_json_int(j, "bytes_held", gw->held);
     madi_json_int(j, "bytes_held_most", gw->held_most);
     madi_json_int(j, "budget", gw->budget_all);

@@ -24,6 +24,11 @@ void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, mad_status_t status, c
     madi_gate_ctrl(hop->gate, &out, &body);
 }
 
+static int peer_host(const madi_gate_t *gate)
+{
+    return gw_host_of(gw_of_session(gate->session), gate->session->peers[gate->peer].address, NULL);
+}
+
 static gw_transit_t *transit_new(gw_t *gw)
 {
     gw_transit_t *t = calloc(1, sizeof *t);
@@ -88,6 +93,7 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
     t->side[1].tx_limit = GW_FIRST;
     gw_credit_first(&t->side[0]);
     on.limit = t->side[1].rx_limit;
+    t->route = gw_route_open(gw, peer_host(hop->gate), peer_host(next->gate), gw_host_of(gw, address, NULL), true);
     gw_side_say(&t->side[1], MADI_FORWARD_OPEN, (uint16_t)(hdr->channel - 1), &on, sizeof on, address, len);
 }
 
@@ -137,7 +143,7 @@ bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, const void *bod
         sizeof on + hdr->length <= link->adapter->caps.packet_max)
         sent = link->driver->send(link, vec, 2, sizeof on + hdr->length, NULL) == MADI_SENT;
     if (sent && gw_costs(hdr))
-        out->tx_used += cost;
+        gw_side_sent(out, hdr, cost);
     madi_unlock(&hop->gate->tx_lock);
     if (!sent)
         return false;
@@ -233,6 +239,7 @@ int gw_transits_reap(gw_t *gw, bool all)
             gw_side_close(&t->side[i]);
             gw_credit_close(&t->side[i]);
         }
+        gw_route_close(t->route, &t->side[1], &t->side[0]);
         gw->closing -= gw->closing > 0;
         gw->n_transits--;
         free(t);

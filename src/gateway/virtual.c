@@ -92,6 +92,7 @@ static void virtual_fini(madi_adapter_t *adapter)
     for (gw_frag_t *frag; (frag = gw->pool); free(frag))
         gw->pool = frag->next;
     gw_places_free(gw);
+    gw_routes_free(gw);
     madi_map_close(gw->map);
     if (adapter->session->forward == &gw->forward)
         adapter->session->forward = NULL;
@@ -314,9 +315,7 @@ static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, si
     head_t head;
     head_make(&head, end, total);
     if (!gw_side_may(side, &head.hdr, cost)) {
-        if (!side->stalled)
-            atomic_fetch_add_explicit(&hop->gw->stalls, 1, memory_order_relaxed);
-        side->stalled = true;
+        gw_side_stalls(side);
         return MADI_AGAIN;
     }
     if (side->queue || hop->active || hop->gate->ctrl)
@@ -335,7 +334,7 @@ static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, si
         if (link->driver->send(link, out, n + 1, sizeof head + total, NULL) != MADI_SENT)
             return refuse(end);
     }
-    side->tx_used += cost;
+    gw_side_sent(side, &head.hdr, cost);
     end->tx_seq++;
     return MADI_SENT;
 }

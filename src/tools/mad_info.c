@@ -3,10 +3,11 @@
  *
  *   mad_info.c           this: the command line
  *   mad_info_host.c      adapters, calibration, knobs      mad_info_calibrate.c  the measurements
- *   mad_info_explain.c   a live process                    mad_info_ask.c        how it is found and asked
+ *   mad_info_explain.c   a live process                    mad_info_find.c, mad_info_ask.c   how it is found and asked
+ *   mad_info_stats.c     live counters                     mad_info_metrics.c    what they mean, for Prometheus
  *   mad_info_doctor.c    is this host fit?                 mad_info_check_*.c    the checks
  *   mad_info_topology.c  a topology file                   mad_info_route.c      ways through it
- *   mad_info_print.c     text out of JSON */
+ *   mad_info_print.c, mad_info_table.c   text out of JSON */
 #include "tools/mad_info.h"
 
 #include <getopt.h>
@@ -28,6 +29,8 @@ static const struct {
     {"knobs", "", "the MAD_* variables: values, where they come from, what they are for", 0, 0, madi_info_knobs},
     {"explain", "PID [PEER]", "ask a live process which ways to its peers it uses and rejected, and why", 1, 2,
      madi_info_explain},
+    {"stats", "PID|all", "what live processes have moved: by driver, channel and route; --watch, --json, --prometheus", 1, 1,
+     madi_info_stats},
     {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", 0, 0, madi_info_doctor},
     {"topology", "[FILE]", "check a topology file and print it, or draw it: --dot, --svg PICTURE", 0, 1, madi_info_topology},
     {"route", "[FILE] A B", "which ways messages go from host A to host B, and why: --channel NAME, --size BYTES", 2, 3,
@@ -46,6 +49,8 @@ static void help(void)
     puts("\nOptions:\n"
          "  --json               one JSON object instead of text\n"
          "  --timeout SECONDS    how long a process may take to answer; default: 3\n"
+         "  --watch SECONDS      stats: again and again; from the second round on numbers are by second\n"
+         "  --prometheus         stats: for Prometheus\n"
          "  --dot                the topology in Graphviz's language\n"
          "  --svg PICTURE        the topology as a picture, written to this file\n"
          "  --channel NAME       the virtual channel; default: the first of the file\n"
@@ -54,11 +59,23 @@ static void help(void)
          "FILE: a topology file, mad_topology(5); default: that of MAD_TOPOLOGY");
 }
 
+static bool seconds(const char *option, double *value)
+{
+    char *end;
+    *value = strtod(optarg, &end);
+    if (end != optarg && !*end && *value > 0 && *value <= 3600)
+        return true;
+    fprintf(stderr, "mad_info: %s '%s' is not valid: give seconds, more than 0 to 3600\n", option, optarg);
+    return false;
+}
+
 /* -1: go on; else the exit code. */
 static int parse(madi_info_options_t *o, int argc, char **argv)
 {
     static const struct option table[] = {{"json", no_argument, NULL, 'j'},
                                           {"timeout", required_argument, NULL, 't'},
+                                          {"watch", required_argument, NULL, 'w'},
+                                          {"prometheus", no_argument, NULL, 'p'},
                                           {"dot", no_argument, NULL, 'd'},
                                           {"svg", required_argument, NULL, 's'},
                                           {"channel", required_argument, NULL, 'c'},
@@ -67,19 +84,20 @@ static int parse(madi_info_options_t *o, int argc, char **argv)
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
     int option;
-    char *end;
     *o = (madi_info_options_t){.timeout = 3};
     argv[0] = (char *)"mad_info"; /* how getopt's messages begin */
     while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1)
         switch (option) {
         case 'j': o->json = true; break;
         case 't':
-            o->timeout = strtod(optarg, &end);
-            if (end == optarg || *end || !(o->timeout > 0 && o->timeout <= 3600)) {
-                fprintf(stderr, "mad_info: --timeout '%s' is not valid: give seconds, more than 0 to 3600\n", optarg);
+            if (!seconds("--timeout", &o->timeout))
                 return 2;
-            }
             break;
+        case 'w':
+            if (!seconds("--watch", &o->watch))
+                return 2;
+            break;
+        case 'p': o->prometheus = true; break;
         case 'd': o->dot = true; break;
         case 's': o->svg = optarg; break;
         case 'c': o->channel = optarg; break;

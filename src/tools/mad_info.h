@@ -10,6 +10,8 @@
 typedef struct madi_info_options {
     bool json;
     double timeout; /* seconds that a process has to answer */
+    double watch;   /* seconds between two rounds; 0: one only */
+    bool prometheus;
     bool dot;
     const char *svg, *size, *channel; /* as given; NULL: not */
     int argc;       /* what stands behind the subcommand */
@@ -20,16 +22,23 @@ typedef struct madi_info_options {
 int madi_info_host(const madi_info_options_t *options);    /* mad_info_host.c */
 int madi_info_knobs(const madi_info_options_t *options);   /* mad_info_host.c */
 int madi_info_explain(const madi_info_options_t *options); /* mad_info_explain.c */
+int madi_info_stats(const madi_info_options_t *options);   /* mad_info_stats.c */
 int madi_info_doctor(const madi_info_options_t *options);  /* mad_info_doctor.c */
 int madi_info_topology(const madi_info_options_t *options); /* mad_info_topology.c */
 int madi_info_route(const madi_info_options_t *options);    /* mad_info_route.c */
 
-/* mad_info_ask.c: what a live process says of its sessions (see core/ask.h); peer -1: all.  The array belongs to the
- * caller; NULL: *why says why not, with the remedy. */
+/* mad_info_ask.c: what a live process says of its sessions, an array; question as in core/ask.h, such as "explain 3".  NULL:
+ * *why says why not, with the remedy. */
 #define MADI_INFO_WHY_MAX 400
-json_t *madi_info_ask(int pid, int peer, double timeout, char *why);
-/* The same of a session of this process, opened for the purpose with the knobs as they are. */
+json_t *madi_info_ask(int pid, const char *question, double timeout, char *why);
+/* The same of all processes of this user, for root of all: [{pid sessions[]}], or {pid error} of one that does not answer. */
+json_t *madi_info_ask_all(const char *question, double timeout);
+/* The answer to "explain" of a session of this process, opened for the purpose with the knobs as they are. */
 json_t *madi_info_ask_self(char *why);
+
+/* mad_info_explain.c: a number that is not negative; the program that a process runs. */
+bool madi_info_pid(const char *text, int *n);
+void madi_info_program(int pid, char *name, size_t len);
 
 /* mad_info_calibrate.c: measure this host, in about a second. */
 json_t *madi_info_calibrate(void);

@@ -1,162 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Find a process's sockets and put a question to its sessions.
- *
- * The process may live in a container: another /tmp (looked at through /proc/PID/root), other process numbers (its own
- * number, by which the socket is called, is the last of NSpid), another user number (so every madeleine-* directory is
- * looked at).  What proves that a socket is its own is the number that the kernel gives for the listener. */
-#include "tools/mad_info.h"
+/* Put a question to the sessions of processes.  All are asked before the first answer is read, and all answers have one
+ * deadline, so those who do not answer cost the time of one. */
+#include "tools/mad_info_ask.h"
 
 #include "base/clock.h"
-#include "base/unix.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <madeleine.h>
 #include <poll.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define SESSIONS_MAX 16
-#define ANSWER_MAX (64 << 20)
-
-typedef struct target {
-    int pid, inner_pid; /* as seen here, as it sees itself */
-    int fds[SESSIONS_MAX];
-    int count;
-    bool full; /* a socket took no connection */
-} target_t;
-
-/* ---- Finding -------------------------------------------------------------------------------------------------- */
-
-static bool is_owner(int fd, int pid)
-{
-    struct ucred who;
-    socklen_t len = sizeof who;
-    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) && who.pid == pid;
-}
-
-static void find_in(target_t *t, const char *dir)
-{
-    char start[24], path[1024];
-    struct dirent *e;
-    DIR *d = opendir(dir);
-    snprintf(start, sizeof start, "ask-%d-", t->inner_pid);
-    while (d && (e = readdir(d)) && t->count < SESSIONS_MAX) {
-        int fd;
-        if (strncmp(e->d_name, start, strlen(start)))
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        fd = madi_unix_connect(path);
-        if (fd < 0)
-            t->full |= errno == EAGAIN;
-        else if (is_owner(fd, t->pid))
-            t->fds[t->count++] = fd;
-        else
-            close(fd);
-    }
-    if (d)
-        closedir(d);
-}
-
-static void find_below(target_t *t, const char *root)
-{
-    char tmp[64], path[512];
-    struct dirent *e;
-    DIR *d;
-    snprintf(tmp, sizeof tmp, "%s/tmp", root);
-    d = opendir(tmp);
-    while (d && (e = readdir(d)))
-        if (!strncmp(e->d_name, "madeleine-", 10)) {
-            snprintf(path, sizeof path, "%s/%s", tmp, e->d_name);
-            find_in(t, path);
-        }
-    if (d)
-        closedir(d);
-}
-
-/* The first line of a file of /proc/PID that holds this text, at its beginning if begins is set. */
-static bool line_find(int pid, const char *file, const char *text, bool begins, char *line, int len)
-{
-    char path[48];
-    bool found = false;
-    FILE *f;
-    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
-    f = fopen(path, "re");
-    while (f && !found && fgets(line, len, f))
-        found = begins ? !strncmp(line, text, strlen(text)) : strstr(line, text) != NULL;
-    if (f)
-        fclose(f);
-    return found;
-}
-
-/* A line of /proc/PID/status, without its name ("NAME:"). */
-static bool status_line(int pid, const char *name, char *value, size_t len)
-{
-    char line[256];
-    if (!line_find(pid, "status", name, true, line, sizeof line))
-        return false;
-    line[strcspn(line, "\n")] = 0;
-    snprintf(value, len, "%s", line + strlen(name) + strspn(line + strlen(name), " \t"));
-    return true;
-}
-
-static int inner_pid(int pid)
-{
-    char line[128], *last;
-    if (!status_line(pid, "NSpid:", line, sizeof line))
-        return pid;
-    last = strrchr(line, '\t');
-    return atoi(last ? last + 1 : line);
-}
-
-/* Why was nothing found? */
-static void why_none(int pid, char *why)
-{
-    char line[512];
-    if (line_find(pid, "maps", "libmadeleine", false, line, sizeof line))
-        snprintf(why, MADI_INFO_WHY_MAX,
-                 "process %d has no Madeleine session at the moment, or could not make its socket in /tmp: start it with "
-                 "MAD_LOG=info to see why", pid);
-    else
-        snprintf(why, MADI_INFO_WHY_MAX, "process %d does not use Madeleine: give the number of a process that does "
-                                         "(not that of madrun or a shell)", pid);
-}
-
-static bool find(target_t *t, char *why)
-{
-    char root[32];
-    struct stat st;
-    struct passwd *user;
-    snprintf(root, sizeof root, "/proc/%d", t->pid);
-    if (stat(root, &st)) {
-        snprintf(why, MADI_INFO_WHY_MAX, "there is no process %d (that this user can see)", t->pid);
-        return false;
-    }
-    if (st.st_uid != geteuid() && geteuid() != 0) {
-        user = getpwuid(st.st_uid);
-        snprintf(why, MADI_INFO_WHY_MAX, "process %d belongs to %s: only that user, or root, can ask it", t->pid,
-                 user ? user->pw_name : "another user");
-        return false;
-    }
-    t->inner_pid = inner_pid(t->pid);
-    find_below(t, "");
-    if (!t->count) {
-        snprintf(root, sizeof root, "/proc/%d/root", t->pid);
-        find_below(t, root);
-    }
-    if (!t->count && !t->full)
-        why_none(t->pid, why);
-    return t->count || t->full;
-}
-
-/* ---- Asking --------------------------------------------------------------------------------------------------- */
+#define ANSWER_MAX ((size_t)1 << 29)
 
 /* Only what a session writes itself: nothing that could play tricks with a terminal. */
 static bool is_plain(const char *text, size_t len)
@@ -207,7 +66,7 @@ static void why_silent(int pid, double timeout, char *why)
 {
     char state[64] = "";
     const char *text = "it computes and does not call the library; ask again later";
-    status_line(pid, "State:", state, sizeof state);
+    madi_status_line(pid, "State:", state, sizeof state);
     switch (state[0]) {
     case 0: text = "it has ended meanwhile"; break;
     case 'T': text = "it is stopped: let it go on with 'kill -CONT'"; break;
@@ -220,17 +79,20 @@ static void why_silent(int pid, double timeout, char *why)
     snprintf(why, MADI_INFO_WHY_MAX, "process %d did not answer within %g s: %s", pid, timeout, text);
 }
 
-static json_t *ask_one(int fd, int peer, int pid, double timeout, mad_session_t *session, char *why)
+static void question_put(const madi_target_t *t, const char *question)
 {
-    char question[64];
-    int n = peer < 0 ? snprintf(question, sizeof question, "madeleine 1 explain\n")
-                     : snprintf(question, sizeof question, "madeleine 1 explain %d\n", peer);
+    char line[64];
+    int n = snprintf(line, sizeof line, "madeleine 1 %s\n", question);
+    for (int i = 0; i < t->count; i++)
+        send(t->fds[i], line, (size_t)n, MSG_NOSIGNAL); /* a failure is one of the answer, too */
+}
+
+static json_t *answer_one(int fd, int pid, int64_t deadline, double timeout, mad_session_t *session, char *why)
+{
     json_error_t error;
     json_t *answer = NULL;
     size_t len = 0;
-    char *text = NULL;
-    if (send(fd, question, (size_t)n, MSG_NOSIGNAL) == n)
-        text = read_all(fd, madi_deadline((int64_t)(timeout * 1e9)), session, &len);
+    char *text = read_all(fd, deadline, session, &len);
     if (!text) {
         why_silent(pid, timeout, why);
         return NULL;
@@ -251,48 +113,79 @@ static json_t *ask_one(int fd, int peer, int pid, double timeout, mad_session_t 
     return answer;
 }
 
-static json_t *ask_all(target_t *t, int peer, double timeout, mad_session_t *session, char *why)
+/* What its sessions answer; ends the connections.  NULL: none did, and why. */
+static json_t *answers(madi_target_t *t, int64_t deadline, double timeout, mad_session_t *session, char *why)
 {
-    json_t *answers = json_array();
+    json_t *all = json_array();
     if (!t->count)
         why_silent(t->pid, timeout, why);
     for (int i = 0; i < t->count; i++) {
-        json_t *one = ask_one(t->fds[i], peer, t->pid, timeout, session, why);
+        json_t *one = answer_one(t->fds[i], t->pid, deadline, timeout, session, why);
         if (one)
-            json_array_append_new(answers, one);
+            json_array_append_new(all, one);
         close(t->fds[i]);
     }
-    if (json_array_size(answers))
-        return answers;
-    json_decref(answers);
+    t->count = 0;
+    if (json_array_size(all))
+        return all;
+    json_decref(all);
     return NULL;
 }
 
-json_t *madi_info_ask(int pid, int peer, double timeout, char *why)
+static int64_t deadline_of(double timeout)
 {
-    int64_t deadline = madi_deadline((int64_t)(timeout * 1e9));
-    target_t t;
+    return madi_deadline((int64_t)(timeout * 1e9));
+}
+
+json_t *madi_info_ask(int pid, const char *question, double timeout, char *why)
+{
+    int64_t deadline = deadline_of(timeout);
+    madi_target_t t;
     bool found;
     do {
-        t = (target_t){.pid = pid};
-        found = find(&t, why);
+        t = (madi_target_t){.pid = pid};
+        found = madi_target_find(&t, why);
     } while (found && !t.count && madi_now() < deadline && !usleep(10000)); /* others are before us */
-    return found ? ask_all(&t, peer, timeout, NULL, why) : NULL;
+    if (!found)
+        return NULL;
+    question_put(&t, question);
+    return answers(&t, deadline_of(timeout), timeout, NULL, why);
+}
+
+json_t *madi_info_ask_all(const char *question, double timeout)
+{
+    char why[MADI_INFO_WHY_MAX];
+    madi_target_t *targets;
+    int n = madi_target_find_all(&targets);
+    int64_t deadline;
+    json_t *all = json_array();
+    for (int i = 0; i < n; i++)
+        question_put(&targets[i], question);
+    deadline = deadline_of(timeout);
+    for (int i = 0; i < n; i++) {
+        json_t *sessions = answers(&targets[i], deadline, timeout, NULL, why);
+        json_array_append_new(all, sessions ? json_pack("{s:i, s:o}", "pid", targets[i].pid, "sessions", sessions)
+                                            : json_pack("{s:i, s:s}", "pid", targets[i].pid, "error", why));
+    }
+    free(targets);
+    return all;
 }
 
 json_t *madi_info_ask_self(char *why)
 {
     unsigned char key[32];
     mad_session_t *session;
-    target_t t = {.pid = getpid()};
-    json_t *answers = NULL;
+    madi_target_t t = {.pid = getpid()};
+    json_t *all = NULL;
     mad_status_t status = getrandom(key, sizeof key, 0) == sizeof key ? mad_open(key, sizeof key, &session) : MAD_ERR_SYSTEM;
     if (status) {
         snprintf(why, MADI_INFO_WHY_MAX, "no session can be opened here: %s", mad_status_text(status));
         return NULL;
     }
-    if (find(&t, why))
-        answers = ask_all(&t, -1, 5, session, why);
+    if (madi_target_find(&t, why)) {
+        question_put(&t, "explain");
+        all = answers(&t, deadline_of(5), 5, session, why);
+    }
     mad_exit(session);
-    return answers;
+    return all;
 }

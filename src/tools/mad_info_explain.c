@@ -89,7 +89,7 @@ static void print_session(const json_t *s, const char *program)
     madi_info_print_knobs(s, false);
 }
 
-static bool number(const char *text, int *n)
+bool madi_info_pid(const char *text, int *n)
 {
     char *end;
     long v = strtol(text, &end, 10);
@@ -97,7 +97,7 @@ static bool number(const char *text, int *n)
     return end != text && !*end && v >= 0 && v <= INT_MAX;
 }
 
-static void program_name(int pid, char *name, size_t len)
+void madi_info_program(int pid, char *name, size_t len)
 {
     char path[48];
     FILE *f;
@@ -112,18 +112,20 @@ static void program_name(int pid, char *name, size_t len)
 
 int madi_info_explain(const madi_info_options_t *options)
 {
-    char why[MADI_INFO_WHY_MAX], program[32];
+    char why[MADI_INFO_WHY_MAX], program[32], question[32] = "explain";
     int pid, peer = -1;
     json_t *sessions, *s;
     size_t i;
-    if (!number(options->argv[0], &pid) || (options->argc > 1 && !number(options->argv[1], &peer))) {
+    if (!madi_info_pid(options->argv[0], &pid) || (options->argc > 1 && !madi_info_pid(options->argv[1], &peer))) {
         fprintf(stderr, "mad_info: explain: give the number of a process, and perhaps that of a peer\n");
         return 2;
     }
-    sessions = madi_info_ask(pid, peer, options->timeout, why);
+    if (peer >= 0)
+        snprintf(question, sizeof question, "explain %d", peer);
+    sessions = madi_info_ask(pid, question, options->timeout, why);
     if (!sessions)
         return madi_info_failed(options, why);
-    program_name(pid, program, sizeof program);
+    madi_info_program(pid, program, sizeof program);
     if (options->json) {
         json_t *out = json_pack("{s:i, s:s, s:O}", "pid", pid, "program", program, "sessions", sessions);
         madi_info_print_json(out);

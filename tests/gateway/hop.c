@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hop count | hop kill, by three ranks of which the last is a gateway between the first two (hop_test.sh).
+/* hop count | hop hold FILE | hop kill, by three ranks of which the last is a gateway between the first two (hop_test.sh).
  *   count   messages of many lengths, then the gateway looks at its own counters: what came, and how much was copied
+ *   hold    the same messages, then "ready RANK PID" and in the library until FILE is there; two ranks will do
  *   kill    the gateway dies under load: both ends get MAD_ERR_PEER in time */
 #include "base/json.h"
 #include "core/core.h"
@@ -92,7 +93,7 @@ static void look(void)
     madi_json_fini(&j);
 }
 
-static int count(void)
+static int exchange(void)
 {
     static const size_t lengths[] = {0, 8, 100, 5000, 40000, 100000, LONGEST};
     unsigned char *buf = malloc(LONGEST);
@@ -106,11 +107,32 @@ static int count(void)
                     if (buf[b] != i + 1)
                         return 1;
             }
+    free(buf);
+    return 0;
+}
+
+static int count(void)
+{
+    if (exchange())
+        return 1;
     mad_barrier(session);
     if (rank == 2)
         look();
     mad_barrier(session);
-    free(buf);
+    return 0;
+}
+
+static int hold(const char *file)
+{
+    mad_connection_t *cnx;
+    if (exchange())
+        return 1;
+    mad_barrier(session);
+    printf("ready %d %d\n", rank, (int)getpid());
+    fflush(stdout);
+    while (access(file, F_OK))
+        if (mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 10000000, &cnx) != MAD_ERR_TIMEOUT)
+            return 1;
     return 0;
 }
 
@@ -137,6 +159,8 @@ int main(int argc, char **argv)
     rank = mad_rank(session);
     if (!strcmp(argv[1], "count")) {
         rc = count();
+    } else if (!strcmp(argv[1], "hold") && argc > 2) {
+        rc = hold(argv[2]);
     } else if (rank < 2) {
         rc = end_killed();
     } else {

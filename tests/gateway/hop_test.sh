@@ -72,4 +72,30 @@ for way in $ways; do
     opt=--keep-going on "$way" 3 "$BUILD/tests/hop" kill >"$dir/out" 2>&1
     check_lines "both ends learn of a killed gateway, $way" 2 '^ok killed' "$dir/out"
 done
+
+# What mad_info says of all three while they are there: hold WAY COMMAND... with their numbers.
+all_ready() { [ "$(grep -c '^ready ' "$dir/out")" = 3 ] || ! kill -0 $job 2>/dev/null; }
+hold() {
+    held=$1
+    shift
+    rm -f "$dir/go"
+    on "$held" 3 "$BUILD/tests/hop" hold "$dir/go" >"$dir/out" 2>"$dir/err" &
+    job=$!
+    wait_for all_ready
+    pids=$(sort -k 2n "$dir/out" | sed -n 's/^ready [0-9]* //p')
+    # shellcheck disable=SC2086
+    [ "$(echo "$pids" | wc -w)" = 3 ] && within $limit "$@" $pids >"$dir/told" 2>&1
+    rc=$?
+    : >"$dir/go"
+    wait $job
+    check "held and looked at, $held" "0 0" "$rc $?"
+    [ $rc = 0 ] || cat "$dir/told" "$dir/err"
+    grep '^\(ok\|not ok\)' "$dir/told" | sed "s/\$/, $held/"
+    failures=$((failures + $(grep -c '^not ok' "$dir/told")))
+}
+if command -v python3 >/dev/null; then
+    for way in $ways; do
+        MAD_PREFER=virtual hold "$way" python3 "$here/look.py" "$BUILD/mad_info"
+    done
+fi
 [ $failures = 0 ]

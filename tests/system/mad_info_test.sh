@@ -15,6 +15,9 @@ fi
 madrun=$BUILD/madrun
 info=$BUILD/mad_info
 client=$BUILD/tests/info_client
+top=$(cd "$(dirname "$0")/../.." && pwd)
+python=python3 # one that has the parser of Prometheus, if there is one
+/usr/bin/python3 -c 'import prometheus_client' 2>/dev/null && python=/usr/bin/python3
 command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 77; }
 dir=$(mktemp -d) || exit 1
 started=
@@ -136,6 +139,85 @@ test_explain() {
     json "explain: dead process: json" '"no process" in d["error"]'
     run knobs
     check "stale sockets: removed by the next session" "" "$(ls "$sockets" | grep -E "^ask-$one-")"
+}
+
+# What two processes have moved: exactly what they have sent; and of all processes those, too.
+test_stats() {
+    run stats
+    check "stats without a process" 2 $code
+    run stats 1 --prometheus --json
+    check "stats: --prometheus and --json" 2 $code
+    for prefer in shm tcp; do
+        rm -f go
+        : >held
+        MAD_PREFER=$prefer "$madrun" --no-label -n 2 "$BUILD/tests/hop" hold "$dir/go" >held 2>job.err &
+        job=$!
+        started="$started $job"
+        wait_for grep -q 'ready 0' held && wait_for grep -q 'ready 1' held
+        pids=$(sort -k 2n held | sed -n 's/^ready [0-9]* //p')
+        # shellcheck disable=SC2086
+        within $limit python3 "$top/tests/gateway/look.py" "$info" $pids >looked 2>&1
+        check "stats: $prefer: looked at" 0 $?
+        sed "s/\(ok\) /\1 stats: $prefer: /" looked
+        failures=$((failures + $(grep -c '^not ok' looked)))
+        [ $prefer = tcp ] || test_stats_forms
+        : >go
+        wait $job
+        check "stats: $prefer: the job goes on and ends well" 0 $?
+    done
+    test_stats_watch
+}
+test_stats_forms() {
+    one=$(echo "$pids" | tail -1) zero=$(echo "$pids" | head -1)
+    run stats "$zero" --prometheus
+    check "stats: prometheus: exit code" 0 $code
+    within $limit $python "$top/tests/harness/prometheus.py" <out >checked 2>&1
+    check "stats: prometheus: its format" 0 $?
+    sed 's/^/# /' checked
+    check_has "stats: prometheus: labels" 'madeleine_messages_sent_total{pid="'"$zero"'",rank="0",host="'"$(hostname)"'",program="hop",session="0",driver="shm",class="job"} 70' out
+    check_has "stats: prometheus: channels" 'channel="hop"} 70' out
+    run stats "$zero"
+    check "stats: text" 1 "$(grep -cE '^  shm +job +1 +70 +[0-9.]+ MiB +70 +[0-9.]+ MiB +0 ' out)"
+    check "stats: text: channel" 1 "$(grep -cE '^  hop +1 +70 ' out)"
+    kill -STOP "$one"
+    run stats all --json --timeout 1
+    check "stats: all: one is stopped: exit code" 1 $code
+    check_has "stats: all: why" "process $one did not answer within 1 s: it is stopped" err
+    json "stats: all: the other one" '[p["sessions"][0]["rank"] for p in d["processes"] if p["pid"] == '"$zero"'] == [0] and
+        ["is stopped" in p["error"] for p in d["processes"] if p["pid"] == '"$one"'] == [True]'
+    "$info" stats all --prometheus --timeout 1 >out 2>err
+    check_has "stats: all: prometheus: who is up" 'madeleine_up{pid="'"$zero"'",program="hop"} 1' out
+    check_has "stats: all: prometheus: who is not" 'madeleine_up{pid="'"$one"'",program="hop"} 0' out
+    within $limit $python "$top/tests/harness/prometheus.py" <out >checked 2>&1
+    check "stats: all: prometheus: its format" 0 $?
+    kill -CONT "$one"
+}
+# Rounds until the process has ended.
+test_stats_watch() {
+    rm -f go
+    : >held
+    "$madrun" --no-label -n 2 "$BUILD/tests/hop" hold "$dir/go" >held 2>job.err &
+    job=$!
+    started="$started $job"
+    wait_for grep -q 'ready 0' held
+    zero=$(sed -n 's/^ready 0 //p' held)
+    within $limit "$info" stats "$zero" --watch 0.05 --json >watched 2>err &
+    watch=$!
+    started="$started $watch"
+    within $limit "$info" stats "$zero" --watch 0.05 >rates 2>/dev/null &
+    rates=$!
+    started="$started $rates"
+    two_rounds() { [ "$(wc -l <watched)" -ge 2 ] && grep -q 'counted by second' rates; }
+    if wait_for two_rounds; then ok "stats: watch: rounds"; else not_ok "stats: watch: rounds" "$(cat watched rates)"; fi
+    : >go
+    wait $job
+    wait $watch
+    check "stats: watch: ends with the process" 0 $?
+    wait $rates
+    check "stats: watch: rates end with it, too" 0 $?
+    head -1 watched >out
+    json "stats: watch: lines" 'd["processes"][0]["pid"] == '"$zero"
+    check "stats: watch: nothing moves any more" 1 "$(sed -n '/by second/,$p' rates | grep -cE '^  shm +job +1 +0 ')"
 }
 
 # A process that stands still does not answer; that is said, and asking does not harm it.
@@ -307,7 +389,7 @@ test_doctor() {
     check_has "doctor: nobody to be reached" "no other process can be reached" out
 }
 
-for t in options host knobs explain end container doctor; do
+for t in options host knobs explain stats end container doctor; do
     "test_$t"
 done
 [ $failures = 0 ]

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What every answer begins with: the process, how it waits, its user-level threads. */
+#include "base/knob.h"
+#include "core/ask.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unreleased"
+#endif
+
+void madi_host_name(char *name, size_t len)
+{
+    const char *given = madi_knob_text(MADI_KNOB_HOST);
+    if (*given)
+        snprintf(name, len, "%s", given);
+    else if (gethostname(name, len))
+        snprintf(name, len, "unknown");
+    name[len - 1] = 0;
+}
+
+void madi_say_process(madi_json_t *j, const mad_session_t *s)
+{
+    marceli_state_t waiting;
+    char host[MADI_HOST_MAX];
+    madi_json_int(j, "ask", MADI_ASK_VERSION);
+    madi_json_text(j, "version", PACKAGE_VERSION);
+    madi_json_int(j, "pid", getpid());
+    madi_json_int(j, "rank", s->rank);
+    madi_json_int(j, "size", s->size);
+    madi_json_text(j, "launcher", s->boot ? s->boot->ops->name : "none");
+    madi_host_name(host, sizeof host);
+    madi_json_text(j, "host", host);
+    marceli_state_get(&waiting);
+    madi_json_begin(j, "waiting", '{');
+    madi_json_real(j, "spin_us", (double)waiting.spin_ns / 1000);
+    madi_json_int(j, "sleeps", (int64_t)waiting.sleeps);
+    madi_json_int(j, "polls", (int64_t)waiting.polls);
+    madi_json_int(j, "hits", (int64_t)waiting.hits);
+    madi_json_int(j, "threads", waiting.inside);
+    madi_json_int(j, "threads_behind", waiting.followers);
+    madi_json_int(j, "user_level_threads", waiting.blocked);
+    madi_json_int(j, "wakes", (int64_t)waiting.wakes);
+    madi_json_begin(j, "categories", '[');
+    for (int i = 0; i < MARCELI_KINDS && waiting.kinds[i].name; i++) {
+        madi_json_begin(j, NULL, '{');
+        madi_json_text(j, "category", waiting.kinds[i].name);
+        madi_json_int(j, "polls", (int64_t)waiting.kinds[i].polls);
+        madi_json_int(j, "hits", (int64_t)waiting.kinds[i].hits);
+        madi_json_end(j, '}');
+    }
+    madi_json_end(j, ']');
+    madi_json_end(j, '}');
+    madi_json_begin(j, "marcel", '{');
+    madi_json_int(j, "workers", waiting.workers);
+    madi_json_int(j, "created", (int64_t)waiting.created);
+    madi_json_int(j, "ended", (int64_t)waiting.ended);
+    madi_json_int(j, "switches", (int64_t)waiting.switches);
+    madi_json_int(j, "steals", (int64_t)waiting.steals);
+    madi_json_int(j, "idles", (int64_t)waiting.idles);
+    madi_json_int(j, "retaken", (int64_t)waiting.retaken);
+    madi_json_end(j, '}');
+}

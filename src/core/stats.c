@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The question "stats": what a session has moved so far; one object, whose counters never go down.
+ *   ask version pid rank size launcher host clock_ns waiting{} marcel{} (say.c)
+ *   traffic[]{driver class peers ...}  by driver, and by whose it is:
+ *     self, job, other     messages to this process, to others of the job, to peers added by address
+ *     streams, forwarded   fragments of virtual links that end here, of such as pass through
+ *   channels[]{channel ...} channels_left_out
+ *   forwarding{... routes[]} */
+#include "base/clock.h"
+#include "core/ask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GATES_AT_ONCE 64 /* summed up before others get their turn */
+#define CHANNELS_MAX 128 /* told of one by one */
+#define ROWS 48          /* drivers times classes, and some */
+
+typedef struct row {
+    const madi_driver_t *driver;
+    const char *class;
+    int64_t peers, queued;
+    madi_traffic_t moved;
+    uint64_t blocks_out, block_bytes_out, blocks_in, block_bytes_in, refused;
+} row_t;
+
+enum { HEAD, GATES, CHANNELS, REST, END };
+
+typedef struct stats {
+    int stage;
+    const madi_gate_t *gate;
+    uint32_t n_channels;
+    int n_rows;
+    row_t rows[ROWS];
+} stats_t;
+
+/* ---- By driver and class -------------------------------------------------------------------------------------- */
+
+static row_t *row_of(stats_t *stats, const madi_driver_t *driver, const char *class)
+{
+    row_t *row = stats->rows, *end = row + stats->n_rows;
+    while (row < end && (row->driver != driver || row->class != class))
+        row++;
+    if (row == end) {
+        if (stats->n_rows == ROWS)
+            return end - 1;
+        stats->n_rows++;
+        *row = (row_t){.driver = driver, .class = class};
+    }
+    return row;
+}
+
+static const char *class_of(const mad_session_t *s, const madi_gate_t *gate)
+{
+    static const char self[] = "self", job[] = "job", other[] = "other";
+    if (gate->adapter->caps.self)
+        return self;
+    return madi_address_rank(s->peers[gate->peer].address, s->job) >= 0 ? job : other;
+}
+
+static void traffic_add(madi_traffic_t *sum, const madi_traffic_t *t)
+{
+    sum->messages_out += t->messages_out;
+    sum->bytes_out += t->bytes_out;
+    sum->messages_in += t->messages_in;
+    sum->bytes_in += t->bytes_in;
+}
+
+/* Under tx_lock. */
+static void gate_add(row_t *row, const madi_gate_t *gate)
+{
+    row->peers += atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP;
+    traffic_add(&row->moved, &gate->before);
+    for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate) {
+        madi_conn_traffic(c, &row->moved);
+        for (const madi_tx_t *tx = c->queue; tx; tx = tx->next)
+            row->queued++;
+    }
+    row->blocks_out += gate->granted_blocks + gate->put_blocks + gate->fetched_blocks;
+    row->block_bytes_out += gate->granted_bytes + gate->put_bytes + gate->fetched_bytes;
+    row->blocks_in += gate->taken_blocks + gate->placed_blocks + gate->pulled_blocks;
+    row->block_bytes_in += gate->taken_bytes + gate->placed_bytes + gate->pulled_bytes;
+    row->refused += gate->refused;
+}
+
+static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate)
+{
+    static const char streams[] = "streams", forwarded[] = "forwarded";
+    madi_traffic_t ends = {0}, passing = {0};
+    s->forward->traffic(gate, &ends, &passing);
+    for (int i = 0; i < 2; i++) {
+        const madi_traffic_t *t = i ? &passing : &ends;
+        row_t *row;
+        if (!t->messages_out && !t->messages_in)
+            continue;
+        row = row_of(stats, gate->adapter->driver, i ? forwarded : streams);
+        row->peers += atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP;
+        traffic_add(&row->moved, t);
+    }
+}
+
+static void gates_add(stats_t *stats, mad_session_t *s)
+{
+    for (int i = 0; i < GATES_AT_ONCE && stats->gate; i++) {
+        madi_gate_t *gate = (madi_gate_t *)stats->gate;
+        if (gate->adapter) {
+            row_t *row = row_of(stats, gate->adapter->driver, class_of(s, gate));
+            madi_lock(&gate->tx_lock);
+            gate_add(row, gate);
+            madi_unlock(&gate->tx_lock);
+            if (gate->forward)
+                forward_add(stats, s, gate);
+        }
+        stats->gate = gate->next;
+    }
+}
+
+static void say_moved(madi_json_t *j, const madi_traffic_t *t)
+{
+    madi_json_int(j, "messages_sent", (int64_t)t->messages_out);
+    madi_json_int(j, "bytes_sent", (int64_t)t->bytes_out);
+    madi_json_int(j, "messages_received", (int64_t)t->messages_in);
+    madi_json_int(j, "bytes_received", (int64_t)t->bytes_in);
+}
+
+static void say_rows(madi_json_t *j, const stats_t *stats)
+{
+    madi_json_begin(j, "traffic", '[');
+    for (const row_t *row = stats->rows; row < stats->rows + stats->n_rows; row++) {
+        madi_traffic_t all = row->moved;
+        all.bytes_out += row->block_bytes_out;
+        all.bytes_in += row->block_bytes_in;
+        madi_json_begin(j, NULL, '{');
+        madi_json_text(j, "driver", row->driver->name);
+        madi_json_text(j, "class", row->class);
+        madi_json_int(j, "peers", row->peers);
+        say_moved(j, &all);
+        madi_json_int(j, "messages_queued", row->queued);
+        madi_json_int(j, "blocks_sent", (int64_t)row->blocks_out);
+        madi_json_int(j, "block_bytes_sent", (int64_t)row->block_bytes_out);
+        madi_json_int(j, "blocks_received", (int64_t)row->blocks_in);
+        madi_json_int(j, "block_bytes_received", (int64_t)row->block_bytes_in);
+        madi_json_int(j, "times_full", (int64_t)row->refused);
+        madi_json_end(j, '}');
+    }
+    madi_json_end(j, ']');
+}
+
+/* ---- By channel ------------------------------------------------------------------------------------------------- */
+
+static void say_channel(madi_json_t *j, const mad_channel_t *channel)
+{
+    madi_traffic_t moved = {0};
+    int64_t peers = 0, queued = 0, starved = 0;
+    for (const madi_conn_t *c = channel->all; c; c = c->next_of_channel) {
+        peers++;
+        madi_lock(&c->gate->tx_lock);
+        madi_conn_traffic(c, &moved);
+        moved.bytes_out += c->block_bytes_out;
+        moved.bytes_in += c->block_bytes_in;
+        starved += c->queue && c->starved;
+        for (const madi_tx_t *tx = c->queue; tx; tx = tx->next)
+            queued++;
+        madi_unlock(&c->gate->tx_lock);
+    }
+    madi_json_begin(j, NULL, '{');
+    madi_json_text(j, "channel", channel->name);
+    madi_json_int(j, "peers", peers);
+    say_moved(j, &moved);
+    madi_json_int(j, "messages_queued", queued);
+    madi_json_int(j, "messages_waiting", atomic_load_explicit(&((mad_channel_t *)channel)->n_ready, memory_order_relaxed));
+    madi_json_int(j, "peers_out_of_credit", starved);
+    madi_json_end(j, '}');
+}
+
+/* ---- The answer in pieces --------------------------------------------------------------------------------------- */
+
+static void say_rest(madi_json_t *j, mad_session_t *s, const stats_t *stats)
+{
+    int64_t left_out = 0;
+    for (const mad_channel_t *c = s->channels; c; c = c->next)
+        left_out++;
+    left_out -= stats->n_channels;
+    madi_json_int(j, "channels_left_out", left_out > 0 ? left_out : 0);
+    if (s->forward) {
+        madi_json_begin(j, "forwarding", '{');
+        s->forward->say(s, j);
+        s->forward->say_routes(s, j);
+        madi_json_end(j, '}');
+    }
+    madi_json_end(j, '}');
+}
+
+bool madi_stats_begin(madi_answer_t *a)
+{
+    a->state = calloc(1, sizeof(stats_t));
+    return a->state != NULL;
+}
+
+bool madi_stats_more(madi_answer_t *a)
+{
+    stats_t *stats = a->state;
+    mad_session_t *s = a->session;
+    madi_json_t *j = &a->json;
+    const mad_channel_t *channel;
+    switch (stats->stage) {
+    case HEAD:
+        madi_json_begin(j, NULL, '{');
+        madi_say_process(j, s);
+        madi_json_int(j, "clock_ns", madi_now());
+        stats->gate = s->gates;
+        stats->stage = GATES;
+        break;
+    case GATES:
+        gates_add(stats, s);
+        if (!stats->gate) {
+            say_rows(j, stats);
+            madi_json_begin(j, "channels", '[');
+            stats->stage = CHANNELS;
+        }
+        break;
+    case CHANNELS:
+        channel = stats->n_channels < CHANNELS_MAX ? madi_channel_at(s, stats->n_channels) : NULL;
+        if (channel) {
+            say_channel(j, channel);
+            stats->n_channels++;
+            break;
+        }
+        madi_json_end(j, ']');
+        stats->stage = REST;
+        break;
+    case REST:
+        say_rest(j, s, stats);
+        stats->stage = END;
+        break;
+    default:
+        return false;
+    }
+    return true;
+}

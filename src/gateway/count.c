@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What has passed, by route: a row for each way of streams that was ever seen here, up to a limit. */
+#include "gateway/gateway.h"
+
+#include <stdlib.h>
+
+#define ROUTES 256 /* rows; streams of further routes share one more */
+
+gw_route_t *gw_route_open(gw_t *gw, int from, int via, int to, bool passes)
+{
+    gw_route_t *r;
+    if (gw->n_routes >= ROUTES) {
+        from = via = to = -1;
+        passes = false;
+    }
+    for (r = gw->routes; r; r = r->next)
+        if (r->from == from && r->via == via && r->to == to && r->passes == passes)
+            break;
+    if (!r) {
+        r = calloc(1, sizeof *r);
+        if (!r)
+            return NULL;
+        *r = (gw_route_t){.next = gw->routes, .from = from, .via = via, .to = to, .passes = passes};
+        gw->routes = r;
+        gw->n_routes++;
+    }
+    r->opened++;
+    return r;
+}
+
+void gw_routes_free(gw_t *gw)
+{
+    for (gw_route_t *r; (r = gw->routes); free(r))
+        gw->routes = r->next;
+}
+
+/* ---- What the sides of streams have counted -------------------------------------------------------------------------- */
+
+static void count_add(gw_count_t *sum, const gw_count_t *count)
+{
+    sum->fragments += count->fragments;
+    sum->bytes += count->bytes;
+}
+
+/* there is the side towards the destination, back the other one; of a stream that ends here both are the same. */
+static void sides_add(gw_route_t *r, const gw_side_t *there, const gw_side_t *back)
+{
+    count_add(&r->there, &there->out);
+    count_add(&r->back, there == back ? &there->in : &back->out);
+    for (int i = 0; i < (there == back ? 1 : 2); i++) {
+        const gw_side_t *side = i ? back : there;
+        r->stalls += side->stalls;
+        r->resends += side->resends;
+        if (side->queued_most > r->queued_most)
+            r->queued_most = side->queued_most;
+        if (side->queued_bytes_most > r->queued_bytes_most)
+            r->queued_bytes_most = side->queued_bytes_most;
+    }
+}
+
+void gw_route_close(gw_route_t *route, const gw_side_t *there, const gw_side_t *back)
+{
+    if (route)
+        sides_add(route, there, back);
+}
+
+/* ---- Told ------------------------------------------------------------------------------------------------------------ */
+
+/* A row with the streams that are open. */
+typedef struct told {
+    gw_route_t all;
+    int64_t open, queued, queued_bytes;
+} told_t;
+
+/* What a side has counted for what leaves is under tx_lock. */
+static gw_side_t look(const gw_side_t *side)
+{
+    madi_lock_t *lock = side->hop ? &side->hop->gate->tx_lock : NULL;
+    gw_side_t copy = {.in = side->in};
+    if (lock)
+        madi_lock(lock);
+    copy.out = side->out;
+    copy.stalls = side->stalls;
+    copy.resends = side->resends;
+    copy.queued = side->queued;
+    copy.queued_most = side->queued_most;
+    copy.queued_bytes = side->queued_bytes;
+    copy.queued_bytes_most = side->queued_bytes_most;
+    if (lock)
+        madi_unlock(lock);
+    return copy;
+}
+
+static void add_open(told_t *row, const gw_side_t *there, const gw_side_t *back)
+{
+    gw_side_t a = look(there), b = there == back ? a : look(back);
+    sides_add(&row->all, &a, there == back ? &a : &b);
+    row->open++;
+    row->queued += a.queued + (there == back ? 0 : b.queued);
+    row->queued_bytes += (int64_t)(a.queued_bytes + (there == back ? 0 : b.queued_bytes));
+}
+
+static const char *name_of(const gw_t *gw, int host)
+{
+    return host < 0 ? "others" : madi_map_name(gw->map, host);
+}
+
+static void say_row(madi_json_t *j, const gw_t *gw, const told_t *row)
+{
+    const gw_route_t *r = &row->all;
+    madi_json_begin(j, NULL, '{');
+    madi_json_text(j, "from", name_of(gw, r->from));
+    madi_json_text(j, "via", name_of(gw, r->via));
+    madi_json_text(j, "to", name_of(gw, r->to));
+    madi_json_bool(j, "passes", r->passes);
+    madi_json_int(j, "streams", row->open);
+    madi_json_int(j, "streams_opened", (int64_t)r->opened);
+    madi_json_int(j, "fragments_there", (int64_t)r->there.fragments);
+    madi_json_int(j, "bytes_there", (int64_t)r->there.bytes);
+    madi_json_int(j, "fragments_back", (int64_t)r->back.fragments);
+    madi_json_int(j, "bytes_back", (int64_t)r->back.bytes);
+    madi_json_int(j, "fragments_queued", row->queued);
+    madi_json_int(j, "bytes_queued", row->queued_bytes);
+    madi_json_int(j, "fragments_queued_most", r->queued_most);
+    madi_json_int(j, "bytes_queued_most", (int64_t)r->queued_bytes_most);
+    madi_json_int(j, "credit_stalls", (int64_t)r->stalls);
+    madi_json_int(j, "resends", (int64_t)r->resends);
+    madi_json_end(j, '}');
+}
+
+void gw_say_routes(struct mad_session *session, madi_json_t *j)
+{
+    gw_t *gw = gw_of_session(session);
+    told_t *rows = calloc((size_t)gw->n_routes + 1, sizeof *rows);
+    int n = 0;
+    for (gw_route_t *r = gw->routes; rows && r; r = r->next) {
+        r->row = n;
+        rows[n++].all = *r;
+    }
+    for (const gw_transit_t *t = gw->transits; rows && t; t = t->next)
+        if (t->route)
+            add_open(&rows[t->route->row], &t->side[1], &t->side[0]);
+    for (const gw_end_t *end = gw->ends; rows && end; end = end->next)
+        if (end->route)
+            add_open(&rows[end->route->row], &end->side, &end->side);
+    madi_json_begin(j, "routes", '[');
+    for (int i = 0; i < n; i++)
+        say_row(j, gw, &rows[i]);
+    madi_json_end(j, ']');
+    free(rows);
+}
+
+static void traffic_add(madi_traffic_t *sum, const gw_count_t *in, const gw_count_t *out)
+{
+    sum->messages_in += in->fragments;
+    sum->bytes_in += in->bytes;
+    sum->messages_out += out->fragments;
+    sum->bytes_out += out->bytes;
+}
+
+void gw_traffic(madi_gate_t *gate, madi_traffic_t *ends, madi_traffic_t *passing)
+{
+    const gw_hop_t *hop = gate->forward;
+    madi_lock(&gate->tx_lock);
+    traffic_add(ends, &hop->in_all[0], &hop->out_all[0]);
+    traffic_add(passing, &hop->in_all[1], &hop->out_all[1]);
+    madi_unlock(&gate->tx_lock);
+}

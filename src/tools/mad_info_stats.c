@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What live processes have moved so far, or move by second. */
+#include "tools/mad_info_stats.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- Text ---------------------------------------------------------------------------------------------------------- */
+
+static void heads(madi_table_t *t, const char *const *names)
+{
+    for (t->columns = 0; names[t->columns]; t->columns++)
+        madi_table_text(t, names[t->columns]);
+}
+
+static void counts(madi_table_t *t, const json_t *object)
+{
+    madi_table_number(t, madi_info_number(object, "peers"));
+    madi_table_number(t, madi_info_number(object, "messages_sent"));
+    madi_table_bytes(t, madi_info_number(object, "bytes_sent"));
+    madi_table_number(t, madi_info_number(object, "messages_received"));
+    madi_table_bytes(t, madi_info_number(object, "bytes_received"));
+    madi_table_number(t, madi_info_number(object, "messages_queued"));
+}
+
+static void print_traffic(const json_t *s)
+{
+    static const char *const names[] = {"driver", "class", "peers", "sent", "bytes", "received", "bytes", "queued", "blocks out",
+                                        "blocks in", "full", NULL};
+    madi_table_t t = {0};
+    size_t i;
+    json_t *row;
+    heads(&t, names);
+    json_array_foreach(json_object_get(s, "traffic"), i, row) {
+        madi_table_text(&t, madi_info_text(row, "driver"));
+        madi_table_text(&t, madi_info_text(row, "class"));
+        counts(&t, row);
+        madi_table_number(&t, madi_info_number(row, "blocks_sent"));
+        madi_table_number(&t, madi_info_number(row, "blocks_received"));
+        madi_table_number(&t, madi_info_number(row, "times_full"));
+    }
+    madi_table_print(&t, "  ");
+}
+
+static void print_channels(const json_t *s)
+{
+    static const char *const names[] = {"channel", "peers", "sent", "bytes", "received", "bytes", "queued", "waiting",
+                                        "out of credit", NULL};
+    madi_table_t t = {0};
+    size_t i;
+    json_t *row;
+    heads(&t, names);
+    json_array_foreach(json_object_get(s, "channels"), i, row) {
+        madi_table_text(&t, madi_info_text(row, "channel"));
+        counts(&t, row);
+        madi_table_number(&t, madi_info_number(row, "messages_waiting"));
+        madi_table_number(&t, madi_info_number(row, "peers_out_of_credit"));
+    }
+    madi_table_print(&t, "  ");
+    if (madi_info_number(s, "channels_left_out"))
+        printf("  and %.0f more channels\n", madi_info_number(s, "channels_left_out"));
+}
+
+static void print_routes(const json_t *forwarding)
+{
+    static const char *const names[] = {"route", "streams", "there", "bytes", "back", "bytes", "queued", "bytes", "at most",
+                                        "bytes", "stalls", "resends", NULL};
+    madi_table_t t = {0};
+    size_t i;
+    json_t *row;
+    heads(&t, names);
+    json_array_foreach(json_object_get(forwarding, "routes"), i, row) {
+        madi_table_text(&t, madi_info_text(row, "route"));
+        madi_table_number(&t, madi_info_number(row, "streams"));
+        madi_table_number(&t, madi_info_number(row, "fragments_there"));
+        madi_table_bytes(&t, madi_info_number(row, "bytes_there"));
+        madi_table_number(&t, madi_info_number(row, "fragments_back"));
+        madi_table_bytes(&t, madi_info_number(row, "bytes_back"));
+        madi_table_number(&t, madi_info_number(row, "fragments_queued"));
+        madi_table_bytes(&t, madi_info_number(row, "bytes_queued"));
+        madi_table_number(&t, madi_info_number(row, "fragments_queued_most"));
+        madi_table_bytes(&t, madi_info_number(row, "bytes_queued_most"));
+        madi_table_number(&t, madi_info_number(row, "credit_stalls"));
+        madi_table_number(&t, madi_info_number(row, "resends"));
+    }
+    madi_table_print(&t, "  ");
+}
+
+static void print_forwarding(const json_t *f)
+{
+    if (!f)
+        return;
+    printf("  as %s: %.0f virtual links; %.0f streams pass, %.0f fragments (%s), %.0f copied, %.0f times out of credit, "
+           "%.0f sent again\n",
+           madi_info_text(f, "host"), madi_info_number(f, "virtual_links"), madi_info_number(f, "streams"),
+           madi_info_number(f, "fragments"), madi_info_bytes(madi_info_number(f, "bytes")), madi_info_number(f, "copies"),
+           madi_info_number(f, "credit_stalls"), madi_info_number(f, "resends"));
+    printf("  held: %.0f fragments, %s; at most %.0f, %s of %s\n", madi_info_number(f, "fragments_held"),
+           madi_info_bytes(madi_info_number(f, "bytes_held")), madi_info_number(f, "fragments_held_most"),
+           madi_info_bytes(madi_info_number(f, "bytes_held_most")), madi_info_bytes(madi_info_number(f, "budget")));
+    if (json_array_size(json_object_get(f, "routes")))
+        print_routes(f);
+}
+
+static void print_threads(const json_t *s)
+{
+    const json_t *w = json_object_get(s, "waiting"), *m = json_object_get(s, "marcel");
+    printf("  waiting: %.0f threads; slept %.0f times, woken %.0f, polled %.0f, found something %.0f\n", madi_info_number(w, "threads"),
+           madi_info_number(w, "sleeps"), madi_info_number(w, "wakes"), madi_info_number(w, "polls"),
+           madi_info_number(w, "hits"));
+    if (madi_info_number(m, "workers"))
+        printf("  user-level threads: %.0f workers; %.0f created, %.0f ended, %.0f switches, %.0f steals, %.0f times idle, %.0f retaken\n",
+               madi_info_number(m, "workers"), madi_info_number(m, "created"), madi_info_number(m, "ended"),
+               madi_info_number(m, "switches"), madi_info_number(m, "steals"), madi_info_number(m, "idles"),
+               madi_info_number(m, "retaken"));
+}
+
+static void print_process(const json_t *process, const json_t *before)
+{
+    json_t *rates = madi_stats_rates(json_object_get(process, "sessions"), json_object_get(before, "sessions")), *s;
+    size_t i;
+    json_array_foreach(rates, i, s) {
+        printf("process %.0f (%s) on %s: rank %.0f of %.0f, Madeleine %s; counted %s\n", madi_info_number(process, "pid"),
+               madi_info_text(process, "program"), madi_info_text(s, "host"), madi_info_number(s, "rank"),
+               madi_info_number(s, "size"), madi_info_text(s, "version"), before ? "by second" : "since its start");
+        print_traffic(s);
+        print_channels(s);
+        print_forwarding(json_object_get(s, "forwarding"));
+        print_threads(s);
+    }
+    json_decref(rates);
+}
+
+static const json_t *process_of(const json_t *processes, double pid)
+{
+    size_t i;
+    json_t *p;
+    json_array_foreach(processes, i, p)
+        if (madi_info_number(p, "pid") == pid && !json_object_get(p, "error"))
+            return p;
+    return NULL;
+}
+
+static void print_all(const json_t *processes, const json_t *before)
+{
+    size_t i;
+    json_t *p;
+    json_array_foreach(processes, i, p) {
+        if (i)
+            putchar('\n');
+        if (!json_object_get(p, "error"))
+            print_process(p, process_of(before, madi_info_number(p, "pid")));
+    }
+    fflush(stdout);
+}
+
+/* ---- Asked ---------------------------------------------------------------------------------------------------------- */
+
+/* Routes get the name that tells them apart. */
+static void name_routes(json_t *session)
+{
+    size_t i;
+    json_t *r;
+    json_array_foreach(json_object_get(json_object_get(session, "forwarding"), "routes"), i, r) {
+        char name[400];
+        const char *from = madi_info_text(r, "from"), *via = madi_info_text(r, "via"), *to = madi_info_text(r, "to");
+        if (!strcmp(via, to))
+            snprintf(name, sizeof name, "%.120s>%.120s", from, to);
+        else
+            snprintf(name, sizeof name, "%.120s>%.120s>%.120s", from, via, to);
+        json_object_set_new(r, "route", json_string(name));
+        json_object_set_new(r, "role", json_string(madi_info_true(r, "passes") ? "passes" : "end"));
+    }
+}
+
+static void name_all(json_t *processes)
+{
+    size_t i, k;
+    json_t *p, *s;
+    json_array_foreach(processes, i, p) {
+        char program[32];
+        madi_info_program((int)madi_info_number(p, "pid"), program, sizeof program);
+        json_object_set_new(p, "program", json_string(program));
+        json_array_foreach(json_object_get(p, "sessions"), k, s)
+            name_routes(s);
+    }
+}
+
+/* {pid program sessions[]} or {pid program error} of each; NULL: not even one, and why. */
+static json_t *gather(const madi_info_options_t *o, int pid, char *why)
+{
+    json_t *sessions, *processes;
+    if (pid < 0) {
+        processes = madi_info_ask_all("stats", o->timeout);
+    } else {
+        sessions = madi_info_ask(pid, "stats", o->timeout, why);
+        if (!sessions)
+            return NULL;
+        processes = json_pack("[{s:i, s:o}]", "pid", pid, "sessions", sessions);
+    }
+    name_all(processes);
+    return processes;
+}
+
+/* To stderr; true: there are some that do not answer. */
+static bool tell_silent(const json_t *processes)
+{
+    bool any = false;
+    size_t i;
+    json_t *p;
+    json_array_foreach(processes, i, p)
+        if (json_object_get(p, "error")) {
+            fprintf(stderr, "mad_info: %s\n", madi_info_text(p, "error"));
+            any = true;
+        }
+    return any;
+}
+
+static void show(const madi_info_options_t *o, const json_t *processes, const json_t *before)
+{
+    json_t *out;
+    if (o->prometheus) {
+        madi_stats_prometheus(processes);
+    } else if (o->json) {
+        out = json_pack("{s:O}", "processes", processes);
+        json_dumpf(out, stdout, JSON_REAL_PRECISION(6));
+        putchar('\n');
+        fflush(stdout);
+        json_decref(out);
+    } else if (!json_array_size(processes)) {
+        puts("no process of this user has a Madeleine session");
+    } else {
+        print_all(processes, before);
+    }
+}
+
+static void sleep_until(int64_t when)
+{
+    struct timespec t = {when / 1000000000, when % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
+        ;
+}
+
+/* Again and again, until there is nobody any more. */
+static int watch(const madi_info_options_t *o, int pid, json_t *processes)
+{
+    char why[MADI_INFO_WHY_MAX];
+    int64_t next = madi_now(), step = (int64_t)(o->watch * 1e9);
+    while (processes && json_array_size(processes)) {
+        json_t *now;
+        next = next + step < madi_now() ? madi_now() + step : next + step; /* no rush after a hold-up */
+        sleep_until(next);
+        now = gather(o, pid, why);
+        if (now && json_array_size(now)) {
+            if (!o->json)
+                putchar('\n');
+            tell_silent(now);
+            show(o, now, processes);
+        }
+        json_decref(processes);
+        processes = now;
+    }
+    json_decref(processes);
+    return 0;
+}
+
+int madi_info_stats(const madi_info_options_t *o)
+{
+    char why[MADI_INFO_WHY_MAX];
+    int pid = -1;
+    json_t *processes;
+    bool silent;
+    if ((strcmp(o->argv[0], "all") && !madi_info_pid(o->argv[0], &pid)) || (o->prometheus && (o->json || o->watch > 0))) {
+        fprintf(stderr, "mad_info: stats: give the number of a process, or all; --prometheus goes with neither --json nor "
+                        "--watch\n");
+        return 2;
+    }
+    processes = gather(o, pid, why);
+    if (!processes)
+        return madi_info_failed(o, why);
+    silent = tell_silent(processes);
+    show(o, processes, NULL);
+    if (o->watch > 0)
+        return watch(o, pid, processes);
+    json_decref(processes);
+    return silent;
+}
