@@ -550,6 +550,7 @@ void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd);
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
 void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text); /* our own attempt, if there is one */
+void madi_hello_patience(madi_gate_t *gate); /* the attempt that has begun has no deadline: the peer may compute for long */
 bool madi_hello_evict(mad_session_t *session); /* the longest silent stranger; false: there is none */
 void madi_hellos_reap(mad_session_t *session);
 void madi_hello_expire(mad_session_t *session, int64_t now);

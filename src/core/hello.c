@@ -143,6 +143,13 @@ void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text
         hello_fail(gate->hello, status, text);
 }
 
+void madi_hello_patience(madi_gate_t *gate)
+{
+    gate->deadline = INT64_MAX;
+    if (gate->hello)
+        gate->hello->deadline = INT64_MAX;
+}
+
 bool madi_hello_evict(mad_session_t *s)
 {
     hello_t *oldest = NULL;

@@ -6,9 +6,47 @@
 #include "gateway/gateway.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
+
+/* ---- Which one --------------------------------------------------------------------------------------------------- */
+
+/* As bytes: a zero, which ends the host's name, number, since. */
+#define MARK (1 + sizeof(uint32_t) + sizeof(uint64_t))
+
+static gw_mark_t own;
+
+size_t gw_mark_put(unsigned char *bytes, size_t room)
+{
+    if (!own.since || room < MARK)
+        return 0;
+    bytes[0] = 0;
+    memcpy(bytes + 1, &own.number, sizeof own.number);
+    memcpy(bytes + 1 + sizeof own.number, &own.since, sizeof own.since);
+    return MARK;
+}
+
+gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len)
+{
+    gw_mark_t mark = {0};
+    const unsigned char *at = len > 1 ? memchr(bytes + 1, 0, len - 1) : NULL; /* the first byte is no text */
+    if (!at || (size_t)(bytes + len - at) != MARK)
+        return mark;
+    memcpy(&mark.number, at + 1, sizeof mark.number);
+    memcpy(&mark.since, at + 1 + sizeof mark.number, sizeof mark.since);
+    return mark;
+}
+
+static void mark_own(int number)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    own.number = (uint32_t)number;
+    own.since = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
 
 /* ---- Joining ----------------------------------------------------------------------------------------------------- */
 
@@ -52,7 +90,23 @@ static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
     return status;
 }
 
-mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot)
+mad_status_t madi_gateway_check(mad_session_t *s, const char **host)
+{
+    gw_t *gw = s->forward ? gw_of_session(s) : NULL;
+    if (!gw && !*madi_knob_text(MADI_KNOB_TOPOLOGY))
+        madi_log(MADI_LOG_ERROR, "virtual", "MAD_TOPOLOGY names no topology file: a gateway needs one");
+    if (!gw) /* else why has been said */
+        return MAD_ERR_CONFIG;
+    if (!gw->forwards) {
+        madi_log(MADI_LOG_ERROR, "virtual", "the host %s is no gateway in the topology file: see mad_topology(5), and MAD_HOST",
+                 madi_map_name(gw->map, gw->host));
+        return MAD_ERR_CONFIG;
+    }
+    *host = madi_map_name(gw->map, gw->host);
+    return MAD_OK;
+}
+
+mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, const char **host)
 {
     madi_boot_t *b;
     mad_session_t *s = NULL;
@@ -66,8 +120,11 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot)
                  "no launcher has started this process as a gateway: start it by madrun --topology, or join a job by its file");
         status = MAD_ERR_BOOT;
     }
+    mark_own(b->rank - b->size);
     if (!status)
         status = mad_open(b->key, b->key_len, &s);
+    if (!status)
+        status = madi_gateway_check(s, host);
     if (!status)
         status = enter(s, b);
     if (status) {
@@ -86,22 +143,6 @@ void madi_gateway_leave(madi_boot_t *boot)
         boot->ops->fini(boot);
 }
 
-mad_status_t madi_gateway_check(mad_session_t *s, const char **host)
-{
-    gw_t *gw = s->forward ? gw_of_session(s) : NULL;
-    if (!gw && !*madi_knob_text(MADI_KNOB_TOPOLOGY))
-        madi_log(MADI_LOG_ERROR, "virtual", "MAD_TOPOLOGY names no topology file: a gateway needs one");
-    if (!gw) /* else why has been said */
-        return MAD_ERR_CONFIG;
-    if (!gw->forwards) {
-        madi_log(MADI_LOG_ERROR, "virtual", "the host %s is no gateway in the topology file: see mad_topology(5), and MAD_HOST",
-                 madi_map_name(gw->map, gw->host));
-        return MAD_ERR_CONFIG;
-    }
-    *host = madi_map_name(gw->map, gw->host);
-    return MAD_OK;
-}
-
 /* ---- Serving ----------------------------------------------------------------------------------------------------- */
 
 static int gates_in(mad_session_t *s, int state)
@@ -112,33 +153,22 @@ static int gates_in(mad_session_t *s, int state)
     return n;
 }
 
-static bool none_connecting(void *arg)
-{
-    mad_session_t *s = arg;
-    bool none;
-    madi_lock(&s->lock);
-    none = !gates_in(s, MADI_GATE_CONNECTING);
-    madi_unlock(&s->lock);
-    return none;
-}
-
 int madi_gateway_announce(mad_session_t *s)
 {
-    int known;
+    int called = 0;
     madi_lock(&s->lock);
     for (uint32_t p = 0; p < s->n_peers; p++) {
         const unsigned char *address = s->peers[p].address;
         madi_gate_t *gate;
-        if (address && memcmp(madi_address_uid(address), s->uid, sizeof s->uid) &&
-            gw_reached_directly(gw_of_session(s), address) && madi_peer_gate(s, (mad_peer_t)p, &gate) == MAD_OK)
-            madi_gate_connect(gate);
+        if (!address || !memcmp(madi_address_uid(address), s->uid, sizeof s->uid) ||
+            !gw_reached_directly(gw_of_session(s), address) || madi_peer_gate(s, (mad_peer_t)p, &gate))
+            continue;
+        madi_gate_connect(gate);
+        madi_hello_patience(gate);
+        called++;
     }
     madi_unlock(&s->lock);
-    madi_watch_for(s, none_connecting, s, INT64_MAX); /* each attempt has its own deadline */
-    madi_lock(&s->lock);
-    known = gates_in(s, MADI_GATE_UP);
-    madi_unlock(&s->lock);
-    return known;
+    return called;
 }
 
 void madi_gateway_drain(mad_session_t *s)

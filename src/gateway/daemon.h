@@ -8,9 +8,9 @@
 
 /* Join the job that the launcher (madrun) has started this process in, as a gateway and not as a rank.  *session is one of
  * its own (mad_open) that knows the addresses of all ranks and gateways; *boot, an opaque thing, is to be given back to
- * madi_gateway_leave.  MAD_ERR_BOOT, logged: no launcher has. */
+ * madi_gateway_leave.  MAD_ERR_BOOT, logged: no launcher has; and as madi_gateway_check. */
 typedef struct madi_boot madi_boot_t;
-mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot);
+mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, const char **host);
 /* Tell the launcher that this process ends well.  After mad_exit. */
 void madi_gateway_leave(madi_boot_t *boot);
 
@@ -18,8 +18,9 @@ void madi_gateway_leave(madi_boot_t *boot);
  * *host: its name in the file, which the session owns. */
 mad_status_t madi_gateway_check(mad_session_t *session, const char **host);
 
-/* Connect to all peers of the session that a network leads to, so that they know of this gateway; returns when each of
- * these attempts has ended, with the number of those that know it. */
+/* Connect to all peers of the session that a network leads to, so that they know of this gateway: returns their number, and
+ * waits for none of them.  One that computes, and is not in the library, answers when it is again; however long this
+ * takes, it is waited for. */
 int madi_gateway_announce(mad_session_t *session);
 
 /* Take no new streams; those that pass go on. */

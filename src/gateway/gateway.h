@@ -287,6 +287,14 @@ void gw_credit_tell(gw_t *gw); /* those who are to be told */
 void gw_credit_came(gw_side_t *side, uint64_t limit);
 
 /* daemon.c */
+/* A gateway that the launcher has started says which one it is, and since when, behind its host's name in its address: it
+ * comes in the place of the one that had its number before. */
+typedef struct gw_mark {
+    uint32_t number;
+    uint64_t since; /* ns; 0: this is no such process */
+} gw_mark_t;
+size_t gw_mark_put(unsigned char *bytes, size_t room); /* of this process; returns how many bytes */
+gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len); /* of an adapter's */
 mad_status_t gw_learn_gateways(mad_session_t *session); /* those that the launcher has started beside the ranks */
 
 /* say.c */

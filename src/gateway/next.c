@@ -12,15 +12,26 @@ struct gw_place {
     uint32_t turn; /* of several each is taken in turn, so that they share the load */
 };
 
+static bool entry_of(gw_t *gw, const unsigned char *address, madi_address_entry_t *e)
+{
+    for (int i = 0; i < madi_address_count(address); i++)
+        if (!madi_address_entry(address, i, e) && !strcmp(e->driver, madi_driver_virtual.name) &&
+            !strcmp(e->network, gw->base.network))
+            return true;
+    return false;
+}
+
 int gw_host_of(gw_t *gw, const unsigned char *address, bool *forwards)
 {
-    for (int i = 0; i < madi_address_count(address); i++) {
-        madi_address_entry_t e;
-        if (!madi_address_entry(address, i, &e) && !strcmp(e.driver, madi_driver_virtual.name) &&
-            !strcmp(e.network, gw->base.network))
-            return gw_host_read(gw, e.bytes, e.len, forwards);
-    }
-    return -1;
+    madi_address_entry_t e;
+    return entry_of(gw, address, &e) ? gw_host_read(gw, e.bytes, e.len, forwards) : -1;
+}
+
+static gw_mark_t mark_of(gw_t *gw, mad_peer_t peer)
+{
+    const unsigned char *address = gw->base.session->peers[peer].address;
+    madi_address_entry_t e;
+    return entry_of(gw, address, &e) ? gw_mark_read(e.bytes, e.len) : (gw_mark_t){0};
 }
 
 /* ---- Which processes forward --------------------------------------------------------------------------------------- */
@@ -28,6 +39,15 @@ int gw_host_of(gw_t *gw, const unsigned char *address, bool *forwards)
 static mad_status_t place_add(gw_t *gw, int host, mad_peer_t peer)
 {
     gw_place_t *at = &gw->places[host];
+    gw_mark_t mark = mark_of(gw, peer), before;
+    for (uint32_t i = 0; mark.since && i < at->n; i++) {
+        before = mark_of(gw, at->process[i]);
+        if (!before.since || before.number != mark.number)
+            continue;
+        if (before.since < mark.since)
+            at->process[i] = peer;
+        return MAD_OK;
+    }
     if (at->n == at->cap) {
         uint32_t cap = at->cap ? 2 * at->cap : 4;
         mad_peer_t *p = realloc(at->process, cap * sizeof *p);

@@ -67,6 +67,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
     adapter->address[0] = gw->forwards;
     memcpy(adapter->address + 1, name, strlen(name));
     adapter->address_len = 1 + strlen(name);
+    adapter->address_len += gw_mark_put(adapter->address + adapter->address_len, MADI_ADDR_MAX - adapter->address_len);
     gw->budget = gw->budget_all = madi_knob_int(MADI_KNOB_FORWARD_BUDGET);
     set_caps(gw);
     gw->forward = gw_forward;

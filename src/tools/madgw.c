@@ -141,9 +141,9 @@ static int serve(const options_t *o, mad_session_t *session, int signals, const 
                                       [MADI_GATEWAY_TOLD] = "told twice to end, ends at once",
                                       [MADI_GATEWAY_ABANDONED] = "all processes of the job have gone, ends"};
     madi_gateway_end_t end;
-    int known = o->join || o->announce ? madi_gateway_announce(session) : 0;
+    int called = o->join || o->announce ? madi_gateway_announce(session) : 0;
     if (o->verbose && (o->join || o->announce))
-        fprintf(stderr, "madgw: host %s: ready, known to %d processes\n", host, known);
+        fprintf(stderr, "madgw: host %s: ready, calls %d processes\n", host, called);
     else if (o->verbose)
         fprintf(stderr, "madgw: host %s: ready\n", host);
     end = madi_gateway_serve(session, signals, o->join);
@@ -167,8 +167,8 @@ int main(int argc, char **argv)
         perror("madgw: signals");
         return 1;
     }
-    status = o.join ? file_join(o.join, &session) : madi_gateway_join(&session, &boot);
-    if (!status)
+    status = o.join ? file_join(o.join, &session) : madi_gateway_join(&session, &boot, &host);
+    if (!status && o.join)
         status = madi_gateway_check(session, &host);
     code = status ? 1 : serve(&o, session, signals, host);
     if (code == 128 + SIGTERM) /* at once: whoever is connected sees it */

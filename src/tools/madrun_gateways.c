@@ -33,8 +33,8 @@ typedef struct gateway {
 } gateway_t;
 
 static const madi_run_options_t *options;
-static const madi_run_spec_t *ranks; /* their spec */
-static const sigset_t *mask;
+static madi_run_spec_t ranks; /* their spec; wdir is ours */
+static sigset_t mask;
 static gateway_t *gateways;
 static int count, left;
 static char program[PATH_MAX];
@@ -44,14 +44,14 @@ static const madi_run_events_t events;
 
 static gateway_t *gateway_of(int number)
 {
-    int i = number - ranks->size;
+    int i = number - ranks.size;
     return i >= 0 && i < count ? &gateways[i] : NULL;
 }
 
 static void start(gateway_t *g)
 {
-    madi_run_spec_t spec = *ranks;
-    int number = ranks->size + (int)(g - gateways), words = 0;
+    madi_run_spec_t spec = ranks;
+    int number = ranks.size + (int)(g - gateways), words = 0;
     g->argv[words++] = program;
     if (g->announce)
         g->argv[words++] = (char *)(uintptr_t)"--announce";
@@ -76,7 +76,7 @@ static void start(gateway_t *g)
     left++;
     madi_run_pmi_again(number);
     g->remote = madi_run_remote_start(
-        g->what->host, madi_run_job_here(options, g->what->host) ? MADI_RUN_HERE : options->agent, &spec, &events, mask);
+        g->what->host, madi_run_job_here(options, g->what->host) ? MADI_RUN_HERE : options->agent, &spec, &events, &mask);
 }
 
 static void start_due(void)
@@ -171,10 +171,10 @@ static void prepare(gateway_t *g, const madi_run_gateway_t *what)
 {
     int n = 0;
     g->what = what;
-    while (ranks->env[n])
+    while (ranks.env[n])
         n++;
     g->env = madi_run_alloc((size_t)n + 2, sizeof(char *));
-    memcpy(g->env, ranks->env, (size_t)n * sizeof(char *));
+    memcpy(g->env, ranks.env, (size_t)n * sizeof(char *));
     snprintf(g->host, sizeof(g->host), "MAD_HOST=%s", madi_run_topology_name(what->host));
     g->env[n] = g->host;
 }
@@ -184,15 +184,16 @@ void madi_run_gateways_start(const madi_run_options_t *asked, const madi_run_gat
 {
     char label[300];
     options = asked;
-    ranks = spec;
-    mask = signals;
+    ranks = *spec;
+    ranks.wdir = madi_run_strdup(spec->wdir);
+    mask = *signals;
     count = n;
     gateways = madi_run_alloc((size_t)n, sizeof(*gateways));
     find_program();
     for (int i = 0; i < n; i++) {
         prepare(&gateways[i], &list[i]);
         snprintf(label, sizeof(label), "[gateway %s] ", madi_run_topology_name(list[i].host));
-        madi_run_output_label(ranks->size + i, label);
+        madi_run_output_label(ranks.size + i, label);
         if (options->verbose)
             madi_run_say("host %s: a gateway%s%s", list[i].host, list[i].cores[0] ? " on cores " : "", list[i].cores);
         start(&gateways[i]);
@@ -242,6 +243,8 @@ void madi_run_gateways_fini(void)
 {
     for (int i = 0; i < count; i++)
         free(gateways[i].env);
+    if (gateways)
+        free((void *)(uintptr_t)ranks.wdir);
     free(gateways);
     gateways = NULL;
     count = 0;

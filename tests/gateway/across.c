@@ -7,6 +7,7 @@
  *   across ask COUNT              for each of COUNT lines of its input, rank 0 asks rank 1, and says what comes of it. */
 #include <madeleine.h>
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,8 @@ static void ask(int count)
     for (int i = 0; i < count && rank < 2; i++) {
         memset(text, 0, sizeof text);
         if (rank == 0) {
+            while (poll(&(struct pollfd){.fd = 0, .events = POLLIN}, 1, 0) == 0) /* gateways may call meanwhile */
+                mad_progress(session);
             if (!fgets(line, sizeof line, stdin))
                 exit(2);
             snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
@@ -172,9 +175,10 @@ static void ask(int count)
             if (status)
                 exit(3);
         } else {
-            status = receive(0, text, sizeof text, &peer);
+            /* Of any source: it is rank 0 that connects, and not before it asks. */
+            status = receive(MAD_ANY_SOURCE, text, sizeof text, &peer);
             if (!status)
-                status = tell(0, text, sizeof text);
+                status = tell(peer, text, sizeof text);
             if (status) {
                 printf("rank 1: %s\n", mad_status_text(status));
                 fflush(stdout);
@@ -194,6 +198,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "across: %s\n", mad_status_text(status));
         return 1;
     }
+    setvbuf(stdin, NULL, _IONBF, 0); /* what poll says is what there is */
     rank = mad_rank(session);
     size = mad_size(session);
     if (!strcmp(argv[1], "all"))

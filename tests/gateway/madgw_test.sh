@@ -1,0 +1,182 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# madrun --topology and madgw: a job in two clusters that only the launch host reaches; gateways that are killed, told to end,
+# started by hand.
+here=$(cd "$(dirname "$0")" && pwd)
+BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
+. "$here/../harness/checks.sh"
+madrun=$BUILD/madrun
+across=$BUILD/tests/across
+export LC_ALL=C
+
+# ---- Outside: what needs no lab, then the lab
+
+# wrong NAME TEXT ARGUMENTS...: nothing is started, and this is said
+wrong() {
+    name=$1 text=$2
+    shift 2
+    within $limit "$madrun" "$@" true >"$dir/out" 2>"$dir/err"
+    check "$name: exit code" 2 $?
+    check_has "$name: is said" "$text" "$dir/err"
+}
+
+outside() {
+    dir=$(mktemp -d) || exit 1
+    trap 'rm -rf "$dir"' EXIT
+    trap 'exit 143' TERM INT HUP
+    cd "$dir" || exit 1
+    cat >two.conf <<'END'
+networks = {
+    red  = { driver = "tcp"; hosts = "red[0-1], gate"; };
+    blue = { driver = "tcp"; hosts = "blue[0-1], gate"; };
+};
+END
+    sed 's/blue\[0-1\], //; s/red\[0-1\], /red0, /' two.conf >one_cluster.conf
+    echo 'networks = { red = { driver = "tpc"; hosts = "a"; }; };' >bad.conf
+    wrong "no such file" "'nosuch.conf' cannot be read: No such file" --topology nosuch.conf -n 1
+    wrong "a wrong file" "bad.conf:1: " --topology bad.conf -n 1
+    wrong "no such host" "'rde0' is neither a host nor a cluster of two.conf; did you mean 'red0'?" --topology two.conf -n 1 --hosts rde0
+    wrong "no room" "the hosts have room for 2" --topology two.conf -n 3 --hosts red:1
+    wrong "gateways" "give restart, once or none" --topology two.conf -n 1 --gateways often
+    within $limit "$BUILD/madgw" >out 2>err
+    check "madgw alone: exit code" 1 $?
+    check_has "madgw alone: is said" "no launcher has started this process as a gateway" err
+    within $limit "$BUILD/madgw" --join two.conf >out 2>err
+    check "madgw: a file that is none: exit code" 1 $?
+    check_has "madgw: a file that is none: is said" "line 1 is not understood" err
+    within $limit "$BUILD/madgw" --cores 0-x >out 2>err
+    check "madgw: cores: exit code" 2 $?
+
+    within 30 "$BUILD/madlab" run two.conf --quiet -- true >out 2>&1
+    rc=$?
+    if [ $rc -ne 0 ]; then
+        echo "# no lab here: $(tail -1 out)"
+        [ $failures = 0 ]
+        return
+    fi
+    within 280 "$BUILD/madlab" run two.conf --quiet --share "$here/../.." --timeout 270 -- sh "$here/madgw_test.sh"
+    [ $? = 0 ] && [ $failures = 0 ]
+}
+
+# ---- Inside, on the launch host
+
+# run ARGUMENTS...: code, ./out and ./err.  The file is where no other host sees it.
+run() {
+    within $limit "$madrun" --topology /tmp/only_here.conf --launch-agent "$MADLAB_AGENT" "$@" >out 2>err </dev/null
+    code=$?
+}
+
+# start ARGUMENTS...: in the background, its input at descriptor 8
+start() {
+    rm -f input
+    mkfifo input
+    "$madrun" --topology /tmp/only_here.conf --launch-agent "$MADLAB_AGENT" --timeout $limit "$@" >out 2>err <input &
+    job=$!
+    exec 8>input
+}
+# finish NAME CODE: of what was started
+finish() {
+    exec 8>&-
+    wait $job
+    check "$1: exit code" "$2" $?
+}
+has() { grep -qE -- "$1" out err; }
+# seen NAME PATTERN: sooner or later
+seen() { if wait_for has "$2"; then ok "$1"; else not_ok "$1" "no '$2' in:" "$(tail -n 20 out err)"; fi; }
+# tell_gateway SIGNAL: to all madgw on the gateway
+tell_gateway() {
+    "$MADLAB_AGENT" gate sh -c 'for p in /proc/[0-9]*; do
+        case $(cat $p/comm 2>/dev/null) in *madgw) kill -'"$1"' ${p#/proc/} ;; esac; done'
+}
+
+test_places() {
+    run -n 4 sh -c 'echo "$(hostname) $MAD_HOST $(grep -c red $MAD_TOPOLOGY)"'
+    check "places: hosts that do not forward, and the file everywhere" \
+        "[0] red0 red0 1,[1] red1 red1 1,[2] blue0 blue0 1,[3] blue1 blue1 1," "$(sort out | tr '\n' ,)"
+    run -n 2 hostname
+    check "places: fewer are spread" "[0] red0,[1] blue0," "$(sort out | tr '\n' ,)"
+    run -n 5 --hosts blue:2,red1 hostname
+    check "places: clusters and numbers" "[0] blue0,[1] blue0,[2] blue1,[3] blue1,[4] red1," "$(sort out | tr '\n' ,)"
+    run -n 5 -v "$across" all
+    check "all: exit code" 0 $code
+    check_has "all: ranks are those that were asked for" "all-to-all: 5 ranks" out
+    check_has "all: the gateway is said" "madrun: host gate: a gateway" err
+    check_has "all: and labelled" "[gateway gate] madgw: host gate: drained, ends" err
+    run -n 3 -v --hosts red0,gate,blue0 "$across" all
+    check "all, a rank on the gateway: exit code" 0 $code
+    check_lines "all, a rank on the gateway: no other one is started" 0 'a gateway' err
+    run -n 2 -v --hosts red "$across" all
+    check_lines "all in one cluster: none is started" 0 'a gateway' err
+    run -n 2 --gateways none --env MAD_CONNECT_TIMEOUT=2000 "$across" ask 1
+    check "no gateway: it fails" 1 $((code > 0))
+    run -n 2 sh -c '[ $PMI_RANK = 0 ] || exit 7; exec sleep 1000'
+    check "exit code: of the one that failed, the gateway ends too" 7 $code
+}
+
+test_kill() {
+    start -n 2 -v "$across" ask 1
+    seen "kill: ready" 'madgw: host gate: ready$'
+    tell_gateway KILL
+    seen "kill: is said" "the gateway on host 'gate' was ended by signal 9 \(Killed\); starting it again"
+    seen "kill: the new one calls" 'madgw: host gate: ready, calls 2 processes'
+    echo one >&8
+    seen "kill: the new one is used" 'answered: one'
+    finish kill 0
+    start -n 2 --gateways once "$across" ask 2
+    echo one >&8
+    seen "kill, once: before" 'answered: one'
+    tell_gateway KILL
+    seen "kill, once: is said" "the gateway on host 'gate' was ended by signal 9 \(Killed\); going on without it"
+    echo two >&8
+    seen "kill, once: the program is told" 'failed: '
+    finish "kill, once" 3
+}
+
+test_drain() {
+    start -n 2 -v "$across" ask 2
+    echo one >&8
+    seen "drain: before" 'answered: one'
+    tell_gateway TERM
+    echo two >&8
+    seen "drain: what passes goes on" 'answered: two'
+    finish drain 0
+    seen "drain: ends by itself" 'madgw: host gate: drained, ends'
+    start -n 2 -v "$across" ask 2
+    echo one >&8
+    seen "end at once: before" 'answered: one'
+    tell_gateway TERM
+    tell_gateway TERM
+    seen "end at once: is said" 'told twice to end'
+    seen "end at once: is not started again" "ended with exit code 143; going on without it"
+    echo two >&8
+    finish "end at once" 3
+}
+
+test_by_hand() {
+    start -n 2 --gateways none --job-file job "$across" ask 1
+    wait_for test -s job
+    check "by hand: the file is for its owner alone" 600 "$(stat -c %a job)"
+    "$MADLAB_AGENT" gate "$BUILD/madgw" --join - -v <job >gateway 2>&1 &
+    gateway=$!
+    ready() { grep -q 'ready, calls 2 processes' gateway; }
+    if wait_for ready; then ok "by hand: ready"; else not_ok "by hand: ready" "$(cat gateway err)"; fi
+    echo one >&8
+    seen "by hand: is used" 'answered: one'
+    finish "by hand" 0
+    check "by hand: the file is gone" 1 "$([ ! -e job ] && echo 1)"
+    wait $gateway
+    check "by hand: ends with the job" 0 $?
+    check_has "by hand: and says so" "all processes of the job have gone" gateway
+    "$MADLAB_AGENT" red0 "$BUILD/madgw" --join two.conf >gateway 2>&1
+    check "by hand: not a job's file" 1 $?
+}
+
+inside() {
+    cp two.conf /tmp/only_here.conf
+    for t in ${TESTS:-places kill drain by_hand}; do
+        "test_$t"
+    done
+    [ $failures = 0 ]
+}
+
+if [ -n "$MADLAB_AGENT" ]; then inside; else outside; fi
