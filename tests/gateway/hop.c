@@ -3,13 +3,9 @@
  *   count   messages of many lengths, then the gateway looks at its own counters: what came, and how much was copied
  *   hold    the same messages, then "ready RANK PID" and in the library until FILE is there; two ranks will do
  *   kill    the gateway dies under load: both ends get MAD_ERR_PEER in time */
-#include "base/json.h"
-#include "core/core.h"
+#include "told.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,58 +35,33 @@ static mad_status_t move(unsigned char *buf, size_t len, bool out)
     return mad_end_packing(cnx);
 }
 
-static int64_t counter(const char *json, const char *name)
-{
-    char key[64];
-    const char *at;
-    snprintf(key, sizeof key, "\"%s\":", name);
-    at = strstr(json, key);
-    return at ? atoll(at + strlen(key)) : -1;
-}
-
 static void result(bool good, const char *name, int64_t value)
 {
     printf("%s %s (%lld)\n", good ? "ok" : "not ok", name, (long long)value);
 }
 
-/* What the gateway says of itself; to be freed with madi_json_fini. */
-static madi_json_t told(void)
-{
-    madi_json_t j = {0};
-    madi_lock(&session->lock);
-    madi_json_begin(&j, NULL, '{');
-    session->forward->say(session, &j);
-    madi_json_end(&j, '}');
-    madi_unlock(&session->lock);
-    j.text[j.len - 1] = 0;
-    return j;
-}
-
 /* In the midst of the load?  (The gateway's program hears nothing of what passes through.) */
 static bool under_load(void)
 {
-    madi_json_t j = told();
-    bool many = counter(j.text, "fragments") > MIDST;
-    madi_json_fini(&j);
-    return many;
+    return told_now(session, "fragments") > MIDST;
 }
 
 static void look(void)
 {
-    madi_json_t j = told();
+    told_t j = told_begin(session);
     int64_t copies, fragments, bytes;
-    fragments = counter(j.text, "fragments");
-    bytes = counter(j.text, "bytes");
-    copies = counter(j.text, "copies");
+    fragments = told(&j, "fragments");
+    bytes = told(&j, "bytes");
+    copies = told(&j, "copies");
     result(fragments > 100, "fragments were forwarded", fragments);
     result(bytes > (int64_t)(20 * LONGEST), "with what was sent", bytes);
     result(copies <= (getenv("MAD_DRIVERS") && strstr(getenv("MAD_DRIVERS"), "shm") ? fragments : fragments / 10),
            "copied at most once, and between sockets hardly ever", copies);
-    result(counter(j.text, "bytes_held") == 0, "nothing is held afterwards", counter(j.text, "bytes_held"));
-    result(counter(j.text, "bytes_held_most") <= counter(j.text, "budget"), "never more than the budget",
-           counter(j.text, "bytes_held_most"));
-    result(counter(j.text, "streams") == 1, "one stream passes", counter(j.text, "streams"));
-    madi_json_fini(&j);
+    result(told(&j, "bytes_held") == 0, "nothing is held afterwards", told(&j, "bytes_held"));
+    result(told(&j, "bytes_held_most") <= told(&j, "budget"), "never more than the budget",
+           told(&j, "bytes_held_most"));
+    result(told(&j, "streams") == 1, "one stream passes", told(&j, "streams"));
+    told_end(&j);
 }
 
 static int exchange(void)

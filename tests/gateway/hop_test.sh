@@ -1,9 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Messages through one gateway, three processes on this host whose networks are told apart by what each may use:
-#   tcp-tcp   a -(tcp over IPv4 loopback)- g -(tcp over IPv6 loopback)- b
-#   shm-tcp   a -(shared memory)- g -(tcp)- b          tcp-shm   the other way round
-# The conformance suite over each, what the gateway counts, and a gateway that is killed.  LONG=1: each test alone.
+# Messages through one gateway, three processes on this host (ways.sh): the conformance suite over each pair of drivers, what
+# the gateway counts, and a gateway that is killed.  LONG=1: each test alone.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"
@@ -11,46 +9,7 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 143' TERM INT HUP
 
-# The processes' settings by rank: 0 is a, 1 is b, others are g.
-cat >"$dir/as" <<'END'
-#!/bin/sh
-way=$1
-shift
-tcp="self,tcp,virtual" shm="self,shm,virtual"
-case $way:$PMI_RANK in
-tcp-tcp:0) MAD_HOST=a MAD_DRIVERS=$tcp MAD_TCP_INTERFACES=lo ;;
-tcp-tcp:1) MAD_HOST=b MAD_DRIVERS=$tcp MAD_TCP_INTERFACES=lo/6 ;;
-tcp-tcp:*) MAD_HOST=g MAD_DRIVERS=$tcp MAD_TCP_INTERFACES=lo,lo/6 ;;
-shm-tcp:0 | tcp-shm:1) MAD_HOST=s MAD_DRIVERS=$shm MAD_TCP_INTERFACES=lo ;;
-shm-tcp:1 | tcp-shm:0) MAD_HOST=t MAD_DRIVERS=$tcp MAD_TCP_INTERFACES=lo ;;
-*) MAD_HOST=g MAD_DRIVERS=self,shm,tcp,virtual MAD_TCP_INTERFACES=lo ;;
-esac
-export MAD_HOST MAD_DRIVERS MAD_TCP_INTERFACES
-MAD_TOPOLOGY=${0%/*}/$(case $way in tcp-tcp) echo two ;; *) echo mixed ;; esac).cfg
-export MAD_TOPOLOGY
-exec "$@"
-END
-chmod +x "$dir/as"
-echo 'networks = { x = { driver = "tcp"; hosts = "a,g"; }; y = { driver = "tcp"; hosts = "g,b"; }; };' >"$dir/two.cfg"
-echo 'networks = { x = { driver = "shm"; hosts = "s,g"; }; y = { driver = "tcp"; hosts = "g,t"; }; };' >"$dir/mixed.cfg"
-
-MAD_TOPOLOGY=$dir/two.cfg MAD_HOST=a "$BUILD/tests/world" listen >"$dir/out" 2>&1
-if grep -q 'without libconfig\|not supported' "$dir/out"; then
-    echo "skipped: this build cannot read topology files (package libconfig-dev)"
-    exit 77
-fi
-ways="tcp-tcp shm-tcp tcp-shm"
-if ! ip -6 addr show dev lo 2>/dev/null | grep -q '::1'; then
-    echo "# no IPv6 loopback here: tcp-tcp is left out"
-    ways="shm-tcp tcp-shm"
-fi
-
-# on WAY N COMMAND...: N processes, or more
-on() {
-    way=$1 n=$2
-    shift 2
-    within 120 "$BUILD/madrun" --no-label $opt -n "$n" "$dir/as" "$way" "$@"
-}
+. "$here/ways.sh"
 
 tests=all
 [ -z "$LONG" ] || tests=$("$BUILD/tests/conform" --list | awk '$2 == 2 { print $1 }')

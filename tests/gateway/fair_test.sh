@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A hundred streams through one gateway, of which one has a stuck receiver (streams.c): stopped, or computing, or taking no
+# message.  The gateway's memory stays within its bound, the others get their share, and afterwards everything comes.
+# Twice: with processes on this host, where the processors are what the streams compete for and shares are mostly what the
+# scheduler makes of them; and in a lab (madlab), where a slow network is, and the gateway decides.  LONG=1: longer.
+here=$(cd "$(dirname "$0")" && pwd)
+BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
+. "$here/../harness/checks.sh"
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 143' TERM INT HUP
+. "$here/ways.sh"
+
+senders=11 receivers=9 # and the stuck one: 100 streams
+measured=1 # seconds
+[ -z "$LONG" ] || measured=10
+
+# number NAME: of the line that the gateway has printed
+number() { sed -n "s/^{.*\"$1\": *\([0-9.]*\).*/\1/p" "$dir/out"; }
+# look NAME STUCK LEAST: what the gateway printed after such a run; the ratio is not below LEAST
+look() {
+    if ! grep -q '^{"test":"streams"' "$dir/out"; then
+        not_ok "$1 ran" "$(tail -20 "$dir/out")"
+        return
+    fi
+    check "$1: the stuck one gets nothing more" $((2 * $(number length))) "$(number single)"
+    if awk "BEGIN { exit !($(number ratio) >= $3) }"; then
+        ok "$1: the least of the others has $(number ratio) of the mean"
+    else
+        not_ok "$1: the least of the others has $(number ratio) of the mean, not $3" "$(cat "$dir/out")"
+    fi
+    if [ "$(number bytes_held_most)" -le "$(number budget)" ] && [ "$(number grown)" -le "$(number budget)" ]; then
+        ok "$1: at most $(number bytes_held_most) bytes were held"
+    else
+        not_ok "$1: memory" "$(cat "$dir/out")"
+    fi
+    # What was on its way when it was stopped has filled the window here.
+    [ "$2" != stop ] || [ "$(number bytes_held_most)" -ge 30000 ] || not_ok "$1: something waited" "$(cat "$dir/out")"
+    check "$1: nothing is held afterwards" 0 "$(number bytes_held)"
+}
+
+# on_host WAY STUCK
+on_host() {
+    ways_a=0-$((senders - 1)) ways_b=$senders-$((senders + receivers))
+    on "$1" $((senders + receivers + 2)) "$BUILD/tests/streams" --stuck "$2" --seconds $measured $senders $receivers \
+        >"$dir/out" 2>&1
+    look "$1, $2" "$2" 0.02
+}
+for way in $ways; do
+    on_host "$way" stop
+done
+for stuck in compute forget; do
+    on_host "${ways%% *}" $stuck
+done
+
+# In the lab: red has 10 Gbit/s, blue 1.
+cat >"$dir/job" <<'END'
+#!/bin/sh
+n=$1 hosts=$2
+shift 2
+exec "$MADRUN" --no-label -n "$n" --hosts "$hosts" --launch-agent "$MADLAB_AGENT" --env MAD_TOPOLOGY="$MADLAB_TOPOLOGY" "$@"
+END
+chmod +x "$dir/job"
+MADRUN=$BUILD/madrun
+export MADRUN
+lab() { within 60 "$BUILD/madlab" run "$here/../../examples/topology/two_clusters.conf" --quiet "$@"; }
+if ! (cd "$BUILD" && lab -- true) >"$dir/out" 2>&1; then
+    echo "# no lab here: $(tail -1 "$dir/out")"
+elif grep -q sch_tbf "$dir/out"; then
+    echo "# networks cannot be limited here: $(tail -1 "$dir/out")"
+else
+    measured=$((2 * measured))
+    (cd "$BUILD" && lab --share "$dir" --share "$here/../.." -- "$dir/job" $((senders + receivers + 2)) \
+        "red0:$senders,blue0:$((receivers + 1)),gate" "$BUILD/tests/streams" --stuck stop --seconds $measured $senders \
+        $receivers) >"$dir/out" 2>&1
+    look "lab, stop" stop 0.6
+fi
+[ $failures = 0 ]

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What this process says of itself as a gateway: the numbers that mad_info shows.  For programs that are linked with the
+ * inside of the library. */
+#ifndef TESTS_TOLD_H
+#define TESTS_TOLD_H
+
+#include "base/json.h"
+#include "core/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct told {
+    madi_json_t json;
+} told_t;
+
+/* All at one moment; told_end frees it. */
+static inline told_t told_begin(mad_session_t *session)
+{
+    told_t t = {{0}};
+    madi_lock(&session->lock);
+    madi_json_begin(&t.json, NULL, '{');
+    session->forward->say(session, &t.json);
+    madi_json_end(&t.json, '}');
+    madi_unlock(&session->lock);
+    t.json.text[t.json.len - 1] = 0;
+    return t;
+}
+
+static inline void told_end(told_t *t)
+{
+    madi_json_fini(&t->json);
+}
+
+static inline int64_t told(const told_t *t, const char *name)
+{
+    char key[64];
+    const char *at;
+    snprintf(key, sizeof key, "\"%s\":", name);
+    at = strstr(t->json.text, key);
+    return at ? atoll(at + strlen(key)) : -1;
+}
+
+/* One number, now. */
+static inline int64_t told_now(mad_session_t *session, const char *name)
+{
+    told_t t = told_begin(session);
+    int64_t value = told(&t, name);
+    told_end(&t);
+    return value;
+}
+
+#endif

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by test scripts that have checks.sh and a folder of their own, $dir: one gateway between two hosts, a and b, all of
+# them processes on this host whose networks are told apart by what each may use:
+#   tcp-tcp   a -(tcp over IPv4 loopback)- g -(tcp over IPv6 loopback)- b
+#   shm-tcp   a -(shared memory)- g -(tcp)- b          tcp-shm   the other way round
+# Sets ways to those that this host can do.
+
+cat >"$dir/as" <<'END'
+#!/bin/sh
+# as WAY A B COMMAND...: ranks A (FIRST-LAST) are on a, B on b, others on g
+in_range() { [ "$PMI_RANK" -ge "${1%-*}" ] && [ "$PMI_RANK" -le "${1#*-}" ]; }
+way=$1 MAD_HOST=g
+! in_range "$2" || MAD_HOST=a
+! in_range "$3" || MAD_HOST=b
+shift 3
+tcp="self,tcp,virtual" shm="self,shm,virtual" MAD_TCP_INTERFACES=lo
+case $way:$MAD_HOST in
+tcp-tcp:a) MAD_DRIVERS=$tcp ;;
+tcp-tcp:b) MAD_DRIVERS=$tcp MAD_TCP_INTERFACES=lo/6 ;;
+tcp-tcp:g) MAD_DRIVERS=$tcp MAD_TCP_INTERFACES=lo,lo/6 ;;
+shm-tcp:a | tcp-shm:b) MAD_DRIVERS=$shm ;;
+shm-tcp:b | tcp-shm:a) MAD_DRIVERS=$tcp ;;
+*) MAD_DRIVERS=self,shm,tcp,virtual ;;
+esac
+MAD_TOPOLOGY=${0%/*}/$way.cfg
+export MAD_HOST MAD_DRIVERS MAD_TCP_INTERFACES MAD_TOPOLOGY
+exec "$@"
+END
+chmod +x "$dir/as"
+for way in tcp-tcp shm-tcp tcp-shm; do
+    echo "networks = { x = { driver = \"${way%-*}\"; hosts = \"a,g\"; }; y = { driver = \"${way#*-}\"; hosts = \"g,b\"; }; };" \
+        >"$dir/$way.cfg"
+done
+
+MAD_TOPOLOGY=$dir/tcp-tcp.cfg MAD_HOST=a "$BUILD/tests/world" listen >"$dir/out" 2>&1
+if grep -q 'without libconfig\|not supported' "$dir/out"; then
+    echo "skipped: this build cannot read topology files (package libconfig-dev)"
+    exit 77
+fi
+ways="tcp-tcp shm-tcp tcp-shm"
+if ! ip -6 addr show dev lo 2>/dev/null | grep -q '::1'; then
+    echo "# no IPv6 loopback here: tcp-tcp is left out"
+    ways="shm-tcp tcp-shm"
+fi
+
+# on WAY N COMMAND...: N processes; rank 0 is on a and rank 1 on b, or these ranges are
+ways_a=0-0 ways_b=1-1
+on() {
+    way=$1 n=$2
+    shift 2
+    within 120 "$BUILD/madrun" --no-label $opt -n "$n" "$dir/as" "$way" "$ways_a" "$ways_b" "$@"
+}
