@@ -20,8 +20,10 @@
 #include "marcel/sched.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TICK INT64_C(4000000) /* ns between looks */
 #define TICKS 25              /* looks after the last of these operations */
@@ -38,6 +40,8 @@ static struct async {
     _Atomic(int) overdue; /* that did not happen for long */
     _Atomic(int) ticking; /* it looks by the clock */
     atomic_uint go; /* futex; changes when there may be something to do */
+    _Atomic(int) tid;    /* of the kernel; 0: it does not run yet */
+    _Atomic(int) avoids; /* a processor, + 1; 0: none */
 } async;
 
 /* Do calls wait to be run?  Each look takes locks, so they are looked at only when there may be some. */
@@ -103,6 +107,7 @@ static void rest(unsigned seen)
 
 static void *run(void *arg)
 {
+    atomic_store(&async.tid, gettid());
     for (;;) {
         unsigned seen = atomic_load(&async.go);
         if (atomic_load(&async.stop)) /* go was read before: it changes after */
@@ -118,20 +123,49 @@ static void *run(void *arg)
     return arg;
 }
 
-/* Signals are the application's: the thread takes none.  It may run on every processor that the process had at the start,
- * though its creator may have bound itself to one by now. */
+/* Where it may run: on every processor that the process had at the start, though its caller may have bound itself to one by
+ * now; but not on that of its caller, who is about to compute.  There the kernel would wake it when all others are in use,
+ * even if only by a peer that waits for it.  Returns that processor + 1, or 0. */
+static int processors(cpu_set_t *set)
+{
+    int cpu = sched_getcpu();
+    *set = madi_server.cpus;
+    if (cpu < 0 || !CPU_ISSET(cpu, set) || CPU_COUNT(set) < 2)
+        return 0;
+    CPU_CLR(cpu, set);
+    return cpu + 1;
+}
+
+/* Its caller has moved.  If the kernel refuses, it stays where it is. */
+static void make_room(void)
+{
+    cpu_set_t set;
+    int tid = atomic_load(&async.tid), avoids;
+    if (MADI_LIKELY(sched_getcpu() + 1 == atomic_load(&async.avoids)) || !tid)
+        return;
+    avoids = processors(&set);
+    atomic_store(&async.avoids, avoids);
+    if (avoids)
+        sched_setaffinity(tid, sizeof set, &set);
+}
+
+/* Signals are the application's: the thread takes none. */
 static bool start(void)
 {
     sigset_t all, before;
     pthread_attr_t attr;
+    cpu_set_t set;
     int error;
-    if (atomic_exchange(&async.exists, 1))
+    if (atomic_exchange(&async.exists, 1)) {
+        make_room();
         return true;
+    }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attr);
-    if (CPU_COUNT(&madi_server.cpus))
-        pthread_attr_setaffinity_np(&attr, sizeof madi_server.cpus, &madi_server.cpus);
+    atomic_store(&async.avoids, processors(&set));
+    if (CPU_COUNT(&set))
+        pthread_attr_setaffinity_np(&attr, sizeof set, &set);
     error = pthread_create(&async.thread, &attr, run, NULL);
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -205,6 +239,7 @@ void madi_async_stop(void)
     atomic_fetch_add(&async.go, 1);
     madi_futex_wake(&async.go);
     pthread_join(async.thread, NULL);
+    atomic_store(&async.tid, 0);
     atomic_store(&async.stop, 0);
     atomic_store(&async.exists, 0);
 }

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "core/core.h"
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WAITERS 4
 
@@ -336,8 +338,85 @@ START_TEST(robbed_leader)
 }
 END_TEST
 
+/* ---- Where the progress thread runs ----------------------------------------------------------------------------- */
+
+#define BIG 65536
+
+static void bind_to(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof set, &set), 0);
+}
+
+/* May the only other thread run there? */
+static bool other_may_use(int cpu)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *entry;
+    cpu_set_t set;
+    int found = 0;
+    ck_assert_ptr_nonnull(tasks);
+    while ((entry = readdir(tasks))) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (!tid || tid == getpid())
+            continue;
+        found++;
+        ck_assert_int_eq(sched_getaffinity(tid, sizeof set, &set), 0);
+    }
+    closedir(tasks);
+    ck_assert_int_eq(found, 1);
+    return CPU_ISSET(cpu, &set);
+}
+
+/* A receive is pending, and the progress thread looks after it: may it run on that processor? */
+static bool shares(mad_channel_t *channel, int cpu)
+{
+    static char from[BIG], to[BIG];
+    mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    mad_request_t *request;
+    mad_connection_t *cnx;
+    bool may;
+    bind_to(cpu);
+    ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
+    while (!atomic_load(&marceli_leader_sleeps))
+        sched_yield();
+    may = other_may_use(cpu);
+    cnx = mad_begin_packing(channel, 0);
+    mad_pack(cnx, from, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    ck_assert_int_eq(mad_end_packing(cnx), MAD_OK);
+    ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_OK);
+    return may;
+}
+
+/* It leaves the processor to who begins an operation and computes, and moves when he does. */
+START_TEST(progress_elsewhere)
+{
+    mad_channel_t *channel;
+    cpu_set_t mine;
+    int cpus[2], n = 0;
+    int64_t limit;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof mine, &mine), 0);
+    for (int i = 0; i < CPU_SETSIZE && n < 2; i++)
+        if (CPU_ISSET(i, &mine))
+            cpus[n++] = i;
+    if (n < 2)
+        return;
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "place", &channel), MAD_OK);
+    ck_assert(!shares(channel, cpus[0]));
+    limit = clock_ns(CLOCK_MONOTONIC) + INT64_C(10000000000);
+    while (shares(channel, cpus[1])) /* it may still have led, and was not called */
+        ck_assert_msg(clock_ns(CLOCK_MONOTONIC) < limit, "it stays where its caller is now");
+    mad_exit(session);
+}
+END_TEST
+
 Suite *wait_suite(void)
 {
-    const TTest *tests[] = {handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one, robbed_leader};
+    const TTest *tests[] = {handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one, robbed_leader,
+                            progress_elsewhere};
     return SUITE_OF("wait", tests);
 }
