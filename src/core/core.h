@@ -458,6 +458,7 @@ struct mad_session {
     int64_t credit_floor;
     /* Progress. */
     int epfd;
+    bool slept; /* a leader has, and what it was told of stands in epfd: under lock */
     int category; /* the session as one of the polling server's */
     int32_t ticks; /* counts down to the next look at everything */
     int64_t looked; /* ns: when everything was looked at last */

@@ -20,10 +20,11 @@ static int poll_session(void *arg, bool deep)
     if (!madi_trylock(&session->lock)) /* who has it does the work */
         return 0;
     n = madi_progress_locked(session);
-    if (!n && deep) {
-        n = madi_poll_descriptors(session);
+    if (deep && (!n || session->slept)) { /* else the same event ends the next sleep too, for nothing */
+        n += madi_poll_descriptors(session);
         madi_hello_expire(session, madi_now());
     }
+    session->slept = false;
     madi_unlock(&session->lock);
     return n;
 }
@@ -57,6 +58,7 @@ static void disarm(void *arg)
 {
     mad_session_t *session = arg;
     madi_lock(&session->lock);
+    session->slept = true;
     for (int i = 0; i < session->n_adapters; i++) {
         madi_adapter_t *a = session->adapters[i];
         if (a->driver->disarm)
