@@ -122,7 +122,7 @@ static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
 }
 
 /* The announcement of a block that is sent when the receiver has named its place, and maybe its first bytes. */
-static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, size_t eager_max, bool held)
+static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, size_t eager, bool held)
 {
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
@@ -133,7 +133,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     if (direct)
         desc ^= (uint64_t)(MADI_WIRE_RDV ^ MADI_WIRE_RDV_AT) << 48;
     if (!held && piece->base) {
-        size_t room = p->room - 24 < eager_max ? p->room - 24 : eager_max;
+        size_t room = p->room - 24 < eager ? p->room - 24 : eager;
         rdv.eager = (uint32_t)(room < len ? room : len);
     }
     rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held);
@@ -148,6 +148,15 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     if (rdv.eager)
         packet_add(p, piece->base, rdv.eager);
     return true;
+}
+
+#define EAGER_PART 16 /* of a block whose sender does not wait: less than this part of it does not go ahead of the grant */
+
+/* How much of a block goes ahead of its grant.  Where the program goes on while it is sent the time is the program's, and the
+ * rest is long. */
+static size_t eager_max(const madi_tx_t *tx, const madi_caps_t *caps, size_t len)
+{
+    return tx->request && len / EAGER_PART >= caps->rdv_eager ? 0 : caps->rdv_eager;
 }
 
 /* Add one block to the packet; false: it does not fit any more, or has to wait. */
@@ -166,7 +175,7 @@ static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, co
         packet_copy(p, &desc, 8);
         return true;
     }
-    return !whole && packet_add_announced(p, tx, piece, caps->rdv_eager, held);
+    return !whole && packet_add_announced(p, tx, piece, eager_max(tx, caps, len), held);
 }
 
 /* Collect the next packet of a message from its pieces.  whole: no block that must be announced. */
