@@ -39,10 +39,11 @@ static double steps_per_us(void)
     return best;
 }
 
-/* Rank 1, one round: a message each way.  An empty one before says that it is there. */
+/* Rank 1, one round: a message each way.  Before, empty ones: it is awake, and waits in the library, when the round begins. */
 static int idle_round(perf_t *p, bool sends)
 {
-    int rc = perf_send(p, p->peer, NULL, 0);
+    int rc = perf_receive(p, p->peer, NULL, 0);
+    rc = rc ? rc : perf_send(p, p->peer, NULL, 0);
     if (rc)
         return rc;
     if (!sends)
@@ -58,18 +59,23 @@ static int start(perf_t *p, bool sends, mad_request_t **request)
         return perf_send_start(p, p->peer, p->send, p->size, request);
     *request = NULL;
     status = mad_post_unpacking(p->channel, p->peer, &block, 1, request);
-    return status ? perf_failed("post", status) : perf_send(p, p->peer, NULL, 0);
+    return status ? perf_failed("post", status) : 0;
 }
 
-/* Rank 0: how long a round takes with so much computing; less than 0: failed. */
+/* Rank 0: how long a round takes with so much computing; less than 0: failed.  The message that tells rank 1 to send is no
+ * part of the receive: its time is left out. */
 static double busy_round(perf_t *p, bool sends, uint64_t steps)
 {
     mad_request_t *request;
-    if (perf_receive(p, p->peer, NULL, 0))
+    if (perf_send(p, p->peer, NULL, 0) || perf_receive(p, p->peer, NULL, 0))
         return -1;
     uint64_t begun = bench_now();
     if (start(p, sends, &request))
         return -1;
+    uint64_t begun_aside = bench_now();
+    if (!sends && perf_send(p, p->peer, NULL, 0))
+        return -1;
+    begun += bench_now() - begun_aside;
     compute(steps);
     return perf_wait(&request) ? -1 : us_since(begun);
 }
