@@ -12,6 +12,7 @@
 #define SPINS 1000      /* looks at the beginning of a wait, before the clock is asked */
 #define CLOCK_EVERY 32  /* spins between looks at the clock */
 #define DEEP_EVERY 256  /* spins between looks at the descriptors */
+#define YIELD_EVERY 10000  /* ns of spinning between yields: who has the same processor may be what it waits for */
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
 #define YIELD_BAN 64       /* times as long as that one took there are no yields */
 #define YIELD_BAN_MAX INT64_C(2000000000) /* ns */
@@ -210,32 +211,54 @@ static bool look(madi_waiting_t *w, uint32_t spins)
     return n > 0;
 }
 
+static _Thread_local int64_t yields_banned_until;
+
+/* Yields take no longer than that as a rule: else there are none for a while. */
+static bool yield_was_slow(int64_t before, int64_t after)
+{
+    int64_t ban = (after - before) * YIELD_BAN;
+    if (MADI_LIKELY(after - before <= YIELD_SLOW))
+        return false;
+    yields_banned_until = after + (ban < YIELD_BAN_MAX ? ban : YIELD_BAN_MAX);
+    return true;
+}
+
 /* Yield, as long as yielding is cheap.  False: it is time to sleep. */
 static bool yield_some(madi_waiting_t *w)
 {
-    static _Thread_local int64_t banned_until;
     int64_t before = madi_now(), until = before + w->yield_ns, after;
-    if (before < banned_until)
+    if (before < yields_banned_until)
         return false;
     do {
         sched_yield();
         if (w->test(w->arg) || look(w, 0) || !w->leads || makes_room(w))
             return true;
         after = madi_now();
-        if (after - before > YIELD_SLOW) {
-            int64_t ban = (after - before) * YIELD_BAN;
-            banned_until = after + (ban < YIELD_BAN_MAX ? ban : YIELD_BAN_MAX);
+        if (yield_was_slow(before, after))
             return false;
-        }
         before = after;
     } while (after < until);
     return after >= w->deadline;
 }
 
+/* A plain kernel thread that spins; spun_from: since when, without a yield.  The progress thread of a peer may have been woken
+ * on this processor, and the kernel does not interrupt one that spins for it, for milliseconds. */
+static void yield_now_and_then(const madi_waiting_t *w, int64_t *spun_from, int64_t now)
+{
+    if (!*spun_from)
+        *spun_from = now;
+    if (now - *spun_from < YIELD_EVERY || now < yields_banned_until || w->worker || w->waiter->ult ||
+        madi_server.spin_ns >= 0)
+        return;
+    sched_yield();
+    *spun_from = madi_now();
+    yield_was_slow(now, *spun_from);
+}
+
 /* Spin until there is more to do than that; true: the test holds, or the deadline has passed. */
 static bool spin(madi_waiting_t *w)
 {
-    int64_t begun = 0, now;
+    int64_t begun = 0, spun_from = 0, now;
     madi_ult_t *ult = w->waiter->ult;
     for (uint32_t spins = 1;; spins++) {
         bool polls = w->leads || !marceli_is_led();
@@ -262,6 +285,7 @@ static bool spin(madi_waiting_t *w)
             leave(w);
         if (now - begun >= w->spin_ns)
             return false;
+        yield_now_and_then(w, &spun_from, now);
     }
 }
 
