@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The progress thread (async.c of libmarcel).
  *
- * A thread of the program leaves an operation that needs progress, with a callback, and computes for ever.  Another one
- * waits in the library for a while, leads meanwhile, and completes what it finds; it does not come back either.  The
- * peer's answer comes at any time, or never.  In the end an operation that was answered is done and its callback was
+ * A thread of the program leaves an operation that needs progress, with a callback, and computes for ever; or one that
+ * another process finishes, as a rule (LATER), for which the thread is there only when nothing has moved from one tick of its
+ * clock to the next.  Another one waits in the library for a while, leads meanwhile, and completes what it finds; it does not
+ * come back either.  The peer's answer comes at any time, or never.  In the end an operation that was answered is done and its callback was
  * called, the one that waited was not held up, and the progress thread sleeps; or it has ended, if it was told to. */
 #define PROGRAM 0 /* threads */
 #define INSIDE 1
@@ -16,6 +17,7 @@
 #define SLEEPING 1  /* session->sleeping, bell->asleep */
 #define HAS_CALLS 2 /* session->has_calls; under work_lock, and looked at without */
 #define VARS 3
+#define TICKS 1 /* looks after the last one that another process finishes */
 #include "memory.pml"
 
 #define RUNNING 0 /* marceli_waiter_state */
@@ -24,7 +26,8 @@
 
 /* These are sequentially consistent: locked instructions. */
 byte pending, inside, go, leader;
-bool leading, stop;
+byte later, changes;   /* async.moved */
+bool leading, stop, ticking, overdue;
 bool calls_left = true; /* said of one that was run since */
 byte word[3];          /* of INSIDE and PROGRESS */
 bool bell, taken;      /* taken: the answer was polled, under session->lock */
@@ -61,7 +64,7 @@ inline needed()
     need = !inside;
     need = need && !stop;
     if
-    :: need && !pending -> look_for_calls(PROGRESS)
+    :: need && !pending && !(overdue && later) -> look_for_calls(PROGRESS)
     :: else
     fi
 }
@@ -92,6 +95,15 @@ inline kick(me)
     fi
 }
 
+/* marceli_async_kick_later */
+inline kick_later(me)
+{
+    if
+    :: !ticking && later -> call(me)
+    :: else
+    fi
+}
+
 inline moved(me)
 {
     if
@@ -112,7 +124,12 @@ inline poll(me)
     if
     :: new ->
         new = false;
+#ifdef LATER
+        atomic { fence(me); changes++ } /* marceli_async_count_later(-1) */
+        atomic { fence(me); later-- }
+#else
         atomic { fence(me); pending-- }
+#endif
         store(me, HAS_CALLS, 1);
 #ifndef CALL_RINGS_NOT
         moved(me);
@@ -201,11 +218,56 @@ inline lead_once(me)
     fi
 }
 
+/* rest, for now: the clock ticks at any time */
+inline tick_or_go()
+{
+    if
+    :: go != seen
+    :: !inside -> ticked = true
+    :: inside -> /* it may be there for many ticks */
+progress_tick:
+        ticked = true
+    fi
+}
+
+/* rest */
+inline rest()
+{
+    now = changes;
+    overdue = false;
+    if
+    :: later || now != last -> looks = TICKS
+    :: else -> looks = (looks -> looks - 1 : 0)
+    fi;
+    last = now;
+    now = 0;
+#ifdef LATER_UNTICKED_LATE
+    need = (looks || later);
+    atomic { fence(PROGRESS); ticking = (looks > 0) }
+#else
+    atomic { fence(PROGRESS); ticking = (looks > 0) }
+    need = (looks || later);
+#endif
+    if
+    :: need ->
+        need = false;
+        tick_or_go();
+        if
+        :: ticked && later && changes == last -> overdue = true
+        :: else
+        fi;
+        ticked = false
+    :: else ->
+end_go:
+        go != seen
+    fi
+}
+
 /* run */
 active proctype progress()
 {
-    bool new, quiet, slept, led, need;
-    byte seen;
+    bool new, quiet, slept, led, need, ticked;
+    byte seen, now, last, looks;
 next:
 #ifdef STOP_BEFORE_GO
     if
@@ -239,8 +301,7 @@ end_unasked:
 #ifdef GO_READ_LATE
         seen = go;
 #endif
-end_go:
-        go != seen
+        rest()
     fi;
     seen = 0;
     goto next;
@@ -252,9 +313,22 @@ over:
 active proctype program()
 {
     bool new, quiet, need;
+#ifdef LATER
+#ifdef LATER_KICKED_UNCOUNTED
+    kick_later(PROGRAM);
+#endif
+    atomic { fence(PROGRAM); changes++ } /* marceli_async_count_later */
+    atomic { fence(PROGRAM); later++ }
+#ifndef LATER_KICKED_UNCOUNTED
+#ifndef LATER_NO_KICK
+    kick_later(PROGRAM);
+#endif
+#endif
+#else
     atomic { fence(PROGRAM); pending++ }
 #ifndef NO_KICK
     kick(PROGRAM);
+#endif
 #endif
     if
     :: skip
@@ -309,7 +383,12 @@ active proctype peer()
 {
     if
     :: skip /* it never answers */
-    :: store(PEER, ANSWER, 1);
+#ifdef LATER
+    :: later -> /* it has begun */
+#else
+    :: true ->
+#endif
+        store(PEER, ANSWER, 1);
         moved(PEER)
     fi
 }
@@ -318,6 +397,6 @@ active proctype judge()
 {
     timeout;
     assert(inside == 0 && leader != 1);
-    assert(!memory[ANSWER] || called && pending == 0);
+    assert(!memory[ANSWER] || called && pending == 0 && later == 0);
     assert(ended == stop)
 }

@@ -55,6 +55,11 @@ tasks() {
             echo ends leader -DWAITERS=2 -DMESSAGES=2
             echo sound leader -DWAITERS=2
             ;;
+        async)
+            echo sound async -DLATER
+            echo ends async
+            echo sound async
+            ;;
         *)
             echo ends "$model"
             echo sound "$model"
@@ -66,7 +71,11 @@ tasks() {
         [ "$model" != leader ] || options="-DWAITERS=3 -DWAITERS=2" # most are found at once among three
         # shellcheck disable=SC2086
         for name in $(sed -n 's/^#if[n]*def \([A-Z_]*\).*/\1/p' "$here/$model.pml" | sort -u); do
-            case $name in WAITERS | MESSAGES) ;; *) echo defect "$model" "$name" $options ;; esac
+            case $name in
+            WAITERS | MESSAGES | LATER) ;;
+            LATER_*) echo defect "$model" "$name" -DLATER ;;
+            *) echo defect "$model" "$name" $options ;;
+            esac
         done
     done
 }
