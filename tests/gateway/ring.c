@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ring [--full] ENDS GATEWAYS: clusters in a ring.  Ranks 0 to ENDS - 1 are on hosts that do not forward, the GATEWAYS ranks
+ * after them are gateways (ways.sh, ring_test.sh).
+ *
+ * Every end sends to every other and takes from every other, long and short messages at the same time, so that traffic goes
+ * round in both directions.  With --full, the ends with odd ranks only take, those with even ranks only send, and in the
+ * midst of it the former stop (SIGSTOP) until nothing moves any more: all windows in all gateways are full.  Then they go
+ * on, and everything must come.
+ *
+ * Each gateway prints one line of JSON: what it says of itself; "still" is what it held when nothing moved. */
+#include "told.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ENDS_MAX 32
+#define ROUNDS 6
+#define LONG ((size_t)4 << 20)
+#define LONGEST ((size_t)16 << 20) /* more than all sockets on a way hold */
+#define STILL_MS 1500 /* so long the ends that take are stopped */
+#define GRANT_NS 300000000
+
+static mad_session_t *session;
+static mad_channel_t *channel;
+static int rank, ends, gateways;
+static bool full;
+
+static int failed(const char *what, mad_status_t status)
+{
+    fprintf(stderr, "ring: rank %d: %s: %s\n", rank, what, mad_status_text(status));
+    return 1;
+}
+
+static bool sends_to(int from, int to)
+{
+    return from != to && (!full || (from % 2 == 0 && to % 2 == 1));
+}
+
+static size_t length_of(int round)
+{
+    static const size_t lengths[] = {LONG, 8, 100000, 4000};
+    return !full ? lengths[round % 4] : round ? LONGEST : 8;
+}
+
+static unsigned char stamp(int from, int to, int round)
+{
+    return (unsigned char)(from * 31 + to * 7 + round + 1);
+}
+
+static bool right(const unsigned char *buf, size_t len, unsigned char value)
+{
+    for (size_t i = 0; i < len; i += i + 499 < len ? 499 : 1)
+        if (buf[i] != value)
+            return false;
+    return true;
+}
+
+/* All of what was granted is on its way, or lies in gateways: nothing leaves them while this process does not read. */
+static void stop(void)
+{
+    struct timespec time = {STILL_MS / 1000, STILL_MS % 1000 * 1000000};
+    pid_t waker = fork();
+    if (waker == 0) {
+        nanosleep(&time, NULL);
+        while (!kill(getppid(), SIGCONT)) /* again and again, for it may stop only now */
+            usleep(10000);
+    }
+    if (waker < 0)
+        return;
+    raise(SIGSTOP);
+    kill(waker, SIGKILL);
+    waitpid(waker, NULL, 0);
+}
+
+static mad_request_t *requests[2 * ENDS_MAX];
+static unsigned char *buffers[2 * ENDS_MAX]; /* to each end; from each */
+
+static int begin(int round, int peer, bool out)
+{
+    int at = out ? peer : ENDS_MAX + peer;
+    mad_block_t block = {buffers[at], length_of(round), MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    mad_status_t status;
+    if (out)
+        memset(buffers[at], stamp(rank, peer, round), block.len);
+    status = out ? mad_send_blocks(channel, peer, &block, 1, &requests[at])
+                 : mad_post_unpacking(channel, peer, &block, 1, &requests[at]);
+    return status ? failed(out ? "sending" : "posting", status) : 0;
+}
+
+static int round_run(int round)
+{
+    int rc = 0, at;
+    bool stops = full && round == 1 && rank % 2;
+    mad_status_t status;
+    for (int p = 0; p < ends && !rc; p++) {
+        if (sends_to(p, rank))
+            rc = begin(round, p, false);
+        if (!rc && sends_to(rank, p))
+            rc = begin(round, p, true);
+    }
+    while (!rc && (status = mad_request_wait_any(requests, 2 * ENDS_MAX, stops ? GRANT_NS : MAD_FOREVER, &at)) !=
+                      MAD_ERR_INVAL) {
+        if (stops) /* what is to come is granted by now */
+            stop();
+        stops = false;
+        if (status == MAD_ERR_TIMEOUT)
+            continue;
+        if (status)
+            return failed("a message", status);
+        if (at >= ENDS_MAX && !right(buffers[at], length_of(round), stamp(at - ENDS_MAX, rank, round)))
+            return failed("what came", MAD_ERR_MISMATCH);
+    }
+    return rc;
+}
+
+static int be_end(void)
+{
+    int rc = 0;
+    for (int i = 0; i < 2 * ENDS_MAX && !rc; i++)
+        if (i % ENDS_MAX < ends && !(buffers[i] = calloc(1, full ? LONGEST : LONG)))
+            rc = failed("calloc", MAD_ERR_NOMEM);
+    for (int round = 0; round < (full ? 2 : ROUNDS) && !rc; round++)
+        rc = round_run(round);
+    for (int i = 0; i < 2 * ENDS_MAX; i++)
+        free(buffers[i]);
+    return rc;
+}
+
+/* Until an end says that it is over; what is held when nothing has moved for a while is noted. */
+static int be_gateway(void)
+{
+    mad_status_t status = MAD_ERR_TIMEOUT;
+    int64_t moved = -1, still = 0;
+    mad_connection_t *cnx;
+    told_t t;
+    while (status == MAD_ERR_TIMEOUT) {
+        status = mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 100000000, &cnx);
+        t = told_begin(session);
+        if (told(&t, "bytes") == moved && told(&t, "bytes_held") > still)
+            still = told(&t, "bytes_held");
+        moved = told(&t, "bytes");
+        told_end(&t);
+    }
+    if (status || (status = mad_end_unpacking(cnx)))
+        return failed("the end", status);
+    t = told_begin(session);
+    printf("{\"test\":\"ring\",\"rank\":%d,\"still\":%lld,\"given\":%lld,\"forwarding\":%s}\n", rank, (long long)still,
+           (long long)(told(&t, "budget") - told(&t, "budget_left")), t.json.text);
+    told_end(&t);
+    return 0;
+}
+
+/* Rank 0 tells the gateways, when all ends have told it. */
+static int over(void)
+{
+    mad_status_t status = MAD_OK;
+    for (int p = 1; rank == 0 && p < ends && !status; p++)
+        status = mad_post_unpacking(channel, p, NULL, 0, NULL);
+    if (rank > 0)
+        status = mad_send_blocks(channel, 0, NULL, 0, NULL);
+    for (int g = 0; rank == 0 && g < gateways && !status; g++)
+        status = mad_send_blocks(channel, ends + g, NULL, 0, NULL);
+    return status ? failed("the end", status) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option known[] = {{"full", no_argument, NULL, 'f'}, {NULL, 0, NULL, 0}};
+    int rc;
+    while (getopt_long(argc, argv, "", known, NULL) == 'f')
+        full = true;
+    ends = argc - optind == 2 ? atoi(argv[optind]) : 0;
+    gateways = argc - optind == 2 ? atoi(argv[optind + 1]) : 0;
+    if (ends < 2 || ends > ENDS_MAX || mad_init(&argc, &argv, &session) != MAD_OK)
+        return 2;
+    rank = mad_rank(session);
+    alarm(100);
+    if (mad_size(session) != ends + gateways || mad_channel_open(session, "ring", &channel) != MAD_OK)
+        return 2;
+    rc = rank < ends ? be_end() : be_gateway();
+    if (!rc && rank < ends)
+        rc = over();
+    mad_barrier(session);
+    mad_exit(session);
+    return rc;
+}
