@@ -109,6 +109,12 @@ mad_status_t mad_adapter_get(const mad_session_t *session, int index, mad_adapte
  * Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_AGAIN (was never connected). */
 mad_status_t mad_peer_adapter(mad_session_t *session, mad_peer_t peer, int *index);
 
+/* Which hosts the messages to a peer pass: their names in the topology file, in order, this process's and the peer's too,
+ * with blanks between them, into buf, cut to len bytes (always ended with zero); an empty text when there is no gateway
+ * between them.  The first gateway is the one in use; where there are more, those after it are on the best way from there.
+ * Any thread; never waits.  Errors: MAD_ERR_INVAL (no such peer, len is 0), MAD_ERR_AGAIN (not connected). */
+mad_status_t mad_peer_route(mad_session_t *session, mad_peer_t peer, char *buf, size_t len);
+
 /* Which ways to a peer were chosen and rejected, and why, as text for people into buf, cut to len bytes (always ended
  * with zero).  May wait (for the launcher, once for each rank).  Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_BOOT,
  * MAD_ERR_NOMEM. */

@@ -76,6 +76,10 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                         0, 0},
     [MADI_KNOB_FORWARD_BUDGET] = {"MAD_FORWARD_BUDGET", MADI_KNOB_BYTES, "128M",
                                   "memory for what passes through this process as a gateway", 1 * MB, INT64_C(1) << 40},
+    [MADI_KNOB_FORWARD_FRAGMENT] = {"MAD_FORWARD_FRAGMENT", MADI_KNOB_BYTES, "0",
+                                    "length of the fragments that this process sends through gateways (for measuring); 0: "
+                                    "what the topology file's networks are best used with",
+                                    0, 256 << 10},
     [MADI_KNOB_FORWARD_LINGER] = {"MAD_FORWARD_LINGER", MADI_KNOB_MS, "3600000",
                                   "milliseconds that the end of a session waits for messages of others that pass through", 0,
                                   INT64_C(1) << 40},

@@ -25,6 +25,9 @@ typedef struct madi_forward {
     void (*free)(struct madi_gate *gate);
     /* Is somebody else's traffic passing through?  Under the session's lock. */
     bool (*busy)(struct mad_session *session);
+    /* The hosts that what goes over this link passes, in order, both ends' too, with blanks between them, put into buf, which
+     * is empty; nothing when it is none of the forwarder's.  Under the session's lock. */
+    void (*route)(const madi_link_t *link, char *buf, size_t len);
     /* What mad_info shows: members of one object, and another one, by route.  Under the session's lock. */
     void (*say)(struct mad_session *session, madi_json_t *json);
     void (*say_routes)(struct mad_session *session, madi_json_t *json);

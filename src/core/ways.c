@@ -195,3 +195,21 @@ mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
     madi_unlock(&s->lock);
     return status;
 }
+
+mad_status_t mad_peer_route(mad_session_t *s, mad_peer_t peer, char *buf, size_t len)
+{
+    mad_status_t status = MAD_ERR_INVAL;
+    madi_lock(&s->lock);
+    if (peer >= 0 && (uint32_t)peer < s->n_peers && len) {
+        const madi_gate_t *gate = s->peers[peer].gate;
+        status = MAD_ERR_AGAIN;
+        if (gate && gate->link && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP) {
+            buf[0] = 0;
+            if (s->forward)
+                s->forward->route(gate->link, buf, len);
+            status = MAD_OK;
+        }
+    }
+    madi_unlock(&s->lock);
+    return status;
+}

@@ -2,7 +2,9 @@
 /* What has passed, by route: a row for each way of streams that was ever seen here, up to a limit. */
 #include "gateway/gateway.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ROUTES 256 /* rows; streams of further routes share one more */
 
@@ -62,6 +64,28 @@ void gw_route_close(gw_route_t *route, const gw_side_t *there, const gw_side_t *
 {
     if (route)
         sides_add(route, there, back);
+}
+
+static void host_text(const gw_t *gw, int host, char *buf, size_t len)
+{
+    size_t at = strlen(buf);
+    snprintf(buf + at, len - at, "%s%s", at ? " " : "", madi_map_name(gw->map, host));
+}
+
+/* Which process is next is known; from there on it is the map's way. */
+void gw_route_text(const madi_link_t *link, char *buf, size_t len)
+{
+    enum { MOST = 32 };
+    const gw_end_t *end = link->driver == &madi_driver_virtual ? ((const gw_link_t *)link)->end : NULL;
+    const gw_route_t *r = end ? end->route : NULL;
+    int hosts[MOST], n;
+    if (!r || r->from < 0 || r->via < 0 || r->to < 0)
+        return;
+    n = madi_map_way(end->gw->map, r->via, r->to, hosts, MOST);
+    host_text(end->gw, r->from, buf, len);
+    host_text(end->gw, r->via, buf, len);
+    for (int i = 0; i < n && i < MOST; i++)
+        host_text(end->gw, hosts[i], buf, len);
 }
 
 /* ---- Told ------------------------------------------------------------------------------------------------------------ */

@@ -454,6 +454,7 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .down = down,
                                    .free = hop_free,
                                    .busy = busy,
+                                   .route = gw_route_text,
                                    .say = gw_say,
                                    .say_routes = gw_say_routes,
                                    .traffic = gw_traffic};

@@ -129,6 +129,20 @@ int madi_map_next(const madi_map_t *m, int to, uint64_t number, char *reason)
     return next;
 }
 
+int madi_map_way(const madi_map_t *m, int from, int to, int *hosts, int max)
+{
+    int host[MADI_ROUTE_HOPS_MAX], network[MADI_ROUTE_HOPS_MAX], count = 0, hops = 0;
+    madi_routes_t *routes = NULL;
+    madi_route_t route;
+    if (madi_routes_new(m->topo, 0, from, MADI_ROUTE_BYTES, NULL, 0, &routes) == MAD_OK &&
+        madi_routes_to(routes, to, &route, 1, &count) == MAD_OK)
+        hops = madi_route_pick(&route, 1, 0, host, network);
+    madi_routes_free(routes);
+    for (int i = 0; i < hops && i < max; i++)
+        hosts[i] = host[i];
+    return hops;
+}
+
 bool madi_map_drivers_among(const madi_map_t *m, const char *const *drivers)
 {
     for (int i = 0; i < m->topo->networks; i++) {

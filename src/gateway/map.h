@@ -22,6 +22,9 @@ bool madi_map_forwards(const madi_map_t *map);
 /* The next host on one of the best ways to another one, the number-th of those that are equal; `to` itself if it is on a
  * network of this host's.  -1: there is no way, see reason. */
 int madi_map_next(const madi_map_t *map, int to, uint64_t number, char *reason);
+/* The hosts of one of the best ways between two hosts, from the first after `from` to `to`; as many of them as there is room
+ * for.  How many it has; 0: there is no way. */
+int madi_map_way(const madi_map_t *map, int from, int to, int *hosts, int max);
 /* Have all networks a driver of these (by name, ended by NULL)? */
 bool madi_map_drivers_among(const madi_map_t *map, const char *const *drivers);
 /* So many bytes the slowest network takes in this time, in whole pages; of those whose bandwidth the file declares. */

@@ -9,6 +9,7 @@
 
 #define RANK 200 /* after everything else */
 #define HOPS 16  /* gateways on a way */
+#define FORCED_LEAST 4096 /* bytes of a fragment, whatever is asked for */
 
 /* ---- The adapter ----------------------------------------------------------------------------------------------- */
 
@@ -20,7 +21,7 @@ static mad_status_t virtual_probe(const madi_driver_t *driver, struct mad_sessio
 }
 
 /* What the adapters of this process allow, which are open before this one. */
-static void set_caps(gw_t *gw)
+static void set_caps(gw_t *gw, size_t forced)
 {
     mad_session_t *s = gw->base.session;
     static const char *const long_chunks[] = {"tcp", NULL}; /* of drivers that others on the way may have, too */
@@ -29,6 +30,10 @@ static void set_caps(gw_t *gw)
         chunk = packet;
     if (chunk > GW_FRAGMENT)
         chunk = GW_FRAGMENT;
+    if (forced)
+        chunk = forced < FORCED_LEAST ? FORCED_LEAST : forced;
+    if (packet > chunk)
+        packet = chunk;
     gw->fragment = chunk;
     for (int i = 0; i < s->n_adapters; i++) {
         const madi_adapter_t *a = s->adapters[i];
@@ -52,13 +57,16 @@ static void set_caps(gw_t *gw)
 static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
 {
     gw_t *gw = gw_of(adapter);
+    size_t forced = (size_t)madi_knob_int(MADI_KNOB_FORWARD_FRAGMENT);
     const char *name;
     gw->map = madi_map_open(madi_knob_text(MADI_KNOB_TOPOLOGY), reason);
     if (!gw->map)
         return MAD_ERR_CONFIG;
     gw->host = madi_map_self(gw->map);
     gw->forwards = madi_map_forwards(gw->map);
-    snprintf(adapter->network, sizeof adapter->network, "topology@%016llx", (unsigned long long)madi_map_hash(gw->map));
+    /* A forced length is part of it: one that has windows for shorter fragments could never take a longer one. */
+    snprintf(adapter->network, sizeof adapter->network, "topology@%016llx/%zu", (unsigned long long)madi_map_hash(gw->map),
+             forced);
     name = madi_map_name(gw->map, gw->host);
     if (strlen(name) >= MADI_ADDR_MAX - 1) {
         snprintf(reason, MADI_REASON_MAX, "the name of this host is too long");
@@ -69,7 +77,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
     adapter->address_len = 1 + strlen(name);
     adapter->address_len += gw_mark_put(adapter->address + adapter->address_len, MADI_ADDR_MAX - adapter->address_len);
     gw->budget = gw->budget_all = madi_knob_int(MADI_KNOB_FORWARD_BUDGET);
-    set_caps(gw);
+    set_caps(gw, forced);
     gw->forward = gw_forward;
     adapter->session->forward = &gw->forward;
     marceli_async_count(gw->forwards);
@@ -355,7 +363,7 @@ static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int 
 const madi_driver_t madi_driver_virtual = {
     .abi = MADI_DRIVER_ABI,
     .name = "virtual",
-    .apart = "the topology files of both must be the same",
+    .apart = "the topology files of both must be the same, and MAD_FORWARD_FRAGMENT",
     .adapter_size = sizeof(gw_t),
     .link_size = sizeof(gw_link_t),
     .probe = virtual_probe,
