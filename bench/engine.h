@@ -23,6 +23,8 @@ typedef struct bench_options {
     int n_sizes;
     int iterations;
     int batches;
+    int pairs;                /* 0: all */
+    int ms;                   /* of tests that take a time */
     int cpus[BENCH_CPUS_MAX]; /* -1: not pinned */
     bool json;
     bool help;

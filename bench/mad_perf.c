@@ -8,13 +8,14 @@
 #include "perf.h"
 
 static const perf_test_t *const tests[] = {&perf_pingpong, &perf_bandwidth, &perf_bidir, &perf_rate,
-                                           &perf_manytoone, &perf_modes, &perf_mixed, &perf_ring, &perf_idle, &perf_overlap};
+                                           &perf_manytoone, &perf_modes, &perf_mixed, &perf_ring, &perf_idle, &perf_overlap,
+                                           &perf_streams, &perf_beside};
 #define N_TESTS (sizeof tests / sizeof *tests)
 
 static void help(void)
 {
     puts("usage: mad_perf TEST [--driver self|shm|tcp] [--channel NAME] [--sizes LIST] [--iters N] [--batches N]\n"
-         "                [--cpus A,B] [--threads pthread|marcel] [--json] [--help]\n"
+         "                [--pairs N] [--ms N] [--cpus A,B] [--threads pthread|marcel] [--json] [--help]\n"
          "Start two processes (one for --driver self, any number for many-to-one and ring):\n"
          "    madrun -n 2 mad_perf pingpong --driver shm --sizes 8,1K,65536 --json\n"
          "LIST: sizes in bytes, suffixes K, M, G of 1024; A-B doubles from A to B.  Times are one way, in microseconds.\n"
@@ -81,11 +82,7 @@ static int test_run(perf_t *p, const perf_test_t *test)
     p->receive_mode = MAD_RECEIVE_CHEAPER;
     /* With --driver self every other rank has nothing to do. */
     int rc = p->ranks == 1 && p->rank != 0 ? 0 : test->run(p);
-    if (!rc && mad_size(p->session) > 1) {
-        mad_status_t status = mad_barrier(p->session);
-        rc = status ? perf_failed("mad_barrier", status) : 0;
-    }
-    return rc;
+    return rc || mad_size(p->session) < 2 ? rc : perf_barrier(p);
 }
 
 /* In a thread of the kind that was asked for. */

@@ -117,6 +117,37 @@ int perf_windows_send(perf_t *p, int peer, int n)
     return rc;
 }
 
+int perf_timed_send(perf_t *p, int peer, int ms)
+{
+    enum { WINDOW = 8 };
+    mad_request_t *requests[WINDOW] = {NULL};
+    char *last = p->receive; /* not otherwise needed */
+    uint64_t end = bench_now() + (uint64_t)ms * 1000000;
+    int rc = 0;
+    p->send[0] = 0;
+    last[0] = 1;
+    for (int at = 0; !rc && bench_now() < end; at = (at + 1) % WINDOW) {
+        rc = perf_wait(&requests[at]);
+        if (!rc)
+            rc = perf_send_start(p, peer, p->send, p->size, &requests[at]);
+    }
+    for (int at = 0; at < WINDOW && !rc; at++)
+        rc = perf_wait(&requests[at]);
+    return rc ? rc : perf_send(p, peer, last, p->size);
+}
+
+int perf_timed_receive(perf_t *p, int peer, int ms, long *came)
+{
+    uint64_t end = bench_now() + (uint64_t)ms * 1000000;
+    for (*came = 0;;) {
+        if (perf_receive(p, peer, p->receive, p->size))
+            return -1;
+        if (p->receive[0])
+            return 0;
+        *came += bench_now() < end;
+    }
+}
+
 int perf_bidir_body(void *perf, int n)
 {
     perf_t *p = perf;
@@ -132,7 +163,37 @@ int perf_bidir_body(void *perf, int n)
     return rc;
 }
 
+/* ---- Computing ------------------------------------------------------------------------------------------------ */
+
+static volatile uint64_t sink;
+
+void perf_compute(uint64_t steps)
+{
+    uint64_t x = sink + 1;
+    for (uint64_t i = 0; i < steps; i++)
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    sink = x;
+}
+
+double perf_steps_per_us(void)
+{
+    double best = 0;
+    for (int i = 0; i < 20; i++) {
+        uint64_t start = bench_now();
+        perf_compute(100000);
+        double rate = 100000 / ((double)(bench_now() - start) / 1e3);
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
 /* ---- One size ------------------------------------------------------------------------------------------------- */
+
+int perf_barrier(perf_t *p)
+{
+    mad_status_t status = mad_barrier(p->session);
+    return status ? perf_failed("mad_barrier", status) : 0;
+}
 
 bool perf_in_pair(const perf_t *p)
 {
@@ -161,10 +222,29 @@ static const char *driver_used(const perf_t *p)
     return info.driver;
 }
 
+/* "route": "a > g > b", "gateways": ["g"], if there are gateways, behind extra. */
+static const char *route_add(const perf_t *p, const char *extra, char *buf, size_t len)
+{
+    char hosts[512], all[600] = "", between[600] = "", *rest, *host;
+    if (mad_peer_route(p->session, p->peer, hosts, sizeof hosts) || !hosts[0])
+        return extra;
+    for (host = strtok_r(hosts, " ", &rest); host;) {
+        char *next = strtok_r(NULL, " ", &rest);
+        size_t a = strlen(all), b = strlen(between);
+        snprintf(all + a, sizeof all - a, "%s%s", a ? " > " : "", host);
+        if (a && next)
+            snprintf(between + b, sizeof between - b, "%s\"%s\"", b ? ", " : "", host);
+        host = next;
+    }
+    snprintf(buf, len, "%s%s\"route\": \"%s\", \"gateways\": [%s]", extra ? extra : "", extra ? ", " : "", all, between);
+    return buf;
+}
+
 int perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_us, const char *extra)
 {
     const bench_options_t *o = &p->options;
     const char *used = driver_used(p);
+    char with_route[1600];
     if (!used || (o->driver && strcmp(used, o->driver))) {
         char why[1024] = "no explanation";
         mad_peer_explain(p->session, p->peer, why, sizeof why);
@@ -175,7 +255,7 @@ int perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_u
     long iterations = (long)bench_iterations(o, p->size) * bench_batches(o, p->size);
     bench_row_print(o, &(bench_row_t){.test = test, .driver = used, .size = p->size,
                                       .us = us, .iterations = iterations, .bytes_per_us = bytes_per_us,
-                                      .extra = extra});
+                                      .extra = route_add(p, extra, with_route, sizeof with_route)});
     return 0;
 }
 

@@ -33,7 +33,7 @@ typedef struct perf_test {
 } perf_test_t;
 
 extern const perf_test_t perf_pingpong, perf_bandwidth, perf_bidir, perf_rate, perf_manytoone, perf_modes, perf_mixed,
-    perf_ring, perf_idle, perf_overlap;
+    perf_ring, perf_idle, perf_overlap, perf_streams, perf_beside;
 
 /* Send or receive a message of one block of p->size bytes in the current modes.  0, or -1 after one line on stderr. */
 int perf_send(perf_t *p, int peer, const void *buf, size_t len);
@@ -49,12 +49,22 @@ int perf_failed(const char *call, mad_status_t status);
 /* Ping-pong bodies: between a pair, and of a process with itself (one message an iteration). */
 int perf_pingpong_body(void *perf, int n);
 int perf_self_body(void *perf, int n);
+/* Messages to the peer, some of them under way at once, until so much time is over; the last one says that it is.
+ * The other side takes them all; *came: how many came within the time. */
+int perf_timed_send(perf_t *p, int peer, int ms);
+int perf_timed_receive(perf_t *p, int peer, int ms, long *came);
+/* All ranks, those without a part in the test too. */
+int perf_barrier(perf_t *p);
 /* n windows of messages, each answered by an empty one; and so many messages taken. */
 int perf_windows_send(perf_t *p, int peer, int n);
 int perf_receive_many(perf_t *p, int peer, int count);
 /* A window of messages to the peer, as many back at the same time. */
 int perf_bidir_body(void *perf, int n);
 
+/* Compute: no memory, no clock, so that it takes longer when something takes the processor away; and how much is done in a
+ * microsecond by a thread that has one. */
+void perf_compute(uint64_t steps);
+double perf_steps_per_us(void);
 /* One untimed exchange both ways with a checked payload. */
 int perf_verify(perf_t *p);
 /* Verify, measure and print a ping-pong of p->size by the pair (or alone) under the name test. */

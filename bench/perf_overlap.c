@@ -11,32 +11,9 @@
 #define WARM_UP 60 /* not timed */
 #define LENGTHS 3 /* of computing: (2 + i) / 2 times the message */
 
-static volatile uint64_t sink;
-
-/* No memory, no clock: it takes longer when something takes the processor away. */
-static void compute(uint64_t steps)
-{
-    uint64_t x = sink + 1;
-    for (uint64_t i = 0; i < steps; i++)
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    sink = x;
-}
-
 static double us_since(uint64_t start)
 {
     return (double)(bench_now() - start) / 1e3;
-}
-
-static double steps_per_us(void)
-{
-    double best = 0;
-    for (int i = 0; i < 20; i++) {
-        uint64_t start = bench_now();
-        compute(100000);
-        double rate = 100000 / us_since(start);
-        best = rate > best ? rate : best;
-    }
-    return best;
 }
 
 /* Rank 1, one round: a message each way.  Before, empty ones: it is awake, and waits in the library, when the round begins. */
@@ -76,7 +53,7 @@ static double busy_round(perf_t *p, bool sends, uint64_t steps)
     if (!sends && perf_send(p, p->peer, NULL, 0))
         return -1;
     begun += bench_now() - begun_aside;
-    compute(steps);
+    perf_compute(steps);
     return perf_wait(&request) ? -1 : us_since(begun);
 }
 
@@ -96,7 +73,7 @@ static int measure(perf_t *p, bool sends, int length, double rate, double messag
     for (int i = 0; i < rounds; i++) {
         double alone = busy_round(p, sends, 0);
         uint64_t begun = bench_now();
-        compute(steps);
+        perf_compute(steps);
         double computing = us_since(begun);
         us[i] = busy_round(p, sends, steps);
         if (alone < 0 || us[i] < 0)
@@ -126,7 +103,7 @@ static int way_run(perf_t *p, bool sends)
             return -1;
         us[i < 0 ? 0 : i] = round;
     }
-    rate = steps_per_us();
+    rate = perf_steps_per_us();
     for (int length = 0; length < LENGTHS && !rc; length++)
         rc = measure(p, sends, length, rate, bench_stats(us, rounds).median);
     return rc;
