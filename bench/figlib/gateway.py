@@ -1,35 +1,52 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Through a gateway, three processes on this host: over IPv4 loopback to the gateway, over IPv6 loopback from there.
-Beside it a relay that does nothing but copy bytes between two sockets, and whose processes sleep when they wait, as ours
-soon do: on two cores three cannot spin."""
+Beside it relays: one of ours that does nothing but copy bytes between two sockets, socat, zmq_proxy.  Processes sleep
+when they wait, as ours soon do: on two cores three cannot spin."""
 
 import json
 import os
+import shutil
 
-from .context import Missing, failure, run
+from .context import Missing, failure, run, run_rows
 
+KIB, MIB = 1 << 10, 1 << 20
+PAIRS = (1, 2, 4, 8, 16, 32, 64, 100)
+FRAGMENTS = [(4 << i) * KIB for i in range(7)]
 TOPOLOGY = 'networks = { x = { driver = "tcp"; hosts = "a,g"; }; y = { driver = "tcp"; hosts = "g,b"; }; };\n'
+# as N CPU COMMAND...: of N pairs the first ones are on one side, the second ones on the other, all further ones are
+# gateways; these are tied to CPU, and the others to the other one, where it is not empty
 AS = """#!/bin/sh
-case $PMI_RANK in
-0) host=a interfaces=lo ;;
-1) host=b interfaces=lo/6 ;;
-*) host=g interfaces=lo,lo/6 ;;
-esac
-MAD_TOPOLOGY=${0%/*}/gateway.cfg MAD_HOST=$host MAD_TCP_INTERFACES=$interfaces exec "$@"
+n=$1 cpu=$2
+shift 2
+if [ "$PMI_RANK" -lt "$n" ]; then host=a interfaces=lo cpu=${cpu#*,}
+elif [ "$PMI_RANK" -lt $((2 * n)) ]; then host=b interfaces=lo/6 cpu=${cpu#*,}
+else
+    host=g interfaces=lo,lo/6 cpu=${cpu%,*}
+fi
+echo $$ >"$0-$PMI_RANK"
+MAD_TOPOLOGY=${0%/*}/gateway.cfg MAD_HOST=$host MAD_TCP_INTERFACES=$interfaces
+export MAD_TOPOLOGY MAD_HOST MAD_TCP_INTERFACES
+[ -z "$cpu" ] || exec taskset -c "$cpu" "$@"
+exec "$@"
 """
+DRIVERS = {"MAD_DRIVERS": "self,tcp,virtual"}
 
 
-def rows_of(command, env=None):
+def rows_read(out):
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def rows_list(command, env=None):
     """All rows, in order."""
     code, out, err = run(command, env)
-    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    rows = rows_read(out)
     if code or not rows:
         raise Missing(failure(command, code, err))
     return rows
 
 
-def tail(sizes):
-    return ["--sizes", ",".join(map(str, sorted(sizes))), "--batches", "12", "--json"]
+def tail(sizes, batches=12):
+    return ["--sizes", ",".join(map(str, sorted(sizes))), "--batches", str(batches), "--json"]
 
 
 def files(context):
@@ -43,20 +60,49 @@ def files(context):
     return path
 
 
-def ours(context, test, sizes):
-    rows = rows_of(context.madrun(3, files(context), context.program("mad_perf"), test) + tail(sizes),
-                   {"MAD_DRIVERS": "self,tcp,virtual"})
+def job(context, pairs, *arguments, cpus=""):
+    """The command of so many pairs and a gateway."""
+    return context.madrun(2 * pairs + 1, "--bind", "none", files(context), str(pairs), cpus, context.program("mad_perf"),
+                          *arguments)
+
+
+def through(rows):
     if any(row.get("driver") != "virtual" for row in rows):
         raise Missing("the messages went another way")
     return {row["size"]: row for row in rows}
 
 
+def ours(context, test, sizes, fragment=0):
+    return through(rows_list(job(context, 1, test) + tail(sizes), dict(DRIVERS, MAD_FORWARD_FRAGMENT=str(fragment))))
+
+
+def direct(context, sizes):
+    """The same messages over one loopback network, waiting as they do through the gateway."""
+    return run_rows(context.madrun(2, "--bind", "none", context.program("mad_perf"), "pingpong", "--driver", "tcp") +
+                    tail(sizes), {"MAD_TCP_INTERFACES": "lo"})
+
+
 def relay(context, test, sizes):
     """{who: {size: row}}, who being raw_direct or raw_relay."""
     found = {}
-    for row in rows_of([context.program("raw_relay"), "--wait", "sleep", "--test", test] + tail(sizes)):
+    for row in rows_list([context.program("raw_relay"), "--wait", "sleep", "--test", test] + tail(sizes)):
         found.setdefault(row["who"], {})[row["size"]] = row
     return found
+
+
+def socat(test, options=""):
+    def measure(context, sizes):
+        if not shutil.which("socat"):
+            raise Missing("socat (package socat) is not installed")
+        return run_rows([context.program("raw_relay"), "--wait", "sleep", "--test", test, "--through",
+                         "exec socat %s FD:3 FD:4" % options] + tail(sizes))
+    return measure
+
+
+def zmq(test):
+    def measure(context, sizes):
+        return run_rows([context.peer("peer_zmq", libs=("-lzmq",)), "--test", test] + tail(sizes))
+    return measure
 
 
 def difference(far, near):
@@ -65,10 +111,8 @@ def difference(far, near):
 
 
 def added(context, sizes):
-    """What the gateway adds to the same messages over one loopback network."""
-    rows = rows_of(context.madrun(2, context.program("mad_perf"), "pingpong", "--driver", "tcp") + tail(sizes),
-                   {"MAD_TCP_INTERFACES": "lo"})
-    return difference(ours(context, "pingpong", sizes), {row["size"]: row for row in rows})
+    """What the gateway adds."""
+    return difference(ours(context, "pingpong", sizes), direct(context, sizes))
 
 
 def relay_added(context, sizes):
@@ -76,9 +120,52 @@ def relay_added(context, sizes):
     return difference(found["raw_relay"], found["raw_direct"])
 
 
+# ---- Lengths of fragments, many streams ------------------------------------------------------------------------------
+
+
+def fragments_judge(one):
+    """one(length): microseconds, 0 being the automatic length.  The automatic one beside the best of all."""
+    automatic = one(0)
+    sweep = {length: one(length) for length in FRAGMENTS}
+    best = min(sweep, key=sweep.get)
+    return {0: {"behind": automatic / sweep[best], "automatic": automatic, "sweep": sweep,
+                "note": "a message takes %.0f us; with fragments of " % automatic +
+                        ", ".join("%d KiB %.0f" % (length / KIB, us) for length, us in sweep.items())}}
+
+
+def fragments(context, sizes):
+    return fragments_judge(lambda length: ours(context, "bandwidth", {MIB}, length)[MIB]["latency_us_best"])
+
+
+def streams_row(context, pairs, ms=1000):
+    rows = rows_list(job(context, pairs, "streams", "--pairs", str(pairs), "--ms", str(ms), "--sizes", "64K", "--json"),
+                     DRIVERS)
+    return through(rows)[64 * KIB]
+
+
+def streams(context, sizes):
+    """{0: the row of the most streams}"""
+    alone, row = streams_row(context, 1), streams_row(context, PAIRS[-1])
+    row["note"] = "all together %.0f MB/s in messages of 64 KiB; one stream alone %.0f" % (row["bandwidth_MBs_best"],
+                                                                                        alone["bandwidth_MBs_best"])
+    return {0: row}
+
+
 SOURCES = {
     "gateway-added": added,
     "relay-added": relay_added,
     "gateway": lambda context, sizes: ours(context, "bandwidth", sizes),
     "relay": lambda context, sizes: relay(context, "bandwidth", sizes)["raw_relay"],
+    "socat": socat("bandwidth", "-b 262144"),
+    "socat-8K": socat("bandwidth"),
+    "zmq_proxy": zmq("bandwidth"),
+    "fragments": fragments,
+    "streams": streams,
+    # For plots.
+    "ours-direct": direct,
+    "ours-gateway": lambda context, sizes: ours(context, "pingpong", sizes),
+    "raw-direct": lambda context, sizes: relay(context, "pingpong", sizes)["raw_direct"],
+    "raw-relay": lambda context, sizes: relay(context, "pingpong", sizes)["raw_relay"],
+    "socat-relay": socat("pingpong", "-b 262144"),
+    "zmq-relay": zmq("pingpong"),
 }

@@ -100,6 +100,7 @@ def counts_note(figure, row):
 
 
 def note(figure, results, missing):
+    said = next((row["note"] for one in results for row in (one.get(figure.ours) or {}).values() if "note" in row), "")
     row = (results[0].get(figure.ours) or {}).get(8) if results else None
     outcome = (results[0].get(figure.ours) or {}).get(0) if results else None
     if outcome and "passed" in outcome:
@@ -108,7 +109,7 @@ def note(figure, results, missing):
         return counts_note(figure, row)
     if figure.name == "shm-8-line":
         return line_note(results)
-    return "ours failed: " + missing[figure.ours] if figure.ours in missing and results else ""
+    return "ours failed: " + missing[figure.ours] if figure.ours in missing and results else said
 
 
 def figure_row(context, figure, results, missing):

@@ -66,11 +66,11 @@ def run_lines(facts, kinds=("run", "machine", "versions")):
 def verdict(results):
     """One sentence."""
     by = {row["figure"]: row["verdict"] for row in results}
-    named = {"pass": [], "FAIL": [], "not measured": []}
+    named = {"pass": [], "FAIL": [], "not measured": [], "told": []}
     for figure in rows.FIGURES:
         named[by.get(figure.name, "not measured")].append(figure.name)
-    text = "%d of %d figures pass" % (len(named["pass"]), len(rows.FIGURES))
-    for what, key in (("failed", "FAIL"), ("not measured", "not measured")):
+    text = "%d of %d figures pass" % (len(named["pass"]), len(rows.FIGURES) - len(named["told"]))
+    for what, key in (("failed", "FAIL"), ("not measured", "not measured"), ("without a target", "told")):
         text += "; %s: %s" % (what, ", ".join(named[key])) if named[key] else ""
     return text + "."
 

@@ -37,6 +37,22 @@ __attribute__((always_inline)) static inline int pair_turns(pair_t *pair, int n,
     return 0;
 }
 
+#define PAIR_WINDOW 16 /* messages of a window, as in mad_perf */
+
+/* n windows of messages one way, each answered by the second. */
+__attribute__((always_inline)) static inline int pair_windows(pair_t *pair, int n, pair_move_t send, pair_move_t receive,
+                                                              pair_move_t answer)
+{
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < PAIR_WINDOW; k++)
+            if (pair->first ? send(pair) : receive(pair))
+                return -1;
+        if (answer(pair))
+            return -1;
+    }
+    return 0;
+}
+
 /* The largest size asked for, and at least 1. */
 static inline size_t pair_most(const bench_options_t *o)
 {
@@ -86,22 +102,42 @@ static inline int pair_buffers(pair_t *pair, const bench_options_t *o)
     return 0;
 }
 
-/* Measure every size; body(arg, n) does n round trips.  0 or -1 after a line on stderr. */
-static inline int pair_sizes(pair_t *pair, const bench_options_t *o, bench_body_t body, void *arg)
+/* Measure every size; body(arg, n) does n round trips, or (stream) n windows.  0 or -1 after a line on stderr. */
+static inline int pair_test(pair_t *pair, const bench_options_t *o, bool stream, bench_body_t body, void *arg)
 {
     for (int i = 0; i < o->n_sizes; i++) {
         bench_stats_t us;
         size_t size = pair->size = o->sizes[i];
-        if (bench_measure(o, size, 2, body, arg, pair->first ? &us : NULL))
+        if (bench_measure(o, size, stream ? PAIR_WINDOW : 2, body, arg, pair->first ? &us : NULL))
             return fprintf(stderr, "%s: a transfer of %zu bytes failed\n", pair->who, size), -1;
-        if (!bench_check(pair->receive, size, 7))
+        if (!(stream && pair->first) && !bench_check(pair->receive, size, 7))
             return fprintf(stderr, "%s: wrong data at %zu bytes\n", pair->who, size), -1;
         if (pair->first)
-            bench_row_print(o, &(bench_row_t){.who = pair->who, .test = "pingpong", .driver = pair->driver, .size = size,
+            bench_row_print(o, &(bench_row_t){.who = pair->who, .test = stream ? "bandwidth" : "pingpong",
+                                              .driver = pair->driver, .size = size,
                                               .us = us, .bytes_per_us = (double)size / us.best,
                                               .iterations = (long)bench_iterations(o, size) * bench_batches(o, size)});
     }
     return 0;
+}
+
+/* The ping-pong. */
+static inline int pair_sizes(pair_t *pair, const bench_options_t *o, bench_body_t body, void *arg)
+{
+    return pair_test(pair, o, false, body, arg);
+}
+
+/* Take an option that the engine does not know, and its value, out of the command line; value when it is not there. */
+static inline const char *pair_option(int *argc, char **argv, const char *name, const char *value)
+{
+    for (int i = 1; i + 1 < *argc; i++)
+        if (!strcmp(argv[i], name)) {
+            value = argv[i + 1];
+            memmove(argv + i, argv + i + 2, (size_t)(*argc - i - 1) * sizeof *argv);
+            *argc -= 2;
+            break;
+        }
+    return value;
 }
 
 #endif

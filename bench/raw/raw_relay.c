@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The floor of a gateway: two processes over loopback sockets, directly and through a third one that does nothing but
- * copy bytes from one socket to the other, both directions, as they come (so a long message is in both networks at once).
+/* The floor of a gateway: two processes over sockets, directly and through a third one that does nothing but copy bytes
+ * from one socket to the other, both directions, as they come (so a long message is in both networks at once).
  *
  *   raw_relay [--wait spin|yield|sleep] [--test pingpong|bandwidth] [--sizes LIST] [--iters N] [--batches N] [--json]
+ *       over loopback, first directly, then through the relay: rows of who raw_direct and raw_relay
+ *   raw_relay --through COMMAND ...
+ *       only through that program, which finds the two sockets as descriptors 3 and 4: who through
+ *   raw_relay --listen PORT ...                     the far end, on a host of its own
+ *   raw_relay --listen PORT --to HOST:PORT ...      the relay
+ *   raw_relay --to HOST:PORT ...                    the near end, which prints: who raw_direct
  *
- * All three wait the same way.  Rows: who raw_direct and raw_relay. */
+ * All wait the same way. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "pair.h"
 #include "tcp_pair.h"
 
 #define RING (256 * 1024) /* bytes of one direction: 64 KiB to 1 MiB make no difference */
-#define WINDOW 16         /* messages of a window, as in mad_perf */
+#define PATIENCE 10 /* seconds until somebody has to listen */
 
 enum how { SPIN, YIELD, SLEEP };
 
@@ -68,18 +76,15 @@ static int pingpong_body(void *arg, int n)
     return pair_turns(arg, n, message_send, message_receive);
 }
 
+static int answer(pair_t *pair)
+{
+    char byte = 0;
+    return move_all((side_t *)pair, &byte, 1, !pair->first);
+}
+
 static int window_body(void *arg, int n)
 {
-    side_t *side = arg;
-    char answer = 0;
-    for (int i = 0; i < n; i++) {
-        for (int k = 0; k < WINDOW; k++)
-            if (side->pair.first ? message_send(&side->pair) : message_receive(&side->pair))
-                return -1;
-        if (move_all(side, &answer, 1, !side->pair.first))
-            return -1;
-    }
-    return 0;
+    return pair_windows(arg, n, message_send, message_receive, answer);
 }
 
 /* ---- The relay ------------------------------------------------------------------------------------------------- */
@@ -142,13 +147,27 @@ static void relay(int a, int b, enum how how)
     }
 }
 
+/* Another program is the relay: its descriptors 3 and 4 are the sockets, which it is to find as they usually are. */
+static void relay_run(int a, int b, const char *command)
+{
+    int fds[2] = {fcntl(a, F_DUPFD, 10), fcntl(b, F_DUPFD, 10)};
+    for (int i = 0; i < 2; i++)
+        if (fds[i] < 0 || fcntl(fds[i], F_SETFL, 0) || dup2(fds[i], 3 + i) < 0)
+            _exit(126);
+    close_range(5, ~0U, 0);
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    _exit(127);
+}
+
 /* Take the relay between the two ends: fds[0] and fds[1] become its outer ends. */
-static pid_t relay_start(int fds[2], enum how how)
+static pid_t relay_start(int fds[2], enum how how, const char *command)
 {
     int in[2], out[2];
     pid_t pid;
     if (tcp_pair(in) || tcp_pair(out) || (pid = fork()) < 0)
         return -1;
+    if (!pid && command)
+        relay_run(in[1], out[0], command);
     if (!pid) {
         close(in[0]);
         close(out[1]);
@@ -165,33 +184,23 @@ static pid_t relay_start(int fds[2], enum how how)
 
 static int measure(side_t *side, const bench_options_t *o, bool stream)
 {
-    for (int i = 0; i < o->n_sizes; i++) {
-        bench_stats_t us;
-        size_t size = side->pair.size = o->sizes[i];
-        if (bench_measure(o, size, stream ? WINDOW : 2, stream ? window_body : pingpong_body, side,
-                          side->pair.first ? &us : NULL))
-            return fprintf(stderr, "%s: a transfer of %zu bytes failed\n", side->pair.who, size), -1;
-        if (side->pair.first)
-            bench_row_print(o, &(bench_row_t){.who = side->pair.who, .test = stream ? "bandwidth" : "pingpong",
-                                              .size = size, .us = us, .bytes_per_us = (double)size / us.best,
-                                              .iterations = (long)bench_iterations(o, size) * bench_batches(o, size)});
-    }
-    return 0;
+    return pair_buffers(&side->pair, o) || pair_test(&side->pair, o, stream, stream ? window_body : pingpong_body, side);
 }
 
-static int run(const bench_options_t *o, bool relayed, enum how how, bool stream)
+/* Over loopback: all processes are started here. */
+static int run(const bench_options_t *o, const char *who, bool relayed, const char *command, enum how how, bool stream)
 {
-    side_t side = {.pair = {.who = relayed ? "raw_relay" : "raw_direct"}, .how = how};
+    side_t side = {.pair = {.who = who}, .how = how};
     int fds[2], rc;
     pid_t child, middle = 0;
-    if (relayed ? (middle = relay_start(fds, how)) < 0 : tcp_pair(fds))
+    if (relayed ? (middle = relay_start(fds, how, command)) < 0 : tcp_pair(fds))
         return perror("raw_relay"), 1;
     child = pair_fork(o, fds);
     if (child < 0)
         return 1;
     side.pair.first = child != 0;
     side.fd = fds[child ? 0 : 1];
-    rc = pair_buffers(&side.pair, o) || measure(&side, o, stream);
+    rc = measure(&side, o, stream);
     close(side.fd);
     if (!child)
         _exit(rc);
@@ -203,22 +212,60 @@ static int run(const bench_options_t *o, bool relayed, enum how how, bool stream
     return rc;
 }
 
-/* --wait and --test are ours; the rest is the engine's. */
-static const char *option(int *argc, char **argv, const char *name, const char *value)
+/* ---- On hosts of their own --------------------------------------------------------------------------------------- */
+
+static int far_accept(const char *port)
 {
-    for (int i = 1; i + 1 < *argc; i++)
-        if (!strcmp(argv[i], name)) {
-            value = argv[i + 1];
-            memmove(argv + i, argv + i + 2, (size_t)(*argc - i - 1) * sizeof *argv);
-            *argc -= 2;
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    int one = 1, fd = -1, listener = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (!bind(listener, (struct sockaddr *)&a, sizeof a) && !listen(listener, 1))
+        fd = accept(listener, NULL, NULL);
+    close(listener);
+    return fd;
+}
+
+/* As soon as somebody listens there. */
+static int near_connect(const char *to)
+{
+    char host[256], port[16];
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *a;
+    struct timespec pause = {0, 5000000};
+    int fd;
+    if (sscanf(to, "%255[^:]:%15[0-9]", host, port) != 2)
+        return errno = EINVAL, -1;
+    if (getaddrinfo(host, port, &hints, &a))
+        return errno = EHOSTUNREACH, -1;
+    for (uint64_t start = bench_now();;) {
+        fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (fd < 0 || !connect(fd, a->ai_addr, a->ai_addrlen) || errno != ECONNREFUSED
+            || bench_now() - start > PATIENCE * UINT64_C(1000000000))
             break;
-        }
-    return value;
+        close(fd);
+        nanosleep(&pause, NULL);
+    }
+    freeaddrinfo(a);
+    return fd;
+}
+
+/* The part that this process has: far, relay, or near. */
+static int part(const bench_options_t *o, const char *listen, const char *to, enum how how, bool stream)
+{
+    side_t side = {.pair = {.who = "raw_direct", .first = !listen}, .how = how};
+    int in = listen ? far_accept(listen) : -1, out = to ? near_connect(to) : -1;
+    if ((listen && (in < 0 || tcp_ready(in))) || (to && (out < 0 || tcp_ready(out))))
+        return perror("raw_relay"), 1;
+    if (listen && to)
+        relay(in, out, how);
+    side.fd = listen ? in : out;
+    return measure(&side, o, stream);
 }
 
 int main(int argc, char **argv)
 {
-    const char *wait = option(&argc, argv, "--wait", "spin"), *test = option(&argc, argv, "--test", "pingpong");
+    const char *wait = pair_option(&argc, argv, "--wait", "spin"), *test = pair_option(&argc, argv, "--test", "pingpong");
+    const char *through = pair_option(&argc, argv, "--through", NULL), *to = pair_option(&argc, argv, "--to", NULL);
+    const char *listen = pair_option(&argc, argv, "--listen", NULL);
     bool stream = !strcmp(test, "bandwidth");
     enum how how = !strcmp(wait, "sleep") ? SLEEP : !strcmp(wait, "yield") ? YIELD : SPIN;
     bench_options_t o;
@@ -226,8 +273,14 @@ int main(int argc, char **argv)
         return 2;
     if (o.help) {
         puts("raw_relay [--wait spin|yield|sleep] [--test pingpong|bandwidth] [--sizes LIST] [--iters N] [--batches N] "
-             "[--json]: sockets over loopback, directly and through a relay");
+             "[--json]\n"
+             "          [--through COMMAND | [--listen PORT] [--to HOST:PORT]]\n"
+             "sockets over loopback, directly and through a relay; through a command; or one part of it");
         return 0;
     }
-    return run(&o, false, how, stream) || run(&o, true, how, stream);
+    if (listen || to)
+        return part(&o, listen, to, how, stream);
+    if (through)
+        return run(&o, "through", true, through, how, stream);
+    return run(&o, "raw_direct", false, NULL, how, stream) || run(&o, "raw_relay", true, NULL, how, stream);
 }

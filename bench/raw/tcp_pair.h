@@ -9,12 +9,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* What is the same for all connections: nothing waits in the kernel, nor does who reads or writes.  0 or -1 with errno. */
+static inline int tcp_ready(int fd)
+{
+    int one = 1;
+    return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) || fcntl(fd, F_SETFL, O_NONBLOCK) ? -1 : 0;
+}
+
 /* A connected pair of TCP sockets over loopback.  0 or -1 with errno. */
 static inline int tcp_pair(int fds[2])
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof a;
-    int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
     if (listener < 0 || bind(listener, (struct sockaddr *)&a, sizeof a) || listen(listener, 1)
         || getsockname(listener, (struct sockaddr *)&a, &len))
         return -1;
@@ -22,10 +29,7 @@ static inline int tcp_pair(int fds[2])
     if (fds[0] < 0 || connect(fds[0], (struct sockaddr *)&a, sizeof a) || (fds[1] = accept(listener, NULL, NULL)) < 0)
         return -1;
     close(listener);
-    for (int i = 0; i < 2; i++)
-        if (setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) || fcntl(fds[i], F_SETFL, O_NONBLOCK))
-            return -1;
-    return 0;
+    return tcp_ready(fds[0]) || tcp_ready(fds[1]) ? -1 : 0;
 }
 
 #endif
