@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Latency and bandwidth over size, ours beside the others, drawn by gnuplot."""
+"""Latency and bandwidth over size, ours beside the others, and what gateways do, drawn by gnuplot."""
 
+import json
 import os
 import shutil
 
-from . import measure, rows
+from . import gateway, lab, measure, rows
 from .context import Missing, failure, run, say
 
 SIZES = [8 << i for i in range(20)]
@@ -13,16 +14,21 @@ PLOTS = [
     ("shm", "shared memory", ("ours-shm", "openmpi-shm", "mpich-shm", "ucx-posix", "libfabric-shm")),
     ("tcp", "TCP on loopback", ("ours-tcp", "raw-tcp", "openmpi-tcp", "ucx-tcp", "libfabric-tcp")),
     ("self", "to itself", ("ours-self",)),
+    ("gateway", "through a gateway on loopback", ("ours-gateway", "direct-ours", "direct-sockets", "relay-sockets",
+                                                  "socat", "zmq_proxy")),
 ]
+# As they are called in the plot; the others are sources' own names.
+NAMED = {"direct-ours": "ours-direct", "direct-sockets": "raw-direct", "relay-sockets": "raw-relay",
+         "socat": "socat-relay", "zmq_proxy": "zmq-relay"}
 ROUNDS = 2
 
 SCRIPT = """set terminal svg size 900,560 background 'white' font 'sans,13' enhanced
 set output '%s'
 set title '%s'
-set logscale xy
+set logscale %s
 set logscale x 2
-set format x '%%.0b %%BB'
-set xlabel 'message'
+set format x '%s'
+set xlabel '%s'
 set ylabel '%s'
 set grid lc rgb '#dddddd'
 set key %s
@@ -30,7 +36,7 @@ plot %s
 """
 
 
-def draw(folder, name, title, unit, key, series):
+def draw(folder, name, title, unit, key, series, x="message", scale="xy", form="%.0b %BB"):
     path = os.path.join(folder, name + ".svg")
     data, lines = [], []
     for i, (who, points) in enumerate(series):
@@ -39,7 +45,8 @@ def draw(folder, name, title, unit, key, series):
                      (i, "3.5 lc rgb '#c02020'" if who.startswith("ours") else "1.5", who))
     script = os.path.join(folder, name + ".gp")
     with open(script, "w") as file:
-        file.write("".join(data) + SCRIPT % (path, title, unit, key, ", \\\n     ".join(lines)))
+        file.write("".join(data) + SCRIPT % (path, title, scale, form, x, unit, key,
+                                                 ", \\\n     ".join(lines)))
     code, _, err = run(["gnuplot", script])
     if code:
         raise Missing(failure(["gnuplot"], code, err))
@@ -49,17 +56,69 @@ def draw(folder, name, title, unit, key, series):
 
 def series_measure(context, sources, sizes):
     missing, best = {}, {}
+    wanted = {NAMED.get(s, s): sizes for s in sources}
     for number in range(1 if context.quick else ROUNDS):
-        one = measure.round_run(context, number, {s: sizes for s in sources}, missing, ())
+        one = measure.round_run(context, number, wanted, missing, ())
         for source, found in one.items():
             for size, row in found.items():
                 points = best.setdefault(source, {})
                 points[size] = min(row["latency_us_best"], points.get(size, row["latency_us_best"]))
-    return {s: sorted(best[s].items()) for s in sources if s in best}
+    return {s: sorted(best[NAMED.get(s, s)].items()) for s in sources if NAMED.get(s, s) in best}
 
 
-def plots_make(context, folder):
-    """Measure and draw; [(title, SVG text)]."""
+def fragments_draw(context, folder, name, where, judged):
+    """Over lengths that were forced; what the library takes by itself is the line that all of them share."""
+    found = judged(context, ())[0]
+    rate = {length: gateway.MIB / us for length, us in found["sweep"].items()}
+    return draw(folder, name, "Length of fragments, 1 MiB, " + where, "MB/s", "right bottom",
+                [("forced", sorted(rate.items())),
+                 ("ours: the automatic length", [(length, gateway.MIB / found["automatic"]) for length in sorted(rate)])],
+                "fragment", "x")
+
+
+def streams_draw(context, folder):
+    found = [(n, gateway.streams_row(context, n, 300 if context.quick else 1000)) for n in gateway.PAIRS]
+    return [draw(folder, "streams", "Streams through one gateway, messages of 64 KiB, all together", "MB/s", "right top",
+                 [("ours", [(n, row["bandwidth_MBs_best"]) for n, row in found])], "streams", "x", "%.0f"),
+            draw(folder, "streams-share", "Streams through one gateway: the slowest of them", "of its fair share",
+                 "right bottom", [("ours", [(n, row["least_share"]) for n, row in found]),
+                                  ("goal", [(n, 0.8) for n, _ in found])], "streams", "x", "%.0f")]
+
+
+def gateway_draw(context, folder, groups):
+    """What is not by size of messages; what cannot be measured here is left out, and said."""
+    images = []
+    sweeps = [("gateway-load", "lengths of fragments",
+               lambda: [fragments_draw(context, folder, "fragments", "stream on loopback", gateway.fragments)]),
+              ("gateway-lab", "lengths of fragments, limited networks",
+               lambda: [fragments_draw(context, folder, "fragments-limited", "ping-pong, networks of " + lab.RATE,
+                                       lab.fragments)]),
+              ("gateway-load", "many streams", lambda: streams_draw(context, folder))]
+    for group, what, draws in sweeps:
+        if group not in groups:
+            continue
+        say("plots: " + what)
+        try:
+            images += draws()
+        except Missing as why:
+            say("%s: left out: %s" % (what, why))
+    return images
+
+
+def rows_draw(folder, path):
+    """What mad_perf said (--json) in that file: a line for each way that messages went."""
+    series = {}
+    with open(path) as file:
+        for row in map(json.loads, file):
+            series.setdefault(row.get("route", row["driver"]), []).append((row["size"], row["latency_us_best"]))
+    name = os.path.splitext(os.path.basename(path))[0]
+    return [draw(folder, "latency-" + name, "Latency, " + name, "microseconds, one way", "left top", list(series.items())),
+            draw(folder, "bandwidth-" + name, "Bandwidth of a ping-pong, " + name, "MB/s", "left top",
+                 [(who, [(z, z / t) for z, t in points]) for who, points in series.items()])]
+
+
+def plots_make(context, folder, groups, files):
+    """Measure and draw, sweeps of the groups that are there too, and what is in files; [(title, SVG text)]."""
     if not shutil.which("gnuplot"):
         say("no plots: gnuplot is not installed")
         return []
@@ -67,7 +126,7 @@ def plots_make(context, folder):
     images = []
     for name, title, sources in PLOTS:
         say("plots: " + title)
-        series = series_measure(context, [s for s in sources if s in rows.SOURCES],
+        series = series_measure(context, [s for s in sources if NAMED.get(s, s) in rows.SOURCES],
                                 QUICK_SIZES if context.quick else SIZES)
         if not series:
             continue
@@ -75,4 +134,7 @@ def plots_make(context, folder):
                            list(series.items())))
         images.append(draw(folder, "bandwidth-" + name, "Bandwidth of a ping-pong, " + title, "MB/s", "left top",
                            [(s, [(z, z / t) for z, t in points if t]) for s, points in series.items()]))
+    images += gateway_draw(context, folder, groups)
+    for path in files:
+        images += rows_draw(folder, path)
     return images
