@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Install what is needed, build, run the ping-pong over every driver, print a table; then (unless --no-peers) the same
-# beside peers, and write plots.
+# Install what is needed, build, run the ping-pong over every driver, print a table; then across two clusters of a lab, by
+# way of a gateway; then (unless --no-peers) over every driver beside peers, and write plots of all.
 set -eu
 cd "$(dirname "$0")"
 peers=yes
@@ -35,23 +35,66 @@ for driver in self shm tcp; do
     build/madrun --no-label -n $n build/mad_perf pingpong --driver $driver --sizes $sizes --json >>build/quickstart.json ||
         { echo "quickstart: no ping-pong over $driver: see build/mad_info doctor" >&2; failed=1; }
 done
-# One line a size: microseconds one way and MB/s of the best batch over each driver.
-awk -F'[{}:," ]+' '
+# table DRIVERS FILE: one line a size: microseconds one way and MB/s of the best batch over each driver.
+table() {
+    awk -F'[{}:," ]+' -v columns="$1" '
     { delete field
       for (i = 1; i < NF; i++) field[$i] = $(i + 1)
       size = field["size"]; driver = field["driver"]
       if (!(size in seen)) { seen[size] = 1; order[++n] = size }
       us[size, driver] = field["latency_us_best"]; rate[size, driver] = field["bandwidth_MBs_best"] }
-    END { split("self shm tcp", drivers, " ")
+    END { m = split(columns, drivers, " ")
       printf "\n%10s", "bytes"
-      for (d = 1; d <= 3; d++) printf " %11s us %9s", drivers[d], "MB/s"
+      for (d = 1; d <= m; d++) printf " %11s us %9s", drivers[d], "MB/s"
       for (s = 1; s <= n; s++) {
           printf "\n%10d", order[s]
-          for (d = 1; d <= 3; d++)
+          for (d = 1; d <= m; d++)
               if ((order[s], drivers[d]) in us) printf " %14.3f %9.0f", us[order[s], drivers[d]], rate[order[s], drivers[d]]
               else printf " %14s %9s", "-", "-"
       }
-      print "\n\nOne way, best batch.\n" }' build/quickstart.json
+      print "\n\nOne way, best batch.\n" }' "$2"
+}
+table "self shm tcp" build/quickstart.json
+
+# Two clusters that share no network, and a gateway: on hosts that madlab makes, else by processes of this host that have no
+# driver in common.  build/clusters.json: the ping-pong inside a cluster, and across.
+cluster_sizes=8,1K,8K,64K,1M
+: >build/clusters.json
+cat >build/clusters.conf <<'END'
+networks = {
+    red = { driver = "tcp"; hosts = "red[0-1], gate"; bandwidth = "1Gbit/s"; };
+    blue = { driver = "tcp"; hosts = "gate, blue[0-1]"; bandwidth = "1Gbit/s"; };
+};
+virtual_channels = { wide = { over = "red, blue"; }; };
+END
+cat >build/here.conf <<'END'
+networks = { red = { driver = "shm"; hosts = "red0, gate"; }; blue = { driver = "tcp"; hosts = "gate, blue0"; }; };
+virtual_channels = { wide = { over = "red, blue"; }; };
+END
+cat >build/here.sh <<'END'
+case $PMI_RANK in
+0) MAD_HOST=red0 MAD_DRIVERS=self,shm,virtual ;;
+1) MAD_HOST=blue0 MAD_DRIVERS=self,tcp,virtual ;;
+*) MAD_HOST=gate MAD_DRIVERS=self,shm,tcp,virtual ;;
+esac
+export MAD_HOST MAD_DRIVERS
+exec "$@"
+END
+pingpong="build/mad_perf pingpong --channel wide --sizes $cluster_sizes --batches 20 --json"
+# shellcheck disable=SC2086,SC2016
+if build/madlab run build/clusters.conf --quiet -- true >build/quickstart.log 2>&1; then
+    say "ping-pong in a lab (madlab): inside a cluster, and across two by way of a gateway"
+    for to in red1 blue0; do
+        build/madlab run build/clusters.conf --quiet --timeout 60 -- sh -c 'exec build/madrun --no-label -n 2 \
+            --topology "$MADLAB_TOPOLOGY" --hosts "red0,$0" --launch-agent "$MADLAB_AGENT" "$@"' $to $pingpong --iters 20 \
+            >>build/clusters.json || failed=1
+    done
+else
+    say "ping-pong by way of a gateway; no lab here ($(tail -1 build/quickstart.log)), so all on this host"
+    MAD_TOPOLOGY=build/here.conf build/madrun --no-label -n 3 sh build/here.sh $pingpong >>build/clusters.json || failed=1
+fi
+table "tcp virtual" build/clusters.json
+sed -n 's/.*"route": "\([^"]*\)", "gateways": \[\(.*\)\].*/virtual: \1/p' build/clusters.json | sort -u
 [ $peers = yes ] || exit $failed
 
 # shellcheck disable=SC2086
@@ -59,6 +102,6 @@ install_packages $peer_packages
 say "the same beside raw interfaces and peers, and plots (about three minutes)"
 command -v python3 >/dev/null || { echo "quickstart: python3 is not installed" >&2; exit 1; }
 # A figure that misses its target is no failure of this script.
-bench/figures --quick --build build --plots build/plots shm-small shm-large tcp || [ $? -eq 1 ]
+bench/figures --quick --build build --plots build/plots --draw build/clusters.json shm-small shm-large tcp || [ $? -eq 1 ]
 say "plots: build/plots/figures.html and build/plots/*.svg"
 exit $failed

@@ -83,6 +83,8 @@ step_check() {
 # table NAME FOLDER: every size over every driver
 table() {
     check_lines "$1: the table" 7 '^ +[0-9]+( +[0-9.]+){6}$' "$2"
+    check_lines "$1: the table of clusters" 5 '^ +[0-9]+( +[0-9.]+| +- +-) +[0-9.]+ +[0-9.]+$' "$2"
+    check_lines "$1: the way across" 1 '^virtual: red0 > gate > blue0$' "$2"
 }
 
 step_quick() {
@@ -93,10 +95,11 @@ step_quick() {
     echo "# quick: $(($(date +%s) - begin)) s, with the installation"
     table quick "$work/quick.log"
     check_lines "quick: nothing is left out" 0 'is left out|not measured' "$work/quick.log"
-    for plot in latency-shm latency-tcp latency-self bandwidth-shm bandwidth-tcp bandwidth-self; do
+    for plot in latency-shm latency-tcp latency-self latency-gateway latency-clusters \
+        bandwidth-shm bandwidth-tcp bandwidth-self bandwidth-gateway bandwidth-clusters; do
         check_lines "quick: plot $plot" 1 '^</svg>' "$root/srv/quick/build/plots/$plot.svg"
     done
-    check_lines "quick: the page holds the plots" 6 '^</svg>' "$root/srv/quick/build/plots/figures.html"
+    check_lines "quick: the page holds the plots" 10 '^</svg>' "$root/srv/quick/build/plots/figures.html"
 }
 
 step_user() {
