@@ -20,6 +20,7 @@ void madi_json_begin(madi_json_t *json, const char *key, char bracket); /* '{' o
 void madi_json_end(madi_json_t *json, char bracket);                    /* '}' or ']' */
 void madi_json_text(madi_json_t *json, const char *key, const char *value); /* any bytes: what is not ASCII becomes '?' */
 void madi_json_int(madi_json_t *json, const char *key, int64_t value);
+void madi_json_thousandths(madi_json_t *json, const char *key, int64_t value); /* value / 1000, exactly */
 void madi_json_real(madi_json_t *json, const char *key, double value);
 void madi_json_bool(madi_json_t *json, const char *key, bool value);
 void madi_json_fini(madi_json_t *json);

@@ -53,7 +53,9 @@ static const struct {
     bool takes_peer;
     bool (*begin)(madi_answer_t *answer);
     bool (*more)(madi_answer_t *answer);
-} kinds[] = {{"explain", true, madi_explain_begin, madi_explain_more}, {"stats", false, madi_stats_begin, madi_stats_more}};
+} kinds[] = {{"explain", true, madi_explain_begin, madi_explain_more},
+             {"stats", false, madi_stats_begin, madi_stats_more},
+             {"trace", false, madi_trace_begin, madi_trace_answer}};
 
 /* The ranks are peers before the first of them is spoken to. */
 static int n_peers(const mad_session_t *s)
@@ -67,7 +69,7 @@ static bool refuse(madi_answer_t *a)
     if (a->state)
         return false;
     a->state = malloc(1); /* said */
-    snprintf(text, sizeof text, "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats",
+    snprintf(text, sizeof text, "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats, or trace",
              MADI_ASK_VERSION, n_peers(a->session) - 1);
     madi_json_begin(&a->json, NULL, '{');
     madi_json_text(&a->json, "error", text);

@@ -8,6 +8,7 @@
  * A question is one line: "madeleine 1" and
  *   explain, explain PEER    ways and traffic by peer, knobs (answer.c)
  *   stats                    counters (stats.c)
+ *   trace                    the timeline (trace.c)
  * The answer is one JSON object, or {"error": "..."}, and the end of the stream.  Members may be added at any time. */
 #ifndef MADI_ASK_H
 #define MADI_ASK_H
@@ -31,6 +32,8 @@ bool madi_explain_begin(madi_answer_t *answer); /* answer.c */
 bool madi_explain_more(madi_answer_t *answer);
 bool madi_stats_begin(madi_answer_t *answer); /* stats.c */
 bool madi_stats_more(madi_answer_t *answer);
+bool madi_trace_begin(madi_answer_t *answer); /* trace.c */
+bool madi_trace_answer(madi_answer_t *answer);
 
 /* say.c; under session->lock */
 #define MADI_HOST_MAX 256

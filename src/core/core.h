@@ -19,6 +19,7 @@
 #include "boot/boot.h"
 #include "core/driver.h"
 #include "core/forward.h"
+#include "core/trace.h"
 #include "marcel/server.h"
 #include <madeleine.h>
 
@@ -106,6 +107,7 @@ typedef struct madi_rdv_send {
     bool granted;
     bool busy;          /* the driver has a piece */
     bool held;          /* LATER, and the message has not ended */
+    int64_t began, piece_began; /* traced */
     madi_wire_hdr_t hdr;
     struct madi_rdv_send *next; /* in gate->granted */
 } madi_rdv_send_t;
@@ -132,6 +134,7 @@ struct madi_tx {
     uint32_t seq;
     uint32_t rdv_pending;  /* rendezvous blocks not finished */
     uint32_t n_held;       /* of these, such as were announced before the end and wait for it */
+    int64_t began;         /* traced: when it was queued */
     uint64_t put_at, put;  /* the first block goes to this address of the receiver's; so much of it is there */
     bool put_tried;        /* it is known whether it does */
     bool by_peer;          /* its long block may be fetched by the peer */
@@ -181,6 +184,7 @@ typedef struct madi_rdv_recv {
     struct madi_rdv_recv *next, *prev; /* in gate->incoming */
     uint64_t at;       /* where it lies in the sender's memory, which is read from there; 0: the sender sends it */
     uint32_t sender;   /* the sender's handle */
+    int64_t began, piece_began; /* traced */
     struct madi_rdv_recv *next_pull; /* in gate->pulls */
     int n;
     struct iovec pieces[];
@@ -223,6 +227,7 @@ struct madi_rx_msg {
     _Atomic(uint32_t) rdv_pending;
     madi_rx_early_t *early;         /* the next block, if it is on its way already */
     mad_request_t *request;
+    int64_t began;                  /* traced: when its first packet was there */
     marceli_waiter_t *waiter;          /* a call that waits for more of it; under session->lock */
     madi_rx_msg_t *next;            /* in conn->ready */
     madi_rx_msg_t *ring;            /* the next in the session's ring */

@@ -16,7 +16,7 @@ void madi_conn_rx_quick(madi_conn_t *conn)
 {
     bool up = atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
     bool quick = up && conn->remote_known && !conn->remote_closing && !conn->ready && !conn->arriving && !conn->posted &&
-                 !conn->channel->handler;
+                 !conn->channel->handler && !madi_tracing;
     uint32_t flags = MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags;
     conn->rx_link = conn->gate->link;
     conn->rx_head = quick ? MADI_WIRE_MSG | flags << 8 | (uint32_t)conn->remote << 16 : 0;
@@ -202,7 +202,7 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
     madi_rx_start(m, conn, rx->base, false);
     m->cost = hdr->aux;
     m->cur_last = hdr->flags & MADI_WIRE_LAST;
-    m->base.plain = (uint8_t)(!m->cur_last ? 0 : packet ? 1 : 2);
+    m->base.plain = (uint8_t)(!m->cur_last ? 0 : packet || madi_tracing ? 1 : 2);
     rx->cookie = m;
     return packet && packet->loan ? MADI_PLACE_KEEP : MADI_PLACE_COPY;
 }
@@ -214,6 +214,7 @@ static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
         atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
     }
     m->complete = m->cur_last;
+    m->began = madi_trace_now();
     m->conn->rx_held += m->cost;
     m->conn->rx_messages++;
     if (!m->complete) {
@@ -297,11 +298,14 @@ static madi_place_t data_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, ma
     }
     rx->base = (r->bounce ? (unsigned char *)r->bounce : (unsigned char *)r->pieces[0].iov_base) + offset;
     rx->cookie = r;
+    r->piece_began = madi_trace_now();
     return MADI_PLACE_COPY;
 }
 
 static void data_done(madi_rdv_recv_t *r, uint32_t len)
 {
+    if (MADI_UNLIKELY(madi_tracing) && r->gate->link)
+        madi_trace_link(MADI_TRACE_PIECE_IN, r->piece_began, r->gate->link, r->handle, len);
     r->received += len;
     r->gate->taken_bytes += len;
     r->msg->conn->block_bytes_in += len;

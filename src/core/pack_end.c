@@ -19,6 +19,7 @@ static void enqueue(madi_tx_t *tx)
     if (tx->queued)
         return;
     tx->queued = true;
+    tx->began = madi_trace_now();
     madi_conn_slow(conn);
     tx->base.plain = 0;
     tx->seq = (uint32_t)conn->tx_seq++;

@@ -87,6 +87,8 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
                             * the message is gone as soon as that is counted */
     if (r->at)
         pull_end(r);
+    if (MADI_UNLIKELY(madi_tracing))
+        madi_trace_conn(MADI_TRACE_BLOCK_IN, r->began, m->conn, r->handle, r->len);
     if (r->bounce)
         madi_spread(r->pieces, r->n, (unsigned char *)r->bounce + r->eager, r->eager, r->len - r->eager);
     free(r->bounce);
@@ -153,6 +155,9 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n,
         m->base.plain = 0;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     r->sender = rdv->sender;
+    r->began = madi_trace_now();
+    if (MADI_UNLIKELY(madi_tracing))
+        madi_trace_conn(MADI_TRACE_GRANT, 0, m->conn, r->handle, len);
     if (block->at && gate->link->direct)
         pull_start(r, block->at);
     else

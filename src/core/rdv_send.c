@@ -30,6 +30,9 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
         r->held = held;
         piece->handle = r->handle;
         tx->rdv_pending++;
+        r->began = madi_trace_now();
+        if (MADI_UNLIKELY(madi_tracing))
+            madi_trace_conn(MADI_TRACE_REQUEST, 0, tx->conn, r->handle, r->len);
         tx->n_held += held;
     }
     r->sent = eager;
@@ -95,9 +98,17 @@ static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
     }
     madi_handle_del(gate->sends, r->handle);
     gate->granted_blocks += r->granted;
+    if (MADI_UNLIKELY(madi_tracing))
+        madi_trace_conn(MADI_TRACE_BLOCK_OUT, r->began, tx->conn, r->handle, r->len);
     free(r);
     tx->rdv_pending--;
     madi_tx_check_complete(tx);
+}
+
+static MADI_COLD void piece_trace(const madi_gate_t *gate, const madi_rdv_send_t *r)
+{
+    if (gate->link)
+        madi_trace_link(MADI_TRACE_PIECE_OUT, r->piece_began, gate->link, r->handle, r->hdr.length);
 }
 
 /* The driver is done with a piece (it had been taken). */
@@ -108,6 +119,8 @@ static void rdv_piece_done(madi_op_t *op, mad_status_t status)
 
     madi_lock(&gate->tx_lock);
     r->busy = false;
+    if (MADI_UNLIKELY(madi_tracing))
+        piece_trace(gate, r);
     if (!status && r->sent < r->len && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         status = gate->status; /* this piece has left, but the rest cannot any more */
     if (status)
@@ -203,6 +216,7 @@ static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
         size_t n;
         madi_sent_t sent;
         r->busy = true;
+        r->piece_began = madi_trace_now();
         sent = piece_send(gate, r, &n);
         if (sent == MADI_AGAIN) {
             r->busy = false;
@@ -214,6 +228,8 @@ static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
         if (sent == MADI_TAKEN)
             return r->sent == r->len;
         r->busy = false;
+        if (MADI_UNLIKELY(madi_tracing))
+            piece_trace(gate, r);
     }
     return true;
 }
@@ -252,6 +268,8 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
     madi_rdv_send_t *r = madi_handle_get(gate->sends, grant->sender);
     if (!r || r->granted)
         return; /* already failed here */
+    if (MADI_UNLIKELY(madi_tracing))
+        madi_trace_conn(MADI_TRACE_GRANTED, 0, r->tx->conn, r->handle, r->len);
     if (!grant->drop && grant->len != r->len) {
         madi_message_fail(&r->tx->base, MAD_ERR_MISMATCH);
         rdv_finish(gate, r);

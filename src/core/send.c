@@ -5,6 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+static uint64_t packed_bytes(const madi_tx_t *tx)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < tx->n_pieces; i++)
+        n += tx->pieces[i].run ? tx->pieces[i].len : MADI_WIRE_DESC_LEN(tx->pieces[i].desc);
+    return n;
+}
+
 /* The message has left, or has failed: everybody who waits for it learns it.  Under tx_lock. */
 static void tx_complete(madi_tx_t *tx)
 {
@@ -13,6 +21,8 @@ static void tx_complete(madi_tx_t *tx)
     madi_waitable_t *wait = tx->wait;
     mad_status_t status = madi_message_status(&tx->base);
 
+    if (MADI_UNLIKELY(madi_tracing))
+        madi_trace_conn(MADI_TRACE_SEND, tx->began, tx->conn, tx->seq, packed_bytes(tx));
     if (request) {
         madi_tx_free(tx);
         madi_request_complete(request, status);
@@ -274,7 +284,7 @@ void madi_conn_quick(madi_conn_t *conn)
 {
     bool open = atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
     madi_conn_slow(conn);
-    if (!open || !conn->announced || conn->queue || conn->closing)
+    if (!open || !conn->announced || conn->queue || conn->closing || madi_tracing)
         return;
     conn->quick = conn->credit_left;
     conn->credit_left = 0;

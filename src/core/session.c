@@ -206,6 +206,7 @@ static mad_session_t *session_new(void)
 static mad_status_t session_start(mad_session_t *s)
 {
     mad_status_t status;
+    madi_trace_start(s);
     s->check_modes = madi_knob_int(MADI_KNOB_CHECK_SEND_MODE);
     s->credit_budget = madi_knob_int(MADI_KNOB_CREDIT_BUDGET);
     s->receives = madi_handles_new();
@@ -447,6 +448,7 @@ void mad_exit(mad_session_t *s)
     if (s->gates)
         say_bye(s);
     madi_wait_stop(s);
+    madi_trace_write();
     madi_lock(&s->lock);
     madi_ask_close(s->ask);
     s->ask = NULL;

@@ -32,6 +32,8 @@ static void live_remove(madi_rx_msg_t *m)
 
 static void rx_release(madi_rx_msg_t *m)
 {
+    if (MADI_UNLIKELY(madi_tracing))
+        madi_trace_conn(MADI_TRACE_RECEIVE, m->began, m->conn, m->hdr.seq, 0);
     if (m->current)
         madi_rx_packet_free(m->current);
     for (madi_rx_packet_t *p = m->head, *next; p; p = next) {

@@ -110,15 +110,10 @@ static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wir
     return MADI_PLACE_COPY;
 }
 
-madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
-    gw_hop_t *hop = gw_hop_get(gw_of_session(link->gate->session), link->gate);
     gw_side_t *side;
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
-    if (!hop) {
-        madi_link_down(link, MAD_ERR_NOMEM, "no memory for a hop");
-        return MADI_PLACE_DROP;
-    }
     if (hdr->length < sizeof(madi_wire_forward_t) || kind < MADI_FORWARD_PACKET || kind > MADI_FORWARD_CLOSE) {
         bad(hop, "a fragment of unknown form");
         return MADI_PLACE_DROP;
@@ -143,6 +138,29 @@ madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_
     return keep_whole(hop, side, hdr, rx);
 }
 
+/* end 0: now.  One that lay whole in the driver's memory was there at once. */
+static MADI_COLD void arrived_trace(gw_hop_t *hop, const madi_wire_hdr_t *hdr, int64_t end)
+{
+    const gw_side_t *side = gw_side_find(hop, hdr);
+    if (side && gw_costs(hdr))
+        gw_trace(MADI_TRACE_FRAGMENT_IN, hop->in_began, end, side, hdr->length);
+}
+
+madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    gw_hop_t *hop = gw_hop_get(gw_of_session(link->gate->session), link->gate);
+    madi_place_t place;
+    if (!hop) {
+        madi_link_down(link, MAD_ERR_NOMEM, "no memory for a hop");
+        return MADI_PLACE_DROP;
+    }
+    hop->in_began = madi_trace_now();
+    place = begin(hop, hdr, rx);
+    if (MADI_UNLIKELY(madi_tracing) && place != MADI_PLACE_COPY)
+        arrived_trace(hop, hdr, hop->in_began);
+    return place;
+}
+
 void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_hop_t *hop = link->gate->forward;
@@ -152,6 +170,8 @@ void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
     gw_side_t *side = hop->in_side;
     madi_rx_t whole_rx = {0};
     (void)rx;
+    if (MADI_UNLIKELY(madi_tracing))
+        arrived_trace(hop, hdr, 0);
     hop->in = GW_IN_NONE;
     hop->in_frag = NULL;
     if (in == GW_IN_END) {

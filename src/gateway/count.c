@@ -36,6 +36,21 @@ void gw_routes_free(gw_t *gw)
         gw->routes = r->next;
 }
 
+void gw_trace(madi_trace_kind_t kind, int64_t began, int64_t end, const gw_side_t *side, uint32_t length)
+{
+    const madi_gate_t *gate = side->hop ? side->hop->gate : NULL;
+    if (!gate || !gate->link)
+        return;
+    madi_trace_add(&(madi_trace_event_t){.kind = kind,
+                                         .begin = began,
+                                         .end = end,
+                                         .number = side->label,
+                                         .bytes = length,
+                                         .peer = gate->peer,
+                                         .driver = gate->link->driver->name,
+                                         .passes = side->transit != NULL});
+}
+
 /* ---- What the sides of streams have counted -------------------------------------------------------------------------- */
 
 static void count_add(gw_count_t *sum, const gw_count_t *count)

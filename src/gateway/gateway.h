@@ -74,6 +74,7 @@ typedef struct gw_frag {
     uint32_t cost;
     bool pooled;
     bool taken;           /* by the driver: it is counted in the hop's in_flight */
+    int64_t queued_at, began; /* traced: since when it waits; since when the driver has it */
     int n;
     struct iovec vec[2];
     struct iovec *more;   /* instead of vec, of a user's packet */
@@ -121,6 +122,7 @@ struct gw_hop {
     gw_frag_t *in_frag;   /* TRANSIT, and WHOLE: its bytes */
     madi_wire_hdr_t in_hdr; /* END: of the inner packet */
     madi_rx_t in_rx;
+    int64_t in_began; /* traced */
     /* Out, under tx_lock. */
     gw_side_t *active, **active_tail; /* sides with fragments and credit for the first */
     gw_end_t *refused;                /* virtual links whose send was refused because this link was full */
@@ -335,6 +337,8 @@ static inline void gw_side_queued(gw_side_t *side, const gw_frag_t *frag)
     if (side->queued_bytes > side->queued_bytes_most)
         side->queued_bytes_most = side->queued_bytes;
 }
+/* Traced; end 0: now.  Under tx_lock, or the session's. */
+void gw_trace(madi_trace_kind_t kind, int64_t began, int64_t end, const gw_side_t *side, uint32_t length);
 /* It waits for credit from now on, if it does not already.  Under tx_lock. */
 static inline void gw_side_stalls(gw_side_t *side)
 {

@@ -202,6 +202,8 @@ void gw_frag_done(madi_op_t *op, mad_status_t status)
     gw_side_t *side = frag->side;
     gw_hop_t *hop = side->hop;
     gw_t *gw = side->end ? side->end->gw : side->transit->gw;
+    if (MADI_UNLIKELY(madi_tracing) && frag->taken)
+        gw_trace(MADI_TRACE_FRAGMENT_OUT, frag->began, 0, side, frag->hdr.length);
     if (hop && frag->taken)
         atomic_fetch_sub_explicit(&hop->in_flight, 1, memory_order_relaxed);
     if (hop)
@@ -250,14 +252,30 @@ void gw_side_enqueue(gw_side_t *side, gw_frag_t *frag)
     *side->queue_tail = frag;
     side->queue_tail = &frag->next;
     gw_side_queued(side, frag);
+    frag->queued_at = madi_trace_now();
     gw_side_activate(side);
+}
+
+/* It has been given to the driver; frag is gone maybe, unless it was sent. */
+static MADI_COLD void frag_trace(const gw_side_t *side, uint32_t length, int64_t queued_at, int64_t began, madi_sent_t sent)
+{
+    if (sent == MADI_AGAIN)
+        return;
+    if (queued_at)
+        gw_trace(MADI_TRACE_FRAGMENT_HELD, queued_at, 0, side, length);
+    if (sent == MADI_SENT)
+        gw_trace(MADI_TRACE_FRAGMENT_OUT, began, 0, side, length);
 }
 
 static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
 {
+    const gw_side_t *side = frag->side;
+    int64_t queued_at = frag->queued_at, began = madi_trace_now();
+    uint32_t length = frag->hdr.length;
     madi_link_t *link = hop->gate->link;
     size_t total = sizeof frag->hdr + frag->hdr.length;
     madi_sent_t sent;
+    frag->began = began;
     frag->taken = true; /* before another thread may be told that it is done */
     atomic_fetch_add_explicit(&hop->in_flight, 1, memory_order_relaxed);
     sent = link->driver->send(link, frag->more ? frag->more : frag->vec, frag->n, total, &frag->op);
@@ -265,6 +283,8 @@ static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
         frag->taken = false;
         atomic_fetch_sub_explicit(&hop->in_flight, 1, memory_order_relaxed);
     }
+    if (MADI_UNLIKELY(madi_tracing))
+        frag_trace(side, length, queued_at, began, sent);
     return sent;
 }
 
@@ -335,12 +355,14 @@ madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag)
 {
     gw_hop_t *hop = side->hop;
     madi_sent_t sent = MADI_AGAIN;
+    madi_wire_hdr_t hdr = frag->hdr; /* for when it is gone */
+    uint32_t cost = frag->cost;
     frag->side = side;
     side->in_flight++;
     if (!side->queue && !hop->active && !hop->gate->ctrl && gw_side_may(side, &frag->hdr, frag->cost))
         sent = frag_send(hop, frag);
     if (sent != MADI_AGAIN)
-        gw_side_sent(side, &frag->hdr, frag->cost);
+        gw_side_sent(side, &hdr, cost);
     if (sent != MADI_TAKEN)
         side->in_flight--;
     if (sent != MADI_AGAIN)

@@ -131,6 +131,7 @@ bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, const void *bod
     struct iovec vec[2] = {{&on, sizeof on}, {(void *)body, hdr->length}};
     madi_link_t *link;
     bool sent = false;
+    int64_t began = madi_trace_now();
 
     if (!hop)
         return false;
@@ -142,6 +143,8 @@ bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, const void *bod
         atomic_load_explicit(&hop->gate->state, memory_order_relaxed) == MADI_GATE_UP &&
         sizeof on + hdr->length <= link->adapter->caps.packet_max)
         sent = link->driver->send(link, vec, 2, sizeof on + hdr->length, NULL) == MADI_SENT;
+    if (MADI_UNLIKELY(madi_tracing) && sent)
+        gw_trace(MADI_TRACE_FRAGMENT_OUT, began, 0, out, hdr->length);
     if (sent && gw_costs(hdr))
         gw_side_sent(out, hdr, cost);
     madi_unlock(&hop->gate->tx_lock);

@@ -322,6 +322,7 @@ static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, si
     struct iovec out[1 + MADI_GATHER];
     uint32_t cost = gw_cost((uint32_t)(sizeof(madi_wire_forward_t) + total));
     head_t head;
+    int64_t began = madi_trace_now();
     head_make(&head, end, total);
     if (!gw_side_may(side, &head.hdr, cost)) {
         gw_side_stalls(side);
@@ -344,6 +345,8 @@ static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, si
             return refuse(end);
     }
     gw_side_sent(side, &head.hdr, cost);
+    if (MADI_UNLIKELY(madi_tracing))
+        gw_trace(MADI_TRACE_FRAGMENT_OUT, began, 0, side, head.hdr.length);
     end->tx_seq++;
     return MADI_SENT;
 }

@@ -9,4 +9,8 @@
  * waiter.  May switch. */
 void madi_park(marceli_waiter_t *w, int64_t deadline);
 
+/* server.c: around a sleep of a kernel thread, which is told if somebody wants to know. */
+int64_t madi_sleep_begins(void);
+void madi_sleep_ends(int64_t began);
+
 #endif

@@ -7,6 +7,7 @@
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
+#include "marcel/park.h"
 
 #include <errno.h>
 #include <marcel.h>
@@ -281,6 +282,26 @@ void madi_server_run(madi_source_t *source)
     madi_server_calls_no(source);
 }
 
+/* ---- Sleeps that are told ---------------------------------------------------------------------------------------- */
+
+static _Atomic(void (*)(int64_t)) tell_slept;
+
+void marceli_tell_sleeps(void (*slept)(int64_t begin))
+{
+    atomic_store_explicit(&tell_slept, slept, memory_order_relaxed);
+}
+
+int64_t madi_sleep_begins(void)
+{
+    return MADI_UNLIKELY(atomic_load_explicit(&tell_slept, memory_order_relaxed) != NULL) ? madi_now() : 0;
+}
+
+void madi_sleep_ends(int64_t began)
+{
+    if (MADI_UNLIKELY(began != 0))
+        atomic_load_explicit(&tell_slept, memory_order_relaxed)(began);
+}
+
 /* ---- The leader's sleep --------------------------------------------------------------------------------------- */
 
 /* Arm everything; false: there is something to do already. */
@@ -341,6 +362,7 @@ static bool fall_asleep(marceli_waiter_t *w)
 void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline)
 {
     bool quiet, deep = true;
+    int64_t began;
     atomic_store_explicit(&marceli_leader_sleeps, 1, memory_order_seq_cst);
     marceli_barrier();
     if (!madi_server.asymmetric && deadline > madi_now() + FENCELESS)
@@ -348,7 +370,9 @@ void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, in
     quiet = arm(&deadline);
     if (fall_asleep(w) && quiet && !test(arg)) {
         madi_count(&madi_server.sleeps);
+        began = madi_sleep_begins();
         deep = epoll_until(deadline);
+        madi_sleep_ends(began);
     }
     atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
     atomic_store_explicit(&marceli_leader_sleeps, 0, memory_order_relaxed);

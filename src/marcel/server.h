@@ -101,6 +101,10 @@ typedef struct marceli_state {
 } marceli_state_t;
 void marceli_state_get(marceli_state_t *state); /* any lock; also from a callback */
 
+/* Each sleep of a kernel thread that waited is told, with when it began, afterwards by that thread: once, before there are
+ * others.  It must not wait. */
+void marceli_tell_sleeps(void (*slept)(int64_t begin));
+
 /* Looks of a wait before the clock is asked: what a caller may do by itself before marceli_wait. */
 int marceli_spins(int processes);
 /* Does a plain pthread or worker poll for all at this moment? */

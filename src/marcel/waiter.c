@@ -47,11 +47,14 @@ static void ult_asleep(void *arg)
 /* A plain pthread. */
 static void doze(marceli_waiter_t *w, int64_t deadline)
 {
+    int64_t began;
     if (!fall_asleep(w))
         return;
+    began = madi_sleep_begins();
     while (atomic_load_explicit(&w->word, memory_order_relaxed) == MARCELI_ASLEEP &&
            madi_futex_wait(&w->word, MARCELI_ASLEEP, deadline) != ETIMEDOUT)
         ;
+    madi_sleep_ends(began);
 }
 
 void madi_park(marceli_waiter_t *w, int64_t deadline)

@@ -5,6 +5,7 @@
  *   mad_info_host.c      adapters, calibration, knobs      mad_info_calibrate.c  the measurements
  *   mad_info_explain.c   a live process                    mad_info_find.c, mad_info_ask.c   how it is found and asked
  *   mad_info_stats.c     live counters                     mad_info_metrics.c    what they mean, for Prometheus
+ *   mad_info_trace.c     a live timeline                   mad_info_merge.c      several made one
  *   mad_info_doctor.c    is this host fit?                 mad_info_check_*.c    the checks
  *   mad_info_topology.c  a topology file                   mad_info_route.c      ways through it
  *   mad_info_print.c, mad_info_table.c   text out of JSON */
@@ -31,6 +32,8 @@ static const struct {
      madi_info_explain},
     {"stats", "PID|all", "what live processes have moved: by driver, channel and route; --watch, --json, --prometheus", 1, 1,
      madi_info_stats},
+    {"trace", "PID | merge FILE...", "the timeline (MAD_TRACE) of a live process, to a file; several files made one: --output FILE",
+     1, 100000, madi_info_trace},
     {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", 0, 0, madi_info_doctor},
     {"topology", "[FILE]", "check a topology file and print it, or draw it: --dot, --svg PICTURE", 0, 1, madi_info_topology},
     {"route", "[FILE] A B", "which ways messages go from host A to host B, and why: --channel NAME, --size BYTES", 2, 3,
@@ -51,6 +54,7 @@ static void help(void)
          "  --timeout SECONDS    how long a process may take to answer; default: 3\n"
          "  --watch SECONDS      stats: again and again; from the second round on numbers are by second\n"
          "  --prometheus         stats: for Prometheus\n"
+         "  --output FILE        trace: where to; default: as the process will call it, and for merge standard output\n"
          "  --dot                the topology in Graphviz's language\n"
          "  --svg PICTURE        the topology as a picture, written to this file\n"
          "  --channel NAME       the virtual channel; default: the first of the file\n"
@@ -76,6 +80,7 @@ static int parse(madi_info_options_t *o, int argc, char **argv)
                                           {"timeout", required_argument, NULL, 't'},
                                           {"watch", required_argument, NULL, 'w'},
                                           {"prometheus", no_argument, NULL, 'p'},
+                                          {"output", required_argument, NULL, 'o'},
                                           {"dot", no_argument, NULL, 'd'},
                                           {"svg", required_argument, NULL, 's'},
                                           {"channel", required_argument, NULL, 'c'},
@@ -98,6 +103,7 @@ static int parse(madi_info_options_t *o, int argc, char **argv)
                 return 2;
             break;
         case 'p': o->prometheus = true; break;
+        case 'o': o->output = optarg; break;
         case 'd': o->dot = true; break;
         case 's': o->svg = optarg; break;
         case 'c': o->channel = optarg; break;

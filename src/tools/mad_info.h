@@ -13,7 +13,7 @@ typedef struct madi_info_options {
     double watch;   /* seconds between two rounds; 0: one only */
     bool prometheus;
     bool dot;
-    const char *svg, *size, *channel; /* as given; NULL: not */
+    const char *svg, *size, *channel, *output; /* as given; NULL: not */
     int argc;       /* what stands behind the subcommand */
     char **argv;
 } madi_info_options_t;
@@ -23,6 +23,7 @@ int madi_info_host(const madi_info_options_t *options);    /* mad_info_host.c */
 int madi_info_knobs(const madi_info_options_t *options);   /* mad_info_host.c */
 int madi_info_explain(const madi_info_options_t *options); /* mad_info_explain.c */
 int madi_info_stats(const madi_info_options_t *options);   /* mad_info_stats.c */
+int madi_info_trace(const madi_info_options_t *options);   /* mad_info_trace.c */
 int madi_info_doctor(const madi_info_options_t *options);  /* mad_info_doctor.c */
 int madi_info_topology(const madi_info_options_t *options); /* mad_info_topology.c */
 int madi_info_route(const madi_info_options_t *options);    /* mad_info_route.c */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hop count | hop hold FILE | hop kill, by three ranks of which the last is a gateway between the first two (hop_test.sh).
+/* hop count | hop long | hop hold FILE | hop kill, by three ranks of which the last is a gateway between the first two (hop_test.sh).
  *   count   messages of many lengths, then the gateway looks at its own counters: what came, and how much was copied
+ *   long    one long message
  *   hold    the same messages, then "ready RANK PID" and in the library until FILE is there; two ranks will do
  *   kill    the gateway dies under load: both ends get MAD_ERR_PEER in time */
 #include "told.h"
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #define LONGEST ((size_t)1 << 20)
+#define LONG ((size_t)32 << 20)
 #define MIDST 200 /* fragments */
 #define SECOND INT64_C(1000000000)
 
@@ -93,6 +95,15 @@ static int count(void)
     return 0;
 }
 
+static int one_long(void)
+{
+    unsigned char *buf = calloc(1, LONG);
+    int bad = !buf || (rank < 2 && move(buf, LONG, !rank));
+    mad_barrier(session);
+    free(buf);
+    return bad;
+}
+
 static int hold(const char *file)
 {
     mad_connection_t *cnx;
@@ -130,6 +141,8 @@ int main(int argc, char **argv)
     rank = mad_rank(session);
     if (!strcmp(argv[1], "count")) {
         rc = count();
+    } else if (!strcmp(argv[1], "long")) {
+        rc = one_long();
     } else if (!strcmp(argv[1], "hold") && argc > 2) {
         rc = hold(argv[2]);
     } else if (rank < 2) {

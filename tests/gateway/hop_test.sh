@@ -56,5 +56,15 @@ if command -v python3 >/dev/null; then
     for way in $ways; do
         MAD_PREFER=virtual hold "$way" python3 "$here/look.py" "$BUILD/mad_info"
     done
+    # One long message on the timeline.
+    for way in $ways; do
+        MAD_PREFER=virtual MAD_TRACE=$dir/$way on "$way" 3 "$BUILD/tests/hop" long >"$dir/out" 2>&1
+        check "traced, $way" 0 $?
+        "$BUILD/mad_info" trace merge "$dir/$way".*.json --output "$dir/$way.all"
+        check "merged, $way" 0 $?
+        python3 "$here/trace.py" "$dir/$way".*.json "$dir/$way.all" >"$dir/told" 2>&1 || not_ok "looked at, $way" "$(cat "$dir/told")"
+        grep '^\(ok\|not ok\|#\)' "$dir/told" | sed "s/\$/, $way/"
+        failures=$((failures + $(grep -c '^not ok' "$dir/told")))
+    done
 fi
 [ $failures = 0 ]

@@ -50,4 +50,16 @@ for t in $tests; do
 done
 lab "all ranks talk through two gateways" chain 6 north0,south0,gate0,gate1,middle0,north1 "$BUILD/mad_perf" many-to-one \
     --sizes 1K --iters 20 --batches 2
+
+# The timeline of one long message: single fragments are seen in both networks at once.
+if command -v python3 >/dev/null; then
+    MAD_TRACE=$dir/trace
+    export MAD_TRACE
+    lab "traced" two_clusters 3 red0,blue0,gate "$BUILD/tests/hop" long
+    "$BUILD/mad_info" trace merge "$dir"/trace.*.json --output "$dir/all"
+    check "merged" 0 $?
+    python3 "$here/trace.py" --overlap "$dir"/trace.*.json "$dir/all" >"$dir/told" 2>&1 || not_ok "looked at" "$(cat "$dir/told")"
+    grep '^\(ok\|not ok\|#\)' "$dir/told"
+    failures=$((failures + $(grep -c '^not ok' "$dir/told")))
+fi
 [ $failures = 0 ]

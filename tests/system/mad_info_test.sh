@@ -220,6 +220,50 @@ test_stats_watch() {
     check "stats: watch: nothing moves any more" 1 "$(sed -n '/by second/,$p' rates | grep -cE '^  shm +job +1 +0 ')"
 }
 
+# The timeline of live processes: the last events, to a file where they are told to.
+test_trace() {
+    run trace
+    check "trace without anything" 2 $code
+    run trace merge
+    check "trace merge without files" 2 $code
+    job_start --env MAD_TRACE="$dir/timeline" --env MAD_TRACE_EVENTS=64
+    run trace "$zero"
+    check "trace: of a live process" 0 $code
+    cp "timeline.$(hostname).$zero.json" out
+    json "trace: its message" '[e["args"]["bytes"] > 0 and e["args"]["channel"] for e in d["traceEvents"] if e["ph"] == "b" and
+        e["name"] == "send to 1"] == ["looked at"] and d["otherData"]["rank"] == 0'
+    job_end "trace"
+    cp "timeline.$(hostname).$one.json" out
+    json "trace: written at the end" '[e["name"] for e in d["traceEvents"] if e["ph"] == "b"] == ["receive from 0", "send to 0"]'
+    run trace merge timeline.*.json --output out
+    check "trace: merged" 0 $code
+    json "trace: merged: the same clock" '[p["shift_us"] for p in d["otherData"]["merged"]] == [0, 0]'
+    python3 -c '
+import json, sys
+d = json.load(open(sys.argv[1]))
+d["otherData"]["boot_id"] = "another"  # and its clock is 5 s late, and its real time wrong
+for e in d["traceEvents"]:
+    if "ts" in e: e["ts"] -= 5e6
+json.dump(d, open("moved", "w"))' "timeline.$(hostname).$one.json"
+    run trace merge "timeline.$(hostname).$zero.json" moved --output out
+    json "trace: merged: clocks by messages" '[(p["clock"], abs(p["shift_us"] - s) < 1e6) for p, s in
+        zip(d["otherData"]["merged"], (0, 5e6))] == [("its own", True), ("messages", True)]'
+    echo '{"traceEvents": []}' >strange
+    run trace merge strange
+    check "trace: not one: exit code" 1 $code
+    check_has "trace: not one" "strange is no trace of a Madeleine process" err
+    run trace merge nowhere
+    check_has "trace: no file" "nowhere: " err
+    job_start
+    run trace "$zero" --json
+    check "trace: none is kept: exit code" 1 $code
+    check_has "trace: none is kept" "it keeps no trace: start it with MAD_TRACE=PREFIX" err
+    job_end "no trace"
+    MAD_TRACE=$dir/nowhere/t "$madrun" --no-label -n 1 "$client" </dev/null >out 2>err
+    check_has "trace: no such folder" "nowhere/t.$(hostname)" err
+    check_has "trace: no such folder: why" "cannot be written: No such file" err
+}
+
 # A process that stands still does not answer; that is said, and asking does not harm it.
 test_stuck() {
     kill -STOP "$zero"
@@ -389,7 +433,7 @@ test_doctor() {
     check_has "doctor: nobody to be reached" "no other process can be reached" out
 }
 
-for t in options host knobs explain stats end container doctor; do
+for t in options host knobs explain stats trace end container doctor; do
     "test_$t"
 done
 [ $failures = 0 ]

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/trace.h"
+#include "base/knob.h"
+#include "base/log.h"
+#include "core/ask.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define AT_ONCE 64 /* events made into text in one go */
+
+bool madi_tracing;
+
+/* One for the process: it stays until the process ends, since threads may come back from their sleep at any time. */
+static struct {
+    madi_lock_t lock;
+    madi_trace_event_t *ring;
+    uint64_t next; /* so many were added */
+    uint32_t size;
+    int rank, n_ranks;
+    char job[17], host[MADI_HOST_MAX];
+} trace;
+
+/* ---- Events --------------------------------------------------------------------------------------------------------- */
+
+static int thread_id(void)
+{
+    static _Thread_local int id;
+    if (!id)
+        id = (int)gettid();
+    return id;
+}
+
+void madi_trace_add(const madi_trace_event_t *event)
+{
+    madi_trace_event_t *to;
+    int64_t now = event->end ? event->end : madi_now();
+    int tid = thread_id();
+    madi_lock(&trace.lock);
+    to = &trace.ring[trace.next++ % trace.size];
+    *to = *event;
+    to->end = now;
+    if (!to->begin)
+        to->begin = now;
+    to->tid = tid;
+    madi_unlock(&trace.lock);
+}
+
+void madi_trace_conn(madi_trace_kind_t kind, int64_t begin, const madi_conn_t *conn, uint32_t number, uint64_t bytes)
+{
+    madi_trace_event_t e = {.kind = kind, .begin = begin, .number = number, .bytes = bytes, .peer = conn->gate->peer};
+    snprintf(e.channel, sizeof e.channel, "%.25s", conn->channel->name);
+    madi_trace_add(&e);
+}
+
+void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const madi_link_t *link, uint32_t number, uint64_t bytes)
+{
+    madi_trace_event_t e = {.kind = kind, .begin = begin, .number = number, .bytes = bytes, .peer = link->gate->peer};
+    e.driver = link->driver->name;
+    madi_trace_add(&e);
+}
+
+static void slept(int64_t begin)
+{
+    madi_trace_add(&(madi_trace_event_t){.kind = MADI_TRACE_SLEEP, .begin = begin});
+}
+
+void madi_trace_start(const mad_session_t *s)
+{
+    const char *prefix = madi_knob_text(MADI_KNOB_TRACE);
+    if (!*prefix || trace.ring)
+        return;
+    trace.rank = s->rank;
+    trace.n_ranks = s->size;
+    for (int i = 0; i < 8; i++)
+        snprintf(trace.job + 2 * i, 3, "%02x", s->job[i]);
+    madi_host_name(trace.host, sizeof trace.host);
+    trace.size = (uint32_t)madi_knob_int(MADI_KNOB_TRACE_EVENTS);
+    trace.ring = calloc(trace.size, sizeof *trace.ring);
+    if (!trace.ring) {
+        madi_log(MADI_LOG_WARN, "trace", "MAD_TRACE: no memory for %u events (MAD_TRACE_EVENTS)", trace.size);
+        return;
+    }
+    madi_tracing = true;
+    marceli_tell_sleeps(slept);
+}
+
+/* ---- Text ----------------------------------------------------------------------------------------------------------- */
+
+/* How each kind is shown.  Those of a thread are on its line; of the others each name has lines of its own. */
+static const struct {
+    const char *category, *name; /* name: "%d" is the peer, "%s" the driver */
+    char form;                   /* i: an instant, of the thread; x: of the thread; b: by itself */
+    const char *number;          /* what number is; NULL: nothing */
+} kinds[MADI_TRACE_KINDS] = {
+    [MADI_TRACE_SEND] = {"message", "send to %d", 'b', "message"},
+    [MADI_TRACE_RECEIVE] = {"message", "receive from %d", 'b', "message"},
+    [MADI_TRACE_REQUEST] = {"rendezvous", "request to %d", 'i', "block"},
+    [MADI_TRACE_GRANT] = {"rendezvous", "grant to %d", 'i', "block"},
+    [MADI_TRACE_GRANTED] = {"rendezvous", "granted by %d", 'i', "block"},
+    [MADI_TRACE_BLOCK_OUT] = {"block", "block to %d", 'b', "block"},
+    [MADI_TRACE_BLOCK_IN] = {"block", "block from %d", 'b', "block"},
+    [MADI_TRACE_PIECE_OUT] = {"piece", "%s: pieces to %d", 'b', "block"},
+    [MADI_TRACE_PIECE_IN] = {"piece", "%s: pieces from %d", 'b', "block"},
+    [MADI_TRACE_FRAGMENT_IN] = {"fragment", "%s: fragments from %d", 'b', "stream"},
+    [MADI_TRACE_FRAGMENT_HELD] = {"fragment", "%s: held for %d", 'b', "stream"},
+    [MADI_TRACE_FRAGMENT_OUT] = {"fragment", "%s: fragments to %d", 'b', "stream"},
+    [MADI_TRACE_SLEEP] = {"wait", "asleep", 'x', NULL},
+};
+
+static void say_args(madi_json_t *j, const madi_trace_event_t *e)
+{
+    madi_json_begin(j, "args", '{');
+    if (e->channel[0])
+        madi_json_text(j, "channel", e->channel);
+    if (kinds[e->kind].number)
+        madi_json_int(j, kinds[e->kind].number, e->number);
+    if (kinds[e->kind].number && e->kind != MADI_TRACE_RECEIVE)
+        madi_json_int(j, "bytes", (int64_t)e->bytes);
+    if (e->kind >= MADI_TRACE_FRAGMENT_IN && e->kind <= MADI_TRACE_FRAGMENT_OUT)
+        madi_json_bool(j, "passes", e->passes);
+    if (e->kind != MADI_TRACE_SLEEP)
+        madi_json_int(j, "peer", e->peer);
+    madi_json_end(j, '}');
+}
+
+static void say_head(madi_json_t *j, const madi_trace_event_t *e, const char *ph, int64_t when)
+{
+    char name[64];
+    if (e->driver)
+        snprintf(name, sizeof name, kinds[e->kind].name, e->driver, e->peer);
+    else
+        snprintf(name, sizeof name, kinds[e->kind].name, e->peer);
+    madi_json_begin(j, NULL, '{');
+    madi_json_text(j, "ph", ph);
+    madi_json_text(j, "cat", kinds[e->kind].category);
+    madi_json_text(j, "name", name);
+    madi_json_int(j, "pid", getpid());
+    madi_json_int(j, "tid", e->tid);
+    madi_json_thousandths(j, "ts", when);
+}
+
+static void say_id(madi_json_t *j, uint64_t number)
+{
+    char id[24];
+    snprintf(id, sizeof id, "0x%llx", (unsigned long long)number);
+    madi_json_begin(j, "id2", '{');
+    madi_json_text(j, "local", id);
+    madi_json_end(j, '}');
+}
+
+static void say_event(madi_json_t *j, const madi_trace_event_t *e, uint64_t number)
+{
+    static const char *const forms[] = {"i", "X", "b"};
+    char form = kinds[e->kind].form;
+    say_head(j, e, form == 'b' ? forms[2] : form == 'x' ? forms[1] : forms[0], e->begin);
+    if (form == 'i')
+        madi_json_text(j, "s", "t");
+    if (form == 'x')
+        madi_json_thousandths(j, "dur", e->end - e->begin);
+    if (form == 'b')
+        say_id(j, number);
+    say_args(j, e);
+    madi_json_end(j, '}');
+    if (form != 'b')
+        return;
+    say_head(j, e, "e", e->end);
+    say_id(j, number);
+    madi_json_end(j, '}');
+}
+
+static int64_t realtime_offset(void)
+{
+    struct timespec t;
+    int64_t before = madi_now(), real;
+    clock_gettime(CLOCK_REALTIME, &t);
+    real = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return real - (before + (madi_now() - before) / 2);
+}
+
+/* Processes whose hosts have booted under the same name have the same clock. */
+static void boot_name(char *name, int len)
+{
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    name[0] = 0;
+    if (f && fgets(name, len, f))
+        name[strcspn(name, "\n")] = 0;
+    if (f)
+        fclose(f);
+}
+
+static void say_begin(madi_json_t *j, const madi_trace_text_t *t)
+{
+    char boot[64], name[MADI_HOST_MAX + 40];
+    boot_name(boot, sizeof boot);
+    snprintf(name, sizeof name, "rank %d on %s", trace.rank, trace.host);
+    madi_json_begin(j, NULL, '{');
+    madi_json_text(j, "displayTimeUnit", "ns");
+    madi_json_begin(j, "otherData", '{');
+    madi_json_text(j, "producer", "Madeleine");
+    madi_json_text(j, "host", trace.host);
+    madi_json_int(j, "pid", getpid());
+    madi_json_int(j, "rank", trace.rank);
+    madi_json_int(j, "size", trace.n_ranks);
+    madi_json_text(j, "job", trace.job);
+    madi_json_text(j, "prefix", madi_knob_text(MADI_KNOB_TRACE));
+    madi_json_text(j, "clock", "CLOCK_MONOTONIC");
+    madi_json_text(j, "boot_id", boot);
+    madi_json_int(j, "realtime_minus_monotonic_ns", realtime_offset());
+    madi_json_int(j, "events", (int64_t)(t->end - t->next));
+    madi_json_int(j, "events_lost", (int64_t)t->next); /* there was no room for the first ones */
+    madi_json_end(j, '}');
+    madi_json_begin(j, "traceEvents", '[');
+    madi_json_begin(j, NULL, '{');
+    madi_json_text(j, "ph", "M");
+    madi_json_text(j, "name", "process_name");
+    madi_json_int(j, "pid", getpid());
+    madi_json_int(j, "tid", 0);
+    madi_json_begin(j, "args", '{');
+    madi_json_text(j, "name", name);
+    madi_json_end(j, '}');
+    madi_json_end(j, '}');
+}
+
+/* Those that were overwritten meanwhile are left out. */
+static int take_some(madi_trace_text_t *t, madi_trace_event_t *events)
+{
+    int n = 0;
+    madi_lock(&trace.lock);
+    if (trace.next > trace.size && t->next < trace.next - trace.size)
+        t->next = trace.next - trace.size;
+    for (uint64_t i = t->next; i < t->end && n < AT_ONCE; i++)
+        events[n++] = trace.ring[i % trace.size];
+    madi_unlock(&trace.lock);
+    return n;
+}
+
+enum { BEGIN, EVENTS, OVER };
+
+bool madi_trace_more(madi_trace_text_t *t, madi_json_t *j)
+{
+    madi_trace_event_t events[AT_ONCE];
+    int n;
+    switch (t->stage) {
+    case BEGIN:
+        madi_lock(&trace.lock);
+        t->end = trace.next;
+        t->next = trace.next > trace.size ? trace.next - trace.size : 0;
+        madi_unlock(&trace.lock);
+        say_begin(j, t);
+        t->stage = EVENTS;
+        return true;
+    case EVENTS:
+        n = take_some(t, events);
+        for (int i = 0; i < n; i++)
+            say_event(j, &events[i], t->next++);
+        if (n)
+            return true;
+        madi_json_end(j, ']');
+        madi_json_end(j, '}');
+        t->stage = OVER;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- Given -------------------------------------------------------------------------------------------------------- */
+
+static bool write_all(FILE *f)
+{
+    madi_trace_text_t text = {0};
+    madi_json_t json = {0};
+    bool good = true;
+    while (good && madi_trace_more(&text, &json)) {
+        good = !json.failed && fwrite(json.text, 1, json.len, f) == json.len;
+        json.len = 0;
+    }
+    madi_json_fini(&json);
+    return good;
+}
+
+/* Nobody finds half a file. */
+void madi_trace_write(void)
+{
+    char name[4096], unfinished[4100];
+    bool good;
+    FILE *f;
+    if (!madi_tracing)
+        return;
+    snprintf(name, sizeof name, "%s.%s.%d.json", madi_knob_text(MADI_KNOB_TRACE), trace.host, (int)getpid());
+    snprintf(unfinished, sizeof unfinished, "%s.new", name);
+    f = fopen(unfinished, "we");
+    good = f && write_all(f);
+    good = f && !fclose(f) && good && !rename(unfinished, name);
+    if (good)
+        return;
+    madi_log(MADI_LOG_WARN, "trace", "MAD_TRACE: %s cannot be written: %s", name, strerror(errno));
+    if (f)
+        unlink(unfinished);
+}
+
+bool madi_trace_begin(madi_answer_t *a)
+{
+    a->state = calloc(1, sizeof(madi_trace_text_t));
+    return a->state != NULL;
+}
+
+bool madi_trace_answer(madi_answer_t *a)
+{
+    madi_trace_text_t *text = a->state;
+    if (madi_tracing)
+        return madi_trace_more(text, &a->json);
+    if (text->stage)
+        return false;
+    text->stage = OVER;
+    madi_json_begin(&a->json, NULL, '{');
+    madi_json_text(&a->json, "error", "it keeps no trace: start it with MAD_TRACE=PREFIX");
+    madi_json_end(&a->json, '}');
+    return true;
+}

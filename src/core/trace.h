@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What happens, as a timeline: MAD_TRACE=PREFIX keeps the last MAD_TRACE_EVENTS events of the process in memory, and writes
+ * them to PREFIX.HOST.PID.json as a session ends, or gives them to mad_info.  The format is that of Chrome's trace events.
+ *
+ * While it is off it costs a look at madi_tracing where events would be, and nothing on the short path: while it is on
+ * messages take the other one (madi_conn_quick, madi_conn_rx_quick). */
+#ifndef MADI_TRACE_H
+#define MADI_TRACE_H
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/json.h"
+
+struct mad_session;
+struct madi_conn;
+struct madi_link;
+
+/* Does not change any more when the first session has begun. */
+extern bool madi_tracing;
+
+typedef enum madi_trace_kind {
+    MADI_TRACE_SEND,      /* a message, from its end or flush until all of it has left; number: in its connection */
+    MADI_TRACE_RECEIVE,   /* from its first packet until the program has all of it */
+    MADI_TRACE_REQUEST,   /* a block is announced; number: the sender's handle */
+    MADI_TRACE_GRANT,     /* the receiver has named its place */
+    MADI_TRACE_GRANTED,   /* and the sender hears it */
+    MADI_TRACE_BLOCK_OUT, /* a block, from its announcement until it has left */
+    MADI_TRACE_BLOCK_IN,  /* from the grant until it is there; number: the receiver's handle */
+    MADI_TRACE_PIECE_OUT, /* a piece of it, as long as the driver has it */
+    MADI_TRACE_PIECE_IN,
+    MADI_TRACE_FRAGMENT_IN,   /* of a stream; number: its label on this hop */
+    MADI_TRACE_FRAGMENT_HELD, /* it waits for the next network */
+    MADI_TRACE_FRAGMENT_OUT,
+    MADI_TRACE_SLEEP, /* a thread that waits */
+    MADI_TRACE_KINDS
+} madi_trace_kind_t;
+
+typedef struct madi_trace_event {
+    int64_t begin, end; /* ns of the monotonic clock */
+    const char *driver; /* its name, or NULL */
+    uint64_t bytes;
+    uint32_t number;
+    int32_t peer;
+    int32_t tid; /* set by madi_trace_add */
+    uint8_t kind;
+    bool passes; /* a fragment of others */
+    char channel[26]; /* or empty */
+} madi_trace_event_t;
+
+/* The time if somebody wants to know, else 0. */
+static inline int64_t madi_trace_now(void)
+{
+    return MADI_UNLIKELY(madi_tracing) ? madi_now() : 0;
+}
+
+/* Any lock.  Only while tracing; end 0: now; begin 0: it happens at once. */
+void madi_trace_add(const madi_trace_event_t *event);
+/* What has begun then ends now: of a connection; of a link. */
+void madi_trace_conn(madi_trace_kind_t kind, int64_t begin, const struct madi_conn *conn, uint32_t number, uint64_t bytes);
+void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_link *link, uint32_t number, uint64_t bytes);
+
+/* Read the knobs, and begin with the first session of the process.  What cannot be is logged, and the program goes on. */
+void madi_trace_start(const struct mad_session *session);
+void madi_trace_write(void); /* the file; no lock */
+
+/* Everything as text, in pieces; begins as all zero. */
+typedef struct madi_trace_text {
+    int stage;
+    uint64_t next, end;
+} madi_trace_text_t;
+bool madi_trace_more(madi_trace_text_t *text, madi_json_t *json); /* false: that was all */
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Timelines (MAD_TRACE): of a live process, into a file; several files made one (mad_info_merge.c). */
+#include "tools/mad_info_trace.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Nobody finds half a file.  name NULL: standard output. */
+bool madi_trace_save(const json_t *document, const char *name)
+{
+    char unfinished[4200];
+    int flags = JSON_COMPACT | JSON_REAL_PRECISION(16);
+    if (!name) {
+        bool good = !json_dumpf(document, stdout, flags);
+        putchar('\n');
+        return good;
+    }
+    snprintf(unfinished, sizeof unfinished, "%s.new", name);
+    if (!json_dump_file(document, unfinished, flags) && !rename(unfinished, name))
+        return true;
+    fprintf(stderr, "mad_info: %s cannot be written: %s\n", name, strerror(errno));
+    unlink(unfinished);
+    return false;
+}
+
+/* As the process will call it, in this folder if its prefix is relative. */
+static void name_make(const json_t *document, char *name, size_t len)
+{
+    const json_t *other = json_object_get(document, "otherData");
+    snprintf(name, len, "%s.%s.%.0f.json", madi_info_text(other, "prefix"), madi_info_text(other, "host"),
+             madi_info_number(other, "pid"));
+}
+
+static int fetch(const madi_info_options_t *o, int pid)
+{
+    char why[MADI_INFO_WHY_MAX], name[4100];
+    json_t *answers = madi_info_ask(pid, "trace", o->timeout, why);
+    const json_t *document = json_array_get(answers, 0);
+    bool good;
+    if (!answers)
+        return madi_info_failed(o, why);
+    name_make(document, name, sizeof name);
+    if (o->output)
+        snprintf(name, sizeof name, "%s", o->output);
+    good = madi_trace_save(document, name);
+    if (good)
+        printf("%s: %.0f events; %.0f older ones are lost\n", name,
+               madi_info_number(json_object_get(document, "otherData"), "events"),
+               madi_info_number(json_object_get(document, "otherData"), "events_lost"));
+    json_decref(answers);
+    return !good;
+}
+
+int madi_info_trace(const madi_info_options_t *o)
+{
+    int pid;
+    if (!strcmp(o->argv[0], "merge") && o->argc > 1)
+        return madi_trace_merge(o->argv + 1, o->argc - 1, o->output);
+    if (o->argc == 1 && madi_info_pid(o->argv[0], &pid))
+        return fetch(o, pid);
+    fprintf(stderr, "mad_info: trace: give the number of a process, or merge and files\n");
+    return 2;
+}
