@@ -86,7 +86,8 @@ mad_status_t mad_barrier(mad_session_t *session);
  * MAD_OK. */
 mad_status_t mad_address(mad_session_t *session, const void **address, size_t *len);
 
-/* Add a peer by its address; connects on first use.  The same address gives the same peer.  The bytes are copied.
+/* Add a peer by its address; connects on first use.  The same address gives the same peer; if the connection to that
+ * was lost, a new one, with another number, to try again.  The bytes are copied.
  * Errors: MAD_ERR_INVAL (not an address), MAD_ERR_VERSION, MAD_ERR_NOMEM. */
 mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t len, mad_peer_t *peer);
 

@@ -105,7 +105,7 @@ typedef struct madi_rdv_send {
     uint32_t receiver;
     uint32_t handle;
     bool granted;
-    bool busy;          /* the driver has a piece */
+    int busy;           /* so many pieces the driver has */
     bool held;          /* LATER, and the message has not ended */
     int64_t began, piece_began; /* traced */
     madi_wire_hdr_t hdr;
@@ -345,7 +345,8 @@ struct madi_gate {
     uint64_t pulled_blocks, pulled_bytes;
     uint64_t taken_blocks, taken_bytes;   /* came after a grant */
     uint64_t placed_blocks, placed_bytes; /* written here by the peer */
-    int64_t deadline;        /* connecting */
+    int64_t deadline;        /* connecting: until when; down: since when */
+    bool quiet;              /* the program does not know of it */
     struct madi_hello *hello; /* our own attempt */
     bool bye;                /* the peer has ended in order */
     bool bye_sent;
@@ -520,6 +521,11 @@ mad_status_t madi_exchange_get(madi_boot_t *boot, int number, unsigned char byte
 /* peer.c; under session->lock */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
 mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, madi_gate_t **gate); /* makes it */
+/* The connection to a peer is lost for ever; the peer may be there again.  It then is another one, with a number of its own.
+ * quiet: nobody but this library speaks to it, and no event tells the program of it.  MAD_ERR_INVAL: it has such a number. */
+mad_status_t madi_peer_again(mad_session_t *session, mad_peer_t lost, bool quiet, mad_peer_t *peer);
+/* madi_peer_add; and again, if it is lost. */
+mad_status_t madi_peer_add_anew(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
 mad_status_t madi_peer_fetch(mad_session_t *session, mad_peer_t peer); /* a rank's address, from the launcher */
 
 /* ways.c; under session->lock */

@@ -71,6 +71,7 @@ struct madi_gate;
  * link_fini, under the session's lock and without the tx lock, and never from inside send. */
 struct madi_op {
     void (*done)(madi_op_t *op, mad_status_t status);
+    bool last; /* nothing else follows that the program waits for: the sooner this is done, the better */
 };
 
 /* What a link of an adapter can do; plain data, set by open. */
@@ -88,6 +89,8 @@ typedef struct madi_caps {
     int rank;             /* of two ways to a peer the one with the lower rank is used: self 0, shm 10, tcp 50,
                            * virtual 200 */
     bool self;            /* reaches this process itself, and nobody else */
+    bool many;            /* send may be given an op that is taken already: done is called as often as it was taken, and
+                           * the header is copied */
 } madi_caps_t;
 
 struct madi_adapter {

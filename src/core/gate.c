@@ -225,6 +225,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         return;
     gate->status = gate->bye ? MAD_ERR_PEER : status;
+    gate->deadline = madi_now();
     if (gate->link)
         madi_way_failed(gate, gate->link->adapter, text);
     if (gate->link && gate->link->driver->sever)
@@ -247,7 +248,9 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
         s->forward->down(gate, text);
     if (gate->link && atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN)
         link_bury(gate->link);
-    if (!gate->bye && !atomic_load_explicit(&s->closing, memory_order_relaxed)) {
+    if (gate->quiet) {
+        madi_log(MADI_LOG_INFO, "core", "peer %d: %s: %s", gate->peer, mad_status_text(status), text);
+    } else if (!gate->bye && !atomic_load_explicit(&s->closing, memory_order_relaxed)) {
         madi_log(gate->status == MAD_ERR_PEER ? MADI_LOG_WARN : MADI_LOG_ERROR, "core", "peer %d: %s: %s", gate->peer,
                  mad_status_text(status), text);
         madi_event(s, gate->status, gate->peer, "peer %d: %s: %.180s", gate->peer, mad_status_text(status), text);

@@ -292,7 +292,7 @@ static void on_proof(hello_t *h, const unsigned char *body, size_t len)
     body += MAC;
     len -= MAC;
     if (len < 8 || madi_address_check(body + 8, len - 8, &address_len) ||
-        madi_peer_add(s, body + 8, address_len, &peer) || madi_peer_gate(s, peer, &gate)) {
+        madi_peer_add_anew(s, body + 8, address_len, &peer) || madi_peer_gate(s, peer, &gate)) {
         refuse(h, MAD_ERR_PROTOCOL, "the caller's address is not one");
         return;
     }

@@ -36,7 +36,7 @@ static mad_status_t index_grow(mad_session_t *s)
     s->peer_index = p;
     s->cap_index = cap;
     s->n_index = 0;
-    for (uint32_t i = 0; i < s->n_peers; i++)
+    for (uint32_t i = s->n_peers; i-- > 0;) /* of several with one identity the last is found */
         if (s->peers[i].address)
             index_put(s, (mad_peer_t)i);
     return MAD_OK;
@@ -121,6 +121,46 @@ mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_
     return MAD_OK;
 }
 
+/* The index then finds the new number. */
+mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, bool quiet, mad_peer_t *peer)
+{
+    const unsigned char *address = s->peers[lost].address;
+    size_t len = madi_address_len(address);
+    unsigned char *copy = malloc(len);
+    madi_gate_t *gate;
+    mad_status_t status = copy ? room(s) : MAD_ERR_NOMEM;
+    if (!status && find(s, madi_address_uid(address)) != lost)
+        status = MAD_ERR_INVAL;
+    if (status) {
+        free(copy);
+        return status;
+    }
+    memcpy(copy, address, len);
+    for (uint32_t i = uid_hash(madi_address_uid(copy)) & (s->cap_index - 1);; i = (i + 1) & (s->cap_index - 1))
+        if (s->peer_index[i] == (uint32_t)lost + 1) {
+            s->peer_index[i] = s->n_peers + 1;
+            break;
+        }
+    s->peers[s->n_peers] = (madi_peer_t){NULL, copy};
+    *peer = (mad_peer_t)s->n_peers++;
+    status = madi_peer_gate(s, *peer, &gate);
+    if (!status)
+        gate->quiet = quiet;
+    return status;
+}
+
+mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, mad_peer_t *peer)
+{
+    mad_peer_t p;
+    mad_status_t status = madi_peer_add(s, address, len, &p);
+    const madi_gate_t *gate = status ? NULL : s->peers[p].gate;
+    if (gate && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
+        status = madi_peer_again(s, p, false, &p);
+    if (!status)
+        *peer = p;
+    return status;
+}
+
 mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
 {
     unsigned char bytes[MADI_ADDRESS_MAX];
@@ -175,7 +215,7 @@ mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t le
     if (status)
         return status;
     madi_lock(&session->lock);
-    status = madi_peer_add(session, address, used, peer);
+    status = madi_peer_add_anew(session, address, used, peer);
     madi_unlock(&session->lock);
     return status;
 }

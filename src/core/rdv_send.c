@@ -118,14 +118,14 @@ static void rdv_piece_done(madi_op_t *op, mad_status_t status)
     madi_gate_t *gate = r->tx->conn->gate;
 
     madi_lock(&gate->tx_lock);
-    r->busy = false;
+    r->busy--;
     if (MADI_UNLIKELY(madi_tracing))
         piece_trace(gate, r);
     if (!status && r->sent < r->len && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         status = gate->status; /* this piece has left, but the rest cannot any more */
     if (status)
         madi_message_fail(&r->tx->base, status);
-    if (status || r->sent == r->len)
+    if (!r->busy && (status || r->sent == r->len))
         rdv_finish(gate, r);
     madi_gate_work(gate);
     madi_unlock(&gate->tx_lock);
@@ -201,6 +201,7 @@ static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len
     r->hdr.seq = (uint32_t)r->sent;
     r->hdr.channel = (uint16_t)(r->sent >> 32);
     r->hdr.aux = r->receiver;
+    r->op.last = r->sent + *len == r->len;
     if (!r->prepared)
         return link->driver->send(link, vec, n_vec + 1, sizeof r->hdr + *len, &r->op);
     if (!link->driver->send_prepared(link, &r->hdr, r->prepared))
@@ -212,22 +213,24 @@ static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len
 /* Send pieces of the first granted block.  False: the link is full. */
 static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
 {
+    bool many = gate->link->adapter->caps.many;
     while (r->sent < r->len) {
         size_t n;
         madi_sent_t sent;
-        r->busy = true;
+        r->busy++;
         r->piece_began = madi_trace_now();
         sent = piece_send(gate, r, &n);
-        if (sent == MADI_AGAIN) {
-            r->busy = false;
+        if (sent != MADI_TAKEN)
+            r->busy--;
+        if (sent == MADI_AGAIN)
             return false;
-        }
         r->sent += n;
         gate->granted_bytes += n;
         r->tx->conn->block_bytes_out += n;
+        if (sent == MADI_TAKEN && many)
+            continue;
         if (sent == MADI_TAKEN)
             return r->sent == r->len;
-        r->busy = false;
         if (MADI_UNLIKELY(madi_tracing))
             piece_trace(gate, r);
     }
@@ -238,7 +241,7 @@ bool madi_rdv_pump(madi_gate_t *gate)
 {
     while (gate->granted) {
         madi_rdv_send_t *r = gate->granted;
-        if (r->busy || !rdv_send(gate, r))
+        if ((r->busy && !gate->link->adapter->caps.many) || !rdv_send(gate, r))
             return false;
         gate->granted = r->next;
         if (!gate->granted)
