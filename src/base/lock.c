@@ -19,7 +19,7 @@ void madi_lock_slow(madi_lock_t *lock)
             sched_yield();
         } else {
             nanosleep(&nap, NULL);
-            if (nap.tv_nsec < 64000)
+            if (nap.tv_nsec < 1000000) /* one that is held for so long waits for somebody else, who wants the core */
                 nap.tv_nsec *= 2;
         }
     }

@@ -12,6 +12,7 @@
 
 #define MADI_BOOT_KEY_MAX 64   /* bytes of a name, final zero included */
 #define MADI_BOOT_VALUE_MAX 8192 /* bytes of a value, final zero included */
+#define MADI_BOOT_AHEAD 64
 
 typedef struct madi_boot madi_boot_t;
 
@@ -21,6 +22,9 @@ typedef struct madi_boot_ops {
     mad_status_t (*put)(madi_boot_t *boot, const char *key, const char *value);
     mad_status_t (*get)(madi_boot_t *boot, int rank, const char *key, char *value, size_t len);
     mad_status_t (*fence)(madi_boot_t *boot);
+    /* The next n (at most MADI_BOOT_AHEAD) calls of get will be about this key, of these ranks, in this order: ask for all of
+     * them now.  NULL: this launcher is asked one by one. */
+    void (*ahead)(madi_boot_t *boot, const char *key, const int *ranks, int n);
     /* Tell the launcher that this process ends well; frees boot. */
     void (*fini)(madi_boot_t *boot);
 } madi_boot_ops_t;

@@ -33,6 +33,7 @@ typedef struct pmi1 {
     madi_boot_t boot; /* first: the two are cast into each other */
     int fd;
     bool gone;        /* it does not answer any more, and this was said */
+    int ahead;        /* requests that were sent by pmi1_ahead, and whose answers were not read */
     int64_t deadline; /* of the answer that is waited for */
     size_t key_max, value_max; /* the launcher's limits, final zero included */
     char space[256];           /* the name of the launcher's store */
@@ -140,29 +141,19 @@ static long word_number(const pmi1_t *pmi, const char *name, long otherwise)
     return value && len > 0 ? strtol(value, NULL, 10) : otherwise;
 }
 
-/* Send a line and read its answer, whose command must be `answer`. */
-__attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, const char *answer, const char *format, ...)
+/* The end of a fence may wait for other ranks, everything else for the launcher alone. */
+static void set_deadline(pmi1_t *pmi, bool fence)
 {
-    mad_status_t status;
+    pmi->deadline = INT64_MAX;
+    if (!fence && madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT))
+        pmi->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+}
+
+static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
+{
+    mad_status_t status = read_line(pmi);
     const char *command;
     size_t len;
-    va_list args;
-    int n;
-
-    va_start(args, format);
-    n = vsnprintf(pmi->out, sizeof(pmi->out), format, args);
-    va_end(args);
-    if (n < 0 || (size_t)n >= sizeof(pmi->out))
-        return MAD_ERR_INVAL;
-    if (pmi->gone)
-        return MAD_ERR_BOOT;
-    /* The end of a fence may wait for other ranks, everything else for the launcher alone. */
-    pmi->deadline = INT64_MAX;
-    if (strcmp(answer, "barrier_out") && madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT))
-        pmi->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
-    status = send_all(pmi, pmi->out, (size_t)n);
-    if (status == MAD_OK)
-        status = read_line(pmi);
     if (status != MAD_OK)
         return status;
     command = word(pmi, "cmd", &len);
@@ -174,6 +165,36 @@ __attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, c
         return MAD_ERR_BOOT;
     }
     return MAD_OK;
+}
+
+/* Somebody asks for something else than was announced. */
+static mad_status_t forget_ahead(pmi1_t *pmi)
+{
+    mad_status_t status = MAD_OK;
+    for (; pmi->ahead > 0 && status == MAD_OK; pmi->ahead--)
+        status = read_answer(pmi, "get_result");
+    return status;
+}
+
+/* Send a line and read its answer, whose command must be `answer`. */
+__attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, const char *answer, const char *format, ...)
+{
+    mad_status_t status;
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(pmi->out, sizeof(pmi->out), format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= sizeof(pmi->out))
+        return MAD_ERR_INVAL;
+    if (pmi->gone)
+        return MAD_ERR_BOOT;
+    set_deadline(pmi, strcmp(answer, "barrier_out") == 0);
+    status = forget_ahead(pmi);
+    if (status == MAD_OK)
+        status = send_all(pmi, pmi->out, (size_t)n);
+    return status == MAD_OK ? read_answer(pmi, answer) : status;
 }
 
 /* As the store knows piece number `piece` of rank's key; MAD_ERR_INVAL when that name is too long for it. */
@@ -225,8 +246,15 @@ static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned p
 {
     char name[128];
     mad_status_t status = key_name(pmi, rank, key, piece, name);
-    if (status == MAD_OK)
+    if (status != MAD_OK)
+        return status;
+    if (pmi->ahead > 0 && piece == 0) {
+        pmi->ahead--;
+        set_deadline(pmi, false);
+        status = read_answer(pmi, "get_result");
+    } else {
         status = request(pmi, "get_result", "cmd=get kvsname=%s key=%s\n", pmi->space, name);
+    }
     if (status != MAD_OK)
         return status;
     *data = word(pmi, "value", len);
@@ -285,6 +313,23 @@ garbled:
     return MAD_ERR_BOOT;
 }
 
+static void pmi1_ahead(madi_boot_t *boot, const char *key, const int *ranks, int n)
+{
+    pmi1_t *pmi = (pmi1_t *)boot;
+    char name[128], lines[MADI_BOOT_AHEAD * 512];
+    size_t used = 0;
+    set_deadline(pmi, false);
+    if (pmi->gone || forget_ahead(pmi) != MAD_OK)
+        return;
+    for (int i = 0; i < n; i++) {
+        if (key_name(pmi, ranks[i], key, 0, name) != MAD_OK)
+            return;
+        used += (size_t)snprintf(lines + used, sizeof(lines) - used, "cmd=get kvsname=%s key=%s\n", pmi->space, name);
+    }
+    if (send_all(pmi, lines, used) == MAD_OK)
+        pmi->ahead = n;
+}
+
 static mad_status_t pmi1_fence(madi_boot_t *boot)
 {
     return request((pmi1_t *)boot, "barrier_out", "cmd=barrier_in\n");
@@ -300,7 +345,7 @@ static void pmi1_fini(madi_boot_t *boot)
     free(pmi);
 }
 
-static const madi_boot_ops_t pmi1_ops = {"pmi1", pmi1_put, pmi1_get, pmi1_fence, pmi1_fini};
+static const madi_boot_ops_t pmi1_ops = {"pmi1", pmi1_put, pmi1_get, pmi1_fence, pmi1_ahead, pmi1_fini};
 
 static int digit(char c)
 {

@@ -141,7 +141,7 @@ static void pmix_fini(madi_boot_t *boot)
     free(boot);
 }
 
-static const madi_boot_ops_t pmix_ops = {"pmix", pmix_put, pmix_get, pmix_fence, pmix_fini};
+static const madi_boot_ops_t pmix_ops = {"pmix", pmix_put, pmix_get, pmix_fence, NULL, pmix_fini};
 
 static mad_status_t read_size(pmix_t *pmix)
 {

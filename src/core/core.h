@@ -443,6 +443,7 @@ struct mad_session {
     /* Peers, under lock. */
     madi_peer_t *peers;
     uint32_t n_peers, cap_peers;
+    int fetched; /* addresses, from the launcher */
     uint32_t *peer_index; /* open addressing by uid: peer + 1 */
     uint32_t cap_index, n_index;
     madi_gate_t *gates;

@@ -161,7 +161,7 @@ mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, 
     return status;
 }
 
-mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
+static mad_status_t fetch_one(mad_session_t *s, mad_peer_t peer)
 {
     unsigned char bytes[MADI_ADDRESS_MAX];
     size_t n, len;
@@ -175,6 +175,23 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
         return MAD_ERR_BOOT;
     }
     return set_address(s, peer, bytes, len);
+}
+
+/* Who asks for many gets them many at a time: a launcher far away answers one by one as slowly as it is far. */
+mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
+{
+    int rank[MADI_BOOT_AHEAD], n = 0;
+    mad_status_t status;
+    for (mad_peer_t p = peer; p < s->size && n <= s->fetched && n < (s->boot->ops->ahead ? MADI_BOOT_AHEAD : 1); p++)
+        if (!s->peers[p].address)
+            rank[n++] = p;
+    if (n > 1)
+        s->boot->ops->ahead(s->boot, "mad-addr", rank, n);
+    status = fetch_one(s, peer);
+    for (int i = 1; i < n && !status && fetch_one(s, rank[i]) == MAD_OK; i++)
+        ;
+    s->fetched += n;
+    return status;
 }
 
 mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, madi_gate_t **out)

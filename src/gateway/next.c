@@ -89,7 +89,9 @@ void gw_places_free(gw_t *gw)
     gw->places = NULL;
 }
 
-/* A gateway has to know the processes on the next gateways when others ask it to. */
+/* A gateway has to know the processes on the next gateways when others ask it to.  Who is none needs them for its first
+ * virtual link; of not too many it asks now, all at once: later the others wait for it, and it for the launcher. */
+#define AT_ONCE 2000
 mad_status_t gw_started(mad_session_t *s)
 {
     gw_t *gw = gw_of_session(s);
@@ -97,7 +99,7 @@ mad_status_t gw_started(mad_session_t *s)
     if (!s->boot)
         return MAD_OK;
     status = gw_learn_gateways(s);
-    if (status || !gw->forwards)
+    if (status || (!gw->forwards && s->size > AT_ONCE))
         return status;
     madi_lock(&s->lock);
     status = look_at_peers(gw);

@@ -122,6 +122,15 @@ static mad_status_t file_join(const char *path, mad_session_t **session)
     return status;
 }
 
+/* It does nothing but forward: the bound on what may lie in it is not that of a gateway in a program, but part of the
+ * host's memory, and a window for each stream of many fits into it.  It takes only what does lie there. */
+static void budget_set(void)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4);
+    setenv("MAD_FORWARD_BUDGET", text, 0);
+}
+
 static int signals_open(void)
 {
     sigset_t set;
@@ -167,6 +176,7 @@ int main(int argc, char **argv)
         perror("madgw: signals");
         return 1;
     }
+    budget_set();
     status = o.join ? file_join(o.join, &session) : madi_gateway_join(&session, &boot, &host);
     if (!status && o.join)
         status = madi_gateway_check(session, &host);
