@@ -98,7 +98,7 @@ mad_status_t madi_gateway_check(mad_session_t *s, const char **host)
     if (!gw) /* else why has been said */
         return MAD_ERR_CONFIG;
     if (!gw->forwards) {
-        madi_log(MADI_LOG_ERROR, "virtual", "the host %s is no gateway in the topology file: see mad_topology(5), and MAD_HOST",
+        madi_log(MADI_LOG_ERROR, "virtual", "the host %s is no gateway in the topology file: see mad_topology(5); MAD_HOST",
                  madi_map_name(gw->map, gw->host));
         return MAD_ERR_CONFIG;
     }
@@ -117,7 +117,7 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
         return status;
     if (b->rank < b->size) {
         madi_log(MADI_LOG_ERROR, "virtual",
-                 "no launcher has started this process as a gateway: start it by madrun --topology, or join a job by its file");
+                 "no launcher has started this process as a gateway: use madrun --topology, or --join with a job's file");
         status = MAD_ERR_BOOT;
     }
     mark_own(b->rank - b->size);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -156,8 +157,12 @@ static int serve(const options_t *o, mad_session_t *session, int signals, const 
     else if (o->verbose)
         fprintf(stderr, "madgw: host %s: ready\n", host);
     end = madi_gateway_serve(session, signals, o->join);
-    if (o->verbose || end == MADI_GATEWAY_TOLD)
-        fprintf(stderr, "madgw: host %s: %s\n", host, why[end]);
+    if (o->verbose || end == MADI_GATEWAY_TOLD) {
+        struct rusage usage = {0};
+        getrusage(RUSAGE_SELF, &usage);
+        fprintf(stderr, "madgw: host %s: %s; its memory was at most %.1f MiB\n", host, why[end],
+                (double)usage.ru_maxrss / 1024);
+    }
     return end == MADI_GATEWAY_TOLD ? 128 + SIGTERM : 0;
 }
 

@@ -188,7 +188,8 @@ static const char *cores_text(const madi_topo_gateway_t *gateway)
 
 int madi_run_topology_gateways(const madi_run_hosts_t *hosts, const madi_run_gateway_t **gateways)
 {
-    bool *used = madi_run_alloc((size_t)topo->hosts, sizeof(bool)), *kinds = madi_run_alloc((size_t)topo->kinds, sizeof(bool));
+    bool *used = madi_run_alloc((size_t)topo->hosts, sizeof(bool));
+    bool *kinds = madi_run_alloc((size_t)topo->kinds, sizeof(bool));
     const char **reached = madi_run_alloc((size_t)topo->hosts, sizeof(char *));
     bool needed;
     int most = 0;
