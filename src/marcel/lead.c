@@ -14,6 +14,7 @@
 #define DEEP_EVERY 256  /* spins between looks at the descriptors */
 #define YIELD_EVERY 10000  /* ns of spinning between yields: who has the same processor may be what it waits for */
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
+#define YIELD_LONG 1000000 /* ns; the same while it spins */
 #define YIELD_BAN 64       /* times as long as that one took there are no yields */
 #define YIELD_BAN_MAX INT64_C(2000000000) /* ns */
 #define LOOK_EVERY_MIN 1000   /* ns between two looks of a busy scheduler that found nothing; doubled each time ... */
@@ -211,30 +212,29 @@ static bool look(madi_waiting_t *w, uint32_t spins)
     return n > 0;
 }
 
-static _Thread_local int64_t yields_banned_until;
-
-/* Yields take no longer than that as a rule: else there are none for a while. */
-static bool yield_was_slow(int64_t before, int64_t after)
+/* Yields take no longer than `slow` as a rule; if one does there are none until *banned. */
+static bool yield_was_slow(int64_t before, int64_t after, int64_t slow, int64_t *banned)
 {
     int64_t ban = (after - before) * YIELD_BAN;
-    if (MADI_LIKELY(after - before <= YIELD_SLOW))
+    if (MADI_LIKELY(after - before <= slow))
         return false;
-    yields_banned_until = after + (ban < YIELD_BAN_MAX ? ban : YIELD_BAN_MAX);
+    *banned = after + (ban < YIELD_BAN_MAX ? ban : YIELD_BAN_MAX);
     return true;
 }
 
 /* Yield, as long as yielding is cheap.  False: it is time to sleep. */
 static bool yield_some(madi_waiting_t *w)
 {
+    static _Thread_local int64_t banned_until;
     int64_t before = madi_now(), until = before + w->yield_ns, after;
-    if (before < yields_banned_until)
+    if (before < banned_until)
         return false;
     do {
         sched_yield();
         if (w->test(w->arg) || look(w, 0) || !w->leads || makes_room(w))
             return true;
         after = madi_now();
-        if (yield_was_slow(before, after))
+        if (yield_was_slow(before, after, YIELD_SLOW, &banned_until))
             return false;
         before = after;
     } while (after < until);
@@ -242,17 +242,18 @@ static bool yield_some(madi_waiting_t *w)
 }
 
 /* A plain kernel thread that spins; spun_from: since when, without a yield.  The progress thread of a peer may have been woken
- * on this processor, and the kernel does not interrupt one that spins for it, for milliseconds. */
+ * on this processor, and the kernel does not interrupt one that spins for it, for milliseconds.  It may take as long as a big
+ * message does; who takes longer computes. */
 static void yield_now_and_then(const madi_waiting_t *w, int64_t *spun_from, int64_t now)
 {
+    static _Thread_local int64_t banned_until;
     if (!*spun_from)
         *spun_from = now;
-    if (now - *spun_from < YIELD_EVERY || now < yields_banned_until || w->worker || w->waiter->ult ||
-        madi_server.spin_ns >= 0)
+    if (now - *spun_from < YIELD_EVERY || now < banned_until || w->worker || w->waiter->ult || madi_server.spin_ns >= 0)
         return;
     sched_yield();
     *spun_from = madi_now();
-    yield_was_slow(now, *spun_from);
+    yield_was_slow(now, *spun_from, YIELD_LONG, &banned_until);
 }
 
 /* Spin until there is more to do than that; true: the test holds, or the deadline has passed. */
