@@ -75,6 +75,15 @@ def marcel(*tests):
     return measure
 
 
+def futex(context, sizes):
+    """The same as marcel's wake, by plain threads on a futex: what the kernel takes for it here."""
+    code, out, err = run([context.program("marcel_perf"), "wake", "--json"], cpus=context.cpu_list)
+    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    if code or not rows:
+        raise Missing(failure(["marcel_perf"], code, err))
+    return {0: {"wake_ns_median": rows[0]["pthread_ns_median"]}}
+
+
 def scale(context, sizes):
     """mad_scale prints one JSON object with bytes_per_peer, address_bytes, connect_ms, connect_deadline_ms, ..."""
     command = [context.program("mad_scale"), "10000"]
@@ -116,6 +125,7 @@ SOURCES = {
     "overlap-tcp": overlap("tcp"),
     "marcel": marcel("yield", "create_join", "lock", "handoff", "handoff_cond", "handoff_cross", "wake", "memory"),
     "million": marcel("million"),
+    "futex": futex,
     "scale": scale,
     "worlds": tests("system/worlds_test.sh"),
     "lost": tests("soak/run.sh"),
