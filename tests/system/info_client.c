@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A job for mad_info to look at: rank 0 sends a message to the last rank, says "ready PID", and waits in the library
- * for an answer; the last rank says "ready PID" and answers when its standard input ends.  Alone, it is both. */
+ * for an answer; the last rank says "ready PID" and answers when its standard input ends.  Alone, it is both.
+ * INFO_BYTES=N: so long is the message; INFO_POSTED=1: its receive is posted before, and rank 0 waits until it has left;
+ * INFO_BACK=1: the last rank sends it to rank 0. */
 #include <madeleine.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,21 +18,60 @@ static void check(const char *what, mad_status_t status)
     }
 }
 
-static void send(mad_channel_t *channel, mad_peer_t peer)
+static unsigned char sent[1 << 21], received[1 << 21];
+
+enum { ANSWER = 4 };
+
+static size_t length(void)
 {
-    int value = 42;
-    mad_block_t block = {&value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER};
+    const char *bytes = getenv("INFO_BYTES");
+    size_t n = bytes ? strtoul(bytes, NULL, 10) : 4;
+    return n < sizeof sent ? n : sizeof sent;
+}
+
+static mad_block_t block(unsigned char *base, size_t len)
+{
+    return (mad_block_t){base, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+}
+
+static void send(mad_channel_t *channel, mad_peer_t peer, size_t len)
+{
+    mad_block_t b = block(sent, len);
     mad_request_t *request;
-    check("send", mad_send_blocks(channel, peer, &block, 1, &request));
+    check("send", mad_send_blocks(channel, peer, &b, 1, &request));
     mad_request_callback(request, NULL, NULL);
 }
 
-static mad_status_t receive(mad_channel_t *channel)
+static mad_status_t receive(mad_channel_t *channel, size_t len)
 {
-    int value = 0;
+    mad_block_t b = block(received, len);
     mad_connection_t *cnx = mad_begin_unpacking(channel);
-    mad_unpack(cnx, &value, sizeof value, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    mad_unpack(cnx, b.base, b.len, b.send_mode, b.receive_mode);
     return mad_end_unpacking(cnx);
+}
+
+/* From rank 0 to the last, when that one expects it. */
+static void to_posted(mad_session_t *session, mad_channel_t *channel)
+{
+    int last = mad_size(session) - 1;
+    mad_block_t in = block(received, length()), out = block(sent, length());
+    mad_request_t *request = NULL;
+    if (mad_rank(session) == last)
+        check("post", mad_post_unpacking(channel, 0, &in, 1, &request));
+    check("barrier", mad_barrier(session));
+    if (mad_rank(session) == 0)
+        check("send", mad_send_blocks(channel, last, &out, 1, NULL));
+    if (request)
+        check("wait", mad_request_wait(&request, MAD_FOREVER));
+}
+
+static void one(mad_session_t *session, mad_channel_t *channel, bool back, size_t len)
+{
+    int last = mad_size(session) - 1, from = back ? last : 0;
+    if (mad_rank(session) == from)
+        send(channel, last - from, len);
+    if (mad_rank(session) == last - from)
+        check("receive", receive(channel, len));
 }
 
 static void ready(void)
@@ -57,18 +99,22 @@ int main(int argc, char **argv)
     check("mad_init", mad_init(&argc, &argv, &session));
     check("mad_channel_open", mad_channel_open(session, "looked at", &channel));
     last = mad_size(session) - 1;
-    if (mad_rank(session) == 0)
-        send(channel, last);
+    if (getenv("INFO_BYTES")) /* the connection is made by short ones */
+        for (int back = 0; back < 2; back++)
+            one(session, channel, back, ANSWER);
+    if (getenv("INFO_POSTED"))
+        to_posted(session, channel);
+    else
+        one(session, channel, getenv("INFO_BACK"), length());
     if (mad_rank(session) == last) {
-        check("receive", receive(channel));
         ready();
         wait_for_end(session, channel);
-        send(channel, 0);
+        send(channel, 0, ANSWER);
     } else {
         ready();
     }
     if (mad_rank(session) == 0)
-        check("receive", receive(channel));
+        check("receive", receive(channel, ANSWER));
     mad_exit(session);
     return 0;
 }
