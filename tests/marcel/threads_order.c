@@ -112,3 +112,64 @@ void test_yield_to(void)
     in_thread(to_friend, NULL);
     CHECK_EQ(ordered, 7);
 }
+
+/* ---- A worker that is busy ------------------------------------------------------------------------------------- */
+
+/* Threads that compute a millisecond a turn, so each turn is longer than what may pass between two looks at messages and the
+ * clock.  Turns are counted: how long they take makes no difference. */
+enum { BUSY = 3, BEFORE = 100, TIMES = 5, MOST = BUSY + 5 };
+
+static struct busy {
+    int turns, told_at, told, heard, pipe[2];
+    bool over;
+} busy;
+
+static void *compute(void *arg)
+{
+    while (!busy.over) {
+        struct timespec until = after_ms(CLOCK_MONOTONIC, 1), now;
+        do
+            clock_gettime(CLOCK_MONOTONIC, &now);
+        while (now.tv_sec < until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec < until.tv_nsec));
+        busy.turns++;
+        if (busy.told == busy.heard && busy.turns >= busy.told_at + BEFORE) {
+            busy.told++;
+            busy.told_at = busy.turns;
+            CHECK_EQ(write(busy.pipe[1], "", 1), 1);
+        }
+        marcel_yield();
+    }
+    return arg;
+}
+
+static void *hear(void *arg)
+{
+    char byte;
+    for (int i = 0; i < TIMES; i++) {
+        CHECK_EQ(marcel_read(busy.pipe[0], &byte, 1), 1);
+        CHECK_MSG(busy.turns - busy.told_at <= MOST, "read after %d turns", busy.turns - busy.told_at);
+        busy.heard++;
+    }
+    for (int i = 0; i < TIMES; i++) {
+        int before = busy.turns;
+        CHECK_EQ(marcel_nanosleep(&(struct timespec){0, 1}, NULL), 0);
+        CHECK_MSG(busy.turns - before <= MOST, "awake after %d turns", busy.turns - before);
+    }
+    busy.over = true;
+    return arg;
+}
+
+/* What comes is seen after some turns, not after as many as go to a period of switches. */
+void test_busy(void)
+{
+    marcel_t thread[BUSY + 1];
+    busy = (struct busy){0};
+    if (!CHECK_EQ(pipe(busy.pipe), 0))
+        return;
+    for (int i = 0; i <= BUSY; i++)
+        CHECK_EQ(marcel_create(&thread[i], NULL, i ? compute : hear, NULL), 0);
+    for (int i = 0; i <= BUSY; i++)
+        CHECK_EQ(marcel_join(thread[i], NULL), 0);
+    close(busy.pipe[0]);
+    close(busy.pipe[1]);
+}
