@@ -25,6 +25,7 @@
 #define UNDER_WAY 2                  /* messages of each stream */
 #define LONG ((size_t)8 << 20)       /* of the one stream, more than all sockets on its way hold */
 #define STREAMS_MAX 64               /* of one process */
+#define GRANT_NS 50000000
 #define SECOND INT64_C(1000000000)
 
 enum stuck { NONE, STOP, COMPUTE, FORGET };
@@ -167,15 +168,15 @@ static void be_stuck(void)
 }
 
 /* The next request that is done, of those behind the last one first: each stream gets its turn. */
-static mad_status_t next_done(int *at)
+static mad_status_t next_done(int *at, int64_t timeout)
 {
     mad_request_t *in_turn[STREAMS_MAX * UNDER_WAY];
     int n = n_streams * UNDER_WAY, from = *at + 1, found;
     mad_status_t status;
     for (int i = 0; i < n; i++)
         in_turn[i] = requests[(from + i) % n];
-    status = mad_request_wait_any(in_turn, n, MAD_FOREVER, &found);
-    if (status == MAD_ERR_INVAL)
+    status = mad_request_wait_any(in_turn, n, timeout, &found);
+    if (status == MAD_ERR_INVAL || status == MAD_ERR_TIMEOUT)
         return status;
     *at = (from + found) % n;
     requests[*at] = NULL;
@@ -185,23 +186,25 @@ static mad_status_t next_done(int *at)
 static int move(bool sends)
 {
     int at = 0, rc = 0;
-    bool single = rank == stuck_rank && stuck != NONE;
+    bool sticks = false, was_stuck = rank != stuck_rank || stuck == NONE;
     mad_status_t status;
     for (int i = 0; i < n_streams * UNDER_WAY && !rc; i++)
         rc = go_on(i, sends);
-    while (!rc && (status = next_done(&at)) != MAD_ERR_INVAL) {
-        if (status == MAD_ERR_CANCELLED && streams[at / UNDER_WAY].ended)
+    while (!rc && (status = next_done(&at, sticks ? GRANT_NS : MAD_FOREVER)) != MAD_ERR_INVAL) {
+        if (sticks) { /* what was posted is granted now, and on its way */
+            be_stuck();
+            sticks = false;
+            was_stuck = true;
+        }
+        if (status == MAD_ERR_TIMEOUT || (status == MAD_ERR_CANCELLED && streams[at / UNDER_WAY].ended))
             continue;
         if (status)
             return failed("a message", status);
         if (!sends)
             rc = came(at);
-        if (single && streams[0].done == UNDER_WAY) { /* what is posted is granted, and on its way */
-            single = false;
-            be_stuck();
-        }
         if (!rc)
             rc = go_on(at, sends);
+        sticks = !was_stuck && streams[0].done == UNDER_WAY;
     }
     return rc;
 }
