@@ -125,7 +125,8 @@ mad_status_t mad_peer_explain(mad_session_t *session, mad_peer_t peer, char *buf
 
 /* Open the channel of that name, at run time, on any subset of the processes; messages sent to a process that has
  * not opened it yet wait for it.  Owns: closed with mad_channel_close or by mad_exit.
- * Errors: MAD_ERR_INVAL (empty or too long a name), MAD_ERR_BUSY (open already), MAD_ERR_NOMEM. */
+ * Errors: MAD_ERR_INVAL (empty or too long a name), MAD_ERR_BUSY (open already), MAD_ERR_UNSUPPORTED (the name of a virtual
+ * channel of the topology file that is not the one in use), MAD_ERR_NOMEM. */
 mad_status_t mad_channel_open(mad_session_t *session, const char *name, mad_channel_t **channel);
 
 /* Close: what is waiting on it ends with MAD_ERR_CLOSED; messages under way to peers are finished first, within the

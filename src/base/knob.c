@@ -74,6 +74,10 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                             "topology file: peers on other networks are reached through gateways; empty: none are", 0, 0},
     [MADI_KNOB_HOST] = {"MAD_HOST", MADI_KNOB_TEXT, "", "what the topology file calls this host; empty: the host's name",
                         0, 0},
+    [MADI_KNOB_VIRTUAL_CHANNEL] = {"MAD_VIRTUAL_CHANNEL", MADI_KNOB_TEXT, "",
+                                   "the virtual channel of the topology file over whose networks peers are reached through "
+                                   "gateways; empty: the first",
+                                   0, 0},
     [MADI_KNOB_FORWARD_BUDGET] = {"MAD_FORWARD_BUDGET", MADI_KNOB_BYTES, "128M",
                                   "memory for what passes through this process as a gateway", 1 * MB, INT64_C(1) << 40},
     [MADI_KNOB_FORWARD_FRAGMENT] = {"MAD_FORWARD_FRAGMENT", MADI_KNOB_BYTES, "0",

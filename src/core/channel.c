@@ -134,9 +134,14 @@ static void channel_begin(mad_channel_t *c)
 mad_status_t mad_channel_open(mad_session_t *s, const char *name, mad_channel_t **channel)
 {
     mad_status_t status = MAD_OK;
+    char reason[MADI_REASON_MAX];
     mad_channel_t *c;
     if (!name || !name[0] || strlen(name) >= MAD_CHANNEL_NAME_MAX)
         return MAD_ERR_INVAL;
+    if (s->forward && !s->forward->channel(s, name, reason)) {
+        madi_log(MADI_LOG_ERROR, "virtual", "channel %s: %s", name, reason);
+        return MAD_ERR_UNSUPPORTED;
+    }
     madi_lock(&s->lock);
     madi_channels_sweep(s);
     c = madi_channel_find(s, name);

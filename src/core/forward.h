@@ -15,6 +15,8 @@ typedef struct madi_forward {
     /* The launcher has all addresses now, and nobody else talks to it yet: later that may be in the program's hands (a
      * barrier), and the forwarder not ask it.  No lock. */
     mad_status_t (*started)(struct mad_session *session);
+    /* May a channel have this name?  False: why not.  No lock. */
+    bool (*channel)(struct mad_session *session, const char *name, char *reason);
     /* A FORWARD packet: as the upcalls of driver.h.  Under the session's lock. */
     madi_place_t (*rx_begin)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
     void (*rx_done)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);

@@ -3,8 +3,8 @@
  * sum is what this process can ever hold.  Ends take everything at once, so they give credit without limit. */
 #include "gateway/gateway.h"
 
-/* A stream always has room for a fragment of the longest kind, by the file, and some short ones.  Windows grow out of what is left beyond
- * half of the budget, so that many streams find room later. */
+/* A stream always has room for a fragment of the longest kind, by the file, and some short ones.  Windows grow out of what is
+ * left beyond half of the budget, so that many streams find room later. */
 #define SHORT 8192
 /* What goes without credit: OPEN (with an address), READY and CLOSE, once each. */
 #define FREE 8192

@@ -469,7 +469,13 @@ static bool busy(mad_session_t *session)
     return gw_of_session(session)->n_transits > 0;
 }
 
+static bool channel(mad_session_t *session, const char *name, char *reason)
+{
+    return madi_map_channel(gw_of_session(session)->map, name, reason);
+}
+
 const madi_forward_t gw_forward = {.started = gw_started,
+                                   .channel = channel,
                                    .rx_begin = gw_rx_begin,
                                    .rx_done = gw_rx_done,
                                    .pump = pump,

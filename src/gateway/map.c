@@ -13,6 +13,7 @@
 struct madi_map {
     madi_topo_t *topo;
     madi_routes_t *routes;
+    int virtual; /* the channel that is used */
     int self;
     uint64_t hash;
 };
@@ -47,6 +48,21 @@ static bool find_self(madi_map_t *m, char *reason)
     return false;
 }
 
+static bool find_virtual(madi_map_t *m, char *reason)
+{
+    const char *name = madi_knob_text(MADI_KNOB_VIRTUAL_CHANNEL);
+    char hint[60];
+    m->virtual = *name ? madi_topo_virtual_find(m->topo, name) : 0;
+    if (m->virtual < 0) {
+        madi_topo_hint(m->topo, MADI_TOPO_VIRTUAL, name, hint, sizeof hint);
+        snprintf(reason, MADI_REASON_MAX, "%.50s has no virtual channel %.40s (MAD_VIRTUAL_CHANNEL)%s", m->topo->file, name,
+                 hint);
+        return false;
+    }
+    m->hash += (unsigned)m->virtual;
+    return true;
+}
+
 madi_map_t *madi_map_open(const char *file, char *reason)
 {
     madi_map_t *m = calloc(1, sizeof *m);
@@ -64,9 +80,9 @@ madi_map_t *madi_map_open(const char *file, char *reason)
                  errors ? errors : mad_status_text(status));
         goto fail;
     }
-    if (!find_self(m, reason))
+    if (!find_self(m, reason) || !find_virtual(m, reason))
         goto fail;
-    status = madi_routes_new(m->topo, 0, m->self, MADI_ROUTE_BYTES, NULL, 0, &m->routes);
+    status = madi_routes_new(m->topo, m->virtual, m->self, MADI_ROUTE_BYTES, NULL, 0, &m->routes);
     if (status) {
         snprintf(reason, MADI_REASON_MAX, "%s", mad_status_text(status));
         goto fail;
@@ -85,6 +101,20 @@ void madi_map_close(madi_map_t *m)
     madi_routes_free(m->routes);
     madi_topo_free(m->topo);
     free(m);
+}
+
+bool madi_map_channel(const madi_map_t *m, const char *name, char *reason)
+{
+    int v = madi_topo_virtual_find(m->topo, name);
+    const madi_topo_virtual_t *used = &m->topo->virtual[m->virtual], *named = v < 0 ? used : &m->topo->virtual[v];
+    if (named->networks == used->networks &&
+        !memcmp(named->network, used->network, (size_t)used->networks * sizeof *used->network))
+        return true;
+    snprintf(reason, MADI_REASON_MAX,
+             "%.40s has a virtual channel called so, with networks of its own, and this program uses those of %.40s; "
+             "see MAD_VIRTUAL_CHANNEL",
+             m->topo->file, used->name);
+    return false;
 }
 
 int madi_map_hosts(const madi_map_t *m)

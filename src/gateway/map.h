@@ -8,9 +8,13 @@
 typedef struct madi_map madi_map_t;
 
 /* Read the topology file, and find in it the host that this process runs on (MAD_HOST, or the host's own name), and the
- * ways from there.  NULL: reason says why. */
+ * ways from there, over the networks of one virtual channel (MAD_VIRTUAL_CHANNEL, or the first).  NULL: reason says why. */
 madi_map_t *madi_map_open(const char *file, char *reason);
 void madi_map_close(madi_map_t *map); /* NULL is fine */
+
+/* May a channel have this name?  False: the file has a virtual channel called so, whose networks are others than those of
+ * the one that is used, which is the reason. */
+bool madi_map_channel(const madi_map_t *map, const char *name, char *reason);
 
 /* Hosts are numbers from 0: so many.  By name; -1: the file does not know it. */
 int madi_map_hosts(const madi_map_t *map);
@@ -29,7 +33,7 @@ int madi_map_way(const madi_map_t *map, int from, int to, int *hosts, int max);
 bool madi_map_drivers_among(const madi_map_t *map, const char *const *drivers);
 /* So many bytes the slowest network takes in this time, in whole pages; of those whose bandwidth the file declares. */
 size_t madi_map_bytes_in(const madi_map_t *map, int us);
-/* A number that is the same for all who read the same file. */
+/* A number that is the same for all who read the same file, and use the same virtual channel. */
 uint64_t madi_map_hash(const madi_map_t *map);
 
 #endif

@@ -3,7 +3,8 @@
 # A hundred streams through one gateway, of which one has a stuck receiver (streams.c): stopped, or computing, or taking no
 # message.  The gateway's memory stays within its bound, the others get their share, and afterwards everything comes.
 # Twice: with processes on this host, where the processors are what the streams compete for and shares are mostly what the
-# scheduler makes of them, so they are only printed; and in a lab (madlab), where a slow network is, and the gateway decides.  LONG=1: longer.
+# scheduler makes of them, so they are only printed; and in a lab (madlab), where a slow network is, and the gateway
+# decides.  LONG=1: longer.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Several gateways, all of them processes on this host whose networks are told apart by what each may use, and by their names:
+# Several gateways, all of them processes on this host whose networks are told apart by what each may use, and by names:
 #   ring   four networks in a ring, n e s w, joined by four gateways, and ends on each network: traffic of all with all goes
 #          round in both directions over up to three hops.  It completes, also when all windows were full (ring.c).
 #   chain  a -(tcp)- g -(shm)- h -(tcp)- b, and the other way round: the conformance suite over three hops
@@ -31,8 +31,8 @@ echo 'networks = { w = { driver = "shm"; hosts = "w, g0"; }; n = { driver = "tcp
 echo 'networks = { n = { driver = "tcp"; hosts = "n, g0, g1"; }; e = { driver = "shm"; hosts = "e, g0, g1"; }; };' \
     >"$dir/pair.cfg"
 
-# as FILE HOSTS COMMAND...: the process is on the rank-th of the hosts, and the networks that it is on: two tcp networks by their names, two of
-# shared memory by their folders
+# as FILE HOSTS COMMAND...: the process is on the rank-th of the hosts, and on the networks of that: two of tcp by their names,
+# two of shared memory by their folders
 cat >"$dir/as" <<'END'
 #!/bin/sh
 MAD_TOPOLOGY=${0%/*}/$1 tcp= shm=
@@ -109,4 +109,27 @@ if [ $(($(least bytes) * 20)) -ge "$(sum bytes)" ]; then
 else
     not_ok "pair: load" "$(cat "$dir/out")"
 fi
+# Two virtual channels: one is used, and a channel with the name of the other is refused.
+cat >"$dir/two.cfg" <<'END'
+networks = {
+    x = { driver = "tcp"; hosts = "a, g"; };
+    y = { driver = "tcp"; hosts = "g, b"; };
+    z = { driver = "tcp"; hosts = "g, b"; };
+};
+virtual_channels = { first = { over = "x, y"; }; second = { over = "x, z"; }; };
+END
+# perf CHANNEL: a test over it of a process on host a with itself
+perf() {
+    MAD_TOPOLOGY=$dir/two.cfg MAD_HOST=a within 20 "$BUILD/mad_perf" pingpong --driver self --channel "$1" --sizes 8 --iters 1 \
+        --batches 1 >"$dir/out" 2>&1
+}
+perf first && perf other
+check "channels with the name of the virtual channel in use, or of none" 0 $?
+perf second
+check "not with that of another" 1 $?
+check_has "and the log says what to do" "this program uses those of first; see MAD_VIRTUAL_CHANNEL" "$dir/out"
+(export MAD_VIRTUAL_CHANNEL=second && perf second && ! perf first)
+check "unless that is chosen" 0 $?
+MAD_VIRTUAL_CHANNEL=secnd perf other
+check_has "a name that is none" "has no virtual channel secnd (MAD_VIRTUAL_CHANNEL); did you mean 'second'?" "$dir/out"
 [ $failures = 0 ]

@@ -156,6 +156,38 @@ START_TEST(next_host)
 }
 END_TEST
 
+/* From a to d there are two ways, over b and over c, each with a virtual channel of its own. */
+START_TEST(virtual_channels)
+{
+    static const char text[] =
+        "networks = { ab = { driver = \"tcp\"; hosts = \"a,b\"; }; bd = { driver = \"tcp\"; hosts = \"b,d\"; };\n"
+        "ac = { driver = \"tcp\"; hosts = \"a,c\"; }; cd = { driver = \"tcp\"; hosts = \"c,d\"; }; };\n"
+        "virtual_channels = { one = { over = \"ab, bd\"; }; two = { over = \"ac, cd\"; }; };";
+    char reason[MADI_REASON_MAX] = "";
+    madi_map_t *m = map_of(text, "a", reason);
+    uint64_t hash;
+    if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+        return;
+    ck_assert_msg(m != NULL, "%s", reason);
+    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, reason), madi_map_host(m, "b"));
+    ck_assert(madi_map_channel(m, "one", reason) && madi_map_channel(m, "any", reason));
+    ck_assert(!madi_map_channel(m, "two", reason));
+    hash = madi_map_hash(m);
+    madi_map_close(m);
+    setenv("MAD_VIRTUAL_CHANNEL", "two", 1);
+    m = map_of(text, "a", reason);
+    ck_assert_msg(m != NULL, "%s", reason);
+    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, reason), madi_map_host(m, "c"));
+    ck_assert(madi_map_channel(m, "two", reason) && !madi_map_channel(m, "one", reason));
+    ck_assert(madi_map_hash(m) != hash); /* they do not talk with those of the other */
+    madi_map_close(m);
+    setenv("MAD_VIRTUAL_CHANNEL", "three", 1);
+    ck_assert(!map_of(text, "a", reason));
+    unsetenv("MAD_VIRTUAL_CHANNEL");
+    ck_assert_msg(strstr(reason, "MAD_VIRTUAL_CHANNEL") != NULL, "%s", reason);
+}
+END_TEST
+
 START_TEST(wrong_files)
 {
     char reason[MADI_REASON_MAX] = "";
@@ -172,6 +204,6 @@ END_TEST
 
 Suite *gateway_suite(void)
 {
-    const TTest *tests[] = {windows, budget, too_much, next_host, wrong_files};
+    const TTest *tests[] = {windows, budget, too_much, next_host, virtual_channels, wrong_files};
     return SUITE_OF("gateway", tests);
 }
