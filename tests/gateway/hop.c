@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hop count | hop long | hop hold FILE | hop kill, by three ranks of which the last is a gateway between the first two (hop_test.sh).
+/* hop count | hop long | hop copies | hop hold FILE | hop kill, by three ranks of which the last is a gateway between the first
+ * two (hop_test.sh).
  *   count   messages of many lengths, then the gateway looks at its own counters: what came, and how much was copied
  *   long    one long message
+ *   copies  long messages one way, as fast as they go, then back: how much of that the gateway has copied
  *   hold    the same messages, then "ready RANK PID" and in the library until FILE is there; two ranks will do
  *   kill    the gateway dies under load: both ends get MAD_ERR_PEER in time */
 #include "told.h"
@@ -13,6 +15,7 @@
 #define LONGEST ((size_t)1 << 20)
 #define LONG ((size_t)32 << 20)
 #define MIDST 200 /* fragments */
+#define STREAM 60 /* messages */
 #define SECOND INT64_C(1000000000)
 
 static mad_session_t *session;
@@ -104,6 +107,27 @@ static int one_long(void)
     return bad;
 }
 
+/* One way.  The gateway counts from barrier to barrier. */
+static int one_way(bool there)
+{
+    unsigned char *buf = calloc(1, LONGEST);
+    int64_t copies = rank == 2 ? told_now(session, "copies") : 0, fragments = rank == 2 ? told_now(session, "fragments") : 0;
+    mad_status_t status = MAD_OK;
+    mad_barrier(session);
+    for (int i = 0; rank < 2 && i < STREAM && !status; i++)
+        status = move(buf, LONGEST, there == !rank);
+    if (rank < 2 && !status) /* what was sent is there when this has come */
+        status = move(buf, 8, there != !rank);
+    mad_barrier(session);
+    free(buf);
+    if (rank == 2) {
+        copies = told_now(session, "copies") - copies;
+        fragments = told_now(session, "fragments") - fragments;
+        printf("copies %s %lld %lld\n", there ? "there" : "back", (long long)copies, (long long)fragments);
+    }
+    return status != MAD_OK;
+}
+
 static int hold(const char *file)
 {
     mad_connection_t *cnx;
@@ -143,6 +167,8 @@ int main(int argc, char **argv)
         rc = count();
     } else if (!strcmp(argv[1], "long")) {
         rc = one_long();
+    } else if (!strcmp(argv[1], "copies")) {
+        rc = one_way(true) || one_way(false);
     } else if (!strcmp(argv[1], "hold") && argc > 2) {
         rc = hold(argv[2]);
     } else if (rank < 2) {

@@ -28,6 +28,21 @@ for way in $ways; do
     on "$way" 3 "$BUILD/tests/hop" count >"$dir/out" 2>&1 || not_ok "hop-count-$way ran" "$(tail -20 "$dir/out")"
     grep '^\(ok\|not ok\)' "$dir/out" | sed "s/\$/-$way/"
     failures=$((failures + $(grep -c '^not ok' "$dir/out")))
+    # A gateway copies a fragment at most once: one of a socket only if it is short and the way is taken, one of shared memory
+    # only if too much of that is lent already.
+    on "$way" 3 "$BUILD/tests/hop" copies >"$dir/out" 2>&1
+    for direction in there back; do
+        from=${way%-*} to=${way#*-} line=$(sed -n "s/^copies $direction //p" "$dir/out")
+        [ $direction = there ] || from=${way#*-} to=${way%-*}
+        copies=${line% *} fragments=${line#* }
+        most=$((fragments))
+        [ "$from" = shm ] || most=$((fragments / 10))
+        if [ -n "$line" ] && [ "$copies" -le "$most" ]; then
+            ok "$way, $direction: $copies of $fragments long fragments from $from to $to are copied"
+        else
+            not_ok "$way, $direction: copies from $from to $to" "$(cat "$dir/out")"
+        fi
+    done
     opt=--keep-going on "$way" 3 "$BUILD/tests/hop" kill >"$dir/out" 2>&1
     check_lines "both ends learn of a killed gateway, $way" 2 '^ok killed' "$dir/out"
 done
