@@ -68,11 +68,9 @@ static void slept(int64_t begin)
     madi_trace_add(&(madi_trace_event_t){.kind = MADI_TRACE_SLEEP, .begin = begin});
 }
 
-void madi_trace_start(const mad_session_t *s)
+/* Under the lock. */
+static void start(const mad_session_t *s)
 {
-    const char *prefix = madi_knob_text(MADI_KNOB_TRACE);
-    if (!*prefix || trace.ring)
-        return;
     trace.rank = s->rank;
     trace.n_ranks = s->size;
     for (int i = 0; i < 8; i++)
@@ -86,6 +84,15 @@ void madi_trace_start(const mad_session_t *s)
     }
     madi_tracing = true;
     marceli_tell_sleeps(slept);
+}
+
+/* Every session comes by here before it has other threads, so all of them see madi_tracing as it stays. */
+void madi_trace_start(const mad_session_t *s)
+{
+    madi_lock(&trace.lock);
+    if (*madi_knob_text(MADI_KNOB_TRACE) && !trace.ring)
+        start(s);
+    madi_unlock(&trace.lock);
 }
 
 /* ---- Text ----------------------------------------------------------------------------------------------------------- */

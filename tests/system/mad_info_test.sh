@@ -174,7 +174,8 @@ test_stats_forms() {
     within $limit $python "$top/tests/harness/prometheus.py" <out >checked 2>&1
     check "stats: prometheus: its format" 0 $?
     sed 's/^/# /' checked
-    check_has "stats: prometheus: labels" 'madeleine_messages_sent_total{pid="'"$zero"'",rank="0",host="'"$(hostname)"'",program="hop",session="0",driver="shm",class="job"} 70' out
+    of="pid=\"$zero\",rank=\"0\",host=\"$(hostname)\",program=\"hop\",session=\"0\""
+    check_has "stats: prometheus: labels" "madeleine_messages_sent_total{$of,driver=\"shm\",class=\"job\"} 70" out
     check_has "stats: prometheus: channels" 'channel="hop"} 70' out
     run stats "$zero"
     check "stats: text" 1 "$(grep -cE '^  shm +job +1 +70 +[0-9.]+ MiB +70 +[0-9.]+ MiB +0 ' out)"
@@ -230,11 +231,12 @@ test_trace() {
     run trace "$zero"
     check "trace: of a live process" 0 $code
     cp "timeline.$(hostname).$zero.json" out
-    json "trace: its message" '[e["args"]["bytes"] > 0 and e["args"]["channel"] for e in d["traceEvents"] if e["ph"] == "b" and
-        e["name"] == "send to 1"] == ["looked at"] and d["otherData"]["rank"] == 0'
+    json "trace: its message" '[e["args"]["bytes"] > 0 and e["args"]["channel"]
+        for e in d["traceEvents"] if e["ph"] == "b" and e["name"] == "send to 1"] == ["looked at"] and d["otherData"]["rank"] == 0'
     job_end "trace"
     cp "timeline.$(hostname).$one.json" out
-    json "trace: written at the end" '[e["name"] for e in d["traceEvents"] if e["ph"] == "b"] == ["receive from 0", "send to 0"]'
+    json "trace: written at the end" '[e["name"] for e in d["traceEvents"] if e["ph"] == "b"] ==
+        ["receive from 0", "send to 0"]'
     run trace merge timeline.*.json --output out
     check "trace: merged" 0 $code
     json "trace: merged: the same clock" '[p["shift_us"] for p in d["otherData"]["merged"]] == [0, 0]'
@@ -259,6 +261,17 @@ json.dump(d, open("moved", "w"))' "timeline.$(hostname).$one.json"
     check "trace: none is kept: exit code" 1 $code
     check_has "trace: none is kept" "it keeps no trace: start it with MAD_TRACE=PREFIX" err
     job_end "no trace"
+    # All kinds of messages by the way that they take while a timeline is kept, in a ring that is too small.
+    failed=
+    for t in modes_alone blocks_pieces blocks_flush requests_many try_unpack_big_express posted_mixed direct_posts handlers_leave \
+        mismatch_cases threads_busy; do
+        MAD_TRACE=$dir/$t MAD_TRACE_EVENTS=100 within $limit "$madrun" --no-label -n 2 "$BUILD/tests/conform" $t >out 2>&1 ||
+            failed="$failed $t"
+    done
+    check "trace: conformance" "" "$failed"
+    cat "$(ls requests_many.*.json | head -1)" >out
+    json "trace: the last events" 'd["otherData"]["events"] == 100 and d["otherData"]["events_lost"] > 0 and
+        100 < len(d["traceEvents"]) <= 201'
     MAD_TRACE=$dir/nowhere/t "$madrun" --no-label -n 1 "$client" </dev/null >out 2>err
     check_has "trace: no such folder" "nowhere/t.$(hostname)" err
     check_has "trace: no such folder: why" "cannot be written: No such file" err
