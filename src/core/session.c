@@ -441,11 +441,21 @@ static void memory_free(mad_session_t *s)
     free(s->adapters);
 }
 
+/* Others may speak to a process that speaks to nobody itself, such as a gateway: then the progress thread makes gates. */
+static bool has_gates(mad_session_t *s)
+{
+    bool any;
+    madi_lock(&s->lock);
+    any = s->gates != NULL;
+    madi_unlock(&s->lock);
+    return any;
+}
+
 void mad_exit(mad_session_t *s)
 {
     if (!s)
         return;
-    if (s->gates)
+    if (has_gates(s))
         say_bye(s);
     madi_wait_stop(s);
     madi_trace_write();
