@@ -29,6 +29,9 @@ extern "C" {
 
 /* Time-out values: MAD_FOREVER waits without limit, 0 never waits, others are nanoseconds. */
 #define MAD_FOREVER (-1)
+/* For mad_begin_unpacking_timed: as 0, but looks only where that costs next to nothing.  For who tries in a loop, and gives
+ * all networks their turn by a 0 now and then. */
+#define MAD_GLANCE (-2)
 /* As a source: a message from any peer. */
 #define MAD_ANY_SOURCE (-1)
 /* A leading EXPRESS prefix of up to so many bytes is there as soon as a message is open. */
@@ -183,8 +186,8 @@ mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **requ
 mad_connection_t *mad_begin_unpacking(mad_channel_t *channel);
 mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source);
 
-/* The same with a time-out in nanoseconds (MAD_FOREVER: none; 0: try, never waits).  Errors: MAD_ERR_TIMEOUT
- * (MAD_ERR_AGAIN when the time-out was 0), MAD_ERR_PEER, MAD_ERR_CLOSED; *cnx is set only on success. */
+/* The same with a time-out in nanoseconds (MAD_FOREVER: none; 0, MAD_GLANCE: try, never wait).  Errors: MAD_ERR_TIMEOUT
+ * (MAD_ERR_AGAIN when it only tried), MAD_ERR_PEER, MAD_ERR_CLOSED; *cnx is set only on success. */
 mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
                                        mad_connection_t **cnx);
 
@@ -200,6 +203,11 @@ mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_m
  * one is asked for by the first call and comes into memory of the library: the call that finds it there copies it. */
 mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
                             mad_receive_mode_t receive_mode);
+
+/* The next block where it lies, whatever its length and receive mode: *len bytes at *base, which are there until the next
+ * call for this message.  For runtimes whose messages say themselves what they are.  Never waits: MAD_ERR_AGAIN when it is
+ * not there yet.  Errors: MAD_ERR_MISMATCH (there is no further block), MAD_ERR_PEER, MAD_ERR_NOMEM. */
+mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len);
 
 /* As mad_unpack, into pieces in order, or count pieces of len bytes whose starts are stride bytes apart.  The array is
  * copied. */
@@ -232,6 +240,11 @@ typedef struct mad_block {
  * request, and never waits.  Errors: as mad_end_packing; nothing is sent then. */
 mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
                              mad_request_t **request);
+
+/* Send a message of one EXPRESS block, made of n pieces in order, at once: when this returns MAD_OK it has left, and the
+ * pieces may be changed.  MAD_ERR_AGAIN, and nothing is sent, when it cannot: no connection yet, messages before it, no
+ * credits, or too long for one packet; then one of the other forms sends it.  Never waits.  Errors: MAD_ERR_INVAL. */
+mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n);
 
 /* Post a receive before the message is there: from one named source, in posting order.  The data go straight into
  * the blocks, which are borrowed until completion.  request as above; posted receives of a source go before

@@ -166,10 +166,11 @@ typedef struct madi_rx_block {
     bool waiting; /* in the message's list of blocks not there yet */
 } madi_rx_block_t;
 
-/* A granted block that mad_try_unpack asked for, and that comes into memory of the library. */
+/* A granted block that mad_try_unpack or mad_borrow asked for, and that comes into memory of the library. */
 typedef struct madi_rx_early {
     uint64_t desc; /* what the sender packed */
     madi_waitable_t here;
+    bool borrowed; /* the caller has seen it where it is */
     _Alignas(16) unsigned char data[];
 } madi_rx_early_t;
 

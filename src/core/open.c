@@ -199,14 +199,21 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_chann
     return m;
 }
 
+/* Is there perhaps a message, and where?  No lock. */
+static inline bool open_seen(const mad_channel_t *channel, madi_adapter_t **hit)
+{
+    mad_session_t *session = channel->session;
+    *hit = NULL;
+    if (atomic_load_explicit(&((mad_channel_t *)channel)->n_ready, memory_order_relaxed))
+        return true;
+    return (*hit = madi_poll_hit(session)) != NULL;
+}
+
 /* One round under one acquisition of the lock. */
-static inline bool open_now(opening_t *o)
+static inline bool open_hit(opening_t *o, madi_adapter_t *hit)
 {
     mad_session_t *session = o->channel->session;
-    madi_adapter_t *hit = NULL;
     bool found;
-    if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) && !(hit = madi_poll_hit(session)))
-        return false;
     madi_lock(&session->lock);
     if (MADI_LIKELY(hit && hit->driver->take)) {
         o->msg = take_whole(session, o->channel, o->conn, hit);
@@ -224,6 +231,12 @@ static inline bool open_now(opening_t *o)
     if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
         madi_calls_run(session);
     return found;
+}
+
+static inline bool open_now(opening_t *o)
+{
+    madi_adapter_t *hit;
+    return open_seen(o->channel, &hit) && open_hit(o, hit);
 }
 
 /* A message was taken by a thread that did not wait, or the waiting thread that was woken for it has found another one:
@@ -281,13 +294,20 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
 mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
                                        mad_connection_t **cnx)
 {
-    opening_t o = {.channel = channel, .source = source};
+    opening_t o;
+    madi_adapter_t *hit = NULL;
+    if (timeout_ns == MAD_GLANCE && !open_seen(channel, &hit))
+        return MAD_ERR_AGAIN;
+    o = (opening_t){.channel = channel, .source = source};
     if (source != MAD_ANY_SOURCE) {
         o.conn = madi_conn_peek(channel, source);
         if (!o.conn && !(o.conn = madi_conn_get(channel, source, &o.status)))
             return o.status;
     }
-    open_wait(&o, timeout_ns);
+    if (timeout_ns != MAD_GLANCE)
+        open_wait(&o, timeout_ns);
+    else if (!open_hit(&o, hit))
+        return MAD_ERR_AGAIN;
     if (!o.msg)
         return o.status;
     *cnx = &o.msg->base;

@@ -200,6 +200,7 @@ mad_status_t madi_early_start(madi_rx_msg_t *m)
         return MAD_ERR_NOMEM;
     }
     early->desc = b.desc;
+    early->borrowed = false;
     atomic_init(&early->here.done, 1);
     piece = (struct iovec){early->data, MADI_WIRE_DESC_LEN(b.desc)};
     memcpy(early->data, b.data, b.inside);

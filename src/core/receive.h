@@ -4,7 +4,7 @@
  *   deliver.c   packets come in              open.c        messages are opened
  *   block.c     their blocks are read        unpack.c      ... into the program's memory
  *   rdv_recv.c  blocks that are granted      unpack_end.c  the end of a message
- *   posted.c    receives posted before */
+ *   posted.c    receives posted before           borrow.c      ... where they lie */
 #ifndef MADI_RECEIVE_H
 #define MADI_RECEIVE_H
 
@@ -105,6 +105,11 @@ mad_status_t madi_early_start(madi_rx_msg_t *msg); /* have the announced block a
 mad_status_t madi_early_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
                              bool may_wait); /* no lock */
 void madi_early_drop(madi_rx_msg_t *msg);
+static inline void madi_early_forget(madi_rx_msg_t *msg) /* a borrowed block goes with the next call */
+{
+    if (msg->early && msg->early->borrowed)
+        madi_early_drop(msg);
+}
 
 /* unpack.c; under session->lock, but for the first */
 void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg); /* for more of it; no lock */

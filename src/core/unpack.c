@@ -115,6 +115,11 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
 
     if (!session || !m->conn || status)
         return status;
+    if (MADI_UNLIKELY(m->early && m->early->borrowed)) {
+        madi_lock(&session->lock);
+        madi_early_drop(m);
+        madi_unlock(&session->lock);
+    }
     if (m->early)
         return madi_early_take(m, pieces, n, desc, may_wait);
     if (express && !may_wait) {

@@ -53,7 +53,7 @@ static bool settle(madi_rx_msg_t *m)
         for (madi_rx_block_t *b; (b = m->blocks); free(b))
             m->blocks = b->next;
     if (m->early && madi_done(&m->early->here)) { /* nobody came for it */
-        if (!m->consumed)
+        if (!m->consumed && !m->early->borrowed)
             madi_block_mismatch(m, m->early->desc, 0, false);
         madi_early_drop(m);
     }

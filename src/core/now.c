@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A message that leaves at once, or not at all: straight from the caller's pieces into the link. */
+#include "core/core.h"
+
+#include <string.h>
+
+#define PIECES (MADI_GATHER - 1) /* beside the header */
+
+/* What stands before the pieces: the packet's header and the block's descriptor; and room for a short packet's body. */
+typedef struct head {
+    madi_wire_hdr_t hdr;
+    uint64_t desc;
+    unsigned char body[MADI_SHORT_MAX - 8];
+} head_t;
+static_assert(sizeof(head_t) == MADI_PACKET_SHORT, "a short packet");
+
+static void fill(unsigned char *to, const struct iovec *pieces, int n)
+{
+    for (int i = 0; i < n; to += pieces[i++].iov_len)
+        madi_copy(to, pieces[i].iov_base, pieces[i].iov_len);
+}
+
+static bool send_vec(madi_link_t *link, head_t *head, const struct iovec *pieces, int n, size_t total)
+{
+    struct iovec vec[PIECES + 1] = {{head, offsetof(head_t, body)}};
+    memcpy(vec + 1, pieces, (size_t)n * sizeof *pieces);
+    return link->driver->send(link, vec, n + 1, total, NULL) == MADI_SENT;
+}
+
+/* Under tx_lock. */
+static bool send_head(madi_conn_t *conn, head_t *head, const struct iovec *pieces, int n, size_t total)
+{
+    if (total > MADI_PACKET_SHORT)
+        return send_vec(conn->link, head, pieces, n, total);
+    fill(head->body, pieces, n);
+    return conn->send_short(conn->link, head, total);
+}
+
+/* Under tx_lock. */
+static mad_status_t send_now(madi_conn_t *conn, const struct iovec *pieces, int n, size_t len)
+{
+    const madi_caps_t *caps;
+    size_t total = offsetof(head_t, body) + len;
+    uint64_t cost = madi_wire_cost(total);
+    head_t head;
+
+    if (cost > conn->quick || atomic_load_explicit(&conn->packing, memory_order_relaxed))
+        return MAD_ERR_AGAIN;
+    caps = &conn->link->adapter->caps;
+    if (MADI_UNLIKELY(len >= caps->rdv_min || total > caps->packet_max || n >= caps->gather_max))
+        return MAD_ERR_AGAIN;
+    head.hdr = (madi_wire_hdr_t){
+        .length = (uint32_t)(total - sizeof head.hdr), .seq = (uint32_t)conn->tx_seq, .aux = (uint32_t)cost};
+    memcpy(&head.hdr, &conn->whole, 4); /* type, flags, channel */
+    head.desc = madi_wire_desc(len, MADI_WIRE_INLINE, MAD_RECEIVE_EXPRESS, MAD_SEND_SAFER);
+    if (!send_head(conn, &head, pieces, n, total))
+        return MAD_ERR_AGAIN;
+    conn->quick -= cost;
+    conn->tx_seq++;
+    return MAD_OK;
+}
+
+mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n)
+{
+    madi_conn_t *conn = madi_conn_peek(channel, peer);
+    mad_status_t status;
+    size_t len = 0;
+
+    if (n < 0 || (n && !pieces))
+        return MAD_ERR_INVAL;
+    if (MADI_UNLIKELY(n > PIECES))
+        return MAD_ERR_AGAIN;
+    for (int i = 0; i < n; i++)
+        len += pieces[i].iov_len;
+    if (MADI_UNLIKELY(!conn))
+        return MAD_ERR_AGAIN;
+    madi_lock(&conn->gate->tx_lock);
+    status = send_now(conn, pieces, n, len);
+    madi_unlock(&conn->gate->tx_lock);
+    return status;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What runtimes use: messages that leave at once or not at all, blocks that are read where they lie, glances. */
+#include "conform.h"
+
+#include <string.h>
+
+#define MANY 3000
+
+static size_t len_of(uint32_t i)
+{
+    static const size_t lens[] = {0, 1, 8, 31, 32, 33, 200, 500, 700, 4000};
+    return lens[i % COUNT(lens)];
+}
+
+static mad_connection_t *next_message(env_t *e, int64_t look)
+{
+    mad_connection_t *cnx = NULL;
+    mad_status_t status;
+    unsigned tries = 0;
+    while ((status = mad_begin_unpacking_timed(e->ch[0], MAD_ANY_SOURCE, ++tries % 8 ? look : 0, &cnx)) == MAD_ERR_AGAIN)
+        ;
+    CHECK_OK(status);
+    return cnx;
+}
+
+/* ---- One block, of three pieces --------------------------------------------------------------------------------- */
+
+static void now_send(env_t *e)
+{
+    unsigned char *body = get(5000);
+    uint32_t at_once = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct iovec pieces[3] = {{&i, sizeof i}, {body, len_of(i) / 2}, {body + len_of(i) / 2, len_of(i) - len_of(i) / 2}};
+        mad_status_t status;
+        fill(body, len_of(i), i);
+        status = mad_send_now(e->ch[0], e->peer, pieces, 3);
+        at_once += status == MAD_OK;
+        if (status == MAD_OK) {
+            memset(body, 0, len_of(i)); /* it has left */
+            continue;
+        }
+        CHECK_STATUS(status, MAD_ERR_AGAIN);
+        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        CHECK_OK(mad_pack_gather(cnx, pieces, 3, CHEAPER, EXPRESS));
+        CHECK_STATUS(mad_send_now(e->ch[0], e->peer, pieces, 3), MAD_ERR_AGAIN); /* not before a message that has begun */
+        CHECK_OK(mad_end_packing(cnx));
+    }
+    CHECK(at_once > 0);
+    CHECK_STATUS(mad_send_now(e->ch[0], e->peer, NULL, -1), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_send_now(e->ch[0], e->peer, NULL, 1), MAD_ERR_INVAL);
+    {
+        struct iovec long_one = {get(1 << 20), 1 << 20};
+        CHECK_STATUS(mad_send_now(e->ch[0], e->peer, &long_one, 1), MAD_ERR_AGAIN);
+        free(long_one.iov_base);
+    }
+    hear(e);
+    free(body);
+}
+
+static void now_receive(env_t *e)
+{
+    for (uint32_t i = 0; i < MANY; i++) {
+        mad_connection_t *cnx = next_message(e, MAD_GLANCE);
+        const unsigned char *at = NULL;
+        mad_status_t status;
+        size_t len = 0;
+        uint32_t number = ~0u;
+        while ((status = mad_borrow(cnx, (const void **)&at, &len)) == MAD_ERR_AGAIN)
+            ;
+        CHECK_OK(status);
+        CHECK_EQ(len, sizeof i + len_of(i));
+        memcpy(&number, at, sizeof number);
+        CHECK_EQ(number, i); /* in order, whichever way they went */
+        HOLDS(at + sizeof i, len_of(i), i);
+        CHECK_OK(mad_end_unpacking(cnx));
+    }
+    tell(e);
+}
+
+/* ---- Blocks of all lengths and modes, some of them borrowed -------------------------------------------------------- */
+
+static const size_t block_lens[] = {0, 5, 300, 20000, 40000, 100000, 1 << 20, 64};
+
+static void borrow_send(env_t *e)
+{
+    for (uint32_t round = 0; round < 8; round++) {
+        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        unsigned char *bodies[COUNT(block_lens)];
+        for (uint32_t i = 0; i < COUNT(block_lens); i++) {
+            bodies[i] = get(block_lens[i]);
+            fill(bodies[i], block_lens[i], round * 100 + i);
+            CHECK_OK(mad_pack(cnx, bodies[i], block_lens[i], CHEAPER, (round + i) % 3 ? EXPRESS : LAZY));
+        }
+        CHECK_OK(mad_end_packing(cnx));
+        for (uint32_t i = 0; i < COUNT(block_lens); i++)
+            free(bodies[i]);
+    }
+    hear(e);
+}
+
+static void borrow_receive(env_t *e)
+{
+    unsigned char *copy = get(1 << 20);
+    for (uint32_t round = 0; round < 8; round++) {
+        mad_connection_t *cnx = next_message(e, 0);
+        const void *at = NULL;
+        size_t len = 0;
+        mad_status_t status;
+        for (uint32_t i = 0; i < COUNT(block_lens); i++) {
+            if ((round >> i % 3) & 1) { /* mixed with blocks that are unpacked */
+                CHECK_OK(mad_unpack(cnx, copy, block_lens[i], CHEAPER, (round + i) % 3 ? EXPRESS : LAZY));
+                continue;
+            }
+            while ((status = mad_borrow(cnx, &at, &len)) == MAD_ERR_AGAIN)
+                ;
+            CHECK_OK(status);
+            CHECK_EQ(len, block_lens[i]);
+            HOLDS(at, len, round * 100 + i);
+        }
+        CHECK_OK(mad_end_unpacking(cnx));
+    }
+    tell(e);
+    free(copy);
+}
+
+/* ---- There is no further block ---------------------------------------------------------------------------------- */
+
+static void none_send(env_t *e)
+{
+    int number = 4;
+    mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+    CHECK_OK(mad_pack(cnx, &number, sizeof number, CHEAPER, EXPRESS));
+    CHECK_OK(mad_end_packing(cnx));
+    hear(e);
+}
+
+static void none_receive(env_t *e)
+{
+    mad_connection_t *cnx = next_message(e, 0);
+    const void *at = NULL;
+    size_t len = 0;
+    CHECK_OK(mad_borrow(cnx, &at, &len));
+    CHECK_EQ(len, sizeof(int));
+    CHECK_STATUS(mad_borrow(cnx, &at, &len), MAD_ERR_MISMATCH);
+    CHECK_STATUS(mad_end_unpacking(cnx), MAD_ERR_MISMATCH);
+    tell(e);
+}
+
+const test_t runtime_tests[] = {{.name = "runtimes_now", .procs = 2, .send = now_send, .receive = now_receive},
+                                {.name = "runtimes_borrow", .procs = 2, .send = borrow_send, .receive = borrow_receive},
+                                {.name = "runtimes_none", .procs = 2, .send = none_send, .receive = none_receive},
+                                {.name = NULL}};
