@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Open MPI's byte transfer layer (BTL) over Madeleine: the component mad of Open MPI 4.1.
+ *
+ *   component.c   found and started by Open MPI: session, channel, parameters, the address for others
+ *   peers.c       the other processes: their addresses, endpoints, deaths
+ *   fragment.c    descriptors: allocated, filled from a convertor
+ *   send.c        fragments out
+ *   receive.c     progress: fragments in, what has completed
+ *   get.c         long messages: the receiver asks, the data go where they belong
+ *
+ * One session, a channel of fragments.  A fragment is a message of one block: what Open MPI gives us, then one byte, its
+ * tag.  It leaves at once (mad_send_now) or is queued with a request; it is read where it lies (mad_borrow) by the callback
+ * of its tag.  Open MPI orders and matches by numbers in its own headers, so threads may handle fragments side by side. */
+#ifndef MAD_BTL_H
+#define MAD_BTL_H
+
+#include <opal_config.h>
+
+#include <opal/class/opal_free_list.h>
+#include <opal/datatype/opal_convertor.h>
+#include <opal/mca/btl/base/base.h>
+#include <opal/mca/btl/btl.h>
+#include <opal/util/proc.h>
+
+#include <madeleine.h>
+#include <stdatomic.h>
+
+#define MAD_BTL_TAG_GET (MCA_BTL_TAG_BTL + 8) /* a question of get.c */
+
+/* What Open MPI sends to the peer, for btl_get. */
+struct mca_btl_base_registration_handle_t {
+    uint64_t number;
+};
+
+typedef struct mca_btl_base_endpoint_t {
+    mad_peer_t peer;
+    opal_proc_t *proc;
+    atomic_bool dead; /* and Open MPI has been told */
+    struct mca_btl_base_endpoint_t *next;
+} mad_btl_endpoint_t;
+
+/* What has completed, in whatever thread, and is told to Open MPI by its own progress. */
+typedef struct mad_btl_done {
+    struct mad_btl_done *next;
+    void (*tell)(struct mad_btl_done *done);
+    mad_status_t status;
+} mad_btl_done_t;
+
+typedef struct mad_btl_fragment {
+    mca_btl_base_descriptor_t base; /* first: Open MPI has this */
+    mca_btl_base_segment_t segments[2];
+    opal_free_list_t *list;
+    mad_btl_endpoint_t *endpoint;
+    mca_btl_base_tag_t tag;
+    mad_btl_done_t done;
+} mad_btl_fragment_t;
+OBJ_CLASS_DECLARATION(mad_btl_fragment_t);
+
+/* What went through: counted only if it is to be reported. */
+typedef struct mad_btl_count {
+    atomic_ullong n, bytes;
+} mad_btl_count_t;
+
+typedef struct mad_btl_component {
+    mca_btl_base_component_3_0_0_t super;
+    mad_session_t *session;
+    mad_channel_t *channel, *bulk; /* fragments; answers of get.c */
+    atomic_int gets; /* under way */
+    opal_free_list_t eager, full; /* fragments with so much room as one may have at first, or at most */
+    size_t room;                  /* bytes of the longest fragment */
+    _Atomic(mad_btl_done_t *) done;
+    mca_btl_base_module_error_cb_fn_t error;
+    bool report;
+    mad_btl_count_t sent, received, got;
+} mad_btl_component_t;
+
+/* Open MPI looks for this name. */
+extern mad_btl_component_t mca_btl_mad_component;
+extern mca_btl_base_module_t mad_btl_module;
+#define mad_btl (&mca_btl_mad_component)
+
+static inline void mad_btl_count(mad_btl_count_t *count, size_t bytes)
+{
+    if (OPAL_LIKELY(!mad_btl->report))
+        return;
+    atomic_fetch_add_explicit(&count->n, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&count->bytes, bytes, memory_order_relaxed);
+}
+
+/* peers.c */
+int mad_btl_publish(void); /* the address of this process, for others */
+int mad_btl_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs, mad_btl_endpoint_t **endpoints,
+                      opal_bitmap_t *reachable);
+int mad_btl_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs, mad_btl_endpoint_t **endpoints);
+void mad_btl_look_for_deaths(void);
+void mad_btl_dead(mad_btl_endpoint_t *endpoint, const char *text);
+
+/* fragment.c */
+int mad_btl_fragments_init(void);
+mca_btl_base_descriptor_t *mad_btl_alloc(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, uint8_t order,
+                                         size_t size, uint32_t flags);
+mca_btl_base_descriptor_t *mad_btl_prepare_src(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint,
+                                               opal_convertor_t *convertor, uint8_t order, size_t reserve, size_t *size,
+                                               uint32_t flags);
+int mad_btl_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
+
+/* send.c */
+int mad_btl_send(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, mca_btl_base_descriptor_t *descriptor,
+                 mca_btl_base_tag_t tag);
+int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal_convertor_t *convertor, void *header,
+                  size_t header_size, size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                  mca_btl_base_descriptor_t **descriptor);
+/* Have it told by Open MPI's progress when the request completes, which is given up. */
+void mad_btl_when_done(mad_request_t *request, mad_btl_done_t *done);
+
+/* get.c */
+mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *base,
+                                                     size_t size, uint32_t flags);
+int mad_btl_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle);
+int mad_btl_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address, uint64_t remote_address,
+                mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
+                int flags, int order, mca_btl_base_rdma_completion_fn_t tell, void *context, void *data);
+int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address, uint64_t remote_address,
+                mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
+                int flags, int order, mca_btl_base_rdma_completion_fn_t tell, void *context, void *data);
+void mad_btl_answer(mad_peer_t peer, const void *bytes, size_t len);
+int mad_btl_take_answers(int64_t look);
+void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint);
+
+/* receive.c */
+int mad_btl_progress(void);
+
+#endif

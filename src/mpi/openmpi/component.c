@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Found and started by Open MPI. */
+#include "btl_mad.h"
+
+#include <opal/util/output.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADS 64 /* bytes that the headers of ours and the tag take in a packet at most */
+
+/* ---- Parameters ------------------------------------------------------------------------------------------------ */
+
+static int component_register(void)
+{
+    mad_btl_module.btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1; /* before all but self, where it is not left out */
+    mad_btl_module.btl_eager_limit = 32 * 1024 - HEADS;
+    mad_btl_module.btl_rndv_eager_limit = 32 * 1024 - HEADS;
+    mad_btl_module.btl_max_send_size = 32 * 1024 - HEADS;
+    mad_btl_module.btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_GET;
+    mad_btl_module.btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
+    mad_btl_module.btl_get_limit = SIZE_MAX;
+    mad_btl_module.btl_get_alignment = 0;
+    mad_btl_module.btl_rdma_pipeline_send_length = SIZE_MAX / 4;
+    mad_btl_module.btl_rdma_pipeline_frag_size = 1 << 20;
+    mad_btl_module.btl_min_rdma_pipeline_size = SIZE_MAX / 4;
+    mad_btl_module.btl_latency = 1;
+    mad_btl_module.btl_bandwidth = 40000;
+    mca_base_component_var_register(&mad_btl->super.btl_version, "report",
+                                    "Say at the end how many bytes went through Madeleine (to the standard error output)",
+                                    MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
+                                    &mad_btl->report);
+    return mca_btl_base_param_register(&mad_btl->super.btl_version, &mad_btl_module);
+}
+
+static int component_open(void)
+{
+    return OPAL_SUCCESS;
+}
+
+static int component_close(void)
+{
+    return OPAL_SUCCESS;
+}
+
+/* ---- Start and end --------------------------------------------------------------------------------------------- */
+
+/* Open MPI's launcher gives all processes of a job, and those that they start, the same 128 random bits. */
+static mad_status_t session_open(void)
+{
+    const char *key = getenv("OMPI_MCA_orte_precondition_transports");
+    if (!key || strlen(key) < 16)
+        return MAD_ERR_BOOT;
+    /* Open MPI calls us from the program's threads, and expects no calls from others. */
+    setenv("MAD_PROGRESS_THREAD", "no", 1);
+    return mad_open(key, strlen(key) < 64 ? strlen(key) : 64, &mad_btl->session);
+}
+
+/* A fragment fits one packet of every network. */
+static void limit_by_adapters(mca_btl_base_module_t *btl)
+{
+    mad_adapter_info_t info;
+    size_t room = SIZE_MAX;
+    for (int i = 0; i < mad_adapter_count(mad_btl->session); i++)
+        if (!mad_adapter_get(mad_btl->session, i, &info) && info.packet_max < room)
+            room = info.packet_max;
+    room -= HEADS;
+    if (btl->btl_max_send_size > room)
+        btl->btl_max_send_size = room;
+    if (btl->btl_eager_limit > btl->btl_max_send_size)
+        btl->btl_eager_limit = btl->btl_max_send_size;
+    if (btl->btl_rndv_eager_limit > btl->btl_eager_limit)
+        btl->btl_rndv_eager_limit = btl->btl_eager_limit;
+}
+
+static mca_btl_base_module_t **component_init(int *n, bool progress_threads, bool mpi_threads)
+{
+    mca_btl_base_module_t **modules;
+    mad_status_t status;
+    (void)progress_threads;
+    (void)mpi_threads;
+
+    *n = 0;
+    status = session_open();
+    if (!status)
+        status = mad_channel_open(mad_btl->session, "openmpi", &mad_btl->channel);
+    if (!status)
+        status = mad_channel_open(mad_btl->session, "openmpi-bulk", &mad_btl->bulk);
+    if (status) {
+        opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl mad: no session: %s",
+                            mad_status_text(status));
+        return NULL;
+    }
+    limit_by_adapters(&mad_btl_module);
+    modules = malloc(sizeof *modules);
+    if (!modules || mad_btl_fragments_init() != OPAL_SUCCESS || mad_btl_publish() != OPAL_SUCCESS) {
+        free(modules);
+        return NULL;
+    }
+    modules[0] = &mad_btl_module;
+    *n = 1;
+    return modules;
+}
+
+static int module_finalize(mca_btl_base_module_t *btl)
+{
+    (void)btl;
+    if (mad_btl->report)
+        fprintf(stderr,
+                "btl mad: sent %llu fragments %llu bytes, received %llu fragments %llu bytes, got %llu blocks %llu bytes\n",
+                (unsigned long long)mad_btl->sent.n, (unsigned long long)mad_btl->sent.bytes,
+                (unsigned long long)mad_btl->received.n, (unsigned long long)mad_btl->received.bytes,
+                (unsigned long long)mad_btl->got.n, (unsigned long long)mad_btl->got.bytes);
+    mad_exit(mad_btl->session);
+    mad_btl->session = NULL;
+    OBJ_DESTRUCT(&mad_btl->eager);
+    OBJ_DESTRUCT(&mad_btl->full);
+    return OPAL_SUCCESS;
+}
+
+static int module_register_error(mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t error)
+{
+    (void)btl;
+    mad_btl->error = error;
+    return OPAL_SUCCESS;
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------------------------- */
+
+mca_btl_base_module_t mad_btl_module = {
+    .btl_component = &mca_btl_mad_component.super,
+    .btl_add_procs = mad_btl_add_procs,
+    .btl_del_procs = mad_btl_del_procs,
+    .btl_finalize = module_finalize,
+    .btl_alloc = mad_btl_alloc,
+    .btl_free = mad_btl_free,
+    .btl_prepare_src = mad_btl_prepare_src,
+    .btl_send = mad_btl_send,
+    .btl_sendi = mad_btl_sendi,
+    .btl_get = mad_btl_get,
+    .btl_put = mad_btl_put,
+    .btl_register_mem = mad_btl_register,
+    .btl_deregister_mem = mad_btl_deregister,
+    .btl_register_error = module_register_error,
+};
+
+mad_btl_component_t mca_btl_mad_component = {
+    .super =
+        {
+            .btl_version =
+                {
+                    MCA_BTL_DEFAULT_VERSION("mad"),
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .btl_data = {MCA_BASE_METADATA_PARAM_NONE},
+            .btl_init = component_init,
+            .btl_progress = mad_btl_progress,
+        },
+};

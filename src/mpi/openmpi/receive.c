@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Progress: what Open MPI calls while it waits. */
+#include "btl_mad.h"
+
+#include <stdlib.h>
+
+#define BUDGET 32      /* fragments of one call */
+#define ALL_EVERY 8     /* calls without any until all networks get their turn */
+#define LOOK_EVERY 4096 /* and until a look at what has become of peers */
+
+/* A fragment that is not there whole: only where packets are shorter than announced, or cut (driver fault). */
+typedef struct parked {
+    struct parked *next;
+    mad_connection_t *cnx;
+} parked_t;
+static parked_t *parked;
+static opal_mutex_t parked_lock = OPAL_MUTEX_STATIC_INIT;
+static atomic_int n_parked;
+
+static void deliver(mad_peer_t peer, const unsigned char *data, size_t len)
+{
+    mca_btl_base_segment_t segment = {.seg_addr.pval = (void *)data, .seg_len = len - 1};
+    mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
+    mca_btl_base_tag_t tag = data[len - 1];
+    mca_btl_active_message_callback_t *to = &mca_btl_base_active_message_trigger[tag];
+    mad_btl_count(&mad_btl->received, len - 1);
+    if (OPAL_UNLIKELY(tag == MAD_BTL_TAG_GET))
+        mad_btl_answer(peer, data, len - 1);
+    else if (OPAL_LIKELY(to->cbfunc != NULL))
+        to->cbfunc(&mad_btl_module, tag, &descriptor, to->cbdata);
+}
+
+/* False: it is not there yet. */
+static bool fragment_read(mad_connection_t *cnx)
+{
+    const void *data;
+    size_t len;
+    mad_status_t status = mad_borrow(cnx, &data, &len);
+    if (OPAL_UNLIKELY(status == MAD_ERR_AGAIN))
+        return false;
+    if (OPAL_LIKELY(status == MAD_OK && len > 0))
+        deliver(mad_message_peer(cnx), data, len);
+    mad_end_unpacking(cnx);
+    return true;
+}
+
+static void park(mad_connection_t *cnx)
+{
+    parked_t *p = malloc(sizeof *p);
+    if (!p)
+        return; /* it stays open until the end */
+    p->cnx = cnx;
+    opal_mutex_lock(&parked_lock);
+    p->next = parked;
+    parked = p;
+    atomic_fetch_add(&n_parked, 1);
+    opal_mutex_unlock(&parked_lock);
+}
+
+/* Each that is there now; one thread has it meanwhile. */
+static int look_at_parked(void)
+{
+    parked_t *list, *next;
+    int n = 0;
+    opal_mutex_lock(&parked_lock);
+    list = parked;
+    parked = NULL;
+    opal_mutex_unlock(&parked_lock);
+    for (; list; list = next) {
+        next = list->next;
+        atomic_fetch_sub(&n_parked, 1);
+        if (fragment_read(list->cnx))
+            n++;
+        else
+            park(list->cnx);
+        free(list);
+    }
+    return n;
+}
+
+/* Oldest first. */
+static int tell_done(void)
+{
+    mad_btl_done_t *list = atomic_exchange_explicit(&mad_btl->done, NULL, memory_order_acquire); /* pairs with push_done */
+    mad_btl_done_t *oldest = NULL, *next;
+    int n = 0;
+    for (; list; list = next) {
+        next = list->next;
+        list->next = oldest;
+        oldest = list;
+    }
+    for (; oldest; oldest = next, n++) {
+        next = oldest->next;
+        oldest->tell(oldest);
+    }
+    return n;
+}
+
+/* After a quiet time one fragment, which is likely to be what somebody waits for; else as many as there are. */
+static int take_fragments(int64_t look, int budget)
+{
+    mad_connection_t *cnx;
+    int n = 0;
+    for (; n < budget && mad_begin_unpacking_timed(mad_btl->channel, MAD_ANY_SOURCE, look, &cnx) == MAD_OK; n++) {
+        if (OPAL_UNLIKELY(!fragment_read(cnx)))
+            park(cnx);
+        look = MAD_GLANCE;
+    }
+    return n;
+}
+
+int mad_btl_progress(void)
+{
+    static atomic_uint quiet; /* calls in a row without any; threads may lose some */
+    unsigned turn = atomic_load_explicit(&quiet, memory_order_relaxed);
+    int n = take_fragments(turn % ALL_EVERY == ALL_EVERY - 1 ? 0 : MAD_GLANCE, turn ? 1 : BUDGET);
+    if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
+        n += mad_btl_take_answers(0);
+    if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->done, memory_order_relaxed) != NULL))
+        n += tell_done();
+    if (OPAL_UNLIKELY(atomic_load_explicit(&n_parked, memory_order_relaxed)))
+        n += look_at_parked();
+    atomic_store_explicit(&quiet, n ? 0 : turn + 1, memory_order_relaxed);
+    if (OPAL_UNLIKELY(turn % LOOK_EVERY == LOOK_EVERY - 1))
+        mad_btl_look_for_deaths();
+    return n;
+}

@@ -1,0 +1,142 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# MPI programs over Madeleine: the component mad of Open MPI.  Own programs that check every byte, over shared memory, over
+# TCP, and behind faults; then others' programs.  What went through Madeleine is what MPI sent.
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../harness/checks.sh"
+component=$BUILD/.libs/mca_btl_mad.so
+[ -f "$component" ] || { echo "no component for Open MPI was built: configure says why"; exit 77; }
+command -v mpirun.openmpi >/dev/null && command -v mpicc.openmpi >/dev/null ||
+    { echo "mpirun.openmpi or mpicc.openmpi is not installed (openmpi-bin, libopenmpi-dev)"; exit 77; }
+grep -q fsanitize "$BUILD/Makefile" && grep -q '^MAD_CFLAGS = .*fsanitize' "$BUILD/Makefile" &&
+    { echo "Open MPI cannot load a component with a sanitizer"; exit 77; }
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 143' TERM INT HUP
+cd "$dir" || exit 1
+export MAD_SHM_DIR="$dir/shm" TMPDIR="$dir" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+own=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed 's/.*://')
+[ -d "$own" ] || own=$(dirname "$(find /usr/lib -name mca_pml_ob1.so 2>/dev/null | head -1)")
+limit=120
+
+# mpi N COMMAND...: on N processes over Madeleine
+mpi() {
+    n=$1
+    shift
+    within $limit mpirun.openmpi --oversubscribe -np "$n" --mca pml ob1 --mca btl mad,self \
+        --mca mca_base_component_path "$(dirname "$component"):$own" "$@" </dev/null
+}
+
+for p in groups messages threads types; do
+    mpicc.openmpi -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -o $p "$here/$p.c" -pthread || not_ok "compile $p.c"
+done
+
+# passes NAME N PROGRAM: each of its checks is told, and it ends well
+passes() {
+    mpi "$2" "./$3" >out 2>err
+    rc=$?
+    sed "s/^\(not ok\|ok\) /&$1_/" out
+    if [ $rc = 0 ] && grep -q '^ok' out && ! grep -q '^not ok' out; then
+        ok "$1_$3"
+    else
+        not_ok "$1_$3: exit code $rc" "$(head -c 3000 err)"
+    fi
+}
+
+for p in messages types groups threads; do
+    passes shm 3 $p
+    MAD_DRIVERS=self,tcp passes tcp 3 $p
+done
+passes shm_four 4 groups
+MAD_DRIVERS=self,fault MAD_FAULT=shm passes fault_shm 2 messages
+MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 messages
+
+# ---- The way taken: each process of a ring of four sends 100 messages of 20,000 bytes, or 10 of 1,000,000
+cat >count.c <<'END'
+#include <mpi.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+    int rank, size, n = atoi(argv[argc - 2]), len = atoi(argv[argc - 1]);
+    char *out = calloc(1, len), *in = calloc(1, len);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < n; i++)
+        MPI_Sendrecv(out, len, MPI_BYTE, (rank + 1) % size, 1, in, len, MPI_BYTE, (rank + size - 1) % size, 1,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Finalize();
+    return 0;
+}
+END
+mpicc.openmpi -o count count.c
+# moved NAME N LEN: what all processes report is what they sent, and the headers (less than a hundredth and 10,000)
+moved() {
+    mpi 4 --mca btl_mad_report 1 ./count "$2" "$3" >out 2>err
+    check_lines "$1: every process reports" 4 '^btl mad: sent [0-9]+ fragments' err
+    awk -v want=$((4 * $2 * $3)) '
+        /^btl mad:/ { sent += $6; received += $11; got += $16 }
+        END {
+            printf "sent %d received %d got %d wanted %d\n", sent, received, got, want
+            exit !(sent == received && sent + got >= want && sent + got <= want * 1.01 + 10000)
+        }' err >sums && ok "$1: what Madeleine moved is what MPI sent" || not_ok "$1: what Madeleine moved" "$(cat sums)"
+}
+moved shm 100 20000
+moved shm_long 10 1000000
+MAD_DRIVERS=self,tcp moved tcp_long 10 1000000
+check_has "tcp: long messages are got" " got 10 blocks 10000000 bytes" err
+
+# ---- Without a session Open MPI says so, and a death ends the job
+MAD_SPIN=nonsense mpi 2 --mca btl_base_verbose 1 ./count 1 1 >out 2>err
+check "a knob with a bad value: the job does not run over something else" 1 $(($? != 0))
+check_has "... and says why" "MAD_SPIN='nonsense' is not valid" err
+cat >dies.c <<'END'
+#include <mpi.h>
+#include <signal.h>
+int main(int argc, char **argv)
+{
+    int rank, x = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1)
+        raise(SIGKILL);
+    MPI_Recv(&x, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Finalize();
+    return 0;
+}
+END
+mpicc.openmpi -o dies dies.c
+mpi 3 ./dies >out 2>err
+rc=$?
+[ $rc != 0 ] && [ $rc != 124 ] && ok "a process is killed: the job ends" ||
+    not_ok "a process is killed: exit code $rc" "$(cat err)"
+
+# ---- Programs of others
+if command -v NPopenmpi >/dev/null; then
+    mpi 2 NPopenmpi -i -u 100000 -n 3 -o np.out >out 2>err
+    check "NetPIPE checks what it receives: exit code" 0 $?
+    [ "$(grep -c 'Integrity check passed' out err | awk -F: '{ n += $2 } END { print n }')" -gt 10 ] &&
+        ok "NetPIPE: integrity" || not_ok "NetPIPE: integrity" "$(head -c 2000 out err)"
+else
+    echo "# NPopenmpi is not installed (netpipe-openmpi): left out"
+fi
+if python3 -c 'import mpi4py' 2>/dev/null && readlink -f "$(command -v mpirun)" | grep -q openmpi\\\|orterun; then
+    cat >objects.py <<'END'
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+data = {"rank": comm.rank, "list": list(range(1000)), "text": "x" * 100000}
+everybody = comm.allgather(data)
+assert [d["rank"] for d in everybody] == list(range(comm.size))
+assert all(d["text"] == data["text"] for d in everybody)
+assert comm.allreduce(comm.rank) == comm.size * (comm.size - 1) // 2
+END
+    mpi 3 python3 objects.py >out 2>err
+    check "mpi4py: exit code" 0 $?
+else
+    echo "# mpi4py over Open MPI is not installed (python3-mpi4py): left out"
+fi
+[ $failures = 0 ]
