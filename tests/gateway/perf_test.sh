@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# mad_perf through a gateway, processes on this host (a -(IPv4 loopback)- g -(IPv6 loopback)- b): what its lines say of the
+# mad_perf through a gateway, processes on this host (a -(shared memory)- g -(tcp)- b): what its lines say of the
 # way, its tests of many streams and of computing on a gateway, and fragments of lengths that are asked for.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
@@ -9,35 +9,13 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 143' TERM INT HUP
 
-if ! ip -6 addr show dev lo 2>/dev/null | grep -q '::1'; then
-    echo "skipped: no IPv6 loopback here"
-    exit 77
-fi
-echo 'networks = { x = { driver = "tcp"; hosts = "a,g"; }; y = { driver = "tcp"; hosts = "g,b"; }; };' >"$dir/two.cfg"
-cat >"$dir/as" <<'END'
-#!/bin/sh
-n=$1
-shift
-if [ "$PMI_RANK" -lt "$n" ]; then host=a interfaces=lo
-elif [ "$PMI_RANK" -lt $((2 * n)) ]; then host=b interfaces=lo/6
-else host=g interfaces=lo,lo/6
-fi
-[ "$PMI_RANK" != "$OTHER" ] || MAD_FORWARD_FRAGMENT=64K
-export MAD_FORWARD_FRAGMENT
-MAD_TOPOLOGY=${0%/*}/two.cfg MAD_HOST=$host MAD_DRIVERS=self,tcp,virtual MAD_TCP_INTERFACES=$interfaces exec "$@"
-END
-chmod +x "$dir/as"
-MAD_TOPOLOGY=$dir/two.cfg MAD_HOST=a "$BUILD/tests/world" listen >"$dir/out" 2>&1
-if grep -q 'without libconfig\|not supported' "$dir/out"; then
-    echo "skipped: this build cannot read topology files (package libconfig-dev)"
-    exit 77
-fi
+. "$here/ways.sh"
 
 # pairs N COMMAND...: N processes at each end, and the gateway
 pairs() {
-    n=$1
+    pairs=$1 ways_a=0-$(($1 - 1)) ways_b=$1-$((2 * $1 - 1))
     shift
-    within 60 "$BUILD/madrun" --no-label -n $((2 * n + 1)) "$dir/as" "$n" "$@" >"$dir/out" 2>"$dir/err"
+    on shm-tcp $((2 * pairs + 1)) "$@" >"$dir/out" 2>"$dir/err"
 }
 
 pairs 1 "$BUILD/mad_perf" pingpong --channel wide --sizes 8,1M --iters 2 --batches 2 --json
@@ -54,8 +32,13 @@ for length in 4K 48K 256K; do
     MAD_FORWARD_FRAGMENT=$length MAD_PREFER=virtual pairs 1 "$BUILD/tests/conform" blocks_many
     check "fragments of $length: blocks" 0 $?
 done
-OTHER=2; export OTHER
-pairs 1 "$BUILD/mad_perf" pingpong --sizes 8 --iters 1 --batches 1
+cat >"$dir/other" <<'END'
+#!/bin/sh
+[ "$PMI_RANK" != 2 ] || export MAD_FORWARD_FRAGMENT=64K
+exec "$@"
+END
+chmod +x "$dir/other"
+pairs 1 "$dir/other" "$BUILD/mad_perf" pingpong --sizes 8 --iters 1 --batches 1
 check "a gateway with fragments of its own: exit code" 1 $?
 check_lines "a gateway with fragments of its own: it is none" 1 '^mad: rank 0: .*the gateway g has no process' "$dir/err"
 [ $failures = 0 ]
