@@ -25,6 +25,8 @@ typedef struct madi_forward {
     /* The gate is down, or its session ends: what was coming in does not go on.  Under the session's lock. */
     void (*down)(struct madi_gate *gate, const char *text);
     void (*free)(struct madi_gate *gate);
+    /* The session is about to end: whoever can shall send by other ways.  Under the session's lock. */
+    void (*leave)(struct mad_session *session);
     /* Is somebody else's traffic passing through?  Under the session's lock. */
     bool (*busy)(struct mad_session *session);
     /* The hosts that what goes over this link passes, in order, both ends' too, with blanks between them, put into buf, which

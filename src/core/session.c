@@ -391,6 +391,11 @@ static void say_bye(mad_session_t *s)
     mad_status_t status;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
     int64_t deadline;
+    if (s->forward) {
+        madi_lock(&s->lock);
+        s->forward->leave(s);
+        madi_unlock(&s->lock);
+    }
     if (s->forward && madi_watch_for(s, nothing_passes, s, madi_deadline(madi_knob_int(MADI_KNOB_FORWARD_LINGER))))
         madi_log(MADI_LOG_WARN, "core",
                  "messages of others still pass through this process as it ends (MAD_FORWARD_LINGER)");
@@ -412,8 +417,10 @@ static void peers_free(mad_session_t *s)
 {
     while (s->hellos)
         madi_hello_abort(s->hellos);
-    for (madi_gate_t *g = s->gates; g; g = g->next)
-        madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");
+    for (int over = 0; over < 2; over++) /* those last over which others say that they end */
+        for (madi_gate_t *g = s->gates; g; g = g->next)
+            if ((g->forward != NULL) == over)
+                madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");
     madi_calls_run(s);
     madi_links_reap(s);
     madi_hellos_reap(s);

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 2
+#define MADI_WIRE_VERSION 3
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "packets are written as they lie in memory: this host needs conversions that are not written yet"
@@ -111,27 +111,40 @@ enum madi_forward_kind {
     MADI_FORWARD_CREDIT = 3, /* of this hop: madi_wire_credit */
     MADI_FORWARD_HELLO = 4,  /* bytes of the handshake between the ends */
     MADI_FORWARD_READY = 5,  /* the sender's handshake is over */
-    MADI_FORWARD_CLOSE = 6   /* nothing follows: madi_wire_close, then a text without its zero */
+    MADI_FORWARD_CLOSE = 6,  /* nothing follows: madi_wire_close, then a text without its zero */
+    MADI_FORWARD_ACK = 7,    /* end to end: what madi_wire_forward says */
+    MADI_FORWARD_PING = 8,   /* of this hop, about no stream: answered with the same and MADI_FORWARD_OPENER */
+    MADI_FORWARD_MOVE = 9,   /* to the ends: take another way.  channel: gateways that it has passed */
+    MADI_FORWARD_KINDS       /* one more than the last */
 };
 #define MADI_FORWARD_KIND 0x7f
 #define MADI_FORWARD_OPENER 0x80
 
 typedef struct madi_wire_forward {
     uint32_t ack; /* fragments that the sender has received of the stream, end to end */
-    uint32_t pad;
+    uint32_t ask; /* 1: acknowledge this at once */
 } madi_wire_forward_t;
 static_assert(sizeof(madi_wire_forward_t) == 8, "forward");
 /* So much of a fragment is looked at to know where it goes: of a packet, the inner header too. */
 #define MADI_FORWARD_HEAD (sizeof(madi_wire_forward_t) + sizeof(madi_wire_hdr_t))
 
 typedef struct madi_wire_open {
-    uint64_t limit; /* credits that the opener gives for the other direction on this hop */
-    uint64_t pad;
+    uint64_t limit;  /* credits that the opener gives for the other direction on this hop */
+    uint64_t stream; /* a random number that the ends know the stream by, on whatever way */
+    uint32_t turn;   /* 0: the first way of the stream; later ones have greater numbers, odd from the end that was called */
+    uint32_t ack;    /* as in madi_wire_forward */
 } madi_wire_open_t;
-static_assert(sizeof(madi_wire_open_t) == 16, "open");
+static_assert(sizeof(madi_wire_open_t) == 24, "open");
 
 typedef struct madi_wire_close {
     uint32_t status;
+    uint32_t what;
 } madi_wire_close_t;
+
+enum madi_close_what {
+    MADI_CLOSE_LINK = 0, /* the other end has closed the virtual link */
+    MADI_CLOSE_WAY = 1,  /* this way has failed, or its end takes another */
+    MADI_CLOSE_GONE = 2  /* the process that is wanted does not answer at its address */
+};
 
 #endif

@@ -7,18 +7,44 @@ static void bad(gw_hop_t *hop, const char *text)
     madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, text);
 }
 
+static void close_came(gw_side_t *side, uint32_t what, mad_status_t status, const char *text)
+{
+    if (what > MADI_CLOSE_GONE)
+        what = MADI_CLOSE_LINK;
+    if (side->transit)
+        gw_transit_closed(side, what, status, text);
+    else if (what != MADI_CLOSE_LINK)
+        gw_way_lost(side, what, status, text);
+    else if (!side->old)
+        gw_end_closed(side->end, status, text);
+}
+
+/* The gateway beyond this hop, or one behind it, wants streams to go elsewhere. */
+static void move_came(gw_side_t *side, uint16_t passed)
+{
+    if (!passed)
+        side->hop->moves = true;
+    if (side->end)
+        gw_way_move(side);
+    else if (gw_transit_other(side)->hop && passed < UINT16_MAX)
+        gw_side_say(gw_transit_other(side), MADI_FORWARD_MOVE, (uint16_t)(passed + 1), NULL, 0, NULL, 0);
+}
+
 /* What is about a stream, or a packet that lies whole here. */
 static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const unsigned char *body)
 {
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
     const unsigned char *rest = body + sizeof(madi_wire_forward_t);
     size_t len = hdr->length - sizeof(madi_wire_forward_t);
+    madi_wire_forward_t forward;
     madi_wire_credit_t credit;
     madi_wire_close_t c;
     char text[GW_TEXT + 1];
 
     if (kind == MADI_FORWARD_OPEN) {
         gw_open_came(hop, hdr, body);
+    } else if (kind == MADI_FORWARD_PING) {
+        gw_hop_ping(hop, hdr);
     } else if (!side) {
         return; /* it is closed here, and CLOSE is on its way */
     } else if (kind == MADI_FORWARD_CREDIT && len == sizeof credit) {
@@ -30,12 +56,14 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
         text[len - sizeof c] = 0;
         if (c.status == MAD_OK || c.status > MAD_ERR_BUSY)
             c.status = MAD_ERR_PROTOCOL;
-        if (side->end)
-            gw_end_closed(side->end, (mad_status_t)c.status, text);
-        else
-            gw_transit_closed(side, (mad_status_t)c.status, text);
+        close_came(side, c.what, (mad_status_t)c.status, text);
     } else if (side->end && (kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY)) {
-        gw_end_told(side, hdr, rest);
+        gw_end_told(side, hdr, body);
+    } else if (side->end && kind == MADI_FORWARD_ACK) {
+        memcpy(&forward, body, sizeof forward);
+        gw_end_acked(side, &forward);
+    } else if (kind == MADI_FORWARD_MOVE) {
+        move_came(side, hdr->channel);
     } else {
         bad(hop, "a fragment of unknown form");
     }
@@ -46,7 +74,8 @@ static bool passes(const gw_side_t *side, const madi_wire_hdr_t *hdr)
 {
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
     return side && side->transit &&
-           (kind == MADI_FORWARD_PACKET || kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY);
+           (kind == MADI_FORWARD_PACKET || kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY ||
+            kind == MADI_FORWARD_ACK);
 }
 
 static madi_place_t keep_whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
@@ -73,6 +102,8 @@ static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wir
     bool lent = rx->loan != NULL;
     /* Long fragments make long rounds: lest links that are not looked at in each of them starve. */
     hop->gw->base.session->ticks -= (int32_t)(hdr->length / ROUND);
+    if (MADI_UNLIKELY((hdr->flags & MADI_FORWARD_KIND) == MADI_FORWARD_ACK) && gw_transit_other(side)->hop)
+        gw_hop_ask(gw_transit_other(side)->hop); /* somebody may be waiting: does the next one live? */
     if (gw_costs(hdr) && !gw_credit_take(side, gw_cost(hdr->length))) {
         bad(hop, "more fragments than credits");
         return MADI_PLACE_DROP;
@@ -114,16 +145,18 @@ static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *
 {
     gw_side_t *side;
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
-    if (hdr->length < sizeof(madi_wire_forward_t) || kind < MADI_FORWARD_PACKET || kind > MADI_FORWARD_CLOSE) {
+    if (hdr->length < sizeof(madi_wire_forward_t) || kind < MADI_FORWARD_PACKET || kind >= MADI_FORWARD_KINDS) {
         bad(hop, "a fragment of unknown form");
         return MADI_PLACE_DROP;
     }
+    hop->asked = 0;
+    hop->heard = true;
     side = gw_side_find(hop, hdr);
     if (side && gw_costs(hdr))
         gw_side_came(side, hdr);
     if (passes(side, hdr))
         return transit_begin(hop, side, hdr, rx);
-    if (!side && kind != MADI_FORWARD_OPEN)
+    if (!side && kind != MADI_FORWARD_OPEN && kind != MADI_FORWARD_PING)
         return MADI_PLACE_DROP;
     if (kind == MADI_FORWARD_PACKET && rx->here >= MADI_FORWARD_HEAD)
         return gw_end_packet(hop, side, hdr, rx);
@@ -175,7 +208,10 @@ void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
     hop->in = GW_IN_NONE;
     hop->in_frag = NULL;
     if (in == GW_IN_END) {
-        gw_end_packet_done(hop);
+        if (side)
+            gw_end_packet_done(hop);
+    } else if (in == GW_IN_TRANSIT && !side) {
+        gw_frag_free(gw, frag); /* its stream has ended meanwhile */
     } else if (in == GW_IN_TRANSIT) {
         gw_transit_fragment(side, frag);
     } else if (in == GW_IN_WHOLE) {
@@ -183,7 +219,7 @@ void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
         whole_rx.here = hdr->length;
         if ((hdr->flags & MADI_FORWARD_KIND) != MADI_FORWARD_PACKET)
             whole(hop, side, hdr, frag->body);
-        else if (side->end)
+        else if (side && side->end)
             gw_end_packet(hop, side, hdr, &whole_rx);
         gw_frag_free(gw, frag);
     }

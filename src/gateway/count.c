@@ -180,8 +180,8 @@ void gw_say_routes(struct mad_session *session, madi_json_t *j)
         if (t->route)
             add_open(&rows[t->route->row], &t->side[1], &t->side[0]);
     for (const gw_end_t *end = gw->ends; rows && end; end = end->next)
-        if (end->route)
-            add_open(&rows[end->route->row], &end->side, &end->side);
+        if (end->route && end->side)
+            add_open(&rows[end->route->row], end->side, end->side);
     madi_json_begin(j, "routes", '[');
     for (int i = 0; i < n; i++)
         say_row(j, gw, &rows[i]);

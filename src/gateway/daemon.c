@@ -174,7 +174,7 @@ int madi_gateway_announce(mad_session_t *s)
 void madi_gateway_drain(mad_session_t *s)
 {
     madi_lock(&s->lock);
-    gw_of_session(s)->draining = true;
+    gw_drain(gw_of_session(s));
     madi_unlock(&s->lock);
 }
 

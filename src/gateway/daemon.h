@@ -23,7 +23,7 @@ mad_status_t madi_gateway_check(mad_session_t *session, const char **host);
  * takes, it is waited for. */
 int madi_gateway_announce(mad_session_t *session);
 
-/* Take no new streams; those that pass go on. */
+/* Take no new streams, and ask those that pass to go elsewhere; such as cannot go on. */
 void madi_gateway_drain(mad_session_t *session);
 
 typedef enum madi_gateway_end {

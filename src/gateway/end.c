@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ends of streams.  The handshake of the core works on a stream socket: each end gives it one of a pair, and carries
  * what is written there to the other end, so both prove the job's key to each other through all gateways.  When it is over
- * at both ends (READY), packets flow. */
+ * at both ends (READY), packets flow.  HELLO, READY and PACKET are numbered, and kept until they are acknowledged. */
 #include "gateway/gateway.h"
 #include "base/knob.h"
 
@@ -24,13 +24,31 @@ static void unwatch(gw_end_t *end)
     end->watch.fd = -1;
 }
 
+/* Say something that is numbered.  Before the link is up: nobody else sends. */
+static void say(gw_end_t *end, unsigned kind, const void *bytes, size_t len)
+{
+    struct iovec vec = {(void *)bytes, len};
+    uint32_t body = (uint32_t)(sizeof(madi_wire_forward_t) + len);
+    gw_frag_t *frag = gw_window_room(end, len, true) ? gw_frag_new(end->gw, body) : NULL;
+    if (!frag)
+        return; /* the deadlines of the handshake, or the loss of this process, tell the other end */
+    gw_end_head(end, frag, kind, end->window.next, len, false);
+    if (len)
+        memcpy(frag->body + sizeof(madi_wire_forward_t), bytes, len);
+    gw_window_keep(end, kind, &vec, len ? 1 : 0, len);
+    if (end->side && !end->resuming)
+        gw_side_put(end->side, frag);
+    else
+        gw_frag_free(end->gw, frag); /* it leaves when there is a way */
+}
+
 /* Carry what the handshake has written; true: its end of the pair is still open. */
 static bool carry(gw_end_t *end)
 {
     char bytes[AT_ONCE];
     ssize_t n;
     while ((n = recv(end->watch.fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
-        gw_side_say(&end->side, MADI_FORWARD_HELLO, 0, bytes, (size_t)n, NULL, 0);
+        say(end, MADI_FORWARD_HELLO, bytes, (size_t)n);
     return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
@@ -40,6 +58,14 @@ static void handshake_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     if (!end->closed && !carry(end))
         gw_end_close(end, MAD_ERR_PEER, "the handshake failed");
+}
+
+gw_side_t *gw_side_new(gw_end_t *end)
+{
+    gw_side_t *side = calloc(1, sizeof *side);
+    if (side)
+        side->end = end;
+    return side;
 }
 
 gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd)
@@ -54,7 +80,6 @@ gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd)
     }
     end->gw = gw;
     end->active = active;
-    end->side.end = end;
     end->watch = (madi_watch_t){pair[0], handshake_ready};
     end->their_fd = *their_fd = pair[1];
     if (madi_watch_add(gw->base.session, &end->watch, EPOLLIN)) {
@@ -68,13 +93,14 @@ gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd)
     return end;
 }
 
-static void leave_refused(gw_end_t *end)
+void gw_end_leave_refused(gw_end_t *end)
 {
-    madi_gate_t *gate = end->side.hop ? end->side.hop->gate : NULL;
+    gw_hop_t *hop = end->side ? end->side->hop : NULL;
+    madi_gate_t *gate = hop ? hop->gate : NULL;
     if (!gate)
         return;
     madi_lock(&gate->tx_lock);
-    for (gw_end_t **p = &end->side.hop->refused; end->refused && *p; p = &(*p)->next_refused)
+    for (gw_end_t **p = &hop->refused; end->refused && *p; p = &(*p)->next_refused)
         if (*p == end) {
             *p = end->next_refused;
             break;
@@ -84,7 +110,7 @@ static void leave_refused(gw_end_t *end)
 }
 
 /* Both have closed, or the way is gone: nothing more happens to it. */
-static void finish(gw_end_t *end)
+void gw_end_finish(gw_end_t *end)
 {
     if (!end->closed || !end->gone || end->dead)
         return;
@@ -92,38 +118,68 @@ static void finish(gw_end_t *end)
     atomic_store_explicit(&end->gw->unsettled, 1, memory_order_relaxed);
 }
 
+/* Nothing waits to leave there any more, and no driver reads what has left. */
+static bool quiet(const gw_side_t *side)
+{
+    bool waits = side->queue && side->hop && !side->hop->down;
+    return !waits && !atomic_load_explicit(&side->in_flight, memory_order_relaxed);
+}
+
+static void reap_old(gw_end_t *end, bool all)
+{
+    for (gw_side_t **p = &end->old, *side; (side = *p);) {
+        if (!all && !quiet(side)) {
+            p = &side->next_old;
+            continue;
+        }
+        *p = side->next_old;
+        gw_side_close(side);
+        gw_route_close(side->route, side, side);
+        free(side);
+    }
+}
+
 void gw_ends_reap(gw_t *gw, bool all)
 {
     for (gw_end_t **p = &gw->ends, *end; (end = *p);) {
-        bool waits = end->side.queue && end->side.hop && !end->side.hop->down;
-        if (!all && (!end->dead || waits || atomic_load_explicit(&end->side.in_flight, memory_order_relaxed))) {
+        reap_old(end, all);
+        if (!all && (!end->dead || end->old || (end->side && !quiet(end->side)) || atomic_load(&end->n_held))) {
             p = &end->next;
             continue;
         }
         *p = end->next;
         unwatch(end);
-        leave_refused(end);
-        gw_side_close(&end->side);
-        gw_route_close(end->route, &end->side, &end->side);
+        gw_end_leave_refused(end);
+        if (end->side) {
+            gw_side_close(end->side);
+            gw_route_close(end->route, end->side, end->side);
+        }
+        free(end->side);
+        free(end->window.ring);
         free(end);
     }
 }
 
 void gw_end_close(gw_end_t *end, mad_status_t status, const char *text)
 {
+    gw_side_t *side = end->side;
+    bool closed = end->closed;
+    end->closed = true;
+    gw_window_drop(end, MAD_ERR_PEER);
     if (end->link)
         ((gw_link_t *)end->link)->end = NULL;
     end->link = NULL;
-    leave_refused(end);
-    if (end->closed)
+    gw_end_leave_refused(end);
+    if (closed)
         return;
-    end->closed = true;
     unwatch(end);
-    if (end->side.hop && end->started)
-        gw_side_drop(&end->side);
-    if (end->side.hop && !end->side.hop->down)
-        gw_side_say_close(&end->side, status, text);
-    finish(end);
+    if (side && side->hop && end->started)
+        gw_side_drop(side);
+    if (side && side->hop && !side->hop->down)
+        gw_side_say_close(side, MADI_CLOSE_LINK, status, text);
+    else
+        end->gone = true; /* who looks for this end later learns that it is not there */
+    gw_end_finish(end);
 }
 
 void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text)
@@ -138,38 +194,130 @@ void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text)
         madi_hello_give_up(link->gate, status, text);
     /* Else what has come of the handshake says why; it finds the end of its socket behind that. */
     gw_end_close(end, MAD_ERR_PEER, "");
-    finish(end);
+    gw_end_finish(end);
 }
 
-/* ---- The handshake ------------------------------------------------------------------------------------------------ */
+/* ---- Opened by the other end ---------------------------------------------------------------------------------------- */
 
-void gw_end_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, uint64_t limit)
+static gw_end_t *find(gw_t *gw, uint64_t stream)
+{
+    for (gw_end_t *end = gw->ends; end; end = end->next)
+        if (end->stream == stream && !end->closed)
+            return end;
+    return NULL;
+}
+
+static void begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open)
 {
     int fd = -1;
     gw_end_t *end = gw_end_new(hop->gw, false, &fd);
-    if (!end || !gw_side_open(&end->side, hop, &hdr->aux)) {
+    gw_side_t *side = end ? gw_side_new(end) : NULL;
+    if (!side || !gw_side_open(side, hop, &hdr->aux)) {
+        free(side);
         if (end) {
             close(fd);
             end->closed = end->gone = true;
-            finish(end);
+            gw_end_finish(end);
         }
-        gw_refuse(hop, hdr, MAD_ERR_NOMEM, "no memory or descriptors for a virtual link");
+        gw_refuse(hop, hdr, MADI_CLOSE_LINK, MAD_ERR_NOMEM, "no memory or descriptors for a virtual link");
         return;
     }
+    end->side = side;
+    end->stream = open->stream;
+    end->turn = open->turn;
     end->rx_seq = 1; /* that was OPEN */
-    end->side.tx_limit = limit;
-    gw_credit_unlimited(&end->side);
+    side->tx_limit = open->limit;
+    gw_credit_unlimited(side);
+    if (open->turn)
+        gw_end_ack(end, false); /* an earlier OPEN has not come through, and the opener waits */
     madi_hello_accept(&hop->gw->base, fd);
 }
 
-static bool in_order(gw_end_t *end, const madi_wire_hdr_t *hdr)
+/* A packet of the stream is coming in by the way that it has, and its place is with the driver there. */
+static bool amid_packet(const gw_end_t *end)
 {
-    if (hdr->seq == end->rx_seq) {
-        end->rx_seq++;
-        return true;
+    const gw_hop_t *hop = end->side ? end->side->hop : NULL;
+    return end->half && hop && hop->in == GW_IN_END && hop->in_side == end->side;
+}
+
+void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open)
+{
+    gw_end_t *end = find(hop->gw, open->stream);
+    if (!end && !open->ack) {
+        begin(hop, hdr, open);
+    } else if (!end) {
+        gw_refuse(hop, hdr, MADI_CLOSE_LINK, MAD_ERR_PEER, "the peer has given this connection up");
+    } else if (open->turn <= end->turn) {
+        gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_BUSY, "the other end has opened another way");
+    } else if (amid_packet(end)) {
+        end->join = hop;
+        end->join_label = hdr->aux;
+        end->join_open = *open;
+        gw_hop_ask(end->side->hop);
+    } else {
+        gw_way_joined(end, hop, hdr->aux, open);
     }
-    gw_end_closed(end, MAD_ERR_PROTOCOL, "fragments are missing or out of order");
+}
+
+/* ---- Numbers ---------------------------------------------------------------------------------------------------- */
+
+void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks)
+{
+    madi_wire_forward_t forward = {.ack = end->rx_seq, .ask = gw_window_asks(end, len) || asks};
+    bool opener = end->side && end->side->opener;
+    frag->hdr = (madi_wire_hdr_t){.type = MADI_WIRE_FORWARD,
+                                  .flags = (uint8_t)(kind | (opener ? MADI_FORWARD_OPENER : 0)),
+                                  .length = (uint32_t)(sizeof forward + len),
+                                  .seq = seq,
+                                  .aux = end->side ? end->side->label : 0};
+    memcpy(frag->body, &forward, sizeof forward);
+}
+
+void gw_end_ack(gw_end_t *end, bool ask)
+{
+    madi_wire_forward_t forward = {.ack = end->rx_seq, .ask = ask};
+    gw_frag_t *frag;
+    if (!end->side || !end->side->hop || end->side->hop->down || !(frag = gw_frag_new(end->gw, sizeof forward)))
+        return; /* it will be asked for again */
+    frag->hdr.flags = (uint8_t)(MADI_FORWARD_ACK | (end->side->opener ? MADI_FORWARD_OPENER : 0));
+    frag->hdr.aux = end->side->label;
+    memcpy(frag->body, &forward, sizeof forward);
+    gw_side_put(end->side, frag);
+}
+
+static bool acked(gw_end_t *end, uint32_t ack)
+{
+    if (MADI_LIKELY(gw_window_came(end, ack)))
+        return true;
+    gw_end_closed(end, MAD_ERR_PROTOCOL, "more was acknowledged than sent");
     return false;
+}
+
+void gw_end_acked(gw_side_t *side, const madi_wire_forward_t *forward)
+{
+    gw_end_t *end = side->end;
+    if (side != end->side || end->closed)
+        return;
+    if (end->resuming)
+        gw_way_answered(end, forward->ack);
+    else
+        acked(end, forward->ack);
+    if (forward->ask && !end->closed)
+        gw_end_ack(end, false);
+}
+
+/* Is it the next?  It counts as received when it is here whole. */
+static bool in_order(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
+{
+    if (end->resuming) /* what the other end sends by this way comes behind its answer */
+        return false;
+    if (!acked(end, forward->ack))
+        return false;
+    if (MADI_LIKELY(hdr->seq == end->rx_seq))
+        return true;
+    if ((int32_t)(hdr->seq - end->rx_seq) > 0)
+        gw_end_closed(end, MAD_ERR_PROTOCOL, "fragments are missing or out of order");
+    return false; /* or it was here already */
 }
 
 static void up(gw_end_t *end)
@@ -181,55 +329,116 @@ static void up(gw_end_t *end)
 void gw_end_told(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     gw_end_t *end = side->end;
-    size_t len = hdr->length - sizeof(madi_wire_forward_t);
-    if (end->closed || !in_order(end, hdr))
+    madi_wire_forward_t forward;
+    size_t len = hdr->length - sizeof forward;
+    memcpy(&forward, body, sizeof forward);
+    if (end->closed || side != end->side || !in_order(end, hdr, &forward))
         return;
+    end->rx_seq++;
     if ((hdr->flags & MADI_FORWARD_KIND) == MADI_FORWARD_READY) {
         end->ready = true;
         up(end);
-    } else if (end->watch.fd >= 0 && send(end->watch.fd, body, len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)len) {
+    } else if (end->watch.fd >= 0 &&
+               send(end->watch.fd, (const char *)body + sizeof forward, len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)len) {
         gw_end_close(end, MAD_ERR_PEER, "the handshake failed");
     }
+    if (forward.ask && !end->closed)
+        gw_end_ack(end, false);
 }
 
-static gw_route_t *route_to(const gw_end_t *end)
+/* Where it goes is known by its way and its peer. */
+void gw_end_route(gw_end_t *end)
 {
     gw_t *gw = end->gw;
-    const madi_peer_t *peers = gw->base.session->peers;
-    return gw_route_open(gw, gw->host, gw_host_of(gw, peers[end->side.hop->gate->peer].address, NULL),
-                         gw_host_of(gw, peers[end->link->gate->peer].address, NULL), false);
+    if (end->link && end->side && end->side->hop)
+        end->route = gw_route_open(gw, gw->host, gw_host_of_peer(gw, end->side->hop->gate->peer),
+                                   gw_host_of_peer(gw, end->link->gate->peer), false);
 }
 
 void gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
 {
+    carry(end);
     end->link = link;
     end->started = true;
-    end->route = route_to(end);
-    carry(end);
+    gw_end_route(end);
     close(fd);
     unwatch(end);
-    gw_side_say(&end->side, MADI_FORWARD_READY, 0, NULL, 0, NULL, 0);
+    say(end, MADI_FORWARD_READY, NULL, 0);
     up(end);
 }
 
 /* ---- Packets in ------------------------------------------------------------------------------------------------ */
 
+/* A packet is here whole. */
+static void received(gw_end_t *end, bool asks)
+{
+    end->rx_seq++;
+    if (asks && !end->closed)
+        gw_end_ack(end, false);
+}
+
+static void half_received(gw_end_t *end)
+{
+    madi_link_t *link = end->link;
+    end->half = false;
+    if (link)
+        madi_rx_done(link, &end->half_hdr, &end->half_rx);
+    received(end, end->half_asks);
+}
+
+/* Bodies that were lent are given back to the link that they came over: to one at a time. */
+static bool may_lend(gw_link_t *link, madi_link_t *carrier)
+{
+    if (link->carrier != carrier && atomic_load_explicit(&link->base.loans, memory_order_acquire))
+        return false;
+    link->carrier = carrier;
+    return true;
+}
+
 static madi_place_t lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr_t *inner, madi_rx_t *rx)
 {
     madi_link_t *carrier = hop->gate->link;
-    madi_rx_t in = {.loan = (char *)rx->loan + MADI_FORWARD_HEAD};
+    bool may = may_lend(link, carrier);
+    madi_rx_t in = {.loan = may ? (char *)rx->loan + MADI_FORWARD_HEAD : NULL};
     madi_place_t place;
-    link->carrier = carrier;
-    atomic_fetch_add_explicit(&carrier->loans, 1, memory_order_relaxed); /* before it may be given back */
+    if (may)
+        atomic_fetch_add_explicit(&carrier->loans, 1, memory_order_relaxed); /* before it may be given back */
     place = madi_rx_begin(&link->base, inner, &in);
     if (place == MADI_PLACE_KEEP)
         return place;
-    atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_relaxed);
+    if (may)
+        atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_relaxed);
     if (place == MADI_PLACE_COPY) {
         madi_copy(in.base, (char *)rx->loan + MADI_FORWARD_HEAD, inner->length);
         madi_rx_done(&link->base, inner, &in);
     }
     return MADI_PLACE_DROP;
+}
+
+/* Its place is known, or found out now; the driver brings what is not here yet. */
+static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *inner, madi_rx_t *rx, bool all, bool asks)
+{
+    gw_end_t *end = side->end;
+    if (!end->half) {
+        end->half_rx = (madi_rx_t){0};
+        if (madi_rx_begin(end->link, inner, &end->half_rx) != MADI_PLACE_COPY) {
+            received(end, asks);
+            return MADI_PLACE_DROP;
+        }
+        end->half = true;
+        end->half_hdr = *inner;
+    }
+    end->half_asks = asks;
+    if (all) {
+        madi_copy(end->half_rx.base, (const char *)rx->head + MADI_FORWARD_HEAD, inner->length);
+        half_received(end);
+        return MADI_PLACE_DROP;
+    }
+    hop->in = GW_IN_END;
+    hop->in_side = side;
+    rx->base = end->half_rx.base;
+    rx->skip = MADI_FORWARD_HEAD;
+    return MADI_PLACE_COPY;
 }
 
 madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
@@ -238,42 +447,41 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     gw_link_t *link = (gw_link_t *)end->link;
     const char *bytes = (const char *)rx->head + MADI_FORWARD_HEAD;
     bool all = rx->here == hdr->length;
+    madi_wire_forward_t forward;
     madi_wire_hdr_t inner;
     madi_place_t place;
 
-    if (end->closed || !link || !in_order(end, hdr))
+    memcpy(&forward, rx->head, sizeof forward);
+    if (end->closed || !link || side != end->side || !in_order(end, hdr, &forward))
         return MADI_PLACE_DROP;
     memcpy(&inner, (const char *)rx->head + sizeof(madi_wire_forward_t), sizeof inner);
     if (!end->ready || !end->started || inner.length != hdr->length - MADI_FORWARD_HEAD || inner.type == MADI_WIRE_FORWARD ||
-        (inner.type != MADI_WIRE_DATA && inner.length > GW_FRAGMENT_LEAST)) {
+        (inner.type != MADI_WIRE_DATA && inner.length > GW_FRAGMENT_LEAST) ||
+        (end->half && memcmp(&inner, &end->half_hdr, sizeof inner))) {
         gw_end_closed(end, MAD_ERR_PROTOCOL, "a fragment that holds no packet");
         return MADI_PLACE_DROP;
     }
+    if (end->half)
+        return receive(hop, side, &inner, rx, all, forward.ask);
     if (all && inner.length <= MADI_SHORT_MAX) {
         madi_rx_short(&link->base, &inner, bytes);
+        received(end, forward.ask);
         return MADI_PLACE_DROP;
     }
-    if (rx->loan)
-        return lend(hop, link, &inner, rx);
-    hop->in_rx = (madi_rx_t){0};
-    place = madi_rx_begin(&link->base, &inner, &hop->in_rx);
-    if (place == MADI_PLACE_COPY && all) {
-        madi_copy(hop->in_rx.base, bytes, inner.length);
-        madi_rx_done(&link->base, &inner, &hop->in_rx);
-    } else if (place == MADI_PLACE_COPY) {
-        hop->in = GW_IN_END;
-        hop->in_side = side;
-        hop->in_hdr = inner;
-        rx->base = hop->in_rx.base;
-        rx->skip = MADI_FORWARD_HEAD;
-        return MADI_PLACE_COPY;
+    if (rx->loan) {
+        place = lend(hop, link, &inner, rx);
+        received(end, forward.ask);
+        return place;
     }
-    return MADI_PLACE_DROP;
+    return receive(hop, side, &inner, rx, all, forward.ask);
 }
 
 void gw_end_packet_done(gw_hop_t *hop)
 {
     gw_end_t *end = hop->in_side->end;
-    if (end->link)
-        madi_rx_done(end->link, &hop->in_hdr, &hop->in_rx);
+    gw_hop_t *join = end->join;
+    half_received(end);
+    end->join = NULL;
+    if (join && !end->closed)
+        gw_way_joined(end, join, end->join_label, &end->join_open);
 }

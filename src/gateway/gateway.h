@@ -12,15 +12,18 @@
  *                                        transit
  *
  *   virtual.c   the driver: adapter, connect, start, send           end.c      the ends of streams: handshake, packets in
+ *   window.c    what is sent and not acknowledged                   resume.c   another way for a stream
+ *   alive.c     does who shall pass it on still live?               next.c     which process is next on a way
  *   transit.c   streams that pass through                           hop.c      a gate's streams, and fragments out
  *   credit.c    who may send how much, and the bound on memory      arrive.c   fragments in
- *   map.c       which host is reached through which                 next.c     which process is next on a way
- *   say.c       what mad_info shows                                 daemon.c   gateways that are processes of their own
- *   count.c     what has passed, by route
+ *   map.c       which host is reached through which                 say.c      what mad_info shows
+ *   daemon.c    gateways that are processes of their own            count.c    what has passed, by route
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
- * and never two of real gates.  doc/gateways.md has flow control and why nothing can wait in a circle. */
+ * and never two of real gates.  The window of an end, and which way it has, change under the tx_lock of the virtual link's
+ * own gate (before the link is there: under the session's).  doc/gateways.md has flow control and why nothing can wait
+ * in a circle. */
 #ifndef MADI_GATEWAY_H
 #define MADI_GATEWAY_H
 
@@ -44,6 +47,7 @@ typedef struct gw_side gw_side_t;
 typedef struct gw_end gw_end_t;
 typedef struct gw_transit gw_transit_t;
 typedef struct gw_place gw_place_t;
+typedef struct gw_held gw_held_t;
 
 /* What has passed. */
 typedef struct gw_count {
@@ -68,7 +72,7 @@ typedef struct gw_frag {
     madi_op_t op; /* must be first */
     struct gw_frag *next;
     gw_side_t *side;      /* where it goes out */
-    madi_op_t *user;      /* the core's op, of a packet that is sent from the program's memory; or NULL */
+    gw_held_t *held;      /* the packet, if it is sent from the program's memory; or NULL */
     madi_link_t *lender;  /* whose driver lent the body; or NULL */
     void *loan;
     uint32_t cost;
@@ -89,6 +93,9 @@ struct gw_side {
     bool opener;   /* this process has opened the stream on this hop */
     gw_end_t *end;         /* one of these: the stream ends here */
     gw_transit_t *transit; /* or passes through */
+    gw_route_t *route;     /* of an old way */
+    gw_side_t *next_old;   /* of an end that has left this way: what came of it is heard no more */
+    bool old;
     /* In: credits that this process has given.  Under the session's lock. */
     uint64_t rx_limit, rx_used, rx_back, rx_window, rx_told;
     gw_side_t *next_tell;
@@ -113,6 +120,10 @@ struct gw_hop {
     gw_t *gw;
     gw_hop_t *next;
     bool down;
+    bool answers;   /* the peer is a gateway, and somebody is always there who answers */
+    bool heard;     /* anything, ever */
+    bool moves;     /* it has asked that streams take other ways */
+    int64_t asked;  /* since when it owes a sign of life; 0: it does not */
     /* Streams by label: [0] opened by the peer, [1] by this process. */
     gw_side_t **sides[2];
     uint32_t n_sides[2], cap_sides[2];
@@ -120,8 +131,6 @@ struct gw_hop {
     enum gw_in { GW_IN_NONE, GW_IN_END, GW_IN_TRANSIT, GW_IN_WHOLE } in;
     gw_side_t *in_side;
     gw_frag_t *in_frag;   /* TRANSIT, and WHOLE: its bytes */
-    madi_wire_hdr_t in_hdr; /* END: of the inner packet */
-    madi_rx_t in_rx;
     int64_t in_began; /* traced */
     /* Out, under tx_lock. */
     gw_side_t *active, **active_tail; /* sides with fragments and credit for the first */
@@ -130,24 +139,78 @@ struct gw_hop {
     gw_count_t in_all[2], out_all[2]; /* [0] of streams that end here, [1] of others; locks as for those of sides */
 };
 
+/* A packet of the program's memory, from send until the other end has it and nobody reads it here any more. */
+struct gw_held {
+    madi_op_t *user; /* the core's */
+    gw_end_t *end;
+    gw_held_t *next;
+    int out;   /* fragments that refer to it: queued, or taken by a driver */
+    bool over; /* acknowledged, or given up; with this status: */
+    mad_status_t status;
+    madi_wire_hdr_t hdr;
+    int n;
+    struct iovec vec[]; /* the first is hdr */
+};
+
+/* What was sent and is not acknowledged. */
+typedef struct gw_window {
+    unsigned char *ring;
+    uint64_t cap, head, tail; /* positions count up, and lie in the ring modulo cap */
+    uint64_t bytes, unasked;  /* of fragments in it; and sent since acknowledgement was asked for */
+    uint32_t base, next;      /* the number of the first in it, and of the next fragment */
+    _Atomic(uint32_t) ack;    /* as the other end said; base follows when it is looked at */
+    _Atomic(int) held;        /* so many are of the program's memory */
+    _Atomic(int) full;        /* somebody waits for room */
+} gw_window_t;
+
+/* Processes that were tried. */
+typedef struct gw_avoid {
+    mad_peer_t peer[32];
+    int n;
+} gw_avoid_t;
+
 /* The end of a stream in this process. */
 struct gw_end {
     gw_t *gw;
     gw_end_t *next;
-    gw_side_t side;
-    gw_route_t *route;   /* NULL: the peer is not known yet */
+    gw_side_t *side;     /* the way; NULL: it has none */
+    gw_side_t *old;      /* ways that it has left, until nothing of them is under way here */
+    gw_route_t *route;   /* of the way; NULL: the peer is not known yet */
     madi_link_t *link;   /* the virtual link; NULL: not yet, or no more */
+    uint64_t stream;     /* as in madi_wire_open, and turn too */
+    uint32_t turn;
     bool active;         /* this process has opened the stream */
     bool started, ready; /* both handshakes are over: here; there */
     bool closed;         /* CLOSE has been sent, or cannot be */
     bool gone;           /* the other end has closed, or there is no way any more */
     bool dead;           /* both: it is freed soon */
-    uint32_t tx_seq;     /* under the hop's tx_lock */
-    _Atomic(uint32_t) rx_seq;
+    _Atomic(uint32_t) rx_seq; /* fragments that are here whole */
+    gw_window_t window;
+    _Atomic(int) n_held; /* gw_held_t of this end */
+    /* The packet that has come in part.  When its way breaks, the rest comes with all of it, by another. */
+    bool half, half_asks;
+    madi_wire_hdr_t half_hdr;
+    madi_rx_t half_rx;
     madi_watch_t watch;  /* our end of the socket pair, while the handshake lasts; else -1 */
     int their_fd;        /* the other one's number */
     bool refused;        /* in hop->refused */
     gw_end_t *next_refused;
+    /* alive.c */
+    uint32_t seen;       /* what was acknowledged at the last look */
+    bool asked;          /* for acknowledgement, since then */
+    /* resume.c */
+    bool resuming;       /* a way was opened, and the other end has not answered yet */
+    int64_t lost;        /* since when there is no way; 0: there is one */
+    int64_t try_at;      /* when to try the next, or give up the one that is tried */
+    mad_status_t status; /* of why */
+    int turns;           /* so often all ways were tried */
+    bool hope;           /* not all of them said that the peer is gone */
+    gw_avoid_t avoid;
+    char why[GW_TEXT + 1];
+    /* The other end has opened a way while a packet is coming in by the old one. */
+    gw_hop_t *join;
+    uint32_t join_label;
+    madi_wire_open_t join_open;
 };
 
 /* A stream that passes through. */
@@ -156,6 +219,7 @@ struct gw_transit {
     gw_transit_t *next;
     gw_side_t side[2];
     gw_route_t *route; /* NULL: it was not opened */
+    bool direct;    /* the process beyond side[1] is the one that is wanted */
     bool closed[2]; /* by the end beyond side[i]; what it sent may still be waiting at the other side */
 };
 
@@ -172,7 +236,7 @@ struct gw {
     madi_map_t *map;
     int host;
     bool forwards; /* this host has two networks */
-    bool draining; /* it takes no new streams (madi_gateway_drain) */
+    bool draining; /* it takes no new streams, and those that pass are to go elsewhere (gw_drain) */
     bool counted;  /* as one that needs progress */
     gw_place_t *places; /* by host: the processes that forward there, of the first n_placed peers; NULL: not asked for yet */
     uint32_t n_placed;
@@ -195,6 +259,10 @@ struct gw {
     int n_routes;
     uint64_t fragments, bytes, copies, opened, refused;
     _Atomic(uint64_t) stalls, resends;
+    /* Fail-over. */
+    madi_watch_t timer;
+    _Atomic(int) ticks; /* the timer is set */
+    uint64_t rerouted, given_up, dead_gateways;
 };
 
 /* virtual.c */
@@ -209,7 +277,11 @@ static inline gw_t *gw_of_session(mad_session_t *session)
     return MADI_CONTAINER(session->forward, gw_t, forward);
 }
 int gw_settle(gw_t *gw); /* what could not be done with a tx_lock held; returns events */
-int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, bool *forwards); /* of adapter bytes; -1: unknown */
+/* The host of adapter bytes, and what it says of itself; -1: unknown. */
+#define GW_FORWARDS 1u
+#define GW_ANSWERS 2u /* its progress thread does, while the program computes */
+int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, unsigned *flags);
+gw_frag_t *gw_held_frag(gw_held_t *held); /* to be queued; NULL: no memory */
 
 /* hop.c */
 gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate); /* makes it; NULL: no memory */
@@ -233,7 +305,7 @@ void gw_side_enqueue(gw_side_t *side, gw_frag_t *frag); /* under tx_lock; sends 
 /* A fragment made here: kind, and a body behind the forward header. */
 void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *body, size_t len, const void *more,
                  size_t more_len);
-void gw_side_say_close(gw_side_t *side, mad_status_t status, const char *text);
+void gw_side_say_close(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
 /* Under tx_lock. */
 bool gw_side_may(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost);
 void gw_side_activate(gw_side_t *side); /* it has a fragment, and maybe credit for it */
@@ -245,24 +317,86 @@ extern const madi_forward_t gw_forward;
 madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
-/* end.c */
+/* end.c; under the session's lock, no tx_lock */
 gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd);
-void gw_end_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, uint64_t limit);
+gw_side_t *gw_side_new(gw_end_t *end); /* without a hop; NULL: no memory */
+/* The head of a fragment on its way.  asks: acknowledgement is wanted at once; it may be anyway. */
+void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks);
+void gw_end_ack(gw_end_t *end, bool ask); /* tell what has come */
+void gw_end_acked(gw_side_t *side, const madi_wire_forward_t *forward);
+void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open); /* by the other end */
 madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void gw_end_packet_done(gw_hop_t *hop);
 void gw_end_told(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* HELLO, READY */
-void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text); /* by the other one, or on the way */
+void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text); /* by the other one, or there is no way */
 void gw_end_start(gw_end_t *end, madi_link_t *link, int fd); /* takes fd, the other one of the pair */
 void gw_end_close(gw_end_t *end, mad_status_t status, const char *text);  /* by this one */
+void gw_end_leave_refused(gw_end_t *end);
+void gw_end_route(gw_end_t *end); /* it has a new way */
+void gw_end_finish(gw_end_t *end); /* if both have closed */
 void gw_ends_reap(gw_t *gw, bool all);
+
+/* The tx_lock of the virtual link's gate, if there is one already. */
+static inline void gw_end_lock(gw_end_t *end)
+{
+    if (end->link)
+        madi_lock(&end->link->gate->tx_lock);
+}
+
+static inline void gw_end_unlock(gw_end_t *end)
+{
+    if (end->link)
+        madi_unlock(&end->link->gate->tx_lock);
+}
+
+/* window.c; under the tx_lock of the virtual link's gate */
+bool gw_window_room(gw_end_t *end, size_t len, bool copy); /* for one more fragment; false: full, or no memory */
+bool gw_window_asks(gw_end_t *end, size_t len); /* is it time to ask for acknowledgement? */
+void gw_window_keep(gw_end_t *end, unsigned kind, const struct iovec *vec, int n, size_t len); /* what was just sent */
+void gw_window_hold(gw_end_t *end, gw_held_t *held, size_t len); /* what is about to be */
+/* ... and with the session's lock, without it */
+bool gw_window_came(gw_end_t *end, uint32_t ack); /* false: nonsense */
+void gw_held_left(gw_held_t *held);  /* no driver reads it, by one fragment less */
+bool gw_window_empty(gw_end_t *end);
+void gw_window_rest(gw_end_t *end);  /* it was empty for a while */
+int gw_window_resend(gw_end_t *end); /* all that is in it, while nothing else is sent; how many, or -1: no memory */
+void gw_window_drop(gw_end_t *end, mad_status_t status); /* for ever */
+
+/* alive.c; under the session's lock, but watch */
+mad_status_t gw_alive_open(gw_t *gw);
+void gw_alive_close(gw_t *gw);
+void gw_alive_set(gw_t *gw);
+void gw_alive_soon(gw_t *gw); /* a stream has no way: look often */
+static inline void gw_alive_watch(gw_t *gw) /* there is something to watch.  Any lock */
+{
+    if (MADI_UNLIKELY(!atomic_load_explicit(&gw->ticks, memory_order_relaxed)))
+        gw_alive_set(gw);
+}
+int64_t gw_patience(void); /* ns that one step of a new way may take */
+void gw_hop_ask(gw_hop_t *hop); /* does the peer live? */
+void gw_hop_ping(gw_hop_t *hop, const madi_wire_hdr_t *hdr); /* it asks, or answers */
+
+/* resume.c; under the session's lock */
+void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
+bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address); /* false: no memory */
+void gw_way_joined(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open);
+void gw_way_answered(gw_end_t *end, uint32_t ack);
+void gw_way_look(gw_end_t *end, int64_t now); /* of an end that is without one */
+void gw_way_move(gw_side_t *side); /* its gateways ask for that */
+int gw_ways_look(gw_t *gw); /* of those that lack one; returns events */
+void gw_drain(gw_t *gw);
 
 /* next.c; under the session's lock, but the first */
 mad_status_t gw_started(mad_session_t *session);
 bool gw_reached_directly(gw_t *gw, const unsigned char *address); /* by an adapter of ours that is not virtual */
-int gw_host_of(gw_t *gw, const unsigned char *address, bool *forwards); /* -1: not in the file; forwards may be NULL */
+int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags); /* -1: not in the file; flags may be NULL */
 void gw_places_free(gw_t *gw);
-/* A peer through which fragments for that process go on, or the status, and why. */
-mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, madi_gate_t **gate, char *reason);
+int gw_host_of_peer(gw_t *gw, mad_peer_t peer);
+unsigned gw_flags_of(gw_t *gw, const unsigned char *address); /* GW_FORWARDS, GW_ANSWERS */
+/* A peer through which fragments for that process go on, but not one of these (or NULL); or the status, and why.  *direct
+ * (if not NULL): the process itself was called. */
+mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
+                          bool *direct, char *reason);
 
 /* transit.c */
 void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body);
@@ -270,8 +404,9 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag);
 bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, const void *body); /* false: not sent */
 void gw_transit_lost(gw_side_t *side, const char *text); /* its hop is down */
 void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text);
-void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, mad_status_t status, const char *text);
-void gw_transit_closed(gw_side_t *from, mad_status_t status, const char *text); /* the end beyond it is gone */
+void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what what, mad_status_t status, const char *text);
+/* The end beyond it is gone. */
+void gw_transit_closed(gw_side_t *from, enum madi_close_what what, mad_status_t status, const char *text);
 int gw_transits_reap(gw_t *gw, bool all);
 static inline gw_side_t *gw_transit_other(gw_side_t *side)
 {

@@ -27,6 +27,7 @@ gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate)
     hop->gate = gate;
     hop->gw = gw;
     hop->active_tail = &hop->active;
+    hop->answers = gw_flags_of(gw, gw->base.session->peers[gate->peer].address) & GW_ANSWERS;
     hop->next = gw->hops;
     gw->hops = hop;
     madi_lock(&gate->tx_lock);
@@ -118,6 +119,8 @@ void gw_side_close(gw_side_t *side)
     if (!hop)
         return;
     hop->sides[side->opener][side->label] = NULL;
+    if (hop->in_side == side)
+        hop->in_side = NULL; /* what is coming in for it goes nowhere */
     gw_side_drop(side);
     side->hop = NULL;
 }
@@ -179,20 +182,20 @@ static void frag_left(gw_frag_t *frag)
     gw_frag_free(gw, frag);
     if (side->transit && cost)
         gw_credit_back(gw_transit_other(side), cost);
-    if (side->transit ? gw->closing != 0 : side->end->dead)
+    if (side->transit ? gw->closing != 0 : side->old || side->end->dead)
         atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
     side->in_flight--;
 }
 
-/* A user's: its memory is the user's again.  No tx_lock. */
-static void user_left(gw_frag_t *frag, mad_status_t status)
+/* A user's: nobody reads its memory for this fragment any more.  No tx_lock. */
+static void user_left(gw_frag_t *frag)
 {
-    madi_op_t *user = frag->user;
-    if (frag->side->end->dead)
+    gw_held_t *held = frag->held;
+    if (frag->side->old || frag->side->end->dead)
         atomic_store_explicit(&frag->side->end->gw->unsettled, 1, memory_order_relaxed);
     frag->side->in_flight--;
     free(frag);
-    user->done(user, status);
+    gw_held_left(held);
 }
 
 /* The driver is done with it; or it is taken out of a queue.  Under the session's lock, no tx_lock. */
@@ -208,8 +211,9 @@ void gw_frag_done(madi_op_t *op, mad_status_t status)
         atomic_fetch_sub_explicit(&hop->in_flight, 1, memory_order_relaxed);
     if (hop)
         madi_gate_work(hop->gate);
-    if (frag->user)
-        user_left(frag, status);
+    (void)status; /* when a hop has failed, the way has */
+    if (frag->held)
+        user_left(frag);
     else
         frag_left(frag);
     gw_credit_tell(gw);
@@ -220,7 +224,7 @@ void gw_frag_done(madi_op_t *op, mad_status_t status)
 bool gw_costs(const madi_wire_hdr_t *hdr)
 {
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
-    return kind == MADI_FORWARD_PACKET || kind == MADI_FORWARD_HELLO;
+    return kind == MADI_FORWARD_PACKET || kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_ACK;
 }
 
 bool gw_side_may(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost)
@@ -341,7 +345,7 @@ void gw_hop_pump(gw_hop_t *hop)
     }
     while ((frag = done)) {
         done = frag->next;
-        if (frag->user) { /* its end takes another tx_lock */
+        if (frag->held) { /* its end takes another tx_lock */
             frag->next = hop->gw->sent;
             hop->gw->sent = frag;
             atomic_store_explicit(&hop->gw->unsettled, 1, memory_order_relaxed);
@@ -396,7 +400,7 @@ void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *b
     gw_frag_t *frag = gw_frag_new(gw, (uint32_t)(sizeof(madi_wire_forward_t) + len + more_len));
     unsigned char *at;
     if (!frag)
-        return; /* the deadlines of the handshake, or the loss of this process, tell the other end */
+        return; /* deadlines, or the loss of this process, tell the others */
     memset(frag->body, 0, sizeof(madi_wire_forward_t));
     at = frag->body + sizeof(madi_wire_forward_t);
     if (len)
@@ -406,17 +410,12 @@ void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *b
     frag->hdr.flags = (uint8_t)(kind | (side->opener ? MADI_FORWARD_OPENER : 0));
     frag->hdr.channel = channel;
     frag->hdr.aux = side->label;
-    if (side->end && (kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY)) {
-        madi_lock(&side->hop->gate->tx_lock);
-        frag->hdr.seq = side->end->tx_seq++;
-        madi_unlock(&side->hop->gate->tx_lock);
-    }
     gw_side_put(side, frag);
 }
 
-void gw_side_say_close(gw_side_t *side, mad_status_t status, const char *text)
+void gw_side_say_close(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text)
 {
-    madi_wire_close_t c = {status};
+    madi_wire_close_t c = {status, what};
     gw_side_say(side, MADI_FORWARD_CLOSE, 0, &c, sizeof c, text, strnlen(text, GW_TEXT));
 }
 
@@ -437,10 +436,9 @@ static void down(madi_gate_t *gate, const char *text)
     for (int mine = 0; mine < 2; mine++)
         for (uint32_t i = 0; i < hop->n_sides[mine]; i++) {
             gw_side_t *side = hop->sides[mine][i];
-            if (side && side->end) {
-                gw_end_closed(side->end, MAD_ERR_PEER, why);
-                gw_side_close(side);
-            } else if (side)
+            if (side && side->end)
+                gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
+            else if (side)
                 gw_transit_lost(side, why);
         }
 }
@@ -464,6 +462,11 @@ static void hop_free(madi_gate_t *gate)
     free(hop);
 }
 
+static void leave(mad_session_t *session)
+{
+    gw_drain(gw_of_session(session));
+}
+
 static bool busy(mad_session_t *session)
 {
     return gw_of_session(session)->n_transits > 0;
@@ -481,6 +484,7 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .pump = pump,
                                    .down = down,
                                    .free = hop_free,
+                                   .leave = leave,
                                    .busy = busy,
                                    .route = gw_route_text,
                                    .say = gw_say,

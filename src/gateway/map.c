@@ -142,19 +142,16 @@ bool madi_map_forwards(const madi_map_t *m)
     return m->topo->host[m->self].gateway >= 0;
 }
 
-int madi_map_next(const madi_map_t *m, int to, uint64_t number, char *reason)
+static int next_of(const madi_routes_t *routes, int to, uint64_t number, char *reason)
 {
     enum { MOST = 16 };
     int host[MADI_ROUTE_HOPS_MAX], network[MADI_ROUTE_HOPS_MAX], count = 0, next = -1;
-    madi_route_t *route;
-    if (to == m->self)
-        return to;
-    route = malloc(MOST * sizeof *route);
-    if (route && madi_routes_to(m->routes, to, route, MOST, &count) == MAD_OK &&
+    madi_route_t *route = malloc(MOST * sizeof *route);
+    if (route && madi_routes_to(routes, to, route, MOST, &count) == MAD_OK &&
         madi_route_pick(route, count < MOST ? count : MOST, number, host, network) > 0)
         next = host[0];
     else
-        madi_routes_unreachable(m->routes, to, reason, MADI_REASON_MAX);
+        madi_routes_unreachable(routes, to, reason, MADI_REASON_MAX);
     free(route);
     return next;
 }
@@ -171,6 +168,25 @@ int madi_map_way(const madi_map_t *m, int from, int to, int *hosts, int max)
     for (int i = 0; i < hops && i < max; i++)
         hosts[i] = host[i];
     return hops;
+}
+
+int madi_map_next(const madi_map_t *m, int to, uint64_t number, const int *without, int n, char *reason)
+{
+    madi_route_down_t *down;
+    madi_routes_t *routes = NULL;
+    int next = -1;
+    if (to == m->self)
+        return to;
+    if (!n)
+        return next_of(m->routes, to, number, reason);
+    down = malloc((size_t)n * sizeof *down);
+    for (int i = 0; down && i < n; i++)
+        down[i] = (madi_route_down_t){without[i], -1};
+    if (down && madi_routes_new(m->topo, 0, m->self, MADI_ROUTE_BYTES, down, n, &routes) == MAD_OK)
+        next = next_of(routes, to, number, reason);
+    madi_routes_free(routes);
+    free(down);
+    return next;
 }
 
 bool madi_map_drivers_among(const madi_map_t *m, const char *const *drivers)

@@ -24,8 +24,8 @@ int madi_map_self(const madi_map_t *map);
 /* Does this host forward? */
 bool madi_map_forwards(const madi_map_t *map);
 /* The next host on one of the best ways to another one, the number-th of those that are equal; `to` itself if it is on a
- * network of this host's.  -1: there is no way, see reason. */
-int madi_map_next(const madi_map_t *map, int to, uint64_t number, char *reason);
+ * network of this host's.  Ways over n hosts are left out, as if these were down.  -1: there is no way, see reason. */
+int madi_map_next(const madi_map_t *map, int to, uint64_t number, const int *without, int n, char *reason);
 /* The hosts of one of the best ways between two hosts, from the first after `from` to `to`; as many of them as there is room
  * for.  How many it has; 0: there is no way. */
 int madi_map_way(const madi_map_t *map, int from, int to, int *hosts, int max);

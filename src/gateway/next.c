@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is next on the way to a process: that process itself, or one on a host that forwards. */
 #include "gateway/gateway.h"
+#include "base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#define HOSTS_MOST 16            /* that are left out of a way */
+#define AGAIN INT64_C(200000000) /* ns before a process that was lost is called once more */
 
 /* The processes of the program that forward, by host. */
 struct gw_place {
@@ -21,10 +25,10 @@ static bool entry_of(gw_t *gw, const unsigned char *address, madi_address_entry_
     return false;
 }
 
-int gw_host_of(gw_t *gw, const unsigned char *address, bool *forwards)
+int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags)
 {
     madi_address_entry_t e;
-    return entry_of(gw, address, &e) ? gw_host_read(gw, e.bytes, e.len, forwards) : -1;
+    return entry_of(gw, address, &e) ? gw_host_read(gw, e.bytes, e.len, flags) : -1;
 }
 
 static gw_mark_t mark_of(gw_t *gw, mad_peer_t peer)
@@ -32,6 +36,17 @@ static gw_mark_t mark_of(gw_t *gw, mad_peer_t peer)
     const unsigned char *address = gw->base.session->peers[peer].address;
     madi_address_entry_t e;
     return entry_of(gw, address, &e) ? gw_mark_read(e.bytes, e.len) : (gw_mark_t){0};
+}
+
+int gw_host_of_peer(gw_t *gw, mad_peer_t peer)
+{
+    return gw_host_of(gw, gw->base.session->peers[peer].address, NULL);
+}
+
+unsigned gw_flags_of(gw_t *gw, const unsigned char *address)
+{
+    unsigned flags = 0;
+    return gw_host_of(gw, address, &flags) < 0 ? 0 : flags;
 }
 
 /* ---- Which processes forward --------------------------------------------------------------------------------------- */
@@ -44,7 +59,7 @@ static mad_status_t place_add(gw_t *gw, int host, mad_peer_t peer)
         before = mark_of(gw, at->process[i]);
         if (!before.since || before.number != mark.number)
             continue;
-        if (before.since < mark.since)
+        if (before.since <= mark.since) /* equal: it was lost, and has another number now */
             at->process[i] = peer;
         return MAD_OK;
     }
@@ -70,12 +85,12 @@ static mad_status_t look_at_peers(gw_t *gw)
         status = MAD_ERR_NOMEM;
     for (; !status && gw->n_placed < s->n_peers; gw->n_placed += !status) {
         mad_peer_t p = (mad_peer_t)gw->n_placed;
-        bool forwards = false;
+        unsigned flags = 0;
         int host;
         if (!s->peers[p].address && (status = madi_peer_fetch(s, p)))
             break;
-        host = gw_host_of(gw, s->peers[p].address, &forwards);
-        if (p != me && host >= 0 && forwards)
+        host = gw_host_of(gw, s->peers[p].address, &flags);
+        if (p != me && host >= 0 && flags & GW_FORWARDS)
             status = place_add(gw, host, p);
     }
     return status;
@@ -107,22 +122,49 @@ mad_status_t gw_started(mad_session_t *s)
     return status;
 }
 
-/* A process of that host which lives; the next in turn. */
-static mad_status_t process_on(gw_t *gw, int host, mad_peer_t *peer, char *reason)
+static bool avoided(const gw_avoid_t *avoid, mad_peer_t peer)
+{
+    for (int i = 0; i < avoid->n; i++)
+        if (avoid->peer[i] == peer)
+            return true;
+    return false;
+}
+
+/* Its connection is lost, or it wants streams to go elsewhere. */
+static bool lost(gw_t *gw, mad_peer_t peer)
+{
+    madi_gate_t *gate = gw->base.session->peers[peer].gate;
+    const gw_hop_t *hop = gate ? gate->forward : NULL;
+    return (gate && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) || (hop && hop->moves);
+}
+
+/* Was it lost, and may it be called again?  Then under a new number, which becomes *peer. */
+static bool once_more(gw_t *gw, mad_peer_t *peer)
 {
     mad_session_t *s = gw->base.session;
+    const madi_gate_t *gate = s->peers[*peer].gate;
+    mad_peer_t again;
+    if (!gate || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_DOWN || gate->bye ||
+        madi_now() - gate->deadline < AGAIN || madi_peer_again(s, *peer, true, &again))
+        return false;
+    *peer = again;
+    return true;
+}
+
+/* A process of that host which lives; the next in turn.  When none is known to live, such as were lost may be back. */
+static mad_status_t process_on(gw_t *gw, int host, const gw_avoid_t *avoid, mad_peer_t *peer, char *reason)
+{
     mad_status_t status = look_at_peers(gw);
     gw_place_t *at;
     if (status)
         return status;
     at = &gw->places[host];
-    for (uint32_t i = 0; i < at->n; i++) {
+    for (uint32_t i = 0; i < 2 * at->n; i++) {
         mad_peer_t p = at->process[at->turn++ % at->n];
-        const madi_gate_t *gate = s->peers[p].gate;
-        if (!gate || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_DOWN) {
-            *peer = p;
-            return MAD_OK;
-        }
+        if (avoided(avoid, p) || (i < at->n ? lost(gw, p) : !once_more(gw, &p)))
+            continue;
+        *peer = p;
+        return MAD_OK;
     }
     snprintf(reason, MADI_REASON_MAX, "the gateway %s has no process that lives", madi_map_name(gw->map, host));
     return MAD_ERR_UNREACHABLE;
@@ -149,34 +191,69 @@ static uint64_t turn(gw_t *gw)
     return (uint64_t)first + gw->turn++;
 }
 
-mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, madi_gate_t **gate, char *reason)
+/* The gate to it, if fragments can go over that. */
+static mad_status_t gate_to(gw_t *gw, mad_peer_t peer, madi_gate_t **out, char *reason)
 {
-    mad_session_t *s = gw->base.session;
-    mad_peer_t peer = -1;
-    mad_status_t status = MAD_OK;
-    int host, state;
-    if (gw_reached_directly(gw, address)) {
-        status = madi_peer_add(s, address, madi_address_len(address), &peer);
-    } else {
-        host = gw_host_of(gw, address, NULL);
-        host = host < 0 ? -1 : madi_map_next(gw->map, host, turn(gw), reason);
-        if (host < 0)
-            return MAD_ERR_UNREACHABLE;
-        status = process_on(gw, host, &peer, reason);
-    }
-    if (!status)
-        status = madi_peer_gate(s, peer, gate);
+    madi_gate_t *gate;
+    mad_status_t status = madi_peer_gate(gw->base.session, peer, &gate);
     if (status)
         return status;
-    madi_gate_connect(*gate);
-    state = atomic_load_explicit(&(*gate)->state, memory_order_relaxed);
-    if (state == MADI_GATE_DOWN) {
-        snprintf(reason, MADI_REASON_MAX, "the next process on the way is lost: %.150s", (*gate)->why);
+    madi_gate_connect(gate);
+    if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
+        snprintf(reason, MADI_REASON_MAX, "the next process on the way is lost: %.150s", gate->why);
         return MAD_ERR_UNREACHABLE;
     }
-    if ((*gate)->link && (*gate)->link->driver == &madi_driver_virtual) {
+    if (gate->link && gate->link->driver == &madi_driver_virtual) {
         snprintf(reason, MADI_REASON_MAX, "the next process on the way is itself behind gateways");
         return MAD_ERR_UNREACHABLE;
     }
+    *out = gate;
     return MAD_OK;
+}
+
+static mad_status_t to_destination(gw_t *gw, const unsigned char *address, madi_gate_t **gate, bool *direct,
+                                   char *reason)
+{
+    mad_peer_t peer = -1;
+    mad_status_t status = madi_peer_add(gw->base.session, address, madi_address_len(address), &peer);
+    bool called = status || !lost(gw, peer) || once_more(gw, &peer);
+    if (!status)
+        status = gate_to(gw, peer, gate, reason);
+    if (direct)
+        *direct = called;
+    return status;
+}
+
+mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
+                          bool *direct, char *reason)
+{
+    int without[HOSTS_MOST], n = 0, host, to;
+    gw_avoid_t all = {.n = 0};
+    mad_status_t status;
+    uint64_t number;
+    if (gw_reached_directly(gw, address))
+        return to_destination(gw, address, gate, direct, reason);
+    number = turn(gw);
+    if (avoid)
+        all = *avoid;
+    for (to = gw_host_of(gw, address, NULL); to >= 0 && n < HOSTS_MOST;) {
+        char why[MADI_REASON_MAX] = "";
+        mad_peer_t peer = -1;
+        host = madi_map_next(gw->map, to, number, without, n, why);
+        if (host >= 0)
+            status = process_on(gw, host, &all, &peer, why);
+        else
+            status = MAD_ERR_UNREACHABLE;
+        if (!status && (status = gate_to(gw, peer, gate, why)) == MAD_OK)
+            return MAD_OK;
+        if (n == 0 && !all.n)
+            snprintf(reason, MADI_REASON_MAX, "%s", why); /* of the best way */
+        if (status != MAD_ERR_UNREACHABLE || host < 0)
+            return n || all.n ? MAD_ERR_UNREACHABLE : status;
+        if (peer >= 0 && all.n < (int)MADI_COUNT(all.peer))
+            all.peer[all.n++] = peer;
+        else
+            without[n++] = host;
+    }
+    return MAD_ERR_UNREACHABLE;
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What mad_info shows of forwarding. */
 #include "gateway/gateway.h"
+#include "base/knob.h"
 
 void gw_say(struct mad_session *session, madi_json_t *j)
 {
     gw_t *gw = gw_of_session(session);
     int64_t ends = 0;
-    for (const gw_end_t *end = gw->ends; end; end = end->next)
+    uint64_t unacked = 0;
+    for (const gw_end_t *end = gw->ends; end; end = end->next) {
         ends += !end->closed;
+        unacked += end->window.bytes; /* as last looked at; a number for people needs no lock */
+    }
     madi_json_text(j, "host", madi_map_name(gw->map, gw->host));
     madi_json_bool(j, "forwards", gw->forwards);
     madi_json_int(j, "fragment_max", (int64_t)gw->base.caps.chunk_max);
@@ -22,6 +26,12 @@ void gw_say(struct mad_session *session, madi_json_t *j)
     madi_json_int(j, "resends", (int64_t)atomic_load_explicit(&gw->resends, memory_order_relaxed));
     madi_json_int(j, "fragments_held", gw->n_held);
     madi_json_int(j, "fragments_held_most", gw->n_held_most);
+    madi_json_int(j, "bytes_unacknowledged", (int64_t)unacked);
+    madi_json_int(j, "window", madi_knob_int(MADI_KNOB_FORWARD_WINDOW));
+    madi_json_int(j, "rerouted", (int64_t)gw->rerouted);
+    madi_json_int(j, "links_given_up", (int64_t)gw->given_up);
+    madi_json_int(j, "gateways_silent", (int64_t)gw->dead_gateways);
+    madi_json_bool(j, "draining", gw->draining);
     madi_json_int(j, "bytes_held", gw->held);
     madi_json_int(j, "bytes_held_most", gw->held_most);
     madi_json_int(j, "budget", gw->budget_all);

@@ -8,13 +8,13 @@
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, mad_status_t status, const char *text)
+void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what what, mad_status_t status, const char *text)
 {
     struct {
         madi_wire_forward_t forward;
         madi_wire_close_t close;
         char text[GW_TEXT];
-    } body = {.close.status = status};
+    } body = {.close = {status, what}};
     madi_wire_hdr_t out = {.type = MADI_WIRE_FORWARD, .flags = MADI_FORWARD_CLOSE, .aux = hdr->aux};
     size_t len = strnlen(text, GW_TEXT);
     memcpy(body.text, text, len);
@@ -61,12 +61,13 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
     mad_status_t status = hdr->channel ? MAD_OK : MAD_ERR_UNREACHABLE;
     gw_transit_t *t = NULL;
     gw_hop_t *next;
-    madi_wire_open_t on = {0};
+    madi_wire_open_t on = *open;
+    bool direct = false;
 
     if (!gw->forwards || gw->draining)
         status = MAD_ERR_UNREACHABLE;
     if (!status)
-        status = gw_next_gate(gw, address, &gate, reason);
+        status = gw_next_gate(gw, address, NULL, &gate, &direct, reason);
     else
         snprintf(reason, sizeof reason, "%s",
                  !gw->forwards  ? "this host does not forward"
@@ -86,9 +87,11 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
             gw->closing++;
             atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
         }
-        gw_refuse(hop, hdr, status ? status : MAD_ERR_UNREACHABLE, text);
+        gw_refuse(hop, hdr, status && direct ? MADI_CLOSE_GONE : MADI_CLOSE_WAY, status ? status : MAD_ERR_UNREACHABLE,
+                  text);
         return;
     }
+    t->direct = direct;
     t->side[0].tx_limit = open->limit;
     t->side[1].tx_limit = GW_FIRST;
     gw_credit_first(&t->side[0]);
@@ -109,7 +112,7 @@ void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char
     }
     memcpy(&open, body + sizeof(madi_wire_forward_t), sizeof open);
     if (!memcmp(madi_address_uid(address), hop->gw->base.session->uid, 16))
-        gw_end_came(hop, hdr, open.limit);
+        gw_end_open(hop, hdr, &open);
     else
         pass_on(hop, hdr, &open, address, len);
 }
@@ -188,14 +191,14 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
 
 /* ---- The end ------------------------------------------------------------------------------------------------------ */
 
-static void closed(gw_transit_t *t, int i, mad_status_t status, const char *text)
+static void closed(gw_transit_t *t, int i, enum madi_close_what what, mad_status_t status, const char *text)
 {
     gw_side_t *other = &t->side[!i];
     if (t->closed[i])
         return;
     t->closed[i] = true;
     if (other->hop && !other->hop->down)
-        gw_side_say_close(other, status, text);
+        gw_side_say_close(other, what, status, text);
     else if (!t->closed[!i])
         t->closed[!i] = true;
     if (t->closed[!i]) {
@@ -204,9 +207,9 @@ static void closed(gw_transit_t *t, int i, mad_status_t status, const char *text
     }
 }
 
-void gw_transit_closed(gw_side_t *from, mad_status_t status, const char *text)
+void gw_transit_closed(gw_side_t *from, enum madi_close_what what, mad_status_t status, const char *text)
 {
-    closed(from->transit, from == &from->transit->side[1], status, text);
+    closed(from->transit, from == &from->transit->side[1], what, status, text);
 }
 
 void gw_transit_lost(gw_side_t *side, const char *text)
@@ -214,15 +217,16 @@ void gw_transit_lost(gw_side_t *side, const char *text)
     gw_transit_t *t = side->transit;
     char why[GW_TEXT + 1];
     snprintf(why, sizeof why, "the gateway %s: %.120s", madi_map_name(t->gw->map, t->gw->host), text);
+    bool never = side == &t->side[1] && t->direct && !side->hop->heard; /* the process that is wanted could not be reached */
     gw_side_close(side);
-    closed(t, side == &t->side[1], MAD_ERR_PEER, why);
+    closed(t, side == &t->side[1], never ? MADI_CLOSE_GONE : MADI_CLOSE_WAY, MAD_ERR_PEER, why);
 }
 
 void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text)
 {
     for (int i = 0; i < 2; i++)
         if (t->side[i].hop && !t->side[i].hop->down)
-            gw_side_say_close(&t->side[i], status, text);
+            gw_side_say_close(&t->side[i], MADI_CLOSE_LINK, status, text);
 }
 
 int gw_transits_reap(gw_t *gw, bool all)

@@ -3,6 +3,8 @@
 #include "gateway/gateway.h"
 #include "base/knob.h"
 
+#include <errno.h>
+#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -49,6 +51,7 @@ static void set_caps(gw_t *gw, size_t forced)
                                   .rdv_min = (size_t)64 << 10,
                                   .rdv_eager = (size_t)16 << 10,
                                   .gather_max = 16,
+                                  .many = true,
                                   .latency_us = 40,
                                   .bandwidth_MBs = 1000,
                                   .rank = RANK};
@@ -72,12 +75,18 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
         snprintf(reason, MADI_REASON_MAX, "the name of this host is too long");
         return MAD_ERR_CONFIG;
     }
-    adapter->address[0] = gw->forwards;
+    adapter->address[0] = gw->forwards ? GW_FORWARDS : 0;
+    if (gw->forwards && madi_knob_int(MADI_KNOB_PROGRESS_THREAD))
+        adapter->address[0] |= GW_ANSWERS;
     memcpy(adapter->address + 1, name, strlen(name));
     adapter->address_len = 1 + strlen(name);
     adapter->address_len += gw_mark_put(adapter->address + adapter->address_len, MADI_ADDR_MAX - adapter->address_len);
     gw->budget = gw->budget_all = madi_knob_int(MADI_KNOB_FORWARD_BUDGET);
     set_caps(gw, forced);
+    if (gw_alive_open(gw)) {
+        snprintf(reason, MADI_REASON_MAX, "no timer: %s", strerror(errno));
+        return MAD_ERR_SYSTEM;
+    }
     gw->forward = gw_forward;
     adapter->session->forward = &gw->forward;
     marceli_async_count(gw->forwards);
@@ -90,6 +99,7 @@ static void virtual_close(madi_adapter_t *adapter)
     gw_t *gw = gw_of(adapter);
     marceli_async_count(-(int)gw->counted);
     gw->counted = false;
+    gw_alive_close(gw);
     gw_transits_reap(gw, true);
     gw_ends_reap(gw, true);
 }
@@ -107,15 +117,15 @@ static void virtual_fini(madi_adapter_t *adapter)
         adapter->session->forward = NULL;
 }
 
-int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, bool *forwards)
+int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, unsigned *flags)
 {
     char name[MADI_ADDR_MAX];
     if (len < 2)
         return -1;
     memcpy(name, bytes + 1, len - 1);
     name[len - 1] = 0;
-    if (forwards)
-        *forwards = bytes[0] & 1;
+    if (flags)
+        *flags = bytes[0];
     return madi_map_host(gw->map, name);
 }
 
@@ -145,6 +155,7 @@ static int virtual_poll(madi_adapter_t *adapter, int budget)
     if (MADI_LIKELY(!atomic_load_explicit(&gw->unsettled, memory_order_relaxed)))
         return 0;
     n = gw_settle(gw);
+    n += gw_ways_look(gw);
     n += gw_transits_reap(gw, false);
     gw_ends_reap(gw, false);
     return n;
@@ -170,7 +181,7 @@ static bool virtual_reachable(madi_adapter_t *adapter, const void *addr, size_t 
         snprintf(reason, MADI_REASON_MAX, "the peer's host is not in the topology file");
         return false;
     }
-    next = host == gw->host ? host : madi_map_next(gw->map, host, 0, reason);
+    next = host == gw->host ? host : madi_map_next(gw->map, host, 0, NULL, 0, reason);
     if (next == host)
         snprintf(reason, MADI_REASON_MAX, "the topology file has %s and %s on one network: no gateway is between them",
                  madi_map_name(gw->map, gw->host), madi_map_name(gw->map, host));
@@ -181,32 +192,28 @@ static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t 
 {
     gw_t *gw = gw_of(link->adapter);
     const unsigned char *address = gw->base.session->peers[link->gate->peer].address;
-    madi_wire_open_t open = {.limit = UINT64_MAX};
     madi_gate_t *gate;
     gw_hop_t *hop;
     gw_end_t *end;
-    mad_status_t status = gw_next_gate(gw, address, &gate, reason);
+    mad_status_t status = gw_next_gate(gw, address, NULL, &gate, NULL, reason);
     (void)addr;
     (void)len;
     if (status)
         return status;
     hop = gw_hop_get(gw, gate);
     end = hop ? gw_end_new(gw, true, fd) : NULL;
-    if (!end || !gw_side_open(&end->side, hop, NULL)) {
-        snprintf(reason, MADI_REASON_MAX, "no memory or descriptors for a virtual link");
-        if (end) {
-            close(*fd);
-            end->closed = end->gone = end->dead = true;
-        }
-        return MAD_ERR_NOMEM;
+    if (end && RAND_bytes((unsigned char *)&end->stream, sizeof end->stream) == 1 && gw_way_open(end, hop, address)) {
+        end->link = link;
+        ((gw_link_t *)link)->end = end;
+        return MAD_OK;
     }
-    end->link = link;
-    end->rx_seq = 0;
-    end->tx_seq = 1; /* after OPEN */
-    end->side.tx_limit = GW_FIRST;
-    ((gw_link_t *)link)->end = end;
-    gw_side_say(&end->side, MADI_FORWARD_OPEN, HOPS, &open, sizeof open, address, madi_address_len(address));
-    return MAD_OK;
+    snprintf(reason, MADI_REASON_MAX, "no memory or descriptors for a virtual link");
+    if (end) {
+        close(*fd);
+        end->closed = end->gone = end->dead = true;
+        atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
+    }
+    return MAD_ERR_NOMEM;
 }
 
 static mad_status_t virtual_start(madi_link_t *link, int fd, bool active, char *reason)
@@ -246,66 +253,78 @@ static void virtual_slot_put(madi_link_t *link, void *loan)
     atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_release); /* pairs with madi_links_reap */
 }
 
+/* Everything is acknowledged, and nothing about the stream itself waits to leave. */
 static bool virtual_drained(madi_link_t *link)
 {
     gw_end_t *end = ((gw_link_t *)link)->end;
-    madi_gate_t *gate = end && end->side.hop ? end->side.hop->gate : NULL;
+    madi_gate_t *gate = end && end->side && end->side->hop ? end->side->hop->gate : NULL;
     bool empty;
+    if (!end)
+        return true;
+    if (!gw_window_empty(end)) {
+        if (!end->asked && !end->resuming)
+            gw_end_ack(end, true);
+        end->asked = true;
+        return false;
+    }
     if (!gate || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
         return true;
     madi_lock(&gate->tx_lock);
-    empty = !end->side.queue && !atomic_load_explicit(&end->side.in_flight, memory_order_relaxed);
+    empty = !end->side->queue && !atomic_load_explicit(&end->side->in_flight, memory_order_relaxed);
     madi_unlock(&gate->tx_lock);
     return empty && (!gate->link->driver->drained || gate->link->driver->drained(gate->link));
 }
 
 /* ---- Sending -------------------------------------------------------------------------------------------------------- */
 
-/* The headers of a fragment, in front of the packet's. */
-typedef struct head {
-    madi_wire_hdr_t hdr;
-    madi_wire_forward_t forward;
-} head_t;
-
-static void head_make(head_t *h, gw_end_t *end, size_t total)
+gw_frag_t *gw_held_frag(gw_held_t *held)
 {
-    h->hdr = (madi_wire_hdr_t){.type = MADI_WIRE_FORWARD,
-                               .flags = (uint8_t)(MADI_FORWARD_PACKET | (end->side.opener ? MADI_FORWARD_OPENER : 0)),
-                               .length = (uint32_t)(sizeof h->forward + total),
-                               .seq = end->tx_seq,
-                               .aux = end->side.label};
-    h->forward = (madi_wire_forward_t){.ack = end->rx_seq};
+    size_t before = sizeof(madi_wire_forward_t), payload = 0;
+    gw_frag_t *frag = malloc(sizeof *frag + before + (size_t)(held->n + 1) * sizeof *held->vec);
+    if (!frag)
+        return NULL;
+    memset(frag, 0, sizeof *frag);
+    for (int i = 0; i < held->n; i++)
+        payload += held->vec[i].iov_len;
+    frag->op.done = gw_frag_done;
+    frag->held = held;
+    frag->cost = gw_cost((uint32_t)(before + payload));
+    frag->more = (struct iovec *)(void *)(frag->body + before);
+    frag->more[0] = (struct iovec){&frag->hdr, sizeof frag->hdr + before};
+    memcpy(frag->more + 1, held->vec, (size_t)held->n * sizeof *held->vec);
+    frag->n = held->n + 1;
+    held->out++;
+    return frag;
 }
 
-/* A piece of a granted block: sent now, or queued; it is the user's memory until the driver has done with it. */
+/* A piece of a granted block: sent now, or queued; it is the user's memory until the other end has it. */
 static madi_sent_t send_op(gw_end_t *end, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
-    gw_frag_t *frag = malloc(sizeof *frag + sizeof(madi_wire_forward_t) + (size_t)(n + 1) * sizeof *vec);
-    head_t head;
-    if (!frag)
+    gw_held_t *held = gw_window_room(end, total, false) ? malloc(sizeof *held + (size_t)n * sizeof *vec) : NULL;
+    gw_frag_t *frag;
+    if (!held)
         return MADI_AGAIN;
-    memset(frag, 0, sizeof *frag);
-    head_make(&head, end, total);
-    end->tx_seq++;
-    frag->op.done = gw_frag_done;
-    frag->user = op;
-    frag->hdr = head.hdr;
-    memcpy(frag->body, &head.forward, sizeof head.forward);
-    frag->cost = gw_cost(head.hdr.length);
-    frag->more = (struct iovec *)(void *)(frag->body + sizeof head.forward);
-    frag->more[0] = (struct iovec){&frag->hdr, sizeof head};
-    memcpy(frag->more + 1, vec, (size_t)n * sizeof *vec);
-    frag->n = n + 1;
-    if (gw_side_send_user(&end->side, frag) == MADI_SENT) {
+    *held = (gw_held_t){.user = op, .end = end, .hdr = *(const madi_wire_hdr_t *)vec->iov_base, .n = n};
+    memcpy(held->vec, vec, (size_t)n * sizeof *vec);
+    held->vec[0].iov_base = &held->hdr;
+    frag = gw_held_frag(held);
+    if (!frag) {
+        free(held);
+        return MADI_AGAIN;
+    }
+    gw_end_head(end, frag, MADI_FORWARD_PACKET, end->window.next, total, op->last);
+    atomic_fetch_add(&end->n_held, 1);
+    gw_window_hold(end, held, total);
+    if (gw_side_send_user(end->side, frag) == MADI_SENT) {
+        held->out--; /* acknowledgements are looked at under the lock that is held here */
         free(frag);
-        return MADI_SENT;
     }
     return MADI_TAKEN;
 }
 
 static madi_sent_t refuse(gw_end_t *end)
 {
-    gw_hop_t *hop = end->side.hop;
+    gw_hop_t *hop = end->side->hop;
     if (!end->refused) {
         end->refused = true;
         end->next_refused = hop->refused;
@@ -314,48 +333,64 @@ static madi_sent_t refuse(gw_end_t *end)
     return MADI_AGAIN;
 }
 
+/* The headers of a fragment, in front of the packet's. */
+typedef struct head {
+    madi_wire_hdr_t hdr;
+    madi_wire_forward_t forward;
+} head_t;
+
+/* The packet that vec[1] and what follows are, with the head in vec[0]. */
+static bool send_now(madi_link_t *link, const struct iovec *vec, int n, size_t total)
+{
+    unsigned char small[MADI_PACKET_SHORT];
+    if (total > sizeof small || n != 2)
+        return link->driver->send(link, vec, n, total, NULL) == MADI_SENT;
+    memcpy(small, vec[0].iov_base, vec[0].iov_len); /* one piece is cheaper */
+    memcpy(small + vec[0].iov_len, vec[1].iov_base, vec[1].iov_len);
+    if (link->driver->send_short)
+        return link->driver->send_short(link, small, total);
+    return link->driver->send(link, &(struct iovec){small, total}, 1, total, NULL) == MADI_SENT;
+}
+
 static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, size_t total)
 {
-    gw_side_t *side = &end->side;
+    gw_side_t *side = end->side;
     gw_hop_t *hop = side->hop;
-    madi_link_t *link = hop->gate->link;
     struct iovec out[1 + MADI_GATHER];
     uint32_t cost = gw_cost((uint32_t)(sizeof(madi_wire_forward_t) + total));
-    head_t head;
     int64_t began = madi_trace_now();
-    head_make(&head, end, total);
+    head_t head = {.hdr = {.type = MADI_WIRE_FORWARD,
+                           .flags = (uint8_t)(MADI_FORWARD_PACKET | (side->opener ? MADI_FORWARD_OPENER : 0)),
+                           .length = (uint32_t)(sizeof head.forward + total),
+                           .seq = end->window.next,
+                           .aux = side->label}};
     if (!gw_side_may(side, &head.hdr, cost)) {
         gw_side_stalls(side);
         return MADI_AGAIN;
     }
     if (side->queue || hop->active || hop->gate->ctrl)
         return refuse(end);
-    if (total <= MADI_PACKET_SHORT - sizeof head && n == 1) { /* one piece is cheaper */
-        unsigned char small[MADI_PACKET_SHORT];
-        memcpy(small, &head, sizeof head);
-        memcpy(small + sizeof head, vec->iov_base, total);
-        if (link->driver->send_short ? !link->driver->send_short(link, small, sizeof head + total)
-                                     : link->driver->send(link, &(struct iovec){small, sizeof head + total}, 1,
-                                                          sizeof head + total, NULL) != MADI_SENT)
-            return refuse(end);
-    } else {
-        out[0] = (struct iovec){&head, sizeof head};
-        memcpy(out + 1, vec, (size_t)n * sizeof *vec);
-        if (link->driver->send(link, out, n + 1, sizeof head + total, NULL) != MADI_SENT)
-            return refuse(end);
-    }
+    if (!gw_window_room(end, total, true))
+        return MADI_AGAIN;
+    head.forward = (madi_wire_forward_t){.ack = end->rx_seq, .ask = gw_window_asks(end, total)};
+    out[0] = (struct iovec){&head, sizeof head};
+    memcpy(out + 1, vec, (size_t)n * sizeof *vec);
+    if (!send_now(hop->gate->link, out, n + 1, sizeof head + total))
+        return refuse(end);
     gw_side_sent(side, &head.hdr, cost);
     if (MADI_UNLIKELY(madi_tracing))
         gw_trace(MADI_TRACE_FRAGMENT_OUT, began, 0, side, head.hdr.length);
-    end->tx_seq++;
+    gw_window_keep(end, MADI_FORWARD_PACKET, vec, n, total);
     return MADI_SENT;
 }
 
 static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     gw_end_t *end = ((gw_link_t *)link)->end;
-    madi_gate_t *gate = end->side.hop->gate;
+    madi_gate_t *gate = end->side && !end->resuming ? end->side->hop->gate : NULL;
     madi_sent_t sent = MADI_AGAIN;
+    if (MADI_UNLIKELY(!gate))
+        return MADI_AGAIN; /* it has no way now */
     madi_lock(&gate->tx_lock);
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
         sent = op ? send_op(end, vec, n, total, op) : send_packet(end, vec, n, total);

@@ -43,7 +43,7 @@ for way in $ways; do
             not_ok "$way, $direction: copies from $from to $to" "$(cat "$dir/out")"
         fi
     done
-    opt=--keep-going on "$way" 3 "$BUILD/tests/hop" kill >"$dir/out" 2>&1
+    MAD_FORWARD_DEADLINE=2000 opt=--keep-going on "$way" 3 "$BUILD/tests/hop" kill >"$dir/out" 2>&1
     check_lines "both ends learn of a killed gateway, $way" 2 '^ok killed' "$dir/out"
 done
 

@@ -136,15 +136,19 @@ START_TEST(next_host)
 {
     static const char *const tcp[] = {"tcp", NULL}, *const both[] = {"shm", "tcp", NULL};
     char reason[MADI_REASON_MAX] = "";
+    int without;
     madi_map_t *m = map_of(RING, "a", reason);
     if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
         return;
     ck_assert_msg(m != NULL, "%s", reason);
     ck_assert_str_eq(madi_map_name(m, madi_map_self(m)), "a");
     ck_assert(!madi_map_forwards(m));
-    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, reason), madi_map_host(m, "b"));
-    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "b"), 0, reason), madi_map_host(m, "b"));
-    ck_assert_int_eq(madi_map_next(m, madi_map_self(m), 0, reason), madi_map_self(m));
+    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, NULL, 0, reason), madi_map_host(m, "b"));
+    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "b"), 0, NULL, 0, reason), madi_map_host(m, "b"));
+    ck_assert_int_eq(madi_map_next(m, madi_map_self(m), 0, NULL, 0, reason), madi_map_self(m));
+    without = madi_map_host(m, "b");
+    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, &without, 1, reason), -1);
+    ck_assert(reason[0] != 0);
     ck_assert_int_eq(madi_map_host(m, "nobody"), -1);
     ck_assert(madi_map_drivers_among(m, both) && !madi_map_drivers_among(m, tcp));
     madi_map_close(m);

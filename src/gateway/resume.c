@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Another way for a stream whose way has failed (doc/gateways.md has the algorithm, and why every packet is received once).
+ *
+ * An end that has lost its way opens another: OPEN with the stream's number, a turn greater than that of the last way, and
+ * how much has come.  The other end leaves its old way, if it has not lost that too, answers with ACK, and both send
+ * again what the other has not got.  Mostly the end does so that has opened the stream; the other one only when it has heard
+ * nothing for a while.  When both do, the greater turn counts. */
+#include "gateway/gateway.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HOPS 16                   /* gateways on a way */
+#define PAUSE INT64_C(100000000)  /* ns, when all ways were tried, before they are tried again */
+
+static const unsigned char *address_of(const gw_end_t *end)
+{
+    return end->link ? end->gw->base.session->peers[end->link->gate->peer].address : NULL;
+}
+
+/* ---- Leaving a way ------------------------------------------------------------------------------------------------ */
+
+/* Nobody sends by it any more. */
+static gw_side_t *take_side(gw_end_t *end, gw_side_t *new)
+{
+    gw_side_t *old = end->side;
+    gw_end_lock(end);
+    gw_end_leave_refused(end);
+    end->side = new;
+    end->resuming = true;
+    gw_end_unlock(end);
+    return old;
+}
+
+/* What waits there does not leave; what is under way is of no interest.  The side is freed when it is quiet. */
+static void retire(gw_end_t *end, gw_side_t *side, const char *text)
+{
+    if (!side)
+        return;
+    side->old = true;
+    side->route = end->route;
+    side->next_old = end->old;
+    end->old = side;
+    if (side->hop && !side->hop->down) {
+        gw_side_drop(side);
+        gw_side_say_close(side, MADI_CLOSE_WAY, MAD_ERR_PEER, text);
+        if (atomic_load_explicit(&side->in_flight, memory_order_relaxed))
+            gw_hop_ask(side->hop); /* a driver may be reading the program's memory */
+    } else {
+        gw_side_close(side);
+    }
+    atomic_store_explicit(&end->gw->unsettled, 1, memory_order_relaxed);
+}
+
+static void avoid(gw_end_t *end, const gw_side_t *side)
+{
+    if (side->hop && end->avoid.n < (int)MADI_COUNT(end->avoid.peer))
+        end->avoid.peer[end->avoid.n++] = side->hop->gate->peer;
+}
+
+void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text)
+{
+    gw_end_t *end = side->end;
+    gw_t *gw = end->gw;
+    int64_t now = madi_now();
+    if (side->old) {
+        if (side->hop->down)
+            gw_side_close(side);
+        atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
+        return;
+    }
+    if (end->closed) {
+        retire(end, take_side(end, NULL), "");
+        end->gone = true;
+        gw_end_finish(end);
+        return;
+    }
+    if (end->link && end->link->gate->bye) { /* the peer has ended: nothing is to come, and nobody to send to */
+        retire(end, take_side(end, NULL), "the peer has ended");
+        gw_end_closed(end, status, text);
+        return;
+    }
+    snprintf(end->why, sizeof end->why, "%s", text);
+    avoid(end, side);
+    if (!end->lost) {
+        end->lost = now;
+        end->turns = 0;
+        end->hope = true;
+        end->try_at = end->active ? now : now + gw_patience() / 2;
+        madi_log(MADI_LOG_INFO, "virtual", "a way has failed, another is looked for: %s", text);
+    } else {
+        end->hope |= what != MADI_CLOSE_GONE;
+        end->try_at = now;
+    }
+    end->status = status;
+    retire(end, take_side(end, NULL), "this end takes another way");
+    if (end->join) { /* the other end has opened one meanwhile */
+        gw_hop_t *hop = end->join;
+        end->join = NULL;
+        gw_way_joined(end, hop, end->join_label, &end->join_open);
+        return;
+    }
+    gw_alive_soon(gw);
+}
+
+/* ---- Opening a way -------------------------------------------------------------------------------------------------- */
+
+bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
+{
+    bool first = !end->turn && !end->window.next;
+    madi_wire_open_t open = {.limit = UINT64_MAX, .stream = end->stream, .ack = end->rx_seq};
+    gw_side_t *side = gw_side_new(end);
+    if (!side || !gw_side_open(side, hop, NULL)) {
+        free(side);
+        return false;
+    }
+    if (first)
+        end->window.base = end->window.next = 1, atomic_store(&end->window.ack, 1); /* after OPEN */
+    else
+        end->turn = end->active ? (end->turn | 1) + 1 : (end->turn + 1) | 1;
+    open.turn = end->turn;
+    side->tx_limit = GW_FIRST;
+    take_side(end, side);
+    end->resuming = !first;
+    end->try_at = madi_now() + gw_patience();
+    gw_side_say(side, MADI_FORWARD_OPEN, HOPS, &open, sizeof open, address, madi_address_len(address));
+    return true;
+}
+
+static void give_up(gw_end_t *end, bool late, const char *why)
+{
+    char text[GW_TEXT + MADI_REASON_MAX];
+    end->gw->given_up++;
+    if (late)
+        snprintf(text, sizeof text, "no way within MAD_FORWARD_DEADLINE (%lld ms): %.150s",
+                 (long long)(madi_knob_int(MADI_KNOB_FORWARD_DEADLINE) / 1000000), why);
+    else
+        snprintf(text, sizeof text, "no gateway reaches the peer any more: %.150s", why);
+    gw_end_closed(end, end->started ? MAD_ERR_PEER : end->status, end->started ? text : why);
+}
+
+/* All were tried.  The first time, the one that has failed is tried once more: it may have another way itself. */
+static void round_over(gw_end_t *end, int64_t now, const char *reason)
+{
+    const char *why = end->why[0] ? end->why : reason;
+    if (!end->started || (!end->hope && end->turns > 0)) {
+        give_up(end, false, why);
+        return;
+    }
+    end->try_at = end->turns++ ? now + PAUSE : now;
+    end->avoid.n = 0;
+    end->hope = false;
+}
+
+static void try_next(gw_end_t *end, int64_t now)
+{
+    gw_t *gw = end->gw;
+    const unsigned char *address = address_of(end);
+    char reason[MADI_REASON_MAX] = "";
+    madi_gate_t *gate;
+    gw_hop_t *hop;
+    if (!address)
+        return; /* the other end opens one, or the handshake's time is up */
+    if (gw_next_gate(gw, address, &end->avoid, &gate, NULL, reason) != MAD_OK) {
+        end->hope |= !end->avoid.n; /* there is not even somebody who could say that the peer is gone */
+        round_over(end, now, reason);
+        return;
+    }
+    hop = gw_hop_get(gw, gate);
+    if (!hop || !gw_way_open(end, hop, address)) {
+        end->hope = true;
+        end->try_at = now + PAUSE;
+    }
+}
+
+void gw_way_look(gw_end_t *end, int64_t now)
+{
+    if (end->started && now - end->lost >= madi_knob_int(MADI_KNOB_FORWARD_DEADLINE)) {
+        give_up(end, true, end->why);
+    } else if (now < end->try_at) {
+        return;
+    } else if (end->side) { /* no answer */
+        snprintf(end->why, sizeof end->why, "the other end does not answer over the gateway %s",
+                 madi_map_name(end->gw->map, gw_host_of_peer(end->gw, end->side->hop->gate->peer)));
+        avoid(end, end->side);
+        gw_hop_ask(end->side->hop);
+        end->hope = true;
+        retire(end, take_side(end, NULL), "no answer");
+        try_next(end, now);
+    } else {
+        try_next(end, now);
+    }
+}
+
+int gw_ways_look(gw_t *gw)
+{
+    int64_t now = 0;
+    int n = 0;
+    for (gw_end_t *end = gw->ends; end; end = end->next) {
+        if (!end->lost || end->closed)
+            continue;
+        now = now ? now : madi_now();
+        if (now >= end->try_at) {
+            gw_way_look(end, now);
+            n++;
+        }
+    }
+    return n;
+}
+
+/* ---- A way ---------------------------------------------------------------------------------------------------------- */
+
+/* Both ends are at this way: what the other has not got goes again. */
+static void go_on(gw_end_t *end, uint32_t ack)
+{
+    gw_t *gw = end->gw;
+    int n = -1;
+    if (gw_window_came(end, ack))
+        n = gw_window_resend(end);
+    if (n < 0) {
+        gw_end_closed(end, MAD_ERR_PEER, "the ends disagree about what was received, or there is no memory");
+        return;
+    }
+    atomic_fetch_add_explicit(&gw->resends, (uint64_t)n, memory_order_relaxed);
+    end->side->resends += (uint64_t)n;
+    if (end->started)
+        gw_end_route(end);
+    gw->rerouted++;
+    if (end->lost)
+        madi_log(MADI_LOG_INFO, "virtual", "another way after %lld ms; %d fragments were sent again",
+                 (long long)((madi_now() - end->lost) / 1000000), n);
+    end->lost = 0;
+    end->avoid.n = 0;
+    end->asked = false;
+    gw_end_lock(end);
+    end->resuming = false;
+    gw_end_unlock(end);
+    if (end->link && end->started)
+        madi_link_writable(end->link);
+}
+
+void gw_way_answered(gw_end_t *end, uint32_t ack)
+{
+    go_on(end, ack);
+}
+
+void gw_way_joined(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
+{
+    gw_side_t *side = hop->down ? NULL : gw_side_new(end);
+    if (!side || !gw_side_open(side, hop, &label)) {
+        free(side);
+        return; /* the other end tries again */
+    }
+    side->tx_limit = open->limit;
+    end->turn = open->turn;
+    retire(end, take_side(end, side), "the other end has opened another way");
+    gw_credit_unlimited(side);
+    gw_end_ack(end, false);
+    go_on(end, open->ack);
+}
+
+/* ---- Draining -------------------------------------------------------------------------------------------------------- */
+
+void gw_way_move(gw_side_t *side)
+{
+    gw_end_t *end = side->end;
+    gw_avoid_t all = {.peer = {side->hop->gate->peer}, .n = 1};
+    char reason[MADI_REASON_MAX];
+    madi_gate_t *gate;
+    if (side->old || end->closed || !end->active || end->resuming || !end->started ||
+        gw_next_gate(end->gw, address_of(end), side->hop->moves ? &all : NULL, &gate, NULL, reason) != MAD_OK)
+        return; /* it stays where it is, as long as that lives */
+    gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, "the gateway is about to leave");
+}
+
+void gw_drain(gw_t *gw)
+{
+    if (gw->draining)
+        return;
+    gw->draining = true;
+    for (gw_transit_t *t = gw->transits; t; t = t->next)
+        for (int i = 0; i < 2; i++)
+            if (!t->closed[i] && t->side[i].hop && !t->side[i].hop->down)
+                gw_side_say(&t->side[i], MADI_FORWARD_MOVE, 0, NULL, 0, NULL, 0);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an end has sent and the other end has not acknowledged, in the order of its numbers: to be sent again when the way
+ * fails.  Packets are copied into a ring of bytes; pieces of granted blocks stay in the program's memory, which it gets
+ * back when they are acknowledged (and no driver reads them any more).
+ *
+ * The ring is made of records without gaps; one of size 0 says that the next is at the beginning.  It grows, up to what
+ * MAD_FORWARD_WINDOW allows, and is freed when nothing has been in it for a while. */
+#include "gateway/gateway.h"
+#include "base/knob.h"
+
+#include <stdlib.h>
+
+#define LEAST ((size_t)4096)
+#define ASKS 4 /* times that acknowledgement is asked for in a window */
+
+typedef struct kept {
+    uint32_t size; /* of the record; 0: go to the beginning */
+    uint32_t len;  /* of the fragment's payload */
+    gw_held_t *held;
+    uint8_t kind;
+    _Alignas(16) unsigned char bytes[];
+} kept_t;
+
+static uint32_t record_size(size_t len)
+{
+    return (uint32_t)((sizeof(kept_t) + len + 15) & ~(size_t)15);
+}
+
+static kept_t *at(const gw_window_t *w, uint64_t position)
+{
+    return (kept_t *)(void *)(w->ring + (position & (w->cap - 1)));
+}
+
+/* Positions of records, without those that only lead to the beginning. */
+static uint64_t real(const gw_window_t *w, uint64_t position)
+{
+    if (position != w->tail && !at(w, position)->size)
+        position += w->cap - (position & (w->cap - 1));
+    return position;
+}
+
+/* Where a record of this size would begin, and where it would end: after the tail, or at the beginning. */
+static uint64_t begin_of(const gw_window_t *w, uint32_t size)
+{
+    uint64_t left = w->cap - (w->tail & (w->cap - 1));
+    return left < size ? w->tail + left : w->tail;
+}
+
+static bool fits(const gw_window_t *w, uint32_t size)
+{
+    return w->cap && begin_of(w, size) + size - w->head <= w->cap;
+}
+
+static bool grow(gw_window_t *w, uint32_t size)
+{
+    gw_window_t new = *w;
+    new.cap = w->cap ? w->cap * 2 : LEAST;
+    while (new.cap < 2 * size)
+        new.cap *= 2;
+    new.ring = aligned_alloc(16, new.cap);
+    if (!new.ring)
+        return false;
+    new.head = new.tail = 0;
+    for (uint64_t p = real(w, w->head); p != w->tail; p = real(w, p + at(w, p)->size)) {
+        memcpy(new.ring + new.tail, at(w, p), at(w, p)->size);
+        new.tail += at(w, p)->size;
+    }
+    free(w->ring);
+    *w = new;
+    return true;
+}
+
+static kept_t *append(gw_window_t *w, uint8_t kind, size_t len, size_t here)
+{
+    uint32_t size = record_size(here);
+    uint64_t begin = begin_of(w, size);
+    kept_t *k;
+    if (begin != w->tail)
+        at(w, w->tail)->size = 0;
+    k = at(w, begin);
+    *k = (kept_t){.size = size, .len = (uint32_t)len, .kind = kind};
+    w->tail = begin + size;
+    w->bytes += len;
+    return k;
+}
+
+static void drop_first(gw_window_t *w, const kept_t *k)
+{
+    w->bytes -= k->len;
+    w->head = real(w, w->head + k->size);
+    w->base++;
+    if (w->head == w->tail)
+        w->head = w->tail = 0; /* and the same cache lines are used again */
+}
+
+/* ---- Sending --------------------------------------------------------------------------------------------------- */
+
+/* Copies that are acknowledged make room; what the program has lent is given back by who may call it. */
+static void forget_copies(gw_window_t *w)
+{
+    uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
+    while (w->base != ack && w->head != w->tail && !at(w, w->head)->held)
+        drop_first(w, at(w, w->head));
+}
+
+bool gw_window_room(gw_end_t *end, size_t len, bool copy)
+{
+    gw_window_t *w = &end->window;
+    uint64_t limit = (uint64_t)madi_knob_int(MADI_KNOB_FORWARD_WINDOW);
+    uint32_t size = record_size(copy ? len : 0);
+    forget_copies(w);
+    if (w->bytes + len > limit && w->head != w->tail) {
+        atomic_store(&w->full, 1); /* before the look: an acknowledgement comes before, or finds it */
+        forget_copies(w);
+        if (w->bytes + len > limit)
+            return false;
+    }
+    return fits(w, size) || grow(w, size);
+}
+
+bool gw_window_asks(gw_end_t *end, size_t len)
+{
+    gw_window_t *w = &end->window;
+    w->unasked += len;
+    if (w->unasked < (uint64_t)madi_knob_int(MADI_KNOB_FORWARD_WINDOW) / ASKS)
+        return false;
+    w->unasked = 0;
+    return true;
+}
+
+void gw_window_keep(gw_end_t *end, unsigned kind, const struct iovec *vec, int n, size_t len)
+{
+    kept_t *k = append(&end->window, (uint8_t)kind, len, len);
+    unsigned char *to = k->bytes;
+    for (int i = 0; i < n; i++) {
+        memcpy(to, vec[i].iov_base, vec[i].iov_len);
+        to += vec[i].iov_len;
+    }
+    end->window.next++;
+    gw_alive_watch(end->gw);
+}
+
+void gw_window_hold(gw_end_t *end, gw_held_t *held, size_t len)
+{
+    append(&end->window, MADI_FORWARD_PACKET, len, 0)->held = held;
+    atomic_fetch_add(&end->window.held, 1);
+    end->window.next++;
+    gw_alive_watch(end->gw);
+}
+
+/* ---- Acknowledged ---------------------------------------------------------------------------------------------- */
+
+/* The program's memory is its own again when the other end has it, or never will, and nobody reads it here. */
+static void held_finish(gw_held_t *held)
+{
+    madi_op_t *user = held->user;
+    gw_end_t *end = held->end;
+    mad_status_t status = held->status;
+    if (!held->over || held->out)
+        return;
+    free(held);
+    end->n_held--;
+    if (end->dead)
+        atomic_store_explicit(&end->gw->unsettled, 1, memory_order_relaxed);
+    user->done(user, status);
+}
+
+void gw_held_left(gw_held_t *held)
+{
+    held->out--;
+    held_finish(held);
+}
+
+static void held_over(gw_held_t *held, mad_status_t status)
+{
+    held->over = true;
+    held->status = status;
+    held_finish(held);
+}
+
+/* Take out what has been acknowledged, up to where the program's memory is given back; that is returned. */
+static gw_held_t *take_held(gw_window_t *w)
+{
+    uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
+    gw_held_t *list = NULL, **tail = &list;
+    while (w->base != ack && w->head != w->tail) {
+        kept_t *k = at(w, w->head);
+        if (k->held) {
+            *tail = k->held;
+            tail = &k->held->next;
+            *tail = NULL;
+            atomic_fetch_sub(&w->held, 1);
+        }
+        drop_first(w, k);
+    }
+    return list;
+}
+
+bool gw_window_came(gw_end_t *end, uint32_t ack)
+{
+    gw_window_t *w = &end->window;
+    uint32_t before = atomic_load_explicit(&w->ack, memory_order_relaxed);
+    gw_held_t *list, *held;
+    int full;
+    if (ack == before)
+        return true;
+    if ((int32_t)(ack - before) < 0)
+        return false;
+    atomic_store(&w->ack, ack); /* before the look at full and held, which are set before what they stand for leaves */
+    if (!atomic_load(&w->full) && !atomic_load(&w->held))
+        return true;
+    gw_end_lock(end);
+    if ((int32_t)(ack - w->next) > 0) {
+        gw_end_unlock(end);
+        return false;
+    }
+    list = take_held(w);
+    full = atomic_exchange(&w->full, 0);
+    gw_end_unlock(end);
+    while ((held = list)) {
+        list = held->next;
+        held_over(held, MAD_OK);
+    }
+    if (full && end->link)
+        madi_link_writable(end->link);
+    return true;
+}
+
+bool gw_window_empty(gw_end_t *end)
+{
+    bool empty;
+    gw_end_lock(end);
+    forget_copies(&end->window);
+    empty = end->window.head == end->window.tail;
+    gw_end_unlock(end);
+    return empty;
+}
+
+/* ---- Again, and never ------------------------------------------------------------------------------------------- */
+
+int gw_window_resend(gw_end_t *end)
+{
+    gw_window_t *w = &end->window;
+    uint32_t seq;
+    int n = 0;
+    forget_copies(w);
+    seq = w->base;
+    for (uint64_t p = real(w, w->head); p != w->tail; p = real(w, p + at(w, p)->size), n++) {
+        const kept_t *k = at(w, p);
+        uint32_t body = (uint32_t)sizeof(madi_wire_forward_t) + k->len;
+        gw_frag_t *frag = k->held ? gw_held_frag(k->held) : gw_frag_new(end->gw, body);
+        if (!frag)
+            return -1;
+        if (!k->held)
+            memcpy(frag->body + sizeof(madi_wire_forward_t), k->bytes, k->len);
+        gw_end_head(end, frag, k->kind, seq++, k->len, real(w, p + k->size) == w->tail); /* the program may wait for it */
+        gw_side_put(end->side, frag);
+    }
+    return n;
+}
+
+void gw_window_drop(gw_end_t *end, mad_status_t status)
+{
+    gw_window_t *w = &end->window;
+    gw_held_t *list, *held;
+    atomic_store(&w->ack, w->next);
+    gw_end_lock(end);
+    list = take_held(w);
+    free(w->ring);
+    w->ring = NULL;
+    w->cap = 0;
+    w->head = w->tail = 0;
+    gw_end_unlock(end);
+    while ((held = list)) {
+        list = held->next;
+        held_over(held, status);
+    }
+}
+
+void gw_window_rest(gw_end_t *end)
+{
+    gw_window_t *w = &end->window;
+    gw_end_lock(end);
+    if (w->head == w->tail && w->cap > LEAST) {
+        free(w->ring);
+        w->ring = NULL;
+        w->cap = 0;
+    }
+    gw_end_unlock(end);
+}
