@@ -35,6 +35,7 @@ GROUPS = {
     "shm-small": ("small messages in shared memory", 4, None),
     "shm-large": ("large messages in shared memory", 9, None),
     "tcp": ("TCP on loopback", 9, None),
+    "mpi": ("Open MPI over our channels, and over its own", 10, None),
     "gateway": ("through a gateway", 12, None),
     "gateway-load": ("many streams, fragments, the gateway's host", 20, 5),
     "gateway-lab": ("through a gateway, in a lab", 30, 5),
@@ -64,6 +65,10 @@ PROMISES = [
      "On loopback, 8 B: at most a spinning raw socket + the larger of 5 % and 200 ns. 1 MiB and 4 MiB: at least 0.97 x "
      "the best of raw socket and Open MPI. A receiver that waits long costs no processor.",
      ("tcp", "idle")),
+    ("MPI",
+     "Open MPI's own programs, over our channels and over its best transport: 8 B at most 1.0 x in shared memory and 0.95 x "
+     "over TCP, 64 KiB and 4 MiB in shared memory at most 0.95 x, over TCP at least its bandwidth.",
+     ("mpi",)),
     ("Gateways",
      "Between processes without a network in common, all three on this host: what the gateway adds to 8 B one way is at "
      "most 1.3 x what a relay of sockets adds that does nothing else; a stream of messages of 1 MiB has at least 0.9 x "
@@ -161,6 +166,16 @@ TUNED = "<= 1.15 x the time with the best of 4 to 256 KiB"
 BEST_TCP = ">= 0.97 x best of raw socket and Open MPI"
 
 FIGURES = [
+    latency("mpi-shm-8", "Open MPI over shared memory, 8 B", "mpi", "mpi-mad-shm", 8, ("openmpi-shm",), (), (),
+            "<= 1.0 x Open MPI's own", times(1.0)),
+    latency("mpi-shm-64K", "Open MPI over shared memory, 64 KiB", "mpi", "mpi-mad-shm", 64 * KIB, ("openmpi-shm",), (), (),
+            "<= 0.95 x Open MPI's own", times(0.95)),
+    latency("mpi-shm-4M", "Open MPI over shared memory, 4 MiB", "mpi", "mpi-mad-shm", 4 * MIB, ("openmpi-shm",), (), (),
+            "<= 0.95 x Open MPI's own", times(0.95)),
+    latency("mpi-tcp-8", "Open MPI over TCP on loopback, 8 B", "mpi", "mpi-mad-tcp", 8, ("openmpi-tcp",), (), (),
+            "<= 0.95 x Open MPI's own", times(0.95)),
+    bandwidth("mpi-tcp-4M", "Open MPI over TCP on loopback, 4 MiB", "mpi", "mpi-mad-tcp", 4 * MIB, ("openmpi-tcp",), (), (),
+              ">= 1.0 x Open MPI's own", times(1.0)),
     latency("shm-8", "shared memory, 8 B", "shm-small", "ours-shm", 8, SMALL, SMALL_OTHERS, ("line",),
             "<= 0.90 x best of Open MPI and UCX (goal 0.85)", times(0.90)),
     latency("shm-8-line", "shared memory, 8 B, over a cache line", "shm-small", "ours-shm", 8, (), (), ("line",),

@@ -2,6 +2,7 @@
 """The programs that measure a latency by size: raw interfaces, ours, peers.  Each is a function of (context, sizes)
 that gives {size: {"latency_us_best": ...}}, and raises Missing when it cannot run here.  To add a peer, add a row."""
 
+import glob
 import os
 import shutil
 import subprocess
@@ -66,6 +67,28 @@ def mpi(kind, launch):
         if not shutil.which(launch[0]):
             raise Missing(launch[0] + " is not installed")
         return run_rows(launch + [context.peer("peer_mpi", "mpicc." + kind, suffix="." + kind)] + context.tail(sizes))
+    return measure
+
+
+def component_path(context):
+    """Where Open MPI finds our component beside its own."""
+    folders = [os.path.join(top, ".libs") for top in context.tools] + \
+        glob.glob(os.path.join(os.path.dirname(context.tools[-1]), "lib*", "**", "madeleine", "openmpi"), recursive=True)
+    for folder in folders:
+        if os.path.exists(os.path.join(folder, "mca_btl_mad.so")):
+            code, out, err = run(["ompi_info", "--path", "pkglibdir", "--parsable"])
+            return folder + ":" + out.strip().split(":")[-1]
+    raise Missing("the component for Open MPI was not built (configure says why)")
+
+
+def mpi_over_ours(env):
+    """The same Open MPI over our channels."""
+    def measure(context, sizes):
+        launch = openmpi_launch(["mad,self"])
+        if not shutil.which(launch[0]):
+            raise Missing(launch[0] + " is not installed")
+        command = launch + ["--mca", "mca_base_component_path", component_path(context)]
+        return run_rows(command + [context.peer("peer_mpi", "mpicc.openmpi", suffix=".openmpi")] + context.tail(sizes), env)
     return measure
 
 
@@ -136,6 +159,8 @@ SOURCES = {
     "ours-self": alone,
     "openmpi-shm": mpi("openmpi", VADER),
     "openmpi-tcp": mpi("openmpi", openmpi_launch(LOOPBACK)),
+    "mpi-mad-shm": mpi_over_ours({}),
+    "mpi-mad-tcp": mpi_over_ours({"MAD_DRIVERS": "self,tcp"}),
     "mpich-shm": mpi("mpich", mpich_launch()),
     "ucx-posix": linked("peer_ucx", UCX, {"UCX_TLS": "posix,self"}),
     # A longer queue than the default one: what a user who tunes UCX for large messages gets.
