@@ -173,7 +173,7 @@ START_TEST(virtual_channels)
     if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
         return;
     ck_assert_msg(m != NULL, "%s", reason);
-    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, reason), madi_map_host(m, "b"));
+    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, NULL, 0, reason), madi_map_host(m, "b"));
     ck_assert(madi_map_channel(m, "one", reason) && madi_map_channel(m, "any", reason));
     ck_assert(!madi_map_channel(m, "two", reason));
     hash = madi_map_hash(m);
@@ -181,7 +181,7 @@ START_TEST(virtual_channels)
     setenv("MAD_VIRTUAL_CHANNEL", "two", 1);
     m = map_of(text, "a", reason);
     ck_assert_msg(m != NULL, "%s", reason);
-    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, reason), madi_map_host(m, "c"));
+    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, NULL, 0, reason), madi_map_host(m, "c"));
     ck_assert(madi_map_channel(m, "two", reason) && !madi_map_channel(m, "one", reason));
     ck_assert(madi_map_hash(m) != hash); /* they do not talk with those of the other */
     madi_map_close(m);
