@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# make deb makes three packages that hold what they should.  Unpacked somewhere, they are enough to compile a program and
+# make deb makes packages that hold what they should.  Unpacked somewhere, they are enough to compile a program and
 # to run it.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
@@ -11,7 +11,7 @@ install_packages debhelper dpkg-dev fakeroot lintian
 command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null || { echo "dpkg-dev and debhelper are missing"; exit 77; }
 
 timeout 600 make -s -C "$BUILD" deb >"$work/log" 2>&1 || { tail -40 "$work/log"; not_ok "make deb"; exit 1; }
-for p in libmadeleine0 libmadeleine-dev madeleine-tools; do
+for p in libmadeleine0 libmadeleine-dev madeleine-tools madeleine-openmpi; do
     set -- "$BUILD"/deb/"$p"_*.deb
     [ -f "$1" ] || { not_ok "$p is not made"; continue; }
     dpkg-deb -c "$1" | awk '{print $6}' >"$work/$p.list"
@@ -30,11 +30,13 @@ has libmadeleine-dev '/examples/ping\.c'
 has libmadeleine-dev '/tutorial\.md'
 has madeleine-tools '/usr/bin/madrun$'
 has madeleine-tools '/usr/bin/mad_perf$'
+has madeleine-tools '/usr/bin/madgw$'
 has madeleine-tools '/man1/madrun\.1\.gz$'
 has madeleine-tools '/man7/madeleine-knobs\.7\.gz$'
+has madeleine-openmpi '/madeleine/openmpi/mca_btl_mad\.so$'
 grep -q '\.la$' "$work"/*.list && not_ok "a libtool file is packaged"
 dpkg-deb -f "$BUILD"/deb/madeleine-tools_*.deb Depends | grep -q libhwloc || not_ok "madeleine-tools does not depend on hwloc"
-[ $failures = 0 ] && ok "three packages hold what they should"
+[ $failures = 0 ] && ok "the packages hold what they should"
 
 root=$work/root
 libs=$(dirname "$(find "$root" -name 'libmadeleine.so')")
