@@ -434,7 +434,8 @@ int main(int argc, char **argv)
     else
         again_and_again(mode, argc > 2 ? atoi(argv[2]) : 4, &a, &b, g, &told);
     atomic_store(&shared->stop, 1);
-    good = end_of(&a) & end_of(&b);
+    good = end_of(&a);
+    good = end_of(&b) && good;
     result(good && !atomic_load(&shared->bad), "%s: every message came once, in order, and whole (%llu)", mode,
            (unsigned long long)received());
     for (int i = 0; i < n; i++)

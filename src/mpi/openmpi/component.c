@@ -154,7 +154,7 @@ mad_btl_component_t mca_btl_mad_component = {
                     .mca_close_component = component_close,
                     .mca_register_component_params = component_register,
                 },
-            .btl_data = {MCA_BASE_METADATA_PARAM_NONE},
+            .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
             .btl_init = component_init,
             .btl_progress = mad_btl_progress,
         },
