@@ -205,9 +205,9 @@ static int end_run(bool again)
     }
     if (status)
         fprintf(stderr, "end %d: %s\n", me, mad_status_name(status));
-    close(from); /* what is told later is of no interest */
-    pthread_cancel(learner);
+    pthread_cancel(learner); /* what is told later is of no interest */
     pthread_join(learner, NULL);
+    close(from);
     mad_exit(session);
     free(buf);
     return status ? 1 : 0;
