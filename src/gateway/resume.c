@@ -23,14 +23,14 @@ static const unsigned char *address_of(const gw_end_t *end)
 
 /* ---- Leaving a way ------------------------------------------------------------------------------------------------ */
 
-/* Nobody sends by it any more. */
-static gw_side_t *take_side(gw_end_t *end, gw_side_t *new)
+/* Nobody sends by the old one any more, and by the new one only when both ends are at it. */
+static gw_side_t *take_side(gw_end_t *end, gw_side_t *new, bool resuming)
 {
     gw_side_t *old = end->side;
     gw_end_lock(end);
     gw_end_leave_refused(end);
     end->side = new;
-    end->resuming = true;
+    end->resuming = resuming;
     gw_end_unlock(end);
     return old;
 }
@@ -73,13 +73,13 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
         return;
     }
     if (end->closed) {
-        retire(end, take_side(end, NULL), "");
+        retire(end, take_side(end, NULL, true), "");
         end->gone = true;
         gw_end_finish(end);
         return;
     }
     if (end->link && end->link->gate->bye) { /* the peer has ended: nothing is to come, and nobody to send to */
-        retire(end, take_side(end, NULL), "the peer has ended");
+        retire(end, take_side(end, NULL, true), "the peer has ended");
         gw_end_closed(end, status, text);
         return;
     }
@@ -96,7 +96,7 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
         end->try_at = now;
     }
     end->status = status;
-    retire(end, take_side(end, NULL), "this end takes another way");
+    retire(end, take_side(end, NULL, true), "this end takes another way");
     if (end->join) { /* the other end has opened one meanwhile */
         gw_hop_t *hop = end->join;
         end->join = NULL;
@@ -123,8 +123,7 @@ bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
         end->turn = end->active ? (end->turn | 1) + 1 : (end->turn + 1) | 1;
     open.turn = end->turn;
     side->tx_limit = GW_FIRST;
-    take_side(end, side);
-    end->resuming = !first;
+    take_side(end, side, !first);
     end->try_at = madi_now() + gw_patience();
     gw_side_say(side, MADI_FORWARD_OPEN, HOPS, &open, sizeof open, address, madi_address_len(address));
     return true;
@@ -188,7 +187,7 @@ void gw_way_look(gw_end_t *end, int64_t now)
         avoid(end, end->side);
         gw_hop_ask(end->side->hop);
         end->hope = true;
-        retire(end, take_side(end, NULL), "no answer");
+        retire(end, take_side(end, NULL, true), "no answer");
         try_next(end, now);
     } else {
         try_next(end, now);
@@ -256,7 +255,7 @@ void gw_way_joined(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire
     }
     side->tx_limit = open->limit;
     end->turn = open->turn;
-    retire(end, take_side(end, side), "the other end has opened another way");
+    retire(end, take_side(end, side, true), "the other end has opened another way");
     gw_credit_unlimited(side);
     gw_end_ack(end, false);
     go_on(end, open->ack);
