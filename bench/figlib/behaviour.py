@@ -5,8 +5,10 @@ import contextlib
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
+import time
 
 from .context import HERE, Missing, failure, run, run_rows
 
@@ -96,6 +98,24 @@ def scale(context, sizes):
     return {0: row}
 
 
+START_PROCESSES = 64
+
+
+def start(command):
+    """So many processes that do nothing, started and ended by a launcher; the median of five starts."""
+    def measure(context, sizes):
+        times = []
+        for _ in range(5):
+            launch = command(context) + ["true"]
+            begin = time.monotonic()
+            code, out, err = run(launch)
+            times.append((time.monotonic() - begin) * 1000)
+            if code:
+                raise Missing(failure(launch, code, err))
+        return {0: {"ms": statistics.median(times)}}
+    return measure
+
+
 def tests(*names):
     """Test scripts: how many of their lines say 'not ok'."""
     def measure(context, sizes):
@@ -127,6 +147,9 @@ SOURCES = {
     "million": marcel("million"),
     "futex": futex,
     "scale": scale,
+    "start-madrun": start(lambda context: context.madrun(START_PROCESSES)),
+    # mpirun of Open MPI 4.1 often does not end after processes that end at once.
+    "start-mpich": start(lambda context: ["mpiexec.mpich", "-n", str(START_PROCESSES)]),
     "worlds": tests("system/worlds_test.sh"),
     "lost": tests("soak/run.sh"),
 }

@@ -48,6 +48,7 @@ GROUPS = {
     "marcel": ("user-level threads", 9, 5),
     "million": ("a million user-level threads", 15, 1),
     "scale": ("thousands of peers", 20, 1),
+    "start": ("64 processes", 1, 3),
     "cliffs": ("every size", 12, 5),
     "worlds": ("mistakes and broken surroundings", 60, 1),
     "lost": ("a short soak", 60, 1),
@@ -99,8 +100,9 @@ PROMISES = [
      ("overlap",)),
     ("Scale",
      "10,000 peers added by address and never spoken to: each adds at most 100 B and its compact address. Connecting "
-     "ends at its deadline with an explained error.",
-     ("scale",)),
+     "ends at its deadline with an explained error. How long 64 processes take to start and to end is told, beside "
+     "MPICH's launcher.",
+     ("scale", "start")),
     ("Wrong worlds",
      "What is wrong around a session is told in one message with its cause and remedy; nothing hangs, nothing aborts, "
      "others go on. Each row of the table in [troubleshooting.md](troubleshooting.md) is a test.",
@@ -263,6 +265,8 @@ FIGURES = [
     Figure("scale-connect", "connecting to one that is not there", "scale", "scale", 0, "connect_ms", "ms", (), (), (),
            "<= its deadline + 100 ms, then an explained error",
            lambda v, best: v("scale", "connect_deadline_ms") and v("scale", "connect_deadline_ms") + 100),
+    Figure("start-64", "64 processes started and ended", "start", "start-madrun", 0, "ms", "ms",
+           ("start-mpich",), (), (), "none", None),
     count("worlds", "wrong worlds: rows of the troubleshooting page that are not so", "worlds", "worlds", "failed", "rows",
           "0", 0),
     count("lost", "nothing lost: runs of a short soak that failed", "lost", "lost", "failed", "runs", "0", 0),
