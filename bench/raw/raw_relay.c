@@ -93,21 +93,29 @@ typedef struct way {
     int from, to;
     char *ring;
     size_t head, tail; /* read and written so far */
+    bool ended;        /* nothing comes any more */
 } way_t;
 
-/* What can be moved one way now; -1: an end is gone. */
+static bool way_done(const way_t *w)
+{
+    return w->ended && w->head == w->tail;
+}
+
+/* What can be moved one way now; -1: an end is gone.  What came before an end closed still reaches the other one. */
 static int way_move(way_t *w)
 {
     size_t at = w->tail % RING, room = RING - (w->tail - w->head), part;
     ssize_t n;
     int moved = 0;
-    if (room) {
+    if (room && !w->ended) {
         part = room < RING - at ? room : RING - at;
         n = recv(w->from, w->ring + at, part, MSG_DONTWAIT);
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
             return -1;
-        if (n > 0)
-            w->tail += (size_t)n, moved = 1;
+        if (n >= 0)
+            w->tail += (size_t)n, w->ended = n == 0, moved = 1;
+        if (way_done(w))
+            shutdown(w->to, SHUT_WR);
     }
     at = w->head % RING;
     part = w->tail - w->head < RING - at ? w->tail - w->head : RING - at;
@@ -118,15 +126,18 @@ static int way_move(way_t *w)
         return -1;
     if (n > 0)
         w->head += (size_t)n, moved = 1;
+    if (way_done(w))
+        shutdown(w->to, SHUT_WR);
     return moved;
 }
 
-static void relay(int a, int b, enum how how)
+/* Until both ends are gone. */
+static _Noreturn void relay(int a, int b, enum how how)
 {
-    way_t ways[2] = {{a, b, malloc(RING), 0, 0}, {b, a, malloc(RING), 0, 0}};
+    way_t ways[2] = {{a, b, malloc(RING), 0, 0, false}, {b, a, malloc(RING), 0, 0, false}};
     if (!ways[0].ring || !ways[1].ring)
         _exit(1);
-    for (;;) {
+    while (!way_done(&ways[0]) || !way_done(&ways[1])) {
         int moved = 0;
         for (int i = 0; i < 2; i++) {
             int rc = way_move(&ways[i]);
@@ -138,13 +149,14 @@ static void relay(int a, int b, enum how how)
             struct pollfd p[2] = {{a, 0, 0}, {b, 0, 0}};
             for (int i = 0; i < 2; i++) {
                 way_t *w = &ways[i];
-                p[i].events = (short)(w->tail - w->head < RING ? POLLIN : 0);
+                p[i].events = (short)(!w->ended && w->tail - w->head < RING ? POLLIN : 0);
             }
             for (int i = 0; i < 2; i++)
                 p[!i].events |= (short)(ways[i].tail > ways[i].head ? POLLOUT : 0);
             wait_for(how, p, 2);
         }
     }
+    _exit(0);
 }
 
 /* Another program is the relay: its descriptors 3 and 4 are the sockets, which it is to find as they usually are. */
