@@ -228,8 +228,7 @@ static bool switch_now(madi_worker_t *worker, struct marcel_thread *thread)
             return false;
         madi_queue_out(worker, ult);
     }
-    madi_queue_put(worker, self);
-    madi_switch_to(worker, self, ult);
+    madi_yield_now(worker, ult);
     return true;
 }
 

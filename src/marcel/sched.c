@@ -101,16 +101,34 @@ static madi_ult_t *start_or_put_back(madi_worker_t *worker, struct marcel_thread
     return ult;
 }
 
-/* Once in a period the oldest of what is else passed over. */
-static struct marcel_thread *pick_oldest(madi_worker_t *worker)
+static madi_ult_t *oldest_seed(madi_worker_t *worker)
 {
     struct marcel_thread *thread = madi_outside_take();
-    madi_ult_t *ult = madi_movable_take(worker);
-    if (ult)
-        madi_queue_put(worker, ult);
     if (!thread && !madi_deque_empty(&worker->deque))
         thread = madi_deque_steal(&worker->deque);
-    return thread;
+    return thread ? start_or_put_back(worker, thread) : NULL;
+}
+
+/* One that moves and one seed by turns. */
+static MADI_COLD madi_ult_t *oldest_by_turns(madi_worker_t *worker)
+{
+    madi_ult_t *first = madi_queue_first(worker), *ult = NULL;
+    for (int i = 0; i < 2 && !ult; i++) {
+        worker->movable_turn = !worker->movable_turn;
+        ult = worker->movable_turn ? madi_movable_take_from(worker, first ? first->priority : MADI_LEVELS - 1) :
+              oldest_seed(worker);
+    }
+    return ult;
+}
+
+/* Once in a period the oldest of what is else passed over runs, at once: in a queue of this worker no other would find it.
+ * Where each switch is a period, every second one, and the others are those of the queue. */
+static madi_ult_t *pick_oldest(madi_worker_t *worker)
+{
+    madi_ult_t *ult = madi_movable_empty(worker) ? oldest_seed(worker) : oldest_by_turns(worker);
+    if (ult && worker->tick == 1)
+        worker->tick = worker->period = 2;
+    return ult;
 }
 
 /* Threads that compute for long between two switches: the clock, and what comes from outside, are looked at more often. */
@@ -142,18 +160,23 @@ static void period_begin(madi_worker_t *worker)
 madi_ult_t *madi_pick_all(madi_worker_t *worker)
 {
     struct marcel_thread *thread = worker->pending;
-    madi_ult_t *ult;
+    madi_ult_t *ult = worker->stolen;
     bool period = worker->tick == 0;
     worker->starved = false;
     if (!madi_inbox_empty(&worker->inbox))
         inbox_read(worker);
     if (worker->timers.first && (period || !madi_queue_first(worker)))
         timers_run(worker);
-    if (period) {
+    if (period)
         period_begin(worker);
-        if (!thread)
-            thread = pick_oldest(worker);
+    if (MADI_UNLIKELY(ult != NULL)) {
+        worker->stolen = NULL;
+        if (!madi_queue_first(worker))
+            return ult;
+        madi_movable_put(worker, ult); /* something else came meanwhile: another worker may have this one */
     }
+    if (period && !thread && (ult = pick_oldest(worker)))
+        return ult;
     worker->pending = NULL;
     if (!thread && !madi_queue_first(worker)) {
         ult = madi_movable_take(worker);
@@ -222,6 +245,19 @@ static MADI_COLD void yield_moving(madi_worker_t *worker)
         return;
     }
     madi_suspend(worker, movable_post, worker->current);
+}
+
+void madi_yield_now(madi_worker_t *worker, madi_ult_t *to)
+{
+    madi_ult_t *self = worker->current;
+    if (self->flags & MADI_ULT_MOVES) {
+        self->state = MADI_ULT_BLOCKED;
+        worker->post = movable_post;
+        worker->post_arg = self;
+    } else {
+        madi_queue_put(worker, self);
+    }
+    madi_switch_to(worker, self, to);
 }
 
 static inline __attribute__((always_inline)) void yield(madi_worker_t *worker)

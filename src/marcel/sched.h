@@ -66,6 +66,9 @@ int madi_waitq_close(madi_waitq_t *queue);
 /* Let others run; the caller is ready: worker->current.  A look at the clock and at seeds is part of it now and then. */
 void madi_yield(madi_worker_t *worker);
 
+/* The same, and `to` runs, which is suspended on this worker, ready, and in no queue. */
+void madi_yield_now(madi_worker_t *worker, madi_ult_t *to);
+
 /* The caller, worker->current, blocks; post(arg) is run on the next stack, and makes it possible to wake it. */
 void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg);
 

@@ -34,7 +34,7 @@ void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult)
         madi_share_wake(worker);
 }
 
-madi_ult_t *madi_movable_take(madi_worker_t *worker)
+madi_ult_t *madi_movable_take_from(madi_worker_t *worker, unsigned lowest)
 {
     madi_movable_t *movable = &worker->movable;
     madi_link_t *link;
@@ -42,9 +42,11 @@ madi_ult_t *madi_movable_take(madi_worker_t *worker)
         return NULL;
     madi_lock(&movable->lock);
     link = movable->head.next;
+    while (link != &movable->head && MADI_UNLIKELY(MADI_LINK_ULT(link)->priority > lowest))
+        link = link->next;
     if (link != &movable->head) {
-        link->next->prev = &movable->head;
-        movable->head.next = link->next;
+        link->next->prev = link->prev;
+        link->prev->next = link->next;
         atomic_store_explicit(&movable->n, atomic_load_explicit(&movable->n, memory_order_relaxed) - 1,
                               memory_order_relaxed);
     }
@@ -93,7 +95,7 @@ static bool find_at(madi_worker_t *worker, madi_worker_t *other, bool all)
     madi_ult_t *ult = madi_movable_take(other);
     if (ult) {
         madi_ult_worker_set(ult, worker);
-        madi_queue_put(worker, ult);
+        worker->stolen = ult;
     } else {
         worker->pending = all ? madi_deque_steal(&other->deque) : madi_deque_steal_likely(&other->deque);
     }

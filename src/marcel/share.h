@@ -19,9 +19,10 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Started threads that may move.  put: any thread, the context is saved; take: NULL: none. */
+/* Started threads that may move.  put: any thread, the context is saved; take: one of at least that priority (a level);
+ * NULL: none. */
 void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult);
-madi_ult_t *madi_movable_take(madi_worker_t *worker);
+madi_ult_t *madi_movable_take_from(madi_worker_t *worker, unsigned lowest);
 /* From elsewhere; no timer of it is armed.  It stays there if that worker sleeps or soon looks. */
 void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult);
 
@@ -29,7 +30,7 @@ void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult);
 void madi_outside_put(struct marcel_thread *thread);
 struct marcel_thread *madi_outside_take(void);
 
-/* On the worker's base: find something elsewhere, which is then worker->pending, or in a queue of it.  all: look at
+/* On the worker's base: find something elsewhere, which is then worker->pending or worker->stolen.  all: look at
  * everything, not only at what is likely. */
 bool madi_share_find(madi_worker_t *worker, bool all);
 
@@ -40,6 +41,11 @@ void madi_share_wake(madi_worker_t *worker);
 void madi_share_pass_on(madi_worker_t *worker);
 
 #pragma GCC visibility pop
+
+static inline madi_ult_t *madi_movable_take(madi_worker_t *worker)
+{
+    return madi_movable_take_from(worker, MADI_LEVELS - 1);
+}
 
 /* After something was put in. */
 static inline void madi_shared(madi_worker_t *worker)

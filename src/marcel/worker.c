@@ -94,7 +94,8 @@ static bool something_came(void *arg)
 {
     madi_worker_t *worker = arg;
     bool last_look = atomic_load_explicit(&worker->idle, memory_order_relaxed);
-    if (worker->pending || own_came(worker) || atomic_load_explicit(&worker->inbox.last, memory_order_seq_cst))
+    if (worker->pending || worker->stolen || own_came(worker) ||
+        atomic_load_explicit(&worker->inbox.last, memory_order_seq_cst))
         return true;
     if (++worker->looks % LOOK_EVERY && !last_look && madi_outside_empty())
         return false;

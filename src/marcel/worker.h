@@ -8,8 +8,9 @@
  *   movable   started threads that others may take, first in first out
  *   deque     seeds of this worker, youngest first
  * then what others have (share.h),
- * and once in MADI_PERIOD switches (or fewer: worker->period) it looks at the clock, and takes the oldest of the others
- * first, so that nothing starves but by priority. */
+ * and once in MADI_PERIOD switches (or fewer: worker->period) it looks at the clock, and runs the oldest of the others
+ * first, so that nothing starves but by priority.  What others may take is never put into the queues: behind a thread that
+ * computes nobody would find it. */
 #ifndef MADI_WORKER_H
 #define MADI_WORKER_H
 
@@ -60,6 +61,8 @@ typedef struct madi_worker {
     madi_link_t queue[MADI_LEVELS];
     madi_timers_t timers;
     struct marcel_thread *pending; /* a seed that was taken, and that base must start */
+    madi_ult_t *stolen;            /* one that moves, taken from another worker, and that base must run */
+    bool movable_turn;             /* who of the others came first in the last period: one that moves, or a seed */
     int *near, n_near;             /* the other workers, the nearest first */
     unsigned looks;                /* since it has been idle */
     bool woken;                    /* from its last sleep, and it has not run anything since */

@@ -34,6 +34,7 @@ void test_steal(void);
 void test_outside(void);
 void test_move(void);
 void test_yield_moving(void);
+void test_hidden(void);
 
 /* workers_turns.c */
 void test_ring(void);

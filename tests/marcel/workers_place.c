@@ -132,3 +132,82 @@ void test_yield_moving(void)
     join(thread[0]);
     join(thread[1]);
 }
+
+/* ---- Nobody who may move is behind one that computes ------------------------------------------------------------- */
+
+static _Atomic(int) occupied;
+static atomic_bool released;
+static marcel_t friend;
+
+static void *occupy(void *arg)
+{
+    atomic_fetch_add(&occupied, 1);
+    while (!atomic_load(&released))
+        ;
+    return arg;
+}
+
+/* Yields so often, then has the other workers released, and computes until somebody has gone on there. */
+static void *turns_then_hog(void *arg)
+{
+    for (intptr_t i = 0; i < (intptr_t)arg; i++)
+        marcel_yield();
+    atomic_store(&released, true);
+    compute_until(1);
+    return arg;
+}
+
+/* A thread on the first worker, for which all others compute meanwhile. */
+static void alone(void *(*run)(void *), void *arg)
+{
+    marcel_t other[64];
+    atomic_store(&occupied, 0);
+    atomic_store(&released, false);
+    atomic_store(&reached, 0);
+    for (int i = 1; i < n_workers; i++)
+        other[i] = create_at(i, occupy, NULL);
+    while (atomic_load(&occupied) < n_workers - 1)
+        short_sleep(10000);
+    join(create_at(0, run, arg));
+    for (int i = 1; i < n_workers; i++)
+        join(other[i]);
+}
+
+/* While others yield the worker now and then takes one that moves first, at any of their turns. */
+static void *others_then_hog(void *arg)
+{
+    marcel_t moving = create_moving(wait_and_reach, NULL), other[8];
+    marcel_sem_wait(&arrived);
+    for (int i = 0; i < 8; i++)
+        other[i] = create_at(0, turns_then_hog, arg);
+    marcel_sem_post(&gate);
+    join(moving);
+    for (int i = 0; i < 8; i++)
+        join(other[i]);
+    return NULL;
+}
+
+static void *yield_to_hog(void *arg)
+{
+    CHECK_EQ(marcel_worker(), 0);
+    CHECK_EQ(marcel_yield_to(friend), 0);
+    atomic_fetch_add(&reached, 1);
+    return arg;
+}
+
+static void *hog_then_yield_to(void *arg)
+{
+    friend = create_at(0, turns_then_hog, NULL);
+    join(create_moving(yield_to_hog, NULL));
+    join(friend);
+    return arg;
+}
+
+void test_hidden(void)
+{
+    marcel_sem_init(&gate, 0, 0);
+    marcel_sem_init(&arrived, 0, 0);
+    for (intptr_t round = 0; round < 80; round++)
+        alone(others_then_hog, (void *)(1 + round % 4));
+    alone(hog_then_yield_to, NULL);
+}
