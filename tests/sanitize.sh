@@ -39,8 +39,8 @@ build() {
 }
 
 # Overflows of stacks are reported by the sanitizer itself; what Check's children die of, too.
-marcel_tests="self join tree detach priority fair yield_to stack_size names keepfp keys once mutex mutex_types mutex_fair cond
-    broadcast sem deadline deadline_race sleep many restart"
+marcel_tests="self join tree detach priority fair yield_to busy fair_busy stack_size names keepfp keys once mutex
+    mutex_types mutex_fair cond broadcast sem deadline deadline_race sleep many restart"
 
 address() {
     unit=$([ ! -x "$BUILD/tests/unit/unit" ] || echo tests/unit/unit tests/unit/shm_ring)

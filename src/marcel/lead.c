@@ -341,6 +341,7 @@ static void park(madi_waiting_t *w)
     atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst); /* madi_park counts it out */
     if (madi_has_others(worker)) /* what comes later comes by the scheduler */
         madi_lead_elsewhere(worker);
+    madi_looks_begin(worker);
     if (stays)
         worker->waiting++;
     madi_park(w->waiter, w->deadline);

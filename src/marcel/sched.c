@@ -138,6 +138,8 @@ static MADI_COLD void clock_looked_at(madi_worker_t *worker)
     worker->ticked = now;
     if (took > PERIOD_NS / MADI_PERIOD)
         period = worker->period * PERIOD_NS / took;
+    if (period > 2 * (int64_t)worker->period) /* one short switch among long ones tells nothing */
+        period = 2 * (int64_t)worker->period;
     worker->period = period < 1 ? 1 : period < MADI_PERIOD ? (uint32_t)period : MADI_PERIOD;
     if (madi_server_waits())
         madi_server_tick(worker, now);

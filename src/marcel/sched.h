@@ -87,6 +87,10 @@ void madi_ult_wake(madi_ult_t *ult);
 #define MADI_SPINS 150
 bool madi_may_spin(madi_worker_t *worker);
 
+/* The calling thread begins to wait for the clock, or for what the polling server finds: if nobody of its worker has done so
+ * lately, it is not known how long switches take, and the next ones are looked at. */
+void madi_looks_begin(madi_worker_t *worker);
+
 /* Around a suspension, by the thread, in `wait` of its own: arm its timer; disarm it, and madi_wait_end. */
 void madi_clock_begin(madi_ult_t *self, int64_t deadline);
 int madi_clock_end(madi_ult_t *self);

@@ -79,8 +79,18 @@ static inline __attribute__((always_inline)) void suspend_in(madi_worker_t *work
     suspend(worker, to, post, &queue->lock);
 }
 
+void madi_looks_begin(madi_worker_t *worker)
+{
+    if (worker->ticked)
+        return;
+    if (worker->tick < worker->period)
+        worker->switches += worker->period - worker->tick;
+    worker->period = worker->tick = 1;
+}
+
 void madi_clock_begin(madi_ult_t *self, int64_t deadline)
 {
+    madi_looks_begin(self->worker);
     self->party.clocked = true;
     madi_timer_arm(&self->worker->timers, &self->timer, deadline);
 }

@@ -17,6 +17,8 @@ void test_restart(void);
 void test_priority(void);
 void test_fair(void);
 void test_yield_to(void);
+void test_busy(void);
+void test_fair_busy(void);
 
 /* threads_attr.c */
 void test_stack_size(void);

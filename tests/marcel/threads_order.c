@@ -112,3 +112,128 @@ void test_yield_to(void)
     in_thread(to_friend, NULL);
     CHECK_EQ(ordered, 7);
 }
+
+/* ---- A worker that is busy ------------------------------------------------------------------------------------- */
+
+/* Threads that compute a millisecond a turn, so each turn is longer than what may pass between two looks at messages and the
+ * clock.  Turns are counted: how long they take makes no difference. */
+enum { BUSY = 3, BEFORE = 100, TIMES = 5, MOST = BUSY + 5 };
+
+static struct busy {
+    int turns, told_at, told, heard, pipe[2];
+    bool over;
+} busy;
+
+static void *compute(void *arg)
+{
+    while (!busy.over) {
+        struct timespec until = after_ms(CLOCK_MONOTONIC, 1), now;
+        do
+            clock_gettime(CLOCK_MONOTONIC, &now);
+        while (now.tv_sec < until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec < until.tv_nsec));
+        busy.turns++;
+        if (busy.told == busy.heard && busy.turns >= busy.told_at + BEFORE) {
+            busy.told++;
+            busy.told_at = busy.turns;
+            CHECK_EQ(write(busy.pipe[1], "", 1), 1);
+        }
+        marcel_yield();
+    }
+    return arg;
+}
+
+static void *hear(void *arg)
+{
+    char byte;
+    for (int i = 0; i < TIMES; i++) {
+        CHECK_EQ(marcel_read(busy.pipe[0], &byte, 1), 1);
+        CHECK_MSG(busy.turns - busy.told_at <= MOST, "read after %d turns", busy.turns - busy.told_at);
+        busy.heard++;
+    }
+    for (int i = 0; i < TIMES; i++) {
+        int before = busy.turns;
+        CHECK_EQ(marcel_nanosleep(&(struct timespec){0, 1}, NULL), 0);
+        CHECK_MSG(busy.turns - before <= MOST, "awake after %d turns", busy.turns - before);
+    }
+    busy.over = true;
+    return arg;
+}
+
+/* What comes is seen after some turns, not after as many as go to a period of switches. */
+void test_busy(void)
+{
+    marcel_t thread[BUSY + 1];
+    busy = (struct busy){0};
+    if (!CHECK_EQ(pipe(busy.pipe), 0))
+        return;
+    for (int i = 0; i <= BUSY; i++)
+        CHECK_EQ(marcel_create(&thread[i], NULL, i ? compute : hear, NULL), 0);
+    for (int i = 0; i <= BUSY; i++)
+        CHECK_EQ(marcel_join(thread[i], NULL), 0);
+    close(busy.pipe[0]);
+    close(busy.pipe[1]);
+}
+
+/* ---- Fair though every turn is long ----------------------------------------------------------------------------- */
+
+enum { ROUNDS_OF_TURNS = 20, LEAST = ROUNDS_OF_TURNS / 2 };
+
+static struct long_turns {
+    int usual, moving, seeds;
+    bool over;
+} turns;
+
+static void long_turn(int *count)
+{
+    struct timespec until = after_ms(CLOCK_MONOTONIC, 1), now;
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while (now.tv_sec < until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec < until.tv_nsec));
+    ++*count;
+    turns.over = turns.over || turns.usual + turns.moving + turns.seeds >= 10 * ROUNDS_OF_TURNS;
+}
+
+static void *take_turns(void *count)
+{
+    while (!turns.over) {
+        long_turn(count);
+        marcel_yield();
+    }
+    return NULL;
+}
+
+/* A seed that makes the next one. */
+static void *take_turn_as_seed(void *arg)
+{
+    marcel_t next;
+    long_turn(&turns.seeds);
+    if (!turns.over && CHECK_EQ(marcel_create(&next, NULL, take_turn_as_seed, arg), 0))
+        CHECK_EQ(marcel_detach(next), 0);
+    return arg;
+}
+
+static void *sleep_meanwhile(void *arg)
+{
+    while (!turns.over)
+        CHECK_EQ(marcel_nanosleep(&(struct timespec){0, 100 * MS}, NULL), 0);
+    return arg;
+}
+
+/* The clock is looked at between any two switches; those in the queue, those that move, and seeds all get on. */
+void test_fair_busy(void)
+{
+    marcel_t thread[5];
+    marcel_attr_t moves;
+    turns = (struct long_turns){0};
+    marcel_attr_init(&moves);
+    CHECK_EQ(marcel_attr_setmigratable(&moves, 1), 0);
+    CHECK_EQ(marcel_create(&thread[0], NULL, sleep_meanwhile, NULL), 0);
+    CHECK_EQ(marcel_create(&thread[1], NULL, take_turns, &turns.usual), 0);
+    for (int i = 2; i < 4; i++)
+        CHECK_EQ(marcel_create(&thread[i], &moves, take_turns, &turns.moving), 0);
+    CHECK_EQ(marcel_create(&thread[4], NULL, take_turn_as_seed, NULL), 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(marcel_join(thread[i], NULL), 0);
+    CHECK_MSG(turns.usual >= LEAST && turns.moving >= LEAST && turns.seeds >= LEAST,
+              "%d turns, %d of those that move, %d of seeds", turns.usual, turns.moving, turns.seeds);
+}
