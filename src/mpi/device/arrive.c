@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages in: the head is read where it lies and matched; then the payload goes to its place, or is kept. */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A payload of its own block that meets nobody is taken out of the network's memory up to this length.  Longer ones stay
+ * with the sender: there is no network that sends so much before it is asked. */
+#define LOAD_MAX ((size_t)64 << 10)
+#define SINK ((size_t)64 << 10) /* bytes at a time of what nobody wants, */
+#define SINKS ((size_t)1 << 24) /* and so often at most: a terabyte */
+
+/* ---- Telling ----------------------------------------------------------------------------------------------------- */
+
+void op_tell(mad_dev_t *dev, op_t *op)
+{
+    op_t *parent = op->parent;
+    if (parent)
+        op->done.released = --parent->parts == 0 && parent->closed;
+    else
+        op->done.released = true;
+    if (!op->silent)
+        dev->tell(dev->arg, &op->done);
+    if (parent && op->done.released)
+        op_free(dev, parent);
+    op_free(dev, op);
+}
+
+/* A multi-receive gives so many bytes of what it has left; the part is its own operation.  NULL: no memory. */
+op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len)
+{
+    op_t *part;
+    if (!op->multi) {
+        match_unpost(dev, op);
+        return op;
+    }
+    part = op_new(dev);
+    if (!part)
+        return NULL;
+    if (len > op->room)
+        len = op->room;
+    part->parent = op;
+    part->n = 1;
+    part->pieces[0] = (struct iovec){op->pieces[0].iov_base, len};
+    part->room = len;
+    part->done.context = op->done.context;
+    part->done.flags = op->done.flags;
+    op->pieces[0].iov_base = (unsigned char *)op->pieces[0].iov_base + len;
+    op->room -= len;
+    op->parts++;
+    if (op->room < op->multi) {
+        op->closed = true;
+        match_unpost(dev, op);
+    }
+    return part;
+}
+
+/* ---- Payload ----------------------------------------------------------------------------------------------------- */
+
+static void place_bytes(op_t *op, const unsigned char *bytes, size_t len)
+{
+    size_t left = len < op->room ? len : op->room;
+    op->done.len = left;
+    for (int i = 0; left; i++) {
+        size_t n = op->pieces[i].iov_len < left ? op->pieces[i].iov_len : left;
+        memcpy(op->pieces[i].iov_base, bytes, n);
+        bytes += n;
+        left -= n;
+    }
+}
+
+/* How the message looks to the receive. */
+static void describe(mad_dev_done_t *done, const mad_dev_message_t *u)
+{
+    done->source = u->source;
+    done->tag = u->tag;
+    done->data = u->data;
+    done->has_data = u->has_data;
+    done->whole = u->len;
+}
+
+static void received(mad_dev_t *dev, item_t *item)
+{
+    op_t *op = (op_t *)item;
+    mad_peer_t source = op->done.source;
+    op->done.status = item->status;
+    if (item->status)
+        op->done.len = 0;
+    op_tell(dev, op);
+    peer_suspect(dev, source, item->status);
+}
+
+/* The pieces that take len bytes: those of the receive, then the sink again and again.  Returns their number. */
+static int pieces_of(const mad_dev_t *dev, const op_t *op, size_t len, struct iovec *pieces, int max)
+{
+    int n = 0;
+    for (int i = 0; i < op->n && len; i++) {
+        size_t part = op->pieces[i].iov_len < len ? op->pieces[i].iov_len : len;
+        if (part)
+            pieces[n++] = (struct iovec){op->pieces[i].iov_base, part};
+        len -= part;
+    }
+    while (len && n < max) {
+        size_t part = SINK < len ? SINK : len;
+        pieces[n++] = (struct iovec){dev->sink, part};
+        len -= part;
+    }
+    return n;
+}
+
+static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_t *op, size_t len)
+{
+    struct iovec few[MAD_DEV_PIECES], *pieces = few;
+    int max = MAD_DEV_PIECES, n;
+    mad_status_t status;
+    if (len <= op->room && op->n == 1)
+        return mad_unpack(cnx, op->pieces[0].iov_base, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    if (len > op->room) {
+        if ((len - op->room) / SINK >= SINKS)
+            return MAD_ERR_NOMEM;
+        max += (int)((len - op->room + SINK - 1) / SINK);
+        pieces = malloc((size_t)max * sizeof *pieces);
+        if (!dev->sink)
+            dev->sink = malloc(SINK);
+    }
+    if (!pieces || (len > op->room && !dev->sink)) {
+        free(pieces);
+        return MAD_ERR_NOMEM;
+    }
+    n = pieces_of(dev, op, len, pieces, max);
+    status = mad_unpack_scatter(cnx, pieces, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    if (pieces != few)
+        free(pieces);
+    return status;
+}
+
+/* From the network straight into its place. */
+static void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len)
+{
+    mad_request_t *request;
+    mad_status_t status = unpack_into(dev, cnx, op, len);
+    mad_status_t end = mad_end_unpacking_request(cnx, &request);
+    op->done.len = len < op->room ? len : op->room;
+    if (!end) {
+        if (status) /* the request says it too, or something else: the first cause is told */
+            op->done.len = 0;
+        item_on(dev, request, &op->item, received);
+        return;
+    }
+    op->done.status = status ? status : end;
+    op->done.len = 0;
+    op_tell(dev, op);
+}
+
+/* ---- Messages that met nobody ------------------------------------------------------------------------------------ */
+
+static void loaded(mad_dev_t *dev, item_t *item)
+{
+    mad_dev_message_t *u = (mad_dev_message_t *)item;
+    op_t *op = u->op;
+    u->loading = false;
+    if (op) {
+        u->op = NULL;
+        arrive_meet(dev, op, u);
+    } else if (u->dropped) {
+        message_free(dev, u);
+    }
+}
+
+static void load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx)
+{
+    mad_request_t *request;
+    mad_status_t status;
+    mad_unpack(cnx, u->bytes, u->len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking_request(cnx, &request);
+    if (status) {
+        u->item.status = status;
+        return;
+    }
+    u->loading = true;
+    item_on(dev, request, &u->item, loaded);
+}
+
+/* Keep what has met nobody.  bytes NULL: the payload is the next block.  False: no memory. */
+static bool keep(mad_dev_t *dev, const mad_dev_message_t *u, mad_connection_t *cnx, const unsigned char *bytes)
+{
+    mad_dev_message_t *kept = message_new(dev);
+    matcher_t *m = &dev->matchers[u->space];
+    if (!kept)
+        return false;
+    memcpy(kept, u, offsetof(mad_dev_message_t, places));
+    if (bytes || u->len <= LOAD_MAX)
+        kept->bytes = malloc(u->len ? u->len : 1);
+    if (((bytes || u->len <= LOAD_MAX) && !kept->bytes) || !match_keep(m, kept)) {
+        message_free(dev, kept);
+        return false;
+    }
+    if (bytes) {
+        memcpy(kept->bytes, bytes, u->len);
+        mad_end_unpacking(cnx);
+    } else if (kept->bytes) {
+        load(dev, kept, cnx);
+    } else {
+        kept->cnx = cnx;
+    }
+    return true;
+}
+
+void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
+{
+    describe(&op->done, u);
+    op->done.buffer = op->n ? op->pieces[0].iov_base : NULL;
+    if (u->loading) {
+        u->op = op;
+        return;
+    }
+    if (u->tell)
+        send_matched(dev, u->source, u->number);
+    if (u->cnx) {
+        receive_from(dev, op, u->cnx, u->len);
+    } else {
+        op->done.status = u->item.status;
+        if (!u->item.status)
+            place_bytes(op, u->bytes, u->len);
+        op_tell(dev, op);
+    }
+    message_free(dev, u);
+}
+
+void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
+{
+    op_t *op;
+    if (u->tell)
+        send_matched(dev, u->source, u->number);
+    u->tell = false;
+    if (u->loading) {
+        u->dropped = true;
+        return;
+    }
+    if (u->cnx) { /* its payload is read and forgotten */
+        op = op_new(dev);
+        if (!op)
+            return; /* it stays open until the end */
+        op->silent = true;
+        receive_from(dev, op, u->cnx, u->len);
+    }
+    message_free(dev, u);
+}
+
+/* ---- Heads ------------------------------------------------------------------------------------------------------- */
+
+/* False: no memory now. */
+static bool message_in(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx, const unsigned char *bytes)
+{
+    matcher_t *m = &dev->matchers[u->space];
+    op_t *op = match_arrival(m, u->source, u->tag);
+    if (!op)
+        return keep(dev, u, cnx, bytes);
+    op = receive_part(dev, op, u->len);
+    if (!op)
+        return false;
+    describe(&op->done, u);
+    op->done.buffer = op->n ? op->pieces[0].iov_base : NULL;
+    if (u->tell)
+        send_matched(dev, u->source, u->number);
+    if (!bytes) {
+        receive_from(dev, op, cnx, u->len);
+        return true;
+    }
+    place_bytes(op, bytes, u->len);
+    mad_end_unpacking(cnx);
+    op_tell(dev, op);
+    return true;
+}
+
+static void answer_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
+{
+    op_t *op = number_find(dev, number);
+    if (!op || op->peer != source)
+        return;
+    number_take(dev, op);
+    send_advance(dev, op, MAD_OK);
+}
+
+/* The first block is here.  False: no memory now. */
+static bool head_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *block, size_t len)
+{
+    head_t h = {0};
+    size_t head_len = len > 1 && block[1] & FLAG_WIDE ? sizeof h : HEAD_SHORT;
+    mad_dev_message_t u;
+    if (len >= head_len)
+        memcpy(&h, block, head_len);
+    if (h.kind < HEAD_WHOLE || h.kind > HEAD_MATCHED || (h.kind != HEAD_WHOLE && head_len != sizeof h)) {
+        mad_end_unpacking(cnx); /* nothing of ours */
+        return true;
+    }
+    if (h.kind == HEAD_MATCHED) {
+        mad_peer_t source = mad_message_peer(cnx);
+        mad_end_unpacking(cnx);
+        answer_in(dev, source, h.number);
+        return true;
+    }
+    memset(&u, 0, offsetof(mad_dev_message_t, places));
+    u.space = h.flags & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED;
+    u.source = mad_message_peer(cnx);
+    u.tag = h.tag;
+    u.data = (uint64_t)h.data_high << 32 | h.data;
+    u.has_data = h.flags & FLAG_DATA;
+    u.tell = h.flags & FLAG_TELL;
+    u.number = h.number;
+    u.len = h.kind == HEAD_LONG ? h.len : len - head_len;
+    return message_in(dev, &u, cnx, h.kind == HEAD_LONG ? NULL : block + head_len);
+}
+
+bool arrive(mad_dev_t *dev, mad_connection_t *cnx)
+{
+    const void *block;
+    size_t len;
+    mad_status_t status = mad_borrow(cnx, &block, &len);
+    if (status == MAD_ERR_AGAIN) {
+        dev->stuck = cnx;
+        dev->stuck_head = NULL;
+        return false;
+    }
+    if (status) {
+        mad_end_unpacking(cnx);
+        return true;
+    }
+    if (head_in(dev, cnx, block, len))
+        return true;
+    dev->stuck = cnx;
+    dev->stuck_head = block;
+    dev->stuck_len = len;
+    return false;
+}
+
+bool arrive_stuck(mad_dev_t *dev)
+{
+    mad_connection_t *cnx = dev->stuck;
+    if (!dev->stuck_head)
+        return dev->stuck = NULL, arrive(dev, cnx);
+    if (!head_in(dev, cnx, dev->stuck_head, dev->stuck_len))
+        return false;
+    dev->stuck = NULL;
+    return true;
+}

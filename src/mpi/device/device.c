@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Start, end, progress, and peers that are lost. */
+#include "inside.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADS 64        /* bytes that Madeleine's headers take in a packet at most */
+#define BUDGET 32       /* messages of one call */
+#define ALL_EVERY 8     /* calls without any until all networks get their turn */
+#define LOOK_EVERY 1024 /* and until a look at what has become of peers */
+
+/* A message that a handler has brought. */
+typedef struct arrival {
+    item_t item;
+    struct arrival *next;
+    mad_connection_t *cnx;
+} arrival_t;
+
+/* ---- The lock, and what completes meanwhile ---------------------------------------------------------------------- */
+
+bool dev_trylock(mad_dev_t *dev)
+{
+    return !dev->threaded || pthread_mutex_trylock(&dev->lock) == 0;
+}
+
+/* Oldest first. */
+static int look_at_items(mad_dev_t *dev)
+{
+    item_t *list = atomic_exchange_explicit(&dev->items, NULL, memory_order_acquire); /* pairs with item_push */
+    item_t *oldest = NULL, *next;
+    int n = 0;
+    for (; list; list = next) {
+        next = list->next;
+        list->next = oldest;
+        oldest = list;
+    }
+    for (; oldest; oldest = next, n++) {
+        next = oldest->next;
+        oldest->look(dev, oldest);
+    }
+    return n;
+}
+
+static bool items_wait(mad_dev_t *dev)
+{
+    return atomic_load_explicit(&dev->items, memory_order_relaxed) != NULL;
+}
+
+/* Who comes while the lock is held leaves its item and goes; so the holder looks again after it has let go. */
+void dev_unlock(mad_dev_t *dev)
+{
+    if (!dev->threaded)
+        return;
+    if (!dev->by_handler) {
+        pthread_mutex_unlock(&dev->lock);
+        return;
+    }
+    do {
+        while (atomic_load(&dev->items))
+            look_at_items(dev);
+        pthread_mutex_unlock(&dev->lock);
+    } while (atomic_load(&dev->items) && dev_trylock(dev));
+}
+
+/* ---- Messages in ------------------------------------------------------------------------------------------------- */
+
+static int take_arrived(mad_dev_t *dev)
+{
+    int n = 0;
+    if (dev->stuck && !arrive_stuck(dev))
+        return 0;
+    while (dev->arrived && !dev->stuck) {
+        arrival_t *a = dev->arrived;
+        dev->arrived = a->next;
+        arrive(dev, a->cnx);
+        free(a);
+        n++;
+    }
+    return n;
+}
+
+static void arrived(mad_dev_t *dev, item_t *item)
+{
+    arrival_t *a = (arrival_t *)item;
+    a->next = NULL;
+    if (dev->arrived)
+        dev->arrived_last->next = a;
+    else
+        dev->arrived = a;
+    dev->arrived_last = a;
+    take_arrived(dev);
+}
+
+/* Without memory the sender's order has a hole: it is lost. */
+static mad_handled_t handler(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+{
+    mad_dev_t *dev = arg;
+    arrival_t *a = calloc(1, sizeof *a);
+    (void)channel;
+    if (!a) {
+        mad_dev_peer_lost(dev, mad_message_peer(cnx), MAD_ERR_NOMEM);
+        return MAD_CONSUMED;
+    }
+    a->cnx = cnx;
+    a->item.dev = dev;
+    a->item.look = arrived;
+    item_push(&a->item, MAD_OK);
+    return MAD_PARKED;
+}
+
+/* After a quiet time one message, which is likely to be what somebody waits for; else as many as there are. */
+static int take_messages(mad_dev_t *dev, int64_t look, int budget)
+{
+    mad_connection_t *cnx;
+    int n = 0;
+    if (dev->stuck) {
+        mad_progress(dev->session);
+        if (!arrive_stuck(dev))
+            return 0;
+    }
+    for (; n < budget && mad_begin_unpacking_timed(dev->channel, MAD_ANY_SOURCE, look, &cnx) == MAD_OK; n++) {
+        if (!arrive(dev, cnx))
+            break;
+        look = MAD_GLANCE;
+    }
+    return n;
+}
+
+static void look_for_losses(mad_dev_t *dev)
+{
+    mad_event_t event;
+    while (mad_event_next(dev->session, &event) == MAD_OK)
+        peer_suspect(dev, event.peer, event.status);
+}
+
+static int progress_polled(mad_dev_t *dev)
+{
+    unsigned turn;
+    int n;
+    if (!dev_trylock(dev)) /* who has it does the work */
+        return 0;
+    turn = dev->quiet;
+    n = take_messages(dev, turn % ALL_EVERY == ALL_EVERY - 1 ? 0 : MAD_GLANCE, turn ? 1 : BUDGET);
+    if (items_wait(dev))
+        n += look_at_items(dev);
+    dev->quiet = n ? 0 : turn + 1;
+    if (turn % LOOK_EVERY == LOOK_EVERY - 1)
+        look_for_losses(dev);
+    dev_unlock(dev);
+    return n;
+}
+
+static int progress_handled(mad_dev_t *dev)
+{
+    int n = mad_progress(dev->session);
+    dev_lock(dev);
+    if (dev->stuck)
+        n += take_arrived(dev);
+    look_for_losses(dev);
+    dev_unlock(dev);
+    return n;
+}
+
+int mad_dev_progress(mad_dev_t *dev)
+{
+    return dev->by_handler ? progress_handled(dev) : progress_polled(dev);
+}
+
+/* ---- Peers that are lost ----------------------------------------------------------------------------------------- */
+
+mad_status_t peer_status(const mad_dev_t *dev, mad_peer_t peer)
+{
+    return peer >= 0 && peer < dev->n_lost ? (mad_status_t)dev->lost[peer] : MAD_OK;
+}
+
+static bool lost_note(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
+{
+    if (peer >= dev->n_lost) {
+        int n = (peer + 64) / 64 * 64;
+        unsigned char *lost = realloc(dev->lost, (size_t)n);
+        if (!lost)
+            return false;
+        memset(lost + dev->n_lost, 0, (size_t)(n - dev->n_lost));
+        dev->lost = lost;
+        dev->n_lost = n;
+    }
+    dev->lost[peer] = (unsigned char)status;
+    return true;
+}
+
+static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
+{
+    if (peer < 0 || peer_status(dev, peer))
+        return;
+    lost_note(dev, peer, status);
+    receive_from_lost(dev, peer, status);
+    for (uint32_t i = 0; i < dev->n_numbered; i++) {
+        op_t *op = dev->numbered[i];
+        if (op && op->peer == peer) {
+            number_take(dev, op);
+            send_advance(dev, op, status);
+        }
+    }
+}
+
+void peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
+{
+    if (status == MAD_ERR_PEER || status == MAD_ERR_UNREACHABLE || status == MAD_ERR_AUTH || status == MAD_ERR_VERSION)
+        peer_lost(dev, peer, status);
+}
+
+void mad_dev_peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
+{
+    dev_lock(dev);
+    peer_lost(dev, peer, status);
+    dev_unlock(dev);
+}
+
+/* ---- Start and end ----------------------------------------------------------------------------------------------- */
+
+/* What travels whole fits one packet of every network. */
+static size_t whole_max(mad_session_t *session)
+{
+    mad_adapter_info_t info;
+    size_t room = (size_t)32 << 10;
+    for (int i = 0; i < mad_adapter_count(session); i++)
+        if (!mad_adapter_get(session, i, &info) && info.packet_max < room)
+            room = info.packet_max;
+    return room - HEADS - sizeof(head_t);
+}
+
+static mad_status_t start(mad_dev_t *dev, const mad_dev_options_t *options)
+{
+    mad_status_t status = mad_open(options->key, options->key_len, &dev->session);
+    if (status)
+        return status;
+    dev->whole_max = whole_max(dev->session);
+    status = mad_channel_open(dev->session, options->channel, &dev->channel);
+    if (status) {
+        mad_exit(dev->session);
+        return status;
+    }
+    if (dev->by_handler)
+        mad_channel_set_handler(dev->channel, handler, dev);
+    return MAD_OK;
+}
+
+mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **out)
+{
+    mad_dev_t *dev = calloc(1, sizeof *dev);
+    mad_status_t status;
+    if (!dev)
+        return MAD_ERR_NOMEM;
+    dev->by_handler = options->by_handler;
+    dev->threaded = options->threaded || options->by_handler;
+    dev->tell = options->tell;
+    dev->arg = options->arg;
+    for (int i = 0; i < 2; i++)
+        match_init(&dev->matchers[i]);
+    if (pthread_mutex_init(&dev->lock, NULL)) {
+        free(dev);
+        return MAD_ERR_NOMEM;
+    }
+    status = start(dev, options);
+    if (status) {
+        pthread_mutex_destroy(&dev->lock);
+        free(dev);
+        return status;
+    }
+    *out = dev;
+    return MAD_OK;
+}
+
+static void tell_nobody(void *arg, const mad_dev_done_t *done)
+{
+    (void)arg;
+    (void)done;
+}
+
+void mad_dev_close(mad_dev_t *dev)
+{
+    dev_lock(dev);
+    dev->tell = tell_nobody;
+    dev_unlock(dev);
+    mad_exit(dev->session); /* completes all that was begun: no callback comes afterwards */
+    for (item_t *i = atomic_load(&dev->items), *next; i; i = next) {
+        next = i->next;
+        if (i->look == arrived)
+            free(i);
+    }
+    for (arrival_t *a = dev->arrived, *next; a; a = next) {
+        next = a->next;
+        free(a);
+    }
+    for (int i = 0; i < 2; i++)
+        match_fini(&dev->matchers[i]);
+    pool_fini(dev);
+    free(dev->lost);
+    free(dev->sink);
+    pthread_mutex_destroy(&dev->lock);
+    free(dev);
+}
+
+mad_session_t *mad_dev_session(mad_dev_t *dev)
+{
+    return dev->session;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The matching device: what an MPI library needs of a network, over one session of Madeleine.
+ *
+ * Messages carry a tag and perhaps 64 bits of data; they meet receives by source (or any), and tag but for the bits that
+ * the receive ignores.  There are two spaces that never meet: messages with tags, and without.  Messages of one sender
+ * meet receives in the order in which they were sent, and a message meets the oldest receive that fits.
+ *
+ *   match.c     who meets whom: posted receives and unexpected messages, hashed
+ *   pool.c      operations and messages in memory; numbers for what peers name
+ *   send.c      messages out: at once, or head and body with a request
+ *   arrive.c    messages in: read, matched, placed or kept
+ *   receive.c   receives, probes, claims, cancellation
+ *   device.c    start, end, progress, peers that are lost
+ *
+ * Threads: any, if opened `threaded`; else one at a time.  Nothing here waits, but for opening and closing.  `tell` is
+ * called from any of these calls (or, by_handler, by a thread of the library's own) under the device's lock: it calls
+ * nothing of the device. */
+#ifndef MAD_DEVICE_H
+#define MAD_DEVICE_H
+
+#include <madeleine.h>
+
+#include <stdbool.h>
+
+#define MAD_DEV_PIECES 8 /* pieces of a buffer at most */
+
+typedef struct mad_dev mad_dev_t;
+typedef struct mad_dev_message mad_dev_message_t; /* a message that was claimed */
+
+typedef enum mad_dev_space { MAD_DEV_TAGGED = 0, MAD_DEV_PLAIN = 1 } mad_dev_space_t;
+
+/* What has become of an operation; of a message that was found. */
+typedef struct mad_dev_done {
+    void *context;  /* of the operation */
+    uint64_t flags; /* of the operation, as they were given */
+    bool sent;      /* it is of a send; all that follows but the status is of receives */
+    bool released;  /* no more comes into this receive's buffer: always, but for `multi` */
+    mad_status_t status;
+    mad_peer_t source;
+    uint64_t tag, data;
+    bool has_data;
+    size_t len;   /* bytes placed */
+    size_t whole; /* bytes of the message: more than were placed if the buffer was too short */
+    void *buffer; /* where its first byte is */
+} mad_dev_done_t;
+
+typedef struct mad_dev_options {
+    const char *channel; /* both sides name the same */
+    const void *key;     /* as of mad_open */
+    size_t key_len;
+    bool threaded;   /* threads call at the same time */
+    bool by_handler; /* messages are taken, and operations go on, without a call of the program; implies `threaded` */
+    void (*tell)(void *arg, const mad_dev_done_t *done);
+    void *arg;
+} mad_dev_options_t;
+
+/* Start a session of its own, known by one address.  May wait.  Errors: those of mad_open and mad_channel_open. */
+mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **dev);
+/* End it: what was sent leaves (within MAD_EXIT_TIMEOUT); what is pending is forgotten, and not told.  May wait. */
+void mad_dev_close(mad_dev_t *dev);
+
+/* For addresses and peers. */
+mad_session_t *mad_dev_session(mad_dev_t *dev);
+/* A peer for which no receive may wait any longer, with the cause: the receives that name it fail, later ones at once. */
+void mad_dev_peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
+
+/* Let everything go on.  Returns the number of messages taken and operations told. */
+int mad_dev_progress(mad_dev_t *dev);
+
+typedef struct mad_dev_send {
+    mad_peer_t to;
+    mad_dev_space_t space;
+    const struct iovec *pieces; /* up to MAD_DEV_PIECES; the array is copied */
+    int n;
+    uint64_t tag, data;
+    bool has_data;
+    bool buffered; /* the memory may be changed on return */
+    bool matched;  /* done only when a receive has met it */
+    bool untold;   /* nobody wants to hear of it, unless it fails */
+    void *context;
+    uint64_t flags;
+} mad_dev_send_t;
+
+/* Send.  MAD_OK with *later false: it is done, and is not told; with *later true it is told when it is done.
+ * Errors: MAD_ERR_AGAIN (too much is buffered already: make progress), MAD_ERR_NOMEM, MAD_ERR_INVAL. */
+mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *send, bool *later);
+
+typedef struct mad_dev_receive {
+    mad_peer_t from; /* or MAD_ANY_SOURCE */
+    mad_dev_space_t space;
+    const struct iovec *pieces;
+    int n;
+    uint64_t tag, ignore; /* bits of the tag that do not matter */
+    size_t multi;         /* not 0: one piece for many messages, until less than so many bytes are free */
+    void *context;
+    uint64_t flags;
+} mad_dev_receive_t;
+
+/* Receive; it is told when done, perhaps during this call.  Errors: MAD_ERR_NOMEM, MAD_ERR_INVAL. */
+mad_status_t mad_dev_receive(mad_dev_t *dev, const mad_dev_receive_t *receive);
+
+typedef enum mad_dev_probe { MAD_DEV_PEEK, MAD_DEV_CLAIM, MAD_DEV_DISCARD } mad_dev_probe_t;
+
+/* Is there a message for such a receive?  MAD_OK fills *found (with the receive's context and flags); MAD_DEV_CLAIM takes
+ * it, under that context, for mad_dev_receive_claimed; MAD_DEV_DISCARD drops it.  MAD_ERR_AGAIN: there is none now.
+ * Errors: MAD_ERR_PEER and others, when the peer it names is lost. */
+mad_status_t mad_dev_probe(mad_dev_t *dev, const mad_dev_receive_t *receive, mad_dev_probe_t how, mad_dev_done_t *found);
+/* Receive what was claimed under the receive's context, or (discard) drop it.  Errors: MAD_ERR_INVAL (nothing was). */
+mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *receive, bool discard);
+
+/* Take the oldest posted receive of this context back: it is told with MAD_ERR_CANCELLED.  MAD_ERR_TOO_LATE: there is
+ * none, or a message has met it.  Sends are not taken back. */
+mad_status_t mad_dev_cancel(mad_dev_t *dev, void *context);
+
+#endif

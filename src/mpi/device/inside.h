@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the device share. */
+#ifndef MAD_DEVICE_INSIDE_H
+#define MAD_DEVICE_INSIDE_H
+
+#include "device.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* ---- What travels ---------------------------------------------------------------------------------------------- */
+
+enum { HEAD_WHOLE = 1, /* the payload follows in the same block */
+       HEAD_LONG,      /* the payload is a second block */
+       HEAD_MATCHED }; /* answer: the message of that number has met a receive */
+enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_TELL = 4 /* answer when matched */, FLAG_WIDE = 8 };
+
+/* Little endian, as all hosts are that Madeleine runs on.  Without FLAG_WIDE the first 16 bytes only, so that eight bytes
+ * of payload fit one cell of shared memory. */
+typedef struct head {
+    uint8_t kind, flags;
+    uint16_t zero;
+    uint32_t data; /* low half */
+    uint64_t tag;
+    uint32_t data_high, zero2;
+    uint64_t number; /* FLAG_TELL: of the send */
+    uint64_t len;    /* HEAD_LONG: of the payload */
+} head_t;
+#define HEAD_SHORT offsetof(head_t, data_high)
+static_assert(HEAD_SHORT == 16 && sizeof(head_t) == 40, "what travels has no holes");
+
+/* ---- Objects --------------------------------------------------------------------------------------------------- */
+
+#define MAX_INDEXES 6 /* pairs of (bits ignored, with or without source) that are hashed; more are searched one by one */
+
+typedef struct group group_t;
+
+/* What has completed, in whatever thread, and is looked at under the lock. */
+typedef struct item {
+    struct item *next;
+    void (*look)(mad_dev_t *dev, struct item *item);
+    mad_dev_t *dev;
+    mad_status_t status;
+} item_t;
+
+/* An operation: a receive that is posted or being filled, a send under way. */
+typedef struct op {
+    item_t item;
+    struct op *next, *prev;         /* in its group, or among those that are not hashed */
+    struct op *all_next, *all_prev; /* all that are posted */
+    group_t *group;
+    uint64_t order;
+    mad_dev_space_t space;
+    mad_peer_t peer; /* wanted; of a send: to whom */
+    uint64_t tag, ignore;
+    struct iovec pieces[MAD_DEV_PIECES];
+    int n;
+    size_t room;
+    size_t multi;       /* least room that is left; 0: one message only */
+    struct op *parent;  /* the multi-receive that this is a part of */
+    int parts;          /* of a multi-receive: under way */
+    bool closed;        /* of a multi-receive: takes no more */
+    int awaits;         /* of a send: how many of (left, matched) are missing */
+    bool silent;        /* nobody hears of it */
+    uint64_t number;    /* of a send that wants an answer */
+    void *copy;         /* of a buffered send */
+    size_t copy_len;
+    mad_dev_done_t done;
+} op_t;
+
+/* A message's place in a group. */
+typedef struct place {
+    struct place *next, *prev;
+    group_t *group;
+    mad_dev_message_t *message;
+} place_t;
+
+/* A message that has met no receive yet, or waits until it is here whole. */
+struct mad_dev_message {
+    item_t item;
+    mad_dev_message_t *next, *prev; /* in order of arrival; or among the claimed */
+    mad_dev_space_t space;
+    mad_peer_t source;
+    uint64_t tag, data, number;
+    bool has_data, tell;
+    size_t len;
+    unsigned char *bytes;  /* copied, or NULL: */
+    mad_connection_t *cnx; /* parked */
+    bool loading;          /* bytes are still coming */
+    op_t *op;              /* met it meanwhile; */
+    bool dropped;          /* or nobody wants it any longer */
+    void *context;         /* claimed under this */
+    place_t places[MAX_INDEXES];
+};
+
+typedef struct list {
+    void *first, *last;
+} list_t;
+
+typedef struct index {
+    uint64_t ignore;
+    bool sourced;
+    group_t **table;
+    uint32_t size, n; /* a power of two; groups */
+    uint32_t posted;
+} index_t;
+
+typedef struct matcher {
+    index_t indexes[MAX_INDEXES];
+    int n;
+    mad_dev_message_t *first, *last; /* unexpected, oldest first */
+    op_t *loose_first, *loose_last;  /* posted, of no index */
+} matcher_t;
+
+struct mad_dev {
+    mad_session_t *session;
+    mad_channel_t *channel;
+    bool threaded, by_handler;
+    pthread_mutex_t lock;
+    void (*tell)(void *arg, const mad_dev_done_t *done);
+    void *arg;
+    size_t whole_max; /* payload that may travel in one block */
+    _Atomic(item_t *) items;
+    matcher_t matchers[2];
+    op_t *posted_first, *posted_last; /* all */
+    uint64_t orders;
+    mad_dev_message_t *claimed;
+    struct arrival *arrived, *arrived_last; /* by handler: in order */
+    /* A message whose first block is not all here: what comes after it waits, for the order's sake. */
+    mad_connection_t *stuck;
+    const void *stuck_head; /* it is here, but there was no memory */
+    size_t stuck_len;
+    unsigned char *lost; /* statuses by peer, of n_lost */
+    int n_lost;
+    unsigned quiet;
+    atomic_size_t buffered; /* bytes of sends that were copied */
+    /* pool.c */
+    op_t *free_ops;
+    mad_dev_message_t *free_messages;
+    struct chunk *chunks;
+    op_t **numbered;
+    uint32_t n_numbered, used_numbers;
+    uint64_t last_number;
+    unsigned char *sink; /* what nobody wants goes there */
+};
+
+/* ---- Locks ------------------------------------------------------------------------------------------------------ */
+
+static inline void dev_lock(mad_dev_t *dev)
+{
+    if (dev->threaded)
+        pthread_mutex_lock(&dev->lock);
+}
+/* By handler, what came while the lock was held is looked at before it is given back. */
+void dev_unlock(mad_dev_t *dev);
+bool dev_trylock(mad_dev_t *dev);
+
+/* ---- match.c: under the lock ------------------------------------------------------------------------------------ */
+
+void match_init(matcher_t *m);
+void match_fini(matcher_t *m);
+/* The oldest posted receive that such a message meets, or NULL; it stays posted. */
+op_t *match_arrival(matcher_t *m, mad_peer_t source, uint64_t tag);
+/* The oldest message that such a receive meets, or NULL; it stays. */
+mad_dev_message_t *match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore);
+bool match_post(mad_dev_t *dev, op_t *op); /* false: no memory */
+void match_unpost(mad_dev_t *dev, op_t *op);
+bool match_keep(matcher_t *m, mad_dev_message_t *message); /* false: no memory */
+void match_take(matcher_t *m, mad_dev_message_t *message);
+
+/* ---- pool.c: under the lock ------------------------------------------------------------------------------------- */
+
+op_t *op_new(mad_dev_t *dev); /* all zero; NULL: no memory */
+void op_free(mad_dev_t *dev, op_t *op);
+mad_dev_message_t *message_new(mad_dev_t *dev); /* places are not cleared */
+void message_free(mad_dev_t *dev, mad_dev_message_t *message); /* and its bytes */
+void pool_fini(mad_dev_t *dev);
+/* Peers name a send by its number, which is given once. */
+bool number_give(mad_dev_t *dev, op_t *op);
+op_t *number_find(mad_dev_t *dev, uint64_t number);
+void number_take(mad_dev_t *dev, op_t *op);
+
+/* ---- send.c ------------------------------------------------------------------------------------------------------ */
+
+/* Tell the sender that its message has met a receive. */
+void send_matched(mad_dev_t *dev, mad_peer_t to, uint64_t number);
+/* One of what a send waits for has come; it is told with the last.  Under the lock. */
+void send_advance(mad_dev_t *dev, op_t *op, mad_status_t status);
+/* Have the item looked at under the lock, soon.  Any thread, with or without the lock. */
+void item_push(void *item, mad_status_t status);
+/* Have the item looked at under the lock when the request completes, which is given up. */
+void item_on(mad_dev_t *dev, mad_request_t *request, item_t *item, void (*look)(mad_dev_t *dev, item_t *item));
+
+/* ---- device.c: under the lock ------------------------------------------------------------------------------------ */
+
+/* An operation with this peer has failed: is it lost? */
+void peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
+mad_status_t peer_status(const mad_dev_t *dev, mad_peer_t peer); /* MAD_OK unless lost */
+
+/* ---- receive.c: under the lock ----------------------------------------------------------------------------------- */
+
+/* The receives that name this peer fail. */
+void receive_from_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
+
+/* ---- arrive.c: under the lock ------------------------------------------------------------------------------------ */
+
+/* A message was opened: match it.  False: not all of its head is here, or no memory; it is `stuck`. */
+bool arrive(mad_dev_t *dev, mad_connection_t *cnx);
+bool arrive_stuck(mad_dev_t *dev); /* true: it is no longer */
+/* A message that waited goes to a receive; both are gone afterwards, or will be. */
+void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
+void arrive_drop(mad_dev_t *dev, mad_dev_message_t *message);
+/* What the receive gets of messages to come, of so many bytes: the operation itself, or a part of a multi-receive. */
+op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len);
+void op_tell(mad_dev_t *dev, op_t *op); /* and free it */
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations and messages in memory, used again; numbers for what peers name. */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK 64 /* objects that are allocated together */
+
+/* All that was allocated, to be freed at the end. */
+struct chunk {
+    struct chunk *next;
+    bool of_messages;
+    union {
+        op_t ops[CHUNK];
+        mad_dev_message_t messages[CHUNK];
+    } at;
+};
+
+static struct chunk *chunk_new(mad_dev_t *dev, bool of_messages)
+{
+    struct chunk *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->of_messages = of_messages;
+    c->next = dev->chunks;
+    dev->chunks = c;
+    return c;
+}
+
+op_t *op_new(mad_dev_t *dev)
+{
+    op_t *op = dev->free_ops;
+    if (!op) {
+        struct chunk *c = chunk_new(dev, false);
+        for (int i = 0; c && i < CHUNK; i++)
+            op_free(dev, &c->at.ops[i]);
+        op = dev->free_ops;
+        if (!op)
+            return NULL;
+    }
+    dev->free_ops = op->next;
+    /* the pieces are filled as far as they are used */
+    memset(op, 0, offsetof(op_t, pieces));
+    memset(&op->n, 0, sizeof *op - offsetof(op_t, n));
+    return op;
+}
+
+void op_free(mad_dev_t *dev, op_t *op)
+{
+    free(op->copy);
+    op->copy = NULL;
+    op->next = dev->free_ops;
+    dev->free_ops = op;
+}
+
+mad_dev_message_t *message_new(mad_dev_t *dev)
+{
+    mad_dev_message_t *u = dev->free_messages;
+    if (!u) {
+        struct chunk *c = chunk_new(dev, true);
+        for (int i = 0; c && i < CHUNK; i++)
+            message_free(dev, &c->at.messages[i]);
+        u = dev->free_messages;
+        if (!u)
+            return NULL;
+    }
+    dev->free_messages = u->next;
+    memset(u, 0, offsetof(mad_dev_message_t, places));
+    return u;
+}
+
+void message_free(mad_dev_t *dev, mad_dev_message_t *u)
+{
+    free(u->bytes);
+    u->bytes = NULL;
+    u->next = dev->free_messages;
+    dev->free_messages = u;
+}
+
+void pool_fini(mad_dev_t *dev)
+{
+    for (struct chunk *c = dev->chunks, *next; c; c = next) {
+        next = c->next;
+        for (int i = 0; i < CHUNK; i++)
+            free(c->of_messages ? (void *)c->at.messages[i].bytes : c->at.ops[i].copy);
+        free(c);
+    }
+    free(dev->numbered);
+}
+
+/* ---- Numbers: a place is the number modulo their count ----------------------------------------------------------- */
+
+static bool numbers_grow(mad_dev_t *dev)
+{
+    uint32_t n = dev->n_numbered ? dev->n_numbered * 2 : 64;
+    op_t **more = calloc(n, sizeof *more);
+    if (!more)
+        return false;
+    for (uint32_t i = 0; i < dev->n_numbered; i++)
+        if (dev->numbered[i])
+            more[dev->numbered[i]->number % n] = dev->numbered[i];
+    free(dev->numbered);
+    dev->numbered = more;
+    dev->n_numbered = n;
+    return true;
+}
+
+bool number_give(mad_dev_t *dev, op_t *op)
+{
+    if (dev->used_numbers >= dev->n_numbered / 2 && !numbers_grow(dev))
+        return false;
+    do
+        dev->last_number++;
+    while (!dev->last_number || dev->numbered[dev->last_number % dev->n_numbered]);
+    op->number = dev->last_number;
+    dev->numbered[op->number % dev->n_numbered] = op;
+    dev->used_numbers++;
+    return true;
+}
+
+op_t *number_find(mad_dev_t *dev, uint64_t number)
+{
+    op_t *op = dev->n_numbered ? dev->numbered[number % dev->n_numbered] : NULL;
+    return op && op->number == number ? op : NULL;
+}
+
+void number_take(mad_dev_t *dev, op_t *op)
+{
+    dev->numbered[op->number % dev->n_numbered] = NULL;
+    dev->used_numbers--;
+    op->number = 0;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receives, probes, claims, cancellation. */
+#include "inside.h"
+
+/* ---- Receives ---------------------------------------------------------------------------------------------------- */
+
+static op_t *op_of_receive(mad_dev_t *dev, const mad_dev_receive_t *r)
+{
+    op_t *op = op_new(dev);
+    if (!op)
+        return NULL;
+    op->space = r->space;
+    op->peer = r->from;
+    op->tag = r->tag;
+    op->ignore = r->ignore;
+    op->n = r->n;
+    for (int i = 0; i < r->n; i++) {
+        op->pieces[i] = r->pieces[i];
+        op->room += r->pieces[i].iov_len;
+    }
+    op->multi = r->multi;
+    op->done.context = r->context;
+    op->done.flags = r->flags;
+    return op;
+}
+
+/* It gets nothing. */
+static void fail(mad_dev_t *dev, op_t *op, mad_status_t status)
+{
+    op->done.status = status;
+    op->done.source = op->peer;
+    op->done.tag = op->tag;
+    op_tell(dev, op);
+}
+
+/* What waits already goes into a multi-receive that is posted, as long as it is. */
+static void multi_fill(mad_dev_t *dev, op_t *op)
+{
+    matcher_t *m = &dev->matchers[op->space];
+    mad_dev_message_t *u;
+    while ((u = match_receive(m, op->peer, op->tag, op->ignore))) {
+        bool last;
+        op_t *part = receive_part(dev, op, u->len);
+        if (!part)
+            return; /* later ones overtake it only if memory comes back: then its sender's order is lost, but nothing else */
+        last = op->closed;
+        match_take(m, u);
+        arrive_meet(dev, part, u);
+        if (last)
+            return;
+    }
+}
+
+static bool receive_good(const mad_dev_receive_t *r)
+{
+    return r->n >= 0 && r->n <= MAD_DEV_PIECES && (!r->multi || r->n == 1);
+}
+
+static mad_status_t post(mad_dev_t *dev, op_t *op)
+{
+    if (match_post(dev, op)) {
+        if (op->multi)
+            multi_fill(dev, op);
+        return MAD_OK;
+    }
+    op_free(dev, op);
+    return MAD_ERR_NOMEM;
+}
+
+mad_status_t mad_dev_receive(mad_dev_t *dev, const mad_dev_receive_t *r)
+{
+    mad_dev_message_t *u;
+    mad_status_t status = MAD_OK, lost;
+    op_t *op;
+    if (!receive_good(r))
+        return MAD_ERR_INVAL;
+    dev_lock(dev);
+    op = op_of_receive(dev, r);
+    u = op && !op->multi ? match_receive(&dev->matchers[r->space], r->from, r->tag, r->ignore) : NULL;
+    if (!op) {
+        status = MAD_ERR_NOMEM;
+    } else if (u) {
+        match_take(&dev->matchers[r->space], u);
+        arrive_meet(dev, op, u);
+    } else if ((lost = peer_status(dev, r->from))) {
+        fail(dev, op, lost);
+    } else {
+        status = post(dev, op);
+    }
+    dev_unlock(dev);
+    return status;
+}
+
+/* ---- Probes ------------------------------------------------------------------------------------------------------ */
+
+static void claim(mad_dev_t *dev, mad_dev_message_t *u, void *context)
+{
+    u->context = context;
+    u->prev = NULL;
+    u->next = dev->claimed;
+    if (u->next)
+        u->next->prev = u;
+    dev->claimed = u;
+}
+
+static mad_dev_message_t *claimed(mad_dev_t *dev, void *context)
+{
+    mad_dev_message_t *u = dev->claimed;
+    while (u && u->context != context)
+        u = u->next;
+    if (!u)
+        return NULL;
+    if (u->prev)
+        u->prev->next = u->next;
+    else
+        dev->claimed = u->next;
+    if (u->next)
+        u->next->prev = u->prev;
+    return u;
+}
+
+mad_status_t mad_dev_probe(mad_dev_t *dev, const mad_dev_receive_t *r, mad_dev_probe_t how, mad_dev_done_t *found)
+{
+    matcher_t *m = &dev->matchers[r->space];
+    mad_dev_message_t *u;
+    mad_status_t status = MAD_OK;
+    dev_lock(dev);
+    u = match_receive(m, r->from, r->tag, r->ignore);
+    if (u) {
+        *found = (mad_dev_done_t){.context = r->context, .flags = r->flags, .source = u->source, .tag = u->tag,
+                                  .data = u->data, .has_data = u->has_data, .whole = u->len, .len = u->len};
+        if (how != MAD_DEV_PEEK)
+            match_take(m, u);
+        if (how == MAD_DEV_CLAIM)
+            claim(dev, u, r->context);
+        if (how == MAD_DEV_DISCARD)
+            arrive_drop(dev, u);
+    } else {
+        status = peer_status(dev, r->from);
+        if (!status)
+            status = MAD_ERR_AGAIN;
+    }
+    dev_unlock(dev);
+    return status;
+}
+
+mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *r, bool discard)
+{
+    mad_dev_message_t *u;
+    mad_status_t status = MAD_OK;
+    op_t *op = NULL;
+    if (!receive_good(r))
+        return MAD_ERR_INVAL;
+    dev_lock(dev);
+    if (!discard)
+        op = op_of_receive(dev, r);
+    u = discard || op ? claimed(dev, r->context) : NULL;
+    if (!discard && !op)
+        status = MAD_ERR_NOMEM;
+    else if (!u)
+        status = MAD_ERR_INVAL;
+    if (!status && discard) {
+        arrive_drop(dev, u);
+    } else if (!status) {
+        op->multi = 0;
+        arrive_meet(dev, op, u);
+    } else if (op) {
+        op_free(dev, op);
+    }
+    dev_unlock(dev);
+    return status;
+}
+
+/* ---- Taking back ------------------------------------------------------------------------------------------------- */
+
+/* A multi-receive ends with the last of its parts. */
+static void unpost(mad_dev_t *dev, op_t *op, mad_status_t status)
+{
+    match_unpost(dev, op);
+    op->closed = true;
+    if (op->parts == 0)
+        fail(dev, op, status);
+}
+
+mad_status_t mad_dev_cancel(mad_dev_t *dev, void *context)
+{
+    op_t *op;
+    dev_lock(dev);
+    for (op = dev->posted_first; op && op->done.context != context; op = op->all_next)
+        ;
+    if (op)
+        unpost(dev, op, MAD_ERR_CANCELLED);
+    dev_unlock(dev);
+    return op ? MAD_OK : MAD_ERR_TOO_LATE;
+}
+
+void receive_from_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
+{
+    for (op_t *op = dev->posted_first, *next; op; op = next) {
+        next = op->all_next;
+        if (op->peer == peer)
+            unpost(dev, op, status);
+    }
+}

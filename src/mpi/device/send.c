@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages out.  A short one is one block, head and payload, that leaves at once; if it cannot, and if it is longer, the
+ * payload is a block of its own: from the program's memory straight into the receiver's. */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BUFFERED_MAX ((size_t)16 << 20) /* bytes that wait in memory of ours */
+
+/* ---- What completes later ---------------------------------------------------------------------------------------- */
+
+void item_push(void *arg, mad_status_t status)
+{
+    item_t *item = arg;
+    mad_dev_t *dev = item->dev;
+    item->status = status;
+    item->next = atomic_load_explicit(&dev->items, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&dev->items, &item->next, item, memory_order_release,
+                                                  memory_order_relaxed)) /* pairs with look_at_items */
+        ;
+    if (dev->by_handler && dev_trylock(dev))
+        dev_unlock(dev);
+}
+
+void item_on(mad_dev_t *dev, mad_request_t *request, item_t *item, void (*look)(mad_dev_t *dev, item_t *item))
+{
+    item->dev = dev;
+    item->look = look;
+    mad_request_callback(request, item_push, item);
+}
+
+void send_advance(mad_dev_t *dev, op_t *op, mad_status_t status)
+{
+    if (status && !op->done.status)
+        op->done.status = status;
+    if (status && op->number) { /* what did not leave meets nobody */
+        number_take(dev, op);
+        op->awaits--;
+    }
+    if (--op->awaits > 0)
+        return;
+    if (op->copy)
+        atomic_fetch_sub_explicit(&dev->buffered, op->copy_len, memory_order_relaxed);
+    op->silent = op->silent && !op->done.status;
+    op_tell(dev, op);
+}
+
+static void send_left(mad_dev_t *dev, item_t *item)
+{
+    op_t *op = (op_t *)item;
+    mad_peer_t to = op->peer;
+    send_advance(dev, op, item->status);
+    peer_suspect(dev, to, item->status);
+}
+
+/* ---- The way out ------------------------------------------------------------------------------------------------- */
+
+static size_t head_fill(head_t *h, const mad_dev_send_t *s, size_t len)
+{
+    bool wide = s->data >> 32 || s->matched;
+    *h = (head_t){.kind = HEAD_WHOLE, .data = (uint32_t)s->data, .tag = s->tag, .data_high = (uint32_t)(s->data >> 32),
+                  .len = len};
+    h->flags = (uint8_t)((s->space == MAD_DEV_PLAIN ? FLAG_PLAIN : 0) | (s->has_data ? FLAG_DATA : 0) |
+                         (s->matched ? FLAG_TELL : 0) | (wide ? FLAG_WIDE : 0));
+    return wide ? sizeof *h : HEAD_SHORT;
+}
+
+static mad_status_t send_whole(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t head_len)
+{
+    struct iovec pieces[MAD_DEV_PIECES + 1];
+    pieces[0] = (struct iovec){h, head_len};
+    for (int i = 0; i < s->n; i++)
+        pieces[i + 1] = s->pieces[i];
+    return mad_send_now(dev->channel, s->to, pieces, s->n + 1);
+}
+
+/* As two blocks, with a request. */
+static mad_status_t send_long(mad_dev_t *dev, op_t *op, head_t *h)
+{
+    mad_connection_t *cnx = mad_begin_packing(dev->channel, op->peer);
+    mad_request_t *request;
+    mad_status_t status;
+    h->kind = HEAD_LONG;
+    h->flags |= FLAG_WIDE;
+    mad_pack(cnx, h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    mad_pack_gather(cnx, op->pieces, op->n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_packing_request(cnx, &request);
+    if (!status)
+        item_on(dev, request, &op->item, send_left);
+    return status;
+}
+
+/* The program's memory is named, or what it holds is copied. */
+static mad_status_t op_take_payload(mad_dev_t *dev, op_t *op, const mad_dev_send_t *s, size_t len)
+{
+    unsigned char *to;
+    op->n = s->n;
+    for (int i = 0; i < s->n; i++)
+        op->pieces[i] = s->pieces[i];
+    if (!s->buffered || !len)
+        return MAD_OK;
+    if (atomic_load_explicit(&dev->buffered, memory_order_relaxed) + len > BUFFERED_MAX)
+        return MAD_ERR_AGAIN;
+    op->copy = to = malloc(len);
+    if (!to)
+        return MAD_ERR_NOMEM;
+    for (int i = 0; i < s->n; to += s->pieces[i++].iov_len)
+        memcpy(to, s->pieces[i].iov_base, s->pieces[i].iov_len);
+    op->copy_len = len;
+    op->pieces[0] = (struct iovec){op->copy, len};
+    op->n = 1;
+    atomic_fetch_add_explicit(&dev->buffered, len, memory_order_relaxed);
+    return MAD_OK;
+}
+
+static op_t *op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, mad_status_t *status)
+{
+    op_t *op;
+    dev_lock(dev);
+    op = op_new(dev);
+    *status = op ? op_take_payload(dev, op, s, len) : MAD_ERR_NOMEM;
+    if (!*status && s->matched && !number_give(dev, op))
+        *status = MAD_ERR_NOMEM;
+    if (*status && op) {
+        if (op->copy)
+            atomic_fetch_sub_explicit(&dev->buffered, op->copy_len, memory_order_relaxed);
+        op_free(dev, op);
+        op = NULL;
+    }
+    dev_unlock(dev);
+    if (op) {
+        op->peer = s->to;
+        op->silent = s->untold;
+        op->awaits = s->matched ? 2 : 1;
+        op->done = (mad_dev_done_t){.context = s->context, .flags = s->flags, .sent = true, .released = true};
+    }
+    return op;
+}
+
+/* With an operation that is told. */
+static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t len)
+{
+    mad_status_t status;
+    op_t *op = op_of_send(dev, s, len, &status);
+    if (!op)
+        return status;
+    h->number = op->number;
+    if (s->matched && len <= dev->whole_max && send_whole(dev, s, h, sizeof *h) == MAD_OK) {
+        dev_lock(dev);
+        send_advance(dev, op, MAD_OK);
+        dev_unlock(dev);
+        return MAD_OK;
+    }
+    status = send_long(dev, op, h);
+    if (status) { /* told as if it had failed later: there is one way of failing */
+        dev_lock(dev);
+        send_advance(dev, op, status);
+        dev_unlock(dev);
+    }
+    return MAD_OK;
+}
+
+mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
+{
+    size_t len = 0, head_len;
+    head_t h;
+    mad_status_t status;
+    if (s->n < 0 || s->n > MAD_DEV_PIECES)
+        return MAD_ERR_INVAL;
+    for (int i = 0; i < s->n; i++)
+        len += s->pieces[i].iov_len;
+    head_len = head_fill(&h, s, len);
+    if (!s->matched && len <= dev->whole_max && send_whole(dev, s, &h, head_len) == MAD_OK) {
+        *later = false;
+        return MAD_OK;
+    }
+    status = send_later(dev, s, &h, len);
+    if (!status)
+        *later = true;
+    return status;
+}
+
+void send_matched(mad_dev_t *dev, mad_peer_t to, uint64_t number)
+{
+    head_t h = {.kind = HEAD_MATCHED, .flags = FLAG_WIDE, .number = number};
+    struct iovec piece = {&h, sizeof h};
+    mad_block_t block = {&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    mad_request_t *request;
+    if (mad_send_now(dev->channel, to, &piece, 1) != MAD_OK && mad_send_blocks(dev->channel, to, &block, 1, &request) == MAD_OK)
+        mad_request_callback(request, NULL, NULL);
+}

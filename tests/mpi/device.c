@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The matching device between two processes: device polled|threaded|handled.  MAD_DRIVERS says over what. */
+#define TEST_MAIN
+#include "device_pair.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+static const unsigned char key[16] = "sixteen bytes 16";
+
+static void tell(void *arg, const mad_dev_done_t *done)
+{
+    result_t *r = done->context;
+    (void)arg;
+    if (!r)
+        return;
+    r->done = *done;
+    atomic_fetch_add(&r->bytes, done->len);
+    atomic_fetch_add(&r->n, 1);
+    if (done->released)
+        atomic_store(&r->over, true);
+}
+
+/* The other may have died. */
+static bool exchange(side_t *s, const void *out, void *in, size_t len)
+{
+    size_t got = 0;
+    if (send(s->fd, out, len, MSG_NOSIGNAL) != (ssize_t)len)
+        return false;
+    while (got < len) {
+        ssize_t n = recv(s->fd, (char *)in + got, len - got, MSG_DONTWAIT);
+        if (n == 0)
+            return false;
+        if (n > 0)
+            got += (size_t)n;
+        else if (s->dev && !mad_dev_progress(s->dev))
+            sched_yield();
+    }
+    return true;
+}
+
+void meet(side_t *s)
+{
+    char c = 'x';
+    CHECK(exchange(s, &c, &c, 1));
+}
+
+void until_there(side_t *s, mad_peer_t from, uint64_t tag, mad_dev_done_t *found)
+{
+    mad_dev_receive_t r = {.from = from, .tag = tag};
+    mad_status_t status;
+    while ((status = mad_dev_probe(s->dev, &r, MAD_DEV_PEEK, found)) == MAD_ERR_AGAIN)
+        if (!mad_dev_progress(s->dev))
+            sched_yield();
+    CHECK_OK(status);
+}
+
+static bool open_side(side_t *s, const char *mode)
+{
+    mad_dev_options_t options = {.channel = "device", .key = key, .key_len = sizeof key, .tell = tell,
+                                 .threaded = strcmp(mode, "polled") != 0, .by_handler = !strcmp(mode, "handled")};
+    struct {
+        uint32_t len;
+        unsigned char bytes[4092];
+    } mine = {0}, theirs;
+    const void *address;
+    size_t len;
+    s->threaded = options.threaded;
+    if (!CHECK_OK(mad_dev_open(&options, &s->dev)))
+        return false;
+    mad_address(mad_dev_session(s->dev), &address, &len);
+    if (!CHECK(len <= sizeof mine.bytes))
+        return false;
+    mine.len = (uint32_t)len;
+    memcpy(mine.bytes, address, len);
+    return CHECK(exchange(s, &mine, &theirs, sizeof mine)) &&
+           CHECK_OK(mad_peer_add(mad_dev_session(s->dev), theirs.bytes, theirs.len, &s->peer)) &&
+           CHECK_OK(mad_peer_add(mad_dev_session(s->dev), address, len, &s->self));
+}
+
+static int run_side(side_t *s, const char *mode)
+{
+    snprintf(test_who, sizeof test_who, "process %d: ", s->who);
+    test_begin("open", 60);
+    if (!open_side(s, mode))
+        return 1;
+    for (const device_case_t *c = device_cases; c->name; c++) {
+        char bad = 0, theirs = 0;
+        int before = test_failures;
+        test_begin(c->name, 60);
+        c->run(s);
+        bad = test_failures != before;
+        if (!exchange(s, &bad, &theirs, 1))
+            return 1;
+        if (s->who == 0)
+            printf("%s %s\n", bad || theirs ? "not ok" : "ok", c->name);
+        fflush(stdout);
+    }
+    return test_failures != 0;
+}
+
+/* Process 1 is killed while receives of 0 wait for it. */
+static void death(side_t *s, pid_t child)
+{
+    static unsigned char buf[1 << 20];
+    enum { N = 5 };
+    result_t from_it[N], from_any, to_it[N], matched;
+    struct iovec piece = {buf, 8};
+    int before = test_failures;
+    test_begin("death", 60);
+    for (int i = 0; i < N; i++)
+        post(s, s->peer, 1000 + (uint64_t)i, 0, buf, 8, &from_it[i]);
+    post(s, MAD_ANY_SOURCE, 2000, 0, buf, 8, &from_any);
+    send_as(s, (mad_dev_send_t){.to = s->peer, .pieces = &piece, .n = 1, .tag = 3, .matched = true}, &matched);
+    kill(child, SIGKILL);
+    for (int i = 0; i < N; i++) {
+        wait_for(s, &from_it[i]);
+        CHECK_STATUS(from_it[i].done.status, MAD_ERR_PEER);
+    }
+    wait_for(s, &matched);
+    CHECK_STATUS(matched.done.status, MAD_ERR_PEER);
+    post(s, s->peer, 1, 0, buf, 8, &from_it[0]);
+    wait_for(s, &from_it[0]);
+    CHECK_STATUS(from_it[0].done.status, MAD_ERR_PEER);
+    for (int i = 0; i < N; i++) {
+        send_to(s, s->peer, 1, buf, i % 2 ? sizeof buf : 8, &to_it[i]);
+        wait_for(s, &to_it[i]);
+        CHECK_STATUS(to_it[i].done.status, MAD_ERR_PEER);
+    }
+    CHECK(!atomic_load(&from_any.over));
+    send_to(s, s->self, 2000, buf, 8, &to_it[0]);
+    wait_for(s, &from_any);
+    CHECK_OK(from_any.done.status);
+    printf("%s death\n", test_failures == before ? "ok" : "not ok");
+}
+
+int main(int argc, char **argv)
+{
+    side_t s = {.dev = NULL};
+    int fds[2], status = 0, rc;
+    pid_t child;
+    const char *mode = argc > 1 ? argv[1] : "polled";
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) || (child = fork()) < 0)
+        return 1;
+    s.who = child ? 0 : 1;
+    s.fd = fds[s.who];
+    close(fds[1 - s.who]);
+    rc = run_side(&s, mode);
+    if (!child) { /* until it is killed */
+        if (rc)
+            return rc;
+        for (;;)
+            mad_dev_progress(s.dev);
+    }
+    if (!rc)
+        death(&s, child);
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    test_begin("close", 60);
+    if (s.dev)
+        mad_dev_close(s.dev);
+    test_end();
+    return rc || test_failures;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The device's matching against the plainest there is: lists that are searched from the oldest on.  Random receives and
+ * messages with few sources and tags, so that most fit several; with more kinds of receives than are hashed. */
+#define TEST_MAIN
+#include "harness/test.h"
+
+#include "mpi/device/inside.h"
+
+#define STEPS 200000
+#define MAX 4000
+
+typedef struct model {
+    struct {
+        int id;
+        mad_peer_t peer;
+        uint64_t tag, ignore;
+    } at[MAX];
+    int n;
+} model_t;
+static model_t receives, messages;
+
+static uint64_t seed = 88172645463325252u;
+static unsigned below(unsigned n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (unsigned)(seed >> 33) % n;
+}
+
+static void model_add(model_t *m, int id, mad_peer_t peer, uint64_t tag, uint64_t ignore)
+{
+    m->at[m->n].id = id;
+    m->at[m->n].peer = peer;
+    m->at[m->n].tag = tag;
+    m->at[m->n++].ignore = ignore;
+}
+
+/* The oldest that fits, which goes; -1: none. */
+static int model_take(model_t *m, mad_peer_t peer, uint64_t tag, uint64_t ignore)
+{
+    for (int i = 0; i < m->n; i++)
+        if ((peer == MAD_ANY_SOURCE || m->at[i].peer == MAD_ANY_SOURCE || peer == m->at[i].peer) &&
+            !((tag ^ m->at[i].tag) & ~(ignore | m->at[i].ignore))) {
+            int id = m->at[i].id;
+            memmove(&m->at[i], &m->at[i + 1], (size_t)(--m->n - i) * sizeof m->at[0]);
+            return id;
+        }
+    return -1;
+}
+
+static void model_drop(model_t *m, int id)
+{
+    for (int i = 0; i < m->n; i++)
+        if (m->at[i].id == id) {
+            memmove(&m->at[i], &m->at[i + 1], (size_t)(--m->n - i) * sizeof m->at[0]);
+            return;
+        }
+}
+
+static void a_receive(mad_dev_t *dev, const uint64_t *ignores, unsigned n_ignores, int id)
+{
+    uint64_t ignore = ignores[below(n_ignores)], tag = below(6);
+    mad_peer_t from = below(3) ? (mad_peer_t)below(3) : MAD_ANY_SOURCE;
+    int expected = model_take(&messages, from, tag, ignore);
+    mad_dev_message_t *u = match_receive(&dev->matchers[0], from, tag, ignore);
+    op_t *op;
+    CHECK_EQ(u ? (int)u->number : -1, expected);
+    if (u) {
+        match_take(&dev->matchers[0], u);
+        message_free(dev, u);
+        return;
+    }
+    op = op_new(dev);
+    op->peer = from;
+    op->tag = tag;
+    op->ignore = ignore;
+    op->done.flags = (uint64_t)id;
+    CHECK(match_post(dev, op));
+    model_add(&receives, id, from, tag, ignore);
+}
+
+static void a_message(mad_dev_t *dev, int id)
+{
+    uint64_t tag = below(6);
+    mad_peer_t source = (mad_peer_t)below(3);
+    int expected = model_take(&receives, source, tag, 0);
+    op_t *op = match_arrival(&dev->matchers[0], source, tag);
+    mad_dev_message_t *u;
+    CHECK_EQ(op ? (int)op->done.flags : -1, expected);
+    if (op) {
+        match_unpost(dev, op);
+        op_free(dev, op);
+        return;
+    }
+    u = message_new(dev);
+    u->source = source;
+    u->tag = tag;
+    u->number = (uint64_t)id;
+    CHECK(match_keep(&dev->matchers[0], u));
+    model_add(&messages, id, source, tag, 0);
+}
+
+static void a_cancel(mad_dev_t *dev)
+{
+    op_t *op = dev->posted_first;
+    for (unsigned n = below(10); op && n; n--)
+        op = op->all_next;
+    if (!op)
+        return;
+    model_drop(&receives, (int)op->done.flags);
+    match_unpost(dev, op);
+    op_free(dev, op);
+}
+
+static void random_steps(unsigned n_ignores)
+{
+    static const uint64_t ignores[] = {0, 1, 7, 2, 4, 6, 3, 5};
+    mad_dev_t *dev = calloc(1, sizeof *dev);
+    int before = test_failures;
+    receives.n = messages.n = 0;
+    for (int i = 0; i < STEPS && test_failures == before; i++) {
+        /* now more receives than messages, now fewer: both queues get long */
+        bool receive = below(100) < (i / 3000 % 2 ? 55u : 45u);
+        if (below(50) == 0)
+            a_cancel(dev);
+        else if (receive && receives.n < MAX - 1)
+            a_receive(dev, ignores, n_ignores, i);
+        else if (!receive && messages.n < MAX - 1)
+            a_message(dev, i);
+    }
+    match_fini(&dev->matchers[0]);
+    pool_fini(dev);
+    free(dev);
+    printf("%s random receives and messages, %u kinds of ignored bits\n", test_failures == before ? "ok" : "not ok", n_ignores);
+}
+
+/* Groups that are empty do not pile up. */
+static void many_tags(void)
+{
+    mad_dev_t *dev = calloc(1, sizeof *dev);
+    int before = test_failures;
+    for (uint64_t tag = 0; tag < 1000000; tag++) {
+        op_t *op = op_new(dev);
+        op->tag = tag;
+        op->peer = 0;
+        CHECK(match_post(dev, op));
+        CHECK(match_arrival(&dev->matchers[0], 0, tag) == op);
+        match_unpost(dev, op);
+        op_free(dev, op);
+    }
+    CHECK(dev->matchers[0].indexes[0].n <= 128);
+    match_fini(&dev->matchers[0]);
+    pool_fini(dev);
+    free(dev);
+    printf("%s a million tags, one after the other\n", test_failures == before ? "ok" : "not ok");
+}
+
+int main(void)
+{
+    test_begin("matching", 100);
+    random_steps(1);
+    random_steps(3);
+    random_steps(8);
+    many_tags();
+    test_end();
+    return test_failures != 0;
+}
