@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 3
+#define MADI_WIRE_VERSION 4
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "packets are written as they lie in memory: this host needs conversions that are not written yet"
@@ -113,7 +113,7 @@ enum madi_forward_kind {
     MADI_FORWARD_READY = 5,  /* the sender's handshake is over */
     MADI_FORWARD_CLOSE = 6,  /* nothing follows: madi_wire_close, then a text without its zero */
     MADI_FORWARD_ACK = 7,    /* end to end: what madi_wire_forward says */
-    MADI_FORWARD_PING = 8,   /* of this hop, about no stream: answered with the same and MADI_FORWARD_OPENER */
+    MADI_FORWARD_PING = 8,   /* ask 1: does who passes this stream on live, and those behind?  Answered with ask 0 */
     MADI_FORWARD_MOVE = 9,   /* to the ends: take another way.  channel: gateways that it has passed */
     MADI_FORWARD_KINDS       /* one more than the last */
 };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Do those who shall pass a stream on still live?  A connection that ends says so at once.  A process that hangs, or a
- * cable that is pulled, says nothing: who waits for acknowledgement of something, asks.
+ * cable that is pulled, says nothing: who waits for something asks.
  *
- * A timer runs while there is something to watch, four times in MAD_FORWARD_DETECT.  An end of which nothing more was
- * acknowledged since the last look asks the other end for it, and its next gateway for a sign of life; each gateway that
- * the question passes asks the next one.  Whatever comes from a gateway is a sign of life.  When none comes in that time its
- * connection is ended, and then everything is as if it had died.  The other *end* owes no sign of life: it may compute. */
+ * A timer runs while there is something to watch.  An end that waits, and has heard nothing new between two looks, asks
+ * the other end for acknowledgement, and its next gateway for a sign of life; each gateway that is asked about a stream
+ * asks the next one.  Whatever comes from a gateway is a sign of life.  When none comes for MAD_FORWARD_DETECT its
+ * connection is ended, and then everything is as if it had died.  The other *end* owes no sign of life: it may compute.
+ * doc/gateways.md adds up how long that takes. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -15,9 +16,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LOOKS 4                   /* in the time of detection */
-#define QUICK INT64_C(50000000)   /* ns between looks while a stream has no way */
-#define LEAST INT64_C(5000000)
+#define LOOKS 8                   /* in the time of detection: two pass before somebody asks */
+#define LEAST INT64_C(5000000)    /* ns between looks; questions that are no further apart than that are of one look */
+#define QUICK INT64_C(50000000)   /* ns, at most, while a stream has no way */
+#define NEVER INT64_MAX
 
 int64_t gw_patience(void)
 {
@@ -25,18 +27,22 @@ int64_t gw_patience(void)
     return detect ? detect : INT64_C(5000000000);
 }
 
+int64_t gw_head_start(void)
+{
+    return gw_patience() / LOOKS;
+}
+
+static int64_t period(void)
+{
+    int64_t ns = gw_patience() / LOOKS;
+    return ns > LEAST ? ns : LEAST;
+}
+
 static void set(gw_t *gw, int64_t ns)
 {
     struct itimerspec when = {.it_value = {ns / 1000000000, ns % 1000000000}};
+    atomic_store_explicit(&gw->due, madi_now() + ns, memory_order_relaxed);
     timerfd_settime(gw->timer.fd, 0, &when, NULL);
-}
-
-static int64_t period(bool quick)
-{
-    int64_t ns = gw_patience() / LOOKS;
-    if (quick && ns > QUICK)
-        ns = QUICK;
-    return ns > LEAST ? ns : LEAST;
 }
 
 void gw_alive_set(gw_t *gw)
@@ -44,109 +50,150 @@ void gw_alive_set(gw_t *gw)
     if (atomic_exchange(&gw->ticks, 1))
         return;
     marceli_async_count(1); /* also while the program computes */
-    set(gw, period(false));
+    set(gw, period());
 }
 
-void gw_hop_ask(gw_hop_t *hop)
+/* ---- Questions ------------------------------------------------------------------------------------------------------- */
+
+static bool ping(gw_side_t *side)
 {
-    madi_wire_hdr_t hdr = {.type = MADI_WIRE_FORWARD, .flags = MADI_FORWARD_PING, .length = sizeof(madi_wire_forward_t)};
-    madi_wire_forward_t body = {0};
-    if (hop->down || !hop->answers || hop->asked || !madi_knob_int(MADI_KNOB_FORWARD_DETECT))
-        return;
-    if (madi_gate_ctrl(hop->gate, &hdr, &body) == MAD_OK) {
-        hop->asked = madi_now();
-        gw_alive_watch(hop->gw);
-    }
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_FORWARD, .length = sizeof(madi_wire_forward_t), .aux = side->label};
+    madi_wire_forward_t body = {.ask = 1};
+    hdr.flags = (uint8_t)(MADI_FORWARD_PING | (side->opener ? MADI_FORWARD_OPENER : 0));
+    return madi_gate_ctrl(side->hop->gate, &hdr, &body) == MAD_OK;
 }
 
-void gw_hop_ping(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
+void gw_side_ask(gw_side_t *side)
+{
+    gw_hop_t *hop = side->hop;
+    int64_t now = madi_now();
+    if (!hop || hop->down || !hop->forwards || !madi_knob_int(MADI_KNOB_FORWARD_DETECT))
+        return;
+    if (hop->asked && now - hop->asked > LEAST)
+        return; /* it owes an answer already */
+    if (!ping(side))
+        return;
+    if (!hop->asked)
+        hop->asked = now;
+    gw_alive_watch(hop->gw);
+}
+
+void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
 {
     madi_wire_hdr_t answer = *hdr;
     madi_wire_forward_t body = {0};
-    answer.flags |= MADI_FORWARD_OPENER;
+    if (!forward->ask)
+        return;
+    answer.flags ^= MADI_FORWARD_OPENER;
     answer.length = sizeof body;
-    if (!(hdr->flags & MADI_FORWARD_OPENER))
-        madi_gate_ctrl(hop->gate, &answer, &body);
+    madi_gate_ctrl(hop->gate, &answer, &body);
+    if (side && side->transit)
+        gw_side_ask(gw_transit_other(side));
 }
 
-/* Returns whether it must be looked at again. */
-static bool look_at_end(gw_end_t *end, int64_t now)
+/* ---- Looks: each returns when the next one is due --------------------------------------------------------------------- */
+
+/* What the next hop does not take, or gives no credit for. */
+static bool refused(gw_end_t *end)
 {
-    bool still = end->seen == end->window.base;
+    madi_gate_t *gate;
+    bool is = false;
+    gw_end_lock(end);
+    gate = end->side && end->side->hop ? end->side->hop->gate : NULL;
+    if (gate) {
+        madi_lock(&gate->tx_lock);
+        is = end->refused || end->side->stalled;
+        madi_unlock(&gate->tx_lock);
+    }
+    gw_end_unlock(end);
+    return is;
+}
+
+static int64_t look_at_end(gw_end_t *end, int64_t now)
+{
+    /* What comes by the way proves those on it as well as what is acknowledged. */
+    uint32_t news = atomic_load_explicit(&end->window.ack, memory_order_relaxed) + end->rx_seq;
+    bool still = end->seen == news, unacked;
+    end->seen = news;
     if (end->closed)
-        return false;
+        return NEVER;
     if (end->lost || end->resuming) {
         gw_way_look(end, now);
-        return !end->closed;
+        return end->closed ? NEVER : end->try_at < now + QUICK ? end->try_at : now + QUICK;
     }
-    if (gw_window_empty(end)) {
+    unacked = !gw_window_empty(end);
+    if (!unacked && !end->half && !refused(end)) {
         if (still)
             gw_window_rest(end);
-        end->seen = end->window.base;
-        return !still;
+        return still ? NEVER : now + period();
     }
-    still = end->seen == end->window.base;
-    end->seen = end->window.base;
-    if (still && !end->asked)
+    if (still && unacked && !end->asked)
         gw_end_ack(end, true);
     end->asked = still;
-    if (still && end->side && end->side->hop)
-        gw_hop_ask(end->side->hop);
-    return true;
+    if (still && end->side)
+        gw_side_ask(end->side);
+    return now + period();
 }
 
-static bool look_at_hop(gw_hop_t *hop, int64_t now)
+static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
 {
     int64_t limit = madi_knob_int(MADI_KNOB_FORWARD_DETECT);
     char text[GW_TEXT];
-    if (!hop->asked || hop->down || !hop->gate->link)
-        return false;
+    if (!hop->asked || hop->down || !hop->answers || !hop->gate->link)
+        return NEVER;
     if (now - hop->asked < limit)
-        return true;
+        return hop->asked + limit;
     hop->gw->dead_gateways++;
     snprintf(text, sizeof text, "the gateway gives no sign of life for %lld ms (MAD_FORWARD_DETECT)",
              (long long)(limit / 1000000));
     madi_link_down(hop->gate->link, MAD_ERR_PEER, text);
-    return false;
+    return NEVER;
 }
 
-static bool look(gw_t *gw, int64_t now, bool *quick)
+static int64_t look(gw_t *gw, int64_t now)
 {
-    bool again = false;
-    *quick = false;
+    int64_t next = NEVER, at;
     for (gw_hop_t *hop = gw->hops; hop; hop = hop->next)
-        again |= look_at_hop(hop, now);
-    for (gw_end_t *end = gw->ends; end; end = end->next) {
-        again |= look_at_end(end, now);
-        *quick |= !end->closed && (end->lost || end->resuming);
-    }
-    return again;
+        next = (at = look_at_hop(hop, now)) < next ? at : next;
+    for (gw_end_t *end = gw->ends; end; end = end->next)
+        next = (at = look_at_end(end, now)) < next ? at : next;
+    return next;
+}
+
+/* This process itself was stopped, or had no time: what came meanwhile is not read yet, and nobody has been silent. */
+static void forgive(gw_t *gw, int64_t ns)
+{
+    for (gw_hop_t *hop = gw->hops; hop; hop = hop->next)
+        hop->asked += hop->asked ? ns : 0;
 }
 
 static void tick(madi_watch_t *watch, uint32_t events)
 {
     gw_t *gw = MADI_CONTAINER(watch, gw_t, timer);
+    int64_t now = madi_now(), late = now - atomic_load_explicit(&gw->due, memory_order_relaxed), next;
     uint64_t n;
-    bool again, quick;
     (void)events;
     if (read(watch->fd, &n, sizeof n) < 0)
         return;
-    again = look(gw, madi_now(), &quick);
-    if (!again) {
+    if (late > period())
+        forgive(gw, late);
+    next = look(gw, now);
+    if (next == NEVER) {
         atomic_store(&gw->ticks, 0);
-        again = look(gw, madi_now(), &quick); /* who sent something before saw that the timer was set */
-        if (!again || atomic_exchange(&gw->ticks, 1)) {
+        next = look(gw, madi_now()); /* who sent something before saw that the timer was set */
+        if (next == NEVER || atomic_exchange(&gw->ticks, 1)) {
             marceli_async_count(-1);
             return;
         }
     }
-    set(gw, period(quick));
+    now = madi_now();
+    set(gw, next - now > LEAST ? next - now : LEAST);
 }
 
 void gw_alive_soon(gw_t *gw)
 {
     gw_alive_watch(gw);
-    set(gw, period(true));
+    set(gw, LEAST);
 }
 
 mad_status_t gw_alive_open(gw_t *gw)

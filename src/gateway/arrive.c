@@ -44,7 +44,8 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
     if (kind == MADI_FORWARD_OPEN) {
         gw_open_came(hop, hdr, body);
     } else if (kind == MADI_FORWARD_PING) {
-        gw_hop_ping(hop, hdr);
+        memcpy(&forward, body, sizeof forward);
+        gw_hop_ping(hop, side, hdr, &forward);
     } else if (!side) {
         return; /* it is closed here, and CLOSE is on its way */
     } else if (kind == MADI_FORWARD_CREDIT && len == sizeof credit) {
@@ -102,8 +103,6 @@ static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wir
     bool lent = rx->loan != NULL;
     /* Long fragments make long rounds: lest links that are not looked at in each of them starve. */
     hop->gw->base.session->ticks -= (int32_t)(hdr->length / ROUND);
-    if (MADI_UNLIKELY((hdr->flags & MADI_FORWARD_KIND) == MADI_FORWARD_ACK) && gw_transit_other(side)->hop)
-        gw_hop_ask(gw_transit_other(side)->hop); /* somebody may be waiting: does the next one live? */
     if (gw_costs(hdr) && !gw_credit_take(side, gw_cost(hdr->length))) {
         bad(hop, "more fragments than credits");
         return MADI_PLACE_DROP;

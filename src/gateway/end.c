@@ -253,7 +253,7 @@ void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open
         end->join = hop;
         end->join_label = hdr->aux;
         end->join_open = *open;
-        gw_hop_ask(end->side->hop);
+        gw_side_ask(end->side);
     } else {
         gw_way_joined(end, hop, hdr->aux, open);
     }
@@ -436,6 +436,7 @@ static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_
     }
     hop->in = GW_IN_END;
     hop->in_side = side;
+    gw_alive_watch(end->gw); /* where the rest is to be written nothing else may be, until it is known whether it comes */
     rx->base = end->half_rx.base;
     rx->skip = MADI_FORWARD_HEAD;
     return MADI_PLACE_COPY;

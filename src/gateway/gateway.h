@@ -120,7 +120,8 @@ struct gw_hop {
     gw_t *gw;
     gw_hop_t *next;
     bool down;
-    bool answers;   /* the peer is a gateway, and somebody is always there who answers */
+    bool forwards;  /* the peer is a gateway */
+    bool answers;   /* and somebody is always there who answers */
     bool heard;     /* anything, ever */
     bool moves;     /* it has asked that streams take other ways */
     int64_t asked;  /* since when it owes a sign of life; 0: it does not */
@@ -196,7 +197,7 @@ struct gw_end {
     bool refused;        /* in hop->refused */
     gw_end_t *next_refused;
     /* alive.c */
-    uint32_t seen;       /* what was acknowledged at the last look */
+    uint32_t seen;       /* what was acknowledged, and had come, at the last look */
     bool asked;          /* for acknowledgement, since then */
     /* resume.c */
     bool resuming;       /* a way was opened, and the other end has not answered yet */
@@ -262,6 +263,7 @@ struct gw {
     /* Fail-over. */
     madi_watch_t timer;
     _Atomic(int) ticks; /* the timer is set */
+    _Atomic(int64_t) due; /* for then */
     uint64_t rerouted, given_up, dead_gateways;
 };
 
@@ -373,8 +375,10 @@ static inline void gw_alive_watch(gw_t *gw) /* there is something to watch.  Any
         gw_alive_set(gw);
 }
 int64_t gw_patience(void); /* ns that one step of a new way may take */
-void gw_hop_ask(gw_hop_t *hop); /* does the peer live? */
-void gw_hop_ping(gw_hop_t *hop, const madi_wire_hdr_t *hdr); /* it asks, or answers */
+int64_t gw_head_start(void); /* ns that the opener of a stream has before the other end opens a way */
+void gw_side_ask(gw_side_t *side); /* does the gateway there live, and those behind it on the stream's way? */
+/* It asks, or answers; side: of the stream that it asks about, or NULL. */
+void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward);
 
 /* resume.c; under the session's lock */
 void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);

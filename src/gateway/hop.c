@@ -19,6 +19,7 @@ static gw_hop_t *hop_of(const madi_gate_t *gate)
 gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate)
 {
     gw_hop_t *hop = gate->forward;
+    unsigned flags;
     if (hop)
         return hop;
     hop = calloc(1, sizeof *hop);
@@ -27,7 +28,9 @@ gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate)
     hop->gate = gate;
     hop->gw = gw;
     hop->active_tail = &hop->active;
-    hop->answers = gw_flags_of(gw, gw->base.session->peers[gate->peer].address) & GW_ANSWERS;
+    flags = gw_flags_of(gw, gw->base.session->peers[gate->peer].address);
+    hop->forwards = flags & GW_FORWARDS;
+    hop->answers = flags & GW_ANSWERS;
     hop->next = gw->hops;
     gw->hops = hop;
     madi_lock(&gate->tx_lock);

@@ -48,7 +48,7 @@ static void retire(gw_end_t *end, gw_side_t *side, const char *text)
         gw_side_drop(side);
         gw_side_say_close(side, MADI_CLOSE_WAY, MAD_ERR_PEER, text);
         if (atomic_load_explicit(&side->in_flight, memory_order_relaxed))
-            gw_hop_ask(side->hop); /* a driver may be reading the program's memory */
+            gw_side_ask(side); /* a driver may be reading the program's memory */
     } else {
         gw_side_close(side);
     }
@@ -89,7 +89,7 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
         end->lost = now;
         end->turns = 0;
         end->hope = true;
-        end->try_at = end->active ? now : now + gw_patience() / 2;
+        end->try_at = end->active ? now : now + gw_head_start();
         madi_log(MADI_LOG_INFO, "virtual", "a way has failed, another is looked for: %s", text);
     } else {
         end->hope |= what != MADI_CLOSE_GONE;
@@ -161,8 +161,10 @@ static void try_next(gw_end_t *end, int64_t now)
     char reason[MADI_REASON_MAX] = "";
     madi_gate_t *gate;
     gw_hop_t *hop;
-    if (!address)
-        return; /* the other end opens one, or the handshake's time is up */
+    if (!address) {
+        end->try_at = now + PAUSE; /* the other end opens one, or the handshake's time is up */
+        return;
+    }
     if (gw_next_gate(gw, address, &end->avoid, &gate, NULL, reason) != MAD_OK) {
         end->hope |= !end->avoid.n; /* there is not even somebody who could say that the peer is gone */
         round_over(end, now, reason);
@@ -185,7 +187,7 @@ void gw_way_look(gw_end_t *end, int64_t now)
         snprintf(end->why, sizeof end->why, "the other end does not answer over the gateway %s",
                  madi_map_name(end->gw->map, gw_host_of_peer(end->gw, end->side->hop->gate->peer)));
         avoid(end, end->side);
-        gw_hop_ask(end->side->hop);
+        gw_side_ask(end->side);
         end->hope = true;
         retire(end, take_side(end, NULL, true), "no answer");
         try_next(end, now);

@@ -329,6 +329,7 @@ static madi_sent_t refuse(gw_end_t *end)
         end->refused = true;
         end->next_refused = hop->refused;
         hop->refused = end;
+        gw_alive_watch(end->gw);
     }
     return MADI_AGAIN;
 }
@@ -366,6 +367,7 @@ static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, si
                            .aux = side->label}};
     if (!gw_side_may(side, &head.hdr, cost)) {
         gw_side_stalls(side);
+        gw_alive_watch(end->gw);
         return MADI_AGAIN;
     }
     if (side->queue || hop->active || hop->gate->ctrl)

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* failover MODE [N]: two ends with two gateways (or one) between them, all processes of this program's own, by dynamic
+/* failover MODE [N [MS]]: two ends with two gateways (or one) between them, all processes of this program's own, by dynamic
  * sessions; the environment says what hosts there are (failover_test.sh).  What happens to the gateways under load:
  *   kill N    one is killed, as soon as traffic has gone on the next is started in its place; N times in turn
  *   stop N    the same, but it is stopped (SIGSTOP), and killed only when traffic has gone on without it
  *   leave N   the same, but it ends its session in order
  *   back      the only one is killed, and another started in time: traffic goes on
  *   one       the only one is killed: both ends get MAD_ERR_PEER in time; when there is another, they begin anew
- * Messages of many lengths go both ways; each has a number, and a checksum over all of it. */
+ *   mute      the same, but it is stopped
+ *   pause     the only one, and then an end, are stopped for longer than a gateway may be silent, but not both at once:
+ *             nobody takes it for dead
+ *   behind    the second gateway of two on the way is stopped while the far end is, too: there is another one
+ * MS: within so many milliseconds traffic shall go on each time.  Messages of many lengths go both ways; each has a number,
+ * and a checksum over all of it. */
+#include "told.h"
+
 #include <madeleine.h>
 
 #include <pthread.h>
@@ -34,7 +41,9 @@ static struct shared {
     _Atomic(uint64_t) received[2]; /* messages, by end */
     _Atomic(int) failed[2];        /* statuses of what went wrong */
     _Atomic(int64_t) failed_at[2];
-    _Atomic(int) bad, stop, known; /* known: addresses that the ends were given */
+    _Atomic(int) bad, stop, known; /* known: addresses that processes were given */
+    _Atomic(int) silent;           /* gateways that ends took for dead */
+    bool one_way;                  /* only long messages, from the first end to the other */
 } *shared;
 
 typedef struct child {
@@ -82,6 +91,8 @@ static unsigned char *buf;
 static size_t length_of(uint64_t number)
 {
     static const size_t lengths[] = {8, 100, 5000, 40000, 100000, 1 << 20};
+    if (shared->one_way)
+        return 1 << 20; /* granted at once, and all of it fits into the window */
     return number % 61 == 60 ? LONGEST : lengths[number * 7 % 6];
 }
 
@@ -163,7 +174,7 @@ static mad_status_t batches(uint64_t *number)
     while (!status) {
         uint64_t first = *number;
         bool last = false;
-        for (int turn = 0; turn < 2 && !status; turn++)
+        for (int turn = 0; turn < (shared->one_way ? 1 : 2) && !status; turn++)
             for (uint64_t i = 0; i < BATCH && !status; i++)
                 status = move(first + i, turn == me);
         if (status)
@@ -205,6 +216,7 @@ static int end_run(bool again)
     }
     if (status)
         fprintf(stderr, "end %d: %s\n", me, mad_status_name(status));
+    atomic_fetch_add(&shared->silent, (int)told_now(session, "gateways_silent"));
     pthread_cancel(learner); /* what is told later is of no interest */
     pthread_join(learner, NULL);
     close(from);
@@ -218,7 +230,12 @@ static int end_run(bool again)
 static int gateway_run(sigset_t *signals)
 {
     int signal;
+    pthread_t learner;
+    if (pthread_create(&learner, NULL, learn, NULL))
+        return 2;
     sigwait(signals, &signal); /* the progress thread forwards */
+    pthread_cancel(learner);
+    pthread_join(learner, NULL);
     mad_exit(session);
     return 0;
 }
@@ -236,7 +253,7 @@ static void set(const char *role)
     }
 }
 
-/* Roles: A B ends, G1 G2 gateways. */
+/* Roles: A B ends, G1 G2 G3 gateways. */
 static bool start(child_t *c, const char *role, bool again)
 {
     int out[2], in[2];
@@ -339,7 +356,8 @@ static bool end_of(child_t *c)
 
 static void begone(child_t *g, const char *mode)
 {
-    kill(g->pid, !strcmp(mode, "leave") ? SIGUSR1 : !strcmp(mode, "stop") ? SIGSTOP : SIGKILL);
+    bool hangs = !strcmp(mode, "stop") || !strcmp(mode, "mute");
+    kill(g->pid, !strcmp(mode, "leave") ? SIGUSR1 : hangs ? SIGSTOP : SIGKILL);
 }
 
 /* It shall be over now. */
@@ -357,8 +375,19 @@ static bool introduce(child_t *a, child_t *b, child_t *g, int *n)
     return tell(a, g) && tell(b, g) && known(*n);
 }
 
-static void again_and_again(const char *mode, int times, child_t *a, child_t *b, child_t *g, int *told)
+/* What has happened so far, where that takes a while. */
+static void progress(const char *mode, int done, int64_t *told)
 {
+    if (now() - *told < 5 * SECOND)
+        return;
+    *told = now();
+    printf("# %s: %d times\n", mode, done);
+    fflush(stdout);
+}
+
+static void again_and_again(const char *mode, int times, int64_t limit, child_t *a, child_t *b, child_t *g, int *told)
+{
+    int64_t said = now();
     int64_t longest = 0, sum = 0;
     int done = 0;
     for (; done < times; done++) {
@@ -372,12 +401,15 @@ static void again_and_again(const char *mode, int times, child_t *a, child_t *b,
             break;
         longest = took > longest ? took : longest;
         sum += took;
+        progress(mode, done + 1, &said);
         bury(victim, mode);
         if (!start(victim, done % 2 ? "G2" : "G1", false) || !introduce(a, b, victim, told))
             break;
     }
     result(done == times, "%s: traffic went on %d of %d times, after %lld ms on average, %lld at most", mode, done, times,
            (long long)(sum / 1000000 / (done ? done : 1)), (long long)(longest / 1000000));
+    if (limit)
+        result(longest <= limit * 1000000, "%s: each time within %lld ms", mode, (long long)limit);
 }
 
 static void back(child_t *a, child_t *b, child_t *g, int *told)
@@ -389,56 +421,113 @@ static void back(child_t *a, child_t *b, child_t *g, int *told)
            "back: traffic goes on through another");
 }
 
-static void one(child_t *a, child_t *b, child_t *g, int64_t limit)
+static void one(const char *mode, child_t *a, child_t *b, child_t *g, int64_t limit)
 {
     int64_t began, last = 0;
     more(5);
     began = now();
-    kill(g->pid, SIGKILL);
-    bury(g, "kill");
+    begone(g, mode);
     while (!(atomic_load(&shared->failed_at[0]) && atomic_load(&shared->failed_at[1])) && now() - began < LIMIT)
         nap();
     for (int i = 0; i < 2; i++)
         if (atomic_load(&shared->failed_at[i]) > last)
             last = atomic_load(&shared->failed_at[i]);
+    bury(g, mode);
     result(atomic_load(&shared->failed[0]) == MAD_ERR_PEER && atomic_load(&shared->failed[1]) == MAD_ERR_PEER,
-           "one: both ends get MAD_ERR_PEER");
-    result(last && last - began < limit, "one: in time (%lld ms)", (long long)((last - began) / 1000000));
+           "%s: both ends get MAD_ERR_PEER", mode);
+    result(last && last - began < limit, "%s: in time (%lld ms)", mode, (long long)((last - began) / 1000000));
     atomic_store(&shared->failed[0], 0);
     atomic_store(&shared->failed[1], 0);
     result(start(g, "G1", false) && tell(a, g) && tell(b, g) && tell(a, b) && tell(b, a) && more(2 * BATCH) > 0,
-           "one: through another gateway they begin anew");
+           "%s: through another gateway they begin anew", mode);
+}
+
+static void wait_ms(int ms)
+{
+    for (int64_t began = now(); now() - began < ms * INT64_C(1000000);)
+        nap();
+}
+
+/* The end asks the gateway, and while its answer comes does not run. */
+static void pause_all(child_t *a, child_t *g, int64_t ms)
+{
+    more(5);
+    kill(g->pid, SIGSTOP);
+    wait_ms((int)ms / 2);
+    kill(a->pid, SIGSTOP);
+    wait_ms((int)ms / 4); /* it is time for a look */
+    kill(g->pid, SIGCONT);
+    wait_ms((int)ms);
+    kill(a->pid, SIGCONT);
+    result(more(2 * BATCH) >= 0, "pause: traffic goes on");
+}
+
+/* The sender has asked, and was answered: both gateways live.  Then one does not any more. */
+static void behind(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
+{
+    kill(b->pid, SIGSTOP);
+    wait_ms((int)ms * 2);
+    if (!start(&g[2], "G3", false) || !tell(a, &g[2]) || !tell(&g[0], &g[2]) || !tell(&g[2], &g[0]))
+        return;
+    kill(g[1].pid, SIGSTOP);
+    kill(b->pid, SIGCONT);
+    *told += 3;
+    result(known(*told) && tell(b, &g[2]) && more(4 * BATCH) >= 0, "behind: traffic goes on through the third");
+}
+
+/* Those between whom there is a network know each other. */
+static bool chain(child_t *a, child_t *b, child_t *g, int *told)
+{
+    bool good = start(&g[0], "G1", false) && start(&g[1], "G2", false);
+    good = good && tell(a, &g[0]) && tell(a, &g[1]) && tell(b, &g[0]) && tell(b, &g[1]) && tell(&g[0], &g[1]) &&
+           tell(&g[1], &g[0]);
+    *told = 6;
+    return good && known(*told);
 }
 
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "kill";
-    bool alone = !strcmp(mode, "one") || !strcmp(mode, "back");
-    child_t a = {0}, b = {0}, g[2] = {0};
-    int told = 0, n = alone ? 1 : 2;
+    bool two = !strcmp(mode, "kill") || !strcmp(mode, "stop") || !strcmp(mode, "leave");
+    bool anew = !strcmp(mode, "one") || !strcmp(mode, "mute"), far = !strcmp(mode, "behind");
+    child_t a = {0}, b = {0}, g[3] = {0};
+    int told = 0, n = two ? 2 : 1, times = argc > 2 ? atoi(argv[2]) : 4;
+    int64_t limit = argc > 3 ? atoll(argv[3]) : 0;
     bool good;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     signal(SIGPIPE, SIG_IGN);
-    if (shared == MAP_FAILED || !start(&a, "A", !strcmp(mode, "one")) || !start(&b, "B", !strcmp(mode, "one")))
+    if (shared == MAP_FAILED)
         return 2;
-    for (int i = 0; i < n; i++)
+    shared->one_way = far || !strcmp(mode, "pause");
+    if (!start(&a, "A", anew) || !start(&b, "B", anew))
+        return 2;
+    if (far && !chain(&a, &b, g, &told))
+        return 2;
+    for (int i = 0; i < n && !far; i++)
         if (!start(&g[i], i ? "G2" : "G1", false) || !introduce(&a, &b, &g[i], &told))
             return 2;
-    if (!tell(&a, &b) || !tell(&b, &a))
+    if (!tell(&a, &b) || !tell(&b, &a) || more(2) < 0)
         return 2;
     told += 2;
     if (!strcmp(mode, "back"))
         back(&a, &b, g, &told);
-    else if (!strcmp(mode, "one"))
-        one(&a, &b, g, (argc > 2 ? atoi(argv[2]) : 10) * SECOND);
+    else if (anew)
+        one(mode, &a, &b, g, (argc > 2 ? times : 10) * SECOND);
+    else if (!strcmp(mode, "pause"))
+        pause_all(&a, g, times);
+    else if (far)
+        behind(&a, &b, g, &told, times);
     else
-        again_and_again(mode, argc > 2 ? atoi(argv[2]) : 4, &a, &b, g, &told);
+        again_and_again(mode, times, limit, &a, &b, g, &told);
     atomic_store(&shared->stop, 1);
     good = end_of(&a);
     good = end_of(&b) && good;
     result(good && !atomic_load(&shared->bad), "%s: every message came once, in order, and whole (%llu)", mode,
            (unsigned long long)received());
-    for (int i = 0; i < n; i++)
-        bury(&g[i], "kill");
+    if (!strcmp(mode, "pause"))
+        result(!atomic_load(&shared->silent), "pause: the gateway is not taken for dead");
+    for (int i = 0; i < 3; i++)
+        if (g[i].pid)
+            bury(&g[i], "kill");
     return 0;
 }
