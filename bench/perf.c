@@ -226,7 +226,7 @@ static const char *driver_used(const perf_t *p)
 static const char *route_add(const perf_t *p, const char *extra, char *buf, size_t len)
 {
     char hosts[512], all[600] = "", between[600] = "", *rest, *host;
-    if (mad_peer_route(p->session, p->peer, hosts, sizeof hosts) || !hosts[0])
+    if (mad_channel_route(p->channel, p->peer, hosts, sizeof hosts) || !hosts[0])
         return extra;
     for (host = strtok_r(hosts, " ", &rest); host;) {
         char *next = strtok_r(NULL, " ", &rest);

@@ -119,6 +119,9 @@ mad_status_t mad_peer_adapter(mad_session_t *session, mad_peer_t peer, int *inde
  * Any thread; never waits.  Errors: MAD_ERR_INVAL (no such peer, len is 0), MAD_ERR_AGAIN (not connected). */
 mad_status_t mad_peer_route(mad_session_t *session, mad_peer_t peer, char *buf, size_t len);
 
+/* The same of messages on this channel: one that the topology file names has networks of its own (mad_topology(5)). */
+mad_status_t mad_channel_route(mad_channel_t *channel, mad_peer_t peer, char *buf, size_t len);
+
 /* Which ways to a peer were chosen and rejected, and why, as text for people into buf, cut to len bytes (always ended
  * with zero).  May wait (for the launcher, once for each rank).  Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_BOOT,
  * MAD_ERR_NOMEM. */

@@ -75,8 +75,8 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_HOST] = {"MAD_HOST", MADI_KNOB_TEXT, "", "what the topology file calls this host; empty: the host's name",
                         0, 0},
     [MADI_KNOB_VIRTUAL_CHANNEL] = {"MAD_VIRTUAL_CHANNEL", MADI_KNOB_TEXT, "",
-                                   "the virtual channel of the topology file over whose networks peers are reached through "
-                                   "gateways; empty: the first",
+                                   "the virtual channel of the topology file by whose ways through gateways go the channels "
+                                   "that the file does not name; empty: the first",
                                    0, 0},
     [MADI_KNOB_FORWARD_BUDGET] = {"MAD_FORWARD_BUDGET", MADI_KNOB_BYTES, "128M",
                                   "memory for what passes through this process as a gateway", 1 * MB, INT64_C(1) << 40},

@@ -108,7 +108,7 @@ static const char *state_name(const madi_gate_t *gate)
     return state == MADI_GATE_DOWN && gate->bye ? "has ended" : names[state];
 }
 
-static void say_ways(madi_json_t *j, mad_session_t *s, mad_peer_t peer)
+static void say_ways(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_json_begin(j, "ways", '[');
     for (int i = 0; i < s->n_adapters && s->peers[peer].address; i++) {
@@ -118,7 +118,7 @@ static void say_ways(madi_json_t *j, mad_session_t *s, mad_peer_t peer)
         madi_json_text(j, "driver", a->driver->name);
         madi_json_text(j, "adapter", a->name);
         madi_json_text(j, "network", a->network);
-        madi_json_text(j, "way", madi_way_name(madi_way_explain(s, peer, a, reason)));
+        madi_json_text(j, "way", madi_way_name(madi_way_explain(s, peer, lane, a, reason)));
         madi_json_text(j, "reason", reason);
         madi_json_end(j, '}');
     }
@@ -169,17 +169,19 @@ static void say_traffic(madi_json_t *j, madi_gate_t *gate)
     madi_unlock(&gate->tx_lock);
 }
 
-static void say_peer(madi_json_t *j, mad_session_t *s, mad_peer_t peer)
+static void say_peer(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane)
 {
     bool known = (uint32_t)peer < s->n_peers && s->peers[peer].address;
-    madi_gate_t *gate = known ? s->peers[peer].gate : NULL;
+    madi_gate_t *gate = known ? madi_peer_gate_find(s, peer, lane) : NULL;
     madi_json_begin(j, NULL, '{');
     madi_json_int(j, "peer", peer);
+    if (lane)
+        madi_json_text(j, "channel", s->forward->lane_name(s, lane));
     madi_json_text(j, "state", known ? state_name(gate) : "address not asked for yet");
     if (gate && gate->status)
         madi_json_text(j, "error", mad_status_text(gate->status));
     if (known)
-        say_ways(j, s, peer);
+        say_ways(j, s, peer, lane);
     if (gate)
         say_traffic(j, gate);
     madi_json_end(j, '}');
@@ -192,6 +194,7 @@ enum { HEAD, CHANNELS, PEERS, TAIL, END };
 typedef struct explain {
     int stage;
     mad_peer_t only; /* -1: all that were spoken to */
+    bool told;       /* of it, as it is reached on ordinary channels */
     madi_gate_t *gate;
     uint32_t n_channels; /* that it has told of */
 } explain_t;
@@ -237,17 +240,19 @@ bool madi_explain_more(madi_answer_t *a)
         }
         madi_json_end(j, ']');
         madi_json_begin(j, "peers", '[');
-        e->gate = e->only < 0 ? s->gates : NULL;
+        e->gate = s->gates;
         e->stage = PEERS;
         break;
     case PEERS:
-        if (e->only >= 0) {
-            say_peer(j, s, e->only);
-            e->only = -1;
+        if (e->only >= 0 && !e->told) {
+            say_peer(j, s, e->only, 0);
+            e->told = true;
             break;
         }
+        while (e->gate && e->only >= 0 && (e->gate->peer != e->only || !e->gate->lane))
+            e->gate = e->gate->next;
         if (e->gate) {
-            say_peer(j, s, e->gate->peer);
+            say_peer(j, s, e->gate->peer, e->gate->lane);
             e->gate = e->gate->next;
             break;
         }

@@ -71,6 +71,7 @@ mad_channel_t *madi_channel_find(mad_session_t *s, const char *name)
     if (!c)
         return NULL;
     strncpy(c->name, name, sizeof c->name - 1);
+    c->lane = s->forward ? s->forward->lane(s, name) : 0;
     c->next = s->channels;
     s->channels = c;
     return c;
@@ -103,7 +104,7 @@ madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t
         return conn;
     madi_lock(&s->lock);
     *status = atomic_load_explicit(&channel->closed, memory_order_relaxed) ? MAD_ERR_CLOSED
-                                                                           : madi_peer_gate(s, peer, &gate);
+                                                                           : madi_peer_gate(s, peer, channel->lane, &gate);
     if (!*status) {
         conn = madi_conn_make(channel, gate);
         if (!conn)
@@ -134,14 +135,9 @@ static void channel_begin(mad_channel_t *c)
 mad_status_t mad_channel_open(mad_session_t *s, const char *name, mad_channel_t **channel)
 {
     mad_status_t status = MAD_OK;
-    char reason[MADI_REASON_MAX];
     mad_channel_t *c;
     if (!name || !name[0] || strlen(name) >= MAD_CHANNEL_NAME_MAX)
         return MAD_ERR_INVAL;
-    if (s->forward && !s->forward->channel(s, name, reason)) {
-        madi_log(MADI_LOG_ERROR, "virtual", "channel %s: %s", name, reason);
-        return MAD_ERR_UNSUPPORTED;
-    }
     madi_lock(&s->lock);
     madi_channels_sweep(s);
     c = madi_channel_find(s, name);

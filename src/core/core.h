@@ -320,6 +320,7 @@ enum madi_gate_state { MADI_GATE_IDLE, MADI_GATE_CONNECTING, MADI_GATE_UP, MADI_
 struct madi_gate {
     madi_lock_t tx_lock;
     mad_peer_t peer;
+    int lane; /* forward.h */
     mad_session_t *session;
     _Atomic(int) state;
     mad_status_t status; /* why it is down */
@@ -388,6 +389,7 @@ struct mad_channel {
     _Atomic(madi_conn_array_t *) conns;
     _Atomic(uint32_t) n_ready; /* a hint without the lock: messages that can be opened */
     _Atomic(int) closed;
+    int lane;        /* forward.h */
     bool is_open;    /* false: only peers have spoken of it, or it was closed */
     bool dying;      /* in session->dying */
     madi_conn_t *ready, **ready_tail; /* connections with messages, round robin */
@@ -402,9 +404,15 @@ struct mad_channel {
 
 /* A peer that was never spoken to costs this and its address. */
 typedef struct madi_peer {
-    madi_gate_t *gate;
+    madi_gate_t *gate; /* on lane 0 */
     unsigned char *address; /* allocated; NULL: a rank whose address was not asked for yet */
 } madi_peer_t;
+
+/* The gates on another lane, by peer; of those that are not 0 */
+typedef struct madi_lane {
+    madi_gate_t **gate;
+    uint32_t n;
+} madi_lane_t;
 
 /* An adapter that could not be opened: for explanations. */
 typedef struct madi_left_out {
@@ -444,6 +452,7 @@ struct mad_session {
     /* Peers, under lock. */
     madi_peer_t *peers;
     uint32_t n_peers, cap_peers;
+    madi_lane_t *lanes; /* from lane 1 on; NULL: none was used yet */
     int fetched; /* addresses, from the launcher */
     uint32_t *peer_index; /* open addressing by uid: peer + 1 */
     uint32_t cap_index, n_index;
@@ -522,26 +531,31 @@ mad_status_t madi_exchange_get(madi_boot_t *boot, int number, unsigned char byte
 
 /* peer.c; under session->lock */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
-mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, madi_gate_t **gate); /* makes it */
-/* The connection to a peer is lost for ever; the peer may be there again.  It then is another one, with a number of its own.
- * quiet: nobody but this library speaks to it, and no event tells the program of it.  MAD_ERR_INVAL: it has such a number. */
-mad_status_t madi_peer_again(mad_session_t *session, mad_peer_t lost, bool quiet, mad_peer_t *peer);
-/* madi_peer_add; and again, if it is lost. */
-mad_status_t madi_peer_add_anew(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
+mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, int lane, madi_gate_t **gate); /* makes it */
+madi_gate_t *madi_peer_gate_find(const mad_session_t *session, mad_peer_t peer, int lane); /* NULL: it was not made */
+int madi_lanes(mad_session_t *session); /* so many: 1 without a topology file */
+/* The connection to a peer is lost for ever; the peer may be there again.  It then is another one, with a number of its own;
+ * on lanes on which it is not lost both numbers are the same gate, and its messages come from the old one.  quiet: nobody
+ * but this library speaks to it on that lane, and no event tells the program of it.  MAD_ERR_INVAL: it has such a number. */
+mad_status_t madi_peer_again(mad_session_t *session, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer);
+/* madi_peer_add; and again, if it is lost on that lane, or on any: -1. */
+mad_status_t madi_peer_add_anew(mad_session_t *session, const unsigned char *address, size_t len, int lane,
+                                mad_peer_t *peer);
 mad_status_t madi_peer_fetch(mad_session_t *session, mad_peer_t peer); /* a rank's address, from the launcher */
 
 /* ways.c; under session->lock */
-/* The entry of a peer's address that this adapter can talk to; false: none, and why. */
-bool madi_way_find(mad_session_t *session, const unsigned char *address, madi_adapter_t *a,
+/* The entry of a peer's address that this adapter can talk to on that lane; false: none, and why. */
+bool madi_way_find(mad_session_t *session, const unsigned char *address, int lane, madi_adapter_t *a,
                    madi_address_entry_t *entry, char *reason);
 int madi_way_rank(const madi_adapter_t *a); /* the lowest is tried first */
+bool madi_way_before(mad_session_t *session, int lane, const madi_adapter_t *a, const madi_adapter_t *b);
 void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason); /* the copy may fail */
 void madi_ways_free(madi_gate_t *gate);
 
 enum madi_way { MADI_WAY_USED, MADI_WAY_TRIED, MADI_WAY_LOST, MADI_WAY_SPARE, MADI_WAY_REJECTED };
 /* What has become of this way to a peer whose address is known (spoken to or not), and why: reason is empty for USED and
  * TRIED (connecting), of MADI_REASON_MAX bytes. */
-enum madi_way madi_way_explain(mad_session_t *session, mad_peer_t peer, madi_adapter_t *a, char *reason);
+enum madi_way madi_way_explain(mad_session_t *session, mad_peer_t peer, int lane, madi_adapter_t *a, char *reason);
 const char *madi_way_name(enum madi_way way); /* "used", "connecting", "was used", ... */
 
 /* gate.c */

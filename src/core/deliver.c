@@ -342,6 +342,11 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
         gate->n_remote = n;
     }
     channel = madi_channel_find(gate->session, name);
+    if (channel && channel->lane != gate->lane && !link->adapter->caps.self) {
+        protocol_error(link, "a channel that the topology file names came over networks that are not its own: is the file "
+                             "the same for both, and for both there?");
+        return;
+    }
     conn = channel ? madi_conn_make(channel, gate) : NULL;
     if (!conn) {
         madi_link_down(link, MAD_ERR_NOMEM, "no memory for a channel");

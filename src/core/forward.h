@@ -11,12 +11,26 @@
 
 struct madi_traffic;
 
+/* Lanes.  A channel that the topology file names takes that one's networks and no others: it is on a lane of its own, and a
+ * peer has a gate for each lane on which it was spoken to.  All other channels are on lane 0, for which every adapter is
+ * good.  A lane's number is the same for all who read the same file; both ends of a link are on one, and so is every link
+ * that a stream passes. */
+
 typedef struct madi_forward {
     /* The launcher has all addresses now, and nobody else talks to it yet: later that may be in the program's hands (a
      * barrier), and the forwarder not ask it.  No lock. */
     mad_status_t (*started)(struct mad_session *session);
-    /* May a channel have this name?  False: why not.  No lock. */
-    bool (*channel)(struct mad_session *session, const char *name, char *reason);
+    /* The lane of a channel of this name; what the file calls a lane ("": 0); how many there are, 0 included.  Any lock. */
+    int (*lane)(struct mad_session *session, const char *channel);
+    const char *(*lane_name)(struct mad_session *session, int lane);
+    int (*lanes)(struct mad_session *session);
+    /* Does whoever has this address read the same file?  Under the session's lock. */
+    bool (*agrees)(struct mad_session *session, const unsigned char *address);
+    /* Of a lane that is not 0: may this adapter be used for an adapter with these bytes, which has the same network's name?
+     * False: why not.  And its place among those that may, the first is best.  Under the session's lock. */
+    bool (*reachable)(struct mad_session *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
+                      char *reason);
+    int (*place)(struct mad_session *session, int lane, const madi_adapter_t *adapter);
     /* A FORWARD packet: as the upcalls of driver.h.  Under the session's lock. */
     madi_place_t (*rx_begin)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
     void (*rx_done)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);

@@ -37,9 +37,9 @@ static madi_adapter_t *choose(madi_gate_t *gate, madi_address_entry_t *entry)
         char reason[MADI_REASON_MAX];
         madi_address_entry_t e;
         if ((i < 64 && gate->tried >> i & 1) ||
-            !madi_way_find(s, s->peers[gate->peer].address, s->adapters[i], &e, reason))
+            !madi_way_find(s, s->peers[gate->peer].address, gate->lane, s->adapters[i], &e, reason))
             continue;
-        if (!best || madi_way_rank(s->adapters[i]) < madi_way_rank(best)) {
+        if (!best || madi_way_before(s, gate->lane, s->adapters[i], best)) {
             best = s->adapters[i];
             *entry = e;
         }
@@ -72,7 +72,7 @@ static void explain_unreachable(madi_gate_t *gate)
     for (int i = 0; i < s->n_adapters; i++) {
         char reason[MADI_REASON_MAX] = "";
         madi_address_entry_t e;
-        if (!madi_way_find(s, s->peers[gate->peer].address, s->adapters[i], &e, reason))
+        if (!madi_way_find(s, s->peers[gate->peer].address, gate->lane, s->adapters[i], &e, reason))
             explain(gate, "%s %s rejected: %s", s->adapters[i]->driver->name, s->adapters[i]->name, reason);
     }
 }
@@ -216,6 +216,22 @@ static void ctrl_forget(madi_gate_t *gate)
     gate->ctrl_tail = &gate->ctrl;
 }
 
+/* The log and the program hear of it; of a lane with its name. */
+static void tell_down(madi_gate_t *gate, mad_status_t status, const char *text)
+{
+    mad_session_t *s = gate->session;
+    const char *on = gate->lane ? " on " : "", *name = gate->lane ? s->forward->lane_name(s, gate->lane) : "";
+    bool quiet = gate->quiet || gate->bye || atomic_load_explicit(&s->closing, memory_order_relaxed);
+    madi_log_level_t level = gate->quiet                     ? MADI_LOG_INFO
+                             : gate->status == MAD_ERR_PEER ? MADI_LOG_WARN
+                                                             : MADI_LOG_ERROR;
+    if (!quiet || gate->quiet)
+        madi_log(level, "core", "peer %d%s%s: %s: %s", gate->peer, on, name, mad_status_text(status), text);
+    if (!quiet)
+        madi_event(s, gate->status, gate->peer, "peer %d%s%s: %s: %.180s", gate->peer, on, name, mad_status_text(status),
+                   text);
+}
+
 /* The order matters: first the peer keeps away from memory that the program will have back; then nobody can send any more;
  * then what was to leave fails, then what was to come; then the link is closed, whose taken ops are done without the tx
  * lock, and find their blocks failed; at last it is told. */
@@ -248,13 +264,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
         s->forward->down(gate, text);
     if (gate->link && atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN)
         link_bury(gate->link);
-    if (gate->quiet) {
-        madi_log(MADI_LOG_INFO, "core", "peer %d: %s: %s", gate->peer, mad_status_text(status), text);
-    } else if (!gate->bye && !atomic_load_explicit(&s->closing, memory_order_relaxed)) {
-        madi_log(gate->status == MAD_ERR_PEER ? MADI_LOG_WARN : MADI_LOG_ERROR, "core", "peer %d: %s: %s", gate->peer,
-                 mad_status_text(status), text);
-        madi_event(s, gate->status, gate->peer, "peer %d: %s: %.180s", gate->peer, mad_status_text(status), text);
-    }
+    tell_down(gate, status, text);
     madi_watchers_wake(s);
 }
 

@@ -5,7 +5,7 @@
  *   active                                  passive
  *   HELLO     nonce a, uid wanted      ->
  *                                      <-   CHALLENGE nonce b
- *   PROOF     mac("A" a b body) body   ->   body: credit floor, address
+ *   PROOF     mac("A" a b body) body   ->   body: credit floor, lane (forward.h), address
  *                                      <-   VERDICT mac("P" a b body) body: status, credit floor
  *   either may be answered by REFUSE: a status, and the socket is closed
  */
@@ -40,6 +40,13 @@ typedef struct frame {
     uint32_t length;
 } frame_t;
 static_assert(sizeof(frame_t) == 12, "handshake frame");
+
+/* What a proof begins with, behind its mac; then the address. */
+typedef struct proof {
+    uint64_t floor;
+    uint32_t lane, pad;
+} proof_t;
+static_assert(sizeof(proof_t) == 16, "handshake proof");
 
 struct madi_hello {
     madi_watch_t watch;
@@ -273,6 +280,12 @@ static void accept_peer(hello_t *h, madi_gate_t *gate)
         madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
 }
 
+/* Lanes are numbers of things in a file, which both must have. */
+static bool lane_is_ours(mad_session_t *s, const proof_t *proof, const unsigned char *address)
+{
+    return !proof->lane || (proof->lane < (uint32_t)madi_lanes(s) && s->forward->agrees(s, address));
+}
+
 static void on_proof(hello_t *h, const unsigned char *body, size_t len)
 {
     mad_session_t *s = h->session;
@@ -280,8 +293,8 @@ static void on_proof(hello_t *h, const unsigned char *body, size_t len)
         uint32_t status, pad;
         uint64_t floor;
     } verdict = {MAD_OK, 0, (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR)};
+    proof_t proof;
     size_t address_len;
-    uint64_t floor;
     mad_peer_t peer;
     madi_gate_t *gate;
 
@@ -291,12 +304,20 @@ static void on_proof(hello_t *h, const unsigned char *body, size_t len)
     }
     body += MAC;
     len -= MAC;
-    if (len < 8 || madi_address_check(body + 8, len - 8, &address_len) ||
-        madi_peer_add_anew(s, body + 8, address_len, &peer) || madi_peer_gate(s, peer, &gate)) {
+    if (len < sizeof proof || madi_address_check(body + sizeof proof, len - sizeof proof, &address_len)) {
         refuse(h, MAD_ERR_PROTOCOL, "the caller's address is not one");
         return;
     }
-    memcpy(&floor, body, 8);
+    memcpy(&proof, body, sizeof proof);
+    if (!lane_is_ours(s, &proof, body + sizeof proof)) {
+        refuse(h, MAD_ERR_CONFIG, "the caller calls for a channel of its topology file, and this process has another file");
+        return;
+    }
+    if (madi_peer_add_anew(s, body + sizeof proof, address_len, (int)proof.lane, &peer) ||
+        madi_peer_gate(s, peer, (int)proof.lane, &gate)) {
+        refuse(h, MAD_ERR_NOMEM, "no memory for the caller");
+        return;
+    }
     if (superseded(s, gate))
         verdict.status = MAD_ERR_BUSY;
     if (!send_signed(h, VERDICT, 'P', &verdict, sizeof verdict)) {
@@ -307,7 +328,7 @@ static void on_proof(hello_t *h, const unsigned char *body, size_t len)
         close(hello_release(h));
         return;
     }
-    madi_gate_floor(gate, floor);
+    madi_gate_floor(gate, proof.floor);
     accept_peer(h, gate);
 }
 
@@ -341,17 +362,17 @@ static void on_connected(hello_t *h)
 static void on_challenge(hello_t *h, const unsigned char *body, size_t len)
 {
     mad_session_t *s = h->session;
+    proof_t head = {.floor = (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR), .lane = (uint32_t)h->gate->lane};
     unsigned char proof[BODY_MAX];
-    uint64_t floor = (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
     if (len != 16) {
         hello_fail(h, MAD_ERR_PROTOCOL, "the handshake's challenge has a wrong length");
         return;
     }
     memcpy(h->nonce_b, body, 16);
-    memcpy(proof, &floor, 8);
-    memcpy(proof + 8, s->address, s->address_len);
+    memcpy(proof, &head, sizeof head);
+    memcpy(proof + sizeof head, s->address, s->address_len);
     h->expect = VERDICT;
-    if (!send_signed(h, PROOF, 'A', proof, 8 + s->address_len))
+    if (!send_signed(h, PROOF, 'A', proof, sizeof head + s->address_len))
         hello_fail(h, MAD_ERR_SYSTEM, "the proof could not be sent");
 }
 
@@ -391,6 +412,8 @@ static void on_refuse(hello_t *h, const unsigned char *body, size_t len)
         memcpy(&code, body, sizeof code);
     if (code == MAD_ERR_AUTH)
         snprintf(text, sizeof text, "it refused this process: start both in one job, or give both the same key");
+    else if (code == MAD_ERR_CONFIG)
+        snprintf(text, sizeof text, "this channel is named by this process's topology file, and the peer has another file");
     else
         snprintf(text, sizeof text, "the peer refused the connection: %s", mad_status_text((mad_status_t)code));
     hello_fail(h, code == MAD_ERR_AUTH || code == MAD_ERR_VERSION ? (mad_status_t)code : MAD_ERR_PEER, text);

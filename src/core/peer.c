@@ -121,8 +121,74 @@ mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_
     return MAD_OK;
 }
 
+/* ---- Gates --------------------------------------------------------------------------------------------------------- */
+
+int madi_lanes(mad_session_t *s)
+{
+    return s->forward ? s->forward->lanes(s) : 1;
+}
+
+madi_gate_t *madi_peer_gate_find(const mad_session_t *s, mad_peer_t peer, int lane)
+{
+    const madi_lane_t *l = lane && s->lanes ? &s->lanes[lane - 1] : NULL;
+    if (!lane)
+        return s->peers[peer].gate;
+    return l && (uint32_t)peer < l->n ? l->gate[peer] : NULL;
+}
+
+/* Where its gate on that lane stands, or is to stand; NULL: no memory. */
+static madi_gate_t **gate_at(mad_session_t *s, mad_peer_t peer, int lane)
+{
+    madi_lane_t *l;
+    madi_gate_t **grown;
+    if (!lane)
+        return &s->peers[peer].gate;
+    if (!s->lanes && !(s->lanes = calloc((size_t)madi_lanes(s), sizeof *s->lanes)))
+        return NULL;
+    l = &s->lanes[lane - 1];
+    if ((uint32_t)peer >= l->n) {
+        grown = realloc(l->gate, s->cap_peers * sizeof *grown);
+        if (!grown)
+            return NULL;
+        memset(grown + l->n, 0, (s->cap_peers - l->n) * sizeof *grown);
+        l->gate = grown;
+        l->n = s->cap_peers;
+    }
+    return &l->gate[peer];
+}
+
+static bool is_down(const madi_gate_t *gate)
+{
+    return gate && atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_DOWN;
+}
+
+/* lane -1: on any */
+static bool is_lost(mad_session_t *s, mad_peer_t peer, int lane)
+{
+    if (lane >= 0)
+        return is_down(madi_peer_gate_find(s, peer, lane));
+    for (int i = 0; i < madi_lanes(s); i++)
+        if (is_down(madi_peer_gate_find(s, peer, i)))
+            return true;
+    return false;
+}
+
+/* Lanes on which it is not lost are the same for both numbers. */
+static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to)
+{
+    for (int lane = 0; lane < madi_lanes(s); lane++) {
+        madi_gate_t *gate = madi_peer_gate_find(s, from, lane), **at;
+        if (!gate || is_down(gate))
+            continue;
+        if (!(at = gate_at(s, to, lane)))
+            return MAD_ERR_NOMEM;
+        *at = gate;
+    }
+    return MAD_OK;
+}
+
 /* The index then finds the new number. */
-mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, bool quiet, mad_peer_t *peer)
+mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer)
 {
     const unsigned char *address = s->peers[lost].address;
     size_t len = madi_address_len(address);
@@ -143,19 +209,20 @@ mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, bool quiet, mad_
         }
     s->peers[s->n_peers] = (madi_peer_t){NULL, copy};
     *peer = (mad_peer_t)s->n_peers++;
-    status = madi_peer_gate(s, *peer, &gate);
+    status = gates_share(s, lost, *peer);
+    if (!status)
+        status = madi_peer_gate(s, *peer, lane, &gate);
     if (!status)
         gate->quiet = quiet;
     return status;
 }
 
-mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, mad_peer_t *peer)
+mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
     mad_status_t status = madi_peer_add(s, address, len, &p);
-    const madi_gate_t *gate = status ? NULL : s->peers[p].gate;
-    if (gate && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
-        status = madi_peer_again(s, p, false, &p);
+    if (!status && is_lost(s, p, lane))
+        status = madi_peer_again(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)
         *peer = p;
     return status;
@@ -194,34 +261,45 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
     return status;
 }
 
-mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, madi_gate_t **out)
+static madi_gate_t *gate_new(mad_session_t *s, mad_peer_t peer, int lane)
+{
+    madi_gate_t *g = calloc(1, sizeof *g);
+    if (g)
+        g->sends = madi_handles_new();
+    if (!g || !g->sends) {
+        free(g);
+        return NULL;
+    }
+    g->session = s;
+    g->peer = peer;
+    g->lane = lane;
+    g->ctrl_tail = &g->ctrl;
+    g->granted_tail = &g->granted;
+    if (lane)
+        snprintf(g->why, sizeof g->why, "channel %s", s->forward->lane_name(s, lane));
+    g->next = s->gates;
+    s->gates = g;
+    return g;
+}
+
+mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_gate_t **out)
 {
     mad_status_t status = ranks(s);
-    madi_gate_t *g;
+    madi_gate_t **at;
     if (status)
         return status;
     if (peer < 0 || (uint32_t)peer >= s->n_peers)
         return MAD_ERR_INVAL;
     if (!s->peers[peer].address && (status = madi_peer_fetch(s, peer)))
         return status;
-    g = s->peers[peer].gate;
-    if (!g) {
-        g = calloc(1, sizeof *g);
-        if (g)
-            g->sends = madi_handles_new();
-        if (!g || !g->sends) {
-            free(g);
-            return MAD_ERR_NOMEM;
-        }
-        g->session = s;
-        g->peer = peer;
-        g->ctrl_tail = &g->ctrl;
-        g->granted_tail = &g->granted;
-        g->next = s->gates;
-        s->gates = g;
-        s->peers[peer].gate = g;
-    }
-    *out = g;
+    if (!memcmp(madi_address_uid(s->peers[peer].address), s->uid, sizeof s->uid))
+        lane = 0; /* this process itself: no network is needed */
+    at = gate_at(s, peer, lane);
+    if (at && !*at)
+        *at = gate_new(s, peer, lane);
+    if (!at || !*at)
+        return MAD_ERR_NOMEM;
+    *out = *at;
     return MAD_OK;
 }
 
@@ -232,7 +310,7 @@ mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t le
     if (status)
         return status;
     madi_lock(&session->lock);
-    status = madi_peer_add_anew(session, address, used, peer);
+    status = madi_peer_add_anew(session, address, used, -1, peer);
     madi_unlock(&session->lock);
     return status;
 }

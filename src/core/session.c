@@ -431,6 +431,9 @@ static void peers_free(mad_session_t *s)
     }
     for (uint32_t i = 0; i < s->n_peers; i++)
         free(s->peers[i].address);
+    for (int i = 0; s->lanes && i < madi_lanes(s) - 1; i++)
+        free(s->lanes[i].gate);
+    free(s->lanes);
     free(s->peers);
     free(s->peer_index);
 }

@@ -17,7 +17,15 @@ struct madi_failure {
 
 /* ---- What can be ---------------------------------------------------------------------------------------------- */
 
-bool madi_way_find(mad_session_t *s, const unsigned char *address, madi_adapter_t *a, madi_address_entry_t *e,
+/* Given equal networks. */
+static bool reachable(mad_session_t *s, int lane, madi_adapter_t *a, const madi_address_entry_t *e, char *reason)
+{
+    if (lane)
+        return s->forward->reachable(s, lane, a, e->bytes, e->len, reason);
+    return !a->driver->reachable || a->driver->reachable(a, e->bytes, e->len, reason);
+}
+
+bool madi_way_find(mad_session_t *s, const unsigned char *address, int lane, madi_adapter_t *a, madi_address_entry_t *e,
                    char *reason)
 {
     bool me = !memcmp(madi_address_uid(address), s->uid, sizeof s->uid);
@@ -32,11 +40,8 @@ bool madi_way_find(mad_session_t *s, const unsigned char *address, madi_adapter_
     for (int i = 0; i < madi_address_count(address); i++) {
         if (madi_address_entry(address, i, e) || strcmp(e->driver, name))
             continue;
-        if (!strcmp(e->network, a->network)) {
-            if (!a->driver->reachable || a->driver->reachable(a, e->bytes, e->len, reason))
-                return true;
-            return false;
-        }
+        if (!strcmp(e->network, a->network))
+            return reachable(s, lane, a, e, reason);
         snprintf(reason, MADI_REASON_MAX, "no network in common: here %s, there %s%s%s%s", a->network, e->network,
                  more ? " and others" : "", a->driver->apart ? "; " : "", a->driver->apart ? a->driver->apart : "");
         more = true;
@@ -44,9 +49,25 @@ bool madi_way_find(mad_session_t *s, const unsigned char *address, madi_adapter_
     return false;
 }
 
+static bool preferred(const madi_adapter_t *a)
+{
+    return !strcmp(madi_knob_text(MADI_KNOB_PREFER), a->driver->name);
+}
+
 int madi_way_rank(const madi_adapter_t *a)
 {
-    return a->caps.rank - (strcmp(madi_knob_text(MADI_KNOB_PREFER), a->driver->name) ? 0 : 1000);
+    return a->caps.rank - (preferred(a) ? 1000 : 0);
+}
+
+/* On a lane the file has an order of networks. */
+bool madi_way_before(mad_session_t *s, int lane, const madi_adapter_t *a, const madi_adapter_t *b)
+{
+    if (lane && preferred(a) == preferred(b)) {
+        int first = s->forward->place(s, lane, a), second = s->forward->place(s, lane, b);
+        if (first != second)
+            return first < second;
+    }
+    return madi_way_rank(a) < madi_way_rank(b);
 }
 
 /* ---- What became of it ---------------------------------------------------------------------------------------- */
@@ -79,9 +100,9 @@ static const struct madi_failure *failure(const madi_gate_t *gate, const madi_ad
     return f;
 }
 
-enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, madi_adapter_t *a, char *reason)
+enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, int lane, madi_adapter_t *a, char *reason)
 {
-    const madi_gate_t *gate = s->peers[peer].gate;
+    const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
     int state = gate ? atomic_load_explicit(&gate->state, memory_order_relaxed) : MADI_GATE_IDLE;
     const struct madi_failure *f = failure(gate, a);
     const madi_adapter_t *used = gate && gate->link ? gate->link->adapter : NULL;
@@ -96,7 +117,7 @@ enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, madi_adapter_t
     }
     if (used == a && state == MADI_GATE_CONNECTING)
         return MADI_WAY_TRIED;
-    if (!madi_way_find(s, s->peers[peer].address, a, &e, reason))
+    if (!madi_way_find(s, s->peers[peer].address, lane, a, &e, reason))
         return MADI_WAY_REJECTED;
     if (used)
         snprintf(reason, MADI_REASON_MAX, "%s on %s comes first (rank %d, this %d)", used->driver->name, used->name,
@@ -145,11 +166,25 @@ static void say_ways(text_t *t, madi_gate_t *gate, bool taken)
     for (int i = 0; i < s->n_adapters; i++) {
         const madi_adapter_t *a = s->adapters[i];
         char reason[MADI_REASON_MAX];
-        enum madi_way way = madi_way_explain(s, gate->peer, s->adapters[i], reason);
+        enum madi_way way = madi_way_explain(s, gate->peer, gate->lane, s->adapters[i], reason);
         if ((way == MADI_WAY_USED || way == MADI_WAY_LOST) == taken)
             say(t, "%s%s on %s (%s) %s%s%s", t->at > t->begin ? "; " : "", a->driver->name, a->name,
                 a->network, madi_way_name(way), reason[0] ? ": " : "", reason);
     }
+}
+
+/* The same of a channel that has networks of its own, if the peer was spoken to on it. */
+static void say_lane(text_t *t, mad_session_t *s, mad_peer_t peer, int lane)
+{
+    madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
+    text_t own;
+    if (!gate)
+        return;
+    say(t, "; channel %s: ", s->forward->lane_name(s, lane));
+    own = (text_t){t->at, t->at, t->left};
+    say_ways(&own, gate, true);
+    say_ways(&own, gate, false);
+    *t = (text_t){t->begin, own.at, own.left};
 }
 
 mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size_t len)
@@ -157,12 +192,14 @@ mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size
     madi_gate_t *gate;
     mad_status_t status;
     madi_lock(&s->lock);
-    status = madi_peer_gate(s, peer, &gate);
+    status = madi_peer_gate(s, peer, 0, &gate);
     if (!status && len) {
         text_t t = {buf, buf, len};
         buf[0] = 0;
         say_ways(&t, gate, true);
         say_ways(&t, gate, false);
+        for (int lane = 1; lane < madi_lanes(s); lane++)
+            say_lane(&t, s, peer, lane);
     }
     madi_unlock(&s->lock);
     return status;
@@ -184,7 +221,11 @@ mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
     mad_status_t status = MAD_ERR_INVAL;
     madi_lock(&s->lock);
     if (peer >= 0 && (uint32_t)peer < s->n_peers) {
-        const madi_adapter_t *a = s->peers[peer].gate ? carrier(s->peers[peer].gate) : NULL;
+        const madi_adapter_t *a = NULL;
+        for (int lane = 0; lane < madi_lanes(s) && !a; lane++) {
+            const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
+            a = gate ? carrier(gate) : NULL;
+        }
         status = MAD_ERR_AGAIN;
         for (int i = 0; a && i < s->n_adapters; i++)
             if (s->adapters[i] == a) {
@@ -196,12 +237,12 @@ mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
     return status;
 }
 
-mad_status_t mad_peer_route(mad_session_t *s, mad_peer_t peer, char *buf, size_t len)
+static mad_status_t route(mad_session_t *s, mad_peer_t peer, int lane, char *buf, size_t len)
 {
     mad_status_t status = MAD_ERR_INVAL;
     madi_lock(&s->lock);
     if (peer >= 0 && (uint32_t)peer < s->n_peers && len) {
-        const madi_gate_t *gate = s->peers[peer].gate;
+        const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
         status = MAD_ERR_AGAIN;
         if (gate && gate->link && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP) {
             buf[0] = 0;
@@ -212,4 +253,14 @@ mad_status_t mad_peer_route(mad_session_t *s, mad_peer_t peer, char *buf, size_t
     }
     madi_unlock(&s->lock);
     return status;
+}
+
+mad_status_t mad_peer_route(mad_session_t *s, mad_peer_t peer, char *buf, size_t len)
+{
+    return route(s, peer, 0, buf, len);
+}
+
+mad_status_t mad_channel_route(mad_channel_t *channel, mad_peer_t peer, char *buf, size_t len)
+{
+    return route(channel->session, peer, channel->lane, buf, len);
 }

@@ -8,21 +8,22 @@
 
 #define ROUTES 256 /* rows; streams of further routes share one more */
 
-gw_route_t *gw_route_open(gw_t *gw, int from, int via, int to, bool passes)
+gw_route_t *gw_route_open(gw_t *gw, int lane, int from, int via, int to, bool passes)
 {
     gw_route_t *r;
     if (gw->n_routes >= ROUTES) {
         from = via = to = -1;
+        lane = 0;
         passes = false;
     }
     for (r = gw->routes; r; r = r->next)
-        if (r->from == from && r->via == via && r->to == to && r->passes == passes)
+        if (r->lane == lane && r->from == from && r->via == via && r->to == to && r->passes == passes)
             break;
     if (!r) {
         r = calloc(1, sizeof *r);
         if (!r)
             return NULL;
-        *r = (gw_route_t){.next = gw->routes, .from = from, .via = via, .to = to, .passes = passes};
+        *r = (gw_route_t){.next = gw->routes, .lane = lane, .from = from, .via = via, .to = to, .passes = passes};
         gw->routes = r;
         gw->n_routes++;
     }
@@ -96,7 +97,7 @@ void gw_route_text(const madi_link_t *link, char *buf, size_t len)
     int hosts[MOST], n;
     if (!r || r->from < 0 || r->via < 0 || r->to < 0)
         return;
-    n = madi_map_way(end->gw->map, r->via, r->to, hosts, MOST);
+    n = madi_map_way(end->gw->map, r->lane, r->via, r->to, hosts, MOST);
     host_text(end->gw, r->from, buf, len);
     host_text(end->gw, r->via, buf, len);
     for (int i = 0; i < n && i < MOST; i++)
@@ -148,6 +149,7 @@ static void say_row(madi_json_t *j, const gw_t *gw, const told_t *row)
 {
     const gw_route_t *r = &row->all;
     madi_json_begin(j, NULL, '{');
+    madi_json_text(j, "channel", madi_map_lane_name(gw->map, r->lane));
     madi_json_text(j, "from", name_of(gw, r->from));
     madi_json_text(j, "via", name_of(gw, r->via));
     madi_json_text(j, "to", name_of(gw, r->to));

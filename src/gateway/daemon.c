@@ -161,7 +161,7 @@ int madi_gateway_announce(mad_session_t *s)
         const unsigned char *address = s->peers[p].address;
         madi_gate_t *gate;
         if (!address || !memcmp(madi_address_uid(address), s->uid, sizeof s->uid) ||
-            !gw_reached_directly(gw_of_session(s), address) || madi_peer_gate(s, (mad_peer_t)p, &gate))
+            !gw_reached_directly(gw_of_session(s), 0, address) || madi_peer_gate(s, (mad_peer_t)p, 0, &gate))
             continue;
         madi_gate_connect(gate);
         madi_hello_patience(gate);

@@ -351,7 +351,7 @@ void gw_end_route(gw_end_t *end)
 {
     gw_t *gw = end->gw;
     if (end->link && end->side && end->side->hop)
-        end->route = gw_route_open(gw, gw->host, gw_host_of_peer(gw, end->side->hop->gate->peer),
+        end->route = gw_route_open(gw, end->link->gate->lane, gw->host, gw_host_of_peer(gw, end->side->hop->gate->peer),
                                    gw_host_of_peer(gw, end->link->gate->peer), false);
 }
 

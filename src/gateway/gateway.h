@@ -18,6 +18,7 @@
  *   credit.c    who may send how much, and the bound on memory      arrive.c   fragments in
  *   map.c       which host is reached through which                 say.c      what mad_info shows
  *   daemon.c    gateways that are processes of their own            count.c    what has passed, by route
+ *   lane.c      channels with networks of their own
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
@@ -57,6 +58,7 @@ typedef struct gw_count {
 /* Where streams go, as far as it is seen here, and what passed in those that are closed (count.c). */
 typedef struct gw_route {
     struct gw_route *next;
+    int lane;
     int from, via, to; /* hosts: of the process before, of the next one, of the destination; -1: not known, or several */
     bool passes;       /* false: the streams end here, and from is this host */
     uint64_t opened;
@@ -283,6 +285,8 @@ int gw_settle(gw_t *gw); /* what could not be done with a tx_lock held; returns 
 #define GW_FORWARDS 1u
 #define GW_ANSWERS 2u /* its progress thread does, while the program computes */
 int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, unsigned *flags);
+/* Is the process with these bytes behind gateways?  False: why not. */
+bool gw_reachable(gw_t *gw, int lane, const void *bytes, size_t len, char *reason);
 gw_frag_t *gw_held_frag(gw_held_t *held); /* to be queued; NULL: no memory */
 
 /* hop.c */
@@ -392,14 +396,14 @@ void gw_drain(gw_t *gw);
 
 /* next.c; under the session's lock, but the first */
 mad_status_t gw_started(mad_session_t *session);
-bool gw_reached_directly(gw_t *gw, const unsigned char *address); /* by an adapter of ours that is not virtual */
+bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address); /* by an adapter of ours that is not virtual */
 int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags); /* -1: not in the file; flags may be NULL */
 void gw_places_free(gw_t *gw);
 int gw_host_of_peer(gw_t *gw, mad_peer_t peer);
 unsigned gw_flags_of(gw_t *gw, const unsigned char *address); /* GW_FORWARDS, GW_ANSWERS */
-/* A peer through which fragments for that process go on, but not one of these (or NULL); or the status, and why.  *direct
- * (if not NULL): the process itself was called. */
-mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
+/* A peer through which fragments for that process go on, on that lane, but not one of these (or NULL); or the status, and
+ * why.  *direct (if not NULL): the process itself was called. */
+mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
                           bool *direct, char *reason);
 
 /* transit.c */
@@ -438,12 +442,21 @@ size_t gw_mark_put(unsigned char *bytes, size_t room); /* of this process; retur
 gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len); /* of an adapter's */
 mad_status_t gw_learn_gateways(mad_session_t *session); /* those that the launcher has started beside the ranks */
 
+/* lane.c; as in forward.h */
+int gw_lane(mad_session_t *session, const char *channel);
+const char *gw_lane_name(mad_session_t *session, int lane);
+int gw_lanes(mad_session_t *session);
+bool gw_agrees(mad_session_t *session, const unsigned char *address);
+bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
+                       char *reason);
+int gw_lane_place(mad_session_t *session, int lane, const madi_adapter_t *adapter);
+
 /* say.c */
 void gw_say(struct mad_session *session, madi_json_t *json);
 
 /* count.c */
 /* The row of such streams, which one more is of; NULL: no memory.  Under the session's lock, as all here but the inlines. */
-gw_route_t *gw_route_open(gw_t *gw, int from, int via, int to, bool passes);
+gw_route_t *gw_route_open(gw_t *gw, int lane, int from, int via, int to, bool passes);
 /* A stream of the row is over: what was counted stays there.  route may be NULL. */
 void gw_route_close(gw_route_t *route, const gw_side_t *there, const gw_side_t *back);
 void gw_routes_free(gw_t *gw);

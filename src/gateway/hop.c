@@ -475,13 +475,13 @@ static bool busy(mad_session_t *session)
     return gw_of_session(session)->n_transits > 0;
 }
 
-static bool channel(mad_session_t *session, const char *name, char *reason)
-{
-    return madi_map_channel(gw_of_session(session)->map, name, reason);
-}
-
 const madi_forward_t gw_forward = {.started = gw_started,
-                                   .channel = channel,
+                                   .lane = gw_lane,
+                                   .lane_name = gw_lane_name,
+                                   .lanes = gw_lanes,
+                                   .agrees = gw_agrees,
+                                   .reachable = gw_lane_reachable,
+                                   .place = gw_lane_place,
                                    .rx_begin = gw_rx_begin,
                                    .rx_done = gw_rx_done,
                                    .pump = pump,

@@ -4,7 +4,11 @@
 #include "base/knob.h"
 #include "topology/route.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <madeleine.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +16,9 @@
 
 struct madi_map {
     madi_topo_t *topo;
-    madi_routes_t *routes;
-    int virtual; /* the channel that is used */
+    madi_routes_t **routes; /* from here, by virtual channel; NULL: nobody asked yet */
+    char **interface;       /* of this host, on each network that it is on; NULL: not given */
+    int virtual;            /* of lane 0 */
     int self;
     uint64_t hash;
 };
@@ -63,6 +68,48 @@ static bool find_virtual(madi_map_t *m, char *reason)
     return true;
 }
 
+/* The interface that has this address, with or without the length of a prefix behind it; NULL: none. */
+static const char *interface_with(const struct ifaddrs *all, const char *address)
+{
+    unsigned char wanted[16];
+    char text[64];
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(address, "/"), address);
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        const void *own = NULL;
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET)
+            own = &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr;
+        else if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6)
+            own = &((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr;
+        if (own && inet_pton(i->ifa_addr->sa_family, text, wanted) == 1 &&
+            !memcmp(own, wanted, i->ifa_addr->sa_family == AF_INET ? 4 : 16))
+            return i->ifa_name;
+    }
+    return NULL;
+}
+
+/* By which interface this host is on its networks.  False: no memory. */
+static bool interfaces_find(madi_map_t *m)
+{
+    const madi_topo_host_t *self = &m->topo->host[m->self];
+    struct ifaddrs *all = NULL;
+    bool done = true;
+    m->interface = calloc((size_t)self->ons, sizeof *m->interface);
+    if (!m->interface)
+        return false;
+    if (getifaddrs(&all))
+        all = NULL;
+    for (int i = 0; i < self->ons && done; i++) {
+        const char *name = self->on[i].interface;
+        if (!name && self->on[i].address)
+            name = interface_with(all, self->on[i].address);
+        if (name)
+            done = (m->interface[i] = strdup(name)) != NULL;
+    }
+    if (all)
+        freeifaddrs(all);
+    return done;
+}
+
 madi_map_t *madi_map_open(const char *file, char *reason)
 {
     madi_map_t *m = calloc(1, sizeof *m);
@@ -82,12 +129,10 @@ madi_map_t *madi_map_open(const char *file, char *reason)
     }
     if (!find_self(m, reason) || !find_virtual(m, reason))
         goto fail;
-    status = madi_routes_new(m->topo, m->virtual, m->self, MADI_ROUTE_BYTES, NULL, 0, &m->routes);
-    if (status) {
-        snprintf(reason, MADI_REASON_MAX, "%s", mad_status_text(status));
-        goto fail;
-    }
-    return m;
+    m->routes = calloc((size_t)m->topo->virtuals, sizeof *m->routes);
+    if (m->routes && interfaces_find(m))
+        return m;
+    snprintf(reason, MADI_REASON_MAX, "%s", mad_status_text(MAD_ERR_NOMEM));
 fail:
     free(errors);
     madi_map_close(m);
@@ -98,23 +143,14 @@ void madi_map_close(madi_map_t *m)
 {
     if (!m)
         return;
-    madi_routes_free(m->routes);
+    for (int i = 0; m->routes && i < m->topo->virtuals; i++)
+        madi_routes_free(m->routes[i]);
+    free(m->routes);
+    for (int i = 0; m->interface && i < m->topo->host[m->self].ons; i++)
+        free(m->interface[i]);
+    free(m->interface);
     madi_topo_free(m->topo);
     free(m);
-}
-
-bool madi_map_channel(const madi_map_t *m, const char *name, char *reason)
-{
-    int v = madi_topo_virtual_find(m->topo, name);
-    const madi_topo_virtual_t *used = &m->topo->virtual[m->virtual], *named = v < 0 ? used : &m->topo->virtual[v];
-    if (named->networks == used->networks &&
-        !memcmp(named->network, used->network, (size_t)used->networks * sizeof *used->network))
-        return true;
-    snprintf(reason, MADI_REASON_MAX,
-             "%.40s has a virtual channel called so, with networks of its own, and this program uses those of %.40s; "
-             "see MAD_VIRTUAL_CHANNEL",
-             m->topo->file, used->name);
-    return false;
 }
 
 int madi_map_hosts(const madi_map_t *m)
@@ -142,6 +178,14 @@ bool madi_map_forwards(const madi_map_t *m)
     return m->topo->host[m->self].gateway >= 0;
 }
 
+/* ---- Ways ------------------------------------------------------------------------------------------------------------ */
+
+/* The virtual channel of a lane; -1: it has one network, and no gateways. */
+static int virtual_of(const madi_map_t *m, int lane)
+{
+    return !lane ? m->virtual : lane <= m->topo->virtuals ? lane - 1 : -1;
+}
+
 static int next_of(const madi_routes_t *routes, int to, uint64_t number, char *reason)
 {
     enum { MOST = 16 };
@@ -156,12 +200,12 @@ static int next_of(const madi_routes_t *routes, int to, uint64_t number, char *r
     return next;
 }
 
-int madi_map_way(const madi_map_t *m, int from, int to, int *hosts, int max)
+int madi_map_way(const madi_map_t *m, int lane, int from, int to, int *hosts, int max)
 {
-    int host[MADI_ROUTE_HOPS_MAX], network[MADI_ROUTE_HOPS_MAX], count = 0, hops = 0;
+    int host[MADI_ROUTE_HOPS_MAX], network[MADI_ROUTE_HOPS_MAX], count = 0, hops = 0, virtual = virtual_of(m, lane);
     madi_routes_t *routes = NULL;
     madi_route_t route;
-    if (madi_routes_new(m->topo, 0, from, MADI_ROUTE_BYTES, NULL, 0, &routes) == MAD_OK &&
+    if (virtual >= 0 && madi_routes_new(m->topo, virtual, from, MADI_ROUTE_BYTES, NULL, 0, &routes) == MAD_OK &&
         madi_routes_to(routes, to, &route, 1, &count) == MAD_OK)
         hops = madi_route_pick(&route, 1, 0, host, network);
     madi_routes_free(routes);
@@ -170,23 +214,100 @@ int madi_map_way(const madi_map_t *m, int from, int to, int *hosts, int max)
     return hops;
 }
 
-int madi_map_next(const madi_map_t *m, int to, uint64_t number, const int *without, int n, char *reason)
+/* Over the one network of a channel. */
+static int next_on_channel(const madi_map_t *m, int lane, int to, char *reason)
 {
+    const madi_topo_channel_t *channel = &m->topo->channel[lane - 1 - m->topo->virtuals];
+    if (madi_topo_host_on(m->topo, m->self, channel->network) && madi_topo_host_on(m->topo, to, channel->network))
+        return to;
+    snprintf(reason, MADI_REASON_MAX, "channel %.30s stays on the network %.30s, on which %.30s and %.30s are not both",
+             channel->name, m->topo->network[channel->network].name, m->topo->host[m->self].name, m->topo->host[to].name);
+    return -1;
+}
+
+int madi_map_next(const madi_map_t *m, int lane, int to, uint64_t number, const int *without, int n, char *reason)
+{
+    int virtual = virtual_of(m, lane), next = -1;
     madi_route_down_t *down;
     madi_routes_t *routes = NULL;
-    int next = -1;
     if (to == m->self)
         return to;
-    if (!n)
-        return next_of(m->routes, to, number, reason);
+    if (virtual < 0)
+        return next_on_channel(m, lane, to, reason);
+    if (!n) {
+        if (!m->routes[virtual] &&
+            madi_routes_new(m->topo, virtual, m->self, MADI_ROUTE_BYTES, NULL, 0, &m->routes[virtual]))
+            return -1;
+        return next_of(m->routes[virtual], to, number, reason);
+    }
     down = malloc((size_t)n * sizeof *down);
     for (int i = 0; down && i < n; i++)
         down[i] = (madi_route_down_t){without[i], -1};
-    if (down && madi_routes_new(m->topo, 0, m->self, MADI_ROUTE_BYTES, down, n, &routes) == MAD_OK)
+    if (down && madi_routes_new(m->topo, virtual, m->self, MADI_ROUTE_BYTES, down, n, &routes) == MAD_OK)
         next = next_of(routes, to, number, reason);
     madi_routes_free(routes);
     free(down);
     return next;
+}
+
+/* ---- Lanes ----------------------------------------------------------------------------------------------------------- */
+
+int madi_map_lanes(const madi_map_t *m)
+{
+    return 1 + m->topo->virtuals + m->topo->channels;
+}
+
+int madi_map_lane(const madi_map_t *m, const char *channel)
+{
+    char name[MAD_CHANNEL_NAME_MAX];
+    int virtual, one;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(channel, "/"), channel);
+    virtual = madi_topo_virtual_find(m->topo, name);
+    one = madi_topo_channel_find(m->topo, name);
+    if (virtual >= 0 && m->topo->virtual[virtual].given)
+        return 1 + virtual;
+    return one >= 0 ? 1 + m->topo->virtuals + one : 0;
+}
+
+const char *madi_map_lane_name(const madi_map_t *m, int lane)
+{
+    if (!lane)
+        return "";
+    return lane <= m->topo->virtuals ? m->topo->virtual[lane - 1].name : m->topo->channel[lane - 1 - m->topo->virtuals].name;
+}
+
+/* Has the adapter been given to the i-th network of this host? */
+static bool is_on(const madi_map_t *m, int i, const char *driver, const char *adapter, const char *network)
+{
+    const madi_topo_network_t *n = &m->topo->network[m->topo->host[m->self].on[i].network];
+    size_t len = m->interface[i] ? strlen(m->interface[i]) : 0;
+    return !strcmp(n->driver, driver) &&
+           (!strcmp(n->name, network) ||
+            (len && !strncmp(m->interface[i], adapter, len) && (!adapter[len] || adapter[len] == '/')));
+}
+
+int madi_map_place(const madi_map_t *m, int lane, const char *driver, const char *adapter, const char *network, char *reason)
+{
+    const madi_topo_host_t *self = &m->topo->host[m->self];
+    int virtual = virtual_of(m, lane), nets = virtual < 0 ? 1 : m->topo->virtual[virtual].networks, taken = -1;
+    const int *net =
+        virtual < 0 ? &m->topo->channel[lane - 1 - m->topo->virtuals].network : m->topo->virtual[virtual].network;
+    bool known = false;
+    for (int i = 0; i < m->topo->networks; i++)
+        known |= !strcmp(m->topo->network[i].driver, driver);
+    if (!known)
+        return 0;
+    for (int i = 0; i < self->ons && taken < 0; i++)
+        if (is_on(m, i, driver, adapter, network))
+            taken = i;
+    for (int place = 0; place < nets; place++)
+        for (int i = 0; i < self->ons; i++)
+            if (self->on[i].network == net[place] && !strcmp(m->topo->network[net[place]].driver, driver) &&
+                (taken < 0 ? !m->interface[i] : is_on(m, i, driver, adapter, network)))
+                return place;
+    if (reason)
+        snprintf(reason, MADI_REASON_MAX, "it is on none of the networks of channel %.60s", madi_map_lane_name(m, lane));
+    return -1;
 }
 
 bool madi_map_drivers_among(const madi_map_t *m, const char *const *drivers)

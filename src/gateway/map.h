@@ -7,14 +7,23 @@
 
 typedef struct madi_map madi_map_t;
 
-/* Read the topology file, and find in it the host that this process runs on (MAD_HOST, or the host's own name), and the
- * ways from there, over the networks of one virtual channel (MAD_VIRTUAL_CHANNEL, or the first).  NULL: reason says why. */
+/* Read the topology file, and find in it the host that this process runs on (MAD_HOST, or the host's own name).  Under one
+ * lock: ways are looked for when they are asked for first.  NULL: reason says why. */
 madi_map_t *madi_map_open(const char *file, char *reason);
 void madi_map_close(madi_map_t *map); /* NULL is fine */
 
-/* May a channel have this name?  False: the file has a virtual channel called so, whose networks are others than those of
- * the one that is used, which is the reason. */
-bool madi_map_channel(const madi_map_t *map, const char *name, char *reason);
+/* Lanes (core/forward.h): one for each virtual channel of the file and each of its channels, from 1 on, for channels of that
+ * name, with or without a slash and anything behind it.  Ways on lane 0 are those of one virtual channel
+ * (MAD_VIRTUAL_CHANNEL, or the first). */
+int madi_map_lanes(const madi_map_t *map); /* 0 included */
+int madi_map_lane(const madi_map_t *map, const char *channel); /* 0: the file does not name it */
+const char *madi_map_lane_name(const madi_map_t *map, int lane); /* "" for 0 */
+/* The place among the lane's networks (not 0) of the one that an adapter is on; 0 too if no network of the file has this
+ * driver.  -1: it is on none, reason (if not NULL) says so.
+ * An adapter is on the network of the file whose name its network has; or whose interface on this host, given by name or
+ * address, is its name (up to a slash); or, if it is none of these, on each of its driver with no interface given. */
+int madi_map_place(const madi_map_t *map, int lane, const char *driver, const char *adapter, const char *network,
+                   char *reason);
 
 /* Hosts are numbers from 0: so many.  By name; -1: the file does not know it. */
 int madi_map_hosts(const madi_map_t *map);
@@ -23,17 +32,17 @@ const char *madi_map_name(const madi_map_t *map, int host);
 int madi_map_self(const madi_map_t *map);
 /* Does this host forward? */
 bool madi_map_forwards(const madi_map_t *map);
-/* The next host on one of the best ways to another one, the number-th of those that are equal; `to` itself if it is on a
- * network of this host's.  Ways over n hosts are left out, as if these were down.  -1: there is no way, see reason. */
-int madi_map_next(const madi_map_t *map, int to, uint64_t number, const int *without, int n, char *reason);
-/* The hosts of one of the best ways between two hosts, from the first after `from` to `to`; as many of them as there is room
- * for.  How many it has; 0: there is no way. */
-int madi_map_way(const madi_map_t *map, int from, int to, int *hosts, int max);
+/* The next host on one of the lane's best ways to another one, the number-th of those that are equal; `to` itself if it is
+ * on a network of this host's.  Ways over n hosts are left out, as if these were down.  -1: there is no way, see reason. */
+int madi_map_next(const madi_map_t *map, int lane, int to, uint64_t number, const int *without, int n, char *reason);
+/* The hosts of one of the lane's best ways between two hosts, from the first after `from` to `to`; as many of them as there
+ * is room for.  How many it has; 0: there is no way. */
+int madi_map_way(const madi_map_t *map, int lane, int from, int to, int *hosts, int max);
 /* Have all networks a driver of these (by name, ended by NULL)? */
 bool madi_map_drivers_among(const madi_map_t *map, const char *const *drivers);
 /* So many bytes the slowest network takes in this time, in whole pages; of those whose bandwidth the file declares. */
 size_t madi_map_bytes_in(const madi_map_t *map, int us);
-/* A number that is the same for all who read the same file, and use the same virtual channel. */
+/* A number that is the same for all who read the same file, and have the same ways on lane 0. */
 uint64_t madi_map_hash(const madi_map_t *map);
 
 #endif

@@ -131,28 +131,28 @@ static bool avoided(const gw_avoid_t *avoid, mad_peer_t peer)
 }
 
 /* Its connection is lost, or it wants streams to go elsewhere. */
-static bool lost(gw_t *gw, mad_peer_t peer)
+static bool lost(gw_t *gw, int lane, mad_peer_t peer)
 {
-    madi_gate_t *gate = gw->base.session->peers[peer].gate;
+    madi_gate_t *gate = madi_peer_gate_find(gw->base.session, peer, lane);
     const gw_hop_t *hop = gate ? gate->forward : NULL;
     return (gate && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) || (hop && hop->moves);
 }
 
 /* Was it lost, and may it be called again?  Then under a new number, which becomes *peer. */
-static bool once_more(gw_t *gw, mad_peer_t *peer)
+static bool once_more(gw_t *gw, int lane, mad_peer_t *peer)
 {
     mad_session_t *s = gw->base.session;
-    const madi_gate_t *gate = s->peers[*peer].gate;
+    const madi_gate_t *gate = madi_peer_gate_find(s, *peer, lane);
     mad_peer_t again;
     if (!gate || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_DOWN || gate->bye ||
-        madi_now() - gate->deadline < AGAIN || madi_peer_again(s, *peer, true, &again))
+        madi_now() - gate->deadline < AGAIN || madi_peer_again(s, *peer, lane, true, &again))
         return false;
     *peer = again;
     return true;
 }
 
 /* A process of that host which lives; the next in turn.  When none is known to live, such as were lost may be back. */
-static mad_status_t process_on(gw_t *gw, int host, const gw_avoid_t *avoid, mad_peer_t *peer, char *reason)
+static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *avoid, mad_peer_t *peer, char *reason)
 {
     mad_status_t status = look_at_peers(gw);
     gw_place_t *at;
@@ -161,7 +161,7 @@ static mad_status_t process_on(gw_t *gw, int host, const gw_avoid_t *avoid, mad_
     at = &gw->places[host];
     for (uint32_t i = 0; i < 2 * at->n; i++) {
         mad_peer_t p = at->process[at->turn++ % at->n];
-        if (avoided(avoid, p) || (i < at->n ? lost(gw, p) : !once_more(gw, &p)))
+        if (avoided(avoid, p) || (i < at->n ? lost(gw, lane, p) : !once_more(gw, lane, &p)))
             continue;
         *peer = p;
         return MAD_OK;
@@ -172,13 +172,13 @@ static mad_status_t process_on(gw_t *gw, int host, const gw_avoid_t *avoid, mad_
 
 /* ---- The next process ---------------------------------------------------------------------------------------------- */
 
-bool gw_reached_directly(gw_t *gw, const unsigned char *address)
+bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address)
 {
     mad_session_t *s = gw->base.session;
     madi_address_entry_t e;
     char reason[MADI_REASON_MAX];
     for (int i = 0; i < s->n_adapters; i++)
-        if (s->adapters[i] != &gw->base && madi_way_find(s, address, s->adapters[i], &e, reason))
+        if (s->adapters[i] != &gw->base && madi_way_find(s, address, lane, s->adapters[i], &e, reason))
             return true;
     return false;
 }
@@ -192,10 +192,10 @@ static uint64_t turn(gw_t *gw)
 }
 
 /* The gate to it, if fragments can go over that. */
-static mad_status_t gate_to(gw_t *gw, mad_peer_t peer, madi_gate_t **out, char *reason)
+static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **out, char *reason)
 {
     madi_gate_t *gate;
-    mad_status_t status = madi_peer_gate(gw->base.session, peer, &gate);
+    mad_status_t status = madi_peer_gate(gw->base.session, peer, lane, &gate);
     if (status)
         return status;
     madi_gate_connect(gate);
@@ -211,40 +211,40 @@ static mad_status_t gate_to(gw_t *gw, mad_peer_t peer, madi_gate_t **out, char *
     return MAD_OK;
 }
 
-static mad_status_t to_destination(gw_t *gw, const unsigned char *address, madi_gate_t **gate, bool *direct,
+static mad_status_t to_destination(gw_t *gw, int lane, const unsigned char *address, madi_gate_t **gate, bool *direct,
                                    char *reason)
 {
     mad_peer_t peer = -1;
     mad_status_t status = madi_peer_add(gw->base.session, address, madi_address_len(address), &peer);
-    bool called = status || !lost(gw, peer) || once_more(gw, &peer);
+    bool called = status || !lost(gw, lane, peer) || once_more(gw, lane, &peer);
     if (!status)
-        status = gate_to(gw, peer, gate, reason);
+        status = gate_to(gw, lane, peer, gate, reason);
     if (direct)
         *direct = called;
     return status;
 }
 
-mad_status_t gw_next_gate(gw_t *gw, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
+mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
                           bool *direct, char *reason)
 {
     int without[HOSTS_MOST], n = 0, host, to;
     gw_avoid_t all = {.n = 0};
     mad_status_t status;
     uint64_t number;
-    if (gw_reached_directly(gw, address))
-        return to_destination(gw, address, gate, direct, reason);
+    if (gw_reached_directly(gw, lane, address))
+        return to_destination(gw, lane, address, gate, direct, reason);
     number = turn(gw);
     if (avoid)
         all = *avoid;
     for (to = gw_host_of(gw, address, NULL); to >= 0 && n < HOSTS_MOST;) {
         char why[MADI_REASON_MAX] = "";
         mad_peer_t peer = -1;
-        host = madi_map_next(gw->map, to, number, without, n, why);
+        host = madi_map_next(gw->map, lane, to, number, without, n, why);
         if (host >= 0)
-            status = process_on(gw, host, &all, &peer, why);
+            status = process_on(gw, lane, host, &all, &peer, why);
         else
             status = MAD_ERR_UNREACHABLE;
-        if (!status && (status = gate_to(gw, peer, gate, why)) == MAD_OK)
+        if (!status && (status = gate_to(gw, lane, peer, gate, why)) == MAD_OK)
             return MAD_OK;
         if (n == 0 && !all.n)
             snprintf(reason, MADI_REASON_MAX, "%s", why); /* of the best way */

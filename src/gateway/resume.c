@@ -165,7 +165,7 @@ static void try_next(gw_end_t *end, int64_t now)
         end->try_at = now + PAUSE; /* the other end opens one, or the handshake's time is up */
         return;
     }
-    if (gw_next_gate(gw, address, &end->avoid, &gate, NULL, reason) != MAD_OK) {
+    if (gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason) != MAD_OK) {
         end->hope |= !end->avoid.n; /* there is not even somebody who could say that the peer is gone */
         round_over(end, now, reason);
         return;
@@ -272,7 +272,8 @@ void gw_way_move(gw_side_t *side)
     char reason[MADI_REASON_MAX];
     madi_gate_t *gate;
     if (side->old || end->closed || !end->active || end->resuming || !end->started ||
-        gw_next_gate(end->gw, address_of(end), side->hop->moves ? &all : NULL, &gate, NULL, reason) != MAD_OK)
+        gw_next_gate(end->gw, side->hop->gate->lane, address_of(end), side->hop->moves ? &all : NULL, &gate, NULL,
+                     reason) != MAD_OK)
         return; /* it stays where it is, as long as that lives */
     gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, "the gateway is about to leave");
 }

@@ -67,7 +67,7 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
     if (!gw->forwards || gw->draining)
         status = MAD_ERR_UNREACHABLE;
     if (!status)
-        status = gw_next_gate(gw, address, NULL, &gate, &direct, reason);
+        status = gw_next_gate(gw, hop->gate->lane, address, NULL, &gate, &direct, reason);
     else
         snprintf(reason, sizeof reason, "%s",
                  !gw->forwards  ? "this host does not forward"
@@ -96,7 +96,8 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
     t->side[1].tx_limit = GW_FIRST;
     gw_credit_first(&t->side[0]);
     on.limit = t->side[1].rx_limit;
-    t->route = gw_route_open(gw, peer_host(hop->gate), peer_host(next->gate), gw_host_of(gw, address, NULL), true);
+    t->route = gw_route_open(gw, hop->gate->lane, peer_host(hop->gate), peer_host(next->gate), gw_host_of(gw, address, NULL),
+                             true);
     gw_side_say(&t->side[1], MADI_FORWARD_OPEN, (uint16_t)(hdr->channel - 1), &on, sizeof on, address, len);
 }
 

@@ -173,19 +173,23 @@ static bool virtual_arm(madi_adapter_t *adapter)
 
 /* ---- Links --------------------------------------------------------------------------------------------------------- */
 
-static bool virtual_reachable(madi_adapter_t *adapter, const void *addr, size_t len, char *reason)
+bool gw_reachable(gw_t *gw, int lane, const void *addr, size_t len, char *reason)
 {
-    gw_t *gw = gw_of(adapter);
     int host = gw_host_read(gw, addr, len, NULL), next;
     if (host < 0) {
         snprintf(reason, MADI_REASON_MAX, "the peer's host is not in the topology file");
         return false;
     }
-    next = host == gw->host ? host : madi_map_next(gw->map, host, 0, NULL, 0, reason);
+    next = host == gw->host ? host : madi_map_next(gw->map, lane, host, 0, NULL, 0, reason);
     if (next == host)
         snprintf(reason, MADI_REASON_MAX, "the topology file has %s and %s on one network: no gateway is between them",
                  madi_map_name(gw->map, gw->host), madi_map_name(gw->map, host));
     return next >= 0 && next != host;
+}
+
+static bool virtual_reachable(madi_adapter_t *adapter, const void *addr, size_t len, char *reason)
+{
+    return gw_reachable(gw_of(adapter), 0, addr, len, reason);
 }
 
 static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
@@ -195,7 +199,7 @@ static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t 
     madi_gate_t *gate;
     gw_hop_t *hop;
     gw_end_t *end;
-    mad_status_t status = gw_next_gate(gw, address, NULL, &gate, NULL, reason);
+    mad_status_t status = gw_next_gate(gw, link->gate->lane, address, NULL, &gate, NULL, reason);
     (void)addr;
     (void)len;
     if (status)

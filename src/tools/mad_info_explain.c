@@ -71,7 +71,9 @@ static void print_session(const json_t *s, const char *program)
                madi_info_number(marcel, "retaken"));
     putchar('\n');
     json_array_foreach(json_object_get(s, "peers"), i, v) {
-        printf("peer %.0f: %s%s%s\n", madi_info_number(v, "peer"), madi_info_text(v, "state"),
+        const char *channel = madi_info_text(v, "channel");
+        printf("peer %.0f%s%s: %s%s%s\n", madi_info_number(v, "peer"), channel[0] ? " on " : "", channel,
+               madi_info_text(v, "state"),
                json_object_get(v, "error") ? ": " : "", madi_info_text(v, "error"));
         print_ways(s, v);
         print_traffic(v);

@@ -31,14 +31,14 @@ static int unknown(const question_t *q, madi_topo_what_t what, const char *kind,
 /* 0, or the exit code. */
 static int question_make(question_t *q, const char *from, const char *to)
 {
-    const char *channel = q->options->channel;
+    const char *channel = q->options->channel ? q->options->channel : getenv("MAD_VIRTUAL_CHANNEL");
     q->from = madi_topo_host_find(q->topo, from);
     if (q->from < 0)
         return unknown(q, MADI_TOPO_HOST, "host", from);
     q->to = madi_topo_host_find(q->topo, to);
     if (q->to < 0)
         return unknown(q, MADI_TOPO_HOST, "host", to);
-    q->virtual = channel ? madi_topo_virtual_find(q->topo, channel) : 0;
+    q->virtual = channel && *channel ? madi_topo_virtual_find(q->topo, channel) : 0;
     if (q->virtual < 0)
         return unknown(q, MADI_TOPO_VIRTUAL, "virtual channel", channel);
     q->bytes = MADI_ROUTE_BYTES;

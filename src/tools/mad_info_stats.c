@@ -165,12 +165,13 @@ static void name_routes(json_t *session)
     size_t i;
     json_t *r;
     json_array_foreach(json_object_get(json_object_get(session, "forwarding"), "routes"), i, r) {
-        char name[400];
+        char name[500];
         const char *from = madi_info_text(r, "from"), *via = madi_info_text(r, "via"), *to = madi_info_text(r, "to");
+        const char *channel = madi_info_text(r, "channel"), *behind = channel[0] ? ": " : "";
         if (!strcmp(via, to))
-            snprintf(name, sizeof name, "%.120s>%.120s", from, to);
+            snprintf(name, sizeof name, "%.60s%s%.120s>%.120s", channel, behind, from, to);
         else
-            snprintf(name, sizeof name, "%.120s>%.120s>%.120s", from, via, to);
+            snprintf(name, sizeof name, "%.60s%s%.120s>%.120s>%.120s", channel, behind, from, via, to);
         json_object_set_new(r, "route", json_string(name));
         json_object_set_new(r, "role", json_string(madi_info_true(r, "passes") ? "passes" : "end"));
     }

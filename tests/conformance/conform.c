@@ -162,12 +162,29 @@ static void receiver(role_t *r)
     tell(&r->env);
 }
 
+/* CONFORM_CHANNELS="one two": the roles' channels are on these of the topology file, in turn. */
+static void channel_name(char *name, size_t len, const char *test, int i)
+{
+    const char *list = getenv("CONFORM_CHANNELS");
+    char copy[64], *one, *rest = copy;
+    int n = 0;
+    snprintf(name, len, "%.40s.%s%d", test, i < CHANNELS ? "" : "ctl", i);
+    if (!list || i >= CHANNELS)
+        return;
+    for (const char *p = list; *p; p++)
+        n += *p == ' ';
+    snprintf(copy, sizeof copy, "%s", list);
+    for (int k = 0; (one = strtok_r(rest, " ", &rest)); k++)
+        if (k == i % (n + 1))
+            snprintf(name, len, "%.15s/%.40s.%d", one, test, i);
+}
+
 static bool channels_open(env_t *e, const char *test)
 {
     char name[MAD_CHANNEL_NAME_MAX];
     for (int i = 0; i < CHANNELS + 2; i++) {
         mad_channel_t **c = i < CHANNELS ? &e->ch[i] : &e->ctl[i - CHANNELS];
-        snprintf(name, sizeof name, "%.40s.%s%d", test, i < CHANNELS ? "" : "ctl", i);
+        channel_name(name, sizeof name, test, i);
         if (!CHECK_OK(mad_channel_open(e->session, name, c)))
             return false;
     }

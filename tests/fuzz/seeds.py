@@ -69,8 +69,10 @@ seed("tcp", "rendezvous", bytes([3, 0x01, 0x73, 0x00]) + hdr(3, 0, 0, 2, 0, 0) +
 seed("tcp", "garbage", bytes([0]) + b"GET / HTTP/1.0\r\n\r\n")
 
 good = bytes([1, 1, 16]) + b"n" * 32
-proof = struct.pack("<Q", 65536) + address((b"tcp", b"net", tcp4), uid=b"\x55" * 16)
+proof = struct.pack("<QII", 65536, 0, 0) + address((b"tcp", b"net", tcp4), uid=b"\x55" * 16)
 seed("hello", "called", b"\1" + good + bytes([2, len(proof) // 2 + 1]) + proof.ljust(len(proof) // 2 * 2 + 2, b"\0") + bytes([0, 8]) + hdr(3, 0, 0, 2, 0, 0))
+lane = struct.pack("<QII", 65536, 7, 0) + proof[16:]
+seed("hello", "lane", b"\1" + good + bytes([2, len(lane) // 2 + 1]) + lane.ljust(len(lane) // 2 * 2 + 2, b"\0"))
 seed("hello", "calls", b"\0" + bytes([1, 2, 8]) + b"m" * 16 + bytes([2, 8]) + struct.pack("<IIQ", 0, 0, 65536))
 seed("hello", "busy", b"\0" + bytes([1, 2, 8]) + b"m" * 16 + bytes([2, 8]) + struct.pack("<IIQ", 18, 0, 65536))
 seed("hello", "refused", b"\0" + bytes([1, 5, 2]) + struct.pack("<I", 8))

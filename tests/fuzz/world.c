@@ -208,7 +208,7 @@ bool world_open_as(world_t *w, const char *driver)
     if (mad_peer_add(w->session, address, len, &peer) != MAD_OK)
         return false;
     madi_lock(&w->session->lock);
-    madi_peer_gate(w->session, peer, &w->gate);
+    madi_peer_gate(w->session, peer, 0, &w->gate);
     madi_unlock(&w->session->lock);
     mad_channel_open(w->session, "a", &w->channel[0]);
     mad_channel_open(w->session, "b", &w->channel[1]);

@@ -105,27 +105,4 @@ if [ $(($(least bytes) * 20)) -ge "$(sum bytes)" ]; then
 else
     not_ok "pair: load" "$(cat "$dir/out")"
 fi
-# Two virtual channels: one is used, and a channel with the name of the other is refused.
-cat >"$dir/two.cfg" <<'END'
-networks = {
-    x = { driver = "tcp"; hosts = "a, g"; };
-    y = { driver = "tcp"; hosts = "g, b"; };
-    z = { driver = "tcp"; hosts = "g, b"; };
-};
-virtual_channels = { first = { over = "x, y"; }; second = { over = "x, z"; }; };
-END
-# perf CHANNEL: a test over it of a process on host a with itself
-perf() {
-    MAD_TOPOLOGY=$dir/two.cfg MAD_HOST=a within 20 "$BUILD/mad_perf" pingpong --driver self --channel "$1" --sizes 8 --iters 1 \
-        --batches 1 >"$dir/out" 2>&1
-}
-perf first && perf other
-check "channels with the name of the virtual channel in use, or of none" 0 $?
-perf second
-check "not with that of another" 1 $?
-check_has "and the log says what to do" "this program uses those of first; see MAD_VIRTUAL_CHANNEL" "$dir/out"
-(export MAD_VIRTUAL_CHANNEL=second && perf second && ! perf first)
-check "unless that is chosen" 0 $?
-MAD_VIRTUAL_CHANNEL=secnd perf other
-check_has "a name that is none" "has no virtual channel secnd (MAD_VIRTUAL_CHANNEL); did you mean 'second'?" "$dir/out"
 [ $failures = 0 ]

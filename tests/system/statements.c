@@ -88,6 +88,8 @@ static void peers(void)
     CHECK_STATUS(mad_peer_adapter(session, 1, &index), MAD_ERR_AGAIN);
     CHECK_STATUS(mad_peer_route(session, 7, text, sizeof text), MAD_ERR_INVAL);
     CHECK_STATUS(mad_peer_route(session, 1, text, sizeof text), MAD_ERR_AGAIN);
+    CHECK_STATUS(mad_channel_route(channel, 7, text, sizeof text), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_channel_route(channel, 1, text, sizeof text), MAD_ERR_AGAIN);
 }
 
 static void packing(void)

@@ -143,11 +143,11 @@ START_TEST(next_host)
     ck_assert_msg(m != NULL, "%s", reason);
     ck_assert_str_eq(madi_map_name(m, madi_map_self(m)), "a");
     ck_assert(!madi_map_forwards(m));
-    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, NULL, 0, reason), madi_map_host(m, "b"));
-    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "b"), 0, NULL, 0, reason), madi_map_host(m, "b"));
-    ck_assert_int_eq(madi_map_next(m, madi_map_self(m), 0, NULL, 0, reason), madi_map_self(m));
+    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), 0, NULL, 0, reason), madi_map_host(m, "b"));
+    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "b"), 0, NULL, 0, reason), madi_map_host(m, "b"));
+    ck_assert_int_eq(madi_map_next(m, 0, madi_map_self(m), 0, NULL, 0, reason), madi_map_self(m));
     without = madi_map_host(m, "b");
-    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, &without, 1, reason), -1);
+    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), 0, &without, 1, reason), -1);
     ck_assert(reason[0] != 0);
     ck_assert_int_eq(madi_map_host(m, "nobody"), -1);
     ck_assert(madi_map_drivers_among(m, both) && !madi_map_drivers_among(m, tcp));
@@ -160,33 +160,102 @@ START_TEST(next_host)
 }
 END_TEST
 
-/* From a to d there are two ways, over b and over c, each with a virtual channel of its own. */
-START_TEST(virtual_channels)
+/* From a to d there are ways over b, b2, and c: virtual channels for both, and a channel that stays on one network. */
+#define LANES \
+    "networks = { ab = { driver = \"tcp\"; hosts = (\"b,b2\", { hosts = \"a\"; interface = \"x0\"; }); };\n" \
+    "bd = { driver = \"tcp\"; hosts = \"b,b2,d\"; };\n" \
+    "ac = { driver = \"tcp\"; hosts = (\"c\", { hosts = \"a\"; address = \"127.0.0.1/8\"; }); };\n" \
+    "cd = { driver = \"tcp\"; hosts = \"c,d\"; }; in = { driver = \"tcp\"; hosts = \"a,b\"; }; };\n" \
+    "virtual_channels = { one = { over = \"ab, bd\"; }; two = { over = \"ac, cd\"; }; };\n" \
+    "channels = { inner = { network = \"in\"; }; };"
+
+static int next_to(const madi_map_t *m, const char *channel, const char *to, char *reason)
 {
-    static const char text[] =
-        "networks = { ab = { driver = \"tcp\"; hosts = \"a,b\"; }; bd = { driver = \"tcp\"; hosts = \"b,d\"; };\n"
-        "ac = { driver = \"tcp\"; hosts = \"a,c\"; }; cd = { driver = \"tcp\"; hosts = \"c,d\"; }; };\n"
-        "virtual_channels = { one = { over = \"ab, bd\"; }; two = { over = \"ac, cd\"; }; };";
+    return madi_map_next(m, madi_map_lane(m, channel), madi_map_host(m, to), 0, NULL, 0, reason);
+}
+
+START_TEST(lanes)
+{
     char reason[MADI_REASON_MAX] = "";
-    madi_map_t *m = map_of(text, "a", reason);
+    madi_map_t *m = map_of(LANES, "a", reason);
+    int without, hosts[4];
+    if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+        return;
+    ck_assert_msg(m != NULL, "%s", reason);
+    ck_assert_int_eq(madi_map_lanes(m), 4);
+    ck_assert_int_eq(madi_map_lane(m, "any"), 0);
+    ck_assert_int_eq(madi_map_lane(m, "one/any"), madi_map_lane(m, "one"));
+    ck_assert_int_eq(madi_map_lane(m, "ones"), 0);
+    ck_assert_str_eq(madi_map_lane_name(m, madi_map_lane(m, "two")), "two");
+    ck_assert_str_eq(madi_map_lane_name(m, madi_map_lane(m, "inner")), "inner");
+    ck_assert_int_eq(next_to(m, "two", "d", reason), madi_map_host(m, "c"));
+    ck_assert_int_ne(next_to(m, "one", "d", reason), madi_map_host(m, "c"));
+    ck_assert_int_ne(next_to(m, "any", "d", reason), madi_map_host(m, "c")); /* as the first */
+    ck_assert_int_eq(madi_map_way(m, madi_map_lane(m, "two"), madi_map_self(m), madi_map_host(m, "d"), hosts, 4), 2);
+    ck_assert_int_eq(hosts[0], madi_map_host(m, "c"));
+    without = madi_map_host(m, "b");
+    ck_assert_int_eq(madi_map_next(m, madi_map_lane(m, "one"), madi_map_host(m, "d"), 0, &without, 1, reason),
+                     madi_map_host(m, "b2"));
+    without = madi_map_host(m, "c"); /* there is another way, but not on this lane */
+    ck_assert_int_eq(madi_map_next(m, madi_map_lane(m, "two"), madi_map_host(m, "d"), 0, &without, 1, reason), -1);
+    ck_assert_int_eq(next_to(m, "inner", "b", reason), madi_map_host(m, "b"));
+    ck_assert_int_eq(next_to(m, "inner", "d", reason), -1);
+    ck_assert_msg(strstr(reason, "stays on the network in") != NULL, "%s", reason);
+    madi_map_close(m);
+}
+END_TEST
+
+/* Which adapters of a are on whose networks: by interface, by address, by the network's name, or as the only ones left. */
+START_TEST(places)
+{
+    char reason[MADI_REASON_MAX] = "";
+    madi_map_t *m = map_of(LANES, "a", reason);
+    int one, two, inner;
+    if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+        return;
+    ck_assert_msg(m != NULL, "%s", reason);
+    one = madi_map_lane(m, "one");
+    two = madi_map_lane(m, "two");
+    inner = madi_map_lane(m, "inner");
+    ck_assert_int_eq(madi_map_place(m, one, "tcp", "x0", "10.0.0.0/8", reason), 0);
+    ck_assert_int_eq(madi_map_place(m, one, "tcp", "x0/6", "fd00::/8", reason), 0);
+    ck_assert_int_eq(madi_map_place(m, two, "tcp", "x0", "10.0.0.0/8", reason), -1);
+    ck_assert_msg(strstr(reason, "none of the networks of channel two") != NULL, "%s", reason);
+    ck_assert_int_eq(madi_map_place(m, two, "tcp", "lo", "127.0.0.0/8", reason), 0);
+    ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x0", "10.0.0.0/8", reason), -1);
+    ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x00", "10.0.0.0/8", reason), 0); /* no other is without an interface */
+    ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x0", "in", reason), 0);          /* called so */
+    ck_assert_int_eq(madi_map_place(m, two, "tcp", "x00", "10.0.0.0/8", reason), -1);
+    ck_assert_int_eq(madi_map_place(m, one, "shm", "memory", "abc", reason), 0); /* the file says nothing of such */
+    madi_map_close(m);
+}
+END_TEST
+
+/* Lane 0 has the ways of the virtual channel that MAD_VIRTUAL_CHANNEL names, also where some hosts are left out. */
+START_TEST(virtual_channel)
+{
+    char reason[MADI_REASON_MAX] = "";
+    madi_map_t *m = map_of(LANES, "a", reason);
+    int without, hosts[4];
     uint64_t hash;
     if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
         return;
     ck_assert_msg(m != NULL, "%s", reason);
-    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, NULL, 0, reason), madi_map_host(m, "b"));
-    ck_assert(madi_map_channel(m, "one", reason) && madi_map_channel(m, "any", reason));
-    ck_assert(!madi_map_channel(m, "two", reason));
     hash = madi_map_hash(m);
     madi_map_close(m);
     setenv("MAD_VIRTUAL_CHANNEL", "two", 1);
-    m = map_of(text, "a", reason);
+    m = map_of(LANES, "a", reason);
     ck_assert_msg(m != NULL, "%s", reason);
-    ck_assert_int_eq(madi_map_next(m, madi_map_host(m, "d"), 0, NULL, 0, reason), madi_map_host(m, "c"));
-    ck_assert(madi_map_channel(m, "two", reason) && !madi_map_channel(m, "one", reason));
+    ck_assert_int_eq(next_to(m, "any", "d", reason), madi_map_host(m, "c"));
+    ck_assert_int_ne(next_to(m, "one", "d", reason), madi_map_host(m, "c"));
+    without = madi_map_host(m, "c");
+    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), 0, &without, 1, reason), -1);
+    ck_assert_int_eq(madi_map_way(m, 0, madi_map_self(m), madi_map_host(m, "d"), hosts, 4), 2);
+    ck_assert_int_eq(hosts[0], madi_map_host(m, "c"));
     ck_assert(madi_map_hash(m) != hash); /* they do not talk with those of the other */
     madi_map_close(m);
     setenv("MAD_VIRTUAL_CHANNEL", "three", 1);
-    ck_assert(!map_of(text, "a", reason));
+    ck_assert(!map_of(LANES, "a", reason));
     unsetenv("MAD_VIRTUAL_CHANNEL");
     ck_assert_msg(strstr(reason, "MAD_VIRTUAL_CHANNEL") != NULL, "%s", reason);
 }
@@ -208,6 +277,6 @@ END_TEST
 
 Suite *gateway_suite(void)
 {
-    const TTest *tests[] = {windows, budget, too_much, next_host, virtual_channels, wrong_files};
+    const TTest *tests[] = {windows, budget, too_much, next_host, lanes, places, virtual_channel, wrong_files};
     return SUITE_OF("gateway", tests);
 }
