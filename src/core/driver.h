@@ -238,6 +238,9 @@ struct madi_driver {
     /* Is everything that send took out of the driver's hands, so that link_close does not lose it?  (In tcp: the peer's
      * kernel has it.)  For an orderly end, which asks again every millisecond until it is.  NULL: yes. */
     bool (*drained)(madi_link_t *link);
+    /* Is something under way to the peer's host, and did that acknowledge nothing for so many ns?  (Whether the peer itself
+     * computes or is stopped does not matter.)  Under the session's lock.  NULL: not known. */
+    bool (*unheard)(madi_link_t *link, int64_t ns);
 
     /* No upcalls any more.  Ops that are still taken are done with MAD_ERR_PEER as soon as the network has let go of their
      * memory: here, from a later poll, at the latest in link_fini.  A driver that lends does not leave them to link_fini:

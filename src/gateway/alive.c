@@ -6,6 +6,7 @@
  * the other end for acknowledgement, and its next gateway for a sign of life; each gateway that is asked about a stream
  * asks the next one.  Whatever comes from a gateway is a sign of life.  When none comes for MAD_FORWARD_DETECT its
  * connection is ended, and then everything is as if it had died.  The other *end* owes no sign of life: it may compute.
+ * But its host acknowledges what the network brings, where the driver can tell; the last gateway sees to that.
  * doc/gateways.md adds up how long that takes. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
@@ -67,11 +68,11 @@ void gw_side_ask(gw_side_t *side)
 {
     gw_hop_t *hop = side->hop;
     int64_t now = madi_now();
-    if (!hop || hop->down || !hop->forwards || !madi_knob_int(MADI_KNOB_FORWARD_DETECT))
+    if (!hop || hop->down || !madi_knob_int(MADI_KNOB_FORWARD_DETECT))
         return;
     if (hop->asked && now - hop->asked > LEAST)
         return; /* it owes an answer already */
-    if (!ping(side))
+    if (hop->forwards ? !ping(side) : !hop->gate->link || !hop->gate->link->driver->unheard)
         return;
     if (!hop->asked)
         hop->asked = now;
@@ -135,17 +136,29 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
     return now + period();
 }
 
+/* The process owes no answer, but is its host there?  What was sent just before one look is acknowledged at the next. */
+static bool host_unheard(gw_hop_t *hop, int64_t now)
+{
+    madi_link_t *link = hop->gate->link;
+    if (atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->unheard &&
+        link->driver->unheard(link, now - hop->asked))
+        return true;
+    if (!hop->forwards)
+        hop->asked = 0; /* until somebody asks again */
+    return false;
+}
+
 static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
 {
     int64_t limit = madi_knob_int(MADI_KNOB_FORWARD_DETECT);
     char text[GW_TEXT];
-    if (!hop->asked || hop->down || !hop->answers || !hop->gate->link)
+    if (!hop->asked || hop->down || !hop->gate->link || (!hop->answers && !host_unheard(hop, now)))
         return NEVER;
     if (now - hop->asked < limit)
-        return hop->asked + limit;
-    hop->gw->dead_gateways++;
-    snprintf(text, sizeof text, "the gateway gives no sign of life for %lld ms (MAD_FORWARD_DETECT)",
-             (long long)(limit / 1000000));
+        return hop->answers || hop->asked + limit < now + period() ? hop->asked + limit : now + period();
+    hop->gw->dead_gateways += hop->forwards;
+    snprintf(text, sizeof text, "%s gives no sign of life for %lld ms (MAD_FORWARD_DETECT)",
+             hop->answers ? "the gateway" : "its host", (long long)(limit / 1000000));
     madi_link_down(hop->gate->link, MAD_ERR_PEER, text);
     return NEVER;
 }

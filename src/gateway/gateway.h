@@ -170,6 +170,7 @@ typedef struct gw_window {
 typedef struct gw_avoid {
     mad_peer_t peer[32];
     int n;
+    bool lost; /* such as were lost, too: they may be back, but that is found out only by calling them */
 } gw_avoid_t;
 
 /* The end of a stream in this process. */

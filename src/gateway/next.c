@@ -161,7 +161,7 @@ static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *a
     at = &gw->places[host];
     for (uint32_t i = 0; i < 2 * at->n; i++) {
         mad_peer_t p = at->process[at->turn++ % at->n];
-        if (avoided(avoid, p) || (i < at->n ? lost(gw, lane, p) : !once_more(gw, lane, &p)))
+        if (avoided(avoid, p) || (i < at->n ? lost(gw, lane, p) : avoid->lost || !once_more(gw, lane, &p)))
             continue;
         *peer = p;
         return MAD_OK;

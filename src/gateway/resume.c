@@ -165,6 +165,7 @@ static void try_next(gw_end_t *end, int64_t now)
         end->try_at = now + PAUSE; /* the other end opens one, or the handshake's time is up */
         return;
     }
+    end->avoid.lost = end->started && !end->turns; /* first those that live, wherever they are */
     if (gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason) != MAD_OK) {
         end->hope |= !end->avoid.n; /* there is not even somebody who could say that the peer is gone */
         round_over(end, now, reason);

@@ -56,6 +56,7 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
                     size_t len)
 {
     gw_t *gw = hop->gw;
+    gw_avoid_t lost = {.lost = open->turn > 0}; /* who has lost a way needs another at once */
     char reason[MADI_REASON_MAX] = "", text[GW_TEXT + 1];
     madi_gate_t *gate = NULL;
     mad_status_t status = hdr->channel ? MAD_OK : MAD_ERR_UNREACHABLE;
@@ -66,9 +67,9 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
 
     if (!gw->forwards || gw->draining)
         status = MAD_ERR_UNREACHABLE;
-    if (!status)
+    if (!status && (!lost.lost || gw_next_gate(gw, hop->gate->lane, address, &lost, &gate, &direct, reason)))
         status = gw_next_gate(gw, hop->gate->lane, address, NULL, &gate, &direct, reason);
-    else
+    else if (status)
         snprintf(reason, sizeof reason, "%s",
                  !gw->forwards  ? "this host does not forward"
                  : gw->draining ? "this gateway is about to end, it takes no new streams"

@@ -4,10 +4,14 @@
  *   across all [ROUNDS [BYTES]]   every rank sends to every other one, and looks at what comes.  Rank 0 says how long the
  *                                 start and the rounds took, and how much memory processes have (their share of what is
  *                                 shared counted: PSS).
- *   across ask COUNT              for each of COUNT lines of its input, rank 0 asks rank 1, and says what comes of it. */
+ *   across ask COUNT              for each of COUNT lines of its input, rank 0 asks rank 1, and says what comes of it.
+ *   across stream BYTES           rank 0 sends one message after the other to rank 1, which looks at each, until there is
+ *                                 something to read at its input.  It says which one it begins with, and at the end how
+ *                                 long the longest took. */
 #include <madeleine.h>
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +64,7 @@ static mad_status_t tell(mad_peer_t to, void *bytes, size_t len)
 
 typedef struct message {
     int from, to, round;
+    bool last;
     long pss_kib;
 } message_t;
 
@@ -78,7 +83,7 @@ static long pss_kib(void)
 
 static void fill(unsigned char *bytes, size_t len, int from, int to, int round)
 {
-    message_t m = {from, to, round, round ? pss_kib() : 0};
+    message_t m = {from, to, round, false, round ? pss_kib() : 0};
     memcpy(bytes, &m, sizeof m);
     for (size_t i = sizeof m; i < len; i++)
         bytes[i] = (unsigned char)(from * 7 + to * 3 + round + (int)i);
@@ -188,6 +193,62 @@ static void ask(int count)
     }
 }
 
+/* ---- One after the other ------------------------------------------------------------------------------------------- */
+
+static void send_stream(unsigned char *bytes, size_t len)
+{
+    double longest = 0;
+    int count = 0;
+    mad_peer_t peer;
+    mad_status_t status;
+    for (bool last = false; !last; count++) {
+        double began;
+        last = poll(&(struct pollfd){.fd = 0, .events = POLLIN}, 1, 0) != 0;
+        fill(bytes, len, 0, 1, count);
+        ((message_t *)(void *)bytes)->last = last;
+        printf("sending %d\n", count);
+        fflush(stdout);
+        began = now();
+        status = tell(1, bytes, len);
+        if (status)
+            fail("send to", 1, status);
+        if (now() - began > longest)
+            longest = now() - began;
+    }
+    status = receive(1, bytes, len, &peer);
+    if (status)
+        fail("receive from", 1, status);
+    printf("%d messages came once, in order, and whole; the longest took %.0f ms\n", check(bytes, len, 1, count).round,
+           longest * 1000);
+}
+
+static void receive_stream(unsigned char *bytes, size_t len)
+{
+    mad_peer_t peer;
+    mad_status_t status;
+    int count = 0;
+    for (bool last = false; !last; count++) {
+        status = receive(MAD_ANY_SOURCE, bytes, len, &peer);
+        if (status)
+            fail("receive from", 0, status);
+        last = check(bytes, len, peer, count).last;
+    }
+    fill(bytes, len, 1, 0, count);
+    status = tell(0, bytes, len);
+    if (status)
+        fail("send to", 0, status);
+}
+
+static void stream(size_t len)
+{
+    unsigned char *bytes = malloc(len);
+    if (rank == 0)
+        send_stream(bytes, len);
+    else if (rank == 1)
+        receive_stream(bytes, len);
+    free(bytes);
+}
+
 int main(int argc, char **argv)
 {
     double begun = now();
@@ -203,6 +264,8 @@ int main(int argc, char **argv)
     size = mad_size(session);
     if (!strcmp(argv[1], "all"))
         all(argc > 2 ? atoi(argv[2]) : 2, argc > 3 ? (size_t)atol(argv[3]) : 1000, begun);
+    else if (!strcmp(argv[1], "stream"))
+        stream(argc > 2 ? (size_t)atol(argv[2]) : 1 << 20);
     else
         ask(argc > 2 ? atoi(argv[2]) : 1);
     mad_exit(session);

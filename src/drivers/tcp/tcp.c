@@ -179,6 +179,7 @@ const madi_driver_t madi_driver_tcp = {
     .start = madi_tcp_start,
     .send = madi_tcp_send,
     .drained = madi_tcp_drained,
+    .unheard = madi_tcp_unheard,
     .link_close = madi_tcp_link_close,
     .link_fini = madi_tcp_link_fini,
 };

@@ -47,9 +47,16 @@ void madi_tcp_alive_set(madi_tcp_adapter_t *tcp)
 
 /* Are bytes under way of which nothing was heard?  Bytes that the peer has no room for are not under way, but the
  * kernel's question whether it has some now is. */
-static bool tcp_unheard(const struct tcp_info *info, int64_t since_last_look)
+static bool tcp_unheard(const struct tcp_info *info, int64_t ns)
 {
-    return (info->tcpi_unacked || info->tcpi_probes) && (int64_t)info->tcpi_last_ack_recv * 1000000 >= since_last_look;
+    return (info->tcpi_unacked || info->tcpi_probes) && (int64_t)info->tcpi_last_ack_recv * 1000000 >= ns;
+}
+
+bool madi_tcp_unheard(madi_link_t *pub, int64_t ns)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+    return getsockopt(((madi_tcp_link_t *)pub)->watch.fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && tcp_unheard(&info, ns);
 }
 
 /* Returns whether the link must be looked at again. */
