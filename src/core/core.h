@@ -624,6 +624,7 @@ void madi_request_complete(mad_request_t *request, mad_status_t status); /* any 
 /* progress.c; under session->lock unless it says otherwise */
 #define MADI_LOOK_AROUND 1024 /* rounds with something to do between looks at everything */
 #define MADI_EPOLL_EVERY 256  /* empty rounds between looks at the descriptors */
+#define MADI_ROUND_BYTES 256  /* so many of long bodies are as much as one round */
 int madi_progress_locked(mad_session_t *session);       /* one round */
 int madi_progress_after(mad_session_t *session, int n); /* what follows the adapters' polls */
 int madi_look_around(mad_session_t *session);           /* every adapter and descriptor gets its turn */

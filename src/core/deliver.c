@@ -448,6 +448,8 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
 {
     if (MADI_UNLIKELY(link->outer != NULL))
         return link->outer->driver->upcalls->rx_begin(link, hdr, rx);
+    /* Long bodies make long rounds: lest links that are not looked at in each of them starve. */
+    link->gate->session->ticks -= (int32_t)(hdr->length / MADI_ROUND_BYTES);
     if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG))
         return message_begin(link, hdr, rx);
     if (hdr->type == MADI_WIRE_DATA)

@@ -93,16 +93,11 @@ static madi_place_t keep_whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_h
     return MADI_PLACE_COPY;
 }
 
-/* So many bytes that go on are as much as one round of progress. */
-#define ROUND 256
-
 /* It goes on; into memory of ours, or as a loan. */
 static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_frag_t *frag;
     bool lent = rx->loan != NULL;
-    /* Long fragments make long rounds: lest links that are not looked at in each of them starve. */
-    hop->gw->base.session->ticks -= (int32_t)(hdr->length / ROUND);
     if (gw_costs(hdr) && !gw_credit_take(side, gw_cost(hdr->length))) {
         bad(hop, "more fragments than credits");
         return MADI_PLACE_DROP;
