@@ -115,7 +115,7 @@ void gw_end_finish(gw_end_t *end)
     if (!end->closed || !end->gone || end->dead)
         return;
     end->dead = true;
-    atomic_store_explicit(&end->gw->unsettled, 1, memory_order_relaxed);
+    gw_later(end->gw);
 }
 
 /* Nothing waits to leave there any more, and no driver reads what has left. */

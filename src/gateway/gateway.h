@@ -249,7 +249,8 @@ struct gw {
     gw_end_t *ends;
     gw_transit_t *transits;
     int n_transits, closing; /* closing: closed at both ends */
-    _Atomic(int) unsettled; /* the next poll finds something in what follows, or to be freed */
+    _Atomic(int) unsettled; /* the next poll finds something in what follows, or: */
+    bool later;             /* streams to be freed, or to be given a way */
     gw_frag_t *sent; /* users' that have left */
     gw_side_t *tell; /* sides to whose peers credit is to be told */
     gw_frag_t *pool; /* fragments of full size that are free */
@@ -282,6 +283,12 @@ static inline gw_t *gw_of_session(mad_session_t *session)
     return MADI_CONTAINER(session->forward, gw_t, forward);
 }
 int gw_settle(gw_t *gw); /* what could not be done with a tx_lock held; returns events */
+/* The next poll frees streams that are over, and looks for ways.  Under the session's lock. */
+static inline void gw_later(gw_t *gw)
+{
+    gw->later = true;
+    atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
+}
 /* The host of adapter bytes, and what it says of itself; -1: unknown. */
 #define GW_FORWARDS 1u
 #define GW_ANSWERS 2u /* its progress thread does, while the program computes */

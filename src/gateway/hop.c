@@ -186,7 +186,7 @@ static void frag_left(gw_frag_t *frag)
     if (side->transit && cost)
         gw_credit_back(gw_transit_other(side), cost);
     if (side->transit ? gw->closing != 0 : side->old || side->end->dead)
-        atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
+        gw_later(gw);
     side->in_flight--;
 }
 
@@ -195,7 +195,7 @@ static void user_left(gw_frag_t *frag)
 {
     gw_held_t *held = frag->held;
     if (frag->side->old || frag->side->end->dead)
-        atomic_store_explicit(&frag->side->end->gw->unsettled, 1, memory_order_relaxed);
+        gw_later(frag->side->end->gw);
     frag->side->in_flight--;
     free(frag);
     gw_held_left(held);

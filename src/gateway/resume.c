@@ -52,7 +52,7 @@ static void retire(gw_end_t *end, gw_side_t *side, const char *text)
     } else {
         gw_side_close(side);
     }
-    atomic_store_explicit(&end->gw->unsettled, 1, memory_order_relaxed);
+    gw_later(end->gw);
 }
 
 static void avoid(gw_end_t *end, const gw_side_t *side)
@@ -69,7 +69,7 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
     if (side->old) {
         if (side->hop->down)
             gw_side_close(side);
-        atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
+        gw_later(gw);
         return;
     }
     if (end->closed) {

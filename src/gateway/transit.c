@@ -86,7 +86,7 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
         if (t) {
             t->closed[0] = t->closed[1] = true;
             gw->closing++;
-            atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
+            gw_later(gw);
         }
         gw_refuse(hop, hdr, status && direct ? MADI_CLOSE_GONE : MADI_CLOSE_WAY, status ? status : MAD_ERR_UNREACHABLE,
                   text);
@@ -205,7 +205,7 @@ static void closed(gw_transit_t *t, int i, enum madi_close_what what, mad_status
         t->closed[!i] = true;
     if (t->closed[!i]) {
         t->gw->closing++;
-        atomic_store_explicit(&t->gw->unsettled, 1, memory_order_relaxed);
+        gw_later(t->gw);
     }
 }
 

@@ -137,7 +137,8 @@ int gw_settle(gw_t *gw)
     gw_frag_t *frag;
     if (!atomic_load_explicit(&gw->unsettled, memory_order_relaxed))
         return 0;
-    atomic_store_explicit(&gw->unsettled, 0, memory_order_relaxed);
+    if (!gw->later) /* that is for the poll */
+        atomic_store_explicit(&gw->unsettled, 0, memory_order_relaxed);
     while ((frag = gw->sent)) {
         gw->sent = frag->next;
         gw_frag_done(&frag->op, MAD_OK);
@@ -154,6 +155,7 @@ static int virtual_poll(madi_adapter_t *adapter, int budget)
     (void)budget;
     if (MADI_LIKELY(!atomic_load_explicit(&gw->unsettled, memory_order_relaxed)))
         return 0;
+    gw->later = false;
     n = gw_settle(gw);
     n += gw_ways_look(gw);
     n += gw_transits_reap(gw, false);
@@ -215,7 +217,7 @@ static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t 
     if (end) {
         close(*fd);
         end->closed = end->gone = end->dead = true;
-        atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
+        gw_later(gw);
     }
     return MAD_ERR_NOMEM;
 }

@@ -161,7 +161,7 @@ static void held_finish(gw_held_t *held)
     free(held);
     end->n_held--;
     if (end->dead)
-        atomic_store_explicit(&end->gw->unsettled, 1, memory_order_relaxed);
+        gw_later(end->gw);
     user->done(user, status);
 }
 
