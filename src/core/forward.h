@@ -43,6 +43,8 @@ typedef struct madi_forward {
     void (*leave)(struct mad_session *session);
     /* Is somebody else's traffic passing through?  Under the session's lock. */
     bool (*busy)(struct mad_session *session);
+    /* Has what waited for this gate, which is up, been given to its link?  Under the session's lock. */
+    bool (*drained)(struct madi_gate *gate);
     /* The hosts that what goes over this link passes, in order, both ends' too, with blanks between them, put into buf, which
      * is empty; nothing when it is none of the forwarder's.  Under the session's lock. */
     void (*route)(const madi_link_t *link, char *buf, size_t len);

@@ -356,14 +356,31 @@ static bool all_sent(void *arg)
     return all;
 }
 
-static bool all_drained(void *arg)
+/* The gates that are left, or only those over which nothing of others goes. */
+typedef struct parting {
+    mad_session_t *session;
+    bool all;
+} parting_t;
+
+static bool parts(const parting_t *p, const madi_gate_t *g)
 {
-    mad_session_t *s = arg;
+    return (p->all || !g->forward) && atomic_load_explicit(&((madi_gate_t *)g)->state, memory_order_relaxed) == MADI_GATE_UP;
+}
+
+static bool drained(madi_gate_t *g)
+{
+    return (!g->forward || g->session->forward->drained(g)) &&
+           (!g->link->driver->drained || g->link->driver->drained(g->link));
+}
+
+static bool parted(void *arg)
+{
+    const parting_t *p = arg;
+    mad_session_t *s = p->session;
     bool all = all_sent(s);
     madi_lock(&s->lock);
     for (madi_gate_t *g = s->gates; g && all; g = g->next)
-        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_UP && !g->bye &&
-            g->link->driver->drained && !g->link->driver->drained(g->link))
+        if (parts(p, g) && !g->bye && !drained(g))
             all = false;
     madi_unlock(&s->lock);
     return all;
@@ -386,30 +403,56 @@ static bool nothing_passes(void *arg)
     return !busy;
 }
 
+/* Say BYE, and wait until everything has left.  False: it did not until the deadline. */
+static bool part(parting_t *p, int64_t deadline)
+{
+    mad_session_t *s = p->session;
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
+    mad_status_t status;
+    madi_lock(&s->lock);
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        if (parts(p, g))
+            madi_gate_ctrl(g, &hdr, NULL);
+    madi_unlock(&s->lock);
+    while ((status = madi_watch_for(s, parted, p, soon(deadline))) != MAD_OK && madi_now() < deadline)
+        ; /* an acknowledgement wakes nobody */
+    return status == MAD_OK;
+}
+
+/* Gateways that end together wait for each other's streams, so this process ends its own before it waits for those of
+ * others; the gates over which these go are closed last. */
+static bool part_beside_others(mad_session_t *s, int64_t deadline)
+{
+    parting_t own = {.session = s};
+    bool good = part(&own, deadline);
+    madi_lock(&s->lock);
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        if (parts(&own, g)) {
+            g->quiet = true;
+            madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");
+        }
+    madi_unlock(&s->lock);
+    if (madi_watch_for(s, nothing_passes, s, madi_deadline(madi_knob_int(MADI_KNOB_FORWARD_LINGER))))
+        madi_log(MADI_LOG_WARN, "core",
+                 "messages of others still pass through this process as it ends (MAD_FORWARD_LINGER)");
+    return good;
+}
+
 static void say_bye(mad_session_t *s)
 {
-    mad_status_t status;
-    madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
-    int64_t deadline;
+    int64_t time = madi_knob_int(MADI_KNOB_EXIT_TIMEOUT), deadline = madi_deadline(time);
+    parting_t all = {.session = s, .all = true};
+    bool good = true;
     if (s->forward) {
         madi_lock(&s->lock);
         s->forward->leave(s);
         madi_unlock(&s->lock);
     }
-    if (s->forward && madi_watch_for(s, nothing_passes, s, madi_deadline(madi_knob_int(MADI_KNOB_FORWARD_LINGER))))
-        madi_log(MADI_LOG_WARN, "core",
-                 "messages of others still pass through this process as it ends (MAD_FORWARD_LINGER)");
-    deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));
     madi_watch_for(s, all_sent, s, deadline);
+    if (s->forward && (good = part_beside_others(s, deadline)))
+        deadline = madi_deadline(time);
     atomic_store_explicit(&s->closing, 1, memory_order_relaxed);
-    madi_lock(&s->lock);
-    for (madi_gate_t *g = s->gates; g; g = g->next)
-        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_UP)
-            madi_gate_ctrl(g, &hdr, NULL);
-    madi_unlock(&s->lock);
-    while ((status = madi_watch_for(s, all_drained, s, soon(deadline))) != MAD_OK && madi_now() < deadline)
-        ; /* an acknowledgement wakes nobody */
-    if (status)
+    if (!part(&all, deadline) || !good)
         madi_log(MADI_LOG_WARN, "core", "the session ended before everything sent had left (MAD_EXIT_TIMEOUT)");
 }
 

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 4
+#define MADI_WIRE_VERSION 5
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "packets are written as they lie in memory: this host needs conversions that are not written yet"
@@ -115,6 +115,7 @@ enum madi_forward_kind {
     MADI_FORWARD_ACK = 7,    /* end to end: what madi_wire_forward says */
     MADI_FORWARD_PING = 8,   /* ask 1: does who passes this stream on live, and those behind?  Answered with ask 0 */
     MADI_FORWARD_MOVE = 9,   /* to the ends: take another way.  channel: gateways that it has passed */
+    MADI_FORWARD_TRY = 10,   /* as OPEN: a way beside the one that the stream has, which goes on */
     MADI_FORWARD_KINDS       /* one more than the last */
 };
 #define MADI_FORWARD_KIND 0x7f

@@ -114,7 +114,7 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
 {
     /* What comes by the way proves those on it as well as what is acknowledged. */
     uint32_t news = atomic_load_explicit(&end->window.ack, memory_order_relaxed) + end->rx_seq;
-    bool still = end->seen == news, unacked;
+    bool still = end->seen == news, unacked, moves;
     end->seen = news;
     if (end->closed)
         return NEVER;
@@ -122,11 +122,12 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
         gw_way_look(end, now);
         return end->closed ? NEVER : end->try_at < now + QUICK ? end->try_at : now + QUICK;
     }
+    moves = gw_move_look(end, now);
     unacked = !gw_window_empty(end);
     if (!unacked && !end->half && !refused(end)) {
         if (still)
             gw_window_rest(end);
-        return still ? NEVER : now + period();
+        return still && !moves ? NEVER : now + period();
     }
     if (still && unacked && !end->asked)
         gw_end_ack(end, true);

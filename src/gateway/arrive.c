@@ -13,7 +13,7 @@ static void close_came(gw_side_t *side, uint32_t what, mad_status_t status, cons
         what = MADI_CLOSE_LINK;
     if (side->transit)
         gw_transit_closed(side, what, status, text);
-    else if (what != MADI_CLOSE_LINK)
+    else if (what != MADI_CLOSE_LINK || side == side->end->beside)
         gw_way_lost(side, what, status, text);
     else if (!side->old)
         gw_end_closed(side->end, status, text);
@@ -25,9 +25,14 @@ static void move_came(gw_side_t *side, uint16_t passed)
     if (!passed)
         side->hop->moves = true;
     if (side->end)
-        gw_way_move(side);
+        gw_move_came(side);
     else if (gw_transit_other(side)->hop && passed < UINT16_MAX)
         gw_side_say(gw_transit_other(side), MADI_FORWARD_MOVE, (uint16_t)(passed + 1), NULL, 0, NULL, 0);
+}
+
+static bool opens(unsigned kind)
+{
+    return kind == MADI_FORWARD_OPEN || kind == MADI_FORWARD_TRY;
 }
 
 /* What is about a stream, or a packet that lies whole here. */
@@ -41,7 +46,7 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
     madi_wire_close_t c;
     char text[GW_TEXT + 1];
 
-    if (kind == MADI_FORWARD_OPEN) {
+    if (opens(kind)) {
         gw_open_came(hop, hdr, body);
     } else if (kind == MADI_FORWARD_PING) {
         memcpy(&forward, body, sizeof forward);
@@ -150,7 +155,7 @@ static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *
         gw_side_came(side, hdr);
     if (passes(side, hdr))
         return transit_begin(hop, side, hdr, rx);
-    if (!side && kind != MADI_FORWARD_OPEN && kind != MADI_FORWARD_PING)
+    if (!side && !opens(kind) && kind != MADI_FORWARD_PING)
         return MADI_PLACE_DROP;
     if (kind == MADI_FORWARD_PACKET && rx->here >= MADI_FORWARD_HEAD)
         return gw_end_packet(hop, side, hdr, rx);

@@ -148,6 +148,8 @@ void gw_ends_reap(gw_t *gw, bool all)
             continue;
         }
         *p = end->next;
+        gw_move_forget(end, MADI_CLOSE_LINK, "");
+        reap_old(end, true);
         unwatch(end);
         gw_end_leave_refused(end);
         if (end->side) {
@@ -165,6 +167,7 @@ void gw_end_close(gw_end_t *end, mad_status_t status, const char *text)
     gw_side_t *side = end->side;
     bool closed = end->closed;
     end->closed = true;
+    gw_move_forget(end, MADI_CLOSE_LINK, text); /* the other end may be at it already */
     gw_window_drop(end, MAD_ERR_PEER);
     if (end->link)
         ((gw_link_t *)end->link)->end = NULL;
@@ -233,29 +236,20 @@ static void begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_ope
     madi_hello_accept(&hop->gw->base, fd);
 }
 
-/* A packet of the stream is coming in by the way that it has, and its place is with the driver there. */
-static bool amid_packet(const gw_end_t *end)
-{
-    const gw_hop_t *hop = end->side ? end->side->hop : NULL;
-    return end->half && hop && hop->in == GW_IN_END && hop->in_side == end->side;
-}
-
 void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open)
 {
     gw_end_t *end = find(hop->gw, open->stream);
-    if (!end && !open->ack) {
+    bool tries = (hdr->flags & MADI_FORWARD_KIND) == MADI_FORWARD_TRY;
+    if (!end && !open->ack && !tries) {
         begin(hop, hdr, open);
     } else if (!end) {
         gw_refuse(hop, hdr, MADI_CLOSE_LINK, MAD_ERR_PEER, "the peer has given this connection up");
     } else if (open->turn <= end->turn) {
         gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_BUSY, "the other end has opened another way");
-    } else if (amid_packet(end)) {
-        end->join = hop;
-        end->join_label = hdr->aux;
-        end->join_open = *open;
-        gw_side_ask(end->side);
+    } else if (tries) {
+        gw_move_tried(end, hop, hdr->aux, open);
     } else {
-        gw_way_joined(end, hop, hdr->aux, open);
+        gw_move_opened(end, hop, hdr->aux, open);
     }
 }
 
@@ -273,16 +267,21 @@ void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, si
     memcpy(frag->body, &forward, sizeof forward);
 }
 
-void gw_end_ack(gw_end_t *end, bool ask)
+void gw_end_ack_by(gw_end_t *end, gw_side_t *side, bool ask)
 {
     madi_wire_forward_t forward = {.ack = end->rx_seq, .ask = ask};
     gw_frag_t *frag;
-    if (!end->side || !end->side->hop || end->side->hop->down || !(frag = gw_frag_new(end->gw, sizeof forward)))
+    if (!side || !side->hop || side->hop->down || !(frag = gw_frag_new(end->gw, sizeof forward)))
         return; /* it will be asked for again */
-    frag->hdr.flags = (uint8_t)(MADI_FORWARD_ACK | (end->side->opener ? MADI_FORWARD_OPENER : 0));
-    frag->hdr.aux = end->side->label;
+    frag->hdr.flags = (uint8_t)(MADI_FORWARD_ACK | (side->opener ? MADI_FORWARD_OPENER : 0));
+    frag->hdr.aux = side->label;
     memcpy(frag->body, &forward, sizeof forward);
-    gw_side_put(end->side, frag);
+    gw_side_put(side, frag);
+}
+
+void gw_end_ack(gw_end_t *end, bool ask)
+{
+    gw_end_ack_by(end, end->side, ask);
 }
 
 static bool acked(gw_end_t *end, uint32_t ack)
@@ -296,10 +295,14 @@ static bool acked(gw_end_t *end, uint32_t ack)
 void gw_end_acked(gw_side_t *side, const madi_wire_forward_t *forward)
 {
     gw_end_t *end = side->end;
+    if (side == end->beside) {
+        gw_move_acked(end, forward->ack);
+        return;
+    }
     if (side != end->side || end->closed)
         return;
     if (end->resuming)
-        gw_way_answered(end, forward->ack);
+        gw_way_resume(end, forward->ack);
     else
         acked(end, forward->ack);
     if (forward->ask && !end->closed)
@@ -480,9 +483,7 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
 void gw_end_packet_done(gw_hop_t *hop)
 {
     gw_end_t *end = hop->in_side->end;
-    gw_hop_t *join = end->join;
     half_received(end);
-    end->join = NULL;
-    if (join && !end->closed)
-        gw_way_joined(end, join, end->join_label, &end->join_open);
+    if (end->beside_takes && !end->closed)
+        gw_move_take(end);
 }

@@ -13,12 +13,12 @@
  *
  *   virtual.c   the driver: adapter, connect, start, send           end.c      the ends of streams: handshake, packets in
  *   window.c    what is sent and not acknowledged                   resume.c   another way for a stream
- *   alive.c     does who shall pass it on still live?               next.c     which process is next on a way
- *   transit.c   streams that pass through                           hop.c      a gate's streams, and fragments out
- *   credit.c    who may send how much, and the bound on memory      arrive.c   fragments in
- *   map.c       which host is reached through which                 say.c      what mad_info shows
- *   daemon.c    gateways that are processes of their own            count.c    what has passed, by route
- *   lane.c      channels with networks of their own
+ *   move.c      a way beside the one that a stream has              next.c     which process is next on a way
+ *   alive.c     does who shall pass it on still live?               hop.c      a gate's streams, and fragments out
+ *   transit.c   streams that pass through                           arrive.c   fragments in
+ *   credit.c    who may send how much, and the bound on memory      say.c      what mad_info shows
+ *   map.c       which host is reached through which                 count.c    what has passed, by route
+ *   daemon.c    gateways that are processes of their own            lane.c     channels with networks of their own
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
@@ -98,6 +98,7 @@ struct gw_side {
     gw_route_t *route;     /* of an old way */
     gw_side_t *next_old;   /* of an end that has left this way: what came of it is heard no more */
     bool old;
+    bool moves;            /* of an end: a gateway on this way has asked for another */
     /* In: credits that this process has given.  Under the session's lock. */
     uint64_t rx_limit, rx_used, rx_back, rx_window, rx_told;
     gw_side_t *next_tell;
@@ -202,6 +203,7 @@ struct gw_end {
     /* alive.c */
     uint32_t seen;       /* what was acknowledged, and had come, at the last look */
     bool asked;          /* for acknowledgement, since then */
+    uint32_t drain_asked; /* up to which fragment the end of the session has asked for it */
     /* resume.c */
     bool resuming;       /* a way was opened, and the other end has not answered yet */
     int64_t lost;        /* since when there is no way; 0: there is one */
@@ -211,10 +213,11 @@ struct gw_end {
     bool hope;           /* not all of them said that the peer is gone */
     gw_avoid_t avoid;
     char why[GW_TEXT + 1];
-    /* The other end has opened a way while a packet is coming in by the old one. */
-    gw_hop_t *join;
-    uint32_t join_label;
-    madi_wire_open_t join_open;
+    /* move.c: another way, which the opener tries while it still has this one, or which the other end has opened. */
+    gw_side_t *beside;
+    uint32_t beside_turn, beside_ack;
+    int64_t beside_at;   /* since when it is tried */
+    bool beside_takes;   /* it is to be taken when the packet is here that is coming in by the old one */
 };
 
 /* A stream that passes through. */
@@ -337,6 +340,7 @@ gw_side_t *gw_side_new(gw_end_t *end); /* without a hop; NULL: no memory */
 /* The head of a fragment on its way.  asks: acknowledgement is wanted at once; it may be anyway. */
 void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks);
 void gw_end_ack(gw_end_t *end, bool ask); /* tell what has come */
+void gw_end_ack_by(gw_end_t *end, gw_side_t *side, bool ask); /* by this way */
 void gw_end_acked(gw_side_t *side, const madi_wire_forward_t *forward);
 void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open); /* by the other end */
 madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
@@ -372,6 +376,7 @@ void gw_window_hold(gw_end_t *end, gw_held_t *held, size_t len); /* what is abou
 bool gw_window_came(gw_end_t *end, uint32_t ack); /* false: nonsense */
 void gw_held_left(gw_held_t *held);  /* no driver reads it, by one fragment less */
 bool gw_window_empty(gw_end_t *end);
+bool gw_window_drains(gw_end_t *end); /* as empty; the first time that it is not, all in it is asked for */
 void gw_window_rest(gw_end_t *end);  /* it was empty for a while */
 int gw_window_resend(gw_end_t *end); /* all that is in it, while nothing else is sent; how many, or -1: no memory */
 void gw_window_drop(gw_end_t *end, mad_status_t status); /* for ever */
@@ -395,11 +400,33 @@ void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, con
 /* resume.c; under the session's lock */
 void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
 bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address); /* false: no memory */
-void gw_way_joined(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open);
-void gw_way_answered(gw_end_t *end, uint32_t ack);
 void gw_way_look(gw_end_t *end, int64_t now); /* of an end that is without one */
-void gw_way_move(gw_side_t *side); /* its gateways ask for that */
 int gw_ways_look(gw_t *gw); /* of those that lack one; returns events */
+static inline const unsigned char *gw_end_address(const gw_end_t *end) /* of the other one; NULL: not known yet */
+{
+    return end->link ? end->gw->base.session->peers[end->link->gate->peer].address : NULL;
+}
+/* A side for a way over that hop, opened by the other end under this label, or by this one (NULL) under a new one.  NULL: no
+ * memory, or the hop is down. */
+gw_side_t *gw_way_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label);
+uint32_t gw_way_turn(const gw_end_t *end); /* of the next way that this end opens */
+void gw_way_say_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t turn, const unsigned char *address);
+void gw_way_avoid(gw_end_t *end, const gw_side_t *side); /* the process there was tried */
+/* Leave the way for this one, or for none (NULL).  resuming: nothing is sent by it before gw_way_resume. */
+void gw_way_change(gw_end_t *end, gw_side_t *new, bool resuming, const char *text);
+/* It is no way of the end any more: CLOSE says so. */
+void gw_way_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, const char *text);
+void gw_way_resume(gw_end_t *end, uint32_t ack); /* both ends are at this way: what the other one has not got goes again */
+
+/* move.c; under the session's lock */
+void gw_move_came(gw_side_t *side); /* its gateways ask for another way */
+bool gw_move_look(gw_end_t *end, int64_t now); /* is there to be another look? */
+void gw_move_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open); /* by the other end */
+void gw_move_opened(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open);
+void gw_move_acked(gw_end_t *end, uint32_t ack); /* over the way beside */
+void gw_move_failed(gw_end_t *end, const char *text); /* that cannot be taken */
+void gw_move_forget(gw_end_t *end, enum madi_close_what what, const char *text);
+void gw_move_take(gw_end_t *end); /* leave the old way for it */
 void gw_drain(gw_t *gw);
 
 /* next.c; under the session's lock, but the first */

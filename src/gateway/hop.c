@@ -475,6 +475,16 @@ static bool busy(mad_session_t *session)
     return gw_of_session(session)->n_transits > 0;
 }
 
+static bool drained(madi_gate_t *gate)
+{
+    gw_hop_t *hop = hop_of(gate);
+    bool empty;
+    madi_lock(&gate->tx_lock);
+    empty = !hop->active;
+    madi_unlock(&gate->tx_lock);
+    return empty;
+}
+
 const madi_forward_t gw_forward = {.started = gw_started,
                                    .lane = gw_lane,
                                    .lane_name = gw_lane_name,
@@ -489,6 +499,7 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .free = hop_free,
                                    .leave = leave,
                                    .busy = busy,
+                                   .drained = drained,
                                    .route = gw_route_text,
                                    .say = gw_say,
                                    .say_routes = gw_say_routes,

@@ -16,11 +16,6 @@
 #define HOPS 16                   /* gateways on a way */
 #define PAUSE INT64_C(100000000)  /* ns, when all ways were tried, before they are tried again */
 
-static const unsigned char *address_of(const gw_end_t *end)
-{
-    return end->link ? end->gw->base.session->peers[end->link->gate->peer].address : NULL;
-}
-
 /* ---- Leaving a way ------------------------------------------------------------------------------------------------ */
 
 /* Nobody sends by the old one any more, and by the new one only when both ends are at it. */
@@ -36,7 +31,7 @@ static gw_side_t *take_side(gw_end_t *end, gw_side_t *new, bool resuming)
 }
 
 /* What waits there does not leave; what is under way is of no interest.  The side is freed when it is quiet. */
-static void retire(gw_end_t *end, gw_side_t *side, const char *text)
+void gw_way_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, const char *text)
 {
     if (!side)
         return;
@@ -46,7 +41,7 @@ static void retire(gw_end_t *end, gw_side_t *side, const char *text)
     end->old = side;
     if (side->hop && !side->hop->down) {
         gw_side_drop(side);
-        gw_side_say_close(side, MADI_CLOSE_WAY, MAD_ERR_PEER, text);
+        gw_side_say_close(side, what, MAD_ERR_PEER, text);
         if (atomic_load_explicit(&side->in_flight, memory_order_relaxed))
             gw_side_ask(side); /* a driver may be reading the program's memory */
     } else {
@@ -55,7 +50,12 @@ static void retire(gw_end_t *end, gw_side_t *side, const char *text)
     gw_later(end->gw);
 }
 
-static void avoid(gw_end_t *end, const gw_side_t *side)
+void gw_way_change(gw_end_t *end, gw_side_t *new, bool resuming, const char *text)
+{
+    gw_way_retire(end, take_side(end, new, resuming), MADI_CLOSE_WAY, text);
+}
+
+void gw_way_avoid(gw_end_t *end, const gw_side_t *side)
 {
     if (side->hop && end->avoid.n < (int)MADI_COUNT(end->avoid.peer))
         end->avoid.peer[end->avoid.n++] = side->hop->gate->peer;
@@ -66,6 +66,10 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
     gw_end_t *end = side->end;
     gw_t *gw = end->gw;
     int64_t now = madi_now();
+    if (side == end->beside) {
+        gw_move_failed(end, text);
+        return;
+    }
     if (side->old) {
         if (side->hop->down)
             gw_side_close(side);
@@ -73,18 +77,20 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
         return;
     }
     if (end->closed) {
-        retire(end, take_side(end, NULL, true), "");
+        gw_way_change(end, NULL, true, "");
         end->gone = true;
         gw_end_finish(end);
         return;
     }
     if (end->link && end->link->gate->bye) { /* the peer has ended: nothing is to come, and nobody to send to */
-        retire(end, take_side(end, NULL, true), "the peer has ended");
+        gw_way_change(end, NULL, true, "the peer has ended");
         gw_end_closed(end, status, text);
         return;
     }
     snprintf(end->why, sizeof end->why, "%s", text);
-    avoid(end, side);
+    if (!end->lost)
+        end->avoid.n = 0;
+    gw_way_avoid(end, side);
     if (!end->lost) {
         end->lost = now;
         end->turns = 0;
@@ -96,36 +102,53 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
         end->try_at = now;
     }
     end->status = status;
-    retire(end, take_side(end, NULL, true), "this end takes another way");
-    if (end->join) { /* the other end has opened one meanwhile */
-        gw_hop_t *hop = end->join;
-        end->join = NULL;
-        gw_way_joined(end, hop, end->join_label, &end->join_open);
+    gw_way_change(end, NULL, true, "this end takes another way");
+    if (end->beside_takes) {
+        gw_move_take(end);
         return;
     }
+    if (end->beside && end->beside->opener) /* of which nothing is known yet; one of the other end waits for its word */
+        gw_move_forget(end, MADI_CLOSE_WAY, "this end takes another way");
     gw_alive_soon(gw);
 }
 
 /* ---- Opening a way -------------------------------------------------------------------------------------------------- */
 
+gw_side_t *gw_way_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label)
+{
+    gw_side_t *side = hop->down ? NULL : gw_side_new(end);
+    if (side && gw_side_open(side, hop, label)) {
+        side->tx_limit = GW_FIRST;
+        return side;
+    }
+    free(side);
+    return NULL;
+}
+
+uint32_t gw_way_turn(const gw_end_t *end)
+{
+    return end->active ? (end->turn | 1) + 1 : (end->turn + 1) | 1;
+}
+
+void gw_way_say_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t turn, const unsigned char *address)
+{
+    madi_wire_open_t open = {.limit = UINT64_MAX, .stream = end->stream, .ack = end->rx_seq, .turn = turn};
+    gw_side_say(side, kind, HOPS, &open, sizeof open, address, madi_address_len(address));
+}
+
 bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
 {
     bool first = !end->turn && !end->window.next;
-    madi_wire_open_t open = {.limit = UINT64_MAX, .stream = end->stream, .ack = end->rx_seq};
-    gw_side_t *side = gw_side_new(end);
-    if (!side || !gw_side_open(side, hop, NULL)) {
-        free(side);
+    gw_side_t *side = gw_way_begin(end, hop, NULL);
+    if (!side)
         return false;
-    }
     if (first)
         end->window.base = end->window.next = 1, atomic_store(&end->window.ack, 1); /* after OPEN */
     else
-        end->turn = end->active ? (end->turn | 1) + 1 : (end->turn + 1) | 1;
-    open.turn = end->turn;
-    side->tx_limit = GW_FIRST;
-    take_side(end, side, !first);
+        end->turn = gw_way_turn(end);
+    gw_way_change(end, side, !first, "this end takes another way");
     end->try_at = madi_now() + gw_patience();
-    gw_side_say(side, MADI_FORWARD_OPEN, HOPS, &open, sizeof open, address, madi_address_len(address));
+    gw_way_say_open(end, side, MADI_FORWARD_OPEN, end->turn, address);
     return true;
 }
 
@@ -157,7 +180,7 @@ static void round_over(gw_end_t *end, int64_t now, const char *reason)
 static void try_next(gw_end_t *end, int64_t now)
 {
     gw_t *gw = end->gw;
-    const unsigned char *address = address_of(end);
+    const unsigned char *address = gw_end_address(end);
     char reason[MADI_REASON_MAX] = "";
     madi_gate_t *gate;
     gw_hop_t *hop;
@@ -187,10 +210,10 @@ void gw_way_look(gw_end_t *end, int64_t now)
     } else if (end->side) { /* no answer */
         snprintf(end->why, sizeof end->why, "the other end does not answer over the gateway %s",
                  madi_map_name(end->gw->map, gw_host_of_peer(end->gw, end->side->hop->gate->peer)));
-        avoid(end, end->side);
+        gw_way_avoid(end, end->side);
         gw_side_ask(end->side);
         end->hope = true;
-        retire(end, take_side(end, NULL, true), "no answer");
+        gw_way_change(end, NULL, true, "no answer");
         try_next(end, now);
     } else {
         try_next(end, now);
@@ -215,8 +238,7 @@ int gw_ways_look(gw_t *gw)
 
 /* ---- A way ---------------------------------------------------------------------------------------------------------- */
 
-/* Both ends are at this way: what the other has not got goes again. */
-static void go_on(gw_end_t *end, uint32_t ack)
+void gw_way_resume(gw_end_t *end, uint32_t ack)
 {
     gw_t *gw = end->gw;
     int n = -1;
@@ -242,50 +264,4 @@ static void go_on(gw_end_t *end, uint32_t ack)
     gw_end_unlock(end);
     if (end->link && end->started)
         madi_link_writable(end->link);
-}
-
-void gw_way_answered(gw_end_t *end, uint32_t ack)
-{
-    go_on(end, ack);
-}
-
-void gw_way_joined(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
-{
-    gw_side_t *side = hop->down ? NULL : gw_side_new(end);
-    if (!side || !gw_side_open(side, hop, &label)) {
-        free(side);
-        return; /* the other end tries again */
-    }
-    side->tx_limit = open->limit;
-    end->turn = open->turn;
-    retire(end, take_side(end, side, true), "the other end has opened another way");
-    gw_credit_unlimited(side);
-    gw_end_ack(end, false);
-    go_on(end, open->ack);
-}
-
-/* ---- Draining -------------------------------------------------------------------------------------------------------- */
-
-void gw_way_move(gw_side_t *side)
-{
-    gw_end_t *end = side->end;
-    gw_avoid_t all = {.peer = {side->hop->gate->peer}, .n = 1};
-    char reason[MADI_REASON_MAX];
-    madi_gate_t *gate;
-    if (side->old || end->closed || !end->active || end->resuming || !end->started ||
-        gw_next_gate(end->gw, side->hop->gate->lane, address_of(end), side->hop->moves ? &all : NULL, &gate, NULL,
-                     reason) != MAD_OK)
-        return; /* it stays where it is, as long as that lives */
-    gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, "the gateway is about to leave");
-}
-
-void gw_drain(gw_t *gw)
-{
-    if (gw->draining)
-        return;
-    gw->draining = true;
-    for (gw_transit_t *t = gw->transits; t; t = t->next)
-        for (int i = 0; i < 2; i++)
-            if (!t->closed[i] && t->side[i].hop && !t->side[i].hop->down)
-                gw_side_say(&t->side[i], MADI_FORWARD_MOVE, 0, NULL, 0, NULL, 0);
 }

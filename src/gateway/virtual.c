@@ -259,7 +259,7 @@ static void virtual_slot_put(madi_link_t *link, void *loan)
     atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_release); /* pairs with madi_links_reap */
 }
 
-/* Everything is acknowledged, and nothing about the stream itself waits to leave. */
+/* Everything is acknowledged, and nothing about the stream itself waits to be given to the gate that carries it. */
 static bool virtual_drained(madi_link_t *link)
 {
     gw_end_t *end = ((gw_link_t *)link)->end;
@@ -267,18 +267,14 @@ static bool virtual_drained(madi_link_t *link)
     bool empty;
     if (!end)
         return true;
-    if (!gw_window_empty(end)) {
-        if (!end->asked && !end->resuming)
-            gw_end_ack(end, true);
-        end->asked = true;
+    if (!gw_window_drains(end))
         return false;
-    }
     if (!gate || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
         return true;
     madi_lock(&gate->tx_lock);
     empty = !end->side->queue && !atomic_load_explicit(&end->side->in_flight, memory_order_relaxed);
     madi_unlock(&gate->tx_lock);
-    return empty && (!gate->link->driver->drained || gate->link->driver->drained(gate->link));
+    return empty;
 }
 
 /* ---- Sending -------------------------------------------------------------------------------------------------------- */

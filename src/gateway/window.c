@@ -277,6 +277,22 @@ void gw_window_drop(gw_end_t *end, mad_status_t status)
     }
 }
 
+bool gw_window_drains(gw_end_t *end)
+{
+    gw_window_t *w = &end->window;
+    bool empty, asks;
+    gw_end_lock(end);
+    forget_copies(w);
+    empty = w->head == w->tail;
+    asks = !empty && !end->resuming && end->drain_asked != w->next; /* what is sent again asks by itself */
+    if (asks)
+        end->drain_asked = w->next;
+    gw_end_unlock(end);
+    if (asks)
+        gw_end_ack(end, true);
+    return empty;
+}
+
 void gw_window_rest(gw_end_t *end)
 {
     gw_window_t *w = &end->window;

@@ -124,8 +124,6 @@ static int be_end(void)
             rc = failed("calloc", MAD_ERR_NOMEM);
     for (int round = 0; round < (full ? 2 : ROUNDS) && !rc; round++)
         rc = round_run(round);
-    for (int i = 0; i < 2 * ENDS_MAX; i++)
-        free(buffers[i]);
     return rc;
 }
 
@@ -185,5 +183,7 @@ int main(int argc, char **argv)
         rc = over();
     mad_barrier(session);
     mad_exit(session);
+    for (int i = 0; i < 2 * ENDS_MAX; i++)
+        free(buffers[i]);
     return rc;
 }

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A way beside the one that a stream has: what the other end has opened, until this one can take it; and what is tried when
+ * a gateway is about to leave (doc/gateways.md has the algorithm).
+ *
+ * A gateway that leaves carries its streams as long as they stay, and another one may be about to leave, too, and take no
+ * more.  So the way that a stream has is left only when both ends are at another: TRY opens that, the other end answers with
+ * ACK, the opener leaves the old way and says so with ACK by the new one, the other end follows, and then it is as with a
+ * way that has failed. */
+#include "gateway/gateway.h"
+#include "base/clock.h"
+
+void gw_move_forget(gw_end_t *end, enum madi_close_what what, const char *text)
+{
+    gw_side_t *side = end->beside;
+    if (!side)
+        return;
+    end->beside = NULL;
+    end->beside_takes = false;
+    gw_way_retire(end, side, what, text);
+    side->route = NULL; /* it was never on that of the end */
+}
+
+/* ---- Taking it ---------------------------------------------------------------------------------------------------- */
+
+void gw_move_take(gw_end_t *end)
+{
+    gw_side_t *side = end->beside;
+    end->beside = NULL;
+    end->beside_takes = false;
+    end->turn = end->beside_turn;
+    gw_way_change(end, side, true, "another way is taken");
+    gw_end_ack(end, false);
+    if (!side->opener) {
+        gw_way_resume(end, end->beside_ack);
+        return;
+    }
+    end->lost = madi_now(); /* until the other end has answered */
+    end->try_at = end->lost + gw_patience();
+    end->turns = 0;
+    end->hope = true;
+    gw_alive_soon(end->gw);
+}
+
+/* A packet of the stream is coming in by the way that it has, and its place is with the driver there. */
+static bool amid_packet(const gw_end_t *end)
+{
+    const gw_hop_t *hop = end->side ? end->side->hop : NULL;
+    return end->half && hop && hop->in == GW_IN_END && hop->in_side == end->side;
+}
+
+static void take_when_possible(gw_end_t *end)
+{
+    if (!amid_packet(end)) {
+        gw_move_take(end);
+        return;
+    }
+    end->beside_takes = true;
+    gw_side_ask(end->side);
+}
+
+/* ---- By the other end ----------------------------------------------------------------------------------------------- */
+
+static bool begun_by_other(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
+{
+    gw_side_t *side;
+    gw_move_forget(end, MADI_CLOSE_WAY, "the other end has opened another way");
+    side = gw_way_begin(end, hop, &label);
+    if (!side)
+        return false; /* the other end tries again */
+    side->tx_limit = open->limit;
+    end->beside = side;
+    end->beside_turn = open->turn;
+    end->beside_ack = open->ack;
+    gw_credit_unlimited(side);
+    return true;
+}
+
+void gw_move_opened(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
+{
+    if (begun_by_other(end, hop, label, open))
+        take_when_possible(end);
+}
+
+void gw_move_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
+{
+    if (begun_by_other(end, hop, label, open))
+        gw_end_ack_by(end, end->beside, false);
+}
+
+/* It can be taken: the other end is there, or has left the old one. */
+void gw_move_acked(gw_end_t *end, uint32_t ack)
+{
+    if (end->beside_takes)
+        return;
+    if (end->beside_turn <= end->turn) { /* meanwhile another one was taken */
+        gw_move_forget(end, MADI_CLOSE_WAY, "the other end has opened another way");
+        return;
+    }
+    end->beside_ack = ack;
+    take_when_possible(end);
+}
+
+/* ---- By this end ---------------------------------------------------------------------------------------------------- */
+
+static void try_next(gw_end_t *end)
+{
+    gw_t *gw = end->gw;
+    const unsigned char *address = gw_end_address(end);
+    char reason[MADI_REASON_MAX];
+    madi_gate_t *gate;
+    gw_hop_t *hop;
+    if (!address || gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason) != MAD_OK ||
+        !(hop = gw_hop_get(gw, gate)) || !(end->beside = gw_way_begin(end, hop, NULL))) {
+        end->avoid.n = 0; /* it stays where it is, as long as that lives */
+        return;
+    }
+    end->beside_turn = gw_way_turn(end);
+    end->beside_at = madi_now();
+    gw_way_say_open(end, end->beside, MADI_FORWARD_TRY, end->beside_turn, address);
+}
+
+/* It is for this end to look for another way, and it is at the one that is to be left.  Who ends, too, stays there. */
+static bool wanted(const gw_end_t *end)
+{
+    return end->active && end->started && !end->closed && !end->lost && !end->resuming && end->side && end->side->moves &&
+           !end->gw->draining;
+}
+
+void gw_move_failed(gw_end_t *end, const char *text)
+{
+    bool ours = end->beside->opener;
+    if (ours && wanted(end))
+        gw_way_avoid(end, end->beside);
+    gw_move_forget(end, MADI_CLOSE_WAY, text);
+    if (ours && wanted(end))
+        try_next(end);
+}
+
+void gw_move_came(gw_side_t *side)
+{
+    gw_end_t *end = side->end;
+    if (side->old || end->closed)
+        return;
+    side->moves = true;
+    if (side == end->beside && side->opener)
+        gw_move_failed(end, "a gateway on this way is about to leave");
+    else if (wanted(end) && !end->beside)
+        try_next(end);
+    gw_alive_watch(end->gw); /* a gateway may come that takes it */
+}
+
+bool gw_move_look(gw_end_t *end, int64_t now)
+{
+    if (!wanted(end))
+        return false;
+    if (!end->beside) {
+        try_next(end);
+    } else if (end->beside->opener && !end->beside_takes && now - end->beside_at > gw_patience()) {
+        gw_side_ask(end->beside);
+        gw_move_failed(end, "no answer");
+    }
+    return true;
+}
+
+/* ---- A gateway that leaves ------------------------------------------------------------------------------------------ */
+
+void gw_drain(gw_t *gw)
+{
+    if (gw->draining)
+        return;
+    gw->draining = true;
+    for (gw_transit_t *t = gw->transits; t; t = t->next)
+        for (int i = 0; i < 2; i++)
+            if (!t->closed[i] && t->side[i].hop && !t->side[i].hop->down)
+                gw_side_say(&t->side[i], MADI_FORWARD_MOVE, 0, NULL, 0, NULL, 0);
+    for (gw_end_t *end = gw->ends; end; end = end->next)
+        if (end->beside && end->beside->opener) /* it stays where it is now */
+            gw_move_forget(end, MADI_CLOSE_WAY, "this end is about to leave");
+}
