@@ -389,10 +389,13 @@ static void half_received(gw_end_t *end)
     received(end, end->half_asks);
 }
 
-/* Bodies that were lent are given back to the link that they came over: to one at a time. */
+/* Bodies that were lent are given back to the link that they came over: to one at a time.  While one is lent, who gives it
+ * back reads which link that is, under no lock: then it is not written, not even as it is. */
 static bool may_lend(gw_link_t *link, madi_link_t *carrier)
 {
-    if (link->carrier != carrier && atomic_load_explicit(&link->base.loans, memory_order_acquire))
+    if (link->carrier == carrier)
+        return true;
+    if (atomic_load_explicit(&link->base.loans, memory_order_acquire)) /* pairs with who gives back */
         return false;
     link->carrier = carrier;
     return true;
