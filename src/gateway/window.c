@@ -51,22 +51,25 @@ static bool fits(const gw_window_t *w, uint32_t size)
     return w->cap && begin_of(w, size) + size - w->head <= w->cap;
 }
 
+/* Of the window only the ring is written: acknowledgements come meanwhile. */
 static bool grow(gw_window_t *w, uint32_t size)
 {
-    gw_window_t new = *w;
-    new.cap = w->cap ? w->cap * 2 : LEAST;
-    while (new.cap < 2 * size)
-        new.cap *= 2;
-    new.ring = aligned_alloc(16, new.cap);
-    if (!new.ring)
+    uint64_t cap = w->cap ? w->cap * 2 : LEAST, tail = 0;
+    unsigned char *ring;
+    while (cap < 2 * size)
+        cap *= 2;
+    ring = aligned_alloc(16, cap);
+    if (!ring)
         return false;
-    new.head = new.tail = 0;
     for (uint64_t p = real(w, w->head); p != w->tail; p = real(w, p + at(w, p)->size)) {
-        memcpy(new.ring + new.tail, at(w, p), at(w, p)->size);
-        new.tail += at(w, p)->size;
+        memcpy(ring + tail, at(w, p), at(w, p)->size);
+        tail += at(w, p)->size;
     }
     free(w->ring);
-    *w = new;
+    w->ring = ring;
+    w->cap = cap;
+    w->head = 0;
+    w->tail = tail;
     return true;
 }
 
