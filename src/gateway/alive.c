@@ -50,7 +50,8 @@ void gw_alive_set(gw_t *gw)
 {
     if (atomic_exchange(&gw->ticks, 1))
         return;
-    marceli_async_count(1); /* also while the program computes */
+    marceli_async_count_later(1); /* also while the program computes; while it does not, nobody else is woken by what comes */
+    marceli_async_kick_later();
     set(gw, period());
 }
 
@@ -196,7 +197,7 @@ static void tick(madi_watch_t *watch, uint32_t events)
         atomic_store(&gw->ticks, 0);
         next = look(gw, madi_now()); /* who sent something before saw that the timer was set */
         if (next == NEVER || atomic_exchange(&gw->ticks, 1)) {
-            marceli_async_count(-1);
+            marceli_async_count_later(-1);
             return;
         }
     }
@@ -226,5 +227,5 @@ void gw_alive_close(gw_t *gw)
     close(gw->timer.fd);
     gw->timer.fd = -1;
     if (atomic_exchange(&gw->ticks, 1))
-        marceli_async_count(-1);
+        marceli_async_count_later(-1);
 }

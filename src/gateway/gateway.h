@@ -388,6 +388,7 @@ void gw_alive_set(gw_t *gw);
 void gw_alive_soon(gw_t *gw); /* a stream has no way: look often */
 static inline void gw_alive_watch(gw_t *gw) /* there is something to watch.  Any lock */
 {
+    marceli_async_moves();
     if (MADI_UNLIKELY(!atomic_load_explicit(&gw->ticks, memory_order_relaxed)))
         gw_alive_set(gw);
 }

@@ -196,6 +196,12 @@ void marceli_async_count_later(int n)
     atomic_fetch_add(&async.later, n);
 }
 
+void marceli_async_moves(void)
+{
+    unsigned moved = atomic_load_explicit(&async.moved, memory_order_relaxed);
+    atomic_store_explicit(&async.moved, moved + 1, memory_order_relaxed); /* one that is lost to another thread's is no harm */
+}
+
 void marceli_async_kick_later(void)
 {
     if (!atomic_load(&async.ticking) && atomic_load(&async.later) > 0)

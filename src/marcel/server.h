@@ -75,6 +75,8 @@ void marceli_async_kick(void);
  * than some milliseconds in which nobody calls the library. */
 void marceli_async_count_later(int n);
 void marceli_async_kick_later(void);
+/* As if one of them had begun and ended: for what is counted once while it goes on.  Any lock, and cheap. */
+void marceli_async_moves(void);
 /* Calls were added (see has_calls), maybe by the end of the last operation.  Any lock. */
 void marceli_async_has_calls(void);
 

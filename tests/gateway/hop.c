@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hop count | hop long | hop copies | hop hold FILE | hop kill, by three ranks of which the last is a gateway between the first
+/* hop count | hop long | hop copies | hop alone | hop hold FILE | hop kill, by three ranks of which the last is a gateway between the first
  * two (hop_test.sh).
  *   count   messages of many lengths, then the gateway looks at its own counters: what came, and how much was copied
  *   long    one long message
  *   copies  long messages one way, as fast as they go, then back: how much of that the gateway has copied
+ *   alone   short messages there and back: how often another thread than the one that waits for them was woken at an end
  *   hold    the same messages, then "ready RANK PID" and in the library until FILE is there; two ranks will do
  *   kill    the gateway dies under load: both ends get MAD_ERR_PEER in time */
 #include "told.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #define LONG ((size_t)32 << 20)
 #define MIDST 200 /* fragments */
 #define STREAM 60 /* messages */
+#define TURNS 4000
 #define SECOND INT64_C(1000000000)
 
 static mad_session_t *session;
@@ -128,6 +131,47 @@ static int one_way(bool there)
     return status != MAD_OK;
 }
 
+/* How often the threads of this process but the first one have slept, and were woken. */
+static int64_t others_woken(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    char path[300], line[100];
+    int64_t woken = 0;
+    for (struct dirent *d; tasks && (d = readdir(tasks));) {
+        FILE *f = NULL;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", d->d_name);
+        if (atoi(d->d_name) && atoi(d->d_name) != getpid())
+            f = fopen(path, "r");
+        while (f && fgets(line, sizeof line, f))
+            if (!strncmp(line, "voluntary_ctxt_switches:", 24))
+                woken += atoll(line + 24);
+        if (f)
+            fclose(f);
+    }
+    if (tasks)
+        closedir(tasks);
+    return woken;
+}
+
+static int alone(void)
+{
+    unsigned char byte[8] = {0};
+    mad_status_t status = MAD_OK;
+    int64_t before;
+    if (rank < 2 && (move(byte, sizeof byte, !rank) || move(byte, sizeof byte, rank)))
+        return 1;
+    mad_barrier(session);
+    before = others_woken();
+    for (int i = 0; rank < 2 && i < TURNS && !status; i++)
+        if (!(status = move(byte, sizeof byte, !rank)))
+            status = move(byte, sizeof byte, rank);
+    if (rank < 2)
+        result(others_woken() - before < TURNS / 4, "who waits for messages is not helped by another thread",
+               others_woken() - before);
+    mad_barrier(session);
+    return status != MAD_OK;
+}
+
 static int hold(const char *file)
 {
     mad_connection_t *cnx;
@@ -169,6 +213,8 @@ int main(int argc, char **argv)
         rc = one_long();
     } else if (!strcmp(argv[1], "copies")) {
         rc = one_way(true) || one_way(false);
+    } else if (!strcmp(argv[1], "alone")) {
+        rc = alone();
     } else if (!strcmp(argv[1], "hold") && argc > 2) {
         rc = hold(argv[2]);
     } else if (rank < 2) {

@@ -43,6 +43,8 @@ for way in $ways; do
             not_ok "$way, $direction: copies from $from to $to" "$(cat "$dir/out")"
         fi
     done
+    on "$way" 3 "$BUILD/tests/hop" alone >"$dir/out" 2>&1
+    check_lines "while an end waits in the library no other thread of it wakes, $way" 2 '^ok who waits' "$dir/out"
     MAD_FORWARD_DEADLINE=2000 opt=--keep-going on "$way" 3 "$BUILD/tests/hop" kill >"$dir/out" 2>&1
     check_lines "both ends learn of a killed gateway, $way" 2 '^ok killed' "$dir/out"
 done
