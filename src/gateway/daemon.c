@@ -18,6 +18,12 @@
 #define MARK (1 + sizeof(uint32_t) + sizeof(uint64_t))
 
 static gw_mark_t own;
+static bool is_daemon;
+
+bool gw_is_daemon(void)
+{
+    return is_daemon;
+}
 
 size_t gw_mark_put(unsigned char *bytes, size_t room)
 {
@@ -77,6 +83,12 @@ mad_status_t gw_learn_gateways(mad_session_t *s)
     return status;
 }
 
+mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session)
+{
+    is_daemon = true;
+    return mad_open(key, key_len, session);
+}
+
 static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
 {
     mad_status_t status = madi_exchange_put(boot, s->address, s->address_len);
@@ -122,7 +134,7 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
     }
     mark_own(b->rank - b->size);
     if (!status)
-        status = mad_open(b->key, b->key_len, &s);
+        status = madi_gateway_open(b->key, b->key_len, &s);
     if (!status)
         status = madi_gateway_check(s, host);
     if (!status)

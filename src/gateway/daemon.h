@@ -14,6 +14,9 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
 /* Tell the launcher that this process ends well.  After mad_exit. */
 void madi_gateway_leave(madi_boot_t *boot);
 
+/* mad_open, of a process that does nothing but forward: others prefer it to ranks that do. */
+mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session);
+
 /* Can this session forward?  MAD_ERR_CONFIG, logged, when not: no topology file, or its host is no gateway in it.
  * *host: its name in the file, which the session owns. */
 mad_status_t madi_gateway_check(mad_session_t *session, const char **host);

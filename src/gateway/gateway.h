@@ -295,6 +295,7 @@ static inline void gw_later(gw_t *gw)
 /* The host of adapter bytes, and what it says of itself; -1: unknown. */
 #define GW_FORWARDS 1u
 #define GW_ANSWERS 2u /* its progress thread does, while the program computes */
+#define GW_DAEMON 4u  /* it does nothing but forward */
 int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, unsigned *flags);
 /* Is the process with these bytes behind gateways?  False: why not. */
 bool gw_reachable(gw_t *gw, int lane, const void *bytes, size_t len, char *reason);
@@ -468,6 +469,7 @@ void gw_credit_tell(gw_t *gw); /* those who are to be told */
 void gw_credit_came(gw_side_t *side, uint64_t limit);
 
 /* daemon.c */
+bool gw_is_daemon(void); /* this process */
 /* A gateway that the launcher has started says which one it is, and since when, behind its host's name in its address: it
  * comes in the place of the one that had its number before. */
 typedef struct gw_mark {

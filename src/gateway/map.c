@@ -186,15 +186,36 @@ static int virtual_of(const madi_map_t *m, int lane)
     return !lane ? m->virtual : lane <= m->topo->virtuals ? lane - 1 : -1;
 }
 
-static int next_of(const madi_routes_t *routes, int to, uint64_t number, char *reason)
+/* Of the hosts where the best of these routes may go first, those that are better: the number-th, modulo their number; -1:
+ * there is none. */
+static int better_next(const madi_route_t *route, int count, const madi_map_choice_t *choice)
+{
+    uint64_t n = 0, wanted = UINT64_MAX;
+    for (int round = 0; choice->better && round < 2; round++) {
+        for (int i = 0; i < count && route[i].best && route[i].hops > 1; i++)
+            for (int k = 0; k < route[i].hop[0].hosts; k++)
+                if (choice->better(choice->arg, route[i].hop[0].host[k]) && n++ == wanted)
+                    return route[i].hop[0].host[k];
+        if (!n)
+            return -1;
+        wanted = choice->number % n;
+        n = 0;
+    }
+    return -1;
+}
+
+static int next_of(const madi_routes_t *routes, int to, const madi_map_choice_t *choice, char *reason)
 {
     enum { MOST = 16 };
     int host[MADI_ROUTE_HOPS_MAX], network[MADI_ROUTE_HOPS_MAX], count = 0, next = -1;
     madi_route_t *route = malloc(MOST * sizeof *route);
-    if (route && madi_routes_to(routes, to, route, MOST, &count) == MAD_OK &&
-        madi_route_pick(route, count < MOST ? count : MOST, number, host, network) > 0)
-        next = host[0];
-    else
+    if (route && madi_routes_to(routes, to, route, MOST, &count) == MAD_OK) {
+        count = count < MOST ? count : MOST;
+        next = better_next(route, count, choice);
+        if (next < 0 && madi_route_pick(route, count, choice->number, host, network) > 0)
+            next = host[0];
+    }
+    if (next < 0)
         madi_routes_unreachable(routes, to, reason, MADI_REASON_MAX);
     free(route);
     return next;
@@ -225,8 +246,9 @@ static int next_on_channel(const madi_map_t *m, int lane, int to, char *reason)
     return -1;
 }
 
-int madi_map_next(const madi_map_t *m, int lane, int to, uint64_t number, const int *without, int n, char *reason)
+int madi_map_next(const madi_map_t *m, int lane, int to, const madi_map_choice_t *choice, char *reason)
 {
+    static const madi_map_choice_t any;
     int virtual = virtual_of(m, lane), next = -1;
     madi_route_down_t *down;
     madi_routes_t *routes = NULL;
@@ -234,17 +256,18 @@ int madi_map_next(const madi_map_t *m, int lane, int to, uint64_t number, const 
         return to;
     if (virtual < 0)
         return next_on_channel(m, lane, to, reason);
-    if (!n) {
+    choice = choice ? choice : &any;
+    if (!choice->n) {
         if (!m->routes[virtual] &&
             madi_routes_new(m->topo, virtual, m->self, MADI_ROUTE_BYTES, NULL, 0, &m->routes[virtual]))
             return -1;
-        return next_of(m->routes[virtual], to, number, reason);
+        return next_of(m->routes[virtual], to, choice, reason);
     }
-    down = malloc((size_t)n * sizeof *down);
-    for (int i = 0; down && i < n; i++)
-        down[i] = (madi_route_down_t){without[i], -1};
-    if (down && madi_routes_new(m->topo, virtual, m->self, MADI_ROUTE_BYTES, down, n, &routes) == MAD_OK)
-        next = next_of(routes, to, number, reason);
+    down = malloc((size_t)choice->n * sizeof *down);
+    for (int i = 0; down && i < choice->n; i++)
+        down[i] = (madi_route_down_t){choice->without[i], -1};
+    if (down && madi_routes_new(m->topo, virtual, m->self, MADI_ROUTE_BYTES, down, choice->n, &routes) == MAD_OK)
+        next = next_of(routes, to, choice, reason);
     madi_routes_free(routes);
     free(down);
     return next;

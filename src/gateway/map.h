@@ -32,9 +32,18 @@ const char *madi_map_name(const madi_map_t *map, int host);
 int madi_map_self(const madi_map_t *map);
 /* Does this host forward? */
 bool madi_map_forwards(const madi_map_t *map);
-/* The next host on one of the lane's best ways to another one, the number-th of those that are equal; `to` itself if it is
- * on a network of this host's.  Ways over n hosts are left out, as if these were down.  -1: there is no way, see reason. */
-int madi_map_next(const madi_map_t *map, int lane, int to, uint64_t number, const int *without, int n, char *reason);
+/* Which of several ways. */
+typedef struct madi_map_choice {
+    uint64_t number; /* the number-th of the best ones */
+    bool (*better)(void *arg, int host); /* NULL; or of those whose next host is such, if any is */
+    void *arg;
+    const int *without; /* ways over these n hosts are left out, as if these were down */
+    int n;
+} madi_map_choice_t;
+
+/* The next host on one of the lane's best ways to another one; `to` itself if it is on a network of this host's.  choice
+ * NULL: any.  -1: there is no way, see reason. */
+int madi_map_next(const madi_map_t *map, int lane, int to, const madi_map_choice_t *choice, char *reason);
 /* The hosts of one of the lane's best ways between two hosts, from the first after `from` to `to`; as many of them as there
  * is room for.  How many it has; 0: there is no way. */
 int madi_map_way(const madi_map_t *map, int lane, int from, int to, int *hosts, int max);

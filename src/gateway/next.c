@@ -10,8 +10,13 @@
 #define AGAIN INT64_C(200000000) /* ns before a process that was lost is called once more */
 
 /* The processes of the program that forward, by host. */
+typedef struct process {
+    mad_peer_t peer;
+    bool daemon; /* it does nothing else: ranks, which compute, are spared */
+} process_t;
+
 struct gw_place {
-    mad_peer_t *process;
+    process_t *process;
     uint32_t n, cap;
     uint32_t turn; /* of several each is taken in turn, so that they share the load */
 };
@@ -51,27 +56,27 @@ unsigned gw_flags_of(gw_t *gw, const unsigned char *address)
 
 /* ---- Which processes forward --------------------------------------------------------------------------------------- */
 
-static mad_status_t place_add(gw_t *gw, int host, mad_peer_t peer)
+static mad_status_t place_add(gw_t *gw, int host, mad_peer_t peer, bool daemon)
 {
     gw_place_t *at = &gw->places[host];
     gw_mark_t mark = mark_of(gw, peer), before;
     for (uint32_t i = 0; mark.since && i < at->n; i++) {
-        before = mark_of(gw, at->process[i]);
+        before = mark_of(gw, at->process[i].peer);
         if (!before.since || before.number != mark.number)
             continue;
         if (before.since <= mark.since) /* equal: it was lost, and has another number now */
-            at->process[i] = peer;
+            at->process[i].peer = peer;
         return MAD_OK;
     }
     if (at->n == at->cap) {
         uint32_t cap = at->cap ? 2 * at->cap : 4;
-        mad_peer_t *p = realloc(at->process, cap * sizeof *p);
+        process_t *p = realloc(at->process, cap * sizeof *p);
         if (!p)
             return MAD_ERR_NOMEM;
         at->process = p;
         at->cap = cap;
     }
-    at->process[at->n++] = peer;
+    at->process[at->n++] = (process_t){peer, daemon};
     return MAD_OK;
 }
 
@@ -91,7 +96,7 @@ static mad_status_t look_at_peers(gw_t *gw)
             break;
         host = gw_host_of(gw, s->peers[p].address, &flags);
         if (p != me && host >= 0 && flags & GW_FORWARDS)
-            status = place_add(gw, host, p);
+            status = place_add(gw, host, p, flags & GW_DAEMON);
     }
     return status;
 }
@@ -151,17 +156,35 @@ static bool once_more(gw_t *gw, int lane, mad_peer_t *peer)
     return true;
 }
 
-/* A process of that host which lives; the next in turn.  When none is known to live, such as were lost may be back. */
+/* What is looked for. */
+typedef struct wish {
+    gw_t *gw;
+    int lane;
+    const gw_avoid_t *avoid;
+} wish_t;
+
+/* Is there a daemon on this host that lives? */
+static bool has_daemon(void *arg, int host)
+{
+    const wish_t *w = arg;
+    const gw_place_t *at = &w->gw->places[host];
+    for (uint32_t i = 0; i < at->n; i++)
+        if (at->process[i].daemon && !avoided(w->avoid, at->process[i].peer) && !lost(w->gw, w->lane, at->process[i].peer))
+            return true;
+    return false;
+}
+
+/* A process of that host which lives, daemons first; of several the next in turn.  When none is known to live, such as were
+ * lost may be back. */
 static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *avoid, mad_peer_t *peer, char *reason)
 {
-    mad_status_t status = look_at_peers(gw);
-    gw_place_t *at;
-    if (status)
-        return status;
-    at = &gw->places[host];
+    gw_place_t *at = &gw->places[host];
+    bool daemon = has_daemon(&(wish_t){gw, lane, avoid}, host);
     for (uint32_t i = 0; i < 2 * at->n; i++) {
-        mad_peer_t p = at->process[at->turn++ % at->n];
-        if (avoided(avoid, p) || (i < at->n ? lost(gw, lane, p) : avoid->lost || !once_more(gw, lane, &p)))
+        const process_t *process = &at->process[at->turn++ % at->n];
+        mad_peer_t p = process->peer;
+        if (avoided(avoid, p) || (daemon && !process->daemon) ||
+            (i < at->n ? lost(gw, lane, p) : avoid->lost || !once_more(gw, lane, &p)))
             continue;
         *peer = p;
         return MAD_OK;
@@ -227,33 +250,37 @@ static mad_status_t to_destination(gw_t *gw, int lane, const unsigned char *addr
 mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
                           bool *direct, char *reason)
 {
-    int without[HOSTS_MOST], n = 0, host, to;
+    int without[HOSTS_MOST], host, to;
     gw_avoid_t all = {.n = 0};
+    wish_t wish = {gw, lane, &all};
+    madi_map_choice_t choice = {.better = has_daemon, .arg = &wish, .without = without};
     mad_status_t status;
-    uint64_t number;
     if (gw_reached_directly(gw, lane, address))
         return to_destination(gw, lane, address, gate, direct, reason);
-    number = turn(gw);
+    status = look_at_peers(gw);
+    if (status)
+        return status;
+    choice.number = turn(gw);
     if (avoid)
         all = *avoid;
-    for (to = gw_host_of(gw, address, NULL); to >= 0 && n < HOSTS_MOST;) {
+    for (to = gw_host_of(gw, address, NULL); to >= 0 && choice.n < HOSTS_MOST;) {
         char why[MADI_REASON_MAX] = "";
         mad_peer_t peer = -1;
-        host = madi_map_next(gw->map, lane, to, number, without, n, why);
+        host = madi_map_next(gw->map, lane, to, &choice, why);
         if (host >= 0)
             status = process_on(gw, lane, host, &all, &peer, why);
         else
             status = MAD_ERR_UNREACHABLE;
         if (!status && (status = gate_to(gw, lane, peer, gate, why)) == MAD_OK)
             return MAD_OK;
-        if (n == 0 && !all.n)
+        if (!choice.n && !all.n)
             snprintf(reason, MADI_REASON_MAX, "%s", why); /* of the best way */
         if (status != MAD_ERR_UNREACHABLE || host < 0)
-            return n || all.n ? MAD_ERR_UNREACHABLE : status;
+            return choice.n || all.n ? MAD_ERR_UNREACHABLE : status;
         if (peer >= 0 && all.n < (int)MADI_COUNT(all.peer))
             all.peer[all.n++] = peer;
         else
-            without[n++] = host;
+            without[choice.n++] = host;
     }
     return MAD_ERR_UNREACHABLE;
 }

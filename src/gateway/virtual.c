@@ -78,6 +78,8 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
     adapter->address[0] = gw->forwards ? GW_FORWARDS : 0;
     if (gw->forwards && madi_knob_int(MADI_KNOB_PROGRESS_THREAD))
         adapter->address[0] |= GW_ANSWERS;
+    if (gw->forwards && gw_is_daemon())
+        adapter->address[0] |= GW_DAEMON;
     memcpy(adapter->address + 1, name, strlen(name));
     adapter->address_len = 1 + strlen(name);
     adapter->address_len += gw_mark_put(adapter->address + adapter->address_len, MADI_ADDR_MAX - adapter->address_len);
@@ -182,7 +184,7 @@ bool gw_reachable(gw_t *gw, int lane, const void *addr, size_t len, char *reason
         snprintf(reason, MADI_REASON_MAX, "the peer's host is not in the topology file");
         return false;
     }
-    next = host == gw->host ? host : madi_map_next(gw->map, lane, host, 0, NULL, 0, reason);
+    next = host == gw->host ? host : madi_map_next(gw->map, lane, host, NULL, reason);
     if (next == host)
         snprintf(reason, MADI_REASON_MAX, "the topology file has %s and %s on one network: no gateway is between them",
                  madi_map_name(gw->map, gw->host), madi_map_name(gw->map, host));

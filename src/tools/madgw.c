@@ -112,7 +112,7 @@ static mad_status_t file_join(const char *path, mad_session_t **session)
     }
     if (!getenv("MAD_TOPOLOGY") && job.topology_len && madi_memory_file("topology", job.topology, job.topology_len, at) >= 0)
         setenv("MAD_TOPOLOGY", at, 1);
-    status = mad_open(job.key, job.key_len, session);
+    status = madi_gateway_open(job.key, job.key_len, session);
     for (size_t i = 0; i < job.addresses && !status; i++) {
         mad_peer_t peer;
         status = mad_peer_add(*session, job.address[i].bytes, job.address[i].len, &peer);

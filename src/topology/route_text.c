@@ -122,7 +122,7 @@ void madi_route_reason(const madi_routes_t *r, const madi_route_t *best, const m
         add(&t, "%s",
             route->hops == 0   ? "the same host: no network is needed"
             : route->hops == 1 ? "a network in common; least cost"
-                               : "least cost");
+                               : "least cost; of its gateways such as run madgw go first");
         return;
     }
     if (more > 0)

@@ -4,7 +4,9 @@
  *   across all [ROUNDS [BYTES]]   every rank sends to every other one, and looks at what comes.  Rank 0 says how long the
  *                                 start and the rounds took, and how much memory processes have (their share of what is
  *                                 shared counted: PSS).
- *   across ask COUNT              for each of COUNT lines of its input, rank 0 asks rank 1, and says what comes of it.
+ *   across routes                 the same once; then every rank says through which gateways it reaches the others.
+ *   across ask COUNT              for each of COUNT lines of its input, rank 0 asks rank 1, and says what comes of it; any
+ *                                 others stay until then.
  *   across stream BYTES           rank 0 sends one message after the other to rank 1, which looks at each, until there is
  *                                 something to read at its input.  It says which one it begins with, and at the end how
  *                                 long the longest took. */
@@ -157,6 +159,15 @@ static void all(int rounds, size_t len, double begun)
     free(out);
 }
 
+static void routes(void)
+{
+    char text[200];
+    for (int peer = 0; peer < size; peer++)
+        if (peer != rank && mad_channel_route(channel, peer, text, sizeof text) == MAD_OK && text[0])
+            printf("route: %s\n", text);
+    mad_barrier(session); /* of who has left there is none */
+}
+
 /* ---- Asking -------------------------------------------------------------------------------------------------------- */
 
 static void ask(int count)
@@ -266,8 +277,10 @@ int main(int argc, char **argv)
         all(argc > 2 ? atoi(argv[2]) : 2, argc > 3 ? (size_t)atol(argv[3]) : 1000, begun);
     else if (!strcmp(argv[1], "stream"))
         stream(argc > 2 ? (size_t)atol(argv[2]) : 1 << 20);
+    else if (!strcmp(argv[1], "routes"))
+        all(1, 1000, begun), routes();
     else
-        ask(argc > 2 ? atoi(argv[2]) : 1);
+        ask(argc > 2 ? atoi(argv[2]) : 1), mad_barrier(session); /* the others may forward */
     mad_exit(session);
     return 0;
 }

@@ -54,8 +54,23 @@ END
         [ $failures = 0 ]
         return
     fi
-    within 280 "$BUILD/madlab" run two.conf --quiet --share "$here/../.." --timeout 270 -- sh "$here/madgw_test.sh"
-    [ $? = 0 ] && [ $failures = 0 ]
+    cat >parallel.conf <<'END'
+networks = {
+    red  = { driver = "tcp"; hosts = "red[0-1], gate[0-1]"; };
+    blue = { driver = "tcp"; hosts = "blue[0-3], gate[0-1]"; };
+};
+END
+    lab parallel.conf daemons
+    lab two.conf ${TESTS:-places kill drain by_hand}
+    [ $failures = 0 ]
+}
+
+# lab FILE TEST...: these inside
+lab() {
+    file=$1
+    shift
+    TESTS="$*" TOPOLOGY=$file within 280 "$BUILD/madlab" run "$file" --quiet --share "$here/../.." --timeout 270 -- \
+        sh "$here/madgw_test.sh" || failures=$((failures + 1))
 }
 
 # ---- Inside, on the launch host
@@ -171,9 +186,34 @@ test_by_hand() {
     check "by hand: not a job's file" 1 $?
 }
 
+# Where a daemon forwards, no rank does: neither on the daemon's host nor on another one that would do as well.
+test_daemons() {
+    run -n 8 -v --hosts red,blue,gate0,red0 "$across" routes
+    check "daemons: exit code" 0 $code
+    check_lines "daemons: one gateway has a rank, and no daemon" 1 'a gateway$' err
+    check_lines "daemons: all go through the other one" 24 'route: [a-z0-9]* gate1 ' out
+    check_lines "daemons: and none through the rank" 0 'route: [a-z0-9]* gate0 ' out
+    start -n 3 --hosts red0,blue0,gate0 --gateways none --job-file job "$across" ask 2
+    wait_for test -s job
+    "$MADLAB_AGENT" gate0 "$BUILD/madgw" --join - -v <job >gateway 2>&1 &
+    gateway=$!
+    ready() { grep -q 'ready, calls 3 processes' gateway; }
+    if wait_for ready; then ok "daemons: ready"; else not_ok "daemons: ready" "$(cat gateway err)"; fi
+    echo one >&8
+    seen "daemons: the one beside a rank is used" 'answered: one'
+    "$MADLAB_AGENT" gate0 "$BUILD/mad_info" stats all >stats 2>&1
+    check "daemons: and not the rank" "madgw 1,across 0," \
+        "$(sed -n 's/^process [0-9]* (\(.*\)) .*/\1/p; s/.*; \([0-9]*\) streams pass.*/\1/p' stats | paste -d ' ' - - |
+            sed 's/^lt-//' | sort -r | tr '\n' ,)"
+    echo two >&8
+    finish "daemons: job" 0
+    wait $gateway
+    check "daemons: ends with it" 0 $?
+}
+
 inside() {
-    cp two.conf /tmp/only_here.conf
-    for t in ${TESTS:-places kill drain by_hand}; do
+    cp "$TOPOLOGY" /tmp/only_here.conf
+    for t in $TESTS; do
         "test_$t"
     done
     [ $failures = 0 ]

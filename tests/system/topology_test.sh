@@ -80,11 +80,12 @@ check_lines "nested: order of preference" 1 '^  all  *over fast_old, inner, ethe
 run route two_clusters.conf red0 blue3
 check "two clusters: exit code" 0 $code
 check_lines "two clusters: the way" 1 '^  red0 --red-- gate --blue-- blue3$' out
-check_lines "two clusters: its cost" 1 '^    626.7us, 2 hops, 1Gbit/s at most: least cost$' out
+check_lines "two clusters: its cost" 1 \
+    '^    626.7us, 2 hops, 1Gbit/s at most: least cost; of its gateways such as run madgw go first$' out
 run route two_clusters.conf red0 blue3 --size 8
 check_lines "two clusters: cost of 8 bytes" 1 '^    50.07us, 2 hops' out
 run route ring.conf north0 south1
-check_lines "ring: two ways are the best" 2 '3 hops, 1Gbit/s at most: least cost$' out
+check_lines "ring: two ways are the best" 2 '3 hops, 1Gbit/s at most: least cost; of its' out
 run route ring.conf north0 east1 --json
 json "ring: the other way round is the alternative" '[r["hops"] for r in d["routes"]] == [2, 4] and
     [r["best"] for r in d["routes"]] == [True, False] and "2 hops more" in d["routes"][1]["why"]'

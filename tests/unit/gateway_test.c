@@ -137,17 +137,18 @@ START_TEST(next_host)
     static const char *const tcp[] = {"tcp", NULL}, *const both[] = {"shm", "tcp", NULL};
     char reason[MADI_REASON_MAX] = "";
     int without;
+    madi_map_choice_t one_less = {.without = &without, .n = 1};
     madi_map_t *m = map_of(RING, "a", reason);
     if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
         return;
     ck_assert_msg(m != NULL, "%s", reason);
     ck_assert_str_eq(madi_map_name(m, madi_map_self(m)), "a");
     ck_assert(!madi_map_forwards(m));
-    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), 0, NULL, 0, reason), madi_map_host(m, "b"));
-    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "b"), 0, NULL, 0, reason), madi_map_host(m, "b"));
-    ck_assert_int_eq(madi_map_next(m, 0, madi_map_self(m), 0, NULL, 0, reason), madi_map_self(m));
+    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), NULL, reason), madi_map_host(m, "b"));
+    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "b"), NULL, reason), madi_map_host(m, "b"));
+    ck_assert_int_eq(madi_map_next(m, 0, madi_map_self(m), NULL, reason), madi_map_self(m));
     without = madi_map_host(m, "b");
-    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), 0, &without, 1, reason), -1);
+    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), &one_less, reason), -1);
     ck_assert(reason[0] != 0);
     ck_assert_int_eq(madi_map_host(m, "nobody"), -1);
     ck_assert(madi_map_drivers_among(m, both) && !madi_map_drivers_among(m, tcp));
@@ -171,7 +172,7 @@ END_TEST
 
 static int next_to(const madi_map_t *m, const char *channel, const char *to, char *reason)
 {
-    return madi_map_next(m, madi_map_lane(m, channel), madi_map_host(m, to), 0, NULL, 0, reason);
+    return madi_map_next(m, madi_map_lane(m, channel), madi_map_host(m, to), NULL, reason);
 }
 
 START_TEST(lanes)
@@ -179,6 +180,7 @@ START_TEST(lanes)
     char reason[MADI_REASON_MAX] = "";
     madi_map_t *m = map_of(LANES, "a", reason);
     int without, hosts[4];
+    madi_map_choice_t one_less = {.without = &without, .n = 1};
     if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
         return;
     ck_assert_msg(m != NULL, "%s", reason);
@@ -194,13 +196,45 @@ START_TEST(lanes)
     ck_assert_int_eq(madi_map_way(m, madi_map_lane(m, "two"), madi_map_self(m), madi_map_host(m, "d"), hosts, 4), 2);
     ck_assert_int_eq(hosts[0], madi_map_host(m, "c"));
     without = madi_map_host(m, "b");
-    ck_assert_int_eq(madi_map_next(m, madi_map_lane(m, "one"), madi_map_host(m, "d"), 0, &without, 1, reason),
+    ck_assert_int_eq(madi_map_next(m, madi_map_lane(m, "one"), madi_map_host(m, "d"), &one_less, reason),
                      madi_map_host(m, "b2"));
     without = madi_map_host(m, "c"); /* there is another way, but not on this lane */
-    ck_assert_int_eq(madi_map_next(m, madi_map_lane(m, "two"), madi_map_host(m, "d"), 0, &without, 1, reason), -1);
+    ck_assert_int_eq(madi_map_next(m, madi_map_lane(m, "two"), madi_map_host(m, "d"), &one_less, reason), -1);
     ck_assert_int_eq(next_to(m, "inner", "b", reason), madi_map_host(m, "b"));
     ck_assert_int_eq(next_to(m, "inner", "d", reason), -1);
     ck_assert_msg(strstr(reason, "stays on the network in") != NULL, "%s", reason);
+    madi_map_close(m);
+}
+END_TEST
+
+static bool is_host(void *arg, int host)
+{
+    return host == *(int *)arg;
+}
+
+/* Of equal ways in turn, or those that are better, if there are any. */
+START_TEST(choice)
+{
+    char reason[MADI_REASON_MAX] = "";
+    madi_map_t *m = map_of(LANES, "a", reason);
+    int b, b2, c, d, turns = 0;
+    if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+        return;
+    ck_assert_msg(m != NULL, "%s", reason);
+    b = madi_map_host(m, "b");
+    b2 = madi_map_host(m, "b2");
+    c = madi_map_host(m, "c");
+    d = madi_map_host(m, "d");
+    for (uint64_t i = 0; i < 4; i++) {
+        int next = madi_map_next(m, 0, d, &(madi_map_choice_t){.number = i}, reason);
+        ck_assert(next == b || next == b2);
+        turns += next == b;
+        next = madi_map_next(m, 0, d, &(madi_map_choice_t){.number = i, .better = is_host, .arg = &b2}, reason);
+        ck_assert_int_eq(next, b2);
+        next = madi_map_next(m, 0, d, &(madi_map_choice_t){.number = i, .better = is_host, .arg = &c}, reason);
+        ck_assert(next == b || next == b2); /* c is on no way of this lane */
+    }
+    ck_assert_int_eq(turns, 2);
     madi_map_close(m);
 }
 END_TEST
@@ -237,6 +271,7 @@ START_TEST(virtual_channel)
     char reason[MADI_REASON_MAX] = "";
     madi_map_t *m = map_of(LANES, "a", reason);
     int without, hosts[4];
+    madi_map_choice_t one_less = {.without = &without, .n = 1};
     uint64_t hash;
     if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
         return;
@@ -249,7 +284,7 @@ START_TEST(virtual_channel)
     ck_assert_int_eq(next_to(m, "any", "d", reason), madi_map_host(m, "c"));
     ck_assert_int_ne(next_to(m, "one", "d", reason), madi_map_host(m, "c"));
     without = madi_map_host(m, "c");
-    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), 0, &without, 1, reason), -1);
+    ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), &one_less, reason), -1);
     ck_assert_int_eq(madi_map_way(m, 0, madi_map_self(m), madi_map_host(m, "d"), hosts, 4), 2);
     ck_assert_int_eq(hosts[0], madi_map_host(m, "c"));
     ck_assert(madi_map_hash(m) != hash); /* they do not talk with those of the other */
@@ -277,6 +312,6 @@ END_TEST
 
 Suite *gateway_suite(void)
 {
-    const TTest *tests[] = {windows, budget, too_much, next_host, lanes, places, virtual_channel, wrong_files};
+    const TTest *tests[] = {windows, budget, too_much, next_host, lanes, choice, places, virtual_channel, wrong_files};
     return SUITE_OF("gateway", tests);
 }
