@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 
-from . import gateway, lab, measure, rows
+from . import failover, gateway, lab, measure, rows
 from .context import Missing, failure, run, say
 
 SIZES = [8 << i for i in range(20)]
@@ -85,6 +85,17 @@ def streams_draw(context, folder):
                                   ("goal", [(n, 0.8) for n, _ in found])], "streams", "x", "%.0f")]
 
 
+def failover_draw(context, folder):
+    """All times in their order, from the shortest to the longest."""
+    found = {mode: sorted(failover.each(context, mode)[0]) for mode in failover.TIMES}
+    longest = max(map(len, found.values()))
+    series = [("ours: %s" % name, [(i + 1, max(ms, 1)) for i, ms in enumerate(found[mode])])
+              for mode, name in (("kill", "killed"), ("stop", "hangs"))]
+    series.append(("goal: twice the time of detection", [(i, 2 * failover.DETECT_MS) for i in (1, longest)]))
+    return draw(folder, "failover", "Until messages go on after a gateway dies, shortest first", "milliseconds",
+                "right center", series, "gateways", "xy", "%.0f")
+
+
 def gateway_draw(context, folder, groups):
     """What is not by size of messages; what cannot be measured here is left out, and said."""
     images = []
@@ -93,7 +104,8 @@ def gateway_draw(context, folder, groups):
               ("gateway-lab", "lengths of fragments, limited networks",
                lambda: [fragments_draw(context, folder, "fragments-limited", "ping-pong, networks of " + lab.RATE,
                                        lab.fragments)]),
-              ("gateway-load", "many streams", lambda: streams_draw(context, folder))]
+              ("gateway-load", "many streams", lambda: streams_draw(context, folder)),
+              ("failover", "gateways that die", lambda: [failover_draw(context, folder)])]
     for group, what, draws in sweeps:
         if group not in groups:
             continue

@@ -19,7 +19,7 @@ allowed   (v, best) -> the most that ours may be in this round (for MB/s the lea
 import collections
 import statistics
 
-from . import behaviour, counts, gateway, gateway_host, lab, sources
+from . import behaviour, counts, failover, gateway, gateway_host, lab, sources
 
 KIB, MIB = 1 << 10, 1 << 20
 FEW = 3  # rounds in which others are measured
@@ -28,7 +28,7 @@ SHARE = "of the fair share"
 MORE = ("MB/s", SHARE)  # units of which more is better
 
 SOURCES = dict(sources.SOURCES, **counts.SOURCES, **behaviour.SOURCES, **gateway.SOURCES, **gateway_host.SOURCES,
-               **lab.SOURCES)
+               **lab.SOURCES, **failover.SOURCES)
 
 # group: what it is, seconds of one round where this was written, rounds at most (counts need no second one)
 GROUPS = {
@@ -39,6 +39,7 @@ GROUPS = {
     "gateway": ("through a gateway", 12, None),
     "gateway-load": ("many streams, fragments, the gateway's host", 20, 5),
     "gateway-lab": ("through a gateway, in a lab", 30, 5),
+    "failover": ("gateways that die or hang", 40, 1),
     "counts": ("instructions of one message", 16, 1),
     "idle": ("a receiver that waits", 5, 3),
     "ring": ("four processes on two cores", 3, None),
@@ -78,8 +79,9 @@ PROMISES = [
      "it forwards packets between unlimited ones is told. Nobody has to choose the length of fragments: with the best one "
      "of 4 to 256 KiB a message of 1 MiB is at most 1.15 x as fast. Of a hundred streams at once the slowest has at least "
      "0.8 of its share. A gateway never holds more than its budget, and a program that computes on it loses no more than "
-     "the processor time that forwarding takes.",
-     ("gateway", "gateway-load", "gateway-lab")),
+     "the processor time that forwarding takes. When one of two gateways dies or hangs under load, messages go on within "
+     "twice the time of detection (MAD_FORWARD_DETECT, here 500 ms), and none is lost, doubled or out of order.",
+     ("gateway", "gateway-load", "gateway-lab", "failover")),
     ("Instructions",
      "Of one message of 8 B, begin to end of packing and begin to end of unpacking with the message there: at most "
      "250, no system call, at most two locked instructions a side.",
@@ -164,6 +166,7 @@ COPY = "<= 0.9 x best peer, or 1.1 x raw copy if larger"
 CROSS_LINE = "handoff_cross_line_ns_best"
 RELAYS = ("socat", "socat-8K", "zmq_proxy")
 LIMITED = ">= 0.98 x a socket over one of the networks"
+RESUMED = "<= 2 x the time of detection"
 TUNED = "<= 1.15 x the time with the best of 4 to 256 KiB"
 BEST_TCP = ">= 0.97 x best of raw socket and Open MPI"
 
@@ -210,6 +213,12 @@ FIGURES = [
     Figure("gateway-beside", "lost by a program that computes on a gateway", "gateway-load", "beside", MIB, "lost_percent",
            "%", (), (), (), "<= what forwarding takes of its processor + 2",
            lambda v, best: v("beside", "forwarding_percent") and v("beside", "forwarding_percent") + 2),
+    count("failover-kill", "a gateway is killed: messages go on, the worst time", "failover", "failover", "kill_ms", "ms",
+          RESUMED, 2 * failover.DETECT_MS),
+    count("failover-hang", "a gateway hangs: messages go on, the worst time", "failover", "failover", "stop_ms", "ms",
+          RESUMED, 2 * failover.DETECT_MS),
+    count("failover-lost", "messages lost, doubled, or out of order meanwhile", "failover", "failover", "wrong",
+          "claims that failed", "none", 0),
     latency("mpi-shm-8", "Open MPI over shared memory, 8 B", "mpi", "mpi-mad-shm", 8, ("openmpi-shm",), (), (),
             "<= 1.0 x Open MPI's own", times(1.0)),
     latency("mpi-shm-64K", "Open MPI over shared memory, 64 KiB", "mpi", "mpi-mad-shm", 64 * KIB, ("openmpi-shm",), (), (),

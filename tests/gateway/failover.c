@@ -387,7 +387,7 @@ static void progress(const char *mode, int done, int64_t *told)
 
 static void again_and_again(const char *mode, int times, int64_t limit, child_t *a, child_t *b, child_t *g, int *told)
 {
-    int64_t said = now();
+    int64_t said = now(), *each = calloc((size_t)times + 1, sizeof *each);
     int64_t longest = 0, sum = 0;
     int done = 0;
     for (; done < times; done++) {
@@ -401,6 +401,7 @@ static void again_and_again(const char *mode, int times, int64_t limit, child_t 
             break;
         longest = took > longest ? took : longest;
         sum += took;
+        each[done] = took;
         progress(mode, done + 1, &said);
         bury(victim, mode);
         if (!start(victim, done % 2 ? "G2" : "G1", false) || !introduce(a, b, victim, told))
@@ -408,6 +409,11 @@ static void again_and_again(const char *mode, int times, int64_t limit, child_t 
     }
     result(done == times, "%s: traffic went on %d of %d times, after %lld ms on average, %lld at most", mode, done, times,
            (long long)(sum / 1000000 / (done ? done : 1)), (long long)(longest / 1000000));
+    printf("# %s: each:", mode);
+    for (int i = 0; i < done; i++)
+        printf(" %lld", (long long)(each[i] / 1000000));
+    printf(" ms\n");
+    free(each);
     if (limit)
         result(longest <= limit * 1000000, "%s: each time within %lld ms", mode, (long long)limit);
 }

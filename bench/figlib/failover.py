@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How long messages stand still when one of two gateways dies or hangs, and whether all come once and in order: the program
+of the test does it, with two ends over loopback as in gateway.py, under load, again and again."""
+
+import os
+import re
+
+from .context import Missing, failure, run
+
+DETECT_MS = 500  # MAD_FORWARD_DETECT
+TIMES = {"kill": 100, "stop": 40}
+QUICK = 4        # a part of them
+TOPOLOGY = 'networks = { x = { driver = "tcp"; hosts = "a,g1,g2"; }; y = { driver = "tcp"; hosts = "g1,g2,b"; }; };\n'
+HOSTS = {"A": ("a", "lo"), "B": ("b", "lo/6"), "G1": ("g1", "lo,lo/6"), "G2": ("g2", "lo,lo/6")}
+
+
+def program(context):
+    path = os.path.join(os.path.dirname(context.program("mad_perf")), "tests", "failover")
+    if not os.path.exists(path):
+        raise Missing("tests/failover is not there (make programs)")
+    return path
+
+
+def environment(context):
+    path = os.path.join(context.scratch, "failover.cfg")
+    with open(path, "w") as file:
+        file.write(TOPOLOGY)
+    env = {"MAD_DRIVERS": "self,tcp,virtual", "MAD_TOPOLOGY": path, "MAD_FORWARD_DETECT": str(DETECT_MS)}
+    for role, (host, interfaces) in HOSTS.items():
+        env["FAILOVER_MAD_HOST_" + role] = host
+        env["FAILOVER_MAD_TCP_INTERFACES_" + role] = interfaces
+    return env
+
+
+def each(context, mode):
+    """Milliseconds of each time, and how many of the program's claims did not hold."""
+    command = [program(context), mode, str(max(TIMES[mode] // QUICK, 1) if context.quick else TIMES[mode])]
+    code, out, err = run(command, environment(context), timeout=170)
+    times = re.search(r"^# %s: each: (.*) ms$" % mode, out, re.M)
+    if not times:
+        raise Missing(failure(command, code, err))
+    return [int(ms) for ms in times.group(1).split()], len(re.findall("^not ok ", out, re.M))
+
+
+def failover(context, sizes):
+    row = {"wrong": 0}
+    for mode in TIMES:
+        times, wrong = each(context, mode)
+        row[mode + "_ms"], row[mode + "_mean_ms"] = max(times), sum(times) / len(times)
+        row["wrong"] += wrong
+        row["note"] = row.get("note", "") + "%s%d times %s: on average after %.0f ms" % (
+            ", " if "note" in row else "", len(times), mode, row[mode + "_mean_ms"])
+    return {0: row}
+
+
+SOURCES = {"failover": failover}
