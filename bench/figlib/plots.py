@@ -89,8 +89,8 @@ def failover_draw(context, folder):
     """All times in their order, from the shortest to the longest."""
     found = {mode: sorted(failover.each(context, mode)[0]) for mode in failover.TIMES}
     longest = max(map(len, found.values()))
-    series = [("ours: %s" % name, [(i + 1, max(ms, 1)) for i, ms in enumerate(found[mode])])
-              for mode, name in (("kill", "killed"), ("stop", "hangs"))]
+    series = [("a gateway " + name, [(i + 1, max(ms, 1)) for i, ms in enumerate(found[mode])])
+              for mode, name in (("kill", "is killed"), ("stop", "hangs"))]
     series.append(("goal: twice the time of detection", [(i, 2 * failover.DETECT_MS) for i in (1, longest)]))
     return draw(folder, "failover", "Until messages go on after a gateway dies, shortest first", "milliseconds",
                 "right center", series, "gateways", "xy", "%.0f")
