@@ -448,6 +448,17 @@ static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_
     return MADI_PLACE_COPY;
 }
 
+/* The packet's header, if there is one that may come now. */
+static bool holds_packet(const gw_end_t *end, const madi_wire_hdr_t *hdr, const void *head, madi_wire_hdr_t *inner)
+{
+    if (hdr->length < MADI_FORWARD_HEAD || !end->ready || !end->started)
+        return false;
+    memcpy(inner, (const char *)head + sizeof(madi_wire_forward_t), sizeof *inner);
+    return inner->length == hdr->length - MADI_FORWARD_HEAD && inner->type != MADI_WIRE_FORWARD &&
+           (inner->type == MADI_WIRE_DATA || inner->length <= GW_FRAGMENT_LEAST) &&
+           (!end->half || !memcmp(inner, &end->half_hdr, sizeof *inner));
+}
+
 madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_end_t *end = side->end;
@@ -461,10 +472,7 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     memcpy(&forward, rx->head, sizeof forward);
     if (end->closed || !link || side != end->side || !in_order(end, hdr, &forward))
         return MADI_PLACE_DROP;
-    memcpy(&inner, (const char *)rx->head + sizeof(madi_wire_forward_t), sizeof inner);
-    if (!end->ready || !end->started || inner.length != hdr->length - MADI_FORWARD_HEAD || inner.type == MADI_WIRE_FORWARD ||
-        (inner.type != MADI_WIRE_DATA && inner.length > GW_FRAGMENT_LEAST) ||
-        (end->half && memcmp(&inner, &end->half_hdr, sizeof inner))) {
+    if (!holds_packet(end, hdr, rx->head, &inner)) {
         gw_end_closed(end, MAD_ERR_PROTOCOL, "a fragment that holds no packet");
         return MADI_PLACE_DROP;
     }

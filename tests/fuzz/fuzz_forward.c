@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fragments of peers that may send anything, to a process that is the end of streams and a gateway.  The input is a
- * sequence of
+/* Fragments of peers that may send anything, to a process that is the end of streams and a gateway.  One stream is there
+ * from the beginning, with a virtual link whose handshake is over: the user's calls go over that.  The input is
+ *   a              1: this process has opened that stream
+ * and a sequence of
+ *   1xxx1111       the time has come to look for another way, or (xxx not 0) has run out
  *   1xxxxxxx       a call of the user's
- *   0wwfhh-p ...   a fragment from peer p; hh: how it is handed over; f: its bytes are all the same; ww: what it begins
- *                  with: 0 nothing, 1 what OPEN needs to this process, 2 to a peer, 3 a packet's header:
- *                  [flags] [channel] [length 16] [seq] [aux] body */
+ *   0wwfhhkp ...   a fragment from peer p; hh: how it is handed over; f: its bytes are all the same; k: what it acknowledges,
+ *                  and whether it asks, comes first; ww: what it begins with: 0 nothing, 1 what OPEN needs to this
+ *                  process, 2 to a peer, 3 a packet's header:
+ *                  [ack ask] [flags] [channel] [length 16] [seq] [aux] [limit stream turn ack | type flags length] body */
+#include "base/clock.h"
 #include "fuzz.h"
+#include "gateway/gateway.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -32,18 +38,72 @@ static void begin(void)
     setenv("MAD_FORWARD_LINGER", "0", 1);
 }
 
-static size_t head(unsigned char *to, input_t *in, unsigned what, const world_t *w)
+static madi_gate_t *first; /* to the first peer */
+
+/* A virtual link to somebody whom only the first peer reaches.  Its stream is the one with number 0x40, as long as that is
+ * not closed. */
+static bool far_open(world_t *w, bool active)
+{
+    mad_session_t *s = w->session;
+    gw_t *gw = gw_of_session(s);
+    unsigned char address[100];
+    size_t len = world_address(address, "none", 0x55);
+    mad_peer_t peer;
+    madi_gate_t *gate;
+    madi_link_t *link;
+    gw_end_t *end;
+    int fd;
+    if (mad_peer_add(s, address, len, &peer) != MAD_OK)
+        return false;
+    madi_lock(&s->lock);
+    madi_peer_gate(s, peer, 0, &gate);
+    link = madi_link_new(&gw->base, gate);
+    end = gw_end_new(gw, active, &fd);
+    end->stream = 0x40;
+    end->link = link;
+    ((gw_link_t *)link)->end = end;
+    gate->link = link;
+    gate->deadline = INT64_MAX;
+    gate->tried = UINT64_MAX;
+    atomic_store(&gate->state, MADI_GATE_CONNECTING);
+    if (gw_way_open(end, gw_hop_get(gw, first), address))
+        gw_end_start(end, link, fd);
+    madi_unlock(&s->lock);
+    w->gate = gate;
+    return end->started;
+}
+
+/* As the timer does. */
+static void look(world_t *w, bool late)
+{
+    mad_session_t *s = w->session;
+    madi_lock(&s->lock);
+    for (gw_end_t *end = gw_of_session(s)->ends; end; end = end->next) {
+        if (end->lost && !end->closed)
+            gw_way_look(end, late ? madi_now() + INT64_C(3600000000000) : end->try_at);
+        else if (end->side)
+            gw_side_ask(end->side);
+    }
+    madi_unlock(&s->lock);
+}
+
+static size_t head(unsigned char *to, input_t *in, unsigned what, madi_wire_forward_t forward, const world_t *w)
 {
     size_t at = sizeof(madi_wire_forward_t);
     memset(to, 0, 256);
+    memcpy(to, &forward, sizeof forward);
     if (what == 1 || what == 2) {
         const void *address = other;
         size_t len = other_len;
         if (what == 1)
             mad_address(w->session, &address, &len);
-        to[at] = 0x40;
-        to[at + 2] = take8(in); /* the limit */
-        at += sizeof(madi_wire_open_t);
+        madi_wire_open_t open = {.limit = 0x40, .stream = 0x40};
+        open.limit |= (uint64_t)take8(in) << 16;
+        open.stream += take8(in);
+        open.turn = take8(in);
+        open.ack = take8(in);
+        memcpy(to + at, &open, sizeof open);
+        at += sizeof open;
         memcpy(to + at, address, len);
         at += len;
     } else if (what == 3) {
@@ -78,13 +138,14 @@ static void fragment(world_t *w, input_t *in, uint8_t op)
 {
     static unsigned char body[70000];
     mad_session_t *s = w->session;
-    madi_gate_t *gate = op & 1 ? s->gates : w->gate; /* the newest, or the first */
+    madi_gate_t *gate = op & 1 ? s->gates : first; /* the newest, or the first */
+    madi_wire_forward_t forward = {.ack = op & 2 ? take8(in) : 0, .ask = op & 2 ? take8(in) : 0};
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_FORWARD, .flags = take8(in), .channel = take8(in)};
     uint16_t length = take16(in);
     size_t at;
     hdr.seq = take8(in);
     hdr.aux = take8(in);
-    at = head(body, in, op >> 5 & 3, w);
+    at = head(body, in, op >> 5 & 3, forward, w);
     if (op & 0x10)
         memset(body + at, 0x5a, length);
     else
@@ -108,9 +169,14 @@ static void run(const uint8_t *data, size_t size)
     other_len = world_address(other, "fake", 0x66);
     if (mad_peer_add(w.session, other, other_len, &peer) != MAD_OK)
         abort();
+    first = w.gate;
+    if (!far_open(&w, take8(&in) & 1))
+        abort();
     while (input_left(&in)) {
         uint8_t op = take8(&in);
-        if (op & 0x80)
+        if ((op & 0x8f) == 0x8f)
+            look(&w, op & 0x70);
+        else if (op & 0x80)
             world_step(&w, op & 0x7f);
         else
             fragment(&w, &in, op);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write the seed corpus: one well-formed input of each kind, from which the fuzzers go on."""
 import os
+import re
 import struct
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -128,20 +129,42 @@ seed("topology", "cycle", 'clusters={a={clusters="b";};b={clusters="a";};};'
      'networks={n={driver="shm";clusters="a";latency="1us";};};')
 seed("topology", "nowhere", 'networks={red=1;};channels={c={network="red";};};virtual_channels={v={over="c";};};')
 
-def fragment(what, flags, body=b"", seq=0, aux=0, channel=8, peer=0, hand=0, begin=b""):
-    return (bytes([what << 5 | hand << 2 | peer, flags, channel]) + struct.pack("<H", len(body)) + bytes([seq, aux]) +
-            begin + body)
+def fragment(what, flags, body=b"", seq=0, aux=0, channel=8, peer=0, hand=0, begin=b"", told=b""):
+    return (bytes([what << 5 | hand << 2 | (2 if told else 0) | peer]) + told + bytes([flags, channel]) +
+            struct.pack("<H", len(body)) + bytes([seq, aux]) + begin + body)
 
 
-to_me = fragment(1, 0x82, begin=b"\1")
-to_peer = fragment(2, 0x82, begin=b"\1")
-hello = struct.pack("<IHHI", 0x4844414D, 1, 1, 32) + bytes(16) + b"\x77" * 16
-seed("forward", "end", to_me + fragment(0, 0x84, hello, seq=1) + user(0) + fragment(0, 0x86, struct.pack("<I", 5) + b"bye"))
-seed("forward", "transit", to_peer + user(0) + fragment(0, 0x84, hello, seq=1) + fragment(3, 0x81, b"12345678", seq=2, begin=b"\1\3\10") +
-     fragment(0, 3, struct.pack("<Q", 1 << 30), peer=1) + fragment(0, 6, struct.pack("<I", 5), peer=1) + user(0) +
-     fragment(0, 0x86, struct.pack("<I", 5)) + user(0))
-seed("forward", "stalled", to_peer + user(14) + b"".join(fragment(3, 0x81, b"x" * 900, seq=i, begin=b"\1\3\10", hand=i & 3)
-                                                        for i in range(40)) + user(14) + user(0))
-seed("forward", "many", b"".join(fragment(2, 0x82, aux=i, begin=b"\1") for i in range(12)) + user(0))
+def opened(what, stream=1, turn=0, ack=0, limit=1, **more):
+    return fragment(what, 0x82, begin=bytes([limit, stream, turn, ack]), **more)
+
+
+with open(os.path.join(here, "../../src/core/wire.h")) as file:
+    version = int(re.search(r"define MADI_WIRE_VERSION (\d+)", file.read()).group(1))
+to_me, to_peer = opened(1), opened(2)
+hello = struct.pack("<IHHI", 0x4844414D, version, 1, 32) + bytes(16) + b"\x77" * 16
+# Of the virtual link that is there: what this process has opened is its label 0, without the opener's flag.
+got = b"\1\0"  # OPEN, and nothing more is acknowledged
+ready = fragment(0, 5, told=got)
+end_way, end_link = struct.pack("<II", 5, 1), struct.pack("<II", 5, 0)
+named = fragment(3, 1, b"a\0", seq=1, begin=b"\3\0\2", hand=1, told=got)
+packets = named + b"".join(fragment(3, 1, b"x" * 100, seq=i + 2, begin=b"\1\3\x64", hand=i & 3, told=got) for i in range(3))
+again = opened(1, 0, 3, 1, aux=0)  # by the other end, the turn of an end that was called
+seed("forward", "end", b"\1" + to_me + fragment(0, 0x84, hello, seq=1) + user(0) + fragment(0, 0x86, end_link + b"bye"))
+seed("forward", "transit", b"\1" + to_peer + user(0) + fragment(0, 0x84, hello, seq=1) +
+     fragment(3, 0x81, b"12345678", seq=2, begin=b"\1\3\10") + fragment(0, 3, struct.pack("<Q", 1 << 30), peer=1) +
+     fragment(0, 6, end_link, peer=1) + user(0) + fragment(0, 0x86, end_link) + user(0))
+seed("forward", "stalled", b"\1" + to_peer + user(14) + b"".join(
+    fragment(3, 0x81, b"x" * 900, seq=i, begin=b"\1\3\10", hand=i & 3) for i in range(40)) + user(14) + user(0))
+seed("forward", "many", b"\1" + b"".join(opened(2, aux=i) for i in range(12)) + user(0))
+for active in (1, 0):
+    begin = bytes([active]) + ready + user(8, 3) + user(9, 2)
+    seed("forward", "packets-%d" % active, begin + packets + user(0) + fragment(0, 7, told=b"\2\1") + fragment(0, 6, end_link))
+    seed("forward", "joined-%d" % active, begin + named + again + user(0) + fragment(0, 0x87, told=b"\1\1") +
+         fragment(3, 0x81, b"y" * 100, seq=2, begin=b"\1\3\x64", told=b"\2\0") + user(0))
+    seed("forward", "lost-%d" % active, begin + fragment(0, 6, end_way + b"gone") + user(15) + again + user(0) +
+         fragment(0, 6, end_way) + user(15, 1))
+seed("forward", "short", b"\1" + ready + fragment(0, 1, b"x", seq=1, told=got))
+seed("forward", "ping", b"\1" + ready + fragment(0, 8, told=b"\0\1") + to_peer + fragment(0, 0x88, told=b"\0\1") + user(15) +
+     fragment(0, 8, told=b"\0\0") + fragment(0, 9) + fragment(0, 0x89) + user(0))
 
 seed("job", "one", "madeleine-job 1\nkey 00112233445566778899aabbccddeeff\naddress 0102\naddress 03\ntopology 4\na=1\n")
