@@ -31,6 +31,8 @@ typedef struct madi_forward {
     bool (*reachable)(struct mad_session *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
                       char *reason);
     int (*place)(struct mad_session *session, int lane, const madi_adapter_t *adapter);
+    /* The gate is up.  Under the session's lock. */
+    void (*up)(struct madi_gate *gate);
     /* A FORWARD packet: as the upcalls of driver.h.  Under the session's lock. */
     madi_place_t (*rx_begin)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
     void (*rx_done)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);

@@ -148,6 +148,8 @@ void madi_link_up(madi_link_t *link)
     atomic_store_explicit(&gate->state, MADI_GATE_UP, memory_order_release); /* pairs with gate_usable */
     madi_unlock(&gate->tx_lock);
     madi_gate_work(gate);
+    if (gate->session->forward)
+        gate->session->forward->up(gate);
 }
 
 /* Free closed links that lend nothing any more; not from inside a driver. */

@@ -116,6 +116,7 @@ enum madi_forward_kind {
     MADI_FORWARD_PING = 8,   /* ask 1: does who passes this stream on live, and those behind?  Answered with ask 0 */
     MADI_FORWARD_MOVE = 9,   /* to the ends: take another way.  channel: gateways that it has passed */
     MADI_FORWARD_TRY = 10,   /* as OPEN: a way beside the one that the stream has, which goes on */
+    MADI_FORWARD_KNOW = 11,  /* of this hop, about no stream: the address of a process that forwards */
     MADI_FORWARD_KINDS       /* one more than the last */
 };
 #define MADI_FORWARD_KIND 0x7f

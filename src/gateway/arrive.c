@@ -51,6 +51,8 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
     } else if (kind == MADI_FORWARD_PING) {
         memcpy(&forward, body, sizeof forward);
         gw_hop_ping(hop, side, hdr, &forward);
+    } else if (kind == MADI_FORWARD_KNOW) {
+        gw_know_came(hop, rest, len);
     } else if (!side) {
         return; /* it is closed here, and CLOSE is on its way */
     } else if (kind == MADI_FORWARD_CREDIT && len == sizeof credit) {
@@ -155,7 +157,7 @@ static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *
         gw_side_came(side, hdr);
     if (passes(side, hdr))
         return transit_begin(hop, side, hdr, rx);
-    if (!side && !opens(kind) && kind != MADI_FORWARD_PING)
+    if (!side && !opens(kind) && kind != MADI_FORWARD_PING && kind != MADI_FORWARD_KNOW)
         return MADI_PLACE_DROP;
     if (kind == MADI_FORWARD_PACKET && rx->here >= MADI_FORWARD_HEAD)
         return gw_end_packet(hop, side, hdr, rx);

@@ -83,6 +83,13 @@ mad_status_t gw_learn_gateways(mad_session_t *s)
     return status;
 }
 
+/* Those who are there now are known to all the others as well.  There may be no virtual adapter. */
+static void know_all(mad_session_t *s)
+{
+    if (s->forward)
+        gw_of_session(s)->n_known = s->n_peers;
+}
+
 mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session)
 {
     is_daemon = true;
@@ -98,6 +105,7 @@ static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
     for (int i = 0; i < boot->size + boot->gateways && !status; i++)
         if (i != boot->rank)
             status = learn(s, boot, i);
+    know_all(s);
     madi_unlock(&s->lock);
     return status;
 }
@@ -157,18 +165,11 @@ void madi_gateway_leave(madi_boot_t *boot)
 
 /* ---- Serving ----------------------------------------------------------------------------------------------------- */
 
-static int gates_in(mad_session_t *s, int state)
-{
-    int n = 0;
-    for (madi_gate_t *g = s->gates; g; g = g->next)
-        n += atomic_load_explicit(&g->state, memory_order_relaxed) == state;
-    return n;
-}
-
 int madi_gateway_announce(mad_session_t *s)
 {
     int called = 0;
     madi_lock(&s->lock);
+    know_all(s);
     for (uint32_t p = 0; p < s->n_peers; p++) {
         const unsigned char *address = s->peers[p].address;
         madi_gate_t *gate;
@@ -207,12 +208,22 @@ static void told(madi_watch_t *watch, uint32_t events)
     madi_watchers_wake(serving->session);
 }
 
-/* Under the session's lock. */
+/* Nobody is there any more of those who were connected.  Daemons do not count, for two would keep each other, unless there
+ * was nobody else.  Under the session's lock. */
 static bool abandoned(const serving_t *serving)
 {
     mad_session_t *s = serving->session;
-    return serving->until_abandoned && gates_in(s, MADI_GATE_DOWN) && !gates_in(s, MADI_GATE_UP) &&
-           !gates_in(s, MADI_GATE_CONNECTING);
+    bool gone[2] = {false}, there = false; /* [1]: daemons */
+    for (madi_gate_t *g = s->gates; g && serving->until_abandoned; g = g->next) {
+        int state = atomic_load_explicit(&g->state, memory_order_relaxed);
+        bool up = state == MADI_GATE_UP || state == MADI_GATE_CONNECTING;
+        bool daemon = gw_flags_of(gw_of_session(s), s->peers[g->peer].address) & GW_DAEMON;
+        if (up && !daemon)
+            return false; /* mostly the first */
+        there |= up;
+        gone[daemon] |= state == MADI_GATE_DOWN;
+    }
+    return gone[0] || (gone[1] && !there);
 }
 
 static bool is_told(void *arg)

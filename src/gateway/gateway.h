@@ -19,6 +19,7 @@
  *   credit.c    who may send how much, and the bound on memory      say.c      what mad_info shows
  *   map.c       which host is reached through which                 count.c    what has passed, by route
  *   daemon.c    gateways that are processes of their own            lane.c     channels with networks of their own
+ *   know.c      gateways that come later
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
@@ -247,6 +248,7 @@ struct gw {
     bool counted;  /* as one that needs progress */
     gw_place_t *places; /* by host: the processes that forward there, of the first n_placed peers; NULL: not asked for yet */
     uint32_t n_placed;
+    uint32_t n_known;   /* so many peers were there when this process started; others came later */
     uint64_t turn;      /* of ways that are equal */
     gw_hop_t *hops;
     gw_end_t *ends;
@@ -488,6 +490,10 @@ bool gw_agrees(mad_session_t *session, const unsigned char *address);
 bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
                        char *reason);
 int gw_lane_place(mad_session_t *session, int lane, const madi_adapter_t *adapter);
+
+/* know.c; under the session's lock */
+void gw_know_up(madi_gate_t *gate); /* as in forward.h */
+void gw_know_came(gw_hop_t *hop, const unsigned char *address, size_t max);
 
 /* say.c */
 void gw_say(struct mad_session *session, madi_json_t *json);

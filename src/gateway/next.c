@@ -119,10 +119,10 @@ mad_status_t gw_started(mad_session_t *s)
     if (!s->boot)
         return MAD_OK;
     status = gw_learn_gateways(s);
-    if (status || (!gw->forwards && s->size > AT_ONCE))
-        return status;
     madi_lock(&s->lock);
-    status = look_at_peers(gw);
+    if (!status && (gw->forwards || s->size <= AT_ONCE))
+        status = look_at_peers(gw);
+    gw->n_known = s->n_peers;
     madi_unlock(&s->lock);
     return status;
 }

@@ -61,6 +61,14 @@ networks = {
 };
 END
     lab parallel.conf daemons
+    cat >chain.conf <<'END'
+networks = {
+    north  = { driver = "tcp"; hosts = "north, gate0"; };
+    middle = { driver = "tcp"; hosts = "gate0, middle, gate1"; };
+    south  = { driver = "tcp"; hosts = "gate1, south"; };
+};
+END
+    lab chain.conf later
     lab two.conf ${TESTS:-places kill drain by_hand}
     [ $failures = 0 ]
 }
@@ -159,9 +167,12 @@ test_drain() {
     start -n 2 -v "$across" ask 2
     echo one >&8
     seen "end at once: before" 'answered: one'
+    told_again() { # two signals before it looks are one
+        tell_gateway TERM
+        has 'told twice to end'
+    }
     tell_gateway TERM
-    tell_gateway TERM
-    seen "end at once: is said" 'told twice to end'
+    if wait_for told_again; then ok "end at once: is said"; else not_ok "end at once: is said" "$(tail -n 20 out err)"; fi
     seen "end at once: is not started again" "ended with exit code 143; going on without it"
     echo two >&8
     finish "end at once" 3
@@ -209,6 +220,24 @@ test_daemons() {
     finish "daemons: job" 0
     wait $gateway
     check "daemons: ends with it" 0 $?
+}
+
+# Two gateways that come after the start, one behind the other: they know of each other from whom both have called.
+test_later() {
+    start -n 3 --hosts north,south,middle --gateways none --job-file job "$across" ask 1
+    wait_for test -s job
+    for i in 0 1; do
+        "$MADLAB_AGENT" gate$i env MAD_LOG=info "$BUILD/madgw" --join - -v <job >gateway$i 2>&1 &
+        ready() { grep -qs 'ready, calls 2 processes' gateway$i; }
+        if wait_for ready; then ok "later: ready"; else not_ok "later: ready" "$(cat gateway$i err)"; fi
+    done
+    told() { grep -q 'is told of: it forwards on gate1' gateway0 && grep -q 'is told of: it forwards on gate0' gateway1; }
+    if wait_for told; then ok "later: told"; else not_ok "later: told" "$(cat gateway0 gateway1)"; fi
+    echo one >&8
+    seen "later: both are used" 'answered: one'
+    finish "later: job" 0
+    gone() { [ "$(cat gateway0 gateway1 | grep -c 'all processes of the job have gone')" = 2 ]; }
+    if wait_for gone; then ok "later: they end with it"; else not_ok "later: they end with it" "$(cat gateway0 gateway1)"; fi
 }
 
 inside() {
