@@ -6,7 +6,7 @@
  * sender, and the gateway.  Each sender sends to each receiver, messages of N bytes, as fast as it can; so SENDERS *
  * RECEIVERS + 1 streams compete, each between a pair of processes of its own.  The receiver of the one stream
  *   none       does as the others do
- *   stop       is stopped (SIGSTOP) in the midst of long messages, all granted
+ *   stop       is stopped (SIGSTOP) in the midst of long messages, all granted; the others begin when these wait in the gateway
  *   compute    does not call the library
  *   forget     calls it, and takes no message
  * until S seconds are over; then it goes on, and everything that was sent must come, whole and in order.
@@ -26,6 +26,9 @@
 #define LONG ((size_t)8 << 20)       /* of the one stream, more than all sockets on its way hold */
 #define STREAMS_MAX 64               /* of one process */
 #define GRANT_NS 50000000
+#define HELD 30000                   /* bytes in the gateway: its next hop takes no more */
+#define HELD_LOOK 5000000            /* ns */
+#define HELD_WITHIN (20 * SECOND)
 #define SECOND INT64_C(1000000000)
 
 enum stuck { NONE, STOP, COMPUTE, FORGET };
@@ -167,6 +170,18 @@ static void be_stuck(void)
     }
 }
 
+/* A long message has begun to come, so it is granted, and on its way. */
+static bool long_begins(void)
+{
+    const stream_t *s = &streams[0];
+    bool begun = false;
+    madi_lock(&session->lock); /* what comes is written under it */
+    for (int i = 0; i < UNDER_WAY; i++)
+        begun |= s->number[i] >= UNDER_WAY && mark_at(s, i, false)->number == s->number[i];
+    madi_unlock(&session->lock);
+    return begun;
+}
+
 /* The next request that is done, of those behind the last one first: each stream gets its turn. */
 static mad_status_t next_done(int *at, int64_t timeout)
 {
@@ -205,6 +220,13 @@ static int move(bool sends)
         if (!rc)
             rc = go_on(at, sends);
         sticks = !was_stuck && streams[0].done == UNDER_WAY;
+        if (sticks && stuck == STOP) {
+            while (!long_begins() && now() < over)
+                mad_progress(session);
+            be_stuck();
+            sticks = false;
+            was_stuck = true;
+        }
     }
     return rc;
 }
@@ -249,11 +271,27 @@ static void print(int64_t least, int64_t sum, int64_t most, int64_t single)
     told_end(&t);
 }
 
+/* The one stream fills its window here while it is alone; beside a hundred it would take as long as it gets no share. */
+static int wait_until_held(void)
+{
+    int64_t end = now() + HELD_WITHIN;
+    mad_status_t status = MAD_ERR_TIMEOUT;
+    mad_connection_t *cnx;
+    while (told_now(session, "bytes_held") < HELD && now() < end && status == MAD_ERR_TIMEOUT)
+        status = mad_begin_unpacking_timed(results, MAD_ANY_SOURCE, HELD_LOOK, &cnx);
+    status = status == MAD_ERR_TIMEOUT ? MAD_OK : MAD_ERR_MISMATCH; /* nobody has results yet */
+    for (int p = senders; p < stuck_rank && !status; p++)
+        status = mad_send_blocks(results, p, NULL, 0, NULL);
+    return status ? failed("the beginning", status) : 0;
+}
+
 /* It waits in the library, and so forwards, until all have told what they got. */
 static int be_gateway(void)
 {
     int64_t least = INT64_MAX, sum = 0, most = 0, single = 0;
     result_t r;
+    if (stuck == STOP && wait_until_held())
+        return 1;
     for (int n = 0; n < receivers + 1; n++) {
         if (hear(&r))
             return 1;
@@ -301,6 +339,8 @@ static int part(void)
     over = now() + (int64_t)(seconds * (double)SECOND);
     if (rank == gateway)
         return rc ? rc : be_gateway();
+    if (!rc && stuck == STOP && !sends && rank != stuck_rank && mad_post_unpacking(results, gateway, NULL, 0, NULL))
+        rc = failed("the beginning", MAD_ERR_PEER);
     if (!rc)
         rc = move(sends);
     if (!rc && !sends)
