@@ -71,8 +71,9 @@ mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session);
  * mad_init, but for MAD_ERR_BOOT, and MAD_ERR_INVAL (the key's length). */
 mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session);
 
-/* End a session: deliver what was sent (within the knob MAD_EXIT_TIMEOUT), close channels and connections, free all.
- * Open messages and pending requests of the session end with MAD_ERR_CLOSED.  May wait.  NULL is legal. */
+/* End a session: deliver what was sent, by pending requests too (within the knob MAD_EXIT_TIMEOUT), close channels and
+ * connections, free all.  Open messages and requests that are pending then end with MAD_ERR_CLOSED.  May wait.  NULL is
+ * legal. */
 void mad_exit(mad_session_t *session);
 
 /* This process's rank and the number of ranks; 0 and 1 without a launcher, and after mad_open.  Any thread. */

@@ -348,8 +348,8 @@ static bool all_sent(void *arg)
         for (madi_conn_t *c = g->conns; c; c = c->next_of_gate)
             if (c->queue || c->deferred)
                 all = false;
-        if (g->ctrl || g->granted)
-            all = false;
+        if (g->ctrl || g->granted || (!g->bye && !madi_handles_none(g->sends)))
+            all = false; /* who has ended in order will not name a place for what is announced */
         madi_unlock(&g->tx_lock);
     }
     madi_unlock(&s->lock);

@@ -109,6 +109,38 @@ static void wrong_key(env_t *unused)
     mad_exit(p.s[1]);
 }
 
+enum { LAST = 1 << 20 };
+
+static void *hear_last(void *arg)
+{
+    env_t e = side(arg, 1);
+    receive_numbered(&e, e.ch[0], 7, LAST);
+    return NULL;
+}
+
+/* A request that is pending when its session ends, for which the receiver has not named a place yet: it is delivered. */
+static void last_request(env_t *unused)
+{
+    pair_t p = {.stop = 0};
+    uint32_t number = 7;
+    void *body = get(LAST);
+    mad_block_t blocks[] = {{&number, sizeof number, CHEAPER, EXPRESS}, {body, LAST, CHEAPER, LAZY}};
+    mad_request_t *request;
+    thread_t thread;
+    (void)unused;
+    fill(body, LAST, number);
+    if (pair_open(&p, "a secret of 16 and more", "a secret of 16 and more") && pair_add(&p, 0, 1) && pair_add(&p, 1, 0) &&
+        CHECK_OK(mad_send_blocks(p.ch[0], p.peer[0], blocks, 2, &request))) {
+        thread_start(&thread, hear_last, &p);
+        mad_exit(p.s[0]);
+        thread_join(&thread);
+        p.s[0] = NULL;
+    }
+    mad_exit(p.s[0]);
+    mad_exit(p.s[1]);
+    free(body);
+}
+
 static void bad_arguments(env_t *unused)
 {
     mad_session_t *s = NULL;
@@ -137,5 +169,6 @@ static void bad_arguments(env_t *unused)
 
 const test_t session_tests[] = {{.name = "sessions_talk", .procs = 1, .all = two_talk},
                                 {.name = "sessions_wrong_key", .procs = 1, .all = wrong_key},
+                                {.name = "sessions_last_request", .procs = 1, .all = last_request},
                                 {.name = "sessions_bad_arguments", .procs = 1, .all = bad_arguments},
                                 {.name = NULL}};
