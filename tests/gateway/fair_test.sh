@@ -44,11 +44,17 @@ look() {
 MAD_FORWARD_WINDOW=64M
 export MAD_FORWARD_WINDOW
 
+# patient COMMAND...: with --seconds, and more of them when the host was too slow to get that far
+patient() {
+    for time in $measured $((4 * measured)) $((16 * measured)); do
+        "$@" --seconds "$time" >"$dir/out" 2>&1
+        [ $? = 3 ] || return
+    done
+}
 # on_host WAY STUCK
 on_host() {
     ways_a=0-$((senders - 1)) ways_b=$senders-$((senders + receivers))
-    on "$1" $((senders + receivers + 2)) "$BUILD/tests/streams" --stuck "$2" --seconds $measured $senders $receivers \
-        >"$dir/out" 2>&1
+    patient on "$1" $((senders + receivers + 2)) "$BUILD/tests/streams" --stuck "$2" $senders $receivers
     look "$1, $2" "$2" 0
 }
 for way in $ways; do
@@ -75,9 +81,9 @@ elif grep -q sch_tbf "$dir/out"; then
     echo "# networks cannot be limited here: $(tail -1 "$dir/out")"
 else
     measured=$((2 * measured))
-    (cd "$BUILD" && lab --share "$dir" --share "$here/../.." -- "$dir/job" $((senders + receivers + 2)) \
-        "red0:$senders,blue0:$((receivers + 1)),gate" "$BUILD/tests/streams" --stuck stop --seconds $measured $senders \
-        $receivers) >"$dir/out" 2>&1
+    cd "$BUILD" || exit 1
+    patient lab --share "$dir" --share "$here/../.." -- "$dir/job" $((senders + receivers + 2)) \
+        "red0:$senders,blue0:$((receivers + 1)),gate" "$BUILD/tests/streams" --stuck stop $senders $receivers
     look "lab, stop" stop 0.5
 fi
 [ $failures = 0 ]
