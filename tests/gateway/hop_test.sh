@@ -54,7 +54,8 @@ all_ready() { [ "$(grep -c '^ready ' "$dir/out")" = 3 ] || ! kill -0 $job 2>/dev
 hold() {
     held=$1
     shift
-    rm -f "$dir/go"
+    rm -f "$dir/go" "$dir/told"
+    : >"$dir/out" # here, and not when the job has begun: what the last one has said would be taken for this one's
     on "$held" 3 "$BUILD/tests/hop" hold "$dir/go" >"$dir/out" 2>"$dir/err" &
     job=$!
     wait_for all_ready
