@@ -6,7 +6,8 @@
  * sender, and the gateway.  Each sender sends to each receiver, messages of N bytes, as fast as it can; so SENDERS *
  * RECEIVERS + 1 streams compete, each between a pair of processes of its own.  The receiver of the one stream
  *   none       does as the others do
- *   stop       is stopped (SIGSTOP) in the midst of long messages, all granted; the others begin when these wait in the gateway
+ *   stop       is stopped (SIGSTOP) in the midst of long messages, all granted; the others begin when these wait in the
+ *              gateway
  *   compute    does not call the library
  *   forget     calls it, and takes no message
  * until S seconds are over; then it goes on, and everything that was sent must come, whole and in order.
