@@ -2,8 +2,9 @@
 /* Bootstrap: who am I, how many are we, what is your address.
  *
  * One interface over the launchers, tried in this order: our launcher (MAD_BOOT_FD: the PMI-1 wire protocol on an
- * inherited descriptor), PMIx, PMI-1 (PMI_FD), alone.  Calls are made by one thread at a time (the caller locks) and
- * may block until the launcher answers.  Values are text without blanks or newlines; the back ends split long ones. */
+ * inherited descriptor), PMIx, PMI-1 (PMI_FD), alone.  Calls are made by one thread at a time (the caller locks), but
+ * for fence: beside it another thread may make the others, which do not wait for its end.  They may block until the launcher
+ * answers.  Values are text without blanks or newlines; the back ends split long ones. */
 #ifndef MADI_BOOT_H
 #define MADI_BOOT_H
 

@@ -6,7 +6,10 @@
  * is stored as  K.R.0 = "<length of V>:<beginning of V>",  K.R.1 = <next piece>, ...
  *
  * Our launcher adds words to its answer to "init": mad_job, mad_rank, mad_size, mad_gateways, and mad_key, the job's secret
- * in hexadecimal digits, which so is in no environment and no argument list. */
+ * in hexadecimal digits, which so is in no environment and no argument list.
+ *
+ * While one thread waits for the end of a fence others may ask: it may be that some rank comes to the fence only after that.
+ * So who fences waits without the lock, and whoever reads may come across the end of the fence, and then rings its bell. */
 #include "boot/boot.h"
 
 #include "base/clock.h"
@@ -18,11 +21,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,6 +37,9 @@
 typedef struct pmi1 {
     madi_boot_t boot; /* first: the two are cast into each other */
     int fd;
+    pthread_mutex_t lock; /* of all else; held for a request and its answer */
+    int bell;         /* an eventfd: something for who fences was read by another */
+    bool fences;      /* its end has not been read yet */
     bool gone;        /* it does not answer any more, and this was said */
     int ahead;        /* requests that were sent by pmi1_ahead, and whose answers were not read */
     int64_t deadline; /* of the answer that is waited for */
@@ -141,23 +149,39 @@ static long word_number(const pmi1_t *pmi, const char *name, long otherwise)
     return value && len > 0 ? strtol(value, NULL, 10) : otherwise;
 }
 
-/* The end of a fence may wait for other ranks, everything else for the launcher alone. */
-static void set_deadline(pmi1_t *pmi, bool fence)
+/* Of an answer for which the launcher waits for nobody. */
+static void set_deadline(pmi1_t *pmi)
 {
     pmi->deadline = INT64_MAX;
-    if (!fence && madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT))
+    if (madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT))
         pmi->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+}
+
+static bool answers(const pmi1_t *pmi, const char *command)
+{
+    size_t len;
+    const char *it = word(pmi, "cmd", &len);
+    return it && len == strlen(command) && memcmp(it, command, len) == 0;
+}
+
+static void bell_ring(const pmi1_t *pmi)
+{
+    (void)!eventfd_write(pmi->bell, 1); /* full: it rings already */
 }
 
 static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
 {
     mad_status_t status = read_line(pmi);
-    const char *command;
-    size_t len;
+    if (status == MAD_OK && pmi->fences && answers(pmi, "barrier_out")) {
+        pmi->fences = false;
+        if (strcmp(answer, "barrier_out") == 0)
+            return MAD_OK;
+        bell_ring(pmi);
+        status = read_line(pmi);
+    }
     if (status != MAD_OK)
         return status;
-    command = word(pmi, "cmd", &len);
-    if (!command || len != strlen(answer) || memcmp(command, answer, len) != 0) {
+    if (!answers(pmi, answer)) {
         pmi->gone = true;
         madi_log(MADI_LOG_ERROR, "boot",
                  "the launcher answered '%.60s' where '%s' was expected, so it is no PMI-1 launcher: start with madrun or mpiexec",
@@ -190,7 +214,7 @@ __attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, c
         return MAD_ERR_INVAL;
     if (pmi->gone)
         return MAD_ERR_BOOT;
-    set_deadline(pmi, strcmp(answer, "barrier_out") == 0);
+    set_deadline(pmi);
     status = forget_ahead(pmi);
     if (status == MAD_OK)
         status = send_all(pmi, pmi->out, (size_t)n);
@@ -218,9 +242,8 @@ static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, cons
     return status;
 }
 
-static mad_status_t pmi1_put(madi_boot_t *boot, const char *key, const char *value)
+static mad_status_t put(pmi1_t *pmi, const char *key, const char *value)
 {
-    pmi1_t *pmi = (pmi1_t *)boot;
     size_t left = strlen(value), room = pmi->value_max - 1;
     unsigned piece = 0;
     char prefix[24];
@@ -241,6 +264,24 @@ static mad_status_t pmi1_put(madi_boot_t *boot, const char *key, const char *val
     return status;
 }
 
+/* What was read beyond the answer may be for who fences, and no socket tells it. */
+static void unlock(pmi1_t *pmi)
+{
+    if (pmi->fences && (pmi->in_len || pmi->gone))
+        bell_ring(pmi);
+    pthread_mutex_unlock(&pmi->lock);
+}
+
+static mad_status_t pmi1_put(madi_boot_t *boot, const char *key, const char *value)
+{
+    pmi1_t *pmi = (pmi1_t *)boot;
+    mad_status_t status;
+    pthread_mutex_lock(&pmi->lock);
+    status = put(pmi, key, value);
+    unlock(pmi);
+    return status;
+}
+
 /* Get one piece; *data lies in the last answer. */
 static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned piece, const char **data, size_t *len)
 {
@@ -250,7 +291,7 @@ static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned p
         return status;
     if (pmi->ahead > 0 && piece == 0) {
         pmi->ahead--;
-        set_deadline(pmi, false);
+        set_deadline(pmi);
         status = read_answer(pmi, "get_result");
     } else {
         status = request(pmi, "get_result", "cmd=get kvsname=%s key=%s\n", pmi->space, name);
@@ -272,16 +313,15 @@ static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned p
     return MAD_OK;
 }
 
-static mad_status_t pmi1_get(madi_boot_t *boot, int rank, const char *key, char *value, size_t len)
+static mad_status_t get(pmi1_t *pmi, int rank, const char *key, char *value, size_t len)
 {
-    pmi1_t *pmi = (pmi1_t *)boot;
     size_t total, have = 0, n;
     unsigned piece = 0;
     const char *data;
     char *colon;
     mad_status_t status;
 
-    if (rank < 0 || rank >= boot->size + boot->gateways)
+    if (rank < 0 || rank >= pmi->boot.size + pmi->boot.gateways)
         return MAD_ERR_INVAL;
     status = get_piece(pmi, rank, key, piece++, &data, &n);
     if (status != MAD_OK)
@@ -313,12 +353,21 @@ garbled:
     return MAD_ERR_BOOT;
 }
 
-static void pmi1_ahead(madi_boot_t *boot, const char *key, const int *ranks, int n)
+static mad_status_t pmi1_get(madi_boot_t *boot, int rank, const char *key, char *value, size_t len)
 {
     pmi1_t *pmi = (pmi1_t *)boot;
+    mad_status_t status;
+    pthread_mutex_lock(&pmi->lock);
+    status = get(pmi, rank, key, value, len);
+    unlock(pmi);
+    return status;
+}
+
+static void ahead(pmi1_t *pmi, const char *key, const int *ranks, int n)
+{
     char name[128], lines[MADI_BOOT_AHEAD * 512];
     size_t used = 0;
-    set_deadline(pmi, false);
+    set_deadline(pmi);
     if (pmi->gone || forget_ahead(pmi) != MAD_OK)
         return;
     for (int i = 0; i < n; i++) {
@@ -330,9 +379,62 @@ static void pmi1_ahead(madi_boot_t *boot, const char *key, const int *ranks, int
         pmi->ahead = n;
 }
 
+static void pmi1_ahead(madi_boot_t *boot, const char *key, const int *ranks, int n)
+{
+    pmi1_t *pmi = (pmi1_t *)boot;
+    pthread_mutex_lock(&pmi->lock);
+    ahead(pmi, key, ranks, n);
+    unlock(pmi);
+}
+
+/* Is there something to read, or does the bell ring?  Waits for it, or only looks. */
+static bool comes(const pmi1_t *pmi, bool waits)
+{
+    struct pollfd p[2] = {{.fd = pmi->fd, .events = POLLIN}, {.fd = pmi->bell, .events = POLLIN}};
+    eventfd_t rung;
+    int n;
+    do
+        n = poll(p, waits ? 2 : 1, waits ? -1 : 0);
+    while (n < 0 && errno == EINTR);
+    if (waits && p[1].revents)
+        (void)!eventfd_read(pmi->bell, &rung);
+    return n != 0;
+}
+
+/* With the lock, but for the wait.  Nobody else's answer is missing then, once those that were asked for ahead are read. */
+static mad_status_t fence_end(pmi1_t *pmi)
+{
+    mad_status_t status = MAD_OK;
+    while (pmi->fences && status == MAD_OK) {
+        if (!pmi->in_len) {
+            pthread_mutex_unlock(&pmi->lock);
+            comes(pmi, true);
+            pthread_mutex_lock(&pmi->lock);
+        }
+        set_deadline(pmi);
+        status = pmi->gone ? MAD_ERR_BOOT : forget_ahead(pmi);
+        if (status == MAD_OK && pmi->fences && (pmi->in_len || comes(pmi, false)))
+            status = read_answer(pmi, "barrier_out");
+    }
+    return status;
+}
+
 static mad_status_t pmi1_fence(madi_boot_t *boot)
 {
-    return request((pmi1_t *)boot, "barrier_out", "cmd=barrier_in\n");
+    static const char line[] = "cmd=barrier_in\n";
+    pmi1_t *pmi = (pmi1_t *)boot;
+    mad_status_t status;
+    pthread_mutex_lock(&pmi->lock);
+    set_deadline(pmi);
+    status = pmi->gone ? MAD_ERR_BOOT : forget_ahead(pmi);
+    if (status == MAD_OK)
+        status = send_all(pmi, line, sizeof line - 1);
+    pmi->fences = status == MAD_OK;
+    if (status == MAD_OK)
+        status = fence_end(pmi);
+    pmi->fences = false;
+    pthread_mutex_unlock(&pmi->lock);
+    return status;
 }
 
 static void pmi1_fini(madi_boot_t *boot)
@@ -341,6 +443,8 @@ static void pmi1_fini(madi_boot_t *boot)
     if (!pmi->gone)
         (void)request(pmi, "finalize_ack", "cmd=finalize\n"); /* logged; there is nobody left to tell */
     close(pmi->fd);
+    close(pmi->bell);
+    pthread_mutex_destroy(&pmi->lock);
     explicit_bzero(pmi, sizeof(*pmi)); /* the job's key was here */
     free(pmi);
 }
@@ -479,8 +583,18 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
         return MAD_ERR_NOMEM;
     pmi->fd = (int)fd;
     pmi->boot.ops = &pmi1_ops;
+    pmi->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (pmi->bell < 0) {
+        madi_log(MADI_LOG_ERROR, "boot", "no descriptor for the launcher's answers: %s; raise the limit (ulimit -n)",
+                 strerror(errno));
+        free(pmi);
+        return MAD_ERR_SYSTEM;
+    }
+    pthread_mutex_init(&pmi->lock, NULL);
     status = greet(pmi);
     if (status != MAD_OK) {
+        close(pmi->bell);
+        pthread_mutex_destroy(&pmi->lock);
         explicit_bzero(pmi, sizeof(*pmi));
         free(pmi);
         return status;

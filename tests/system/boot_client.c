@@ -4,11 +4,13 @@
  *   boot_client [SIZE]     put, fence and get twice; SIZE: fail unless the job has this many ranks
  *   boot_client nofini     join and end with 0 without telling the launcher
  *   boot_client die RANK   join; RANK ends with 3 at once, the others wait in a fence that never completes
+ *   boot_client beside FIFO  two ranks: get while another thread is in a fence, to which rank 1 comes only after that
  *   boot_client key        as the first, and fail unless the launcher passed a key; print the job's name */
 #include "base/base.h"
 #include "base/log.h"
 #include "boot/boot.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +64,40 @@ static int get_all(madi_boot_t *boot, unsigned round)
     return 0;
 }
 
+static void *fence(void *arg)
+{
+    madi_boot_t *boot = arg;
+    return boot->ops->fence(boot) == MAD_OK ? arg : NULL;
+}
+
+/* Rank 1 comes to the last fence when rank 0 has closed the FIFO; to those before at any time. */
+static int beside(madi_boot_t *boot, const char *fifo)
+{
+    enum { FENCES = 50 };
+    int rc = put_all(boot, 0);
+    mad_status_t status = boot->ops->fence(boot);
+    if (rc || status != MAD_OK)
+        return fail("fence", boot->rank, status);
+    for (int i = 1; i <= FENCES && !rc; i++) {
+        pthread_t thread;
+        void *good = NULL;
+        FILE *f = NULL;
+        if (i == FENCES && boot->rank && (f = fopen(fifo, "r"))) {
+            (void)fgetc(f);
+            fclose(f);
+        }
+        if (pthread_create(&thread, NULL, fence, boot))
+            return fail("no thread", boot->rank, MAD_ERR_NOMEM);
+        rc = get_all(boot, 0);
+        if (i == FENCES && !boot->rank && (f = fopen(fifo, "w")))
+            fclose(f);
+        pthread_join(thread, &good);
+        if (!good)
+            return fail("fence beside", boot->rank, MAD_OK);
+    }
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -78,6 +114,11 @@ int main(int argc, char **argv)
             return 3;
         (void)boot->ops->fence(boot);
         return 0;
+    }
+    if (strcmp(mode, "beside") == 0 && argc > 2) {
+        int rc = beside(boot, argv[2]);
+        boot->ops->fini(boot);
+        return rc;
     }
     if (strcmp(mode, "key") == 0 && boot->key_len != sizeof(boot->key))
         return fail("no key from the launcher", boot->rank, MAD_OK);

@@ -236,6 +236,9 @@ test_boot() {
     check "boot: one job" 1 "$(sed -n 's/.*job //p' out | sort -u | wc -l)"
     run -n 2 sh -c '"$0" 2 && "$0" 2' "$client"
     check "boot: two programs in turn" "0 4" "$code $(grep -c 'good, by pmi1' out)"
+    mkfifo fence.fifo
+    run -n 2 "$client" beside "$PWD/fence.fifo"
+    check "boot: gets beside a fence that comes to its end after them" 0 $code
     SLURM_NTASKS=2 "$client" >out 2>&1
     check "boot: one of many without a launcher" 1 $?
     check_has "boot: one of many: message" "SLURM_NTASKS=2" out
