@@ -10,7 +10,8 @@
 
 #define SPIN 100000     /* ns of a wait's spinning; when not every waiting thread has a core, of its yielding instead */
 #define SPINS 1000      /* looks at the beginning of a wait, before the clock is asked */
-#define CLOCK_EVERY 32  /* spins between looks at the clock */
+#define CLOCK_EVERY 32  /* spins between looks at the clock ... */
+#define DEAR_EVERY 4    /* ... if looks make system calls, and others may want the processor */
 #define DEEP_EVERY 256  /* spins between looks at the descriptors */
 #define YIELD_EVERY 10000  /* ns of spinning between yields: who has the same processor may be what it waits for */
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
@@ -261,6 +262,7 @@ static bool spin(madi_waiting_t *w)
 {
     int64_t begun = 0, spun_from = 0, now;
     madi_ult_t *ult = w->waiter->ult;
+    madi_looks_dear = false;
     for (uint32_t spins = 1;; spins++) {
         bool polls = w->leads || !marceli_is_led();
         if (w->test(w->arg))
@@ -269,7 +271,7 @@ static bool spin(madi_waiting_t *w)
             begun = 0;
         if (ult && madi_has_others(ult->worker))
             return false;
-        if (spins % CLOCK_EVERY) {
+        if (spins % (madi_looks_dear && !w->spin_ns ? DEAR_EVERY : CLOCK_EVERY)) {
             madi_relax();
             continue;
         }

@@ -63,6 +63,7 @@ int madi_server_facts(void);
 /* Poll what is not being polled; how many events.  *calls: a source with calls that nobody runs, or NULL; the caller runs
  * them, or says no. */
 int madi_server_look(bool deep, madi_source_t **calls);
+extern _Thread_local bool madi_looks_dear; /* one of this kernel thread's was more than a look at memory */
 madi_source_t *madi_server_calls(void); /* the same without a poll, and surely */
 void madi_server_run(madi_source_t *source);
 void madi_server_calls_no(madi_source_t *source);

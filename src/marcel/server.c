@@ -26,6 +26,7 @@
 
 madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
 _Atomic(int) marceli_leader_sleeps;
+_Thread_local bool madi_looks_dear;
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -225,6 +226,7 @@ static int look_at(madi_source_t *source, bool deep)
     int n;
     if (!deep && !source->c.pure_poll(source->c.arg))
         return 0;
+    madi_looks_dear = true;
     n = source->c.poll(source->c.arg, deep);
     madi_count(&source->polls);
     if (n > 0)
