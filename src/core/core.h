@@ -483,6 +483,7 @@ struct mad_session {
     madi_lock_t wait_lock;
     marceli_waiters_t watchers; /* under wait_lock: they wait for what is no single object, and look after every event */
     _Atomic(int) n_watchers;
+    int processes;   /* of the job, and beside it: they may all want a processor of this host */
     int spins;       /* looks before the clock is asked */
     mad_request_t *callbacks, **callbacks_tail; /* requests whose callbacks are to be run without the lock */
     madi_rx_msg_t *handled, **handled_tail;     /* messages for handlers, likewise */
@@ -644,6 +645,7 @@ static inline bool madi_calls_wait(const mad_session_t *session)
 
 /* wait.c */
 mad_status_t madi_wait_init(mad_session_t *session);
+void madi_wait_among(mad_session_t *session, int processes); /* so many may be on this host.  No lock */
 mad_status_t madi_wait_start(mad_session_t *session); /* from now on other threads may poll it */
 void madi_wait_stop(mad_session_t *session); /* nobody waits any more; no lock */
 void madi_wait_fini(mad_session_t *session);

@@ -193,7 +193,7 @@ static mad_session_t *session_new(void)
     if (posix_memalign((void **)&s, MADI_LINE, sizeof *s))
         return NULL;
     memset(s, 0, sizeof *s);
-    s->size = 1;
+    s->size = s->processes = 1;
     s->hot = &madi_no_adapter;
     s->epfd = -1;
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -293,6 +293,7 @@ mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
     if (!status) {
         s->rank = s->boot->rank;
         s->size = s->boot->size;
+        s->processes = s->boot->size + s->boot->gateways;
         job_hash(s);
         if (s->size > 1)
             madi_log_set_rank(s->rank);

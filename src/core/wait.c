@@ -117,7 +117,7 @@ void madi_session_moved(mad_session_t *session)
 
 bool madi_crowded(const mad_session_t *session)
 {
-    return marceli_crowded(session->size);
+    return marceli_crowded(session->processes);
 }
 
 /* ---- Start and end -------------------------------------------------------------------------------------------- */
@@ -132,8 +132,16 @@ mad_status_t madi_wait_init(mad_session_t *session)
                  strerror(errno));
         return MAD_ERR_SYSTEM;
     }
-    session->spins = marceli_spins(session->size);
+    session->spins = marceli_spins(session->processes);
     return MAD_OK;
+}
+
+/* Who joins a job learns of it later than its session begins. */
+void madi_wait_among(mad_session_t *session, int processes)
+{
+    session->processes = processes;
+    session->spins = marceli_spins(processes);
+    marceli_category_processes(session->category, processes);
 }
 
 mad_status_t madi_wait_start(mad_session_t *session)
@@ -147,7 +155,7 @@ mad_status_t madi_wait_start(mad_session_t *session)
                             .fd = session->epfd,
                             .has_calls = has_calls,
                             .run_calls = run_calls,
-                            .processes = session->size};
+                            .processes = session->processes};
     session->category = marceli_category_add(&c);
     return session->category ? MAD_OK : MAD_ERR_SYSTEM;
 }

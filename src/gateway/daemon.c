@@ -99,6 +99,7 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
 static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
 {
     mad_status_t status = madi_exchange_put(boot, s->address, s->address_len);
+    madi_wait_among(s, boot->size + boot->gateways);
     if (!status)
         status = boot->ops->fence(boot);
     madi_lock(&s->lock);
@@ -167,9 +168,10 @@ void madi_gateway_leave(madi_boot_t *boot)
 
 int madi_gateway_announce(mad_session_t *s)
 {
-    int called = 0;
+    int called = 0, known;
     madi_lock(&s->lock);
     know_all(s);
+    known = (int)s->n_peers;
     for (uint32_t p = 0; p < s->n_peers; p++) {
         const unsigned char *address = s->peers[p].address;
         madi_gate_t *gate;
@@ -181,6 +183,8 @@ int madi_gateway_announce(mad_session_t *s)
         called++;
     }
     madi_unlock(&s->lock);
+    if (known > s->processes)
+        madi_wait_among(s, known);
     return called;
 }
 

@@ -189,6 +189,14 @@ int marceli_category_add(const marceli_category_t *category)
     return found;
 }
 
+void marceli_category_processes(int category, int processes)
+{
+    pthread_mutex_lock(&start_lock);
+    madi_server.sources[category - 1].c.processes = processes;
+    count_processes();
+    pthread_mutex_unlock(&start_lock);
+}
+
 void marceli_category_del(int category)
 {
     madi_source_t *source = &madi_server.sources[category - 1];

@@ -42,6 +42,7 @@ int marceli_server_open(void);
 
 /* The category is copied; the result names it.  0: too many, or no descriptors (logged). */
 int marceli_category_add(const marceli_category_t *category);
+void marceli_category_processes(int category, int processes); /* there are more, or fewer, than was said */
 /* No callback runs any more when it returns.  Nobody may wait for it. */
 void marceli_category_del(int category);
 
