@@ -12,6 +12,7 @@
 #define MADI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MADI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MADI_COLD __attribute__((noinline)) /* out of the way of a short path, which then needs no stack frame */
+#define MADI_ONE_REGISTER(p) __asm__("" : "+r"(p)) /* p is computed once, and its parts are addressed from it */
 #define MADI_LINE 64 /* bytes of a cache line */
 #define MADI_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define MADI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -44,6 +45,17 @@ static inline void madi_copy(void *to, const void *from, size_t n)
     } else {
         madi_copy_long(d, s, n);
     }
+}
+
+/* A line that will be written: it comes for this core alone.  The compiler's own prefetch does that only where it is told
+ * that all processors have the instruction; those that have not take it for none. */
+static inline void madi_fetch_to_write(const void *at)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" ::"m"(*(const char *)at));
+#else
+    __builtin_prefetch(at, 1);
+#endif
 }
 
 static inline void madi_relax(void)

@@ -12,6 +12,10 @@ static_assert(SHM_CELL_DATA == MADI_PACKET_SHORT, "a short packet fills one cell
 #define FETCH (20 * MADI_LINE)  /* bytes of a body that are fetched as soon as it is known where they are */
 #define PUT_LONG 4096
 #define LEND 34                 /* at most half of the units in use are lent: twice the units of the longest loan */
+/* In a stream of short messages lines are fetched before they are needed: so many cells behind the one that is read, or
+ * written.  Lines to be written too, since the next lock would wait until the last one has come. */
+#define AHEAD 3
+#define AHEAD_OUT 2
 #define LOOK 8                  /* inboxes that one pure_poll or poll looks at */
 
 static inline uint32_t cells_of(size_t total)
@@ -130,8 +134,10 @@ bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
     uint32_t sent = l->sent;
     shm_cell_t *cell = &l->out->cells[sent & MASK];
     (void)total;
+    MADI_ONE_REGISTER(cell);
     if (MADI_UNLIKELY(sent == l->sent_limit) && !cells_free(l, 1))
         return short_stuck(l);
+    madi_fetch_to_write(cell + AHEAD_OUT);
     memcpy(cell->data, packet, SHM_CELL_DATA);
     atomic_store_explicit(&cell->head, HEAD(sent, 0), memory_order_release); /* pairs with shm_take, one_packet */
     l->sent = sent + 1;
@@ -190,13 +196,18 @@ static __attribute__((noinline)) void tell(shm_link_t *l, shm_inbox_t *inbox, ui
     shm_bell_space(l);
 }
 
-/* A cell was read; number: the low half of its head. */
-static inline void consume(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
+/* A cell was read; number: the low half of its head.  True: it is time to tell. */
+static inline bool step(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
 {
     l->received = number;
     atomic_store_explicit(&inbox->next, cell + 1, memory_order_relaxed);
     atomic_store_explicit(&inbox->number, number + 1, memory_order_relaxed);
-    if (MADI_UNLIKELY(number % TELL == 0))
+    return MADI_UNLIKELY(number % TELL == 0);
+}
+
+static inline void consume(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
+{
+    if (step(l, inbox, cell, number))
         tell(l, inbox, number);
 }
 
@@ -350,51 +361,63 @@ int shm_poll(madi_adapter_t *adapter, int budget)
     return n;
 }
 
-static __attribute__((noinline)) bool take_run(shm_link_t *l, const shm_cell_t *cell, uint64_t head, void *packet,
-                                               void **loan)
+/* The cell that is next has not come, or its body lies in a run.  The arguments are those of shm_take, which need not be put
+ * anywhere else then. */
+static __attribute__((noinline)) madi_link_t *take_run(madi_adapter_t *adapter, void *packet, void **loan)
 {
-    const madi_wire_hdr_t *hdr = packet;
+    shm_inbox_t *inbox = atomic_load_explicit(&((shm_adapter_t *)adapter)->hot, memory_order_relaxed);
+    shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
+    uint32_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
     uint32_t unit = (uint32_t)(head >> 32) - 1;
-    if (unit >= SHM_UNITS || !may_lend(l))
-        return false;
+    const madi_wire_hdr_t *hdr = packet;
+    shm_link_t *l = inbox->link;
+    if ((uint32_t)head != number || unit >= SHM_UNITS || !may_lend(l))
+        return NULL;
     memcpy(packet, cell->data, sizeof *hdr);
     if (MADI_UNLIKELY(!run_valid(hdr, unit)))
-        return false; /* poll says what is wrong */
+        return NULL; /* poll says what is wrong */
     *loan = l->in->units[unit];
     for (uint32_t i = 0; i < hdr->length && i < FETCH; i += MADI_LINE)
         __builtin_prefetch(&l->in->units[unit][i]);
-    consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
-    return true;
+    consume(l, inbox, cell, number);
+    return &l->base;
 }
 
-static __attribute__((noinline)) bool take_cells(shm_link_t *l, const shm_cell_t *cell, unsigned char *packet)
+static __attribute__((noinline)) madi_link_t *take_cells(shm_link_t *l, const shm_cell_t *cell, unsigned char *packet)
 {
     const madi_wire_hdr_t *hdr = (const madi_wire_hdr_t *)packet;
     if (!cells_valid(hdr))
-        return false; /* poll says what is wrong */
+        return NULL; /* poll says what is wrong */
     copy_cells(l, cell, packet + sizeof *hdr, hdr->length);
     consume_cells(l, cells_of(sizeof *hdr + hdr->length));
-    return true;
+    return &l->base;
 }
 
-/* From the inbox where something was seen last. */
+static __attribute__((noinline)) madi_link_t *take_and_tell(shm_link_t *l)
+{
+    tell(l, l->inbox, l->received);
+    return &l->base;
+}
+
+/* From the inbox where something was seen last.  What is rare is a call at its end, for which nothing is saved. */
 madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     shm_inbox_t *inbox = atomic_load_explicit(&a->hot, memory_order_relaxed);
     shm_link_t *l = inbox->link; /* there is one when the cell has come */
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
-    uint32_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
+    uint64_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
     uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
     const madi_wire_hdr_t *hdr = packet;
 
     if (MADI_UNLIKELY(head != number)) /* which is HEAD(received, 0) */
-        return (uint32_t)head == number && take_run(l, cell, head, packet, loan) ? &l->base : NULL;
+        return take_run(adapter, packet, loan);
+    __builtin_prefetch(cell + AHEAD);
     memcpy(packet, cell->data, SHM_CELL_DATA);
     if (MADI_UNLIKELY(hdr->length > MADI_SHORT_MAX))
-        return take_cells(l, cell, packet) ? &l->base : NULL;
-    consume(l, inbox, cell, number);
-    return &l->base;
+        return take_cells(l, cell, packet);
+    return step(l, inbox, cell, (uint32_t)number) ? take_and_tell(l) : &l->base;
 }
 
 /* A look costs the same however many peers there are: at the one that spoke last and a few others in turn. */
