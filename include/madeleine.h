@@ -213,6 +213,18 @@ mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_se
  * not there yet.  Errors: MAD_ERR_MISMATCH (there is no further block), MAD_ERR_PEER, MAD_ERR_NOMEM. */
 mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len);
 
+/* A message that was opened, and its first block as mad_borrow shows it; base NULL: ask mad_borrow. */
+typedef struct mad_arrival {
+    mad_connection_t *cnx; /* owned: ended with mad_end_unpacking */
+    mad_peer_t peer;       /* its sender */
+    const void *base;
+    size_t len;
+} mad_arrival_t;
+
+/* Messages on the channel that are there already, from any source, opened: at most max, and at most 16, in the order in
+ * which they would be opened one by one.  Looks as MAD_GLANCE does, never waits.  Their number; 0: none. */
+int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max);
+
 /* As mad_unpack, into pieces in order, or count pieces of len bytes whose starts are stride bytes apart.  The array is
  * copied. */
 mad_status_t mad_unpack_scatter(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,

@@ -57,18 +57,9 @@ mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
     mad_status_t status;
-    uint64_t desc;
 
-    if (MADI_LIKELY(cnx->plain && m->end - m->cur >= 8)) {
-        memcpy(&desc, m->cur, 8);
-        if (MADI_LIKELY(MADI_WIRE_DESC_KIND(desc) == MADI_WIRE_INLINE &&
-                        MADI_WIRE_DESC_LEN(desc) <= (size_t)(m->end - m->cur) - 8)) {
-            const unsigned char *at = m->cur + 8;
-            m->cur = at + MADI_WIRE_DESC_LEN(desc);
-            m->index++;
-            return lies_at(at, desc, base, len);
-        }
-    }
+    if (MADI_LIKELY(madi_borrow_plain(m, base, len)))
+        return MAD_OK;
     if (!cnx->session || !m->conn)
         return madi_message_status(cnx);
     mad_progress(cnx->session);

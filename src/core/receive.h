@@ -10,6 +10,8 @@
 
 #include "core/core.h"
 
+#include <string.h>
+
 /* deliver.c; under session->lock */
 void madi_rx_make_ready(madi_rx_msg_t *msg);
 void madi_conn_rx_quick(madi_conn_t *conn); /* set rx_head anew: something about the connection has changed */
@@ -51,6 +53,23 @@ static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, const unsi
     m->cur = data;
     m->end = data + m->hdr.length;
     m->state = opened ? 0x010101 : 0x0101;
+}
+
+/* The next block of a message that is all in the packet at hand, if it lies there whole: the cursor moves behind it. */
+static inline bool madi_borrow_plain(madi_rx_msg_t *m, const void **base, size_t *len)
+{
+    uint64_t desc;
+    if (MADI_UNLIKELY(!m->base.plain || m->end - m->cur < 8))
+        return false;
+    memcpy(&desc, m->cur, 8);
+    if (MADI_UNLIKELY(MADI_WIRE_DESC_KIND(desc) != MADI_WIRE_INLINE ||
+                      MADI_WIRE_DESC_LEN(desc) > (size_t)(m->end - m->cur) - 8))
+        return false;
+    *base = m->cur + 8;
+    *len = (size_t)MADI_WIRE_DESC_LEN(desc);
+    m->cur += 8 + *len;
+    m->index++;
+    return true;
 }
 
 static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t number)

@@ -57,22 +57,53 @@ static void now_send(env_t *e)
     free(body);
 }
 
+static void now_check(mad_connection_t *cnx, const unsigned char *at, size_t len, uint32_t i)
+{
+    mad_status_t status = MAD_OK;
+    uint32_t number = ~0u;
+    while (!at && (status = mad_borrow(cnx, (const void **)&at, &len)) == MAD_ERR_AGAIN)
+        ;
+    CHECK_OK(status);
+    CHECK_EQ(len, sizeof i + len_of(i));
+    memcpy(&number, at, sizeof number);
+    CHECK_EQ(number, i); /* in order, whichever way they went */
+    HOLDS(at + sizeof i, len_of(i), i);
+}
+
 static void now_receive(env_t *e)
 {
     for (uint32_t i = 0; i < MANY; i++) {
         mad_connection_t *cnx = next_message(e, MAD_GLANCE);
-        const unsigned char *at = NULL;
-        mad_status_t status;
-        size_t len = 0;
-        uint32_t number = ~0u;
-        while ((status = mad_borrow(cnx, (const void **)&at, &len)) == MAD_ERR_AGAIN)
-            ;
-        CHECK_OK(status);
-        CHECK_EQ(len, sizeof i + len_of(i));
-        memcpy(&number, at, sizeof number);
-        CHECK_EQ(number, i); /* in order, whichever way they went */
-        HOLDS(at + sizeof i, len_of(i), i);
+        now_check(cnx, NULL, 0, i);
         CHECK_OK(mad_end_unpacking(cnx));
+    }
+    tell(e);
+}
+
+/* ---- Many at once ------------------------------------------------------------------------------------------------ */
+
+static void glance_receive(env_t *e)
+{
+    mad_arrival_t arrivals[20];
+    unsigned tries = 0;
+    CHECK_EQ(mad_glance(e->ch[0], arrivals, 0), 0);
+    for (uint32_t i = 0; i < MANY;) {
+        int max = 1 + (int)(i % COUNT(arrivals)), n = mad_glance(e->ch[0], arrivals, max);
+        CHECK(n >= 0 && n <= max);
+        for (int k = 0; k < n; k++) {
+            CHECK_EQ(arrivals[k].peer, e->peer);
+            now_check(arrivals[k].cnx, arrivals[k].base, arrivals[k].len, i + (uint32_t)k);
+        }
+        for (int k = 0; k < n; k++) /* not in the order of their structures */
+            CHECK_OK(mad_end_unpacking(arrivals[(k + n / 2) % n].cnx));
+        i += (uint32_t)n;
+        if (!n && ++tries % 8 == 0)
+            mad_progress(e->session);
+        if (!n && tries % 64 == 0 && i < MANY) { /* beside the other forms */
+            mad_connection_t *cnx = next_message(e, 0);
+            now_check(cnx, NULL, 0, i++);
+            CHECK_OK(mad_end_unpacking(cnx));
+        }
     }
     tell(e);
 }
@@ -152,6 +183,7 @@ static void none_receive(env_t *e)
 }
 
 const test_t runtime_tests[] = {{.name = "runtimes_now", .procs = 2, .send = now_send, .receive = now_receive},
+                                {.name = "runtimes_glance", .procs = 2, .send = now_send, .receive = glance_receive},
                                 {.name = "runtimes_borrow", .procs = 2, .send = borrow_send, .receive = borrow_receive},
                                 {.name = "runtimes_none", .procs = 2, .send = none_send, .receive = none_receive},
                                 {.name = NULL}};
