@@ -4,14 +4,14 @@
 
 #include <stdlib.h>
 
-#define BUDGET 32      /* fragments of one call */
+#define BUDGET 16      /* fragments of one call */
 #define ALL_EVERY 8     /* calls without any until all networks get their turn */
 #define LOOK_EVERY 4096 /* and until a look at what has become of peers */
 
 /* A fragment that is not there whole: only where packets are shorter than announced, or cut (driver fault). */
 typedef struct parked {
     struct parked *next;
-    mad_connection_t *cnx;
+    mad_arrival_t arrival;
 } parked_t;
 static parked_t *parked;
 static opal_mutex_t parked_lock = OPAL_MUTEX_STATIC_INIT;
@@ -20,9 +20,12 @@ static atomic_int n_parked;
 static void deliver(mad_peer_t peer, const unsigned char *data, size_t len)
 {
     mca_btl_base_segment_t segment = {.seg_addr.pval = (void *)data, .seg_len = len - 1};
-    mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
+    mca_btl_base_descriptor_t descriptor; /* only what Open MPI reads: clearing all of it takes longer than the rest */
     mca_btl_base_tag_t tag = data[len - 1];
     mca_btl_active_message_callback_t *to = &mca_btl_base_active_message_trigger[tag];
+    descriptor.des_segments = &segment;
+    descriptor.des_segment_count = 1;
+    descriptor.des_flags = 0;
     mad_btl_count(&mad_btl->received, len - 1);
     if (OPAL_UNLIKELY(tag == MAD_BTL_TAG_GET))
         mad_btl_answer(peer, data, len - 1);
@@ -31,25 +34,25 @@ static void deliver(mad_peer_t peer, const unsigned char *data, size_t len)
 }
 
 /* False: it is not there yet. */
-static bool fragment_read(mad_connection_t *cnx)
+static bool fragment_read(const mad_arrival_t *arrival)
 {
-    const void *data;
-    size_t len;
-    mad_status_t status = mad_borrow(cnx, &data, &len);
+    const void *data = arrival->base;
+    size_t len = arrival->len;
+    mad_status_t status = data ? MAD_OK : mad_borrow(arrival->cnx, &data, &len);
     if (OPAL_UNLIKELY(status == MAD_ERR_AGAIN))
         return false;
     if (OPAL_LIKELY(status == MAD_OK && len > 0))
-        deliver(mad_message_peer(cnx), data, len);
-    mad_end_unpacking(cnx);
+        deliver(arrival->peer, data, len);
+    mad_end_unpacking(arrival->cnx);
     return true;
 }
 
-static void park(mad_connection_t *cnx)
+static void park(const mad_arrival_t *arrival)
 {
     parked_t *p = malloc(sizeof *p);
     if (!p)
         return; /* it stays open until the end */
-    p->cnx = cnx;
+    p->arrival = *arrival;
     opal_mutex_lock(&parked_lock);
     p->next = parked;
     parked = p;
@@ -69,10 +72,10 @@ static int look_at_parked(void)
     for (; list; list = next) {
         next = list->next;
         atomic_fetch_sub(&n_parked, 1);
-        if (fragment_read(list->cnx))
+        if (fragment_read(&list->arrival))
             n++;
         else
-            park(list->cnx);
+            park(&list->arrival);
         free(list);
     }
     return n;
@@ -96,24 +99,38 @@ static int tell_done(void)
     return n;
 }
 
-/* After a quiet time one fragment, which is likely to be what somebody waits for; else as many as there are. */
-static int take_fragments(int64_t look, int budget)
+static void take(const mad_arrival_t *arrival)
 {
-    mad_connection_t *cnx;
-    int n = 0;
-    for (; n < budget && mad_begin_unpacking_timed(mad_btl->channel, MAD_ANY_SOURCE, look, &cnx) == MAD_OK; n++) {
-        if (OPAL_UNLIKELY(!fragment_read(cnx)))
-            park(cnx);
-        look = MAD_GLANCE;
-    }
+    if (OPAL_UNLIKELY(!fragment_read(arrival)))
+        park(arrival);
+}
+
+/* What is there; after a quiet time one fragment, which is likely to be what somebody waits for. */
+static int take_fragments(int max)
+{
+    mad_arrival_t arrivals[BUDGET];
+    int n = mad_glance(mad_btl->channel, arrivals, max);
+    for (int i = 0; i < n; i++)
+        take(&arrivals[i]);
     return n;
+}
+
+/* All networks get their turn. */
+static int look_around(void)
+{
+    mad_arrival_t arrival = {.base = NULL};
+    if (mad_begin_unpacking_timed(mad_btl->channel, MAD_ANY_SOURCE, 0, &arrival.cnx) != MAD_OK)
+        return 0;
+    arrival.peer = mad_message_peer(arrival.cnx);
+    take(&arrival);
+    return 1;
 }
 
 int mad_btl_progress(void)
 {
     static atomic_uint quiet; /* calls in a row without any; threads may lose some */
     unsigned turn = atomic_load_explicit(&quiet, memory_order_relaxed);
-    int n = take_fragments(turn % ALL_EVERY == ALL_EVERY - 1 ? 0 : MAD_GLANCE, turn ? 1 : BUDGET);
+    int n = OPAL_UNLIKELY(turn % ALL_EVERY == ALL_EVERY - 1) ? look_around() : take_fragments(turn ? 1 : BUDGET);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
         n += mad_btl_take_answers(0);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->done, memory_order_relaxed) != NULL))
