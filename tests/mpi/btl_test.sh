@@ -20,16 +20,17 @@ export MAD_SHM_DIR="$dir/shm" TMPDIR="$dir" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_
 own=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed 's/.*://')
 [ -d "$own" ] || own=$(dirname "$(find /usr/lib -name mca_pml_ob1.so 2>/dev/null | head -1)")
 limit=120
+bind=
 
 # mpi N COMMAND...: on N processes over Madeleine
 mpi() {
     n=$1
     shift
-    within $limit mpirun.openmpi --oversubscribe -np "$n" --mca pml ob1 --mca btl mad,self \
+    within $limit mpirun.openmpi --oversubscribe $bind -np "$n" --mca pml ob1 --mca btl mad,self \
         --mca mca_base_component_path "$(dirname "$component"):$own" "$@" </dev/null
 }
 
-for p in groups messages threads types; do
+for p in groups later messages threads types; do
     mpicc.openmpi -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -o $p "$here/$p.c" -pthread || not_ok "compile $p.c"
 done
 
@@ -50,6 +51,10 @@ for p in messages types groups threads; do
     MAD_DRIVERS=self,tcp passes tcp 3 $p
 done
 passes shm_four 4 groups
+passes shm 2 later
+# ... on cores that are taken by their parents, to whom each look gives the core away
+bind="--bind-to core" passes bound 2 later
+MAD_DRIVERS=self,tcp passes tcp 3 later
 MAD_DRIVERS=self,fault MAD_FAULT=shm passes fault_shm 2 messages
 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 messages
 
