@@ -11,7 +11,7 @@ install_packages debhelper dpkg-dev fakeroot lintian
 command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null || { echo "dpkg-dev and debhelper are missing"; exit 77; }
 
 timeout 600 make -s -C "$BUILD" deb >"$work/log" 2>&1 || { tail -40 "$work/log"; not_ok "make deb"; exit 1; }
-for p in libmadeleine0 libmadeleine-dev madeleine-tools madeleine-openmpi; do
+for p in libmadeleine0 libmadeleine-dev madeleine-tools madeleine-openmpi madeleine-libfabric; do
     set -- "$BUILD"/deb/"$p"_*.deb
     [ -f "$1" ] || { not_ok "$p is not made"; continue; }
     dpkg-deb -c "$1" | awk '{print $6}' >"$work/$p.list"
@@ -34,6 +34,7 @@ has madeleine-tools '/usr/bin/madgw$'
 has madeleine-tools '/man1/madrun\.1\.gz$'
 has madeleine-tools '/man7/madeleine-knobs\.7\.gz$'
 has madeleine-openmpi '/madeleine/openmpi/mca_btl_mad\.so$'
+has madeleine-libfabric '/madeleine/libfabric/libmad-fi\.so$'
 grep -q '\.la$' "$work"/*.list && not_ok "a libtool file is packaged"
 dpkg-deb -f "$BUILD"/deb/madeleine-tools_*.deb Depends | grep -q libhwloc || not_ok "madeleine-tools does not depend on hwloc"
 [ $failures = 0 ] && ok "the packages hold what they should"

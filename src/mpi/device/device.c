@@ -2,7 +2,7 @@
 /* Start, end, progress, and peers that are lost. */
 #include "inside.h"
 
-#include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +10,7 @@
 #define BUDGET 32       /* messages of one call */
 #define ALL_EVERY 8     /* calls without any until all networks get their turn */
 #define LOOK_EVERY 1024 /* and until a look at what has become of peers */
+#define YIELD_EVERY 256 /* and until the processor is offered to others: the peer may wait for it */
 
 /* A message that a handler has brought. */
 typedef struct arrival {
@@ -25,6 +26,8 @@ bool dev_trylock(mad_dev_t *dev)
     return !dev->threaded || pthread_mutex_trylock(&dev->lock) == 0;
 }
 
+static void arrived(mad_dev_t *dev, item_t *item);
+
 /* Oldest first. */
 static int look_at_items(mad_dev_t *dev)
 {
@@ -38,6 +41,8 @@ static int look_at_items(mad_dev_t *dev)
     }
     for (; oldest; oldest = next, n++) {
         next = oldest->next;
+        if (oldest->look != arrived)
+            atomic_fetch_sub_explicit(&dev->under_way, 1, memory_order_relaxed);
         oldest->look(dev, oldest);
     }
     return n;
@@ -142,6 +147,8 @@ static int progress_polled(mad_dev_t *dev)
     if (!dev_trylock(dev)) /* who has it does the work */
         return 0;
     turn = dev->quiet;
+    if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* glances do not move long ones */
+        mad_progress(dev->session);
     n = take_messages(dev, turn % ALL_EVERY == ALL_EVERY - 1 ? 0 : MAD_GLANCE, turn ? 1 : BUDGET);
     if (items_wait(dev))
         n += look_at_items(dev);
@@ -149,6 +156,8 @@ static int progress_polled(mad_dev_t *dev)
     if (turn % LOOK_EVERY == LOOK_EVERY - 1)
         look_for_losses(dev);
     dev_unlock(dev);
+    if (turn % YIELD_EVERY == YIELD_EVERY - 1)
+        sched_yield();
     return n;
 }
 

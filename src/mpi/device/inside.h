@@ -122,6 +122,7 @@ struct mad_dev {
     void *arg;
     size_t whole_max; /* payload that may travel in one block */
     _Atomic(item_t *) items;
+    atomic_int under_way; /* requests whose completion will be an item */
     matcher_t matchers[2];
     op_t *posted_first, *posted_last; /* all */
     uint64_t orders;

@@ -27,6 +27,7 @@ void item_on(mad_dev_t *dev, mad_request_t *request, item_t *item, void (*look)(
 {
     item->dev = dev;
     item->look = look;
+    atomic_fetch_add_explicit(&dev->under_way, 1, memory_order_relaxed);
     mad_request_callback(request, item_push, item);
 }
 

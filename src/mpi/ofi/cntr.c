@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Counters of what has completed. */
+#include "ofi.h"
+
+void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good)
+{
+    if (!cntr)
+        return;
+    atomic_fetch_add(good ? &cntr->value : &cntr->errors, 1);
+    mad_ofi_wait_wake(&cntr->wait);
+}
+
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+    mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
+    mad_ofi_eps_progress(&c->eps);
+    return atomic_load(&c->value);
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *fid)
+{
+    mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
+    mad_ofi_eps_progress(&c->eps);
+    return atomic_load(&c->errors);
+}
+
+static int cntr_plus(struct fid_cntr *fid, uint64_t value)
+{
+    mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
+    atomic_fetch_add(&c->value, value);
+    mad_ofi_wait_wake(&c->wait);
+    return 0;
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+    mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
+    atomic_store(&c->value, value);
+    mad_ofi_wait_wake(&c->wait);
+    return 0;
+}
+
+static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
+{
+    mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
+    atomic_fetch_add(&c->errors, value);
+    mad_ofi_wait_wake(&c->wait);
+    return 0;
+}
+
+static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
+{
+    mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
+    atomic_store(&c->errors, value);
+    mad_ofi_wait_wake(&c->wait);
+    return 0;
+}
+
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+    mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
+    int64_t begin = mad_ofi_clock();
+    uint64_t errors = atomic_load(&c->errors);
+    if (c->wait.fd < 0)
+        return -FI_EINVAL;
+    for (;;) {
+        mad_ofi_wait_arm(&c->wait);
+        if (cntr_read(fid) >= threshold)
+            return 0;
+        if (atomic_load(&c->errors) != errors)
+            return -FI_EAVAIL;
+        if (!mad_ofi_left(begin, timeout))
+            return -FI_ETIMEDOUT;
+        mad_ofi_wait_sleep(&c->wait, mad_ofi_left(begin, timeout));
+    }
+}
+
+/* Nobody can tell which value the program waits for. */
+int mad_ofi_cntr_trywait(mad_ofi_cntr_t *c)
+{
+    uint64_t before = atomic_load(&c->value) + atomic_load(&c->errors);
+    if (c->wait.fd < 0)
+        return -FI_EINVAL;
+    mad_ofi_wait_arm(&c->wait);
+    mad_ofi_eps_progress(&c->eps);
+    return atomic_load(&c->value) + atomic_load(&c->errors) == before ? 0 : -FI_EAGAIN;
+}
+
+static int cntr_close(struct fid *fid)
+{
+    mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
+    if (atomic_load(&c->users))
+        return -FI_EBUSY;
+    mad_ofi_wait_close(&c->wait);
+    atomic_fetch_sub(&c->domain->users, 1);
+    free(c->eps.at);
+    free(c);
+    return 0;
+}
+
+static int cntr_control(struct fid *fid, int command, void *arg)
+{
+    return mad_ofi_wait_control(&FROM_FID(mad_ofi_cntr_t, fid)->wait, command, arg);
+}
+
+static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
+                                .close = cntr_close,
+                                .bind = mad_ofi_no_bind,
+                                .control = cntr_control,
+                                MAD_OFI_NO_REST};
+static struct fi_ops_cntr cntr_ops = {.size = sizeof(struct fi_ops_cntr),
+                                      .read = cntr_read,
+                                      .readerr = cntr_readerr,
+                                      .add = cntr_plus,
+                                      .set = cntr_set,
+                                      .wait = cntr_wait,
+                                      .adderr = cntr_adderr,
+                                      .seterr = cntr_seterr};
+
+int mad_ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context)
+{
+    mad_ofi_cntr_t *c;
+    int rc;
+    if (attr->events != FI_CNTR_EVENTS_COMP || attr->flags)
+        return -FI_ENOSYS;
+    c = calloc(1, sizeof *c);
+    if (!c)
+        return -FI_ENOMEM;
+    rc = mad_ofi_wait_open(&c->wait, attr->wait_obj);
+    if (rc) {
+        free(c);
+        return rc;
+    }
+    c->domain = FROM_FID(mad_ofi_domain_t, domain);
+    atomic_fetch_add(&c->domain->users, 1);
+    c->fid.fid = (struct fid){.fclass = FI_CLASS_CNTR, .context = context, .ops = &fid_ops};
+    c->fid.ops = &cntr_ops;
+    *out = &c->fid;
+    return 0;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: rings that grow, so that nothing is lost.  Errors stand among the other entries, in order. */
+#include "ofi.h"
+
+#include <sched.h>
+
+#define SIZE 256 /* entries at first */
+
+static void cq_lock(mad_ofi_cq_t *cq)
+{
+    if (cq->locked)
+        pthread_mutex_lock(&cq->lock);
+}
+
+static void cq_unlock(mad_ofi_cq_t *cq)
+{
+    if (cq->locked)
+        pthread_mutex_unlock(&cq->lock);
+}
+
+/* ---- In ----------------------------------------------------------------------------------------------------------- */
+
+static bool grow(mad_ofi_cq_t *cq)
+{
+    mad_ofi_entry_t *ring = malloc((size_t)cq->size * 2 * sizeof *ring);
+    if (!ring)
+        return false;
+    for (uint32_t i = 0; i < cq->size; i++)
+        ring[i] = cq->ring[(cq->head + i) & (cq->size - 1)];
+    free(cq->ring);
+    cq->ring = ring;
+    cq->head = 0;
+    cq->tail = cq->size;
+    cq->size *= 2;
+    return true;
+}
+
+/* Under the lock; NULL: no memory. */
+static mad_ofi_entry_t *entry_add(mad_ofi_cq_t *cq)
+{
+    if (cq->tail - cq->head == cq->size && !grow(cq))
+        return NULL;
+    return &cq->ring[cq->tail++ & (cq->size - 1)];
+}
+
+static void overrun(void)
+{
+    MAD_OFI_WARN(CQ, "no memory for a completion: it is lost\n");
+}
+
+void mad_ofi_cq_push(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source)
+{
+    mad_ofi_entry_t *entry;
+    cq_lock(cq);
+    entry = entry_add(cq);
+    if (entry) {
+        entry->e = *e;
+        entry->source = source;
+        entry->error = NULL;
+    }
+    cq_unlock(cq);
+    if (!entry)
+        overrun();
+    mad_ofi_wait_wake(&cq->wait);
+}
+
+void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, size_t olen, int err, int prov_errno)
+{
+    struct fi_cq_err_entry *error = malloc(sizeof *error);
+    mad_ofi_entry_t *entry = NULL;
+    if (error) {
+        *error = (struct fi_cq_err_entry){.op_context = e->op_context, .flags = e->flags, .len = e->len, .buf = e->buf,
+                                          .data = e->data, .tag = e->tag, .olen = olen, .err = err,
+                                          .prov_errno = prov_errno};
+        cq_lock(cq);
+        entry = entry_add(cq);
+        if (entry)
+            entry->error = error;
+        cq_unlock(cq);
+    }
+    if (!entry) {
+        free(error);
+        overrun();
+    }
+    mad_ofi_wait_wake(&cq->wait);
+}
+
+/* ---- Out ---------------------------------------------------------------------------------------------------------- */
+
+static size_t entry_size(enum fi_cq_format format)
+{
+    switch (format) {
+    case FI_CQ_FORMAT_MSG:
+        return sizeof(struct fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA:
+        return sizeof(struct fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED:
+        return sizeof(struct fi_cq_tagged_entry);
+    default:
+        return sizeof(struct fi_cq_entry);
+    }
+}
+
+/* Each format begins with the ones before it. */
+_Static_assert(offsetof(struct fi_cq_tagged_entry, len) == offsetof(struct fi_cq_msg_entry, len) &&
+                   offsetof(struct fi_cq_tagged_entry, data) == offsetof(struct fi_cq_data_entry, data),
+               "formats are prefixes");
+
+static ssize_t take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
+{
+    size_t size = entry_size(cq->format);
+    ssize_t got = 0;
+    if (cq->head == cq->tail && !cq->locked)
+        return -FI_EAGAIN;
+    cq_lock(cq);
+    while ((size_t)got < n && cq->head != cq->tail) {
+        const mad_ofi_entry_t *entry = &cq->ring[cq->head & (cq->size - 1)];
+        if (entry->error)
+            break;
+        if (cq->format == FI_CQ_FORMAT_TAGGED)
+            ((struct fi_cq_tagged_entry *)buf)[got] = entry->e;
+        else
+            memcpy((char *)buf + (size_t)got * size, &entry->e, size);
+        if (sources)
+            sources[got] = entry->source;
+        cq->head++;
+        got++;
+    }
+    if (!got)
+        got = cq->head == cq->tail ? -FI_EAGAIN : -FI_EAVAIL;
+    cq_unlock(cq);
+    return got;
+}
+
+/* With n 0 it only makes progress. */
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *sources)
+{
+    mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
+    ssize_t got = n ? take(cq, buf, n, sources) : -FI_EAGAIN;
+    if (got != -FI_EAGAIN)
+        return got;
+    mad_ofi_eps_progress(&cq->eps);
+    got = take(cq, buf, n, sources);
+    return got;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t n)
+{
+    return cq_readfrom(fid, buf, n, NULL);
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint64_t flags)
+{
+    mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
+    struct fi_cq_err_entry *error = NULL;
+    void *data = out->err_data;
+    size_t data_len = out->err_data_size;
+    (void)flags;
+    cq_lock(cq);
+    if (cq->head != cq->tail) {
+        error = cq->ring[cq->head & (cq->size - 1)].error;
+        if (error)
+            cq->head++;
+    }
+    cq_unlock(cq);
+    if (!error)
+        return -FI_EAGAIN;
+    *out = *error;
+    free(error);
+    out->err_data = data_len ? data : NULL; /* nothing is in it */
+    out->err_data_size = 0;
+    return 1;
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *sources, const void *cond, int timeout)
+{
+    mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
+    int64_t begin = mad_ofi_clock();
+    (void)cond; /* a hint */
+    if (cq->wait.fd < 0)
+        return -FI_EINVAL;
+    for (;;) {
+        ssize_t got;
+        mad_ofi_wait_arm(&cq->wait);
+        got = cq_readfrom(fid, buf, n, sources);
+        if (got != -FI_EAGAIN || atomic_exchange(&cq->signalled, false) || !mad_ofi_left(begin, timeout))
+            return got;
+        mad_ofi_wait_sleep(&cq->wait, mad_ofi_left(begin, timeout));
+    }
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t n, const void *cond, int timeout)
+{
+    return cq_sreadfrom(fid, buf, n, NULL, cond, timeout);
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+    mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
+    if (cq->wait.fd < 0)
+        return -FI_EINVAL;
+    atomic_store(&cq->signalled, true);
+    mad_ofi_wait_wake(&cq->wait);
+    return 0;
+}
+
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf, size_t len)
+{
+    const char *text = mad_status_text((mad_status_t)prov_errno);
+    (void)fid, (void)err_data;
+    if (buf && len) {
+        strncpy(buf, text, len - 1);
+        buf[len - 1] = 0;
+    }
+    return text;
+}
+
+int mad_ofi_cq_trywait(mad_ofi_cq_t *cq)
+{
+    bool empty;
+    if (cq->wait.fd < 0)
+        return -FI_EINVAL;
+    mad_ofi_wait_arm(&cq->wait);
+    mad_ofi_eps_progress(&cq->eps);
+    cq_lock(cq);
+    empty = cq->head == cq->tail;
+    cq_unlock(cq);
+    return empty ? 0 : -FI_EAGAIN;
+}
+
+/* ---- Opening and closing ------------------------------------------------------------------------------------------ */
+
+static int cq_close(struct fid *fid)
+{
+    mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
+    if (atomic_load(&cq->users))
+        return -FI_EBUSY;
+    for (; cq->head != cq->tail; cq->head++)
+        free(cq->ring[cq->head & (cq->size - 1)].error);
+    mad_ofi_wait_close(&cq->wait);
+    pthread_mutex_destroy(&cq->lock);
+    atomic_fetch_sub(&cq->domain->users, 1);
+    free(cq->eps.at);
+    free(cq->ring);
+    free(cq);
+    return 0;
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+    return mad_ofi_wait_control(&FROM_FID(mad_ofi_cq_t, fid)->wait, command, arg);
+}
+
+static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
+                                .close = cq_close,
+                                .bind = mad_ofi_no_bind,
+                                .control = cq_control,
+                                MAD_OFI_NO_REST};
+static struct fi_ops_cq cq_ops = {.size = sizeof(struct fi_ops_cq),
+                                  .read = cq_read,
+                                  .readfrom = cq_readfrom,
+                                  .readerr = cq_readerr,
+                                  .sread = cq_sread,
+                                  .sreadfrom = cq_sreadfrom,
+                                  .signal = cq_signal,
+                                  .strerror = cq_strerror};
+
+int mad_ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out, void *context)
+{
+    mad_ofi_domain_t *d = FROM_FID(mad_ofi_domain_t, domain);
+    mad_ofi_cq_t *cq = calloc(1, sizeof *cq);
+    int rc;
+    if (!cq)
+        return -FI_ENOMEM;
+    rc = attr->flags & ~(uint64_t)FI_AFFINITY ? -FI_ENOSYS : mad_ofi_wait_open(&cq->wait, attr->wait_obj);
+    cq->ring = rc ? NULL : malloc(SIZE * sizeof *cq->ring);
+    if (!rc && !cq->ring) {
+        mad_ofi_wait_close(&cq->wait);
+        rc = -FI_ENOMEM;
+    }
+    if (rc) {
+        free(cq);
+        return rc;
+    }
+    cq->size = SIZE;
+    if (attr->format == FI_CQ_FORMAT_UNSPEC)
+        attr->format = FI_CQ_FORMAT_CONTEXT;
+    cq->format = attr->format;
+    cq->domain = d;
+    cq->locked = d->threaded || d->automatic || cq->wait.fd >= 0;
+    pthread_mutex_init(&cq->lock, NULL);
+    atomic_fetch_add(&d->users, 1);
+    cq->fid.fid = (struct fid){.fclass = FI_CLASS_CQ, .context = context, .ops = &fid_ops};
+    cq->fid.ops = &cq_ops;
+    *out = &cq->fid;
+    return 0;
+}

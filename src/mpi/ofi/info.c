@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is offered, and whether that is what was asked for.  What is not offered is refused here. */
+#include "ofi.h"
+
+#define PRIMARY (FI_MSG | FI_TAGGED)
+#define SENDING FI_SEND
+#define RECEIVING (FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
+#define REACH (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define CAPS (PRIMARY | SENDING | RECEIVING | REACH)
+/* Flags of operations that some give as capabilities of a domain or endpoint; they are always there. */
+#define ALWAYS FI_REMOTE_CQ_DATA
+
+#define PROTOCOL (FI_PROV_SPECIFIC | 0x6d6164)
+#define FORMAT (FI_PROV_SPECIFIC | 0x6d6164)
+#define MESSAGE_MAX ((size_t)1 << 40)
+#define TAG_FORMAT UINT64_C(0xaaaaaaaaaaaaaaaa) /* all bits as one field */
+#define COUNT 1024 /* of queues, counters, endpoints: there is no limit */
+
+/* ---- Asked for ---------------------------------------------------------------------------------------------------- */
+
+static bool refuse(const char *what)
+{
+    FI_INFO(&mad_ofi_provider, FI_LOG_CORE, "not offered: %s\n", what);
+    return false;
+}
+
+static bool fabric_fits(const struct fi_fabric_attr *a)
+{
+    return !a || !a->name || !strcmp(a->name, "mad") || refuse("a fabric of this name");
+}
+
+static bool domain_fits(const struct fi_domain_attr *a)
+{
+    if (!a)
+        return true;
+    if (a->name && strcmp(a->name, "mad"))
+        return refuse("a domain of this name");
+    if (a->cq_data_size > 8)
+        return refuse("so much data beside a message");
+    if (a->caps & ~(uint64_t)(REACH | ALWAYS))
+        return refuse("these capabilities of a domain");
+    if (a->auth_key_size)
+        return refuse("authorization keys");
+    if (a->max_ep_tx_ctx > 1 || a->max_ep_rx_ctx > 1 || a->max_ep_stx_ctx || a->max_ep_srx_ctx)
+        return refuse("several, or shared, contexts of an endpoint");
+    if (a->mr_cnt || a->mr_iov_limit)
+        return refuse("registered memory");
+    return true;
+}
+
+static bool ep_fits(const struct fi_ep_attr *a)
+{
+    if (!a)
+        return true;
+    if (a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM)
+        return refuse("this type of endpoints");
+    if (a->protocol != FI_PROTO_UNSPEC && a->protocol != PROTOCOL)
+        return refuse("this protocol");
+    if (a->max_msg_size > MESSAGE_MAX)
+        return refuse("messages of this length");
+    if (a->max_order_raw_size || a->max_order_war_size || a->max_order_waw_size)
+        return refuse("ordered remote memory access");
+    if (a->tx_ctx_cnt > 1 || a->rx_ctx_cnt > 1)
+        return refuse("several, or shared, contexts of an endpoint");
+    return !a->auth_key_size || refuse("authorization keys");
+}
+
+static bool tx_fits(const struct fi_tx_attr *a)
+{
+    if (!a)
+        return true;
+    if (a->caps & ~(uint64_t)(PRIMARY | SENDING | REACH | ALWAYS))
+        return refuse("these capabilities of sending");
+    if (a->op_flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA))
+        return refuse("these flags of sends");
+    if (a->msg_order & ~(uint64_t)FI_ORDER_SAS || a->comp_order)
+        return refuse("this order");
+    if (a->inject_size > MAD_OFI_INJECT || a->size > MAD_OFI_DEPTH || a->iov_limit > MAD_DEV_PIECES || a->rma_iov_limit)
+        return refuse("such limits of sends");
+    return true;
+}
+
+static bool rx_fits(const struct fi_rx_attr *a)
+{
+    if (!a)
+        return true;
+    if (a->caps & ~(uint64_t)(PRIMARY | RECEIVING | REACH | ALWAYS))
+        return refuse("these capabilities of receiving");
+    if (a->op_flags & ~(uint64_t)MAD_OFI_RECEIVE_FLAGS)
+        return refuse("these flags of receives");
+    if (a->msg_order & ~(uint64_t)FI_ORDER_SAS || a->comp_order)
+        return refuse("this order");
+    if (a->size > MAD_OFI_DEPTH || a->iov_limit > MAD_DEV_PIECES)
+        return refuse("such limits of receives");
+    return true;
+}
+
+static bool fits(const struct fi_info *h)
+{
+    if (h->caps & ~(uint64_t)(CAPS | ALWAYS))
+        return refuse("these capabilities");
+    if (h->caps && !(h->caps & PRIMARY))
+        return refuse("neither messages nor tagged messages");
+    if (h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FORMAT)
+        return refuse("this format of addresses");
+    if (h->src_addr || (h->dest_addr && h->dest_addrlen != mad_ofi_name_len()))
+        return refuse("this address");
+    if (h->handle)
+        return refuse("connections");
+    return fabric_fits(h->fabric_attr) && domain_fits(h->domain_attr) && ep_fits(h->ep_attr) && tx_fits(h->tx_attr) &&
+           rx_fits(h->rx_attr);
+}
+
+/* ---- Offered ------------------------------------------------------------------------------------------------------ */
+
+/* What was asked for, and what costs nothing.  Named sources cost nothing, but change what calls mean. */
+static uint64_t caps_of(const struct fi_info *h)
+{
+    uint64_t caps = h && h->caps ? h->caps & ~(uint64_t)ALWAYS : CAPS;
+    if (!(caps & (FI_SEND | FI_RECV)))
+        caps |= FI_SEND | FI_RECV;
+    return caps | REACH;
+}
+
+static void domain_offer(struct fi_domain_attr *a, const struct fi_domain_attr *h, uint32_t version)
+{
+    bool asks = h != NULL;
+    a->threading = asks && h->threading ? h->threading : FI_THREAD_SAFE;
+    a->control_progress = asks && h->control_progress ? h->control_progress : FI_PROGRESS_MANUAL;
+    a->data_progress = asks && h->data_progress ? h->data_progress : FI_PROGRESS_MANUAL;
+    a->resource_mgmt = FI_RM_ENABLED;
+    a->av_type = asks ? h->av_type : FI_AV_UNSPEC;
+    a->mr_mode = FI_VERSION_LT(version, FI_VERSION(1, 5)) ? FI_MR_SCALABLE : 0;
+    a->cq_data_size = 8;
+    a->cq_cnt = a->ep_cnt = a->tx_ctx_cnt = a->rx_ctx_cnt = a->cntr_cnt = COUNT;
+    a->max_ep_tx_ctx = a->max_ep_rx_ctx = 1;
+    a->caps = REACH;
+    a->name = strdup("mad");
+}
+
+static void offer(struct fi_info *i, const struct fi_info *h, uint32_t version)
+{
+    i->caps = caps_of(h);
+    i->addr_format = FORMAT;
+    i->ep_attr->type = FI_EP_RDM;
+    i->ep_attr->protocol = PROTOCOL;
+    i->ep_attr->protocol_version = 1;
+    i->ep_attr->max_msg_size = MESSAGE_MAX;
+    i->ep_attr->mem_tag_format = h && h->ep_attr && h->ep_attr->mem_tag_format ? h->ep_attr->mem_tag_format : TAG_FORMAT;
+    i->ep_attr->tx_ctx_cnt = i->ep_attr->rx_ctx_cnt = 1;
+    i->tx_attr->caps = i->caps & (PRIMARY | SENDING | REACH);
+    i->tx_attr->op_flags = h && h->tx_attr ? h->tx_attr->op_flags & MAD_OFI_SEND_FLAGS : 0;
+    i->tx_attr->msg_order = i->rx_attr->msg_order = FI_ORDER_SAS;
+    i->tx_attr->inject_size = MAD_OFI_INJECT;
+    i->tx_attr->size = i->rx_attr->size = MAD_OFI_DEPTH;
+    i->tx_attr->iov_limit = i->rx_attr->iov_limit = MAD_DEV_PIECES;
+    i->tx_attr->tclass = h && h->tx_attr ? h->tx_attr->tclass : 0;
+    i->rx_attr->caps = i->caps & (PRIMARY | RECEIVING | REACH);
+    i->rx_attr->op_flags = h && h->rx_attr ? h->rx_attr->op_flags & MAD_OFI_RECEIVE_FLAGS : 0;
+    domain_offer(i->domain_attr, h ? h->domain_attr : NULL, version);
+    i->fabric_attr->name = strdup("mad"); /* libfabric itself adds the provider's */
+    i->fabric_attr->prov_version = mad_ofi_provider.version;
+    i->fabric_attr->api_version = version;
+}
+
+static bool destination(struct fi_info *i, const struct fi_info *h)
+{
+    if (!h || !h->dest_addr)
+        return true;
+    i->dest_addr = malloc(h->dest_addrlen);
+    if (!i->dest_addr)
+        return false;
+    memcpy(i->dest_addr, h->dest_addr, h->dest_addrlen);
+    i->dest_addrlen = h->dest_addrlen;
+    return true;
+}
+
+int mad_ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+                    struct fi_info **info)
+{
+    struct fi_info *i;
+    (void)service; /* it would be a part of a node's address */
+    if (node) { /* addresses are got by fi_getname only */
+        refuse("addresses of nodes by name");
+        return -FI_ENODATA;
+    }
+    if (flags & FI_PROV_ATTR_ONLY)
+        hints = NULL;
+    if (hints && !fits(hints))
+        return -FI_ENODATA;
+    i = fi_allocinfo();
+    if (!i)
+        return -FI_ENOMEM;
+    offer(i, hints, version);
+    if (!i->domain_attr->name || !i->fabric_attr->name || !destination(i, hints)) {
+        fi_freeinfo(i);
+        return -FI_ENOMEM;
+    }
+    *info = i;
+    return 0;
+}

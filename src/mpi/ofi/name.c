@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names of endpoints: addresses of sessions, made short.  Open MPI 4.1 has room for 64 bytes (FI_NAME_MAX), an address has
+ * more than twice as many; most of it follows from the rest.
+ *
+ *   byte 0    1: version of this layout
+ *   byte 1    bytes that are used
+ *   2..17     identity
+ *   then      for each adapter a code and what does not follow from it; the rest is zero
+ *
+ * What does not fit is left out, the least useful first.  An entry is only made short if it can be made long again. */
+#include "ofi.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#define HEAD 32 /* of an address; doc/wire.md has its layout */
+#define IDENTITY 16
+#define TEXT 96 /* names of networks that are made here */
+
+enum { SELF = 1, SHM, TCP4, TCP6, LO4, LO6, AS_IS = 16 /* + the driver's number */ };
+static const char *const drivers[] = {"self", "shm", "tcp", "virtual", "fault"};
+#define N_DRIVERS 5
+
+/* One adapter of an address: three strings with a byte of length each. */
+typedef struct entry {
+    const unsigned char *at;
+    size_t len;
+    const unsigned char *driver, *network, *bytes; /* each at its length */
+} entry_t;
+
+static bool is(const unsigned char *string, const char *text)
+{
+    return *string == strlen(text) && !memcmp(string + 1, text, *string);
+}
+
+static bool entry_read(const unsigned char *at, const unsigned char *end, entry_t *e)
+{
+    const unsigned char **strings[] = {&e->driver, &e->network, &e->bytes};
+    e->at = at;
+    for (int i = 0; i < 3; i++) {
+        if (at >= end || *at >= end - at)
+            return false;
+        *strings[i] = at;
+        at += 1 + *at;
+    }
+    e->len = (size_t)(at - e->at);
+    return true;
+}
+
+/* ---- Long --------------------------------------------------------------------------------------------------------- */
+
+static size_t put(unsigned char *to, const void *bytes, size_t len)
+{
+    to[0] = (unsigned char)len;
+    memcpy(to + 1, bytes, len);
+    return 1 + len;
+}
+
+static size_t put_entry(unsigned char *to, const char *driver, const char *network, const void *bytes, size_t len)
+{
+    size_t n = put(to, driver, strlen(driver));
+    n += put(to + n, network, strlen(network));
+    return n + put(to + n, bytes, len);
+}
+
+static void hex(char *to, const unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sprintf(to + 2 * i, "%02x", bytes[i]);
+}
+
+/* port (2), address, prefix -> the network of that prefix, and the driver's bytes */
+static size_t put_ip(unsigned char *to, const unsigned char *from, size_t ip_len)
+{
+    unsigned char masked[16], bytes[19] = {ip_len == 4 ? 4 : 6};
+    char network[TEXT];
+    int prefix = from[2 + ip_len];
+    for (size_t i = 0; i < ip_len; i++) {
+        int bits = prefix - (int)i * 8;
+        masked[i] = from[2 + i] & (bits >= 8 ? 0xff : bits <= 0 ? 0 : 0xff << (8 - bits));
+    }
+    inet_ntop(ip_len == 4 ? AF_INET : AF_INET6, masked, network, TEXT);
+    sprintf(network + strlen(network), "/%d", prefix);
+    memcpy(bytes + 1, from, 2 + ip_len);
+    return put_entry(to, "tcp", network, bytes, 3 + ip_len);
+}
+
+static size_t put_lo(unsigned char *to, const unsigned char *from, size_t ip_len)
+{
+    unsigned char bytes[19] = {ip_len == 4 ? 4 : 6, from[8], from[9]};
+    char network[TEXT] = "lo@";
+    hex(network + 3, from, 8);
+    if (ip_len == 4)
+        bytes[3] = 127;
+    bytes[2 + ip_len] = 1;
+    return put_entry(to, "tcp", network, bytes, 3 + ip_len);
+}
+
+/* An entry, into room for three strings of 255 bytes.  *used: of what it is made of; 0: it is not valid. */
+static size_t lengthen(unsigned char *to, const unsigned char *from, const unsigned char *end, size_t *used)
+{
+    static const unsigned char lens[] = {[SELF] = 1, [SHM] = 17, [TCP4] = 8, [TCP6] = 20, [LO4] = 11, [LO6] = 11};
+    char network[TEXT] = "";
+    size_t left = (size_t)(end - from);
+    *used = *from < sizeof lens ? lens[*from] : 0;
+    if (*from >= AS_IS && *from < AS_IS + N_DRIVERS) {
+        size_t n = put(to, drivers[*from - AS_IS], strlen(drivers[*from - AS_IS]));
+        if (left < 3 || (size_t)from[1] + 3 > left || (size_t)from[1] + from[2 + from[1]] + 3 > left)
+            return *used = 0;
+        *used = 3 + (size_t)from[1] + from[2 + from[1]];
+        memcpy(to + n, from + 1, *used - 1);
+        return n + *used - 1;
+    }
+    if (!*used || *used > left)
+        return *used = 0;
+    switch (*from) {
+    case SELF:
+        return put_entry(to, "self", "self", "", 0);
+    case SHM:
+        hex(network, from + 1, 8);
+        return put_entry(to, "shm", network, from + 9, 8);
+    case TCP4:
+    case TCP6:
+        return put_ip(to, from + 1, *from == TCP4 ? 4 : 16);
+    default:
+        return put_lo(to, from + 1, *from == LO4 ? 4 : 16);
+    }
+}
+
+size_t mad_ofi_name_address(const unsigned char *name, size_t name_len, unsigned char *address)
+{
+    const unsigned char *p = name + 2 + IDENTITY, *end = name + name[1];
+    size_t len = HEAD, used;
+    if (name[0] != 1 || name[1] < 2 + IDENTITY || name[1] > name_len)
+        return 0;
+    memset(address, 0, HEAD);
+    memcpy(address + 4, name + 2, IDENTITY);
+    memset(address + 28, 0xff, 4);
+    address[0] = 1;
+    for (; p < end && len < MAD_OFI_ADDRESS_MAX - 3 * 256; p += used, address[1]++) {
+        len += lengthen(address + len, p, end, &used);
+        if (!used)
+            return 0;
+    }
+    address[2] = (unsigned char)len;
+    address[3] = (unsigned char)(len >> 8);
+    return len;
+}
+
+/* ---- Short -------------------------------------------------------------------------------------------------------- */
+
+static bool unhex(unsigned char *to, const unsigned char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned value;
+        char two[3] = {(char)text[2 * i], (char)text[2 * i + 1], 0};
+        if (sscanf(two, "%2x", &value) != 1)
+            return false;
+        to[i] = (unsigned char)value;
+    }
+    return true;
+}
+
+static size_t shorten_tcp(const entry_t *e, unsigned char *to)
+{
+    size_t ip_len = *e->bytes == 7 ? 4 : *e->bytes == 19 ? 16 : 0;
+    char network[256];
+    const char *slash;
+    if (!ip_len)
+        return 0;
+    memcpy(network, e->network + 1, *e->network);
+    network[*e->network] = 0;
+    if (!strncmp(network, "lo@", 3) && *e->network == 19) {
+        to[0] = ip_len == 4 ? LO4 : LO6;
+        memcpy(to + 9, e->bytes + 2, 2);
+        return unhex(to + 1, e->network + 4, 8) ? 11 : 0;
+    }
+    slash = strchr(network, '/');
+    if (!slash)
+        return 0;
+    to[0] = ip_len == 4 ? TCP4 : TCP6;
+    memcpy(to + 1, e->bytes + 2, 2 + ip_len);
+    to[3 + ip_len] = (unsigned char)atoi(slash + 1);
+    return 4 + ip_len;
+}
+
+static size_t shorten_as_is(const entry_t *e, unsigned char *to)
+{
+    int i = 0;
+    while (i < N_DRIVERS && !is(e->driver, drivers[i]))
+        i++;
+    if (i == N_DRIVERS)
+        return 0;
+    to[0] = (unsigned char)(AS_IS + i);
+    memcpy(to + 1, e->network, e->len - 1 - *e->driver);
+    return e->len - *e->driver;
+}
+
+/* Returns the bytes of it, in room for 600; 0: there is no way to say it. */
+static size_t shorten(const entry_t *e, unsigned char *to)
+{
+    unsigned char again[3 * 256];
+    size_t n = 0, used;
+    if (is(e->driver, "self")) {
+        to[0] = SELF;
+        n = 1;
+    } else if (is(e->driver, "shm") && *e->network == 16 && *e->bytes == 8) {
+        to[0] = SHM;
+        memcpy(to + 9, e->bytes + 1, 8);
+        n = unhex(to + 1, e->network + 1, 8) ? 17 : 0;
+    } else if (is(e->driver, "tcp")) {
+        n = shorten_tcp(e, to);
+    }
+    if (n && lengthen(again, to, to + n, &used) == e->len && !memcmp(again, e->at, e->len))
+        return n;
+    return shorten_as_is(e, to);
+}
+
+/* Which goes in first: without a virtual channel other clusters are not reached at all; the loopback of a host only serves
+ * who has no other network. */
+static int rank(const entry_t *e)
+{
+    if (is(e->driver, "virtual") || is(e->driver, "self"))
+        return 0;
+    if (is(e->driver, "shm"))
+        return 1;
+    if (is(e->driver, "tcp") && *e->network > 3 && !memcmp(e->network + 1, "lo@", 3))
+        return 4;
+    return is(e->driver, "tcp") && *e->bytes == 19 ? 3 : 2;
+}
+
+bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len)
+{
+    unsigned char item[600];
+    size_t at = 2 + IDENTITY;
+    int reaches = 0, left_out = 0;
+    memset(name, 0, name_len);
+    memcpy(name + 2, address + 4, IDENTITY);
+    for (int r = 0; r <= 4; r++) {
+        entry_t e;
+        for (const unsigned char *p = address + HEAD; entry_read(p, address + len, &e); p += e.len) {
+            size_t n = rank(&e) == r ? shorten(&e, item) : 0;
+            if (rank(&e) != r)
+                continue;
+            if (!n || at + n > name_len || at + n > 255) {
+                left_out++;
+                continue;
+            }
+            memcpy(name + at, item, n);
+            at += n;
+            reaches += !is(e.driver, "self");
+        }
+    }
+    name[0] = 1;
+    name[1] = (unsigned char)at;
+    if (left_out)
+        FI_INFO(&mad_ofi_provider, FI_LOG_EP_CTRL, "%d networks of this process do not fit its name (FI_MAD_NAME_LEN)\n",
+                left_out);
+    return reaches || !left_out;
+}

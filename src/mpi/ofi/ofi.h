@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* libfabric's provider `mad`: its objects over matching devices (mpi/device).
+ *
+ *   provider.c   found by libfabric: parameters, the key
+ *   info.c       what is offered, and whether that is what was asked for
+ *   fabric.c     fabrics, what to wait on; domains.c, eq.c  domains, memory; event queues
+ *   wait.c       how a thread sleeps until something is queued
+ *   av.c         addresses of endpoints; name.c  what they are made of
+ *   cq.c         completion queues; cntr.c  counters
+ *   ep.c         endpoints: each has a device, that is a session of its own
+ *   transfer.c   sends and receives of both kinds; msg.c, tagged.c  their interfaces
+ *   refuse.c     what is not offered
+ *
+ * Locks: an address vector's, a device's, then a queue's or a counter's; none is held while anything is waited for. */
+#ifndef MAD_OFI_H
+#define MAD_OFI_H
+
+#include "mpi/device/device.h"
+
+#include <pthread.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_collective.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAD_OFI_NAME_MAX 255 /* bytes of an endpoint's name at most */
+#define MAD_OFI_ADDRESS_MAX 4096
+#define MAD_OFI_INJECT ((size_t)16 << 10)
+#define MAD_OFI_DEPTH 65536 /* operations under way: there is no limit, but one has to be named */
+
+#define FROM_FID(type, pointer) ((type *)(pointer)) /* a fid is the first of its object */
+
+extern struct fi_provider mad_ofi_provider;
+#define MAD_OFI_WARN(subsystem, ...) FI_WARN(&mad_ofi_provider, FI_LOG_##subsystem, __VA_ARGS__)
+
+/* ---- wait.c: a thread sleeps until something is queued ------------------------------------------------------------ */
+
+typedef struct mad_ofi_wait {
+    int fd; /* readable when something is there; -1: nobody may wait */
+    atomic_bool armed;
+} mad_ofi_wait_t;
+
+int mad_ofi_wait_open(mad_ofi_wait_t *wait, enum fi_wait_obj kind); /* -FI_ENOSYS: another kind of object */
+void mad_ofi_wait_close(mad_ofi_wait_t *wait);
+/* To be called after something was queued. */
+void mad_ofi_wait_wake(mad_ofi_wait_t *wait);
+void mad_ofi_wait_arm(mad_ofi_wait_t *wait);
+/* Sleep until woken, for timeout_ms at most (-1: no limit), but not long: who waits looks again. */
+void mad_ofi_wait_sleep(mad_ofi_wait_t *wait, int timeout_ms);
+int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg); /* FI_GETWAIT */
+/* What is left of a time-out of ms (-1: none) that began at this clock, of mad_ofi_clock. */
+int64_t mad_ofi_clock(void);
+int mad_ofi_left(int64_t begin, int ms);
+
+/* ---- Objects ------------------------------------------------------------------------------------------------------ */
+
+typedef struct mad_ofi_fabric {
+    struct fid_fabric fid;
+    atomic_int users;
+} mad_ofi_fabric_t;
+
+typedef struct mad_ofi_domain {
+    struct fid_domain fid;
+    mad_ofi_fabric_t *fabric;
+    bool threaded, automatic; /* as the info of the domain says */
+    atomic_int users;
+} mad_ofi_domain_t;
+
+typedef struct mad_ofi_ep mad_ofi_ep_t;
+
+/* Addresses are places in a table, for both kinds of vectors; a place is used once. */
+typedef struct mad_ofi_av {
+    struct fid_av fid;
+    mad_ofi_domain_t *domain;
+    pthread_mutex_t lock;
+    enum fi_av_type type;
+    unsigned char *names; /* each of mad_ofi_name_len bytes, the first 0: removed */
+    size_t n, room;
+    mad_ofi_ep_t *eps; /* that use it */
+    atomic_int users;
+} mad_ofi_av_t;
+
+/* What progress of a queue or counter is to go through. */
+typedef struct mad_ofi_eps {
+    mad_ofi_ep_t *_Atomic *at;
+    atomic_int n;
+    int room;
+} mad_ofi_eps_t;
+
+typedef struct mad_ofi_entry {
+    struct fi_cq_tagged_entry e;
+    fi_addr_t source;
+    struct fi_cq_err_entry *error; /* NULL: it is none */
+} mad_ofi_entry_t;
+
+typedef struct mad_ofi_cq {
+    struct fid_cq fid;
+    mad_ofi_domain_t *domain;
+    enum fi_cq_format format;
+    bool locked;
+    pthread_mutex_t lock;
+    mad_ofi_entry_t *ring;
+    uint32_t size, head, tail; /* size: a power of two */
+    mad_ofi_wait_t wait;
+    atomic_bool signalled;
+    mad_ofi_eps_t eps;
+    atomic_int users;
+} mad_ofi_cq_t;
+
+typedef struct mad_ofi_cntr {
+    struct fid_cntr fid;
+    mad_ofi_domain_t *domain;
+    atomic_ullong value, errors;
+    mad_ofi_wait_t wait;
+    mad_ofi_eps_t eps;
+    atomic_int users;
+} mad_ofi_cntr_t;
+
+struct mad_ofi_ep {
+    struct fid_ep fid;
+    mad_ofi_domain_t *domain;
+    mad_ofi_av_t *av;
+    mad_ofi_ep_t *next; /* of the address vector */
+    mad_ofi_cq_t *send_cq, *receive_cq;
+    bool send_selective, receive_selective;
+    mad_ofi_cntr_t *send_cntr, *receive_cntr;
+    uint64_t caps, send_flags, receive_flags;
+    size_t multi_min;
+    mad_dev_t *dev; /* NULL: not enabled */
+    /* By address, and back.  Arrays grow by replacement; old ones live as long as the endpoint. */
+    _Atomic(mad_peer_t *) peers;
+    atomic_size_t n_peers;
+    fi_addr_t *addresses;
+    size_t n_addresses;
+    struct mad_ofi_old {
+        struct mad_ofi_old *next;
+        void *memory;
+    } *old;
+};
+
+/* ---- provider.c, info.c ------------------------------------------------------------------------------------------- */
+
+/* The secret that endpoints share which may talk to each other: 16 to 64 bytes.  Returns their number, or a negative
+ * error. */
+int mad_ofi_key(unsigned char key[64]);
+/* Bytes of a name, the same for all processes. */
+size_t mad_ofi_name_len(void);
+/* A name of name_len bytes.  False: the process could not be reached by it. */
+bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len);
+/* Back: the length of an address (of MAD_OFI_ADDRESS_MAX at most); 0: it is no name. */
+size_t mad_ofi_name_address(const unsigned char *name, size_t name_len, unsigned char *address);
+int mad_ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+                    struct fi_info **info);
+#define MAD_OFI_SEND_FLAGS                                                                                               \
+    (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+#define MAD_OFI_RECEIVE_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+
+int mad_ofi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+int mad_ofi_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
+int mad_ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
+int mad_ofi_eq_trywait(struct fid *fid);
+int mad_ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+int mad_ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
+int mad_ofi_cq_trywait(mad_ofi_cq_t *cq);
+int mad_ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
+int mad_ofi_cntr_trywait(mad_ofi_cntr_t *cntr);
+int mad_ofi_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+
+/* For operation tables: what is not offered. */
+int mad_ofi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
+int mad_ofi_no_control(struct fid *fid, int command, void *arg);
+int mad_ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+int mad_ofi_no_tostr(const struct fid *fid, char *buf, size_t len);
+int mad_ofi_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
+#define MAD_OFI_NO_REST                                                                                                  \
+    .ops_open = mad_ofi_no_ops_open, .tostr = mad_ofi_no_tostr, .ops_set = mad_ofi_no_ops_set
+extern struct fi_ops_rma mad_ofi_no_rma;
+extern struct fi_ops_atomic mad_ofi_no_atomic;
+extern struct fi_ops_collective mad_ofi_no_collective;
+
+/* ---- Between objects ---------------------------------------------------------------------------------------------- */
+
+/* Under the address vector's lock: the endpoint learns of places from..n, or of all. */
+int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from);
+void mad_ofi_ep_forget(mad_ofi_ep_t *ep, size_t at);
+bool mad_ofi_eps_add(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
+void mad_ofi_eps_del(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
+void mad_ofi_eps_progress(mad_ofi_eps_t *eps);
+
+void mad_ofi_cq_push(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source);
+/* olen: what did not fit; err, prov_errno positive. */
+void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, size_t olen, int err, int prov_errno);
+void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good);
+
+/* ---- transfer.c ---------------------------------------------------------------------------------------------------- */
+
+/* flags: of the call, op_flags included. */
+ssize_t mad_ofi_send(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec *pieces, size_t n, fi_addr_t to,
+                     uint64_t tag, uint64_t data, uint64_t flags, void *context);
+ssize_t mad_ofi_inject(mad_ofi_ep_t *ep, mad_dev_space_t space, const void *buf, size_t len, fi_addr_t to, uint64_t tag,
+                       uint64_t data, uint64_t flags);
+ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec *pieces, size_t n, fi_addr_t from,
+                        uint64_t tag, uint64_t ignore, uint64_t flags, void *context);
+/* With FI_PEEK or FI_CLAIM. */
+ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, fi_addr_t from, uint64_t tag,
+                       uint64_t ignore, uint64_t flags, void *context);
+void mad_ofi_tell(void *ep, const mad_dev_done_t *done);
+extern struct fi_ops_msg mad_ofi_msg;
+extern struct fi_ops_tagged mad_ofi_tagged;
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Found by libfabric: parameters, the key. */
+#include "ofi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEY_LEN 32 /* bytes of a key that is made here */
+
+/* ---- The key ------------------------------------------------------------------------------------------------------ */
+
+static int key_from_text(const char *text, unsigned char key[64])
+{
+    size_t n = strlen(text);
+    if (n < 16)
+        return -FI_EINVAL;
+    if (n > 64)
+        n = 64;
+    memcpy(key, text, n);
+    return (int)n;
+}
+
+static bool random_bytes(unsigned char *bytes, size_t n)
+{
+    return getrandom(bytes, n, 0) == (ssize_t)n;
+}
+
+/* A file appears with its content, or not at all; who comes second takes what is there. */
+static bool file_make(const char *path)
+{
+    unsigned char key[KEY_LEN];
+    char other[4160];
+    bool good;
+    int fd;
+    snprintf(other, sizeof other, "%s.%ld", path, (long)getpid());
+    if (!random_bytes(key, sizeof key))
+        return false;
+    fd = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    good = write(fd, key, sizeof key) == (ssize_t)sizeof key;
+    good = !close(fd) && good;
+    good = good && (!link(other, path) || errno == EEXIST);
+    unlink(other);
+    return good;
+}
+
+/* Like keys of ssh: nobody else may read it. */
+static int file_read(const char *path, unsigned char key[64])
+{
+    struct stat st;
+    ssize_t n = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -errno;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077))
+        n = read(fd, key, 64);
+    else
+        MAD_OFI_WARN(FABRIC, "%s is not a file that only its owner can read (chmod 600)\n", path);
+    close(fd);
+    return n >= 16 ? (int)n : -FI_EACCES;
+}
+
+static int key_from_file(unsigned char key[64])
+{
+    char path[4096];
+    char *named = NULL;
+    const char *home = getenv("HOME");
+    int n;
+    if (fi_param_get_str(&mad_ofi_provider, "key_file", &named) == 0 && named)
+        snprintf(path, sizeof path, "%s", named);
+    else if (home && *home)
+        snprintf(path, sizeof path, "%s/.madeleine-key", home);
+    else
+        return -FI_ENODATA;
+    n = file_read(path, key);
+    if (n == -ENOENT && file_make(path))
+        n = file_read(path, key);
+    if (n < 0)
+        MAD_OFI_WARN(FABRIC, "no key in %s: set FI_MAD_KEY, or FI_MAD_KEY_FILE\n", path);
+    return n;
+}
+
+/* Open MPI's launcher gives all processes of a job, and those that they start, the same 128 random bits. */
+int mad_ofi_key(unsigned char key[64])
+{
+    char *text = NULL;
+    const char *job = getenv("OMPI_MCA_orte_precondition_transports");
+    if (fi_param_get_str(&mad_ofi_provider, "key", &text) == 0 && text) {
+        int n = key_from_text(text, key);
+        if (n < 0)
+            MAD_OFI_WARN(FABRIC, "FI_MAD_KEY has less than 16 characters\n");
+        return n;
+    }
+    if (job && strlen(job) >= 16)
+        return key_from_text(job, key);
+    return key_from_file(key);
+}
+
+size_t mad_ofi_name_len(void)
+{
+    static atomic_size_t known;
+    size_t len = atomic_load_explicit(&known, memory_order_relaxed);
+    if (len)
+        return len;
+    if (fi_param_get_size_t(&mad_ofi_provider, "name_len", &len) || len < 40 || len > MAD_OFI_NAME_MAX)
+        len = FI_NAME_MAX; /* what Open MPI 4.1 has room for */
+    atomic_store_explicit(&known, len, memory_order_relaxed);
+    return len;
+}
+
+/* ---- What libfabric looks for -------------------------------------------------------------------------------------- */
+
+static void cleanup(void)
+{
+}
+
+struct fi_provider mad_ofi_provider = {
+    .version = FI_VERSION(MAD_VERSION_MAJOR, MAD_VERSION_MINOR),
+    .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+    .name = "mad",
+    .getinfo = mad_ofi_getinfo,
+    .fabric = mad_ofi_fabric,
+    .cleanup = cleanup,
+};
+
+/* libfabric looks for this name. */
+struct fi_provider *fi_prov_ini(void);
+FI_EXT_INI
+{
+    fi_param_define(&mad_ofi_provider, "key", FI_PARAM_STRING,
+                    "Secret of at least 16 characters that all processes share which may talk to each other");
+    fi_param_define(&mad_ofi_provider, "key_file", FI_PARAM_STRING,
+                    "File with that secret, made if it is not there (default: $HOME/.madeleine-key)");
+    fi_param_define(&mad_ofi_provider, "name_len", FI_PARAM_SIZE_T,
+                    "Bytes of an endpoint's name, 40 to 255, the same for all processes; more for hosts of many networks, but "
+                    "Open MPI 4.1 has room for 64 only (default: 64)");
+    return &mad_ofi_provider;
+}

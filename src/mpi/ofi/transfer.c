@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sends and receives: libfabric's flags and addresses into the device's terms, and what has completed back. */
+#include "ofi.h"
+
+/* What an operation remembers in the device's flags, beside FI_MSG, FI_TAGGED and FI_MULTI_RECV. */
+#define QUIET (UINT64_C(1) << 63) /* no entry in the queue, unless it fails */
+#define NOBODY (UINT64_C(1) << 62) /* not even then: it has no context */
+
+static int error_of(mad_status_t status)
+{
+    switch (status) {
+    case MAD_OK:
+        return 0;
+    case MAD_ERR_AGAIN:
+        return FI_EAGAIN;
+    case MAD_ERR_NOMEM:
+        return FI_ENOMEM;
+    case MAD_ERR_INVAL:
+        return FI_EINVAL;
+    case MAD_ERR_CANCELLED:
+        return FI_ECANCELED;
+    case MAD_ERR_PEER:
+        return FI_ENOTCONN;
+    case MAD_ERR_UNREACHABLE:
+        return FI_EHOSTUNREACH;
+    case MAD_ERR_AUTH:
+        return FI_EKEYREJECTED;
+    case MAD_ERR_VERSION:
+        return FI_ENOPROTOOPT;
+    case MAD_ERR_CLOSED:
+        return FI_ESHUTDOWN;
+    default:
+        return FI_EIO;
+    }
+}
+
+static mad_peer_t peer_of(const mad_ofi_ep_t *ep, fi_addr_t address)
+{
+    if (address >= atomic_load_explicit(&ep->n_peers, memory_order_acquire))
+        return -1;
+    return atomic_load_explicit(&ep->peers, memory_order_acquire)[address];
+}
+
+static fi_addr_t address_of(const mad_ofi_ep_t *ep, mad_peer_t peer)
+{
+    size_t n = ep->n_addresses;
+    atomic_thread_fence(memory_order_acquire);
+    return peer >= 0 && (size_t)peer < n ? ep->addresses[peer] : FI_ADDR_NOTAVAIL;
+}
+
+static uint64_t kind_of(mad_dev_space_t space)
+{
+    return space == MAD_DEV_PLAIN ? FI_MSG : FI_TAGGED;
+}
+
+/* ---- Completions --------------------------------------------------------------------------------------------------- */
+
+static void tell_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context, mad_status_t status)
+{
+    struct fi_cq_tagged_entry e = {.op_context = context, .flags = FI_SEND | (flags & (FI_MSG | FI_TAGGED))};
+    mad_ofi_cntr_add(ep->send_cntr, !status);
+    if (!ep->send_cq)
+        return;
+    if (!status && !(flags & QUIET))
+        mad_ofi_cq_push(ep->send_cq, &e, FI_ADDR_NOTAVAIL);
+    else if (status && !(flags & NOBODY))
+        mad_ofi_cq_push_error(ep->send_cq, &e, 0, error_of(status), status);
+}
+
+static void tell_received(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
+{
+    struct fi_cq_tagged_entry e = {.op_context = done->context,
+                                   .flags = FI_RECV | (done->flags & (FI_MSG | FI_TAGGED)),
+                                   .len = done->len,
+                                   .buf = done->buffer,
+                                   .data = done->data,
+                                   .tag = done->tag};
+    bool short_of = done->whole > done->len && !done->status;
+    if (done->has_data)
+        e.flags |= FI_REMOTE_CQ_DATA;
+    if (done->flags & FI_MULTI_RECV && done->released)
+        e.flags |= FI_MULTI_RECV;
+    mad_ofi_cntr_add(ep->receive_cntr, !done->status && !short_of);
+    if (!ep->receive_cq)
+        return;
+    if (done->status || short_of)
+        mad_ofi_cq_push_error(ep->receive_cq, &e, done->status ? 0 : done->whole - done->len,
+                              short_of ? FI_ETRUNC : error_of(done->status), (int)done->status);
+    else if (!(done->flags & QUIET) || e.flags & FI_MULTI_RECV)
+        mad_ofi_cq_push(ep->receive_cq, &e, ep->caps & FI_SOURCE ? address_of(ep, done->source) : FI_ADDR_NOTAVAIL);
+}
+
+void mad_ofi_tell(void *arg, const mad_dev_done_t *done)
+{
+    mad_ofi_ep_t *ep = arg;
+    if (done->sent)
+        tell_sent(ep, done->flags, done->context, done->status);
+    else
+        tell_received(ep, done);
+}
+
+/* ---- Sends --------------------------------------------------------------------------------------------------------- */
+
+static ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
+{
+    mad_status_t status;
+    bool later;
+    if (!ep->dev)
+        return -FI_EOPBADSTATE;
+    s->to = peer_of(ep, to);
+    if (s->to < 0)
+        return -FI_EINVAL;
+    status = mad_dev_send(ep->dev, s, &later);
+    if (status == MAD_ERR_AGAIN) /* the program may do nothing but try again */
+        mad_dev_progress(ep->dev);
+    if (status)
+        return -error_of(status);
+    if (!later)
+        tell_sent(ep, s->flags, s->context, MAD_OK);
+    return 0;
+}
+
+static size_t sum(const struct iovec *pieces, size_t n)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++)
+        len += pieces[i].iov_len;
+    return len;
+}
+
+ssize_t mad_ofi_send(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec *pieces, size_t n, fi_addr_t to,
+                     uint64_t tag, uint64_t data, uint64_t flags, void *context)
+{
+    mad_dev_send_t s = {.space = space,
+                        .pieces = pieces,
+                        .n = (int)n,
+                        .tag = tag,
+                        .data = data,
+                        .has_data = flags & FI_REMOTE_CQ_DATA,
+                        .buffered = flags & FI_INJECT,
+                        .matched = flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE),
+                        .context = context,
+                        .flags = kind_of(space)};
+    if (n > MAD_DEV_PIECES || (flags & FI_INJECT && sum(pieces, n) > MAD_OFI_INJECT))
+        return -FI_EINVAL;
+    if (flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA | FI_MORE))
+        return -FI_EBADFLAGS;
+    if (ep->send_selective && !(flags & FI_COMPLETION))
+        s.flags |= QUIET | (context ? 0 : NOBODY);
+    return send_it(ep, &s, to);
+}
+
+ssize_t mad_ofi_inject(mad_ofi_ep_t *ep, mad_dev_space_t space, const void *buf, size_t len, fi_addr_t to, uint64_t tag,
+                       uint64_t data, uint64_t flags)
+{
+    struct iovec piece = {(void *)buf, len};
+    mad_dev_send_t s = {.space = space,
+                        .pieces = &piece,
+                        .n = 1,
+                        .tag = tag,
+                        .data = data,
+                        .has_data = flags & FI_REMOTE_CQ_DATA,
+                        .buffered = true,
+                        .flags = kind_of(space) | QUIET | NOBODY};
+    if (len > MAD_OFI_INJECT)
+        return -FI_EINVAL;
+    return send_it(ep, &s, to);
+}
+
+/* ---- Receives ------------------------------------------------------------------------------------------------------ */
+
+/* Sources count only if that was asked for. */
+static ssize_t receive_fill(const mad_ofi_ep_t *ep, mad_dev_receive_t *r, fi_addr_t from)
+{
+    if (!ep->dev)
+        return -FI_EOPBADSTATE;
+    r->from = MAD_ANY_SOURCE;
+    if (ep->caps & FI_DIRECTED_RECV && from != FI_ADDR_UNSPEC) {
+        r->from = peer_of(ep, from);
+        if (r->from < 0)
+            return -FI_EINVAL;
+    }
+    return 0;
+}
+
+ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec *pieces, size_t n, fi_addr_t from,
+                        uint64_t tag, uint64_t ignore, uint64_t flags, void *context)
+{
+    mad_dev_receive_t r = {.space = space,
+                           .pieces = pieces,
+                           .n = (int)n,
+                           .tag = tag,
+                           .ignore = ignore,
+                           .context = context,
+                           .flags = kind_of(space)};
+    ssize_t rc;
+    if (n > MAD_DEV_PIECES)
+        return -FI_EINVAL;
+    if (flags & ~(uint64_t)(MAD_OFI_RECEIVE_FLAGS | FI_MORE))
+        return -FI_EBADFLAGS;
+    if (flags & FI_MULTI_RECV) {
+        if (space != MAD_DEV_PLAIN || n != 1)
+            return -FI_EINVAL;
+        r.multi = ep->multi_min;
+        r.flags |= FI_MULTI_RECV;
+    }
+    if (ep->receive_selective && !(flags & FI_COMPLETION))
+        r.flags |= QUIET;
+    rc = receive_fill(ep, &r, from);
+    return rc ? rc : -error_of(mad_dev_receive(ep->dev, &r));
+}
+
+/* A message was found, or none: both are told by the queue. */
+static ssize_t tell_found(mad_ofi_ep_t *ep, mad_dev_done_t *found, mad_status_t status)
+{
+    struct fi_cq_tagged_entry e = {.op_context = found->context, .flags = FI_RECV | FI_TAGGED, .tag = found->tag};
+    if (!ep->receive_cq)
+        return -FI_ENOCQ;
+    if (status) {
+        mad_ofi_cq_push_error(ep->receive_cq, &e, 0, status == MAD_ERR_AGAIN ? FI_ENOMSG : error_of(status), (int)status);
+        return 0;
+    }
+    e.len = found->len;
+    e.data = found->data;
+    if (found->has_data)
+        e.flags |= FI_REMOTE_CQ_DATA;
+    mad_ofi_cq_push(ep->receive_cq, &e, ep->caps & FI_SOURCE ? address_of(ep, found->source) : FI_ADDR_NOTAVAIL);
+    return 0;
+}
+
+ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, fi_addr_t from, uint64_t tag,
+                       uint64_t ignore, uint64_t flags, void *context)
+{
+    mad_dev_receive_t r = {.pieces = pieces, .n = (int)n, .tag = tag, .ignore = ignore, .context = context,
+                           .flags = FI_TAGGED};
+    mad_dev_done_t found = {.context = context, .tag = tag};
+    mad_status_t status;
+    ssize_t rc;
+    if (flags & ~(uint64_t)(FI_PEEK | FI_CLAIM | FI_DISCARD | FI_COMPLETION | FI_MORE) || n > MAD_DEV_PIECES)
+        return -FI_EBADFLAGS;
+    rc = receive_fill(ep, &r, from);
+    if (rc)
+        return rc;
+    if (flags & FI_PEEK) {
+        mad_dev_progress(ep->dev);
+        status = mad_dev_probe(ep->dev, &r,
+                               flags & FI_DISCARD ? MAD_DEV_DISCARD
+                               : flags & FI_CLAIM ? MAD_DEV_CLAIM
+                                                  : MAD_DEV_PEEK,
+                               &found);
+        return tell_found(ep, &found, status);
+    }
+    if (!(flags & FI_CLAIM))
+        return -FI_EINVAL;
+    if (ep->receive_selective && !(flags & FI_COMPLETION))
+        r.flags |= QUIET;
+    status = mad_dev_receive_claimed(ep->dev, &r, flags & FI_DISCARD);
+    if (!status && flags & FI_DISCARD)
+        return tell_found(ep, &found, MAD_OK);
+    return -error_of(status);
+}

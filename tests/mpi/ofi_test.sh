@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# libfabric's provider mad: its calls, libfabric's own programs, keys.
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../harness/checks.sh"
+[ -f "$BUILD/.libs/libmad-fi.so" ] || { echo "no provider for libfabric was built: configure says why"; exit 77; }
+grep -q '^MAD_CFLAGS = .*fsanitize' "$BUILD/Makefile" && { echo "libfabric cannot load a provider with a sanitizer"; exit 77; }
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 143' TERM INT HUP
+export MAD_SHM_DIR="$dir/shm" FI_PROVIDER_PATH="$BUILD/.libs" HOME="$dir" FI_MAD_KEY=a-key-for-these-tests
+limit=120
+
+for drivers in "" self,tcp; do
+    MAD_DRIVERS=$drivers
+    [ -n "$drivers" ] && export MAD_DRIVERS || unset MAD_DRIVERS
+    within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"
+    rc=$?
+    sed "s/^\(not ok\|ok\) /&${drivers:-all}: /" "$dir/out"
+    [ $rc = 0 ] && ok "calls over ${drivers:-all}" || not_ok "calls over ${drivers:-all}: exit code $rc" "$(head -c 3000 "$dir/err")"
+done
+unset MAD_DRIVERS
+
+# ---- Keys: without any, a file of this user's is made; one that others may read is not taken
+unset FI_MAD_KEY
+within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"
+check "without a key one is made: exit code" 0 $?
+check "... which only this user may read" 600 "$(stat -c %a "$dir/.madeleine-key")"
+chmod 644 "$dir/.madeleine-key"
+FI_LOG_LEVEL=warn within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"
+check "a key that others may read is refused" 1 $(($? != 0))
+check_has "... and this is said" "is not a file that only its owner can read" "$dir/err"
+export FI_MAD_KEY=short
+FI_LOG_LEVEL=warn within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"
+check "a short key is refused" 1 $(($? != 0))
+check_has "... and this is said" "FI_MAD_KEY has less than 16 characters" "$dir/err"
+export FI_MAD_KEY=a-key-for-these-tests
+
+# ---- Programs of libfabric
+if ! command -v fi_info >/dev/null; then
+    echo "# fi_info is not installed (libfabric-bin): left out"
+    [ $failures = 0 ]
+    exit
+fi
+within $limit fi_info -p mad >"$dir/out" 2>&1
+check_has "fi_info -p mad" "type: FI_EP_RDM" "$dir/out"
+
+# pingpong MODE: a server on a port that is free, a client as soon as it listens
+listens() { grep -q ":$(printf %04X "$port") .* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null || ! kill -0 "$server" 2>/dev/null; }
+pingpong() {
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+    within $limit fi_pingpong -p mad -e rdm -m "$1" -c -B "$port" >"$dir/server" 2>&1 &
+    server=$!
+    wait_for listens
+    within $limit fi_pingpong -p mad -e rdm -m "$1" -c -P "$port" 127.0.0.1 >"$dir/client" 2>&1
+    check "fi_pingpong, $1: exit code" 0 $?
+    wait $server
+    check "fi_pingpong, $1: exit code of the server" 0 $?
+    check_lines "fi_pingpong, $1: six lengths" 6 '^(64|256|1k|4k|64k|1m) ' "$dir/client"
+}
+pingpong tagged
+pingpong msg
+[ $failures = 0 ]
