@@ -3,7 +3,7 @@
  *
  *   provider.c   found by libfabric: parameters, the key
  *   info.c       what is offered, and whether that is what was asked for
- *   fabric.c     fabrics, what to wait on; domains.c, eq.c  domains, memory; event queues
+ *   fabric.c     fabrics, what to wait on; domain.c, eq.c  domains, memory; event queues
  *   wait.c       how a thread sleeps until something is queued
  *   av.c         addresses of endpoints; name.c  what they are made of
  *   cq.c         completion queues; cntr.c  counters
