@@ -72,8 +72,10 @@ def mpi(kind, launch):
 
 def component_path(context):
     """Where Open MPI finds our component beside its own."""
-    folders = [os.path.join(top, ".libs") for top in context.tools] + \
-        glob.glob(os.path.join(os.path.dirname(context.tools[-1]), "lib*", "**", "madeleine", "openmpi"), recursive=True)
+    prefix = os.path.dirname(context.tools[-1])
+    folders = [os.path.join(top, ".libs") for top in context.tools]
+    for places in ("lib*", os.path.join("lib*", "*")):  # no deeper: links below /lib lead anywhere
+        folders += glob.glob(os.path.join(prefix, places, "madeleine", "openmpi"))
     for folder in folders:
         if os.path.exists(os.path.join(folder, "mca_btl_mad.so")):
             code, out, err = run(["ompi_info", "--path", "pkglibdir", "--parsable"])
