@@ -4,25 +4,14 @@
 # a -(tcp over IPv4 loopback)- g1, g2 -(tcp over IPv6 loopback)- b, and one more gateway where the way is longer.  A few
 # times each; KILLS=N: so many times; LONG=1: a thousand kills, and hundreds of the others.
 here=$(cd "$(dirname "$0")" && pwd)
-BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
-. "$here/../harness/checks.sh"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 143' TERM INT HUP
+. "$here/start.sh"
 echo 'networks = { x = { driver = "tcp"; hosts = "a,g1,g2"; }; y = { driver = "tcp"; hosts = "g1,g2,b"; }; };' >"$dir/two"
 echo 'networks = { x = { driver = "tcp"; hosts = "a,g1"; }; y = { driver = "tcp"; hosts = "g1,b"; }; };' >"$dir/one"
 echo 'networks = { x = { driver = "tcp"; hosts = "a,g1"; }; y = { driver = "tcp"; hosts = "g1,g2,g3"; };
     z = { driver = "shm"; hosts = "g2,g3,b"; }; };' >"$dir/behind"
 
-MAD_TOPOLOGY=$dir/two MAD_HOST=a "$BUILD/tests/world" listen >"$dir/out" 2>&1
-if grep -q 'without libconfig\|not supported' "$dir/out"; then
-    echo "skipped: this build cannot read topology files (package libconfig-dev)"
-    exit 77
-fi
-if ! ip -6 addr show dev lo 2>/dev/null | grep -q '::1'; then
-    echo "skipped: no IPv6 loopback here"
-    exit 77
-fi
+needs_topology "$dir/two" a
+needs_loopback6
 export MAD_DRIVERS=self,tcp,virtual
 for who in A:a:lo B:b:lo/6 G1:g1:lo,lo/6 G2:g2:lo,lo/6; do
     role=${who%%:*} rest=${who#*:}

@@ -6,11 +6,7 @@
 # scheduler makes of them, so they are only printed; and in a lab (madlab), where a slow network is, and the gateway
 # decides.  LONG=1: longer.
 here=$(cd "$(dirname "$0")" && pwd)
-BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
-. "$here/../harness/checks.sh"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 143' TERM INT HUP
+. "$here/start.sh"
 . "$here/ways.sh"
 
 senders=11 receivers=9 # and the stuck one: 100 streams

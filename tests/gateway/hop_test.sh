@@ -3,11 +3,7 @@
 # Messages through one gateway, three processes on this host (ways.sh): the conformance suite over each pair of drivers, what
 # the gateway counts, and a gateway that is killed.  LONG=1: each test alone.
 here=$(cd "$(dirname "$0")" && pwd)
-BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
-. "$here/../harness/checks.sh"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 143' TERM INT HUP
+. "$here/start.sh"
 
 . "$here/ways.sh"
 

@@ -3,11 +3,7 @@
 # Clusters in a lab (madlab): the conformance suite through one gateway, and over three hops through two, of hosts that no
 # other way connects.  LONG=1: each test alone.
 here=$(cd "$(dirname "$0")" && pwd)
-BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
-. "$here/../harness/checks.sh"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 143' TERM INT HUP
+. "$here/start.sh"
 topologies=$here/../../examples/topology
 
 within 30 "$BUILD/madlab" run "$topologies/two_clusters.conf" --quiet -- true >"$dir/out" 2>&1

@@ -7,11 +7,7 @@
 #   a <                    > b       one: x1, y1    two: x2, y2    c is on x1 and x2
 #        x2 --- g2 --- y2
 here=$(cd "$(dirname "$0")" && pwd)
-BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
-. "$here/../harness/checks.sh"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 143' TERM INT HUP
+. "$here/start.sh"
 
 cat >"$dir/lanes.cfg" <<'END'
 networks = {
@@ -61,15 +57,8 @@ told() {
     failures=$((failures + $(grep -c '^not ok ' "$dir/out")))
 }
 
-at a "$BUILD/tests/world" listen
-if grep -q 'without libconfig\|not supported' "$dir/out"; then
-    echo "skipped: this build cannot read topology files (package libconfig-dev)"
-    exit 77
-fi
-if ! ip -6 addr show dev lo 2>/dev/null | grep -q '::1'; then
-    echo "skipped: no IPv6 loopback here"
-    exit 77
-fi
+needs_topology "$dir/lanes.cfg" a
+needs_loopback6
 
 at a,b,g1,g2,c "$BUILD/tests/lanes" ways
 check "two virtual channels at once" 0 $?

@@ -3,11 +3,7 @@
 # mad_perf through a gateway, processes on this host (a -(shared memory)- g -(tcp)- b): what its lines say of the
 # way, its tests of many streams and of computing on a gateway, and fragments of lengths that are asked for.
 here=$(cd "$(dirname "$0")" && pwd)
-BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
-. "$here/../harness/checks.sh"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 143' TERM INT HUP
+. "$here/start.sh"
 
 . "$here/ways.sh"
 

@@ -7,11 +7,7 @@
 #   pair   two gateways side by side: both carry traffic
 # LONG=1: each test of the suite alone, and the ring again and again.
 here=$(cd "$(dirname "$0")" && pwd)
-BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
-. "$here/../harness/checks.sh"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 143' TERM INT HUP
+. "$here/start.sh"
 . "$here/ways.sh"
 
 mkdir "$dir/e" "$dir/w"

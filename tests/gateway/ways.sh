@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by test scripts that have checks.sh and a folder of their own, $dir: one gateway between two hosts, a and b, all of
+# Sourced after start.sh: one gateway between two hosts, a and b, all of
 # them processes on this host whose networks are told apart by what each may use:
 #   tcp-tcp   a -(tcp over IPv4 loopback)- g -(tcp over IPv6 loopback)- b
 #   shm-tcp   a -(shared memory)- g -(tcp)- b          tcp-shm   the other way round
@@ -32,13 +32,9 @@ for way in tcp-tcp shm-tcp tcp-shm; do
         >"$dir/$way.cfg"
 done
 
-MAD_TOPOLOGY=$dir/tcp-tcp.cfg MAD_HOST=a "$BUILD/tests/world" listen >"$dir/out" 2>&1
-if grep -q 'without libconfig\|not supported' "$dir/out"; then
-    echo "skipped: this build cannot read topology files (package libconfig-dev)"
-    exit 77
-fi
+needs_topology "$dir/tcp-tcp.cfg" a
 ways="tcp-tcp shm-tcp tcp-shm"
-if ! ip -6 addr show dev lo 2>/dev/null | grep -q '::1'; then
+if ! has_loopback6; then
     echo "# no IPv6 loopback here: tcp-tcp is left out"
     ways="shm-tcp tcp-shm"
 fi

@@ -2,24 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI programs over Madeleine: the component mad of Open MPI.  Own programs that check every byte, over shared memory, over
 # TCP, and behind faults; then others' programs.  What went through Madeleine is what MPI sent.
-BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../harness/checks.sh"
+. "$(dirname "$0")/openmpi.sh"
 component=$BUILD/.libs/mca_btl_mad.so
 [ -f "$component" ] || { echo "no component for Open MPI was built: configure says why"; exit 77; }
-command -v mpirun.openmpi >/dev/null && command -v mpicc.openmpi >/dev/null ||
-    { echo "mpirun.openmpi or mpicc.openmpi is not installed (openmpi-bin, libopenmpi-dev)"; exit 77; }
-grep -q fsanitize "$BUILD/Makefile" && grep -q '^MAD_CFLAGS = .*fsanitize' "$BUILD/Makefile" &&
-    { echo "Open MPI cannot load a component with a sanitizer"; exit 77; }
-
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 143' TERM INT HUP
-cd "$dir" || exit 1
-export MAD_SHM_DIR="$dir/shm" TMPDIR="$dir" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+openmpi_start "a component"
 own=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed 's/.*://')
 [ -d "$own" ] || own=$(dirname "$(find /usr/lib -name mca_pml_ob1.so 2>/dev/null | head -1)")
-limit=120
 bind=
 
 # mpi N COMMAND...: on N processes over Madeleine
@@ -30,21 +18,7 @@ mpi() {
         --mca mca_base_component_path "$(dirname "$component"):$own" "$@" </dev/null
 }
 
-for p in groups later messages threads types; do
-    mpicc.openmpi -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -o $p "$here/$p.c" -pthread || not_ok "compile $p.c"
-done
-
-# passes NAME N PROGRAM: each of its checks is told, and it ends well
-passes() {
-    mpi "$2" "./$3" >out 2>err
-    rc=$?
-    sed "s/^\(not ok\|ok\) /&$1_/" out
-    if [ $rc = 0 ] && grep -q '^ok' out && ! grep -q '^not ok' out; then
-        ok "$1_$3"
-    else
-        not_ok "$1_$3: exit code $rc" "$(head -c 3000 err)"
-    fi
-}
+compile groups later messages threads types
 
 for p in messages types groups threads; do
     passes shm 3 $p

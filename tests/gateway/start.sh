@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced first by the test scripts of this folder that need a folder of their own, $dir, which goes with them; they have set
+# $here.  Brings checks.sh, and what several of them need of this host.
+BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
+. "$here/../harness/checks.sh"
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 143' TERM INT HUP
+
+# needs_topology FILE HOST: the test is skipped where topology files cannot be read
+needs_topology() {
+    MAD_TOPOLOGY=$1 MAD_HOST=$2 "$BUILD/tests/world" listen >"$dir/out" 2>&1
+    if grep -q 'without libconfig\|not supported' "$dir/out"; then
+        echo "skipped: this build cannot read topology files (package libconfig-dev)"
+        exit 77
+    fi
+}
+# has_loopback6: IPv6 serves as the second network of this host
+has_loopback6() { ip -6 addr show dev lo 2>/dev/null | grep -q '::1'; }
+needs_loopback6() { has_loopback6 || { echo "skipped: no IPv6 loopback here"; exit 77; }; }

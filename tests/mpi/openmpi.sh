@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced first by the tests with Open MPI.  They say with what it runs: mpi N COMMAND...: on N processes.
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../harness/checks.sh"
+limit=120
+
+# openmpi_start WHAT: skip where Open MPI is not there, or cannot load WHAT, which was built with a sanitizer; then a folder
+# of the test's own, $dir, in which it goes on
+openmpi_start() {
+    command -v mpirun.openmpi >/dev/null && command -v mpicc.openmpi >/dev/null ||
+        { echo "mpirun.openmpi or mpicc.openmpi is not installed (openmpi-bin, libopenmpi-dev)"; exit 77; }
+    grep -q '^MAD_CFLAGS = .*fsanitize' "$BUILD/Makefile" && { echo "$1 with a sanitizer cannot be loaded"; exit 77; }
+    dir=$(mktemp -d) || exit 1
+    trap 'rm -rf "$dir"' EXIT
+    trap 'exit 143' TERM INT HUP
+    cd "$dir" || exit 1
+    export MAD_SHM_DIR="$dir/shm" TMPDIR="$dir" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+}
+
+# compile PROGRAM...: of this folder
+compile() {
+    for program; do
+        mpicc.openmpi -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -o "$program" "$here/$program.c" -pthread ||
+            not_ok "compile $program.c"
+    done
+}
+
+# passes NAME N PROGRAM: each of its checks is told, and it ends well
+passes() {
+    mpi "$2" "./$3" >out 2>err
+    rc=$?
+    sed "s/^\(not ok\|ok\) /&$1_/" out
+    if [ $rc = 0 ] && grep -q '^ok' out && ! grep -q '^not ok' out; then
+        ok "$1_$3"
+    else
+        not_ok "$1_$3: exit code $rc" "$(head -c 3000 err)"
+    fi
+}
