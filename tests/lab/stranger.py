@@ -13,11 +13,29 @@ import socket
 import struct
 import sys
 
-HELLO, CHALLENGE = 1, 2
+HEAD = "<IHHI"  # magic, version, kind, length
+HELLO, CHALLENGE, PROOF, REFUSE = 1, 2, 3, 5
 
 
-def frame(kind, body, version=1, length=None):
-    return struct.pack("<IHHI", 0x4844414D, version, kind, len(body) if length is None else length) + body
+def frame(version, kind, body, length=None):
+    return struct.pack(HEAD, 0x4844414D, version, kind, len(body) if length is None else length) + body
+
+
+def answer(s):
+    """(version, kind, body) of what the process sends next."""
+    s.settimeout(30)
+    head = s.recv(struct.calcsize(HEAD), socket.MSG_WAITALL)
+    if len(head) < struct.calcsize(HEAD):
+        sys.exit("stranger: the connection was closed, and nothing said")
+    _, version, kind, length = struct.unpack(HEAD, head)
+    return version, kind, s.recv(length, socket.MSG_WAITALL) if length else b""
+
+
+def version_of(where):
+    """Which version the process speaks: all that a stranger is to learn."""
+    with socket.create_connection(where, timeout=30) as s:
+        s.sendall(frame(0, HELLO, bytes(32)))
+        return answer(s)[0]
 
 
 def entries(address):
@@ -69,6 +87,7 @@ def attack(how, address):
         print("ready", flush=True)
         sys.stdin.read()
         return len(held)
+    version = version_of(where) if how in ("huge", "proof", "slow") else 0
     s = socket.create_connection(where, timeout=30)
     if how == "scan":
         s.close()
@@ -76,15 +95,18 @@ def attack(how, address):
     if how == "garbage":
         s.sendall(b"GET / HTTP/1.0\r\n\r\n" + os.urandom(4000))
     elif how == "huge":
-        s.sendall(frame(HELLO, b"", length=0xFFFFFFFF))
+        s.sendall(frame(version, HELLO, b"", length=0xFFFFFFFF))
     elif how == "version":
-        s.sendall(frame(HELLO, os.urandom(16) + uid, version=99))
+        s.sendall(frame(99, HELLO, os.urandom(16) + uid))
     elif how == "proof":
-        s.sendall(frame(HELLO, os.urandom(16) + uid))
-        s.recv(4096)
-        s.sendall(frame(3, os.urandom(200)))
+        s.sendall(frame(version, HELLO, os.urandom(16) + uid))
+        if answer(s)[1] != CHALLENGE:
+            sys.exit("stranger: it was refused before it could prove anything")
+        s.sendall(frame(version, PROOF, os.urandom(200)))
+        if answer(s)[1] != REFUSE:
+            sys.exit("stranger: a wrong proof was not refused")
     elif how == "slow":
-        for byte in frame(HELLO, os.urandom(16) + uid)[:20]:
+        for byte in frame(version, HELLO, os.urandom(16) + uid)[:20]:
             s.send(bytes([byte]))
             select.select([], [], [], 0.01)
     closed_by_peer(s)
@@ -104,7 +126,7 @@ def fake(how, address, name):
             return
         s, _ = listener.accept()
         if how == "fake-version":
-            s.sendall(frame(CHALLENGE, os.urandom(16), version=99))
+            s.sendall(frame(99, CHALLENGE, os.urandom(16)))
         elif how == "fake-garbage":
             s.sendall(b"220 smtp.example.com ESMTP ready\r\n")
         elif how == "fake-close":
