@@ -12,10 +12,10 @@
  * So who fences waits without the lock, and whoever reads may come across the end of the fence, and then rings its bell. */
 #include "boot/boot.h"
 
-#include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
 #include "boot/jobname.h"
+#include "boot/pmi1_line.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,139 +28,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES (MADI_BOOT_VALUE_MAX + 1024)
-
 typedef struct pmi1 {
     madi_boot_t boot; /* first: the two are cast into each other */
-    int fd;
     pthread_mutex_t lock; /* of all else; held for a request and its answer */
     int bell;         /* an eventfd: something for who fences was read by another */
     bool fences;      /* its end has not been read yet */
-    bool gone;        /* it does not answer any more, and this was said */
     int ahead;        /* requests that were sent by pmi1_ahead, and whose answers were not read */
-    int64_t deadline; /* of the answer that is waited for */
     size_t key_max, value_max; /* the launcher's limits, final zero included */
     char space[256];           /* the name of the launcher's store */
-    char out[LINE_MAX_BYTES];
-    char line[LINE_MAX_BYTES]; /* the last answer */
-    size_t in_len;
-    char in[LINE_MAX_BYTES]; /* what was read beyond it */
+    char out[MADI_PMI1_LINE_MAX];
+    madi_pmi1_line_t line;
 } pmi1_t;
-
-/* Also when the launcher made the descriptor non-blocking.  Sets errno to ETIMEDOUT at the deadline. */
-static int fd_wait(const pmi1_t *pmi, short events)
-{
-    struct pollfd p = {.fd = pmi->fd, .events = events};
-    int n, ms;
-    do {
-        int64_t left = pmi->deadline - madi_now();
-        ms = pmi->deadline == INT64_MAX     ? -1
-             : left <= 0                    ? 0
-             : left / 1000000 >= INT_MAX    ? INT_MAX
-                                            : (int)(left / 1000000) + 1;
-        n = poll(&p, 1, ms);
-    } while (n < 0 && errno == EINTR);
-    if (n == 0)
-        errno = ETIMEDOUT;
-    return n <= 0 ? -1 : 0;
-}
-
-static mad_status_t launcher_gone(pmi1_t *pmi, const char *why)
-{
-    pmi->gone = true;
-    if (errno == ETIMEDOUT)
-        madi_log(MADI_LOG_ERROR, "boot",
-                 "the launcher does not answer within MAD_CONNECT_TIMEOUT: see whether it still runs");
-    else
-        madi_log(MADI_LOG_ERROR, "boot", "the launcher is gone (%s): see what it said, and start the job again", why);
-    return MAD_ERR_BOOT;
-}
-
-static mad_status_t send_all(pmi1_t *pmi, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = fd_wait(pmi, POLLOUT) ? -1 : send(pmi->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n < 0)
-            return launcher_gone(pmi, strerror(errno));
-        data += n;
-        len -= (size_t)n;
-    }
-    return MAD_OK;
-}
-
-static mad_status_t read_line(pmi1_t *pmi)
-{
-    for (;;) {
-        char *end = memchr(pmi->in, '\n', pmi->in_len);
-        ssize_t n;
-        if (end) {
-            size_t len = (size_t)(end - pmi->in);
-            memcpy(pmi->line, pmi->in, len);
-            pmi->line[len] = 0;
-            pmi->in_len -= len + 1;
-            memmove(pmi->in, end + 1, pmi->in_len);
-            return MAD_OK;
-        }
-        if (pmi->in_len == sizeof(pmi->in)) {
-            pmi->gone = true;
-            madi_log(MADI_LOG_ERROR, "boot",
-                     "the launcher's answer is longer than %zu bytes, so it is no PMI-1 launcher: start with madrun or mpiexec",
-                     sizeof(pmi->in));
-            return MAD_ERR_BOOT;
-        }
-        n = fd_wait(pmi, POLLIN) ? -1 : recv(pmi->fd, pmi->in + pmi->in_len, sizeof(pmi->in) - pmi->in_len, MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n == 0)
-            errno = 0;
-        if (n <= 0)
-            return launcher_gone(pmi, n ? strerror(errno) : "it closed the connection");
-        pmi->in_len += (size_t)n;
-    }
-}
-
-/* The value of a word of the last answer: its beginning and length, or NULL. */
-static const char *word(const pmi1_t *pmi, const char *name, size_t *len)
-{
-    size_t n = strlen(name);
-    const char *at = pmi->line;
-    while (*at) {
-        size_t skip = strcspn(at, " ");
-        if (skip > n && memcmp(at, name, n) == 0 && at[n] == '=') {
-            *len = skip - n - 1;
-            return at + n + 1;
-        }
-        at += skip;
-        at += strspn(at, " ");
-    }
-    return NULL;
-}
-
-static long word_number(const pmi1_t *pmi, const char *name, long otherwise)
-{
-    size_t len;
-    const char *value = word(pmi, name, &len);
-    return value && len > 0 ? strtol(value, NULL, 10) : otherwise;
-}
-
-/* Of an answer for which the launcher waits for nobody. */
-static void set_deadline(pmi1_t *pmi)
-{
-    pmi->deadline = INT64_MAX;
-    if (madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT))
-        pmi->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
-}
 
 static bool answers(const pmi1_t *pmi, const char *command)
 {
     size_t len;
-    const char *it = word(pmi, "cmd", &len);
+    const char *it = madi_pmi1_word(&pmi->line, "cmd", &len);
     return it && len == strlen(command) && memcmp(it, command, len) == 0;
 }
 
@@ -171,21 +57,21 @@ static void bell_ring(const pmi1_t *pmi)
 
 static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
 {
-    mad_status_t status = read_line(pmi);
+    mad_status_t status = madi_pmi1_read(&pmi->line);
     if (status == MAD_OK && pmi->fences && answers(pmi, "barrier_out")) {
         pmi->fences = false;
         if (strcmp(answer, "barrier_out") == 0)
             return MAD_OK;
         bell_ring(pmi);
-        status = read_line(pmi);
+        status = madi_pmi1_read(&pmi->line);
     }
     if (status != MAD_OK)
         return status;
     if (!answers(pmi, answer)) {
-        pmi->gone = true;
+        pmi->line.gone = true;
         madi_log(MADI_LOG_ERROR, "boot",
                  "the launcher answered '%.60s' where '%s' was expected, so it is no PMI-1 launcher: start with madrun or mpiexec",
-                 pmi->line, answer);
+                 pmi->line.text, answer);
         return MAD_ERR_BOOT;
     }
     return MAD_OK;
@@ -212,12 +98,12 @@ __attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, c
     va_end(args);
     if (n < 0 || (size_t)n >= sizeof(pmi->out))
         return MAD_ERR_INVAL;
-    if (pmi->gone)
+    if (pmi->line.gone)
         return MAD_ERR_BOOT;
-    set_deadline(pmi);
+    madi_pmi1_deadline_set(&pmi->line);
     status = forget_ahead(pmi);
     if (status == MAD_OK)
-        status = send_all(pmi, pmi->out, (size_t)n);
+        status = madi_pmi1_send(&pmi->line, pmi->out, (size_t)n);
     return status == MAD_OK ? read_answer(pmi, answer) : status;
 }
 
@@ -235,8 +121,8 @@ static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, cons
     if (status == MAD_OK)
         status = request(pmi, "put_result", "cmd=put kvsname=%s key=%s value=%s%.*s\n", pmi->space, name, prefix, (int)len,
                          data);
-    if (status == MAD_OK && word_number(pmi, "rc", 0) != 0) {
-        madi_log(MADI_LOG_ERROR, "boot", "the launcher does not accept '%s': %.80s", name, pmi->line);
+    if (status == MAD_OK && madi_pmi1_number(&pmi->line, "rc", 0) != 0) {
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher does not accept '%s': %.80s", name, pmi->line.text);
         status = MAD_ERR_BOOT;
     }
     return status;
@@ -267,7 +153,7 @@ static mad_status_t put(pmi1_t *pmi, const char *key, const char *value)
 /* What was read beyond the answer may be for who fences, and no socket tells it. */
 static void unlock(pmi1_t *pmi)
 {
-    if (pmi->fences && (pmi->in_len || pmi->gone))
+    if (pmi->fences && (pmi->line.in_len || pmi->line.gone))
         bell_ring(pmi);
     pthread_mutex_unlock(&pmi->lock);
 }
@@ -291,15 +177,15 @@ static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned p
         return status;
     if (pmi->ahead > 0 && piece == 0) {
         pmi->ahead--;
-        set_deadline(pmi);
+        madi_pmi1_deadline_set(&pmi->line);
         status = read_answer(pmi, "get_result");
     } else {
         status = request(pmi, "get_result", "cmd=get kvsname=%s key=%s\n", pmi->space, name);
     }
     if (status != MAD_OK)
         return status;
-    *data = word(pmi, "value", len);
-    if (word_number(pmi, "rc", 0) != 0 || !*data) {
+    *data = madi_pmi1_word(&pmi->line, "value", len);
+    if (madi_pmi1_number(&pmi->line, "rc", 0) != 0 || !*data) {
         if (piece == 0)
             madi_log(MADI_LOG_ERROR, "boot",
                      "rank %d has put nothing as '%s' before the last fence: does every rank call mad_init?",
@@ -367,15 +253,15 @@ static void ahead(pmi1_t *pmi, const char *key, const int *ranks, int n)
 {
     char name[128], lines[MADI_BOOT_AHEAD * 512];
     size_t used = 0;
-    set_deadline(pmi);
-    if (pmi->gone || forget_ahead(pmi) != MAD_OK)
+    madi_pmi1_deadline_set(&pmi->line);
+    if (pmi->line.gone || forget_ahead(pmi) != MAD_OK)
         return;
     for (int i = 0; i < n; i++) {
         if (key_name(pmi, ranks[i], key, 0, name) != MAD_OK)
             return;
         used += (size_t)snprintf(lines + used, sizeof(lines) - used, "cmd=get kvsname=%s key=%s\n", pmi->space, name);
     }
-    if (send_all(pmi, lines, used) == MAD_OK)
+    if (madi_pmi1_send(&pmi->line, lines, used) == MAD_OK)
         pmi->ahead = n;
 }
 
@@ -390,7 +276,7 @@ static void pmi1_ahead(madi_boot_t *boot, const char *key, const int *ranks, int
 /* Is there something to read, or does the bell ring?  Waits for it, or only looks. */
 static bool comes(const pmi1_t *pmi, bool waits)
 {
-    struct pollfd p[2] = {{.fd = pmi->fd, .events = POLLIN}, {.fd = pmi->bell, .events = POLLIN}};
+    struct pollfd p[2] = {{.fd = pmi->line.fd, .events = POLLIN}, {.fd = pmi->bell, .events = POLLIN}};
     eventfd_t rung;
     int n;
     do
@@ -406,14 +292,14 @@ static mad_status_t fence_end(pmi1_t *pmi)
 {
     mad_status_t status = MAD_OK;
     while (pmi->fences && status == MAD_OK) {
-        if (!pmi->in_len) {
+        if (!pmi->line.in_len) {
             pthread_mutex_unlock(&pmi->lock);
             comes(pmi, true);
             pthread_mutex_lock(&pmi->lock);
         }
-        set_deadline(pmi);
-        status = pmi->gone ? MAD_ERR_BOOT : forget_ahead(pmi);
-        if (status == MAD_OK && pmi->fences && (pmi->in_len || comes(pmi, false)))
+        madi_pmi1_deadline_set(&pmi->line);
+        status = pmi->line.gone ? MAD_ERR_BOOT : forget_ahead(pmi);
+        if (status == MAD_OK && pmi->fences && (pmi->line.in_len || comes(pmi, false)))
             status = read_answer(pmi, "barrier_out");
     }
     return status;
@@ -425,10 +311,10 @@ static mad_status_t pmi1_fence(madi_boot_t *boot)
     pmi1_t *pmi = (pmi1_t *)boot;
     mad_status_t status;
     pthread_mutex_lock(&pmi->lock);
-    set_deadline(pmi);
-    status = pmi->gone ? MAD_ERR_BOOT : forget_ahead(pmi);
+    madi_pmi1_deadline_set(&pmi->line);
+    status = pmi->line.gone ? MAD_ERR_BOOT : forget_ahead(pmi);
     if (status == MAD_OK)
-        status = send_all(pmi, line, sizeof line - 1);
+        status = madi_pmi1_send(&pmi->line, line, sizeof line - 1);
     pmi->fences = status == MAD_OK;
     if (status == MAD_OK)
         status = fence_end(pmi);
@@ -440,9 +326,9 @@ static mad_status_t pmi1_fence(madi_boot_t *boot)
 static void pmi1_fini(madi_boot_t *boot)
 {
     pmi1_t *pmi = (pmi1_t *)boot;
-    if (!pmi->gone)
+    if (!pmi->line.gone)
         (void)request(pmi, "finalize_ack", "cmd=finalize\n"); /* logged; there is nobody left to tell */
-    close(pmi->fd);
+    close(pmi->line.fd);
     close(pmi->bell);
     pthread_mutex_destroy(&pmi->lock);
     explicit_bzero(pmi, sizeof(*pmi)); /* the job's key was here */
@@ -461,7 +347,7 @@ static int digit(char c)
 static mad_status_t read_key(pmi1_t *pmi)
 {
     size_t len;
-    const char *hex = word(pmi, "mad_key", &len);
+    const char *hex = madi_pmi1_word(&pmi->line, "mad_key", &len);
     if (!hex)
         return MAD_OK;
     for (size_t i = 0; len == 2 * sizeof(pmi->boot.key) && i < sizeof(pmi->boot.key); i++) {
@@ -491,21 +377,21 @@ static long variable_number(const char *name, long otherwise)
 /* The answer to init: rank and size, the job and its key, as far as this launcher says them there. */
 static mad_status_t read_init(pmi1_t *pmi)
 {
-    long rank = word_number(pmi, "mad_rank", variable_number("PMI_RANK", variable_number("PMI_ID", -1)));
-    long size = word_number(pmi, "mad_size", variable_number("PMI_SIZE", -1));
-    long gateways = word_number(pmi, "mad_gateways", 0);
+    long rank = madi_pmi1_number(&pmi->line, "mad_rank", variable_number("PMI_RANK", variable_number("PMI_ID", -1)));
+    long size = madi_pmi1_number(&pmi->line, "mad_size", variable_number("PMI_SIZE", -1));
+    long gateways = madi_pmi1_number(&pmi->line, "mad_gateways", 0);
     mad_status_t status;
-    if (word_number(pmi, "rc", 0) != 0) {
+    if (madi_pmi1_number(&pmi->line, "rc", 0) != 0) {
         madi_log(MADI_LOG_ERROR, "boot",
                  "the launcher refuses this process (%.80s): see what it said, and start the job again",
-                 pmi->line);
+                 pmi->line.text);
         return MAD_ERR_BOOT;
     }
     status = read_key(pmi);
     if (status == MAD_OK && size < 0) {
         status = request(pmi, "universe_size", "cmd=get_universe_size\n");
         if (status == MAD_OK)
-            size = word_number(pmi, "size", -1);
+            size = madi_pmi1_number(&pmi->line, "size", -1);
     }
     if (status != MAD_OK)
         return status;
@@ -527,10 +413,10 @@ static mad_status_t read_limits(pmi1_t *pmi)
     long key_max, value_max;
     if (status != MAD_OK)
         return status;
-    key_max = word_number(pmi, "keylen_max", 0);
-    value_max = word_number(pmi, "vallen_max", 0);
+    key_max = madi_pmi1_number(&pmi->line, "keylen_max", 0);
+    value_max = madi_pmi1_number(&pmi->line, "vallen_max", 0);
     if (key_max < 32 || value_max < 64) {
-        madi_log(MADI_LOG_ERROR, "boot", "the launcher's limits are too small: %.80s", pmi->line);
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher's limits are too small: %.80s", pmi->line.text);
         return MAD_ERR_BOOT;
     }
     pmi->key_max = (size_t)key_max;
@@ -551,9 +437,9 @@ static mad_status_t greet(pmi1_t *pmi)
         status = request(pmi, "my_kvsname", "cmd=get_my_kvsname\n");
     if (status != MAD_OK)
         return status;
-    name = word(pmi, "kvsname", &len);
+    name = madi_pmi1_word(&pmi->line, "kvsname", &len);
     if (!name || len == 0 || len >= sizeof(pmi->space)) {
-        madi_log(MADI_LOG_ERROR, "boot", "the launcher does not name its store: %.80s", pmi->line);
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher does not name its store: %.80s", pmi->line.text);
         return MAD_ERR_BOOT;
     }
     memcpy(pmi->space, name, len);
@@ -581,7 +467,7 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
     pmi = calloc(1, sizeof(*pmi));
     if (!pmi)
         return MAD_ERR_NOMEM;
-    pmi->fd = (int)fd;
+    pmi->line.fd = (int)fd;
     pmi->boot.ops = &pmi1_ops;
     pmi->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (pmi->bell < 0) {
@@ -599,8 +485,8 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
         free(pmi);
         return status;
     }
-    explicit_bzero(pmi->in, sizeof(pmi->in));
-    fcntl(pmi->fd, F_SETFD, FD_CLOEXEC); /* the children of this process are not ranks */
+    explicit_bzero(pmi->line.in, sizeof(pmi->line.in));
+    fcntl(pmi->line.fd, F_SETFD, FD_CLOEXEC); /* the children of this process are not ranks */
     *boot = &pmi->boot;
     return MAD_OK;
 }
