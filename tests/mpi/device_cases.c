@@ -420,4 +420,5 @@ const device_case_t device_cases[] = {
     {"pieces", pieces},         {"truncation", truncation}, {"matched sends", matched},
     {"buffered sends", buffered}, {"claims", claims},       {"cancellation", cancels},
     {"multi-receive", multi},   {"to itself", to_itself},   {"many outstanding", outstanding},
-    {"crossing", crossing},     {"threads", threads},       {NULL, NULL}};
+    {"crossing", crossing},     {"threads", threads},       {"flood", device_flood},
+    {"after the flood", device_after_flood}, {NULL, NULL}};

@@ -84,6 +84,10 @@ void meet(side_t *s);
 /* Until something for such a receive waits, unmatched. */
 void until_there(side_t *s, mad_peer_t from, uint64_t tag, mad_dev_done_t *found);
 
+/* device_flood.c */
+void device_flood(side_t *s);
+void device_after_flood(side_t *s);
+
 typedef struct device_case {
     const char *name;
     void (*run)(side_t *s);

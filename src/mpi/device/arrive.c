@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A payload of its own block that meets nobody is taken out of the network's memory up to this length.  Longer ones stay
- * with the sender: there is no network that sends so much before it is asked. */
-#define LOAD_MAX ((size_t)64 << 10)
 #define SINK ((size_t)64 << 10) /* bytes at a time of what nobody wants, */
 #define SINKS ((size_t)1 << 24) /* and so often at most: a terabyte */
 
@@ -58,7 +55,7 @@ op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len)
 
 /* ---- Payload ----------------------------------------------------------------------------------------------------- */
 
-static void place_bytes(op_t *op, const unsigned char *bytes, size_t len)
+void receive_bytes(op_t *op, const unsigned char *bytes, size_t len)
 {
     size_t left = len < op->room ? len : op->room;
     op->done.len = left;
@@ -136,7 +133,7 @@ static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_
 }
 
 /* From the network straight into its place. */
-static void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len)
+void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len)
 {
     mad_request_t *request;
     mad_status_t status = unpack_into(dev, cnx, op, len);
@@ -155,6 +152,14 @@ static void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t
 
 /* ---- Messages that met nobody ------------------------------------------------------------------------------------ */
 
+/* It is no longer kept. */
+static void message_gone(mad_dev_t *dev, mad_dev_message_t *u)
+{
+    if (u->cost)
+        flow_gone(dev, u->source, u->cost, true);
+    message_free(dev, u);
+}
+
 static void loaded(mad_dev_t *dev, item_t *item)
 {
     mad_dev_message_t *u = (mad_dev_message_t *)item;
@@ -164,7 +169,7 @@ static void loaded(mad_dev_t *dev, item_t *item)
         u->op = NULL;
         arrive_meet(dev, op, u);
     } else if (u->dropped) {
-        message_free(dev, u);
+        message_gone(dev, u);
     }
 }
 
@@ -182,21 +187,26 @@ static void load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx)
     item_on(dev, request, &u->item, loaded);
 }
 
-/* Keep what has met nobody.  bytes NULL: the payload is the next block.  False: no memory. */
+/* Keep what has met nobody.  bytes NULL: the payload is the next block, or with the sender.  False: no memory. */
 static bool keep(mad_dev_t *dev, const mad_dev_message_t *u, mad_connection_t *cnx, const unsigned char *bytes)
 {
     mad_dev_message_t *kept = message_new(dev);
     matcher_t *m = &dev->matchers[u->space];
+    bool copied = bytes || (!u->asks && u->len <= LOAD_MAX);
     if (!kept)
         return false;
     memcpy(kept, u, offsetof(mad_dev_message_t, places));
-    if (bytes || u->len <= LOAD_MAX)
+    if (copied)
         kept->bytes = malloc(u->len ? u->len : 1);
-    if (((bytes || u->len <= LOAD_MAX) && !kept->bytes) || !match_keep(m, kept)) {
+    if ((copied && !kept->bytes) || !match_keep(m, kept)) {
         message_free(dev, kept);
         return false;
     }
-    if (bytes) {
+    if (u->cost)
+        flow_kept(dev, u->source, u->cost);
+    if (u->asks) {
+        mad_end_unpacking(cnx);
+    } else if (bytes) {
         memcpy(kept->bytes, bytes, u->len);
         mad_end_unpacking(cnx);
     } else if (kept->bytes) {
@@ -217,15 +227,17 @@ void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
     }
     if (u->tell)
         send_matched(dev, u->source, u->number);
-    if (u->cnx) {
+    if (u->asks) {
+        ask_receive(dev, op, u->source, u->number, u->len);
+    } else if (u->cnx) {
         receive_from(dev, op, u->cnx, u->len);
     } else {
         op->done.status = u->item.status;
         if (!u->item.status)
-            place_bytes(op, u->bytes, u->len);
+            receive_bytes(op, u->bytes, u->len);
         op_tell(dev, op);
     }
-    message_free(dev, u);
+    message_gone(dev, u);
 }
 
 void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
@@ -234,6 +246,8 @@ void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
     if (u->tell)
         send_matched(dev, u->source, u->number);
     u->tell = false;
+    if (u->asks)
+        ask_drop(dev, u->source, u->number);
     if (u->loading) {
         u->dropped = true;
         return;
@@ -245,7 +259,7 @@ void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
         op->silent = true;
         receive_from(dev, op, u->cnx, u->len);
     }
-    message_free(dev, u);
+    message_gone(dev, u);
 }
 
 /* ---- Heads ------------------------------------------------------------------------------------------------------- */
@@ -264,23 +278,47 @@ static bool message_in(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *c
     op->done.buffer = op->n ? op->pieces[0].iov_base : NULL;
     if (u->tell)
         send_matched(dev, u->source, u->number);
+    if (u->cost)
+        flow_gone(dev, u->source, u->cost, false);
+    if (u->asks) {
+        mad_end_unpacking(cnx);
+        ask_receive(dev, op, u->source, u->number, u->len);
+        return true;
+    }
     if (!bytes) {
         receive_from(dev, op, cnx, u->len);
         return true;
     }
-    place_bytes(op, bytes, u->len);
+    receive_bytes(op, bytes, u->len);
     mad_end_unpacking(cnx);
     op_tell(dev, op);
     return true;
 }
 
-static void answer_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
+static void matched_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
 {
     op_t *op = number_find(dev, number);
-    if (!op || op->peer != source)
+    if (!op || op->peer != source || !op->done.sent || op->asks)
         return;
     number_take(dev, op);
     send_advance(dev, op, MAD_OK);
+}
+
+/* What is no message of its own. */
+static void answer_in(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, const unsigned char *rest, size_t len)
+{
+    mad_peer_t source = mad_message_peer(cnx);
+    if (h->kind == HEAD_BODY || h->kind == HEAD_BODY_LONG) {
+        ask_body(dev, cnx, h, rest, len);
+        return;
+    }
+    mad_end_unpacking(cnx);
+    if (h->kind == HEAD_MATCHED)
+        matched_in(dev, source, h->number);
+    else if (h->kind == HEAD_GIVE)
+        ask_give(dev, source, h);
+    else
+        flow_more(dev, source, h->number);
 }
 
 /* The first block is here.  False: no memory now. */
@@ -291,14 +329,12 @@ static bool head_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *
     mad_dev_message_t u;
     if (len >= head_len)
         memcpy(&h, block, head_len);
-    if (h.kind < HEAD_WHOLE || h.kind > HEAD_MATCHED || (h.kind != HEAD_WHOLE && head_len != sizeof h)) {
+    if (h.kind < HEAD_WHOLE || h.kind >= HEAD_END || (h.kind != HEAD_WHOLE && head_len != sizeof h)) {
         mad_end_unpacking(cnx); /* nothing of ours */
         return true;
     }
-    if (h.kind == HEAD_MATCHED) {
-        mad_peer_t source = mad_message_peer(cnx);
-        mad_end_unpacking(cnx);
-        answer_in(dev, source, h.number);
+    if (h.kind != HEAD_WHOLE && h.kind != HEAD_LONG && h.kind != HEAD_ASK) {
+        answer_in(dev, cnx, &h, block + head_len, len - head_len);
         return true;
     }
     memset(&u, 0, offsetof(mad_dev_message_t, places));
@@ -309,8 +345,10 @@ static bool head_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *
     u.has_data = h.flags & FLAG_DATA;
     u.tell = h.flags & FLAG_TELL;
     u.number = h.number;
-    u.len = h.kind == HEAD_LONG ? h.len : len - head_len;
-    return message_in(dev, &u, cnx, h.kind == HEAD_LONG ? NULL : block + head_len);
+    u.asks = h.kind == HEAD_ASK;
+    u.len = h.kind == HEAD_WHOLE ? len - head_len : h.len;
+    u.cost = u.asks ? 0 : flow_cost(u.len);
+    return message_in(dev, &u, cnx, h.kind == HEAD_WHOLE ? block + head_len : NULL);
 }
 
 bool arrive(mad_dev_t *dev, mad_connection_t *cnx)

@@ -207,9 +207,15 @@ static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
     receive_from_lost(dev, peer, status);
     for (uint32_t i = 0; i < dev->n_numbered; i++) {
         op_t *op = dev->numbered[i];
-        if (op && op->peer == peer) {
-            number_take(dev, op);
+        if (!op || op->peer != peer || op->heading) /* a head that is leaving will fail by itself */
+            continue;
+        number_take(dev, op);
+        if (op->done.sent) {
             send_advance(dev, op, status);
+        } else {
+            op->done.status = status;
+            op->done.len = 0;
+            op_tell(dev, op);
         }
     }
 }
@@ -264,6 +270,7 @@ mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **out)
         return MAD_ERR_NOMEM;
     dev->by_handler = options->by_handler;
     dev->threaded = options->threaded || options->by_handler;
+    dev->windows = MAD_DEV_WINDOWS;
     dev->tell = options->tell;
     dev->arg = options->arg;
     for (int i = 0; i < 2; i++)
@@ -306,6 +313,7 @@ void mad_dev_close(mad_dev_t *dev)
     for (int i = 0; i < 2; i++)
         match_fini(&dev->matchers[i]);
     pool_fini(dev);
+    flow_fini(dev);
     free(dev->lost);
     free(dev->sink);
     pthread_mutex_destroy(&dev->lock);

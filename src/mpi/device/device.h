@@ -9,8 +9,15 @@
  *   pool.c      operations and messages in memory; numbers for what peers name
  *   send.c      messages out: at once, or head and body with a request
  *   arrive.c    messages in: read, matched, placed or kept
+ *   flow.c      how much may be sent unasked; ask.c  heads whose payload stays with the sender
  *   receive.c   receives, probes, claims, cancellation
  *   device.c    start, end, progress, peers that are lost
+ *
+ * Memory: of messages that no receive has met the device keeps heads, of MAD_DEV_HEAD bytes at most each, and payloads.
+ * A sender may have MAD_DEV_WINDOW bytes of both here; more where it is needed, MAD_DEV_WINDOWS for all senders together.
+ * What is beyond that, and payloads of more than 64 KiB, stays with the sender, whose send is pending until a receive has
+ * met it; its head comes, so that nothing is hidden from a receive.  So a sender that waits for each of its sends is stopped there,
+ * and one that does not is as long as its own list of them.
  *
  * Threads: any, if opened `threaded`; else one at a time.  Nothing here waits, but for opening and closing.  `tell` is
  * called from any of these calls (or, by_handler, by a thread of the library's own) under the device's lock: it calls
@@ -23,6 +30,9 @@
 #include <stdbool.h>
 
 #define MAD_DEV_PIECES 8 /* pieces of a buffer at most */
+#define MAD_DEV_HEAD 896
+#define MAD_DEV_WINDOW ((size_t)1 << 20)
+#define MAD_DEV_WINDOWS ((size_t)32 << 20)
 
 typedef struct mad_dev mad_dev_t;
 typedef struct mad_dev_message mad_dev_message_t; /* a message that was claimed */

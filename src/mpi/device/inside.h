@@ -13,7 +13,13 @@
 
 enum { HEAD_WHOLE = 1, /* the payload follows in the same block */
        HEAD_LONG,      /* the payload is a second block */
-       HEAD_MATCHED }; /* answer: the message of that number has met a receive */
+       HEAD_MATCHED,   /* answer: the message of that number has met a receive */
+       HEAD_ASK,       /* the payload stays with the sender */
+       HEAD_GIVE,      /* answer: send the payload of that number for the receive of number len; 0: nobody wants it */
+       HEAD_BODY,      /* the payload for the receive of that number, in the same block, */
+       HEAD_BODY_LONG, /* or as a second one */
+       HEAD_MORE,      /* answer: payloads of so much in all may be sent, beyond the first MAD_DEV_WINDOW */
+       HEAD_END };
 enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_TELL = 4 /* answer when matched */, FLAG_WIDE = 8 };
 
 /* Little endian, as all hosts are that Madeleine runs on.  Without FLAG_WIDE the first 16 bytes only, so that eight bytes
@@ -24,11 +30,16 @@ typedef struct head {
     uint32_t data; /* low half */
     uint64_t tag;
     uint32_t data_high, zero2;
-    uint64_t number; /* FLAG_TELL: of the send */
-    uint64_t len;    /* HEAD_LONG: of the payload */
+    uint64_t number; /* FLAG_TELL, HEAD_ASK: of the send */
+    uint64_t len;    /* HEAD_LONG, HEAD_ASK, HEAD_BODY_LONG: of the payload */
 } head_t;
 #define HEAD_SHORT offsetof(head_t, data_high)
 static_assert(HEAD_SHORT == 16 && sizeof(head_t) == 40, "what travels has no holes");
+
+/* What a payload costs of what its sender may send unasked; longer ones than LOAD_MAX stay with the sender in any case, since
+ * there is no network that sends so much before it is asked. */
+#define LOAD_MAX ((size_t)64 << 10)
+#define HEAD_COST 384
 
 /* ---- Objects --------------------------------------------------------------------------------------------------- */
 
@@ -63,7 +74,11 @@ typedef struct op {
     bool closed;        /* of a multi-receive: takes no more */
     int awaits;         /* of a send: how many of (left, matched) are missing */
     bool silent;        /* nobody hears of it */
-    uint64_t number;    /* of a send that wants an answer */
+    uint64_t number;    /* of a send that wants an answer, of a receive whose payload was asked for */
+    bool asks;          /* of a send: its payload waits until it is asked for; */
+    bool heading;       /* its head is still leaving; */
+    bool wanted;        /* it was asked for, */
+    uint64_t wanted_by; /* by this receive, or 0: nobody wants it */
     void *copy;         /* of a buffered send */
     size_t copy_len;
     mad_dev_done_t done;
@@ -84,7 +99,8 @@ struct mad_dev_message {
     mad_peer_t source;
     uint64_t tag, data, number;
     bool has_data, tell;
-    size_t len;
+    bool asks; /* its payload is with the sender */
+    size_t len, cost;
     unsigned char *bytes;  /* copied, or NULL: */
     mad_connection_t *cnx; /* parked */
     bool loading;          /* bytes are still coming */
@@ -94,9 +110,17 @@ struct mad_dev_message {
     place_t places[MAX_INDEXES];
 };
 
-typedef struct list {
-    void *first, *last;
-} list_t;
+static_assert(sizeof(struct mad_dev_message) <= HEAD_COST, "what a head costs is what it takes");
+
+/* What may be sent to a peer, and what has come from it. */
+typedef struct flow {
+    _Atomic uint64_t sent, more; /* the cost of all that was sent unasked; what the peer allows beyond MAD_DEV_WINDOW */
+    uint64_t gone, grown;        /* the cost of all that has come and is no longer kept; what its window has grown by */
+    uint64_t told;               /* their sum, as the peer knows it */
+    uint64_t kept;
+} flow_t;
+#define FLOWS 64 /* of the first chunk; each next one has twice as many */
+#define FLOW_CHUNKS 26
 
 typedef struct index {
     uint64_t ignore;
@@ -136,6 +160,8 @@ struct mad_dev {
     int n_lost;
     unsigned quiet;
     atomic_size_t buffered; /* bytes of sends that were copied */
+    flow_t *_Atomic flows[FLOW_CHUNKS];
+    uint64_t windows; /* what they may still grow by */
     /* pool.c */
     op_t *free_ops;
     mad_dev_message_t *free_messages;
@@ -182,10 +208,42 @@ bool number_give(mad_dev_t *dev, op_t *op);
 op_t *number_find(mad_dev_t *dev, uint64_t number);
 void number_take(mad_dev_t *dev, op_t *op);
 
+/* ---- flow.c: under the lock, but for the first two --------------------------------------------------------------- */
+
+static inline uint64_t flow_cost(size_t len)
+{
+    return len <= LOAD_MAX ? len + HEAD_COST : 0;
+}
+/* May so much more be sent unasked?  Then it counts as sent. */
+bool flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
+/* It was not sent. */
+void flow_untake(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
+void flow_kept(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
+/* was_kept: it met nobody at first. */
+void flow_gone(mad_dev_t *dev, mad_peer_t from, uint64_t cost, bool was_kept);
+void flow_more(mad_dev_t *dev, mad_peer_t from, uint64_t more); /* HEAD_MORE has come */
+void flow_fini(mad_dev_t *dev);
+
+/* ---- ask.c: under the lock, but for the first -------------------------------------------------------------------- */
+
+/* Send the head only. */
+mad_status_t ask_send(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t len);
+/* A message whose payload is with its sender has met a receive, or nobody wants it. */
+void ask_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, size_t len);
+void ask_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number);
+/* HEAD_GIVE, HEAD_BODY, HEAD_BODY_LONG have come. */
+void ask_give(mad_dev_t *dev, mad_peer_t source, const head_t *h);
+void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, const unsigned char *bytes, size_t len);
+
 /* ---- send.c ------------------------------------------------------------------------------------------------------ */
 
+/* An answer: a head alone. */
+void send_answer(mad_dev_t *dev, mad_peer_t to, const head_t *h);
 /* Tell the sender that its message has met a receive. */
 void send_matched(mad_dev_t *dev, mad_peer_t to, uint64_t number);
+/* An operation for it; NULL: *status says why.  Takes the lock. */
+op_t *send_op(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, mad_status_t *status);
+void send_left(mad_dev_t *dev, item_t *item); /* to be looked at when the last block has left */
 /* One of what a send waits for has come; it is told with the last.  Under the lock. */
 void send_advance(mad_dev_t *dev, op_t *op, mad_status_t status);
 /* Have the item looked at under the lock, soon.  Any thread, with or without the lock. */
@@ -214,6 +272,9 @@ void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
 void arrive_drop(mad_dev_t *dev, mad_dev_message_t *message);
 /* What the receive gets of messages to come, of so many bytes: the operation itself, or a part of a multi-receive. */
 op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len);
+/* The payload into its place: from where it lies, or from the network. */
+void receive_bytes(op_t *op, const unsigned char *bytes, size_t len);
+void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len);
 void op_tell(mad_dev_t *dev, op_t *op); /* and free it */
 
 #endif

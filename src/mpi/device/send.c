@@ -47,7 +47,7 @@ void send_advance(mad_dev_t *dev, op_t *op, mad_status_t status)
     op_tell(dev, op);
 }
 
-static void send_left(mad_dev_t *dev, item_t *item)
+void send_left(mad_dev_t *dev, item_t *item)
 {
     op_t *op = (op_t *)item;
     mad_peer_t to = op->peer;
@@ -95,34 +95,42 @@ static mad_status_t send_long(mad_dev_t *dev, op_t *op, head_t *h)
 /* The program's memory is named, or what it holds is copied. */
 static mad_status_t op_take_payload(mad_dev_t *dev, op_t *op, const mad_dev_send_t *s, size_t len)
 {
+    size_t takes = len + sizeof *op;
     unsigned char *to;
     op->n = s->n;
     for (int i = 0; i < s->n; i++)
         op->pieces[i] = s->pieces[i];
     if (!s->buffered || !len)
         return MAD_OK;
-    if (atomic_load_explicit(&dev->buffered, memory_order_relaxed) + len > BUFFERED_MAX)
+    if (atomic_load_explicit(&dev->buffered, memory_order_relaxed) + takes > BUFFERED_MAX)
         return MAD_ERR_AGAIN;
     op->copy = to = malloc(len);
     if (!to)
         return MAD_ERR_NOMEM;
     for (int i = 0; i < s->n; to += s->pieces[i++].iov_len)
         memcpy(to, s->pieces[i].iov_base, s->pieces[i].iov_len);
-    op->copy_len = len;
+    op->copy_len = takes;
     op->pieces[0] = (struct iovec){op->copy, len};
     op->n = 1;
-    atomic_fetch_add_explicit(&dev->buffered, len, memory_order_relaxed);
+    atomic_fetch_add_explicit(&dev->buffered, takes, memory_order_relaxed);
     return MAD_OK;
 }
 
-static op_t *op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, mad_status_t *status)
+op_t *send_op(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, mad_status_t *status)
 {
     op_t *op;
     dev_lock(dev);
     op = op_new(dev);
     *status = op ? op_take_payload(dev, op, s, len) : MAD_ERR_NOMEM;
-    if (!*status && s->matched && !number_give(dev, op))
-        *status = MAD_ERR_NOMEM;
+    if (!*status) {
+        op->peer = s->to;
+        op->silent = s->untold;
+        op->asks = op->heading = asks;
+        op->awaits = s->matched && !asks ? 2 : 1;
+        op->done = (mad_dev_done_t){.context = s->context, .flags = s->flags, .sent = true, .released = true};
+        if ((asks || s->matched) && !number_give(dev, op))
+            *status = MAD_ERR_NOMEM;
+    }
     if (*status && op) {
         if (op->copy)
             atomic_fetch_sub_explicit(&dev->buffered, op->copy_len, memory_order_relaxed);
@@ -130,12 +138,6 @@ static op_t *op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, mad
         op = NULL;
     }
     dev_unlock(dev);
-    if (op) {
-        op->peer = s->to;
-        op->silent = s->untold;
-        op->awaits = s->matched ? 2 : 1;
-        op->done = (mad_dev_done_t){.context = s->context, .flags = s->flags, .sent = true, .released = true};
-    }
     return op;
 }
 
@@ -143,7 +145,7 @@ static op_t *op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, mad
 static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t len)
 {
     mad_status_t status;
-    op_t *op = op_of_send(dev, s, len, &status);
+    op_t *op = send_op(dev, s, len, false, &status);
     if (!op)
         return status;
     h->number = op->number;
@@ -165,6 +167,7 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, head_t *
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
 {
     size_t len = 0, head_len;
+    uint64_t cost;
     head_t h;
     mad_status_t status;
     if (s->n < 0 || s->n > MAD_DEV_PIECES)
@@ -172,6 +175,13 @@ mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
     for (int i = 0; i < s->n; i++)
         len += s->pieces[i].iov_len;
     head_len = head_fill(&h, s, len);
+    cost = flow_cost(len);
+    if (cost && !flow_take(dev, s->to, cost)) {
+        status = ask_send(dev, s, &h, len);
+        if (!status)
+            *later = true;
+        return status;
+    }
     if (!s->matched && len <= dev->whole_max && send_whole(dev, s, &h, head_len) == MAD_OK) {
         *later = false;
         return MAD_OK;
@@ -179,15 +189,22 @@ mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
     status = send_later(dev, s, &h, len);
     if (!status)
         *later = true;
+    else if (cost)
+        flow_untake(dev, s->to, cost);
     return status;
 }
 
 void send_matched(mad_dev_t *dev, mad_peer_t to, uint64_t number)
 {
-    head_t h = {.kind = HEAD_MATCHED, .flags = FLAG_WIDE, .number = number};
-    struct iovec piece = {&h, sizeof h};
-    mad_block_t block = {&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    send_answer(dev, to, &(head_t){.kind = HEAD_MATCHED, .flags = FLAG_WIDE, .number = number});
+}
+
+void send_answer(mad_dev_t *dev, mad_peer_t to, const head_t *h)
+{
+    struct iovec piece = {(void *)h, sizeof *h};
+    mad_block_t block = {(void *)h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
-    if (mad_send_now(dev->channel, to, &piece, 1) != MAD_OK && mad_send_blocks(dev->channel, to, &block, 1, &request) == MAD_OK)
+    if (mad_send_now(dev->channel, to, &piece, 1) != MAD_OK &&
+        mad_send_blocks(dev->channel, to, &block, 1, &request) == MAD_OK)
         mad_request_callback(request, NULL, NULL);
 }

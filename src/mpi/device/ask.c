@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages whose payload stays with the sender until a receive has met them, since the receiver keeps enough of its own:
+ *
+ *   sender                                            receiver
+ *   ASK (number of the send, tag, length)        -->  matched, or kept: a head only
+ *   the payload leaves; then the send is done    <--  GIVE (that number, number of the receive)
+ *   BODY (number of the receive), the payload    -->  goes to its place */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- At the sender ----------------------------------------------------------------------------------------------- */
+
+/* As one block, for mad_send_blocks: that waits for nobody, here where a handler may call. */
+static bool gather(op_t *op, size_t len)
+{
+    unsigned char *to;
+    if (op->n == 1)
+        return true;
+    op->copy = to = malloc(len);
+    if (!to)
+        return false;
+    for (int i = 0; i < op->n; to += op->pieces[i++].iov_len)
+        if (op->pieces[i].iov_len)
+            memcpy(to, op->pieces[i].iov_base, op->pieces[i].iov_len);
+    op->pieces[0] = (struct iovec){op->copy, len};
+    op->n = 1;
+    return true;
+}
+
+static mad_status_t body_now(mad_dev_t *dev, const op_t *op, head_t *h, int n)
+{
+    struct iovec pieces[MAD_DEV_PIECES + 1];
+    pieces[0] = (struct iovec){h, sizeof *h};
+    for (int i = 0; i < n; i++)
+        pieces[i + 1] = op->pieces[i];
+    return mad_send_now(dev->channel, op->peer, pieces, n + 1);
+}
+
+static void body_send(mad_dev_t *dev, op_t *op)
+{
+    head_t h = {.kind = HEAD_BODY, .flags = FLAG_WIDE, .number = op->wanted_by};
+    mad_block_t blocks[2] = {{&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS}};
+    mad_request_t *request;
+    mad_status_t status;
+    if (!op->wanted_by) {
+        send_advance(dev, op, MAD_OK);
+        return;
+    }
+    for (int i = 0; i < op->n; i++)
+        h.len += op->pieces[i].iov_len;
+    if (h.len <= dev->whole_max && body_now(dev, op, &h, op->n) == MAD_OK) {
+        send_advance(dev, op, MAD_OK);
+        return;
+    }
+    if (!gather(op, h.len)) { /* a body that is too short says so to the receiver */
+        send_answer(dev, op->peer, &h);
+        send_advance(dev, op, MAD_ERR_NOMEM);
+        return;
+    }
+    h.kind = HEAD_BODY_LONG;
+    blocks[1] = (mad_block_t){op->pieces[0].iov_base, h.len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    status = mad_send_blocks(dev->channel, op->peer, blocks, 2, &request);
+    if (status)
+        send_advance(dev, op, status);
+    else
+        item_on(dev, request, &op->item, send_left);
+}
+
+/* The head is on its way, or will never be.  The peer may have asked, or been lost, meanwhile. */
+static void head_left(mad_dev_t *dev, op_t *op, mad_status_t status)
+{
+    mad_peer_t to = op->peer;
+    if (!status)
+        status = peer_status(dev, to);
+    op->heading = false;
+    if (op->wanted) {
+        body_send(dev, op);
+    } else if (status) {
+        number_take(dev, op);
+        send_advance(dev, op, status);
+        peer_suspect(dev, to, status);
+    }
+}
+
+static void head_done(mad_dev_t *dev, item_t *item)
+{
+    head_left(dev, (op_t *)item, item->status);
+}
+
+mad_status_t ask_send(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t len)
+{
+    struct iovec piece = {h, sizeof *h};
+    mad_block_t block = {h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    mad_request_t *request;
+    mad_status_t status;
+    op_t *op = send_op(dev, s, len, true, &status);
+    if (!op)
+        return status;
+    h->kind = HEAD_ASK;
+    h->flags = (uint8_t)((h->flags & ~FLAG_TELL) | FLAG_WIDE);
+    h->number = op->number;
+    h->len = len;
+    status = mad_send_now(dev->channel, s->to, &piece, 1);
+    if (status) {
+        status = mad_send_blocks(dev->channel, s->to, &block, 1, &request);
+        if (!status) {
+            item_on(dev, request, &op->item, head_done);
+            return MAD_OK;
+        }
+    }
+    dev_lock(dev);
+    head_left(dev, op, status); /* told as if it had failed later: there is one way of failing */
+    dev_unlock(dev);
+    return MAD_OK;
+}
+
+void ask_give(mad_dev_t *dev, mad_peer_t source, const head_t *h)
+{
+    op_t *op = number_find(dev, h->number);
+    if (!op || op->peer != source || !op->done.sent || !op->asks)
+        return;
+    number_take(dev, op);
+    op->wanted = true;
+    op->wanted_by = h->len;
+    if (!op->heading)
+        body_send(dev, op);
+}
+
+/* ---- At the receiver --------------------------------------------------------------------------------------------- */
+
+static void give(mad_dev_t *dev, mad_peer_t source, uint64_t number, uint64_t wanted_by)
+{
+    send_answer(dev, source, &(head_t){.kind = HEAD_GIVE, .flags = FLAG_WIDE, .number = number, .len = wanted_by});
+}
+
+void ask_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, size_t len)
+{
+    op->done.status = peer_status(dev, source);
+    op->peer = source;
+    if (!op->done.status && len && !number_give(dev, op))
+        op->done.status = MAD_ERR_NOMEM;
+    if (op->number) {
+        give(dev, source, number, op->number);
+        return;
+    }
+    give(dev, source, number, 0);
+    op_tell(dev, op);
+}
+
+void ask_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number)
+{
+    give(dev, source, number, 0);
+}
+
+void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, const unsigned char *bytes, size_t len)
+{
+    op_t *op = number_find(dev, h->number);
+    if (!op || op->peer != mad_message_peer(cnx) || op->done.sent) {
+        mad_end_unpacking(cnx); /* nothing of ours */
+        return;
+    }
+    number_take(dev, op);
+    if (h->kind == HEAD_BODY_LONG) {
+        receive_from(dev, op, cnx, op->done.whole);
+        return;
+    }
+    if (len == op->done.whole)
+        receive_bytes(op, bytes, len);
+    else
+        op->done.status = MAD_ERR_NOMEM;
+    mad_end_unpacking(cnx);
+    op_tell(dev, op);
+}

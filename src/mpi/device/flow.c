@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How much a peer may send unasked: what is kept for receives that were not posted is bounded so.  Both sides count what
+ * messages cost, their length and HEAD_COST.  A sender has MAD_DEV_WINDOW at first; as messages are received the receiver
+ * says how much more there may be in all, and lets the window of who needs it grow out of MAD_DEV_WINDOWS.  Who may send no
+ * more sends heads (ask.c): a message is always matched in its place, so nothing waits for a window. */
+#include "inside.h"
+
+#include <stdlib.h>
+
+/* Any thread: chunks come once, and stay. */
+static flow_t *flow_find(mad_dev_t *dev, mad_peer_t peer)
+{
+    uint32_t at = (uint32_t)peer + FLOWS, k = 25 - (uint32_t)__builtin_clz(at);
+    flow_t *chunk = atomic_load_explicit(&dev->flows[k], memory_order_acquire); /* pairs with flow_make */
+    return chunk ? &chunk[at - ((uint32_t)FLOWS << k)] : NULL;
+}
+
+/* Under the lock.  NULL: no memory. */
+static flow_t *flow_make(mad_dev_t *dev, mad_peer_t peer)
+{
+    uint32_t k = 25 - (uint32_t)__builtin_clz((uint32_t)peer + FLOWS);
+    if (!dev->flows[k])
+        atomic_store_explicit(&dev->flows[k], calloc((size_t)FLOWS << k, sizeof(flow_t)), memory_order_release);
+    return flow_find(dev, peer);
+}
+
+/* ---- At the sender ----------------------------------------------------------------------------------------------- */
+
+static void count(const mad_dev_t *dev, flow_t *f, uint64_t cost)
+{
+    if (dev->threaded)
+        atomic_fetch_add_explicit(&f->sent, cost, memory_order_relaxed);
+    else
+        atomic_store_explicit(&f->sent, atomic_load_explicit(&f->sent, memory_order_relaxed) + cost, memory_order_relaxed);
+}
+
+/* Two threads may both be refused where one would have been let through. */
+static bool take(const mad_dev_t *dev, flow_t *f, uint64_t cost)
+{
+    count(dev, f, cost);
+    if (atomic_load_explicit(&f->sent, memory_order_relaxed) <=
+        MAD_DEV_WINDOW + atomic_load_explicit(&f->more, memory_order_relaxed))
+        return true;
+    count(dev, f, -cost);
+    return false;
+}
+
+bool flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
+{
+    flow_t *f = flow_find(dev, to);
+    if (!f) {
+        dev_lock(dev);
+        f = flow_make(dev, to);
+        dev_unlock(dev);
+        if (!f)
+            return true; /* nothing is counted: it is the receiver's loss, and small */
+    }
+    if (take(dev, f, cost))
+        return true;
+    mad_dev_progress(dev); /* it may have said more meanwhile, to a program that only sends */
+    return take(dev, f, cost);
+}
+
+void flow_untake(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
+{
+    flow_t *f = flow_find(dev, to);
+    if (f)
+        count(dev, f, -cost);
+}
+
+void flow_more(mad_dev_t *dev, mad_peer_t from, uint64_t more)
+{
+    flow_t *f = flow_find(dev, from);
+    if (f && more > atomic_load_explicit(&f->more, memory_order_relaxed))
+        atomic_store_explicit(&f->more, more, memory_order_relaxed);
+}
+
+/* ---- At the receiver --------------------------------------------------------------------------------------------- */
+
+static void tell(mad_dev_t *dev, mad_peer_t to, flow_t *f)
+{
+    f->told = f->gone + f->grown;
+    send_answer(dev, to, &(head_t){.kind = HEAD_MORE, .flags = FLAG_WIDE, .number = f->told});
+}
+
+void flow_kept(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
+{
+    flow_t *f = flow_make(dev, from);
+    uint64_t window;
+    if (!f)
+        return;
+    f->kept += cost;
+    window = MAD_DEV_WINDOW + f->grown;
+    if (f->kept > window / 2 && dev->windows >= window) {
+        dev->windows -= window;
+        f->grown += window;
+        tell(dev, from, f);
+    }
+}
+
+void flow_gone(mad_dev_t *dev, mad_peer_t from, uint64_t cost, bool was_kept)
+{
+    flow_t *f = flow_make(dev, from);
+    if (!f)
+        return;
+    f->gone += cost;
+    if (was_kept)
+        f->kept -= f->kept < cost ? f->kept : cost;
+    if (f->gone + f->grown - f->told >= MAD_DEV_WINDOW / 4)
+        tell(dev, from, f);
+}
+
+void flow_fini(mad_dev_t *dev)
+{
+    for (int k = 0; k < FLOW_CHUNKS; k++)
+        free(dev->flows[k]);
+}

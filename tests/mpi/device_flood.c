@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a receiver keeps for messages that nobody has asked for is bounded: heads, and as many payloads as device.h says. */
+#include "device_pair.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { MANY = 100000, FEW = 10000 }; /* FEW behind faults, which take their time, and where threads are allowed */
+static const size_t lens[] = {8, 50000, 0, 200, 20000, 2000, 33000, 65536, 1, 900};
+#define N_LENS (sizeof lens / sizeof *lens)
+#define LONGEST 65536
+
+static size_t resident(void)
+{
+    unsigned long all, here = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!CHECK(f) || !CHECK(fscanf(f, "%lu %lu", &all, &here) == 2))
+        here = 0;
+    if (f)
+        fclose(f);
+    return here * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void flood_send(side_t *s, int n, const unsigned char *bytes)
+{
+    result_t *sent = calloc((size_t)n + 1, sizeof *sent);
+    struct iovec none = {NULL, 0};
+    for (int i = 0; i < n; i++) {
+        size_t len = lens[(size_t)i % N_LENS];
+        struct iovec pieces[] = {{(void *)bytes, len / 3}, {(void *)(bytes + len / 3), len - len / 3}};
+        send_as(s, (mad_dev_send_t){.to = s->peer, .pieces = pieces, .n = 2, .tag = 1, .data = (uint64_t)i, .has_data = true,
+                                    .matched = i % 7 == 0},
+                &sent[i]);
+    }
+    send_as(s, (mad_dev_send_t){.to = s->peer, .pieces = &none, .n = 1, .tag = 2}, &sent[n]);
+    meet(s);
+    for (int i = 0; i <= n; i++) {
+        wait_for(s, &sent[i]);
+        CHECK_OK(sent[i].done.status);
+    }
+    free(sent);
+}
+
+/* Nothing is received until all heads are here: then the last message first, by its tag. */
+static void flood_receive(side_t *s, int n, const unsigned char *bytes)
+{
+    static unsigned char got[LONGEST];
+    mad_dev_done_t found;
+    result_t r;
+    size_t before = resident(), grown, bound = MAD_DEV_WINDOW + MAD_DEV_WINDOWS + (size_t)n * MAD_DEV_HEAD + (8 << 20);
+    uint64_t wrong = 0;
+    until_there(s, s->peer, 2, &found);
+    grown = resident() - before;
+    CHECK_MSG(grown <= bound, "%d messages that nobody wants take %zu bytes, more than %zu", n, grown, bound);
+    post(s, s->peer, 2, 0, NULL, 0, &r);
+    wait_for(s, &r);
+    meet(s);
+    for (int i = 0; i < n; i++) {
+        size_t len = lens[(size_t)i % N_LENS];
+        post(s, MAD_ANY_SOURCE, 1, 0, got, sizeof got, &r);
+        wait_for(s, &r);
+        wrong += r.done.status || r.done.len != len || r.done.data != (uint64_t)i || memcmp(got, bytes, len) != 0;
+    }
+    CHECK_EQ(wrong, 0);
+}
+
+/* Process 0 floods. */
+void device_flood(side_t *s)
+{
+    static unsigned char bytes[LONGEST];
+    const char *drivers = getenv("MAD_DRIVERS");
+    int n = s->threaded || (drivers && strstr(drivers, "fault")) ? FEW : MANY;
+    fill(bytes, sizeof bytes, 1);
+    if (s->who == 0)
+        flood_send(s, n, bytes);
+    else
+        flood_receive(s, n, bytes);
+}
+
+/* What is posted late goes on as if it had come early: again as much, both ways, with receives that are there already. */
+void device_after_flood(side_t *s)
+{
+    enum { N = 3000 };
+    static unsigned char out[LONGEST], in[LONGEST];
+    result_t sent, received;
+    fill(out, sizeof out, 2);
+    for (int i = 0; i < N; i++) {
+        size_t len = lens[(size_t)i % N_LENS];
+        post(s, s->peer, (uint64_t)i, 0, in, len, &received);
+        send_to(s, s->peer, (uint64_t)i, out, len, &sent);
+        wait_for(s, &received);
+        wait_for(s, &sent);
+        CHECK(received.done.len == len && !memcmp(in, out, len));
+    }
+}
