@@ -16,8 +16,8 @@
  * Memory: of messages that no receive has met the device keeps heads, of MAD_DEV_HEAD bytes at most each, and payloads.
  * A sender may have MAD_DEV_WINDOW bytes of both here; more where it is needed, MAD_DEV_WINDOWS for all senders together.
  * What is beyond that, and payloads of more than 64 KiB, stays with the sender, whose send is pending until a receive has
- * met it; its head comes, so that nothing is hidden from a receive.  So a sender that waits for each of its sends is stopped there,
- * and one that does not is as long as its own list of them.
+ * met it; its head comes, so that nothing is hidden from a receive.  So a sender that waits for each of its sends is
+ * stopped there, and of one that does not there are as many heads as it has sends pending.
  *
  * Threads: any, if opened `threaded`; else one at a time.  Nothing here waits, but for opening and closing.  `tell` is
  * called from any of these calls (or, by_handler, by a thread of the library's own) under the device's lock: it calls

@@ -36,8 +36,8 @@ typedef struct head {
 #define HEAD_SHORT offsetof(head_t, data_high)
 static_assert(HEAD_SHORT == 16 && sizeof(head_t) == 40, "what travels has no holes");
 
-/* What a payload costs of what its sender may send unasked; longer ones than LOAD_MAX stay with the sender in any case, since
- * there is no network that sends so much before it is asked. */
+/* What a payload costs of what its sender may send unasked; longer ones than LOAD_MAX stay with the sender in any case,
+ * since there is no network that sends so much before it is asked. */
 #define LOAD_MAX ((size_t)64 << 10)
 #define HEAD_COST 384
 
