@@ -59,7 +59,7 @@ void until_there(side_t *s, mad_peer_t from, uint64_t tag, mad_dev_done_t *found
 static bool open_side(side_t *s, const char *mode)
 {
     mad_dev_options_t options = {.channel = "device", .key = key, .key_len = sizeof key, .tell = tell,
-                                 .threaded = strcmp(mode, "polled") != 0, .by_handler = !strcmp(mode, "handled")};
+                                 .memory = &device_memory, .threaded = strcmp(mode, "polled") != 0, .by_handler = !strcmp(mode, "handled")};
     struct {
         uint32_t len;
         unsigned char bytes[4092];
@@ -79,25 +79,29 @@ static bool open_side(side_t *s, const char *mode)
            CHECK_OK(mad_peer_add(mad_dev_session(s->dev), address, len, &s->self));
 }
 
-static int run_side(side_t *s, const char *mode)
+/* False: the other is gone. */
+static bool run_cases(side_t *s, const device_case_t *c)
 {
-    snprintf(test_who, sizeof test_who, "process %d: ", s->who);
-    test_begin("open", 60);
-    if (!open_side(s, mode))
-        return 1;
-    for (const device_case_t *c = device_cases; c->name; c++) {
+    for (; c->name; c++) {
         char bad = 0, theirs = 0;
         int before = test_failures;
         test_begin(c->name, 60);
         c->run(s);
         bad = test_failures != before;
         if (!exchange(s, &bad, &theirs, 1))
-            return 1;
+            return false;
         if (s->who == 0)
             printf("%s %s\n", bad || theirs ? "not ok" : "ok", c->name);
         fflush(stdout);
     }
-    return test_failures != 0;
+    return true;
+}
+
+static int run_side(side_t *s, const char *mode)
+{
+    snprintf(test_who, sizeof test_who, "process %d: ", s->who);
+    test_begin("open", 60);
+    return !open_side(s, mode) || !run_cases(s, device_cases) || !run_cases(s, device_remote_cases) || test_failures != 0;
 }
 
 /* Process 1 is killed while receives of 0 wait for it. */
@@ -105,7 +109,7 @@ static void death(side_t *s, pid_t child)
 {
     static unsigned char buf[1 << 20];
     enum { N = 5 };
-    result_t from_it[N], from_any, to_it[N], matched;
+    result_t from_it[N], from_any, to_it[N], matched, written, read;
     struct iovec piece = {buf, 8};
     int before = test_failures;
     test_begin("death", 60);
@@ -113,7 +117,14 @@ static void death(side_t *s, pid_t child)
         post(s, s->peer, 1000 + (uint64_t)i, 0, buf, 8, &from_it[i]);
     post(s, MAD_ANY_SOURCE, 2000, 0, buf, 8, &from_any);
     send_as(s, (mad_dev_send_t){.to = s->peer, .pieces = &piece, .n = 1, .tag = 3, .matched = true}, &matched);
+    kill(child, SIGSTOP);
+    access_to(s, (mad_dev_remote_t){.access = MAD_DEV_WRITE}, 0, 9, buf, sizeof buf, &written);
+    access_to(s, (mad_dev_remote_t){.access = MAD_DEV_READ}, 0, 9, buf, sizeof buf, &read);
     kill(child, SIGKILL);
+    wait_for(s, &written);
+    wait_for(s, &read);
+    CHECK_STATUS(written.done.status, MAD_ERR_PEER);
+    CHECK_STATUS(read.done.status, MAD_ERR_PEER);
     for (int i = 0; i < N; i++) {
         wait_for(s, &from_it[i]);
         CHECK_STATUS(from_it[i].done.status, MAD_ERR_PEER);
@@ -127,6 +138,14 @@ static void death(side_t *s, pid_t child)
         send_to(s, s->peer, 1, buf, i % 2 ? sizeof buf : 8, &to_it[i]);
         wait_for(s, &to_it[i]);
         CHECK_STATUS(to_it[i].done.status, MAD_ERR_PEER);
+    }
+    for (int i = 0; i < 2; i++) {
+        access_to(s, (mad_dev_remote_t){.access = MAD_DEV_WRITE}, 0, 9, buf, i ? sizeof buf : 8, &written);
+        access_to(s, (mad_dev_remote_t){.access = MAD_DEV_READ}, 0, 9, buf, 8, &read);
+        wait_for(s, &written);
+        wait_for(s, &read);
+        CHECK_STATUS(written.done.status, MAD_ERR_PEER);
+        CHECK_STATUS(read.done.status, MAD_ERR_PEER);
     }
     CHECK(!atomic_load(&from_any.over));
     send_to(s, s->self, 2000, buf, 8, &to_it[0]);

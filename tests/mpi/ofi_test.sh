@@ -13,15 +13,20 @@ trap 'exit 143' TERM INT HUP
 export MAD_SHM_DIR="$dir/shm" FI_PROVIDER_PATH="$BUILD/.libs" HOME="$dir" FI_MAD_KEY=a-key-for-these-tests
 limit=120
 
-for drivers in "" self,tcp; do
-    MAD_DRIVERS=$drivers
-    [ -n "$drivers" ] && export MAD_DRIVERS || unset MAD_DRIVERS
-    within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"
+# calls NAME [MODE]: all that the program looks at is told
+calls() {
+    name=$1
+    shift
+    within $limit "$BUILD/tests/ofi_calls" "$@" >"$dir/out" 2>"$dir/err"
     rc=$?
-    sed "s/^\(not ok\|ok\) /&${drivers:-all}: /" "$dir/out"
-    [ $rc = 0 ] && ok "calls over ${drivers:-all}" || not_ok "calls over ${drivers:-all}: exit code $rc" "$(head -c 3000 "$dir/err")"
-done
-unset MAD_DRIVERS
+    sed "s/^\(not ok\|ok\) /&$name: /" "$dir/out"
+    [ $rc = 0 ] && ok "calls over $name" || not_ok "calls over $name: exit code $rc" "$(head -c 3000 "$dir/err")"
+}
+calls "all networks"
+calls "all networks, memory" basic
+MAD_DRIVERS=self,tcp calls tcp
+MAD_DRIVERS=self,fault MAD_FAULT=shm calls "shm behind faults"
+MAD_DRIVERS=self,fault MAD_FAULT=tcp calls "tcp behind faults"
 
 # ---- Keys: without any, a file of this user's is made; one that others may read is not taken
 unset FI_MAD_KEY

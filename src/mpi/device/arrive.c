@@ -55,7 +55,7 @@ op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len)
 
 /* ---- Payload ----------------------------------------------------------------------------------------------------- */
 
-void receive_bytes(op_t *op, const unsigned char *bytes, size_t len)
+void place_bytes(op_t *op, const unsigned char *bytes, size_t len)
 {
     size_t left = len < op->room ? len : op->room;
     op->done.len = left;
@@ -77,7 +77,7 @@ static void describe(mad_dev_done_t *done, const mad_dev_message_t *u)
     done->whole = u->len;
 }
 
-static void received(mad_dev_t *dev, item_t *item)
+void received(mad_dev_t *dev, item_t *item)
 {
     op_t *op = (op_t *)item;
     mad_peer_t source = op->done.source;
@@ -133,7 +133,7 @@ static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_
 }
 
 /* From the network straight into its place. */
-void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len)
+void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, void (*look)(mad_dev_t *dev, item_t *item))
 {
     mad_request_t *request;
     mad_status_t status = unpack_into(dev, cnx, op, len);
@@ -142,12 +142,11 @@ void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len)
     if (!end) {
         if (status) /* the request says it too, or something else: the first cause is told */
             op->done.len = 0;
-        item_on(dev, request, &op->item, received);
+        item_on(dev, request, &op->item, look);
         return;
     }
-    op->done.status = status ? status : end;
-    op->done.len = 0;
-    op_tell(dev, op);
+    op->item.status = status ? status : end;
+    look(dev, &op->item);
 }
 
 /* ---- Messages that met nobody ------------------------------------------------------------------------------------ */
@@ -230,11 +229,11 @@ void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
     if (u->asks) {
         ask_receive(dev, op, u->source, u->number, u->len);
     } else if (u->cnx) {
-        receive_from(dev, op, u->cnx, u->len);
+        receive_from(dev, op, u->cnx, u->len, received);
     } else {
         op->done.status = u->item.status;
         if (!u->item.status)
-            receive_bytes(op, u->bytes, u->len);
+            place_bytes(op, u->bytes, u->len);
         op_tell(dev, op);
     }
     message_gone(dev, u);
@@ -257,7 +256,7 @@ void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
         if (!op)
             return; /* it stays open until the end */
         op->silent = true;
-        receive_from(dev, op, u->cnx, u->len);
+        receive_from(dev, op, u->cnx, u->len, received);
     }
     message_gone(dev, u);
 }
@@ -286,10 +285,10 @@ static bool message_in(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *c
         return true;
     }
     if (!bytes) {
-        receive_from(dev, op, cnx, u->len);
+        receive_from(dev, op, cnx, u->len, received);
         return true;
     }
-    receive_bytes(op, bytes, u->len);
+    place_bytes(op, bytes, u->len);
     mad_end_unpacking(cnx);
     op_tell(dev, op);
     return true;
@@ -298,7 +297,7 @@ static bool message_in(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *c
 static void matched_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
 {
     op_t *op = number_find(dev, number);
-    if (!op || op->peer != source || !op->done.sent || op->asks)
+    if (!op || op->peer != source || !op->done.sent || op->asks || op->remote)
         return;
     number_take(dev, op);
     send_advance(dev, op, MAD_OK);
@@ -327,6 +326,8 @@ static bool head_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *
     head_t h = {0};
     size_t head_len = len > 1 && block[1] & FLAG_WIDE ? sizeof h : HEAD_SHORT;
     mad_dev_message_t u;
+    if (len && block[0] >= HEAD_WRITE)
+        return remote_in(dev, cnx, block, len);
     if (len >= head_len)
         memcpy(&h, block, head_len);
     if (h.kind < HEAD_WHOLE || h.kind >= HEAD_END || (h.kind != HEAD_WHOLE && head_len != sizeof h)) {

@@ -8,22 +8,18 @@
 #include "inside.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- At the sender ----------------------------------------------------------------------------------------------- */
 
 /* As one block, for mad_send_blocks: that waits for nobody, here where a handler may call. */
-static bool gather(op_t *op, size_t len)
+static bool make_one(op_t *op, size_t len)
 {
-    unsigned char *to;
     if (op->n == 1)
         return true;
-    op->copy = to = malloc(len);
-    if (!to)
+    op->copy = malloc(len);
+    if (!op->copy)
         return false;
-    for (int i = 0; i < op->n; to += op->pieces[i++].iov_len)
-        if (op->pieces[i].iov_len)
-            memcpy(to, op->pieces[i].iov_base, op->pieces[i].iov_len);
+    gather(op->copy, op->pieces, op->n);
     op->pieces[0] = (struct iovec){op->copy, len};
     op->n = 1;
     return true;
@@ -48,13 +44,12 @@ static void body_send(mad_dev_t *dev, op_t *op)
         send_advance(dev, op, MAD_OK);
         return;
     }
-    for (int i = 0; i < op->n; i++)
-        h.len += op->pieces[i].iov_len;
+    h.len = sum_of(op->pieces, op->n);
     if (h.len <= dev->whole_max && body_now(dev, op, &h, op->n) == MAD_OK) {
         send_advance(dev, op, MAD_OK);
         return;
     }
-    if (!gather(op, h.len)) { /* a body that is too short says so to the receiver */
+    if (!make_one(op, h.len)) { /* a body that is too short says so to the receiver */
         send_answer(dev, op->peer, &h);
         send_advance(dev, op, MAD_ERR_NOMEM);
         return;
@@ -163,11 +158,11 @@ void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, const unsi
     }
     number_take(dev, op);
     if (h->kind == HEAD_BODY_LONG) {
-        receive_from(dev, op, cnx, op->done.whole);
+        receive_from(dev, op, cnx, op->done.whole, received);
         return;
     }
     if (len == op->done.whole)
-        receive_bytes(op, bytes, len);
+        place_bytes(op, bytes, len);
     else
         op->done.status = MAD_ERR_NOMEM;
     mad_end_unpacking(cnx);

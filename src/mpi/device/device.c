@@ -273,6 +273,7 @@ mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **out)
     dev->windows = MAD_DEV_WINDOWS;
     dev->tell = options->tell;
     dev->arg = options->arg;
+    dev->memory = options->memory;
     for (int i = 0; i < 2; i++)
         match_init(&dev->matchers[i]);
     if (pthread_mutex_init(&dev->lock, NULL)) {
@@ -305,6 +306,8 @@ void mad_dev_close(mad_dev_t *dev)
         next = i->next;
         if (i->look == arrived)
             free(i);
+        else
+            remote_forget(dev, i);
     }
     for (arrival_t *a = dev->arrived, *next; a; a = next) {
         next = a->next;

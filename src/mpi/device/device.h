@@ -11,6 +11,7 @@
  *   arrive.c    messages in: read, matched, placed or kept
  *   flow.c      how much may be sent unasked; ask.c  heads whose payload stays with the sender
  *   receive.c   receives, probes, claims, cancellation
+ *   remote.c    memory of peers: written, read, changed atomically; serve.c  the same at the peer
  *   device.c    start, end, progress, peers that are lost
  *
  * Memory: of messages that no receive has met the device keeps heads, of MAD_DEV_HEAD bytes at most each, and payloads.
@@ -39,11 +40,26 @@ typedef struct mad_dev_message mad_dev_message_t; /* a message that was claimed 
 
 typedef enum mad_dev_space { MAD_DEV_TAGGED = 0, MAD_DEV_PLAIN = 1 } mad_dev_space_t;
 
+/* Accesses to memory of a peer; FETCH and COMPARE return what was there before. */
+typedef enum mad_dev_access {
+    MAD_DEV_WRITE = 1,
+    MAD_DEV_READ,
+    MAD_DEV_ATOMIC,
+    MAD_DEV_FETCH,
+    MAD_DEV_COMPARE
+} mad_dev_access_t;
+
+/* Memory of a peer, as the peer understands it. */
+typedef struct mad_dev_target {
+    uint64_t address, len, key;
+} mad_dev_target_t;
+
 /* What has become of an operation; of a message that was found. */
 typedef struct mad_dev_done {
-    void *context;  /* of the operation */
-    uint64_t flags; /* of the operation, as they were given */
-    bool sent;      /* it is of a send; all that follows but the status is of receives */
+    void *context;           /* of the operation */
+    uint64_t flags;          /* of the operation, as they were given */
+    mad_dev_access_t served; /* not 0: a peer has accessed memory of ours; context, flags and tag have no meaning */
+    bool sent;               /* it is of a send or an access; all that follows but the status is of receives */
     bool released;  /* no more comes into this receive's buffer: always, but for `multi` */
     mad_status_t status;
     mad_peer_t source;
@@ -62,7 +78,23 @@ typedef struct mad_dev_options {
     bool by_handler; /* messages are taken, and operations go on, without a call of the program; implies `threaded` */
     void (*tell)(void *arg, const mad_dev_done_t *done);
     void *arg;
+    /* Memory that peers may access; NULL: there is none.  Called like `tell`. */
+    const struct mad_dev_memory *memory;
 } mad_dev_options_t;
+
+typedef struct mad_dev_memory {
+    /* Where this target is, for this access (`op`: of the atomic ones); it stays until dropped.  NULL: refused. */
+    void *(*hold)(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op);
+    /* good: the access was made. */
+    void (*drop)(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, bool good);
+    /* Is this an atomic operation on elements of which len bytes are some?  Types and operations are its own matter.
+     * operand NULL: there is none. */
+    bool (*is_good)(mad_dev_access_t access, uint8_t type, uint8_t op, size_t len, bool operand);
+    /* Do it, for all elements in len bytes at the target; result (NULL: nobody wants it) gets what was there.  None of the
+     * pointers is aligned.  Under a lock that makes it atomic for all devices of the process. */
+    void (*operate)(uint8_t type, uint8_t op, void *target, size_t len, const void *operand, const void *compare,
+                    void *result);
+} mad_dev_memory_t;
 
 /* Start a session of its own, known by one address.  May wait.  Errors: those of mad_open and mad_channel_open. */
 mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **dev);
@@ -121,5 +153,35 @@ mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *re
 /* Take the oldest posted receive of this context back: it is told with MAD_ERR_CANCELLED.  MAD_ERR_TOO_LATE: there is
  * none, or a message has met it.  Sends are not taken back. */
 mad_status_t mad_dev_cancel(mad_dev_t *dev, void *context);
+
+/* ---- Memory of peers ---------------------------------------------------------------------------------------------- */
+
+#define MAD_DEV_ORDERED 4096 /* bytes: accesses of up to so many happen in the order in which they were asked for */
+#define MAD_DEV_ATOMIC_MAX 4096 /* bytes of all targets of an atomic operation */
+
+typedef struct mad_dev_remote {
+    mad_peer_t to;
+    mad_dev_access_t access;
+    const mad_dev_target_t *targets; /* up to MAD_DEV_PIECES */
+    int n_targets;
+    const struct iovec *pieces; /* what is written, or the operands (FETCH: perhaps none), */
+    int n;
+    const struct iovec *results; /* where goes what is read, or was there, */
+    int n_results;
+    const struct iovec *compares;
+    int n_compares;
+    uint8_t type, op; /* of atomic operations: as the peer's memory understands them */
+    uint64_t data;    /* WRITE: told to the peer, if has_data */
+    bool has_data;
+    bool buffered; /* what is written may be changed on return */
+    bool untold;   /* nobody wants to hear of it, unless it fails */
+    void *context;
+    uint64_t flags;
+} mad_dev_remote_t;
+
+/* Access memory of a peer.  It is told when it has been done there: later, or by this call.  Errors: MAD_ERR_INVAL (lengths
+ * differ, too many pieces), MAD_ERR_AGAIN (too much is buffered already), MAD_ERR_NOMEM.  What the peer refuses is told with
+ * MAD_ERR_INVAL. */
+mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *remote);
 
 #endif

@@ -41,6 +41,21 @@ static_assert(HEAD_SHORT == 16 && sizeof(head_t) == 40, "what travels has no hol
 #define LOAD_MAX ((size_t)64 << 10)
 #define HEAD_COST 384
 
+/* Accesses to memory.  A request is the head, then its targets, then the payload: data, operands, operands to compare with;
+ * of HEAD_WRITE_LONG the payload is a second block.  An answer is the head, then what was read. */
+enum { HEAD_WRITE = 16, HEAD_WRITE_LONG, HEAD_READ, HEAD_ATOMIC, HEAD_FETCH, HEAD_COMPARE, HEAD_ANSWER, HEAD_ANSWER_LONG };
+typedef struct remote_head {
+    uint8_t kind, flags; /* FLAG_DATA */
+    uint8_t type, op;
+    uint8_t n;       /* targets */
+    uint8_t refused; /* in answers */
+    uint16_t zero;
+    uint64_t number, data;
+    uint64_t len; /* of the payload */
+} remote_head_t;
+static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "what travels has no holes");
+#define REMOTE_HEAD_MAX (sizeof(remote_head_t) + MAD_DEV_PIECES * sizeof(mad_dev_target_t))
+
 /* ---- Objects --------------------------------------------------------------------------------------------------- */
 
 #define MAX_INDEXES 6 /* pairs of (bits ignored, with or without source) that are hashed; more are searched one by one */
@@ -79,6 +94,7 @@ typedef struct op {
     bool heading;       /* its head is still leaving; */
     bool wanted;        /* it was asked for, */
     uint64_t wanted_by; /* by this receive, or 0: nobody wants it */
+    bool remote;        /* an access, not a send */
     void *copy;         /* of a buffered send */
     size_t copy_len;
     mad_dev_done_t done;
@@ -144,6 +160,7 @@ struct mad_dev {
     pthread_mutex_t lock;
     void (*tell)(void *arg, const mad_dev_done_t *done);
     void *arg;
+    const mad_dev_memory_t *memory;
     size_t whole_max; /* payload that may travel in one block */
     _Atomic(item_t *) items;
     atomic_int under_way; /* requests whose completion will be an item */
@@ -243,9 +260,13 @@ void send_answer(mad_dev_t *dev, mad_peer_t to, const head_t *h);
 void send_matched(mad_dev_t *dev, mad_peer_t to, uint64_t number);
 /* An operation for it; NULL: *status says why.  Takes the lock. */
 op_t *send_op(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, mad_status_t *status);
-void send_left(mad_dev_t *dev, item_t *item); /* to be looked at when the last block has left */
+/* Count bytes that are copied, up to a limit (false: beyond it).  Any thread. */
+bool buffer_take(mad_dev_t *dev, size_t len);
+void buffer_give(mad_dev_t *dev, size_t len);
 /* One of what a send waits for has come; it is told with the last.  Under the lock. */
 void send_advance(mad_dev_t *dev, op_t *op, mad_status_t status);
+/* The same, as what is to be looked at when a request of the operation has completed. */
+void send_left(mad_dev_t *dev, item_t *item);
 /* Have the item looked at under the lock, soon.  Any thread, with or without the lock. */
 void item_push(void *item, mad_status_t status);
 /* Have the item looked at under the lock when the request completes, which is given up. */
@@ -272,9 +293,23 @@ void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
 void arrive_drop(mad_dev_t *dev, mad_dev_message_t *message);
 /* What the receive gets of messages to come, of so many bytes: the operation itself, or a part of a multi-receive. */
 op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len);
-/* The payload into its place: from where it lies, or from the network. */
-void receive_bytes(op_t *op, const unsigned char *bytes, size_t len);
-void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len);
 void op_tell(mad_dev_t *dev, op_t *op); /* and free it */
+/* Bytes into the operation's pieces, as far as there is room. */
+void place_bytes(op_t *op, const unsigned char *bytes, size_t len);
+/* The next block, of len bytes, into the operation's pieces, and what is more into nothing; then `look`, with the status. */
+void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, void (*look)(mad_dev_t *dev, item_t *item));
+void received(mad_dev_t *dev, item_t *item); /* to be looked at when a receive has its payload */
+
+/* ---- remote.c, serve.c: under the lock --------------------------------------------------------------------------- */
+
+/* What is in the pieces, one after the other. */
+unsigned char *gather(unsigned char *to, const struct iovec *pieces, int n);
+size_t sum_of(const struct iovec *pieces, int n);
+/* The answer to an access; it ends the message. */
+void remote_answer_in(mad_dev_t *dev, mad_connection_t *cnx, const remote_head_t *h, const unsigned char *bytes, size_t len);
+/* At the end: if the item is of an access by a peer, drop what it holds. */
+void remote_forget(mad_dev_t *dev, item_t *item);
+/* A message of this kind was opened.  False: no memory now. */
+bool remote_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *block, size_t len);
 
 #endif

@@ -31,6 +31,19 @@ void item_on(mad_dev_t *dev, mad_request_t *request, item_t *item, void (*look)(
     mad_request_callback(request, item_push, item);
 }
 
+bool buffer_take(mad_dev_t *dev, size_t len)
+{
+    if (atomic_load_explicit(&dev->buffered, memory_order_relaxed) + len > BUFFERED_MAX)
+        return false;
+    atomic_fetch_add_explicit(&dev->buffered, len, memory_order_relaxed);
+    return true;
+}
+
+void buffer_give(mad_dev_t *dev, size_t len)
+{
+    atomic_fetch_sub_explicit(&dev->buffered, len, memory_order_relaxed);
+}
+
 void send_advance(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     if (status && !op->done.status)
@@ -42,7 +55,7 @@ void send_advance(mad_dev_t *dev, op_t *op, mad_status_t status)
     if (--op->awaits > 0)
         return;
     if (op->copy)
-        atomic_fetch_sub_explicit(&dev->buffered, op->copy_len, memory_order_relaxed);
+        buffer_give(dev, op->copy_len);
     op->silent = op->silent && !op->done.status;
     op_tell(dev, op);
 }
@@ -96,23 +109,22 @@ static mad_status_t send_long(mad_dev_t *dev, op_t *op, head_t *h)
 static mad_status_t op_take_payload(mad_dev_t *dev, op_t *op, const mad_dev_send_t *s, size_t len)
 {
     size_t takes = len + sizeof *op;
-    unsigned char *to;
     op->n = s->n;
     for (int i = 0; i < s->n; i++)
         op->pieces[i] = s->pieces[i];
     if (!s->buffered || !len)
         return MAD_OK;
-    if (atomic_load_explicit(&dev->buffered, memory_order_relaxed) + takes > BUFFERED_MAX)
+    if (!buffer_take(dev, takes))
         return MAD_ERR_AGAIN;
-    op->copy = to = malloc(len);
-    if (!to)
+    op->copy = malloc(len);
+    if (!op->copy) {
+        buffer_give(dev, takes);
         return MAD_ERR_NOMEM;
-    for (int i = 0; i < s->n; to += s->pieces[i++].iov_len)
-        memcpy(to, s->pieces[i].iov_base, s->pieces[i].iov_len);
+    }
+    gather(op->copy, s->pieces, s->n);
     op->copy_len = takes;
     op->pieces[0] = (struct iovec){op->copy, len};
     op->n = 1;
-    atomic_fetch_add_explicit(&dev->buffered, takes, memory_order_relaxed);
     return MAD_OK;
 }
 
@@ -133,7 +145,7 @@ op_t *send_op(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, ma
     }
     if (*status && op) {
         if (op->copy)
-            atomic_fetch_sub_explicit(&dev->buffered, op->copy_len, memory_order_relaxed);
+            buffer_give(dev, op->copy_len);
         op_free(dev, op);
         op = NULL;
     }
@@ -166,14 +178,13 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, head_t *
 
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
 {
-    size_t len = 0, head_len;
+    size_t len, head_len;
     uint64_t cost;
     head_t h;
     mad_status_t status;
     if (s->n < 0 || s->n > MAD_DEV_PIECES)
         return MAD_ERR_INVAL;
-    for (int i = 0; i < s->n; i++)
-        len += s->pieces[i].iov_len;
+    len = sum_of(s->pieces, s->n);
     head_len = head_fill(&h, s, len);
     cost = flow_cost(len);
     if (cost && !flow_take(dev, s->to, cost)) {

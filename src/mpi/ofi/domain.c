@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Domains.  Memory needs no registration, and none is offered. */
+/* Domains. */
 #include "ofi.h"
 
 static int domain_close(struct fid *fid)
@@ -8,6 +8,9 @@ static int domain_close(struct fid *fid)
     if (atomic_load(&d->users))
         return -FI_EBUSY;
     atomic_fetch_sub(&d->fabric->users, 1);
+    pthread_mutex_destroy(&d->mrs.lock);
+    free(d->mrs.at);
+    free(d->eps.at);
     free(d);
     return 0;
 }
@@ -43,13 +46,6 @@ static int no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct
     return -FI_ENOSYS;
 }
 
-static int no_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr,
-                           uint64_t flags)
-{
-    (void)domain, (void)type, (void)op, (void)attr, (void)flags;
-    return -FI_ENOSYS;
-}
-
 static int no_query_collective(struct fid_domain *domain, enum fi_collective_op op, struct fi_collective_attr *attr,
                                uint64_t flags)
 {
@@ -60,26 +56,6 @@ static int no_query_collective(struct fid_domain *domain, enum fi_collective_op 
 static int endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, uint64_t flags, void *context)
 {
     return flags ? -FI_EINVAL : mad_ofi_endpoint(domain, info, ep, context);
-}
-
-static int no_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key,
-                  uint64_t flags, struct fid_mr **mr, void *context)
-{
-    (void)fid, (void)buf, (void)len, (void)access, (void)offset, (void)key, (void)flags, (void)mr, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int no_regv(struct fid *fid, const struct iovec *iov, size_t n, uint64_t access, uint64_t offset, uint64_t key,
-                   uint64_t flags, struct fid_mr **mr, void *context)
-{
-    (void)fid, (void)iov, (void)n, (void)access, (void)offset, (void)key, (void)flags, (void)mr, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int no_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
-{
-    (void)fid, (void)attr, (void)flags, (void)mr;
-    return -FI_ENOSYS;
 }
 
 static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
@@ -96,11 +72,9 @@ static struct fi_ops_domain domain_ops = {.size = sizeof(struct fi_ops_domain),
                                           .poll_open = no_poll_open,
                                           .stx_ctx = no_stx_ctx,
                                           .srx_ctx = no_srx_ctx,
-                                          .query_atomic = no_query_atomic,
+                                          .query_atomic = mad_ofi_query_atomic,
                                           .query_collective = no_query_collective,
                                           .endpoint2 = endpoint2};
-static struct fi_ops_mr mr_ops = {
-    .size = sizeof(struct fi_ops_mr), .reg = no_reg, .regv = no_regv, .regattr = no_regattr};
 
 int mad_ofi_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context)
 {
@@ -113,9 +87,12 @@ int mad_ofi_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_d
     /* one thread at a time uses the domain */
     d->threaded = !a || a->threading != FI_THREAD_DOMAIN;
     d->automatic = a && (a->data_progress == FI_PROGRESS_AUTO);
+    d->virtual_addresses = a && a->mr_mode & (FI_MR_BASIC | FI_MR_VIRT_ADDR);
+    d->own_keys = a && a->mr_mode & (FI_MR_BASIC | FI_MR_PROV_KEY);
+    pthread_mutex_init(&d->mrs.lock, NULL);
     d->fid.fid = (struct fid){.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &fid_ops};
     d->fid.ops = &domain_ops;
-    d->fid.mr = &mr_ops;
+    d->fid.mr = &mad_ofi_mr;
     *domain = &d->fid;
     return 0;
 }

@@ -136,8 +136,10 @@ static int error_of(mad_status_t status)
 
 static bool sleeps(const mad_ofi_ep_t *ep)
 {
-    return (ep->send_cq && ep->send_cq->wait.fd >= 0) || (ep->receive_cq && ep->receive_cq->wait.fd >= 0) ||
-           (ep->send_cntr && ep->send_cntr->wait.fd >= 0) || (ep->receive_cntr && ep->receive_cntr->wait.fd >= 0);
+    for (int i = 0; i < MAD_OFI_CNTRS; i++)
+        if (ep->cntrs[i] && ep->cntrs[i]->wait.fd >= 0)
+            return true;
+    return (ep->send_cq && ep->send_cq->wait.fd >= 0) || (ep->receive_cq && ep->receive_cq->wait.fd >= 0);
 }
 
 static int dev_open(mad_ofi_ep_t *ep)
@@ -150,7 +152,8 @@ static int dev_open(mad_ofi_ep_t *ep)
                                  .threaded = ep->domain->threaded,
                                  .by_handler = ep->domain->automatic || sleeps(ep),
                                  .tell = mad_ofi_tell,
-                                 .arg = ep};
+                                 .arg = ep,
+                                 .memory = ep->caps & (FI_RMA | FI_ATOMIC) ? &mad_ofi_memory : NULL};
     mad_status_t status;
     if (len < 0)
         return len;
@@ -167,12 +170,16 @@ static int ep_enable(mad_ofi_ep_t *ep)
     int rc;
     if (ep->dev)
         return 0;
-    if (!ep->av || ((ep->caps & FI_SEND) && !ep->send_cq && !ep->send_cntr) ||
-        ((ep->caps & FI_RECV) && !ep->receive_cq && !ep->receive_cntr))
+    if (!ep->av || ((ep->caps & FI_SEND) && !ep->send_cq && !ep->cntrs[CNTR_SEND]) ||
+        ((ep->caps & FI_RECV) && !ep->receive_cq && !ep->cntrs[CNTR_RECEIVE]))
         return -FI_ENOCQ;
+    if (!mad_ofi_eps_add(&ep->domain->eps, ep))
+        return -FI_ENOMEM;
     rc = dev_open(ep);
-    if (rc)
+    if (rc) {
+        mad_ofi_eps_del(&ep->domain->eps, ep);
         return rc;
+    }
     pthread_mutex_lock(&ep->av->lock);
     rc = mad_ofi_ep_learn(ep, 0);
     pthread_mutex_unlock(&ep->av->lock);
@@ -217,24 +224,27 @@ static int bind_cq(mad_ofi_ep_t *ep, struct fid *fid, uint64_t flags)
     return 0;
 }
 
-/* Counters of remote memory access never count: there is none. */
 static int bind_cntr(mad_ofi_ep_t *ep, struct fid *fid, uint64_t flags)
 {
+    static const uint64_t counted[MAD_OFI_CNTRS] = {[CNTR_SEND] = FI_SEND, [CNTR_RECEIVE] = FI_RECV, [CNTR_READ] = FI_READ,
+                                                    [CNTR_WRITE] = FI_WRITE, [CNTR_REMOTE_READ] = FI_REMOTE_READ,
+                                                    [CNTR_REMOTE_WRITE] = FI_REMOTE_WRITE};
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
-    if (flags & ~(uint64_t)(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE))
-        return -FI_EINVAL;
-    if ((flags & FI_SEND && ep->send_cntr) || (flags & FI_RECV && ep->receive_cntr))
+    uint64_t all = 0;
+    for (int i = 0; i < MAD_OFI_CNTRS; i++) {
+        all |= counted[i];
+        if (flags & counted[i] && ep->cntrs[i])
+            return -FI_EINVAL;
+    }
+    if (flags & ~all)
         return -FI_EINVAL;
     if (!mad_ofi_eps_add(&c->eps, ep))
         return -FI_ENOMEM;
-    if (flags & FI_SEND) {
-        ep->send_cntr = c;
-        atomic_fetch_add(&c->users, 1);
-    }
-    if (flags & FI_RECV) {
-        ep->receive_cntr = c;
-        atomic_fetch_add(&c->users, 1);
-    }
+    for (int i = 0; i < MAD_OFI_CNTRS; i++)
+        if (flags & counted[i]) {
+            ep->cntrs[i] = c;
+            atomic_fetch_add(&c->users, 1);
+        }
     return 0;
 }
 
@@ -294,14 +304,13 @@ static void let_go(mad_ofi_ep_t *ep)
         mad_ofi_eps_del(&ep->receive_cq->eps, ep);
         atomic_fetch_sub(&ep->receive_cq->users, 1);
     }
-    if (ep->send_cntr) {
-        mad_ofi_eps_del(&ep->send_cntr->eps, ep);
-        atomic_fetch_sub(&ep->send_cntr->users, 1);
-    }
-    if (ep->receive_cntr) {
-        mad_ofi_eps_del(&ep->receive_cntr->eps, ep);
-        atomic_fetch_sub(&ep->receive_cntr->users, 1);
-    }
+    for (int i = 0; i < MAD_OFI_CNTRS; i++)
+        if (ep->cntrs[i]) {
+            mad_ofi_eps_del(&ep->cntrs[i]->eps, ep);
+            atomic_fetch_sub(&ep->cntrs[i]->users, 1);
+        }
+    if (ep->dev)
+        mad_ofi_eps_del(&ep->domain->eps, ep);
     if (ep->av) {
         pthread_mutex_lock(&ep->av->lock);
         for (mad_ofi_ep_t **p = &ep->av->eps; *p; p = &(*p)->next)
@@ -497,8 +506,8 @@ int mad_ofi_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid
     ep->fid.cm = &cm_ops;
     ep->fid.msg = &mad_ofi_msg;
     ep->fid.tagged = &mad_ofi_tagged;
-    ep->fid.rma = &mad_ofi_no_rma;
-    ep->fid.atomic = &mad_ofi_no_atomic;
+    ep->fid.rma = &mad_ofi_rma;
+    ep->fid.atomic = &mad_ofi_atomic;
     ep->fid.collective = &mad_ofi_no_collective;
     *out = &ep->fid;
     return 0;

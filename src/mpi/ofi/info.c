@@ -2,9 +2,11 @@
 /* What is offered, and whether that is what was asked for.  What is not offered is refused here. */
 #include "ofi.h"
 
-#define PRIMARY (FI_MSG | FI_TAGGED)
-#define SENDING FI_SEND
-#define RECEIVING (FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
+#define ACCESS (FI_RMA | FI_ATOMIC)
+#define PRIMARY (FI_MSG | FI_TAGGED | ACCESS)
+#define SENDING (FI_SEND | FI_READ | FI_WRITE)
+#define SERVING (FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT)
+#define RECEIVING (FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | SERVING)
 #define REACH (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define CAPS (PRIMARY | SENDING | RECEIVING | REACH)
 /* Flags of operations that some give as capabilities of a domain or endpoint; they are always there. */
@@ -14,6 +16,11 @@
 #define FORMAT (FI_PROV_SPECIFIC | 0x6d6164)
 #define MESSAGE_MAX ((size_t)1 << 40)
 #define TAG_FORMAT UINT64_C(0xaaaaaaaaaaaaaaaa) /* all bits as one field */
+/* Accesses are done in the order in which they came, if they are short. */
+#define ORDER                                                                                                            \
+    (FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |       \
+     FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |               \
+     FI_ORDER_ATOMIC_WAW)
 #define COUNT 1024 /* of queues, counters, endpoints: there is no limit */
 
 /* ---- Asked for ---------------------------------------------------------------------------------------------------- */
@@ -43,8 +50,8 @@ static bool domain_fits(const struct fi_domain_attr *a)
         return refuse("authorization keys");
     if (a->max_ep_tx_ctx > 1 || a->max_ep_rx_ctx > 1 || a->max_ep_stx_ctx || a->max_ep_srx_ctx)
         return refuse("several, or shared, contexts of an endpoint");
-    if (a->mr_cnt || a->mr_iov_limit)
-        return refuse("registered memory");
+    if (a->mr_iov_limit > 1 || a->mr_key_size > 8)
+        return refuse("such registered memory");
     return true;
 }
 
@@ -58,8 +65,9 @@ static bool ep_fits(const struct fi_ep_attr *a)
         return refuse("this protocol");
     if (a->max_msg_size > MESSAGE_MAX)
         return refuse("messages of this length");
-    if (a->max_order_raw_size || a->max_order_war_size || a->max_order_waw_size)
-        return refuse("ordered remote memory access");
+    if (a->max_order_raw_size > MAD_DEV_ORDERED || a->max_order_war_size > MAD_DEV_ORDERED ||
+        a->max_order_waw_size > MAD_DEV_ORDERED)
+        return refuse("order of such accesses");
     if (a->tx_ctx_cnt > 1 || a->rx_ctx_cnt > 1)
         return refuse("several, or shared, contexts of an endpoint");
     return !a->auth_key_size || refuse("authorization keys");
@@ -73,9 +81,10 @@ static bool tx_fits(const struct fi_tx_attr *a)
         return refuse("these capabilities of sending");
     if (a->op_flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA))
         return refuse("these flags of sends");
-    if (a->msg_order & ~(uint64_t)FI_ORDER_SAS || a->comp_order)
+    if (a->msg_order & ~(uint64_t)ORDER || a->comp_order)
         return refuse("this order");
-    if (a->inject_size > MAD_OFI_INJECT || a->size > MAD_OFI_DEPTH || a->iov_limit > MAD_DEV_PIECES || a->rma_iov_limit)
+    if (a->inject_size > MAD_OFI_INJECT || a->size > MAD_OFI_DEPTH || a->iov_limit > MAD_DEV_PIECES ||
+        a->rma_iov_limit > MAD_DEV_PIECES)
         return refuse("such limits of sends");
     return true;
 }
@@ -88,7 +97,7 @@ static bool rx_fits(const struct fi_rx_attr *a)
         return refuse("these capabilities of receiving");
     if (a->op_flags & ~(uint64_t)MAD_OFI_RECEIVE_FLAGS)
         return refuse("these flags of receives");
-    if (a->msg_order & ~(uint64_t)FI_ORDER_SAS || a->comp_order)
+    if (a->msg_order & ~(uint64_t)ORDER || a->comp_order)
         return refuse("this order");
     if (a->size > MAD_OFI_DEPTH || a->iov_limit > MAD_DEV_PIECES)
         return refuse("such limits of receives");
@@ -100,7 +109,7 @@ static bool fits(const struct fi_info *h)
     if (h->caps & ~(uint64_t)(CAPS | ALWAYS))
         return refuse("these capabilities");
     if (h->caps && !(h->caps & PRIMARY))
-        return refuse("neither messages nor tagged messages");
+        return refuse("neither messages nor accesses");
     if (h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FORMAT)
         return refuse("this format of addresses");
     if (h->src_addr || (h->dest_addr && h->dest_addrlen != mad_ofi_name_len()))
@@ -119,7 +128,19 @@ static uint64_t caps_of(const struct fi_info *h)
     uint64_t caps = h && h->caps ? h->caps & ~(uint64_t)ALWAYS : CAPS;
     if (!(caps & (FI_SEND | FI_RECV)))
         caps |= FI_SEND | FI_RECV;
+    if (caps & ACCESS && !(caps & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)))
+        caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
     return caps | REACH;
+}
+
+/* Nothing is required of registered memory; what a program wants that knows only the two old modes, it gets. */
+static int memory_mode(int asked, uint32_t version)
+{
+    if (asked & FI_MR_SCALABLE)
+        return FI_MR_SCALABLE;
+    if (asked & FI_MR_BASIC)
+        return FI_MR_BASIC;
+    return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? FI_MR_SCALABLE : 0;
 }
 
 static void domain_offer(struct fi_domain_attr *a, const struct fi_domain_attr *h, uint32_t version)
@@ -130,7 +151,10 @@ static void domain_offer(struct fi_domain_attr *a, const struct fi_domain_attr *
     a->data_progress = asks && h->data_progress ? h->data_progress : FI_PROGRESS_MANUAL;
     a->resource_mgmt = FI_RM_ENABLED;
     a->av_type = asks ? h->av_type : FI_AV_UNSPEC;
-    a->mr_mode = FI_VERSION_LT(version, FI_VERSION(1, 5)) ? FI_MR_SCALABLE : 0;
+    a->mr_mode = memory_mode(asks ? h->mr_mode : 0, version);
+    a->mr_key_size = sizeof(uint64_t);
+    a->mr_iov_limit = 1;
+    a->mr_cnt = MAD_OFI_DEPTH;
     a->cq_data_size = 8;
     a->cq_cnt = a->ep_cnt = a->tx_ctx_cnt = a->rx_ctx_cnt = a->cntr_cnt = COUNT;
     a->max_ep_tx_ctx = a->max_ep_rx_ctx = 1;
@@ -147,13 +171,15 @@ static void offer(struct fi_info *i, const struct fi_info *h, uint32_t version)
     i->ep_attr->protocol_version = 1;
     i->ep_attr->max_msg_size = MESSAGE_MAX;
     i->ep_attr->mem_tag_format = h && h->ep_attr && h->ep_attr->mem_tag_format ? h->ep_attr->mem_tag_format : TAG_FORMAT;
+    i->ep_attr->max_order_raw_size = i->ep_attr->max_order_war_size = i->ep_attr->max_order_waw_size = MAD_DEV_ORDERED;
     i->ep_attr->tx_ctx_cnt = i->ep_attr->rx_ctx_cnt = 1;
     i->tx_attr->caps = i->caps & (PRIMARY | SENDING | REACH);
     i->tx_attr->op_flags = h && h->tx_attr ? h->tx_attr->op_flags & MAD_OFI_SEND_FLAGS : 0;
-    i->tx_attr->msg_order = i->rx_attr->msg_order = FI_ORDER_SAS;
+    i->tx_attr->msg_order = i->rx_attr->msg_order = ORDER;
     i->tx_attr->inject_size = MAD_OFI_INJECT;
     i->tx_attr->size = i->rx_attr->size = MAD_OFI_DEPTH;
     i->tx_attr->iov_limit = i->rx_attr->iov_limit = MAD_DEV_PIECES;
+    i->tx_attr->rma_iov_limit = MAD_DEV_PIECES;
     i->tx_attr->tclass = h && h->tx_attr ? h->tx_attr->tclass : 0;
     i->rx_attr->caps = i->caps & (PRIMARY | RECEIVING | REACH);
     i->rx_attr->op_flags = h && h->rx_attr ? h->rx_attr->op_flags & MAD_OFI_RECEIVE_FLAGS : 0;

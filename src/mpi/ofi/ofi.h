@@ -8,10 +8,12 @@
  *   av.c         addresses of endpoints; name.c  what they are made of
  *   cq.c         completion queues; cntr.c  counters
  *   ep.c         endpoints: each has a device, that is a session of its own
- *   transfer.c   sends and receives of both kinds; msg.c, tagged.c  their interfaces
+ *   transfer.c   sends and receives of both kinds, accesses; msg.c, tagged.c, rma.c, atomic.c  their interfaces
+ *   mr.c         memory that peers may access; operate.c  what atomic operations do to it
  *   refuse.c     what is not offered
  *
- * Locks: an address vector's, a device's, then a queue's or a counter's; none is held while anything is waited for. */
+ * Locks: an address vector's, a device's, then that of a domain's memory, a queue's or a counter's; none is held while
+ * anything is waited for. */
 #ifndef MAD_OFI_H
 #define MAD_OFI_H
 
@@ -70,14 +72,32 @@ typedef struct mad_ofi_fabric {
     atomic_int users;
 } mad_ofi_fabric_t;
 
+typedef struct mad_ofi_ep mad_ofi_ep_t;
+
+/* What progress of a queue, a counter or a domain is to go through. */
+typedef struct mad_ofi_eps {
+    mad_ofi_ep_t *_Atomic *at;
+    atomic_int n;
+    int room;
+} mad_ofi_eps_t;
+
+/* Registered memory, by key. */
+typedef struct mad_ofi_mrs {
+    pthread_mutex_t lock;
+    struct mr **at;
+    size_t size, n; /* a power of two; regions */
+    uint64_t last_key;
+} mad_ofi_mrs_t;
+
 typedef struct mad_ofi_domain {
     struct fid_domain fid;
     mad_ofi_fabric_t *fabric;
-    bool threaded, automatic; /* as the info of the domain says */
+    bool threaded, automatic;         /* as the info of the domain says */
+    bool virtual_addresses, own_keys; /* of memory: else offsets, and the program's keys */
+    mad_ofi_mrs_t mrs;
+    mad_ofi_eps_t eps; /* enabled */
     atomic_int users;
 } mad_ofi_domain_t;
-
-typedef struct mad_ofi_ep mad_ofi_ep_t;
 
 /* Addresses are places in a table, for both kinds of vectors; a place is used once. */
 typedef struct mad_ofi_av {
@@ -90,13 +110,6 @@ typedef struct mad_ofi_av {
     mad_ofi_ep_t *eps; /* that use it */
     atomic_int users;
 } mad_ofi_av_t;
-
-/* What progress of a queue or counter is to go through. */
-typedef struct mad_ofi_eps {
-    mad_ofi_ep_t *_Atomic *at;
-    atomic_int n;
-    int room;
-} mad_ofi_eps_t;
 
 typedef struct mad_ofi_entry {
     struct fi_cq_tagged_entry e;
@@ -127,6 +140,9 @@ typedef struct mad_ofi_cntr {
     atomic_int users;
 } mad_ofi_cntr_t;
 
+/* What is counted at an endpoint, each by a counter of its own or a shared one. */
+enum { CNTR_SEND, CNTR_RECEIVE, CNTR_READ, CNTR_WRITE, CNTR_REMOTE_READ, CNTR_REMOTE_WRITE, MAD_OFI_CNTRS };
+
 struct mad_ofi_ep {
     struct fid_ep fid;
     mad_ofi_domain_t *domain;
@@ -134,7 +150,7 @@ struct mad_ofi_ep {
     mad_ofi_ep_t *next; /* of the address vector */
     mad_ofi_cq_t *send_cq, *receive_cq;
     bool send_selective, receive_selective;
-    mad_ofi_cntr_t *send_cntr, *receive_cntr;
+    mad_ofi_cntr_t *cntrs[MAD_OFI_CNTRS];
     uint64_t caps, send_flags, receive_flags;
     size_t multi_min;
     mad_dev_t *dev; /* NULL: not enabled */
@@ -187,8 +203,6 @@ int mad_ofi_no_tostr(const struct fid *fid, char *buf, size_t len);
 int mad_ofi_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 #define MAD_OFI_NO_REST                                                                                                  \
     .ops_open = mad_ofi_no_ops_open, .tostr = mad_ofi_no_tostr, .ops_set = mad_ofi_no_ops_set
-extern struct fi_ops_rma mad_ofi_no_rma;
-extern struct fi_ops_atomic mad_ofi_no_atomic;
 extern struct fi_ops_collective mad_ofi_no_collective;
 
 /* ---- Between objects ---------------------------------------------------------------------------------------------- */
@@ -205,6 +219,18 @@ void mad_ofi_cq_push(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_ad
 void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, size_t olen, int err, int prov_errno);
 void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good);
 
+/* ---- mr.c, operate.c, atomic.c -------------------------------------------------------------------------------------- */
+
+extern struct fi_ops_mr mad_ofi_mr;
+extern const mad_dev_memory_t mad_ofi_memory; /* of the domain of the endpoint that is the device's argument */
+/* Bytes of an element of an enum fi_datatype; 0: there is no such atomic operation, by such a call. */
+size_t mad_ofi_atomic_size(mad_dev_access_t access, unsigned type, unsigned op);
+bool mad_ofi_atomic_good(mad_dev_access_t access, uint8_t type, uint8_t op, size_t len, bool operand);
+void mad_ofi_atomic_operate(uint8_t type, uint8_t op, void *target, size_t len, const void *operand, const void *compare,
+                            void *result);
+int mad_ofi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr,
+                         uint64_t flags);
+
 /* ---- transfer.c ---------------------------------------------------------------------------------------------------- */
 
 /* flags: of the call, op_flags included. */
@@ -217,7 +243,13 @@ ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct io
 /* With FI_PEEK or FI_CLAIM. */
 ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, fi_addr_t from, uint64_t tag,
                        uint64_t ignore, uint64_t flags, void *context);
+/* An access, of which all is filled in but whom, and how it is told.  flags: of the call, op_flags included;
+ * MAD_OFI_UNTOLD: as fi_inject_write is told, that is only counted. */
+#define MAD_OFI_UNTOLD (UINT64_C(3) << 62)
+ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *remote, fi_addr_t to, uint64_t flags);
 void mad_ofi_tell(void *ep, const mad_dev_done_t *done);
+extern struct fi_ops_rma mad_ofi_rma;
+extern struct fi_ops_atomic mad_ofi_atomic;
 extern struct fi_ops_msg mad_ofi_msg;
 extern struct fi_ops_tagged mad_ofi_tagged;
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends and receives: libfabric's flags and addresses into the device's terms, and what has completed back. */
+/* Sends, receives and accesses: libfabric's flags and addresses into the device's terms, and what has completed back. */
 #include "ofi.h"
 
-/* What an operation remembers in the device's flags, beside FI_MSG, FI_TAGGED and FI_MULTI_RECV. */
+/* What an operation remembers in the device's flags, beside what it is (KINDS) and FI_MULTI_RECV. */
+#define KINDS (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE)
 #define QUIET (UINT64_C(1) << 63) /* no entry in the queue, unless it fails */
 #define NOBODY (UINT64_C(1) << 62) /* not even then: it has no context */
+_Static_assert(MAD_OFI_UNTOLD == (QUIET | NOBODY), "no bit is anything else");
 
 static int error_of(mad_status_t status)
 {
@@ -57,14 +59,26 @@ static uint64_t kind_of(mad_dev_space_t space)
 
 static void tell_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context, mad_status_t status)
 {
-    struct fi_cq_tagged_entry e = {.op_context = context, .flags = FI_SEND | (flags & (FI_MSG | FI_TAGGED))};
-    mad_ofi_cntr_add(ep->send_cntr, !status);
+    struct fi_cq_tagged_entry e = {.op_context = context, .flags = flags & KINDS};
+    bool refused = status == MAD_ERR_INVAL && flags & (FI_RMA | FI_ATOMIC);
+    mad_ofi_cntr_add(ep->cntrs[flags & FI_SEND ? CNTR_SEND : flags & FI_READ ? CNTR_READ : CNTR_WRITE], !status);
     if (!ep->send_cq)
         return;
     if (!status && !(flags & QUIET))
         mad_ofi_cq_push(ep->send_cq, &e, FI_ADDR_NOTAVAIL);
     else if (status && !(flags & NOBODY))
-        mad_ofi_cq_push_error(ep->send_cq, &e, 0, error_of(status), status);
+        mad_ofi_cq_push_error(ep->send_cq, &e, 0, refused ? FI_EACCES : error_of(status), status);
+}
+
+/* A peer has accessed memory of ours. */
+static void tell_served(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
+{
+    struct fi_cq_tagged_entry e = {.flags = FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA, .len = done->len,
+                                   .data = done->data};
+    bool reads = done->served == MAD_DEV_READ || done->served == MAD_DEV_FETCH;
+    mad_ofi_cntr_add(ep->cntrs[reads ? CNTR_REMOTE_READ : CNTR_REMOTE_WRITE], true);
+    if (done->has_data && ep->receive_cq)
+        mad_ofi_cq_push(ep->receive_cq, &e, ep->caps & FI_SOURCE ? address_of(ep, done->source) : FI_ADDR_NOTAVAIL);
 }
 
 static void tell_received(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
@@ -80,7 +94,7 @@ static void tell_received(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
         e.flags |= FI_REMOTE_CQ_DATA;
     if (done->flags & FI_MULTI_RECV && done->released)
         e.flags |= FI_MULTI_RECV;
-    mad_ofi_cntr_add(ep->receive_cntr, !done->status && !short_of);
+    mad_ofi_cntr_add(ep->cntrs[CNTR_RECEIVE], !done->status && !short_of);
     if (!ep->receive_cq)
         return;
     if (done->status || short_of)
@@ -93,7 +107,9 @@ static void tell_received(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
 void mad_ofi_tell(void *arg, const mad_dev_done_t *done)
 {
     mad_ofi_ep_t *ep = arg;
-    if (done->sent)
+    if (done->served)
+        tell_served(ep, done);
+    else if (done->sent)
         tell_sent(ep, done->flags, done->context, done->status);
     else
         tell_received(ep, done);
@@ -140,7 +156,7 @@ ssize_t mad_ofi_send(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec
                         .buffered = flags & FI_INJECT,
                         .matched = flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE),
                         .context = context,
-                        .flags = kind_of(space)};
+                        .flags = kind_of(space) | FI_SEND};
     if (n > MAD_DEV_PIECES || (flags & FI_INJECT && sum(pieces, n) > MAD_OFI_INJECT))
         return -FI_EINVAL;
     if (flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA | FI_MORE))
@@ -161,10 +177,34 @@ ssize_t mad_ofi_inject(mad_ofi_ep_t *ep, mad_dev_space_t space, const void *buf,
                         .data = data,
                         .has_data = flags & FI_REMOTE_CQ_DATA,
                         .buffered = true,
-                        .flags = kind_of(space) | QUIET | NOBODY};
+                        .flags = kind_of(space) | FI_SEND | MAD_OFI_UNTOLD};
     if (len > MAD_OFI_INJECT)
         return -FI_EINVAL;
     return send_it(ep, &s, to);
+}
+
+/* ---- Accesses ------------------------------------------------------------------------------------------------------ */
+
+ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *r, fi_addr_t to, uint64_t flags)
+{
+    mad_status_t status;
+    r->to = peer_of(ep, to);
+    r->has_data = flags & FI_REMOTE_CQ_DATA;
+    r->buffered = flags & (FI_INJECT | MAD_OFI_UNTOLD);
+    if (!ep->dev)
+        return -FI_EOPBADSTATE;
+    if (flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA | FI_MORE | MAD_OFI_UNTOLD) ||
+        (r->has_data && r->access != MAD_DEV_WRITE))
+        return -FI_EBADFLAGS;
+    if (r->to < 0 || (r->buffered && sum(r->pieces, (size_t)r->n) > MAD_OFI_INJECT))
+        return -FI_EINVAL;
+    r->flags |= flags & MAD_OFI_UNTOLD;
+    if (ep->send_selective && !(flags & FI_COMPLETION))
+        r->flags |= QUIET | (r->context ? 0 : NOBODY);
+    status = mad_dev_remote(ep->dev, r);
+    if (status == MAD_ERR_AGAIN)
+        mad_dev_progress(ep->dev);
+    return -error_of(status);
 }
 
 /* ---- Receives ------------------------------------------------------------------------------------------------------ */

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory of peers: what is asked for, and what is answered.  Each access has a number, and is told when its answer has come:
+ * so it is done where it was to be done.  What is short is one block, and done in order; a long payload is a block of its
+ * own, from memory straight into memory. */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+size_t sum_of(const struct iovec *pieces, int n)
+{
+    size_t len = 0;
+    for (int i = 0; i < n; i++)
+        len += pieces[i].iov_len;
+    return len;
+}
+
+unsigned char *gather(unsigned char *to, const struct iovec *pieces, int n)
+{
+    for (int i = 0; i < n; to += pieces[i++].iov_len)
+        if (pieces[i].iov_len)
+            memcpy(to, pieces[i].iov_base, pieces[i].iov_len);
+    return to;
+}
+
+/* ---- What is asked for ------------------------------------------------------------------------------------------- */
+
+static bool number_good(int n)
+{
+    return n >= 0 && n <= MAD_DEV_PIECES;
+}
+
+/* Do all lengths fit each other? */
+static bool is_good(const mad_dev_remote_t *r, size_t *total)
+{
+    size_t given, results, compares;
+    if (r->n_targets < 1 || !number_good(r->n_targets) || !number_good(r->n) || !number_good(r->n_results) ||
+        !number_good(r->n_compares))
+        return false;
+    *total = 0;
+    for (int i = 0; i < r->n_targets; i++)
+        *total += r->targets[i].len;
+    given = sum_of(r->pieces, r->n);
+    results = sum_of(r->results, r->n_results);
+    compares = sum_of(r->compares, r->n_compares);
+    switch (r->access) {
+    case MAD_DEV_WRITE:
+        return given == *total;
+    case MAD_DEV_READ:
+        return results == *total;
+    case MAD_DEV_ATOMIC:
+        return given == *total && *total <= MAD_DEV_ATOMIC_MAX;
+    case MAD_DEV_FETCH:
+        return (given == *total || !given) && results == *total && *total <= MAD_DEV_ATOMIC_MAX;
+    case MAD_DEV_COMPARE:
+        return given == *total && results == *total && compares == *total && *total <= MAD_DEV_ATOMIC_MAX;
+    }
+    return false;
+}
+
+/* Head and targets; returns their length. */
+static size_t head_fill(unsigned char *block, const mad_dev_remote_t *r, uint64_t number, size_t payload)
+{
+    static const uint8_t kinds[] = {[MAD_DEV_WRITE] = HEAD_WRITE, [MAD_DEV_READ] = HEAD_READ, [MAD_DEV_ATOMIC] = HEAD_ATOMIC,
+                                    [MAD_DEV_FETCH] = HEAD_FETCH, [MAD_DEV_COMPARE] = HEAD_COMPARE};
+    remote_head_t h = {.kind = kinds[r->access], .flags = r->has_data ? FLAG_DATA : 0, .type = r->type, .op = r->op,
+                       .n = (uint8_t)r->n_targets, .number = number, .data = r->data, .len = payload};
+    size_t len = (size_t)r->n_targets * sizeof *r->targets;
+    memcpy(block, &h, sizeof h);
+    memcpy(block + sizeof h, r->targets, len);
+    return sizeof h + len;
+}
+
+static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
+{
+    const struct iovec *pieces = r->access == MAD_DEV_WRITE ? r->pieces : r->results;
+    op_t *op;
+    dev_lock(dev);
+    op = op_new(dev);
+    if (op && !number_give(dev, op)) {
+        op_free(dev, op);
+        op = NULL;
+    }
+    if (op) {
+        op->remote = true;
+        op->peer = r->to;
+        op->silent = r->untold;
+        op->n = r->access == MAD_DEV_WRITE ? r->n : r->n_results;
+        for (int i = 0; i < op->n; i++)
+            op->pieces[i] = pieces[i];
+        op->room = r->access == MAD_DEV_WRITE ? 0 : sum_of(pieces, op->n);
+        op->awaits = r->access == MAD_DEV_WRITE ? 2 : 1;
+        op->done = (mad_dev_done_t){.context = r->context, .flags = r->flags, .sent = true, .released = true};
+    }
+    dev_unlock(dev);
+    return op;
+}
+
+/* ---- Out --------------------------------------------------------------------------------------------------------- */
+
+/* Head, and payload if it is to be buffered, in memory of the operation's own.  MAD_ERR_AGAIN: too much is. */
+static mad_status_t write_copy(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *r, const unsigned char *block,
+                               size_t head_len, size_t len)
+{
+    size_t buffered = r->buffered ? len : 0;
+    unsigned char *to;
+    if (buffered && !buffer_take(dev, buffered))
+        return MAD_ERR_AGAIN;
+    op->copy = to = malloc(head_len + buffered);
+    if (!to) {
+        buffer_give(dev, buffered);
+        return MAD_ERR_NOMEM;
+    }
+    memcpy(to, block, head_len);
+    op->copy_len = buffered;
+    if (buffered) {
+        gather(to + head_len, r->pieces, r->n);
+        op->pieces[0] = (struct iovec){to + head_len, len};
+        op->n = 1;
+    }
+    return MAD_OK;
+}
+
+static mad_status_t write_later(mad_dev_t *dev, op_t *op, size_t head_len, bool whole)
+{
+    mad_connection_t *cnx = mad_begin_packing(dev->channel, op->peer);
+    mad_request_t *request;
+    mad_status_t status;
+    struct iovec pieces[MAD_DEV_PIECES + 1] = {{op->copy, head_len}};
+    if (whole) {
+        memcpy(pieces + 1, op->pieces, (size_t)op->n * sizeof *pieces);
+        mad_pack_gather(cnx, pieces, op->n + 1, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    } else {
+        ((remote_head_t *)op->copy)->kind = HEAD_WRITE_LONG;
+        mad_pack(cnx, op->copy, head_len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+        mad_pack_gather(cnx, op->pieces, op->n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    }
+    status = mad_end_packing_request(cnx, &request);
+    if (!status)
+        item_on(dev, request, &op->item, send_left);
+    return status;
+}
+
+static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *r, size_t len)
+{
+    unsigned char block[REMOTE_HEAD_MAX];
+    size_t head_len = head_fill(block, r, op->number, len);
+    bool whole = len <= MAD_DEV_ORDERED || len + REMOTE_HEAD_MAX <= dev->whole_max;
+    mad_status_t status = MAD_ERR_AGAIN;
+    if (whole) { /* it may be too long for this network: then it is one block all the same */
+        struct iovec pieces[MAD_DEV_PIECES + 1] = {{block, head_len}};
+        memcpy(pieces + 1, op->pieces, (size_t)op->n * sizeof *pieces);
+        status = mad_send_now(dev->channel, r->to, pieces, op->n + 1);
+    }
+    if (status) {
+        status = write_copy(dev, op, r, block, head_len, len);
+        if (status)
+            return status;
+        status = write_later(dev, op, head_len, whole);
+        if (!status)
+            return MAD_OK;
+    }
+    dev_lock(dev); /* as if it had failed later: there is one way of failing */
+    send_advance(dev, op, status);
+    dev_unlock(dev);
+    return MAD_OK;
+}
+
+/* A request had to wait for its way, in memory of its own; who asked hears only if it did not leave. */
+static void request_left(mad_dev_t *dev, item_t *item)
+{
+    op_t *carrier = (op_t *)item, *op = number_find(dev, carrier->order);
+    mad_peer_t to = carrier->peer;
+    mad_status_t status = item->status;
+    op_free(dev, carrier);
+    if (status && op)
+        send_advance(dev, op, status);
+    peer_suspect(dev, to, status);
+}
+
+static mad_status_t request_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *r)
+{
+    unsigned char bytes[REMOTE_HEAD_MAX + 2 * MAD_DEV_ATOMIC_MAX];
+    size_t len = sum_of(r->pieces, r->n) + sum_of(r->compares, r->n_compares);
+    size_t head_len = head_fill(bytes, r, op->number, len);
+    struct iovec piece = {bytes, head_len + len};
+    mad_block_t block = {bytes, head_len + len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    uint64_t number = op->number;
+    mad_request_t *request;
+    mad_status_t status;
+    op_t *carrier;
+    gather(gather(bytes + head_len, r->pieces, r->n), r->compares, r->n_compares);
+    if (mad_send_now(dev->channel, r->to, &piece, 1) == MAD_OK)
+        return MAD_OK;
+    dev_lock(dev);
+    carrier = op_new(dev);
+    dev_unlock(dev);
+    if (!carrier)
+        return MAD_ERR_NOMEM;
+    carrier->peer = r->to;
+    carrier->order = number;
+    status = mad_send_blocks(dev->channel, r->to, &block, 1, &request);
+    if (!status) {
+        item_on(dev, request, &carrier->item, request_left);
+        return MAD_OK;
+    }
+    dev_lock(dev);
+    carrier->item.status = status;
+    request_left(dev, &carrier->item);
+    dev_unlock(dev);
+    return MAD_OK;
+}
+
+mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
+{
+    size_t total;
+    op_t *op;
+    mad_status_t status;
+    if (!is_good(r, &total))
+        return MAD_ERR_INVAL;
+    op = op_of_remote(dev, r);
+    if (!op)
+        return MAD_ERR_NOMEM;
+    status = r->access == MAD_DEV_WRITE ? write_out(dev, op, r, total) : request_out(dev, op, r);
+    if (status) { /* nothing was sent */
+        dev_lock(dev);
+        number_take(dev, op);
+        op_free(dev, op);
+        dev_unlock(dev);
+    }
+    return status;
+}
+
+/* ---- Answers ----------------------------------------------------------------------------------------------------- */
+
+void remote_answer_in(mad_dev_t *dev, mad_connection_t *cnx, const remote_head_t *h, const unsigned char *bytes, size_t len)
+{
+    op_t *op = number_find(dev, h->number);
+    size_t there = h->kind == HEAD_ANSWER ? len : h->len;
+    if (!op || !op->remote || op->peer != mad_message_peer(cnx)) {
+        mad_end_unpacking(cnx); /* nothing of ours */
+        return;
+    }
+    number_take(dev, op);
+    if (h->kind == HEAD_ANSWER_LONG && !h->refused && there == op->room) {
+        receive_from(dev, op, cnx, there, send_left);
+        return;
+    }
+    if (!h->refused && there == op->room)
+        place_bytes(op, bytes, len);
+    else
+        op->done.status = h->refused ? MAD_ERR_INVAL : MAD_ERR_MISMATCH;
+    mad_end_unpacking(cnx);
+    send_advance(dev, op, MAD_OK);
+}

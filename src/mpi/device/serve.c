@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Accesses of peers to memory of ours.  Nothing of what they say is believed: targets are looked up where they are used. */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t atomics = PTHREAD_MUTEX_INITIALIZER; /* of all devices: two of them may have the same memory */
+
+typedef struct request {
+    remote_head_t h;
+    mad_dev_access_t access;
+    mad_peer_t source;
+    mad_dev_target_t targets[MAD_DEV_PIECES];
+    struct iovec pieces[MAD_DEV_PIECES]; /* where they are */
+    size_t total;
+    bool refused;
+} request_t;
+
+/* ---- Targets ----------------------------------------------------------------------------------------------------- */
+
+static void drop(mad_dev_t *dev, const mad_dev_target_t *targets, int n, mad_dev_access_t access, bool good)
+{
+    for (int i = 0; i < n; i++)
+        dev->memory->drop(dev->arg, &targets[i], access, good);
+}
+
+/* All or none; without them the request is refused. */
+static void hold(mad_dev_t *dev, request_t *r)
+{
+    int i;
+    r->refused = !dev->memory;
+    for (i = 0; i < r->h.n && !r->refused; i++) {
+        void *at = dev->memory->hold(dev->arg, &r->targets[i], r->access, r->h.op);
+        r->pieces[i] = (struct iovec){at, r->targets[i].len};
+        r->total += r->targets[i].len;
+        r->refused = !at;
+    }
+    if (r->refused && i > 1)
+        drop(dev, r->targets, i - 1, r->access, false);
+}
+
+static void tell_served(mad_dev_t *dev, mad_dev_access_t access, mad_peer_t source, size_t len, bool has_data, uint64_t data)
+{
+    mad_dev_done_t done = {.served = access, .source = source, .len = len, .has_data = has_data, .data = data};
+    dev->tell(dev->arg, &done);
+}
+
+/* ---- Answers ----------------------------------------------------------------------------------------------------- */
+
+/* bytes has room for a head before it. */
+static void answer(mad_dev_t *dev, mad_peer_t to, uint64_t number, bool refused, unsigned char *bytes, size_t len)
+{
+    remote_head_t h = {.kind = HEAD_ANSWER, .number = number, .refused = refused, .len = len}, alone;
+    unsigned char *at = bytes ? bytes - sizeof h : (unsigned char *)&alone;
+    mad_block_t block = {at, sizeof h + len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    struct iovec piece = {at, sizeof h + len};
+    mad_request_t *request;
+    memcpy(at, &h, sizeof h);
+    if (mad_send_now(dev->channel, to, &piece, 1) == MAD_OK)
+        return;
+    if (mad_send_blocks(dev->channel, to, &block, 1, &request) == MAD_OK)
+        mad_request_callback(request, NULL, NULL);
+}
+
+static void refuse(mad_dev_t *dev, const request_t *r)
+{
+    answer(dev, r->source, r->h.number, true, NULL, 0);
+}
+
+/* An operation that remembers the request until its payload has gone, or come; with so many bytes of room behind that. */
+static op_t *op_of_request(mad_dev_t *dev, const request_t *r, size_t room)
+{
+    op_t *op = op_new(dev);
+    size_t len = r->h.n * sizeof *r->targets;
+    if (!op)
+        return NULL;
+    op->copy = malloc(len + room + 1);
+    if (!op->copy) {
+        op_free(dev, op);
+        return NULL;
+    }
+    memcpy(op->copy, r->targets, len);
+    op->peer = r->source;
+    op->order = r->h.number;
+    op->n = r->refused ? 0 : r->h.n;
+    op->room = r->refused ? 0 : r->total;
+    memcpy(op->pieces, r->pieces, (size_t)op->n * sizeof *op->pieces);
+    op->closed = r->refused;
+    op->done.has_data = r->h.flags & FLAG_DATA;
+    op->done.data = r->h.data;
+    return op;
+}
+
+/* ---- Writes ------------------------------------------------------------------------------------------------------ */
+
+static void written(mad_dev_t *dev, item_t *item)
+{
+    op_t *op = (op_t *)item;
+    mad_peer_t source = op->peer;
+    mad_status_t status = item->status;
+    bool good = !status && !op->closed;
+    drop(dev, op->copy, op->n, MAD_DEV_WRITE, good);
+    if (!status)
+        answer(dev, source, op->order, op->closed, NULL, 0);
+    if (good)
+        tell_served(dev, MAD_DEV_WRITE, source, op->room, op->done.has_data, op->done.data);
+    op_free(dev, op);
+    peer_suspect(dev, source, status);
+}
+
+static bool write_long_in(mad_dev_t *dev, mad_connection_t *cnx, request_t *r)
+{
+    op_t *op;
+    if (!r->refused && r->total != r->h.len) {
+        drop(dev, r->targets, r->h.n, r->access, false);
+        r->refused = true;
+    }
+    op = op_of_request(dev, r, 0);
+    if (op) {
+        receive_from(dev, op, cnx, r->h.len, written);
+        return true;
+    }
+    if (!r->refused)
+        drop(dev, r->targets, r->h.n, r->access, false);
+    return false;
+}
+
+static void write_in(mad_dev_t *dev, request_t *r, const unsigned char *bytes, size_t len)
+{
+    op_t op = {.n = r->h.n, .room = r->total};
+    bool good = r->total == len;
+    memcpy(op.pieces, r->pieces, sizeof op.pieces);
+    if (good)
+        place_bytes(&op, bytes, len);
+    drop(dev, r->targets, r->h.n, r->access, good);
+    answer(dev, r->source, r->h.number, !good, NULL, 0);
+    if (good)
+        tell_served(dev, r->access, r->source, len, r->h.flags & FLAG_DATA, r->h.data);
+}
+
+/* ---- Reads ------------------------------------------------------------------------------------------------------- */
+
+static void read_out(mad_dev_t *dev, item_t *item)
+{
+    op_t *op = (op_t *)item;
+    mad_peer_t to = op->peer;
+    mad_status_t status = item->status;
+    drop(dev, op->copy, op->n, MAD_DEV_READ, !status);
+    if (!status)
+        tell_served(dev, MAD_DEV_READ, to, op->room, false, 0);
+    op_free(dev, op);
+    peer_suspect(dev, to, status);
+}
+
+/* From where it lies, if it lies in one place; later accesses may change it meanwhile. */
+static bool read_long_in(mad_dev_t *dev, const request_t *r)
+{
+    remote_head_t h = {.kind = HEAD_ANSWER_LONG, .number = r->h.number, .len = r->total};
+    mad_block_t blocks[] = {{&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
+                            {r->pieces[0].iov_base, r->total, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
+    op_t *op = op_of_request(dev, r, r->h.n > 1 ? r->total : 0);
+    mad_request_t *request;
+    if (!op) {
+        drop(dev, r->targets, r->h.n, r->access, false);
+        return false;
+    }
+    if (r->h.n > 1) {
+        blocks[1].base = (mad_dev_target_t *)op->copy + r->h.n;
+        gather(blocks[1].base, r->pieces, r->h.n);
+    }
+    op->item.status = mad_send_blocks(dev->channel, r->source, blocks, 2, &request);
+    if (!op->item.status)
+        item_on(dev, request, &op->item, read_out);
+    else
+        read_out(dev, &op->item);
+    return true;
+}
+
+static void read_short_in(mad_dev_t *dev, const request_t *r)
+{
+    unsigned char bytes[sizeof(remote_head_t) + MAD_DEV_ORDERED];
+    gather(bytes + sizeof(remote_head_t), r->pieces, r->h.n);
+    drop(dev, r->targets, r->h.n, r->access, true);
+    answer(dev, r->source, r->h.number, false, bytes + sizeof(remote_head_t), r->total);
+    tell_served(dev, r->access, r->source, r->total, false, 0);
+}
+
+void remote_forget(mad_dev_t *dev, item_t *item)
+{
+    op_t *op = (op_t *)item;
+    if (item->look == written)
+        drop(dev, op->copy, op->n, MAD_DEV_WRITE, false);
+    else if (item->look == read_out)
+        drop(dev, op->copy, op->n, MAD_DEV_READ, false);
+}
+
+/* ---- Atomic operations ------------------------------------------------------------------------------------------- */
+
+/* Operands are there for all of it, or (FETCH) for nothing. */
+static bool atomic_good(const mad_dev_t *dev, const request_t *r, size_t len)
+{
+    bool operand = len != 0;
+    size_t wanted = r->access == MAD_DEV_COMPARE ? 2 * r->total : r->total;
+    if (r->total > MAD_DEV_ATOMIC_MAX || (len != wanted && (operand || r->access != MAD_DEV_FETCH)))
+        return false;
+    for (int i = 0; i < r->h.n; i++)
+        if (!dev->memory->is_good(r->access, r->h.type, r->h.op, r->pieces[i].iov_len, operand))
+            return false;
+    return true;
+}
+
+static void atomic_in(mad_dev_t *dev, const request_t *r, const unsigned char *bytes, size_t len)
+{
+    unsigned char room[sizeof(remote_head_t) + MAD_DEV_ATOMIC_MAX], *results = room + sizeof(remote_head_t);
+    bool fetches = r->access != MAD_DEV_ATOMIC, compares = r->access == MAD_DEV_COMPARE, good = atomic_good(dev, r, len);
+    size_t at = 0;
+    if (good)
+        pthread_mutex_lock(&atomics);
+    for (int i = 0; i < r->h.n && good; at += r->pieces[i++].iov_len)
+        dev->memory->operate(r->h.type, r->h.op, r->pieces[i].iov_base, r->pieces[i].iov_len, len ? bytes + at : NULL,
+                             compares ? bytes + r->total + at : NULL, fetches ? results + at : NULL);
+    if (good)
+        pthread_mutex_unlock(&atomics);
+    drop(dev, r->targets, r->h.n, r->access, good);
+    answer(dev, r->source, r->h.number, !good, good && fetches ? results : NULL, good && fetches ? r->total : 0);
+    if (good)
+        tell_served(dev, r->access, r->source, r->total, false, 0);
+}
+
+/* ---- Requests ---------------------------------------------------------------------------------------------------- */
+
+/* Returns what follows head and targets; NULL: it is nothing of ours. */
+static const unsigned char *request_read(request_t *r, const unsigned char *block, size_t len)
+{
+    static const mad_dev_access_t accesses[] = {MAD_DEV_WRITE, MAD_DEV_WRITE, MAD_DEV_READ,
+                                                MAD_DEV_ATOMIC, MAD_DEV_FETCH, MAD_DEV_COMPARE};
+    size_t targets = r->h.n * sizeof *r->targets;
+    if (r->h.kind > HEAD_COMPARE || r->h.n > MAD_DEV_PIECES || len < sizeof r->h + targets)
+        return NULL;
+    r->access = accesses[r->h.kind - HEAD_WRITE];
+    memcpy(r->targets, block + sizeof r->h, targets);
+    return block + sizeof r->h + targets;
+}
+
+bool remote_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *block, size_t len)
+{
+    request_t r = {.source = mad_message_peer(cnx)};
+    const unsigned char *bytes = NULL;
+    bool room = true;
+    if (len >= sizeof r.h)
+        memcpy(&r.h, block, sizeof r.h);
+    if (r.h.kind == HEAD_ANSWER || r.h.kind == HEAD_ANSWER_LONG) {
+        remote_answer_in(dev, cnx, &r.h, block + sizeof r.h, len - sizeof r.h);
+        return true;
+    }
+    if (r.h.kind)
+        bytes = request_read(&r, block, len);
+    if (!bytes) {
+        mad_end_unpacking(cnx);
+        return true;
+    }
+    hold(dev, &r);
+    if (r.h.kind == HEAD_WRITE_LONG)
+        return write_long_in(dev, cnx, &r);
+    len -= (size_t)(bytes - block);
+    if (r.refused)
+        refuse(dev, &r);
+    else if (r.access == MAD_DEV_WRITE)
+        write_in(dev, &r, bytes, len);
+    else if (r.access != MAD_DEV_READ)
+        atomic_in(dev, &r, bytes, len);
+    else if (r.total <= MAD_DEV_ORDERED)
+        read_short_in(dev, &r);
+    else
+        room = read_long_in(dev, &r);
+    if (room)
+        mad_end_unpacking(cnx);
+    return room;
+}

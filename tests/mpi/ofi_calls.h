@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls of libfabric over its provider mad: two endpoints of one process; what the cases share. */
+#ifndef OFI_CALLS_H
+#define OFI_CALLS_H
+
+#include "harness/test.h"
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#define OFI_API FI_VERSION(1, 11)
+#define CHECK_ZERO(x) CHECK_EQ((x), 0)
+
+typedef struct end {
+    struct fid_ep *ep;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_cntr *sent, *received, *read, *written, *was_read, *was_written; /* reads, writes; by peers */
+    fi_addr_t peer, self;
+    unsigned char name[256];
+    size_t name_len;
+} end_t;
+
+extern struct fi_info *info;
+extern struct fid_fabric *fabric;
+extern struct fid_domain *domain;
+extern end_t a, b;
+
+struct fi_info *hints_new(void);
+/* Two endpoints that know each other; flags: how they are bound to their queues. */
+void ends_open(enum fi_cq_format format, enum fi_wait_obj wait, enum fi_av_type type, uint64_t flags);
+void ends_close(void);
+/* The next entry of an end; the other goes on meanwhile. */
+ssize_t next_entry(end_t *e, void *entry, fi_addr_t *source);
+/* Queues in the format FI_CQ_FORMAT_TAGGED: what comes next is that a send, or an access, with this context is done; or it
+ * has failed with this error. */
+void expect_sent(end_t *e, void *context);
+struct fi_cq_err_entry expect_error(end_t *e, int err);
+/* Both go on, until a counter has this value. */
+void count_to(struct fid_cntr *cntr, uint64_t value);
+
+typedef struct ofi_case {
+    const char *name;
+    void (*run)(void);
+} ofi_case_t;
+/* Each ends with a name that is NULL. */
+extern const ofi_case_t ofi_object_cases[], ofi_message_cases[], ofi_queue_cases[], ofi_remote_cases[], ofi_atomic_cases[];
+
+#endif

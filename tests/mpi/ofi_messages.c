@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages with tags and without: sizes, data, errors, probes, multi-receive. */
+#include "ofi_calls.h"
+
+static void tagged(enum fi_av_type type)
+{
+    static unsigned char out[200000], in[200000];
+    static const size_t sizes[] = {0, 8, 1000, 16384, 30000, 70000, 200000};
+    struct fi_cq_tagged_entry entry;
+    struct fi_context contexts[2];
+    fi_addr_t source = 77;
+    uint64_t word = 5;
+    ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, type, 0);
+    for (size_t i = 0; i < sizeof out; i++)
+        out[i] = (unsigned char)(i * 7 >> 3);
+    for (size_t i = 0; i < 7; i++) {
+        memset(in, 0, sizeof in);
+        CHECK_ZERO(fi_trecv(b.ep, in, sizeof in, NULL, b.peer, 0x500, 0xff, &contexts[1]));
+        CHECK_ZERO(fi_tsenddata(a.ep, out, sizes[i], NULL, UINT64_C(1) << 40 | i, a.peer, 0x500 + i, &contexts[0]));
+        CHECK_EQ(next_entry(&b, &entry, &source), 1);
+        CHECK(entry.op_context == &contexts[1] && entry.flags & FI_RECV && entry.flags & FI_TAGGED);
+        CHECK(entry.flags & FI_REMOTE_CQ_DATA && entry.data == (UINT64_C(1) << 40 | i));
+        CHECK(entry.len == sizes[i] && entry.tag == 0x500 + i && source == b.peer);
+        CHECK(!memcmp(in, out, sizes[i]));
+        expect_sent(&a, &contexts[0]);
+    }
+    CHECK_ZERO(fi_tinject(a.ep, &word, 8, a.self, 9));
+    CHECK_ZERO(fi_trecv(a.ep, in, 8, NULL, a.self, 9, 0, NULL));
+    CHECK_EQ(next_entry(&a, &entry, &source), 1);
+    CHECK(source == a.self && !memcmp(in, &word, 8));
+    CHECK_EQ(fi_tinject(a.ep, out, sizeof out, a.peer, 1), -FI_EINVAL);
+    CHECK_EQ(fi_tsend(a.ep, out, 8, NULL, 1000, 1, NULL), -FI_EINVAL);
+    CHECK_EQ(fi_cntr_read(a.sent), 8);
+    CHECK_EQ(fi_cntr_read(b.received), 7);
+    ends_close();
+}
+
+static void tagged_table(void)
+{
+    tagged(FI_AV_TABLE);
+}
+
+static void tagged_map(void)
+{
+    tagged(FI_AV_MAP);
+}
+
+static void errors(void)
+{
+    unsigned char out[100000] = {1}, in[10];
+    struct fi_context c;
+    struct fi_cq_err_entry error;
+    ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, FI_AV_TABLE, 0);
+    for (size_t len = 100; len <= sizeof out; len *= 10) {
+        CHECK_ZERO(fi_trecv(b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, len, 0, &c));
+        CHECK_ZERO(fi_tsend(a.ep, out, len, NULL, a.peer, len, NULL));
+        error = expect_error(&b, FI_ETRUNC);
+        CHECK(error.op_context == &c && error.len == sizeof in && error.olen == len - sizeof in && error.tag == len);
+        expect_sent(&a, NULL);
+    }
+    CHECK_ZERO(fi_trecv(b.ep, in, sizeof in, NULL, b.peer, 1, 0, &c));
+    CHECK_EQ(fi_cancel(&b.ep->fid, out), -FI_ENOENT);
+    CHECK_ZERO(fi_cancel(&b.ep->fid, &c));
+    CHECK(expect_error(&b, FI_ECANCELED).op_context == &c);
+    CHECK_EQ(fi_connect(a.ep, b.name, NULL, 0), -FI_ENOSYS);
+    CHECK_EQ(fi_cntr_readerr(b.received), 4 + 1);
+    ends_close();
+}
+
+static void probes(void)
+{
+    uint64_t word = 0, out = 42;
+    struct iovec piece = {&word, 8};
+    struct fi_context c;
+    struct fi_msg_tagged m = {.msg_iov = &piece, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 3, .context = &c};
+    struct fi_cq_tagged_entry entry;
+    ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, FI_AV_MAP, 0);
+    CHECK_ZERO(fi_trecvmsg(b.ep, &m, FI_PEEK));
+    CHECK(expect_error(&b, FI_ENOMSG).op_context == &c);
+    for (out = 42; out < 45; out++)
+        CHECK_ZERO(fi_tinjectdata(a.ep, &out, 8, out, a.peer, 3));
+    do { /* it is on its way */
+        CHECK_ZERO(fi_trecvmsg(b.ep, &m, FI_PEEK | FI_CLAIM));
+        if (fi_cq_read(b.cq, &entry, 1) == 1)
+            break;
+        expect_error(&b, FI_ENOMSG);
+        fi_cq_read(a.cq, NULL, 0);
+    } while (test_failures == 0);
+    CHECK(entry.op_context == &c && entry.len == 8 && entry.data == 42 && entry.tag == 3);
+    do {
+        CHECK_ZERO(fi_trecvmsg(b.ep, &m, FI_PEEK | FI_DISCARD));
+        if (fi_cq_read(b.cq, &entry, 1) == 1)
+            break;
+        expect_error(&b, FI_ENOMSG);
+        fi_cq_read(a.cq, NULL, 0);
+    } while (test_failures == 0);
+    CHECK_EQ(entry.data, 43);
+    m.context = &m;
+    CHECK_ZERO(fi_trecvmsg(b.ep, &m, 0));
+    CHECK_EQ(next_entry(&b, &entry, NULL), 1);
+    CHECK(word == 44 && entry.op_context == &m);
+    m.context = &c;
+    CHECK_ZERO(fi_trecvmsg(b.ep, &m, FI_CLAIM));
+    CHECK_EQ(next_entry(&b, &entry, NULL), 1);
+    CHECK(word == 42 && entry.op_context == &c);
+    CHECK(fi_trecvmsg(b.ep, &m, FI_CLAIM) != 0);
+    ends_close();
+}
+
+static void multi_receive(void)
+{
+    enum { N = 50 };
+    static unsigned char buffer[4000], out[100];
+    size_t least = 1000, len = sizeof least, at = 0;
+    struct iovec piece = {buffer, sizeof buffer};
+    struct fi_msg m = {.msg_iov = &piece, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = buffer};
+    struct fi_cq_data_entry entry = {.flags = 0};
+    int n = 0;
+    ends_open(FI_CQ_FORMAT_DATA, FI_WAIT_NONE, FI_AV_TABLE, 0);
+    CHECK_ZERO(fi_setopt(&b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof least));
+    least = 0;
+    CHECK_ZERO(fi_getopt(&b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, &len));
+    CHECK_EQ(least, 1000);
+    CHECK_ZERO(fi_recvmsg(b.ep, &m, FI_MULTI_RECV));
+    for (int i = 0; i < N; i++) {
+        memset(out, i, sizeof out);
+        CHECK_ZERO(fi_inject(a.ep, out, sizeof out, a.peer));
+    }
+    for (; !(entry.flags & FI_MULTI_RECV) && test_failures == 0; n++, at += 100) {
+        CHECK_EQ(next_entry(&b, &entry, NULL), 1);
+        CHECK(entry.op_context == buffer && entry.buf == buffer + at && entry.len == 100 && buffer[at] == n);
+    }
+    CHECK_EQ(n, 31); /* then less than 1000 bytes are left */
+    ends_close();
+}
+
+const ofi_case_t ofi_message_cases[] = {{"tagged, address table", tagged_table}, {"tagged, address map", tagged_map},
+                                        {"errors", errors}, {"probes", probes}, {"multi-receive", multi_receive},
+                                        {NULL, NULL}};
