@@ -210,6 +210,89 @@ int bench_measure(const bench_options_t *options, size_t size, double divisor, b
     return rc;
 }
 
+/* ---- Computing ------------------------------------------------------------------------------------------------ */
+
+static volatile uint64_t sink;
+
+void bench_compute(uint64_t steps)
+{
+    uint64_t x = sink + 1;
+    for (uint64_t i = 0; i < steps; i++)
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    sink = x;
+}
+
+double bench_steps_per_us(void)
+{
+    double best = 0;
+    for (int i = 0; i < 20; i++) {
+        uint64_t start = bench_now();
+        bench_compute(100000);
+        double rate = 100000 / ((double)(bench_now() - start) / 1e3);
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+/* ---- Computing while a message goes ------------------------------------------------------------------------------ */
+
+#define WARM_UP 60 /* messages before the first that is timed */
+#define LENGTHS 3  /* of computing: (2 + i) / 2 times the message */
+
+int bench_overlap_messages(int rounds)
+{
+    return WARM_UP + rounds * (1 + 2 * LENGTHS);
+}
+
+/* The message alone: the median.  us: room for rounds values. */
+static double message_alone(int rounds, bench_busy_t busy, void *arg, double *us)
+{
+    for (int i = -WARM_UP; i < rounds; i++) {
+        double one = busy(arg, 0);
+        if (one < 0)
+            return -1;
+        us[i < 0 ? 0 : i] = one;
+    }
+    return bench_stats(us, rounds).median;
+}
+
+static int overlap_length(uint64_t steps, int rounds, bench_busy_t busy, void *arg, double *us, double *exposed)
+{
+    for (int i = 0; i < rounds; i++) {
+        double alone = busy(arg, 0);
+        uint64_t begun = bench_now();
+        bench_compute(steps);
+        double computing = (double)(bench_now() - begun) / 1e3;
+        us[i] = busy(arg, steps);
+        if (alone < 0 || us[i] < 0)
+            return -1;
+        exposed[i] = 100 * (us[i] - (alone > computing ? alone : computing)) / (alone < computing ? alone : computing);
+    }
+    return 0;
+}
+
+int bench_overlap(const char *way, int rounds, bench_busy_t busy, bench_tell_t tell, void *arg)
+{
+    double *us = malloc(2 * (size_t)rounds * sizeof *us), message = us ? message_alone(rounds, busy, arg, us) : -1;
+    double rate = bench_steps_per_us();
+    int rc = message < 0 ? -1 : 0;
+    for (int length = 0; length < LENGTHS && !rc; length++) {
+        double computing = message * (2 + length) / 2;
+        char extra[160];
+        if (overlap_length((uint64_t)(computing * rate), rounds, busy, arg, us, us + rounds)) {
+            rc = -1;
+            break;
+        }
+        double exposed = bench_stats(us + rounds, rounds).median;
+        snprintf(extra, sizeof extra,
+                 "\"way\": \"%s\", \"message_us\": %.1f, \"computing_us\": %.1f, \"exposed_percent\": %.2f", way, message,
+                 computing, exposed > 0 ? exposed : 0);
+        rc = tell(arg, bench_stats(us, rounds), extra);
+    }
+    free(us);
+    return rc;
+}
+
 /* ---- Output --------------------------------------------------------------------------------------------------- */
 
 static void json_print(const bench_row_t *row)

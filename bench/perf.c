@@ -163,30 +163,6 @@ int perf_bidir_body(void *perf, int n)
     return rc;
 }
 
-/* ---- Computing ------------------------------------------------------------------------------------------------ */
-
-static volatile uint64_t sink;
-
-void perf_compute(uint64_t steps)
-{
-    uint64_t x = sink + 1;
-    for (uint64_t i = 0; i < steps; i++)
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    sink = x;
-}
-
-double perf_steps_per_us(void)
-{
-    double best = 0;
-    for (int i = 0; i < 20; i++) {
-        uint64_t start = bench_now();
-        perf_compute(100000);
-        double rate = 100000 / ((double)(bench_now() - start) / 1e3);
-        best = rate > best ? rate : best;
-    }
-    return best;
-}
-
 /* ---- One size ------------------------------------------------------------------------------------------------- */
 
 int perf_barrier(perf_t *p)

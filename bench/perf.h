@@ -61,10 +61,6 @@ int perf_receive_many(perf_t *p, int peer, int count);
 /* A window of messages to the peer, as many back at the same time. */
 int perf_bidir_body(void *perf, int n);
 
-/* Compute: no memory, no clock, so that it takes longer when something takes the processor away; and how much is done in a
- * microsecond by a thread that has one. */
-void perf_compute(uint64_t steps);
-double perf_steps_per_us(void);
 /* One untimed exchange both ways with a checked payload. */
 int perf_verify(perf_t *p);
 /* Verify, measure and print a ping-pong of p->size by the pair (or alone) under the name test. */

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Computing while a message goes: rank 0 begins to send (or has posted a receive), computes without calling in, and then
- * waits; rank 1 does nothing else.  Computing takes 1, 1.5 and 2 times as long as the message alone.  exposed_percent is
- * the part of the shorter of the two that was not hidden by the longer: (total - max) / min, the median of the rounds. */
+ * waits; rank 1 does nothing else. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "perf.h"
 
 #define ROUNDS 60
-#define WARM_UP 60 /* not timed */
-#define LENGTHS 3 /* of computing: (2 + i) / 2 times the message */
 
 static double us_since(uint64_t start)
 {
@@ -53,60 +50,33 @@ static double busy_round(perf_t *p, bool sends, uint64_t steps)
     if (!sends && perf_send(p, p->peer, NULL, 0))
         return -1;
     begun += bench_now() - begun_aside;
-    perf_compute(steps);
+    bench_compute(steps);
     return perf_wait(&request) ? -1 : us_since(begun);
 }
 
-static double exposed(double total, double message, double computing)
+static double busy_send(void *perf, uint64_t steps)
 {
-    double less = message < computing ? message : computing, more = message < computing ? computing : message;
-    return 100 * (total - more) / less;
+    return busy_round(perf, true, steps);
 }
 
-/* The message alone, computing alone, and both, one after another in each round. */
-static int measure(perf_t *p, bool sends, int length, double rate, double message)
+static double busy_receive(void *perf, uint64_t steps)
 {
-    double share[ROUNDS], us[ROUNDS];
-    char extra[160];
-    int rounds = p->options.batches && p->options.batches < ROUNDS ? p->options.batches : ROUNDS;
-    uint64_t steps = (uint64_t)(message * (2 + length) / 2 * rate);
-    for (int i = 0; i < rounds; i++) {
-        double alone = busy_round(p, sends, 0);
-        uint64_t begun = bench_now();
-        perf_compute(steps);
-        double computing = us_since(begun);
-        us[i] = busy_round(p, sends, steps);
-        if (alone < 0 || us[i] < 0)
-            return -1;
-        share[i] = exposed(us[i], alone, computing);
-    }
-    double median = bench_stats(share, rounds).median;
-    snprintf(extra, sizeof extra,
-             "\"way\": \"%s\", \"message_us\": %.1f, \"computing_us\": %.1f, \"exposed_percent\": %.2f",
-             sends ? "send" : "receive", message, message * (2 + length) / 2, median > 0 ? median : 0);
-    bench_stats_t stats = bench_stats(us, rounds);
+    return busy_round(perf, false, steps);
+}
+
+static int tell(void *perf, bench_stats_t us, const char *extra)
+{
+    perf_t *p = perf;
     p->options.iterations = 1;
-    return perf_print(p, perf_overlap.name, stats, (double)p->size / stats.best, extra);
+    return perf_print(p, perf_overlap.name, us, (double)p->size / us.best, extra);
 }
 
 static int way_run(perf_t *p, bool sends)
 {
-    double us[ROUNDS], rate = 0;
-    int rounds = p->options.batches && p->options.batches < ROUNDS ? p->options.batches : ROUNDS, rc = 0;
-    for (int i = 0; !p->first && i < WARM_UP + rounds * (1 + 2 * LENGTHS) && !rc; i++)
+    int rounds = p->options.batches < ROUNDS ? p->options.batches : ROUNDS, rc = 0;
+    for (int i = 0; !p->first && i < bench_overlap_messages(rounds) && !rc; i++)
         rc = idle_round(p, !sends);
-    if (!p->first)
-        return rc;
-    for (int i = -WARM_UP; i < rounds; i++) {
-        double round = busy_round(p, sends, 0);
-        if (round < 0)
-            return -1;
-        us[i < 0 ? 0 : i] = round;
-    }
-    rate = perf_steps_per_us();
-    for (int length = 0; length < LENGTHS && !rc; length++)
-        rc = measure(p, sends, length, rate, bench_stats(us, rounds).median);
-    return rc;
+    return p->first ? bench_overlap(sends ? "send" : "receive", rounds, sends ? busy_send : busy_receive, tell, p) : rc;
 }
 
 static int run(perf_t *p)

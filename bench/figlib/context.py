@@ -2,6 +2,7 @@
 """Where things are and how programs are run: the cores, the programs of ours, the peers compiled on demand."""
 
 import atexit
+import glob
 import json
 import os
 import re
@@ -89,6 +90,7 @@ class Context:
 
     def __init__(self, build, quick):
         self.quick = quick
+        self.fewer = ["--batches", "15"] if quick else []  # options of programs for which an impression takes less
         if quick:
             Context.limit = 40
         self.cpu_list = cpus_choose()
@@ -117,17 +119,19 @@ class Context:
             raise Missing(name + " is not built and not installed")
         return found
 
-    def peer(self, source, compiler="cc", libs=(), suffix=""):
-        """A program of bench/raw, compiled with the peer's compiler or libraries and kept."""
+    def peer(self, source, compiler="cc", libs=(), suffix="", files=()):
+        """A program of bench/raw, or of these files, compiled with the peer's compiler or libraries and kept."""
         name = source + suffix
         if name in self.compiled:
             return self.compiled[name]
-        sources = [os.path.join(HERE, "raw", source + ".c"), os.path.join(HERE, "engine.c")]
+        files = files or [os.path.join("raw", source + ".c")]
+        sources = [os.path.join(HERE, name) for name in files] + [os.path.join(HERE, "engine.c")]
         if not shutil.which(compiler):
             raise Missing(compiler + " is not installed")
         os.makedirs(self.cache, exist_ok=True)
         target = os.path.join(self.cache, name)
-        headers = [os.path.join(HERE, "engine.h"), os.path.join(HERE, "raw", "pair.h")]
+        folder = os.path.dirname(sources[0])
+        headers = [os.path.join(HERE, "engine.h")] + glob.glob(os.path.join(folder, "*.h"))
         newest = max(os.path.getmtime(s) for s in sources + headers)
         if not os.path.exists(target) or os.path.getmtime(target) < newest:
             command = [compiler, "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-o", target] + sources + list(libs)

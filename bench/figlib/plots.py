@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Latency and bandwidth over size, ours beside the others, and what gateways do, drawn by gnuplot."""
 
+import itertools
 import json
 import os
 import shutil
@@ -17,10 +18,16 @@ PLOTS = [
     ("gateway", "through a gateway on loopback", ("ours-gateway", "direct-ours", "direct-sockets", "relay-sockets",
                                                   "socat", "zmq_proxy")),
 ]
+MPI = [  # where figures of MPI are measured
+    ("mpi-shm", "Open MPI over shared memory", ("ours-component", "ours-libfabric", "openmpi-shm")),
+    ("mpi-tcp", "Open MPI over TCP on loopback", ("ours-component-tcp", "ours-libfabric-tcp", "openmpi-tcp")),
+]
 # As they are called in the plot; the others are sources' own names.
 NAMED = {"direct-ours": "ours-direct", "direct-sockets": "raw-direct", "relay-sockets": "raw-relay",
-         "socat": "socat-relay", "zmq_proxy": "zmq-relay"}
+         "socat": "socat-relay", "zmq_proxy": "zmq-relay", "ours-component": "mpi-mad-shm", "ours-libfabric": "mpi-ofi-shm",
+         "ours-component-tcp": "mpi-mad-tcp", "ours-libfabric-tcp": "mpi-ofi-tcp"}
 ROUNDS = 2
+OURS = ["3.5 lc rgb '#c02020'", "3.5 lc rgb '#e08030'"]  # lines
 
 SCRIPT = """set terminal svg size 900,560 background 'white' font 'sans,13' enhanced
 set output '%s'
@@ -38,11 +45,11 @@ plot %s
 
 def draw(folder, name, title, unit, key, series, x="message", scale="xy", form="%.0b %BB"):
     path = os.path.join(folder, name + ".svg")
-    data, lines = [], []
+    data, lines, ours = [], [], itertools.cycle(OURS)
     for i, (who, points) in enumerate(series):
         data.append("$d%d << EOD\n%s\nEOD\n" % (i, "\n".join("%d %g" % p for p in points)))
         lines.append("$d%d using 1:2 with linespoints lw %s pt 7 ps 0.5 title '%s'" %
-                     (i, "3.5 lc rgb '#c02020'" if who.startswith("ours") else "1.5", who))
+                     (i, next(ours) if who.startswith("ours") else "1.5", who))
     script = os.path.join(folder, name + ".gp")
     with open(script, "w") as file:
         file.write("".join(data) + SCRIPT % (path, title, scale, form, x, unit, key,
@@ -136,7 +143,7 @@ def plots_make(context, folder, groups, files):
         return []
     os.makedirs(folder, exist_ok=True)
     images = []
-    for name, title, sources in PLOTS:
+    for name, title, sources in PLOTS + (MPI if "mpi-sizes" in groups else []):
         say("plots: " + title)
         series = series_measure(context, [s for s in sources if NAMED.get(s, s) in rows.SOURCES],
                                 QUICK_SIZES if context.quick else SIZES)

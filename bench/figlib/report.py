@@ -105,6 +105,10 @@ How it is measured:
   batches and the same statistics, bound to the same two processors. NetPIPE is its own program.
 - At least 60 batches of at least 500 round trips up to 4 KiB, 100 to 64 KiB, 20 to 1 MiB, 8 above. Best is the best
   batch; payload is checked in an untimed pass.
+- Programs of MPI are `peer_mpi` (`bench/raw`) and `mpi_perf` (`bench/mpi`), the same ones over our channels and over the MPI
+  library's own: Open MPI with `btl mad,self` (names `mpi-`), with `mtl ofi` and our provider (`mpi-ofi-`), and with
+  `btl vader,self` or `tcp,self`. Of `overlap` the worst of send and receive, of computing for 1, 1.5 and 2 times the message,
+  counts. Where processes are more than cores the median of the batches counts, elsewhere the best.
 - Rounds: in each round everything that is compared runs one after another; the order turns. The verdict is by the median
   of what each round says by itself, so a machine that changes its speed between rounds does not decide. Counts take one
   round, as they say the same every time; so do whole tests.

@@ -2,13 +2,13 @@
 """The programs that measure a latency by size: raw interfaces, ours, peers.  Each is a function of (context, sizes)
 that gives {size: {"latency_us_best": ...}}, and raises Missing when it cannot run here.  To add a peer, add a row."""
 
-import glob
 import os
 import shutil
 import subprocess
 import tempfile
 import time
 
+from . import mpi
 from .context import Missing, failure, run, run_rows
 
 
@@ -53,45 +53,11 @@ def linked(name, libs, env):
     return measure
 
 
-def openmpi_launch(btl):
-    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return ["mpirun.openmpi"] + root + ["--bind-to", "core", "-n", "2", "--mca", "pml", "ob1", "--mca", "btl"] + btl
-
-
-def mpich_launch():
-    return ["mpiexec.mpich", "-bind-to", "core", "-n", "2"]
-
-
-def mpi(kind, launch):
-    def measure(context, sizes):
-        if not shutil.which(launch[0]):
-            raise Missing(launch[0] + " is not installed")
-        return run_rows(launch + [context.peer("peer_mpi", "mpicc." + kind, suffix="." + kind)] + context.tail(sizes))
-    return measure
-
-
-def component_path(context):
-    """Where Open MPI finds our component beside its own."""
-    prefix = os.path.dirname(context.tools[-1])
-    folders = [os.path.join(top, ".libs") for top in context.tools]
-    for places in ("lib*", os.path.join("lib*", "*")):  # no deeper: links below /lib lead anywhere
-        folders += glob.glob(os.path.join(prefix, places, "madeleine", "openmpi"))
-    for folder in folders:
-        if os.path.exists(os.path.join(folder, "mca_btl_mad.so")):
-            code, out, err = run(["ompi_info", "--path", "pkglibdir", "--parsable"])
-            return folder + ":" + out.strip().split(":")[-1]
-    raise Missing("the component for Open MPI was not built (configure says why)")
-
-
-def mpi_over_ours(env):
-    """The same Open MPI over our channels."""
-    def measure(context, sizes):
-        launch = openmpi_launch(["mad,self"])
-        if not shutil.which(launch[0]):
-            raise Missing(launch[0] + " is not installed")
-        command = launch + ["--mca", "mca_base_component_path", component_path(context)]
-        return run_rows(command + [context.peer("peer_mpi", "mpicc.openmpi", suffix=".openmpi")] + context.tail(sizes), env)
-    return measure
+def mpich(context, sizes):
+    launch = ["mpiexec.mpich", "-bind-to", "core", "-n", "2"]
+    if not shutil.which(launch[0]):
+        raise Missing(launch[0] + " is not installed")
+    return run_rows(launch + [context.peer("peer_mpi", "mpicc.mpich", suffix=".mpich")] + context.tail(sizes))
 
 
 def netpipe_read(path, size):
@@ -125,11 +91,10 @@ def netpipe(program, package, size_run):
     return measure
 
 
-def netpipe_mpi(launch):
-    def size_run(context, command):
-        code, out, err = run(launch + command, timeout=60, cpus=context.cpu_list)
-        return code, err or out
-    return netpipe("NPopenmpi", "netpipe-openmpi", size_run)
+def netpipe_mpi(context, command):
+    launch, env = mpi.job(context, "openmpi-shm")
+    code, out, err = run(launch + command, env, timeout=60, cpus=context.cpu_list)
+    return code, err or out
 
 
 def netpipe_tcp(context, command):
@@ -148,8 +113,6 @@ def netpipe_tcp(context, command):
 
 
 UCX = ("-lucp", "-lucs")
-VADER = openmpi_launch(["vader,self"])
-LOOPBACK = ["tcp,self", "--mca", "btl_tcp_if_include", "lo"]
 
 SOURCES = {
     "line": raw("raw_line"),
@@ -159,11 +122,7 @@ SOURCES = {
     "ours-shm": ours("shm"),
     "ours-tcp": ours("tcp"),
     "ours-self": alone,
-    "openmpi-shm": mpi("openmpi", VADER),
-    "openmpi-tcp": mpi("openmpi", openmpi_launch(LOOPBACK)),
-    "mpi-mad-shm": mpi_over_ours({}),
-    "mpi-mad-tcp": mpi_over_ours({"MAD_DRIVERS": "self,tcp"}),
-    "mpich-shm": mpi("mpich", mpich_launch()),
+    "mpich-shm": mpich,
     "ucx-posix": linked("peer_ucx", UCX, {"UCX_TLS": "posix,self"}),
     # A longer queue than the default one: what a user who tunes UCX for large messages gets.
     "ucx-posix-fifo": linked("peer_ucx", UCX, {"UCX_TLS": "posix,self", "UCX_POSIX_FIFO_SIZE": "256"}),
@@ -171,6 +130,6 @@ SOURCES = {
     "ucx-tcp": linked("peer_ucx", UCX, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}),
     "libfabric-shm": linked("peer_ofi", ("-lfabric",), {"PEER_OFI_PROVIDER": "shm"}),
     "libfabric-tcp": linked("peer_ofi", ("-lfabric",), {"PEER_OFI_PROVIDER": "tcp;ofi_rxm"}),
-    "netpipe-openmpi": netpipe_mpi(VADER),
+    "netpipe-openmpi": netpipe("NPopenmpi", "netpipe-openmpi", netpipe_mpi),
     "netpipe-tcp": netpipe("NPtcp", "netpipe-tcp", netpipe_tcp),
 }

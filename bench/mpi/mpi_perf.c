@@ -1,101 +1,83 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How fast MPI is between two processes: mpi_perf pingpong|bandwidth|rate [BYTES...].
+/* How fast an MPI library is, by the rules of the other benchmarks:
  *
- * pingpong: there and back, times are one way.  bandwidth, rate: windows of 64 messages one way, each answered by one byte;
- * times are by message.  For each length the best and the median of 30 batches, after three that do not count, as one line
- * of JSON; microseconds. */
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
+ *   mpi_perf rate          a window of 64 messages one way, answered by one byte; by message
+ *   mpi_perf overlap       how much of a message is hidden by computing
+ *   mpi_perf matching      8 bytes there and back, beside so many others in the queues (--sizes)
+ *   mpi_perf collectives   barrier, broadcast, sum, and all to all
+ *
+ * Options are those of all benchmarks (engine.h).  The ping-pong is peer_mpi. */
+#include "mpi_perf.h"
+
 #include <string.h>
 
-#define BATCHES 30
-#define WARM 3
-#define WINDOW 64
+static const mpi_perf_test_t *const tests[] = {&mpi_perf_rate, &mpi_perf_overlap, &mpi_perf_matching, &mpi_perf_collectives};
 
-static int rank;
-static char *buffer;
-
-static int by_value(const void *a, const void *b)
+int mpi_perf_print(const mpi_perf_t *p, const char *test, bench_stats_t us, int units, const char *extra)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    long iterations = (long)bench_iterations(&p->options, p->size) * bench_batches(&p->options, p->size) * units;
+    bench_row_print(&p->options, &(bench_row_t){.who = "mpi", .test = test, .size = p->size, .us = us, .extra = extra,
+                                                .iterations = iterations, .bytes_per_us = (double)p->size / us.best});
+    return 0;
 }
 
-static void pingpong(int len, int n)
+int mpi_perf_measure(mpi_perf_t *p, const char *test, int units, bench_body_t body)
 {
-    for (int i = 0; i < n; i++)
-        if (rank == 0) {
-            MPI_Send(buffer, len, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
-            MPI_Recv(buffer, len, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        } else {
-            MPI_Recv(buffer, len, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(buffer, len, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
-        }
+    bench_stats_t us;
+    char extra[64];
+    if (bench_measure(&p->options, p->size, units, body, p, p->first ? &us : NULL))
+        return -1;
+    if (!p->first)
+        return 0;
+    snprintf(extra, sizeof extra, "\"per_us_best\": %.4f", 1 / us.best);
+    return mpi_perf_print(p, test, us, units, extra);
 }
 
-static void windows(int len, int n)
+static const mpi_perf_test_t *test_find(const char *name)
 {
-    MPI_Request r[WINDOW];
-    for (int i = 0; i < n; i += WINDOW) {
-        for (int w = 0; w < WINDOW; w++)
-            if (rank == 0)
-                MPI_Isend(buffer, len, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &r[w]);
-            else
-                MPI_Irecv(buffer, len, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &r[w]);
-        MPI_Waitall(WINDOW, r, MPI_STATUSES_IGNORE);
-        if (rank == 0)
-            MPI_Recv(buffer, 1, MPI_BYTE, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        else
-            MPI_Send(buffer, 1, MPI_BYTE, 0, 2, MPI_COMM_WORLD);
+    for (size_t i = 0; name && i < sizeof tests / sizeof *tests; i++)
+        if (!strcmp(tests[i]->name, name))
+            return tests[i];
+    return NULL;
+}
+
+/* 0 or -1, after a line on stderr by rank 0. */
+static int start(mpi_perf_t *p, const mpi_perf_test_t *test, int argc, char **argv)
+{
+    size_t most = 8;
+    if (!test || p->ranks < 2 || (test->ranks && test->ranks != p->ranks)) {
+        if (p->first)
+            fputs("usage: mpirun -n 2 mpi_perf rate|overlap|matching|collectives [--sizes LIST] [--cpus A,B] [--iters N]\n"
+                  "       [--batches N] [--json]; collectives: also more processes\n", stderr);
+        return -1;
     }
-}
-
-static void measure(const char *test, int len)
-{
-    int there = !strcmp(test, "pingpong");
-    int n = len < 10000 ? 6400 : len < 200000 ? 640 : 64;
-    double times[BATCHES];
-    for (int b = -WARM; b < BATCHES; b++) {
-        double begun;
-        MPI_Barrier(MPI_COMM_WORLD);
-        begun = MPI_Wtime();
-        if (there)
-            pingpong(len, n);
-        else
-            windows(len, n);
-        if (b >= 0)
-            times[b] = (MPI_Wtime() - begun) / n / (there ? 2 : 1) * 1e6;
-    }
-    qsort(times, BATCHES, sizeof *times, by_value);
-    if (rank == 0)
-        printf("{\"test\": \"%s\", \"bytes\": %d, \"best_us\": %.4f, \"median_us\": %.4f}\n", test, len, times[0],
-               times[BATCHES / 2]);
-    fflush(stdout);
+    if (bench_options_parse(&p->options, argc, argv, 2, test->sizes)
+        || (p->rank < BENCH_CPUS_MAX && bench_pin(p->options.cpus[p->rank])))
+        return -1;
+    for (int i = 0; i < p->options.n_sizes; i++)
+        most = p->options.sizes[i] > most ? p->options.sizes[i] : most;
+    p->send = calloc((size_t)p->ranks, most);
+    p->receive = calloc((size_t)p->ranks, most);
+    return p->send && p->receive ? 0 : -1;
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const tests[] = {"pingpong", "bandwidth", "rate"};
-    int size, max = 8, known = 0;
+    mpi_perf_t p = {0};
+    const mpi_perf_test_t *test = test_find(argv[1]);
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    for (int i = 0; argc > 1 && i < 3; i++)
-        known += !strcmp(argv[1], tests[i]);
-    for (int i = 2; i < argc; i++)
-        max = atoi(argv[i]) > max ? atoi(argv[i]) : max;
-    buffer = calloc(1, (size_t)max);
-    if (!known || size != 2 || !buffer) {
-        if (rank == 0)
-            fprintf(stderr, "usage: mpirun -n 2 mpi_perf pingpong|bandwidth|rate [BYTES...]\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
+    MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &p.ranks);
+    p.first = p.rank == 0;
+    if (start(&p, test, argc, argv))
+        return MPI_Abort(MPI_COMM_WORLD, 2);
+    for (int i = 0; i < p.options.n_sizes; i++) {
+        p.size = p.options.sizes[i];
+        if (test->run(&p))
+            return MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    for (int i = 2; i < argc; i++)
-        measure(argv[1], atoi(argv[i]));
-    if (argc == 2)
-        measure(argv[1], 8);
-    free(buffer);
     MPI_Finalize();
+    free(p.send);
+    free(p.receive);
     return 0;
 }

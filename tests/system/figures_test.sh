@@ -23,6 +23,10 @@ run --list
 check "list: exit code" 0 "$code"
 cut -d' ' -f1 out >names
 check "list: each name once" "" "$(sort names | uniq -d)"
+run --list mpi
+check_lines "list: figures that begin so" "$(grep -c '^mpi-' names)" '^mpi-' out
+run --list mpi-overlap
+check_lines "list: a group" 4 '^mpi-(ofi-)?overlap-(shm|tcp) ' out
 run no-such-figure
 check "an unknown figure" 2 "$code"
 
@@ -39,7 +43,8 @@ check_lines "document: one run" 1 '^All of it is one run' out
 check_lines "document: its facts" 5 '^- (measured: (commit|release) .|command: bench/figures |rounds: 2$|began: 20[0-9-]+ [0-9:]+ UTC$|load before: [0-9.]+$)' out
 check_lines "document: best and median" 1 '\| shm-8-line \|.*\| [0-9.]+( \([0-9.]+\))? us \|.*\| 2 \| (pass|FAIL) \|$' out
 check_lines "document: what is not measured is said" 1 'not measured: shm-8, .*lost' out
-for promise in "Shared memory" TCP Instructions Oversubscription "User-level threads" Overlap Scale "Wrong worlds" "Nothing lost"; do
+for promise in "Shared memory" TCP MPI Gateways Instructions Oversubscription "User-level threads" Overlap Scale "Wrong worlds" \
+    "Nothing lost"; do
     check_lines "document: $promise" 1 "^### $promise\$" out
 done
 check_lines "document: every figure belongs to a promise" 0 '^### Further' out

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Open MPI over our channels, by its component and by the provider for libfabric, and over its own transports; libfabric's
+own programs.  The programs that measure are raw/peer_mpi.c and those of the folder mpi."""
+
+import glob
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+from .context import Missing, failure, run, run_rows
+
+KIB, MIB = 1 << 10, 1 << 20
+OTHERS = 10000  # messages or receives that do not match
+RANKS = (2, 4, 8)
+COLLECTIVES = ("bcast", "allreduce", "alltoall")
+SIZES = (8, 64 * KIB)  # of collectives
+TRANSFERS = 5000  # of fi_pingpong
+OB1 = ["--mca", "pml", "ob1", "--mca", "btl"]
+OFI = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "mad"]
+LOOPBACK = ["--mca", "btl_tcp_if_include", "lo"]
+TCP = {"MAD_DRIVERS": "self,tcp"}
+
+
+def module_folder(context, kind, name):
+    """The folder of a module that others load: in the build folder, else installed."""
+    prefix = os.path.dirname(context.tools[-1])
+    folders = [os.path.join(top, ".libs") for top in context.tools]
+    for places in ("lib*", os.path.join("lib*", "*")):  # no deeper: links below /lib lead anywhere
+        folders += glob.glob(os.path.join(prefix, places, "madeleine", kind))
+    for folder in folders:
+        if os.path.exists(os.path.join(folder, name)):
+            return os.path.realpath(folder)
+    raise Missing("%s was not built (configure says why)" % name)
+
+
+def component(context):
+    """Where Open MPI finds our component beside its own."""
+    folder = module_folder(context, "openmpi", "mca_btl_mad.so")
+    code, out, err = run(["ompi_info", "--path", "pkglibdir", "--parsable"])
+    return ["--mca", "mca_base_component_path", folder + ":" + out.strip().split(":")[-1]]
+
+
+def provider(context):
+    return {"FI_PROVIDER_PATH": module_folder(context, "libfabric", "libmad-fi.so")}
+
+
+# A way: (arguments of mpirun, environment)
+WAYS = {
+    "openmpi-shm": lambda context: (OB1 + ["vader,self"], {}),
+    "openmpi-tcp": lambda context: (OB1 + ["tcp,self"] + LOOPBACK, {}),
+    "mpi-mad-shm": lambda context: (OB1 + ["mad,self"] + component(context), {}),
+    "mpi-mad-tcp": lambda context: (OB1 + ["mad,self"] + component(context), TCP),
+    "mpi-ofi-shm": lambda context: (OFI, provider(context)),
+    "mpi-ofi-tcp": lambda context: (OFI, dict(provider(context), **TCP)),
+}
+
+
+def job(context, way, ranks=2, bind="core"):
+    """The command that starts so many processes, and its environment."""
+    if not shutil.which("mpirun.openmpi"):
+        raise Missing("mpirun.openmpi is not installed")
+    arguments, env = WAYS[way](context)
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    crowd = ["--oversubscribe"] if ranks > 2 else []
+    return ["mpirun.openmpi"] + root + crowd + ["--bind-to", bind, "-n", str(ranks)] + arguments, env
+
+
+def mpi_perf(context):
+    names = ("mpi_perf", "rate", "overlap", "matching", "collectives")
+    return context.peer("mpi_perf", "mpicc.openmpi", suffix=".openmpi",
+                        files=[os.path.join("mpi", name + ".c") for name in names])
+
+
+def tail(context, sizes):
+    return context.tail(sizes) + context.fewer
+
+
+def rows_list(command, env):
+    code, out, err = run(command, env)
+    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    if code or not rows:
+        raise Missing(failure(command, code, err))
+    return rows
+
+
+def pingpong(way):
+    def measure(context, sizes):
+        command, env = job(context, way)
+        return run_rows(command + [context.peer("peer_mpi", "mpicc.openmpi", suffix=".openmpi")] + tail(context, sizes), env)
+    return measure
+
+
+def rate(way):
+    def measure(context, sizes):
+        command, env = job(context, way)
+        return run_rows(command + [mpi_perf(context), "rate"] + tail(context, sizes), env)
+    return measure
+
+
+def overlap(way):
+    """As of mad_perf overlap: rank 0 has a core of its own; helpers and a waiting peer the other.  The worst row counts."""
+    def measure(context, sizes):
+        command, env = job(context, way, bind="none")
+        rows = rows_list(command + [mpi_perf(context), "overlap"] + tail(context, sizes), env)
+        worst = max(rows, key=lambda row: row["exposed_percent"])
+        exposed = {w: max(r["exposed_percent"] for r in rows if r["way"] == w) for w in ("send", "receive")}
+        worst["note"] = "sent %.1f %%, received %.1f %%" % (exposed["send"], exposed["receive"])
+        return {rows[0]["size"]: worst}
+    return measure
+
+
+def matching(way):
+    """{OTHERS: {test: how many times as long as beside none}}"""
+    def measure(context, sizes):
+        command, env = job(context, way)
+        rows = rows_list(command + [mpi_perf(context), "matching", "--iters", "50", "--batches", "20"] +
+                         tail(context, [0, OTHERS]), env)
+        us = {(row["test"], row["size"]): row["latency_us_best"] for row in rows}
+        tests = ("unexpected", "posted")
+        return {OTHERS: dict({test: us[test, OTHERS] / us[test, 0] for test in tests},
+                             note=", ".join("%s: %.3f us, empty %.3f us" % (t, us[t, OTHERS], us[t, 0]) for t in tests))}
+    return measure
+
+
+def collectives(way, ranks):
+    """{size: {operation: us}}; barriers have the size 8.  More processes than cores take turns, so fewer operations do."""
+    def measure(context, sizes):
+        command, env = job(context, way, ranks, "none" if ranks > 2 else "core")
+        few = ["--iters", "100", "--batches", "20"] if ranks == 2 else ["--iters", "20", "--batches", "10"]
+        # Where there are more processes they are not tied to processors.
+        options = tail(context, SIZES) + (["--cpus", "-1,-1"] if ranks > 2 else [])
+        rows = {}
+        for row in rows_list(command + [mpi_perf(context), "collectives"] + few + options, env):
+            # Where processes take turns, one batch that had luck says nothing.
+            us = row["latency_us_best" if ranks == 2 else "latency_us_median"]
+            rows.setdefault(row["size"], {})[row["test"]] = us
+        return rows
+    return measure
+
+
+# ---- libfabric ----------------------------------------------------------------------------------------------------------
+
+def libfabric(name, settings):
+    """peer_ofi over our provider."""
+    def measure(context, sizes):
+        env = dict(provider(context), PEER_OFI_PROVIDER=name, **settings)
+        return run_rows([context.peer("peer_ofi", libs=("-lfabric",))] + tail(context, sizes), env)
+    return measure
+
+
+def port_free():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return str(s.getsockname()[1])
+
+
+def fi_pingpong(name, own=None):
+    """libfabric's own program, which says one mean for each size; own: the environment of our provider."""
+    def measure(context, sizes):
+        if not shutil.which("fi_pingpong"):
+            raise Missing("fi_pingpong (package libfabric-bin) is not installed")
+        env = dict(os.environ, **(dict(provider(context), **own) if own is not None else {}))
+        rows = {}
+        for size in sizes:
+            port = port_free()
+            command = ["fi_pingpong", "-p", name, "-e", "rdm", "-m", "tagged", "-S", str(size), "-I", str(TRANSFERS)]
+            server = subprocess.Popen(["taskset", "-c", str(context.cpu_list[1])] + command + ["-B", port], env=env,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                rows[size] = client(context, server, command + ["-P", port, "127.0.0.1"], env, size)
+            finally:
+                server.kill()
+                server.wait()
+        return rows
+    return measure
+
+
+def client(context, server, command, env, size):
+    for _ in range(50):  # until the server listens, which it does not say
+        code, out, err = run(["taskset", "-c", str(context.cpu_list[0])] + command, env, timeout=30)
+        said = re.findall(r"^\d\S*\s+\S+\s+=\S+\s+\S+\s+\S+s\s+\S+\s+([\d.]+)", out, re.M)
+        if said and not code:
+            us = float(said[-1])
+            return {"size": size, "latency_us_best": us, "latency_us_median": us}
+        if server.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise Missing(failure(command, code, err or out))
+
+
+SOURCES = {way: pingpong(way) for way in WAYS}
+SOURCES.update({way + "-rate": rate(way) for way in WAYS})
+SOURCES.update({way + "-overlap": overlap(way) for way in WAYS})
+SOURCES.update({way + "-matching": matching(way) for way in WAYS if way.endswith("-shm")})
+SOURCES.update({"%s-%d" % (way, n): collectives(way, n) for way in WAYS if way.endswith("-shm") for n in RANKS})
+SOURCES.update({
+    "libfabric-mad-shm": libfabric("mad", {}),
+    "libfabric-mad-tcp": libfabric("mad", TCP),
+    "fi_pingpong-mad-shm": fi_pingpong("mad", {}),
+    "fi_pingpong-mad-tcp": fi_pingpong("mad", TCP),
+    "fi_pingpong-shm": fi_pingpong("shm"),
+    "fi_pingpong-tcp": fi_pingpong("tcp;ofi_rxm"),
+})

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures of MPI.  Each of the two ways into Open MPI (the component, the provider for libfabric) has the same rows."""
+
+from . import mpi
+from .figure import KIB, MIB, MILLION, Figure, at_most, bandwidth, latency, times
+
+OWN = "%s x Open MPI's own"
+PLUGS = (("mpi", "Open MPI", "mad"), ("mpi-ofi", "Open MPI by libfabric", "ofi"))  # figures' names, words, way
+NETWORKS = (("shm", "shared memory"), ("tcp", "TCP on loopback"))
+LARGE = ((64 * KIB, "64K", "64 KiB"), (MIB, "1M", "1 MiB"), (4 * MIB, "4M", "4 MiB"))
+QUEUES = (("unexpected", "unexpected messages"), ("posted", "posted receives"))
+
+
+def sizes(name, what, way):
+    """Ping-pongs."""
+    def row(kind, network, size, short, words, sign, factor):
+        return kind("%s-%s-%s" % (name, network, short), words, "mpi-sizes", "mpi-%s-%s" % (way, network), size,
+                    ("openmpi-" + network,), (), (), OWN % ("%s %s" % (sign, factor)), times(factor))
+    return [row(latency, "shm", 8, "8", "%s over shared memory, 8 B" % what, "<=", 1.0)] + [
+        row(latency, "shm", size, short, "the same, " + words, "<=", 0.95) for size, short, words in LARGE] + [
+        row(latency, "tcp", 8, "8", what + " over TCP on loopback, 8 B", "<=", 0.95)] + [
+        row(bandwidth, "tcp", size, short, "the same, " + words, ">=", 1.0) for size, short, words in LARGE[1:]]
+
+
+def rate(name, what, way, network, words):
+    return Figure("%s-rate-%s" % (name, network), "%s over %s, messages of 8 B" % (what, words), "mpi-rate",
+                  "mpi-%s-%s-rate" % (way, network), 8, "per_us_best", MILLION, ("openmpi-%s-rate" % network,), (), (),
+                  OWN % ">= 1.0", times(1.0))
+
+
+def overlap(name, what, way, network, words):
+    return Figure("%s-overlap-%s" % (name, network), "%s over %s, 1 MiB beside computing: not hidden" % (what, words),
+                  "mpi-overlap", "mpi-%s-%s-overlap" % (way, network), MIB, "exposed_percent", "%",
+                  ("openmpi-%s-overlap" % network,), (), (), "<= 5 % of the shorter", at_most(5))
+
+
+def matching(plug, test, words, target, allowed):
+    name, what, way = plug
+    return Figure("%s-%s" % (name, test), "%s, 8 B beside %d %s" % (what, mpi.OTHERS, words), "mpi-matching",
+                  "mpi-%s-shm-matching" % way, mpi.OTHERS, test, "x beside none", ("openmpi-shm-matching",), (), (), target,
+                  allowed)
+
+
+def collective(operation, size, ranks):
+    short, words = ("", "") if operation == "barrier" else ("-8", " of 8 B") if size == 8 else ("-64K", " of 64 KiB")
+    return Figure("mpi-%s%s-%d" % (operation, short, ranks), "%s%s, %d processes" % (operation, words, ranks),
+                  "mpi-collectives", "mpi-mad-shm-%d" % ranks, size, operation, "us", ("openmpi-shm-%d" % ranks,),
+                  ("mpi-ofi-shm-%d" % ranks,), (), "none", None)
+
+
+def alone(program, network, words, size, short, text):
+    """Without an MPI library."""
+    return latency("%s-%s-%s" % (program, network, short), "%s over %s, %s" % (program, words, text), "libfabric",
+                   "%s-mad-%s" % (program, network), size, ("%s-%s" % (program, network),), (), (), "none", None)
+
+
+FIGURES = [row for plug in PLUGS for row in sizes(*plug)] + [
+    rate(*plug, *network) for plug in PLUGS for network in NETWORKS] + [
+    overlap(*plug, *network) for plug in PLUGS for network in NETWORKS] + [
+    matching(PLUGS[0], *queue, "none: Open MPI matches", None) for queue in QUEUES] + [
+    matching(PLUGS[1], *queue, "<= 2 x beside none", at_most(2)) for queue in QUEUES] + [
+    collective("barrier", 8, ranks) for ranks in mpi.RANKS] + [
+    collective(operation, size, ranks)
+    for operation in mpi.COLLECTIVES for size in mpi.SIZES for ranks in mpi.RANKS] + [
+    alone("libfabric", *network, *size) for network in NETWORKS for size in ((8, "8", "8 B"),) + LARGE[:2]] + [
+    alone("fi_pingpong", *network, *size) for network in NETWORKS for size in ((8, "8", "8 B"),) + LARGE[:1]]

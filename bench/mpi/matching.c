@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What others in the queues cost: 8 bytes there and back while each side has so many unexpected messages that no receive
+ * asks for, then so many receives posted that no message meets; each with a tag of its own.  Two rows. */
+#include "mpi_perf.h"
+
+#define TAG 1
+#define OTHERS 100 /* the first tag of those that do not match */
+
+static void turn(const mpi_perf_t *p)
+{
+    int peer = !p->rank;
+    if (p->first)
+        MPI_Send(p->send, 8, MPI_BYTE, peer, TAG, MPI_COMM_WORLD);
+    MPI_Recv(p->receive, 8, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (!p->first)
+        MPI_Send(p->send, 8, MPI_BYTE, peer, TAG, MPI_COMM_WORLD);
+}
+
+static int turns(void *arg, int n)
+{
+    for (int i = 0; i < n; i++)
+        turn(arg);
+    return 0;
+}
+
+/* Oldest first, so that they go as fast as they can: that is not what is timed. */
+static void others_receive(const mpi_perf_t *p, MPI_Request *requests, char *into)
+{
+    for (int i = 0; i < (int)p->size; i++)
+        MPI_Irecv(into, 1, MPI_BYTE, !p->rank, OTHERS + i, MPI_COMM_WORLD, &requests[i]);
+}
+
+static void others_send(const mpi_perf_t *p)
+{
+    for (int i = 0; i < (int)p->size; i++)
+        MPI_Send(p->send, 1, MPI_BYTE, !p->rank, OTHERS + i, MPI_COMM_WORLD);
+}
+
+static int run(mpi_perf_t *p)
+{
+    static char into;
+    MPI_Request *requests = calloc(p->size + 1, sizeof *requests);
+    int rc;
+    if (!requests)
+        return -1;
+    others_send(p);
+    turn(p); /* messages do not overtake: what was sent is there now */
+    rc = mpi_perf_measure(p, "unexpected", 2, turns);
+    others_receive(p, requests, &into);
+    MPI_Waitall((int)p->size, requests, MPI_STATUSES_IGNORE);
+
+    others_receive(p, requests, &into);
+    MPI_Barrier(MPI_COMM_WORLD);
+    rc = rc ? rc : mpi_perf_measure(p, "posted", 2, turns);
+    others_send(p);
+    MPI_Waitall((int)p->size, requests, MPI_STATUSES_IGNORE);
+    free(requests);
+    return rc;
+}
+
+const mpi_perf_test_t mpi_perf_matching = {"matching", "0,10000", 2, run};
