@@ -81,9 +81,9 @@ int bench_measure(const bench_options_t *options, size_t size, double divisor, b
 void bench_compute(uint64_t steps);
 double bench_steps_per_us(void);
 /* How much of a message is hidden by computing for 1, 1.5 and 2 times as long.  busy: move a message while so many steps
- * are computed; the microseconds, less than 0: it failed.  In each round the message alone, computing alone, and both; what was
- * not hidden of the shorter one is (both - longer) / shorter, in per cent (exposed_percent: the median).  tell: print a row of
- * both, extra goes into it.  arg is of both; way: a word for extra.  0 or -1. */
+ * are computed; the microseconds, less than 0: it failed.  In each round the message alone, computing alone, and both;
+ * what was not hidden of the shorter one is (both - longer) / shorter, in per cent (exposed_percent: the median).  tell:
+ * print a row of both, extra goes into it.  arg is of both; way: a word for extra.  0 or -1. */
 typedef double (*bench_busy_t)(void *arg, uint64_t steps);
 typedef int (*bench_tell_t)(void *arg, bench_stats_t us, const char *extra);
 int bench_overlap(const char *way, int rounds, bench_busy_t busy, bench_tell_t tell, void *arg);
