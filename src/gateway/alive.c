@@ -2,7 +2,7 @@
 /* Do those who shall pass a stream on still live?  A connection that ends says so at once.  A process that hangs, or a
  * cable that is pulled, says nothing: who waits for something asks.
  *
- * A timer runs while there is something to watch.  An end that waits, and has heard nothing new between two looks, asks
+ * A timer runs while there is something to watch, and slowly while there are only ends.  An end that waits, and has heard nothing new between two looks, asks
  * the other end for acknowledgement, and its next gateway for a sign of life; each gateway that is asked about a stream
  * asks the next one.  Whatever comes from a gateway is a sign of life.  When none comes for MAD_FORWARD_DETECT its
  * connection is ended, and then everything is as if it had died.  The other *end* owes no sign of life: it may compute.
@@ -21,6 +21,7 @@
 #define LEAST INT64_C(5000000)    /* ns between looks; questions that are no further apart than that are of one look */
 #define QUICK INT64_C(50000000)   /* ns, at most, while a stream has no way */
 #define NEVER INT64_MAX
+#define IDLE_ASKS 32               /* streams that are asked about at once while nothing is under way, in turn */
 
 int64_t gw_patience(void)
 {
@@ -175,6 +176,20 @@ static int64_t look(gw_t *gw, int64_t now)
     return next;
 }
 
+/* Who waits for what the other end is still to send has nothing under way by which it would find out that a gateway hangs, and
+ * the other end, that it gave the stream up.  So the ways are asked about, now and then.  Only in the library: a program that
+ * computes waits for nothing. */
+static void ask_idle(gw_t *gw)
+{
+    uint32_t n = 0, at = 0;
+    for (gw_end_t *end = gw->ends; end; end = end->next)
+        n++;
+    for (gw_end_t *end = gw->ends; end; end = end->next, at++)
+        if ((at + n - gw->idle_turn % n) % n < IDLE_ASKS && end->started && !end->closed && !end->lost && end->side)
+            gw_side_ask(end->side);
+    gw->idle_turn += IDLE_ASKS;
+}
+
 /* This process itself was stopped, or had no time: what came meanwhile is not read yet, and nobody has been silent. */
 static void forgive(gw_t *gw, int64_t ns)
 {
@@ -192,8 +207,14 @@ static void tick(madi_watch_t *watch, uint32_t events)
         return;
     if (late > period())
         forgive(gw, late);
+    if (!atomic_exchange(&gw->ticks, 1)) { /* nothing was under way */
+        marceli_async_count_later(1);
+        ask_idle(gw);
+    }
     next = look(gw, now);
     if (next == NEVER) {
+        if (gw->ends)
+            set(gw, gw_patience()); /* before somebody else may set it for sooner */
         atomic_store(&gw->ticks, 0);
         next = look(gw, madi_now()); /* who sent something before saw that the timer was set */
         if (next == NEVER || atomic_exchange(&gw->ticks, 1)) {

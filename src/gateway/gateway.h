@@ -272,7 +272,8 @@ struct gw {
     _Atomic(uint64_t) stalls, resends;
     /* Fail-over. */
     madi_watch_t timer;
-    _Atomic(int) ticks; /* the timer is set */
+    _Atomic(int) ticks; /* the timer is set for what is under way; else, where there are ends, for another look at idle ones */
+    uint32_t idle_turn;
     _Atomic(int64_t) due; /* for then */
     uint64_t rerouted, given_up, dead_gateways;
 };

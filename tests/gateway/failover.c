@@ -7,6 +7,7 @@
  *   back      the only one is killed, and another started in time: traffic goes on
  *   one       the only one is killed: both ends get MAD_ERR_PEER in time; when there is another, they begin anew
  *   mute      the same, but it is stopped
+ *   wait      the same, while both ends wait for a message of the other one, and nothing is under way
  *   pause     the only one, and then an end, are stopped for longer than a gateway may be silent, but not both at once:
  *             nobody takes it for dead
  *   behind    the second gateway of two on the way is stopped while the far end is, too: there is another one
@@ -42,6 +43,7 @@ static struct shared {
     _Atomic(int) failed[2];        /* statuses of what went wrong */
     _Atomic(int64_t) failed_at[2];
     _Atomic(int) bad, stop, known; /* known: addresses that processes were given */
+    _Atomic(int) wait, waiting;    /* ends shall wait for each other; so many do */
     _Atomic(int) silent;           /* gateways that ends took for dead */
     bool one_way;                  /* only long messages, from the first end to the other */
 } *shared;
@@ -168,31 +170,37 @@ static bool meet(int times)
     return atomic_load(&introduced) >= times;
 }
 
+enum { GO_ON, STOP, WAIT };
+
 static mad_status_t batches(uint64_t *number)
 {
     mad_status_t status = MAD_OK;
     while (!status) {
         uint64_t first = *number;
-        bool last = false;
+        uint8_t then = GO_ON;
         for (int turn = 0; turn < (shared->one_way ? 1 : 2) && !status; turn++)
             for (uint64_t i = 0; i < BATCH && !status; i++)
                 status = move(first + i, turn == me);
         if (status)
             break;
         *number += BATCH;
-        /* The first end says whether this was all. */
+        /* The first end says what is next. */
         if (me == 0) {
             mad_connection_t *cnx = mad_begin_packing(channel, other);
-            last = atomic_load(&shared->stop);
-            mad_pack(cnx, &last, sizeof last, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+            then = atomic_load(&shared->stop) ? STOP : atomic_load(&shared->wait) ? WAIT : GO_ON;
+            mad_pack(cnx, &then, sizeof then, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
             status = mad_end_packing(cnx);
         } else {
             mad_connection_t *cnx = mad_begin_unpacking_from(channel, other);
-            mad_unpack(cnx, &last, sizeof last, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+            mad_unpack(cnx, &then, sizeof then, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
             status = mad_end_unpacking(cnx);
         }
-        if (last)
+        if (then == STOP)
             break;
+        if (then == WAIT && !status) {
+            atomic_fetch_add(&shared->waiting, 1);
+            status = move(*number, false);
+        }
     }
     return status;
 }
@@ -356,7 +364,7 @@ static bool end_of(child_t *c)
 
 static void begone(child_t *g, const char *mode)
 {
-    bool hangs = !strcmp(mode, "stop") || !strcmp(mode, "mute");
+    bool hangs = !strcmp(mode, "stop") || !strcmp(mode, "mute") || !strcmp(mode, "wait");
     kill(g->pid, !strcmp(mode, "leave") ? SIGUSR1 : hangs ? SIGSTOP : SIGKILL);
 }
 
@@ -427,10 +435,30 @@ static void back(child_t *a, child_t *b, child_t *g, int *told)
            "back: traffic goes on through another");
 }
 
+static void wait_ms(int ms)
+{
+    for (int64_t began = now(); now() - began < ms * INT64_C(1000000);)
+        nap();
+}
+
+/* Both ends wait for each other, and what they said last is acknowledged: that is asked for within a part of the
+ * time of detection. */
+static void all_wait(void)
+{
+    int64_t began = now();
+    atomic_store(&shared->wait, 1);
+    while (atomic_load(&shared->waiting) < 2 && now() - began < LIMIT && !failed())
+        nap();
+    atomic_store(&shared->wait, 0);
+    wait_ms(1000);
+}
+
 static void one(const char *mode, child_t *a, child_t *b, child_t *g, int64_t limit)
 {
     int64_t began, last = 0;
     more(5);
+    if (!strcmp(mode, "wait"))
+        all_wait();
     began = now();
     begone(g, mode);
     while (!(atomic_load(&shared->failed_at[0]) && atomic_load(&shared->failed_at[1])) && now() - began < LIMIT)
@@ -446,12 +474,6 @@ static void one(const char *mode, child_t *a, child_t *b, child_t *g, int64_t li
     atomic_store(&shared->failed[1], 0);
     result(start(g, "G1", false) && tell(a, g) && tell(b, g) && tell(a, b) && tell(b, a) && more(2 * BATCH) > 0,
            "%s: through another gateway they begin anew", mode);
-}
-
-static void wait_ms(int ms)
-{
-    for (int64_t began = now(); now() - began < ms * INT64_C(1000000);)
-        nap();
 }
 
 /* The end asks the gateway, and while its answer comes does not run. */
@@ -495,7 +517,7 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "kill";
     bool two = !strcmp(mode, "kill") || !strcmp(mode, "stop") || !strcmp(mode, "leave");
-    bool anew = !strcmp(mode, "one") || !strcmp(mode, "mute"), far = !strcmp(mode, "behind");
+    bool anew = !strcmp(mode, "one") || !strcmp(mode, "mute") || !strcmp(mode, "wait"), far = !strcmp(mode, "behind");
     child_t a = {0}, b = {0}, g[3] = {0};
     int told = 0, n = two ? 2 : 1, times = argc > 2 ? atoi(argv[2]) : 4;
     int64_t limit = argc > 3 ? atoll(argv[3]) : 0;
