@@ -2,9 +2,9 @@
 /* Do those who shall pass a stream on still live?  A connection that ends says so at once.  A process that hangs, or a
  * cable that is pulled, says nothing: who waits for something asks.
  *
- * A timer runs while there is something to watch, and slowly while there are only ends.  An end that waits, and has heard nothing new between two looks, asks
- * the other end for acknowledgement, and its next gateway for a sign of life; each gateway that is asked about a stream
- * asks the next one.  Whatever comes from a gateway is a sign of life.  When none comes for MAD_FORWARD_DETECT its
+ * A timer runs while there is something to watch, and slowly while there are only ends.  An end that waits, and has heard
+ * nothing new between two looks, asks the other end for acknowledgement, and its next gateway for a sign of life; each
+ * gateway that is asked about a stream asks the next one.  Whatever comes from a gateway is a sign of life.  When none comes for MAD_FORWARD_DETECT its
  * connection is ended, and then everything is as if it had died.  The other *end* owes no sign of life: it may compute.
  * But its host acknowledges what the network brings, where the driver can tell; the last gateway sees to that.
  * doc/gateways.md adds up how long that takes. */
