@@ -11,6 +11,7 @@
 
 static _Atomic(int) left; /* so many succeed, then one fails; negative: none does */
 static _Atomic(int) failed;
+static _Thread_local size_t denied; /* malloc of so many bytes fails in this thread; 0: none */
 
 static bool may(void)
 {
@@ -31,7 +32,7 @@ int __wrap_posix_memalign(void **p, size_t alignment, size_t size);
 
 void *__wrap_malloc(size_t size)
 {
-    return may() ? __real_malloc(size) : NULL;
+    return (!size || size != denied) && may() ? __real_malloc(size) : NULL;
 }
 
 void *__wrap_calloc(size_t n, size_t size)
