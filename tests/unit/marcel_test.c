@@ -10,6 +10,7 @@
 #include "marcel/name.h"
 #include "marcel/place.h"
 #include "marcel/sched.h"
+#include "marcel/share.h"
 #include "marcel/slot.h"
 #include "marcel/timer.h"
 #include "marcel/waitq.h"
@@ -413,11 +414,43 @@ START_TEST(test_woken_as_the_clock_ends_it)
 }
 END_TEST
 
+/* ---- Taken from another worker --------------------------------------------------------------------------------- */
+
+/* A worker has taken a thread that moves from another one, and before it runs it something comes for itself: the taken one
+ * is not queued behind that, which may compute for long, but stands where a third worker finds it. */
+START_TEST(test_stolen_stays_in_sight)
+{
+    static madi_worker_t workers[3];
+    static madi_ult_t moving, own;
+    ck_assert_int_eq(madi_place_find(3), 0);
+    madi_marcel.workers = workers;
+    atomic_store(&madi_marcel.n_workers, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(madi_worker_init(&workers[i], i, 3), 0);
+    moving.flags = MADI_ULT_MOVES;
+    moving.priority = own.priority = MADI_USUAL;
+    moving.worker = &workers[0];
+    own.worker = &workers[1];
+    madi_movable_put(&workers[0], &moving);
+    ck_assert(madi_share_find(&workers[1], true));
+    madi_inbox_put(&workers[1].inbox, (uintptr_t)&own);
+    ck_assert_ptr_eq(madi_pick_all(&workers[1]), &own);
+    ck_assert(madi_share_find(&workers[2], true));
+    ck_assert_ptr_eq(madi_pick_all(&workers[2]), &moving);
+    ck_assert_ptr_eq(moving.worker, &workers[2]);
+    ck_assert(!madi_share_find(&workers[2], true));
+    madi_movable_put(&workers[0], &moving); /* and if nothing comes it runs at once */
+    ck_assert(madi_share_find(&workers[1], true));
+    ck_assert_ptr_eq(madi_pick_all(&workers[1]), &moving);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {test_switch, test_slots,   test_guard_limit, test_deque,  test_deque_stale,
                                          test_inbox,  test_timers,  test_waitq,       test_places, test_sizes,
-                                         test_deque_thieves, test_woken_as_the_clock_ends_it};
+                                         test_deque_thieves, test_woken_as_the_clock_ends_it,
+                                         test_stolen_stays_in_sight};
     const struct {
         const TTest *test;
         int signal;
