@@ -67,7 +67,8 @@ int marcel_attr_destroy(marcel_attr_t *attr);
 int marcel_attr_setstacksize(marcel_attr_t *attr, size_t size);
 int marcel_attr_getstacksize(const marcel_attr_t *attr, size_t *size);
 
-/* A ready thread of higher priority runs before all of lower; there is no aging.  Errors: EINVAL. */
+/* Of the ready threads of a worker one of higher priority runs before all of lower, whether these have begun to run or not.
+ * There is no aging: one that yields again and again, and never waits, starves those below.  Errors: EINVAL. */
 int marcel_attr_setpriority(marcel_attr_t *attr, int priority);
 int marcel_attr_getpriority(const marcel_attr_t *attr, int *priority);
 

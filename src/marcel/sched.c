@@ -112,10 +112,10 @@ static madi_ult_t *oldest_seed(madi_worker_t *worker)
 /* One that moves and one seed by turns. */
 static MADI_COLD madi_ult_t *oldest_by_turns(madi_worker_t *worker)
 {
-    madi_ult_t *first = madi_queue_first(worker), *ult = NULL;
+    madi_ult_t *ult = NULL;
     for (int i = 0; i < 2 && !ult; i++) {
         worker->movable_turn = !worker->movable_turn;
-        ult = worker->movable_turn ? madi_movable_take_from(worker, first ? first->priority : MADI_LEVELS - 1) :
+        ult = worker->movable_turn ? madi_movable_take(worker) :
               oldest_seed(worker);
     }
     return ult;
@@ -125,7 +125,10 @@ static MADI_COLD madi_ult_t *oldest_by_turns(madi_worker_t *worker)
  * Where each switch is a period, every second one, and the others are those of the queue. */
 static madi_ult_t *pick_oldest(madi_worker_t *worker)
 {
-    madi_ult_t *ult = madi_movable_empty(worker) ? oldest_seed(worker) : oldest_by_turns(worker);
+    madi_ult_t *first = madi_queue_first(worker), *ult;
+    if (first && first->priority < MADI_USUAL) /* nothing that is passed over has that priority */
+        return NULL;
+    ult = madi_movable_empty(worker) ? oldest_seed(worker) : oldest_by_turns(worker);
     if (ult && worker->tick == 1)
         worker->tick = worker->period = 2;
     return ult;
@@ -180,7 +183,8 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
     if (period && !thread && (ult = pick_oldest(worker)))
         return ult;
     worker->pending = NULL;
-    if (!thread && !madi_queue_first(worker)) {
+    ult = madi_queue_first(worker);
+    if (!thread && (!ult || ult->priority > MADI_USUAL)) {
         ult = madi_movable_take(worker);
         if (ult)
             return ult;
@@ -269,8 +273,8 @@ static inline __attribute__((always_inline)) void yield(madi_worker_t *worker)
         yield_moving(worker);
         return;
     }
-    if (MADI_LIKELY(madi_queue_first(worker))) {
-        madi_queue_put(worker, self);
+    if (MADI_LIKELY(madi_queue_first(worker)) || MADI_UNLIKELY(self->priority < MADI_USUAL)) {
+        madi_queue_put(worker, self); /* it may be the first again */
         to = madi_pick(worker);
     } else {
         if (madi_deque_empty(&worker->deque) && madi_inbox_empty(&worker->inbox) && worker->tick > 1 &&

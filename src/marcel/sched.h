@@ -170,15 +170,23 @@ static inline madi_ult_t *madi_queue_take(madi_worker_t *worker)
     return ult;
 }
 
+/* Seeds and threads that move are all of the usual priority: a thread of a lower one runs after them. */
+static inline bool madi_usual_waits(madi_worker_t *worker)
+{
+    return !madi_deque_empty(&worker->deque) || !madi_movable_empty(worker);
+}
+
 /* Who runs next: `base` when nobody is ready, and for all that is rare. */
 static inline madi_ult_t *madi_pick(madi_worker_t *worker)
 {
     madi_ult_t *ult;
     if (MADI_UNLIKELY(--worker->tick == 0 || !madi_inbox_empty(&worker->inbox)))
         return worker->base;
-    ult = madi_queue_take(worker);
-    if (MADI_LIKELY(ult))
+    ult = madi_queue_first(worker);
+    if (MADI_LIKELY(ult && (ult->priority <= MADI_USUAL || !madi_usual_waits(worker)))) {
+        madi_queue_out(worker, ult);
         return ult;
+    }
     return madi_deque_empty(&worker->deque) && madi_movable_empty(worker) ? worker->base : madi_pick_other(worker);
 }
 

@@ -34,7 +34,7 @@ void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult)
         madi_share_wake(worker);
 }
 
-madi_ult_t *madi_movable_take_from(madi_worker_t *worker, unsigned lowest)
+madi_ult_t *madi_movable_take(madi_worker_t *worker)
 {
     madi_movable_t *movable = &worker->movable;
     madi_link_t *link;
@@ -42,8 +42,6 @@ madi_ult_t *madi_movable_take_from(madi_worker_t *worker, unsigned lowest)
         return NULL;
     madi_lock(&movable->lock);
     link = movable->head.next;
-    while (link != &movable->head && MADI_UNLIKELY(MADI_LINK_ULT(link)->priority > lowest))
-        link = link->next;
     if (link != &movable->head) {
         link->next->prev = link->prev;
         link->prev->next = link->next;

@@ -19,11 +19,11 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Started threads that may move.  put: any thread, the context is saved; take: one of at least that priority (a level);
- * NULL: none. */
+/* Started threads that may move, all of the usual priority.  put: any thread, the context is saved; take: the one that waits
+ * longest; NULL: none. */
 void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult);
-madi_ult_t *madi_movable_take_from(madi_worker_t *worker, unsigned lowest);
-/* From elsewhere; no timer of it is armed.  It stays there if that worker sleeps or soon looks. */
+madi_ult_t *madi_movable_take(madi_worker_t *worker);
+/* From elsewhere.  It stays there if that worker sleeps or soon looks. */
 void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult);
 
 /* A plain pthread makes a seed. */
@@ -41,11 +41,6 @@ void madi_share_wake(madi_worker_t *worker);
 void madi_share_pass_on(madi_worker_t *worker);
 
 #pragma GCC visibility pop
-
-static inline madi_ult_t *madi_movable_take(madi_worker_t *worker)
-{
-    return madi_movable_take_from(worker, MADI_LEVELS - 1);
-}
 
 /* After something was put in. */
 static inline void madi_shared(madi_worker_t *worker)

@@ -9,8 +9,8 @@
  *   deque     seeds of this worker, youngest first
  * then what others have (share.h),
  * and once in MADI_PERIOD switches (or fewer: worker->period) it looks at the clock, and runs the oldest of the others
- * first, so that nothing starves but by priority.  What others may take is never put into the queues: behind a thread that
- * computes nobody would find it. */
+ * first, so that nothing starves but by priority: movable and deque are of the usual one, and come before queues below.
+ * What others may take is never put into the queues: behind a thread that computes nobody would find it. */
 #ifndef MADI_WORKER_H
 #define MADI_WORKER_H
 

@@ -15,6 +15,7 @@ void test_restart(void);
 
 /* threads_order.c */
 void test_priority(void);
+void test_priority_seeds(void);
 void test_fair(void);
 void test_yield_to(void);
 void test_busy(void);

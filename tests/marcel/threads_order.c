@@ -54,6 +54,48 @@ static void *set_flag(void *arg)
     return arg;
 }
 
+#define TURNS 300 /* several times as many as between two looks at what is passed over */
+
+static void *yield_with_seed(void *before)
+{
+    marcel_t seed;
+    flag = false;
+    CHECK_EQ(marcel_create(&seed, NULL, set_flag, NULL), 0);
+    for (int i = 0; i < TURNS; i++) {
+        CHECK_EQ(marcel_yield(), 0);
+        if (!CHECK_EQ(flag, before != NULL))
+            break;
+    }
+    CHECK_EQ(marcel_join(seed, NULL), 0);
+    return NULL;
+}
+
+static void *yield_so_often(void *arg)
+{
+    for (int i = 0; i < TURNS; i++)
+        marcel_yield();
+    return arg;
+}
+
+/* What has not begun has its priority: it waits for all who are above, and runs before those below, alone or not. */
+void test_priority_seeds(void)
+{
+    static const int priority[] = {MARCEL_PRIORITY_DEFAULT + 1, MARCEL_PRIORITY_DEFAULT - 1};
+    static char before[1];
+    marcel_attr_t attr;
+    marcel_t thread[2];
+    marcel_attr_init(&attr);
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(marcel_attr_setpriority(&attr, priority[i % 2]), 0);
+        CHECK_EQ(marcel_create(&thread[0], &attr, yield_with_seed, i % 2 ? before : NULL), 0);
+        if (i >= 2)
+            CHECK_EQ(marcel_create(&thread[1], &attr, yield_so_often, NULL), 0);
+        CHECK_EQ(marcel_join(thread[0], NULL), 0);
+        if (i >= 2)
+            CHECK_EQ(marcel_join(thread[1], NULL), 0);
+    }
+}
+
 /* A seed runs although others yield without end. */
 static void *spin_for_flag(void *arg)
 {
