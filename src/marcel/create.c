@@ -95,7 +95,7 @@ static inline bool join_in_place(madi_worker_t *worker, struct marcel_thread *th
     ult = madi_ult_start(worker, thread);
     if (MADI_UNLIKELY(!ult))
         return false;
-    ult->in_place = true;
+    ult->apart = MADI_APART_IN_PLACE;
     atomic_store_explicit(&thread->joiner, (uintptr_t)&self->party, memory_order_relaxed);
     self->state = MADI_ULT_BLOCKED;
     madi_switch_to(worker, self, ult);

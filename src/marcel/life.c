@@ -39,11 +39,12 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
     ult->state = MADI_ULT_BLOCKED;
     ult->priority = MADI_USUAL;
     ult->flags &= MADI_ULT_CANARY;
-    ult->in_place = false;
+    ult->apart = 0;
+    atomic_store_explicit(&ult->clocks, false, memory_order_relaxed);
     ult->party.thread = thread;
     ult->party.keys = NULL;
     ult->party.cleanup = NULL;
-    ult->party.plain = ult->party.clocked = false;
+    ult->party.plain = false;
     ult->party.n_read = 0;
     ult->party.interrupted = NULL;
     atomic_store_explicit(&ult->party.woken, 0, memory_order_relaxed);
@@ -107,7 +108,7 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
         worker = madi_worker_self();
     }
     madi_count_release(&worker->ended); /* pairs with marcel_fini */
-    if (MADI_LIKELY(self->in_place))
+    if (MADI_LIKELY(self->apart & MADI_APART_IN_PLACE))
         to = end_in_place(worker, thread);
     else
         to = end_alone(worker, thread);

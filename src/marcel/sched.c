@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "marcel/cancel.h"
 #include "marcel/guard.h"
+#include "marcel/late.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/name.h"
@@ -78,6 +79,12 @@ static void timers_run(madi_worker_t *worker)
         if (madi_claim(&ult->party, MADI_WAIT_EXPIRED)) /* else it comes by the inbox */
             madi_ready_here(worker, ult);
     }
+    madi_late_run(worker, now);
+}
+
+static bool clock_is_waited_for(madi_worker_t *worker)
+{
+    return worker->timers.first || madi_late_next() != MADI_NEVER;
 }
 
 static void inbox_read(madi_worker_t *worker)
@@ -155,7 +162,7 @@ static void period_begin(madi_worker_t *worker)
         worker->switches -= MADI_PERIOD;
         madi_count(&worker->periods);
     }
-    if (MADI_UNLIKELY(worker->timers.first || madi_server_waits() || worker->period < MADI_PERIOD))
+    if (MADI_UNLIKELY(clock_is_waited_for(worker) || madi_server_waits() || worker->period < MADI_PERIOD))
         clock_looked_at(worker);
     else
         worker->ticked = 0;
@@ -170,7 +177,7 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
     worker->starved = false;
     if (!madi_inbox_empty(&worker->inbox))
         inbox_read(worker);
-    if (worker->timers.first && (period || !madi_queue_first(worker)))
+    if (clock_is_waited_for(worker) && (period || !madi_queue_first(worker)))
         timers_run(worker);
     if (period)
         period_begin(worker);
@@ -206,7 +213,7 @@ static void place_leave(madi_ult_t *ult)
 {
     struct marcel_thread *thread = ult->party.thread;
     madi_party_t *joiner = (madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed);
-    ult->in_place = false;
+    ult->apart &= (uint8_t)~MADI_APART_IN_PLACE;
     if (madi_cancel_off(joiner->thread))
         return;
     atomic_store_explicit(&joiner->joins, thread, memory_order_relaxed);
@@ -223,8 +230,10 @@ static void place_leave(madi_ult_t *ult)
 
 void madi_switch_extra(madi_ult_t *from, madi_ult_t *to)
 {
-    if (from->in_place && from->state != MADI_ULT_NONE)
+    if ((from->apart & MADI_APART_IN_PLACE) && from->state != MADI_ULT_NONE)
         place_leave(from);
+    if (from->apart & MADI_APART_LATE)
+        madi_late_switch(from);
     if (from->flags & MADI_ULT_CANARY)
         madi_guard_check(from);
     if (from->flags & MADI_ULT_KEEPS_FP)

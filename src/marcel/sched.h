@@ -23,8 +23,8 @@
  * stack, `base`, which is switched to like a thread.
  *
  * Deadlines are madi_now's nanoseconds, INT64_MAX: none.  A party whose deadline has passed is taken out of its queue by
- * its own worker (or, a plain pthread, by itself), under the queue's lock.  Whether it is late or woken is decided by one
- * compare-and-swap on party->wait, so it is not both.  The queue must stay until madi_block returns.
+ * its own worker (one that moves: by any, late.h; a plain pthread: by itself), under the queue's lock.  Whether it is late or
+ * woken is decided by one compare-and-swap on party->wait, so it is not both.  The queue must stay until madi_block returns.
  *
  * A ready thread goes to its worker: at the end of a private queue when the caller runs there too, else through the
  * inbox, and the worker is woken if it sleeps. */
@@ -55,6 +55,10 @@ int madi_block_point(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
  * woken already, or does not wait, or not in a way that this may end.  True: it is out of its queue, and the caller must
  * make it ready. */
 bool madi_claim(madi_party_t *party, unsigned how);
+
+/* The same in two steps: it is decided, without a lock; and it is out of its queue, NULL: it was in none. */
+bool madi_claim_begin(madi_party_t *party, unsigned how, madi_waitq_t **queue);
+void madi_claim_end(madi_party_t *party, madi_waitq_t *queue);
 
 /* Wake all of a queue, whose lock the caller holds, and which is released. */
 void madi_wake_all(madi_waitq_t *queue);
@@ -215,7 +219,7 @@ static inline void madi_switch_to(madi_worker_t *worker, madi_ult_t *self, madi_
 {
     to->state = MADI_ULT_RUNNING;
     worker->current = to;
-    if (MADI_UNLIKELY(((self->flags | to->flags) & MADI_ULT_EXTRA) | self->in_place))
+    if (MADI_UNLIKELY(((self->flags | to->flags) & MADI_ULT_EXTRA) | self->apart))
         madi_switch_extra(self, to);
     madi_tools_leave(&self->tools, &to->tools, 0);
     madi_switch(&self->sp, to->sp);

@@ -2,6 +2,7 @@
 /* How a thread stops running, and how it becomes ready again: sched.h has the rules. */
 #include "base/clock.h"
 #include "marcel/cancel.h"
+#include "marcel/late.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/party.h"
@@ -91,15 +92,20 @@ void madi_looks_begin(madi_worker_t *worker)
 void madi_clock_begin(madi_ult_t *self, int64_t deadline)
 {
     madi_looks_begin(self->worker);
-    self->party.clocked = true;
-    madi_timer_arm(&self->worker->timers, &self->timer, deadline);
+    if (MADI_UNLIKELY(self->flags & MADI_ULT_MOVES)) {
+        self->timer.deadline = deadline;
+        madi_late_enter(self);
+    } else {
+        madi_timer_arm(&self->worker->timers, &self->timer, deadline);
+    }
 }
 
 static void clock_stop(madi_ult_t *self)
 {
-    if (MADI_UNLIKELY(self->timer.back)) /* it was woken while it spun */
+    if (MADI_UNLIKELY(self->flags & MADI_ULT_MOVES))
+        madi_late_leave(self);
+    else if (MADI_UNLIKELY(self->timer.back)) /* it was woken while it spun */
         madi_timer_disarm(&self->worker->timers, &self->timer);
-    self->party.clocked = false;
 }
 
 int madi_clock_end(madi_ult_t *self)
@@ -118,6 +124,23 @@ static MADI_COLD int suspend_timed(madi_ult_t *self, madi_waitq_t *queue, int64_
     return madi_clock_end(self);
 }
 
+/* One that moves, off its stack: from now on a cancel finds it. */
+static void sleep_post(void *arg)
+{
+    madi_ult_t *ult = arg;
+    atomic_store_explicit(&ult->party.wait, MADI_WAIT_OPEN, memory_order_release); /* as below */
+    if (madi_cancel_missed(&ult->party))
+        madi_ready(ult);
+}
+
+static int sleep_moving(madi_ult_t *self, int64_t deadline, bool off)
+{
+    atomic_store_explicit(&self->party.wait, off ? MADI_WAIT_TIMED : MADI_WAIT_PLAIN, memory_order_relaxed);
+    madi_clock_begin(self, deadline);
+    madi_suspend(self->worker, off ? NULL : sleep_post, self);
+    return madi_clock_end(self);
+}
+
 int madi_sleep_until(madi_party_t *self, int64_t deadline)
 {
     madi_ult_t *ult = MADI_PARTY_ULT(self);
@@ -125,7 +148,9 @@ int madi_sleep_until(madi_party_t *self, int64_t deadline)
     if (self->plain)
         return madi_party_block(self, NULL, deadline, off ? MADI_WAIT_TIMED : MADI_WAIT_OPEN);
     self->queue = NULL;
-    madi_clock_begin(ult, deadline); /* a canceller that comes now finds it with its timer, and so sends it to its worker */
+    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES))
+        return sleep_moving(ult, deadline, off);
+    madi_clock_begin(ult, deadline);
     atomic_store_explicit(&self->wait, off ? MADI_WAIT_TIMED : MADI_WAIT_OPEN, memory_order_release); /* as below */
     if (off || !madi_cancel_missed(self))
         madi_suspend(ult->worker, NULL, NULL);
@@ -212,10 +237,10 @@ static bool claim_join(madi_party_t *party, unsigned wait, unsigned how)
     return true;
 }
 
-bool madi_claim(madi_party_t *party, unsigned how)
+bool madi_claim_begin(madi_party_t *party, unsigned how, madi_waitq_t **queue)
 {
     unsigned wait = atomic_load_explicit(&party->wait, memory_order_acquire);
-    madi_waitq_t *queue;
+    *queue = NULL;
     if (wait == MADI_WAIT_JOINS_TIMED || wait == MADI_WAIT_JOINS_OPEN)
         return claim_join(party, wait, how);
     if ((wait != MADI_WAIT_TIMED || how == MADI_WAIT_CANCELLED) && wait != MADI_WAIT_OPEN)
@@ -223,23 +248,37 @@ bool madi_claim(madi_party_t *party, unsigned how)
     /* acquire: pairs with the release of who waits, for its queue */
     if (!atomic_compare_exchange_strong_explicit(&party->wait, &wait, how, memory_order_acquire, memory_order_relaxed))
         return false;
-    queue = party->queue; /* it stays: nobody else can wake the party */
-    if (queue) {
-        madi_lock(&queue->lock);
-        madi_waitq_remove(queue, party);
-        madi_unlock(&queue->lock);
-    }
+    *queue = party->queue; /* it stays: nobody else can wake the party */
+    return true;
+}
+
+void madi_claim_end(madi_party_t *party, madi_waitq_t *queue)
+{
+    if (!queue)
+        return;
+    madi_lock(&queue->lock);
+    madi_waitq_remove(queue, party);
+    madi_unlock(&queue->lock);
+}
+
+bool madi_claim(madi_party_t *party, unsigned how)
+{
+    madi_waitq_t *queue;
+    if (!madi_claim_begin(party, how, &queue))
+        return false;
+    madi_claim_end(party, queue);
     return true;
 }
 
 void madi_ready_here(madi_worker_t *worker, madi_ult_t *ult)
 {
+    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES)) {
+        madi_movable_put(worker, ult);
+        return;
+    }
     if (MADI_UNLIKELY(ult->timer.back))
         madi_timer_disarm(&worker->timers, &ult->timer);
-    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES))
-        madi_movable_put(worker, ult);
-    else
-        madi_queue_put(worker, ult);
+    madi_queue_put(worker, ult);
 }
 
 void madi_ready(madi_ult_t *ult)
@@ -249,7 +288,7 @@ void madi_ready(madi_ult_t *ult)
         madi_ready_here(worker, ult);
         return;
     }
-    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES) && !ult->party.clocked) {
+    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES)) {
         madi_movable_send(worker, ult); /* its worker may be busy for long */
         return;
     }

@@ -81,7 +81,6 @@ typedef struct madi_party {
     struct marcel_thread *thread;   /* whose */
     atomic_uint wait;               /* enum madi_wait */
     bool plain;                     /* a plain pthread: `woken` is its futex */
-    bool clocked;                   /* its timer is armed */
     bool noted;                     /* in a queue: what the owner of the queue wants to know of it, under its lock */
     atomic_uint woken;              /* enum madi_party_woken */
     unsigned n_read;                /* rwlocks that it has for reading */
@@ -109,6 +108,12 @@ enum {
     MADI_ULT_EXTRA = MADI_ULT_KEEPS_FP | MADI_ULT_CANARY /* a switch from or to it needs madi_switch_extra */
 };
 
+/* What its next switch has to do besides. */
+enum {
+    MADI_APART_IN_PLACE = 1, /* its joiner, of the same worker, goes on as soon as it ends */
+    MADI_APART_LATE = 2    /* late.h */
+};
+
 typedef struct madi_ult {
     void *sp;                   /* its context while it is switched out (switch.h) */
     madi_link_t link;           /* in a run queue of its worker */
@@ -117,7 +122,8 @@ typedef struct madi_ult {
     uint8_t priority;           /* the run queue it goes to, 0 before all */
     uint8_t flags;
     uint8_t shift;              /* its slot has 1 << shift bytes */
-    bool in_place;              /* its joiner, of the same worker, goes on as soon as it ends; no flag: others read these */
+    uint8_t apart;              /* MADI_APART; no flags: others read these */
+    atomic_bool clocks;         /* it moves, and is about to wait with a deadline (late.h) */
     madi_tools_t tools;
     uintptr_t inbox;            /* link in an inbox (inbox.h) */
     _Alignas(MADI_LINE) madi_party_t party; /* its first line goes to who wakes it and back */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/worker.h"
 #include "base/clock.h"
+#include "marcel/late.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
@@ -86,6 +87,9 @@ bool madi_worker_wake(madi_worker_t *worker)
 
 static bool own_came(madi_worker_t *worker)
 {
+    if (atomic_load_explicit(&madi_late_first, memory_order_seq_cst) <
+        atomic_load_explicit(&worker->until, memory_order_relaxed) && madi_late_left_alone(worker))
+        return true;
     return madi_queue_first(worker) || !madi_deque_empty(&worker->deque) || !madi_movable_empty(worker) ||
            atomic_load_explicit(&worker->stop, memory_order_seq_cst);
 }
@@ -110,11 +114,14 @@ static bool starved_came(void *arg)
 
 static void idle(madi_worker_t *worker)
 {
-    int64_t until = worker->timers.first ? worker->timers.first->deadline : MADI_NEVER, soon;
+    int64_t until = worker->timers.first ? worker->timers.first->deadline : MADI_NEVER, soon = madi_late_next();
+    if (until > soon && madi_late_left_alone(worker))
+        until = soon;
     if (worker->starved && until > (soon = madi_now() + STARVED_NS))
         until = soon;
     madi_count(&worker->idles);
     worker->looks = 0;
+    atomic_store_explicit(&worker->until, until, memory_order_relaxed);
     madi_idle_wait(worker, worker->starved ? starved_came : something_came, worker, until);
 }
 
@@ -130,6 +137,8 @@ void madi_worker_run(madi_worker_t *worker, madi_ult_t *base)
         madi_ult_t *to = madi_pick_all(worker);
         if (to) {
             madi_lead_elsewhere(worker);
+            if (MADI_UNLIKELY(madi_late_next() != MADI_NEVER))
+                madi_late_elsewhere(worker);
             if (MADI_UNLIKELY(worker->woken))
                 madi_share_pass_on(worker);
             worker->current = to;

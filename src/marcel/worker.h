@@ -55,6 +55,8 @@ typedef struct madi_worker {
     uint32_t tick;       /* counts down to a look at clock and seeds */
     madi_post_t post; /* what whoever arrives runs first (sched.h); NULL: nothing */
     void *post_arg;
+    madi_post_t late_post; /* the one of a thread whose timer is to be armed after it (late.h) */
+    void *late_post_arg;
     madi_ult_t *slots; /* free slots of the default size, the last used first */
     struct marcel_thread *records;
     unsigned n_slots, n_records;
@@ -81,6 +83,7 @@ typedef struct madi_worker {
     _Alignas(2 * MADI_LINE) madi_inbox_t inbox;
     _Alignas(2 * MADI_LINE) _Atomic(int) idle; /* it sleeps, or is about to; who changes it to 0 wakes it ... */
     marceli_waiter_t waiter;                   /* ... like any other who waits for something from outside */
+    _Atomic(int64_t) until;                    /* and it looks at the clock then; before `idle` */
     atomic_bool stop;
     int index;
 } madi_worker_t;

@@ -27,6 +27,9 @@ void *compute(void *n);
  * that depth, and gives back how many they were. */
 void *wait_and_reach(void *arg);
 void *tree(void *depth);
+/* A thread on the first worker, for which all others compute until somebody releases them. */
+void alone(void *(*run)(void *), void *arg);
+extern atomic_bool released;
 
 /* workers_place.c */
 void test_place(void);
@@ -35,6 +38,9 @@ void test_outside(void);
 void test_move(void);
 void test_yield_moving(void);
 void test_hidden(void);
+
+/* workers_late.c */
+void test_late_elsewhere(void);
 
 /* workers_turns.c */
 void test_ring(void);

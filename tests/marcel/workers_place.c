@@ -135,17 +135,7 @@ void test_yield_moving(void)
 
 /* ---- Nobody who may move is behind one that computes ------------------------------------------------------------- */
 
-static _Atomic(int) occupied;
-static atomic_bool released;
 static marcel_t friend;
-
-static void *occupy(void *arg)
-{
-    atomic_fetch_add(&occupied, 1);
-    while (!atomic_load(&released))
-        ;
-    return arg;
-}
 
 /* Yields so often, then has the other workers released, and computes until somebody has gone on there. */
 static void *turns_then_hog(void *arg)
@@ -155,22 +145,6 @@ static void *turns_then_hog(void *arg)
     atomic_store(&released, true);
     compute_until(1);
     return arg;
-}
-
-/* A thread on the first worker, for which all others compute meanwhile. */
-static void alone(void *(*run)(void *), void *arg)
-{
-    marcel_t other[64];
-    atomic_store(&occupied, 0);
-    atomic_store(&released, false);
-    atomic_store(&reached, 0);
-    for (int i = 1; i < n_workers; i++)
-        other[i] = create_at(i, occupy, NULL);
-    while (atomic_load(&occupied) < n_workers - 1)
-        short_sleep(10000);
-    join(create_at(0, run, arg));
-    for (int i = 1; i < n_workers; i++)
-        join(other[i]);
 }
 
 /* While others yield the worker now and then takes one that moves first, at any of their turns. */

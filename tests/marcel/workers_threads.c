@@ -92,3 +92,29 @@ void *tree(void *arg)
     }
     return (void *)sum;
 }
+
+atomic_bool released;
+static _Atomic(int) occupied;
+
+static void *occupy(void *arg)
+{
+    atomic_fetch_add(&occupied, 1);
+    while (!atomic_load(&released))
+        ;
+    return arg;
+}
+
+void alone(void *(*run)(void *), void *arg)
+{
+    marcel_t other[64];
+    atomic_store(&occupied, 0);
+    atomic_store(&released, false);
+    atomic_store(&reached, 0);
+    for (int i = 1; i < n_workers; i++)
+        other[i] = create_at(i, occupy, NULL);
+    while (atomic_load(&occupied) < n_workers - 1)
+        short_sleep(10000);
+    join(create_at(0, run, arg));
+    for (int i = 1; i < n_workers; i++)
+        join(other[i]);
+}
