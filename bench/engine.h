@@ -76,20 +76,6 @@ bench_stats_t bench_stats(double *samples, int n);
 int bench_measure(const bench_options_t *options, size_t size, double divisor, bench_body_t body, void *arg,
                   bench_stats_t *stats);
 
-/* Compute: no memory, no clock, so that it takes longer when something takes the processor away; and how much is done in a
- * microsecond by a thread that has one. */
-void bench_compute(uint64_t steps);
-double bench_steps_per_us(void);
-/* How much of a message is hidden by computing for 1, 1.5 and 2 times as long.  busy: move a message while so many steps
- * are computed; the microseconds, less than 0: it failed.  In each round the message alone, computing alone, and both;
- * what was not hidden of the shorter one is (both - longer) / shorter, in per cent (exposed_percent: the median).  tell:
- * print a row of both, extra goes into it.  arg is of both; way: a word for extra.  0 or -1. */
-typedef double (*bench_busy_t)(void *arg, uint64_t steps);
-typedef int (*bench_tell_t)(void *arg, bench_stats_t us, const char *extra);
-int bench_overlap(const char *way, int rounds, bench_busy_t busy, bench_tell_t tell, void *arg);
-/* So often it moves a message. */
-int bench_overlap_messages(int rounds);
-
 /* Print a row: a JSON object on one line, or a line of a table (with its head before the first row of a test). */
 void bench_row_print(const bench_options_t *options, const bench_row_t *row);
 

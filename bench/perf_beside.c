@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "overlap.h"
 #include "perf.h"
 
 #define COMPUTES 2 /* the rank */
@@ -29,7 +30,7 @@ static double compute(int ms, uint64_t some, double *rate)
     double others = cpu_us(RUSAGE_SELF) - cpu_us(RUSAGE_THREAD), us;
     uint64_t start = bench_now(), steps = 0;
     do {
-        bench_compute(some);
+        overlap_compute(some);
         steps += some;
         us = (double)(bench_now() - start) / 1e3;
     } while (us < ms * 1e3);
@@ -40,7 +41,7 @@ static double compute(int ms, uint64_t some, double *rate)
 static int computer_run(perf_t *p, int ms)
 {
     result_t all = {0, 0, 0};
-    uint64_t some = (uint64_t)(bench_steps_per_us() * 20);
+    uint64_t some = (uint64_t)(overlap_steps_per_us() * 20);
     int rc = 0;
     for (int i = 0; i < TURNS && !rc; i++) {
         double alone, beside;

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Computing while a message goes: rank 0 begins to send (or has posted a receive), computes without calling in, and then
- * waits; rank 1 does nothing else. */
+ * waits; rank 1 does nothing else.  What is measured stands in overlap.h. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "overlap.h"
 #include "perf.h"
-
-#define ROUNDS 60
-
-static double us_since(uint64_t start)
-{
-    return (double)(bench_now() - start) / 1e3;
-}
 
 /* Rank 1, one round: a message each way.  Before, empty ones: it is awake, and waits in the library, when the round begins. */
 static int idle_round(perf_t *p, bool sends)
@@ -36,10 +30,10 @@ static int start(perf_t *p, bool sends, mad_request_t **request)
     return status ? perf_failed("post", status) : 0;
 }
 
-/* Rank 0: how long a round takes with so much computing; less than 0: failed.  The message that tells rank 1 to send is no
- * part of the receive: its time is left out. */
-static double busy_round(perf_t *p, bool sends, uint64_t steps)
+/* Rank 0.  The message that tells rank 1 to send is no part of the receive: its time is left out. */
+static double busy_round(void *arg, bool sends, uint64_t steps)
 {
+    perf_t *p = arg;
     mad_request_t *request;
     if (perf_send(p, p->peer, NULL, 0) || perf_receive(p, p->peer, NULL, 0))
         return -1;
@@ -50,33 +44,23 @@ static double busy_round(perf_t *p, bool sends, uint64_t steps)
     if (!sends && perf_send(p, p->peer, NULL, 0))
         return -1;
     begun += bench_now() - begun_aside;
-    bench_compute(steps);
-    return perf_wait(&request) ? -1 : us_since(begun);
-}
-
-static double busy_send(void *perf, uint64_t steps)
-{
-    return busy_round(perf, true, steps);
-}
-
-static double busy_receive(void *perf, uint64_t steps)
-{
-    return busy_round(perf, false, steps);
-}
-
-static int tell(void *perf, bench_stats_t us, const char *extra)
-{
-    perf_t *p = perf;
-    p->options.iterations = 1;
-    return perf_print(p, perf_overlap.name, us, (double)p->size / us.best, extra);
+    overlap_compute(steps);
+    return perf_wait(&request) ? -1 : (double)(bench_now() - begun) / 1e3;
 }
 
 static int way_run(perf_t *p, bool sends)
 {
-    int rounds = p->options.batches < ROUNDS ? p->options.batches : ROUNDS, rc = 0;
-    for (int i = 0; !p->first && i < bench_overlap_messages(rounds) && !rc; i++)
+    overlap_t rows[OVERLAP_LENGTHS];
+    int rc = 0;
+    for (int i = 0; !p->first && i < overlap_rounds(&p->options) && !rc; i++)
         rc = idle_round(p, !sends);
-    return p->first ? bench_overlap(sends ? "send" : "receive", rounds, sends ? busy_send : busy_receive, tell, p) : rc;
+    if (!p->first)
+        return rc;
+    rc = overlap_measure(&p->options, sends, busy_round, p, rows);
+    p->options.iterations = 1;
+    for (int i = 0; i < OVERLAP_LENGTHS && !rc; i++)
+        rc = perf_print(p, perf_overlap.name, rows[i].us, (double)p->size / rows[i].us.best, rows[i].extra);
+    return rc;
 }
 
 static int run(perf_t *p)
@@ -84,7 +68,6 @@ static int run(perf_t *p)
     int rc = 0;
     if (p->ranks < 2)
         return fputs("mad_perf: overlap needs two processes\n", stderr), -1;
-    p->options.batches = p->options.batches ? p->options.batches : ROUNDS;
     for (int i = 0; i < p->options.n_sizes && !rc && perf_in_pair(p); i++) {
         p->size = p->options.sizes[i];
         rc = perf_verify(p) ? -1 : way_run(p, true) ? -1 : way_run(p, false);

@@ -46,17 +46,26 @@ def ring(beside, threads="pthread"):
     return measure
 
 
+def worst_exposed(command):
+    """Of the lengths of computing, and of sending and receiving, the row that hides least."""
+    code, out, err = run(command)
+    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    if code or not rows:
+        raise Missing(failure(command, code, err))
+    return {rows[0]["size"]: max(rows, key=lambda row: row["exposed_percent"])}
+
+
 def overlap(driver):
-    """Rank 0 computes on a core of its own; its helper, and a peer that waits, have the other.  The worst row counts."""
+    """Rank 0 computes on a core of its own; its helper, and a peer that waits, have the other."""
     def measure(context, sizes):
-        command = context.madrun(2, "--bind", "none", context.program("mad_perf"), "overlap", "--driver", driver, "--json",
-                                 "--cpus", context.cpus)
-        code, out, err = run(command)
-        rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-        if code or not rows:
-            raise Missing(failure(command, code, err))
-        return {rows[0]["size"]: max(rows, key=lambda row: row["exposed_percent"])}
+        return worst_exposed(context.madrun(2, "--bind", "none", context.program("mad_perf"), "overlap", "--driver", driver,
+                                            "--json", "--cpus", context.cpus))
     return measure
+
+
+def overlap_raw(context, sizes):
+    """The same by plain sockets and a thread: what the host allows."""
+    return worst_exposed([context.program("raw_overlap"), "--json", "--cpus", context.cpus])
 
 
 def marcel(*tests):
@@ -143,6 +152,7 @@ SOURCES = {
     "ring-4-beside-user": ring(2, "marcel"),
     "overlap-shm": overlap("shm"),
     "overlap-tcp": overlap("tcp"),
+    "raw-overlap": overlap_raw,
     "marcel": marcel("yield", "create_join", "lock", "handoff", "handoff_cond", "handoff_cross", "wake", "memory"),
     "million": marcel("million"),
     "futex": futex,

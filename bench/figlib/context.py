@@ -15,7 +15,7 @@ import tempfile
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # the folder bench
 
 
-HELPERS = ("instr", "raw_copy", "raw_line", "raw_relay", "raw_tcp")  # programs that only this script runs
+HELPERS = ("instr", "raw_copy", "raw_line", "raw_overlap", "raw_relay", "raw_tcp")  # programs that only this script runs
 
 
 class Missing(Exception):
@@ -131,7 +131,7 @@ class Context:
         os.makedirs(self.cache, exist_ok=True)
         target = os.path.join(self.cache, name)
         folder = os.path.dirname(sources[0])
-        headers = [os.path.join(HERE, "engine.h")] + glob.glob(os.path.join(folder, "*.h"))
+        headers = glob.glob(os.path.join(HERE, "*.h")) + glob.glob(os.path.join(folder, "*.h"))
         newest = max(os.path.getmtime(s) for s in sources + headers)
         if not os.path.exists(target) or os.path.getmtime(target) < newest:
             command = [compiler, "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-o", target] + sources + list(libs)

@@ -72,7 +72,7 @@ def job(context, way, ranks=2, bind="core"):
 def mpi_perf(context):
     names = ("mpi_perf", "rate", "overlap", "matching", "collectives")
     return context.peer("mpi_perf", "mpicc.openmpi", suffix=".openmpi",
-                        files=[os.path.join("mpi", name + ".c") for name in names])
+                        files=[os.path.join("mpi", name + ".c") for name in names] + ["overlap.c"])
 
 
 def tail(context, sizes):

@@ -3,12 +3,7 @@
  * waits; rank 1 does nothing else.  As mad_perf overlap does. */
 #include "mpi_perf.h"
 
-#define ROUNDS 60
-
-static double us_since(uint64_t start)
-{
-    return (double)(bench_now() - start) / 1e3;
-}
+#include "../overlap.h"
 
 /* An empty message: that the other one is awake, or may begin. */
 static void signal_to(int peer)
@@ -35,8 +30,9 @@ static void idle_round(mpi_perf_t *p, bool sends)
 }
 
 /* Rank 0: how long a round takes with so much computing.  What tells rank 1 to send is no part of the receive. */
-static double busy_round(mpi_perf_t *p, bool sends, uint64_t steps)
+static double busy_round(void *arg, bool sends, uint64_t steps)
 {
+    mpi_perf_t *p = arg;
     MPI_Request request;
     signal_to(1);
     signal_from(1);
@@ -49,39 +45,29 @@ static double busy_round(mpi_perf_t *p, bool sends, uint64_t steps)
         signal_to(1);
         begun += bench_now() - begun_aside;
     }
-    bench_compute(steps);
+    overlap_compute(steps);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    return us_since(begun);
-}
-
-static double busy_send(void *perf, uint64_t steps)
-{
-    return busy_round(perf, true, steps);
-}
-
-static double busy_receive(void *perf, uint64_t steps)
-{
-    return busy_round(perf, false, steps);
-}
-
-static int tell(void *perf, bench_stats_t us, const char *extra)
-{
-    return mpi_perf_print(perf, mpi_perf_overlap.name, us, 1, extra);
+    return (double)(bench_now() - begun) / 1e3;
 }
 
 static int way_run(mpi_perf_t *p, bool sends)
 {
-    for (int i = 0; !p->first && i < bench_overlap_messages(p->options.batches); i++)
+    overlap_t rows[OVERLAP_LENGTHS];
+    for (int i = 0; !p->first && i < overlap_rounds(&p->options); i++)
         idle_round(p, !sends);
     if (!p->first)
         return 0;
-    return bench_overlap(sends ? "send" : "receive", p->options.batches, sends ? busy_send : busy_receive, tell, p);
+    if (overlap_measure(&p->options, sends, busy_round, p, rows))
+        return -1;
+    p->options.iterations = 1;
+    for (int i = 0; i < OVERLAP_LENGTHS; i++)
+        if (mpi_perf_print(p, mpi_perf_overlap.name, rows[i].us, 1, rows[i].extra))
+            return -1;
+    return 0;
 }
 
 static int run(mpi_perf_t *p)
 {
-    p->options.iterations = 1;
-    p->options.batches = p->options.batches && p->options.batches < ROUNDS ? p->options.batches : ROUNDS;
     return way_run(p, true) ? -1 : way_run(p, false);
 }
 
