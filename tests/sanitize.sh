@@ -39,8 +39,8 @@ build() {
 }
 
 # Overflows of stacks are reported by the sanitizer itself; what Check's children die of, too.
-marcel_tests="self join tree detach priority fair yield_to busy fair_busy stack_size names keepfp keys once mutex
-    mutex_types mutex_fair cond broadcast sem deadline deadline_race sleep many restart"
+marcel_tests="self join tree detach priority fair yield_to busy fair_busy priority_seeds attributes stack_size names keepfp keys once
+    mutex mutex_types mutex_fair cond broadcast sem deadline deadline_race sleep many restart"
 
 address() {
     unit=$([ ! -x "$BUILD/tests/unit/unit" ] || echo tests/unit/unit tests/unit/shm_ring)
@@ -101,7 +101,7 @@ thread() {
     for workers in 2 4; do
         quiet "thread: user-level threads of $workers workers" env WORKERS=$workers "$b/tests/marcel/workers"
     done
-    quiet "thread: descriptors" "$b/tests/marcel/fd" to_and_fro shared big connections poll kinds errors close others sleep cancel
+    quiet "thread: descriptors" "$b/tests/marcel/fd" to_and_fro shared pieces big connections poll kinds errors close others sleep cancel
     quiet "thread: blocking calls" "$b/tests/marcel/blocking"
     quiet "thread: locks and cancellation" "$b/tests/marcel/locks"
     quiet "thread: random graphs of threads" "$b/tests/marcel/stress" --seconds 10

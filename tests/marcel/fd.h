@@ -23,6 +23,7 @@ extern _Atomic(int) got;
 /* fd_stream.c */
 void test_to_and_fro(void);
 void test_shared(void);
+void test_pieces(void);
 void test_big(void);
 
 /* fd_many.c */

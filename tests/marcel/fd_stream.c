@@ -157,6 +157,27 @@ void test_shared(void)
     in_thread(both_ways_main, NULL);
 }
 
+/* In pieces, of which one is empty, and no more than is there. */
+static void *read_pieces(void *arg)
+{
+    char one[3] = "", two[9] = "";
+    struct iovec blocks[3] = {{one, 2}, {NULL, 0}, {two, 8}};
+    CHECK_EQ(marcel_readv(*(int *)arg, blocks, 3), 6);
+    CHECK_MSG(!strcmp(one, "ab") && !strcmp(two, "cdef"), "'%s' and '%s'", one, two);
+    return NULL;
+}
+
+void test_pieces(void)
+{
+    int fd[2];
+    marcel_t thread;
+    CHECK_EQ(pipe(fd), 0);
+    CHECK_EQ(marcel_create(&thread, NULL, read_pieces, fd), 0);
+    CHECK_EQ(marcel_write(fd[1], "abcdef", 6), 6);
+    CHECK_EQ(marcel_join(thread, NULL), 0);
+    close_both(fd);
+}
+
 /* ---- Sizes ------------------------------------------------------------------------------------------------------ */
 
 static void *read_slowly(void *arg)

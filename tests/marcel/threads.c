@@ -6,7 +6,7 @@ static const test_case_t cases[] = {
     {"self", test_self}, {"join", test_join}, {"join_each_other", test_join_each_other}, {"tree", test_tree},
     {"detach", test_detach}, {"priority", test_priority}, {"fair", test_fair}, {"yield_to", test_yield_to},
     {"busy", test_busy}, {"fair_busy", test_fair_busy}, {"priority_seeds", test_priority_seeds},
-    {"stack_size", test_stack_size},
+    {"attributes", test_attributes}, {"stack_size", test_stack_size},
     {"names", test_names}, {"keepfp", test_keepfp}, {"keys", test_keys}, {"once", test_once}, {"mutex", test_mutex},
     {"mutex_types", test_mutex_types}, {"mutex_fair", test_mutex_fair}, {"cond", test_cond},
     {"broadcast", test_broadcast}, {"sem", test_sem}, {"deadline", test_deadline},

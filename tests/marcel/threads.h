@@ -24,6 +24,7 @@ void test_fair_busy(void);
 /* threads_attr.c */
 void test_stack_size(void);
 void test_names(void);
+void test_attributes(void);
 void test_keepfp(void);
 void test_self(void);
 

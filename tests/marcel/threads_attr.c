@@ -6,6 +6,34 @@
 
 /* ---- Attributes and names --------------------------------------------------------------------------------------- */
 
+/* What was set is what one gets; what is no value changes nothing. */
+void test_attributes(void)
+{
+    static const struct {
+        int (*set)(marcel_attr_t *attr, int value);
+        int (*get)(const marcel_attr_t *attr, int *value);
+        int first, other, none; /* none: no value, or 0 */
+    } attributes[] = {
+        {marcel_attr_setdetachstate, marcel_attr_getdetachstate, MARCEL_CREATE_JOINABLE, MARCEL_CREATE_DETACHED, 7},
+        {marcel_attr_setpriority, marcel_attr_getpriority, MARCEL_PRIORITY_DEFAULT, MARCEL_PRIORITY_MAX,
+         MARCEL_PRIORITY_MAX + 1},
+        {marcel_attr_setmigratable, marcel_attr_getmigratable, 0, 1, 0},
+        {marcel_attr_setkeepfp, marcel_attr_getkeepfp, 0, 1, 0},
+    };
+    for (size_t i = 0; i < COUNT(attributes); i++) {
+        marcel_attr_t attr;
+        int value = -1;
+        CHECK_EQ(marcel_attr_init(&attr), 0);
+        CHECK_EQ(attributes[i].get(&attr, &value), 0);
+        CHECK_EQ(value, attributes[i].first);
+        CHECK_EQ(attributes[i].set(&attr, attributes[i].other), 0);
+        CHECK(!attributes[i].none || attributes[i].set(&attr, attributes[i].none) == EINVAL);
+        CHECK_EQ(attributes[i].get(&attr, &value), 0);
+        CHECK_EQ(value, attributes[i].other);
+        CHECK_EQ(marcel_attr_destroy(&attr), 0);
+    }
+}
+
 static void *use_stack(void *arg)
 {
     size_t size = *(size_t *)arg;
