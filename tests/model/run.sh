@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The protocols by which threads sleep and are woken, in every order of their steps (doc/locking.md): run.sh [MODEL...]
+# The protocols by which threads sleep and are woken (doc/locking.md), and by which a stream takes another way
+# (doc/gateways.md), in every order of their steps: run.sh [MODEL...]
 # A model has to be without an error and to come to an end; with each of the defects that it knows (#ifdef) an error has
 # to be found.  As many searches at once as there are processors (4 at most).
 #   LONG=1       as make soak does: the search for what goes round for ever in the large leader, too (half a minute, 700 MB)
@@ -60,6 +61,11 @@ tasks() {
             echo ends async
             echo sound async
             ;;
+        ways)
+            echo sound ways
+            [ -z "$LONG" ] || echo sound ways -DPACKETS=1 -DFAILURES=2
+            echo ends ways -DPACKETS=1
+            ;;
         *)
             echo ends "$model"
             echo sound "$model"
@@ -72,7 +78,7 @@ tasks() {
         # shellcheck disable=SC2086
         for name in $(sed -n 's/^#if[n]*def \([A-Z_]*\).*/\1/p' "$here/$model.pml" | sort -u); do
             case $name in
-            WAITERS | MESSAGES | LATER) ;;
+            WAITERS | MESSAGES | LATER | PACKETS | FAILURES) ;;
             LATER_*) echo defect "$model" "$name" -DLATER ;;
             *) echo defect "$model" "$name" $options ;;
             esac
@@ -102,5 +108,5 @@ trap 'rm -rf "$MODEL_DIR"' EXIT
 trap 'exit 1' INT TERM HUP
 jobs=$(nproc)
 [ "$jobs" -le 4 ] || jobs=4
-[ $# -gt 0 ] || set -- leader waiter deputy async request mutex
+[ $# -gt 0 ] || set -- leader ways waiter deputy async request mutex
 tasks "$@" | xargs -P "$jobs" -L 1 sh "$here/run.sh" task
