@@ -38,6 +38,7 @@ void madi_say_process(madi_json_t *j, const mad_session_t *s)
     madi_json_int(j, "sleeps", (int64_t)waiting.sleeps);
     madi_json_int(j, "polls", (int64_t)waiting.polls);
     madi_json_int(j, "hits", (int64_t)waiting.hits);
+    madi_json_int(j, "processes", s->processes); /* by which it decides whether to spin */
     madi_json_int(j, "threads", waiting.inside);
     madi_json_int(j, "threads_behind", waiting.followers);
     madi_json_int(j, "user_level_threads", waiting.blocked);

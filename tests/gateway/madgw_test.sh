@@ -69,7 +69,7 @@ networks = {
 };
 END
     lab chain.conf later
-    lab two.conf ${TESTS:-places kill drain by_hand}
+    lab two.conf ${TESTS:-places counted kill drain by_hand}
     [ $failures = 0 ]
 }
 
@@ -134,6 +134,22 @@ test_places() {
     check "no gateway: it fails" 1 $((code > 0))
     run -n 2 sh -c '[ $PMI_RANK = 0 ] || exit 7; exec sleep 1000'
     check "exit code: of the one that failed, the gateway ends too" 7 $code
+}
+
+# as_processes HOST: what the processes of a session there say of how many there are
+as_processes() { "$MADLAB_AGENT" "$1" "$BUILD/mad_info" stats all --json 2>/dev/null | grep -o '"processes": [0-9]*,' | sort -u; }
+
+# Who waits spins only if all have a processor: two ranks and the gateway beside them are three.
+test_counted() {
+    start -n 2 -v "$across" ask 2
+    seen "counted: ready" 'madgw: host gate: ready$'
+    echo one >&8
+    seen "counted: both are there" 'answered: one'
+    for host in red0 gate; do
+        check "counted: processes of the job as waits on $host see them" '"processes": 3,' "$(as_processes $host)"
+    done
+    echo two >&8
+    finish counted 0
 }
 
 test_kill() {
