@@ -13,6 +13,7 @@
  *   behind    the second gateway of two on the way is stopped while the far end is, too: there is another one
  * MS: within so many milliseconds traffic shall go on each time.  Messages of many lengths go both ways; each has a number,
  * and a checksum over all of it. */
+#include "base/clock.h"
 #include "told.h"
 
 #include <madeleine.h>
@@ -57,13 +58,6 @@ typedef struct child {
 } child_t;
 
 static const unsigned char key[32] = "the key of the fail-over test";
-
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * SECOND + t.tv_nsec;
-}
 
 static void nap(void)
 {
@@ -164,8 +158,8 @@ static void *learn(void *arg)
 
 static bool meet(int times)
 {
-    int64_t began = now();
-    while (atomic_load(&introduced) < times && now() - began < LIMIT)
+    int64_t began = madi_now();
+    while (atomic_load(&introduced) < times && madi_now() - began < LIMIT)
         nap();
     return atomic_load(&introduced) >= times;
 }
@@ -216,7 +210,7 @@ static int end_run(bool again)
     status = batches(&number);
     if (status) {
         atomic_store(&shared->failed[me], status);
-        atomic_store(&shared->failed_at[me], now());
+        atomic_store(&shared->failed_at[me], madi_now());
     }
     if (status && again) { /* when it is told the other end's address anew */
         number = 1000;
@@ -322,16 +316,16 @@ static bool failed(void)
 static int64_t more(uint64_t n)
 {
     uint64_t first = received();
-    int64_t began = now();
-    while (received() < first + n && now() - began < LIMIT && !failed())
+    int64_t began = madi_now();
+    while (received() < first + n && madi_now() - began < LIMIT && !failed())
         nap();
-    return received() >= first + n ? now() - began : -1;
+    return received() >= first + n ? madi_now() - began : -1;
 }
 
 static bool known(int n)
 {
-    int64_t began = now();
-    while (atomic_load(&shared->known) < n && now() - began < LIMIT && !failed())
+    int64_t began = madi_now();
+    while (atomic_load(&shared->known) < n && madi_now() - began < LIMIT && !failed())
         nap();
     return atomic_load(&shared->known) >= n;
 }
@@ -349,10 +343,10 @@ static void result(bool good, const char *format, ...)
 
 static bool end_of(child_t *c)
 {
-    int64_t began = now();
+    int64_t began = madi_now();
     int how = -1;
     while (waitpid(c->pid, &how, WNOHANG) != c->pid) {
-        if (now() - began > LIMIT) {
+        if (madi_now() - began > LIMIT) {
             kill(c->pid, SIGKILL);
             waitpid(c->pid, &how, 0);
             return false;
@@ -386,16 +380,16 @@ static bool introduce(child_t *a, child_t *b, child_t *g, int *n)
 /* What has happened so far, where that takes a while. */
 static void progress(const char *mode, int done, int64_t *told)
 {
-    if (now() - *told < 5 * SECOND)
+    if (madi_now() - *told < 5 * SECOND)
         return;
-    *told = now();
+    *told = madi_now();
     printf("# %s: %d times\n", mode, done);
     fflush(stdout);
 }
 
 static void again_and_again(const char *mode, int times, int64_t limit, child_t *a, child_t *b, child_t *g, int *told)
 {
-    int64_t said = now(), *each = calloc((size_t)times + 1, sizeof *each);
+    int64_t said = madi_now(), *each = calloc((size_t)times + 1, sizeof *each);
     int64_t longest = 0, sum = 0;
     int done = 0;
     for (; done < times; done++) {
@@ -437,7 +431,7 @@ static void back(child_t *a, child_t *b, child_t *g, int *told)
 
 static void wait_ms(int ms)
 {
-    for (int64_t began = now(); now() - began < ms * INT64_C(1000000);)
+    for (int64_t began = madi_now(); madi_now() - began < ms * INT64_C(1000000);)
         nap();
 }
 
@@ -445,9 +439,9 @@ static void wait_ms(int ms)
  * time of detection. */
 static void all_wait(void)
 {
-    int64_t began = now();
+    int64_t began = madi_now();
     atomic_store(&shared->wait, 1);
-    while (atomic_load(&shared->waiting) < 2 && now() - began < LIMIT && !failed())
+    while (atomic_load(&shared->waiting) < 2 && madi_now() - began < LIMIT && !failed())
         nap();
     atomic_store(&shared->wait, 0);
     wait_ms(1000);
@@ -459,9 +453,9 @@ static void one(const char *mode, child_t *a, child_t *b, child_t *g, int64_t li
     more(5);
     if (!strcmp(mode, "wait"))
         all_wait();
-    began = now();
+    began = madi_now();
     begone(g, mode);
-    while (!(atomic_load(&shared->failed_at[0]) && atomic_load(&shared->failed_at[1])) && now() - began < LIMIT)
+    while (!(atomic_load(&shared->failed_at[0]) && atomic_load(&shared->failed_at[1])) && madi_now() - began < LIMIT)
         nap();
     for (int i = 0; i < 2; i++)
         if (atomic_load(&shared->failed_at[i]) > last)

@@ -8,6 +8,7 @@
  *   alone   short messages there and back: how often another thread than the one that waits for them was woken at an end
  *   hold    the same messages, then "ready RANK PID" and in the library until FILE is there; two ranks will do
  *   kill    the gateway dies under load: both ends get MAD_ERR_PEER in time */
+#include "base/clock.h"
 #include "told.h"
 
 #include <dirent.h>
@@ -25,13 +26,6 @@
 static mad_session_t *session;
 static mad_channel_t *channel;
 static int rank;
-
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * SECOND + t.tv_nsec;
-}
 
 static mad_status_t move(unsigned char *buf, size_t len, bool out)
 {
@@ -216,12 +210,12 @@ static int hold(const char *file)
 static int end_killed(void)
 {
     unsigned char *buf = malloc(LONGEST);
-    int64_t began = now();
+    int64_t began = madi_now();
     mad_status_t status = MAD_OK;
-    for (int i = 0; !status && now() - began < 20 * SECOND; i++)
+    for (int i = 0; !status && madi_now() - began < 20 * SECOND; i++)
         if (!(status = move(buf, i % 3 ? LONGEST : 8, !rank)))
             status = move(buf, i % 3 ? LONGEST : 8, rank);
-    printf("%s killed: %s\n", status == MAD_ERR_PEER && now() - began < 10 * SECOND ? "ok" : "not ok",
+    printf("%s killed: %s\n", status == MAD_ERR_PEER && madi_now() - began < 10 * SECOND ? "ok" : "not ok",
            mad_status_name(status));
     free(buf);
     return 0;

@@ -15,6 +15,7 @@
  * The gateway prints one line of JSON: bytes that the other streams got within the S seconds (least, mean, most, ratio of the
  * first two), those of the one (single), by how much the gateway's memory grew meanwhile, and its own counters.  It exits with
  * 3 when S seconds were too short on this host for what is to be stuck. */
+#include "base/clock.h"
 #include "told.h"
 
 #include <getopt.h>
@@ -45,13 +46,6 @@ static size_t length = 65536;
 static double seconds = 2;
 static int64_t over;  /* ns */
 static long resident; /* KiB: the most memory that this process had when all streams were open */
-
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * SECOND + t.tv_nsec;
-}
 
 static long resident_most(void)
 {
@@ -116,7 +110,7 @@ static int go_on(int at, bool sends)
     stream_t *s = &streams[at / UNDER_WAY];
     int slot = at % UNDER_WAY;
     mad_block_t block = {s->buffer[slot], 0, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
-    mark_t mark = {s->begun, now() >= over};
+    mark_t mark = {s->begun, madi_now() >= over};
     mad_status_t status;
     if (s->ended)
         return 0;
@@ -142,7 +136,7 @@ static int came(int at)
         return 1;
     }
     s->done++;
-    if (now() < over)
+    if (madi_now() < over)
         s->got += (int64_t)length_of(s, slot);
     s->ended |= first.last;
     for (int i = 0; first.last && i < UNDER_WAY; i++) /* nothing comes for the others */
@@ -166,7 +160,7 @@ static void be_stuck(void)
         kill(waker, SIGKILL);
         waitpid(waker, NULL, 0);
     }
-    while (now() < over) {
+    while (madi_now() < over) {
         if (stuck == FORGET)
             mad_progress(session);
         usleep(1000); /* the gateway's and the others' processors */
@@ -224,7 +218,7 @@ static int move(bool sends)
             rc = go_on(at, sends);
         sticks = !was_stuck && streams[0].done == UNDER_WAY;
         if (sticks && stuck == STOP) {
-            while (!long_begins() && now() < over)
+            while (!long_begins() && madi_now() < over)
                 mad_progress(session);
             be_stuck();
             sticks = false;
@@ -277,10 +271,10 @@ static void print(int64_t least, int64_t sum, int64_t most, int64_t single)
 /* The one stream fills its window here while it is alone; beside a hundred it would take as long as it gets no share. */
 static int wait_until_held(void)
 {
-    int64_t end = now() + HELD_WITHIN;
+    int64_t end = madi_now() + HELD_WITHIN;
     mad_status_t status = MAD_ERR_TIMEOUT;
     mad_connection_t *cnx;
-    while (told_now(session, "bytes_held") < HELD && now() < end && status == MAD_ERR_TIMEOUT)
+    while (told_now(session, "bytes_held") < HELD && madi_now() < end && status == MAD_ERR_TIMEOUT)
         status = mad_begin_unpacking_timed(results, MAD_ANY_SOURCE, HELD_LOOK, &cnx);
     if (status == MAD_OK) { /* there are results already */
         fprintf(stderr, "streams: the time was over before the stuck one was stuck\n");
@@ -344,7 +338,7 @@ static int part(void)
     if (!rc && mad_barrier(session))
         rc = failed("mad_barrier", MAD_ERR_BOOT);
     resident = resident_most();
-    over = now() + (int64_t)(seconds * (double)SECOND);
+    over = madi_now() + (int64_t)(seconds * (double)SECOND);
     if (rank == gateway)
         return rc ? rc : be_gateway();
     if (!rc && stuck == STOP && !sends && rank != stuck_rank && mad_post_unpacking(results, gateway, NULL, 0, NULL))
