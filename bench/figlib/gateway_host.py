@@ -16,6 +16,11 @@ PAIRS = 12       # half of the budget is kept for their first windows, which tak
 SIZE_MIB = 16    # longer than what fits into the buffers of the sockets behind the gateway
 STOPPED = 0.7    # seconds; all windows are full long before
 PATIENCE = 15    # seconds until all of them are there
+# A loopback of its own, whose sockets hold no more than two fragments each way: what the kernel takes for a receiver that is
+# stopped is not in the gateway.
+SHORT = ("unshare", "--map-root-user", "--net", "sh", "-c",
+         "ip link set lo up && echo 4096 16384 65536 >/proc/sys/net/ipv4/tcp_wmem && "
+         "echo 4096 16384 65536 >/proc/sys/net/ipv4/tcp_rmem && exec \"$@\"", "sh")
 
 
 def beside(context, sizes):
@@ -84,8 +89,11 @@ def memory(context, sizes):
     for rank in range(2 * PAIRS + 1):
         if os.path.exists("%s-%d" % (path, rank)):
             os.unlink("%s-%d" % (path, rank))
+    short = run([*SHORT, "true"])[0] == 0
     command = gateway.job(context, PAIRS, "streams", "--pairs", str(PAIRS), "--ms", "3000", "--sizes",
                           "%dM" % SIZE_MIB, "--json")
+    if short:
+        command = [*SHORT, *command]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              env=dict(os.environ, MAD_FORWARD_BUDGET="%dM" % BUDGET_MIB, **gateway.DRIVERS))
     try:
@@ -100,7 +108,8 @@ def memory(context, sizes):
             child.communicate()
     if child.returncode:
         raise Missing(failure(command, child.returncode, err))
-    row["note"] = "%d streams of messages of %d MiB; the whole process has %.1f MiB" % (PAIRS, SIZE_MIB, row["resident_MiB"])
+    row["note"] = "%d streams of messages of %d MiB%s; the whole process has %.1f MiB" % (
+        PAIRS, SIZE_MIB, " over short socket buffers" if short else "", row["resident_MiB"])
     return {0: row}
 
 
