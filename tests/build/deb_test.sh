@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 install_packages debhelper dpkg-dev fakeroot lintian
 command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null || { echo "dpkg-dev and debhelper are missing"; exit 77; }
 
-timeout 600 make -s -C "$BUILD" deb >"$work/log" 2>&1 || { tail -40 "$work/log"; not_ok "make deb"; exit 1; }
+timeout 1500 make -s -C "$BUILD" deb >"$work/log" 2>&1 || { tail -40 "$work/log"; not_ok "make deb"; exit 1; }
 for p in libmadeleine0 libmadeleine-dev madeleine-tools madeleine-openmpi madeleine-libfabric; do
     set -- "$BUILD"/deb/"$p"_*.deb
     [ -f "$1" ] || { not_ok "$p is not made"; continue; }

@@ -3,9 +3,11 @@
 #include "btl_mad.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #define BUDGET 16      /* fragments of one call */
-#define ALL_EVERY 8     /* calls without any until all networks get their turn */
+#define CLOCK_EVERY 8   /* calls without any until a look at the clock */
+#define ALL_EVERY 64    /* and until all networks get their turn, whatever it says */
 #define LOOK_EVERY 4096 /* and until a look at what has become of peers */
 
 /* A fragment that is not there whole: only where packets are shorter than announced, or cut (driver fault). */
@@ -110,8 +112,26 @@ static int take_fragments(int max)
     return n;
 }
 
-/* All networks get their turn, and descriptors by the clock: where Open MPI gives the core away between two calls there are
- * few of them, and a connection that is being made must not wait for many. */
+/* Has the kernel's clock ticked?  Where Open MPI gives the core away between two calls there are few of them, and a
+ * connection that is being made must not wait for many.  This clock costs next to nothing; ticks are milliseconds. */
+static bool ticked(void)
+{
+    static atomic_long last;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    if (OPAL_LIKELY(atomic_load_explicit(&last, memory_order_relaxed) == now.tv_nsec))
+        return false;
+    atomic_store_explicit(&last, now.tv_nsec, memory_order_relaxed);
+    return true;
+}
+
+/* All networks get their turn, and descriptors by the clock.  It takes as long as many looks at what is likely: an answer
+ * that comes meanwhile is late, so it is not for those who wait shortly. */
+static bool all_now(unsigned turn)
+{
+    return turn % CLOCK_EVERY == CLOCK_EVERY - 1 && (turn % ALL_EVERY == ALL_EVERY - 1 || ticked());
+}
+
 static int look_around(void)
 {
     mad_progress(mad_btl->session);
@@ -122,7 +142,7 @@ int mad_btl_progress(void)
 {
     static atomic_uint quiet; /* calls in a row without any; threads may lose some */
     unsigned turn = atomic_load_explicit(&quiet, memory_order_relaxed);
-    int n = OPAL_UNLIKELY(turn % ALL_EVERY == ALL_EVERY - 1) ? look_around() : take_fragments(turn ? 1 : BUDGET);
+    int n = OPAL_UNLIKELY(all_now(turn)) ? look_around() : take_fragments(turn ? 1 : BUDGET);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
         n += mad_btl_take_answers(0);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->done, memory_order_relaxed) != NULL))
