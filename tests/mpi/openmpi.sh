@@ -26,14 +26,16 @@ compile() {
     done
 }
 
-# passes NAME N PROGRAM: each of its checks is told, and it ends well
+# passes NAME N PROGRAM [ARGUMENT...]: each of its checks is told, and it ends well
 passes() {
-    mpi "$2" "./$3" >out 2>err
+    name=$1 processes=$2 program=$3
+    shift 3
+    mpi "$processes" "./$program" "$@" >out 2>err
     rc=$?
-    sed "s/^\(not ok\|ok\) /&$1_/" out
+    sed "s/^\(not ok\|ok\) /&${name}_/" out
     if [ $rc = 0 ] && grep -q '^ok' out && ! grep -q '^not ok' out; then
-        ok "$1_$3"
+        ok "${name}_$program"
     else
-        not_ok "$1_$3: exit code $rc" "$(head -c 3000 err)"
+        not_ok "${name}_$program: exit code $rc" "$(head -c 3000 err)"
     fi
 }

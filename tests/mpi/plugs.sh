@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced first by the tests with MPI programs of others.  They run over each plug that was built (btl: the component of
+# Open MPI; ofi: the provider of libfabric), and over Open MPI's own tcp where there is something to compare.
+. "$(dirname "$0")/openmpi.sh"
+limit=${LONG:+900}
+limit=${limit:-300}
+
+# plugs_start PACKAGE FILE: skip where PACKAGE's FILE is not there, or no plug was built; else as openmpi_start
+plugs_start() {
+    [ -e "$2" ] || { echo "$2 is not there ($1 is not installed)"; exit 77; }
+    plugs=
+    [ -f "$BUILD/.libs/mca_btl_mad.so" ] && plugs="btl"
+    [ -f "$BUILD/.libs/libmad-fi.so" ] && ompi_info --parsable 2>/dev/null | grep -q '^mca:mtl:ofi:' && plugs="$plugs ofi"
+    [ -n "$plugs" ] || { echo "neither plug for Open MPI was built: configure says why"; exit 77; }
+    openmpi_start "a plug"
+    export FI_PROVIDER_PATH="$BUILD/.libs" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+    own=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed 's/.*://')
+    [ -d "$own" ] || own=$(dirname "$(find /usr/lib -name mca_pml_ob1.so 2>/dev/null | head -1)")
+}
+
+# mpi N COMMAND...: on N processes, over $over.  (Open MPI's osc ucx takes windows, and fails, where it has no network.)
+mpi() {
+    n=$1
+    shift
+    case $over in
+    btl) set -- --mca pml ob1 --mca btl mad,self --mca mca_base_component_path "$BUILD/.libs:$own" "$@" ;;
+    ofi) set -- --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include mad "$@" ;;
+    tcp) set -- --mca pml ob1 --mca btl tcp,self "$@" ;;
+    esac
+    within $limit mpirun.openmpi --oversubscribe -np "$n" --mca osc ^ucx "$@" </dev/null
+}
+
+# each_plug COMMAND...: over each of them; the long form does it over TCP as well.  $way says which
+each_plug() {
+    for over in $plugs; do
+        way=$over
+        "$@"
+        [ -n "$LONG" ] || continue
+        way=${over}_tcp
+        export MAD_DRIVERS=self,tcp
+        "$@"
+        unset MAD_DRIVERS
+    done
+}
