@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced first by the tests with Open MPI.  They say with what it runs: mpi N COMMAND...: on N processes.
+# Sourced first by the tests with Open MPI, and others with MPI libraries.  They say with what it runs: mpi N COMMAND...: on N processes.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
 limit=120
 
-# openmpi_start WHAT: skip where Open MPI is not there, or cannot load WHAT, which was built with a sanitizer; then a folder
-# of the test's own, $dir, in which it goes on
+mpicc=mpicc.openmpi
+
+# openmpi_start WHAT: skip where Open MPI is not there; then as mpi_start
 openmpi_start() {
     command -v mpirun.openmpi >/dev/null && command -v mpicc.openmpi >/dev/null ||
         { echo "mpirun.openmpi or mpicc.openmpi is not installed (openmpi-bin, libopenmpi-dev)"; exit 77; }
+    mpi_start "$1"
+}
+
+# mpi_start WHAT: skip where no MPI library can load WHAT, which was built with a sanitizer; then a folder of the test's own,
+# $dir, in which it goes on
+mpi_start() {
     grep -q '^MAD_CFLAGS = .*fsanitize' "$BUILD/Makefile" && { echo "$1 with a sanitizer cannot be loaded"; exit 77; }
     dir=$(mktemp -d) || exit 1
     trap 'rm -rf "$dir"' EXIT
@@ -21,7 +28,7 @@ openmpi_start() {
 # compile PROGRAM...: of this folder
 compile() {
     for program; do
-        mpicc.openmpi -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -o "$program" "$here/$program.c" -pthread ||
+        $mpicc -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -o "$program" "$here/$program.c" -pthread ||
             not_ok "compile $program.c"
     done
 }

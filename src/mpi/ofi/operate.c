@@ -6,6 +6,26 @@
 
 /* ---- One type ----------------------------------------------------------------------------------------------------- */
 
+/* An element of a word's size that is aligned like one is replaced in one step, if it still is what it was: so the program's
+ * own atomic instructions may work on it at the same time.  False: again. */
+static bool replace(unsigned char *target, const void *was, const void *now, size_t size)
+{
+    uint64_t was8, now8;
+    uint32_t was4, now4;
+    if (size == 8 && (uintptr_t)target % 8 == 0) {
+        memcpy(&was8, was, 8);
+        memcpy(&now8, now, 8);
+        return __atomic_compare_exchange_n((uint64_t *)target, &was8, now8, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
+    if (size == 4 && (uintptr_t)target % 4 == 0) {
+        memcpy(&was4, was, 4);
+        memcpy(&now4, now, 4);
+        return __atomic_compare_exchange_n((uint32_t *)target, &was4, now4, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
+    memcpy(target, now, size);
+    return true;
+}
+
 /* What all types have; the rest comes from the type's own cases. */
 #define DEFINE(name, T, ...)                                                                                             \
     static void name(uint8_t op, unsigned char *target, size_t n, const unsigned char *operand,                          \
@@ -13,37 +33,40 @@
     {                                                                                                                    \
         for (size_t at = 0; at < n * sizeof(T); at += sizeof(T)) {                                                       \
             T d, s = 0, c = 0;                                                                                           \
-            memcpy(&d, target + at, sizeof d);                                                                           \
-            if (result)                                                                                                  \
-                memcpy(result + at, &d, sizeof d);                                                                       \
+            unsigned char was[sizeof(T)];                                                                                \
             if (operand)                                                                                                 \
                 memcpy(&s, operand + at, sizeof s);                                                                      \
             if (compare)                                                                                                 \
                 memcpy(&c, compare + at, sizeof c);                                                                      \
-            switch (op) {                                                                                                \
-                __VA_ARGS__                                                                                              \
-            case FI_LOR:                                                                                                 \
-                d = d != 0 || s != 0;                                                                                    \
-                break;                                                                                                   \
-            case FI_LAND:                                                                                                \
-                d = d != 0 && s != 0;                                                                                    \
-                break;                                                                                                   \
-            case FI_LXOR:                                                                                                \
-                d = (d != 0) != (s != 0);                                                                                \
-                break;                                                                                                   \
-            case FI_ATOMIC_WRITE:                                                                                        \
-                d = s;                                                                                                   \
-                break;                                                                                                   \
-            case FI_CSWAP:                                                                                               \
-                d = c == d ? s : d;                                                                                      \
-                break;                                                                                                   \
-            case FI_CSWAP_NE:                                                                                            \
-                d = c != d ? s : d;                                                                                      \
-                break;                                                                                                   \
-            default: /* FI_ATOMIC_READ */                                                                                \
-                break;                                                                                                   \
-            }                                                                                                            \
-            memcpy(target + at, &d, sizeof d);                                                                           \
+            do {                                                                                                         \
+                memcpy(was, target + at, sizeof was);                                                                    \
+                memcpy(&d, was, sizeof d);                                                                               \
+                switch (op) {                                                                                            \
+                    __VA_ARGS__                                                                                          \
+                case FI_LOR:                                                                                             \
+                    d = d != 0 || s != 0;                                                                                \
+                    break;                                                                                               \
+                case FI_LAND:                                                                                            \
+                    d = d != 0 && s != 0;                                                                                \
+                    break;                                                                                               \
+                case FI_LXOR:                                                                                            \
+                    d = (d != 0) != (s != 0);                                                                            \
+                    break;                                                                                               \
+                case FI_ATOMIC_WRITE:                                                                                    \
+                    d = s;                                                                                               \
+                    break;                                                                                               \
+                case FI_CSWAP:                                                                                           \
+                    d = c == d ? s : d;                                                                                  \
+                    break;                                                                                               \
+                case FI_CSWAP_NE:                                                                                        \
+                    d = c != d ? s : d;                                                                                  \
+                    break;                                                                                               \
+                default: /* FI_ATOMIC_READ */                                                                            \
+                    break;                                                                                               \
+                }                                                                                                        \
+            } while (op != FI_ATOMIC_READ && !replace(target + at, was, &d, sizeof d));                                  \
+            if (result)                                                                                                  \
+                memcpy(result + at, was, sizeof was);                                                                    \
         }                                                                                                                \
     }
 

@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# MPICH over libfabric's provider mad (device ch4:ofi): own programs that check every byte, over shared memory, over TCP, and
+# behind faults.  MAD_TEST_MPICH names the folder that MPICH was installed in; doc/mpi.md says how to have one.
+. "$(dirname "$0")/openmpi.sh"
+[ -f "$BUILD/.libs/libmad-fi.so" ] || { echo "no provider for libfabric was built: configure says why"; exit 77; }
+[ -n "$MAD_TEST_MPICH" ] || { echo "no MPICH is named: MAD_TEST_MPICH, see doc/mpi.md"; exit 77; }
+"$MAD_TEST_MPICH/bin/mpichversion" 2>/dev/null | grep -q 'ch4:ofi' ||
+    { echo "MAD_TEST_MPICH=$MAD_TEST_MPICH is no MPICH with the device ch4:ofi"; exit 77; }
+mpi_start "a provider"
+mpicc=$MAD_TEST_MPICH/bin/mpicc
+export FI_PROVIDER_PATH="$BUILD/.libs" FI_PROVIDER=mad FI_MAD_KEY=a-key-for-these-tests MPIR_CVAR_NOLOCAL=1
+
+# mpi N COMMAND...: on N processes over Madeleine
+mpi() {
+    n=$1
+    shift
+    within $limit "$MAD_TEST_MPICH/bin/mpiexec" -launcher fork -n "$n" "$@" </dev/null
+}
+
+compile messages types groups threads windows
+
+# Which way it goes: Madeleine says which networks it has
+MAD_LOG=info mpi 2 ./messages >out 2>err
+check_has "MPICH goes over Madeleine" "^mad: " err
+
+for p in messages types groups threads windows; do
+    passes shm 3 $p
+    MAD_DRIVERS=self,tcp passes tcp 3 $p
+done
+MAD_DRIVERS=self,fault MAD_FAULT=shm passes fault_shm 2 messages
+MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 messages
+[ $failures = 0 ]
