@@ -118,6 +118,7 @@ static void death(side_t *s, pid_t child)
     post(s, MAD_ANY_SOURCE, 2000, 0, buf, 8, &from_any);
     send_as(s, (mad_dev_send_t){.to = s->peer, .pieces = &piece, .n = 1, .tag = 3, .matched = true}, &matched);
     kill(child, SIGSTOP);
+    CHECK_EQ(waitpid(child, NULL, WUNTRACED), child);
     access_to(s, (mad_dev_remote_t){.access = MAD_DEV_WRITE}, 0, 9, buf, sizeof buf, &written);
     access_to(s, (mad_dev_remote_t){.access = MAD_DEV_READ}, 0, 9, buf, sizeof buf, &read);
     kill(child, SIGKILL);

@@ -28,6 +28,16 @@ MAD_DRIVERS=self,tcp calls tcp
 MAD_DRIVERS=self,fault MAD_FAULT=shm calls "shm behind faults"
 MAD_DRIVERS=self,fault MAD_FAULT=tcp calls "tcp behind faults"
 
+# lost NAME: a peer that is killed
+lost() {
+    within $limit "$BUILD/tests/ofi_lost" >"$dir/out" 2>"$dir/err"
+    rc=$?
+    sed "s/^\(not ok\|ok\) /&$1: /" "$dir/out"
+    [ $rc = 0 ] && ok "a lost peer, $1" || not_ok "a lost peer, $1: exit code $rc" "$(head -c 3000 "$dir/err")"
+}
+lost shm
+MAD_DRIVERS=self,tcp lost tcp
+
 # ---- Keys: without any, a file of this user's is made; one that others may read is not taken
 unset FI_MAD_KEY
 within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"

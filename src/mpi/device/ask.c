@@ -137,6 +137,7 @@ void ask_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, s
     if (!op->done.status && len && !number_give(dev, op))
         op->done.status = MAD_ERR_NOMEM;
     if (op->number) {
+        peer_watch(dev, source);
         give(dev, source, number, op->number);
         return;
     }

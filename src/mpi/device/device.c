@@ -27,6 +27,7 @@ bool dev_trylock(mad_dev_t *dev)
 }
 
 static void arrived(mad_dev_t *dev, item_t *item);
+static void watch_over(mad_dev_t *dev, item_t *item);
 
 /* Oldest first. */
 static int look_at_items(mad_dev_t *dev)
@@ -179,12 +180,15 @@ int mad_dev_progress(mad_dev_t *dev)
 
 /* ---- Peers that are lost ----------------------------------------------------------------------------------------- */
 
+#define WATCHED 0x80 /* beside a status */
+
 mad_status_t peer_status(const mad_dev_t *dev, mad_peer_t peer)
 {
-    return peer >= 0 && peer < dev->n_lost ? (mad_status_t)dev->lost[peer] : MAD_OK;
+    return peer >= 0 && peer < dev->n_lost ? (mad_status_t)(dev->lost[peer] & ~WATCHED) : MAD_OK;
 }
 
-static bool lost_note(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
+/* Note the status, or WATCHED. */
+static bool lost_note(mad_dev_t *dev, mad_peer_t peer, unsigned status)
 {
     if (peer >= dev->n_lost) {
         int n = (peer + 64) / 64 * 64;
@@ -195,7 +199,7 @@ static bool lost_note(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
         dev->lost = lost;
         dev->n_lost = n;
     }
-    dev->lost[peer] = (unsigned char)status;
+    dev->lost[peer] |= (unsigned char)status;
     return true;
 }
 
@@ -203,7 +207,7 @@ static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
 {
     if (peer < 0 || peer_status(dev, peer))
         return;
-    lost_note(dev, peer, status);
+    lost_note(dev, peer, (unsigned)status);
     receive_from_lost(dev, peer, status);
     for (uint32_t i = 0; i < dev->n_numbered; i++) {
         op_t *op = dev->numbered[i];
@@ -224,6 +228,34 @@ void peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
 {
     if (status == MAD_ERR_PEER || status == MAD_ERR_UNREACHABLE || status == MAD_ERR_AUTH || status == MAD_ERR_VERSION)
         peer_lost(dev, peer, status);
+}
+
+/* Events say that a peer is lost too, but somebody has to ask for them. */
+typedef struct watch {
+    item_t item;
+    mad_peer_t peer;
+} watch_t;
+
+static void watch_over(mad_dev_t *dev, item_t *item)
+{
+    watch_t *w = (watch_t *)item;
+    peer_suspect(dev, w->peer, item->status);
+    free(w);
+}
+
+void peer_watch(mad_dev_t *dev, mad_peer_t peer)
+{
+    mad_request_t *request;
+    watch_t *w;
+    if (!dev->watch || peer < 0 || (peer < dev->n_lost && dev->lost[peer]))
+        return;
+    w = calloc(1, sizeof *w);
+    if (!w || !lost_note(dev, peer, WATCHED) || mad_post_unpacking(dev->watch, peer, NULL, 0, &request)) {
+        free(w); /* who calls hears of it all the same */
+        return;
+    }
+    w->peer = peer;
+    item_on(dev, request, &w->item, watch_over);
 }
 
 void mad_dev_peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
@@ -253,6 +285,8 @@ static mad_status_t start(mad_dev_t *dev, const mad_dev_options_t *options)
         return status;
     dev->whole_max = whole_max(dev->session);
     status = mad_channel_open(dev->session, options->channel, &dev->channel);
+    if (!status && dev->by_handler)
+        status = mad_channel_open(dev->session, "losses", &dev->watch);
     if (status) {
         mad_exit(dev->session);
         return status;
@@ -304,7 +338,7 @@ void mad_dev_close(mad_dev_t *dev)
     mad_exit(dev->session); /* completes all that was begun: no callback comes afterwards */
     for (item_t *i = atomic_load(&dev->items), *next; i; i = next) {
         next = i->next;
-        if (i->look == arrived)
+        if (i->look == arrived || i->look == watch_over)
             free(i);
         else
             remote_forget(dev, i);

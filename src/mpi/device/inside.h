@@ -173,7 +173,8 @@ struct mad_dev {
     mad_connection_t *stuck;
     const void *stuck_head; /* it is here, but there was no memory */
     size_t stuck_len;
-    unsigned char *lost; /* statuses by peer, of n_lost */
+    mad_channel_t *watch; /* by handler: nothing is ever sent there, so what is posted ends when the peer is lost */
+    unsigned char *lost;  /* statuses by peer, of n_lost; and WATCHED */
     int n_lost;
     unsigned quiet;
     atomic_size_t buffered; /* bytes of sends that were copied */
@@ -277,6 +278,8 @@ void item_on(mad_dev_t *dev, mad_request_t *request, item_t *item, void (*look)(
 /* An operation with this peer has failed: is it lost? */
 void peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 mad_status_t peer_status(const mad_dev_t *dev, mad_peer_t peer); /* MAD_OK unless lost */
+/* By handler: have it looked at when this peer (or MAD_ANY_SOURCE: nobody) is lost, though nobody calls. */
+void peer_watch(mad_dev_t *dev, mad_peer_t peer);
 
 /* ---- receive.c: under the lock ----------------------------------------------------------------------------------- */
 

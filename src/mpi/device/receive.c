@@ -59,6 +59,7 @@ static bool receive_good(const mad_dev_receive_t *r)
 static mad_status_t post(mad_dev_t *dev, op_t *op)
 {
     if (match_post(dev, op)) {
+        peer_watch(dev, op->peer);
         if (op->multi)
             multi_fill(dev, op);
         return MAD_OK;

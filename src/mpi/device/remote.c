@@ -90,6 +90,7 @@ static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
             op->pieces[i] = pieces[i];
         op->room = r->access == MAD_DEV_WRITE ? 0 : sum_of(pieces, op->n);
         op->awaits = r->access == MAD_DEV_WRITE ? 2 : 1;
+        peer_watch(dev, r->to);
         op->done = (mad_dev_done_t){.context = r->context, .flags = r->flags, .sent = true, .released = true};
     }
     dev_unlock(dev);

@@ -142,6 +142,8 @@ op_t *send_op(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, ma
         op->done = (mad_dev_done_t){.context = s->context, .flags = s->flags, .sent = true, .released = true};
         if ((asks || s->matched) && !number_give(dev, op))
             *status = MAD_ERR_NOMEM;
+        else if (asks || s->matched)
+            peer_watch(dev, s->to);
     }
     if (*status && op) {
         if (op->copy)
