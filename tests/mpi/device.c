@@ -59,7 +59,8 @@ void until_there(side_t *s, mad_peer_t from, uint64_t tag, mad_dev_done_t *found
 static bool open_side(side_t *s, const char *mode)
 {
     mad_dev_options_t options = {.channel = "device", .key = key, .key_len = sizeof key, .tell = tell,
-                                 .memory = &device_memory, .threaded = strcmp(mode, "polled") != 0, .by_handler = !strcmp(mode, "handled")};
+                                 .memory = &device_memory, .threaded = strcmp(mode, "polled") != 0,
+                                 .by_handler = !strcmp(mode, "handled")};
     struct {
         uint32_t len;
         unsigned char bytes[4092];

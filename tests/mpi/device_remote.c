@@ -198,4 +198,5 @@ static void atomics(side_t *s)
 }
 
 const device_case_t device_remote_cases[] = {
-    {"memory: lengths", lengths}, {"memory: many", many}, {"memory: refused", refused}, {"memory: atomics", atomics}, {NULL, NULL}};
+    {"memory: lengths", lengths}, {"memory: many", many}, {"memory: refused", refused},
+    {"memory: atomics", atomics}, {NULL, NULL}};

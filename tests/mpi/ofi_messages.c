@@ -134,6 +134,38 @@ static void multi_receive(void)
     ends_close();
 }
 
+/* What is injected may be changed at once, whether it could leave or not; nothing longer is taken than is told. */
+static void injected(void)
+{
+    enum { N = 200 };
+    static unsigned char out[70000], in[N][16384];
+    size_t most = info->tx_attr->inject_size;
+    ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, FI_AV_TABLE, 0);
+    CHECK_EQ(most, 16384);
+    CHECK_EQ(fi_inject(a.ep, out, most + 1, a.peer), -FI_EINVAL);
+    CHECK_EQ(fi_tinject(a.ep, out, most + 1, a.peer, 1), -FI_EINVAL);
+    for (size_t i = 0; i < N; i++)
+        CHECK_ZERO(fi_trecv(b.ep, in[i], most, NULL, b.peer, i, 0, NULL));
+    for (size_t i = 0; i < N; i++) {
+        size_t len = i % 2 ? most - i : i;
+        ssize_t rc;
+        memset(out, (int)i + 1, len);
+        while ((rc = fi_tinject(a.ep, out, len, a.peer, i)) == -FI_EAGAIN)
+            fi_cq_read(b.cq, NULL, 0);
+        CHECK_ZERO(rc);
+        memset(out, 0xff, sizeof out);
+    }
+    count_to(b.received, N);
+    for (size_t i = 0; i < N; i++) {
+        size_t len = i % 2 ? most - i : i;
+        CHECK(!len || (in[i][0] == (unsigned char)(i + 1) && in[i][len - 1] == (unsigned char)(i + 1)));
+        CHECK(len == most || in[i][len] == 0);
+    }
+    count_to(a.sent, N);
+    ends_close();
+}
+
 const ofi_case_t ofi_message_cases[] = {{"tagged, address table", tagged_table}, {"tagged, address map", tagged_map},
-                                        {"errors", errors}, {"probes", probes}, {"multi-receive", multi_receive},
+                                        {"errors", errors}, {"probes", probes}, {"injected", injected},
+                                        {"multi-receive", multi_receive},
                                         {NULL, NULL}};

@@ -93,5 +93,44 @@ static void events(void)
     CHECK_ZERO(fi_close(&eq->fid));
 }
 
-const ofi_case_t ofi_object_cases[] = {
-    {"offers and refusals", offers}, {"addresses", addresses}, {"event queue", events}, {NULL, NULL}};
+/* Thousands of addresses, of which one is spoken to: nobody is connected before. */
+static void many_addresses(enum fi_av_type type)
+{
+    enum { N = 5000 };
+    static fi_addr_t at[N];
+    static unsigned char names[N][FI_NAME_MAX];
+    uint64_t word = 5, in = 0;
+    ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, type, 0);
+    if (!CHECK_EQ(b.name_len, FI_NAME_MAX))
+        return;
+    for (size_t i = 0; i < N; i++) {
+        memcpy(names[i], b.name, b.name_len);
+        for (size_t k = 0; k < 4 && i != N / 2; k++) /* the identity of a process that is not there */
+            names[i][2 + k] ^= (unsigned char)((i + 1) >> 8 * k);
+    }
+    CHECK_EQ(fi_av_insert(a.av, names, N, at, 0, NULL), N);
+    CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, NULL));
+    CHECK_ZERO(fi_inject(a.ep, &word, 8, at[N / 2]));
+    count_to(b.received, 1);
+    CHECK_EQ(in, 5);
+    for (size_t i = 1; i < N; i++)
+        if (!CHECK(at[i] != at[i - 1]))
+            break;
+    CHECK_ZERO(fi_av_remove(a.av, at, N, 0));
+    ends_close();
+}
+
+static void many_in_table(void)
+{
+    many_addresses(FI_AV_TABLE);
+}
+
+static void many_in_map(void)
+{
+    many_addresses(FI_AV_MAP);
+}
+
+const ofi_case_t ofi_object_cases[] = {{"offers and refusals", offers}, {"addresses", addresses},
+                                       {"many addresses in a table", many_in_table},
+                                       {"many addresses in a map", many_in_map},
+                                       {"event queue", events}, {NULL, NULL}};

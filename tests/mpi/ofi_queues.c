@@ -60,4 +60,104 @@ static void sleeping(void)
     ends_close();
 }
 
-const ofi_case_t ofi_queue_cases[] = {{"selective completion", selective}, {"sleeping", sleeping}, {NULL, NULL}};
+/* Entries of each format stand side by side, as long as it says, with what it has of flags, length, data and tag; in any
+ * order. */
+static void format(enum fi_cq_format kind, size_t size)
+{
+    enum { N = 600 }; /* more than the ring has at first */
+    static unsigned char entries[N * sizeof(struct fi_cq_tagged_entry)], in[N];
+    struct fi_cq_tagged_entry e = {0};
+    bool seen[N] = {false};
+    size_t n = 0;
+    ends_open(kind, FI_WAIT_NONE, FI_AV_TABLE, 0);
+    for (size_t i = 0; i < N; i++)
+        CHECK_ZERO(fi_trecv(b.ep, in, sizeof in, NULL, b.peer, i, 0, in + i));
+    for (size_t i = 0; i < N; i++)
+        CHECK_ZERO(fi_tinjectdata(a.ep, in, i % 100, 7 * i, a.peer, i));
+    count_to(b.received, N);
+    while (n < N) {
+        ssize_t got = fi_cq_read(b.cq, entries + n * size, N - n < 11 ? N - n : 11);
+        if (CHECK(got > 0 && got <= 11))
+            n += (size_t)got;
+    }
+    CHECK_EQ(fi_cq_read(b.cq, entries, 1), -FI_EAGAIN);
+    for (n = 0; n < N; n++) {
+        size_t i;
+        memcpy(&e, entries + n * size, size);
+        i = (size_t)((unsigned char *)e.op_context - in);
+        if (!CHECK(i < N && !seen[i]))
+            continue;
+        seen[i] = true;
+        if (kind != FI_CQ_FORMAT_CONTEXT)
+            CHECK(e.flags == (FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA) && e.len == i % 100);
+        if (kind == FI_CQ_FORMAT_DATA || kind == FI_CQ_FORMAT_TAGGED)
+            CHECK_EQ(e.data, 7 * i);
+        if (kind == FI_CQ_FORMAT_TAGGED)
+            CHECK_EQ(e.tag, i);
+    }
+    ends_close();
+}
+
+static void formats(void)
+{
+    format(FI_CQ_FORMAT_CONTEXT, sizeof(struct fi_cq_entry));
+    format(FI_CQ_FORMAT_MSG, sizeof(struct fi_cq_msg_entry));
+    format(FI_CQ_FORMAT_DATA, sizeof(struct fi_cq_data_entry));
+    format(FI_CQ_FORMAT_TAGGED, sizeof(struct fi_cq_tagged_entry));
+}
+
+static void counters(void)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
+    struct fid_cntr *c;
+    struct fid *fids[1];
+    struct pollfd p = {.events = POLLIN};
+    CHECK_ZERO(fi_cntr_open(domain, &attr, &c, NULL));
+    fids[0] = &c->fid;
+    CHECK_EQ(fi_cntr_read(c), 0);
+    CHECK_ZERO(fi_cntr_set(c, 40));
+    CHECK_ZERO(fi_cntr_add(c, 2));
+    CHECK_EQ(fi_cntr_read(c), 42);
+    CHECK_ZERO(fi_cntr_wait(c, 42, 0));
+    CHECK_EQ(fi_cntr_wait(c, 43, 0), -FI_ETIMEDOUT);
+    CHECK_ZERO(fi_control(&c->fid, FI_GETWAIT, &p.fd));
+    CHECK_ZERO(fi_trywait(fabric, fids, 1));
+    CHECK_EQ(poll(&p, 1, 0), 0);
+    CHECK_ZERO(fi_cntr_add(c, 1));
+    CHECK_EQ(poll(&p, 1, 50000), 1);
+    CHECK_ZERO(fi_cntr_seterr(c, 3));
+    CHECK_ZERO(fi_cntr_adderr(c, 1));
+    CHECK_EQ(fi_cntr_readerr(c), 4);
+    CHECK_ZERO(fi_close(&c->fid));
+    attr.events = 77;
+    CHECK_EQ(fi_cntr_open(domain, &attr, &c, NULL), -FI_ENOSYS);
+}
+
+/* What one may wait at, and what not; a queue of the second kind is not opened. */
+static void wait_objects(void)
+{
+    static const enum fi_wait_obj good[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_YIELD},
+                                  bad[] = {FI_WAIT_SET, FI_WAIT_MUTEX_COND, FI_WAIT_POLLFD};
+    for (size_t i = 0; i < 4; i++) {
+        struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = good[i]};
+        struct fid_cq *cq;
+        struct fi_cq_entry entry;
+        struct fid *fids[1];
+        int fd;
+        if (!CHECK_ZERO(fi_cq_open(domain, &attr, &cq, NULL)))
+            continue;
+        fids[0] = &cq->fid;
+        CHECK_EQ(fi_cq_sread(cq, &entry, 1, NULL, 1), i ? -FI_EAGAIN : -FI_EINVAL);
+        CHECK_EQ(fi_trywait(fabric, fids, 1), i ? 0 : -FI_EINVAL);
+        CHECK_EQ(fi_control(&cq->fid, FI_GETWAIT, &fd), i ? 0 : -FI_ENOSYS);
+        CHECK_ZERO(fi_close(&cq->fid));
+    }
+    for (size_t i = 0; i < 3; i++) {
+        struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = bad[i]};
+        struct fid_cq *cq;
+        CHECK_EQ(fi_cq_open(domain, &attr, &cq, NULL), -FI_ENOSYS);
+    }
+}
+
+const ofi_case_t ofi_queue_cases[] = {{"selective completion", selective}, {"sleeping", sleeping}, {"formats", formats},
+                                      {"counters", counters}, {"wait objects", wait_objects}, {NULL, NULL}};

@@ -62,19 +62,32 @@ fi
 within $limit fi_info -p mad >"$dir/out" 2>&1
 check_has "fi_info -p mad" "type: FI_EP_RDM" "$dir/out"
 
-# pingpong MODE: a server on a port that is free, a client as soon as it listens
+# pingpong OPTION...: a server on a port that is free, a client as soon as it listens
 listens() { grep -q ":$(printf %04X "$port") .* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null || ! kill -0 "$server" 2>/dev/null; }
 pingpong() {
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
-    within $limit fi_pingpong -p mad -e rdm -m "$1" -c -B "$port" >"$dir/server" 2>&1 &
+    within $limit fi_pingpong -p mad -e rdm -c "$@" -B "$port" >"$dir/server" 2>&1 &
     server=$!
     wait_for listens
-    within $limit fi_pingpong -p mad -e rdm -m "$1" -c -P "$port" 127.0.0.1 >"$dir/client" 2>&1
-    check "fi_pingpong, $1: exit code" 0 $?
+    within $limit fi_pingpong -p mad -e rdm -c "$@" -P "$port" 127.0.0.1 >"$dir/client" 2>&1
+    check "fi_pingpong $*: exit code" 0 $?
     wait $server
-    check "fi_pingpong, $1: exit code of the server" 0 $?
-    check_lines "fi_pingpong, $1: six lengths" 6 '^(64|256|1k|4k|64k|1m) ' "$dir/client"
+    check "fi_pingpong $*: exit code of the server" 0 $?
 }
-pingpong tagged
-pingpong msg
+lengths() { check_lines "... $1 lengths" "$1" '^(0|[0-9]+k?m?) +[0-9]' "$dir/client"; }
+for mode in tagged msg; do
+    pingpong -m $mode
+    lengths 6
+    pingpong -m $mode -S 0 -I 50
+    lengths 1
+done
+pingpong -m tagged -S all -I 3
+MAD_DRIVERS=self,tcp pingpong -m msg -I 20
+lengths 6
+
+# No other type of endpoints
+for type in dgram msg; do
+    within $limit fi_pingpong -p mad -e $type 127.0.0.1 >"$dir/out" 2>&1
+    check "fi_pingpong -e $type is refused" 1 $(($? != 0))
+done
 [ $failures = 0 ]

@@ -125,8 +125,8 @@ static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count
 
 static ssize_t atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *ioc, void **desc, size_t n,
                                  const struct fi_ioc *compares, void **compare_desc, size_t n_compares,
-                                 struct fi_ioc *results, void **result_desc, size_t n_results, fi_addr_t to, uint64_t address,
-                                 uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
+                                 struct fi_ioc *results, void **result_desc, size_t n_results, fi_addr_t to,
+                                 uint64_t address, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
 {
     (void)desc, (void)compare_desc, (void)result_desc;
     return to_one(ep, MAD_DEV_COMPARE, ioc, n, compares, n_compares, results, n_results, to, address, key, type, op,
