@@ -20,7 +20,7 @@ check_lines "pingpong: the way" 2 '"driver": "virtual", .*"route": "a > g > b", 
 pairs 3 "$BUILD/mad_perf" streams --pairs 3 --ms 50 --sizes 8,64K --json
 check "streams: exit code" 0 $?
 check_lines "streams: shares" 2 '"pairs": 3, "least_share": [0-9.]+' "$dir/out"
-pairs 1 "$BUILD/mad_perf" beside --ms 100 --sizes 64K --json
+pairs 1 "$BUILD/mad_perf" beside --ms 500 --sizes 64K --json
 check "beside: exit code" 0 $?
 check_lines "beside: what was lost" 1 '"lost_percent": -?[0-9.]+, "forwarding_percent": [0-9.]+' "$dir/out"
 
@@ -36,5 +36,6 @@ END
 chmod +x "$dir/other"
 pairs 1 "$dir/other" "$BUILD/mad_perf" pingpong --sizes 8 --iters 1 --batches 1
 check "a gateway with fragments of its own: exit code" 1 $?
-check_lines "a gateway with fragments of its own: it is none" 1 '^mad: rank 0: .*the gateway g has no process' "$dir/err"
+# Either end may say so first, and end the other.
+check_has "a gateway with fragments of its own: it is none" "the gateway g has no process" "$dir/err"
 [ $failures = 0 ]
