@@ -11,7 +11,7 @@ install_packages debhelper dpkg-dev fakeroot lintian
 command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null || { echo "dpkg-dev and debhelper are missing"; exit 77; }
 
 timeout 1500 make -s -C "$BUILD" deb >"$work/log" 2>&1 || { tail -40 "$work/log"; not_ok "make deb"; exit 1; }
-for p in libmadeleine0 libmadeleine-dev madeleine-tools madeleine-openmpi madeleine-libfabric; do
+for p in libmadeleine0 libmarcel0 libmadeleine-dev madeleine-tools madeleine-openmpi madeleine-libfabric; do
     set -- "$BUILD"/deb/"$p"_*.deb
     [ -f "$1" ] || { not_ok "$p is not made"; continue; }
     dpkg-deb -c "$1" | awk '{print $6}' >"$work/$p.list"
@@ -21,6 +21,7 @@ has() {
     grep -q "$2" "$work/$1.list" || not_ok "$1 lacks $2"
 }
 has libmadeleine0 '/libmadeleine\.so\.0$'
+has libmarcel0 '/libmarcel\.so\.0$'
 has libmadeleine-dev '/usr/include/madeleine\.h$'
 has libmadeleine-dev '/usr/include/madeleine/legacy\.h$'
 has libmadeleine-dev '/libmadeleine\.so$'
@@ -43,7 +44,7 @@ root=$work/root
 libs=$(dirname "$(find "$root" -name 'libmadeleine.so')")
 flags=$(PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$libs/pkgconfig pkg-config --cflags --libs madeleine)
 # shellcheck disable=SC2086
-if gcc -o "$work/ping" "$here/examples/ping.c" $flags >"$work/log" 2>&1; then
+if gcc -o "$work/ping" "$here/examples/ping.c" $flags "-Wl,-rpath-link,$libs" >"$work/log" 2>&1; then
     out=$(LD_LIBRARY_PATH=$libs timeout 30 "$root/usr/bin/madrun" --no-label -n 2 "$work/ping" 2>&1)
     [ "$out" = "the number came back as 5" ] && ok "a program built with the packages runs" || not_ok "a program built with the packages: $out"
 else
