@@ -62,8 +62,8 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                            "directory of the sockets over which shared memory is passed; empty: a private one in /tmp",
                            0, 0},
     [MADI_KNOB_SHM_DIRECT] = {"MAD_SHM_DIRECT", MADI_KNOB_BOOL, "yes",
-                              "long blocks of requests go from memory to memory, by the process that waits for them, where "
-                              "the kernel lets it",
+                              "long blocks go from memory to memory, those of requests by the process that waits for them, "
+                              "others by both where that is quicker; where the kernel lets it",
                               0, 1},
     [MADI_KNOB_TCP_INTERFACES] = {"MAD_TCP_INTERFACES", MADI_KNOB_TEXT, "",
                                   "network interfaces to use, comma-separated; empty: all that are up", 0, 0},

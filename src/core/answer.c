@@ -162,6 +162,8 @@ static void say_traffic(madi_json_t *j, madi_gate_t *gate)
     madi_json_int(j, "written_bytes", (int64_t)gate->put_bytes);
     madi_json_int(j, "read_blocks", (int64_t)gate->pulled_blocks);
     madi_json_int(j, "read_bytes", (int64_t)gate->pulled_bytes);
+    madi_json_int(j, "shared_blocks_sent", (int64_t)gate->shared_out);
+    madi_json_int(j, "shared_blocks_received", (int64_t)gate->shared_in);
     madi_json_begin(j, "connections", '[');
     for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate)
         say_connection(j, c);

@@ -87,6 +87,7 @@ mad_status_t madi_block_parse(madi_rx_msg_t *m, madi_sent_block_t *b)
     b->inside = MADI_WIRE_DESC_LEN(b->desc);
     b->at = 0;
     b->announced = kind == MADI_WIRE_RDV || kind == MADI_WIRE_RDV_AT;
+    b->waits = kind == MADI_WIRE_RDV_AT && (b->desc & MADI_WIRE_DESC_WAITS);
     b->placed = kind == MADI_WIRE_PLACED;
     if (b->placed) {
         if (!m->placed || m->index)

@@ -19,6 +19,7 @@
 #include "boot/boot.h"
 #include "core/driver.h"
 #include "core/forward.h"
+#include "core/share.h"
 #include "core/trace.h"
 #include "marcel/server.h"
 #include <madeleine.h>
@@ -100,6 +101,10 @@ typedef struct madi_rdv_send {
     const struct iovec *segs;
     int n_segs;
     uint64_t len, sent;
+    uint64_t end;       /* this side moves what is before it; len, unless the block is shared */
+    uint64_t put_at;    /* shared: the block's address at the receiver, where it can be written; else 0 */
+    bool shared;
+    bool fetched;       /* shared: the receiver has what is behind end */
     void *prepared; /* the next piece lies in the driver's memory already; then gate->prepared */
     size_t prepared_len;
     uint32_t receiver;
@@ -179,6 +184,11 @@ typedef struct madi_rdv_recv {
     madi_rx_msg_t *msg;
     madi_gate_t *gate;
     uint64_t len, received, eager;
+    uint64_t end;      /* what is before it comes from the sender, the rest is read from the sender's memory */
+    uint64_t read;     /* so far */
+    bool shared;       /* the sender may write what is before end here, all but the end of it */
+    bool timed;        /* it is one of those of which it is learned whether to share them */
+    int64_t granted;   /* when; of these */
     uint32_t handle;
     void *bounce; /* scattered destination: filled whole, then spread */
     madi_waitable_t *wait; /* or NULL */
@@ -331,6 +341,7 @@ struct madi_gate {
     madi_rdv_send_t *granted, **granted_tail; /* granted blocks to send */
     struct madi_handles *sends;               /* madi_rdv_send by handle */
     bool prepared;                            /* one of these has a piece in the driver's memory */
+    bool shares;                              /* the peer has shared the last block that it could */
     madi_conn_t **by_number; /* our numbers of channels; NULL: free */
     uint32_t n_numbers, used_numbers, next_number;
     _Atomic(int) work; /* in the session's list of gates with something to send */
@@ -344,6 +355,8 @@ struct madi_gate {
     madi_conn_t *retired;    /* to be used again, for any channel */
     madi_rdv_recv_t *incoming;
     madi_rdv_recv_t *pulls, **pulls_tail; /* of these: such as are read from the sender's memory */
+    madi_share_t *share;                  /* NULL: no block of this peer could be shared yet */
+    uint64_t shared_in;                   /* blocks of these and the following that were shared */
     uint64_t pulled_blocks, pulled_bytes;
     uint64_t taken_blocks, taken_bytes;   /* came after a grant */
     uint64_t placed_blocks, placed_bytes; /* written here by the peer */
@@ -359,6 +372,7 @@ struct madi_gate {
     char why[512];           /* the choice explained */
     uint64_t refused;        /* under tx_lock: packets that the driver did not take at once */
     uint64_t granted_blocks, granted_bytes; /* under tx_lock: sent after a grant */
+    uint64_t shared_out;                    /* under tx_lock: of granted blocks, such as were shared */
     uint64_t put_blocks, put_bytes;         /* under tx_lock: written into the receiver's memory */
     uint64_t fetched_blocks, fetched_bytes; /* under tx_lock: read by the receiver */
     madi_traffic_t before;   /* under both locks: of connections that were retired */

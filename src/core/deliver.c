@@ -292,12 +292,15 @@ static madi_place_t data_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, ma
     madi_rdv_recv_t *r = madi_handle_get(link->gate->session->receives, hdr->aux);
     uint64_t offset = hdr->seq | (uint64_t)hdr->channel << 32;
 
-    if (!r || r->gate != link->gate || offset != r->received || hdr->length > r->len - offset) {
+    if (!r || r->gate != link->gate || offset < r->received || (offset > r->received && !r->shared) || offset > r->end ||
+        hdr->length > r->end - offset) {
         protocol_error(link, "data for a block that was not granted");
         return MADI_PLACE_DROP;
     }
     rx->base = (r->bounce ? (unsigned char *)r->bounce : (unsigned char *)r->pieces[0].iov_base) + offset;
     rx->cookie = r;
+    if (offset > r->received)
+        madi_rdv_written(r, offset);
     r->piece_began = madi_trace_now();
     return MADI_PLACE_COPY;
 }
@@ -309,9 +312,7 @@ static void data_done(madi_rdv_recv_t *r, uint32_t len)
     r->received += len;
     r->gate->taken_bytes += len;
     r->msg->conn->block_bytes_in += len;
-    r->gate->taken_blocks += r->received == r->len;
-    if (r->received == r->len)
-        madi_rdv_recv_done(r);
+    madi_rdv_recv_check(r);
 }
 
 /* ---- Control -------------------------------------------------------------------------------------------------- */
@@ -390,6 +391,14 @@ static void granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
     madi_unlock(&gate->tx_lock);
 }
 
+static void shared(madi_gate_t *gate, const madi_wire_share_t *share)
+{
+    madi_lock(&gate->tx_lock);
+    madi_rdv_shared(gate, share);
+    madi_gate_pump(gate);
+    madi_unlock(&gate->tx_lock);
+}
+
 static void mismatched(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_mismatch_t *mm)
 {
     madi_conn_t *conn;
@@ -403,6 +412,7 @@ static void mismatched(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi
 static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
     static const uint32_t sizes[] = {[MADI_WIRE_GRANT] = sizeof(madi_wire_grant_t),
+                                     [MADI_WIRE_SHARE] = sizeof(madi_wire_share_t),
                                      [MADI_WIRE_CREDIT] = sizeof(madi_wire_credit_t),
                                      [MADI_WIRE_MISMATCH] = sizeof(madi_wire_mismatch_t),
                                      [MADI_WIRE_BYE] = 0,
@@ -416,6 +426,7 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
     switch (hdr->type) {
     case MADI_WIRE_CHANNEL: channel_announced(link, hdr, body); break;
     case MADI_WIRE_GRANT: granted(link->gate, body); break;
+    case MADI_WIRE_SHARE: shared(link->gate, body); break;
     case MADI_WIRE_CREDIT: credit_came(link->gate, hdr, body); break;
     case MADI_WIRE_MISMATCH: mismatched(link->gate, hdr, body); break;
     case MADI_WIRE_BYE: link->gate->bye = true; break;

@@ -452,5 +452,6 @@ void madi_gate_free(madi_gate_t *gate)
     madi_conns_free(gate);
     free(gate->by_remote);
     madi_handles_free(gate->sends);
+    free(gate->share);
     free(gate);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks that were announced: granted to the sender, and received; also such as mad_try_unpack asked for. */
 #include "core/core.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define STRIDE ((size_t)256 * 1024) /* bytes that are read in one go, with the session's lock held: some 20 us */
+#define SHARE_MIN 16384             /* bytes that are worth it: each side has a page at the least */
 
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop)
 {
@@ -14,7 +16,7 @@ void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, 
     madi_gate_ctrl(gate, &hdr, &grant);
 }
 
-/* ---- Read from the sender's memory ---------------------------------------------------------------------------- */
+/* ---- Read from the sender's memory: all of a block, or what is behind its end if it is shared ------------------- */
 
 static void pull_end(madi_rdv_recv_t *r)
 {
@@ -29,52 +31,103 @@ static void pull_end(madi_rdv_recv_t *r)
     r->at = 0;
 }
 
-/* It cannot be read, or not any more: it is granted as others are, from where it stood at first. */
+/* It cannot be read, or not any more: the sender sends all of it, or of what this side was to read. */
 static void pull_refused(madi_rdv_recv_t *r)
 {
     pull_end(r);
-    r->received = r->eager;
+    r->end = r->len;
     madi_rdv_send_grant(r->gate, r->sender, r->handle, r->len, false);
 }
 
-/* A stride of the first one; the sender learns of the end as of a block that nobody wants. */
+/* All is here that this side was to read: the sender learns of it as of the end of a block that nobody wants. */
+static void pull_done(madi_rdv_recv_t *r)
+{
+    pull_end(r);
+    r->gate->pulled_bytes += r->len - r->end;
+    r->msg->conn->block_bytes_in += r->len - r->end;
+    madi_rdv_send_grant(r->gate, r->sender, 0, r->len, true);
+    madi_rdv_recv_check(r);
+}
+
+static unsigned char *place(const madi_rdv_recv_t *r)
+{
+    return r->bounce ? r->bounce : r->pieces[0].iov_base;
+}
+
+static void pull_stride(madi_rdv_recv_t *r)
+{
+    madi_gate_t *gate = r->gate;
+    size_t n = r->len - r->read < STRIDE ? (size_t)(r->len - r->read) : STRIDE;
+    struct iovec vec[2] = {{place(r) + r->read, n}};
+    if (!gate->link->driver->get(gate->link, vec, 1, r->at + r->read, n))
+        pull_refused(r);
+    else if ((r->read += n) == r->len)
+        pull_done(r);
+}
+
 int madi_rdv_pull(madi_gate_t *gate)
 {
-    madi_rdv_recv_t *r = gate->pulls;
-    unsigned char *to;
-    struct iovec vec[2];
-    size_t n;
-    if (!r || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
+    if (!gate->pulls || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
         return 0;
-    to = (unsigned char *)(r->bounce ? r->bounce : r->pieces[0].iov_base) + r->received;
-    n = r->len - r->received < STRIDE ? (size_t)(r->len - r->received) : STRIDE;
-    vec[0] = (struct iovec){to, n};
-    if (!gate->link->driver->get(gate->link, vec, 1, r->at + r->received, n)) {
-        pull_refused(r);
-    } else if ((r->received += n) == r->len) {
-        gate->pulled_blocks++;
-        gate->pulled_bytes += r->len - r->eager;
-        r->msg->conn->block_bytes_in += r->len - r->eager;
-        madi_rdv_send_grant(gate, r->sender, 0, r->len, true);
-        madi_rdv_recv_done(r);
-    }
+    pull_stride(gate->pulls);
     if (gate->pulls)
         madi_gate_work(gate);
     return 1;
 }
 
-/* The first stride at once: who waits for it has nothing else to do. */
 static void pull_start(madi_rdv_recv_t *r, uint64_t at)
 {
     madi_gate_t *gate = r->gate;
-    bool first = !gate->pulls;
-    r->at = at;
-    r->next_pull = NULL;
-    if (first)
+    if (!gate->pulls)
         gate->pulls_tail = &gate->pulls;
+    r->at = at;
+    r->read = r->end;
+    r->next_pull = NULL;
     *gate->pulls_tail = r;
     gate->pulls_tail = &r->next_pull;
-    madi_gate_work(gate);
+}
+
+/* ---- Shared --------------------------------------------------------------------------------------------------- */
+
+/* Is it one that both sides could move, and shall they? */
+static bool may_share(madi_rdv_recv_t *r, const madi_sent_block_t *block)
+{
+    madi_gate_t *gate = r->gate;
+    if (!block->at || !block->waits || !gate->link->direct || r->len - r->eager < SHARE_MIN)
+        return false;
+    if (!gate->share)
+        gate->share = calloc(1, sizeof *gate->share);
+    if (!gate->share)
+        return false;
+    r->timed = true;
+    r->granted = madi_now();
+    r->shared = madi_share_next(gate->share, r->len);
+    return r->shared;
+}
+
+/* The parts meet where a page begins in this side's memory.  The first stride at once: who waits for it has nothing else to
+ * do, and the sender is at it too. */
+static void share(madi_rdv_recv_t *r, uint64_t at)
+{
+    madi_gate_t *gate = r->gate;
+    uint64_t to = (uintptr_t)place(r), middle = to + r->eager + (r->len - r->eager) / 2;
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_SHARE, .length = sizeof(madi_wire_share_t)};
+    madi_wire_share_t s = {r->sender, r->handle, r->len, to, (middle & ~(uint64_t)4095) - to};
+    bool first = !gate->pulls;
+    r->end = s.end;
+    madi_gate_ctrl(gate, &hdr, &s);
+    pull_start(r, at);
+    if (first)
+        pull_stride(r);
+    if (gate->pulls)
+        madi_gate_work(gate);
+}
+
+void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end)
+{
+    r->gate->placed_bytes += end - r->received;
+    r->msg->conn->block_bytes_in += end - r->received;
+    r->received = end;
 }
 
 /* ---- Granted -------------------------------------------------------------------------------------------------- */
@@ -107,6 +160,38 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
         madi_rx_finish(m);
     if (waiter) /* it takes session->lock before it goes */
         marceli_waiter_wake(waiter);
+}
+
+static void block_count(const madi_rdv_recv_t *r)
+{
+    madi_gate_t *gate = r->gate;
+    *(r->end == r->eager ? &gate->pulled_blocks : &gate->taken_blocks) += 1;
+    gate->shared_in += r->shared;
+    if (r->timed)
+        madi_share_took(gate->share, r->len, r->shared, madi_now() - r->granted);
+}
+
+void madi_rdv_recv_check(madi_rdv_recv_t *r)
+{
+    if (r->at || r->received != r->end)
+        return;
+    block_count(r);
+    madi_rdv_recv_done(r);
+}
+
+/* It is shared, read, or sent. */
+static void choose(madi_rdv_recv_t *r, const madi_sent_block_t *block)
+{
+    madi_gate_t *gate = r->gate;
+    if (may_share(r, block)) {
+        share(r, block->at);
+    } else if (block->at && !block->waits && gate->link->direct) {
+        r->end = r->eager;
+        pull_start(r, block->at);
+        madi_gate_work(gate);
+    } else {
+        madi_rdv_send_grant(gate, r->sender, r->handle, r->len, false);
+    }
 }
 
 /* Name the destination of a block to its sender; wait, if there is one, is done when it is filled.  Under
@@ -142,6 +227,7 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n,
     r->gate = gate;
     r->len = len;
     r->received = r->eager = rdv->eager;
+    r->end = len;
     r->wait = wait;
     if (wait)
         atomic_store_explicit(&wait->done, 0, memory_order_relaxed);
@@ -158,10 +244,7 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n,
     r->began = madi_trace_now();
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_GRANT, 0, m->conn, r->handle, len);
-    if (block->at && gate->link->direct)
-        pull_start(r, block->at);
-    else
-        madi_rdv_send_grant(gate, rdv->sender, r->handle, len, false);
+    choose(r, block);
     return MAD_OK;
 }
 

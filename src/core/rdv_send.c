@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define PUT_STRIDE ((uint64_t)256 * 1024) /* bytes that are written in one go, with the tx lock held */
+#define PUT_REST MADI_SHORT_MAX /* bytes of a shared block that go as a packet: it says that the others are there */
 #define PREPARED_MAX 16384 /* bytes: longer ones are not ready before the grant is here */
 
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held)
@@ -26,7 +27,7 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
         r->base = piece->base;
         r->segs = piece->segs;
         r->n_segs = piece->n_segs;
-        r->len = MADI_WIRE_DESC_LEN(piece->desc);
+        r->len = r->end = MADI_WIRE_DESC_LEN(piece->desc);
         r->held = held;
         piece->handle = r->handle;
         tx->rdv_pending++;
@@ -79,6 +80,24 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
     return true;
 }
 
+/* The same of a granted block that is shared; what is left of this side's part at the end goes as a packet.  False: that is
+ * not next yet. */
+static bool put_share(madi_gate_t *gate, madi_rdv_send_t *r)
+{
+    uint64_t n = r->end - r->sent;
+    if (!r->put_at || n <= PUT_REST)
+        return true;
+    n = n - PUT_REST < PUT_STRIDE ? n - PUT_REST : PUT_STRIDE;
+    if (!gate->link->driver->put(gate->link, r->put_at + r->sent, r->base + r->sent, n)) {
+        r->put_at = 0;
+        return true;
+    }
+    r->sent += n;
+    gate->put_bytes += n;
+    r->tx->conn->block_bytes_out += n;
+    return r->end - r->sent == PUT_REST;
+}
+
 /* ---- Announced ------------------------------------------------------------------------------------------------- */
 
 /* The prepared piece was sent, or never will be. */
@@ -111,6 +130,12 @@ static MADI_COLD void piece_trace(const madi_gate_t *gate, const madi_rdv_send_t
         madi_trace_link(MADI_TRACE_PIECE_OUT, r->piece_began, gate->link, r->handle, r->hdr.length);
 }
 
+/* This side has nothing more to do with it, and the other has read what it was to read. */
+static bool rdv_over(const madi_rdv_send_t *r)
+{
+    return r->sent == r->end && (r->end == r->len || r->fetched);
+}
+
 /* The driver is done with a piece (it had been taken). */
 static void rdv_piece_done(madi_op_t *op, mad_status_t status)
 {
@@ -121,11 +146,11 @@ static void rdv_piece_done(madi_op_t *op, mad_status_t status)
     r->busy--;
     if (MADI_UNLIKELY(madi_tracing))
         piece_trace(gate, r);
-    if (!status && r->sent < r->len && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
+    if (!status && !rdv_over(r) && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         status = gate->status; /* this piece has left, but the rest cannot any more */
     if (status)
         madi_message_fail(&r->tx->base, status);
-    if (!r->busy && (status || r->sent == r->len))
+    if (!r->busy && (status || rdv_over(r)))
         rdv_finish(gate, r);
     madi_gate_work(gate);
     madi_unlock(&gate->tx_lock);
@@ -143,7 +168,7 @@ static size_t piece_size(const madi_caps_t *caps, uint64_t len)
 static size_t next_size(const madi_link_t *link, const madi_rdv_send_t *r)
 {
     size_t max = r->prepared ? r->prepared_len : piece_size(&link->adapter->caps, r->len);
-    return r->len - r->sent < max ? (size_t)(r->len - r->sent) : max;
+    return r->end - r->sent < max ? (size_t)(r->end - r->sent) : max;
 }
 
 /* While the grant of a block is on its way its first piece is copied.  Only for a thread that waits: it has nothing else to
@@ -201,7 +226,7 @@ static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len
     r->hdr.seq = (uint32_t)r->sent;
     r->hdr.channel = (uint16_t)(r->sent >> 32);
     r->hdr.aux = r->receiver;
-    r->op.last = r->sent + *len == r->len;
+    r->op.last = r->sent + *len == r->end;
     if (!r->prepared)
         return link->driver->send(link, vec, n_vec + 1, sizeof r->hdr + *len, &r->op);
     if (!link->driver->send_prepared(link, &r->hdr, r->prepared))
@@ -210,11 +235,13 @@ static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len
     return MADI_SENT;
 }
 
-/* Send pieces of the first granted block.  False: the link is full. */
+/* Send pieces of the first granted block.  False: the link is full, or others shall have a turn. */
 static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     bool many = gate->link->adapter->caps.many;
-    while (r->sent < r->len) {
+    if (!put_share(gate, r))
+        return false;
+    while (r->sent < r->end) {
         size_t n;
         madi_sent_t sent;
         r->busy++;
@@ -230,7 +257,7 @@ static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
         if (sent == MADI_TAKEN && many)
             continue;
         if (sent == MADI_TAKEN)
-            return r->sent == r->len;
+            return r->sent == r->end;
         if (MADI_UNLIKELY(madi_tracing))
             piece_trace(gate, r);
     }
@@ -246,7 +273,7 @@ bool madi_rdv_pump(madi_gate_t *gate)
         gate->granted = r->next;
         if (!gate->granted)
             gate->granted_tail = &gate->granted;
-        if (!r->busy)
+        if (!r->busy && rdv_over(r))
             rdv_finish(gate, r);
     }
     return true;
@@ -266,9 +293,59 @@ static void count_fetched(madi_gate_t *gate, const madi_rdv_send_t *r)
     r->tx->conn->block_bytes_out += r->len - r->sent;
 }
 
+/* Of a shared block: the receiver has read its part, or cannot, and wants that sent. */
+static void rest_granted(madi_gate_t *gate, madi_rdv_send_t *r, const madi_wire_grant_t *grant)
+{
+    bool queued = r->sent < r->end;
+    if (r->fetched || r->end == r->len || grant->len != r->len)
+        return;
+    if (!grant->drop) {
+        r->end = r->len;
+        r->put_at = 0;
+        if (!queued)
+            rdv_queue(gate, r);
+        return;
+    }
+    r->fetched = true;
+    gate->fetched_bytes += r->len - r->end;
+    r->tx->conn->block_bytes_out += r->len - r->end;
+    if (!r->busy && rdv_over(r))
+        rdv_finish(gate, r);
+}
+
+void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share)
+{
+    madi_rdv_send_t *r = madi_handle_get(gate->sends, share->sender);
+    if (!r || r->granted)
+        return;
+    if (share->len != r->len || share->end <= r->sent || share->end >= r->len || !r->base || r->held) {
+        madi_message_fail(&r->tx->base, share->len != r->len ? MAD_ERR_MISMATCH : MAD_ERR_PROTOCOL);
+        rdv_finish(gate, r);
+        return;
+    }
+    if (MADI_UNLIKELY(madi_tracing))
+        madi_trace_conn(MADI_TRACE_GRANTED, 0, r->tx->conn, r->handle, r->len);
+    if (r->prepared) { /* this side has guessed wrong */
+        gate->link->driver->forget(gate->link, r->prepared);
+        prepared_gone(gate, r);
+    }
+    gate->shares = true;
+    gate->shared_out++;
+    r->granted = r->shared = true;
+    r->receiver = share->receiver;
+    r->end = share->end;
+    r->put_at = gate->link->direct ? share->at : 0;
+    r->op.done = rdv_piece_done;
+    rdv_queue(gate, r);
+}
+
 void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
 {
     madi_rdv_send_t *r = madi_handle_get(gate->sends, grant->sender);
+    if (r && r->shared) {
+        rest_granted(gate, r, grant);
+        return;
+    }
     if (!r || r->granted)
         return; /* already failed here */
     if (MADI_UNLIKELY(madi_tracing))
@@ -284,6 +361,7 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
         rdv_finish(gate, r);
         return;
     }
+    gate->shares = false;
     r->granted = true;
     r->receiver = grant->receiver;
     r->op.done = rdv_piece_done;

@@ -96,6 +96,7 @@ typedef struct madi_sent_block {
     uint64_t desc;
     bool announced; /* the rest of it is to be granted */
     bool placed;    /* all of it is where it belongs */
+    bool waits;     /* announced, with an address: its sender waits */
     uint64_t at;    /* announced: its address, or 0 */
     madi_wire_rdv_t rdv;
     const unsigned char *data;
@@ -119,6 +120,8 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *msg, const struct iovec *pieces, int 
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop);
 int madi_rdv_pull(madi_gate_t *gate); /* read the next stride of what is read from a sender's memory; 0: there is none */
 void madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
+void madi_rdv_recv_check(madi_rdv_recv_t *r); /* the same, if all of it is here */
+void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* the sender has written what is before it */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 mad_status_t madi_early_start(madi_rx_msg_t *msg); /* have the announced block at the cursor sent */
 mad_status_t madi_early_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,

@@ -136,12 +136,13 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
 {
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
-    bool direct = tx->by_peer && at && !held; /* whoever waits for it may fetch it */
+    bool waits = tx->wait && tx->conn->gate->link->direct; /* then both sides may move a part of it */
+    bool direct = (tx->by_peer || waits) && at && !held; /* whoever waits for it may fetch it */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, 24, 0))
         return false;
     if (direct)
-        desc ^= (uint64_t)(MADI_WIRE_RDV ^ MADI_WIRE_RDV_AT) << 48;
+        desc ^= (uint64_t)(MADI_WIRE_RDV ^ MADI_WIRE_RDV_AT) << 48 | (waits ? MADI_WIRE_DESC_WAITS : 0);
     if (!held && piece->base) {
         size_t room = p->room - 24 < eager ? p->room - 24 : eager;
         rdv.eager = (uint32_t)(room < len ? room : len);
@@ -275,7 +276,7 @@ static mad_status_t tx_pump(madi_tx_t *tx)
         conn->starved = packet_hdr(&p)->aux > conn->credit_left;
         if (conn->starved || !packet_send(&p, conn))
             return MAD_ERR_AGAIN;
-        if (p.announced && tx->wait)
+        if (p.announced && tx->wait && !conn->gate->shares)
             madi_rdv_prepare(conn->gate, p.announced);
         tx->started = true;
         tx->next_piece = p.next;

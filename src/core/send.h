@@ -58,6 +58,7 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece);
 void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle); /* its announcement has left: what can be done meanwhile? */
 void madi_tx_later(madi_tx_t *tx); /* it has ended: blocks that were held may go */
 void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
+void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share);
 void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
 bool madi_rdv_pump(madi_gate_t *gate);
 

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 5
+#define MADI_WIRE_VERSION 6
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "packets are written as they lie in memory: this host needs conversions that are not written yet"
@@ -42,6 +42,7 @@ enum madi_wire_type {
     MADI_WIRE_CLOSE = 8,   /* channel: no message follows under this number */
     MADI_WIRE_CLOSED = 9,  /* channel as the *sender of the messages* numbers it: the number is free again */
     MADI_WIRE_FORWARD = 10, /* a fragment of a stream; see below */
+    MADI_WIRE_SHARE = 11,  /* body: madi_wire_share */
     MADI_WIRE_TYPES        /* one more than the last */
 };
 
@@ -52,7 +53,8 @@ enum madi_wire_flags {
 };
 
 /* A block descriptor, 8 bytes, unaligned in the packet:
- *   bits 0-47 length of the block; 48-49 kind; 50 receive mode; 51-52 send mode (when MADI_WIRE_MODES)
+ *   bits 0-47 length of the block; 48-49 kind; 50 receive mode; 51-52 send mode (when MADI_WIRE_MODES); 53 of RDV_AT: the
+ *   sender waits, and can move a part of it
  * kind INLINE: the block's bytes follow.  kind RDV: a madi_wire_rdv and its eager bytes follow.  Only on links where the two
  * processes reach each other's memory: kind RDV_AT: a madi_wire_rdv, the block's address (8 bytes), and its eager bytes
  * follow; kind PLACED: nothing follows, the bytes are where the receiver has offered. */
@@ -73,6 +75,7 @@ static inline uint64_t madi_wire_desc(uint64_t len, unsigned kind, unsigned rmod
 #define MADI_WIRE_DESC_KIND(d) ((unsigned)((d) >> 48 & 3))
 #define MADI_WIRE_DESC_RMODE(d) ((unsigned)((d) >> 50 & 1))
 #define MADI_WIRE_DESC_SMODE(d) ((unsigned)((d) >> 51 & 3))
+#define MADI_WIRE_DESC_WAITS (UINT64_C(1) << 53)
 
 typedef struct madi_wire_rdv {
     uint32_t sender; /* the sender's handle of the block */
@@ -88,6 +91,18 @@ typedef struct madi_wire_grant {
     uint32_t pad;
 } madi_wire_grant_t;
 static_assert(sizeof(madi_wire_grant_t) == 24, "grant");
+
+/* A grant of a block whose sender waits and has named its address: both sides move a part of it.  The sender writes what
+ * is before end into the receiver's memory, as much of it as can be, and sends the rest of that as DATA: at least one byte,
+ * which says that all before it is there.  The receiver reads what is behind end, and then sends the grant that drops the
+ * block; if it cannot, one that does not: then all that is behind end comes as DATA too. */
+typedef struct madi_wire_share {
+    uint32_t sender, receiver; /* as in madi_wire_grant */
+    uint64_t len;              /* likewise */
+    uint64_t at;               /* where the block begins in the receiver's memory */
+    uint64_t end;              /* offset in the block */
+} madi_wire_share_t;
+static_assert(sizeof(madi_wire_share_t) == 32, "share");
 
 typedef struct madi_wire_credit {
     uint64_t limit; /* the sender of messages may have used so many credit bytes in all */

@@ -46,6 +46,9 @@ static void print_traffic(const json_t *peer)
         printf("  %.0f blocks written into the peer's memory (%s), %.0f read from it (%s)\n",
                madi_info_number(peer, "written_blocks"), madi_info_bytes(madi_info_number(peer, "written_bytes")),
                madi_info_number(peer, "read_blocks"), madi_info_bytes(madi_info_number(peer, "read_bytes")));
+    if (madi_info_number(peer, "shared_blocks_sent") || madi_info_number(peer, "shared_blocks_received"))
+        printf("  %.0f of the blocks sent and %.0f of those received were moved by both sides, each a part\n",
+               madi_info_number(peer, "shared_blocks_sent"), madi_info_number(peer, "shared_blocks_received"));
     if (madi_info_number(peer, "packets_refused"))
         printf("  %.0f times the network was full\n", madi_info_number(peer, "packets_refused"));
 }

@@ -55,8 +55,16 @@ seed("packets", "rendezvous", announce + packet(1, 3, 0, desc(5000, 1, 1) + stru
      user(1) + user(3, 0) + packet(2, 0, 0, b"x" * 100, seq=10, aux=0, wide=False))
 seed("packets", "loan", announce + packet(1, 3, 0, desc(1000) + b"y" * 1000, aux=1024, hand=1) + user(1) + user(2, 7) + user(5))
 seed("packets", "handler", announce + user(10) + packet(1, 3, 0, desc(40) + b"h" * 40, aux=64) + user(0) + user(11))
-seed("packets", "grant", announce + user(8, 7) + user(0) + packet(4, 0, 0, struct.pack("<IIQII", 1 << 20, 1, 70000, 0, 0)) + user(0) +
+seed("packets", "grant", announce + user(8, 6) + user(0) + packet(4, 0, 0, struct.pack("<IIQII", 1 << 20, 1, 70000, 0, 0)) + user(0) +
      packet(5, 0, 0, struct.pack("<Q", 1 << 20)) + packet(6, 0, 0, struct.pack("<IIQQ", 0, 0, 8, 4)) + user(13))
+at = packet(1, 3, 0, desc(20000, 2, 1) + struct.pack("<IIQ", 7, 0, 4096), aux=64)
+waits = packet(1, 3, 0, struct.pack("<QIIQ", 20000 | 2 << 48 | 1 << 50 | 2 << 51 | 1 << 53, 7, 0, 4096), aux=64)
+seed("packets", "read", announce + at + user(1) + user(2) + user(0) + user(5) + user(0))
+seed("packets", "shared", announce + (waits + user(1) + user(2) + packet(2, 0, 0, b"x" * 40, seq=8000, wide=False) + user(0) + user(5)) * 4)
+for name, end, more in (("share", 35000, 1), ("share-refused", 35000, 0), ("share-all", 70000, 1), ("share-odd", 35001, 0)):
+    grant = packet(4, 0, 0, struct.pack("<IIQII", 1 << 20, 9, 70000, more, 0))
+    seed("packets", name, announce + user(8, 6) + user(0) + packet(11, 0, 0, struct.pack("<IIQQQ", 1 << 20, 9, 70000, 8192 + end % 2, end)) +
+         grant + user(0) + grant + user(0))
 seed("packets", "bye", announce + packet(7, 0, 0, b"") + user(8, 3) + user(0))
 seed("packets", "full", announce + user(14) + user(9, 2) + user(8, 3) + user(14) + user(0))
 

@@ -2,7 +2,7 @@
 /* A job for mad_info to look at: rank 0 sends a message to the last rank, says "ready PID", and waits in the library
  * for an answer; the last rank says "ready PID" and answers when its standard input ends.  Alone, it is both.
  * INFO_BYTES=N: so long is the message; INFO_POSTED=1: its receive is posted before, and rank 0 waits until it has left;
- * INFO_BACK=1: the last rank sends it to rank 0. */
+ * INFO_BACK=1: the last rank sends it to rank 0; INFO_WAITED=N: rank 0 sends N such ones, and waits for each. */
 #include <madeleine.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -74,6 +74,18 @@ static void one(mad_session_t *session, mad_channel_t *channel, bool back, size_
         check("receive", receive(channel, len));
 }
 
+static void waited(mad_session_t *session, mad_channel_t *channel, int n)
+{
+    int last = mad_size(session) - 1;
+    mad_block_t b = block(sent, length());
+    for (; n > 0; n--) {
+        if (mad_rank(session) == 0)
+            check("send", mad_send_blocks(channel, last, &b, 1, NULL));
+        else if (mad_rank(session) == last)
+            check("receive", receive(channel, length()));
+    }
+}
+
 static void ready(void)
 {
     printf("ready %d\n", (int)getpid());
@@ -104,6 +116,8 @@ int main(int argc, char **argv)
             one(session, channel, back, ANSWER);
     if (getenv("INFO_POSTED"))
         to_posted(session, channel);
+    else if (getenv("INFO_WAITED"))
+        waited(session, channel, atoi(getenv("INFO_WAITED")));
     else
         one(session, channel, getenv("INFO_BACK"), length());
     if (mad_rank(session) == last) {

@@ -21,6 +21,10 @@ START_TEST(bodies_layout)
     ck_assert_uint_eq(offsetof(madi_wire_grant_t, receiver), 4);
     ck_assert_uint_eq(offsetof(madi_wire_grant_t, len), 8);
     ck_assert_uint_eq(offsetof(madi_wire_grant_t, drop), 16);
+    ck_assert_uint_eq(offsetof(madi_wire_share_t, receiver), 4);
+    ck_assert_uint_eq(offsetof(madi_wire_share_t, len), 8);
+    ck_assert_uint_eq(offsetof(madi_wire_share_t, at), 16);
+    ck_assert_uint_eq(offsetof(madi_wire_share_t, end), 24);
     ck_assert_uint_eq(offsetof(madi_wire_mismatch_t, index), 4);
     ck_assert_uint_eq(offsetof(madi_wire_mismatch_t, sent), 8);
     ck_assert_uint_eq(offsetof(madi_wire_mismatch_t, expected), 16);
@@ -44,6 +48,8 @@ START_TEST(values)
     ck_assert_int_eq(MADI_WIRE_CLOSE, 8);
     ck_assert_int_eq(MADI_WIRE_CLOSED, 9);
     ck_assert_int_eq(MADI_WIRE_FORWARD, 10);
+    ck_assert_int_eq(MADI_WIRE_SHARE, 11);
+    ck_assert_uint_eq(MADI_WIRE_DESC_WAITS, UINT64_C(1) << 53);
     ck_assert_int_eq(MADI_FORWARD_PACKET, 1);
     ck_assert_int_eq(MADI_FORWARD_OPEN, 2);
     ck_assert_int_eq(MADI_FORWARD_CREDIT, 3);

@@ -137,6 +137,7 @@ typedef struct shm_link {
     madi_watch_t watch;
     /* the other's memory */
     pid_t pid;         /* valid if base.direct */
+    _Atomic(int64_t) proved; /* when it was the peer's for certain */
     shm_reach_t peer;
     unsigned char proof[16]; /* what this side shows */
     uint64_t mark;     /* right behind it: the peer tries here whether it may write */

@@ -2,8 +2,9 @@
 /* Large blocks from one process's memory straight into the other's, by one of the two alone: process_vm_readv and _writev.
  *
  * Whom a process identifier names is proved, not believed: each side keeps random bytes in its own memory, and shows them
- * and their address in what is shared.  They are read with every access, in the same call where the call reads.  So another
- * process that got the number, or another program that the peer has become, is told apart.
+ * and their address in what is shared.  They are read in every call that reads, and before one that writes, if that was not
+ * done within some microseconds.  So another process that got the number, or another program that the peer has become, is
+ * told apart.
  *
  * Memory is given back to the program when a request ends, also when it fails while the peer lives.  The owner then says
  * so first (severed).  Who has read looks at that afterwards, and forgets what it has read.  Who writes says before that it
@@ -20,6 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define PROVED_NS 100000 /* so long a proof is good for writing: reading shows it anew every time */
 #define SEVER_NS INT64_C(2000000000) /* a stopped peer is not inside the call any more */
 
 /* ---- Proof ---------------------------------------------------------------------------------------------------- */
@@ -40,9 +42,19 @@ static bool read_proved(shm_link_t *l, struct iovec *to, int n, uint64_t from, s
     struct iovec remote[2] = {{(void *)(uintptr_t)from, len}, {(void *)(uintptr_t)l->peer.at, sizeof proof}};
     int skip = len == 0;
     to[n] = (struct iovec){proof, sizeof proof};
-    return process_vm_readv(l->pid, to, (unsigned long)n + 1, remote + skip, 2u - (unsigned)skip, 0) ==
-               (ssize_t)(len + sizeof proof) &&
-           !memcmp(proof, l->peer.proof, sizeof proof);
+    if (process_vm_readv(l->pid, to, (unsigned long)n + 1, remote + skip, 2u - (unsigned)skip, 0) !=
+            (ssize_t)(len + sizeof proof) ||
+        memcmp(proof, l->peer.proof, sizeof proof))
+        return false;
+    atomic_store_explicit(&l->proved, madi_now(), memory_order_relaxed);
+    return true;
+}
+
+/* Writing cannot show it in the same call: it was read just before. */
+static bool proved(shm_link_t *l)
+{
+    struct iovec vec[1];
+    return madi_now() - atomic_load_explicit(&l->proved, memory_order_relaxed) < PROVED_NS || read_proved(l, vec, 0, 0, 0);
 }
 
 /* Both ways are tried once.  What is written is a number that nobody reads. */
@@ -75,12 +87,12 @@ bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t l
 bool shm_put(madi_link_t *link, uint64_t to, const void *from, size_t len)
 {
     shm_link_t *l = (shm_link_t *)link;
-    struct iovec vec[1], local = {(void *)from, len}, remote = {(void *)(uintptr_t)to, len};
+    struct iovec local = {(void *)from, len}, remote = {(void *)(uintptr_t)to, len};
     bool good;
     atomic_store_explicit(&l->out->putting, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
     good = !atomic_load_explicit(&l->out->severed, memory_order_relaxed) && /* pairs with shm_sever */
-           read_proved(l, vec, 0, 0, 0) && process_vm_writev(l->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+           proved(l) && process_vm_writev(l->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
     atomic_store_explicit(&l->out->putting, 0, memory_order_release);
     return good;
 }

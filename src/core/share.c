@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared, or not: what is learned of both ways.
+ *
+ * A way is tried with many blocks in a row.  Memory of the link that was not used for long, or never, makes the first ones
+ * slow: a ring is gone through once at the least. */
+#include "core/share.h"
+
+#define SHORTEST 15                      /* bits: the first class is of blocks of 32 KiB */
+#define TRY_BYTES (UINT64_C(4) << 20)    /* in a row */
+#define TRY_BLOCKS (MADI_SHARE_KEPT + 5) /* at the least */
+/* Of all time the slower way costs one part in 2^so many: more at first, while it may be the other one. */
+#define PART_FIRST 2
+#define PART_LAST 6
+#define SLOWER_MAX 16 /* times: what was slower than that had other reasons, and is tried as often as if it were not */
+
+static madi_share_class_t *class_of(madi_share_t *share, uint64_t len, int *bits)
+{
+    int n = len ? 63 - __builtin_clzll(len) : 0;
+    *bits = n;
+    n = n < SHORTEST ? 0 : n - SHORTEST;
+    return &share->classes[n < MADI_SHARE_CLASSES ? n : MADI_SHARE_CLASSES - 1];
+}
+
+static uint32_t try_blocks(uint64_t len)
+{
+    uint64_t n = TRY_BYTES / (len | 1);
+    return n < TRY_BLOCKS ? TRY_BLOCKS : n > 128 ? 128 : (uint32_t)n;
+}
+
+static uint32_t until_next_try(const madi_share_class_t *c, uint64_t len)
+{
+    uint64_t least = (uint64_t)try_blocks(len) << (PART_FIRST + c->rarer);
+    uint64_t n = least * c->middle[!c->shared] / ((uint64_t)c->middle[c->shared] + 1);
+    if (n < least)
+        n = least;
+    return (uint32_t)(n < least * SLOWER_MAX ? n : least * SLOWER_MAX);
+}
+
+bool madi_share_next(madi_share_t *share, uint64_t len)
+{
+    int bits;
+    madi_share_class_t *c = class_of(share, len, &bits);
+    if (c->run) {
+        c->run--;
+    } else if (c->tried < 2) { /* first as it would be without this, then shared */
+        c->shared = c->tried++;
+        c->run = try_blocks(len) - 1;
+        c->left = try_blocks(len) << PART_FIRST;
+    } else if (c->trying || !c->left) {
+        c->trying = !c->trying;
+        c->run = c->trying ? try_blocks(len) - 1 : 0;
+        c->left = until_next_try(c, len);
+        c->rarer += c->trying && c->rarer < PART_LAST - PART_FIRST;
+    } else {
+        c->left--;
+    }
+    return c->shared != c->trying;
+}
+
+static uint32_t middle_of(const uint32_t *took)
+{
+    uint32_t in_order[MADI_SHARE_KEPT];
+    for (int i = 0; i < MADI_SHARE_KEPT; i++) {
+        int at = i;
+        for (; at && in_order[at - 1] > took[i]; at--)
+            in_order[at] = in_order[at - 1];
+        in_order[at] = took[i];
+    }
+    return in_order[MADI_SHARE_KEPT / 2];
+}
+
+/* The quicker one from now on; at the beginning, when both have been tried.  Sharing must be so by a quarter: what was not
+ * used lately seems slower than it is, and where the processors are far apart there is no doubt. */
+static void choose(madi_share_class_t *c, uint64_t len)
+{
+    bool shared = (uint64_t)c->middle[1] * 4 < (uint64_t)c->middle[0] * 3;
+    if (shared == c->shared || c->tried < 2 || (c->run && !c->trying))
+        return;
+    c->shared = shared;
+    c->trying = false;
+    c->run = 0;
+    c->left = until_next_try(c, len);
+}
+
+void madi_share_took(madi_share_t *share, uint64_t len, bool shared, int64_t ns)
+{
+    int bits;
+    madi_share_class_t *c = class_of(share, len, &bits);
+    double scaled = (double)ns * (double)(UINT64_C(1) << bits) / (double)(len + !len);
+    c->took[shared][c->oldest[shared]] = scaled < UINT32_MAX ? (uint32_t)scaled + 1 : UINT32_MAX;
+    c->oldest[shared] = (uint8_t)((c->oldest[shared] + 1) % MADI_SHARE_KEPT);
+    c->count[shared] += c->count[shared] < MADI_SHARE_KEPT;
+    if (c->count[shared] == MADI_SHARE_KEPT)
+        c->middle[shared] = middle_of(c->took[shared]);
+    if (c->middle[0] && c->middle[1])
+        choose(c, len);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Is a block whose two sides wait moved by both, each a part of it from memory to memory (shared), or sent through the
+ * link as others are?  Which is quicker depends on where the two processes run, and that changes; so it is learned, per
+ * gate and class of lengths, from how long granted blocks take.  Under session->lock. */
+#ifndef MADI_SHARE_H
+#define MADI_SHARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MADI_SHARE_CLASSES 9 /* from 32 KiB on, by powers of two; the last one has all longer ones */
+#define MADI_SHARE_KEPT 5    /* times that are kept of each way: what counts is the one in the middle */
+
+typedef struct madi_share_class {
+    uint32_t took[2][MADI_SHARE_KEPT]; /* ns, as if for the shortest block of the class; [1]: shared */
+    uint32_t middle[2];                /* of these; 0: not known yet */
+    uint32_t left;                     /* blocks until the way that is not used is tried again */
+    uint32_t run;                      /* blocks left of a try */
+    uint8_t count[2];                  /* of the times that are kept */
+    uint8_t oldest[2];
+    uint8_t tried; /* at the beginning: ways that have been */
+    uint8_t rarer; /* so much rarer are tries than at first */
+    bool shared;   /* what is used */
+    bool trying;   /* the other one, meanwhile */
+} madi_share_class_t;
+
+typedef struct madi_share {
+    madi_share_class_t classes[MADI_SHARE_CLASSES];
+} madi_share_t;
+
+/* Shall the next block of that length be shared? */
+bool madi_share_next(madi_share_t *share, uint64_t len);
+/* One took so long, from its grant to its end here. */
+void madi_share_took(madi_share_t *share, uint64_t len, bool shared, int64_t ns);
+
+#endif

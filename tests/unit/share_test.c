@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* core/share.c: which of two ways is used, from what both have taken. */
+#include "unit.h"
+
+#include "core/share.h"
+#include <string.h>
+
+#define LEN 65536
+
+/* So many blocks of which the way costs [shared or not] ns; returns how many were shared. */
+static int blocks(madi_share_t *s, int n, uint64_t len, const int64_t cost[2])
+{
+    int shared = 0;
+    while (n--) {
+        bool way = madi_share_next(s, len);
+        madi_share_took(s, len, way, cost[way]);
+        shared += way;
+    }
+    return shared;
+}
+
+static const int64_t far_apart[2] = {22000, 5600}, near[2] = {2600, 5600}, same[2] = {5000, 5000},
+                     little[2] = {5000, 4500};
+
+/* So many in a row are tried: 4 MiB. */
+#define TRY (64 - 1)
+
+/* Both are tried, then the quicker one is used; the other costs a small part of the time, however slow it is. */
+START_TEST(learns)
+{
+    madi_share_t s = {0};
+    int n;
+    ck_assert_int_eq(blocks(&s, TRY, LEN, far_apart), 0);
+    ck_assert_int_eq(blocks(&s, TRY, LEN, far_apart), TRY);
+    blocks(&s, 20000, LEN, far_apart); /* at first more often */
+    n = 100000 - blocks(&s, 100000, LEN, far_apart);
+    ck_assert_int_gt(n, TRY);
+    ck_assert_double_lt(n * 22000., 100000 * 5600. / 50);
+
+    memset(&s, 0, sizeof s);
+    blocks(&s, 2 * TRY, LEN, near);
+    blocks(&s, 20000, LEN, near);
+    n = blocks(&s, 100000, LEN, near);
+    ck_assert_int_gt(n, TRY);
+    ck_assert_double_lt(n * 5600., 100000 * 2600. / 50);
+
+    memset(&s, 0, sizeof s);
+    blocks(&s, 20000, LEN, same);
+    ck_assert_int_le(blocks(&s, 64 * TRY, LEN, same), TRY + 1); /* not told apart: as it was without */
+
+    memset(&s, 0, sizeof s);
+    blocks(&s, 20000, LEN, little);
+    ck_assert_int_le(blocks(&s, 64 * TRY, LEN, little), TRY + 1);
+}
+END_TEST
+
+/* What has not been used for long is slow at first. */
+START_TEST(cold)
+{
+    madi_share_t s = {0};
+    static const int64_t slow[2] = {25000, 14000};
+    for (int i = 0; i < 2; i++) {
+        blocks(&s, 20, LEN, slow);
+        blocks(&s, TRY - 20, LEN, near);
+    }
+    ck_assert_int_eq(blocks(&s, 100, LEN, near), 0);
+}
+END_TEST
+
+/* The processes move: what was quicker is not. */
+START_TEST(follows)
+{
+    madi_share_t s = {0};
+    blocks(&s, 2 * TRY + 10, LEN, near);
+    blocks(&s, MADI_SHARE_KEPT, LEN, far_apart);
+    ck_assert_int_eq(blocks(&s, 64, LEN, far_apart), 64);
+    blocks(&s, 64 * 64 * 9, LEN, near); /* seen when the other way is tried */
+    ck_assert_int_eq(blocks(&s, 64, LEN, near), 0);
+}
+END_TEST
+
+/* One that takes very long, or no time at all, changes nothing. */
+START_TEST(single)
+{
+    madi_share_t s = {0};
+    blocks(&s, 2 * TRY, LEN, far_apart);
+    for (int i = 0; i < 3; i++) {
+        madi_share_took(&s, LEN, true, 9000000);
+        madi_share_took(&s, LEN, false, 1);
+        ck_assert_int_eq(blocks(&s, 16, LEN, far_apart), 16);
+        madi_share_took(&s, LEN, false, 22000);
+        madi_share_took(&s, LEN, false, 22000);
+        madi_share_took(&s, LEN, false, 22000);
+    }
+}
+END_TEST
+
+/* Each class of lengths for itself; within one, times are by the byte. */
+START_TEST(classes)
+{
+    madi_share_t s = {0};
+    static const int64_t longer[2] = {39000, 9900};
+    blocks(&s, 300, LEN, near);
+    blocks(&s, 300, 4 * LEN, far_apart);
+    ck_assert_int_eq(blocks(&s, 32, LEN, near), 0);
+    ck_assert_int_eq(blocks(&s, 32, 4 * LEN, far_apart), 32);
+    ck_assert_int_eq(blocks(&s, 32, 7 * LEN, longer), 32); /* it is of that class */
+    blocks(&s, 20, UINT64_C(1) << 40, far_apart);
+    ck_assert_int_eq(blocks(&s, 24, UINT64_C(1) << 47, far_apart), 24); /* the last one */
+    blocks(&s, 300, 20000, far_apart);
+    ck_assert_int_eq(blocks(&s, 32, 40000, far_apart), 32); /* the first one */
+}
+END_TEST
+
+/* Times that cannot be: nothing but a wrong choice comes of it, and not for ever. */
+START_TEST(odd_times)
+{
+    madi_share_t s = {0};
+    static const int64_t odd[2] = {INT64_MAX, 0}, zero[2] = {0, 0};
+    blocks(&s, 1000, LEN, odd);
+    blocks(&s, 1000, 1, odd);
+    blocks(&s, 1000, 0, zero);
+    blocks(&s, 1000, UINT64_MAX, odd);
+    blocks(&s, 16 * 64 * 64 * 2, LEN, near);
+    ck_assert_int_le(blocks(&s, 64 * TRY, LEN, near), TRY + 1);
+}
+END_TEST
+
+Suite *share_suite(void)
+{
+    const TTest *tests[] = {learns, cold, follows, single, classes, odd_times};
+    return SUITE_OF("share", tests);
+}
