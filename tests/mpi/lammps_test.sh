@@ -49,7 +49,8 @@ conserved() {
     energies "$1" || { not_ok "over tcp: exit code $rc" "$(head -c 3000 err)"; exit 1; }
     cp energies "wanted.$1"
     awk '$1 + 0 > 0 { if (!n++) e = $4; d = $4 - e; if (d < 0) d = -d; if (d > 0.01) bad = 1 }
-        END { exit !(n > 4 && !bad) }' energies && ok "over tcp, $1 processes: energy is conserved" || not_ok "over tcp, $1 processes" "$(cat energies)"
+        END { exit !(n > 4 && !bad) }' energies && ok "over tcp, $1 processes: energy is conserved" ||
+        not_ok "over tcp, $1 processes: energy" "$(cat energies)"
 }
 if [ -n "$LONG" ]; then melt 12 1000; else melt 8 200; fi >melt.in
 for n in ${LONG:+2} 4 ${LONG:+8}; do

@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The commands that the documents give for MPI programs, as they stand there, with what make install installs.
+. "$(dirname "$0")/plugs.sh"
+plugs_start openmpi-bin /usr/bin/mpirun.openmpi
+top=$(cd "$here/../.." && pwd)
+make -s -C "$BUILD" install DESTDIR="$dir/root" >log 2>&1 || { not_ok "make install" "$(tail -5 log)"; exit 1; }
+libs=$(dirname "$(find "$dir/root" -name libmadeleine.so)")
+unset FI_PROVIDER_PATH
+# What a user need not say on a host of their own: where the libraries are, that four processes are few enough, who they are
+mkdir bin && ln -s "$(command -v mpirun.openmpi)" bin/mpirun
+PATH="$dir/bin:$PATH"
+export PATH LD_LIBRARY_PATH="$libs" OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_mad_report=1 MAD_LOG=info
+
+cat >program.c <<'END_OF_C'
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    int rank, sum;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("rank %d sum %d\n", rank, sum);
+    MPI_Finalize();
+    return 0;
+}
+END_OF_C
+mpicc.openmpi -o program program.c || not_ok "compile"
+
+# typed DOCUMENT PLUG WORD: the indented block of DOCUMENT with mpirun and WORD, if PLUG was built
+typed() {
+    case " $plugs " in *" $2 "*) ;; *) return ;; esac
+    awk -v word="$3" '
+        /^    / { block = block substr($0, 5) "\n"; next }
+        { if (block ~ word && block ~ /mpirun/) printf "%s", block; block = "" }' "$top/$1" |
+        sed "s|/usr/local/lib/|$libs/|g" >commands
+    check_lines "$1, $2: three commands" 3 '^(export|mpirun) ' commands
+    within $limit sh -e commands >out 2>err </dev/null
+    check "$1, $2: exit code" 0 $?
+    check_lines "$1, $2: what the program says" 4 '^rank [0-3] sum 6$' out
+    check_has "$1, $2: over Madeleine" "$4" err
+}
+typed README.md btl btl=mad "btl mad: sent"
+typed doc/mpi.md btl btl=mad "btl mad: sent"
+typed doc/mpi.md ofi mtl=ofi " is used"
+[ $failures = 0 ]
