@@ -59,25 +59,25 @@ below() {
 # every transport, and allows for a hundredth of its table; with this small a table that is three messages, so there only
 # the other checks count.
 challenge() {
-    processes=$(($2 * $3)) name="$way, $1 on $2 x $3"
+    processes=$(($2 * $3)) what="$way, $1 on $2 x $3"
     problem "$@" >hpccinf.txt
     rm -f hpccoutf.txt
     mpi $processes hpcc >out 2>err
-    check "$name: exit code" 0 $?
-    [ -s hpccoutf.txt ] || { not_ok "$name: nothing was written" "$(head -c 3000 err)"; return; }
-    check_has "$name: to its end" "End of HPC Challenge tests." hpccoutf.txt
-    check_lines "$name: linear system, residual" 1 '^\|\|Ax-b\|\|.* PASSED$' hpccoutf.txt
-    check_lines "$name: PTRANS, residuals" 10 '^(WALL|CPU) .* PASSED ' hpccoutf.txt
-    check_lines "$name: nothing failed" 0 'FAILED' hpccoutf.txt
-    below "$name: MPIFFT, there and back" MPIFFT_maxErr 1e-12
-    check_lines "$name: StarSTREAM" 1 '^Solution Validates' hpccoutf.txt
-    check_lines "$name: every process of the others" 0 '^Node\(s\) with error [^0]' hpccoutf.txt
+    check "$what: exit code" 0 $?
+    [ -s hpccoutf.txt ] || { not_ok "$what: nothing was written" "$(head -c 3000 err)"; return; }
+    check_has "$what: to its end" "End of HPC Challenge tests." hpccoutf.txt
+    check_lines "$what: linear system, residual" 1 '^\|\|Ax-b\|\|.* PASSED$' hpccoutf.txt
+    check_lines "$what: PTRANS, residuals" 10 '^(WALL|CPU) .* PASSED ' hpccoutf.txt
+    check_lines "$what: nothing failed" 0 'FAILED' hpccoutf.txt
+    below "$what: MPIFFT, there and back" MPIFFT_maxErr 1e-12
+    check_lines "$what: StarSTREAM" 1 '^Solution Validates' hpccoutf.txt
+    check_lines "$what: every process of the others" 0 '^Node\(s\) with error [^0]' hpccoutf.txt
     if [ $processes -le 4 ]; then
-        below "$name: RandomAccess, no update lost" MPIRandomAccess_Errors 1
-        below "$name: RandomAccess (LCG), no update lost" MPIRandomAccess_LCG_Errors 1
-        check_has "$name: its own verdict" "Success=1" hpccoutf.txt
+        below "$what: RandomAccess, no update lost" MPIRandomAccess_Errors 1
+        below "$what: RandomAccess (LCG), no update lost" MPIRandomAccess_LCG_Errors 1
+        check_has "$what: its own verdict" "Success=1" hpccoutf.txt
     fi
-    below "$name: ring of processes, latency was measured" RandomlyOrderedRingLatency_usec 1e9
+    below "$what: ring of processes, latency was measured" RandomlyOrderedRingLatency_usec 1e9
 }
 each_plug challenge 200 2 2
 if [ -n "$LONG" ]; then

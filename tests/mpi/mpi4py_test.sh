@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # mpi4py over each plug: objects, arrays, requests, windows, threads; by Debian's Python, for which the package is.
 . "$(dirname "$0")/plugs.sh"
-plugs_start python3-mpi4py "$(find /usr/lib/python3 -type d -path '*/dist-packages/mpi4py' 2>/dev/null | head -1)"
+module=$(find /usr/lib/python3 -type d -path "*/dist-packages/mpi4py" 2>/dev/null | head -1)
+plugs_start python3-mpi4py "${module:-/usr/lib/python3/dist-packages/mpi4py}"
 /usr/bin/python3 -c 'from mpi4py import MPI; assert "Open MPI" in MPI.Get_library_version()' >out 2>&1 ||
     { echo "mpi4py is not that of Open MPI: $(tail -1 out)"; exit 77; }
 
