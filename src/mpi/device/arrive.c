@@ -106,12 +106,40 @@ static int pieces_of(const mad_dev_t *dev, const op_t *op, size_t len, struct io
     return n;
 }
 
-static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_t *op, size_t len)
+/* The next blocks, `block` bytes each, into pieces that have len bytes; they are changed. */
+static mad_status_t unpack_blocks(mad_connection_t *cnx, struct iovec *pieces, int n, size_t len, size_t block)
+{
+    mad_status_t status = MAD_OK, all = MAD_OK;
+    do {
+        size_t left = !block || len < block ? len : block;
+        int used = 0;
+        struct iovec *last;
+        len -= left;
+        while (used < n && left >= pieces[used].iov_len)
+            left -= pieces[used++].iov_len;
+        last = &pieces[used];
+        if (left) { /* a piece that goes on in the next block */
+            struct iovec rest = {(unsigned char *)last->iov_base + left, last->iov_len - left};
+            last->iov_len = left;
+            status = mad_unpack_scatter(cnx, pieces, used + 1, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+            *last = rest;
+        } else {
+            status = mad_unpack_scatter(cnx, pieces, used, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        }
+        pieces += used;
+        n -= used;
+        if (!all)
+            all = status;
+    } while (len);
+    return all;
+}
+
+static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_t *op, size_t len, size_t block)
 {
     struct iovec few[MAD_DEV_PIECES], *pieces = few;
     int max = MAD_DEV_PIECES, n;
     mad_status_t status;
-    if (len <= op->room && op->n == 1)
+    if (len <= op->room && op->n == 1 && !block)
         return mad_unpack(cnx, op->pieces[0].iov_base, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     if (len > op->room) {
         if ((len - op->room) / SINK >= SINKS)
@@ -126,17 +154,18 @@ static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_
         return MAD_ERR_NOMEM;
     }
     n = pieces_of(dev, op, len, pieces, max);
-    status = mad_unpack_scatter(cnx, pieces, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = unpack_blocks(cnx, pieces, n, len, block);
     if (pieces != few)
         free(pieces);
     return status;
 }
 
 /* From the network straight into its place. */
-void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, void (*look)(mad_dev_t *dev, item_t *item))
+void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, size_t block,
+                  void (*look)(mad_dev_t *dev, item_t *item))
 {
     mad_request_t *request;
-    mad_status_t status = unpack_into(dev, cnx, op, len);
+    mad_status_t status = unpack_into(dev, cnx, op, len, block);
     mad_status_t end = mad_end_unpacking_request(cnx, &request);
     op->done.len = len < op->room ? len : op->room;
     if (!end) {
@@ -175,8 +204,9 @@ static void loaded(mad_dev_t *dev, item_t *item)
 static void load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx)
 {
     mad_request_t *request;
+    struct iovec piece = {u->bytes, u->len};
     mad_status_t status;
-    mad_unpack(cnx, u->bytes, u->len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    unpack_blocks(cnx, &piece, 1, u->len, u->block);
     status = mad_end_unpacking_request(cnx, &request);
     if (status) {
         u->item.status = status;
@@ -229,7 +259,7 @@ void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
     if (u->asks) {
         ask_receive(dev, op, u->source, u->number, u->len);
     } else if (u->cnx) {
-        receive_from(dev, op, u->cnx, u->len, received);
+        receive_from(dev, op, u->cnx, u->len, u->block, received);
     } else {
         op->done.status = u->item.status;
         if (!u->item.status)
@@ -256,7 +286,7 @@ void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
         if (!op)
             return; /* it stays open until the end */
         op->silent = true;
-        receive_from(dev, op, u->cnx, u->len, received);
+        receive_from(dev, op, u->cnx, u->len, u->block, received);
     }
     message_gone(dev, u);
 }
@@ -285,7 +315,7 @@ static bool message_in(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *c
         return true;
     }
     if (!bytes) {
-        receive_from(dev, op, cnx, u->len, received);
+        receive_from(dev, op, cnx, u->len, u->block, received);
         return true;
     }
     place_bytes(op, bytes, u->len);
@@ -330,7 +360,8 @@ static bool head_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *
         return remote_in(dev, cnx, block, len);
     if (len >= head_len)
         memcpy(&h, block, head_len);
-    if (h.kind < HEAD_WHOLE || h.kind >= HEAD_END || (h.kind != HEAD_WHOLE && head_len != sizeof h)) {
+    if (h.kind < HEAD_WHOLE || h.kind >= HEAD_END || (h.kind != HEAD_WHOLE && head_len != sizeof h) ||
+        (h.kind == HEAD_LONG && h.block && h.len > LOAD_MAX)) {
         mad_end_unpacking(cnx); /* nothing of ours */
         return true;
     }
@@ -348,6 +379,7 @@ static bool head_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *
     u.number = h.number;
     u.asks = h.kind == HEAD_ASK;
     u.len = h.kind == HEAD_WHOLE ? len - head_len : h.len;
+    u.block = h.kind == HEAD_LONG ? h.block : 0;
     u.cost = u.asks ? 0 : flow_cost(u.len);
     return message_in(dev, &u, cnx, h.kind == HEAD_WHOLE ? block + head_len : NULL);
 }

@@ -159,7 +159,7 @@ void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, const unsi
     }
     number_take(dev, op);
     if (h->kind == HEAD_BODY_LONG) {
-        receive_from(dev, op, cnx, op->done.whole, received);
+        receive_from(dev, op, cnx, op->done.whole, 0, received);
         return;
     }
     if (len == op->done.whole)

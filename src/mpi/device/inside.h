@@ -12,7 +12,7 @@
 /* ---- What travels ---------------------------------------------------------------------------------------------- */
 
 enum { HEAD_WHOLE = 1, /* the payload follows in the same block */
-       HEAD_LONG,      /* the payload is a second block */
+       HEAD_LONG,      /* the payload is a block of its own, or several */
        HEAD_MATCHED,   /* answer: the message of that number has met a receive */
        HEAD_ASK,       /* the payload stays with the sender */
        HEAD_GIVE,      /* answer: send the payload of that number for the receive of number len; 0: nobody wants it */
@@ -29,17 +29,15 @@ typedef struct head {
     uint16_t zero;
     uint32_t data; /* low half */
     uint64_t tag;
-    uint32_t data_high, zero2;
+    uint32_t data_high;
+    uint32_t block;  /* HEAD_LONG: the payload comes in blocks of so many bytes; 0: in one */
     uint64_t number; /* FLAG_TELL, HEAD_ASK: of the send */
     uint64_t len;    /* HEAD_LONG, HEAD_ASK, HEAD_BODY_LONG: of the payload */
 } head_t;
 #define HEAD_SHORT offsetof(head_t, data_high)
 static_assert(HEAD_SHORT == 16 && sizeof(head_t) == 40, "what travels has no holes");
 
-/* What a payload costs of what its sender may send unasked; longer ones than LOAD_MAX stay with the sender in any case,
- * since there is no network that sends so much before it is asked. */
-#define LOAD_MAX ((size_t)64 << 10)
-#define HEAD_COST 384
+#define HEAD_COST 384 /* beside its payload, of what a sender may send unasked */
 
 /* Accesses to memory.  A request is the head, then its targets, then the payload: data, operands, operands to compare with;
  * of HEAD_WRITE_LONG the payload is a second block.  An answer is the head, then what was read. */
@@ -57,6 +55,11 @@ static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "wh
 #define REMOTE_HEAD_MAX (sizeof(remote_head_t) + MAD_DEV_PIECES * sizeof(mad_dev_target_t))
 
 /* ---- Objects --------------------------------------------------------------------------------------------------- */
+
+/* Payloads up to this length are sent before they are asked for: in blocks that fit a packet, which both sides copy side by
+ * side.  A receiver to which nobody has come for them takes them out of the network's memory.  Longer ones stay with the
+ * sender: there is no network that sends so much before it is asked. */
+#define LOAD_MAX ((size_t)64 << 10)
 
 #define MAX_INDEXES 6 /* pairs of (bits ignored, with or without source) that are hashed; more are searched one by one */
 
@@ -115,8 +118,9 @@ struct mad_dev_message {
     mad_peer_t source;
     uint64_t tag, data, number;
     bool has_data, tell;
-    bool asks; /* its payload is with the sender */
-    size_t len, cost;
+    bool asks;             /* its payload is with the sender */
+    size_t len, block;     /* as in the head */
+    size_t cost;           /* flow_cost */
     unsigned char *bytes;  /* copied, or NULL: */
     mad_connection_t *cnx; /* parked */
     bool loading;          /* bytes are still coming */
@@ -299,8 +303,10 @@ op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len);
 void op_tell(mad_dev_t *dev, op_t *op); /* and free it */
 /* Bytes into the operation's pieces, as far as there is room. */
 void place_bytes(op_t *op, const unsigned char *bytes, size_t len);
-/* The next block, of len bytes, into the operation's pieces, and what is more into nothing; then `look`, with the status. */
-void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, void (*look)(mad_dev_t *dev, item_t *item));
+/* What follows, len bytes in blocks of `block` (0: in one), into the operation's pieces, and what is more into nothing; then
+ * `look`, with the status. */
+void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, size_t block,
+                  void (*look)(mad_dev_t *dev, item_t *item));
 void received(mad_dev_t *dev, item_t *item); /* to be looked at when a receive has its payload */
 
 /* ---- remote.c, serve.c: under the lock --------------------------------------------------------------------------- */

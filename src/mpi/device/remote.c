@@ -244,7 +244,7 @@ void remote_answer_in(mad_dev_t *dev, mad_connection_t *cnx, const remote_head_t
     }
     number_take(dev, op);
     if (h->kind == HEAD_ANSWER_LONG && !h->refused && there == op->room) {
-        receive_from(dev, op, cnx, there, send_left);
+        receive_from(dev, op, cnx, there, 0, send_left);
         return;
     }
     if (!h->refused && there == op->room)

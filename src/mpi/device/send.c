@@ -89,7 +89,15 @@ static mad_status_t send_whole(mad_dev_t *dev, const mad_dev_send_t *s, head_t *
     return mad_send_now(dev->channel, s->to, pieces, s->n + 1);
 }
 
-/* As two blocks, with a request. */
+static void pack_blocks(mad_connection_t *cnx, const unsigned char *bytes, size_t len, size_t block)
+{
+    for (size_t n; len; bytes += n, len -= n) {
+        n = len < block ? len : block;
+        mad_pack(cnx, bytes, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    }
+}
+
+/* As two blocks or more, with a request. */
 static mad_status_t send_long(mad_dev_t *dev, op_t *op, head_t *h)
 {
     mad_connection_t *cnx = mad_begin_packing(dev->channel, op->peer);
@@ -97,8 +105,12 @@ static mad_status_t send_long(mad_dev_t *dev, op_t *op, head_t *h)
     mad_status_t status;
     h->kind = HEAD_LONG;
     h->flags |= FLAG_WIDE;
+    h->block = op->n == 1 && h->len > dev->whole_max && h->len <= LOAD_MAX ? (uint32_t)dev->whole_max : 0;
     mad_pack(cnx, h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    mad_pack_gather(cnx, op->pieces, op->n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    if (h->block)
+        pack_blocks(cnx, op->pieces[0].iov_base, h->len, h->block);
+    else
+        mad_pack_gather(cnx, op->pieces, op->n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     status = mad_end_packing_request(cnx, &request);
     if (!status)
         item_on(dev, request, &op->item, send_left);

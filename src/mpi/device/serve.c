@@ -118,7 +118,7 @@ static bool write_long_in(mad_dev_t *dev, mad_connection_t *cnx, request_t *r)
     }
     op = op_of_request(dev, r, 0);
     if (op) {
-        receive_from(dev, op, cnx, r->h.len, written);
+        receive_from(dev, op, cnx, r->h.len, 0, written);
         return true;
     }
     if (!r->refused)
