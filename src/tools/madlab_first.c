@@ -77,20 +77,31 @@ static bool names_write(const madi_lab_plan_t *plan, int host)
     return written;
 }
 
-static bool agent_write(void)
+static bool script_write(const char *path, const char *text)
 {
-    static const char script[] = "#!/bin/sh\nexec " MADI_LAB_DIR "/madlab exec \"$@\"\n";
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
+    bool good = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (!good)
+        madi_lab_say("%s cannot be written: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+/* Words as they are; and as ssh takes them: options without values first, then a line for a shell. */
+static bool agents_write(void)
+{
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    int fd = open(MADI_LAB_DIR "/agent", O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
     self[n > 0 ? n : 0] = 0;
-    if (n <= 0 || symlink(self, MADI_LAB_DIR "/madlab") != 0 || fd < 0 ||
-        write(fd, script, sizeof(script) - 1) != (ssize_t)sizeof(script) - 1) {
-        madi_lab_say("%s/agent cannot be written: %s", MADI_LAB_DIR, strerror(errno));
+    if (n <= 0 || symlink(self, MADI_LAB_DIR "/madlab") != 0) {
+        madi_lab_say("%s/madlab cannot be made: %s", MADI_LAB_DIR, strerror(errno));
         return false;
     }
-    close(fd);
-    return true;
+    return script_write(MADI_LAB_DIR "/agent", "#!/bin/sh\nexec " MADI_LAB_DIR "/madlab exec \"$@\"\n") &&
+           script_write(MADI_LAB_DIR "/ssh", "#!/bin/sh\nwhile case $1 in -?*) ;; *) false ;; esac; do shift; done\n"
+                                             "host=$1\nshift\n"
+                                             "exec " MADI_LAB_DIR "/madlab exec \"$host\" -- sh -c \"$*\"\n");
 }
 
 static void environment_set(const madi_lab_plan_t *plan)
@@ -106,6 +117,7 @@ static void environment_set(const madi_lab_plan_t *plan)
     fclose(out);
     setenv("MADLAB_HOSTS", list, 1);
     setenv("MADLAB_AGENT", MADI_LAB_DIR "/agent", 1);
+    setenv("MADLAB_SSH", MADI_LAB_DIR "/ssh", 1);
     setenv("MADLAB_TOPOLOGY", plan->path, 1);
     free(list);
 }
@@ -137,7 +149,7 @@ static bool lab_make(lab_t *lab)
         madi_lab_say("no lab can be made: %s", why);
         return false;
     }
-    if (!agent_write())
+    if (!agents_write())
         return false;
     environment_set(plan);
     for (int i = 0; i < plan->hosts; i++)

@@ -286,6 +286,8 @@ echo text | on red1 cat
 on red1 on-error 2>/dev/null
 on gate "$MADLAB_AGENT" blue1 "$MADLAB_AGENT" red1 hostname
 on red1 pwd
+"$MADLAB_SSH" -x -q red1 'echo "as ssh: $(hostname)"; exit' 9
+echo "as ssh $?"
 "$MADLAB_AGENT" red1 sh -c 'trap "echo got TERM; exit 3" TERM; echo up >up; while :; do sleep 0.05; done' &
 wait_for test -s up
 kill -TERM $!
@@ -298,7 +300,7 @@ kill -KILL $!
 wait_for test -s term
 cat term
 EOF
-    for p in "code 7" "signal 137" "not found 127" "no host 255" text "$dir" "got TERM" "term 3" "orphan got TERM" red1; do
+    for p in "code 7" "signal 137" "not found 127" "no host 255" text "$dir" "got TERM" "term 3" "orphan got TERM" red1 "as ssh: red1" "as ssh 9"; do
         check_lines "agent: $p" 1 "^$p\$" out
     done
     check_has "agent: no such host" "there is no host 'nohost' in this lab" err
