@@ -71,7 +71,13 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_TCP_NETWORK] = {"MAD_TCP_NETWORK", MADI_KNOB_TEXT, "",
                                "network names, INTERFACE=NAME comma-separated; empty: by subnet", 0, 0},
     [MADI_KNOB_TOPOLOGY] = {"MAD_TOPOLOGY", MADI_KNOB_TEXT, "",
-                            "topology file: peers on other networks are reached through gateways; empty: none are", 0, 0},
+                            "topology file (or hex: and its text in digits): peers on other networks are reached through "
+                            "gateways; empty: none are",
+                            0, 0},
+    [MADI_KNOB_GATEWAYS] = {"MAD_GATEWAYS", MADI_KNOB_TEXT, "",
+                            "addresses of gateways that no peer tells of, in hexadecimal digits, separated by commas (set "
+                            "by madrun --around); empty: none",
+                            0, 0},
     [MADI_KNOB_HOST] = {"MAD_HOST", MADI_KNOB_TEXT, "", "what the topology file calls this host; empty: the host's name",
                         0, 0},
     [MADI_KNOB_VIRTUAL_CHANNEL] = {"MAD_VIRTUAL_CHANNEL", MADI_KNOB_TEXT, "",

@@ -540,6 +540,8 @@ mad_status_t madi_address_entry(const unsigned char *address, int i, madi_addres
 
 /* exchange.c: through the launcher; no lock, but one thread at a time */
 void madi_exchange_hex(char *out, const unsigned char *bytes, size_t n);
+/* And back: as many bytes as there are pairs of digits. */
+size_t madi_exchange_bytes(const char *text, unsigned char *bytes, size_t max);
 mad_status_t madi_exchange_put(madi_boot_t *boot, const void *address, size_t len);
 /* The address of a rank, or of a gateway (boot.h); *len 0: a gateway that could not be started.  Not checked. */
 mad_status_t madi_exchange_get(madi_boot_t *boot, int number, unsigned char bytes[MADI_ADDRESS_MAX], size_t *len);

@@ -31,17 +31,22 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-mad_status_t madi_exchange_get(madi_boot_t *boot, int number, unsigned char bytes[MADI_ADDRESS_MAX], size_t *len)
+size_t madi_exchange_bytes(const char *text, unsigned char *bytes, size_t max)
 {
-    char text[MADI_BOOT_VALUE_MAX];
     size_t n = 0;
-    mad_status_t status = boot->ops->get(boot, number, "mad-addr", text, sizeof text);
-    if (status)
-        return status;
-    while (n < MADI_ADDRESS_MAX && text[2 * n] && digit(text[2 * n]) >= 0 && digit(text[2 * n + 1]) >= 0) {
+    while (n < max && digit(text[2 * n]) >= 0 && digit(text[2 * n + 1]) >= 0) {
         bytes[n] = (unsigned char)(digit(text[2 * n]) << 4 | digit(text[2 * n + 1]));
         n++;
     }
-    *len = n;
+    return n;
+}
+
+mad_status_t madi_exchange_get(madi_boot_t *boot, int number, unsigned char bytes[MADI_ADDRESS_MAX], size_t *len)
+{
+    char text[MADI_BOOT_VALUE_MAX];
+    mad_status_t status = boot->ops->get(boot, number, "mad-addr", text, sizeof text);
+    if (status)
+        return status;
+    *len = madi_exchange_bytes(text, bytes, MADI_ADDRESS_MAX);
     return MAD_OK;
 }

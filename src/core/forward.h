@@ -17,8 +17,8 @@ struct madi_traffic;
  * that a stream passes. */
 
 typedef struct madi_forward {
-    /* The launcher has all addresses now, and nobody else talks to it yet: later that may be in the program's hands (a
-     * barrier), and the forwarder not ask it.  No lock. */
+    /* As a session starts.  If there is a launcher: it has all addresses now, and nobody else talks to it yet: later that
+     * may be in the program's hands (a barrier), and the forwarder not ask it.  No lock. */
     mad_status_t (*started)(struct mad_session *session);
     /* The lane of a channel of this name; what the file calls a lane ("": 0); how many there are, 0 included.  Any lock. */
     int (*lane)(struct mad_session *session, const char *channel);

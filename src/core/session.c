@@ -326,6 +326,8 @@ mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
     s->key_len = key_len;
     if (!status)
         status = session_start(s);
+    if (!status && s->forward)
+        status = s->forward->started(s);
     if (status) {
         mad_exit(s);
         return status;

@@ -83,6 +83,28 @@ mad_status_t gw_learn_gateways(mad_session_t *s)
     return status;
 }
 
+mad_status_t gw_learn_named(mad_session_t *s)
+{
+    const char *text = madi_knob_text(MADI_KNOB_GATEWAYS);
+    mad_status_t status = MAD_OK;
+    madi_lock(&s->lock);
+    for (int number = 1; *text && !status; number++) {
+        unsigned char bytes[MADI_ADDRESS_MAX];
+        size_t n = madi_exchange_bytes(text, bytes, sizeof bytes), len;
+        mad_peer_t peer;
+        text += 2 * n;
+        if ((*text && *text != ',') || madi_address_check(bytes, n, &len) || len != n) {
+            madi_log(MADI_LOG_ERROR, "virtual", "MAD_GATEWAYS: what is given as address %d is not one", number);
+            status = MAD_ERR_CONFIG;
+        } else {
+            status = madi_peer_add(s, bytes, len, &peer);
+            text += *text == ',';
+        }
+    }
+    madi_unlock(&s->lock);
+    return status;
+}
+
 /* Those who are there now are known to all the others as well.  There may be no virtual adapter. */
 static void know_all(mad_session_t *s)
 {

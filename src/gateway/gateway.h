@@ -483,6 +483,7 @@ typedef struct gw_mark {
 size_t gw_mark_put(unsigned char *bytes, size_t room); /* of this process; returns how many bytes */
 gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len); /* of an adapter's */
 mad_status_t gw_learn_gateways(mad_session_t *session); /* those that the launcher has started beside the ranks */
+mad_status_t gw_learn_named(mad_session_t *session);    /* those of MAD_GATEWAYS.  MAD_ERR_CONFIG, logged */
 
 /* lane.c; as in forward.h */
 int gw_lane(mad_session_t *session, const char *channel);

@@ -2,6 +2,7 @@
 /* Hosts and ways, from the topology file. */
 #include "gateway/map.h"
 #include "base/knob.h"
+#include "core/core.h"
 #include "topology/route.h"
 
 #include <arpa/inet.h>
@@ -23,18 +24,49 @@ struct madi_map {
     uint64_t hash;
 };
 
-/* FNV-1a of the bytes of the file. */
-static bool file_hash(const char *file, uint64_t *hash)
+#define GIVEN "hex:" /* instead of a file's name: its text, as hexadecimal digits */
+
+/* FNV-1a of its bytes. */
+static uint64_t text_hash(const char *text, size_t len)
 {
-    FILE *f = fopen(file, "re");
-    int c;
-    if (!f)
-        return false;
-    *hash = UINT64_C(0xcbf29ce484222325);
-    while ((c = getc(f)) != EOF)
-        *hash = (*hash ^ (unsigned)c) * UINT64_C(0x100000001b3);
-    fclose(f);
-    return true;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static char *text_given(const char *digits, size_t *len)
+{
+    size_t n = strlen(digits) / 2;
+    char *text = malloc(n + 1);
+    if (!text)
+        errno = ENOMEM;
+    else
+        *len = madi_exchange_bytes(digits, (unsigned char *)text, n);
+    if (!text || *len == n)
+        return text;
+    free(text);
+    errno = EINVAL;
+    return NULL;
+}
+
+static mad_status_t text_load(madi_map_t *m, const char *file, char **errors, char *reason)
+{
+    bool given = !strncmp(file, GIVEN, strlen(GIVEN));
+    size_t len;
+    char *text = given ? text_given(file + strlen(GIVEN), &len) : madi_topo_slurp(file, &len);
+    mad_status_t status;
+    if (!text) {
+        snprintf(reason, MADI_REASON_MAX, "MAD_TOPOLOGY: %.120s: %s", given ? GIVEN : file, strerror(errno));
+        return MAD_ERR_SYSTEM;
+    }
+    m->hash = text_hash(text, len);
+    status = madi_topo_parse(given ? "MAD_TOPOLOGY" : file, text, len, &m->topo, errors);
+    free(text);
+    if (status)
+        snprintf(reason, MADI_REASON_MAX, "%.*s", *errors ? (int)strcspn(*errors, "\n") : 60,
+                 *errors ? *errors : mad_status_text(status));
+    return status;
 }
 
 static bool find_self(madi_map_t *m, char *reason)
@@ -114,19 +146,10 @@ madi_map_t *madi_map_open(const char *file, char *reason)
 {
     madi_map_t *m = calloc(1, sizeof *m);
     char *errors = NULL;
-    mad_status_t status;
     if (!m)
         return NULL;
-    if (!file_hash(file, &m->hash)) {
-        snprintf(reason, MADI_REASON_MAX, "MAD_TOPOLOGY: %.120s: %s", file, strerror(errno));
+    if (text_load(m, file, &errors, reason))
         goto fail;
-    }
-    status = madi_topo_load(file, &m->topo, &errors);
-    if (status) {
-        snprintf(reason, MADI_REASON_MAX, "%.*s", errors ? (int)strcspn(errors, "\n") : 60,
-                 errors ? errors : mad_status_text(status));
-        goto fail;
-    }
     if (!find_self(m, reason) || !find_virtual(m, reason))
         goto fail;
     m->routes = calloc((size_t)m->topo->virtuals, sizeof *m->routes);

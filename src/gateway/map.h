@@ -7,8 +7,9 @@
 
 typedef struct madi_map madi_map_t;
 
-/* Read the topology file, and find in it the host that this process runs on (MAD_HOST, or the host's own name).  Under one
- * lock: ways are looked for when they are asked for first.  NULL: reason says why. */
+/* Read the topology file (its name; or "hex:" and its text as hexadecimal digits), and find in it the host that this
+ * process runs on (MAD_HOST, or the host's own name).  Under one lock: ways are looked for when they are asked for first.
+ * NULL: reason says why. */
 madi_map_t *madi_map_open(const char *file, char *reason);
 void madi_map_close(madi_map_t *map); /* NULL is fine */
 

@@ -115,12 +115,11 @@ void gw_places_free(gw_t *gw)
 mad_status_t gw_started(mad_session_t *s)
 {
     gw_t *gw = gw_of_session(s);
-    mad_status_t status;
-    if (!s->boot)
-        return MAD_OK;
-    status = gw_learn_gateways(s);
+    mad_status_t status = gw_learn_named(s);
+    if (!status && s->boot)
+        status = gw_learn_gateways(s);
     madi_lock(&s->lock);
-    if (!status && (gw->forwards || s->size <= AT_ONCE))
+    if (!status && s->boot && (gw->forwards || s->size <= AT_ONCE))
         status = look_at_peers(gw);
     gw->n_known = s->n_peers;
     madi_unlock(&s->lock);

@@ -9,7 +9,7 @@
  *   madrun_remote.c   other hosts, through an agent that runs  madrun_proxy.c  there
  *   madrun_frame.c, madrun_spec.c                  what madrun and a proxy say to each other
  *   madrun_output.c   lines and labels             madrun_loop.c, madrun_signals.c   events
- *   madrun_jobfile.c  what others need to join */
+ *   madrun_jobfile.c  what others need to join     madrun_around.c  another launcher in the midst of gateways */
 #include "tools/madrun_job.h"
 #include "tools/madrun_loop.h"
 #include "tools/madrun_remote.h"
@@ -59,9 +59,9 @@ static int hosts_prepare(const madi_run_options_t *options, madi_run_hosts_t *ho
         result = madi_run_hosts_add(hosts, options->hosts, why, sizeof(why));
     else if (options->hostfile)
         result = madi_run_hosts_read(hosts, options->hostfile, why, sizeof(why));
-    else if (!options->topology)
+    else if (!options->topology || options->around)
         result = madi_run_hosts_add(hosts, "localhost", why, sizeof(why));
-    if (result == 0 && options->topology)
+    if (result == 0 && options->topology && !options->around)
         result = madi_run_topology_hosts(hosts, options->count, why, sizeof(why));
     if (result == 0)
         result = madi_run_hosts_place(hosts, options->count, why, sizeof(why));
@@ -81,7 +81,7 @@ static int hosts_check(const madi_run_options_t *options, const madi_run_hosts_t
 {
     for (int i = 0; i < hosts->count && !options->agent; i++) {
         const char *name = hosts->host[i].name, *why;
-        if (madi_run_job_here(options, name) || (why = madi_run_remote_resolve(name)) == NULL)
+        if (options->around || madi_run_job_here(options, name) || (why = madi_run_remote_resolve(name)) == NULL)
             continue;
         fprintf(stderr, "madrun: host '%s' does not resolve (%s): correct its name, or add it to DNS or /etc/hosts\n", name,
                 why);

@@ -2,6 +2,7 @@
 #include "tools/madrun_job.h"
 
 #include "base/clock.h"
+#include "tools/madrun_around.h"
 #include "tools/madrun_gateways.h"
 #include "tools/madrun_jobfile.h"
 #include "tools/madrun_local.h"
@@ -31,6 +32,8 @@ static bool stopping, *spoken;   /* of each rank: why it failed has been said */
 static madi_run_timer_t grace, limit;
 static madi_run_pipe_t input;
 static size_t input_under_way;
+static madi_run_spec_t *command; /* another launcher, which is started when the gateways are there; NULL: none, or it is */
+static const sigset_t *command_mask;
 
 /* --- ending --- */
 
@@ -46,12 +49,17 @@ static void kill_all(void)
     madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill); /* a host that does not even answer to that */
 }
 
+static void on_done(void);
+
 static void stop(void)
 {
     if (stopping)
         return;
     stopping = true;
     madi_run_gateways_release();
+    if (command)
+        on_done(); /* it will not be started any more */
+    command = NULL;
     signal_all(SIGTERM);
     signal_all(SIGCONT); /* a stopped process would not hear it */
     madi_run_timer_set(&grace, GRACE_NS, kill_all);
@@ -104,18 +112,21 @@ static void on_taken(int rank, size_t len)
 static void on_ended(int rank, int status)
 {
     bool left_early = madi_run_pmi_ended(rank);
-    char text[160];
+    char text[300], who[160];
+    snprintf(who, sizeof(who), "rank %d", rank);
+    if (options->around)
+        snprintf(who, sizeof(who), "%s", options->argv[0]);
     if (rank == options->stdin_rank)
         madi_run_pipe_close(&input);
     if (WIFSIGNALED(status)) {
-        snprintf(text, sizeof(text), "rank %d was ended by signal %d (%s)", rank, WTERMSIG(status),
+        snprintf(text, sizeof(text), "%s was ended by signal %d (%s)", who, WTERMSIG(status),
                  madi_run_signal_name(WTERMSIG(status)));
         fail(rank, 128 + WTERMSIG(status), text);
     } else if (WEXITSTATUS(status) != 0) {
-        snprintf(text, sizeof(text), "rank %d ended with exit code %d", rank, WEXITSTATUS(status));
+        snprintf(text, sizeof(text), "%s ended with exit code %d", who, WEXITSTATUS(status));
         fail(rank, WEXITSTATUS(status), text);
     } else if (left_early) {
-        snprintf(text, sizeof(text), "rank %d ended without leaving the session (it must call mad_exit first)", rank);
+        snprintf(text, sizeof(text), "%s ended without leaving the session (it must call mad_exit first)", who);
         fail(rank, 1, text);
     }
 }
@@ -150,12 +161,36 @@ static void pmi_reply(int rank, const char *text, size_t len)
         madi_run_local_reply(rank, text, len);
 }
 
+static void input_open(void);
+
+static void command_start(void)
+{
+    madi_run_spec_t *spec = command;
+    command = NULL;
+    spec->env = madi_run_around_env(options->env, options->env_count);
+    madi_run_local_start(spec, &events, command_mask);
+    input_open();
+}
+
 /* All addresses are there, or those of one more program that the ranks have started. */
 static void pmi_passed(void)
 {
     char why[200];
     if (options->job_file && madi_run_job_file_write(options->job_file, why, sizeof(why)) != 0)
         madi_run_say("--job-file '%s' cannot be written: %s", options->job_file, why);
+    if (command)
+        command_start();
+}
+
+/* A launcher waits for gateways, and there is none any more. */
+static void check_command(void)
+{
+    if (!command || madi_run_gateways_left())
+        return;
+    if (exit_code == 0)
+        exit_code = 1;
+    madi_run_say("no gateway is there; '%s' is not started", options->argv[0]);
+    stop();
 }
 
 static void pmi_aborted(int rank, int code)
@@ -317,8 +352,22 @@ static void start_all(const madi_run_hosts_t *hosts, const madi_run_gateway_t *g
     madi_run_spec_t beside = *local;
     beside.env = far_env;
     beside.wdir = wdir;
+    if (options->around)
+        madi_run_pmi_absent(0);
     madi_run_gateways_start(options, gateways, count, &beside, mask);
-    start(hosts, local, far_env, wdir, mask);
+    if (!options->around) {
+        start(hosts, local, far_env, wdir, mask);
+        return;
+    }
+    hosts_left = 1;
+    local->count = 1;
+    local->foreign = true;
+    local->bind = MADI_RUN_BIND_NONE;
+    local->verbose = false;
+    command = local;
+    command_mask = mask;
+    if (!count)
+        command_start();
 }
 
 int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
@@ -329,6 +378,7 @@ int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
                              .stdin_rank = asked->stdin_rank, .verbose = asked->verbose, .wdir = asked->wdir,
                              .env = asked->env, .argv = asked->argv, .topology = madi_run_topology_text()};
     const madi_run_gateway_t *gateways = NULL;
+    const madi_run_hosts_t unknown = {0};
     char **far_env;
     int beside = 0;
     sigset_t mask;
@@ -337,7 +387,7 @@ int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
     if (!local.topology)
         local.topology = "";
     if (asked->topology && strcmp(asked->gateways, "none") != 0)
-        beside = madi_run_topology_gateways(hosts, &gateways);
+        beside = madi_run_topology_gateways(asked->around ? &unknown : hosts, &gateways);
     if (madi_run_loop_init() != 0 || madi_run_pmi_init(asked->count, beside, &hooks) != 0 ||
         madi_run_signals_init(numbers, sizeof(numbers) / sizeof(numbers[0]), on_signal, &mask) != 0) {
         perror("madrun: cannot start");
@@ -351,16 +401,18 @@ int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
     far_env = remote_env();
     input.fd = -1;
     start_all(hosts, gateways, beside, &local, far_env, &mask);
-    if (hosts_left > 0)
+    if (hosts_left > 0 && !options->around)
         input_open();
-    while (hosts_left > 0 || madi_run_gateways_left() > 0 || madi_run_output_waiting())
+    while (hosts_left > 0 || madi_run_gateways_left() > 0 || madi_run_output_waiting()) {
         madi_run_loop_once();
+        check_command();
+    }
     madi_run_job_file_remove();
     madi_run_output_fini();
     madi_run_pmi_fini();
     madi_run_gateways_fini();
     madi_run_remote_fini();
-    if (local.env != asked->env)
+    if (local.env != asked->env && !asked->around)
         free(local.env);
     free(far_env);
     free(home);

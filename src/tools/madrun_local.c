@@ -133,6 +133,8 @@ static void child_env(int rank, int boot_fd)
     unsetenv("PMIX_NAMESPACE");
     for (char **pair = spec->env; *pair; pair++)
         putenv(*pair);
+    if (spec->foreign)
+        return;
     if (topology[0])
         setenv("MAD_TOPOLOGY", topology, 1);
     snprintf(text, sizeof(text), "%d", boot_fd);
@@ -156,7 +158,8 @@ static _Noreturn void child_run(int rank, pid_t parent, const int fds[4], const 
     dup2(fds[1], 0);
     dup2(fds[2], 1);
     dup2(fds[3], 2);
-    fcntl(fds[0], F_SETFD, 0);
+    if (!spec->foreign)
+        fcntl(fds[0], F_SETFD, 0);
     child_env(rank, fds[0]);
     if (spec->wdir && (chdir(spec->wdir) != 0 || setenv("PWD", spec->wdir, 1) != 0))
         child_fail(rank, TROUBLE_WDIR);

@@ -16,6 +16,7 @@ typedef struct madi_run_spec {
     int reserve, stdin_rank; /* -1: none */
     bool verbose;
     bool beside;          /* a gateway, no rank; not told to proxies */
+    bool foreign;         /* another launcher: the job is not told to it as to a rank; not told to proxies */
     const char *wdir;     /* NULL: stay */
     const char *topology; /* what the topology file says; "": there is none */
     char **env;       /* "K=V" ... NULL */

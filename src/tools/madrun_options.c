@@ -13,14 +13,15 @@
 #define PACKAGE_VERSION "unreleased"
 #endif
 
-enum { HOSTS = 256, HOSTFILE, AGENT, TOPOLOGY, GATEWAYS, JOB_FILE, BIND, RESERVE, ENV, WDIR, KEEP_GOING, TIMEOUT, LABEL,
-       NO_LABEL, STDIN, HELP, OPTION_VERSION };
+enum { HOSTS = 256, HOSTFILE, AGENT, TOPOLOGY, AROUND, GATEWAYS, JOB_FILE, BIND, RESERVE, ENV, WDIR, KEEP_GOING, TIMEOUT,
+       LABEL, NO_LABEL, STDIN, HELP, OPTION_VERSION };
 
 static const struct option table[] = {
     {"hosts", required_argument, NULL, HOSTS},
     {"hostfile", required_argument, NULL, HOSTFILE},
     {"launch-agent", required_argument, NULL, AGENT},
     {"topology", required_argument, NULL, TOPOLOGY},
+    {"around", no_argument, NULL, AROUND},
     {"gateways", required_argument, NULL, GATEWAYS},
     {"job-file", required_argument, NULL, JOB_FILE},
     {"bind", required_argument, NULL, BIND},
@@ -39,6 +40,7 @@ static const struct option table[] = {
 
 static const char help[] =
     "usage: madrun -n N [OPTION]... PROGRAM [ARGUMENT]...\n"
+    "       madrun --topology FILE --around [OPTION]... LAUNCHER [ARGUMENT]...\n"
     "Start N processes of PROGRAM, the ranks of one Madeleine session, and wait for them.\n"
     "\n"
     "  -n N                    how many processes\n"
@@ -46,6 +48,7 @@ static const char help[] =
     "  --hostfile FILE         where: one host a line, 'name', 'name:4' or 'name slots=4'\n"
     "  --launch-agent COMMAND  reaches other hosts as 'COMMAND HOST madrun --proxy'; default: ssh\n"
     "  --topology FILE         start them in the clusters of this file, and gateways between these\n"
+    "  --around                start the gateways, and here another launcher, as mpirun, that starts the processes\n"
     "  --gateways restart|once|none\n"
     "                          start gateways, and again when they fail; default: restart\n"
     "  --job-file FILE         write what madgw --join needs to know\n"
@@ -114,6 +117,7 @@ static int parse_one(madi_run_options_t *options, int option)
     case HOSTFILE: options->hostfile = optarg; return -1;
     case AGENT: options->agent = optarg; return -1;
     case TOPOLOGY: options->topology = optarg; return -1;
+    case AROUND: options->around = true; return -1;
     case GATEWAYS: return parse_gateways(options, optarg);
     case JOB_FILE: options->job_file = optarg; return -1;
     case BIND:
@@ -140,6 +144,29 @@ static int parse_one(madi_run_options_t *options, int option)
     }
 }
 
+/* Where there is another launcher nobody tells its processes of a gateway that is started again. */
+static int check_around(madi_run_options_t *options)
+{
+    const char *excluded = options->count      ? "-n"
+                           : options->hosts    ? "--hosts"
+                           : options->hostfile ? "--hostfile"
+                           : options->job_file ? "--job-file"
+                                               : NULL;
+    if (excluded) {
+        fprintf(stderr, "madrun: --around: %s is not for another launcher: give it that launcher's own options\n", excluded);
+        return 2;
+    }
+    if (!options->topology) {
+        fprintf(stderr, "madrun: --around: gateways between which clusters?  Give --topology FILE\n");
+        return 2;
+    }
+    if (options->gateways && strcmp(options->gateways, "restart") == 0)
+        return bad("--gateways", options->gateways, "once or none with --around");
+    options->gateways = options->gateways ? options->gateways : "once";
+    options->count = 1;
+    return -1;
+}
+
 int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv)
 {
     int option, code;
@@ -147,7 +174,6 @@ int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv)
     options->reserve = -1;
     options->label = true;
     options->bind = MADI_RUN_BIND_AUTO;
-    options->gateways = "restart";
     options->env = madi_run_alloc((size_t)argc + 1, sizeof(char *));
     argv[0] = (char *)"madrun";                                              /* how getopt's messages begin */
     while ((option = getopt_long(argc, argv, "+n:v", table, NULL)) != -1) { /* +: the program's options are its own */
@@ -157,6 +183,10 @@ int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv)
     }
     options->argv = argv + optind;
     options->argc = argc - optind;
+    if (options->around && (code = check_around(options)) >= 0)
+        return code;
+    if (!options->gateways)
+        options->gateways = "restart";
     if (options->count == 0) {
         fprintf(stderr, "madrun: how many processes?  Give -n N ('madrun --help' lists the options)\n");
         return 2;

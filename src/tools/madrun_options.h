@@ -12,6 +12,7 @@ typedef struct madi_run_options {
     char *hosts, *hostfile;  /* at most one of them */
     char *agent;             /* NULL: ssh */
     char *topology;          /* NULL: none */
+    bool around;             /* the program is another launcher: it runs here, the gateways beside it */
     const char *gateways;    /* "restart", "once" or "none" */
     char *job_file;          /* NULL: none */
     madi_run_bind_t bind;

@@ -255,6 +255,21 @@ void madi_run_pmi_line(int rank, const char *line)
     reply(rank, "cmd=%s_result rc=-1 msg=unknown_command\n", command);
 }
 
+/* Who asks for its address is not to wait for it, nor to find nothing. */
+static void no_address(int number)
+{
+    char key[40];
+    snprintf(key, sizeof(key), ADDRESS_KEY, number);
+    if (!store_find(key, hash_of(key)))
+        store_put(key, "0:");
+}
+
+void madi_run_pmi_absent(int rank)
+{
+    no_address(rank);
+    madi_run_pmi_ended(rank);
+}
+
 bool madi_run_pmi_ended(int rank)
 {
     client_t *client = &clients[rank];
@@ -265,10 +280,7 @@ bool madi_run_pmi_ended(int rank)
         ended++;
         waiting -= client->waiting ? 1 : 0;
     } else {
-        char key[40];
-        snprintf(key, sizeof(key), ADDRESS_KEY, rank);
-        if (!store_find(key, hash_of(key)))
-            store_put(key, "0:"); /* who asks is not to wait for it, nor to find nothing */
+        no_address(rank);
     }
     client->waiting = false;
     barrier_check();

@@ -19,6 +19,8 @@ int madi_run_pmi_init(int ranks, int gateways, const madi_run_pmi_hooks_t *hooks
 void madi_run_pmi_line(int rank, const char *line);
 /* The others do not wait for it any more.  True when it joined the job and did not say good-bye. */
 bool madi_run_pmi_ended(int rank);
+/* There will never be such a process: nobody waits for it. */
+void madi_run_pmi_absent(int rank);
 /* A gateway that had ended is started again. */
 void madi_run_pmi_again(int gateway);
 /* The key, and all addresses that have been put, as lines of a job's file (tools/madgw_join.h). */

@@ -202,7 +202,7 @@ int madi_run_topology_gateways(const madi_run_hosts_t *hosts, const madi_run_gat
     for (int h = 0; h < topo->hosts; h++)
         most += topo->host[h].gateway >= 0 ? topo->gateway[topo->host[h].gateway].count : 0;
     list = madi_run_alloc((size_t)most, sizeof(*list));
-    needed = apart(kinds);
+    needed = hosts->count == 0 || apart(kinds);
     for (int h = 0; h < topo->hosts && needed; h++) {
         const madi_topo_gateway_t *g = topo->host[h].gateway >= 0 ? &topo->gateway[topo->host[h].gateway] : NULL;
         for (int i = 0; g && (g->given || !used[h]) && i < g->count; i++)

@@ -24,7 +24,8 @@ int madi_run_topology_hosts(madi_run_hosts_t *hosts, int ranks, char *why, size_
 const char *madi_run_topology_name(const char *host);
 
 /* The gateways for these hosts, placed: on each host for which the file has them, as many as it says; where the file has
- * none, one on each host that forwards and has no rank.  None at all where all hosts share networks. */
+ * none, one on each host that forwards and has no rank.  None at all where all hosts share networks.  No hosts: they are not
+ * known, and all gateways are wanted. */
 int madi_run_topology_gateways(const madi_run_hosts_t *hosts, const madi_run_gateway_t **gateways);
 
 #endif

@@ -248,8 +248,7 @@ mad_status_t madi_topo_parse(const char *file, const char *text, size_t len, mad
     return MAD_OK;
 }
 
-/* The whole file; NULL: errno says why not. */
-static char *slurp(const char *path, size_t *len)
+char *madi_topo_slurp(const char *path, size_t *len)
 {
     char *text = NULL;
     size_t size = 0, used = 0;
@@ -289,7 +288,7 @@ static char *slurp(const char *path, size_t *len)
 mad_status_t madi_topo_load(const char *path, madi_topo_t **topo, char **errors)
 {
     size_t len;
-    char *text = slurp(path, &len);
+    char *text = madi_topo_slurp(path, &len);
     mad_status_t status;
     if (!text) {
         int error = errno;

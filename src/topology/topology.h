@@ -124,6 +124,8 @@ typedef struct madi_topo {
 mad_status_t madi_topo_load(const char *path, madi_topo_t **topo, char **errors);
 /* The same of a text; file is what errors call it. */
 mad_status_t madi_topo_parse(const char *file, const char *text, size_t len, madi_topo_t **topo, char **errors);
+/* All bytes of a file, to be freed; NULL: errno says why not. */
+char *madi_topo_slurp(const char *path, size_t *len);
 void madi_topo_free(madi_topo_t *topo); /* NULL is fine */
 
 /* Whether this build can read topology files. */

@@ -38,6 +38,15 @@ END
     wrong "no such host" "'rde0' is neither a host nor a cluster of two.conf; did you mean 'red0'?" --topology two.conf -n 1 --hosts rde0
     wrong "no room" "the hosts have room for 2" --topology two.conf -n 3 --hosts red:1
     wrong "gateways" "give restart, once or none" --topology two.conf -n 1 --gateways often
+    wrong "around: -n" "--around: -n is not for another launcher" --topology two.conf --around -n 2
+    wrong "around: no topology" "--around: gateways between which clusters?" --around
+    wrong "around: restart" "give once or none with --around" --topology two.conf --around --gateways restart
+    within $limit env MAD_TOPOLOGY=two.conf MAD_HOST=red0 MAD_GATEWAYS=0123 "$BUILD/tests/world" listen >out 2>err
+    check "a gateway's address that is none: exit code" 1 $?
+    check_has "a gateway's address that is none: is said" "MAD_GATEWAYS: what is given as address 1 is not one" out err
+    digits=$(od -An -v -tx1 two.conf | tr -d ' \n')
+    within $limit env MAD_TOPOLOGY="hex:$digits" MAD_HOST=red0 "$BUILD/tests/world" listen >out 2>err
+    check_has "a topology's text" "virtual" out
     within $limit "$BUILD/madgw" >out 2>err
     check "madgw alone: exit code" 1 $?
     check_has "madgw alone: is said" "no launcher has started this process as a gateway" err
@@ -69,7 +78,7 @@ networks = {
 };
 END
     lab chain.conf later
-    lab two.conf ${TESTS:-places counted kill drain by_hand}
+    lab two.conf ${TESTS:-places counted kill drain by_hand around}
     [ $failures = 0 ]
 }
 
@@ -211,6 +220,31 @@ test_by_hand() {
     check_has "by hand: and says so" "all processes of the job have gone" gateway
     "$MADLAB_AGENT" red0 "$BUILD/madgw" --join two.conf >gateway 2>&1
     check "by hand: not a job's file" 1 $?
+}
+
+# Another launcher in the midst of the gateways: what it is told, and how it ends
+test_around() {
+    run -v --env GIVEN=1 --around sh -c 'env; exit 7'
+    check "around: exit code" 7 $code
+    check_has "around: is said" "madrun: sh ended with exit code 7" err
+    check_has "around: the gateway is said" "[gateway gate] madgw: host gate: ready" err
+    digits=$(od -An -v -tx1 /tmp/only_here.conf | tr -d ' \n')
+    check "around: the topology" "$digits" "$(sed -n 's/^MAD_TOPOLOGY=hex://p' out)"
+    check_lines "around: one gateway's address" 1 '^MAD_GATEWAYS=[0-9a-f]{100,}$' out
+    check_lines "around: a key" 1 '^MADELEINE_KEY=[0-9a-f]{64}$' out
+    check_lines "around: no rank" 0 '^(MAD_BOOT_FD|PMI_RANK)=' out
+    check_lines "around: Open MPI passes them on" 1 \
+        '^OMPI_MCA_mca_base_env_list=.*GIVEN;MAD_TOPOLOGY;MAD_GATEWAYS;MADELEINE_KEY$' out
+    run -v --around --gateways none sh -c 'echo "gateways:$MAD_GATEWAYS"'
+    check "around, no gateways: exit code" 0 $code
+    check_has "around, no gateways: there is none" "gateways:" out
+    check_lines "around, no gateways: and none is started" 0 'a gateway' err
+    echo text | within $limit "$madrun" --topology /tmp/only_here.conf --launch-agent "$MADLAB_AGENT" --around cat >out 2>err
+    check "around: its input" text "$(cat out)"
+    run --launch-agent false --around echo started
+    check "around, no gateway starts: exit code" 1 $((code > 0))
+    check_has "around, no gateway starts: is said" "no gateway is there; 'echo' is not started" err
+    check "around, no gateway starts: nor is the launcher" "" "$(cat out)"
 }
 
 # Where a daemon forwards, no rank does: neither on the daemon's host nor on another one that would do as well.
