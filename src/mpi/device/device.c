@@ -190,15 +190,8 @@ mad_status_t peer_status(const mad_dev_t *dev, mad_peer_t peer)
 /* Note the status, or WATCHED. */
 static bool lost_note(mad_dev_t *dev, mad_peer_t peer, unsigned status)
 {
-    if (peer >= dev->n_lost) {
-        int n = (peer + 64) / 64 * 64;
-        unsigned char *lost = realloc(dev->lost, (size_t)n);
-        if (!lost)
-            return false;
-        memset(lost + dev->n_lost, 0, (size_t)(n - dev->n_lost));
-        dev->lost = lost;
-        dev->n_lost = n;
-    }
+    if (!peers_grow(&dev->lost, &dev->n_lost, peer))
+        return false;
     dev->lost[peer] |= (unsigned char)status;
     return true;
 }
@@ -278,12 +271,23 @@ static size_t whole_max(mad_session_t *session)
     return room - HEADS - sizeof(head_t);
 }
 
+/* Are there peers behind gateways? */
+static bool has_gateways(mad_session_t *session)
+{
+    mad_adapter_info_t info;
+    for (int i = 0; i < mad_adapter_count(session); i++)
+        if (!mad_adapter_get(session, i, &info) && !strcmp(info.driver, "virtual"))
+            return true;
+    return false;
+}
+
 static mad_status_t start(mad_dev_t *dev, const mad_dev_options_t *options)
 {
     mad_status_t status = mad_open(options->key, options->key_len, &dev->session);
     if (status)
         return status;
     dev->whole_max = whole_max(dev->session);
+    dev->greets = has_gateways(dev->session);
     status = mad_channel_open(dev->session, options->channel, &dev->channel);
     if (!status && dev->by_handler)
         status = mad_channel_open(dev->session, "losses", &dev->watch);
@@ -352,6 +356,7 @@ void mad_dev_close(mad_dev_t *dev)
     pool_fini(dev);
     flow_fini(dev);
     free(dev->lost);
+    free(dev->greeted);
     free(dev->sink);
     pthread_mutex_destroy(&dev->lock);
     free(dev);

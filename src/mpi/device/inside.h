@@ -180,6 +180,9 @@ struct mad_dev {
     mad_channel_t *watch; /* by handler: nothing is ever sent there, so what is posted ends when the peer is lost */
     unsigned char *lost;  /* statuses by peer, of n_lost; and WATCHED */
     int n_lost;
+    bool greets;            /* is it done at all */
+    unsigned char *greeted; /* by peer, of n_greeted: send.c */
+    int n_greeted;
     unsigned quiet;
     atomic_size_t buffered; /* bytes of sends that were copied */
     flow_t *_Atomic flows[FLOW_CHUNKS];
@@ -261,6 +264,8 @@ void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, const unsi
 
 /* An answer: a head alone. */
 void send_answer(mad_dev_t *dev, mad_peer_t to, const head_t *h);
+/* Where what stands by peer has so many places, more for this one.  False: no memory. */
+bool peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer);
 /* Tell the sender that its message has met a receive. */
 void send_matched(mad_dev_t *dev, mad_peer_t to, uint64_t number);
 /* An operation for it; NULL: *status says why.  Takes the lock. */

@@ -190,6 +190,67 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, head_t *
     return MAD_OK;
 }
 
+/* ---- Is there somebody? ------------------------------------------------------------------------------------------ */
+
+/* Who sends what nobody can be told of would never hear that the peer is not reached, or does not hold the key, and
+ * neither does the peer, which may wait for it for ever.  So the first of these waits until an empty message has left:
+ * where there are gateways, for there a way may well be missing; on one network nobody has to wait. */
+enum { UNKNOWN = 0, GREETED, THERE };
+
+bool peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer)
+{
+    int room = (peer + 64) / 64 * 64;
+    unsigned char *more = peer < *n ? *by_peer : realloc(*by_peer, (size_t)room);
+    if (!more)
+        return false;
+    if (peer >= *n) {
+        memset(more + *n, 0, (size_t)(room - *n));
+        *n = room;
+    }
+    *by_peer = more;
+    return true;
+}
+
+static void greeting_left(mad_dev_t *dev, item_t *item)
+{
+    op_t *op = (op_t *)item;
+    mad_status_t status = item->status;
+    mad_peer_t to = op->peer;
+    dev->greeted[to] = status ? UNKNOWN : THERE;
+    op_free(dev, op);
+    peer_suspect(dev, to, status);
+}
+
+static mad_status_t greet(mad_dev_t *dev, mad_peer_t to)
+{
+    head_t h = {.kind = HEAD_MATCHED, .flags = FLAG_WIDE}; /* no send has the number 0 */
+    mad_block_t block = {&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    mad_request_t *request;
+    op_t *op = op_new(dev);
+    mad_status_t status = op ? mad_send_blocks(dev->channel, to, &block, 1, &request) : MAD_ERR_NOMEM;
+    if (status && op)
+        op_free(dev, op);
+    if (status)
+        return status;
+    dev->greeted[to] = GREETED;
+    op->peer = to;
+    item_on(dev, request, &op->item, greeting_left);
+    return MAD_ERR_AGAIN;
+}
+
+static mad_status_t somebody(mad_dev_t *dev, mad_peer_t to)
+{
+    mad_status_t status;
+    dev_lock(dev);
+    status = peer_status(dev, to);
+    if (!status && !peers_grow(&dev->greeted, &dev->n_greeted, to))
+        status = MAD_ERR_NOMEM;
+    if (!status && dev->greeted[to] != THERE)
+        status = dev->greeted[to] == GREETED ? MAD_ERR_AGAIN : greet(dev, to);
+    dev_unlock(dev);
+    return status;
+}
+
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
 {
     size_t len, head_len;
@@ -211,6 +272,8 @@ mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
         *later = false;
         return MAD_OK;
     }
+    if (s->unheard && dev->greets && (status = somebody(dev, s->to)) != MAD_OK)
+        return status;
     status = send_later(dev, s, &h, len);
     if (!status)
         *later = true;

@@ -126,6 +126,7 @@ static ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
     s->to = peer_of(ep, to);
     if (s->to < 0)
         return -FI_EINVAL;
+    s->unheard = s->flags & NOBODY;
     status = mad_dev_send(ep->dev, s, &later);
     if (status == MAD_ERR_AGAIN) /* the program may do nothing but try again */
         mad_dev_progress(ep->dev);
