@@ -17,7 +17,7 @@
 #define IDENTITY 16
 #define TEXT 96 /* names of networks that are made here */
 
-enum { SELF = 1, SHM, TCP4, TCP6, LO4, LO6, AS_IS = 16 /* + the driver's number */ };
+enum { SELF = 1, SHM, TCP4, TCP6, LO4, LO6, VIRTUAL, AS_IS = 16 /* + the driver's number */ };
 static const char *const drivers[] = {"self", "shm", "tcp", "virtual", "fault"};
 #define N_DRIVERS 5
 
@@ -96,6 +96,18 @@ static size_t put_lo(unsigned char *to, const unsigned char *from, size_t ip_len
     return put_entry(to, "tcp", network, bytes, 3 + ip_len);
 }
 
+#define TOPOLOGY "topology@"
+#define NO_LENGTH "/0" /* of a fragment that is forced */
+
+/* 8 bytes of the topology's hash, then the driver's bytes with their length. */
+static size_t put_virtual(unsigned char *to, const unsigned char *from)
+{
+    char network[TEXT] = TOPOLOGY;
+    hex(network + strlen(TOPOLOGY), from, 8);
+    strcat(network, NO_LENGTH);
+    return put_entry(to, "virtual", network, from + 9, from[8]);
+}
+
 /* An entry, into room for three strings of 255 bytes.  *used: of what it is made of; 0: it is not valid. */
 static size_t lengthen(unsigned char *to, const unsigned char *from, const unsigned char *end, size_t *used)
 {
@@ -111,6 +123,8 @@ static size_t lengthen(unsigned char *to, const unsigned char *from, const unsig
         memcpy(to + n, from + 1, *used - 1);
         return n + *used - 1;
     }
+    if (*from == VIRTUAL && left >= 10)
+        *used = 10 + (size_t)from[9];
     if (!*used || *used > left)
         return *used = 0;
     switch (*from) {
@@ -119,6 +133,8 @@ static size_t lengthen(unsigned char *to, const unsigned char *from, const unsig
     case SHM:
         hex(network, from + 1, 8);
         return put_entry(to, "shm", network, from + 9, 8);
+    case VIRTUAL:
+        return put_virtual(to, from + 1);
     case TCP4:
     case TCP6:
         return put_ip(to, from + 1, *from == TCP4 ? 4 : 16);
@@ -210,6 +226,10 @@ static size_t shorten(const entry_t *e, unsigned char *to)
         n = unhex(to + 1, e->network + 1, 8) ? 17 : 0;
     } else if (is(e->driver, "tcp")) {
         n = shorten_tcp(e, to);
+    } else if (is(e->driver, "virtual") && *e->network == strlen(TOPOLOGY) + 16 + strlen(NO_LENGTH)) {
+        to[0] = VIRTUAL;
+        memcpy(to + 9, e->bytes, 1 + (size_t)*e->bytes);
+        n = unhex(to + 1, e->network + 1 + strlen(TOPOLOGY), 8) ? 10 + (size_t)*e->bytes : 0;
     }
     if (n && lengthen(again, to, to + n, &used) == e->len && !memcmp(again, e->at, e->len))
         return n;

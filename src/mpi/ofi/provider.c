@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Found by libfabric: parameters, the key. */
+#include "../key.h"
 #include "ofi.h"
 
 #include <errno.h>
@@ -85,17 +86,24 @@ static int key_from_file(unsigned char key[64])
     return n;
 }
 
-/* Open MPI's launcher gives all processes of a job, and those that they start, the same 128 random bits. */
+/* What is said here, else what the gateways have, too, else that of the job: Open MPI's launcher gives all its processes,
+ * and those that they start, the same 128 random bits. */
 int mad_ofi_key(unsigned char key[64])
 {
     char *text = NULL;
     const char *job = getenv("OMPI_MCA_orte_precondition_transports");
+    int n;
     if (fi_param_get_str(&mad_ofi_provider, "key", &text) == 0 && text) {
-        int n = key_from_text(text, key);
+        n = key_from_text(text, key);
         if (n < 0)
             MAD_OFI_WARN(FABRIC, "FI_MAD_KEY has less than 16 characters\n");
         return n;
     }
+    n = mad_mpi_key(key);
+    if (n < 0)
+        MAD_OFI_WARN(FABRIC, "MADELEINE_KEY is not valid: it has 32 to 128 hexadecimal digits\n");
+    if (n)
+        return n < 0 ? -FI_EINVAL : n;
     if (job && strlen(job) >= 16)
         return key_from_text(job, key);
     return key_from_file(key);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Found and started by Open MPI. */
+#include "../key.h"
 #include "btl_mad.h"
 
 #include <opal/util/output.h>
@@ -45,15 +46,20 @@ static int component_close(void)
 
 /* ---- Start and end --------------------------------------------------------------------------------------------- */
 
-/* Open MPI's launcher gives all processes of a job, and those that they start, the same 128 random bits. */
+/* The key that the gateways have, too; without any, Open MPI's launcher gives all processes of a job, and those that they
+ * start, the same 128 random bits. */
 static mad_status_t session_open(void)
 {
-    const char *key = getenv("OMPI_MCA_orte_precondition_transports");
-    if (!key || strlen(key) < 16)
+    const char *given = getenv("OMPI_MCA_orte_precondition_transports");
+    unsigned char key[64];
+    int len = mad_mpi_key(key);
+    if (len < 0 || (!len && (!given || strlen(given) < 16)))
         return MAD_ERR_BOOT;
+    if (!len)
+        memcpy(key, given, (size_t)(len = (int)strnlen(given, sizeof key)));
     /* Open MPI calls us from the program's threads, and expects no calls from others. */
     setenv("MAD_PROGRESS_THREAD", "no", 1);
-    return mad_open(key, strlen(key) < 64 ? strlen(key) : 64, &mad_btl->session);
+    return mad_open(key, (size_t)len, &mad_btl->session);
 }
 
 /* A fragment fits one packet of every network. */

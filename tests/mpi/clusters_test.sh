@@ -1,0 +1,365 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# MPI programs across two clusters that share no network (madlab), started by mpirun as it is from a host that reaches both:
+# by the component mad of Open MPI and by libfabric's provider, through one gateway and through two, which are killed.
+. "$(dirname "$0")/openmpi.sh"
+PLUGS=
+[ -f "$BUILD/.libs/mca_btl_mad.so" ] && PLUGS="btl"
+[ -f "$BUILD/.libs/libmad-fi.so" ] && ompi_info --parsable 2>/dev/null | grep -q '^mca:mtl:ofi:' && PLUGS="$PLUGS mtl"
+
+# ---- Outside: programs, and the lab
+
+# lab NAME TOPOLOGY TEST...: these inside
+lab() {
+    name=$1 topology=$2
+    shift 2
+    [ $# -gt 0 ] || return
+    # without what openmpi_start has set: directories of one host would make one host of all
+    TESTS="$*" DIR=$dir PLUGS=$PLUGS within 500 env -u MAD_SHM_DIR -u TMPDIR "$BUILD/madlab" run "$topology" --quiet \
+        --on head --share "$dir" --share "$here/../.." --timeout 490 -- sh "$here/clusters_test.sh" >lab.out 2>&1
+    rc=$?
+    cat lab.out
+    failures=$((failures + $(grep -c '^not ok' lab.out)))
+    [ $rc = 0 ] || grep -q '^not ok' lab.out || not_ok "$name: exit code $rc"
+}
+
+outside() {
+    [ -n "$PLUGS" ] || { echo "no plug for Open MPI was built: configure says why"; exit 77; }
+    openmpi_start "a plug"
+    cat >one.conf <<'END'
+networks = {
+    red  = { driver = "tcp"; interface = "eth0"; hosts = "head, red[0-1], gate0"; };
+    blue = { driver = "tcp"; interface = "eth0"; hosts = ("blue[0-1]", { hosts = "head, gate0"; interface = "eth1"; }); };
+};
+gateways = ( "gate0" );
+END
+    sed 's/gate0/gate[0-1]/' one.conf >two.conf
+    within 30 "$BUILD/madlab" run one.conf --quiet -- true >out 2>&1 ||
+        { echo "skipped: no lab here: $(tail -1 out)"; exit 77; }
+    compile messages groups types rounds
+    # ONE, TWO: of these tests only, for example ONE=counted TWO=
+    lab "one gateway" one.conf ${ONE-programs counted others big none_left wrong_key no_gateway}
+    lab "two gateways" two.conf ${TWO-programs one_left}
+    [ $failures = 0 ]
+}
+
+# ---- Inside, on the launch host
+
+HOSTS=red0,blue0,red1,blue1 # neighbours are in different clusters
+
+# around MADRUN'S OPTIONS -- MPIRUN'S: started in the midst of gateways
+around() {
+    own=
+    while [ "$1" != -- ]; do
+        own="$own $1"
+        shift
+    done
+    shift
+    # shellcheck disable=SC2086
+    "$BUILD/madrun" --topology /tmp/only_here.conf --launch-agent "$MADLAB_AGENT" --timeout $limit $own --around \
+        mpirun.openmpi --oversubscribe --host $HOSTS "$@"
+}
+
+# by PLUG: what says to Open MPI how to send
+by() {
+    plug=$1
+    export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH"
+    export OMPI_MCA_mpi_yield_when_idle=1 # all hosts of the lab share a few cores, which Open MPI cannot know
+    export OMPI_MCA_osc=pt2pt # between hosts Open MPI has no windows otherwise, over its own tcp neither
+    if [ "$plug" = btl ]; then
+        export OMPI_MCA_mca_base_component_path="$BUILD/.libs:$components" OMPI_MCA_pml=ob1 OMPI_MCA_btl=mad,self
+    else
+        unset OMPI_MCA_mca_base_component_path OMPI_MCA_btl
+        export OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=mad
+    fi
+}
+
+# mpi N COMMAND...
+mpi() {
+    n=$1
+    shift
+    around --env FI_PROVIDER_PATH="$BUILD/.libs" -- -np "$n" "$@" </dev/null
+}
+
+# on_gateways SIGNAL HOST...: to madgw there
+on_gateways() {
+    signal=$1
+    shift
+    for gate; do
+        "$MADLAB_AGENT" "$gate" sh -c 'for p in /proc/[0-9]*; do
+            case $(cat $p/comm 2>/dev/null) in *madgw) kill -'"$signal"' ${p#/proc/} ;; esac; done'
+    done
+}
+# streams GATEWAY: how many pass through it
+streams() { "$MADLAB_AGENT" "$1" "$BUILD/mad_info" stats all 2>/dev/null | sed -n 's/.*; \([0-9]*\) streams pass.*/\1/p'; }
+
+# rounds_start OPTIONS OF MADRUN...: in the background, until some have been
+rounds_start() {
+    rm -f stop
+    around --env FI_PROVIDER_PATH="$BUILD/.libs" "$@" -- -np 4 ./rounds "$DIR/stop" 100000 >out 2>err </dev/null &
+    job=$!
+    round_is 10
+}
+round() { tail -n 1 out | sed -n 's/^round //p'; }
+round_is() {
+    wanted=$1
+    there() { [ "$(round)" -ge "$wanted" ] 2>/dev/null; }
+    wait_for there
+}
+# rounds_end NAME: they are told to end, and end well
+rounds_end() {
+    : >stop
+    wait $job
+    check "$1: exit code" 0 $?
+    check_has "$1: every byte is right" "ended: 0 bytes wrong" out
+}
+
+test_programs() {
+    for plug in $PLUGS; do
+        by $plug
+        for p in messages groups types; do
+            passes ${plug} 4 $p
+        done
+    done
+}
+
+# Each of 4 processes sends N messages of LEN bytes to one in the other cluster; the gateways' count is asked for meanwhile.
+test_counted() {
+    cat >count.c <<'END'
+#include <mpi.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+    int rank, size, n = atoi(argv[argc - 2]), len = atoi(argv[argc - 1]);
+    char *out = calloc(1, len), *in = calloc(1, len);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < n; i++)
+        MPI_Sendrecv(out, len, MPI_BYTE, (rank + 1) % size, 1, in, len, MPI_BYTE, (rank + size - 1) % size, 1,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 && system("$MADLAB_AGENT gate0 $BUILD/mad_info stats all --prometheus >stats"))
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+END
+    mpicc.openmpi -o count count.c
+    for plug in $PLUGS; do
+        by $plug
+        moved "$plug: short" 100 20000
+        moved "$plug: long" 10 1000000
+    done
+}
+# moved NAME N LEN: what the gateway has forwarded, and what Open MPI's component has sent, is what MPI sent, and headers
+moved() {
+    rm -f stats
+    mpi 4 --mca btl_mad_report 1 ./count "$2" "$3" >out 2>err
+    check "$1: exit code" 0 $?
+    [ -s stats ] || return
+    awk -v want=$((4 * $2 * $3)) '
+        /^madeleine_forward_bytes_total/ { passed += $NF }
+        END {
+            printf "passed %d wanted %d\n", passed, want
+            exit !(passed >= want && passed <= want * 1.05 + 100000)
+        }' stats >sums && ok "$1: the gateway forwarded what MPI sent" ||
+        not_ok "$1: the gateway forwarded" "$(cat sums; tail -n 20 err)"
+    [ $plug = btl ] || return
+    awk -v want=$((4 * $2 * $3)) '
+        /^btl mad:/ { sent += $6; received += $11; got += $16 }
+        END {
+            printf "sent %d received %d got %d wanted %d\n", sent, received, got, want
+            exit !(sent == received && sent + got >= want && sent + got <= want * 1.01 + 10000)
+        }' err >sums && ok "$1: what Madeleine moved is what MPI sent" || not_ok "$1: what Madeleine moved" "$(cat sums err)"
+}
+
+test_others() {
+    for plug in $PLUGS; do
+        by $plug
+        if command -v NPopenmpi >/dev/null; then
+            mpi 2 NPopenmpi -i -u 100000 -n 3 -o np.out >out 2>err
+            check "$plug: NetPIPE checks what it receives: exit code" 0 $?
+            [ "$(cat out err | grep -c 'Integrity check passed')" -gt 10 ] && ok "$plug: NetPIPE: integrity" ||
+                not_ok "$plug: NetPIPE: integrity" "$(head -c 2000 out err)"
+        fi
+        python=/usr/bin/python3
+        "$python" -c 'import mpi4py' 2>/dev/null || continue
+        cat >objects.py <<'END'
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+data = {"rank": comm.rank, "list": list(range(1000)), "text": "x" * 100000}
+everybody = comm.allgather(data)
+assert [d["rank"] for d in everybody] == list(range(comm.size))
+assert all(d["text"] == data["text"] for d in everybody)
+assert comm.allreduce(comm.rank) == comm.size * (comm.size - 1) // 2
+END
+        mpi 4 "$python" objects.py >out 2>err
+        check "$plug: mpi4py: exit code" 0 $?
+    done
+}
+
+# LAMMPS across the clusters and on one host: the same digits.  HPC Challenge looks at its results itself.
+test_big() {
+    export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+    command -v lmp >/dev/null && by_lammps
+    command -v hpcc >/dev/null || return
+    for plug in $PLUGS; do
+        by $plug
+        sed 's/^ *//' >hpccinf.txt <<'END'
+            HPLinpack benchmark input file
+            made by a test
+            HPL.out      output file name
+            8            device out
+            1            # of problems sizes (N)
+            120          Ns
+            1            # of NBs
+            32           NBs
+            0            PMAP process mapping
+            1            # of process grids (P x Q)
+            2            Ps
+            2            Qs
+            16.0         threshold
+            1            # of panel fact
+            2            PFACTs
+            1            # of recursive stopping criterium
+            4            NBMINs
+            1            # of panels in recursion
+            2            NDIVs
+            1            # of recursive panel fact.
+            1            RFACTs
+            1            # of broadcast
+            1            BCASTs
+            1            # of lookahead depth
+            1            DEPTHs
+            2            SWAP
+            64           swapping threshold
+            0            L1
+            0            U
+            1            Equilibration
+            8            memory alignment in double
+            ----
+            0            Number of additional problem sizes for PTRANS
+            1200         values of N
+            0            number of additional blocking sizes for PTRANS
+            40           values of NB
+END
+        rm -f hpccoutf.txt
+        mpi 4 hpcc >out 2>err
+        check "$plug: HPC Challenge: exit code" 0 $?
+        touch hpccoutf.txt
+        check_lines "$plug: HPC Challenge: its own verdict" 1 '^Success=1' hpccoutf.txt
+        check_lines "$plug: HPC Challenge: linear system, residual" 1 '^\|\|Ax-b\|\|.* PASSED$' hpccoutf.txt
+        check_lines "$plug: HPC Challenge: nothing failed" 0 FAILED hpccoutf.txt
+        check_lines "$plug: HPC Challenge: no update was lost" 2 '^MPIRandomAccess(_LCG)?_Errors=0$' hpccoutf.txt
+    done
+}
+by_lammps() {
+    cat >melt.in <<'END'
+units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 6 0 6 0 6
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 1.44 87287 loop geom
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neighbor 0.3 bin
+neigh_modify every 5 delay 0 check yes
+fix 1 all nve
+thermo 20
+thermo_style custom step temp epair etotal press
+thermo_modify format float %.10f
+run 100
+END
+    within $limit env -u OMPI_MCA_pml -u OMPI_MCA_btl mpirun.openmpi --oversubscribe -np 4 \
+        lmp -in melt.in -log one.log >out 2>err
+    check "LAMMPS on one host: exit code" 0 $?
+    thermo one.log >wanted
+    check "LAMMPS on one host: energies" 7 "$(wc -l <wanted)"
+    for plug in $PLUGS; do
+        by $plug
+        mpi 4 lmp -in melt.in -log across.log >out 2>err
+        check "$plug: LAMMPS: exit code" 0 $?
+        check "$plug: LAMMPS: the same energies as on one host" "$(cat wanted)" "$(thermo across.log)"
+    done
+}
+thermo() { awk '/Step/ { p = 1 } /^Loop time/ { p = 0 } p' "$1"; }
+
+# A gateway that is killed, and another one is there: nothing is lost
+test_one_left() {
+    for plug in $PLUGS; do
+        by $plug
+        rounds_start || not_ok "$plug: one is killed: begins" "$(tail -n 20 out err)"
+        victim=gate0 # the one through which more passes
+        [ "$(streams gate1)" -gt "$(streams gate0)" ] && victim=gate1
+        [ "$(streams $victim)" -gt 0 ] && ok "$plug: one is killed: it was used" ||
+            not_ok "$plug: one is killed: it was used"
+        now=$(round)
+        on_gateways KILL $victim
+        round_is $((now + 20)) && ok "$plug: one is killed: it goes on" ||
+            not_ok "$plug: one is killed: it goes on" "$(cat err)"
+        rounds_end "$plug: one is killed"
+        check_has "$plug: one is killed: is said" "was ended by signal 9 (Killed); going on without it" err
+    done
+}
+
+# ... and no other one is there: MPI is told
+test_none_left() {
+    for plug in $PLUGS; do
+        by $plug
+        rounds_start --env MAD_FORWARD_DEADLINE=1000 ||
+            not_ok "$plug: the only one is killed: begins" "$(tail -n 20 out err)"
+        on_gateways KILL gate0
+        wait $job
+        rc=$?
+        [ $rc != 0 ] && [ $rc != 124 ] && ok "$plug: the only one is killed: MPI ends the job" ||
+            not_ok "$plug: the only one is killed: exit code $rc" "$(tail -n 20 err)"
+    done
+}
+
+test_wrong_key() {
+    for plug in $PLUGS; do
+        by $plug
+        cat >keyed <<'END'
+#!/bin/sh
+case $(hostname) in blue*) MADELEINE_KEY=00112233445566778899aabbccddeeff ;; esac
+exec ./rounds / 1000
+END
+        mpi 4 sh keyed >out 2>err
+        rc=$?
+        [ $rc != 0 ] && [ $rc != 124 ] && ok "$plug: a wrong key: MPI ends the job" ||
+            not_ok "$plug: a wrong key: exit code $rc" "$(tail -n 20 err)"
+        check_has "$plug: a wrong key: is said" "key" err
+        check_lines "$plug: a wrong key: nothing passes" 0 "round" out
+    done
+}
+
+test_no_gateway() {
+    for plug in $PLUGS; do
+        by $plug
+        around --env FI_PROVIDER_PATH="$BUILD/.libs" --gateways none -- -np 4 ./rounds / 1000 >out 2>err </dev/null
+        rc=$?
+        [ $rc != 0 ] && [ $rc != 124 ] && ok "$plug: no gateway: MPI ends the job" ||
+            not_ok "$plug: no gateway: exit code $rc" "$(tail -n 20 err)"
+        check_has "$plug: no gateway: is said" "the gateway gate0 has no process that lives" err
+    done
+}
+
+inside() {
+    cd "$DIR" || exit 1
+    cp "$MADLAB_TOPOLOGY" /tmp/only_here.conf # where no other host sees it
+    export BUILD
+    components=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed 's/.*://')
+    [ -d "$components" ] || components=$(dirname "$(find /usr/lib -name mca_pml_ob1.so 2>/dev/null | head -1)")
+    for t in $TESTS; do
+        "test_$t"
+    done
+    [ $failures = 0 ]
+}
+
+if [ -n "$MADLAB_AGENT" ]; then inside; else outside; fi
