@@ -41,6 +41,17 @@ madi_ult_t *madi_pick_other(madi_worker_t *worker)
     return worker->base;
 }
 
+MADI_COLD madi_ult_t *madi_pick_odd(madi_worker_t *worker)
+{
+    madi_ult_t *ult = madi_queue_first(worker);
+    if (madi_usual_waits(worker) && (!ult || ult->priority > MADI_USUAL))
+        return madi_pick_other(worker);
+    if (!ult)
+        return worker->base;
+    madi_queue_out(worker, ult);
+    return ult;
+}
+
 /* One that came by the inbox: with a place or a priority it is started, else anybody may have it. */
 static void receive(madi_worker_t *worker, struct marcel_thread *thread)
 {

@@ -127,6 +127,7 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker);
 
 /* Rare parts of what is below; extra also makes a join that was to end in place one of the usual ones. */
 madi_ult_t *madi_pick_other(madi_worker_t *worker);
+madi_ult_t *madi_pick_odd(madi_worker_t *worker); /* where there are other priorities than the usual one */
 void madi_switch_extra(madi_ult_t *from, madi_ult_t *to);
 
 #pragma GCC visibility pop
@@ -183,15 +184,17 @@ static inline bool madi_usual_waits(madi_worker_t *worker)
 /* Who runs next: `base` when nobody is ready, and for all that is rare. */
 static inline madi_ult_t *madi_pick(madi_worker_t *worker)
 {
-    madi_ult_t *ult;
+    madi_link_t *usual = &worker->queue[MADI_USUAL], *first = usual->next;
     if (MADI_UNLIKELY(--worker->tick == 0 || !madi_inbox_empty(&worker->inbox)))
         return worker->base;
-    ult = madi_queue_first(worker);
-    if (MADI_LIKELY(ult && (ult->priority <= MADI_USUAL || !madi_usual_waits(worker)))) {
-        madi_queue_out(worker, ult);
-        return ult;
+    if (MADI_UNLIKELY(worker->odd))
+        return madi_pick_odd(worker);
+    if (MADI_LIKELY(first != usual)) {
+        usual->next = first->next;
+        first->next->prev = usual;
+        return MADI_LINK_ULT(first);
     }
-    return madi_deque_empty(&worker->deque) && madi_movable_empty(worker) ? worker->base : madi_pick_other(worker);
+    return madi_usual_waits(worker) ? madi_pick_other(worker) : worker->base;
 }
 
 /* Is there anybody else to run here? */
