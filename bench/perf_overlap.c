@@ -7,7 +7,7 @@
 #include "overlap.h"
 #include "perf.h"
 
-/* Rank 1, one round: a message each way.  Before, empty ones: it is awake, and waits in the library, when the round begins. */
+/* Rank 1, one round: a message each way.  Before, empty ones: it is awake, and waits in the library, when it begins. */
 static int idle_round(perf_t *p, bool sends)
 {
     int rc = perf_receive(p, p->peer, NULL, 0);

@@ -122,7 +122,7 @@ int main(int argc, char **argv)
     if (bench_options_parse(&o, argc, argv, 1, "1M"))
         return 2;
     if (o.help) {
-        puts("raw_overlap [--sizes LIST] [--cpus A,B] [--batches N] [--json]: a thread moves by a socket, the other computes");
+        puts("raw_overlap [--sizes LIST] [--cpus A,B] [--batches N] [--json]: one thread moves, one computes");
         return 0;
     }
     if (tcp_pair(fds))

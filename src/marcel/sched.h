@@ -23,8 +23,9 @@
  * stack, `base`, which is switched to like a thread.
  *
  * Deadlines are madi_now's nanoseconds, INT64_MAX: none.  A party whose deadline has passed is taken out of its queue by
- * its own worker (one that moves: by any, late.h; a plain pthread: by itself), under the queue's lock.  Whether it is late or
- * woken is decided by one compare-and-swap on party->wait, so it is not both.  The queue must stay until madi_block returns.
+ * its own worker (one that moves: by any, late.h; a plain pthread: by itself), under the queue's lock.  Whether it is late
+ * or woken is decided by one compare-and-swap on party->wait, so it is not both.  The queue must stay until madi_block
+ * returns.
  *
  * A ready thread goes to its worker: at the end of a private queue when the caller runs there too, else through the
  * inbox, and the worker is woken if it sleeps. */
