@@ -117,7 +117,7 @@ static mad_handled_t handler(mad_channel_t *channel, mad_connection_t *cnx, void
 }
 
 /* After a quiet time one message, which is likely to be what somebody waits for; else as many as there are. */
-static int take_messages(mad_dev_t *dev, int64_t look, int budget)
+static int take_messages(mad_dev_t *dev, int budget)
 {
     mad_connection_t *cnx;
     int n = 0;
@@ -126,11 +126,9 @@ static int take_messages(mad_dev_t *dev, int64_t look, int budget)
         if (!arrive_stuck(dev))
             return 0;
     }
-    for (; n < budget && mad_begin_unpacking_timed(dev->channel, MAD_ANY_SOURCE, look, &cnx) == MAD_OK; n++) {
+    for (; n < budget && mad_begin_unpacking_timed(dev->channel, MAD_ANY_SOURCE, MAD_GLANCE, &cnx) == MAD_OK; n++)
         if (!arrive(dev, cnx))
             break;
-        look = MAD_GLANCE;
-    }
     return n;
 }
 
@@ -148,9 +146,11 @@ static int progress_polled(mad_dev_t *dev)
     if (!dev_trylock(dev)) /* who has it does the work */
         return 0;
     turn = dev->quiet;
-    if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* glances do not move long ones */
+    /* Glances do not move long ones.  Descriptors are looked at by the clock, not by a count of calls: where processes
+     * outnumber cores calls are few, and a connection that is being made must not wait for many. */
+    if (turn % ALL_EVERY == ALL_EVERY - 1 || atomic_load_explicit(&dev->under_way, memory_order_relaxed))
         mad_progress(dev->session);
-    n = take_messages(dev, turn % ALL_EVERY == ALL_EVERY - 1 ? 0 : MAD_GLANCE, turn ? 1 : BUDGET);
+    n = take_messages(dev, turn ? 1 : BUDGET);
     if (items_wait(dev))
         n += look_at_items(dev);
     dev->quiet = n ? 0 : turn + 1;
