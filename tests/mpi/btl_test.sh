@@ -18,7 +18,7 @@ mpi() {
         --mca mca_base_component_path "$(dirname "$component"):$own" "$@" </dev/null
 }
 
-compile groups later messages threads types
+compile flood groups later messages threads types
 
 for p in messages types groups threads; do
     passes shm 3 $p
@@ -26,6 +26,9 @@ for p in messages types groups threads; do
 done
 passes shm_four 4 groups
 passes shm 2 later
+passes shm 2 flood
+rm -f sent
+MAD_DRIVERS=self,tcp passes tcp 2 flood
 # ... on cores that are taken by their parents, to whom each look gives the core away
 bind="--bind-to core" passes bound 2 later
 MAD_DRIVERS=self,tcp passes tcp 3 later

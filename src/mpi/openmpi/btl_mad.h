@@ -36,6 +36,7 @@ typedef struct mca_btl_base_endpoint_t {
     mad_peer_t peer;
     opal_proc_t *proc;
     atomic_bool dead; /* and Open MPI has been told */
+    atomic_int queued; /* fragments that could not leave at once */
     struct mca_btl_base_endpoint_t *next;
 } mad_btl_endpoint_t;
 

@@ -2,6 +2,9 @@
 /* Descriptors of fragments. */
 #include "btl_mad.h"
 
+/* So many fragments to a peer are queued at most.  Then Open MPI gets no more, and keeps what it wants to send in its own
+ * requests until one of the queued has left. */
+#define QUEUED_MAX 1024
 #define RESERVE 256 /* bytes that Open MPI puts before data that are sent from where they lie, at most */
 
 static void fragment_construct(mad_btl_fragment_t *f)
@@ -35,7 +38,10 @@ int mad_btl_fragments_init(void)
 static mad_btl_fragment_t *fragment_new(mad_btl_endpoint_t *endpoint, size_t room, uint8_t order, uint32_t flags)
 {
     bool small = room <= mad_btl_module.btl_eager_limit + RESERVE;
-    mad_btl_fragment_t *f = (mad_btl_fragment_t *)opal_free_list_get(small ? &mad_btl->eager : &mad_btl->full);
+    mad_btl_fragment_t *f;
+    if (OPAL_UNLIKELY(atomic_load_explicit(&endpoint->queued, memory_order_relaxed) >= QUEUED_MAX))
+        return NULL;
+    f = (mad_btl_fragment_t *)opal_free_list_get(small ? &mad_btl->eager : &mad_btl->full);
     if (!f)
         return NULL;
     f->endpoint = endpoint;

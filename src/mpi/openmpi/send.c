@@ -43,6 +43,7 @@ static void fragment_done(mad_btl_done_t *done)
     mad_btl_fragment_t *f = (mad_btl_fragment_t *)((char *)done - offsetof(mad_btl_fragment_t, done));
     mad_btl_endpoint_t *endpoint = f->endpoint;
     mad_status_t status = done->status;
+    atomic_fetch_sub_explicit(&endpoint->queued, 1, memory_order_relaxed);
     fragment_complete(f, status_of(status), true);
     if (status == MAD_ERR_PEER || status == MAD_ERR_UNREACHABLE || status == MAD_ERR_AUTH)
         mad_btl_dead(endpoint, mad_status_text(status));
@@ -58,6 +59,7 @@ static mad_status_t queue(mad_btl_fragment_t *f, const struct iovec *pieces, int
     mad_pack_gather(cnx, pieces, n, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
     status = mad_end_packing_request(cnx, &request);
     if (!status) {
+        atomic_fetch_add_explicit(&f->endpoint->queued, 1, memory_order_relaxed);
         f->done.tell = fragment_done;
         mad_btl_when_done(request, &f->done);
     }
