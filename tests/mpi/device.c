@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The matching device between two processes: device polled|threaded|handled.  MAD_DRIVERS says over what. */
+/* The matching device between two processes: device polled|threaded|handled|keys.  MAD_DRIVERS says over what. */
 #define TEST_MAIN
 #include "device_pair.h"
 
@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-static const unsigned char key[16] = "sixteen bytes 16";
+static unsigned char key[16] = "sixteen bytes 16";
 
 static void tell(void *arg, const mad_dev_done_t *done)
 {
@@ -156,6 +156,38 @@ static void death(side_t *s, pid_t child)
     printf("%s death\n", test_failures == before ? "ok" : "not ok");
 }
 
+/* The keys of the two differ: all that needs the other fails, and says so; each goes on with itself. */
+static int keys(side_t *s)
+{
+    static unsigned char buf[1 << 20];
+    result_t received, any, sent[3];
+    struct iovec piece = {buf, 8};
+    test_begin("keys", 60);
+    key[0] ^= (unsigned char)s->who;
+    if (!open_side(s, "polled"))
+        return 1;
+    post(s, s->peer, 1, 0, buf, 8, &received);
+    post(s, MAD_ANY_SOURCE, 2, 0, buf, 8, &any);
+    send_to(s, s->peer, 1, buf, 8, &sent[0]);
+    send_to(s, s->peer, 1, buf, sizeof buf, &sent[1]);
+    send_as(s, (mad_dev_send_t){.to = s->peer, .pieces = &piece, .n = 1, .matched = true}, &sent[2]);
+    for (int i = 0; i < 3; i++) {
+        wait_for(s, &sent[i]);
+        CHECK_STATUS(sent[i].done.status, MAD_ERR_AUTH);
+    }
+    wait_for(s, &received);
+    CHECK_STATUS(received.done.status, MAD_ERR_AUTH);
+    CHECK(!atomic_load(&any.over));
+    send_to(s, s->self, 2, buf, 8, &sent[0]);
+    wait_for(s, &any);
+    CHECK_OK(any.done.status);
+    meet(s);
+    mad_dev_close(s->dev);
+    s->dev = NULL;
+    test_end();
+    return test_failures != 0;
+}
+
 int main(int argc, char **argv)
 {
     side_t s = {.dev = NULL};
@@ -167,6 +199,15 @@ int main(int argc, char **argv)
     s.who = child ? 0 : 1;
     s.fd = fds[s.who];
     close(fds[1 - s.who]);
+    if (!strcmp(mode, "keys")) {
+        rc = keys(&s);
+        if (!child)
+            return rc;
+        waitpid(child, &status, 0);
+        rc = rc || status;
+        printf("%s keys\n", rc ? "not ok" : "ok");
+        return rc;
+    }
     rc = run_side(&s, mode);
     if (!child) { /* until it is killed */
         if (rc)

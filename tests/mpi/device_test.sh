@@ -29,4 +29,10 @@ for mode in polled handled; do
     MAD_DRIVERS=self,fault MAD_FAULT=shm passes "shm behind faults, $mode" $mode
     MAD_DRIVERS=self,fault MAD_FAULT=tcp passes "tcp behind faults, $mode" $mode
 done
+for drivers in self,shm self,tcp; do
+    MAD_DRIVERS=$drivers within $limit "$BUILD/tests/device" keys >"$dir/out" 2>"$dir/err"
+    check "$drivers, two keys: exit code" 0 $?
+    check_has "$drivers, two keys: what needs the other fails" "ok keys" "$dir/out"
+    check_has "$drivers, two keys: and the cause is said" "key" "$dir/err"
+done
 [ $failures = 0 ]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced first by the tests with MPI programs of others.  They run over each plug that was built (btl: the component of
+# Sourced first by the tests of what goes through both plugs.  They run over each plug that was built (btl: the component of
 # Open MPI; ofi: the provider of libfabric), and over Open MPI's own tcp where there is something to compare.
 . "$(dirname "$0")/openmpi.sh"
 limit=${LONG:+900}
 limit=${limit:-300}
+flags=
 
 # plugs_start PACKAGE FILE: skip where PACKAGE's FILE is not there, or no plug was built; else as openmpi_start
 plugs_start() {
@@ -18,7 +19,7 @@ plugs_start() {
     [ -d "$own" ] || own=$(dirname "$(find /usr/lib -name mca_pml_ob1.so 2>/dev/null | head -1)")
 }
 
-# mpi N COMMAND...: on N processes, over $over.  (Open MPI's osc ucx takes windows, and fails, where it has no network.)
+# mpi N COMMAND...: on N processes, over $over, with $flags.  (Open MPI's osc ucx takes windows, and fails, where it has no network.)
 mpi() {
     n=$1
     shift
@@ -27,7 +28,8 @@ mpi() {
     ofi) set -- --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include mad "$@" ;;
     tcp) set -- --mca pml ob1 --mca btl tcp,self "$@" ;;
     esac
-    within $limit mpirun.openmpi --oversubscribe -np "$n" --mca osc ^ucx "$@" </dev/null
+    # shellcheck disable=SC2086
+    within $limit mpirun.openmpi --oversubscribe -np "$n" --mca osc ^ucx $flags "$@" </dev/null
 }
 
 # each_plug COMMAND...: over each of them; the long form does it over TCP as well.  $way says which

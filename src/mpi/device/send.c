@@ -272,9 +272,9 @@ mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
         *later = false;
         return MAD_OK;
     }
-    if (s->unheard && dev->greets && (status = somebody(dev, s->to)) != MAD_OK)
-        return status;
-    status = send_later(dev, s, &h, len);
+    status = s->unheard && dev->greets ? somebody(dev, s->to) : MAD_OK;
+    if (!status)
+        status = send_later(dev, s, &h, len);
     if (!status)
         *later = true;
     else if (cost)

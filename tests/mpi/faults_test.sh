@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A rank is killed at a random moment of random traffic: the job ends, and says why.  With MPI_ERRORS_RETURN what needs the
+# rank fails, where Open MPI lets it, and the others go on.  LONG=1: 50 kills of each kind instead of 3; SEED=N.
+. "$(dirname "$0")/plugs.sh"
+plugs_start openmpi-bin /usr/bin/mpirun.openmpi
+limit=60
+kills=$([ -n "$LONG" ] && echo 50 || echo 3)
+seed=${SEED:-$(date +%s)}
+compile traffic survive
+cat >until_killed <<'END'
+#!/bin/sh
+# Rank 1 is killed after so many seconds; the limit of the job ends what outlives it.
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || { sleep "$1" && kill -9 $$; } &
+exec ./traffic "$2" 600
+END
+chmod +x until_killed
+
+# killed NAME SECONDS THREADS
+killed() {
+    mpi 3 ./until_killed "$2" "$3" >out 2>err
+    rc=$?
+    if [ $rc != 0 ] && [ $rc != 124 ] && grep -q 'signal 9\|peer died' err; then
+        ok "$1: killed after $2 s, the job ends and says why"
+    else
+        not_ok "$1: killed after $2 s: exit code $rc" "$(head -c 3000 err)"
+    fi
+}
+for over in $plugs; do
+    i=0
+    while [ $i -lt $kills ]; do
+        after=$(awk -v seed="$seed" -v i=$i 'BEGIN { srand(seed + i); printf "%.3f", rand() * 2.5 }')
+        killed "$over, shm" "$after" 1
+        MAD_DRIVERS=self,tcp killed "$over, tcp" "$after" 2
+        i=$((i + 1))
+    done
+done
+check_none "nothing is left of these jobs" "$dir/traffic"
+
+# ---- Rank 1 is killed, the others are let live by mpirun
+flags=--enable-recovery
+over=btl
+if [ "${plugs#*btl}" != "$plugs" ]; then
+    mpi 3 ./survive >out 2>err
+    check "btl: all end: not by the limit" 1 $(($? != 124))
+    check_has "btl: Open MPI ends the ranks that need the dead one, and says why" \
+        "the peer died or its connection was lost" err
+fi
+over=ofi
+for drivers in self,shm self,tcp; do
+    [ "${plugs#*ofi}" != "$plugs" ] || break
+    MAD_DRIVERS=$drivers mpi 3 ./survive >out 2>err
+    check_lines "ofi, $drivers: what needs the dead fails, the others go on" 2 'goes on: right' err
+done
+[ $failures = 0 ]

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* All have met all; then rank 1 is killed.  With MPI_ERRORS_RETURN operations that need it fail, and the others go on.  What
+ * is left does not finalize, for Open MPI would wait for rank 1 there. */
+#include "check.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+static int class_of(int rc)
+{
+    int class = MPI_SUCCESS;
+    MPI_Error_class(rc, &class);
+    return class;
+}
+
+int main(int argc, char **argv)
+{
+    enum { LONG = 1 << 20 };
+    unsigned char *buf = get(LONG), word[8] = {0};
+    MPI_Request receives[4], sends[2];
+    MPI_Status st;
+    int other, rc;
+    start(&argc, &argv, MPI_THREAD_SINGLE);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    other = 2 - rank;
+    MPI_Alltoall(word, 1, MPI_BYTE, buf, 1, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1)
+        raise(SIGKILL);
+    MPI_Irecv(word, 8, MPI_BYTE, other, 9, MPI_COMM_WORLD, &receives[3]);
+    for (int i = 0; i < 3; i++)
+        MPI_Irecv(buf, LONG, MPI_BYTE, 1, i, MPI_COMM_WORLD, &receives[i]);
+    for (int i = 0; i < 3; i++) {
+        rc = MPI_Wait(&receives[i], &st);
+        EXPECT(class_of(rc) != MPI_SUCCESS);
+    }
+    rc = MPI_Isend(buf, LONG, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &sends[0]);
+    EXPECT(rc != MPI_SUCCESS || MPI_Wait(&sends[0], &st) != MPI_SUCCESS);
+    rc = MPI_Issend(buf, 8, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &sends[1]);
+    EXPECT(rc != MPI_SUCCESS || MPI_Wait(&sends[1], &st) != MPI_SUCCESS);
+    fill(word, 8, rank, 9);
+    EXPECT(MPI_Send(word, 8, MPI_BYTE, other, 9, MPI_COMM_WORLD) == MPI_SUCCESS);
+    EXPECT(MPI_Wait(&receives[3], &st) == MPI_SUCCESS);
+    expect_bytes(word, 8, other, 9);
+    fprintf(stderr, "rank %d goes on: %s\n", rank, wrong ? "wrong" : "right");
+    _exit(wrong != 0);
+}
