@@ -47,7 +47,7 @@ address() {
     # shellcheck disable=SC2086
     build address --enable-sanitizer=address,undefined -- all tests/conform tests/soak/soak tests/fuzz/replay \
         tests/marcel/blocking tests/marcel/fd tests/marcel/locks tests/marcel/stress tests/marcel/threads tests/marcel/workers \
-        tests/channel_churn tests/no_memory tests/topology_memory $unit || return
+        tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_match $unit || return
     b=$BUILD/sanitize/address
     # Check's forks end without freeing what their parent holds: leaks there are looked for by the others.
     for program in $unit; do
@@ -61,6 +61,13 @@ address() {
     quiet "address: blocking calls" "$b/tests/marcel/blocking"
     quiet "address: locks and cancellation" "$b/tests/marcel/locks"
     quiet "address: random graphs of threads" "$b/tests/marcel/stress" --seconds 5
+    quiet "address: the matching device, who meets whom" "$b/tests/device_match"
+    for mode in polled handled; do
+        for driver in shm tcp; do
+            quiet "address: the matching device over $driver, $mode" env MAD_DRIVERS=self,$driver "$b/tests/device" $mode
+        done
+    done
+    quiet "address: the matching device, two keys" "$b/tests/device" keys
     quiet "address: one allocation fails" "$b/tests/no_memory"
     quiet "address: one allocation fails, topology" "$b/tests/topology_memory"
     quiet "address: channels without end" env MAD_PREFER=shm "$b/madrun" -n 2 "$b/tests/channel_churn" 20000
@@ -93,7 +100,7 @@ thread() {
     command -v clang >/dev/null && cc=CC=clang # gcc's knows no atomic_thread_fence
     build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/channel_churn tests/conform tests/marcel/blocking \
         tests/marcel/fd tests/marcel/threads tests/marcel/workers \
-        tests/marcel/locks tests/marcel/stress tests/soak/soak || return
+        tests/marcel/locks tests/marcel/stress tests/soak/soak tests/device || return
     b=$BUILD/sanitize/thread
     export BUILD="$b" TSAN_OPTIONS=exitcode=66
     # shellcheck disable=SC2086
@@ -110,6 +117,9 @@ thread() {
     quiet "thread: conformance over self by user-level threads" env CONFORM_THREADS=marcel "$b/tests/conform" all
     quiet "thread: conformance over tcp by user-level threads" env CONFORM_THREADS=marcel MAD_PREFER=tcp "$b/madrun" -n 2 \
         "$b/tests/conform" all
+    for mode in threaded handled; do
+        quiet "thread: the matching device over tcp, $mode" env MAD_DRIVERS=self,tcp "$b/tests/device" $mode
+    done
     quiet "thread: channels without end" "$b/tests/channel_churn" 5000
     for driver in self tcp; do
         quiet "thread: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
