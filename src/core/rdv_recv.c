@@ -99,9 +99,9 @@ static bool may_share(madi_rdv_recv_t *r, const madi_sent_block_t *block)
         gate->share = calloc(1, sizeof *gate->share);
     if (!gate->share)
         return false;
-    r->timed = true;
-    r->granted = madi_now();
-    r->shared = madi_share_next(gate->share, r->len);
+    r->shared = madi_share_next(gate->share, r->len, &r->timed);
+    if (r->timed)
+        r->granted = madi_now();
     return r->shared;
 }
 

@@ -11,6 +11,7 @@
 /* Of all time the slower way costs one part in 2^so many: more at first, while it may be the other one. */
 #define PART_FIRST 2
 #define PART_LAST 6
+#define TIMED_EVERY 8 /* blocks, while nothing is tried */
 #define SLOWER_MAX 16 /* times: what was slower than that had other reasons, and is tried as often as if it were not */
 
 static madi_share_class_t *class_of(madi_share_t *share, uint64_t len, int *bits)
@@ -36,7 +37,7 @@ static uint32_t until_next_try(const madi_share_class_t *c, uint64_t len)
     return (uint32_t)(n < least * SLOWER_MAX ? n : least * SLOWER_MAX);
 }
 
-bool madi_share_next(madi_share_t *share, uint64_t len)
+bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
 {
     int bits;
     madi_share_class_t *c = class_of(share, len, &bits);
@@ -54,6 +55,7 @@ bool madi_share_next(madi_share_t *share, uint64_t len)
     } else {
         c->left--;
     }
+    *timed = c->run || c->trying || c->tried < 2 || c->left % TIMED_EVERY == 0;
     return c->shared != c->trying;
 }
 

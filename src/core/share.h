@@ -28,8 +28,9 @@ typedef struct madi_share {
     madi_share_class_t classes[MADI_SHARE_CLASSES];
 } madi_share_t;
 
-/* Shall the next block of that length be shared? */
-bool madi_share_next(madi_share_t *share, uint64_t len);
+/* Shall the next block of that length be shared?  *timed: how long it takes is to be told; of most it is not, for reading the
+ * clock twice is two parts in a hundred of 64 KiB. */
+bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed);
 /* One took so long, from its grant to its end here. */
 void madi_share_took(madi_share_t *share, uint64_t len, bool shared, int64_t ns);
 

@@ -12,8 +12,9 @@ static int blocks(madi_share_t *s, int n, uint64_t len, const int64_t cost[2])
 {
     int shared = 0;
     while (n--) {
-        bool way = madi_share_next(s, len);
-        madi_share_took(s, len, way, cost[way]);
+        bool timed, way = madi_share_next(s, len, &timed);
+        if (timed)
+            madi_share_took(s, len, way, cost[way]);
         shared += way;
     }
     return shared;
