@@ -41,6 +41,7 @@ bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
 {
     int bits;
     madi_share_class_t *c = class_of(share, len, &bits);
+    *timed = c->run; /* the last of a run, too */
     if (c->run) {
         c->run--;
     } else if (c->tried < 2) { /* first as it would be without this, then shared */
@@ -55,7 +56,7 @@ bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
     } else {
         c->left--;
     }
-    *timed = c->run || c->trying || c->tried < 2 || c->left % TIMED_EVERY == 0;
+    *timed |= c->run || c->trying || c->left % TIMED_EVERY == 0;
     return c->shared != c->trying;
 }
 

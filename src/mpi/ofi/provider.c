@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Found by libfabric: parameters, the key. */
-#include "../key.h"
+#include "mpi/key.h"
 #include "ofi.h"
 
 #include <errno.h>

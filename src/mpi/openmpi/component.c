@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Found and started by Open MPI. */
-#include "../key.h"
+#include "mpi/key.h"
 #include "btl_mad.h"
 
 #include <opal/util/output.h>
