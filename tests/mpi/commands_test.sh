@@ -28,12 +28,12 @@ int main(int argc, char **argv)
 END_OF_C
 mpicc.openmpi -o program program.c || not_ok "compile"
 
-# typed DOCUMENT PLUG WORD: the indented block of DOCUMENT with mpirun and WORD, if PLUG was built
+# typed DOCUMENT PLUG WORD: the indented block of DOCUMENT with WORD that ends in mpirun, if PLUG was built
 typed() {
     case " $plugs " in *" $2 "*) ;; *) return ;; esac
     awk -v word="$3" '
         /^    / { block = block substr($0, 5) "\n"; next }
-        { if (block ~ word && block ~ /mpirun/) printf "%s", block; block = "" }' "$top/$1" |
+        { if (block ~ word && block ~ /(^|\n)mpirun/) printf "%s", block; block = "" }' "$top/$1" |
         sed "s|/usr/local/lib/|$libs/|g" >commands
     check_lines "$1, $2: three commands" 3 '^(export|mpirun) ' commands
     within $limit sh -e commands >out 2>err </dev/null

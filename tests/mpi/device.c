@@ -43,7 +43,9 @@ static bool exchange(side_t *s, const void *out, void *in, size_t len)
 void meet(side_t *s)
 {
     char c = 'x';
+    device_memory_order();
     CHECK(exchange(s, &c, &c, 1));
+    device_memory_order();
 }
 
 void until_there(side_t *s, mad_peer_t from, uint64_t tag, mad_dev_done_t *found)

@@ -96,6 +96,8 @@ extern const device_case_t device_cases[], device_remote_cases[];
 
 /* Memory of the other process: a megabyte from address 0, of key 9. */
 extern const mad_dev_memory_t device_memory;
+/* Accesses before are over, others may come: the two sides know it through a pipe, ThreadSanitizer by this. */
+void device_memory_order(void);
 /* A write or read of `what` kind, from or into buf. */
 void access_to(side_t *s, mad_dev_remote_t what, uint64_t address, uint64_t key, void *buf, size_t len, result_t *r);
 
