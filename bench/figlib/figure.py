@@ -8,12 +8,12 @@ ours      the source of our value
 size      bytes; also the key of a source's rows where there are no sizes (0)
 field     which value of the source's row; MB/s is made of the latency
 unit      as printed
-peers     the best of them counts;  others: also measured and shown, in a few rounds
+peers     the one that is hardest to beat counts;  others: also measured and shown, in a few rounds
 floors    raw interfaces: shown, and used by allowed
 target    as text
 allowed   (v, best) -> the most that ours may be in this round (for MB/s the least), None when what it compares with is
           missing; v(source) is that source's value in this round, v(source, field) another one of its row, best the
-          best peer's;  None: there is no target, the value is only told
+          peer's;  None: there is no target, the value is only told
 """
 
 import collections

@@ -41,8 +41,8 @@ def notes(results):
     return found + list(missing)
 
 
-LEGEND = ("ours, peer: best (median) of the rounds; ratio: ours / best peer, of the bests, and median of the rounds' own "
-          "ratios; of target: ours / what is allowed (for MB/s the inverse), median of the rounds; at most 1 passes")
+LEGEND = ("ours, peer: best (median) of the rounds; ratio: ours / the peer's that is hardest to beat, of the bests, and "
+          "median of the rounds' own ratios; of target: ours / what is allowed (for MB/s the inverse), median of the rounds; at most 1 passes")
 
 
 def runs_of(results):
@@ -110,8 +110,10 @@ How it is measured:
   `btl vader,self` or `tcp,self`. Of `overlap` the worst of send and receive, of computing for 1, 1.5 and 2 times the message,
   counts. Where processes are more than cores the median of the batches counts, elsewhere the best.
 - Rounds: in each round everything that is compared runs one after another; the order turns. The verdict is by the median
-  of what each round says by itself, so a machine that changes its speed between rounds does not decide. Counts take one
-  round, as they say the same every time; so do whole tests.
+  of what each round says by itself, so a machine that changes its speed between rounds does not decide. Each peer is
+  judged over all rounds, and the one that is hardest to beat counts: of each round the quickest would be the one that was
+  lucky in it, and two peers are lucky more often than one. Counts take one round, as they say the same every time; so do
+  whole tests.
 - `cache line` is one way of a line between two cores, `copy` the fastest way of copying between two processes that
   `bench/raw/raw_copy.c` finds in that run, `raw-tcp` two processes that spin on non-blocking sockets.
 - Instructions are counted by callgrind between begin and end of packing, and between begin and end of unpacking with the

@@ -259,38 +259,50 @@ def summary(figure, results, source):
     return {"best": max(values) if figure.unit in MORE else min(values), "median": statistics.median(values)}
 
 
-def round_judge(figure, one):
-    """(ours, best peer, ours / most allowed) of one round; the last is at most 1 when the round passes."""
-    rate = figure.unit in MORE
+def round_judge(figure, one, peer):
+    """(ours / peer's, ours / most allowed beside this peer) of one round; the second is at most 1 when the round passes."""
     mine = value(figure, one, figure.ours)
-    theirs = [v for v in (value(figure, one, p) for p in figure.peers) if v is not None]
-    best = (max(theirs) if rate else min(theirs)) if theirs else None
-    judged = mine is not None and figure.allowed
-    allowed = figure.allowed(lambda *of: value(figure, one, *of), best) if judged else None
+    theirs = value(figure, one, peer) if peer else None
+    ratio = mine / theirs if mine is not None and theirs else None
+    allowed = figure.allowed(lambda *of: value(figure, one, *of), theirs) if mine is not None and figure.allowed else None
     if allowed is None:
-        return mine, best, None
+        return ratio, None
     if not mine or not allowed:
-        return mine, best, 0 if mine <= allowed else 2
-    return mine, best, allowed / mine if rate else mine / allowed
+        return ratio, 0 if mine <= allowed else 2
+    return ratio, allowed / mine if figure.unit in MORE else mine / allowed
+
+
+def peer_judge(figure, results, peer):
+    """{peer, ratio, of_target, rounds} of all rounds beside one peer: medians, or None."""
+    rounds = [round_judge(figure, one, peer) for one in results]
+    ratios = [ratio for ratio, _ in rounds if ratio is not None]
+    scores = [score for _, score in rounds if score is not None]
+    return {"peer": peer, "ratio": statistics.median(ratios) if ratios else None, "rounds": len(scores),
+            "of_target": statistics.median(scores) if scores else None}
+
+
+def best_peer(figure, results):
+    """The peer that is hardest to beat, over all rounds: of each round the quickest would be the one that was lucky in it,
+    and two peers have luck more often than one."""
+    worse = -1 if figure.unit in MORE else 1
+    judged = [peer_judge(figure, results, p) for p in figure.peers if any(value(figure, one, p) for one in results)]
+    return max(judged or [peer_judge(figure, results, None)],
+               key=lambda j: (j["of_target"] or 0, worse * (j["ratio"] or 0)))
 
 
 def judge(figure, results, missing):
-    rounds = [round_judge(figure, one) for one in results]
-    ratios = [mine / best for mine, best, _ in rounds if mine is not None and best]
-    scores = [score for _, _, score in rounds if score is not None]
+    beside = best_peer(figure, results)
+    peer, of_target = beside["peer"], beside["of_target"]
     ours = summary(figure, results, figure.ours)
     every = {s: summary(figure, results, s) for s in figure.peers + figure.floors + figure.others}
     every = {s: v for s, v in every.items() if v}
-    pick = max if figure.unit in MORE else min
-    peer = pick((s for s in figure.peers if s in every), key=lambda s: every[s]["best"], default=None)
-    verdict = "not measured" if not scores else "pass" if statistics.median(scores) <= 1 else "FAIL"
+    verdict = "not measured" if of_target is None else "pass" if of_target <= 1 else "FAIL"
     if ours and not figure.allowed:
         verdict = "told"
     lost = [s for s in (figure.ours,) + figure.peers + figure.floors + figure.others if s in missing]
     return {"figure": figure.name, "group": figure.group, "what": figure.what, "target": figure.target, "unit": figure.unit,
             "size": figure.size, "ours": ours, "peer": peer, "peer_value": every.get(peer), "others": every,
-            "floors": list(figure.floors), "rounds": len(scores), "verdict": verdict,
+            "floors": list(figure.floors), "rounds": beside["rounds"], "verdict": verdict,
             "ratio_best": ours["best"] / every[peer]["best"] if ours and peer else None,
-            "ratio_median": statistics.median(ratios) if ratios else None,
-            "of_target": statistics.median(scores) if scores else None,
+            "ratio_median": beside["ratio"], "of_target": of_target,
             "missing": {s: missing[s] for s in lost}, "note": ""}

@@ -108,5 +108,5 @@ trap 'rm -rf "$MODEL_DIR"' EXIT
 trap 'exit 1' INT TERM HUP
 jobs=$(nproc)
 [ "$jobs" -le 4 ] || jobs=4
-[ $# -gt 0 ] || set -- leader ways waiter deputy async request mutex
+[ $# -gt 0 ] || set -- leader ways late waiter deputy async request mutex
 tasks "$@" | xargs -P "$jobs" -L 1 sh "$here/run.sh" task
