@@ -56,7 +56,6 @@
 #define MADI_NAME_MAX 48   /* bytes of adapter and network names, final zero included */
 #define MADI_REASON_MAX 200 /* bytes of an explanation */
 #define MADI_PACKET_MIN 4096 /* no driver's packet_max is less */
-#define MADI_PACKET_PAID ((size_t)32 << 10) /* credits pay for it at last: they come in halves of MAD_CREDIT_FLOOR */
 #define MADI_SHORT_MAX 40    /* bytes of the body of a short packet */
 #define MADI_TAKE_MAX 640    /* bytes of a body that take copies at most */
 #define MADI_PACKET_SHORT (MADI_SHORT_MAX + sizeof(madi_wire_hdr_t))
@@ -77,8 +76,8 @@ struct madi_op {
 
 /* What a link of an adapter can do; plain data, set by open. */
 typedef struct madi_caps {
-    size_t packet_max;    /* the longest packet (header included) that send takes without an op: MADI_PACKET_MIN at least;
-                           * one longer than MADI_PACKET_PAID is sent when there is credit for it, else it is cut */
+    size_t packet_max;    /* the longest packet (header included) that send takes without an op: MADI_PACKET_MIN to 32 KiB,
+                           * for credit comes back in halves of MAD_CREDIT_FLOOR, and one must pay for a packet */
     size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks): at least as above */
     size_t chunk_min;     /* not 0: the driver copies, and overlaps its copying with the peer's when a block goes in
                            * several pieces, of this size at least; less than chunk_max */

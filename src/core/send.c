@@ -170,17 +170,6 @@ static size_t eager_max(const madi_tx_t *tx, const madi_caps_t *caps, size_t len
     return tx->request && len / EAGER_PART >= caps->rdv_eager ? 0 : caps->rdv_eager;
 }
 
-/* A long packet is sent only if there is credit for it now. */
-static size_t packet_room(const madi_conn_t *conn, const madi_caps_t *caps)
-{
-    size_t credit = (size_t)(conn->quick + conn->credit_left) & ~(size_t)(MADI_LINE - 1);
-    if (MADI_LIKELY(caps->packet_max <= MADI_PACKET_PAID))
-        return caps->packet_max;
-    if (credit < MADI_PACKET_PAID)
-        return MADI_PACKET_PAID;
-    return credit < caps->packet_max ? credit : caps->packet_max;
-}
-
 /* Add one block to the packet; false: it does not fit any more, or has to wait. */
 static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, const madi_caps_t *caps, bool whole)
 {
@@ -188,8 +177,7 @@ static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, co
     bool held = piece->later && !tx->ended;
     if (held && !MADI_WIRE_DESC_RMODE(piece->desc))
         return false; /* LATER and EXPRESS: what follows waits too */
-    if (!held && !piece->handle && len < caps->rdv_min &&
-        len + 8 + sizeof(madi_wire_hdr_t) <= packet_room(tx->conn, caps))
+    if (!held && !piece->handle && len < caps->rdv_min && len + 8 + sizeof(madi_wire_hdr_t) <= caps->packet_max)
         return packet_add_inline(p, piece);
     if (!whole && madi_tx_put(tx, piece)) {
         uint64_t desc = piece->desc | (uint64_t)MADI_WIRE_PLACED << 48;
@@ -210,7 +198,7 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
     p->n = 0;
     p->announced = 0;
     p->total = 0;
-    p->room = packet_room(tx->conn, caps);
+    p->room = caps->packet_max;
     p->own_len = sizeof *hdr;
     packet_add(p, p->own, sizeof *hdr);
     for (; i < tx->n_pieces; i++) {

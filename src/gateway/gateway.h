@@ -144,10 +144,9 @@ struct gw_hop {
     gw_count_t in_all[2], out_all[2]; /* [0] of streams that end here, [1] of others; locks as for those of sides */
 };
 
-/* A packet of the program's memory, or copied to behind vec, from send until the other end has it and nobody reads it here
- * any more. */
+/* A packet of the program's memory, from send until the other end has it and nobody reads it here any more. */
 struct gw_held {
-    madi_op_t *user; /* the core's; NULL: a copy */
+    madi_op_t *user; /* the core's */
     gw_end_t *end;
     gw_held_t *next;
     int out;   /* fragments that refer to it: queued, or taken by a driver */
@@ -155,7 +154,7 @@ struct gw_held {
     mad_status_t status;
     madi_wire_hdr_t hdr;
     int n;
-    struct iovec vec[]; /* the first is hdr; of a copy all */
+    struct iovec vec[]; /* the first is hdr */
 };
 
 /* What was sent and is not acknowledged. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hop count | hop long | hop copies | hop fits | hop alone | hop hold FILE | hop kill, by three ranks of which the last is a
- * gateway between the first two (hop_test.sh).
+/* hop count | hop long | hop copies | hop alone | hop hold FILE | hop kill, by three ranks of which the last is a gateway between the first
+ * two (hop_test.sh).
  *   count   messages of many lengths, then the gateway looks at its own counters: what came, and how much was copied
  *   long    one long message
  *   copies  long messages one way, as fast as they go, then back: how much of that the gateway has copied
- *   fits    messages there and back that fit into a fragment of 256 KiB, and longer ones: which wait for a grant
  *   alone   short messages there and back: how often another thread than the one that waits for them was woken at an end
  *   hold    the same messages, then "ready RANK PID" and in the library until FILE is there; two ranks will do
  *   kill    the gateway dies under load: both ends get MAD_ERR_PEER in time */
@@ -126,32 +125,6 @@ static int one_way(bool there)
     return status != MAD_OK;
 }
 
-/* With credit for several in each half of the window nothing but its length decides how a block goes. */
-static int fits(void)
-{
-    static const struct {
-        size_t len;
-        bool granted;
-    } cases[] = {{20000, false}, {100000, false}, {200000, false}, {300000, true}};
-    unsigned char *buf = calloc(1, LONGEST);
-    mad_status_t status = MAD_OK;
-    if (rank < 2) /* now there is a gate */
-        status = move(buf, 8, !rank) ? MAD_ERR_PEER : move(buf, 8, rank);
-    for (size_t k = 0; rank < 2 && k < sizeof cases / sizeof *cases && !status; k++) {
-        const madi_gate_t *gate = madi_peer_gate_find(session, !rank, 0);
-        uint64_t before = gate->granted_blocks;
-        for (int i = 0; i < TURNS / 100 && !status; i++)
-            if (!(status = move(buf, cases[k].len, !rank)))
-                status = move(buf, cases[k].len, rank);
-        printf("%s %zu bytes %s grant (%llu)\n",
-               gate->granted_blocks - before == (cases[k].granted ? TURNS / 100 : 0) ? "ok" : "not ok", cases[k].len,
-               cases[k].granted ? "wait for a" : "need no", (unsigned long long)(gate->granted_blocks - before));
-    }
-    free(buf);
-    mad_barrier(session);
-    return status != MAD_OK;
-}
-
 /* How often the threads of this process but the first one have slept, and were woken. */
 static int64_t others_woken(void)
 {
@@ -234,8 +207,6 @@ int main(int argc, char **argv)
         rc = one_long();
     } else if (!strcmp(argv[1], "copies")) {
         rc = one_way(true) || one_way(false);
-    } else if (!strcmp(argv[1], "fits")) {
-        rc = fits();
     } else if (!strcmp(argv[1], "alone")) {
         rc = alone();
     } else if (!strcmp(argv[1], "hold") && argc > 2) {

@@ -39,11 +39,6 @@ for way in $ways; do
             not_ok "$way, $direction: copies from $from to $to" "$(cat "$dir/out")"
         fi
     done
-    # Where all networks are tcp and none is declared slow, fragments are long.
-    if [ "$way" = tcp-tcp ]; then
-        MAD_CREDIT_FLOOR=1M on "$way" 3 "$BUILD/tests/hop" fits >"$dir/out" 2>&1
-        check_lines "blocks that fit into a fragment need no grant, longer ones do, $way" 8 '^ok [0-9]+ bytes' "$dir/out"
-    fi
     on "$way" 3 "$BUILD/tests/hop" alone >"$dir/out" 2>&1
     check_lines "while an end waits in the library no other thread of it wakes, $way" 2 '^ok who waits' "$dir/out"
     MAD_FORWARD_DEADLINE=2000 opt=--keep-going on "$way" 3 "$BUILD/tests/hop" kill >"$dir/out" 2>&1
