@@ -383,18 +383,13 @@ static void credit_came(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const mad
     madi_unlock(&gate->tx_lock);
 }
 
-static void granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
+static void granted(madi_gate_t *gate, bool shared, const void *body)
 {
     madi_lock(&gate->tx_lock);
-    madi_rdv_granted(gate, grant);
-    madi_gate_pump(gate);
-    madi_unlock(&gate->tx_lock);
-}
-
-static void shared(madi_gate_t *gate, const madi_wire_share_t *share)
-{
-    madi_lock(&gate->tx_lock);
-    madi_rdv_shared(gate, share);
+    if (shared)
+        madi_rdv_shared(gate, body);
+    else
+        madi_rdv_granted(gate, body);
     madi_gate_pump(gate);
     madi_unlock(&gate->tx_lock);
 }
@@ -425,8 +420,8 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
     bool good = true;
     switch (hdr->type) {
     case MADI_WIRE_CHANNEL: channel_announced(link, hdr, body); break;
-    case MADI_WIRE_GRANT: granted(link->gate, body); break;
-    case MADI_WIRE_SHARE: shared(link->gate, body); break;
+    case MADI_WIRE_GRANT: granted(link->gate, false, body); break;
+    case MADI_WIRE_SHARE: granted(link->gate, true, body); break;
     case MADI_WIRE_CREDIT: credit_came(link->gate, hdr, body); break;
     case MADI_WIRE_MISMATCH: mismatched(link->gate, hdr, body); break;
     case MADI_WIRE_BYE: link->gate->bye = true; break;
