@@ -4,9 +4,10 @@
  *
  * A timer runs while there is something to watch, and slowly while there are only ends.  An end that waits, and has heard
  * nothing new between two looks, asks the other end for acknowledgement, and its next gateway for a sign of life; each
- * gateway that is asked about a stream asks the next one.  Whatever comes from a gateway is a sign of life.  When none comes for MAD_FORWARD_DETECT its
- * connection is ended, and then everything is as if it had died.  The other *end* owes no sign of life: it may compute.
- * But its host acknowledges what the network brings, where the driver can tell; the last gateway sees to that.
+ * gateway that is asked about a stream asks the next one.  Whatever comes from a gateway is a sign of life.  When none
+ * comes for MAD_FORWARD_DETECT its connection is ended, and then everything is as if it had died.  The other *end* owes no
+ * sign of life: it may compute.  But its host acknowledges what the network brings, where the driver can tell; the last
+ * gateway sees to that.
  * doc/gateways.md adds up how long that takes. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
@@ -176,9 +177,9 @@ static int64_t look(gw_t *gw, int64_t now)
     return next;
 }
 
-/* Who waits for what the other end is still to send has nothing under way by which it would find out that a gateway hangs, and
- * the other end, that it gave the stream up.  So the ways are asked about, now and then.  Only in the library: a program that
- * computes waits for nothing. */
+/* Who waits for what the other end is still to send has nothing under way by which it would find out that a gateway hangs,
+ * or that the other end gave the stream up.  So the ways are asked about, now and then.  Only in the library: a program
+ * that computes waits for nothing. */
 static void ask_idle(gw_t *gw)
 {
     uint32_t n = 0, at = 0;
