@@ -273,6 +273,9 @@ op_t *send_op(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, ma
 /* Count bytes that are copied, up to a limit (false: beyond it).  Any thread. */
 bool buffer_take(mad_dev_t *dev, size_t len);
 void buffer_give(mad_dev_t *dev, size_t len);
+/* Memory of the operation's own: `before` bytes for whoever calls, then len bytes, copied from its pieces, counted, and its
+ * only piece from now on (len 0: they stay as they are).  MAD_ERR_AGAIN: too much is buffered; MAD_ERR_NOMEM. */
+mad_status_t op_copy(mad_dev_t *dev, op_t *op, size_t before, size_t len);
 /* One of what a send waits for has come; it is told with the last.  Under the lock. */
 void send_advance(mad_dev_t *dev, op_t *op, mad_status_t status);
 /* The same, as what is to be looked at when a request of the operation has completed. */

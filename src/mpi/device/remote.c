@@ -99,29 +99,6 @@ static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
 
 /* ---- Out --------------------------------------------------------------------------------------------------------- */
 
-/* Head, and payload if it is to be buffered, in memory of the operation's own.  MAD_ERR_AGAIN: too much is. */
-static mad_status_t write_copy(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *r, const unsigned char *block,
-                               size_t head_len, size_t len)
-{
-    size_t buffered = r->buffered ? len : 0;
-    unsigned char *to;
-    if (buffered && !buffer_take(dev, buffered))
-        return MAD_ERR_AGAIN;
-    op->copy = to = malloc(head_len + buffered);
-    if (!to) {
-        buffer_give(dev, buffered);
-        return MAD_ERR_NOMEM;
-    }
-    memcpy(to, block, head_len);
-    op->copy_len = buffered;
-    if (buffered) {
-        gather(to + head_len, r->pieces, r->n);
-        op->pieces[0] = (struct iovec){to + head_len, len};
-        op->n = 1;
-    }
-    return MAD_OK;
-}
-
 static mad_status_t write_later(mad_dev_t *dev, op_t *op, size_t head_len, bool whole)
 {
     mad_connection_t *cnx = mad_begin_packing(dev->channel, op->peer);
@@ -154,9 +131,10 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
         status = mad_send_now(dev->channel, r->to, pieces, op->n + 1);
     }
     if (status) {
-        status = write_copy(dev, op, r, block, head_len, len);
+        status = op_copy(dev, op, head_len, r->buffered ? len : 0);
         if (status)
             return status;
+        memcpy(op->copy, block, head_len);
         status = write_later(dev, op, head_len, whole);
         if (!status)
             return MAD_OK;

@@ -44,6 +44,26 @@ void buffer_give(mad_dev_t *dev, size_t len)
     atomic_fetch_sub_explicit(&dev->buffered, len, memory_order_relaxed);
 }
 
+mad_status_t op_copy(mad_dev_t *dev, op_t *op, size_t before, size_t len)
+{
+    size_t takes = len ? len + sizeof *op : 0;
+    unsigned char *to;
+    if (!buffer_take(dev, takes))
+        return MAD_ERR_AGAIN;
+    op->copy = to = malloc(before + len);
+    if (!to) {
+        buffer_give(dev, takes);
+        return MAD_ERR_NOMEM;
+    }
+    op->copy_len = takes;
+    if (len) {
+        gather(to + before, op->pieces, op->n);
+        op->pieces[0] = (struct iovec){to + before, len};
+        op->n = 1;
+    }
+    return MAD_OK;
+}
+
 void send_advance(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     if (status && !op->done.status)
@@ -120,24 +140,10 @@ static mad_status_t send_long(mad_dev_t *dev, op_t *op, head_t *h)
 /* The program's memory is named, or what it holds is copied. */
 static mad_status_t op_take_payload(mad_dev_t *dev, op_t *op, const mad_dev_send_t *s, size_t len)
 {
-    size_t takes = len + sizeof *op;
     op->n = s->n;
     for (int i = 0; i < s->n; i++)
         op->pieces[i] = s->pieces[i];
-    if (!s->buffered || !len)
-        return MAD_OK;
-    if (!buffer_take(dev, takes))
-        return MAD_ERR_AGAIN;
-    op->copy = malloc(len);
-    if (!op->copy) {
-        buffer_give(dev, takes);
-        return MAD_ERR_NOMEM;
-    }
-    gather(op->copy, s->pieces, s->n);
-    op->copy_len = takes;
-    op->pieces[0] = (struct iovec){op->copy, len};
-    op->n = 1;
-    return MAD_OK;
+    return s->buffered && len ? op_copy(dev, op, 0, len) : MAD_OK;
 }
 
 op_t *send_op(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, mad_status_t *status)

@@ -55,8 +55,10 @@ static mad_status_t session_open(void)
     int len = mad_mpi_key(key);
     if (len < 0 || (!len && (!given || strlen(given) < 16)))
         return MAD_ERR_BOOT;
-    if (!len)
-        memcpy(key, given, (size_t)(len = (int)strnlen(given, sizeof key)));
+    if (!len) {
+        len = (int)strnlen(given, sizeof key);
+        memcpy(key, given, (size_t)len);
+    }
     /* Open MPI calls us from the program's threads, and expects no calls from others. */
     setenv("MAD_PROGRESS_THREAD", "no", 1);
     return mad_open(key, (size_t)len, &mad_btl->session);
