@@ -3,6 +3,7 @@
 # MPI programs across two clusters that share no network (madlab), started by mpirun as it is from a host that reaches both:
 # by the component mad of Open MPI and by libfabric's provider, through one gateway and through two, which are killed.
 . "$(dirname "$0")/openmpi.sh"
+. "$here/inputs.sh"
 PLUGS=
 [ -f "$BUILD/.libs/mca_btl_mad.so" ] && PLUGS="btl"
 [ -f "$BUILD/.libs/libmad-fi.so" ] && ompi_info --parsable 2>/dev/null | grep -q '^mca:mtl:ofi:' && PLUGS="$PLUGS mtl"
@@ -36,7 +37,7 @@ END
     sed 's/gate0/gate[0-1]/' one.conf >two.conf
     within 30 "$BUILD/madlab" run one.conf --quiet -- true >out 2>&1 ||
         { echo "skipped: no lab here: $(tail -1 out)"; exit 77; }
-    compile messages groups types rounds
+    compile count messages groups types rounds
     # ONE, TWO: of these tests only, for example ONE=counted TWO=
     lab "one gateway" one.conf ${ONE-programs counted others big none_left wrong_key no_gateway}
     lab "two gateways" two.conf ${TWO-programs one_left}
@@ -125,29 +126,6 @@ test_programs() {
 
 # Each of 4 processes sends N messages of LEN bytes to one in the other cluster; the gateways' count is asked for meanwhile.
 test_counted() {
-    cat >count.c <<'END'
-#include <mpi.h>
-#include <stdlib.h>
-int main(int argc, char **argv)
-{
-    int rank, size, n = atoi(argv[argc - 2]), len = atoi(argv[argc - 1]);
-    char *out = calloc(1, len), *in = calloc(1, len);
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Barrier(MPI_COMM_WORLD);
-    for (int i = 0; i < n; i++)
-        MPI_Sendrecv(out, len, MPI_BYTE, (rank + 1) % size, 1, in, len, MPI_BYTE, (rank + size - 1) % size, 1,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0 && system("$MADLAB_AGENT gate0 $BUILD/mad_info stats all --prometheus >stats"))
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Finalize();
-    return 0;
-}
-END
-    mpicc.openmpi -o count count.c
     for plug in $PLUGS; do
         by $plug
         moved "$plug: short" 100 20000
@@ -157,7 +135,8 @@ END
 # moved NAME N LEN: what the gateway has forwarded, and what Open MPI's component has sent, is what MPI sent, and headers
 moved() {
     rm -f stats
-    mpi 4 --mca btl_mad_report 1 ./count "$2" "$3" >out 2>err
+    mpi 4 --mca btl_mad_report 1 ./count "$2" "$3" "$MADLAB_AGENT gate0 $BUILD/mad_info stats all --prometheus >stats" \
+        >out 2>err
     check "$1: exit code" 0 $?
     [ -s stats ] || return
     awk -v want=$((4 * $2 * $3)) '
@@ -168,12 +147,7 @@ moved() {
         }' stats >sums && ok "$1: the gateway forwarded what MPI sent" ||
         not_ok "$1: the gateway forwarded" "$(cat sums; tail -n 20 err)"
     [ $plug = btl ] || return
-    awk -v want=$((4 * $2 * $3)) '
-        /^btl mad:/ { sent += $6; received += $11; got += $16 }
-        END {
-            printf "sent %d received %d got %d wanted %d\n", sent, received, got, want
-            exit !(sent == received && sent + got >= want && sent + got <= want * 1.01 + 10000)
-        }' err >sums && ok "$1: what Madeleine moved is what MPI sent" || not_ok "$1: what Madeleine moved" "$(cat sums err)"
+    btl_moved "$1" $((4 * $2 * $3))
 }
 
 test_others() {
@@ -208,44 +182,7 @@ test_big() {
     command -v hpcc >/dev/null || return
     for plug in $PLUGS; do
         by $plug
-        sed 's/^ *//' >hpccinf.txt <<'END'
-            HPLinpack benchmark input file
-            made by a test
-            HPL.out      output file name
-            8            device out
-            1            # of problems sizes (N)
-            120          Ns
-            1            # of NBs
-            32           NBs
-            0            PMAP process mapping
-            1            # of process grids (P x Q)
-            2            Ps
-            2            Qs
-            16.0         threshold
-            1            # of panel fact
-            2            PFACTs
-            1            # of recursive stopping criterium
-            4            NBMINs
-            1            # of panels in recursion
-            2            NDIVs
-            1            # of recursive panel fact.
-            1            RFACTs
-            1            # of broadcast
-            1            BCASTs
-            1            # of lookahead depth
-            1            DEPTHs
-            2            SWAP
-            64           swapping threshold
-            0            L1
-            0            U
-            1            Equilibration
-            8            memory alignment in double
-            ----
-            0            Number of additional problem sizes for PTRANS
-            1200         values of N
-            0            number of additional blocking sizes for PTRANS
-            40           values of NB
-END
+        hpcc_problem 120 2 2 >hpccinf.txt
         rm -f hpccoutf.txt
         mpi 4 hpcc >out 2>err
         check "$plug: HPC Challenge: exit code" 0 $?
@@ -257,38 +194,19 @@ END
     done
 }
 by_lammps() {
-    cat >melt.in <<'END'
-units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 6 0 6 0 6
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 1.44 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify every 5 delay 0 check yes
-fix 1 all nve
-thermo 20
-thermo_style custom step temp epair etotal press
-thermo_modify format float %.10f
-run 100
-END
+    lammps_melt 6 100 >melt.in
     within $limit env -u OMPI_MCA_pml -u OMPI_MCA_btl mpirun.openmpi --oversubscribe -np 4 \
         lmp -in melt.in -log one.log >out 2>err
     check "LAMMPS on one host: exit code" 0 $?
-    thermo one.log >wanted
+    lammps_energies one.log >wanted
     check "LAMMPS on one host: energies" 7 "$(wc -l <wanted)"
     for plug in $PLUGS; do
         by $plug
         mpi 4 lmp -in melt.in -log across.log >out 2>err
         check "$plug: LAMMPS: exit code" 0 $?
-        check "$plug: LAMMPS: the same energies as on one host" "$(cat wanted)" "$(thermo across.log)"
+        check "$plug: LAMMPS: the same energies as on one host" "$(cat wanted)" "$(lammps_energies across.log)"
     done
 }
-thermo() { awk '/Step/ { p = 1 } /^Loop time/ { p = 0 } p' "$1"; }
 
 # A gateway that is killed, and another one is there: nothing is lost
 test_one_left() {
@@ -354,8 +272,7 @@ inside() {
     cd "$DIR" || exit 1
     cp "$MADLAB_TOPOLOGY" /tmp/only_here.conf # where no other host sees it
     export BUILD
-    components=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed 's/.*://')
-    [ -d "$components" ] || components=$(dirname "$(find /usr/lib -name mca_pml_ob1.so 2>/dev/null | head -1)")
+    components=$(own_components)
     for t in $TESTS; do
         "test_$t"
     done

@@ -2,49 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # HPC Challenge over each plug: all sections, with the checks that it makes itself.
 . "$(dirname "$0")/plugs.sh"
+. "$here/inputs.sh"
 plugs_start hpcc /usr/bin/hpcc
-
-# problem SIZE P Q: what it is to solve, on P x Q processes
-problem() {
-    cat <<-END
-	HPLinpack benchmark input file
-	made by a test
-	HPL.out      output file name
-	8            device out (a file)
-	1            # of problems sizes (N)
-	$1           Ns
-	1            # of NBs
-	32           NBs
-	0            PMAP process mapping (0=Row-,1=Column-major)
-	1            # of process grids (P x Q)
-	$2           Ps
-	$3           Qs
-	16.0         threshold
-	1            # of panel fact
-	2            PFACTs (0=left, 1=Crout, 2=Right)
-	1            # of recursive stopping criterium
-	4            NBMINs (>= 1)
-	1            # of panels in recursion
-	2            NDIVs
-	1            # of recursive panel fact.
-	1            RFACTs (0=left, 1=Crout, 2=Right)
-	1            # of broadcast
-	1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
-	1            # of lookahead depth
-	1            DEPTHs (>=0)
-	2            SWAP (0=bin-exch,1=long,2=mix)
-	64           swapping threshold
-	0            L1 in (0=transposed,1=no-transposed) form
-	0            U  in (0=transposed,1=no-transposed) form
-	1            Equilibration (0=no,1=yes)
-	8            memory alignment in double (> 0)
-	##### This line (no. 32) is ignored (it serves as a separator). ######
-	0            Number of additional problem sizes for PTRANS
-	1200         values of N
-	0            number of additional blocking sizes for PTRANS
-	40           values of NB
-	END
-}
 
 # below NAME KEY BOUND: the summary has KEY, with a number below BOUND
 below() {
@@ -60,7 +19,7 @@ below() {
 # the other checks count.
 challenge() {
     processes=$(($2 * $3)) what="$way, $1 on $2 x $3"
-    problem "$@" >hpccinf.txt
+    hpcc_problem "$@" >hpccinf.txt
     rm -f hpccoutf.txt
     mpi $processes hpcc >out 2>err
     check "$what: exit code" 0 $?

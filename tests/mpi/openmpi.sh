@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced first by the tests with Open MPI, and others with MPI libraries.  They say with what it runs: mpi N COMMAND...: on N processes.
+# Sourced first by the tests with Open MPI, and others with MPI libraries.  They say with what it runs: mpi N COMMAND...: on N
+# processes.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
@@ -23,6 +24,25 @@ mpi_start() {
     trap 'exit 143' TERM INT HUP
     cd "$dir" || exit 1
     export MAD_SHM_DIR="$dir/shm" TMPDIR="$dir" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_btl_vader_backing_directory="$dir" # what is killed leaves nothing in /dev/shm
+}
+
+# own_components: where Open MPI's are
+own_components() {
+    own=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed 's/.*://')
+    [ -d "$own" ] || own=$(dirname "$(find /usr/lib -name mca_pml_ob1.so 2>/dev/null | head -1)")
+    echo "$own"
+}
+
+# btl_moved NAME BYTES: what all processes report (in err) is what MPI sent, and headers: less than a hundredth and 10,000
+btl_moved() {
+    awk -v want="$2" '
+        /^btl mad:/ { sent += $6; received += $11; got += $16 }
+        END {
+            printf "sent %d received %d got %d wanted %d\n", sent, received, got, want
+            exit !(sent == received && sent + got >= want && sent + got <= want * 1.01 + 10000)
+        }' err >sums && ok "$1: what Madeleine moved is what MPI sent" ||
+        not_ok "$1: what Madeleine moved" "$(cat sums; tail -n 20 err)"
 }
 
 # compile PROGRAM...: of this folder

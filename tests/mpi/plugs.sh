@@ -15,8 +15,7 @@ plugs_start() {
     [ -n "$plugs" ] || { echo "neither plug for Open MPI was built: configure says why"; exit 77; }
     openmpi_start "a plug"
     export FI_PROVIDER_PATH="$BUILD/.libs" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-    own=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed 's/.*://')
-    [ -d "$own" ] || own=$(dirname "$(find /usr/lib -name mca_pml_ob1.so 2>/dev/null | head -1)")
+    own=$(own_components)
 }
 
 # mpi N COMMAND...: on N processes, over $over, with $flags.  (Open MPI's osc ucx takes windows, and fails, where it has no network.)
