@@ -41,6 +41,17 @@ def cpus_choose():
     return (chosen * 2)[:2]
 
 
+def end(child):
+    """Asked first: a launcher ends its processes then, and removes what they have left in /dev/shm."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        os.killpg(child.pid, number)
+        try:
+            child.communicate(timeout=5)
+            return
+        except subprocess.TimeoutExpired:
+            pass
+
+
 def run(command, env=None, timeout=None, cpus=None):
     """Run to the end and give (exit code, stdout, stderr).  What it started is ended with it when it takes too long."""
     timeout = timeout or Context.limit
@@ -57,8 +68,7 @@ def run(command, env=None, timeout=None, cpus=None):
         raise Missing("%s: not done after %d s" % (os.path.basename(command[0]), timeout))
     finally:
         if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
+            end(child)
     return child.returncode, out, err
 
 
