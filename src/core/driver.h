@@ -72,6 +72,7 @@ struct madi_gate;
 struct madi_op {
     void (*done)(madi_op_t *op, mad_status_t status);
     bool last; /* nothing else follows that the program waits for: the sooner this is done, the better */
+    uint64_t of; /* bytes of the block that this is a piece of */
 };
 
 /* What a link of an adapter can do; plain data, set by open. */

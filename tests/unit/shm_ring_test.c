@@ -104,8 +104,8 @@ static void setup(void)
     }
 }
 
-/* Send a packet of so many body bytes in pieces, filled by a number. */
-static madi_sent_t send_body(size_t len, int n, unsigned number)
+/* Send a packet of so many body bytes in pieces, filled by a number; op: what it is a piece of. */
+static madi_sent_t send_piece(size_t len, int n, unsigned number, madi_op_t *op)
 {
     static unsigned char body[SHM_CHUNK];
     struct {
@@ -127,7 +127,12 @@ static madi_sent_t send_body(size_t len, int n, unsigned number)
         memcpy(whole + sizeof head.hdr, body, len);
         vec[0] = (struct iovec){whole, sizeof head.hdr + len};
     }
-    return shm_send(&links[0].base, vec, n, sizeof head.hdr + len, NULL);
+    return shm_send(&links[0].base, vec, n, sizeof head.hdr + len, op);
+}
+
+static madi_sent_t send_body(size_t len, int n, unsigned number)
+{
+    return send_piece(len, n, number, NULL);
 }
 
 static int poll_once(void)
@@ -214,6 +219,49 @@ START_TEST(loans)
         ck_assert_int_eq(poll_once(), 1);
         check_last(SHM_CHUNK, number);
     }
+}
+END_TEST
+
+static void go_round(madi_op_t *op, unsigned most)
+{
+    unsigned farthest = 0;
+    for (unsigned i = 0; i < 2 * SHM_UNITS; i++) {
+        ck_assert_int_eq(send_piece(SHM_CHUNK - i % 3 * SHM_UNIT, 2, i, op), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+        check_last(SHM_CHUNK - i % 3 * SHM_UNIT, i);
+        if (i > SHM_UNITS / 8) /* it began anywhere */
+            farthest = links[0].next > farthest ? links[0].next : farthest;
+    }
+    ck_assert_uint_le(farthest, most);
+    ck_assert_uint_gt(farthest, most - most / 8);
+}
+
+/* Long blocks turn round earlier than others: also where runs are lent, wherever these are. */
+START_TEST(long_blocks)
+{
+    madi_op_t piece = {.of = SHM_LONG}, shorter = {.of = SHM_LONG - 1};
+    unsigned sent = 0, lent;
+    setup();
+    go_round(&shorter, SHM_UNITS);
+    go_round(&piece, SHM_LONG_UNITS);
+    go_round(NULL, SHM_UNITS);
+    for (lent = 0; lent == n_kept; lent++) { /* as many as can be, among these units, each with a gap behind it */
+        keep = true;
+        ck_assert_int_eq(send_piece(SHM_CHUNK, 2, 1, &piece), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+        keep = false;
+        ck_assert_int_eq(send_piece(SHM_CHUNK - SHM_UNIT, 2, 1, &piece), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+    }
+    ck_assert_uint_ge(n_kept, 8);
+    go_round(&piece, SHM_LONG_UNITS);
+    while (send_piece(SHM_CHUNK, 2, sent, &piece) == MADI_SENT)
+        sent++;
+    ck_assert_uint_gt(sent, 0);
+    ck_assert_uint_le((sent + n_kept) * SHM_CHUNK, SHM_LONG_UNITS * SHM_UNIT);
+    ck_assert(shm_arm(&adapters[0].base)); /* what is behind is no space for it */
+    shm_disarm(&adapters[0].base);
+    ck_assert_int_eq(send_body(SHM_CHUNK, 2, 1), MADI_SENT);
 }
 END_TEST
 
@@ -441,8 +489,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *tests[] = {lengths, full_ring, loans, taking, windows, dropped, prepared, two_threads, sleeping, crowd, space,
-                            garbage};
+    const TTest *tests[] = {lengths, full_ring, loans, long_blocks, taking, windows, dropped, prepared, two_threads, sleeping,
+                            crowd, space, garbage};
     Suite *suite = suite_create("shm_ring");
     TCase *tcase = tcase_create("shm_ring");
     SRunner *runner = srunner_create(suite);

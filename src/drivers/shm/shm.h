@@ -38,7 +38,7 @@
 #include "core/driver.h"
 
 #define SHM_MAGIC 0x6d6873u
-#define SHM_LAYOUT 4
+#define SHM_LAYOUT 5
 
 #define SHM_CELLS 64 /* a power of two */
 #define SHM_CELL_DATA 56
@@ -47,6 +47,8 @@
 #define SHM_UNITS 1536              /* 3 MiB */
 #define SHM_WINDOW_MIN 128          /* units in use at first: 256 KiB */
 #define SHM_WINDOW_SHARE (8 * 1536) /* units that all links of a process together may use before they get less each */
+#define SHM_LONG (2 << 20)          /* bytes: of blocks from here on the pieces use only the first units: these blocks fill */
+#define SHM_LONG_UNITS 768          /* the caches, and more of them, the less the ring takes (doc/rationale.md) */
 #define SHM_WINDOW_SMALL 512        /* bytes: bodies up to this are content with the first window */
 #define SHM_CHUNK (32 * 1024)       /* the longest body */
 
@@ -118,6 +120,7 @@ typedef struct shm_link {
     const _Atomic(uint32_t) *attentive; /* not 0: the peer may sleep, or has to be fenced for */
     uint32_t sent, sent_limit;    /* cells */
     uint32_t next, known, window; /* units: tried next, first not known to be free, in use */
+    uint32_t reach;               /* what is sent now uses no units behind these */
     bool stuck;                   /* a packet found no space; under the tx lock */
     bool fence;                   /* one of the two cannot be fenced by the other */
     uint8_t used[SHM_UNITS];      /* how often a run that begins here was filled */

@@ -11,7 +11,11 @@ static_assert(SHM_CELL_DATA == MADI_PACKET_SHORT, "a short packet fills one cell
 #define TELL (SHM_CELLS / 4)    /* consumed cells are told in steps of so many */
 #define FETCH (20 * MADI_LINE)  /* bytes of a body that are fetched as soon as it is known where they are */
 #define PUT_LONG 4096
-#define LEND 34                 /* at most half of the units in use are lent: twice the units of the longest loan */
+#define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
+#define LEND (2 * LONGEST)                 /* at most half of the units in use are lent */
+#define LEND_MAX 21                        /* loans */
+static_assert(SHM_LONG_UNITS - (LEND_MAX + 1) * LONGEST > (LEND_MAX + 2) * (LONGEST - 1),
+              "wherever all loans and a prepared body lie among them, a piece of a long block has a place");
 /* In a stream of short messages lines are fetched before they are needed: so many cells behind the one that is read, or
  * written.  Lines to be written too, since the next lock would wait until the last one has come. */
 #define AHEAD 3
@@ -102,8 +106,8 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
 {
     shm_link_t *l = (shm_link_t *)link;
     unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA], *to = packet;
-    (void)op;
 
+    l->reach = op && op->of >= SHM_LONG ? SHM_LONG_UNITS : SHM_UNITS;
     if (total > sizeof packet)
         return cells_free(l, 1) ? send_run(l, vec, n, total - sizeof(madi_wire_hdr_t)) : stuck(l);
     if (n == 1)
@@ -256,8 +260,8 @@ static void cells_packet(shm_link_t *l, const shm_cell_t *first, const madi_wire
 
 static inline bool may_lend(const shm_link_t *l)
 {
-    return atomic_load_explicit(&((shm_link_t *)l)->base.loans, memory_order_relaxed) <
-           atomic_load_explicit(&l->in->window, memory_order_relaxed) / LEND;
+    uint32_t most = atomic_load_explicit(&l->in->window, memory_order_relaxed) / LEND;
+    return atomic_load_explicit(&((shm_link_t *)l)->base.loans, memory_order_relaxed) < (most < LEND_MAX ? most : LEND_MAX);
 }
 
 static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t unit)

@@ -64,6 +64,7 @@ static bool window_set(shm_link_t *l, uint32_t to)
 
 bool shm_window_open(shm_link_t *l)
 {
+    l->reach = SHM_UNITS;
     return window_set(l, SHM_WINDOW_MIN);
 }
 
@@ -73,13 +74,19 @@ static bool window_grow(shm_link_t *l)
     return to > l->window && window_set(l, to);
 }
 
+/* Where what is sent now turns round. */
+static inline uint32_t end_of(const shm_link_t *l)
+{
+    return l->reach < l->window ? l->reach : l->window;
+}
+
 /* The next n free units in turn; runs that are lent to the receiver's user for long are passed over. */
 static bool run_find(shm_link_t *l, uint32_t n, size_t len)
 {
     uint32_t passed = 0, start, next = l->next, known = l->known;
-    while (passed <= l->window) {
-        if (l->next + n > l->window && (len <= SHM_WINDOW_SMALL || !window_grow(l))) {
-            passed += l->window - l->next;
+    while (passed <= end_of(l)) {
+        if (l->next + n > end_of(l) && (len <= SHM_WINDOW_SMALL || end_of(l) == l->reach || !window_grow(l))) {
+            passed += l->next < end_of(l) ? end_of(l) - l->next : 0;
             l->next = l->known = 0;
         }
         if (look_ahead(l, n))
@@ -95,13 +102,14 @@ static bool run_find(shm_link_t *l, uint32_t n, size_t len)
 
 bool shm_run_fits(shm_link_t *l, size_t len)
 {
-    return run_find(l, units_of(len), len) || (window_grow(l) && run_find(l, units_of(len), len));
+    return run_find(l, units_of(len), len) ||
+           (end_of(l) == l->window && window_grow(l) && run_find(l, units_of(len), len));
 }
 
 uint32_t shm_run_take(shm_link_t *l, size_t len)
 {
     uint32_t n = units_of(len), at;
-    if (MADI_UNLIKELY(l->next + n > l->known) && !shm_run_fits(l, len))
+    if (MADI_UNLIKELY(l->next + n > l->known || l->next + n > l->reach) && !shm_run_fits(l, len))
         return SHM_RUN_NONE;
     at = l->next;
     l->next = at + n;
