@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The byte stream of a tcp link.  The input: [n] n x [call of the user's, or progress] then the stream, of which a piece
- * goes in before each call; the rest at the end. */
+ * goes in before each call; the rest at the end.  What opens a message finds it in the socket. */
 #include "fuzz.h"
 #include "world.h"
 
@@ -20,7 +20,6 @@ static void feed(world_t *w, input_t *in, size_t len)
         len = input_left(in);
     n = len ? send(w->fd, in->at, len, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
     in->at += n > 0 ? n : 0;
-    world_progress(w);
 }
 
 /* What the library sent is read away, so that its socket does not fill up. */
@@ -44,11 +43,15 @@ static void run(const uint8_t *data, size_t size)
     while (input_left(&calls)) {
         uint8_t what = take8(&calls);
         feed(&w, &in, (size_t)(what % 29) + 1);
+        if ((what & 15) != 1) /* which opens a message, and may be the first to look */
+            world_progress(&w);
         world_step(&w, what);
         drain(&w);
     }
-    while (input_left(&in) && world_up(&w))
+    while (input_left(&in) && world_up(&w)) {
         feed(&w, &in, 65536);
+        world_progress(&w);
+    }
     world_close(&w);
 }
 

@@ -113,12 +113,49 @@ static bool tcp_skips(madi_tcp_adapter_t *tcp)
     return true;
 }
 
+static bool tcp_can_take(const madi_tcp_link_t *link)
+{
+    return link && !atomic_load_explicit(&link->closed, memory_order_relaxed) &&
+           !atomic_load_explicit(&link->tx_blocked, memory_order_relaxed) && !link->is_unread && !link->in_body &&
+           link->head == link->tail && !link->ending;
+}
+
+/* What a spinning waiter is for as a rule: one packet of a few bytes, alone in the socket. */
+static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, void **loan)
+{
+    madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
+    int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), n;
+    madi_tcp_link_t *link;
+    (void)loan;
+    if (tcp->leave_out > 0) {
+        tcp->leave_out--;
+        return NULL;
+    }
+    if (left <= 0 || tcp->unread || tcp_skips(tcp) || !tcp_can_take(link = tcp_hot(tcp)))
+        return NULL;
+    n = madi_tcp_take(link, packet);
+    tcp_tried(tcp, link, n);
+    if (!n) {
+        tcp_cool(tcp, left);
+        tcp->tried = true;
+        return NULL;
+    }
+    tcp->leave_out = n > 0 ? n : -n;
+    tcp->hot_got = link;
+    madi_tcp_heat(tcp);
+    return n > 0 ? &link->pub : NULL;
+}
+
 /* A spinning waiter comes here: a receive call on the right socket is quicker than asking epoll first. */
 static int tcp_poll(madi_adapter_t *adapter, int budget)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
     int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), events = 0;
     madi_tcp_link_t *link;
+    if (tcp->tried) {
+        tcp->tried = false;
+        return 0;
+    }
     if (left <= 0 || tcp_skips(tcp))
         return 0;
     if (tcp->unread)
@@ -171,6 +208,7 @@ const madi_driver_t madi_driver_tcp = {
     .close = tcp_close,
     .fini = tcp_close,
     .poll = tcp_poll,
+    .take = tcp_take,
     .pure_poll = tcp_pure_poll,
     .arm = tcp_arm,
     .disarm = tcp_disarm,

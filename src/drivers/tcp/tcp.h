@@ -40,6 +40,8 @@ typedef struct madi_tcp_adapter {
     madi_tcp_link_t *hot_got;
     atomic_int hot_left, skip;
     bool turn;
+    bool tried;    /* take has just made the system call for the next poll too */
+    int leave_out; /* so many takes: what was read last has that many packets, or the socket was emptied */
 
     /* Being watched costs a packet that arrives 0.2 us inside the kernel, even when nobody asks epoll.  So a link that
      * polls find busy is parked: not watched, but tried by every other poll at least, until the process is about to
@@ -133,6 +135,9 @@ void madi_tcp_link_close(madi_link_t *link);
 void madi_tcp_link_fini(madi_link_t *link);
 /* Read and parse about budget packets; returns events. */
 int madi_tcp_receive(madi_tcp_link_t *link, int budget);
+/* One read of a link of which nothing is left over.  1: a packet that came alone, and take may copy, is at packet; else how many others were
+ * read, and parsed, negated. */
+int madi_tcp_take(madi_tcp_link_t *link, void *packet);
 /* Go on with what the socket did not take; returns events.  Takes the tx lock. */
 int madi_tcp_flush(madi_tcp_link_t *link);
 void madi_tcp_unread_remove(madi_tcp_link_t *link);

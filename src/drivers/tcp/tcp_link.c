@@ -407,6 +407,37 @@ static int tcp_consume(madi_tcp_link_t *link, size_t n)
     return n ? (int)n : 1;
 }
 
+/* Are these n bytes one packet that take may copy? */
+static bool tcp_is_one(const madi_tcp_link_t *link, size_t n)
+{
+    uint32_t length;
+    memcpy(&length, link->rx_buf + offsetof(madi_wire_hdr_t, length), sizeof length);
+    return n >= sizeof(madi_wire_hdr_t) && n <= sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX &&
+           n == sizeof(madi_wire_hdr_t) + length;
+}
+
+int madi_tcp_take(madi_tcp_link_t *link, void *packet)
+{
+    size_t want;
+    ssize_t n = tcp_read(link, &want);
+    int others;
+    if (n <= 0) {
+        if (n == 0 || errno != EAGAIN)
+            tcp_ended(link, n ? errno : 0);
+        return 0;
+    }
+    if (MADI_LIKELY(tcp_is_one(link, (size_t)n))) {
+        memcpy(packet, link->rx_buf, MADI_PACKET_SHORT);
+        if ((size_t)n > MADI_PACKET_SHORT)
+            memcpy((char *)packet + MADI_PACKET_SHORT, link->rx_buf + MADI_PACKET_SHORT, (size_t)n - MADI_PACKET_SHORT);
+        return tcp_check(link, packet);
+    }
+    others = tcp_consume(link, (size_t)n);
+    if ((size_t)n == want && !tcp_closed(link))
+        tcp_unread_add(link);
+    return -others;
+}
+
 int madi_tcp_receive(madi_tcp_link_t *link, int budget)
 {
     int events = 0;
