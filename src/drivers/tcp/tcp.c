@@ -135,9 +135,10 @@ static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, void **loan)
         return NULL;
     n = madi_tcp_take(link, packet);
     tcp_tried(tcp, link, n);
-    if (!n) {
+    if (n <= 0)
+        tcp->tried = 1 - n;
+    if (n == 0) {
         tcp_cool(tcp, left);
-        tcp->tried = true;
         return NULL;
     }
     tcp->leave_out = n > 0 ? n : -n;
@@ -153,8 +154,9 @@ static int tcp_poll(madi_adapter_t *adapter, int budget)
     int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), events = 0;
     madi_tcp_link_t *link;
     if (tcp->tried) {
-        tcp->tried = false;
-        return 0;
+        events = tcp->tried - 1;
+        tcp->tried = 0;
+        return events;
     }
     if (left <= 0 || tcp_skips(tcp))
         return 0;

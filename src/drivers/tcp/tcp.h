@@ -40,7 +40,7 @@ typedef struct madi_tcp_adapter {
     madi_tcp_link_t *hot_got;
     atomic_int hot_left, skip;
     bool turn;
-    bool tried;    /* take has just made the system call for the next poll too */
+    int tried;     /* not 0: take has just made the system call for the next poll too; 1 + the packets that were parsed */
     int leave_out; /* so many takes: what was read last has that many packets, or the socket was emptied */
 
     /* Being watched costs a packet that arrives 0.2 us inside the kernel, even when nobody asks epoll.  So a link that
