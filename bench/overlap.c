@@ -16,7 +16,7 @@ void overlap_compute(uint64_t steps)
     sink = x;
 }
 
-static double us_since(uint64_t start)
+double overlap_us_since(uint64_t start)
 {
     return (double)(bench_now() - start) / 1e3;
 }
@@ -27,7 +27,7 @@ double overlap_steps_per_us(void)
     for (int i = 0; i < 20; i++) {
         uint64_t start = bench_now();
         overlap_compute(100000);
-        double rate = 100000 / us_since(start);
+        double rate = 100000 / overlap_us_since(start);
         best = rate > best ? rate : best;
     }
     return best;
@@ -52,23 +52,30 @@ static double exposed(double total, double message, double computing)
 static int length_measure(const bench_options_t *o, bool sends, overlap_round_t round, void *arg, double message,
                           uint64_t steps, overlap_t *row)
 {
-    double share[ROUNDS], us[ROUNDS], computing[ROUNDS];
+    double share[ROUNDS], us[ROUNDS], computing[ROUNDS], begin[ROUNDS], end[ROUNDS];
     int rounds = timed_rounds(o);
     for (int i = 0; i < rounds; i++) {
-        double alone = round(arg, sends, 0);
-        uint64_t begun = bench_now();
-        overlap_compute(steps);
-        computing[i] = us_since(begun);
-        us[i] = round(arg, sends, steps);
-        if (alone < 0 || us[i] < 0)
+        overlap_time_t alone, both;
+        uint64_t begun;
+        if (round(arg, sends, 0, &alone))
             return -1;
-        share[i] = exposed(us[i], alone, computing[i]);
+        begun = bench_now();
+        overlap_compute(steps);
+        computing[i] = overlap_us_since(begun);
+        if (round(arg, sends, steps, &both))
+            return -1;
+        us[i] = both.us;
+        begin[i] = both.begin_us;
+        end[i] = both.end_us;
+        share[i] = exposed(both.us, alone.us, computing[i]);
     }
     double median = bench_stats(share, rounds).median;
     row->us = bench_stats(us, rounds);
     snprintf(row->extra, sizeof row->extra,
-             "\"way\": \"%s\", \"message_us\": %.1f, \"computing_us\": %.1f, \"exposed_percent\": %.2f",
-             sends ? "send" : "receive", message, bench_stats(computing, rounds).median, median > 0 ? median : 0);
+             "\"way\": \"%s\", \"message_us\": %.1f, \"computing_us\": %.1f, \"exposed_percent\": %.2f, \"begin_us\": %.1f, "
+             "\"end_us\": %.1f",
+             sends ? "send" : "receive", message, bench_stats(computing, rounds).median, median > 0 ? median : 0,
+             bench_stats(begin, rounds).median, bench_stats(end, rounds).median);
     return 0;
 }
 
@@ -77,10 +84,10 @@ int overlap_measure(const bench_options_t *o, bool sends, overlap_round_t round,
     double us[ROUNDS], rate, message;
     int rounds = timed_rounds(o), rc = 0;
     for (int i = -WARM_UP; i < rounds; i++) {
-        double took = round(arg, sends, 0);
-        if (took < 0)
+        overlap_time_t alone;
+        if (round(arg, sends, 0, &alone))
             return -1;
-        us[i < 0 ? 0 : i] = took;
+        us[i < 0 ? 0 : i] = alone.us;
     }
     message = bench_stats(us, rounds).median;
     rate = overlap_steps_per_us();

@@ -31,7 +31,7 @@ static int start(perf_t *p, bool sends, mad_request_t **request)
 }
 
 /* Rank 0.  The message that tells rank 1 to send is no part of the receive: its time is left out. */
-static double busy_round(void *arg, bool sends, uint64_t steps)
+static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *time)
 {
     perf_t *p = arg;
     mad_request_t *request;
@@ -41,11 +41,17 @@ static double busy_round(void *arg, bool sends, uint64_t steps)
     if (start(p, sends, &request))
         return -1;
     uint64_t begun_aside = bench_now();
+    time->begin_us = overlap_us_since(begun);
     if (!sends && perf_send(p, p->peer, NULL, 0))
         return -1;
     begun += bench_now() - begun_aside;
     overlap_compute(steps);
-    return perf_wait(&request) ? -1 : (double)(bench_now() - begun) / 1e3;
+    uint64_t ends = bench_now();
+    if (perf_wait(&request))
+        return -1;
+    time->end_us = overlap_us_since(ends);
+    time->us = overlap_us_since(begun);
+    return 0;
 }
 
 static int way_run(perf_t *p, bool sends)

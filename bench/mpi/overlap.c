@@ -30,7 +30,7 @@ static void idle_round(mpi_perf_t *p, bool sends)
 }
 
 /* Rank 0: how long a round takes with so much computing.  What tells rank 1 to send is no part of the receive. */
-static double busy_round(void *arg, bool sends, uint64_t steps)
+static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *time)
 {
     mpi_perf_t *p = arg;
     MPI_Request request;
@@ -39,15 +39,20 @@ static double busy_round(void *arg, bool sends, uint64_t steps)
     uint64_t begun = bench_now();
     if (sends) {
         MPI_Isend(p->send, (int)p->size, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request);
+        time->begin_us = overlap_us_since(begun);
     } else {
         MPI_Irecv(p->receive, (int)p->size, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request);
         uint64_t begun_aside = bench_now();
+        time->begin_us = overlap_us_since(begun);
         signal_to(1);
         begun += bench_now() - begun_aside;
     }
     overlap_compute(steps);
+    uint64_t ends = bench_now();
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    return (double)(bench_now() - begun) / 1e3;
+    time->end_us = overlap_us_since(ends);
+    time->us = overlap_us_since(begun);
+    return 0;
 }
 
 static int way_run(mpi_perf_t *p, bool sends)

@@ -64,7 +64,7 @@ static void *helper(void *arg)
     return NULL;
 }
 
-static double busy_round(void *arg, bool sends, uint64_t steps)
+static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *time)
 {
     side_t *side = arg;
     int order;
@@ -75,16 +75,20 @@ static double busy_round(void *arg, bool sends, uint64_t steps)
         atomic_store(&side->order, sends ? SEND : RECEIVE);
         syscall(SYS_futex, &side->order, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
-    uint64_t begun_aside = bench_now();
+    uint64_t begun_aside = bench_now(), ends;
+    time->begin_us = overlap_us_since(begun);
     if (!sends && byte_move(side, true, false))
         return -1;
     begun += bench_now() - begun_aside;
-    if (!steps)
-        return move_all(side, sends, false) ? -1 : (double)(bench_now() - begun) / 1e3;
     overlap_compute(steps);
+    ends = bench_now();
+    if (!steps && move_all(side, sends, false))
+        return -1;
     while ((order = atomic_load(&side->order)) != NOTHING && order != FAILED)
         ;
-    return order == FAILED ? -1 : (double)(bench_now() - begun) / 1e3;
+    time->end_us = overlap_us_since(ends);
+    time->us = overlap_us_since(begun);
+    return order == FAILED ? -1 : 0;
 }
 
 /* The peer, which has nothing to do but to wait. */

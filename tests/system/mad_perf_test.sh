@@ -50,7 +50,8 @@ done
 
 for driver in shm tcp; do
     perf 2 overlap --driver $driver --sizes 1M --batches 2 --json && rows overlap $driver \
-        "1048576 1048576 1048576 1048576 1048576 1048576" && grep -q '"way": "receive".*"exposed_percent"' "$out/out"
+        "1048576 1048576 1048576 1048576 1048576 1048576" &&
+        grep -q '"way": "receive".*"exposed_percent".*"begin_us": [0-9.]*, "end_us": [0-9.]*' "$out/out"
     outcome "overlap over $driver" $?
 done
 for t in pingpong ring idle; do
