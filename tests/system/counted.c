@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A process for mad_info stats to count the user-level threads of.  It makes threads that yield, has one worker compute until
+ * another has taken what was left behind it, and then waits with a user-level thread for a message, which it sends when
+ * its standard input ends.  It says "ready PID CREATED ENDED YIELDS STOLEN", which it has counted by itself. */
+#define TEST_MAIN
+#include "harness/test.h"
+
+#include <madeleine.h>
+#include <marcel.h>
+#include <sched.h>
+#include <unistd.h>
+
+#define THREADS 200
+#define YIELDS 100 /* of each */
+#define LEFT 20    /* threads behind one that computes */
+
+static mad_session_t *session;
+static mad_channel_t *channel;
+static _Atomic(int) taken, waits;
+
+static void *yields(void *arg)
+{
+    for (int i = 0; i < YIELDS; i++)
+        marcel_yield();
+    return arg;
+}
+
+static void *is_taken(void *arg)
+{
+    atomic_fetch_add(&taken, 1);
+    return arg;
+}
+
+/* What it creates is behind it, and it does not let its worker go: the other worker has to come for them. */
+static void *keeps_worker(void *arg)
+{
+    marcel_t threads[LEFT];
+    for (int i = 0; i < LEFT; i++)
+        CHECK(!marcel_create(&threads[i], NULL, is_taken, NULL));
+    while (atomic_load(&taken) < LEFT)
+        sched_yield(); /* of the kernel thread */
+    for (int i = 0; i < LEFT; i++)
+        CHECK(!marcel_join(threads[i], NULL));
+    return arg;
+}
+
+static void *waits_for_message(void *arg)
+{
+    atomic_store(&waits, 1);
+    CHECK_OK(mad_end_unpacking(mad_begin_unpacking(channel)));
+    return arg;
+}
+
+static void run(void *(*main)(void *arg), int n)
+{
+    marcel_t threads[THREADS];
+    for (int i = 0; i < n; i++)
+        CHECK(!marcel_create(&threads[i], NULL, main, NULL));
+    for (int i = 0; i < n; i++)
+        CHECK(!marcel_join(threads[i], NULL));
+}
+
+int main(void)
+{
+    marcel_t waiter;
+    char c;
+    test_begin("counted", 60);
+    if (!CHECK(!marcel_init()) || !CHECK_OK(mad_init(NULL, NULL, &session)) ||
+        !CHECK_OK(mad_channel_open(session, "counted", &channel)))
+        return 1;
+    run(yields, THREADS);
+    run(keeps_worker, 1);
+    CHECK(!marcel_create(&waiter, NULL, waits_for_message, NULL));
+    while (!atomic_load(&waits))
+        sched_yield();
+    printf("ready %d %d %d %d %d\n", (int)getpid(), THREADS + 1 + LEFT + 1, THREADS + 1 + LEFT, THREADS * YIELDS, LEFT);
+    fflush(stdout);
+    CHECK(read(STDIN_FILENO, &c, 1) == 0);
+    CHECK_OK(mad_end_packing(mad_begin_packing(channel, mad_rank(session))));
+    CHECK(!marcel_join(waiter, NULL));
+    mad_exit(session);
+    CHECK(!marcel_fini());
+    test_end();
+    return atomic_load(&test_failures) != 0;
+}
