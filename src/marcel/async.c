@@ -11,7 +11,11 @@
  *
  * Operations that another process finishes, as a rule, are counted apart (later).  Waking the thread for them would take
  * longer than they take, and the core from whoever works.  While there are such ones, and a while after, it looks by the
- * clock: are there still some, and was none begun or finished since the last look?  Then it is needed after all. */
+ * clock: are there still some, and was none begun or finished since the last look?  Then it is needed after all.
+ *
+ * A leader's barrier (madi_lead_sleep) interrupts whoever computes, and takes 10 to 20 us on a virtual machine, as does each
+ * call of one processor to another.  So who calls the thread says in its place that it may sleep, and executes the barrier
+ * while the thread does not run; that holds as long as it is needed. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -28,6 +32,8 @@
 #define TICK INT64_C(4000000) /* ns between looks */
 #define TICKS 25              /* looks after the last of these operations */
 
+_Thread_local bool madi_is_progress_thread;
+
 static struct async {
     pthread_t thread;
     marceli_waiter_t waiter;
@@ -42,7 +48,40 @@ static struct async {
     atomic_uint go; /* futex; changes when there may be something to do */
     _Atomic(int) tid;    /* of the kernel; 0: it does not run yet */
     _Atomic(int) avoids; /* a processor, + 1; 0: none */
+    _Atomic(int) said;   /* enum said */
 } async;
+
+/* ---- That it may sleep is said by its caller -------------------------------------------------------------------------- */
+
+/* UNSAID to SAYING to SAID by a caller, SAID to USED to UNSAID by the thread, when it is not needed any more: in between it
+ * sleeps without a barrier of its own, as often as it likes. */
+enum said { UNSAID, SAYING, SAID, USED };
+
+static void say(void)
+{
+    int unsaid = UNSAID;
+    if (!atomic_compare_exchange_strong(&async.said, &unsaid, SAYING))
+        return;
+    atomic_fetch_or(&marceli_leader_sleeps, MADI_SLEEPS_THREAD);
+    marceli_barrier(); /* pairs with marceli_leader_wake */
+    atomic_store(&async.said, SAID);
+}
+
+static bool is_said(void)
+{
+    int said = SAID;
+    return atomic_compare_exchange_strong(&async.said, &said, USED) || said == USED;
+}
+
+static void unsay(void)
+{
+    if (!is_said())
+        return;
+    atomic_fetch_and(&marceli_leader_sleeps, ~MADI_SLEEPS_THREAD);
+    atomic_store(&async.said, UNSAID);
+}
+
+/* ---- The thread ------------------------------------------------------------------------------------------------------- */
 
 /* Do calls wait to be run?  Each look takes locks, so they are looked at only when there may be some. */
 static bool calls_wait(void)
@@ -77,7 +116,7 @@ static void lead_once(void)
     madi_source_t *source;
     if (!madi_lead(MADI_LED_BY_THREAD)) /* another thread leads: it is inside, or was until just now */
         return;
-    madi_lead_sleep(&async.waiter, not_needed, NULL, INT64_MAX);
+    madi_lead_sleep(&async.waiter, not_needed, NULL, INT64_MAX, is_said());
     madi_lead_no_more();
     source = madi_server_calls();
     if (source)
@@ -107,12 +146,14 @@ static void rest(unsigned seen)
 
 static void *run(void *arg)
 {
+    madi_is_progress_thread = true;
     atomic_store(&async.tid, gettid());
     for (;;) {
         unsigned seen = atomic_load(&async.go);
         if (atomic_load(&async.stop)) /* go was read before: it changes after */
             break;
         if (!needed()) {
+            unsay();
             rest(seen);
             continue;
         }
@@ -120,6 +161,7 @@ static void *run(void *arg)
         lead_once();
         atomic_store(&async.leading, 0); /* before any sleep on go: as long as it is 1 nobody calls */
     }
+    unsay();
     return arg;
 }
 
@@ -177,10 +219,13 @@ static bool start(void)
     return false;
 }
 
-static void call(void)
+/* leads: it will lead, as far as the caller knows. */
+static void call(bool leads)
 {
     if (!madi_knob_int(MADI_KNOB_PROGRESS_THREAD) || !start())
         return;
+    if (leads)
+        say();
     atomic_fetch_add(&async.go, 1);
     madi_futex_wake(&async.go);
 }
@@ -205,21 +250,21 @@ void marceli_async_moves(void)
 void marceli_async_kick_later(void)
 {
     if (!atomic_load(&async.ticking) && atomic_load(&async.later) > 0)
-        call();
+        call(false);
 }
 
 void marceli_async_has_calls(void)
 {
     atomic_store(&async.calls, 1); /* and a fence: what was added is seen, or that the thread leads, or somebody inside */
     if (atomic_load(&async.exists) && !atomic_load(&async.leading) && !atomic_load(&madi_server.inside))
-        call();
+        call(false);
 }
 
 void marceli_async_kick(void)
 {
     if (!atomic_load(&madi_server.inside) && !atomic_load(&async.leading) &&
         (atomic_load(&async.pending) > 0 || calls_wait()))
-        call();
+        call(true);
 }
 
 int madi_async_enter(void)

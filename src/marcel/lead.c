@@ -304,7 +304,7 @@ static void lead_asleep(madi_waiting_t *w)
     if (w->worker)
         madi_worker_sleeps(w->worker, false);
     madi_woke_other = false;
-    madi_lead_sleep(w->waiter, leader_test, w, w->deadline);
+    madi_lead_sleep(w->waiter, leader_test, w, w->deadline, false);
     if (w->worker)
         madi_worker_awake(w->worker);
     step_down(w);

@@ -10,6 +10,8 @@
 #include <sched.h>
 
 #define MADI_CATEGORIES 1024
+#define MADI_SLEEPS 1        /* of marceli_leader_sleeps: a leader, which has said so itself */
+#define MADI_SLEEPS_THREAD 2 /* the progress thread, as its caller has said */
 
 /* A place for a category.  Everything under `turn`, which a poller only tries to take: exactly one polls at a time. */
 typedef struct madi_source {
@@ -67,8 +69,9 @@ extern _Thread_local bool madi_looks_dear; /* one of this kernel thread's was mo
 madi_source_t *madi_server_calls(void); /* the same without a poll, and surely */
 void madi_server_run(madi_source_t *source);
 void madi_server_calls_no(madi_source_t *source);
-/* The leader sleeps once, unless test(arg) is true, and polls everything when it comes back. */
-void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline);
+/* The leader sleeps once, unless test(arg) is true, and polls everything when it comes back.  said: marceli_leader_sleeps
+ * says so already, and a barrier was executed since; it still does when this returns. */
+void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline, bool said);
 
 /* lead.c */
 bool madi_lead(int who);
@@ -92,6 +95,7 @@ void madi_lead_elsewhere(madi_worker_t *worker);
 extern _Thread_local bool madi_woke_other; /* this kernel thread has woken what another one has to run */
 
 /* async.c */
+extern _Thread_local bool madi_is_progress_thread; /* nobody has to wake it, if it is the one that may sleep */
 int madi_async_enter(void); /* a kernel thread waits, and so makes progress, from now on ... */
 void madi_async_leave(void); /* ... no more.  enter: how many do */
 void madi_async_stop(void);  /* the thread ends; it is made again when it is needed */

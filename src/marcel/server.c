@@ -57,8 +57,10 @@ const _Atomic(int) *marceli_attentive(void)
 void marceli_leader_wake(void)
 {
     uint64_t one = 1;
+    int sleeps;
     marceli_barrier_light(); /* pairs with madi_lead_sleep */
-    if (!atomic_load_explicit(&marceli_leader_sleeps, memory_order_relaxed))
+    sleeps = atomic_load_explicit(&marceli_leader_sleeps, memory_order_relaxed);
+    if (!sleeps || (sleeps == MADI_SLEEPS_THREAD && madi_is_progress_thread))
         return;
     atomic_fetch_add_explicit(&madi_server.wakes, 1, memory_order_relaxed);
     if (write(madi_server.wake_fd, &one, sizeof one) < 0)
@@ -369,12 +371,14 @@ static bool fall_asleep(marceli_waiter_t *w)
                                                    memory_order_relaxed);
 }
 
-void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline)
+void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline, bool said)
 {
     bool quiet, deep = true;
     int64_t began;
-    atomic_store_explicit(&marceli_leader_sleeps, 1, memory_order_seq_cst);
-    marceli_barrier();
+    if (!said) {
+        atomic_fetch_or_explicit(&marceli_leader_sleeps, MADI_SLEEPS, memory_order_seq_cst);
+        marceli_barrier();
+    }
     if (!madi_server.asymmetric && deadline > madi_now() + FENCELESS)
         deadline = madi_now() + FENCELESS;
     quiet = arm(&deadline);
@@ -385,7 +389,8 @@ void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, in
         madi_sleep_ends(began);
     }
     atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
-    atomic_store_explicit(&marceli_leader_sleeps, 0, memory_order_relaxed);
+    if (!said)
+        atomic_fetch_and_explicit(&marceli_leader_sleeps, ~MADI_SLEEPS, memory_order_relaxed);
     disarm(deep);
 }
 

@@ -2,10 +2,14 @@
 /* The progress thread (async.c of libmarcel).
  *
  * A thread of the program leaves an operation that needs progress, with a callback, and computes for ever; or one that
- * another process finishes, as a rule (LATER), for which the thread is there only when nothing has moved from one tick of its
- * clock to the next.  Another one waits in the library for a while, leads meanwhile, and completes what it finds; it does not
- * come back either.  The peer's answer comes at any time, or never.  In the end an operation that was answered is done and its callback was
- * called, the one that waited was not held up, and the progress thread sleeps; or it has ended, if it was told to. */
+ * another process finishes, as a rule (LATER), for which the thread is there only when nothing has moved from one tick of
+ * its clock to the next.  Another one waits in the library for a while, leads meanwhile, and completes what it finds; it
+ * does not come back either.  The peer's answer comes at any time, or never.  In the end an operation that was answered
+ * is done and its callback was called, the one that waited was not held up, and the progress thread sleeps; or it has
+ * ended, if it was told to.
+ *
+ * LEFT: the one that waited then begins an operation of its own, of which something is left to be sent, and computes.
+ * It says so by plain stores, as who adds to the list of work does. */
 #define PROGRAM 0 /* threads */
 #define INSIDE 1
 #define PROGRESS 2
@@ -14,9 +18,19 @@
 
 /* memory */
 #define ANSWER 0    /* the peer's answer, in shared memory */
-#define SLEEPING 1  /* session->sleeping, bell->asleep */
+#define SLEEPING 1  /* marceli_leader_sleeps, bell->asleep */
 #define HAS_CALLS 2 /* session->has_calls; under work_lock, and looked at without */
-#define VARS 3
+#define SAYS 3      /* the same as SLEEPING, said by who calls the thread */
+#ifdef LEFT
+#define WORK 4      /* session->has_work */
+#define VARS 5
+#else
+#define VARS 4
+#endif
+#define UNSAID 0    /* async.said */
+#define SAYING 1
+#define SAID 2
+#define USED 3
 #define TICKS 1 /* looks after the last one that another process finishes */
 #include "memory.pml"
 
@@ -27,6 +41,7 @@
 /* These are sequentially consistent: locked instructions. */
 byte pending, inside, go, leader;
 byte later, changes;   /* async.moved */
+byte said;
 bool leading, stop, ticking, overdue;
 bool calls_left = true; /* said of one that was run since */
 byte word[3];          /* of INSIDE and PROGRESS */
@@ -75,12 +90,53 @@ inline call(me)
     atomic { fence(me); go++ } /* and futex wake */
 }
 
+/* say */
+inline say(me)
+{
+    atomic {
+        fence(me);
+        if
+        :: said == UNSAID -> said = SAYING; saying = true
+        :: else
+        fi
+    }
+    if
+    :: saying ->
+        saying = false;
+        atomic { fence(me); memory[SAYS] = 1 }
+#ifndef LEFT_SAID_WITHOUT_BARRIER
+        membarrier();
+#endif
+        atomic { fence(me); said = SAID }
+    :: else
+    fi
+}
+
+/* unsay */
+inline unsay()
+{
+    atomic {
+        fence(PROGRESS);
+        if
+        :: said == SAID || said == USED -> said = USED; memory[SAYS] = 0
+        :: else
+        fi
+    }
+    atomic {
+        fence(PROGRESS);
+        if
+        :: said == USED -> said = UNSAID
+        :: else
+        fi
+    }
+}
+
 /* marceli_async_kick */
 inline kick(me)
 {
     if
     :: !inside && !leading ->
-        need = pending;
+        need = pending > 0;
         if
 #ifndef CALLS_FORGOTTEN
         :: !need -> look_for_calls(me)
@@ -88,7 +144,7 @@ inline kick(me)
         :: else
         fi;
         if
-        :: need -> need = false; call(me)
+        :: need -> need = false; say(me); call(me)
         :: else
         fi
     :: else
@@ -104,10 +160,11 @@ inline kick_later(me)
     fi
 }
 
+/* marceli_leader_wake; of the two bits one is loaded after the other, which is no less than both at once */
 inline moved(me)
 {
     if
-    :: load(me, SLEEPING) -> bell = true
+    :: atomic { load(me, SLEEPING) || load(me, SAYS) && me != PROGRESS -> fence(me); bell = true } /* a system call */
     :: else
     fi
 }
@@ -166,9 +223,21 @@ inline run_calls(me)
 /* madi_lead_sleep */
 inline sleep_as_leader(me)
 {
-    atomic { fence(me); memory[SLEEPING] = 1 }
-    membarrier();
+    atomic {
+        fence(me);
+        if
+        :: said == SAID || said == USED -> said = USED; told = true
+        :: else -> memory[SLEEPING] = 1
+        fi
+    }
+    if
+    :: told -> told = false
+    :: else -> membarrier()
+    fi;
     quiet = !(load(me, ANSWER) && !taken); /* arm */
+#ifdef LEFT
+    quiet = quiet && !load(me, WORK);
+#endif
     atomic {
         fence(me);
         if
@@ -196,7 +265,17 @@ end_epoll:
         slept = false;
         quiet = false
     }
-    poll(me)
+    poll(me);
+#ifdef LEFT
+    atomic { /* madi_gate_pump, under locks: what was left is sent, and the operation with it */
+        if
+        :: load(me, WORK) -> fence(me); memory[WORK] = 0; pending--
+        :: else
+        fi
+    }
+#else
+    skip
+#endif
 }
 
 /* lead_once.  No follower: INSIDE polls by itself as long as this one leads. */
@@ -266,7 +345,7 @@ end_go:
 /* run */
 active proctype progress()
 {
-    bool new, quiet, slept, led, need, ticked;
+    bool new, quiet, slept, led, need, ticked, told;
     byte seen, now, last, looks;
 next:
 #ifdef STOP_BEFORE_GO
@@ -301,18 +380,20 @@ end_unasked:
 #ifdef GO_READ_LATE
         seen = go;
 #endif
+        unsay();
         rest()
     fi;
     seen = 0;
     goto next;
 over:
+    unsay();
     ended = true
 }
 
 /* An operation is made and left: madi_request_new, madi_request_left.  Then perhaps mad_exit (madi_async_stop). */
 active proctype program()
 {
-    bool new, quiet, need;
+    bool new, quiet, need, saying;
 #ifdef LATER
 #ifdef LATER_KICKED_UNCOUNTED
     kick_later(PROGRAM);
@@ -336,6 +417,7 @@ active proctype program()
     fi;
     if
     :: skip
+#ifndef LEFT
     :: inside == 0 && called ->
         atomic { fence(PROGRAM); stop = true }
 #ifndef STOP_WITHOUT_WAKE
@@ -346,13 +428,14 @@ active proctype program()
         fi;
 #endif
         call(PROGRAM)
+#endif
     fi
 }
 
 /* marceli_wait, of a thread that has to wait until something that is there at any time; then it returns to the program */
 active proctype insider()
 {
-    bool new, rang, need;
+    bool new, rang, need, saying;
     atomic { fence(INSIDE); inside++ }
 #ifndef ENTERS_UNSEEN
     if
@@ -374,8 +457,15 @@ active proctype insider()
     atomic { fence(INSIDE); leader = 0 } /* madi_lead_no_more */
     atomic { fence(INSIDE); inside-- }  /* madi_async_leave */
 #ifndef LEAVES_UNSEEN
-    kick(INSIDE)
+    kick(INSIDE);
 #endif
+#ifdef LEFT
+    atomic { fence(INSIDE); pending++ }
+    store(INSIDE, WORK, 1); /* madi_gate_work */
+    moved(INSIDE);
+    kick(INSIDE);
+#endif
+    skip
 }
 
 /* The other side of the operation */
@@ -397,6 +487,9 @@ active proctype judge()
 {
     timeout;
     assert(inside == 0 && leader != 1);
+#ifdef LEFT
+    assert(!memory[WORK]);
+#endif
     assert(!memory[ANSWER] || called && pending == 0 && later == 0);
     assert(ended == stop)
 }

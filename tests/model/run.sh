@@ -58,6 +58,7 @@ tasks() {
             ;;
         async)
             echo sound async -DLATER
+            echo sound async -DLEFT
             echo ends async
             echo sound async
             ;;
@@ -78,8 +79,9 @@ tasks() {
         # shellcheck disable=SC2086
         for name in $(sed -n 's/^#if[n]*def \([A-Z_]*\).*/\1/p' "$here/$model.pml" | sort -u); do
             case $name in
-            WAITERS | MESSAGES | LATER | PACKETS | FAILURES) ;;
+            WAITERS | MESSAGES | LATER | LEFT | PACKETS | FAILURES) ;;
             LATER_*) echo defect "$model" "$name" -DLATER ;;
+            LEFT_*) echo defect "$model" "$name" -DLEFT ;;
             *) echo defect "$model" "$name" $options ;;
             esac
         done

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "core/core.h"
+
 #include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
@@ -414,9 +415,39 @@ START_TEST(progress_elsewhere)
 }
 END_TEST
 
+/* ---- What the progress thread does without ---------------------------------------------------------------------- */
+
+/* Its barriers would interrupt who computes: that it may sleep is said by who calls it, and unsaid when it is not needed. */
+START_TEST(said_by_caller)
+{
+    static char from[BIG], to[BIG];
+    mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    mad_request_t *request;
+    mad_connection_t *cnx;
+    mad_channel_t *channel;
+    int64_t limit;
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "said", &channel), MAD_OK);
+    for (int i = 0; i < 100; i++) {
+        ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
+        if (i == 0) /* the thread has hardly begun; later it may have led still, and was not called */
+            ck_assert_int_ne(atomic_load(&marceli_leader_sleeps), 0);
+        cnx = mad_begin_packing(channel, 0);
+        mad_pack(cnx, from, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        ck_assert_int_eq(mad_end_packing(cnx), MAD_OK);
+        ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_OK);
+    }
+    limit = clock_ns(CLOCK_MONOTONIC) + INT64_C(10000000000);
+    while (atomic_load(&marceli_leader_sleeps))
+        ck_assert_msg(clock_ns(CLOCK_MONOTONIC) < limit, "nothing is pending, and still it is said to sleep");
+    mad_exit(session);
+}
+END_TEST
+
 Suite *wait_suite(void)
 {
     const TTest *tests[] = {handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one, robbed_leader,
-                            progress_elsewhere};
+                            progress_elsewhere, said_by_caller};
     return SUITE_OF("wait", tests);
 }
