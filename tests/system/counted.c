@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process for mad_info stats to count the user-level threads of.  It makes threads that yield, has one worker compute until
- * another has taken what was left behind it, and then waits with a user-level thread for a message, which it sends when
+/* A process for mad_info stats to count the user-level threads of.  It makes threads that yield, has one worker compute
+ * until another has taken what was left behind it, and then waits with a user-level thread for a message, which it sends when
  * its standard input ends.  It says "ready PID CREATED ENDED YIELDS STOLEN", which it has counted by itself. */
 #define TEST_MAIN
 #include "harness/test.h"
