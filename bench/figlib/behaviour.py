@@ -86,13 +86,19 @@ def marcel(*tests):
     return measure
 
 
-def futex(context, sizes):
-    """The same as marcel's wake, by plain threads on a futex: what the kernel takes for it here."""
+def wake(key):
+    """The same as marcel's wake by plain threads: what the kernel takes for it here."""
+    def measure(context, sizes):
+        return {0: {"wake_ns_median": wake_row(context)[key]}}
+    return measure
+
+
+def wake_row(context):
     code, out, err = run([context.program("marcel_perf"), "wake", "--json"], cpus=context.cpu_list)
     rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     if code or not rows:
         raise Missing(failure(["marcel_perf"], code, err))
-    return {0: {"wake_ns_median": rows[0]["pthread_ns_median"]}}
+    return rows[0]
 
 
 def scale(context, sizes):
@@ -155,7 +161,8 @@ SOURCES = {
     "raw-overlap": overlap_raw,
     "marcel": marcel("yield", "create_join", "lock", "handoff", "handoff_cond", "handoff_cross", "wake", "memory"),
     "million": marcel("million"),
-    "futex": futex,
+    "futex": wake("pthread_ns_median"),
+    "epoll": wake("epoll_ns_median"),
     "scale": scale,
     "start-madrun": start(lambda context: context.madrun(START_PROCESSES)),
     # mpirun of Open MPI 4.1 often does not end after processes that end at once.

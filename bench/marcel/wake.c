@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A thread of a worker that sleeps in the kernel is made ready by a plain pthread on the same processor: from before the
  * post to where it goes on.  Another thread of the worker waits for a descriptor, so the worker leads, and sleeps in epoll.
- * Beside it a pthread that sleeps on a futex. */
+ * Beside it, in turn, a pthread that sleeps in epoll and is woken by a write to an eventfd, which is what the kernel takes
+ * of it; and a pthread that sleeps on a futex, and hears no descriptor meanwhile. */
 #include "../marcel_perf.h"
 
 #include <errno.h>
@@ -10,6 +11,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -93,6 +96,49 @@ static void *woken_posix(void *arg)
     return arg;
 }
 
+static int bell = -1, bells = -1; /* an eventfd, told of for each write, and the epoll set with it */
+
+static void *woken_epoll(void *arg)
+{
+    struct epoll_event event;
+    for (int i = 0; i < turns; i++) {
+        if (epoll_pwait2(bells, &event, 1, NULL, NULL) != 1)
+            return NULL;
+        waited += perf_now() - posted;
+        futex_post(&word[1]);
+    }
+    return arg;
+}
+
+static bool bell_open(void)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    bells = epoll_create1(EPOLL_CLOEXEC);
+    return bell >= 0 && bells >= 0 && !epoll_ctl(bells, EPOLL_CTL_ADD, bell, &event);
+}
+
+static double batch_epoll(int n)
+{
+    const uint64_t one = 1;
+    pthread_t thread;
+    turns = n;
+    waited = 0;
+    atomic_store(&word[1], 0);
+    if (!perf_ok("epoll", bell >= 0 || bell_open() ? 0 : errno) ||
+        !perf_ok("pthread_create", pthread_create(&thread, NULL, woken_epoll, &bell)))
+        return -1;
+    for (unsigned i = 0; i < (unsigned)n; i++) {
+        let_it_sleep();
+        posted = perf_now();
+        if (write(bell, &one, sizeof one) != sizeof one)
+            return -1;
+        futex_wait(&word[1], i);
+    }
+    pthread_join(thread, NULL);
+    return waited / n;
+}
+
 static double batch_posix(int n)
 {
     pthread_t thread;
@@ -113,5 +159,6 @@ static double batch_posix(int n)
 }
 
 const perf_test_t perf_wake = {
-    .name = "wake", .help = "wake a thread whose worker sleeps in epoll, on the same processor; a futex beside it",
-    .marcel = batch_marcel, .pthread = batch_posix, .n = 2000, .pthread_n = 2000, .workers = 1, .one_cpu = true};
+    .name = "wake", .help = "wake a thread whose worker sleeps in epoll, on one processor; beside it epoll alone, and a futex",
+    .marcel = batch_marcel, .pthread = batch_posix, .beside = batch_epoll, .beside_name = "epoll", .n = 2000,
+    .pthread_n = 2000, .workers = 1, .one_cpu = true};
