@@ -143,11 +143,43 @@ static void virtual_check(madi_topo_build_t *b, const madi_topo_virtual_t *v, in
     }
 }
 
+typedef struct named {
+    const char *address, *host;
+} named_t;
+
+static int by_address(const void *a, const void *b)
+{
+    return strcmp(((const named_t *)a)->address, ((const named_t *)b)->address);
+}
+
+/* Two hosts of a network with one address. */
+static void addresses_check(madi_topo_build_t *b, const madi_topo_network_t *n, int index)
+{
+    const madi_topo_t *topo = b->topo;
+    named_t *named = madi_topo_alloc(&b->scratch, (size_t)n->hosts, sizeof *named);
+    int count = 0;
+    for (int i = 0; i < n->hosts && named; i++) {
+        const char *address = madi_topo_host_on(topo, n->host[i], index)->address;
+        if (address)
+            named[count++] = (named_t){address, topo->host[n->host[i]].name};
+    }
+    if (count)
+        qsort(named, (size_t)count, sizeof *named, by_address);
+    for (int i = 1; i < count; i++)
+        if (!strcmp(named[i].address, named[i - 1].address)) {
+            madi_topo_wrong(b, n->line, "network '%s': hosts '%s' and '%s' have the same address '%s': give each its own",
+                            n->name, named[i - 1].host, named[i].host, named[i].address);
+            return;
+        }
+}
+
 void madi_topo_check(madi_topo_build_t *b)
 {
     const madi_topo_t *topo = b->topo;
     int *part = madi_topo_alloc(&b->scratch, (size_t)topo->networks, sizeof *part);
     gateways_check(b);
+    for (int i = 0; i < topo->networks; i++)
+        addresses_check(b, &topo->network[i], i);
     for (int i = 0; i < topo->virtuals && part && !b->wrong; i++)
         virtual_check(b, &topo->virtual[i], part);
 }

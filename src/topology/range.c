@@ -30,12 +30,13 @@ static int wrong(expansion_t *x, const char *format, ...)
     return -1;
 }
 
+/* How many digits it has, up to one more than it may have. */
 static int number(const char **at, const char *end, unsigned long *n)
 {
     const char *from = *at;
     for (*n = 0; *at < end && isdigit((unsigned char)**at); ++*at)
         *n = *n * 10 + (unsigned long)(**at - '0');
-    return *at - from <= DIGITS_MAX ? (int)(*at - from) : 0;
+    return *at - from <= DIGITS_MAX ? (int)(*at - from) : DIGITS_MAX + 1;
 }
 
 static int expand(expansion_t *x, size_t used, const char *rest, const char *end, int brackets);
@@ -50,8 +51,11 @@ static int item_expand(expansion_t *x, size_t used, const char *item, const char
     to = from;
     if (digits && at < stop && *at == '-') {
         at++;
-        digits = number(&at, stop, &to);
+        width = digits > DIGITS_MAX ? 0 : width;
+        digits = digits > DIGITS_MAX ? digits : number(&at, stop, &to);
     }
+    if (digits > DIGITS_MAX)
+        return wrong(x, "'%.*s' is no range: its numbers have at most %d digits", (int)(stop - item), item, DIGITS_MAX);
     if (!digits || at != stop)
         return wrong(x, "'%.*s' is no range of numbers: ranges are written node[0-31] or a[1,3-5]b", (int)(stop - item),
                      item);

@@ -195,6 +195,13 @@ static const madi_tree_entry_t channel_table[CHANNEL_COUNT] = {
     [CHANNEL_NETWORK] = {"network", MADI_TREE_TEXT, "the name of a network, such as \"red\"", true},
 };
 
+/* More than one name where one stands. */
+static bool is_list(const config_setting_t *s)
+{
+    const char *text = config_setting_get_string(s);
+    return text && strchr(text, ',');
+}
+
 static void channel_read(madi_topo_build_t *b, const config_setting_t *s)
 {
     const config_setting_t *found[CHANNEL_COUNT];
@@ -206,6 +213,10 @@ static void channel_read(madi_topo_build_t *b, const config_setting_t *s)
     if (!madi_tree_group(b, s, channel_table, CHANNEL_COUNT, found))
         return;
     names.line = madi_tree_line(b, found[CHANNEL_NETWORK]);
+    if (is_list(found[CHANNEL_NETWORK])) {
+        madi_topo_wrong(b, names.line, "a channel stays on one network: name one, or make it one of virtual_channels");
+        return;
+    }
     madi_topo_take_network(&names, config_setting_get_string(found[CHANNEL_NETWORK]));
     grown = madi_topo_grow(&b->whole->arena, topo->channel, topo->channels, sizeof *grown);
     if (!grown)

@@ -5,9 +5,11 @@
 #ifdef HAVE_LIBCONFIG
 #include "topology/range.h"
 #include "topology/value.h"
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* The drivers there are; what their networks are like when the file does not say. */
 static const struct {
@@ -80,10 +82,19 @@ static const char *read_interface(madi_topo_build_t *b, const config_setting_t *
     return madi_topo_copy(&b->whole->arena, text);
 }
 
+/* Four numbers, if it looks like that. */
+static bool is_ipv4(const char *text)
+{
+    struct in_addr address;
+    char plain[32];
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(text, "/"), text);
+    return plain[strspn(plain, "0123456789.")] || inet_pton(AF_INET, plain, &address) == 1;
+}
+
 static int take_address(void *arg, const char *text)
 {
     madi_topo_list_t *list = arg;
-    if (!text[0] || text[strspn(text, MADI_TREE_LETTERS ".:%-_/")]) {
+    if (!text[0] || text[strspn(text, MADI_TREE_LETTERS ".:%-_/")] || !is_ipv4(text)) {
         madi_topo_wrong(list->build, list->line, "'%s' is no address: give one such as \"10.1.0.7\"", text);
         return 1;
     }
@@ -142,6 +153,11 @@ static void read_driver(madi_topo_build_t *b, const config_setting_t *s, madi_to
         }
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", drivers[i].name);
     }
+    for (int i = 0; i < DRIVERS; i++)
+        if (!strcasecmp(drivers[i].name, name)) {
+            madi_topo_wrong(b, madi_tree_line(b, s), "there is no driver '%s'; did you mean '%s'?", name, drivers[i].name);
+            return;
+        }
     madi_topo_wrong(b, madi_tree_line(b, s), "there is no driver '%s'; there are: %s", name, list);
 }
 
@@ -210,7 +226,8 @@ void madi_topo_network_read(madi_topo_build_t *b, const config_setting_t *s)
     madi_topo_list_t list = {.build = b, .take = onto_network, .index = topo->networks};
     int before = b->pairs;
     if (topo->networks == MADI_TOPO_NETWORKS_MAX) {
-        madi_topo_wrong(b, network.line, "there are more than %d networks", MADI_TOPO_NETWORKS_MAX);
+        if (config_setting_index(s) == MADI_TOPO_NETWORKS_MAX)
+            madi_topo_wrong(b, network.line, "there are more than %d networks", MADI_TOPO_NETWORKS_MAX);
         return;
     }
     grown = madi_topo_grow(&b->whole->arena, topo->network, topo->networks, sizeof *grown);

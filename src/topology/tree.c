@@ -47,11 +47,27 @@ static bool lines_find(madi_topo_build_t *build, const char *text)
     return build->text != NULL;
 }
 
+/* What often goes wrong, by what the line looks like. */
+static const char *syntax_hint(const char *text, int len)
+{
+    int quotes = 0;
+    bool plain = true;
+    for (int i = 0; i < len; i++) {
+        quotes += text[i] == '"';
+        plain &= (unsigned char)text[i] < 128;
+    }
+    if (!plain && quotes % 2 == 0)
+        return "; there is a character in this line that is not plain ASCII, maybe a quotation mark";
+    return quotes % 2 ? "; the number of '\"' in this line is odd"
+                      : "; names begin with a letter, and go on with letters, digits, "
+                        "'-' and '_'";
+}
+
 /* What libconfig found.  It stops at the first. */
 static void syntax_wrong(madi_topo_build_t *build, const madi_tree_t *tree)
 {
     int line = config_error_line(&tree->config), len;
-    const char *what = config_error_text(&tree->config), *text = line_at(build, line, &len);
+    const char *what = config_error_text(&tree->config), *text = line_at(build, line, &len), *hint = syntax_hint(text, len);
     if (len > SHOWN)
         len = SHOWN;
     if (what && !strcmp(what, "duplicate setting name"))
@@ -69,8 +85,8 @@ static void syntax_wrong(madi_topo_build_t *build, const madi_tree_t *tree)
     else
         madi_topo_wrong(build, line,
                         "syntax error at or before '%.*s': settings are written name = value; with texts in \"...\", "
-                        "groups in { }, lists in ( ), arrays in [ ]",
-                        len, text);
+                        "groups in { }, lists in ( ), arrays in [ ]%s",
+                        len, text, hint);
 }
 
 /* libconfig ends the process when it is to include a folder, and hangs on some files: it is not given the chance. */
@@ -97,6 +113,8 @@ madi_tree_t *madi_tree_make(madi_topo_build_t *build, const char *text, size_t l
         madi_topo_wrong(build, 0, "this is not a text: there is a zero byte in it");
         return NULL;
     }
+    if (!strncmp(copy, "\xef\xbb\xbf", 3))
+        memset(copy, ' ', 3); /* which some editors put there to say that it is UTF-8 */
     if (!lines_find(build, copy) || includes(build))
         return NULL;
     config_init(&tree->config);

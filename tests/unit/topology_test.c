@@ -41,7 +41,9 @@ START_TEST(syntax)
     bad("networks = { red = { driver = \"tcp\" hosts == \"a\" } }",
         "F:1: syntax error at or before 'networks = { red = { driver = \"tcp\" hosts == \"a\" } }': settings are "
         "written name = "
-        "value; with texts in \"...\", groups in { }, lists in ( ), arrays in [ ]\n");
+        "value; with texts in \"...\", groups in { }, lists in ( ), arrays in [ ]; names begin with a letter, and go on "
+        "with "
+        "letters, digits, '-' and '_'\n");
     bad("networks = {\nred = { driver = \"tcp\";\nhosts = \"a\" };\n",
         "F:4: syntax error at the end: a '}', ')', ']', '\"' or the value of a setting is missing\n");
     bad("networks = {\nred = {\ndriver = \"tcp\";\ndriver = \"shm\"; } }",
@@ -249,6 +251,124 @@ START_TEST(apart)
 }
 END_TEST
 
+/* Files as people write them: a line of the message is enough to go on. */
+#define NET(text) "networks = {\nred = { driver = \"tcp\"; hosts = " text "; };\n};\n"
+#define WRITTEN "settings are written name = value; with texts in \"...\", groups in { }, lists in ( ), arrays in [ ]"
+#define NAMES "; names begin with a letter, and go on with letters, digits, '-' and '_'\n"
+#define RANGE ": ranges are written node[0-31] or a[1,3-5]b\n"
+static const struct {
+    const char *text, *want;
+} mistakes[] = {
+    {"\n\n # nothing\n",
+     "F: networks is missing: give a group such as { red = { driver = \"tcp\"; hosts = \"node[0-31]\"; }; }\n"},
+    {"networks = 3;\n", "F:1: networks is a whole number: give a group such as { red = { driver = \"tcp\"; hosts = "
+                        "\"node[0-31]\"; }; }\n"},
+    {"networks = {\nred = { driver = \"tcp\"; hosts = \"a\"; };\n\ngateways = \"g\";\n",
+     "F:5: syntax error at the end: a '}', ')', ']', '\"' or the value of a setting is missing\n"},
+    {TWO "};\n", "F:3: syntax error at or before '};': " WRITTEN NAMES},
+    {"networks = {\nred = { driver = \"tcp; hosts = \"a\"; };\n};\n",
+     "F:2: syntax error at or before 'red = { driver = \"tcp; hosts = \"a\"; };': " WRITTEN
+     "; the number of '\"' in this line is odd\n"},
+    {"networks = {\nred = { driver = \xe2\x80\x9ctcp\xe2\x80\x9d; };\n};\n",
+     "F:2: syntax error at or before 'red = { driver = \xe2\x80\x9ctcp\xe2\x80\x9d; };': " WRITTEN
+     "; there is a character in this line that is not plain ASCII, maybe a quotation mark\n"},
+    {"networks = {\n1red = { };\n};\n", "F:2: syntax error at or before '1red = { };': " WRITTEN NAMES},
+    {"networks = {\nred.one = { };\n};\n", "F:2: syntax error at or before 'red.one = { };': " WRITTEN NAMES},
+    {"{ \"networks\": { } }\n", "F:1: syntax error at or before '{ \"networks\": { } }': " WRITTEN NAMES},
+    {"networks:\n  red:\n    driver: tcp\n", "F:2: syntax error at or before 'red:': " WRITTEN NAMES},
+    {"[networks]\n", "F:1: syntax error at or before '[networks]': " WRITTEN NAMES},
+    {"networks = {\nred = { drivr = \"tcp\"; hosts = \"a\"; };\n};\n",
+     "F:2: network 'red': there is no setting 'drivr'; did you mean 'driver'?\n"},
+    {"networks = {\nred = { driver = \"TCP\"; hosts = \"a\"; };\n};\n",
+     "F:2: network 'red': there is no driver 'TCP'; did you mean 'tcp'?\n"},
+    {"networks = {\nred = { driver = 1; hosts = \"a\"; };\n};\n",
+     "F:2: network 'red': driver is a whole number: give a text such as \"tcp\"\n"},
+    {NET("4"), "F:2: network 'red': hosts is a whole number: give a text such as \"node[0-31], gate\", or a list of texts "
+               "and groups\n"},
+    {NET("\"\""), "F:2: network 'red': '' has nothing where a name should be: give for example \"a, node[0-31]\"\n"},
+    {NET("\"n[0-3\""), "F:2: network 'red': '[0-3' has no ']'" RANGE},
+    {NET("\"n[]\""), "F:2: network 'red': '' is no range of numbers" RANGE},
+    {NET("\"n[a-c]\""), "F:2: network 'red': 'a-c' is no range of numbers" RANGE},
+    {NET("\"n[0-3], n[3-8]\""), "F:2: network 'red': host 'n3' is named twice: name it once\n"},
+    {NET("\"n[0-4000000000]\""), "F:2: network 'red': '0-4000000000' is no range: its numbers have at most 9 digits\n"},
+    {NET("\"a; b\""),
+     "F:2: network 'red': 'a; b' is no name of a host: names are of letters, digits, '.', '-' and '_', as in \"a, "
+     "node[0-31]\"\n"},
+    {NET("\"k\xc3\xb6ln\""),
+     "F:2: network 'red': 'k\xc3\xb6ln' is no name of a host: names are of letters, digits, '.', '-' and '_', as "
+     "in \"a, node[0-31]\"\n"},
+    {NET("((\"a\"), \"b\")"),
+     "F:2: network 'red': a list names no hosts: give a text such as \"node[0-31]\", or a group { hosts = "
+     "\"gate\"; ... }\n"},
+    {NET("\"a\"; latency = \"-5us\""),
+     "F:2: network 'red': latency '-5us' is not valid: give a number and ns, us, ms or s, such as \"1.5us\"\n"},
+    {NET("\"a\"; bandwidth = \"0Gbit/s\""),
+     "F:2: network 'red': bandwidth '0Gbit/s' is not valid: give a number and bit/s or B/s with "
+     "k, M, G or T, such as \"10Gbit/s\"\n"},
+    {NET("\"a\"; interface = 0"), "F:2: network 'red': interface is a whole number: give a text such as \"eth0\"\n"},
+    {NET("\"a\"; parameters = \"x\""),
+     "F:2: network 'red': parameters is a text: give a group such as { ports = \"7000-7099\"; }\n"},
+    {NET("( { hosts = \"a\"; address = \"10.0.0.300\"; } )"),
+     "F:2: network 'red': '10.0.0.300' is no address: give one such as \"10.1.0.7\"\n"},
+    {NET("( { hosts = \"a, b, c\"; address = \"10.0.0.[3-4], 10.0.0.3\"; } )"),
+     "F:2: network 'red': hosts 'a' and 'c' have the same address '10.0.0.3': give each its own\n"},
+    {NET("( { hosts = \"a\"; interface = \"e0\"; }, { hosts = \"a\"; interface = \"e1\"; } )"),
+     "F:2: network 'red': host 'a' is named twice: name it once\n"},
+    {"networks = (\n{ name = \"red\"; driver = \"tcp\"; hosts = \"a\"; }\n);\n",
+     "F:1: networks is a list: give a group such as { red = { driver = \"tcp\"; hosts = \"node[0-31]\"; }; }\n"},
+    {"clusters = {\na = { hosts = \"r0\"; };\na = { hosts = \"r1\"; };\n};\n" TWO,
+     "F:3: a setting is there twice: leave one: 'a = { hosts = \"r1\"; };'\n"},
+    {"clusters = {\na = { hosts = \"r[0-1]\"; };\nb = { hosts = \"r[1-1]\"; };\n};\n" TWO,
+     "F:3: cluster 'b': host 'r1' is in cluster 'a' already (line 2): put each host into one cluster\n"},
+    {TWO "gateway = \"g\";\n", "F:3: there is no setting 'gateway'; did you mean 'gateways'?\n"},
+    {TWO "gateways = { hosts = \"g\"; };\n",
+     "F:3: gateways is a group: give a text such as \"gate[0-1]\", or a list of texts and groups\n"},
+    {TWO "gateways = ( { host = \"g\"; } );\n", "F:3: gateways: there is no setting 'host'; did you mean 'hosts'?\n"},
+    {TWO "gateways = ( { hosts = \"g\"; count = \"2\"; } );\n",
+     "F:3: gateways: count is a text: give a whole number such as 2\n"},
+    {TWO "gateways = ( { hosts = \"g\"; },\n{ hosts = \"g\"; } );\n",
+     "F:4: gateways: host 'g' is named twice: name it once\n"},
+    {TWO "channels = { c = { network = \"red, blue\"; }; };\n",
+     "F:3: channel 'c': a channel stays on one network: name one, or make it one of virtual_channels\n"},
+    {TWO "virtual_channels = { v = { }; };\n",
+     "F:3: virtual channel 'v': over is missing: give names of networks and channels such as \"red, blue\"\n"},
+    {TWO "virtual_channels = { v = { over = 2; }; };\n",
+     "F:3: virtual channel 'v': over is a whole number: give names of networks and channels such as \"red, blue\"\n"},
+};
+
+START_TEST(by_hand)
+{
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        bad(mistakes[i].text, mistakes[i].want);
+}
+END_TEST
+
+/* As some editors write files. */
+START_TEST(other_systems)
+{
+    madi_topo_free(good("\xef\xbb\xbf" TWO));
+    madi_topo_free(good("networks = {\r\nred = { driver = \"tcp\"; hosts = \"a, b\"; };\r\n};\r\n"));
+    madi_topo_free(
+        good(NET("( { hosts = \"a\"; address = \"10.0.0.30/16\"; }, { hosts = \"b\"; address = \"fe80::1\"; } )")));
+}
+END_TEST
+
+/* What follows from it is not said. */
+START_TEST(many_networks)
+{
+    char *text = malloc(200000), *errors = NULL;
+    madi_topo_t *topo;
+    strcpy(text, "networks = {\n");
+    for (int i = 0, at = (int)strlen(text); i < 1030; i++)
+        at += sprintf(text + at, "n%d = { driver = \"tcp\"; hosts = \"a\"; };\n", i);
+    strcat(text, "};\n");
+    ck_assert_int_eq(madi_topo_parse("F", text, strlen(text), &topo, &errors), MAD_ERR_CONFIG);
+    ck_assert_str_eq(errors, "F:1026: network 'n1024': there are more than 1024 networks\n");
+    free(errors);
+    free(text);
+}
+END_TEST
+
 /* All that is wrong is said, up to a limit. */
 START_TEST(many_errors)
 {
@@ -395,9 +515,9 @@ END_TEST
 
 Suite *topology_suite(void)
 {
-    const TTest *all[] = {syntax,   zero_byte,  deep,       settings, network_values, host_lists,
-                          clusters, gateways,   channels,   apart,    files,          many_errors,
-                          defaults, everything, host_names, drivers,  large};
+    const TTest *all[] = {by_hand,        other_systems, many_networks, syntax,     zero_byte, deep,  settings,
+                          network_values, host_lists,    clusters,      gateways,   channels,  apart, files,
+                          many_errors,    defaults,      everything,    host_names, drivers,   large};
     const TTest *none[] = {files};
     return madi_topo_supported() ? SUITE_OF("topology", all) : SUITE_OF("topology", none);
 }
