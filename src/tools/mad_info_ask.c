@@ -29,36 +29,71 @@ static bool is_plain(const char *text, size_t len)
     return true;
 }
 
-/* Read until the end.  session: makes the answer itself when it is let.  NULL: no end came. */
-static char *read_all(int fd, int64_t deadline, mad_session_t *session, size_t *len)
+/* One session's answer, as far as it has come. */
+typedef struct answer {
+    int fd; /* -1: there is no more to come */
+    char *text;
+    size_t len, cap;
+    bool whole;
+} answer_t;
+
+static void answer_end(answer_t *a, bool whole)
 {
-    char *text = NULL;
-    size_t cap = 0;
-    for (*len = 0; *len < ANSWER_MAX;) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int64_t left = deadline - madi_now();
+    close(a->fd);
+    a->fd = -1;
+    a->whole = whole;
+}
+
+/* Take what is there. */
+static void answer_take(answer_t *a)
+{
+    for (;;) {
         ssize_t n;
-        if (*len + 4096 > cap) {
-            char *more = realloc(text, cap = 2 * cap + 65536);
-            if (!more)
-                break;
-            text = more;
+        if (a->len + 4096 > a->cap) {
+            char *more = a->len < ANSWER_MAX ? realloc(a->text, 2 * a->cap + 65536) : NULL;
+            if (!more) {
+                answer_end(a, false);
+                return;
+            }
+            a->text = more;
+            a->cap = 2 * a->cap + 65536;
         }
+        n = recv(a->fd, a->text + a->len, a->cap - a->len, 0); /* never waits */
+        if (n > 0)
+            a->len += (size_t)n;
+        else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            answer_end(a, n == 0);
+        if (n <= 0 && (a->fd < 0 || errno == EAGAIN))
+            return;
+    }
+}
+
+/* All at the same time: who is silent keeps nobody else's answer from being read.  session: makes the answer itself when it
+ * is let. */
+static void answers_read(answer_t *answers, int n, int64_t deadline, mad_session_t *session)
+{
+    struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
+    int left = n;
+    while (p && left) {
+        int64_t until = deadline - madi_now();
         if (session)
             mad_progress(session);
-        if (left <= 0)
-            break;
-        poll(&p, 1, session ? 0 : (int)(left / 1000000) + 1);
-        n = recv(fd, text + *len, cap - *len, 0); /* never waits */
-        if (n == 0)
-            return text;
-        if (n > 0)
-            *len += (size_t)n;
-        else if (errno != EAGAIN && errno != EINTR)
+        left = 0;
+        for (int i = 0; i < n; i++) {
+            p[i] = (struct pollfd){.fd = answers[i].fd, .events = POLLIN}; /* poll leaves out -1 */
+            left += answers[i].fd >= 0;
+        }
+        if (left && poll(p, (nfds_t)n, session || until <= 0 ? 0 : (int)(until / 1000000) + 1) > 0)
+            for (int i = 0; i < n; i++)
+                if (answers[i].fd >= 0 && p[i].revents)
+                    answer_take(&answers[i]);
+        if (until <= 0)
             break;
     }
-    free(text);
-    return NULL;
+    for (int i = 0; i < n; i++)
+        if (answers[i].fd >= 0)
+            answer_end(&answers[i], false);
+    free(p);
 }
 
 /* Why does it not answer? */
@@ -87,19 +122,18 @@ static void question_put(const madi_target_t *t, const char *question)
         send(t->fds[i], line, (size_t)n, MSG_NOSIGNAL); /* a failure is one of the answer, too */
 }
 
-static json_t *answer_one(int fd, int pid, int64_t deadline, double timeout, mad_session_t *session, char *why)
+/* Frees the text.  NULL: why it is none. */
+static json_t *answer_parse(answer_t *a, int pid, double timeout, char *why)
 {
     json_error_t error;
     json_t *answer = NULL;
-    size_t len = 0;
-    char *text = read_all(fd, deadline, session, &len);
-    if (!text) {
+    if (!a->whole)
         why_silent(pid, timeout, why);
+    else if (is_plain(a->text, a->len))
+        answer = json_loadb(a->text, a->len, JSON_REJECT_DUPLICATES, &error);
+    free(a->text);
+    if (!a->whole)
         return NULL;
-    }
-    if (is_plain(text, len))
-        answer = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
-    free(text);
     if (!json_is_object(answer)) {
         snprintf(why, MADI_INFO_WHY_MAX, "process %d gave no proper answer: is it of another version, or at its end?", pid);
         json_decref(answer);
@@ -113,34 +147,45 @@ static json_t *answer_one(int fd, int pid, int64_t deadline, double timeout, mad
     return answer;
 }
 
-/* What its sessions answer; ends the connections.  NULL: none did, and why. */
-static json_t *answers(madi_target_t *t, int64_t deadline, double timeout, mad_session_t *session, char *why)
+/* What the sessions of these answer, by target; NULL of one that does not, whose why (one after another) says why not.  Ends
+ * the connections. */
+static void answers(madi_target_t *targets, int n, json_t **all, double timeout, mad_session_t *session, char *why)
 {
-    json_t *all = json_array();
-    if (!t->count)
-        why_silent(t->pid, timeout, why);
-    for (int i = 0; i < t->count; i++) {
-        json_t *one = answer_one(t->fds[i], t->pid, deadline, timeout, session, why);
-        if (one)
-            json_array_append_new(all, one);
-        close(t->fds[i]);
+    answer_t *list;
+    int count = 0, next = 0;
+    for (int i = 0; i < n; i++)
+        count += targets[i].count;
+    list = calloc((size_t)count + 1, sizeof *list);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < targets[i].count; k++)
+            if (list)
+                list[next++].fd = targets[i].fds[k];
+            else
+                close(targets[i].fds[k]);
+    if (list)
+        answers_read(list, count, madi_deadline((int64_t)(timeout * 1e9)), session);
+    next = 0;
+    for (int i = 0; i < n; i++) {
+        char *own = why + (size_t)i * MADI_INFO_WHY_MAX;
+        all[i] = NULL;
+        if (!targets[i].count || !list)
+            why_silent(targets[i].pid, timeout, own);
+        for (int k = 0; list && k < targets[i].count; k++) {
+            json_t *one = answer_parse(&list[next++], targets[i].pid, timeout, own);
+            if (one && !all[i])
+                all[i] = json_array();
+            if (one)
+                json_array_append_new(all[i], one);
+        }
     }
-    t->count = 0;
-    if (json_array_size(all))
-        return all;
-    json_decref(all);
-    return NULL;
-}
-
-static int64_t deadline_of(double timeout)
-{
-    return madi_deadline((int64_t)(timeout * 1e9));
+    free(list);
 }
 
 json_t *madi_info_ask(int pid, const char *question, double timeout, char *why)
 {
-    int64_t deadline = deadline_of(timeout);
+    int64_t deadline = madi_deadline((int64_t)(timeout * 1e9));
     madi_target_t t;
+    json_t *all;
     bool found;
     do {
         t = (madi_target_t){.pid = pid};
@@ -149,25 +194,27 @@ json_t *madi_info_ask(int pid, const char *question, double timeout, char *why)
     if (!found)
         return NULL;
     question_put(&t, question);
-    return answers(&t, deadline_of(timeout), timeout, NULL, why);
+    answers(&t, 1, &all, timeout, NULL, why);
+    return all;
 }
 
 json_t *madi_info_ask_all(const char *question, double timeout)
 {
-    char why[MADI_INFO_WHY_MAX];
     madi_target_t *targets;
     int n = madi_target_find_all(&targets);
-    int64_t deadline;
-    json_t *all = json_array();
+    json_t **answered = calloc((size_t)n + 1, sizeof *answered), *all = json_array();
+    char *why = calloc((size_t)n + 1, MADI_INFO_WHY_MAX);
     for (int i = 0; i < n; i++)
         question_put(&targets[i], question);
-    deadline = deadline_of(timeout);
-    for (int i = 0; i < n; i++) {
-        json_t *sessions = answers(&targets[i], deadline, timeout, NULL, why);
-        json_array_append_new(all, sessions ? json_pack("{s:i, s:o}", "pid", targets[i].pid, "sessions", sessions)
-                                            : json_pack("{s:i, s:s}", "pid", targets[i].pid, "error", why));
-    }
+    if (answered && why)
+        answers(targets, n, answered, timeout, NULL, why);
+    for (int i = 0; answered && why && i < n; i++)
+        json_array_append_new(all, answered[i] ? json_pack("{s:i, s:o}", "pid", targets[i].pid, "sessions", answered[i])
+                                               : json_pack("{s:i, s:s}", "pid", targets[i].pid, "error",
+                                                           why + (size_t)i * MADI_INFO_WHY_MAX));
     free(targets);
+    free(answered);
+    free(why);
     return all;
 }
 
@@ -184,7 +231,7 @@ json_t *madi_info_ask_self(char *why)
     }
     if (madi_target_find(&t, why)) {
         question_put(&t, "explain");
-        all = answers(&t, deadline_of(5), 5, session, why);
+        answers(&t, 1, &all, 5, session, why);
     }
     mad_exit(session);
     return all;
