@@ -31,6 +31,11 @@ typedef struct madi_forward {
     bool (*reachable)(struct mad_session *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
                       char *reason);
     int (*place)(struct mad_session *session, int lane, const madi_adapter_t *adapter);
+    /* What the topology file calls the network by which this gate's adapter reaches its peer; NULL: nothing, or it does not
+     * tell which of several it is.  Does what goes over this adapter go over others, in fragments?  Under the session's
+     * lock. */
+    const char *(*network)(const struct madi_gate *gate);
+    bool (*carried)(const madi_adapter_t *adapter);
     /* The gate is up.  Under the session's lock. */
     void (*up)(struct madi_gate *gate);
     /* A FORWARD packet: as the upcalls of driver.h.  Under the session's lock. */

@@ -4,6 +4,7 @@
  *   traffic[]{driver class peers ...}  by driver, and by whose it is:
  *     self, job, other     messages to this process, to others of the job, to peers added by address
  *     streams, forwarded   fragments of virtual links that end here, of such as pass through
+ *   networks[]{network driver adapter peers ...}  all of that, by the network that carried it
  *   channels[]{channel ...} channels_left_out
  *   forwarding{... routes[]} */
 #include "base/clock.h"
@@ -14,15 +15,21 @@
 
 #define GATES_AT_ONCE 64 /* summed up before others get their turn */
 #define CHANNELS_MAX 128 /* told of one by one */
-#define ROWS 48          /* drivers times classes, and some */
+#define ROWS 64          /* drivers times classes, and some; networks: further ones are in the last */
 
 typedef struct row {
     const madi_driver_t *driver;
-    const char *class;
+    const madi_adapter_t *adapter; /* of a network; else NULL */
+    const char *name;              /* of the class, or network */
     int64_t peers, queued;
     madi_traffic_t moved;
     uint64_t blocks_out, block_bytes_out, blocks_in, block_bytes_in, refused;
 } row_t;
+
+typedef struct rows {
+    int n;
+    row_t row[ROWS];
+} rows_t;
 
 enum { HEAD, GATES, CHANNELS, REST, END };
 
@@ -30,22 +37,22 @@ typedef struct stats {
     int stage;
     const madi_gate_t *gate;
     uint32_t n_channels;
-    int n_rows;
-    row_t rows[ROWS];
+    rows_t classes, networks;
 } stats_t;
 
-/* ---- By driver and class -------------------------------------------------------------------------------------- */
+/* ---- By driver and class, and by network ------------------------------------------------------------------------ */
 
-static row_t *row_of(stats_t *stats, const madi_driver_t *driver, const char *class)
+/* Names are compared by where they stand. */
+static row_t *row_of(rows_t *rows, const madi_driver_t *driver, const madi_adapter_t *adapter, const char *name)
 {
-    row_t *row = stats->rows, *end = row + stats->n_rows;
-    while (row < end && (row->driver != driver || row->class != class))
+    row_t *row = rows->row, *end = row + rows->n;
+    while (row < end && (row->driver != driver || row->adapter != adapter || row->name != name))
         row++;
     if (row == end) {
-        if (stats->n_rows == ROWS)
+        if (rows->n == ROWS)
             return end - 1;
-        stats->n_rows++;
-        *row = (row_t){.driver = driver, .class = class};
+        rows->n++;
+        *row = (row_t){.driver = driver, .adapter = adapter, .name = name};
     }
     return row;
 }
@@ -66,37 +73,61 @@ static void traffic_add(madi_traffic_t *sum, const madi_traffic_t *t)
     sum->bytes_in += t->bytes_in;
 }
 
-/* Under tx_lock. */
-static void gate_add(row_t *row, const madi_gate_t *gate)
+static void row_add(row_t *sum, const row_t *row)
 {
-    row->peers += atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP;
-    traffic_add(&row->moved, &gate->before);
-    for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate) {
-        madi_conn_traffic(c, &row->moved);
-        for (const madi_tx_t *tx = c->queue; tx; tx = tx->next)
-            row->queued++;
-    }
-    row->blocks_out += gate->granted_blocks + gate->put_blocks + gate->fetched_blocks;
-    row->block_bytes_out += gate->granted_bytes + gate->put_bytes + gate->fetched_bytes;
-    row->blocks_in += gate->taken_blocks + gate->placed_blocks + gate->pulled_blocks;
-    row->block_bytes_in += gate->taken_bytes + gate->placed_bytes + gate->pulled_bytes;
-    row->refused += gate->refused;
+    sum->peers += row->peers;
+    sum->queued += row->queued;
+    traffic_add(&sum->moved, &row->moved);
+    sum->blocks_out += row->blocks_out;
+    sum->block_bytes_out += row->block_bytes_out;
+    sum->blocks_in += row->blocks_in;
+    sum->block_bytes_in += row->block_bytes_in;
+    sum->refused += row->refused;
 }
 
-static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate)
+static row_t gate_row(madi_gate_t *gate)
+{
+    row_t row = {.peers = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP};
+    madi_lock(&gate->tx_lock);
+    row.moved = gate->before;
+    for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate) {
+        madi_conn_traffic(c, &row.moved);
+        for (const madi_tx_t *tx = c->queue; tx; tx = tx->next)
+            row.queued++;
+    }
+    row.blocks_out = gate->granted_blocks + gate->put_blocks + gate->fetched_blocks;
+    row.block_bytes_out = gate->granted_bytes + gate->put_bytes + gate->fetched_bytes;
+    row.blocks_in = gate->taken_blocks + gate->placed_blocks + gate->pulled_blocks;
+    row.block_bytes_in = gate->taken_bytes + gate->placed_bytes + gate->pulled_bytes;
+    row.refused = gate->refused;
+    madi_unlock(&gate->tx_lock);
+    return row;
+}
+
+/* The network is counted once: peers are those of the gate. */
+static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate, row_t *network)
 {
     static const char streams[] = "streams", forwarded[] = "forwarded";
-    madi_traffic_t ends = {0}, passing = {0};
-    s->forward->traffic(gate, &ends, &passing);
-    for (int i = 0; i < 2; i++) {
-        const madi_traffic_t *t = i ? &passing : &ends;
-        row_t *row;
-        if (!t->messages_out && !t->messages_in)
-            continue;
-        row = row_of(stats, gate->adapter->driver, i ? forwarded : streams);
-        row->peers += atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP;
-        traffic_add(&row->moved, t);
+    row_t ends = {.peers = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP}, passing = ends;
+    s->forward->traffic(gate, &ends.moved, &passing.moved);
+    if (ends.moved.messages_out || ends.moved.messages_in)
+        row_add(row_of(&stats->classes, gate->adapter->driver, NULL, streams), &ends);
+    if (passing.moved.messages_out || passing.moved.messages_in)
+        row_add(row_of(&stats->classes, gate->adapter->driver, NULL, forwarded), &passing);
+    if (network) {
+        traffic_add(&network->moved, &ends.moved);
+        traffic_add(&network->moved, &passing.moved);
     }
+}
+
+/* NULL: what goes there goes over others (virtual), or over none. */
+static row_t *network_of(stats_t *stats, mad_session_t *s, const madi_gate_t *gate)
+{
+    const madi_adapter_t *adapter = gate->adapter;
+    const char *name = s->forward ? s->forward->network(gate) : NULL;
+    if (adapter->caps.self || (s->forward && s->forward->carried(adapter)))
+        return NULL;
+    return row_of(&stats->networks, adapter->driver, adapter, name ? name : adapter->network);
 }
 
 static void gates_add(stats_t *stats, mad_session_t *s)
@@ -104,12 +135,12 @@ static void gates_add(stats_t *stats, mad_session_t *s)
     for (int i = 0; i < GATES_AT_ONCE && stats->gate; i++) {
         madi_gate_t *gate = (madi_gate_t *)stats->gate;
         if (gate->adapter) {
-            row_t *row = row_of(stats, gate->adapter->driver, class_of(s, gate));
-            madi_lock(&gate->tx_lock);
-            gate_add(row, gate);
-            madi_unlock(&gate->tx_lock);
+            row_t row = gate_row(gate), *network = network_of(stats, s, gate);
+            row_add(row_of(&stats->classes, gate->adapter->driver, NULL, class_of(s, gate)), &row);
+            if (network)
+                row_add(network, &row);
             if (gate->forward)
-                forward_add(stats, s, gate);
+                forward_add(stats, s, gate, network);
         }
         stats->gate = gate->next;
     }
@@ -123,16 +154,18 @@ static void say_moved(madi_json_t *j, const madi_traffic_t *t)
     madi_json_int(j, "bytes_received", (int64_t)t->bytes_in);
 }
 
-static void say_rows(madi_json_t *j, const stats_t *stats)
+static void say_rows(madi_json_t *j, const char *key, const rows_t *rows)
 {
-    madi_json_begin(j, "traffic", '[');
-    for (const row_t *row = stats->rows; row < stats->rows + stats->n_rows; row++) {
+    madi_json_begin(j, key, '[');
+    for (const row_t *row = rows->row; row < rows->row + rows->n; row++) {
         madi_traffic_t all = row->moved;
         all.bytes_out += row->block_bytes_out;
         all.bytes_in += row->block_bytes_in;
         madi_json_begin(j, NULL, '{');
         madi_json_text(j, "driver", row->driver->name);
-        madi_json_text(j, "class", row->class);
+        if (row->adapter)
+            madi_json_text(j, "adapter", row->adapter->name);
+        madi_json_text(j, row->adapter ? "network" : "class", row->name);
         madi_json_int(j, "peers", row->peers);
         say_moved(j, &all);
         madi_json_int(j, "messages_queued", row->queued);
@@ -214,7 +247,8 @@ bool madi_stats_more(madi_answer_t *a)
     case GATES:
         gates_add(stats, s);
         if (!stats->gate) {
-            say_rows(j, stats);
+            say_rows(j, "traffic", &stats->classes);
+            say_rows(j, "networks", &stats->networks);
             madi_json_begin(j, "channels", '[');
             stats->stage = CHANNELS;
         }

@@ -49,3 +49,16 @@ bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter
     return madi_map_place(map_of(session), lane, adapter->driver->name, adapter->name, adapter->network, reason) >= 0 &&
            (!adapter->driver->reachable || adapter->driver->reachable(adapter, bytes, len, reason));
 }
+
+const char *gw_network(const madi_gate_t *gate)
+{
+    const madi_adapter_t *adapter = gate->adapter;
+    gw_t *gw = gw_of_session(adapter->session);
+    return madi_map_network(gw->map, adapter->driver->name, adapter->name, adapter->network,
+                            gw_host_of_peer(gw, gate->peer));
+}
+
+bool gw_carried(const madi_adapter_t *adapter)
+{
+    return adapter->driver == &madi_driver_virtual;
+}

@@ -356,6 +356,26 @@ int madi_map_place(const madi_map_t *m, int lane, const char *driver, const char
     return -1;
 }
 
+const char *madi_map_network(const madi_map_t *m, const char *driver, const char *adapter, const char *network, int host)
+{
+    const madi_topo_host_t *self = &m->topo->host[m->self];
+    const char *name = NULL;
+    bool given = false;
+    for (int i = 0; i < self->ons; i++)
+        given |= is_on(m, i, driver, adapter, network);
+    for (int i = 0; i < self->ons; i++) {
+        const madi_topo_network_t *n = &m->topo->network[self->on[i].network];
+        if (given ? !is_on(m, i, driver, adapter, network) : strcmp(n->driver, driver) || m->interface[i])
+            continue;
+        if (host >= 0 && host != m->self && !madi_topo_host_on(m->topo, host, self->on[i].network))
+            continue;
+        if (name)
+            return NULL;
+        name = n->name;
+    }
+    return name;
+}
+
 bool madi_map_drivers_among(const madi_map_t *m, const char *const *drivers)
 {
     for (int i = 0; i < m->topo->networks; i++) {

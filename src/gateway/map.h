@@ -25,6 +25,9 @@ const char *madi_map_lane_name(const madi_map_t *map, int lane); /* "" for 0 */
  * address, is its name (up to a slash); or, if it is none of these, on each of its driver with no interface given. */
 int madi_map_place(const madi_map_t *map, int lane, const char *driver, const char *adapter, const char *network,
                    char *reason);
+/* The network of the file by which such an adapter reaches a host (-1, or this one: any), by its name; NULL: it is on none
+ * that the other is on, or on several. */
+const char *madi_map_network(const madi_map_t *map, const char *driver, const char *adapter, const char *network, int host);
 
 /* Hosts are numbers from 0: so many.  By name; -1: the file does not know it. */
 int madi_map_hosts(const madi_map_t *map);

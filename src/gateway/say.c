@@ -3,6 +3,44 @@
 #include "gateway/gateway.h"
 #include "base/knob.h"
 
+#define HOSTS 64 /* of gateways that are told of */
+
+typedef struct known {
+    int host, up, leaving, lost;
+} known_t;
+
+/* The gateways that this process has spoken to, by host. */
+static void say_gateways(madi_json_t *j, gw_t *gw)
+{
+    known_t known[HOSTS];
+    int n = 0, i;
+    for (const gw_hop_t *hop = gw->hops; hop; hop = hop->next) {
+        int host = hop->forwards ? gw_host_of_peer(gw, hop->gate->peer) : -1;
+        for (i = 0; i < n && known[i].host != host; i++)
+            ;
+        if (host < 0 || i == HOSTS)
+            continue;
+        if (i == n)
+            known[n++] = (known_t){.host = host};
+        if (hop->down)
+            known[i].lost++;
+        else if (hop->moves)
+            known[i].leaving++;
+        else
+            known[i].up += atomic_load_explicit(&hop->gate->state, memory_order_relaxed) == MADI_GATE_UP;
+    }
+    madi_json_begin(j, "gateways", '[');
+    for (i = 0; i < n; i++) {
+        madi_json_begin(j, NULL, '{');
+        madi_json_text(j, "host", madi_map_name(gw->map, known[i].host));
+        madi_json_int(j, "up", known[i].up);
+        madi_json_int(j, "leaving", known[i].leaving);
+        madi_json_int(j, "lost", known[i].lost);
+        madi_json_end(j, '}');
+    }
+    madi_json_end(j, ']');
+}
+
 void gw_say(struct mad_session *session, madi_json_t *j)
 {
     gw_t *gw = gw_of_session(session);
@@ -36,4 +74,5 @@ void gw_say(struct mad_session *session, madi_json_t *j)
     madi_json_int(j, "bytes_held_most", gw->held_most);
     madi_json_int(j, "budget", gw->budget_all);
     madi_json_int(j, "budget_left", gw->budget);
+    say_gateways(j, gw);
 }

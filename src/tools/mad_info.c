@@ -8,6 +8,7 @@
  *   mad_info_trace.c     a live timeline                   mad_info_merge.c      several made one
  *   mad_info_doctor.c    is this host fit?                 mad_info_check_*.c    the checks
  *   mad_info_topology.c  a topology file                   mad_info_route.c      ways through it
+ *   mad_info_live.c      what runs on it
  *   mad_info_print.c, mad_info_table.c   text out of JSON */
 #include "tools/mad_info.h"
 
@@ -35,7 +36,9 @@ static const struct {
     {"trace", "PID | merge FILE...", "the timeline (MAD_TRACE) of a live process, to a file; several files made one: --output FILE",
      1, 100000, madi_info_trace},
     {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", 0, 0, madi_info_doctor},
-    {"topology", "[FILE]", "check a topology file and print it, or draw it: --dot, --svg PICTURE", 0, 1, madi_info_topology},
+    {"topology", "[FILE]",
+     "check a topology file and print it, or draw it: --dot, --svg PICTURE; with what moves there: --live SECONDS",
+     0, 1, madi_info_topology},
     {"route", "[FILE] A B", "which ways messages go from host A to host B, and why: --channel NAME, --size BYTES", 2, 3,
      madi_info_route},
 };
@@ -55,6 +58,7 @@ static void help(void)
          "  --watch SECONDS      stats: again and again; from the second round on numbers are by second\n"
          "  --prometheus         stats: for Prometheus\n"
          "  --output FILE        trace: where to; default: as the process will call it, and for merge standard output\n"
+         "  --live SECONDS       topology: with what the processes on this machine move by second, measured so long\n"
          "  --dot                the topology in Graphviz's language\n"
          "  --svg PICTURE        the topology as a picture, written to this file\n"
          "  --channel NAME       the virtual channel; default: the first of the file\n"
@@ -79,6 +83,7 @@ static int parse(madi_info_options_t *o, int argc, char **argv)
     static const struct option table[] = {{"json", no_argument, NULL, 'j'},
                                           {"timeout", required_argument, NULL, 't'},
                                           {"watch", required_argument, NULL, 'w'},
+                                          {"live", required_argument, NULL, 'l'},
                                           {"prometheus", no_argument, NULL, 'p'},
                                           {"output", required_argument, NULL, 'o'},
                                           {"dot", no_argument, NULL, 'd'},
@@ -100,6 +105,10 @@ static int parse(madi_info_options_t *o, int argc, char **argv)
             break;
         case 'w':
             if (!seconds("--watch", &o->watch))
+                return 2;
+            break;
+        case 'l':
+            if (!seconds("--live", &o->live))
                 return 2;
             break;
         case 'p': o->prometheus = true; break;

@@ -11,6 +11,7 @@ typedef struct madi_info_options {
     bool json;
     double timeout; /* seconds that a process has to answer */
     double watch;   /* seconds between two rounds; 0: one only */
+    double live;    /* seconds of a topology's traffic; 0: it is not looked at */
     bool prometheus;
     bool dot;
     const char *svg, *size, *channel, *output; /* as given; NULL: not */

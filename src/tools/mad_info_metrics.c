@@ -19,13 +19,15 @@ typedef struct metric {
     {"bytes_received", true, "Bytes received, counted as those sent."}
 #define QUEUED {"messages_queued", false, "Messages that wait to be sent."}
 
-static const metric_t of_traffic[] = {PEERS, MESSAGES, QUEUED,
-    {"blocks_sent", true, "Long blocks sent after a grant, or from memory to memory."},
-    {"block_bytes_sent", true, "Bytes of these, which are counted in bytes_sent, too."},
-    {"blocks_received", true, "Long blocks received."},
-    {"block_bytes_received", true, "Bytes of these, which are counted in bytes_received, too."},
-    {"times_full", true, "How often the network took no packet at once."},
-    {NULL, false, NULL}};
+#define BLOCKS \
+    {"blocks_sent", true, "Long blocks sent after a grant, or from memory to memory."}, \
+    {"block_bytes_sent", true, "Bytes of these, which are counted in bytes_sent, too."}, \
+    {"blocks_received", true, "Long blocks received."}, \
+    {"block_bytes_received", true, "Bytes of these, which are counted in bytes_received, too."}, \
+    {"times_full", true, "How often the network took no packet at once."}
+
+static const metric_t of_traffic[] = {PEERS, MESSAGES, QUEUED, BLOCKS, {NULL, false, NULL}};
+static const metric_t of_networks[] = {PEERS, MESSAGES, QUEUED, BLOCKS, {NULL, false, NULL}};
 static const metric_t of_channels[] = {PEERS, MESSAGES, QUEUED,
     {"messages_waiting", false, "Messages that nobody has received yet."},
     {"peers_out_of_credit", false, "Peers to whom messages wait until they have received."},
@@ -40,12 +42,22 @@ static const metric_t of_forwarding[] = {
     {"copies", true, "Fragments that had to be copied."},
     {"credit_stalls", true, "How often a stream had to wait for credit of the next process."},
     {"resends", true, "Fragments that were sent again on another way."},
+    {"rerouted", true, "How often a stream that ends here has taken another way."},
+    {"links_given_up", true, "Virtual links that were given up."},
+    {"gateways_silent", true, "Gateways that gave no sign of life."},
+    {"draining", false, "Whether it asks streams to take other ways, and takes no new ones."},
+    {"bytes_unacknowledged", false, "Bytes sent from here that the other ends have not acknowledged."},
     {"fragments_held", false, "Fragments that wait here."},
     {"fragments_held_most", false, "The most fragments that ever waited here."},
     {"bytes_held", false, "Memory of fragments that wait here, in bytes."},
     {"bytes_held_most", false, "The most of it ever, in bytes."},
     {"budget", false, "Memory for fragments (MAD_FORWARD_BUDGET), in bytes."},
     {"budget_left", false, "What is not promised of it, in bytes."},
+    {NULL, false, NULL}};
+static const metric_t of_gateways[] = {
+    {"up", false, "Processes on a gateway's host to which there is a connection."},
+    {"leaving", false, "Such as ask streams to take other ways."},
+    {"lost", false, "Such as the connection to is lost."},
     {NULL, false, NULL}};
 static const metric_t of_routes[] = {
     {"streams", false, "Streams of this route."},
@@ -84,21 +96,24 @@ static const struct group {
     const char *prefix; /* of its metrics */
     bool of_process;    /* the same in all sessions of a process */
     const metric_t *metrics;
-    const char *names[3]; /* the members that tell objects of an array apart: labels */
-} groups[] = {{"traffic", "", false, of_traffic, {"driver", "class", NULL}},
-              {"channels", "channel_", false, of_channels, {"channel", NULL, NULL}},
-              {"forwarding", "forward_", false, of_forwarding, {NULL, NULL, NULL}},
-              {"routes", "route_", false, of_routes, {"route", "role", NULL}},
-              {"waiting", "wait_", true, of_waiting, {NULL, NULL, NULL}},
-              {"marcel", "marcel_", true, of_marcel, {NULL, NULL, NULL}}};
+    const char *names[4]; /* the members that tell objects of an array apart: labels */
+    const char *label;    /* what the first of these is called as a label; NULL: as it is */
+} groups[] = {{"traffic", "", false, of_traffic, {"driver", "class"}, NULL},
+              {"networks", "network_", false, of_networks, {"network", "driver", "adapter"}, NULL},
+              {"channels", "channel_", false, of_channels, {"channel"}, NULL},
+              {"forwarding", "forward_", false, of_forwarding, {NULL}, NULL},
+              {"gateways", "gateway_", false, of_gateways, {"host"}, "gateway"},
+              {"routes", "route_", false, of_routes, {"route", "role"}, NULL},
+              {"waiting", "wait_", true, of_waiting, {NULL}, NULL},
+              {"marcel", "marcel_", true, of_marcel, {NULL}, NULL}};
 #define N_GROUPS (int)(sizeof groups / sizeof *groups)
 
 /* The objects of a group in a session: an array that is the caller's. */
 static json_t *objects_of(const json_t *session, const struct group *g)
 {
     json_t *found = json_object_get(session, g->key), *list;
-    if (!strcmp(g->key, "routes"))
-        found = json_object_get(json_object_get(session, "forwarding"), "routes");
+    if (!strcmp(g->key, "routes") || !strcmp(g->key, "gateways"))
+        found = json_object_get(json_object_get(session, "forwarding"), g->key);
     if (json_is_array(found))
         return json_incref(found);
     list = json_array();
@@ -131,12 +146,23 @@ static void object_rates(json_t *object, const json_t *before, const metric_t *m
                                 json_real((madi_info_number(object, m->key) - madi_info_number(before, m->key)) / seconds));
 }
 
+/* A process may open and end sessions. */
+static const json_t *same_session(const json_t *sessions, const json_t *session)
+{
+    size_t i;
+    json_t *s;
+    json_array_foreach(sessions, i, s)
+        if (!strcmp(madi_info_text(s, "session"), madi_info_text(session, "session")))
+            return s;
+    return NULL;
+}
+
 json_t *madi_stats_rates(const json_t *sessions, const json_t *before)
 {
     json_t *rates = json_deep_copy(sessions), *session, *object;
     size_t i, k;
     json_array_foreach(rates, i, session) {
-        const json_t *old = json_array_get(before, i);
+        const json_t *old = same_session(before, session);
         double seconds = (madi_info_number(session, "clock_ns") - madi_info_number(old, "clock_ns")) / 1e9;
         for (int g = 0; old && seconds > 0 && g < N_GROUPS; g++) {
             json_t *objects = objects_of(session, &groups[g]), *olds = objects_of(old, &groups[g]);
@@ -179,9 +205,12 @@ static void put_sample(const json_t *process, const json_t *session, size_t numb
     }
     for (int n = 0; g->names[n]; n++) {
         putchar(',');
-        put_label(g->names[n], madi_info_text(object, g->names[n]));
+        put_label(n || !g->label ? g->names[n] : g->label, madi_info_text(object, g->names[n]));
     }
-    printf("} %" JSON_INTEGER_FORMAT "\n", json_integer_value(json_object_get(object, m->key)));
+    if (json_is_boolean(json_object_get(object, m->key)))
+        printf("} %d\n", madi_info_true(object, m->key));
+    else
+        printf("} %" JSON_INTEGER_FORMAT "\n", json_integer_value(json_object_get(object, m->key)));
 }
 
 /* All samples of a metric stand together. */

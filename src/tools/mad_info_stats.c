@@ -28,8 +28,8 @@ static void counts(madi_table_t *t, const json_t *object)
 
 static void print_traffic(const json_t *s)
 {
-    static const char *const names[] = {"driver", "class", "peers", "sent", "bytes", "received", "bytes", "queued", "blocks out",
-                                        "blocks in", "full", NULL};
+    static const char *const names[] = {"driver", "class",  "peers",      "sent",      "bytes", "received",
+                                        "bytes",  "queued", "blocks out", "blocks in", "full",  NULL};
     madi_table_t t = {0};
     size_t i;
     json_t *row;
@@ -40,6 +40,28 @@ static void print_traffic(const json_t *s)
         counts(&t, row);
         madi_table_number(&t, madi_info_number(row, "blocks_sent"));
         madi_table_number(&t, madi_info_number(row, "blocks_received"));
+        madi_table_number(&t, madi_info_number(row, "times_full"));
+    }
+    madi_table_print(&t, "  ");
+}
+
+/* Where one process is on several networks, or the topology file calls them by names. */
+static void print_networks(const json_t *s)
+{
+    static const char *const names[] = {"network",  "adapter", "peers",  "sent", "bytes",
+                                        "received", "bytes",   "queued", "full", NULL};
+    madi_table_t t = {0};
+    size_t i;
+    json_t *row;
+    if (!json_object_get(s, "forwarding"))
+        return;
+    heads(&t, names);
+    json_array_foreach(json_object_get(s, "networks"), i, row) {
+        char adapter[100];
+        snprintf(adapter, sizeof adapter, "%.40s %.50s", madi_info_text(row, "driver"), madi_info_text(row, "adapter"));
+        madi_table_text(&t, madi_info_text(row, "network"));
+        madi_table_text(&t, adapter);
+        counts(&t, row);
         madi_table_number(&t, madi_info_number(row, "times_full"));
     }
     madi_table_print(&t, "  ");
@@ -89,6 +111,23 @@ static void print_routes(const json_t *forwarding)
     madi_table_print(&t, "  ");
 }
 
+/* What is out of the ordinary. */
+static void print_ways(const json_t *f)
+{
+    static const char *const states[] = {"lost", "leaving"};
+    size_t i;
+    json_t *g;
+    if (madi_info_true(f, "draining"))
+        puts("  draining: takes no new streams, and asks those that pass to take other ways");
+    if (madi_info_number(f, "rerouted") || madi_info_number(f, "links_given_up") || madi_info_number(f, "gateways_silent"))
+        printf("  other ways taken %.0f times; %.0f links given up; %.0f gateways gave no sign of life\n",
+               madi_info_number(f, "rerouted"), madi_info_number(f, "links_given_up"),
+               madi_info_number(f, "gateways_silent"));
+    json_array_foreach(json_object_get(f, "gateways"), i, g) for (int k = 0; k < 2; k++) if (madi_info_number(g, states[k]))
+        printf("  gateway %s: %.0f %s, %.0f up\n", madi_info_text(g, "host"), madi_info_number(g, states[k]), states[k],
+               madi_info_number(g, "up"));
+}
+
 static void print_forwarding(const json_t *f)
 {
     if (!f)
@@ -101,6 +140,7 @@ static void print_forwarding(const json_t *f)
     printf("  held: %.0f fragments, %s; at most %.0f, %s of %s\n", madi_info_number(f, "fragments_held"),
            madi_info_bytes(madi_info_number(f, "bytes_held")), madi_info_number(f, "fragments_held_most"),
            madi_info_bytes(madi_info_number(f, "bytes_held_most")), madi_info_bytes(madi_info_number(f, "budget")));
+    print_ways(f);
     if (json_array_size(json_object_get(f, "routes")))
         print_routes(f);
 }
@@ -108,11 +148,12 @@ static void print_forwarding(const json_t *f)
 static void print_threads(const json_t *s)
 {
     const json_t *w = json_object_get(s, "waiting"), *m = json_object_get(s, "marcel");
-    printf("  waiting: %.0f threads; slept %.0f times, woken %.0f, polled %.0f, found something %.0f\n", madi_info_number(w, "threads"),
-           madi_info_number(w, "sleeps"), madi_info_number(w, "wakes"), madi_info_number(w, "polls"),
-           madi_info_number(w, "hits"));
+    printf("  waiting: %.0f threads; slept %.0f times, woken %.0f, polled %.0f, found something %.0f\n",
+           madi_info_number(w, "threads"), madi_info_number(w, "sleeps"), madi_info_number(w, "wakes"),
+           madi_info_number(w, "polls"), madi_info_number(w, "hits"));
     if (madi_info_number(m, "workers"))
-        printf("  user-level threads: %.0f workers; %.0f created, %.0f ended, %.0f switches, %.0f steals, %.0f times idle, %.0f retaken\n",
+        printf("  user-level threads: %.0f workers; %.0f created, %.0f ended, %.0f switches, %.0f steals, %.0f times idle, "
+               "%.0f retaken\n",
                madi_info_number(m, "workers"), madi_info_number(m, "created"), madi_info_number(m, "ended"),
                madi_info_number(m, "switches"), madi_info_number(m, "steals"), madi_info_number(m, "idles"),
                madi_info_number(m, "retaken"));
@@ -127,6 +168,7 @@ static void print_process(const json_t *process, const json_t *before)
                madi_info_text(process, "program"), madi_info_text(s, "host"), madi_info_number(s, "rank"),
                madi_info_number(s, "size"), madi_info_text(s, "version"), before ? "by second" : "since its start");
         print_traffic(s);
+        print_networks(s);
         print_channels(s);
         print_forwarding(json_object_get(s, "forwarding"));
         print_threads(s);
@@ -134,7 +176,7 @@ static void print_process(const json_t *process, const json_t *before)
     json_decref(rates);
 }
 
-static const json_t *process_of(const json_t *processes, double pid)
+const json_t *madi_stats_process(const json_t *processes, double pid)
 {
     size_t i;
     json_t *p;
@@ -152,7 +194,7 @@ static void print_all(const json_t *processes, const json_t *before)
         if (i)
             putchar('\n');
         if (!json_object_get(p, "error"))
-            print_process(p, process_of(before, madi_info_number(p, "pid")));
+            print_process(p, madi_stats_process(before, madi_info_number(p, "pid")));
     }
     fflush(stdout);
 }
@@ -190,8 +232,7 @@ static void name_all(json_t *processes)
     }
 }
 
-/* {pid program sessions[]} or {pid program error} of each; NULL: not even one, and why. */
-static json_t *gather(const madi_info_options_t *o, int pid, char *why)
+json_t *madi_stats_gather(const madi_info_options_t *o, int pid, char *why)
 {
     json_t *sessions, *processes;
     if (pid < 0) {
@@ -238,7 +279,7 @@ static void show(const madi_info_options_t *o, const json_t *processes, const js
     }
 }
 
-static void sleep_until(int64_t when)
+void madi_sleep_until(int64_t when)
 {
     struct timespec t = {when / 1000000000, when % 1000000000};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
@@ -253,8 +294,8 @@ static int watch(const madi_info_options_t *o, int pid, json_t *processes)
     while (processes && json_array_size(processes)) {
         json_t *now;
         next = next + step < madi_now() ? madi_now() + step : next + step; /* no rush after a hold-up */
-        sleep_until(next);
-        now = gather(o, pid, why);
+        madi_sleep_until(next);
+        now = madi_stats_gather(o, pid, why);
         if (now && json_array_size(now)) {
             if (!o->json)
                 putchar('\n');
@@ -279,7 +320,7 @@ int madi_info_stats(const madi_info_options_t *o)
                         "--watch\n");
         return 2;
     }
-    processes = gather(o, pid, why);
+    processes = madi_stats_gather(o, pid, why);
     if (!processes)
         return madi_info_failed(o, why);
     silent = tell_silent(processes);

@@ -5,7 +5,15 @@
 
 #include "tools/mad_info.h"
 
+#include <stdint.h>
 #include <stdio.h>
+
+/* What processes answer: {pid program sessions[]} or {pid program error} of each; pid -1: of all.  NULL: not even one, and
+ * why. */
+json_t *madi_stats_gather(const madi_info_options_t *options, int pid, char *why);
+/* The process of that number among such as have answered; NULL: none. */
+const json_t *madi_stats_process(const json_t *processes, double pid);
+void madi_sleep_until(int64_t when); /* ns of the monotonic clock */
 
 /* mad_info_metrics.c */
 /* The same sessions with what was counted since `before` (or ever, if that is NULL), by second; gauges as they are. */
@@ -21,6 +29,6 @@ typedef struct madi_table {
 void madi_table_text(madi_table_t *table, const char *text);
 void madi_table_number(madi_table_t *table, double n);
 void madi_table_bytes(madi_table_t *table, double n);
-void madi_table_print(madi_table_t *table, const char *indent); /* and empty it */
+void madi_table_print(madi_table_t *table, const char *indent); /* unless there is but a head; and empty it */
 
 #endif

@@ -45,7 +45,7 @@ static bool is_of_numbers(const madi_table_t *t, int column)
 
 void madi_table_print(madi_table_t *t, const char *indent)
 {
-    for (int i = 0; i < t->n; i++) {
+    for (int i = 0; i < t->n && t->n > t->columns; i++) {
         int column = i % t->columns, w = width(t, column);
         if (!column)
             fputs(indent, stdout);

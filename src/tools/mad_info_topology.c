@@ -2,7 +2,6 @@
 /* What a topology file says, with what it does not say filled in. */
 #include "tools/mad_info_topology.h"
 
-#include "topology/draw.h"
 #include "topology/range.h"
 #include "topology/value.h"
 #include <errno.h>
@@ -232,11 +231,11 @@ static void channels_text(const madi_topo_t *topo)
 
 /* ---- The command ---------------------------------------------------------------------------------------------------- */
 
-static int draw(const madi_info_options_t *options, const madi_topo_t *topo)
+static int draw(const madi_info_options_t *options, const madi_topo_t *topo, const madi_live_t *live)
 {
     char why[MADI_INFO_WHY_MAX];
     FILE *out = fopen(options->svg, "we");
-    if (out && madi_topo_svg(topo, out) == MAD_OK && fflush(out) == 0 && !ferror(out)) {
+    if (out && madi_topo_svg(topo, live, out) == MAD_OK && fflush(out) == 0 && !ferror(out)) {
         fclose(out);
         return 0;
     }
@@ -246,28 +245,46 @@ static int draw(const madi_info_options_t *options, const madi_topo_t *topo)
     return madi_info_failed(options, why);
 }
 
+static void print(const madi_info_options_t *options, const madi_topo_t *topo, const madi_live_t *live)
+{
+    if (options->json) {
+        json_t *object = topology_json(topo);
+        if (live)
+            json_object_set_new(object, "live", madi_info_live_json(live, topo));
+        madi_info_print_json(object);
+        json_decref(object);
+        return;
+    }
+    printf("%s: %d hosts, %d networks, %d clusters\n", topo->file, topo->hosts, topo->networks, topo->clusters);
+    networks_text(topo);
+    puts("clusters");
+    clusters_text(topo, -1, 0);
+    gateways_text(topo);
+    channels_text(topo);
+    if (live)
+        madi_info_live_print(live, topo);
+}
+
 int madi_info_topology(const madi_info_options_t *options)
 {
     madi_topo_t *topo = madi_info_topology_load(options, options->argc ? options->argv[0] : NULL);
+    madi_live_t *live = NULL;
     int code = 0;
     if (!topo)
         return 1;
-    if (options->svg)
-        code = draw(options, topo);
-    if (options->dot && madi_topo_dot(topo, stdout))
-        code = madi_info_failed(options, mad_status_text(MAD_ERR_NOMEM));
-    if (options->json && !options->dot) {
-        json_t *object = topology_json(topo);
-        madi_info_print_json(object);
-        json_decref(object);
-    } else if (!options->dot && !options->svg) {
-        printf("%s: %d hosts, %d networks, %d clusters\n", topo->file, topo->hosts, topo->networks, topo->clusters);
-        networks_text(topo);
-        puts("clusters");
-        clusters_text(topo, -1, 0);
-        gateways_text(topo);
-        channels_text(topo);
+    if (options->live > 0 && !(live = madi_info_live(options, topo))) {
+        madi_topo_free(topo);
+        return madi_info_failed(options, mad_status_text(MAD_ERR_NOMEM));
     }
+    if (options->svg)
+        code = draw(options, topo, live);
+    if (options->dot && madi_topo_dot(topo, live, stdout))
+        code = madi_info_failed(options, mad_status_text(MAD_ERR_NOMEM));
+    if (!options->dot && (options->json || !options->svg))
+        print(options, topo, live);
+    if (live && live->none && (options->dot || options->svg))
+        fprintf(stderr, "mad_info: %s\n", live->title);
+    madi_info_live_free(live, topo);
     madi_topo_free(topo);
     return code;
 }

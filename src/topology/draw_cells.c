@@ -17,7 +17,7 @@ static const char *name_at(const void *arg, int i)
     return namer->topo->host[namer->host[i]].name;
 }
 
-mad_status_t madi_cells_make(const madi_topo_t *topo, madi_cells_t *c)
+mad_status_t madi_cells_make(const madi_topo_t *topo, const madi_live_t *live, madi_cells_t *c)
 {
     int *last = malloc((size_t)topo->kinds * sizeof *last), *cell_of = malloc((size_t)topo->hosts * sizeof *cell_of);
     int sum = 0;
@@ -30,7 +30,8 @@ mad_status_t madi_cells_make(const madi_topo_t *topo, madi_cells_t *c)
     for (int i = 0; i < topo->clusters; i++)
         for (int h = 0; h < topo->cluster[i].hosts; h++) {
             int host = topo->cluster[i].host[h], kind = topo->host[host].kind;
-            if (last[kind] < 0 || c->cell[last[kind]].cluster != i) {
+            bool alone = live && topo->host[host].gateway >= 0;
+            if (last[kind] < 0 || c->cell[last[kind]].cluster != i || alone) {
                 last[kind] = c->cells;
                 c->cell[c->cells++] = (madi_cell_t){.cluster = i, .kind = kind};
             }

@@ -18,12 +18,19 @@
 #define CELL_HEIGHT 40
 #define LINE 40  /* from one network to the next */
 #define LETTER 8 /* width */
+/* Of what is live: smaller letters, lines of them, room for what is written beside a line. */
+#define SMALL 7
+#define SMALL_LINE 14
+#define BESIDE 26 /* letters */
+#define LEGEND 20 /* height of a line */
 
 typedef struct picture {
     const madi_topo_t *topo;
+    const madi_live_t *live; /* NULL: nothing is known */
     madi_cells_t cells;
     FILE *out;
     int x, depth; /* so far; of the deepest cluster */
+    int right;    /* how far texts of networks go */
 } picture_t;
 
 static const char *colour(int network)
@@ -44,35 +51,84 @@ static void depth_find(picture_t *p)
     }
 }
 
+static int cluster_top(const picture_t *p, int depth)
+{
+    return (p->live ? LEGEND : 0) + MARGIN + depth * STEP;
+}
+
 static int cells_top(const picture_t *p)
 {
-    return MARGIN + p->depth * STEP + MARGIN;
+    return cluster_top(p, p->depth) + MARGIN;
+}
+
+static int cell_height(const picture_t *p)
+{
+    return p->live ? CELL_HEIGHT + MADI_LIVE_LINES * SMALL_LINE : CELL_HEIGHT;
+}
+
+/* From one network to the next. */
+static int line_height(const picture_t *p)
+{
+    return p->live ? LINE + 2 * SMALL_LINE : LINE;
+}
+
+static void text_draw(const picture_t *p, int x, int y, const char *style, const char *text)
+{
+    fprintf(p->out, "<text x=\"%d\" y=\"%d\" %s>%s</text>\n", x, y, style, text);
+}
+
+/* Wide enough for what stands in it, and for the lines from it. */
+static int cell_width(const picture_t *p, const madi_cell_t *cell)
+{
+    int letters = (int)strlen(cell->label), ons = p->topo->host[cell->host[0]].ons, bad;
+    int width = (letters > 12 ? letters : 12) * LETTER + 16, least = ons * (p->live ? BESIDE * SMALL : 24);
+    char line[MADI_LIVE_LINES][MADI_LIVE_LINE];
+    for (int i = p->live ? madi_live_text(p->live, cell, line, &bad) : 0; i-- > 0;)
+        if (least < (int)strlen(line[i]) * SMALL + 16)
+            least = (int)strlen(line[i]) * SMALL + 16;
+    return width > least ? width : least;
+}
+
+static void live_draw(const picture_t *p, const madi_cell_t *cell)
+{
+    char line[MADI_LIVE_LINES][MADI_LIVE_LINE];
+    int bad, n = madi_live_text(p->live, cell, line, &bad);
+    for (int i = 0; i < n; i++)
+        text_draw(p, cell->x + cell->width / 2, cells_top(p) + CELL_HEIGHT + 9 + i * SMALL_LINE,
+                  i >= n - bad ? "text-anchor=\"middle\" font-size=\"11\" fill=\"#c0392b\" "
+                                 "font-weight=\"bold\""
+                  : madi_live_mark(p->live, cell) == MADI_LIVE_IDLE ? "text-anchor=\"middle\" font-size=\"11\" fill=\"#999\""
+                                                                    : "text-anchor=\"middle\" font-size=\"11\"",
+                  line[i]);
 }
 
 static void cell_draw(picture_t *p, madi_cell_t *cell)
 {
+    static const char *const borders[] = {[MADI_LIVE_IDLE] = "stroke=\"#999\" stroke-dasharray=\"2 3\"",
+                                          [MADI_LIVE_RUNS] = "stroke=\"#333\"",
+                                          [MADI_LIVE_DRAINS] = "stroke=\"#d68910\" stroke-dasharray=\"8 3\"",
+                                          [MADI_LIVE_LOST] = "stroke=\"#c0392b\" stroke-dasharray=\"8 3\""};
+    static const char *const fills[] = {
+        [MADI_LIVE_IDLE] = "#fff", [MADI_LIVE_RUNS] = "#fff", [MADI_LIVE_DRAINS] = "#fdebd0", [MADI_LIVE_LOST] = "#fadbd8"};
     bool gateway = p->topo->kind[cell->kind].gateway >= 0;
-    int letters = (int)strlen(cell->label), ons = p->topo->host[cell->host[0]].ons;
+    madi_live_mark_t mark = p->live ? madi_live_mark(p->live, cell) : MADI_LIVE_RUNS;
+    char text[40];
     cell->x = p->x;
-    cell->width = (letters > 12 ? letters : 12) * LETTER + 16;
-    if (cell->width < ons * 24)
-        cell->width = ons * 24;
-    fprintf(p->out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\" stroke=\"#333\"%s/>\n",
-            cell->x, cells_top(p), cell->width, CELL_HEIGHT, gateway ? "#fdf2d0" : "#fff",
-            gateway ? " stroke-width=\"2\"" : "");
-    fprintf(p->out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", cell->x + cell->width / 2,
-            cells_top(p) + 17, cell->label);
-    fprintf(p->out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"#666\">%d %s</text>\n",
-            cell->x + cell->width / 2, cells_top(p) + 33, cell->hosts,
-            gateway            ? cell->hosts == 1 ? "gateway" : "gateways"
-            : cell->hosts == 1 ? "host"
-                               : "hosts");
+    cell->width = cell_width(p, cell);
+    fprintf(p->out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\" %s%s/>\n", cell->x,
+            cells_top(p), cell->width, cell_height(p), gateway && mark <= MADI_LIVE_RUNS ? "#fdf2d0" : fills[mark],
+            borders[mark], gateway ? " stroke-width=\"2\"" : "");
+    text_draw(p, cell->x + cell->width / 2, cells_top(p) + 17, "text-anchor=\"middle\"", cell->label);
+    snprintf(text, sizeof text, "%d %s%s", cell->hosts, gateway ? "gateway" : "host", cell->hosts == 1 ? "" : "s");
+    text_draw(p, cell->x + cell->width / 2, cells_top(p) + 33, "text-anchor=\"middle\" fill=\"#666\"", text);
+    if (p->live)
+        live_draw(p, cell);
     p->x += cell->width + MARGIN;
 }
 
 static void cluster_draw(picture_t *p, int c, int depth)
 {
-    int left = p->x, top = MARGIN + depth * STEP, bottom = cells_top(p) + CELL_HEIGHT + MARGIN * (p->depth - depth),
+    int left = p->x, top = cluster_top(p, depth), bottom = cells_top(p) + cell_height(p) + MARGIN * (p->depth - depth),
         least;
     p->x += MARGIN;
     for (int i = 0; i < p->topo->clusters; i++)
@@ -93,41 +149,119 @@ static void cluster_draw(picture_t *p, int c, int depth)
 
 static int line_y(const picture_t *p, int network)
 {
-    return cells_top(p) + CELL_HEIGHT + MARGIN * p->depth + LINE * (network + 1);
+    return cells_top(p) + cell_height(p) + MARGIN * p->depth + line_height(p) * (network + 1);
 }
 
-static void networks_draw(picture_t *p)
+static void network_draw(picture_t *p, int n)
 {
-    char text[120];
-    for (int n = 0; n < p->topo->networks; n++) {
-        madi_network_text(&p->topo->network[n], text, sizeof text);
-        fprintf(p->out, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"%s\" stroke-width=\"3\"/>\n", MARGIN,
-                line_y(p, n), p->x, line_y(p, n), colour(n));
-        fprintf(p->out, "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s (%s)</text>\n", p->x + MARGIN, line_y(p, n) + 4,
-                colour(n), p->topo->network[n].name, text);
+    char text[200], more[2 * MADI_LIVE_LINE + 8];
+    int letters, y = line_y(p, n);
+    madi_live_link_t all = {.width = 3, .colour = colour(n)};
+    if (p->live)
+        madi_live_link(p->topo, p->live, NULL, n, &all);
+    letters = snprintf(text, sizeof text, "%s (", p->topo->network[n].name);
+    madi_network_text(&p->topo->network[n], text + letters, sizeof text - (size_t)letters - 1);
+    strcat(text, ")");
+    letters = (int)strlen(text);
+    fprintf(p->out, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n", MARGIN, y, p->x,
+            y, all.colour, all.width < 3 ? 3 : all.width);
+    fprintf(p->out, "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", p->x + MARGIN, y + 4, p->live ? "#333" : colour(n),
+            text);
+    if (p->live) {
+        snprintf(more, sizeof more, "%s; %s", all.out, all.in);
+        text_draw(p, p->x + MARGIN, y + 4 + SMALL_LINE, "font-size=\"11\"", more);
+        if (letters < (int)strlen(more))
+            letters = (int)strlen(more);
     }
-    for (int i = 0; i < p->cells.cells; i++) {
-        const madi_cell_t *cell = &p->cells.cell[i];
-        const madi_topo_host_t *host = &p->topo->host[cell->host[0]];
-        for (int k = 0; k < host->ons; k++) {
-            int n = host->on[k].network, x = cell->x + (k + 1) * cell->width / (host->ons + 1);
-            fprintf(p->out, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"%s\"/>\n", x,
-                    cells_top(p) + CELL_HEIGHT, x, line_y(p, n), colour(n));
-            fprintf(p->out, "<circle cx=\"%d\" cy=\"%d\" r=\"4\" fill=\"%s\"/>\n", x, line_y(p, n), colour(n));
-            fprintf(p->out, "<text x=\"%d\" y=\"%d\" font-size=\"10\" fill=\"#666\">%s</text>\n", x + 4,
-                    line_y(p, n) - 5, madi_cell_interface(p->topo, cell, n));
-        }
+    if (p->right < p->x + 2 * MARGIN + letters * LETTER)
+        p->right = p->x + 2 * MARGIN + letters * LETTER;
+}
+
+/* The k-th of a box's lines. */
+static void on_draw(picture_t *p, const madi_cell_t *cell, int k)
+{
+    const madi_topo_host_t *host = &p->topo->host[cell->host[0]];
+    int n = host->on[k].network, y = line_y(p, n);
+    int x = p->live ? cell->x + 12 + k * (cell->width - 8) / host->ons : cell->x + (k + 1) * cell->width / (host->ons + 1);
+    madi_live_link_t link = {.width = 1, .colour = colour(n)};
+    if (p->live)
+        madi_live_link(p->topo, p->live, cell, n, &link);
+    fprintf(p->out, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n", x,
+            cells_top(p) + cell_height(p), x, y, link.colour, link.width);
+    fprintf(p->out, "<circle cx=\"%d\" cy=\"%d\" r=\"%.1f\" fill=\"%s\"/>\n", x, y, link.width < 6 ? 4 : link.width / 2 + 1,
+            link.colour);
+    text_draw(p, x + (p->live ? 9 : 4), y - (p->live ? 7 + 2 * SMALL_LINE : 5), "font-size=\"10\" fill=\"#666\"",
+              madi_cell_interface(p->topo, cell, n));
+    if (p->live && link.sum.bytes_out + link.sum.bytes_in > 0) {
+        text_draw(p, x + 9, y - 7 - SMALL_LINE, "font-size=\"11\"", link.out);
+        text_draw(p, x + 9, y - 7, "font-size=\"11\"", link.in);
     }
+}
+
+/* Returns how high it is. */
+static int legend_draw(picture_t *p, int y)
+{
+    static const struct {
+        madi_live_on_t on;
+        const char *meaning;
+    } widths[] = {{{.bytes_out = 1e3}, "1 kB/s"},
+                  {{.bytes_out = 1e6}, "1 MB/s"},
+                  {{.bytes_out = 1e8}, "100 MB/s"},
+                  {{.bytes_out = 1e10}, "10 GB/s"}};
+    static const char *const words[] = {
+        "out, in: what processes of the box send to, and have from, the network, in bytes and messages (fragments count) by "
+        "second;",
+        "of several hosts together, the colour is that of the busiest; other ways: shared memory, networks not in the file.",
+        "passes, holds: fragments of others, by second, now, and of how much memory; stalls: waits for credit; resends: "
+        "after a loss.",
+        "red box: a process there does not answer, or is lost to others; orange box: it drains; dotted box: no process was "
+        "found."};
+    const char *means, *colour;
+    int x = MARGIN, top = y;
+    for (int i = 0; (colour = madi_live_colour(i, &means)); i++) {
+        fprintf(p->out, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"%s\" stroke-width=\"5\"/>\n", x, y - 4,
+                x + 20, y - 4, colour);
+        text_draw(p, x + 26, y, "font-size=\"11\"", means);
+        x += 26 + (int)strlen(means) * SMALL + 16;
+    }
+    y += LEGEND;
+    if (p->right < x)
+        p->right = x;
+    x = MARGIN;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        fprintf(p->out, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"#666\" stroke-width=\"%.1f\"/>\n", x, y - 4,
+                x + 20, y - 4, madi_live_width(&widths[i].on));
+        text_draw(p, x + 26, y, "font-size=\"11\"", widths[i].meaning);
+        x += 26 + (int)strlen(widths[i].meaning) * SMALL + 16;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        text_draw(p, MARGIN, y += LEGEND - 4, "font-size=\"11\" fill=\"#666\"", words[i]);
+        if (p->right < MARGIN + (int)strlen(words[i]) * SMALL)
+            p->right = MARGIN + (int)strlen(words[i]) * SMALL;
+    }
+    return y - top;
+}
+
+static void picture_draw(picture_t *p)
+{
+    for (int c = 0; c < p->topo->clusters; c++)
+        if (p->topo->cluster[c].parent < 0)
+            cluster_draw(p, c, 0);
+    for (int n = 0; n < p->topo->networks; n++)
+        network_draw(p, n);
+    for (int i = 0; i < p->cells.cells; i++)
+        for (int k = 0; k < p->topo->host[p->cells.cell[i].host[0]].ons; k++)
+            on_draw(p, &p->cells.cell[i], k);
 }
 
 /* The size stands at the beginning and is known at the end. */
-mad_status_t madi_topo_svg(const madi_topo_t *topo, FILE *out)
+mad_status_t madi_topo_svg(const madi_topo_t *topo, const madi_live_t *live, FILE *out)
 {
-    picture_t p = {.topo = topo, .x = MARGIN};
+    picture_t p = {.topo = topo, .live = live, .x = MARGIN};
     char *body = NULL;
     size_t len = 0;
-    int width;
-    if (madi_cells_make(topo, &p.cells))
+    int height;
+    if (madi_cells_make(topo, live, &p.cells))
         return MAD_ERR_NOMEM;
     p.out = open_memstream(&body, &len);
     if (!p.out) {
@@ -135,16 +269,20 @@ mad_status_t madi_topo_svg(const madi_topo_t *topo, FILE *out)
         return MAD_ERR_NOMEM;
     }
     depth_find(&p);
-    for (int c = 0; c < topo->clusters; c++)
-        if (topo->cluster[c].parent < 0)
-            cluster_draw(&p, c, 0);
-    networks_draw(&p);
+    picture_draw(&p);
+    height = line_y(&p, topo->networks - 1) + LINE / 2;
+    if (live) {
+        text_draw(&p, MARGIN, LEGEND - 3, live->none ? "font-weight=\"bold\" fill=\"#c0392b\"" : "font-weight=\"bold\"",
+                  live->title);
+        if (p.right < 2 * MARGIN + (int)strlen(live->title) * LETTER)
+            p.right = 2 * MARGIN + (int)strlen(live->title) * LETTER;
+        height += LEGEND + legend_draw(&p, height + LEGEND) + MARGIN;
+    }
     fclose(p.out);
-    width = p.x + 40 * LETTER;
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"monospace\" "
             "font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n%s</svg>\n",
-            width, line_y(&p, topo->networks - 1) + LINE / 2, body ? body : "");
+            p.right, height, body ? body : "");
     madi_cells_fini(&p.cells);
     free(body);
     return MAD_OK;

@@ -61,6 +61,12 @@ def gateway(pid, name):
     check("%s: what came has left" % name,
           sum(r["messages_received"] for r in passed) == sum(r["messages_sent"] for r in passed) ==
           sum(r["fragments_there"] + r["fragments_back"] for r in routes), passed, routes)
+    check("%s: to the byte" % name,
+          sum(r["bytes_received"] for r in passed) == sum(r["bytes_sent"] for r in passed) ==
+          sum(r["bytes_there"] + r["bytes_back"] for r in routes), passed, routes)
+    check("%s: by network as by driver" % name, all(
+        sum(r[k] for r in s["networks"]) == sum(r[k] for r in s["traffic"])
+        for k in ("messages_sent", "bytes_sent", "messages_received", "bytes_received")), s["networks"], s["traffic"])
     check("%s: in both directions" % name, enough(used["bytes_there"]) and enough(used["bytes_back"]), routes)
     check("%s: nothing waits" % name, f["fragments_held"] == 0 == f["bytes_held"] == used["fragments_queued"], f)
     check("%s: something has" % name, f["fragments_held_most"] > 0 and f["bytes_held_most"] > 0, f)
