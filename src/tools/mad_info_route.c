@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROUTES_MAX 64
 #define ALTERNATIVES 5
@@ -20,9 +21,32 @@ typedef struct question {
     int64_t bytes;
 } question_t;
 
+/* A name without a domain, of hosts in several of them: that has been said. */
+static bool several(const question_t *q, const char *name)
+{
+    char list[300] = "", why[700];
+    size_t len = strcspn(name, ".");
+    int n = 0;
+    for (int i = 0; i < q->topo->hosts; i++) {
+        const char *host = q->topo->host[i].name;
+        if (strncmp(host, name, len) || (host[len] && host[len] != '.'))
+            continue;
+        if (n++ < 4)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", n > 1 ? ", " : "", host);
+    }
+    if (n < 2 || name[len])
+        return false;
+    snprintf(why, sizeof why, "%.200s names %d hosts '%.60s' (%s%s): give the whole name of one", q->topo->file, n, name, list,
+             n > 4 ? ", ..." : "");
+    madi_info_failed(q->options, why);
+    return true;
+}
+
 static int unknown(const question_t *q, madi_topo_what_t what, const char *kind, const char *name)
 {
     char hint[400], why[1000];
+    if (what == MADI_TOPO_HOST && several(q, name))
+        return 1;
     madi_topo_hint(q->topo, what, name, hint, sizeof hint);
     snprintf(why, sizeof why, "%s names no %s '%s'%s", q->topo->file, kind, name, hint);
     return madi_info_failed(q->options, why);
@@ -114,7 +138,7 @@ static void answer(const question_t *q, const madi_routes_t *routes, const madi_
     json_decref(list);
 }
 
-int madi_info_route(const madi_info_options_t *options)
+static int answer_of(const madi_info_options_t *options)
 {
     const char *path = options->argc == 3 ? options->argv[0] : NULL;
     madi_topo_t *topo = madi_info_topology_load(options, path);
@@ -142,4 +166,12 @@ int madi_info_route(const madi_info_options_t *options)
     free(route);
     madi_topo_free(topo);
     return code;
+}
+
+int madi_info_route(const madi_info_options_t *options)
+{
+    if (options->argc == 3 || getenv("MAD_TOPOLOGY") || access(options->argv[0], R_OK))
+        return answer_of(options);
+    fprintf(stderr, "mad_info: route: give two hosts behind the file '%s'\n", options->argv[0]);
+    return 2;
 }

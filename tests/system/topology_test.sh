@@ -124,7 +124,14 @@ check_has "no such channel" "chain.conf names no virtual channel 'fast'; there a
 run route chain.conf north0 south1 --size much
 check "a size that is none: exit code" 2 $code
 run route chain.conf north0
-check "a host is missing: exit code" 1 $code # MAD_TOPOLOGY would have done
+check "a host is missing" "2 mad_info: route: give two hosts behind the file 'chain.conf'" "$code $(cat err)"
+printf 'networks = { red = { driver = "tcp"; hosts = "n.one, n.two, m.one"; }; };\n' >domains.conf
+run route domains.conf n m
+check "which host" "1 mad_info: domains.conf names 2 hosts 'n' (n.one, n.two): give the whole name of one" "$code $(cat err)"
+run route domains.conf n.two m
+check_lines "a name without its domain" 1 '^  n.two --red-- m.one$' out
+run route domains.conf n.three m
+check_has "another domain" "names no host 'n.three'; there are: n.one, n.two, m.one" err
 run route north0
 check "two hosts are missing: exit code" 2 $code
 run topology two_clusters.conf --svg nowhere/picture.svg
