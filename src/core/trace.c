@@ -21,6 +21,7 @@ static struct {
     uint64_t next; /* so many were added */
     uint32_t size;
     int rank, n_ranks;
+    bool launched; /* by a launcher, which gave it the rank */
     char job[17], host[MADI_HOST_MAX];
 } trace;
 
@@ -73,6 +74,7 @@ static void start(const mad_session_t *s)
 {
     trace.rank = s->rank;
     trace.n_ranks = s->size;
+    trace.launched = s->boot != NULL;
     for (int i = 0; i < 8; i++)
         snprintf(trace.job + 2 * i, 3, "%02x", s->job[i]);
     madi_host_name(trace.host, sizeof trace.host);
@@ -115,19 +117,21 @@ static const struct {
     [MADI_TRACE_FRAGMENT_IN] = {"fragment", "%s: fragments from %d", 'b', "stream"},
     [MADI_TRACE_FRAGMENT_HELD] = {"fragment", "%s: held for %d", 'b', "stream"},
     [MADI_TRACE_FRAGMENT_OUT] = {"fragment", "%s: fragments to %d", 'b', "stream"},
+    [MADI_TRACE_STALL] = {"stall", "%s: no credit to %d", 'b', "stream"},
     [MADI_TRACE_SLEEP] = {"wait", "asleep", 'x', NULL},
 };
 
 static void say_args(madi_json_t *j, const madi_trace_event_t *e)
 {
+    bool fragment = e->kind >= MADI_TRACE_FRAGMENT_IN && e->kind <= MADI_TRACE_STALL;
     madi_json_begin(j, "args", '{');
     if (e->channel[0])
-        madi_json_text(j, "channel", e->channel);
+        madi_json_text(j, fragment ? "network" : "channel", e->channel);
     if (kinds[e->kind].number)
         madi_json_int(j, kinds[e->kind].number, e->number);
     if (kinds[e->kind].number && e->kind != MADI_TRACE_RECEIVE)
         madi_json_int(j, "bytes", (int64_t)e->bytes);
-    if (e->kind >= MADI_TRACE_FRAGMENT_IN && e->kind <= MADI_TRACE_FRAGMENT_OUT)
+    if (fragment)
         madi_json_bool(j, "passes", e->passes);
     if (e->kind != MADI_TRACE_SLEEP)
         madi_json_int(j, "peer", e->peer);
@@ -203,7 +207,10 @@ static void say_begin(madi_json_t *j, const madi_trace_text_t *t)
 {
     char boot[64], name[MADI_HOST_MAX + 40];
     boot_name(boot, sizeof boot);
-    snprintf(name, sizeof name, "rank %d on %s", trace.rank, trace.host);
+    if (trace.launched)
+        snprintf(name, sizeof name, "rank %d on %s", trace.rank, trace.host);
+    else
+        snprintf(name, sizeof name, "%.20s on %s", program_invocation_short_name, trace.host);
     madi_json_begin(j, NULL, '{');
     madi_json_text(j, "displayTimeUnit", "ns");
     madi_json_begin(j, "otherData", '{');

@@ -31,6 +31,7 @@ typedef enum madi_trace_kind {
     MADI_TRACE_FRAGMENT_IN,   /* of a stream; number: its label on this hop */
     MADI_TRACE_FRAGMENT_HELD, /* it waits for the next network */
     MADI_TRACE_FRAGMENT_OUT,
+    MADI_TRACE_STALL, /* of a stream: it has something to send, and no credit for that */
     MADI_TRACE_SLEEP, /* a thread that waits */
     MADI_TRACE_KINDS
 } madi_trace_kind_t;
@@ -44,7 +45,7 @@ typedef struct madi_trace_event {
     int32_t tid; /* set by madi_trace_add */
     uint8_t kind;
     bool passes; /* a fragment of others */
-    char channel[26]; /* or empty */
+    char channel[26]; /* of fragments, the network, as the topology file calls it; or empty */
 } madi_trace_event_t;
 
 /* The time if somebody wants to know, else 0. */

@@ -40,16 +40,18 @@ void gw_routes_free(gw_t *gw)
 void gw_trace(madi_trace_kind_t kind, int64_t began, int64_t end, const gw_side_t *side, uint32_t length)
 {
     const madi_gate_t *gate = side->hop ? side->hop->gate : NULL;
+    madi_trace_event_t event = {.kind = kind,
+                                .begin = began,
+                                .end = end,
+                                .number = side->label,
+                                .bytes = length,
+                                .passes = side->transit != NULL};
     if (!gate || !gate->link)
         return;
-    madi_trace_add(&(madi_trace_event_t){.kind = kind,
-                                         .begin = began,
-                                         .end = end,
-                                         .number = side->label,
-                                         .bytes = length,
-                                         .peer = gate->peer,
-                                         .driver = gate->link->driver->name,
-                                         .passes = side->transit != NULL});
+    event.peer = gate->peer;
+    event.driver = gate->link->driver->name;
+    snprintf(event.channel, sizeof event.channel, "%.25s", side->hop->network ? side->hop->network : "");
+    madi_trace_add(&event);
 }
 
 /* ---- What the sides of streams have counted -------------------------------------------------------------------------- */

@@ -117,7 +117,7 @@ void gw_credit_came(gw_side_t *side, uint64_t limit)
     if (limit > side->tx_limit)
         side->tx_limit = limit;
     stalled = side->stalled;
-    side->stalled = false;
+    gw_side_goes(side);
     gw_side_activate(side);
     gw_hop_pump(side->hop);
     madi_unlock(&gate->tx_lock);

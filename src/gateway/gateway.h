@@ -111,6 +111,7 @@ struct gw_side {
     gw_side_t *next_active; /* in hop->active */
     bool active;
     bool stalled;           /* it waits for credit */
+    int64_t stalled_at;     /* traced: since when */
     gw_count_t out;
     uint64_t stalls, resends; /* how often it had to wait for credit; fragments sent again on another way */
     uint32_t queued, queued_most;
@@ -126,6 +127,7 @@ struct gw_hop {
     bool down;
     bool forwards;  /* the peer is a gateway */
     bool answers;   /* and somebody is always there who answers */
+    const char *network; /* as the file calls it; or NULL */
     bool heard;     /* anything, ever */
     bool moves;     /* it has asked that streams take other ways */
     int64_t asked;  /* since when it owes a sign of life; 0: it does not */
@@ -545,8 +547,17 @@ static inline void gw_side_stalls(gw_side_t *side)
     if (!side->stalled) {
         side->stalls++;
         atomic_fetch_add_explicit(&side->hop->gw->stalls, 1, memory_order_relaxed);
+        side->stalled_at = madi_trace_now();
     }
     side->stalled = true;
+}
+/* It does not, any more.  Likewise. */
+static inline void gw_side_goes(gw_side_t *side)
+{
+    side->stalled = false;
+    if (MADI_UNLIKELY(side->stalled_at != 0))
+        gw_trace(MADI_TRACE_STALL, side->stalled_at, 0, side, 0);
+    side->stalled_at = 0;
 }
 
 #endif

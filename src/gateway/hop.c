@@ -31,6 +31,7 @@ gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate)
     flags = gw_flags_of(gw, gw->base.session->peers[gate->peer].address);
     hop->forwards = flags & GW_FORWARDS;
     hop->answers = flags & GW_ANSWERS;
+    hop->network = gate->adapter ? gw_network(gate) : NULL;
     hop->next = gw->hops;
     gw->hops = hop;
     madi_lock(&gate->tx_lock);
@@ -107,7 +108,7 @@ void gw_side_drop(gw_side_t *side)
     side->queued_bytes = 0;
     if (side->active)
         side_inactive(side);
-    side->stalled = false;
+    gw_side_goes(side);
     madi_unlock(&hop->gate->tx_lock);
     while ((frag = list)) {
         list = frag->next;
@@ -245,7 +246,7 @@ void gw_side_activate(gw_side_t *side)
         gw_side_stalls(side);
         return;
     }
-    side->stalled = false;
+    gw_side_goes(side);
     side->active = true;
     side->next_active = NULL;
     *hop->active_tail = side;

@@ -39,6 +39,8 @@ void gw_know_up(madi_gate_t *gate)
     mad_session_t *s = gate->session;
     gw_t *gw = gw_of_session(s);
     bool late = (uint32_t)gate->peer >= gw->n_known && forwards(gw, gate);
+    if (gate->forward)
+        ((gw_hop_t *)gate->forward)->network = gw_network(gate);
     if (!understands(gw, gate) || (!late && s->n_peers <= gw->n_known))
         return;
     for (madi_gate_t *other = s->gates; other; other = other->next) {

@@ -6,6 +6,7 @@
  *   mad_info_explain.c   a live process                    mad_info_find.c, mad_info_ask.c   how it is found and asked
  *   mad_info_stats.c     live counters                     mad_info_metrics.c    what they mean, for Prometheus
  *   mad_info_trace.c     a live timeline                   mad_info_merge.c      several made one
+ *   mad_info_lanes.c     as lanes, with                    mad_info_picture.c    their picture
  *   mad_info_doctor.c    is this host fit?                 mad_info_check_*.c    the checks
  *   mad_info_topology.c  a topology file                   mad_info_route.c      ways through it
  *   mad_info_live.c      what runs on it
@@ -33,7 +34,8 @@ static const struct {
      madi_info_explain},
     {"stats", "PID|all", "what live processes have moved: by driver, channel and route; --watch, --json, --prometheus", 1, 1,
      madi_info_stats},
-    {"trace", "PID | merge FILE...", "the timeline (MAD_TRACE) of a live process, to a file; several files made one: --output FILE",
+    {"trace", "PID | merge FILE...",
+     "the timeline (MAD_TRACE) of a live process, to a file; several files made one: --output FILE; drawn: --svg PICTURE",
      1, 100000, madi_info_trace},
     {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", 0, 0, madi_info_doctor},
     {"topology", "[FILE]",
@@ -60,7 +62,8 @@ static void help(void)
          "  --output FILE        trace: where to; default: as the process will call it, and for merge standard output\n"
          "  --live SECONDS       topology: with what the processes on this machine move by second, measured so long\n"
          "  --dot                the topology in Graphviz's language\n"
-         "  --svg PICTURE        the topology as a picture, written to this file\n"
+         "  --svg PICTURE        the topology, or the timeline, as a picture, written to this file\n"
+         "  --span FROM-TO       trace --svg: this part only, in microseconds from its first event on\n"
          "  --channel NAME       the virtual channel; default: the first of the file\n"
          "  --size BYTES         costs are for so much at a time, such as 8 or 1MiB; default: 64KiB\n"
          "  --help, --version\n\n"
@@ -88,6 +91,7 @@ static int parse(madi_info_options_t *o, int argc, char **argv)
                                           {"output", required_argument, NULL, 'o'},
                                           {"dot", no_argument, NULL, 'd'},
                                           {"svg", required_argument, NULL, 's'},
+                                          {"span", required_argument, NULL, 'n'},
                                           {"channel", required_argument, NULL, 'c'},
                                           {"size", required_argument, NULL, 'b'},
                                           {"help", no_argument, NULL, 'h'},
@@ -115,6 +119,7 @@ static int parse(madi_info_options_t *o, int argc, char **argv)
         case 'o': o->output = optarg; break;
         case 'd': o->dot = true; break;
         case 's': o->svg = optarg; break;
+        case 'n': o->span = optarg; break;
         case 'c': o->channel = optarg; break;
         case 'b': o->size = optarg; break;
         case 'h': help(); return 0;

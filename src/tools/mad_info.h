@@ -14,7 +14,7 @@ typedef struct madi_info_options {
     double live;    /* seconds of a topology's traffic; 0: it is not looked at */
     bool prometheus;
     bool dot;
-    const char *svg, *size, *channel, *output; /* as given; NULL: not */
+    const char *svg, *span, *size, *channel, *output; /* as given; NULL: not */
     int argc;       /* what stands behind the subcommand */
     char **argv;
 } madi_info_options_t;

@@ -20,6 +20,13 @@ typedef struct part {
     const char *clock; /* how that was found */
 } part_t;
 
+/* A document that was made of several before. */
+static bool is_merged(const json_t *document)
+{
+    return !strcmp(madi_info_text(json_object_get(document, "otherData"), "producer"), "Madeleine, merged") &&
+           json_is_array(json_object_get(document, "traceEvents"));
+}
+
 /* ---- Read ----------------------------------------------------------------------------------------------------------- */
 
 static bool part_read(part_t *p)
@@ -31,7 +38,8 @@ static bool part_read(part_t *p)
     if (!p->document)
         fprintf(stderr, "mad_info: %s: line %d: %s\n", p->file, error.line, error.text);
     else if (!json_is_array(p->events) || strcmp(madi_info_text(p->other, "producer"), "Madeleine"))
-        fprintf(stderr, "mad_info: %s is no trace of a Madeleine process\n", p->file);
+        fprintf(stderr, "mad_info: %s is no trace of a Madeleine process%s\n", p->file,
+                is_merged(p->document) ? ", but of several: merge those of the single processes" : "");
     else
         return true;
     return false;
@@ -162,16 +170,34 @@ static void part_add(json_t *all, json_t *list, const part_t *p)
     }
     json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:i, s:{s:i}}", "ph", "M", "name", "process_sort_index", "pid",
                                          p->pid, "tid", 0, "args", "sort_index", (int)madi_info_number(p->other, "rank")));
-    json_array_append_new(list, json_pack("{s:s, s:O, s:O, s:i, s:f, s:s}", "file", p->file, "host",
-                                          json_object_get(p->other, "host"), "rank", json_object_get(p->other, "rank"), "pid",
-                                          p->pid, "shift_us", p->shift, "clock", p->clock));
+    json_array_append_new(list, json_pack("{s:s, s:O, s:O, s:i, s:f, s:s, s:f}", "file", p->file, "host",
+                                          json_object_get(p->other, "host"), "rank", json_object_get(p->other, "rank"),
+                                          "pid", p->pid, "shift_us", p->shift, "clock", p->clock, "events_lost",
+                                          madi_info_number(p->other, "events_lost")));
 }
 
-int madi_trace_merge(char **files, int n, const char *output)
+/* One that is merged already is drawn as it is. */
+static int draw_merged(const madi_info_options_t *options, const char *file)
+{
+    bool saved;
+    json_t *document = json_load_file(file, 0, NULL);
+    int code = is_merged(document) ? madi_trace_show(options, document, NULL, &saved) : -1;
+    json_decref(document);
+    return code;
+}
+
+int madi_trace_merge(const madi_info_options_t *options, char **files, int n)
 {
     part_t *parts = calloc((size_t)n, sizeof *parts);
     json_t *all = json_array(), *list = json_array(), *out;
-    bool good = parts != NULL;
+    bool good = parts != NULL, saved;
+    int drawn = n == 1 && options->svg ? draw_merged(options, files[0]) : -1;
+    if (drawn >= 0) {
+        free(parts);
+        json_decref(all);
+        json_decref(list);
+        return drawn;
+    }
     for (int i = 0; good && i < n; i++) {
         parts[i].file = files[i];
         good = part_read(&parts[i]);
@@ -183,7 +209,7 @@ int madi_trace_merge(char **files, int n, const char *output)
             part_add(all, list, &parts[i]);
         out = json_pack("{s:s, s:{s:s, s:O}, s:O}", "displayTimeUnit", "ns", "otherData", "producer", "Madeleine, merged",
                         "merged", list, "traceEvents", all);
-        good = out && madi_trace_save(out, output);
+        good = out && !madi_trace_show(options, out, NULL, &saved);
         json_decref(out);
     }
     for (int i = 0; parts && i < n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Timelines (MAD_TRACE): of a live process, into a file; several files made one (mad_info_merge.c). */
-#include "tools/mad_info_trace.h"
+#include "tools/mad_info_lanes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,31 +34,45 @@ static void name_make(const json_t *document, char *name, size_t len)
              madi_info_number(other, "pid"));
 }
 
+int madi_trace_show(const madi_info_options_t *o, const json_t *document, const char *name, bool *saved)
+{
+    char why[MADI_INFO_WHY_MAX];
+    madi_lanes_t lanes;
+    bool good = true;
+    *saved = o->output || !o->svg;
+    if (o->svg && !madi_lanes_make(document, o->span, &lanes, why))
+        return madi_info_failed(o, why);
+    if (o->svg) {
+        good = madi_lanes_draw(&lanes, o->svg);
+        madi_lanes_fini(&lanes);
+    }
+    return !(good && (!*saved || madi_trace_save(document, o->output ? o->output : name)));
+}
+
 static int fetch(const madi_info_options_t *o, int pid)
 {
     char why[MADI_INFO_WHY_MAX], name[4100];
     json_t *answers = madi_info_ask(pid, "trace", o->timeout, why);
     const json_t *document = json_array_get(answers, 0);
-    bool good;
+    bool saved;
+    int code;
     if (!answers)
         return madi_info_failed(o, why);
     name_make(document, name, sizeof name);
-    if (o->output)
-        snprintf(name, sizeof name, "%s", o->output);
-    good = madi_trace_save(document, name);
-    if (good)
-        printf("%s: %.0f events; %.0f older ones are lost\n", name,
+    code = madi_trace_show(o, document, name, &saved);
+    if (!code && saved)
+        printf("%s: %.0f events; %.0f older ones are lost\n", o->output ? o->output : name,
                madi_info_number(json_object_get(document, "otherData"), "events"),
                madi_info_number(json_object_get(document, "otherData"), "events_lost"));
     json_decref(answers);
-    return !good;
+    return code;
 }
 
 int madi_info_trace(const madi_info_options_t *o)
 {
     int pid;
     if (!strcmp(o->argv[0], "merge") && o->argc > 1)
-        return madi_trace_merge(o->argv + 1, o->argc - 1, o->output);
+        return madi_trace_merge(o, o->argv + 1, o->argc - 1);
     if (o->argc == 1 && madi_info_pid(o->argv[0], &pid))
         return fetch(o, pid);
     fprintf(stderr, "mad_info: trace: give the number of a process, or merge and files\n");

@@ -79,6 +79,15 @@ if command -v python3 >/dev/null; then
         python3 "$here/trace.py" "$dir/$way".*.json "$dir/$way.all" >"$dir/told" 2>&1 || not_ok "looked at, $way" "$(cat "$dir/told")"
         grep '^\(ok\|not ok\|#\)' "$dir/told" | sed "s/\$/, $way/"
         failures=$((failures + $(grep -c '^not ok' "$dir/told")))
+        "$BUILD/mad_info" trace merge "$dir/$way.all" --svg "$dir/$way.svg"
+        check "drawn, $way" 0 $?
+        "$BUILD/mad_info" trace merge "$dir/$way".*.json --span 100-2000000 --svg "$dir/$way.part.svg"
+        check "a part drawn, $way" 0 $?
+        python3 "$here/timeline.py" "$dir/$way.svg" >"$dir/told" 2>&1 || not_ok "the picture, $way" "$(cat "$dir/told")"
+        python3 "$here/timeline.py" "$dir/$way.part.svg" part >>"$dir/told" 2>&1 ||
+            not_ok "a part, $way" "$(cat "$dir/told")"
+        grep '^\(ok\|not ok\)' "$dir/told" | sed "s/\$/, $way/"
+        failures=$((failures + $(grep -c '^not ok' "$dir/told")))
     done
 fi
 [ $failures = 0 ]
