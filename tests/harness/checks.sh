@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by test scripts: checks that print "ok NAME" or "not ok NAME" and why, and count.
 failures=0
+trap 'exit 143' INT TERM HUP # and so what a script does at its EXIT is done when it is ended, too
 limit=${limit:-60} # what ends nothing by itself is ended after so many seconds
 
 ok() { echo "ok $1"; }

@@ -8,6 +8,7 @@ command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/nul
     { echo "no cross compiler or no qemu for aarch64"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+trap 'exit 143' INT TERM HUP
 options="-O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -I$src/include -I$src/src -pthread"
 # As many at once as there are processors.
 # shellcheck disable=SC2086

@@ -4,6 +4,7 @@
 perf=${BUILD:?}/marcel_perf
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+trap 'exit 143' INT TERM HUP
 fail=0
 
 "$perf" --help | sed -n 's/^  \([a-z_]*\) .*/\1/p' >"$work/tests"
