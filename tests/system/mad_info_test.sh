@@ -218,8 +218,8 @@ test_stats_watch() {
     check "stats: watch: rates end with it, too" 0 $?
     head -1 watched >out
     json "stats: watch: lines" 'd["processes"][0]["pid"] == '"$zero"
-    sed -n '/by second/,$p' rates >out # one round or more
-    check "stats: watch: nothing moves any more" "$(grep -c '^  shm  *job ' out)" "$(grep -cE '^  shm +job +1 +0 ' out)"
+    # As many rounds as there was time for, until it had seen the file and ended.
+    check "stats: watch: nothing moves any more" 0 "$(sed -n '/by second/,$p' rates | awk '$1 == "shm" && $2 == "job" { print $4 }' | sort -u)"
 }
 
 # The timeline of live processes: the last events, to a file where they are told to.
