@@ -54,7 +54,9 @@ tell 2 tests/skipped.sh
 check "nothing but skipped" "1 0 passed, 0 failed, 1 skipped" "$code $(tail -1 out)"
 
 # Two that wait for one another end only if they run beside each other; --alone ones see nobody.
-meet() { printf 'touch %s; n=0; while [ ! -e %s ]; do n=$((n + 1)); [ $n -lt 200 ] || exit 1; sleep 0.05; done\n' "$1" "$2" | script "$3"; }
+meet() {
+    printf 'touch %s; n=0; while [ ! -e %s ]; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done\n' "$1" "$2" | script "$3"
+}
 meet one two first
 meet two one second
 tell 2 tests/first.sh tests/second.sh

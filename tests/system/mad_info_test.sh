@@ -219,7 +219,8 @@ test_stats_watch() {
     head -1 watched >out
     json "stats: watch: lines" 'd["processes"][0]["pid"] == '"$zero"
     # As many rounds as there was time for, until it had seen the file and ended.
-    check "stats: watch: nothing moves any more" 0 "$(sed -n '/by second/,$p' rates | awk '$1 == "shm" && $2 == "job" { print $4 }' | sort -u)"
+    check "stats: watch: nothing moves any more" 0 \
+        "$(sed -n '/by second/,$p' rates | awk '$1 == "shm" && $2 == "job" { print $4 }' | sort -u)"
 }
 
 # The timeline of live processes: the last events, to a file where they are told to.
