@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Out of memory: a whole exchange between two sessions in which the n-th allocation of the library fails, for every n:
  *
- *   no_memory [DRIVER...]      self and tcp and shm if none is named
+ *   no_memory [DRIVER...]      tcp, shm, skeleton and self if none is named; over self a session speaks to itself
  *
  * Whatever fails says so by its status; nothing hangs, and nothing is lost (that is for the leak checker to say).  The
  * library's objects are linked in, with their allocations wrapped. */
@@ -121,8 +121,12 @@ static mad_status_t packed(side_t *from, side_t *to)
     mad_status_t status = pack(from, &requests[0]);
     if (!status)
         status = unpack(to, from, &requests[0], &requests[1]);
-    if (status && requests[0])
-        mad_exit(to->session), to->session = NULL; /* the sender would wait for it, rightly */
+    if (status && requests[0]) { /* the sender would wait for it, rightly */
+        if (to == from)
+            mad_request_callback(requests[0], NULL, NULL), requests[0] = NULL;
+        else
+            mad_exit(to->session), to->session = NULL;
+    }
     return both(status, requests, 2);
 }
 
@@ -177,7 +181,7 @@ static mad_status_t active(side_t *from, side_t *to)
 static mad_status_t exchange(side_t *a, side_t *b)
 {
     mad_status_t status = side_open(a);
-    if (!status)
+    if (!status && b != a)
         status = side_open(b);
     if (!status)
         status = meet(a, b);
@@ -195,13 +199,13 @@ static mad_status_t exchange(side_t *a, side_t *b)
 }
 
 /* The n-th allocation fails.  False: there are not so many. */
-static bool sweep(int n)
+static bool sweep(int n, bool to_itself)
 {
     side_t a = {NULL, NULL, 0}, b = {NULL, NULL, 0};
     mad_status_t status;
     atomic_store(&failed, 0);
     atomic_store(&left, n);
-    status = exchange(&a, &b);
+    status = exchange(&a, to_itself ? &a : &b);
     CHECK_MSG(explained(status), "allocation %d fails: %s", n, mad_status_name(status));
     if (!atomic_load(&failed) && status)
         CHECK_MSG(false, "no allocation failed: %s", mad_status_name(status));
@@ -255,9 +259,9 @@ static void test_packers(void)
 
 int main(int argc, char **argv)
 {
-    static char *all[] = {"tcp", "shm", "skeleton"};
+    static char *all[] = {"tcp", "shm", "skeleton", "self"};
     char **drivers = argc > 1 ? argv + 1 : all;
-    int n_drivers = argc > 1 ? argc - 1 : 3;
+    int n_drivers = argc > 1 ? argc - 1 : (int)(sizeof all / sizeof *all);
     setenv("MAD_CONNECT_TIMEOUT", "2000", 1);
     setenv("MAD_EXIT_TIMEOUT", "2000", 1);
     setenv("MAD_LOG", "error", 0);
@@ -270,7 +274,7 @@ int main(int argc, char **argv)
             char name[64];
             snprintf(name, sizeof name, "%s, allocation %d", drivers[i], n);
             test_begin(name, 60);
-            more = sweep(n);
+            more = sweep(n, !strcmp(drivers[i], "self"));
             test_end();
         }
         CHECK_MSG(n > 20 && n < MANY, "%d allocations", n);
