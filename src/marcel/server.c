@@ -353,10 +353,8 @@ static void disarm(bool deep)
 static bool epoll_until(int64_t deadline)
 {
     struct epoll_event events[EVENTS];
-    int64_t left = deadline == INT64_MAX ? 0 : deadline - madi_now();
+    int64_t now = madi_now(), left = deadline == INT64_MAX || deadline < now ? 0 : deadline - now;
     struct timespec t = {left / 1000000000, left % 1000000000};
-    if (left < 0)
-        t = (struct timespec){0, 0};
     int n = epoll_pwait2(madi_server.epfd, events, EVENTS, deadline == INT64_MAX ? NULL : &t, NULL);
     if (n < 0 && errno != EINTR) /* an older kernel, or a sandbox that does not know it */
         n = epoll_wait(madi_server.epfd, events, EVENTS,

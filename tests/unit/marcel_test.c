@@ -16,10 +16,12 @@
 #include "marcel/waitq.h"
 
 #include <check.h>
+#include <errno.h>
 #include <marcel.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 
 /* ---- Switch ---------------------------------------------------------------------------------------------------- */
@@ -414,6 +416,53 @@ START_TEST(test_woken_as_the_clock_ends_it)
 }
 END_TEST
 
+/* ---- A kernel without epoll_pwait2 ------------------------------------------------------------------------------ */
+
+static bool old_kernel;
+
+int __real_epoll_pwait2(int epfd, struct epoll_event *events, int n, const struct timespec *timeout, const sigset_t *mask);
+int __wrap_epoll_pwait2(int epfd, struct epoll_event *events, int n, const struct timespec *timeout, const sigset_t *mask);
+
+int __wrap_epoll_pwait2(int epfd, struct epoll_event *events, int n, const struct timespec *timeout, const sigset_t *mask)
+{
+    if (!old_kernel)
+        return __real_epoll_pwait2(epfd, events, n, timeout, mask);
+    errno = ENOSYS;
+    return -1;
+}
+
+typedef struct overdue {
+    marceli_waiter_t waiter;
+    int64_t deadline;
+    bool slept;
+} overdue_t;
+
+/* When it is about to sleep, it is held up until long after its deadline. */
+static bool held_up(void *arg)
+{
+    overdue_t *o = arg;
+    if (atomic_load(&o->waiter.word) == MARCELI_LEADS_ASLEEP) {
+        o->slept = true;
+        while (madi_now() < o->deadline + 10000000)
+            poll(NULL, 0, 1);
+    }
+    return false;
+}
+
+/* Which is no reason to sleep for ever. */
+START_TEST(test_overdue_without_pwait2)
+{
+    overdue_t o = {.slept = false};
+    old_kernel = true;
+    setenv("MAD_SPIN", "0", 1);
+    ck_assert_int_eq(marceli_server_open(), 0);
+    do {
+        o.deadline = madi_now() + 20000000;
+        ck_assert(!marceli_wait(&o.waiter, held_up, &o, o.deadline));
+    } while (!o.slept);
+}
+END_TEST
+
 /* ---- Taken from another worker --------------------------------------------------------------------------------- */
 
 /* A worker has taken a thread that moves from another one, and before it runs it something comes for itself: the taken one
@@ -450,7 +499,7 @@ int main(void)
     const TTest *const tests[] = {test_switch, test_slots,   test_guard_limit, test_deque,  test_deque_stale,
                                          test_inbox,  test_timers,  test_waitq,       test_places, test_sizes,
                                          test_deque_thieves, test_woken_as_the_clock_ends_it,
-                                         test_stolen_stays_in_sight};
+                                         test_stolen_stays_in_sight, test_overdue_without_pwait2};
     const struct {
         const TTest *test;
         int signal;
