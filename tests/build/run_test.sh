@@ -78,13 +78,22 @@ tell 2 tests/slow.sh tests/quick.sh
 check "sections are whole" "not ok late " "$(section slow.sh | tr '\n' ' ')"
 
 # What hangs, and what leaves a process.
-echo "sleep 1000.$mark" | script hangs
+echo "timeout 999 sleep 1000.$mark" | script hangs
 LIMIT=1 tell 2 tests/hangs.sh tests/good.sh
 check "what hangs is ended" "1 2 passed, 1 failed, 0 skipped" "$code $(tail -1 out)"
 check_has "what hangs: is told" "hangs.sh: took too long" out
+check "what hangs: nothing is left" 0 "$(running "1000.$mark")"
 echo "setsid sleep 1000.$mark >/dev/null 2>&1 & echo ok left" | script leaves
 tell 2 tests/leaves.sh
 check "what a test has left is ended" "0 0" "$code $(running "1000.$mark")"
+mkfifo pipe
+rm -f go
+JOBS=3 within $limit "$run" build tests/good.sh tests/slow.sh tests/hangs.sh >pipe 2>err &
+head -1 <pipe >first
+touch go
+wait $!
+check "nobody reads what it says: it fails" 1 $?
+check "nobody reads what it says: nothing is left" 0 "$(running "1000.$mark")"
 
 # Interrupted: with what runs in sessions of its own, what takes no notice, and what a script has to remove.
 cat <<END | script cleans
