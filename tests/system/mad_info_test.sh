@@ -181,12 +181,12 @@ test_stats_forms() {
     check "stats: text" 1 "$(grep -cE '^  shm +job +1 +70 +[0-9.]+ MiB +70 +[0-9.]+ MiB +0 ' out)"
     check "stats: text: channel" 1 "$(grep -cE '^  hop +1 +70 ' out)"
     kill -STOP "$one"
-    run stats all --json --timeout 1
+    run stats all --json --timeout 5 # the other one answers in time on a busy host, too
     check "stats: all: one is stopped: exit code" 1 $code
-    check_has "stats: all: why" "process $one did not answer within 1 s: it is stopped" err
+    check_has "stats: all: why" "process $one did not answer within 5 s: it is stopped" err
     json "stats: all: the other one" '[p["sessions"][0]["rank"] for p in d["processes"] if p["pid"] == '"$zero"'] == [0] and
         ["is stopped" in p["error"] for p in d["processes"] if p["pid"] == '"$one"'] == [True]'
-    "$info" stats all --prometheus --timeout 1 >out 2>err
+    "$info" stats all --prometheus --timeout 5 >out 2>err
     check_has "stats: all: prometheus: who is up" 'madeleine_up{pid="'"$zero"'",program="hop"} 1' out
     check_has "stats: all: prometheus: who is not" 'madeleine_up{pid="'"$one"'",program="hop"} 0' out
     within $limit $python "$top/tests/harness/prometheus.py" <out >checked 2>&1
