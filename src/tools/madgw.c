@@ -25,7 +25,7 @@
 
 typedef struct options {
     const char *join; /* NULL: the launcher's job */
-    bool announce, verbose;
+    bool announce, tell, verbose;
 } options_t;
 
 static void help(void)
@@ -35,6 +35,7 @@ static void help(void)
          "madrun --topology starts it where the topology file has gateways; by hand it joins a job that runs.\n"
          "\n"
          "  --join FILE      the job: a file that madrun --job-file has written; -: standard input\n"
+         "  --tell           say on standard output what others that join are to know of this gateway: a line for the file\n"
          "  --host NAME      what the topology file calls this host; default: MAD_HOST, else its name\n"
          "  --cores LIST     run on these cores, as 0,2-3\n"
          "  --announce       connect to all processes within reach; always with --join\n"
@@ -74,6 +75,7 @@ static int parse(options_t *o, int argc, char **argv)
                                           {"host", required_argument, NULL, 'H'},
                                           {"cores", required_argument, NULL, 'c'},
                                           {"announce", no_argument, NULL, 'a'},
+                                          {"tell", no_argument, NULL, 't'},
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
@@ -88,6 +90,7 @@ static int parse(options_t *o, int argc, char **argv)
                 return code;
             break;
         case 'a': o->announce = true; break;
+        case 't': o->tell = true; break;
         case 'v': o->verbose = true; break;
         case 'h': help(); return 0;
         case 'V': printf("madgw (Madeleine) %s\n", PACKAGE_VERSION); return 0;
@@ -100,9 +103,25 @@ static int parse(options_t *o, int argc, char **argv)
     return -1;
 }
 
-/* The job of a file: a session with its key, topology and addresses. */
-static mad_status_t file_join(const char *path, mad_session_t **session)
+/* So that gateways that join later know of this one, though nobody is on the network between. */
+static void file_add(madi_job_file_t *job, const options_t *o, mad_session_t *session)
 {
+    char why[200];
+    const void *address;
+    size_t len;
+    if (mad_address(session, &address, &len) != MAD_OK)
+        return;
+    if (o->tell && madi_job_file_line(stdout, address, len) != 0)
+        perror("madgw: --tell");
+    if (strcmp(o->join, "-") && madi_job_file_add(job, o->join, address, len, why, sizeof why) != 0)
+        fprintf(stderr, "madgw: --join %s: %s; gateways that join later know of this one from common neighbours only\n",
+                o->join, why);
+}
+
+/* The job of a file: a session with its key, topology and addresses. */
+static mad_status_t file_join(const options_t *o, mad_session_t **session)
+{
+    const char *path = o->join;
     madi_job_file_t job;
     char why[200], at[40];
     mad_status_t status;
@@ -113,6 +132,8 @@ static mad_status_t file_join(const char *path, mad_session_t **session)
     if (!getenv("MAD_TOPOLOGY") && job.topology_len && madi_memory_file("topology", job.topology, job.topology_len, at) >= 0)
         setenv("MAD_TOPOLOGY", at, 1);
     status = madi_gateway_open(job.key, job.key_len, session);
+    if (!status)
+        file_add(&job, o, *session);
     for (size_t i = 0; i < job.addresses && !status; i++) {
         mad_peer_t peer;
         status = mad_peer_add(*session, job.address[i].bytes, job.address[i].len, &peer);
@@ -182,7 +203,7 @@ int main(int argc, char **argv)
         return 1;
     }
     budget_set();
-    status = o.join ? file_join(o.join, &session) : madi_gateway_join(&session, &boot, &host);
+    status = o.join ? file_join(&o, &session) : madi_gateway_join(&session, &boot, &host);
     if (!status && o.join)
         status = madi_gateway_check(session, &host);
     code = status ? 1 : serve(&o, session, signals, host);

@@ -2,9 +2,12 @@
 #include "tools/madgw_join.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #define FILE_MAX_BYTES ((size_t)1 << 30)
 
@@ -39,41 +42,42 @@ static int address_add(madi_job_file_t *job, const char *text, size_t n)
     return job->address[job->addresses++].len ? 0 : -1;
 }
 
-/* One line; 1: it was the last one, -1: not understood. */
-static int line_take(madi_job_file_t *job, const char *line, size_t n, size_t left)
+/* One line, and what belongs to it of the `left` bytes after that: how many these are; -1: not understood. */
+static ssize_t line_take(madi_job_file_t *job, const char *line, size_t n, size_t left)
 {
+    size_t bytes;
     if (n > 4 && !memcmp(line, "key ", 4) && n - 4 <= 2 * sizeof job->key) {
         job->key_len = unhex(line + 4, n - 4, job->key);
         return job->key_len ? 0 : -1;
     }
     if (n > 8 && !memcmp(line, "address ", 8))
         return address_add(job, line + 8, n - 8);
-    if (n > 9 && !memcmp(line, "topology ", 9) && strtoul(line + 9, NULL, 10) == left) {
-        job->topology = malloc(left + 1);
-        if (!job->topology)
-            return -1;
-        memcpy(job->topology, line + n + 1, left);
-        job->topology[left] = 0;
-        job->topology_len = left;
-        return 1;
-    }
-    return -1;
+    if (n <= 9 || memcmp(line, "topology ", 9) || job->topology || (bytes = strtoul(line + 9, NULL, 10)) > left)
+        return -1;
+    job->topology = malloc(bytes + 1);
+    if (!job->topology)
+        return -1;
+    memcpy(job->topology, line + n + 1, bytes);
+    job->topology[bytes] = 0;
+    job->topology_len = bytes;
+    return (ssize_t)bytes;
 }
 
 int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len, char *why, size_t len)
 {
     const char *at = text, *end = text + text_len, *stop;
-    int taken = 0, number = 0;
+    ssize_t taken = 0;
+    int number = 0;
     memset(job, 0, sizeof *job);
-    while (taken == 0 && at < end && (stop = memchr(at, '\n', (size_t)(end - at)))) {
+    while (taken >= 0 && at < end && (stop = memchr(at, '\n', (size_t)(end - at)))) {
         size_t n = (size_t)(stop - at);
         if (number++ == 0)
             taken = n == strlen(MADI_JOB_FILE) && !memcmp(at, MADI_JOB_FILE, n) ? 0 : -1;
         else
             taken = line_take(job, at, n, (size_t)(end - stop - 1));
-        at = stop + 1;
+        at = stop + 1 + (taken > 0 ? taken : 0);
     }
-    if (taken == 1 && job->key_len && job->addresses)
+    if (taken >= 0 && at == end && job->topology && job->key_len && job->addresses)
         return 0;
     if (taken == -1)
         snprintf(why, len, "line %d is not understood: give the file that madrun --job-file of this release has written",
@@ -84,9 +88,9 @@ int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len,
     return -1;
 }
 
-int madi_job_file_read(madi_job_file_t *job, const char *path, char *why, size_t len)
+/* Of an open file, NULL: errno says why not. */
+static int read_all(madi_job_file_t *job, FILE *file, char *why, size_t len)
 {
-    FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
     size_t used = 0, room = 65536, n;
     char *text = malloc(room);
     int result = -1;
@@ -108,8 +112,55 @@ int madi_job_file_read(madi_job_file_t *job, const char *path, char *why, size_t
     if (text)
         explicit_bzero(text, room);
     free(text);
+    return result;
+}
+
+int madi_job_file_read(madi_job_file_t *job, const char *path, char *why, size_t len)
+{
+    FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
+    int result = read_all(job, file, why, len);
     if (file && file != stdin)
         fclose(file);
+    return result;
+}
+
+int madi_job_file_line(FILE *file, const void *address, size_t address_len)
+{
+    const unsigned char *bytes = address;
+    fprintf(file, "address ");
+    for (size_t i = 0; i < address_len; i++)
+        fprintf(file, "%02x", bytes[i]);
+    fprintf(file, "\n");
+    return fflush(file);
+}
+
+int madi_job_file_add(madi_job_file_t *job, const char *path, const void *address, size_t address_len, char *why, size_t len)
+{
+    char *line = NULL;
+    size_t line_len = 0;
+    FILE *text = open_memstream(&line, &line_len), *file;
+    int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC), result = -1;
+    madi_job_file_t now;
+    bool good = text && madi_job_file_line(text, address, address_len) == 0;
+    if (text)
+        fclose(text);
+    if (fd >= 0)
+        flock(fd, LOCK_EX); /* where there are no locks a line of this length comes whole all the same, but for NFS */
+    good = good && fd >= 0 && write(fd, line, line_len) == (ssize_t)line_len;
+    free(line);
+    if (!good || !(file = fdopen(fd, "r"))) {
+        snprintf(why, len, "it cannot be added to: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    rewind(file);
+    if (read_all(&now, file, why, len) == 0) {
+        madi_job_file_free(job);
+        *job = now;
+        result = 0;
+    }
+    fclose(file);
     return result;
 }
 

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A job's file: what a process needs to know to join the job from outside.  madrun --job-file writes it, madgw --join reads
- * it.  Lines, the job's key among them, so that it is for the user's eyes only:
+ * it, and adds itself.  Lines, the job's key among them, so that it is for the user's eyes only:
  *
- *     madeleine-job 1
+ *     madeleine-job 2
  *     key HEX
  *     address HEX         for each process
- *     topology BYTES      that follow, and end the file
+ *     topology BYTES      that follow
+ *     address HEX         for each gateway that has joined since
  */
 #ifndef MADI_MADGW_JOIN_H
 #define MADI_MADGW_JOIN_H
 
 #include <stddef.h>
+#include <stdio.h>
 
-#define MADI_JOB_FILE "madeleine-job 1" /* counts up with each change of it */
+#define MADI_JOB_FILE "madeleine-job 2" /* counts up with each change of it */
 
 typedef struct madi_job_file {
     unsigned char key[64];
@@ -30,6 +32,11 @@ typedef struct madi_job_file {
 int madi_job_file_read(madi_job_file_t *job, const char *path, char *why, size_t len);
 /* The same of a text. */
 int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len, char *why, size_t len);
+/* One more process: append its line to the file, then read that again, so that of two that join at once at least one finds
+ * the other.  *job, as it was read before, is replaced; it stays as it is with -1, and the reason in why. */
+int madi_job_file_add(madi_job_file_t *job, const char *path, const void *address, size_t address_len, char *why, size_t len);
+/* Write that line. */
+int madi_job_file_line(FILE *file, const void *address, size_t address_len);
 void madi_job_file_free(madi_job_file_t *job);
 
 #endif

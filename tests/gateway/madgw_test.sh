@@ -78,6 +78,15 @@ networks = {
 };
 END
     lab chain.conf later
+    cat >far.conf <<'END'
+networks = {
+    red  = { driver = "tcp"; hosts = "red, gate0"; };
+    one  = { driver = "tcp"; hosts = "gate0, middle"; };
+    two  = { driver = "tcp"; hosts = "middle, gate1"; };
+    blue = { driver = "tcp"; hosts = "gate1, blue"; };
+};
+END
+    lab far.conf nobody_between
     lab two.conf ${TESTS:-places counted kill drain by_hand around}
     [ $failures = 0 ]
 }
@@ -115,9 +124,9 @@ finish() {
 has() { grep -qE -- "$1" out err; }
 # seen NAME PATTERN: sooner or later
 seen() { if wait_for has "$2"; then ok "$1"; else not_ok "$1" "no '$2' in:" "$(tail -n 20 out err)"; fi; }
-# tell_gateway SIGNAL: to all madgw on the gateway
+# tell_gateway SIGNAL [HOST]: to all madgw on the gateway
 tell_gateway() {
-    "$MADLAB_AGENT" gate sh -c 'for p in /proc/[0-9]*; do
+    "$MADLAB_AGENT" "${2:-gate}" sh -c 'for p in /proc/[0-9]*; do
         case $(cat $p/comm 2>/dev/null) in *madgw) kill -'"$1"' ${p#/proc/} ;; esac; done'
 }
 
@@ -201,6 +210,38 @@ test_drain() {
     seen "end at once: is not started again" "ended with exit code 143; going on without it"
     echo two >&8
     finish "end at once" 3
+}
+
+# join HOST: a gateway in the background, with the job's file or ($how) what it says of itself added to that
+join() {
+    joined=$1
+    if [ "$how" = file ]; then
+        "$MADLAB_AGENT" "$joined" "$BUILD/madgw" -v --join job 2>"$joined" &
+    else
+        "$MADLAB_AGENT" "$joined" "$BUILD/madgw" -v --join - --tell <job 2>"$joined" >>job &
+    fi
+    up() { grep -qs ': ready, calls' "$joined"; }
+    if wait_for up; then ok "nobody between: ready"; else not_ok "nobody between: ready" "$(cat "$joined" err)"; fi
+}
+# Gateways that join by hand, and have no neighbour in common that could tell them of each other: the job's file does, or, where
+# hosts do not share it, who starts them adds the line.  One that has died is in it, too; that is not the job's end for another
+# who would have reached it alone.
+test_nobody_between() {
+    for how in file line; do
+        start -n 2 --hosts red,blue --gateways none --job-file job "$across" ask 1
+        wait_for test -s job
+        if [ $how = file ]; then
+            join gate0
+            tell_gateway KILL gate0
+            wait $!
+        fi
+        for host in middle gate1 gate0; do join $host; done
+        echo one >&8
+        seen "nobody between: all are used ($how)" 'answered: one'
+        finish "nobody between" 0
+        gone() { [ "$(cat gate0 middle gate1 | grep -c 'all processes of the job have gone')" = 3 ]; }
+        if wait_for gone; then ok "nobody between: they end"; else not_ok "nobody between: they end" "$(cat gate0 middle gate1)"; fi
+    done
 }
 
 test_by_hand() {

@@ -312,7 +312,7 @@ END_TEST
 
 /* ---- A job's file ------------------------------------------------------------------------------------------------- */
 
-#define JOB_HEAD "madeleine-job 1\nkey 00112233445566778899aabbccddeeff\n"
+#define JOB_HEAD MADI_JOB_FILE "\nkey 00112233445566778899aabbccddeeff\n"
 
 /* What the launcher writes of a job is read back. */
 START_TEST(job_file)
@@ -345,6 +345,16 @@ START_TEST(job_file)
         free(cut);
     }
     free(text);
+    file = open_memstream(&text, &len);
+    fprintf(file, JOB_HEAD "address 01\ntopology 3\na=1"); /* and no end of a line */
+    madi_job_file_line(file, "\x02\xa0", 2);
+    fclose(file);
+    ck_assert_msg(madi_job_file_parse(&job, text, len, why, sizeof why) == 0, "%s", why);
+    ck_assert_uint_eq(job.addresses, 2);
+    ck_assert_mem_eq(job.address[1].bytes, "\x02\xa0", 2);
+    ck_assert_str_eq(job.topology, "a=1");
+    madi_job_file_free(&job);
+    free(text);
     madi_run_pmi_fini();
 }
 END_TEST
@@ -352,14 +362,18 @@ END_TEST
 START_TEST(bad_job_files)
 {
     static const char *const bad[] = {
-        "madeleine-job 2\nkey 00\naddress 00\ntopology 0\n",
+        "madeleine-job 1\nkey 00\naddress 00\ntopology 0\n",
         JOB_HEAD "topology 0\n",
         JOB_HEAD "address 0g\ntopology 0\n",
         JOB_HEAD "address 000\ntopology 0\n",
         JOB_HEAD "address 00\ntopology 1\n",
         JOB_HEAD "address 00\ntopology 0\nmore",
-        "madeleine-job 1\naddress 00\ntopology 0\n",
-        "madeleine-job 1\nkey \naddress 00\ntopology 0\n",
+        JOB_HEAD "address 00\ntopology 0\nmore\n",
+        JOB_HEAD "address 00\ntopology 0\naddress 0g\n",
+        JOB_HEAD "address 00\ntopology 0\ntopology 0\n",
+        JOB_HEAD "address 00\n",
+        MADI_JOB_FILE "\naddress 00\ntopology 0\n",
+        MADI_JOB_FILE "\nkey \naddress 00\ntopology 0\n",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char why[200] = "";
