@@ -407,6 +407,7 @@ void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, con
 /* resume.c; under the session's lock */
 void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
 bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address); /* false: no memory */
+void gw_way_wait(gw_end_t *end, const char *why); /* a new stream, when who leads to the other end is lost just now */
 void gw_way_look(gw_end_t *end, int64_t now); /* of an end that is without one */
 int gw_ways_look(gw_t *gw); /* of those that lack one; returns events */
 static inline const unsigned char *gw_end_address(const gw_end_t *end) /* of the other one; NULL: not known yet */
@@ -444,7 +445,7 @@ void gw_places_free(gw_t *gw);
 int gw_host_of_peer(gw_t *gw, mad_peer_t peer);
 unsigned gw_flags_of(gw_t *gw, const unsigned char *address); /* GW_FORWARDS, GW_ANSWERS */
 /* A peer through which fragments for that process go on, on that lane, but not one of these (or NULL); or the status, and
- * why.  *direct (if not NULL): the process itself was called. */
+ * why: MAD_ERR_PEER when processes that lead there are lost, and may be back.  *direct (if not NULL): the process itself was called. */
 mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
                           bool *direct, char *reason);
 

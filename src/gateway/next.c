@@ -174,14 +174,15 @@ static bool has_daemon(void *arg, int host)
 }
 
 /* A process of that host which lives, daemons first; of several the next in turn.  When none is known to live, such as were
- * lost may be back. */
+ * lost may be back.  MAD_ERR_PEER: not just now. */
 static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *avoid, mad_peer_t *peer, char *reason)
 {
     gw_place_t *at = &gw->places[host];
-    bool daemon = has_daemon(&(wish_t){gw, lane, avoid}, host);
+    bool daemon = has_daemon(&(wish_t){gw, lane, avoid}, host), dead = false;
     for (uint32_t i = 0; i < 2 * at->n; i++) {
         const process_t *process = &at->process[at->turn++ % at->n];
         mad_peer_t p = process->peer;
+        dead |= lost(gw, lane, p);
         if (avoided(avoid, p) || (daemon && !process->daemon) ||
             (i < at->n ? lost(gw, lane, p) : avoid->lost || !once_more(gw, lane, &p)))
             continue;
@@ -189,7 +190,7 @@ static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *a
         return MAD_OK;
     }
     snprintf(reason, MADI_REASON_MAX, "the gateway %s has no process that lives", madi_map_name(gw->map, host));
-    return MAD_ERR_UNREACHABLE;
+    return dead ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE;
 }
 
 /* ---- The next process ---------------------------------------------------------------------------------------------- */
@@ -223,7 +224,7 @@ static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **o
     madi_gate_connect(gate);
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
         snprintf(reason, MADI_REASON_MAX, "the next process on the way is lost: %.150s", gate->why);
-        return MAD_ERR_UNREACHABLE;
+        return MAD_ERR_PEER;
     }
     if (gate->link && gate->link->driver == &madi_driver_virtual) {
         snprintf(reason, MADI_REASON_MAX, "the next process on the way is itself behind gateways");
@@ -253,7 +254,7 @@ mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, cons
     gw_avoid_t all = {.n = 0};
     wish_t wish = {gw, lane, &all};
     madi_map_choice_t choice = {.better = has_daemon, .arg = &wish, .without = without};
-    mad_status_t status;
+    mad_status_t status, none = MAD_ERR_UNREACHABLE;
     if (gw_reached_directly(gw, lane, address))
         return to_destination(gw, lane, address, gate, direct, reason);
     status = look_at_peers(gw);
@@ -274,12 +275,13 @@ mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, cons
             return MAD_OK;
         if (!choice.n && !all.n)
             snprintf(reason, MADI_REASON_MAX, "%s", why); /* of the best way */
-        if (status != MAD_ERR_UNREACHABLE || host < 0)
-            return choice.n || all.n ? MAD_ERR_UNREACHABLE : status;
+        if ((status != MAD_ERR_UNREACHABLE && status != MAD_ERR_PEER) || host < 0)
+            return choice.n || all.n ? none : status;
+        none = status == MAD_ERR_PEER ? status : none;
         if (peer >= 0 && all.n < (int)MADI_COUNT(all.peer))
             all.peer[all.n++] = peer;
         else
             without[choice.n++] = host;
     }
-    return MAD_ERR_UNREACHABLE;
+    return none;
 }

@@ -4,7 +4,10 @@
  * An end that has lost its way opens another: OPEN with the stream's number, a turn greater than that of the last way, and
  * how much has come.  The other end leaves its old way, if it has not lost that too, answers with ACK, and both send
  * again what the other has not got.  Mostly the end does so that has opened the stream; the other one only when it has heard
- * nothing for a while.  When both do, the greater turn counts. */
+ * nothing for a while.  When both do, the greater turn counts.
+ *
+ * A new stream does the same while its ends do not know each other yet, but only as long as it is told of gateways that have
+ * died, and so may be back: other reasons why it cannot be are told at once. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -94,11 +97,11 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
     if (!end->lost) {
         end->lost = now;
         end->turns = 0;
-        end->hope = true;
+        end->hope = end->started || (what != MADI_CLOSE_GONE && status == MAD_ERR_PEER);
         end->try_at = end->active ? now : now + gw_head_start();
         madi_log(MADI_LOG_INFO, "virtual", "a way has failed, another is looked for: %s", text);
     } else {
-        end->hope |= what != MADI_CLOSE_GONE;
+        end->hope |= what != MADI_CLOSE_GONE && (end->started || status == MAD_ERR_PEER);
         end->try_at = now;
     }
     end->status = status;
@@ -136,6 +139,24 @@ void gw_way_say_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t tur
     gw_side_say(side, kind, HOPS, &open, sizeof open, address, madi_address_len(address));
 }
 
+/* The first number, as if OPEN had been sent. */
+static void number(gw_end_t *end)
+{
+    end->window.base = end->window.next = 1;
+    atomic_store(&end->window.ack, 1);
+}
+
+void gw_way_wait(gw_end_t *end, const char *why)
+{
+    number(end);
+    snprintf(end->why, sizeof end->why, "%s", why);
+    end->status = MAD_ERR_PEER;
+    end->lost = madi_now();
+    end->try_at = end->lost + PAUSE;
+    end->hope = end->resuming = true;
+    gw_alive_soon(end->gw);
+}
+
 bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
 {
     bool first = !end->turn && !end->window.next;
@@ -143,7 +164,7 @@ bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
     if (!side)
         return false;
     if (first)
-        end->window.base = end->window.next = 1, atomic_store(&end->window.ack, 1); /* after OPEN */
+        number(end);
     else
         end->turn = gw_way_turn(end);
     gw_way_change(end, side, !first, "this end takes another way");
@@ -156,19 +177,32 @@ static void give_up(gw_end_t *end, bool late, const char *why)
 {
     char text[GW_TEXT + MADI_REASON_MAX];
     end->gw->given_up++;
-    if (late)
+    if (late && end->started)
         snprintf(text, sizeof text, "no way within MAD_FORWARD_DEADLINE (%lld ms): %.150s",
                  (long long)(madi_knob_int(MADI_KNOB_FORWARD_DEADLINE) / 1000000), why);
+    else if (late)
+        snprintf(text, sizeof text, "no way for %lld ms (MAD_FORWARD_DEADLINE, MAD_CONNECT_TIMEOUT): %.150s",
+                 (long long)((madi_now() - end->lost) / 1000000), why);
     else
         snprintf(text, sizeof text, "no gateway reaches the peer any more: %.150s", why);
-    gw_end_closed(end, end->started ? MAD_ERR_PEER : end->status, end->started ? text : why);
+    gw_end_closed(end, end->started ? MAD_ERR_PEER : end->status, end->started || late ? text : why);
+}
+
+/* Until when a way is looked for: of a new stream as long as its handshake may take, so that the reason is told. */
+static int64_t deadline_of(const gw_end_t *end)
+{
+    int64_t deadline = end->lost + madi_knob_int(MADI_KNOB_FORWARD_DEADLINE), handshake;
+    if (end->started)
+        return deadline;
+    handshake = end->link ? end->link->gate->deadline - PAUSE : INT64_MAX;
+    return handshake < deadline ? handshake : deadline;
 }
 
 /* All were tried.  The first time, the one that has failed is tried once more: it may have another way itself. */
 static void round_over(gw_end_t *end, int64_t now, const char *reason)
 {
     const char *why = end->why[0] ? end->why : reason;
-    if (!end->started || (!end->hope && end->turns > 0)) {
+    if (!end->hope && (!end->started || end->turns > 0)) {
         give_up(end, false, why);
         return;
     }
@@ -184,13 +218,16 @@ static void try_next(gw_end_t *end, int64_t now)
     char reason[MADI_REASON_MAX] = "";
     madi_gate_t *gate;
     gw_hop_t *hop;
+    mad_status_t status;
     if (!address) {
         end->try_at = now + PAUSE; /* the other end opens one, or the handshake's time is up */
         return;
     }
-    end->avoid.lost = end->started && !end->turns; /* first those that live, wherever they are */
-    if (gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason) != MAD_OK) {
-        end->hope |= !end->avoid.n; /* there is not even somebody who could say that the peer is gone */
+    end->avoid.lost = !end->turns; /* first those that live, wherever they are */
+    status = gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason);
+    if (status) {
+        /* There is not even somebody who could say that the peer is gone. */
+        end->hope |= !end->avoid.n && (end->started || status == MAD_ERR_PEER);
         round_over(end, now, reason);
         return;
     }
@@ -203,7 +240,7 @@ static void try_next(gw_end_t *end, int64_t now)
 
 void gw_way_look(gw_end_t *end, int64_t now)
 {
-    if (end->started && now - end->lost >= madi_knob_int(MADI_KNOB_FORWARD_DEADLINE)) {
+    if (now >= deadline_of(end)) {
         give_up(end, true, end->why);
     } else if (now < end->try_at) {
         return;

@@ -88,7 +88,10 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
             gw->closing++;
             gw_later(gw);
         }
-        gw_refuse(hop, hdr, status && direct ? MADI_CLOSE_GONE : MADI_CLOSE_WAY, status ? status : MAD_ERR_UNREACHABLE,
+        gw_refuse(hop, hdr, status && direct ? MADI_CLOSE_GONE : MADI_CLOSE_WAY,
+                  status         ? status
+                  : next == hop ? MAD_ERR_PEER /* others, that would be nearer, are lost */
+                                : MAD_ERR_UNREACHABLE,
                   text);
         return;
     }

@@ -203,14 +203,20 @@ static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t 
     madi_gate_t *gate;
     gw_hop_t *hop;
     gw_end_t *end;
-    mad_status_t status = gw_next_gate(gw, link->gate->lane, address, NULL, &gate, NULL, reason);
+    bool direct = false, good;
+    mad_status_t status = gw_next_gate(gw, link->gate->lane, address, NULL, &gate, &direct, reason);
     (void)addr;
     (void)len;
-    if (status)
+    if (status && (status != MAD_ERR_PEER || direct))
         return status;
-    hop = gw_hop_get(gw, gate);
-    end = hop ? gw_end_new(gw, true, fd) : NULL;
-    if (end && RAND_bytes((unsigned char *)&end->stream, sizeof end->stream) == 1 && gw_way_open(end, hop, address)) {
+    hop = status ? NULL : gw_hop_get(gw, gate);
+    end = hop || status ? gw_end_new(gw, true, fd) : NULL;
+    good = end && RAND_bytes((unsigned char *)&end->stream, sizeof end->stream) == 1;
+    if (good && status)
+        gw_way_wait(end, reason);
+    else if (good)
+        good = gw_way_open(end, hop, address);
+    if (good) {
         end->link = link;
         ((gw_link_t *)link)->end = end;
         return MAD_OK;

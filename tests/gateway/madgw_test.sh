@@ -87,7 +87,7 @@ networks = {
 };
 END
     lab far.conf nobody_between
-    lab two.conf ${TESTS:-places counted kill drain by_hand around}
+    lab two.conf ${TESTS:-places counted kill first drain by_hand around}
     [ $failures = 0 ]
 }
 
@@ -187,6 +187,29 @@ test_kill() {
     echo two >&8
     seen "kill, once: the program is told" 'failed: '
     finish "kill, once" 3
+}
+
+# The first message to a peer, when the gateway that leads there has just died: it waits for another one, up to the deadline.
+test_first() {
+    start -n 2 --gateways none --job-file job --env MAD_FORWARD_DEADLINE=${limit}000 --env MAD_CONNECT_TIMEOUT=${limit}000 "$across" ask 1
+    wait_for test -s job
+    "$MADLAB_AGENT" gate "$BUILD/madgw" -v --join job 2>gateway &
+    wait_for grep -qs 'ready, calls 2 processes' gateway
+    tell_gateway KILL
+    seen "first: it is lost" "peer [0-9]*: the peer died"
+    echo one >&8
+    "$MADLAB_AGENT" gate "$BUILD/madgw" -v --join job 2>gateway &
+    seen "first: the next one is used" 'answered: one'
+    finish first 0
+    start -n 2 --gateways once --env MAD_FORWARD_DEADLINE=1000 -v "$across" ask 1
+    seen "first, and no other: ready" 'madgw: host gate: ready$'
+    tell_gateway KILL
+    seen "first, and no other: it is lost" 'going on without it'
+    echo one >&8
+    seen "first, and no other: the program is told" 'failed: '
+    finish "first, and no other" 3
+    check_has "first, and no other: why" 'no way for 1' out err
+    wait
 }
 
 test_drain() {
