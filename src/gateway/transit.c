@@ -67,13 +67,18 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
 
     if (!gw->forwards || gw->draining)
         status = MAD_ERR_UNREACHABLE;
-    if (!status && (!lost.lost || gw_next_gate(gw, hop->gate->lane, address, &lost, &gate, &direct, reason)))
+    /* If that is only back, who was lost is called again: else two that each have lost the next send streams to each other,
+     * and nobody would ever find out that the lost ones are there. */
+    if (!status && (!lost.lost || gw_next_gate(gw, hop->gate->lane, address, &lost, &gate, &direct, reason) ||
+                    gate == hop->gate)) {
+        reason[0] = 0;
         status = gw_next_gate(gw, hop->gate->lane, address, NULL, &gate, &direct, reason);
-    else if (status)
+    } else if (status) {
         snprintf(reason, sizeof reason, "%s",
                  !gw->forwards  ? "this host does not forward"
                  : gw->draining ? "this gateway is about to end, it takes no new streams"
                                 : "the way is too long");
+    }
     if (!status && !(t = transit_new(gw))) {
         status = MAD_ERR_NOMEM;
         snprintf(reason, sizeof reason, "no room for one more stream; see MAD_FORWARD_BUDGET");

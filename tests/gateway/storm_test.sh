@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Random clusters of clusters, random load, random kills, pauses and cuts: storm.py, one run for each seed.  First one that
+# found two gateways of a ring, each of which had lost the next, sending a stream to each other for ever.
+#   SEED=N       the first of the others (by the clock)
+#   STORMS=N     so many (1; LONG=1: 200)
+#   MESSAGES=N   in each (4K; LONG=1: 20K)
+here=$(cd "$(dirname "$0")" && pwd)
+BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
+. "$here/../harness/checks.sh"
+if ! command -v python3 >/dev/null; then
+    echo "skipped: no python3"
+    exit 77
+fi
+storms=${STORMS:-${LONG:+200}} messages=${MESSAGES:-${LONG:+20K}}
+run() {
+    seed=$1
+    within 300 python3 "$here/storm.py" "$BUILD" $seed "${messages:-4K}"
+    rc=$?
+    [ $rc != 77 ] || exit 77
+    [ $rc = 0 ] || failures=$((failures + 1))
+    [ $rc -le 1 ] || not_ok "storm-$seed: exit status $rc"
+}
+run 363102
+first=${SEED:-$(($(date +%s) % 1000000))}
+last=$((first + ${storms:-1}))
+while [ $first -lt $last ]; do
+    run $first
+    first=$((first + 1))
+done
+[ $failures = 0 ]
