@@ -15,14 +15,23 @@
 #define FAILURES 1
 #endif
 #define WINDOW 1
+#if FAILURES > 1
+#define WAYS 10 /* more than are opened */
+#else
 #define WAYS 6
+#endif
 #define NONE WAYS
+#if FAILURES > 1
+#define CALLED (call[2] || call[4] || call[6] || call[8])
+#else
+#define CALLED (call[2] || call[4])
+#endif
 
 #define count_of(me) (me == 0 -> PACKETS : 1)
 
 mtype = { PACKET, ACK, CLOSE };
 
-chan wire[12] = [4] of { mtype, byte, byte }; /* by way and receiver: number, ack */
+chan wire[2 * WAYS] = [4] of { mtype, byte, byte }; /* by way and receiver: number, ack */
 bool failed[WAYS];
 bool call[WAYS];     /* OPEN of that way is under way, or waits to be looked at */
 byte call_ack[WAYS];
@@ -140,9 +149,9 @@ inline open(me)
 {
     atomic {
         side[me] == NONE && !lock[me] && !exhausted &&
-            (me == 0 || hasty || !(call[2] || call[4] || side[0] == NONE && turn[0] < WAYS)) ->
+            (me == 0 || hasty || !(CALLED || side[0] == NONE && turn[0] < WAYS)) ->
         if
-        :: me == 1 && (call[2] || call[4] || side[0] == NONE) -> hasty = false
+        :: me == 1 && (CALLED || side[0] == NONE) -> hasty = false
         :: else
         fi;
         w = (me == 0 -> (turn[me] | 1) + 1 : (turn[me] + 1) | 1);
@@ -221,6 +230,12 @@ end_polls:
     :: called(me, 3)
     :: called(me, 4)
     :: called(me, 5)
+#if FAILURES > 1
+    :: called(me, 6)
+    :: called(me, 7)
+    :: called(me, 8)
+    :: called(me, 9)
+#endif
     :: open(me)
     od
 }
