@@ -235,7 +235,8 @@ static void told(madi_watch_t *watch, uint32_t events)
 }
 
 /* Nobody is there any more of those who were connected.  Daemons do not count, for two would keep each other, unless there
- * was nobody else; and one that never was there does not at all: its line was left in the job's file.  Under the session's lock. */
+ * was nobody else; and one that never was there does not at all: its line was left in the job's file.  Under the session's
+ * lock. */
 static bool abandoned(const serving_t *serving)
 {
     mad_session_t *s = serving->session;

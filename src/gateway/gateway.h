@@ -445,7 +445,8 @@ void gw_places_free(gw_t *gw);
 int gw_host_of_peer(gw_t *gw, mad_peer_t peer);
 unsigned gw_flags_of(gw_t *gw, const unsigned char *address); /* GW_FORWARDS, GW_ANSWERS */
 /* A peer through which fragments for that process go on, on that lane, but not one of these (or NULL); or the status, and
- * why: MAD_ERR_PEER when processes that lead there are lost, and may be back.  *direct (if not NULL): the process itself was called. */
+ * why: MAD_ERR_PEER when processes that lead there are lost, and may be back.  *direct (if not NULL): the process itself was
+ * called. */
 mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
                           bool *direct, char *reason);
 

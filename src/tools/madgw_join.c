@@ -134,7 +134,8 @@ int madi_job_file_line(FILE *file, const void *address, size_t address_len)
     return fflush(file);
 }
 
-int madi_job_file_add(madi_job_file_t *job, const char *path, const void *address, size_t address_len, char *why, size_t len)
+int madi_job_file_add(madi_job_file_t *job, const char *path, const void *address, size_t address_len, char *why,
+                      size_t len)
 {
     char *line = NULL;
     size_t line_len = 0;

@@ -34,7 +34,8 @@ int madi_job_file_read(madi_job_file_t *job, const char *path, char *why, size_t
 int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len, char *why, size_t len);
 /* One more process: append its line to the file, then read that again, so that of two that join at once at least one finds
  * the other.  *job, as it was read before, is replaced; it stays as it is with -1, and the reason in why. */
-int madi_job_file_add(madi_job_file_t *job, const char *path, const void *address, size_t address_len, char *why, size_t len);
+int madi_job_file_add(madi_job_file_t *job, const char *path, const void *address, size_t address_len, char *why,
+                      size_t len);
 /* Write that line. */
 int madi_job_file_line(FILE *file, const void *address, size_t address_len);
 void madi_job_file_free(madi_job_file_t *job);
