@@ -65,7 +65,7 @@ static void a_receive(mad_dev_t *dev, const uint64_t *ignores, unsigned n_ignore
     int expected = model_take(&messages, from, tag, ignore);
     mad_dev_message_t *u = match_receive(&dev->matchers[0], from, tag, ignore);
     op_t *op;
-    CHECK_EQ(u ? (int)u->number : -1, expected);
+    CHECK_EQ(u ? (int)u->said.number : -1, expected);
     if (u) {
         match_take(&dev->matchers[0], u);
         message_free(dev, u);
@@ -94,9 +94,9 @@ static void a_message(mad_dev_t *dev, int id)
         return;
     }
     u = message_new(dev);
-    u->source = source;
-    u->tag = tag;
-    u->number = (uint64_t)id;
+    u->said.source = source;
+    u->said.tag = tag;
+    u->said.number = (uint64_t)id;
     CHECK(match_keep(&dev->matchers[0], u));
     model_add(&messages, id, source, tag, 0);
 }

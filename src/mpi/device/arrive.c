@@ -59,6 +59,10 @@ void place_bytes(op_t *op, const unsigned char *bytes, size_t len)
 {
     size_t left = len < op->room ? len : op->room;
     op->done.len = left;
+    if (left == 8 && op->pieces[0].iov_len >= 8) { /* without a call */
+        memcpy(op->pieces[0].iov_base, bytes, 8);
+        return;
+    }
     for (int i = 0; left; i++) {
         size_t n = op->pieces[i].iov_len < left ? op->pieces[i].iov_len : left;
         memcpy(op->pieces[i].iov_base, bytes, n);
@@ -68,13 +72,15 @@ void place_bytes(op_t *op, const unsigned char *bytes, size_t len)
 }
 
 /* How the message looks to the receive. */
-static void describe(mad_dev_done_t *done, const mad_dev_message_t *u)
+static void describe(op_t *op, const said_t *u)
 {
+    mad_dev_done_t *done = &op->done;
     done->source = u->source;
     done->tag = u->tag;
     done->data = u->data;
     done->has_data = u->has_data;
     done->whole = u->len;
+    done->buffer = op->n ? op->pieces[0].iov_base : NULL;
 }
 
 void received(mad_dev_t *dev, item_t *item)
@@ -183,8 +189,8 @@ void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, s
 /* It is no longer kept. */
 static void message_gone(mad_dev_t *dev, mad_dev_message_t *u)
 {
-    if (u->cost)
-        flow_gone(dev, u->source, u->cost, true);
+    if (u->said.cost)
+        flow_gone(dev, u->said.source, u->said.cost, true);
     message_free(dev, u);
 }
 
@@ -204,9 +210,9 @@ static void loaded(mad_dev_t *dev, item_t *item)
 static void load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx)
 {
     mad_request_t *request;
-    struct iovec piece = {u->bytes, u->len};
+    struct iovec piece = {u->bytes, u->said.len};
     mad_status_t status;
-    unpack_blocks(cnx, &piece, 1, u->len, u->block);
+    unpack_blocks(cnx, &piece, 1, u->said.len, u->said.block);
     status = mad_end_unpacking_request(cnx, &request);
     if (status) {
         u->item.status = status;
@@ -217,14 +223,14 @@ static void load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx)
 }
 
 /* Keep what has met nobody.  bytes NULL: the payload is the next block, or with the sender.  False: no memory. */
-static bool keep(mad_dev_t *dev, const mad_dev_message_t *u, mad_connection_t *cnx, const unsigned char *bytes)
+static bool keep(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, const unsigned char *bytes)
 {
     mad_dev_message_t *kept = message_new(dev);
     matcher_t *m = &dev->matchers[u->space];
     bool copied = bytes || (!u->asks && u->len <= LOAD_MAX);
     if (!kept)
         return false;
-    memcpy(kept, u, offsetof(mad_dev_message_t, places));
+    kept->said = *u;
     if (copied)
         kept->bytes = malloc(u->len ? u->len : 1);
     if ((copied && !kept->bytes) || !match_keep(m, kept)) {
@@ -248,22 +254,21 @@ static bool keep(mad_dev_t *dev, const mad_dev_message_t *u, mad_connection_t *c
 
 void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
 {
-    describe(&op->done, u);
-    op->done.buffer = op->n ? op->pieces[0].iov_base : NULL;
+    describe(op, &u->said);
     if (u->loading) {
         u->op = op;
         return;
     }
-    if (u->tell)
-        send_matched(dev, u->source, u->number);
-    if (u->asks) {
-        ask_receive(dev, op, u->source, u->number, u->len);
+    if (u->said.tell)
+        send_matched(dev, u->said.source, u->said.number);
+    if (u->said.asks) {
+        ask_receive(dev, op, u->said.source, u->said.number, u->said.len);
     } else if (u->cnx) {
-        receive_from(dev, op, u->cnx, u->len, u->block, received);
+        receive_from(dev, op, u->cnx, u->said.len, u->said.block, received);
     } else {
         op->done.status = u->item.status;
         if (!u->item.status)
-            place_bytes(op, u->bytes, u->len);
+            place_bytes(op, u->bytes, u->said.len);
         op_tell(dev, op);
     }
     message_gone(dev, u);
@@ -272,11 +277,11 @@ void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
 void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
 {
     op_t *op;
-    if (u->tell)
-        send_matched(dev, u->source, u->number);
-    u->tell = false;
-    if (u->asks)
-        ask_drop(dev, u->source, u->number);
+    if (u->said.tell)
+        send_matched(dev, u->said.source, u->said.number);
+    u->said.tell = false;
+    if (u->said.asks)
+        ask_drop(dev, u->said.source, u->said.number);
     if (u->loading) {
         u->dropped = true;
         return;
@@ -286,7 +291,7 @@ void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
         if (!op)
             return; /* it stays open until the end */
         op->silent = true;
-        receive_from(dev, op, u->cnx, u->len, u->block, received);
+        receive_from(dev, op, u->cnx, u->said.len, u->said.block, received);
     }
     message_gone(dev, u);
 }
@@ -294,33 +299,29 @@ void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
 /* ---- Heads ------------------------------------------------------------------------------------------------------- */
 
 /* False: no memory now. */
-static bool message_in(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx, const unsigned char *bytes)
+static bool message_in(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, const unsigned char *bytes)
 {
-    matcher_t *m = &dev->matchers[u->space];
-    op_t *op = match_arrival(m, u->source, u->tag);
+    op_t *op = match_arrival(&dev->matchers[u->space], u->source, u->tag);
     if (!op)
         return keep(dev, u, cnx, bytes);
     op = receive_part(dev, op, u->len);
     if (!op)
         return false;
-    describe(&op->done, u);
-    op->done.buffer = op->n ? op->pieces[0].iov_base : NULL;
+    describe(op, u);
     if (u->tell)
         send_matched(dev, u->source, u->number);
     if (u->cost)
         flow_gone(dev, u->source, u->cost, false);
-    if (u->asks) {
+    if (bytes) {
+        place_bytes(op, bytes, u->len);
+        mad_end_unpacking(cnx);
+        op_tell(dev, op);
+    } else if (u->asks) {
         mad_end_unpacking(cnx);
         ask_receive(dev, op, u->source, u->number, u->len);
-        return true;
-    }
-    if (!bytes) {
+    } else {
         receive_from(dev, op, cnx, u->len, u->block, received);
-        return true;
     }
-    place_bytes(op, bytes, u->len);
-    mad_end_unpacking(cnx);
-    op_tell(dev, op);
     return true;
 }
 
@@ -334,9 +335,9 @@ static void matched_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
 }
 
 /* What is no message of its own. */
-static void answer_in(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, const unsigned char *rest, size_t len)
+static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const head_t *h, const unsigned char *rest,
+                      size_t len)
 {
-    mad_peer_t source = mad_message_peer(cnx);
     if (h->kind == HEAD_BODY || h->kind == HEAD_BODY_LONG) {
         ask_body(dev, cnx, h, rest, len);
         return;
@@ -350,69 +351,85 @@ static void answer_in(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, co
         flow_more(dev, source, h->number);
 }
 
-/* The first block is here.  False: no memory now. */
-static bool head_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *block, size_t len)
+static bool message_said(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const head_t *h,
+                         const unsigned char *rest, size_t len)
+{
+    bool whole = h->kind == HEAD_WHOLE;
+    said_t u = {.space = h->flags & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
+                .source = source,
+                .tag = h->tag,
+                .data = (uint64_t)h->data_high << 32 | h->data,
+                .number = h->number,
+                .len = whole ? len : h->len,
+                .block = h->kind == HEAD_LONG ? h->block : 0,
+                .has_data = h->flags & FLAG_DATA,
+                .tell = h->flags & FLAG_TELL,
+                .asks = h->kind == HEAD_ASK};
+    u.cost = u.asks ? 0 : flow_cost(u.len);
+    return message_in(dev, &u, cnx, whole ? rest : NULL);
+}
+
+static bool head_is_good(const head_t *h)
+{
+    return h->kind >= HEAD_WHOLE && h->kind < HEAD_END && (h->kind != HEAD_LONG || !h->block || h->len <= LOAD_MAX);
+}
+
+/* Other heads than short ones of whole messages. */
+static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const unsigned char *block, size_t len)
 {
     head_t h = {0};
-    size_t head_len = len > 1 && block[1] & FLAG_WIDE ? sizeof h : HEAD_SHORT;
-    mad_dev_message_t u;
     if (len && block[0] >= HEAD_WRITE)
         return remote_in(dev, cnx, block, len);
-    if (len >= head_len)
-        memcpy(&h, block, head_len);
-    if (h.kind < HEAD_WHOLE || h.kind >= HEAD_END || (h.kind != HEAD_WHOLE && head_len != sizeof h) ||
-        (h.kind == HEAD_LONG && h.block && h.len > LOAD_MAX)) {
+    if (len >= sizeof h && block[1] & FLAG_WIDE)
+        memcpy(&h, block, sizeof h);
+    if (!head_is_good(&h)) {
         mad_end_unpacking(cnx); /* nothing of ours */
         return true;
     }
-    if (h.kind != HEAD_WHOLE && h.kind != HEAD_LONG && h.kind != HEAD_ASK) {
-        answer_in(dev, cnx, &h, block + head_len, len - head_len);
+    if (h.kind == HEAD_WHOLE || h.kind == HEAD_LONG || h.kind == HEAD_ASK)
+        return message_said(dev, source, cnx, &h, block + sizeof h, len - sizeof h);
+    answer_in(dev, source, cnx, &h, block + sizeof h, len - sizeof h);
+    return true;
+}
+
+/* The first block is here.  False: no memory now. */
+static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const unsigned char *block, size_t len)
+{
+    head_t h = {0};
+    if (len < HEAD_SHORT || block[0] != HEAD_WHOLE || block[1] & FLAG_WIDE)
+        return wide_in(dev, source, cnx, block, len);
+    memcpy(&h, block, HEAD_SHORT);
+    return message_said(dev, source, cnx, &h, block + HEAD_SHORT, len - HEAD_SHORT);
+}
+
+bool arrive_shown(mad_dev_t *dev, const mad_arrival_t *a)
+{
+    if (!a->base)
+        return arrive(dev, a->cnx);
+    if (head_in(dev, a->peer, a->cnx, a->base, a->len))
         return true;
-    }
-    memset(&u, 0, offsetof(mad_dev_message_t, places));
-    u.space = h.flags & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED;
-    u.source = mad_message_peer(cnx);
-    u.tag = h.tag;
-    u.data = (uint64_t)h.data_high << 32 | h.data;
-    u.has_data = h.flags & FLAG_DATA;
-    u.tell = h.flags & FLAG_TELL;
-    u.number = h.number;
-    u.asks = h.kind == HEAD_ASK;
-    u.len = h.kind == HEAD_WHOLE ? len - head_len : h.len;
-    u.block = h.kind == HEAD_LONG ? h.block : 0;
-    u.cost = u.asks ? 0 : flow_cost(u.len);
-    return message_in(dev, &u, cnx, h.kind == HEAD_WHOLE ? block + head_len : NULL);
+    dev->stuck = *a;
+    return false;
 }
 
 bool arrive(mad_dev_t *dev, mad_connection_t *cnx)
 {
-    const void *block;
-    size_t len;
-    mad_status_t status = mad_borrow(cnx, &block, &len);
-    if (status == MAD_ERR_AGAIN) {
-        dev->stuck = cnx;
-        dev->stuck_head = NULL;
-        return false;
-    }
-    if (status) {
+    mad_arrival_t a = {.cnx = cnx, .peer = mad_message_peer(cnx)};
+    mad_status_t status = mad_borrow(cnx, &a.base, &a.len);
+    if (!status)
+        return arrive_shown(dev, &a);
+    if (status != MAD_ERR_AGAIN) {
         mad_end_unpacking(cnx);
         return true;
     }
-    if (head_in(dev, cnx, block, len))
-        return true;
-    dev->stuck = cnx;
-    dev->stuck_head = block;
-    dev->stuck_len = len;
+    a.base = NULL;
+    dev->stuck = a;
     return false;
 }
 
 bool arrive_stuck(mad_dev_t *dev)
 {
-    mad_connection_t *cnx = dev->stuck;
-    if (!dev->stuck_head)
-        return dev->stuck = NULL, arrive(dev, cnx);
-    if (!head_in(dev, cnx, dev->stuck_head, dev->stuck_len))
-        return false;
-    dev->stuck = NULL;
-    return true;
+    mad_arrival_t a = dev->stuck;
+    dev->stuck.cnx = NULL;
+    return arrive_shown(dev, &a);
 }

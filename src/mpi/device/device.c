@@ -5,10 +5,11 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define HEADS 64        /* bytes that Madeleine's headers take in a packet at most */
-#define BUDGET 32       /* messages of one call */
-#define ALL_EVERY 8     /* calls without any until all networks get their turn */
+#define CLOCK_EVERY 8   /* calls without a message until a look at the clock, */
+#define ALL_EVERY 64    /* until all networks get their turn, whatever it says, */
 #define LOOK_EVERY 1024 /* and until a look at what has become of peers */
 #define YIELD_EVERY 256 /* and until the processor is offered to others: the peer may wait for it */
 
@@ -20,11 +21,6 @@ typedef struct arrival {
 } arrival_t;
 
 /* ---- The lock, and what completes meanwhile ---------------------------------------------------------------------- */
-
-bool dev_trylock(mad_dev_t *dev)
-{
-    return !dev->threaded || pthread_mutex_trylock(&dev->lock) == 0;
-}
 
 static void arrived(mad_dev_t *dev, item_t *item);
 static void watch_over(mad_dev_t *dev, item_t *item);
@@ -55,10 +51,8 @@ static bool items_wait(mad_dev_t *dev)
 }
 
 /* Who comes while the lock is held leaves its item and goes; so the holder looks again after it has let go. */
-void dev_unlock(mad_dev_t *dev)
+void dev_unlock_threaded(mad_dev_t *dev)
 {
-    if (!dev->threaded)
-        return;
     if (!dev->by_handler) {
         pthread_mutex_unlock(&dev->lock);
         return;
@@ -75,9 +69,9 @@ void dev_unlock(mad_dev_t *dev)
 static int take_arrived(mad_dev_t *dev)
 {
     int n = 0;
-    if (dev->stuck && !arrive_stuck(dev))
+    if (dev->stuck.cnx && !arrive_stuck(dev))
         return 0;
-    while (dev->arrived && !dev->stuck) {
+    while (dev->arrived && !dev->stuck.cnx) {
         arrival_t *a = dev->arrived;
         dev->arrived = a->next;
         arrive(dev, a->cnx);
@@ -116,20 +110,30 @@ static mad_handled_t handler(mad_channel_t *channel, mad_connection_t *cnx, void
     return MAD_PARKED;
 }
 
-/* After a quiet time one message, which is likely to be what somebody waits for; else as many as there are. */
-static int take_messages(mad_dev_t *dev, int budget)
+/* What was opened goes to its receives, up to one whose head is not all here. */
+static int take_shown(mad_dev_t *dev)
 {
-    mad_connection_t *cnx;
     int n = 0;
-    if (dev->stuck) {
-        mad_progress(dev->session);
-        if (!arrive_stuck(dev))
-            return 0;
-    }
-    for (; n < budget && mad_begin_unpacking_timed(dev->channel, MAD_ANY_SOURCE, MAD_GLANCE, &cnx) == MAD_OK; n++)
-        if (!arrive(dev, cnx))
-            break;
+    while (dev->next_shown < dev->n_shown && !dev->stuck.cnx)
+        n += arrive_shown(dev, &dev->shown[dev->next_shown++]);
     return n;
+}
+
+static int take_stuck(mad_dev_t *dev)
+{
+    mad_progress(dev->session);
+    return arrive_stuck(dev) ? 1 + take_shown(dev) : 0;
+}
+
+/* After a quiet time one message, which is likely to be what somebody waits for; else as many as there are. */
+static int take_messages(mad_dev_t *dev, int max)
+{
+    int n = dev->stuck.cnx ? take_stuck(dev) : 0;
+    if (dev->stuck.cnx)
+        return n;
+    dev->n_shown = mad_glance(dev->channel, dev->shown, max);
+    dev->next_shown = 0;
+    return n + take_shown(dev);
 }
 
 static void look_for_losses(mad_dev_t *dev)
@@ -139,6 +143,28 @@ static void look_for_losses(mad_dev_t *dev)
         peer_suspect(dev, event.peer, event.status);
 }
 
+/* Has the kernel's clock ticked?  It costs next to nothing; ticks are milliseconds. */
+static bool ticked(mad_dev_t *dev)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    if (dev->tick == now.tv_nsec)
+        return false;
+    dev->tick = now.tv_nsec;
+    return true;
+}
+
+/* Every few calls without a message.  A look everywhere takes as long as many at what is likely, and an answer that comes
+ * meanwhile is late; but where processes outnumber cores calls are few, and a connection that is being made must not wait
+ * for many. */
+static MAD_DEV_RARE void look_around(mad_dev_t *dev, unsigned turn)
+{
+    if (turn % ALL_EVERY == ALL_EVERY - 1 || ticked(dev))
+        mad_progress(dev->session);
+    if (turn % LOOK_EVERY == LOOK_EVERY - 1)
+        look_for_losses(dev);
+}
+
 static int progress_polled(mad_dev_t *dev)
 {
     unsigned turn;
@@ -146,16 +172,14 @@ static int progress_polled(mad_dev_t *dev)
     if (!dev_trylock(dev)) /* who has it does the work */
         return 0;
     turn = dev->quiet;
-    /* Glances do not move long ones.  Descriptors are looked at by the clock, not by a count of calls: where processes
-     * outnumber cores calls are few, and a connection that is being made must not wait for many. */
-    if (turn % ALL_EVERY == ALL_EVERY - 1 || atomic_load_explicit(&dev->under_way, memory_order_relaxed))
+    if (turn % CLOCK_EVERY == CLOCK_EVERY - 1)
+        look_around(dev, turn);
+    else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* glances do not move long ones */
         mad_progress(dev->session);
-    n = take_messages(dev, turn ? 1 : BUDGET);
+    n = take_messages(dev, turn ? 1 : SHOWN);
     if (items_wait(dev))
         n += look_at_items(dev);
     dev->quiet = n ? 0 : turn + 1;
-    if (turn % LOOK_EVERY == LOOK_EVERY - 1)
-        look_for_losses(dev);
     dev_unlock(dev);
     if (turn % YIELD_EVERY == YIELD_EVERY - 1)
         sched_yield();
@@ -166,7 +190,7 @@ static int progress_handled(mad_dev_t *dev)
 {
     int n = mad_progress(dev->session);
     dev_lock(dev);
-    if (dev->stuck)
+    if (dev->stuck.cnx)
         n += take_arrived(dev);
     look_for_losses(dev);
     dev_unlock(dev);

@@ -8,15 +8,14 @@
 #include <stdlib.h>
 
 /* Any thread: chunks come once, and stay. */
-static flow_t *flow_find(mad_dev_t *dev, mad_peer_t peer)
+static inline flow_t *flow_find(mad_dev_t *dev, mad_peer_t peer)
 {
     uint32_t at = (uint32_t)peer + FLOWS, k = 25 - (uint32_t)__builtin_clz(at);
-    flow_t *chunk = atomic_load_explicit(&dev->flows[k], memory_order_acquire); /* pairs with flow_make */
+    flow_t *chunk = atomic_load_explicit(&dev->flows[k], memory_order_acquire); /* pairs with flow_first */
     return chunk ? &chunk[at - ((uint32_t)FLOWS << k)] : NULL;
 }
 
-/* Under the lock.  NULL: no memory. */
-static flow_t *flow_make(mad_dev_t *dev, mad_peer_t peer)
+static MAD_DEV_RARE flow_t *flow_first(mad_dev_t *dev, mad_peer_t peer)
 {
     uint32_t k = 25 - (uint32_t)__builtin_clz((uint32_t)peer + FLOWS);
     if (!dev->flows[k])
@@ -24,9 +23,16 @@ static flow_t *flow_make(mad_dev_t *dev, mad_peer_t peer)
     return flow_find(dev, peer);
 }
 
+/* Under the lock.  NULL: no memory. */
+static inline flow_t *flow_make(mad_dev_t *dev, mad_peer_t peer)
+{
+    flow_t *f = flow_find(dev, peer);
+    return f ? f : flow_first(dev, peer);
+}
+
 /* ---- At the sender ----------------------------------------------------------------------------------------------- */
 
-static void count(const mad_dev_t *dev, flow_t *f, uint64_t cost)
+static inline void count(const mad_dev_t *dev, flow_t *f, uint64_t cost)
 {
     if (dev->threaded)
         atomic_fetch_add_explicit(&f->sent, cost, memory_order_relaxed);
@@ -35,7 +41,7 @@ static void count(const mad_dev_t *dev, flow_t *f, uint64_t cost)
 }
 
 /* Two threads may both be refused where one would have been let through. */
-static bool take(const mad_dev_t *dev, flow_t *f, uint64_t cost)
+static inline bool take(const mad_dev_t *dev, flow_t *f, uint64_t cost)
 {
     count(dev, f, cost);
     if (atomic_load_explicit(&f->sent, memory_order_relaxed) <=
@@ -45,7 +51,7 @@ static bool take(const mad_dev_t *dev, flow_t *f, uint64_t cost)
     return false;
 }
 
-bool flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
+static MAD_DEV_RARE bool take_first_or_more(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 {
     flow_t *f = flow_find(dev, to);
     if (!f) {
@@ -54,11 +60,17 @@ bool flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
         dev_unlock(dev);
         if (!f)
             return true; /* nothing is counted: it is the receiver's loss, and small */
+        if (take(dev, f, cost))
+            return true;
     }
-    if (take(dev, f, cost))
-        return true;
     mad_dev_progress(dev); /* it may have said more meanwhile, to a program that only sends */
     return take(dev, f, cost);
+}
+
+bool flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
+{
+    flow_t *f = flow_find(dev, to);
+    return (f && take(dev, f, cost)) || take_first_or_more(dev, to, cost);
 }
 
 void flow_untake(mad_dev_t *dev, mad_peer_t to, uint64_t cost)

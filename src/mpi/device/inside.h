@@ -54,12 +54,16 @@ typedef struct remote_head {
 static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "what travels has no holes");
 #define REMOTE_HEAD_MAX (sizeof(remote_head_t) + MAD_DEV_PIECES * sizeof(mad_dev_target_t))
 
+#define MAD_DEV_RARE __attribute__((noinline, cold))
+
 /* ---- Objects --------------------------------------------------------------------------------------------------- */
 
 /* Payloads up to this length are sent before they are asked for: in blocks that fit a packet, which both sides copy side by
  * side.  A receiver to which nobody has come for them takes them out of the network's memory.  Longer ones stay with the
  * sender: there is no network that sends so much before it is asked. */
 #define LOAD_MAX ((size_t)64 << 10)
+
+#define SHOWN 16 /* messages that are opened at once */
 
 #define MAX_INDEXES 6 /* pairs of (bits ignored, with or without source) that are hashed; more are searched one by one */
 
@@ -76,32 +80,46 @@ typedef struct item {
 /* An operation: a receive that is posted or being filled, a send under way. */
 typedef struct op {
     item_t item;
+    /* Of receives, set when they are posted. */
     struct op *next, *prev;         /* in its group, or among those that are not hashed */
     struct op *all_next, *all_prev; /* all that are posted */
     group_t *group;
     uint64_t order;
     mad_dev_space_t space;
-    mad_peer_t peer; /* wanted; of a send: to whom */
     uint64_t tag, ignore;
-    struct iovec pieces[MAD_DEV_PIECES];
+    mad_peer_t peer; /* wanted; of a send: to whom */
     int n;
     size_t room;
-    size_t multi;       /* least room that is left; 0: one message only */
-    struct op *parent;  /* the multi-receive that this is a part of */
-    int parts;          /* of a multi-receive: under way */
-    bool closed;        /* of a multi-receive: takes no more */
-    int awaits;         /* of a send: how many of (left, matched) are missing */
-    bool silent;        /* nobody hears of it */
-    uint64_t number;    /* of a send that wants an answer, of a receive whose payload was asked for */
-    bool asks;          /* of a send: its payload waits until it is asked for; */
-    bool heading;       /* its head is still leaving; */
-    bool wanted;        /* it was asked for, */
-    uint64_t wanted_by; /* by this receive, or 0: nobody wants it */
-    bool remote;        /* an access, not a send */
-    void *copy;         /* of a buffered send */
-    size_t copy_len;
+    struct { /* zero at first, as `done` is */
+        size_t multi;       /* least room that is left; 0: one message only */
+        struct op *parent;  /* the multi-receive that this is a part of */
+        int parts;          /* of a multi-receive: under way */
+        int awaits;         /* of a send: how many of (left, matched) are missing */
+        uint64_t number;    /* of a send that wants an answer, of a receive whose payload was asked for */
+        uint64_t wanted_by; /* it was asked for by this receive, or 0: nobody wants it */
+        void *copy;         /* of a buffered send */
+        size_t copy_len;
+        bool closed;  /* of a multi-receive: takes no more */
+        bool silent;  /* nobody hears of it */
+        bool asks;    /* of a send: its payload waits until it is asked for; */
+        bool heading; /* its head is still leaving; */
+        bool wanted;  /* it was asked for */
+        bool remote;  /* an access, not a send */
+    };
     mad_dev_done_t done;
+    struct iovec pieces[MAD_DEV_PIECES];
 } op_t;
+
+/* A message, as its head says it is. */
+typedef struct said {
+    mad_dev_space_t space;
+    mad_peer_t source;
+    uint64_t tag, data, number;
+    size_t len, block; /* as in the head */
+    size_t cost;       /* flow_cost */
+    bool has_data, tell;
+    bool asks; /* its payload is with the sender */
+} said_t;
 
 /* A message's place in a group. */
 typedef struct place {
@@ -114,13 +132,7 @@ typedef struct place {
 struct mad_dev_message {
     item_t item;
     mad_dev_message_t *next, *prev; /* in order of arrival; or among the claimed */
-    mad_dev_space_t space;
-    mad_peer_t source;
-    uint64_t tag, data, number;
-    bool has_data, tell;
-    bool asks;             /* its payload is with the sender */
-    size_t len, block;     /* as in the head */
-    size_t cost;           /* flow_cost */
+    said_t said;
     unsigned char *bytes;  /* copied, or NULL: */
     mad_connection_t *cnx; /* parked */
     bool loading;          /* bytes are still coming */
@@ -174,16 +186,17 @@ struct mad_dev {
     mad_dev_message_t *claimed;
     struct arrival *arrived, *arrived_last; /* by handler: in order */
     /* A message whose first block is not all here: what comes after it waits, for the order's sake. */
-    mad_connection_t *stuck;
-    const void *stuck_head; /* it is here, but there was no memory */
-    size_t stuck_len;
+    mad_arrival_t stuck; /* cnx NULL: there is none; base: it is here, but there was no memory */
+    mad_arrival_t shown[SHOWN]; /* polled: what was opened with it, from next_shown on */
+    int n_shown, next_shown;
     mad_channel_t *watch; /* by handler: nothing is ever sent there, so what is posted ends when the peer is lost */
     unsigned char *lost;  /* statuses by peer, of n_lost; and WATCHED */
     int n_lost;
     bool greets;            /* is it done at all */
     unsigned char *greeted; /* by peer, of n_greeted: send.c */
     int n_greeted;
-    unsigned quiet;
+    unsigned quiet;         /* calls in a row without anything */
+    long tick;              /* of the clock, when it was looked at */
     atomic_size_t buffered; /* bytes of sends that were copied */
     flow_t *_Atomic flows[FLOW_CHUNKS];
     uint64_t windows; /* what they may still grow by */
@@ -197,6 +210,14 @@ struct mad_dev {
     unsigned char *sink; /* what nobody wants goes there */
 };
 
+static inline size_t sum_of(const struct iovec *pieces, int n)
+{
+    size_t len = 0;
+    for (int i = 0; i < n; i++)
+        len += pieces[i].iov_len;
+    return len;
+}
+
 /* ---- Locks ------------------------------------------------------------------------------------------------------ */
 
 static inline void dev_lock(mad_dev_t *dev)
@@ -204,9 +225,17 @@ static inline void dev_lock(mad_dev_t *dev)
     if (dev->threaded)
         pthread_mutex_lock(&dev->lock);
 }
+static inline bool dev_trylock(mad_dev_t *dev)
+{
+    return !dev->threaded || pthread_mutex_trylock(&dev->lock) == 0;
+}
+void dev_unlock_threaded(mad_dev_t *dev);
 /* By handler, what came while the lock was held is looked at before it is given back. */
-void dev_unlock(mad_dev_t *dev);
-bool dev_trylock(mad_dev_t *dev);
+static inline void dev_unlock(mad_dev_t *dev)
+{
+    if (dev->threaded)
+        dev_unlock_threaded(dev);
+}
 
 /* ---- match.c: under the lock ------------------------------------------------------------------------------------ */
 
@@ -223,9 +252,9 @@ void match_take(matcher_t *m, mad_dev_message_t *message);
 
 /* ---- pool.c: under the lock ------------------------------------------------------------------------------------- */
 
-op_t *op_new(mad_dev_t *dev); /* all zero; NULL: no memory */
+op_t *op_new(mad_dev_t *dev); /* all zero, but for the pieces, and what receives set; NULL: no memory */
 void op_free(mad_dev_t *dev, op_t *op);
-mad_dev_message_t *message_new(mad_dev_t *dev); /* places are not cleared */
+mad_dev_message_t *message_new(mad_dev_t *dev); /* what it said is not set, and no places */
 void message_free(mad_dev_t *dev, mad_dev_message_t *message); /* and its bytes */
 void pool_fini(mad_dev_t *dev);
 /* Peers name a send by its number, which is given once. */
@@ -301,6 +330,7 @@ void receive_from_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 /* ---- arrive.c: under the lock ------------------------------------------------------------------------------------ */
 
 /* A message was opened: match it.  False: not all of its head is here, or no memory; it is `stuck`. */
+bool arrive_shown(mad_dev_t *dev, const mad_arrival_t *arrival);
 bool arrive(mad_dev_t *dev, mad_connection_t *cnx);
 bool arrive_stuck(mad_dev_t *dev); /* true: it is no longer */
 /* A message that waited goes to a receive; both are gone afterwards, or will be. */
@@ -321,7 +351,6 @@ void received(mad_dev_t *dev, item_t *item); /* to be looked at when a receive h
 
 /* What is in the pieces, one after the other. */
 unsigned char *gather(unsigned char *to, const struct iovec *pieces, int n);
-size_t sum_of(const struct iovec *pieces, int n);
 /* The answer to an access; it ends the message. */
 void remote_answer_in(mad_dev_t *dev, mad_connection_t *cnx, const remote_head_t *h, const unsigned char *bytes, size_t len);
 /* At the end: if the item is of an access by a peer, drop what it holds. */

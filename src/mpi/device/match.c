@@ -131,7 +131,7 @@ static void index_fini(index_t *index)
 static bool index_fill(matcher_t *m, int at)
 {
     for (mad_dev_message_t *u = m->first; u; u = u->next) {
-        group_t *g = group_get(&m->indexes[at], u->tag, u->source);
+        group_t *g = group_get(&m->indexes[at], u->said.tag, u->said.source);
         if (!g)
             return false;
         place_add(g, &u->places[at], u);
@@ -205,7 +205,7 @@ mad_dev_message_t *match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, ui
         return g && g->kept ? g->kept->message : NULL;
     }
     for (mad_dev_message_t *u = m->first; u; u = u->next)
-        if (fits(from, tag, ignore, u->source, u->tag))
+        if (fits(from, tag, ignore, u->said.source, u->said.tag))
             return u;
     return NULL;
 }
@@ -281,7 +281,7 @@ bool match_keep(matcher_t *m, mad_dev_message_t *message)
 {
     int i;
     for (i = 0; i < m->n; i++) {
-        group_t *g = group_get(&m->indexes[i], message->tag, message->source);
+        group_t *g = group_get(&m->indexes[i], message->said.tag, message->said.source);
         if (!g)
             break;
         place_add(g, &message->places[i], message);

@@ -40,9 +40,17 @@ op_t *op_new(mad_dev_t *dev)
             return NULL;
     }
     dev->free_ops = op->next;
-    /* the pieces are filled as far as they are used */
-    memset(op, 0, offsetof(op_t, pieces));
-    memset(&op->n, 0, sizeof *op - offsetof(op_t, n));
+    /* Not all of it at once: for that compilers take an instruction that is slow to start.  The pieces are filled as far as
+     * they are used. */
+    op->item.status = MAD_OK;
+    op->group = NULL;
+    op->space = 0;
+    op->tag = op->ignore = op->order = 0;
+    op->peer = 0;
+    op->n = 0;
+    op->room = 0;
+    memset(&op->multi, 0, offsetof(op_t, done) - offsetof(op_t, multi));
+    op->done = (mad_dev_done_t){.status = MAD_OK};
     return op;
 }
 
@@ -66,7 +74,13 @@ mad_dev_message_t *message_new(mad_dev_t *dev)
             return NULL;
     }
     dev->free_messages = u->next;
-    memset(u, 0, offsetof(mad_dev_message_t, places));
+    u->item.status = MAD_OK;
+    u->next = u->prev = NULL;
+    u->bytes = NULL;
+    u->cnx = NULL;
+    u->op = NULL;
+    u->context = NULL;
+    u->loading = u->dropped = false;
     return u;
 }
 

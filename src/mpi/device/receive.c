@@ -40,7 +40,7 @@ static void multi_fill(mad_dev_t *dev, op_t *op)
     mad_dev_message_t *u;
     while ((u = match_receive(m, op->peer, op->tag, op->ignore))) {
         bool last;
-        op_t *part = receive_part(dev, op, u->len);
+        op_t *part = receive_part(dev, op, u->said.len);
         if (!part)
             return; /* later ones overtake it only if memory comes back: then its sender's order is lost, but nothing else */
         last = op->closed;
@@ -128,8 +128,9 @@ mad_status_t mad_dev_probe(mad_dev_t *dev, const mad_dev_receive_t *r, mad_dev_p
     dev_lock(dev);
     u = match_receive(m, r->from, r->tag, r->ignore);
     if (u) {
-        *found = (mad_dev_done_t){.context = r->context, .flags = r->flags, .source = u->source, .tag = u->tag,
-                                  .data = u->data, .has_data = u->has_data, .whole = u->len, .len = u->len};
+        *found = (mad_dev_done_t){.context = r->context, .flags = r->flags, .source = u->said.source,
+                                  .tag = u->said.tag, .data = u->said.data, .has_data = u->said.has_data,
+                                  .whole = u->said.len, .len = u->said.len};
         if (how != MAD_DEV_PEEK)
             match_take(m, u);
         if (how == MAD_DEV_CLAIM)

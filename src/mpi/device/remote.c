@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t sum_of(const struct iovec *pieces, int n)
-{
-    size_t len = 0;
-    for (int i = 0; i < n; i++)
-        len += pieces[i].iov_len;
-    return len;
-}
-
 unsigned char *gather(unsigned char *to, const struct iovec *pieces, int n)
 {
     for (int i = 0; i < n; to += pieces[i++].iov_len)

@@ -90,7 +90,7 @@ void send_left(mad_dev_t *dev, item_t *item)
 
 /* ---- The way out ------------------------------------------------------------------------------------------------- */
 
-static size_t head_fill(head_t *h, const mad_dev_send_t *s, size_t len)
+static inline size_t head_fill(head_t *h, const mad_dev_send_t *s, size_t len)
 {
     bool wide = s->data >> 32 || s->matched;
     *h = (head_t){.kind = HEAD_WHOLE, .data = (uint32_t)s->data, .tag = s->tag, .data_high = (uint32_t)(s->data >> 32),
@@ -100,7 +100,7 @@ static size_t head_fill(head_t *h, const mad_dev_send_t *s, size_t len)
     return wide ? sizeof *h : HEAD_SHORT;
 }
 
-static mad_status_t send_whole(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t head_len)
+static inline mad_status_t send_whole(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t head_len)
 {
     struct iovec pieces[MAD_DEV_PIECES + 1];
     pieces[0] = (struct iovec){h, head_len};

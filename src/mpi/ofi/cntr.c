@@ -2,10 +2,8 @@
 /* Counters of what has completed. */
 #include "ofi.h"
 
-void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good)
+void mad_ofi_cntr_count(mad_ofi_cntr_t *cntr, bool good)
 {
-    if (!cntr)
-        return;
     atomic_fetch_add(good ? &cntr->value : &cntr->errors, 1);
     mad_ofi_wait_wake(&cntr->wait);
 }

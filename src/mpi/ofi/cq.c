@@ -48,7 +48,7 @@ static void overrun(void)
     MAD_OFI_WARN(CQ, "no memory for a completion: it is lost\n");
 }
 
-void mad_ofi_cq_push(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source)
+void mad_ofi_cq_push_other(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source)
 {
     mad_ofi_entry_t *entry;
     cq_lock(cq);
@@ -106,42 +106,54 @@ _Static_assert(offsetof(struct fi_cq_tagged_entry, len) == offsetof(struct fi_cq
                    offsetof(struct fi_cq_tagged_entry, data) == offsetof(struct fi_cq_data_entry, data),
                "formats are prefixes");
 
+static void entry_read(const mad_ofi_cq_t *cq, const mad_ofi_entry_t *entry, void *buf, size_t at)
+{
+    size_t size;
+    if (cq->format == FI_CQ_FORMAT_TAGGED) {
+        ((struct fi_cq_tagged_entry *)buf)[at] = entry->e;
+        return;
+    }
+    size = entry_size(cq->format);
+    memcpy((char *)buf + at * size, &entry->e, size);
+}
+
 static ssize_t take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
 {
-    size_t size = entry_size(cq->format);
     ssize_t got = 0;
-    if (cq->head == cq->tail && !cq->locked)
-        return -FI_EAGAIN;
     cq_lock(cq);
     while ((size_t)got < n && cq->head != cq->tail) {
         const mad_ofi_entry_t *entry = &cq->ring[cq->head & (cq->size - 1)];
         if (entry->error)
             break;
-        if (cq->format == FI_CQ_FORMAT_TAGGED)
-            ((struct fi_cq_tagged_entry *)buf)[got] = entry->e;
-        else
-            memcpy((char *)buf + (size_t)got * size, &entry->e, size);
+        entry_read(cq, entry, buf, (size_t)got);
         if (sources)
             sources[got] = entry->source;
         cq->head++;
         got++;
     }
-    if (!got)
-        got = cq->head == cq->tail ? -FI_EAGAIN : -FI_EAVAIL;
+    if (cq->head != cq->tail)
+        got = got ? got : -FI_EAVAIL;
+    else
+        cq->head = cq->tail = 0; /* the same entries again: they are in the cache */
     cq_unlock(cq);
-    return got;
+    return got ? got : -FI_EAGAIN;
+}
+
+/* Without the lock only if nobody else comes. */
+static inline bool is_empty(const mad_ofi_cq_t *cq)
+{
+    return !cq->locked && cq->head == cq->tail;
 }
 
 /* With n 0 it only makes progress. */
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *sources)
 {
     mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
-    ssize_t got = n ? take(cq, buf, n, sources) : -FI_EAGAIN;
+    ssize_t got = n && !is_empty(cq) ? take(cq, buf, n, sources) : -FI_EAGAIN;
     if (got != -FI_EAGAIN)
         return got;
     mad_ofi_eps_progress(&cq->eps);
-    got = take(cq, buf, n, sources);
-    return got;
+    return is_empty(cq) ? -FI_EAGAIN : take(cq, buf, n, sources);
 }
 
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t n)

@@ -214,10 +214,22 @@ bool mad_ofi_eps_add(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
 void mad_ofi_eps_del(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
 void mad_ofi_eps_progress(mad_ofi_eps_t *eps);
 
-void mad_ofi_cq_push(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source);
+void mad_ofi_cq_push_other(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source);
+static inline void mad_ofi_cq_push(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source)
+{
+    if (cq->locked || cq->tail - cq->head == cq->size)
+        mad_ofi_cq_push_other(cq, e, source); /* with the lock, or more room */
+    else
+        cq->ring[cq->tail++ & (cq->size - 1)] = (mad_ofi_entry_t){*e, source, NULL};
+}
 /* olen: what did not fit; err, prov_errno positive. */
 void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, size_t olen, int err, int prov_errno);
-void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good);
+void mad_ofi_cntr_count(mad_ofi_cntr_t *cntr, bool good);
+static inline void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good) /* NULL: nobody counts */
+{
+    if (cntr)
+        mad_ofi_cntr_count(cntr, good);
+}
 
 /* ---- mr.c, operate.c, atomic.c -------------------------------------------------------------------------------------- */
 

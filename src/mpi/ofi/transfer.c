@@ -107,17 +107,17 @@ static void tell_received(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
 void mad_ofi_tell(void *arg, const mad_dev_done_t *done)
 {
     mad_ofi_ep_t *ep = arg;
-    if (done->served)
-        tell_served(ep, done);
+    if (!done->served && !done->sent)
+        tell_received(ep, done);
     else if (done->sent)
         tell_sent(ep, done->flags, done->context, done->status);
     else
-        tell_received(ep, done);
+        tell_served(ep, done);
 }
 
 /* ---- Sends --------------------------------------------------------------------------------------------------------- */
 
-static ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
+static inline ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
 {
     mad_status_t status;
     bool later;
@@ -132,7 +132,7 @@ static ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
         mad_dev_progress(ep->dev);
     if (status)
         return -error_of(status);
-    if (!later)
+    if (!later && (!(s->flags & QUIET) || ep->cntrs[CNTR_SEND]))
         tell_sent(ep, s->flags, s->context, MAD_OK);
     return 0;
 }
