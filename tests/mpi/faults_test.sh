@@ -7,7 +7,7 @@ plugs_start openmpi-bin /usr/bin/mpirun.openmpi
 limit=60
 kills=$([ -n "$LONG" ] && echo 50 || echo 3)
 seed=${SEED:-$(date +%s)}
-compile traffic survive
+compile traffic survive anybody
 cat >until_killed <<'END'
 #!/bin/sh
 # Rank 1 is killed after so many seconds; the limit of the job ends what outlives it.
@@ -36,6 +36,22 @@ for over in $plugs; do
     done
 done
 check_none "nothing is left of these jobs" "$dir/traffic"
+
+# ---- Rank 1 has another key: its message would get lost without a word, and both would wait for ever
+cat >keyed <<'END'
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || export MADELEINE_KEY=00112233445566778899aabbccddeeff
+exec ./anybody
+END
+for over in $plugs; do
+    for drivers in self,shm self,tcp; do
+        MAD_DRIVERS=$drivers mpi 2 sh keyed >out 2>err
+        rc=$?
+        [ $rc != 0 ] && [ $rc != 124 ] && ok "$over, $drivers: two keys: the job ends" ||
+            not_ok "$over, $drivers: two keys: exit code $rc" "$(head -c 3000 err)"
+        check_has "$over, $drivers: two keys: and the cause is said" "key" err
+        check_lines "$over, $drivers: two keys: nothing passes" 0 "received" out
+    done
+done
 
 # ---- Rank 1 is killed, the others are let live by mpirun
 flags=--enable-recovery

@@ -24,7 +24,7 @@ static void tagged(enum fi_av_type type)
         CHECK(!memcmp(in, out, sizes[i]));
         expect_sent(&a, &contexts[0]);
     }
-    CHECK_ZERO(fi_tinject(a.ep, &word, 8, a.self, 9));
+    CHECK_INJECTED(fi_tinject(a.ep, &word, 8, a.self, 9));
     CHECK_ZERO(fi_trecv(a.ep, in, 8, NULL, a.self, 9, 0, NULL));
     CHECK_EQ(next_entry(&a, &entry, &source), 1);
     CHECK(source == a.self && !memcmp(in, &word, 8));
@@ -78,7 +78,7 @@ static void probes(void)
     CHECK_ZERO(fi_trecvmsg(b.ep, &m, FI_PEEK));
     CHECK(expect_error(&b, FI_ENOMSG).op_context == &c);
     for (out = 42; out < 45; out++)
-        CHECK_ZERO(fi_tinjectdata(a.ep, &out, 8, out, a.peer, 3));
+        CHECK_INJECTED(fi_tinjectdata(a.ep, &out, 8, out, a.peer, 3));
     do { /* it is on its way */
         CHECK_ZERO(fi_trecvmsg(b.ep, &m, FI_PEEK | FI_CLAIM));
         if (fi_cq_read(b.cq, &entry, 1) == 1)
@@ -124,7 +124,7 @@ static void multi_receive(void)
     CHECK_ZERO(fi_recvmsg(b.ep, &m, FI_MULTI_RECV));
     for (int i = 0; i < N; i++) {
         memset(out, i, sizeof out);
-        CHECK_ZERO(fi_inject(a.ep, out, sizeof out, a.peer));
+        CHECK_INJECTED(fi_inject(a.ep, out, sizeof out, a.peer));
     }
     for (; !(entry.flags & FI_MULTI_RECV) && test_failures == 0; n++, at += 100) {
         CHECK_EQ(next_entry(&b, &entry, NULL), 1);

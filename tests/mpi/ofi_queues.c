@@ -13,7 +13,7 @@ static void selective(void)
     ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, FI_AV_TABLE, FI_SELECTIVE_COMPLETION);
     m.addr = a.peer;
     CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, NULL));
-    CHECK_ZERO(fi_sendmsg(a.ep, &m, 0));
+    CHECK_INJECTED(fi_sendmsg(a.ep, &m, 0));
     while (fi_cntr_read(b.received) < 1)
         fi_cq_read(a.cq, NULL, 0);
     CHECK_EQ(in, 1);
@@ -45,13 +45,13 @@ static void sleeping(void)
     for (int i = 0; i < 20; i++) {
         CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, NULL));
         CHECK_ZERO(fi_trywait(fabric, fids, 1));
-        CHECK_ZERO(fi_inject(a.ep, &word, 8, a.peer));
+        CHECK_INJECTED(fi_inject(a.ep, &word, 8, a.peer));
         CHECK_EQ(poll(&p, 1, 50000), 1); /* nobody calls libfabric meanwhile */
         CHECK_EQ(fi_cq_read(b.cq, &entry, 1), 1);
         CHECK_EQ(entry.len, 8);
     }
     CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, NULL));
-    CHECK_ZERO(fi_inject(a.ep, &word, 8, a.peer));
+    CHECK_INJECTED(fi_inject(a.ep, &word, 8, a.peer));
     CHECK_EQ(fi_cq_sread(b.cq, &entry, 1, NULL, -1), 1);
     CHECK_ZERO(fi_cntr_wait(b.received, 21, -1));
     CHECK_EQ(fi_trywait(fabric, fids, 1), 0);
@@ -73,7 +73,7 @@ static void format(enum fi_cq_format kind, size_t size)
     for (size_t i = 0; i < N; i++)
         CHECK_ZERO(fi_trecv(b.ep, in, sizeof in, NULL, b.peer, i, 0, in + i));
     for (size_t i = 0; i < N; i++)
-        CHECK_ZERO(fi_tinjectdata(a.ep, in, i % 100, 7 * i, a.peer, i));
+        CHECK_INJECTED(fi_tinjectdata(a.ep, in, i % 100, 7 * i, a.peer, i));
     count_to(b.received, N);
     while (n < N) {
         ssize_t got = fi_cq_read(b.cq, entries + n * size, N - n < 11 ? N - n : 11);

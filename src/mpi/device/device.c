@@ -295,23 +295,12 @@ static size_t whole_max(mad_session_t *session)
     return room - HEADS - sizeof(head_t);
 }
 
-/* Are there peers behind gateways? */
-static bool has_gateways(mad_session_t *session)
-{
-    mad_adapter_info_t info;
-    for (int i = 0; i < mad_adapter_count(session); i++)
-        if (!mad_adapter_get(session, i, &info) && !strcmp(info.driver, "virtual"))
-            return true;
-    return false;
-}
-
 static mad_status_t start(mad_dev_t *dev, const mad_dev_options_t *options)
 {
     mad_status_t status = mad_open(options->key, options->key_len, &dev->session);
     if (status)
         return status;
     dev->whole_max = whole_max(dev->session);
-    dev->greets = has_gateways(dev->session);
     status = mad_channel_open(dev->session, options->channel, &dev->channel);
     if (!status && dev->by_handler)
         status = mad_channel_open(dev->session, "losses", &dev->watch);

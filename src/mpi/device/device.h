@@ -126,8 +126,7 @@ typedef struct mad_dev_send {
 
 /* Send.  MAD_OK with *later false: it is done, and is not told; with *later true it is told when it is done.
  * Errors: MAD_ERR_AGAIN (too much is buffered already: make progress), MAD_ERR_NOMEM, MAD_ERR_INVAL; of an `unheard` one
- * also (with gateways) MAD_ERR_AGAIN as long as its peer has never been connected, and why the peer is lost: MAD_ERR_PEER
- * and others. */
+ * also MAD_ERR_AGAIN as long as its peer has never been connected, and why the peer is lost: MAD_ERR_PEER and others. */
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *send, bool *later);
 
 typedef struct mad_dev_receive {

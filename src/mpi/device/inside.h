@@ -192,7 +192,6 @@ struct mad_dev {
     mad_channel_t *watch; /* by handler: nothing is ever sent there, so what is posted ends when the peer is lost */
     unsigned char *lost;  /* statuses by peer, of n_lost; and WATCHED */
     int n_lost;
-    bool greets;            /* is it done at all */
     unsigned char *greeted; /* by peer, of n_greeted: send.c */
     int n_greeted;
     unsigned quiet;         /* calls in a row without anything */

@@ -199,8 +199,7 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, head_t *
 /* ---- Is there somebody? ------------------------------------------------------------------------------------------ */
 
 /* Who sends what nobody can be told of would never hear that the peer is not reached, or does not hold the key, and
- * neither does the peer, which may wait for it for ever.  So the first of these waits until an empty message has left:
- * where there are gateways, for there a way may well be missing; on one network nobody has to wait. */
+ * neither does the peer, which may wait for it for ever.  So the first of these waits until an empty message has left. */
 enum { UNKNOWN = 0, GREETED, THERE };
 
 bool peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer)
@@ -278,7 +277,7 @@ mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
         *later = false;
         return MAD_OK;
     }
-    status = s->unheard && dev->greets ? somebody(dev, s->to) : MAD_OK;
+    status = s->unheard ? somebody(dev, s->to) : MAD_OK;
     if (!status)
         status = send_later(dev, s, &h, len);
     if (!status)

@@ -128,8 +128,8 @@ static inline ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
         return -FI_EINVAL;
     s->unheard = s->flags & NOBODY;
     status = mad_dev_send(ep->dev, s, &later);
-    if (status == MAD_ERR_AGAIN) /* the program may do nothing but try again */
-        mad_dev_progress(ep->dev);
+    if (status == MAD_ERR_AGAIN) /* the program may do nothing but try again, and the other end may be its own, too */
+        mad_ofi_eps_progress(&ep->domain->eps);
     if (status)
         return -error_of(status);
     if (!later && (!(s->flags & QUIET) || ep->cntrs[CNTR_SEND]))
