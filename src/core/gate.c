@@ -86,6 +86,7 @@ madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
     link->driver = adapter->driver;
     link->adapter = adapter;
     link->gate = gate;
+    madi_adapter_polled(adapter);
     return link;
 }
 

@@ -27,13 +27,46 @@ static bool send_vec(madi_link_t *link, head_t *head, const struct iovec *pieces
     return link->driver->send(link, vec, n + 1, total, NULL) == MADI_SENT;
 }
 
-/* Under tx_lock. */
-static bool send_head(madi_conn_t *conn, head_t *head, const struct iovec *pieces, int n, size_t total)
+/* May a message leave at once that costs so much?  Under tx_lock. */
+static inline bool way_free(madi_conn_t *conn, uint64_t cost)
 {
-    if (total > MADI_PACKET_SHORT)
-        return send_vec(conn->link, head, pieces, n, total);
-    fill(head->body, pieces, n);
-    return conn->send_short(conn->link, head, total);
+    return MADI_LIKELY(cost <= conn->quick) && !atomic_load_explicit(&conn->packing, memory_order_relaxed);
+}
+
+/* Under tx_lock. */
+static inline void head_begin(const madi_conn_t *conn, head_t *head, size_t total, uint64_t cost)
+{
+    uint64_t words[2] = {conn->whole | (uint64_t)(total - sizeof head->hdr) << 32, (uint32_t)conn->tx_seq | cost << 32};
+    memcpy(&head->hdr, words, sizeof words);
+}
+
+/* Under tx_lock. */
+static inline mad_status_t left(madi_conn_t *conn, uint64_t cost, bool sent)
+{
+    if (MADI_UNLIKELY(!sent))
+        return MAD_ERR_AGAIN;
+    conn->quick -= cost;
+    conn->tx_seq++;
+    return MAD_OK;
+}
+
+/* Every network takes a short packet.  What does not depend on the connection is done before its lock is taken. */
+static inline mad_status_t send_short(madi_conn_t *conn, const struct iovec *pieces, int n, size_t len)
+{
+    size_t total = offsetof(head_t, body) + len;
+    uint64_t cost = madi_wire_cost(total);
+    mad_status_t status = MAD_ERR_AGAIN;
+    head_t head;
+
+    head.desc = madi_wire_desc(len, MADI_WIRE_INLINE, MAD_RECEIVE_EXPRESS, MAD_SEND_SAFER);
+    fill(head.body, pieces, n);
+    madi_lock(&conn->gate->tx_lock);
+    if (way_free(conn, cost)) {
+        head_begin(conn, &head, total, cost);
+        status = left(conn, cost, conn->send_short(conn->link, &head, total));
+    }
+    madi_unlock(&conn->gate->tx_lock);
+    return status;
 }
 
 /* Under tx_lock. */
@@ -44,26 +77,28 @@ static mad_status_t send_now(madi_conn_t *conn, const struct iovec *pieces, int 
     uint64_t cost = madi_wire_cost(total);
     head_t head;
 
-    if (cost > conn->quick || atomic_load_explicit(&conn->packing, memory_order_relaxed))
+    if (!way_free(conn, cost))
         return MAD_ERR_AGAIN;
     caps = &conn->link->adapter->caps;
     if (MADI_UNLIKELY(len >= caps->rdv_min || total > caps->packet_max || n >= caps->gather_max))
         return MAD_ERR_AGAIN;
-    head.hdr = (madi_wire_hdr_t){
-        .length = (uint32_t)(total - sizeof head.hdr), .seq = (uint32_t)conn->tx_seq, .aux = (uint32_t)cost};
-    memcpy(&head.hdr, &conn->whole, 4); /* type, flags, channel */
+    head_begin(conn, &head, total, cost);
     head.desc = madi_wire_desc(len, MADI_WIRE_INLINE, MAD_RECEIVE_EXPRESS, MAD_SEND_SAFER);
-    if (!send_head(conn, &head, pieces, n, total))
-        return MAD_ERR_AGAIN;
-    conn->quick -= cost;
-    conn->tx_seq++;
-    return MAD_OK;
+    return left(conn, cost, send_vec(conn->link, &head, pieces, n, total));
+}
+
+static __attribute__((noinline)) mad_status_t send_longer(madi_conn_t *conn, const struct iovec *pieces, int n, size_t len)
+{
+    mad_status_t status;
+    madi_lock(&conn->gate->tx_lock);
+    status = send_now(conn, pieces, n, len);
+    madi_unlock(&conn->gate->tx_lock);
+    return status;
 }
 
 mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n)
 {
     madi_conn_t *conn = madi_conn_peek(channel, peer);
-    mad_status_t status;
     size_t len = 0;
 
     if (n < 0 || (n && !pieces))
@@ -74,8 +109,5 @@ mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct 
         len += pieces[i].iov_len;
     if (MADI_UNLIKELY(!conn))
         return MAD_ERR_AGAIN;
-    madi_lock(&conn->gate->tx_lock);
-    status = send_now(conn, pieces, n, len);
-    madi_unlock(&conn->gate->tx_lock);
-    return status;
+    return MADI_LIKELY(len <= MADI_SHORT_MAX - 8) ? send_short(conn, pieces, n, len) : send_longer(conn, pieces, n, len);
 }

@@ -461,6 +461,8 @@ struct mad_session {
     /* Adapters; fixed after the start. */
     madi_adapter_t **adapters;
     int n_adapters;
+    madi_adapter_t **polled; /* those of them that can have something: that had a link.  Grows under lock, read without */
+    _Atomic(int) n_polled;
     struct madi_listener *listeners; /* one per adapter */
     madi_left_out_t *left_out;
     /* Peers, under lock. */

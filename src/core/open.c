@@ -318,21 +318,31 @@ mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source
 
 /* ---- Several at once ------------------------------------------------------------------------------------------ */
 
+static inline void arrive(mad_arrival_t *arrival, madi_rx_msg_t *m)
+{
+    arrival->cnx = &m->base;
+    arrival->peer = m->conn->gate->peer;
+    if (MADI_LIKELY(madi_borrow_plain(m, &arrival->base, &arrival->len)))
+        return;
+    arrival->base = NULL;
+    arrival->len = 0;
+}
+
 /* Whole messages, each into a structure of its own, as long as the adapter has some.  The first structure is the next to be
  * used again.  Under session->lock. */
-static int take_several(mad_channel_t *channel, madi_adapter_t *hit, madi_rx_msg_t **messages, int max)
+static inline int take_several(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrivals, int max)
 {
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m, *first = NULL;
     int n = 0;
     session->hot = hit;
     while (n < max && session->hot == hit) {
-        if (atomic_load_explicit(&session->rx_ring->used, memory_order_acquire)) /* pairs with madi_rx_free */
+        if (MADI_UNLIKELY(atomic_load_explicit(&session->rx_ring->used, memory_order_acquire))) /* pairs with madi_rx_free */
             take_room(session);
         if (!(m = take_whole(session, channel, NULL, hit)))
             break;
         first = first ? first : m;
-        messages[n++] = m;
+        arrive(&arrivals[n++], m);
         session->rx_ring = m->ring;
     }
     if (first)
@@ -340,39 +350,31 @@ static int take_several(mad_channel_t *channel, madi_adapter_t *hit, madi_rx_msg
     return n;
 }
 
-static void arrive(mad_arrival_t *arrival, madi_rx_msg_t *m)
+/* The first look took nothing.  hit: what has something, or NULL. */
+static MADI_COLD int glance_long(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrival)
 {
-    *arrival = (mad_arrival_t){.cnx = &m->base, .peer = m->conn->gate->peer};
-    if (madi_borrow_plain(m, &arrival->base, &arrival->len))
-        return;
-    arrival->base = NULL;
-    arrival->len = 0;
+    opening_t o = {.channel = channel, .source = MAD_ANY_SOURCE};
+    if (!open_hit(&o, hit) || !o.msg)
+        return 0;
+    arrive(arrival, o.msg);
+    return 1;
 }
 
 int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
 {
     mad_session_t *session = channel->session;
-    madi_rx_msg_t *messages[MANY];
     madi_adapter_t *hit;
     int n = 0;
-    if (max <= 0 || !open_seen(channel, &hit))
+    if (MADI_LIKELY(!open_seen(channel, &hit)) || max <= 0)
         return 0;
     if (MADI_LIKELY(hit && hit->driver->take)) {
         madi_lock(&session->lock);
-        n = take_several(channel, hit, messages, max < MANY ? max : MANY);
+        n = take_several(channel, hit, arrivals, max < MANY ? max : MANY);
         madi_unlock(&session->lock);
         if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
             madi_calls_run(session);
     }
-    if (MADI_UNLIKELY(!n)) {
-        opening_t o = {.channel = channel, .source = MAD_ANY_SOURCE};
-        if (!open_hit(&o, hit) || !o.msg)
-            return 0;
-        messages[n++] = o.msg;
-    }
-    for (int i = 0; i < n; i++)
-        arrive(&arrivals[i], messages[i]);
-    return n;
+    return MADI_LIKELY(n) ? n : glance_long(channel, hit, arrivals);
 }
 
 /* Wait without limit; what cannot be opened remembers why. */

@@ -86,13 +86,26 @@ int madi_progress_after(mad_session_t *session, int n)
     return n;
 }
 
+/* The polled array has room for all adapters; readers hold no lock. */
+void madi_adapter_polled(madi_adapter_t *adapter)
+{
+    mad_session_t *session = adapter->session;
+    int n = atomic_load_explicit(&session->n_polled, memory_order_relaxed);
+    if (!adapter->driver->pure_poll)
+        return;
+    for (int i = 0; i < n; i++)
+        if (session->polled[i] == adapter)
+            return;
+    session->polled[n] = adapter;
+    atomic_store_explicit(&session->n_polled, n + 1, memory_order_release); /* pairs with madi_poll_hit */
+}
+
 madi_adapter_t *madi_poll_hit(mad_session_t *session)
 {
-    for (int i = 0; i < session->n_adapters; i++) {
-        madi_adapter_t *a = session->adapters[i];
-        if (a->driver->pure_poll && a->driver->pure_poll(a))
-            return a;
-    }
+    int n = atomic_load_explicit(&session->n_polled, memory_order_acquire); /* pairs with madi_adapter_polled */
+    for (int i = 0; i < n; i++)
+        if (session->polled[i]->driver->pure_poll(session->polled[i]))
+            return session->polled[i];
     return NULL;
 }
 

@@ -143,6 +143,9 @@ static mad_status_t adapters_open(mad_session_t *s)
 {
     told_t out = {0};
     int kept = 0;
+    s->polled = calloc((size_t)s->n_adapters + 1, sizeof *s->polled);
+    if (!s->polled)
+        return MAD_ERR_NOMEM;
     for (int i = 0; i < s->n_adapters; i++) {
         madi_adapter_t *a = s->adapters[i];
         char reason[MADI_REASON_MAX] = "";
@@ -494,6 +497,7 @@ static void memory_free(mad_session_t *s)
     madi_handles_free(s->receives);
     free(s->address);
     free(s->listeners);
+    free(s->polled);
     free(s->adapters);
 }
 

@@ -93,6 +93,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
     adapter->session->forward = &gw->forward;
     marceli_async_count(gw->forwards);
     gw->counted = gw->forwards;
+    madi_adapter_polled(adapter); /* it has work without links, too */
     return MAD_OK;
 }
 

@@ -19,12 +19,14 @@ static parked_t *parked;
 static opal_mutex_t parked_lock = OPAL_MUTEX_STATIC_INIT;
 static atomic_int n_parked;
 
-static void deliver(mad_peer_t peer, const unsigned char *data, size_t len)
+static inline void deliver(mad_peer_t peer, const unsigned char *data, size_t len)
 {
-    mca_btl_base_segment_t segment = {.seg_addr.pval = (void *)data, .seg_len = len - 1};
-    mca_btl_base_descriptor_t descriptor; /* only what Open MPI reads: clearing all of it takes longer than the rest */
+    mca_btl_base_segment_t segment; /* of both only what Open MPI reads: clearing all of it takes longer than the rest */
+    mca_btl_base_descriptor_t descriptor;
     mca_btl_base_tag_t tag = data[len - 1];
     mca_btl_active_message_callback_t *to = &mca_btl_base_active_message_trigger[tag];
+    segment.seg_addr.pval = (void *)data;
+    segment.seg_len = len - 1;
     descriptor.des_segments = &segment;
     descriptor.des_segment_count = 1;
     descriptor.des_flags = 0;
@@ -36,20 +38,29 @@ static void deliver(mad_peer_t peer, const unsigned char *data, size_t len)
 }
 
 /* False: it is not there yet. */
-static bool fragment_read(const mad_arrival_t *arrival)
+static __attribute__((noinline)) bool fragment_borrow(const mad_arrival_t *arrival)
 {
-    const void *data = arrival->base;
-    size_t len = arrival->len;
-    mad_status_t status = data ? MAD_OK : mad_borrow(arrival->cnx, &data, &len);
-    if (OPAL_UNLIKELY(status == MAD_ERR_AGAIN))
+    const void *data;
+    size_t len;
+    mad_status_t status = mad_borrow(arrival->cnx, &data, &len);
+    if (status == MAD_ERR_AGAIN)
         return false;
-    if (OPAL_LIKELY(status == MAD_OK && len > 0))
+    if (status == MAD_OK && len > 0)
         deliver(arrival->peer, data, len);
     mad_end_unpacking(arrival->cnx);
     return true;
 }
 
-static void park(const mad_arrival_t *arrival)
+static inline bool fragment_read(const mad_arrival_t *arrival)
+{
+    if (OPAL_UNLIKELY(!arrival->len))
+        return fragment_borrow(arrival);
+    deliver(arrival->peer, arrival->base, arrival->len);
+    mad_end_unpacking(arrival->cnx);
+    return true;
+}
+
+static __attribute__((noinline)) void park(const mad_arrival_t *arrival)
 {
     parked_t *p = malloc(sizeof *p);
     if (!p)
@@ -63,7 +74,7 @@ static void park(const mad_arrival_t *arrival)
 }
 
 /* Each that is there now; one thread has it meanwhile. */
-static int look_at_parked(void)
+static __attribute__((noinline)) int look_at_parked(void)
 {
     parked_t *list, *next;
     int n = 0;
@@ -84,7 +95,7 @@ static int look_at_parked(void)
 }
 
 /* Oldest first. */
-static int tell_done(void)
+static __attribute__((noinline)) int tell_done(void)
 {
     mad_btl_done_t *list = atomic_exchange_explicit(&mad_btl->done, NULL, memory_order_acquire); /* pairs with push_done */
     mad_btl_done_t *oldest = NULL, *next;
@@ -102,7 +113,7 @@ static int tell_done(void)
 }
 
 /* What is there; after a quiet time one fragment, which is likely to be what somebody waits for. */
-static int take_fragments(int max)
+static inline int take_fragments(int max)
 {
     mad_arrival_t arrivals[BUDGET];
     int n = mad_glance(mad_btl->channel, arrivals, max);
@@ -132,7 +143,7 @@ static bool all_now(unsigned turn)
     return turn % CLOCK_EVERY == CLOCK_EVERY - 1 && (turn % ALL_EVERY == ALL_EVERY - 1 || ticked());
 }
 
-static int look_around(void)
+static __attribute__((noinline)) int look_around(void)
 {
     mad_progress(mad_btl->session);
     return take_fragments(BUDGET);
