@@ -238,6 +238,9 @@ mad_status_t mad_end_unpacking(mad_connection_t *cnx);
 /* The same without waiting: *request completes when all blocks are there.  Owns: the request.  On an error there is no
  * request, and the handle is released all the same. */
 mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request);
+/* End a message of which no more is wanted: what was not unpacked is no disagreement, and blocks that were only announced
+ * are not sent.  Never waits. */
+void mad_drop_unpacking(mad_connection_t *cnx);
 
 /* The first failure of a message so far, or MAD_OK. */
 mad_status_t mad_message_status(const mad_connection_t *cnx);

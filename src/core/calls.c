@@ -15,15 +15,8 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
     else
         madi_rx_make_ready(m); /* it was removed meanwhile */
     madi_unlock(&session->lock);
-    if (handler && handler(channel, &m->base, arg) == MAD_CONSUMED) {
-        mad_request_t *request;
-        if (!m->base.plain || m->cur != m->end) { /* what is not plain may have more blocks than are here */
-            m->consumed = true;
-            m->base.plain = 0;
-        }
-        if (mad_end_unpacking_request(&m->base, &request) == MAD_OK)
-            mad_request_callback(request, NULL, NULL);
-    }
+    if (handler && handler(channel, &m->base, arg) == MAD_CONSUMED)
+        mad_drop_unpacking(&m->base);
 }
 
 void madi_calls_run(mad_session_t *session)

@@ -159,6 +159,18 @@ mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **re
     return MAD_OK;
 }
 
+void mad_drop_unpacking(mad_connection_t *cnx)
+{
+    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+    mad_request_t *request;
+    if (m->conn && (!cnx->plain || m->cur != m->end)) { /* what is not plain may have more blocks than are here */
+        m->consumed = true;
+        cnx->plain = 0;
+    }
+    if (mad_end_unpacking_request(cnx, &request) == MAD_OK)
+        mad_request_callback(request, NULL, NULL);
+}
+
 mad_peer_t mad_message_peer(const mad_connection_t *cnx)
 {
     if (cnx->kind == MADI_MESSAGE_RX)

@@ -122,6 +122,45 @@ static void leave_receive(env_t *e)
     free(s);
 }
 
+/* The same by who opens them, some of them kept for a while. */
+static void drop_receive(env_t *e)
+{
+    mad_connection_t *kept[4];
+    tell(e);
+    for (int i = 0; i < LEFT; i++) {
+        int number = -1;
+        mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+        CHECK_OK(mad_unpack(cnx, &number, sizeof number, SAFER, EXPRESS));
+        CHECK_EQ(number, i);
+        mad_drop_unpacking(cnx);
+    }
+    tell(e);
+    for (int i = 0; i < (int)COUNT(kept); i++)
+        kept[i] = mad_begin_unpacking(e->ch[0]);
+    for (int i = 0; i < (int)COUNT(kept); i++)
+        mad_drop_unpacking(kept[(i + 2) % (int)COUNT(kept)]);
+    tell(e);
+}
+
+static void drop_send(env_t *e)
+{
+    mad_request_t *r[4];
+    mad_event_t event;
+    char *body = get(100000);
+    memset(body, 0, 100000);
+    leave_send(e);
+    for (int i = 0; i < (int)COUNT(r); i++) {
+        mad_block_t blocks[2] = {{&i, sizeof i, SAFER, EXPRESS}, {body, i % 2 ? 100000 : 100, CHEAPER, LAZY}};
+        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, blocks, 2, &r[i]));
+    }
+    for (int i = 0; i < (int)COUNT(r); i++) /* nothing of it is awaited by anybody */
+        CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
+    hear(e);
+    while (mad_event_next(e->session, &event) == MAD_OK)
+        CHECK_MSG(false, "the sender is told: %s", event.text);
+    free(body);
+}
+
 /* ---- Park ----------------------------------------------------------------------------------------------------- */
 
 static const size_t parked_lens[] = {10, 1000, 100000, 1 << 20, 0, 13000};
@@ -285,6 +324,7 @@ static void prefix_receive(env_t *e)
 
 const test_t handler_tests[] = {{.name = "handlers_consume", .procs = 2, .send = consume_send, .receive = consume_receive},
                                 {.name = "handlers_leave", .procs = 2, .send = leave_send, .receive = leave_receive},
+                                {.name = "handlers_drop", .procs = 2, .send = drop_send, .receive = drop_receive},
                                 {.name = "handlers_park", .procs = 2, .send = park_send, .receive = park_receive},
                                 {.name = "handlers_reply", .procs = 2, .send = reply_send, .receive = reply_receive},
                                 {.name = "handlers_prefix", .procs = 2, .send = prefix_send, .receive = prefix_receive},
