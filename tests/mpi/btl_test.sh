@@ -17,7 +17,7 @@ mpi() {
         --mca mca_base_component_path "$(dirname "$component"):$own" "$@" </dev/null
 }
 
-compile count flood groups later messages threads types
+compile async count flood groups later messages threads types
 
 for p in messages types groups threads; do
     passes shm 3 $p
@@ -34,6 +34,15 @@ MAD_DRIVERS=self,tcp passes tcp 3 later
 MAD_DRIVERS=self,fault MAD_FAULT=shm passes fault_shm 2 messages
 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 messages
 
+# ---- A long message leaves while its sender makes no call, in shared memory too; parts of what is registered are asked for
+for p in async messages types; do
+    OMPI_MCA_btl_mad_async=1 passes async_shm 2 $p
+    OMPI_MCA_btl_mad_async=1 MAD_DRIVERS=self,tcp passes async_tcp 2 $p
+done
+OMPI_MCA_btl_mad_async=1 passes async_shm 3 threads
+OMPI_MCA_btl_mad_async=1 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes async_fault 2 async
+OMPI_MCA_btl_mad_get_limit=300000 MAD_DRIVERS=self,tcp passes parts_tcp 2 messages
+
 # ---- The way taken: each process of a ring of four sends 100 messages of 20,000 bytes, or 10 of 1,000,000
 # moved NAME N LEN: what all processes report is what they sent, and the headers (less than a hundredth and 10,000)
 moved() {
@@ -45,6 +54,8 @@ moved shm 100 20000
 moved shm_long 10 1000000
 MAD_DRIVERS=self,tcp moved tcp_long 10 1000000
 check_has "tcp: long messages are got" " got 10 blocks 10000000 bytes" err
+OMPI_MCA_btl_mad_async=1 moved async_long 10 1000000
+check_has "btl_mad_async: in shared memory, too" " got 10 blocks 10000000 bytes" err
 
 # ---- Without a session Open MPI says so, and a death ends the job
 MAD_SPIN=nonsense mpi 2 --mca btl_base_verbose 1 ./count 1 1 >out 2>err

@@ -30,6 +30,7 @@
 /* What Open MPI sends to the peer, for btl_get. */
 struct mca_btl_base_registration_handle_t {
     uint64_t number;
+    uint64_t offered; /* 1: a message with all of it is on its way */
 };
 
 typedef struct mca_btl_base_endpoint_t {
@@ -71,7 +72,7 @@ typedef struct mad_btl_component {
     size_t room;                  /* bytes of the longest fragment */
     _Atomic(mad_btl_done_t *) done;
     mca_btl_base_module_error_cb_fn_t error;
-    bool report;
+    bool report, async;
     mad_btl_count_t sent, received, got;
 } mad_btl_component_t;
 
@@ -125,7 +126,7 @@ int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
                 int flags, int order, mca_btl_base_rdma_completion_fn_t tell, void *context, void *data);
 void mad_btl_answer(mad_peer_t peer, const void *bytes, size_t len);
-int mad_btl_take_answers(int64_t look);
+int mad_btl_take_bulk(int64_t look); /* how many messages there were on the channel for bulk */
 void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint);
 
 /* receive.c */

@@ -31,6 +31,11 @@ static int component_register(void)
                                     "Say at the end how many bytes went through Madeleine (to the standard error output)",
                                     MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
                                     &mad_btl->report);
+    mca_base_component_var_register(&mad_btl->super.btl_version, "async",
+                                    "Long messages that are sent go on while the program computes: by a thread of the "
+                                    "library, and in shared memory the receiver reads them from the sender's memory",
+                                    MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
+                                    &mad_btl->async);
     return mca_btl_base_param_register(&mad_btl->super.btl_version, &mad_btl_module);
 }
 
@@ -59,8 +64,9 @@ static mad_status_t session_open(void)
         len = (int)strnlen(given, sizeof key);
         memcpy(key, given, (size_t)len);
     }
-    /* Open MPI calls us from the program's threads, and expects no calls from others. */
-    setenv("MAD_PROGRESS_THREAD", "no", 1);
+    /* Open MPI expects no calls from threads of ours, and gets none: what that thread has completed stands in a list. */
+    if (!mad_btl->async)
+        setenv("MAD_PROGRESS_THREAD", "no", 1);
     return mad_open(key, (size_t)len, &mad_btl->session);
 }
 

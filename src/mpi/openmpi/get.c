@@ -1,23 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Long messages over networks: the receiver asks for them, and they go where they belong without a copy of ours.
+/* Long messages over networks: they go where they belong without a copy of ours.
  *
- *   receiver                                        sender
- *   btl_get: "so many bytes of that registration" -->  looks it up
- *   the message is unpacked into its place     <--  a message on the channel for bulk: number of the get, the bytes
+ *   sender                                          receiver
+ *   registers the memory, and offers it: a message  --> stands there until it is asked for; its bytes stay where they are
+ *   on the channel for bulk
+ *                                                   btl_get of all of it: the message is unpacked into its place
+ *   withdraws an offer that nobody took         -->  which is forgotten
  *
- * In shared memory fragments are faster: both processes copy, side by side, through memory that stays in their caches. So
- * there no memory is registered, and Open MPI sends fragments. */
+ * So the sender need not come back: a thread of the library, or the receiver, moves the bytes while it computes.  A part of
+ * a registration, or one that anybody may read, is asked for:
+ *
+ *   looks it up                                 <--  btl_get: "so many bytes of that registration"
+ *   a message on the channel for bulk: number   -->  it is unpacked into its place
+ *   of the get, the bytes
+ *
+ * In shared memory fragments are faster for who does not compute meanwhile: both processes copy, side by side, through
+ * memory that stays in their caches.  So there no memory is registered, and Open MPI sends fragments, unless btl_mad_async
+ * is set. */
 #include "btl_mad.h"
 
 #include <opal/threads/mutex.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define OFFER_MIN (64 * 1024) /* bytes: of less the receiver would have to keep most */
+#define BUCKETS 256
+
 /* What stands before the bytes. */
-typedef struct answer {
-    uint64_t number; /* of the get */
-    uint64_t size;   /* of the bytes; 0: there is no such memory */
-} answer_t;
+enum { ANSWER, OFFER, WITHDRAWN };
+typedef struct head {
+    uint64_t kind;
+    uint64_t number;  /* of the get; else of the registration */
+    uint64_t address; /* offer: at the sender */
+    uint64_t size;    /* of the bytes; 0: there is no such memory */
+} head_t;
 
 typedef struct question {
     uint64_t number;
@@ -37,10 +53,13 @@ typedef struct registration {
     named_t named;
     mca_btl_base_registration_handle_t handle;
     uint64_t address, size;
+    mad_request_t *offer; /* NULL: it is not offered */
 } registration_t;
 
 typedef struct get {
     named_t named;
+    struct get *next; /* of those that wait for an offer */
+    uint64_t offer, address;
     mad_btl_done_t done;
     void *local;
     size_t size;
@@ -111,12 +130,35 @@ static named_t *find(uint64_t number, mad_peer_t peer, bool is_get, bool take)
 /* What is only written by ourselves needs no registration. */
 static mca_btl_base_registration_handle_t local_handle;
 
-static bool over_network(const mad_btl_endpoint_t *endpoint)
+static bool is_got(const mad_btl_endpoint_t *endpoint)
 {
     mad_adapter_info_t info;
     int i;
     return !mad_peer_adapter(mad_btl->session, endpoint->peer, &i) && !mad_adapter_get(mad_btl->session, i, &info) &&
-           strcmp(info.driver, "shm") != 0;
+           (mad_btl->async || strcmp(info.driver, "shm") != 0);
+}
+
+/* One that cannot be offered is asked for. */
+static void offer(registration_t *r)
+{
+    head_t head = {OFFER, r->named.number, r->address, r->size};
+    mad_block_t blocks[2] = {{&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
+                             {(void *)(uintptr_t)r->address, r->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
+    if (mad_send_blocks(mad_btl->bulk, r->named.endpoint->peer, blocks, 2, &r->offer))
+        r->offer = NULL;
+    r->handle.offered = r->offer != NULL;
+}
+
+/* Open MPI has sent it in another way, or its end is not known yet.  Then this comes too late, and is no harm. */
+static void withdraw(registration_t *r)
+{
+    head_t head = {.kind = WITHDRAWN, .number = r->named.number};
+    mad_block_t block = {&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    mad_request_t *request;
+    bool all_here = mad_request_cancel(r->offer) == MAD_OK; /* nothing of it has left */
+    if (!all_here && !mad_send_blocks(mad_btl->bulk, r->named.endpoint->peer, &block, 1, &request))
+        mad_request_callback(request, NULL, NULL);
+    mad_request_callback(r->offer, NULL, NULL); /* it is freed when it is done */
 }
 
 mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *base,
@@ -128,7 +170,7 @@ mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl,
         return &local_handle;
     if (endpoint == MCA_BTL_ENDPOINT_ANY)
         endpoint = NULL;
-    if (endpoint && !over_network(endpoint))
+    if (endpoint && !is_got(endpoint))
         return NULL;
     r = calloc(1, sizeof *r);
     if (r) {
@@ -140,6 +182,8 @@ mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl,
         return NULL;
     }
     r->handle.number = r->named.number;
+    if (endpoint && size >= OFFER_MIN)
+        offer(r);
     return &r->handle;
 }
 
@@ -150,6 +194,8 @@ int mad_btl_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_han
     if (handle == &local_handle)
         return OPAL_SUCCESS;
     find(r->named.number, r->named.endpoint ? r->named.endpoint->peer : MAD_ANY_SOURCE, false, true);
+    if (r->offer && mad_request_test(&r->offer) == MAD_ERR_AGAIN)
+        withdraw(r);
     free(r);
     return OPAL_SUCCESS;
 }
@@ -170,35 +216,132 @@ static void get_done(mad_btl_done_t *done)
     get_complete(g, done->status ? OPAL_ERROR : OPAL_SUCCESS);
 }
 
+/* The message is unpacked into its place. */
+static void place(mad_connection_t *cnx, get_t *g)
+{
+    mad_request_t *request;
+    mad_unpack(cnx, g->local, g->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    if (mad_end_unpacking_request(cnx, &request) == MAD_OK)
+        mad_btl_when_done(request, &g->done);
+    else
+        get_complete(g, OPAL_ERROR);
+}
+
+/* ---- Offers and the gets that they are for --------------------------------------------------------------------- */
+
+typedef struct offered {
+    struct offered *next;
+    mad_peer_t peer;
+    uint64_t number, address, size;
+    mad_connection_t *cnx;
+} offered_t;
+
+/* By number; whichever comes first waits here for the other.  Under lock. */
+static struct bucket {
+    offered_t *offers;
+    get_t *gets;
+} buckets[BUCKETS];
+
+/* Under lock; NULL: none. */
+static offered_t **offer_find(mad_peer_t peer, uint64_t number)
+{
+    offered_t **p = &buckets[number % BUCKETS].offers;
+    while (*p && ((*p)->number != number || (*p)->peer != peer))
+        p = &(*p)->next;
+    return *p ? p : NULL;
+}
+
+/* The next one that waits for this offer, or NULL.  Under lock. */
+static get_t **get_find(mad_peer_t peer, uint64_t number)
+{
+    get_t **p = &buckets[number % BUCKETS].gets;
+    while (*p && ((*p)->offer != number || (*p)->named.endpoint->peer != peer))
+        p = &(*p)->next;
+    return *p ? p : NULL;
+}
+
+/* Under lock. */
+static void get_unlink(const get_t *g)
+{
+    for (get_t **p = &buckets[g->offer % BUCKETS].gets; *p; p = &(*p)->next)
+        if (*p == g) {
+            *p = g->next;
+            return;
+        }
+}
+
+static bool is_all_of(const get_t *g, const offered_t *o)
+{
+    return g->address == o->address && g->size == o->size;
+}
+
+/* A get takes its offer, or waits for it.  False: only a part of that is wanted. */
+static bool meet_offer(get_t *g)
+{
+    mad_peer_t peer = g->named.endpoint->peer;
+    offered_t **p, *o = NULL;
+    bool met;
+    opal_mutex_lock(&lock);
+    p = offer_find(peer, g->offer);
+    met = !p || is_all_of(g, *p);
+    if (p && met) {
+        o = *p;
+        *p = o->next;
+        places[g->named.number % n_places] = NULL;
+        used--;
+    } else if (!p) {
+        g->next = buckets[g->offer % BUCKETS].gets;
+        buckets[g->offer % BUCKETS].gets = g;
+    }
+    opal_mutex_unlock(&lock);
+    if (o)
+        place(o->cnx, g);
+    free(o);
+    return met;
+}
+
+/* The peer is asked for it. */
+static int ask(get_t *g, uint64_t registration)
+{
+    mad_btl_endpoint_t *endpoint = g->named.endpoint;
+    mca_btl_base_descriptor_t *d = mad_btl_alloc(&mad_btl_module, endpoint, MCA_BTL_NO_ORDER, sizeof(question_t),
+                                                 MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    if (!d)
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    *(question_t *)d->des_segments[0].seg_addr.pval =
+        (question_t){.number = g->named.number, .address = g->address, .size = g->size, .handle.number = registration};
+    d->des_cbfunc = NULL;
+    if (mad_btl_send(&mad_btl_module, endpoint, d, MAD_BTL_TAG_GET) >= 0)
+        return OPAL_SUCCESS;
+    mad_btl_free(&mad_btl_module, d);
+    return OPAL_ERR_UNREACH;
+}
+
 int mad_btl_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address, uint64_t remote_address,
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
                 int flags, int order, mca_btl_base_rdma_completion_fn_t tell, void *context, void *data)
 {
     get_t *g = calloc(1, sizeof *g);
-    mca_btl_base_descriptor_t *d = mad_btl_alloc(btl, endpoint, MCA_BTL_NO_ORDER, sizeof(question_t),
-                                                 MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    (void)flags;
-    (void)order;
+    int rc = OPAL_SUCCESS;
+    uint64_t number;
+    (void)btl, (void)flags, (void)order;
     if (g)
         *g = (get_t){.named.is_get = true, .done.tell = get_done, .local = local_address, .size = size, .handle = handle,
-                     .tell = tell, .context = context, .data = data};
-    if (!g || !d || !name(&g->named, endpoint)) {
+                     .address = remote_address, .offer = remote_handle->number, .tell = tell, .context = context,
+                     .data = data};
+    if (!g || !name(&g->named, endpoint)) {
         free(g);
-        if (d)
-            mad_btl_free(btl, d);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
+    number = g->named.number;
     atomic_fetch_add(&mad_btl->gets, 1);
-    *(question_t *)d->des_segments[0].seg_addr.pval =
-        (question_t){.number = g->named.number, .address = remote_address, .size = size, .handle = *remote_handle};
-    d->des_cbfunc = NULL;
-    if (mad_btl_send(btl, endpoint, d, MAD_BTL_TAG_GET) >= 0)
+    if (!remote_handle->offered || !meet_offer(g))
+        rc = ask(g, remote_handle->number);
+    if (rc == OPAL_SUCCESS || !find(number, endpoint->peer, true, true)) /* its peer is dead, and Open MPI was told */
         return OPAL_SUCCESS;
-    mad_btl_free(btl, d);
-    find(g->named.number, endpoint->peer, true, true);
     atomic_fetch_sub(&mad_btl->gets, 1);
     free(g);
-    return OPAL_ERR_UNREACH;
+    return rc;
 }
 
 /* Open MPI may come to it when the sender did not register, since it was not connected yet, and the receiver does.  It sends
@@ -212,34 +355,93 @@ int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
     return OPAL_ERR_NOT_AVAILABLE;
 }
 
-/* What was asked for comes into its place. */
-static void answer_read(mad_connection_t *cnx)
+/* An offer meets the get of all of it, or waits for it.  Gets of parts are asked for; the offer is withdrawn in the end. */
+static void offer_read(mad_connection_t *cnx, const head_t *head)
 {
-    answer_t a;
-    mad_request_t *request;
-    get_t *g = NULL;
-    if (!mad_try_unpack(cnx, &a, sizeof a, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
-        g = (get_t *)find(a.number, mad_message_peer(cnx), true, true);
-    if (g && a.size == g->size)
-        mad_unpack(cnx, g->local, g->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    if (mad_end_unpacking_request(cnx, &request) != MAD_OK) {
-        if (g)
-            get_complete(g, OPAL_ERROR);
-    } else if (g && a.size == g->size) {
-        mad_btl_when_done(request, &g->done);
-    } else {
-        mad_request_callback(request, NULL, NULL);
-        if (g)
-            get_complete(g, OPAL_ERROR);
+    mad_peer_t peer = mad_message_peer(cnx);
+    offered_t *o = malloc(sizeof *o);
+    get_t *g = NULL, **p, *parts = NULL;
+    if (!o)
+        return; /* it stays open until the end */
+    *o = (offered_t){NULL, peer, head->number, head->address, head->size, cnx};
+    opal_mutex_lock(&lock);
+    while (!g && (p = get_find(peer, head->number))) {
+        get_t *found = *p;
+        *p = found->next;
+        if (is_all_of(found, o)) {
+            g = found;
+            places[g->named.number % n_places] = NULL;
+            used--;
+        } else {
+            found->next = parts;
+            parts = found;
+        }
+    }
+    if (!g) {
+        o->next = buckets[o->number % BUCKETS].offers;
+        buckets[o->number % BUCKETS].offers = o;
+    }
+    opal_mutex_unlock(&lock);
+    for (get_t *next; parts; parts = next) {
+        next = parts->next;
+        if (ask(parts, head->number) != OPAL_SUCCESS && find(parts->named.number, peer, true, true))
+            get_complete(parts, OPAL_ERROR);
+    }
+    if (g) {
+        free(o);
+        place(cnx, g);
     }
 }
 
-int mad_btl_take_answers(int64_t look)
+/* It comes after the offer, on the same channel.  Was that got, there is nothing to forget. */
+static void offer_forget(mad_connection_t *cnx, uint64_t number)
+{
+    offered_t **p, *o = NULL;
+    opal_mutex_lock(&lock);
+    p = offer_find(mad_message_peer(cnx), number);
+    if (p) {
+        o = *p;
+        *p = o->next;
+    }
+    opal_mutex_unlock(&lock);
+    mad_end_unpacking(cnx);
+    if (o)
+        mad_drop_unpacking(o->cnx);
+    free(o);
+}
+
+/* What was asked for. */
+static void answer_read(mad_connection_t *cnx, const head_t *head)
+{
+    get_t *g = (get_t *)find(head->number, mad_message_peer(cnx), true, true);
+    if (g && head->size == g->size) {
+        place(cnx, g);
+        return;
+    }
+    mad_drop_unpacking(cnx);
+    if (g)
+        get_complete(g, OPAL_ERROR);
+}
+
+static void bulk_read(mad_connection_t *cnx)
+{
+    head_t head;
+    if (mad_unpack(cnx, &head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS)) /* it is in the first packet */
+        mad_drop_unpacking(cnx);
+    else if (head.kind == OFFER)
+        offer_read(cnx, &head);
+    else if (head.kind == WITHDRAWN)
+        offer_forget(cnx, head.number);
+    else
+        answer_read(cnx, &head);
+}
+
+int mad_btl_take_bulk(int64_t look)
 {
     mad_connection_t *cnx;
     int n = 0;
     for (; mad_begin_unpacking_timed(mad_btl->bulk, MAD_ANY_SOURCE, look, &cnx) == MAD_OK; n++)
-        answer_read(cnx);
+        bulk_read(cnx);
     return n;
 }
 
@@ -255,6 +457,7 @@ void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint)
         if (object) {
             places[--i] = NULL;
             used--;
+            get_unlink((get_t *)object);
         }
         opal_mutex_unlock(&lock);
         if (!object)
@@ -269,14 +472,14 @@ void mad_btl_answer(mad_peer_t peer, const void *bytes, size_t len)
 {
     question_t q;
     registration_t *r;
-    answer_t a;
+    head_t a;
     mad_block_t blocks[2];
     mad_request_t *request;
     if (len != sizeof q)
         return;
     memcpy(&q, bytes, sizeof q);
     r = (registration_t *)find(q.handle.number, peer, false, false);
-    a = (answer_t){q.number, q.size};
+    a = (head_t){.kind = ANSWER, .number = q.number, .size = q.size};
     if (!r || q.address < r->address || q.address - r->address > r->size ||
         q.size > r->size - (q.address - r->address))
         a.size = 0;

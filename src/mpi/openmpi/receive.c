@@ -146,6 +146,7 @@ static bool all_now(unsigned turn)
 static __attribute__((noinline)) int look_around(void)
 {
     mad_progress(mad_btl->session);
+    mad_btl_take_bulk(MAD_GLANCE); /* lest offers that nobody gets stand there */
     return take_fragments(BUDGET);
 }
 
@@ -155,7 +156,7 @@ int mad_btl_progress(void)
     unsigned turn = atomic_load_explicit(&quiet, memory_order_relaxed);
     int n = OPAL_UNLIKELY(all_now(turn)) ? look_around() : take_fragments(turn ? 1 : BUDGET);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
-        n += mad_btl_take_answers(0);
+        n += mad_btl_take_bulk(0);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->done, memory_order_relaxed) != NULL))
         n += tell_done();
     if (OPAL_UNLIKELY(atomic_load_explicit(&n_parked, memory_order_relaxed)))
