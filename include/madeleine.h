@@ -305,7 +305,7 @@ mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeo
  * waited for or freed. */
 mad_status_t mad_request_cancel(mad_request_t *request);
 /* Call fn(arg, status) once on completion, from progress (perhaps by the progress thread) or at once, then free the
- * request: the caller gives it up.
+ * request: the caller gives it up.  Messages that came before a failure go to their handlers before it is told.
  * fn NULL: nothing is called.  fn may start operations, and never waits. */
 void mad_request_callback(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
 

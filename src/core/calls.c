@@ -34,6 +34,8 @@ void madi_calls_run(mad_session_t *session)
             session->handled_tail = &session->handled;
         madi_lock(&session->work_lock);
         r = session->callbacks;
+        if (r && r->status && m)
+            r = NULL; /* perhaps a peer is lost: what it sent before comes first */
         if (r && !(session->callbacks = r->next))
             session->callbacks_tail = &session->callbacks;
         if (!r && !m) { /* under the locks, so that who adds one now finds nobody calling */

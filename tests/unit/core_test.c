@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/handle.c, and the sizes that the fast path and the memory of a silent peer depend on. */
+/* core/handle.c, core/calls.c, and the sizes that the fast path and the memory of a silent peer depend on. */
 #include "unit.h"
 
 #include "core/core.h"
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int seen;
 
@@ -122,8 +123,62 @@ START_TEST(stage_borders)
 }
 END_TEST
 
+/* ---- What fails is told after the messages that were there before ------------------------------------------------ */
+
+static char order[8];
+static mad_channel_t *messages;
+static mad_request_t *failing;
+
+static mad_handled_t note_message(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+{
+    (void)channel;
+    (void)cnx;
+    (void)arg;
+    order[strlen(order)] = 'm';
+    return MAD_CONSUMED;
+}
+
+static void note_failure(void *arg, mad_status_t status)
+{
+    (void)arg;
+    ck_assert_int_eq(status, MAD_ERR_CANCELLED);
+    order[strlen(order)] = 'f';
+}
+
+/* While this runs no other is called: there are messages to be handled, and a request that has failed. */
+static mad_handled_t both_at_once(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+{
+    (void)channel;
+    (void)cnx;
+    (void)arg;
+    ck_assert_int_eq(mad_channel_set_handler(messages, note_message, NULL), MAD_OK);
+    mad_request_callback(failing, note_failure, NULL);
+    return MAD_CONSUMED;
+}
+
+START_TEST(failures_come_last)
+{
+    mad_session_t *session;
+    mad_channel_t *trigger;
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "messages", &messages), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "trigger", &trigger), MAD_OK);
+    ck_assert_int_eq(mad_channel_set_handler(trigger, both_at_once, NULL), MAD_OK);
+    ck_assert_int_eq(mad_post_unpacking(trigger, 0, NULL, 0, &failing), MAD_OK);
+    ck_assert_int_eq(mad_request_cancel(failing), MAD_OK);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(mad_end_packing(mad_begin_packing(messages, 0)), MAD_OK);
+    ck_assert_int_eq(mad_end_packing(mad_begin_packing(trigger, 0)), MAD_OK);
+    while (!strchr(order, 'f') || strlen(order) < 4)
+        mad_progress(session);
+    ck_assert_str_eq(order, "mmmf");
+    mad_exit(session);
+}
+END_TEST
+
 Suite *core_suite(void)
 {
-    const TTest *tests[] = {handles_add_get_del, handles_stale, handles_full, sizes, stage_borders};
+    const TTest *tests[] = {handles_add_get_del, handles_stale, handles_full, sizes, stage_borders, failures_come_last};
     return SUITE_OF("core", tests);
 }
