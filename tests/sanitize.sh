@@ -44,8 +44,9 @@ marcel_tests="self join tree detach priority fair yield_to busy fair_busy priori
 
 address() {
     unit=$([ ! -x "$BUILD/tests/unit/unit" ] || echo tests/unit/unit tests/unit/shm_ring)
+    examples=$(cd "$src" && echo examples/*.c | sed 's/\.c//g')
     # shellcheck disable=SC2086
-    build address --enable-sanitizer=address,undefined -- all tests/conform tests/soak/soak tests/fuzz/replay \
+    build address --enable-sanitizer=address,undefined -- madrun $examples tests/conform tests/soak/soak tests/fuzz/replay \
         tests/marcel/blocking tests/marcel/fd tests/marcel/locks tests/marcel/stress tests/marcel/threads tests/marcel/workers \
         tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_match $unit || return
     b=$BUILD/sanitize/address
