@@ -65,8 +65,8 @@ static void draw(const madi_topo_t *t)
     FILE *out = fopen("/dev/null", "w");
     if (!out)
         return;
-    madi_topo_dot(t, out);
-    madi_topo_svg(t, out);
+    madi_topo_dot(t, NULL, out);
+    madi_topo_svg(t, NULL, out);
     fclose(out);
 }
 

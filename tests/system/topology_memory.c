@@ -48,9 +48,9 @@ static void load(const char *text, bool good, int n)
     CHECK(status != MAD_ERR_CONFIG || errors || failed);
     if (topo) {
         ask(topo, n);
-        status = madi_topo_dot(topo, out);
+        status = madi_topo_dot(topo, NULL, out);
         CHECK(status == MAD_OK || (status == MAD_ERR_NOMEM && failed));
-        status = madi_topo_svg(topo, out);
+        status = madi_topo_svg(topo, NULL, out);
         CHECK(status == MAD_OK || (status == MAD_ERR_NOMEM && failed));
     }
     left = -1;
