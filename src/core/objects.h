@@ -143,6 +143,7 @@ struct madi_tx {
     uint64_t put_at, put;  /* the first block goes to this address of the receiver's; so much of it is there */
     bool put_tried;        /* it is known whether it does */
     bool by_peer;          /* its long block may be fetched by the peer */
+    bool polled;           /* or its sender polls, and can move a part of it */
     bool started, ended, queued, all_sent;
     bool flushed; /* the packer's: progress may be sending it, so pieces and stage are changed under tx_lock only */
     _Alignas(16) unsigned char small[MADI_STAGE];
@@ -495,6 +496,7 @@ struct mad_session {
     int category; /* the session as one of the polling server's */
     int32_t ticks; /* counts down to the next look at everything */
     int64_t looked; /* ns: when everything was looked at last */
+    madi_share_habit_t habit; /* of who sends long blocks with requests */
     madi_adapter_t *hot; /* under lock: where short messages came from last; has take and a link */
     madi_lock_t wait_lock;
     marceli_waiters_t watchers; /* under wait_lock: they wait for what is no single object, and look after every event */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packing: flushing, ending, and whole messages in one call. */
 #include "core/core.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -177,7 +178,9 @@ static bool is_fetched(const madi_tx_t *tx)
 /* Under tx_lock, before anything has left. */
 static void may_be_fetched(madi_tx_t *tx)
 {
-    tx->by_peer = tx->request && is_fetched(tx);
+    bool alone = tx->request && is_fetched(tx);
+    tx->polled = alone && madi_share_begun(&tx->base.session->habit, madi_now());
+    tx->by_peer = alone && !tx->polled;
     if (tx->by_peer)
         madi_request_by_peer(tx->request);
 }

@@ -136,7 +136,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
 {
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
-    bool waits = tx->wait && tx->conn->gate->link->direct; /* then both sides may move a part of it */
+    bool waits = (tx->wait || tx->polled) && tx->conn->gate->link->direct; /* then both sides may move a part of it */
     bool direct = (tx->by_peer || waits) && at && !held; /* whoever waits for it may fetch it */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, 24, 0))

@@ -12,6 +12,7 @@
 #define PART_FIRST 2
 #define PART_LAST 6
 #define TIMED_EVERY 8 /* blocks, while nothing is tried */
+#define AT_ONCE 5000  /* ns: who calls for progress later than that has computed */
 #define SLOWER_MAX 16 /* times: what was slower than that had other reasons, and is tried as often as if it were not */
 
 static madi_share_class_t *class_of(madi_share_t *share, uint64_t len, int *bits)
@@ -97,4 +98,17 @@ void madi_share_took(madi_share_t *share, uint64_t len, bool shared, int64_t ns)
         c->middle[shared] = middle_of(c->took[shared]);
     if (c->middle[0] && c->middle[1])
         choose(c, len);
+}
+
+bool madi_share_begun(madi_share_habit_t *habit, int64_t now)
+{
+    atomic_store_explicit(&habit->begun, now, memory_order_relaxed);
+    return atomic_load_explicit(&habit->polls, memory_order_relaxed);
+}
+
+void madi_share_polled(madi_share_habit_t *habit, int64_t now)
+{
+    int64_t begun = atomic_exchange_explicit(&habit->begun, 0, memory_order_relaxed);
+    if (begun)
+        atomic_store_explicit(&habit->polls, now - begun < AT_ONCE, memory_order_relaxed);
 }

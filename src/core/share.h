@@ -5,6 +5,7 @@
 #ifndef MADI_SHARE_H
 #define MADI_SHARE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,5 +34,17 @@ typedef struct madi_share {
 bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed);
 /* One took so long, from its grant to its end here. */
 void madi_share_took(madi_share_t *share, uint64_t len, bool shared, int64_t ns);
+
+/* Who sends a long block with a request computes beside it, or polls for its end from the beginning on, as an MPI library
+ * does in a send that blocks.  That is not said, but is likely to be as it was the last time.  Any thread, no lock. */
+typedef struct madi_share_habit {
+    _Atomic int64_t begun; /* when the last one was; 0: there was progress since */
+    atomic_bool polls;
+} madi_share_habit_t;
+
+/* One is begun now: will its sender poll? */
+bool madi_share_begun(madi_share_habit_t *habit, int64_t now);
+/* The program calls for progress now. */
+void madi_share_polled(madi_share_habit_t *habit, int64_t now);
 
 #endif

@@ -127,8 +127,24 @@ START_TEST(odd_times)
 }
 END_TEST
 
+/* Who polled at once the last time is taken to do so again. */
+START_TEST(habit)
+{
+    madi_share_habit_t h = {0};
+    ck_assert(!madi_share_begun(&h, 1000000)); /* nothing is known */
+    madi_share_polled(&h, 1000300);
+    madi_share_polled(&h, 1900000); /* only the first look counts */
+    ck_assert(madi_share_begun(&h, 2000000));
+    madi_share_polled(&h, 2050000); /* it has computed */
+    ck_assert(!madi_share_begun(&h, 3000000));
+    ck_assert(!madi_share_begun(&h, 3000200)); /* of several, the last */
+    madi_share_polled(&h, 3000400);
+    ck_assert(madi_share_begun(&h, 4000000));
+}
+END_TEST
+
 Suite *share_suite(void)
 {
-    const TTest *tests[] = {learns, cold, follows, single, classes, odd_times};
+    const TTest *tests[] = {learns, cold, follows, single, classes, odd_times, habit};
     return SUITE_OF("share", tests);
 }
