@@ -4,7 +4,7 @@
 # found two gateways of a ring, each of which had lost the next, sending a stream to each other for ever.
 #   SEED=N       the first of the others (by the clock)
 #   STORMS=N     so many (none; LONG=1: 200)
-#   MESSAGES=N   in each (4K; LONG=1: 20K)
+#   MESSAGES=N   in each (40K; LONG=1: 200K)
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"
@@ -12,10 +12,10 @@ if ! command -v python3 >/dev/null; then
     echo "skipped: no python3"
     exit 77
 fi
-storms=${STORMS:-${LONG:+200}} messages=${MESSAGES:-${LONG:+20K}}
+storms=${STORMS:-${LONG:+200}} messages=${MESSAGES:-${LONG:+200K}}
 run() {
     seed=$1
-    within 300 python3 "$here/storm.py" "$BUILD" $seed "${messages:-4K}"
+    within 300 python3 "$here/storm.py" "$BUILD" $seed "${messages:-40K}"
     rc=$?
     [ $rc != 77 ] || exit 77
     [ $rc = 0 ] || failures=$((failures + 1))
