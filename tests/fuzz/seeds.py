@@ -76,6 +76,7 @@ rdv = hdr(1, 3, 0, 26, 0, 64) + desc(1000, 1, 1) + struct.pack("<II", 7, 10) + b
 seed("tcp", "rendezvous", bytes([3, 0x01, 0x73, 0x00]) + hdr(3, 0, 0, 2, 0, 0) + b"a\0" + rdv +
      hdr(2, 0, 0, 100, 10, 1 << 20) + b"x" * 100)
 seed("tcp", "taken", bytes([4, 0xBF, 0x51, 0x01, 0x05]) + hdr(3, 0, 0, 2, 0, 0) + b"a\0" + hdr(1, 3, 0, 8, 0, 64) + desc(0))
+seed("tcp", "taken-wrong", bytes([4, 0xBF, 0x51, 0x01, 0x05]) + hdr(3, 0, 0, 2, 0, 0) + b"a\0" + b"\1\3" + b"z" * 40)
 seed("tcp", "garbage", bytes([0]) + b"GET / HTTP/1.0\r\n\r\n")
 
 good = bytes([1, 1, 16]) + b"n" * 32

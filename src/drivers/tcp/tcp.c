@@ -142,8 +142,10 @@ static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, void **loan)
         return NULL;
     }
     tcp->leave_out = n > 0 ? n : -n;
-    tcp->hot_got = link;
-    madi_tcp_heat(tcp);
+    if (!atomic_load_explicit(&link->closed, memory_order_relaxed)) { /* else it may go before the next look */
+        tcp->hot_got = link;
+        madi_tcp_heat(tcp);
+    }
     return n > 0 ? &link->pub : NULL;
 }
 
