@@ -47,27 +47,48 @@ static bool lines_find(madi_topo_build_t *build, const char *text)
     return build->text != NULL;
 }
 
+static bool odd_quotes(const char *text, int len)
+{
+    int quotes = 0;
+    for (int i = 0; i < len; i++)
+        quotes += text[i] == '"';
+    return quotes % 2;
+}
+
 /* What often goes wrong, by what the line looks like. */
 static const char *syntax_hint(const char *text, int len)
 {
-    int quotes = 0;
-    bool plain = true;
-    for (int i = 0; i < len; i++) {
-        quotes += text[i] == '"';
+    bool plain = true, odd = odd_quotes(text, len);
+    for (int i = 0; i < len; i++)
         plain &= (unsigned char)text[i] < 128;
-    }
-    if (!plain && quotes % 2 == 0)
+    if (!plain && !odd)
         return "; there is a character in this line that is not plain ASCII, maybe a quotation mark";
-    return quotes % 2 ? "; the number of '\"' in this line is odd"
+    return odd ? "; the number of '\"' in this line is odd"
                       : "; names begin with a letter, and go on with letters, digits, "
                         "'-' and '_'";
+}
+
+/* A text that is not closed goes on to the end of the file, and that is where libconfig notices, or not: the first line with
+ * an odd number of quotation marks, or else the line that it names. */
+static int line_meant(const madi_topo_build_t *build, int line)
+{
+    for (int i = 1; i <= build->lines; i++) {
+        int len;
+        const char *text = line_at(build, i, &len);
+        if (odd_quotes(text, len))
+            return i;
+    }
+    return line;
 }
 
 /* What libconfig found.  It stops at the first. */
 static void syntax_wrong(madi_topo_build_t *build, const madi_tree_t *tree)
 {
     int line = config_error_line(&tree->config), len;
-    const char *what = config_error_text(&tree->config), *text = line_at(build, line, &len), *hint = syntax_hint(text, len);
+    const char *what = config_error_text(&tree->config), *text = line_at(build, line, &len), *hint;
+    if (!len)
+        text = line_at(build, line = line_meant(build, line), &len);
+    hint = syntax_hint(text, len);
     if (len > SHOWN)
         len = SHOWN;
     if (what && !strcmp(what, "duplicate setting name"))
