@@ -19,8 +19,15 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
         mad_drop_unpacking(&m->base);
 }
 
+/* The last message that is to be handled; m was taken out just now. */
+static const madi_rx_msg_t *newest(const mad_session_t *session, const madi_rx_msg_t *m)
+{
+    return session->handled ? MADI_CONTAINER(session->handled_tail, madi_rx_msg_t, next) : m;
+}
+
 void madi_calls_run(mad_session_t *session)
 {
+    const madi_rx_msg_t *last = NULL;
     /* One thread at a time, so that messages are handled in their order; none inside another. */
     if (MADI_LIKELY(!atomic_load_explicit(&session->has_calls, memory_order_acquire)) ||
         atomic_exchange_explicit(&session->calling, 1, memory_order_acquire))
@@ -34,8 +41,11 @@ void madi_calls_run(mad_session_t *session)
             session->handled_tail = &session->handled;
         madi_lock(&session->work_lock);
         r = session->callbacks;
-        if (r && r->status && m)
-            r = NULL; /* perhaps a peer is lost: what it sent before comes first */
+        if (r && r->status && m) { /* perhaps a peer is lost: what it sent before comes first */
+            last = last ? last : newest(session, m);
+            r = m == last ? r : NULL;
+        }
+        last = r ? NULL : last;
         if (r && !(session->callbacks = r->next))
             session->callbacks_tail = &session->callbacks;
         if (!r && !m) { /* under the locks, so that who adds one now finds nobody calling */
