@@ -14,9 +14,9 @@
  *   a message on the channel for bulk: number   -->  it is unpacked into its place
  *   of the get, the bytes
  *
- * In shared memory fragments are faster for who does not compute meanwhile: both processes copy, side by side, through
- * memory that stays in their caches.  So there no memory is registered, and Open MPI sends fragments, unless btl_mad_async
- * is set. */
+ * In shared memory, below SHARED_MIN, fragments are faster for who does not compute meanwhile: both processes copy, side by
+ * side, through memory that stays in their caches.  So there no memory is registered, and Open MPI sends fragments, unless
+ * btl_mad_async is set.  Of longer ones both move a part, where the sender polls (core/share.h). */
 #include "btl_mad.h"
 
 #include <opal/threads/mutex.h>
@@ -24,6 +24,7 @@
 #include <string.h>
 
 #define OFFER_MIN (64 * 1024) /* bytes: of less the receiver would have to keep most */
+#define SHARED_MIN (512 * 1024) /* bytes */
 #define BUCKETS 256
 
 /* What stands before the bytes. */
@@ -130,12 +131,12 @@ static named_t *find(uint64_t number, mad_peer_t peer, bool is_get, bool take)
 /* What is only written by ourselves needs no registration. */
 static mca_btl_base_registration_handle_t local_handle;
 
-static bool is_got(const mad_btl_endpoint_t *endpoint)
+static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
 {
     mad_adapter_info_t info;
     int i;
     return !mad_peer_adapter(mad_btl->session, endpoint->peer, &i) && !mad_adapter_get(mad_btl->session, i, &info) &&
-           (mad_btl->async || strcmp(info.driver, "shm") != 0);
+           (mad_btl->async || size >= SHARED_MIN || strcmp(info.driver, "shm") != 0);
 }
 
 /* One that cannot be offered is asked for. */
@@ -170,7 +171,7 @@ mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl,
         return &local_handle;
     if (endpoint == MCA_BTL_ENDPOINT_ANY)
         endpoint = NULL;
-    if (endpoint && !is_got(endpoint))
+    if (endpoint && !is_got(endpoint, size))
         return NULL;
     r = calloc(1, sizeof *r);
     if (r) {
