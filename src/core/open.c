@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening messages: mad_begin_unpacking and its forms. */
 #include "core/core.h"
-#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -365,8 +364,7 @@ int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
     mad_session_t *session = channel->session;
     madi_adapter_t *hit;
     int n = 0;
-    if (MADI_UNLIKELY(atomic_load_explicit(&session->habit.begun, memory_order_relaxed) != 0))
-        madi_share_polled(&session->habit, madi_now());
+    madi_share_poll(&session->habit);
     if (MADI_LIKELY(!open_seen(channel, &hit)) || max <= 0)
         return 0;
     if (MADI_LIKELY(hit && hit->driver->take)) {

@@ -118,8 +118,7 @@ bool madi_pure_poll(mad_session_t *session)
 int mad_progress(mad_session_t *session)
 {
     int n = 0;
-    if (MADI_UNLIKELY(atomic_load_explicit(&session->habit.begun, memory_order_relaxed) != 0))
-        madi_share_polled(&session->habit, madi_now());
+    madi_share_poll(&session->habit);
     if (madi_trylock(&session->lock)) {
         n = madi_progress_locked(session);
         if (!n && madi_now() - session->looked > LOOK_NS)

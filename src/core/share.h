@@ -5,6 +5,9 @@
 #ifndef MADI_SHARE_H
 #define MADI_SHARE_H
 
+#include "base/base.h"
+#include "base/clock.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +49,12 @@ typedef struct madi_share_habit {
 bool madi_share_begun(madi_share_habit_t *habit, int64_t now);
 /* The program calls for progress now. */
 void madi_share_polled(madi_share_habit_t *habit, int64_t now);
+
+/* The same by the clock, if there is something to be learned. */
+static inline void madi_share_poll(madi_share_habit_t *habit)
+{
+    if (MADI_UNLIKELY(atomic_load_explicit(&habit->begun, memory_order_relaxed) != 0))
+        madi_share_polled(habit, madi_now());
+}
 
 #endif

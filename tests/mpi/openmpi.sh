@@ -66,3 +66,12 @@ passes() {
         not_ok "${name}_$program: exit code $rc" "$(head -c 3000 err)"
     fi
 }
+
+# two_keys LABEL CODE LINE: of a job whose ranks have two keys: it has ended by itself, with an error, has said why in err, and
+# out has no such line of something received
+two_keys() {
+    [ "$2" != 0 ] && [ "$2" != 124 ] && ok "$1: two keys: the job ends" ||
+        not_ok "$1: two keys: exit code $2" "$(head -c 3000 err)"
+    check_has "$1: two keys: and the cause is said" "key" err
+    check_lines "$1: two keys: nothing passes" 0 "$3" out
+}

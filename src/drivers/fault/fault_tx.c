@@ -79,7 +79,11 @@ static fault_out_t *out_new(fault_link_t *l, const struct iovec *vec, int n, siz
     unsigned char *to;
     if (!p)
         return NULL;
-    *p = (fault_out_t){.op = {inner_done, op && op->last, op ? op->of : 0}, .link = l, .user = op, .total = total, .n = op ? n : 1};
+    *p = (fault_out_t){.op = {inner_done, op && op->last, op ? op->of : 0},
+                       .link = l,
+                       .user = op,
+                       .total = total,
+                       .n = op ? n : 1};
     if (op) { /* the bytes stay where they are until done is called, the array does not */
         memcpy(p->vec, vec, (size_t)n * sizeof *vec);
         p->sum = sum_of(vec, n);

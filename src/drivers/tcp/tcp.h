@@ -135,8 +135,8 @@ void madi_tcp_link_close(madi_link_t *link);
 void madi_tcp_link_fini(madi_link_t *link);
 /* Read and parse about budget packets; returns events. */
 int madi_tcp_receive(madi_tcp_link_t *link, int budget);
-/* One read of a link of which nothing is left over.  1: a packet that came alone, and take may copy, is at packet; else how many others were
- * read, and parsed, negated. */
+/* One read of a link of which nothing is left over.  1: a packet that came alone, and take may copy, is at packet; else how
+ * many others were read, and parsed, negated. */
 int madi_tcp_take(madi_tcp_link_t *link, void *packet);
 /* Go on with what the socket did not take; returns events.  Takes the tx lock. */
 int madi_tcp_flush(madi_tcp_link_t *link);
