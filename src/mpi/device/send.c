@@ -199,7 +199,9 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, head_t *
 /* ---- Is there somebody? ------------------------------------------------------------------------------------------ */
 
 /* Who sends what nobody can be told of would never hear that the peer is not reached, or does not hold the key, and
- * neither does the peer, which may wait for it for ever.  So the first of these waits until an empty message has left. */
+ * neither does the peer, which may wait for it for ever.  So the first of these waits until an empty message has left, unless
+ * there is a connection already.  Whose message has come has one, and is answered at once: Open MPI 4.1 answers while it
+ * looks at what it has read from its queue, and reads from there again, into the same place, when it has to wait. */
 enum { UNKNOWN = 0, GREETED, THERE };
 
 bool peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer)
@@ -246,10 +248,13 @@ static mad_status_t greet(mad_dev_t *dev, mad_peer_t to)
 static mad_status_t somebody(mad_dev_t *dev, mad_peer_t to)
 {
     mad_status_t status;
+    int adapter;
     dev_lock(dev);
     status = peer_status(dev, to);
     if (!status && !peers_grow(&dev->greeted, &dev->n_greeted, to))
         status = MAD_ERR_NOMEM;
+    if (!status && dev->greeted[to] != THERE && mad_peer_adapter(dev->session, to, &adapter) == MAD_OK)
+        dev->greeted[to] = THERE;
     if (!status && dev->greeted[to] != THERE)
         status = dev->greeted[to] == GREETED ? MAD_ERR_AGAIN : greet(dev, to);
     dev_unlock(dev);
