@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define WORDS_MAX 64
+#define CHATTER_MAX (1 << 20) /* bytes before the greeting, of a host's start-up files */
 
 struct madi_run_remote {
     madi_run_remote_t *next;
@@ -28,6 +29,7 @@ struct madi_run_remote {
     int status;
     bool beside; /* not ranks */
     bool greeted, done, lost;
+    size_t chatter; /* bytes so far */
     bool *ended; /* by rank - first */
     madi_run_pipe_t to, from;
 };
@@ -37,6 +39,13 @@ static madi_run_remote_t *remotes;
 static const char *agent_of(const madi_run_remote_t *remote)
 {
     return !remote->agent ? "ssh" : *remote->agent ? remote->agent : "madrun";
+}
+
+/* It, and what it has started; before its setsid it is alone. */
+static void agent_kill(const madi_run_remote_t *remote, int number)
+{
+    if (remote->pid && kill(-remote->pid, number) != 0)
+        kill(remote->pid, number);
 }
 
 /* The host cannot be reached any more. */
@@ -100,7 +109,7 @@ static bool frame_handle(madi_run_remote_t *remote, const madi_run_frame_t *fram
 }
 
 /* Skip lines up to the greeting.  False when there may be more before it. */
-static bool greeting_found(madi_run_pipe_t *pipe)
+static bool greeting_found(madi_run_remote_t *remote, madi_run_pipe_t *pipe)
 {
     char *end;
     while (pipe->in.len > 0 && (end = memchr(madi_run_buffer_at(&pipe->in), '\n', pipe->in.len)) != NULL) {
@@ -110,6 +119,7 @@ static bool greeting_found(madi_run_pipe_t *pipe)
         madi_run_buffer_drop(&pipe->in, len + 1);
         if (found)
             return true;
+        remote->chatter += len + 1;
     }
     return false;
 }
@@ -136,8 +146,10 @@ static void got_frames(madi_run_pipe_t *pipe)
     madi_run_remote_t *remote = pipe->owner;
     madi_run_frame_t frame;
     int found = 0;
-    if (!remote->greeted)
-        remote->greeted = greeting_found(pipe);
+    if (!remote->greeted && !remote->lost)
+        remote->greeted = greeting_found(remote, pipe);
+    if (!remote->greeted && remote->chatter + pipe->in.len > CHATTER_MAX)
+        found = -1;
     while (remote->greeted && !remote->lost && (found = madi_run_frame_next(pipe, &frame)) == 1) {
         if (!frame_handle(remote, &frame)) {
             found = -1;
@@ -147,8 +159,8 @@ static void got_frames(madi_run_pipe_t *pipe)
     }
     if (found < 0)
         lose(remote, "what it says is garbled");
-    if ((found < 0 || pipe->eof) && remote->pid && !remote->done)
-        kill(-remote->pid, SIGTERM); /* without its output it is of no use; its end is reported by reap */
+    if ((found < 0 || pipe->eof) && !remote->done)
+        agent_kill(remote, SIGTERM); /* without its output it is of no use; its end is reported by reap */
 }
 
 /* --- starting --- */
@@ -237,9 +249,18 @@ void madi_run_remote_stdin(madi_run_remote_t *remote, int rank, const char *data
     madi_run_frame_send(&remote->to, MADI_RUN_STDIN, rank, 0, data, len);
 }
 
+static bool ends(int number)
+{
+    return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT || number == SIGKILL;
+}
+
 void madi_run_remote_signal_one(madi_run_remote_t *remote, int number)
 {
-    if (remote->events && !remote->done && !remote->lost)
+    if (!remote->events || remote->done || remote->lost)
+        return;
+    if (!remote->greeted && ends(number)) /* nothing runs there, and perhaps nobody listens */
+        agent_kill(remote, SIGTERM);
+    else
         madi_run_frame_send(&remote->to, MADI_RUN_SIGNAL, 0, number, NULL, 0);
 }
 
@@ -263,8 +284,7 @@ void madi_run_remote_reap(void)
 void madi_run_remote_kill(void)
 {
     for (madi_run_remote_t *remote = remotes; remote; remote = remote->next)
-        if (remote->pid)
-            kill(-remote->pid, SIGKILL);
+        agent_kill(remote, SIGKILL);
 }
 
 void madi_run_remote_fini(void)

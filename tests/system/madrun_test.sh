@@ -218,6 +218,18 @@ test_hosts() {
     check "hosts: one is lost, all end" 1 $?
     check_has "hosts: one is lost: message" "was lost: the launch agent './agent' ended with signal 9" err
     rm ready
+    run -n 2 --hosts a,b --launch-agent 'cat /dev/urandom --' true
+    check "hosts: the agent never stops talking" 1 $code
+    check_has "hosts: the agent never stops talking: message" "cannot be used: what it says is garbled" err
+    printf '#!/bin/sh\necho x >&2\nexec sleep 20\n' >agent
+    : >err
+    "$madrun" -n 2 --hosts a,b --launch-agent ./agent true 2>err </dev/null &
+    job=$!
+    while [ "$(grep -c x err)" -lt 2 ] && kill -0 $job 2>/dev/null; do sleep 0.05; done
+    kill $job
+    wait $job
+    check "hosts: ended while an agent says nothing" 1 $?
+    check_has "hosts: ended while an agent says nothing: message" "the launch agent './agent' ended with signal 15" err
 }
 
 test_many() {
