@@ -110,6 +110,7 @@ static void connect_next(madi_gate_t *gate)
                 madi_hello_connect(gate, link, fd);
             return;
         }
+        gate->apart |= status == MAD_ERR_SYSTEM;
         reject(gate, a, reason[0] ? reason : mad_status_text(status));
         gate->link = NULL;
         if (link) {
@@ -275,6 +276,7 @@ void madi_gate_late(madi_gate_t *gate)
 {
     explain(gate, "no connection within MAD_CONNECT_TIMEOUT (%lld ms)",
             (long long)(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 1000000));
+    gate->apart = true;
     madi_gate_down(gate, MAD_ERR_PEER, gate->why);
 }
 
@@ -294,6 +296,7 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
         return;
     }
     if (state == MADI_LINK_CONNECTING && status != MAD_ERR_AUTH && status != MAD_ERR_VERSION) {
+        gate->apart |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
         reject(gate, link->adapter, text);
         link_bury(link);
         gate->link = NULL;

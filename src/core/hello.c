@@ -344,7 +344,7 @@ static void on_connected(hello_t *h)
         char text[128];
         snprintf(text, sizeof text, "%s (%s)", strerror(error),
                  error == ECONNREFUSED ? "the process has ended" : "does this network lead there? see MAD_TCP_INTERFACES");
-        hello_fail(h, MAD_ERR_PEER, text);
+        hello_fail(h, error == ECONNREFUSED ? MAD_ERR_PEER : MAD_ERR_SYSTEM, text);
         return;
     }
     h->connected = true;
@@ -471,7 +471,7 @@ static void hello_ready(madi_watch_t *watch, uint32_t events)
         if (n <= 0) {
             if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
-            hello_fail(h, MAD_ERR_PEER,
+            hello_fail(h, n < 0 && errno != ECONNRESET ? MAD_ERR_SYSTEM : MAD_ERR_PEER,
                        n ? strerror(errno)
                          : "the connection was closed during the handshake (it ended, or has no descriptors left)");
             return;

@@ -363,6 +363,7 @@ struct madi_gate {
     uint64_t placed_blocks, placed_bytes; /* written here by the peer */
     int64_t deadline;        /* connecting: until when; down: since when */
     bool quiet;              /* the program does not know of it */
+    bool apart;              /* an attempt met no answer: the network may be gone, or its host, and be back soon */
     struct madi_hello *hello; /* our own attempt */
     bool bye;                /* the peer has ended in order */
     bool bye_sent;

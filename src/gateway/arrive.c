@@ -151,7 +151,6 @@ static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *
         return MADI_PLACE_DROP;
     }
     hop->asked = 0;
-    hop->heard = true;
     side = gw_side_find(hop, hdr);
     if (side && gw_costs(hdr))
         gw_side_came(side, hdr);

@@ -128,7 +128,6 @@ struct gw_hop {
     bool forwards;  /* the peer is a gateway */
     bool answers;   /* and somebody is always there who answers */
     const char *network; /* as the file calls it; or NULL */
-    bool heard;     /* anything, ever */
     bool moves;     /* it has asked that streams take other ways */
     int64_t asked;  /* since when it owes a sign of life; 0: it does not */
     /* Streams by label: [0] opened by the peer, [1] by this process. */
@@ -442,11 +441,17 @@ mad_status_t gw_started(mad_session_t *session);
 bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address); /* by an adapter of ours that is not virtual */
 int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags); /* -1: not in the file; flags may be NULL */
 void gw_places_free(gw_t *gw);
+/* Of a gate that is down: who was called is not there, or does not want us, as is said there.  A network that does not lead
+ * there now may again, and who was connected once is called anew, to find that out. */
+static inline bool gw_nobody_there(const madi_gate_t *gate)
+{
+    return !gate->adapter && !gate->apart;
+}
 int gw_host_of_peer(gw_t *gw, mad_peer_t peer);
 unsigned gw_flags_of(gw_t *gw, const unsigned char *address); /* GW_FORWARDS, GW_ANSWERS */
 /* A peer through which fragments for that process go on, on that lane, but not one of these (or NULL); or the status, and
  * why: MAD_ERR_PEER when processes that lead there are lost, and may be back.  *direct (if not NULL): the process itself was
- * called. */
+ * called, and if that failed, it is not there. */
 mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
                           bool *direct, char *reason);
 

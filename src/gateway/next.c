@@ -242,6 +242,8 @@ static mad_status_t to_destination(gw_t *gw, int lane, const unsigned char *addr
     bool called = status || !lost(gw, lane, peer) || once_more(gw, lane, &peer);
     if (!status)
         status = gate_to(gw, lane, peer, gate, reason);
+    if (status == MAD_ERR_PEER && peer >= 0)
+        called &= gw_nobody_there(madi_peer_gate_find(gw->base.session, peer, lane));
     if (direct)
         *direct = called;
     return status;

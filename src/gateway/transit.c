@@ -227,7 +227,7 @@ void gw_transit_lost(gw_side_t *side, const char *text)
     gw_transit_t *t = side->transit;
     char why[GW_TEXT + 1];
     snprintf(why, sizeof why, "the gateway %s: %.120s", madi_map_name(t->gw->map, t->gw->host), text);
-    bool never = side == &t->side[1] && t->direct && !side->hop->heard; /* the process that is wanted could not be reached */
+    bool never = side == &t->side[1] && t->direct && gw_nobody_there(side->hop->gate);
     gw_side_close(side);
     closed(t, side == &t->side[1], never ? MADI_CLOSE_GONE : MADI_CLOSE_WAY, MAD_ERR_PEER, why);
 }

@@ -87,7 +87,7 @@ networks = {
 };
 END
     lab far.conf nobody_between
-    lab two.conf ${TESTS:-places counted kill first drain by_hand around}
+    lab two.conf ${TESTS:-places counted kill first unreached drain by_hand around}
     [ $failures = 0 ]
 }
 
@@ -211,6 +211,23 @@ test_first() {
     finish "first, and no other" 3
     check_has "first, and no other: why" 'no way for 1' out err
     wait
+}
+
+# The first message to a process whose network is cut: of who may be there, and is only not reached now, nobody says that it
+# is gone.  Its host answers nothing; then the gateway's has no network itself.
+test_unreached() {
+    for host in blue0 gate; do
+        start -n 2 --hosts red0,blue0 --env MAD_FORWARD_DEADLINE=${limit}000 --env MAD_CONNECT_TIMEOUT=${limit}000 -v \
+            "$across" ask 1
+        seen "unreached ($host): ready" 'madgw: host gate: ready$'
+        interface=$([ $host = gate ] && echo eth1 || echo eth0)
+        "$MADLAB_AGENT" $host ip link set $interface down
+        echo one >&8
+        seen "unreached ($host): is said" '(No route to host|Network is unreachable)'
+        "$MADLAB_AGENT" $host ip link set $interface up
+        seen "unreached ($host): goes on" 'answered: one'
+        finish "unreached ($host)" 0
+    done
 }
 
 test_drain() {
