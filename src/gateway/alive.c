@@ -191,23 +191,33 @@ static void ask_idle(gw_t *gw)
     gw->idle_turn += IDLE_ASKS;
 }
 
-/* This process itself was stopped, or had no time: what came meanwhile is not read yet, and nobody has been silent. */
-static void forgive(gw_t *gw, int64_t ns)
+/* This process itself was stopped, or had no time, or all of its host: what came meanwhile is not read yet, nobody has been
+ * silent, and no way was looked for.  What is to be seen of it is a timer that is long over. */
+void gw_alive_forgive(gw_t *gw, int64_t now)
 {
+    int64_t ns = now - atomic_load_explicit(&gw->due, memory_order_relaxed);
+    if (ns <= period())
+        return;
     for (gw_hop_t *hop = gw->hops; hop; hop = hop->next)
         hop->asked += hop->asked ? ns : 0;
+    for (gw_end_t *end = gw->ends; end; end = end->next) {
+        end->lost += end->lost ? ns : 0;
+        end->beside_at += ns;
+        if (end->side && end->resuming)
+            end->try_at += ns; /* until when there may be an answer */
+    }
+    atomic_store_explicit(&gw->due, now, memory_order_relaxed);
 }
 
 static void tick(madi_watch_t *watch, uint32_t events)
 {
     gw_t *gw = MADI_CONTAINER(watch, gw_t, timer);
-    int64_t now = madi_now(), late = now - atomic_load_explicit(&gw->due, memory_order_relaxed), next;
+    int64_t now = madi_now(), next;
     uint64_t n;
     (void)events;
     if (read(watch->fd, &n, sizeof n) < 0)
         return;
-    if (late > period())
-        forgive(gw, late);
+    gw_alive_forgive(gw, now);
     if (!atomic_exchange(&gw->ticks, 1)) { /* nothing was under way */
         marceli_async_count_later(1);
         ask_idle(gw);

@@ -391,6 +391,7 @@ mad_status_t gw_alive_open(gw_t *gw);
 void gw_alive_close(gw_t *gw);
 void gw_alive_set(gw_t *gw);
 void gw_alive_soon(gw_t *gw); /* a stream has no way: look often */
+void gw_alive_forgive(gw_t *gw, int64_t now); /* before times are judged of which the timer is set for the first */
 static inline void gw_alive_watch(gw_t *gw) /* there is something to watch.  Any lock */
 {
     marceli_async_moves();

@@ -264,7 +264,8 @@ int gw_ways_look(gw_t *gw)
     for (gw_end_t *end = gw->ends; end; end = end->next) {
         if (!end->lost || end->closed)
             continue;
-        now = now ? now : madi_now();
+        if (!now)
+            gw_alive_forgive(gw, now = madi_now());
         if (now >= end->try_at) {
             gw_way_look(end, now);
             n++;

@@ -10,6 +10,8 @@
  *   wait      the same, while both ends wait for a message of the other one, and nothing is under way
  *   pause     the only one, and then an end, are stopped for longer than a gateway may be silent, but not both at once:
  *             nobody takes it for dead
+ *   still     the only one is killed, and while both ends look for another they are stopped for longer than they may look:
+ *             they go on looking, and find it
  *   behind    the second gateway of two on the way is stopped while the far end is, too: there is another one
  * MS: within so many milliseconds traffic shall go on each time.  Messages of many lengths go both ways; each has a number,
  * and a checksum over all of it. */
@@ -484,6 +486,24 @@ static void pause_all(child_t *a, child_t *g, int64_t ms)
     result(more(2 * BATCH) >= 0, "pause: traffic goes on");
 }
 
+/* As when all of a machine stands still: that time is nobody's. */
+static void still(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
+{
+    more(5);
+    kill(g->pid, SIGKILL);
+    bury(g, "kill");
+    wait_ms(300); /* they notice, and look */
+    kill(a->pid, SIGSTOP);
+    kill(b->pid, SIGSTOP);
+    wait_ms((int)ms);
+    if (!start(g, "G1", false) || !tell(a, g) || !tell(b, g))
+        return;
+    kill(a->pid, SIGCONT);
+    kill(b->pid, SIGCONT);
+    *told += 2;
+    result(known(*told) && more(2 * BATCH) >= 0, "still: traffic goes on through another");
+}
+
 /* The sender has asked, and was answered: both gateways live.  Then one does not any more. */
 static void behind(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
 {
@@ -537,6 +557,8 @@ int main(int argc, char **argv)
         one(mode, &a, &b, g, (argc > 2 ? times : 10) * SECOND);
     else if (!strcmp(mode, "pause"))
         pause_all(&a, g, times);
+    else if (!strcmp(mode, "still"))
+        still(&a, &b, g, &told, times);
     else if (far)
         behind(&a, &b, g, &told, times);
     else
