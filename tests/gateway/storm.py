@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 
-DETECT, DEADLINE = 1.0, 30.0    # of the job, in seconds
+DETECT, DEADLINE = 1.0, 30.0    # of the job, in seconds; a first connection, in the midst of cuts, has as long
 LONGEST = 3.0                   # that anything is away
 STILL = 40                      # seconds without progress until it is looked into
 CHANNELS = ["any", "from", "posted", "handler", "try", "pool"]
@@ -204,7 +204,8 @@ def inside(build, seed, messages):
     job = subprocess.Popen(
         [build + "/madrun", "-v", "--no-label", "-n", str(len(shape.ranks)), "--hosts", ",".join(shape.ranks), "--topology",
          "storm.conf", "--launch-agent", os.environ["MADLAB_AGENT"], "--env", "MAD_FORWARD_DETECT=%d" % (DETECT * 1000),
-         "--env", "MAD_FORWARD_DEADLINE=%d" % (DEADLINE * 1000), build + "/tests/soak/soak", "--messages", messages,
+         "--env", "MAD_FORWARD_DEADLINE=%d" % (DEADLINE * 1000), "--env",
+         "MAD_CONNECT_TIMEOUT=%d" % (DEADLINE * 1000), build + "/tests/soak/soak", "--messages", messages,
          "--seed", str(seed), "--max", str(16 << 20), "--threads", "2"], stdin=subprocess.DEVNULL)
 
     def act():
