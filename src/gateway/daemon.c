@@ -64,6 +64,8 @@ static mad_status_t learn(mad_session_t *s, madi_boot_t *boot, int number)
     size_t n, len;
     mad_peer_t peer;
     mad_status_t status = madi_exchange_get(boot, number, bytes, &n);
+    if (!status && !n && number >= boot->size && s->forward)
+        gw_of_session(s)->awaits = true;
     if (status || !n)
         return status;
     if (madi_address_check(bytes, n, &len)) {

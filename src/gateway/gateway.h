@@ -247,6 +247,7 @@ struct gw {
     bool forwards; /* this host has two networks */
     bool draining; /* it takes no new streams, and those that pass are to go elsewhere (gw_drain) */
     bool counted;  /* as one that needs progress */
+    bool awaits;   /* a gateway that the launcher has to start was not there at the start: another comes in its place */
     gw_place_t *places; /* by host: the processes that forward there, of the first n_placed peers; NULL: not asked for yet */
     uint32_t n_placed;
     uint32_t n_known;   /* so many peers were there when this process started; others came later */

@@ -190,7 +190,7 @@ static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *a
         return MAD_OK;
     }
     snprintf(reason, MADI_REASON_MAX, "the gateway %s has no process that lives", madi_map_name(gw->map, host));
-    return dead ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE;
+    return dead || (!at->n && gw->awaits) ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE;
 }
 
 /* ---- The next process ---------------------------------------------------------------------------------------------- */

@@ -87,7 +87,7 @@ networks = {
 };
 END
     lab far.conf nobody_between
-    lab two.conf ${TESTS:-places counted kill first unreached drain by_hand around}
+    lab two.conf ${TESTS:-places counted kill first behind unreached drain by_hand around}
     [ $failures = 0 ]
 }
 
@@ -213,6 +213,17 @@ test_first() {
     wait
 }
 
+# The gateway does not come up with the job, only when it is started again: the first message waits for it.
+test_behind() {
+    printf '#!/bin/sh\n[ "$1" != gate ] || ! mkdir /tmp/failed || exit 1\nexec "$MADLAB_AGENT" "$@"\n' >agent
+    chmod +x agent
+    start -n 2 --launch-agent "$PWD/agent" -v "$across" ask 1
+    echo one >&8
+    seen "behind: is said" "host 'gate' .*starting it again"
+    seen "behind: the one that comes later is used" 'answered: one'
+    finish behind 0
+}
+
 # The first message to a process whose network is cut: of who may be there, and is only not reached now, nobody says that it
 # is gone.  Its host answers nothing; then the gateway's has no network itself.
 test_unreached() {
@@ -222,6 +233,7 @@ test_unreached() {
         seen "unreached ($host): ready" 'madgw: host gate: ready$'
         interface=$([ $host = gate ] && echo eth1 || echo eth0)
         "$MADLAB_AGENT" $host ip link set $interface down
+        "$MADLAB_AGENT" gate ip neighbour flush dev eth1 # what it knows from other tests it would call for long
         echo one >&8
         seen "unreached ($host): is said" '(No route to host|Network is unreachable)'
         "$MADLAB_AGENT" $host ip link set $interface up

@@ -10,6 +10,7 @@ chosen, then 'ok storm-SEED' or 'not ok storm-SEED' and why; when nothing moves 
 (gdb).  Ends with 0, 1, or 77 where there is no lab."""
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -267,6 +268,13 @@ def name_of(pid):
         return ""
 
 
+def lateness(events, said):
+    """By how much the lab's clock was behind what it was to do, in seconds."""
+    planned = [t for t, action, _ in events if not action.startswith("signal")]
+    done = re.findall(r"^madlab: ([0-9.]+) s: ", said, re.M)
+    return max([float(at) - t for t, at in zip(planned, done)], default=0)
+
+
 def stacks(pid, out):
     for p in descendants(pid):
         name = name_of(p)
@@ -321,6 +329,9 @@ def outside(build, seed, messages):
     good = [line for line in said.splitlines() if line.startswith("soak: good")]
     if rc or not good:
         why = why or "exit status %d" % rc
+    late = lateness(events, said)
+    if why and late > LONGEST:
+        why += "; the lab was %.0f s late with a cut or its end, so something was away for longer than was chosen" % late
     left = left_in(os.path.realpath(folder))
     if left and not why:
         why = "left behind: " + ", ".join("%d %s" % (p, name_of(p)) for p in left)
