@@ -10,8 +10,7 @@
 
 #define SPIN 100000     /* ns of a wait's spinning; when not every waiting thread has a core, of its yielding instead */
 #define SPINS 1000      /* looks at the beginning of a wait, before the clock is asked */
-#define CLOCK_EVERY 32  /* spins between looks at the clock ... */
-#define DEAR_EVERY 4    /* ... if looks make system calls, and others may want the processor */
+#define CLOCK_EVERY 32  /* spins between looks at the clock; none if looks make system calls, and others want processors */
 #define DEEP_EVERY 256  /* spins between looks at the descriptors */
 #define YIELD_EVERY 10000  /* ns of spinning between yields: who has the same processor may be what it waits for */
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
@@ -271,7 +270,7 @@ static bool spin(madi_waiting_t *w)
             begun = 0;
         if (ult && madi_has_others(ult->worker))
             return false;
-        if (spins % (madi_looks_dear && !w->spin_ns ? DEAR_EVERY : CLOCK_EVERY)) {
+        if (spins % CLOCK_EVERY && (!madi_looks_dear || w->spin_ns)) {
             madi_relax();
             continue;
         }
