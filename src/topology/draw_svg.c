@@ -63,7 +63,7 @@ static int cells_top(const picture_t *p)
 
 static int cell_height(const picture_t *p)
 {
-    return p->live ? CELL_HEIGHT + MADI_LIVE_LINES * SMALL_LINE : CELL_HEIGHT;
+    return p->live ? CELL_HEIGHT + MADI_LIVE_LINES * SMALL_LINE + 6 : CELL_HEIGHT;
 }
 
 /* From one network to the next. */
@@ -89,17 +89,19 @@ static int cell_width(const picture_t *p, const madi_cell_t *cell)
     return width > least ? width : least;
 }
 
+/* What is out of the ordinary, the last line, is of the box's colour, but dark. */
 static void live_draw(const picture_t *p, const madi_cell_t *cell)
 {
-    char line[MADI_LIVE_LINES][MADI_LIVE_LINE];
+    char line[MADI_LIVE_LINES][MADI_LIVE_LINE], style[100];
     int bad, n = madi_live_text(p->live, cell, line, &bad);
-    for (int i = 0; i < n; i++)
-        text_draw(p, cell->x + cell->width / 2, cells_top(p) + CELL_HEIGHT + 9 + i * SMALL_LINE,
-                  i >= n - bad ? "text-anchor=\"middle\" font-size=\"11\" fill=\"#c0392b\" "
-                                 "font-weight=\"bold\""
-                  : madi_live_mark(p->live, cell) == MADI_LIVE_IDLE ? "text-anchor=\"middle\" font-size=\"11\" fill=\"#999\""
-                                                                    : "text-anchor=\"middle\" font-size=\"11\"",
-                  line[i]);
+    madi_live_mark_t mark = madi_live_mark(p->live, cell);
+    for (int i = 0; i < n; i++) {
+        bool wrong = i >= n - bad;
+        snprintf(style, sizeof style, "text-anchor=\"middle\" font-size=\"11\" fill=\"%s\"%s",
+                 wrong ? mark == MADI_LIVE_DRAINS ? "#9c640c" : "#c0392b" : mark == MADI_LIVE_IDLE ? "#999" : "#000",
+                 wrong ? " font-weight=\"bold\"" : "");
+        text_draw(p, cell->x + cell->width / 2, cells_top(p) + CELL_HEIGHT + 9 + i * SMALL_LINE, style, line[i]);
+    }
 }
 
 static void cell_draw(picture_t *p, madi_cell_t *cell)

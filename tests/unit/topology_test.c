@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "core/driver.h"
+#include "topology/draw.h"
 #include "topology/topology.h"
 #include <errno.h>
 #include <stdio.h>
@@ -513,11 +514,56 @@ START_TEST(large)
 }
 END_TEST
 
+/* Of live boxes: the border's colour, and where it ends; the last line's colour, which is within it. */
+static void marked(const char *svg, const char *border, const char *fill, const char *line)
+{
+    char want[100];
+    const char *rect = strstr(svg, border), *text;
+    int y = 0, height = 0, at = 0;
+    ck_assert_msg(rect != NULL, "no box with %s", border);
+    while (rect > svg && strncmp(rect, "<rect", 5))
+        rect--;
+    ck_assert_int_eq(sscanf(rect, "<rect x=\"%*d\" y=\"%d\" width=\"%*d\" height=\"%d\"", &y, &height), 2);
+    snprintf(want, sizeof want, "fill=\"%s\" font-weight=\"bold\">%s</text>", fill, line);
+    text = strstr(svg, want);
+    ck_assert_msg(text != NULL, "no %s", want);
+    while (text > svg && strncmp(text, "<text", 5))
+        text--;
+    ck_assert_int_eq(sscanf(text, "<text x=\"%*d\" y=\"%d\"", &at), 1);
+    ck_assert_int_ge(y + height, at + 6); /* what hangs below the line, and a little more */
+}
+
+START_TEST(live_marks)
+{
+    madi_topo_t *t = good("networks = { x = { driver = \"tcp\"; hosts = \"a, g, h\"; };\n"
+                          "y = { driver = \"tcp\"; hosts = \"g, h, b\"; }; };\n");
+    madi_live_on_t on[4][2] = {0};
+    madi_live_host_t host[4];
+    madi_live_t live = {.host = host, .title = "now"};
+    char *svg = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&svg, &len);
+    int g = madi_topo_host_find(t, "g"), h = madi_topo_host_find(t, "h");
+    ck_assert_int_eq(t->hosts, 4);
+    for (int i = 0; i < 4; i++) /* as many lines as there can be */
+        host[i] = (madi_live_host_t){.on = on[i], .processes = 1, .gateways = 1, .stalls = 1};
+    host[g].draining = 1;
+    host[h].lost_to = 2;
+    ck_assert_int_eq(madi_topo_svg(t, &live, out), MAD_OK);
+    fclose(out);
+    marked(svg, "stroke=\"#d68910\"", "#9c640c", "1 draining");
+    marked(svg, "stroke=\"#c0392b\"", "#c0392b", "lost to 2 processes");
+    free(svg);
+    madi_topo_free(t);
+}
+END_TEST
+
 Suite *topology_suite(void)
 {
     const TTest *all[] = {by_hand,        other_systems, many_networks, syntax,     zero_byte, deep,  settings,
                           network_values, host_lists,    clusters,      gateways,   channels,  apart, files,
-                          many_errors,    defaults,      everything,    host_names, drivers,   large};
+                          many_errors,    defaults,      everything,    host_names, drivers,   large,
+                          live_marks};
     const TTest *none[] = {files};
     return madi_topo_supported() ? SUITE_OF("topology", all) : SUITE_OF("topology", none);
 }
