@@ -58,9 +58,8 @@ static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "wh
 
 /* ---- Objects --------------------------------------------------------------------------------------------------- */
 
-/* Payloads up to this length are sent before they are asked for: in blocks that fit a packet, which both sides copy side by
- * side.  A receiver to which nobody has come for them takes them out of the network's memory.  Longer ones stay with the
- * sender: there is no network that sends so much before it is asked. */
+/* Payloads up to this length a receiver takes out of the network's memory, or the sender's, though nobody has come for them;
+ * over networks they are sent before they are asked for (send.c).  Longer ones stay with the sender. */
 #define LOAD_MAX ((size_t)64 << 10)
 
 #define SHOWN 16 /* messages that are opened at once */
