@@ -28,6 +28,8 @@ static void offers(void)
     REFUSED(h->ep_attr->tx_ctx_cnt = 2);
     REFUSED(h->ep_attr->max_msg_size = SIZE_MAX);
     REFUSED(h->tx_attr->msg_order = FI_ORDER_SAW);
+    REFUSED(h->tx_attr->comp_order = FI_ORDER_STRICT);
+    REFUSED(h->rx_attr->comp_order = FI_ORDER_STRICT);
     REFUSED(h->ep_attr->max_order_raw_size = 1 << 20);
     REFUSED(h->tx_attr->rma_iov_limit = 100);
     REFUSED(h->caps |= FI_FENCE);
