@@ -16,7 +16,9 @@
  *   had however late it is.
  * - A created thread is a seed, which costs no stack until it first runs.  Joining a seed runs it at once.
  * - A started thread stays on its worker, unless it was created migratable.
- * - After fork in a user-level thread the child has that thread's worker only.
+ * - The process ends with its last thread, also when the first one ended before by marcel_exit or pthread_exit.
+ * - After fork in a user-level thread the child has that thread's worker only, with its other threads; it ends by exit or
+ *   exec.  Signals are blocked in workers, but not in such a child.
  */
 #ifndef MARCEL_H
 #define MARCEL_H
@@ -116,7 +118,8 @@ int marcel_tryjoin(marcel_t thread, void **result);
 /* Nobody will join it.  Errors: EINVAL (detached already), ESRCH as above. */
 int marcel_detach(marcel_t thread);
 
-/* End the calling thread: handlers (below) and destructors of keys are run.  A plain pthread ends as by pthread_exit. */
+/* End the calling thread: handlers (below) and destructors of keys are run.  A plain pthread ends as by pthread_exit; if
+ * it was the first of the process, that ends with 0 when the last of its threads has. */
 #ifdef __cplusplus
 [[noreturn]]
 #else

@@ -281,6 +281,11 @@ void madi_async_leave(void)
     marceli_async_kick();
 }
 
+bool madi_async_exists(void)
+{
+    return atomic_load(&async.exists);
+}
+
 void madi_async_stop(void)
 {
     if (!atomic_load(&async.exists))

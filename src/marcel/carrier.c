@@ -20,6 +20,7 @@ static struct carriers {
     madi_lock_t lock;
     madi_carrier_t *spares, *all;
     unsigned n; /* that have been made */
+    sigset_t before; /* signals that who started the workers blocks */
 } carriers;
 _Atomic(int) madi_n_lodged;
 
@@ -43,6 +44,19 @@ static void signals_block(void)
         sigaddset(&set, signal);
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     }
+}
+
+/* In the child of a fork.  A user-level thread that made it has the only kernel thread there, and a program that it executes
+ * would inherit what is blocked. */
+static void forked(void)
+{
+    if (mine)
+        pthread_sigmask(SIG_SETMASK, &carriers.before, NULL);
+}
+
+static void forks_watch(void)
+{
+    pthread_atfork(NULL, NULL, forked);
 }
 
 static void tools_adopt(madi_ult_t *base)
@@ -157,7 +171,10 @@ madi_carrier_t *madi_carrier_self(void)
 
 int madi_carrier_start(madi_worker_t *worker)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int rc;
+    pthread_once(&once, forks_watch);
+    pthread_sigmask(SIG_SETMASK, NULL, &carriers.before);
     carrier_make(worker, &rc);
     return rc;
 }

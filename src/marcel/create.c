@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Threads from creation to being joined, and the like. */
 #include "marcel/cancel.h"
+#include "marcel/first.h"
 #include "marcel/join.h"
 #include "marcel/marcel.h"
 #include "marcel/name.h"
@@ -184,8 +185,10 @@ void marcel_exit(void *result)
     if (party)
         madi_cleanup_run(party);
     self = madi_ult_self();
-    if (!self)
+    if (!self) {
+        madi_first_here();
         pthread_exit(result);
+    }
     madi_ult_end(self, result);
 }
 

@@ -2,6 +2,7 @@
 /* Start and end. */
 #include "base/knob.h"
 #include "marcel/carrier.h"
+#include "marcel/first.h"
 #include "marcel/guard.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
@@ -101,6 +102,7 @@ int marcel_init(void)
     int rc = 0, n;
     if (marcel_workers())
         return 0;
+    madi_first_here();
     pthread_mutex_lock(&lock);
     if (!marcel_workers()) {
         rc = knobs_read(&n);
@@ -120,7 +122,7 @@ int marcel_init(void)
 }
 
 /* The ends are counted before the beginnings: if they are as many, they were at the moment between. */
-static bool all_ended(void)
+bool madi_marcel_all_ended(void)
 {
     uint64_t created, ended = 0;
     for (int i = 0; i < marcel_workers(); i++)
@@ -137,7 +139,7 @@ int marcel_fini(void)
     if (madi_ult_self())
         return EPERM;
     pthread_mutex_lock(&lock);
-    if (marcel_workers() && !all_ended()) {
+    if (marcel_workers() && !madi_marcel_all_ended()) {
         rc = EBUSY;
     } else if (marcel_workers()) {
         int n = marcel_workers();

@@ -21,6 +21,9 @@ typedef struct madi_marcel {
 
 extern madi_marcel_t madi_marcel;
 
+/* Have all user-level threads ended? */
+bool madi_marcel_all_ended(void);
+
 /* Records of threads (thread.h), from the worker's own list; NULL worker: from that of all.  NULL: no memory. */
 struct marcel_thread *madi_record_more(madi_worker_t *worker);
 void madi_record_less(madi_worker_t *worker, struct marcel_thread *thread);

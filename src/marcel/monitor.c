@@ -293,6 +293,11 @@ void madi_monitor_prepare(void)
     }
 }
 
+bool madi_monitor_runs(void)
+{
+    return monitor.started;
+}
+
 int madi_monitor_start(void)
 {
     sigset_t all, before;

@@ -34,6 +34,8 @@ void madi_monitor_stop(void);
 
 /* The signal that carriers let through; 0: there is no monitor. */
 int madi_monitor_signal(void);
+/* Has it a kernel thread now? */
+bool madi_monitor_runs(void);
 
 /* Workers taken away, so far. */
 extern _Atomic(uint64_t) madi_monitor_retaken;

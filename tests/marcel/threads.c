@@ -11,7 +11,8 @@ static const test_case_t cases[] = {
     {"mutex_types", test_mutex_types}, {"mutex_fair", test_mutex_fair}, {"cond", test_cond},
     {"broadcast", test_broadcast}, {"sem", test_sem}, {"deadline", test_deadline},
     {"deadline_race", test_deadline_race}, {"sleep", test_sleep}, {"many", test_many}, {"overflow", test_overflow},
-    {"restart", test_restart}, {NULL, NULL},
+    {"restart", test_restart}, {"first_ends", test_first_ends}, {"first_killed", test_first_killed},
+    {"forks", test_forks}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)

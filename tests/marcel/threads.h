@@ -28,6 +28,11 @@ void test_attributes(void);
 void test_keepfp(void);
 void test_self(void);
 
+/* threads_process.c */
+void test_first_ends(void);
+void test_first_killed(void);
+void test_forks(void);
+
 /* threads_keys.c */
 void test_keys(void);
 void test_once(void);

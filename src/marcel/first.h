@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The program's first thread may end before the others, by marcel_exit or pthread_exit.  As with POSIX threads the process
+ * ends when the last of them has, as by exit(0); but the kernel threads of the library never end by themselves.  So the
+ * first thread waits at its end until no other thread of the program is left, and ends the process.  Meanwhile it also takes
+ * the process's signals, which all kernel threads of the library block.
+ *
+ * It asks by the clock: nobody who ends a thread should have to count for this one case. */
+#ifndef MADI_FIRST_H
+#define MADI_FIRST_H
+
+#pragma GCC visibility push(hidden)
+
+/* If the caller is the first thread of the process, it will do so.  Any number of times, from any thread. */
+void madi_first_here(void);
+
+#pragma GCC visibility pop
+
+#endif
