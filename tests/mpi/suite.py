@@ -20,7 +20,9 @@ import sys
 import tempfile
 import time
 
-OMPI = ["mpirun.openmpi", "--oversubscribe", "--mca", "osc", "^ucx,rdma", "--mca", "mpi_yield_when_idle", "1"]
+# more slots than cores, or programs that want to start others find that they cannot, say "No Errors", and end
+OMPI = ["mpirun.openmpi", "--oversubscribe", "--host", "localhost:64", "--mca", "osc", "^ucx,rdma",
+        "--mca", "mpi_yield_when_idle", "1"]
 OWN = ["--mca", "pml", "ob1", "--mca", "btl"]
 
 # way: its command up to the number of processes, its environment, the ways that it is compared with
