@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI programs across two clusters that share no network (madlab), started by mpirun as it is from a host that reaches both:
 # by the component mad of Open MPI and by libfabric's provider, through one gateway and through two, which are killed.
+# MPICH's mpiexec starts programs too, when MAD_TEST_MPICH names an MPICH for libfabric (doc/mpi.md says how to have one).
 . "$(dirname "$0")/openmpi.sh"
 . "$here/inputs.sh"
+PROGRAMS="count messages groups types rounds later"
 PLUGS=
 [ -f "$BUILD/.libs/mca_btl_mad.so" ] && PLUGS="btl"
 [ -f "$BUILD/.libs/libmad-fi.so" ] && ompi_info --parsable 2>/dev/null | grep -q '^mca:mtl:ofi:' && PLUGS="$PLUGS mtl"
@@ -16,8 +18,9 @@ lab() {
     shift 2
     [ $# -gt 0 ] || return
     # without what openmpi_start has set: directories of one host would make one host of all
-    TESTS="$*" DIR=$dir PLUGS=$PLUGS within 500 env -u MAD_SHM_DIR -u TMPDIR "$BUILD/madlab" run "$topology" --quiet \
-        --on head --share "$dir" --share "$here/../.." --timeout 490 -- sh "$here/clusters_test.sh" >lab.out 2>&1
+    TESTS="$*" DIR=$dir PLUGS=$PLUGS MPICH=$MPICH within 500 env -u MAD_SHM_DIR -u TMPDIR \
+        "$BUILD/madlab" run "$topology" --quiet --on head --share "$dir" --share "$here/../.." ${MPICH:+--share "$MPICH"} \
+        --timeout 490 -- sh "$here/clusters_test.sh" >lab.out 2>&1
     rc=$?
     cat lab.out
     failures=$((failures + $(grep -c '^not ok' lab.out)))
@@ -25,6 +28,9 @@ lab() {
 }
 
 outside() {
+    MPICH=
+    [ ! -x "$MAD_TEST_MPICH/bin/mpiexec" ] || [ ! -f "$BUILD/.libs/libmad-fi.so" ] || MPICH=$MAD_TEST_MPICH
+    unset MAD_TEST_MPICH # it is no knob
     [ -n "$PLUGS" ] || { echo "no plug for Open MPI was built: configure says why"; exit 77; }
     openmpi_start "a plug"
     cat >one.conf <<'END'
@@ -37,7 +43,15 @@ END
     sed 's/gate0/gate[0-1]/' one.conf >two.conf
     within 30 "$BUILD/madlab" run one.conf --quiet -- true >out 2>&1 ||
         { echo "skipped: no lab here: $(tail -1 out)"; exit 77; }
-    compile count messages groups types rounds
+    # shellcheck disable=SC2086
+    compile $PROGRAMS
+    if [ -n "$MPICH" ]; then
+        mkdir mpich && cd mpich || exit 1
+        mpicc="$MPICH/bin/mpicc -Wno-stringop-overflow" # its header takes MPI_STATUSES_IGNORE for an array
+        # shellcheck disable=SC2086
+        compile $PROGRAMS
+        cd .. || exit 1
+    fi
     # ONE, TWO: of these tests only, for example ONE=counted TWO=
     lab "one gateway" one.conf ${ONE-programs counted others big none_left wrong_key no_gateway}
     lab "two gateways" two.conf ${TWO-programs one_left}
@@ -56,14 +70,21 @@ around() {
         shift
     done
     shift
+    if [ "$plug" = mpich ]; then
+        # in the folder of its programs: what they start is looked for where mpiexec is, whatever -wdir says
+        set -- env -C "$DIR/mpich" "$MPICH/bin/mpiexec" -launcher ssh -launcher-exec "$MADLAB_SSH" -hosts $HOSTS "$@"
+    else
+        set -- mpirun.openmpi --oversubscribe --host $HOSTS "$@"
+    fi
     # shellcheck disable=SC2086
-    "$BUILD/madrun" --topology /tmp/only_here.conf --launch-agent "$MADLAB_AGENT" --timeout $limit $own --around \
-        mpirun.openmpi --oversubscribe --host $HOSTS "$@"
+    "$BUILD/madrun" --topology /tmp/only_here.conf --launch-agent "$MADLAB_AGENT" --timeout $limit $own --around "$@"
 }
 
 # by PLUG: what says to Open MPI how to send
 by() {
     plug=$1
+    unset FI_PROVIDER MPIR_CVAR_NOLOCAL
+    [ "$plug" != mpich ] || export FI_PROVIDER=mad MPIR_CVAR_NOLOCAL=1
     export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH"
     export OMPI_MCA_mpi_yield_when_idle=1 # all hosts of the lab share a few cores, which Open MPI cannot know
     export OMPI_MCA_osc=pt2pt # between hosts Open MPI has no windows otherwise, over its own tcp neither
@@ -116,9 +137,9 @@ rounds_end() {
 }
 
 test_programs() {
-    for plug in $PLUGS; do
+    for plug in $PLUGS ${MPICH:+mpich}; do
         by $plug
-        for p in messages groups types; do
+        for p in messages groups types later; do
             passes ${plug} 4 $p
         done
     done
@@ -126,7 +147,7 @@ test_programs() {
 
 # Each of 4 processes sends N messages of LEN bytes to one in the other cluster; the gateways' count is asked for meanwhile.
 test_counted() {
-    for plug in $PLUGS; do
+    for plug in $PLUGS ${MPICH:+mpich}; do
         by $plug
         moved "$plug: short" 100 20000
         moved "$plug: long" 10 1000000
@@ -135,10 +156,12 @@ test_counted() {
 # moved NAME N LEN: what the gateway has forwarded, and what Open MPI's component has sent, is what MPI sent, and headers
 moved() {
     rm -f stats
-    mpi 4 --mca btl_mad_report 1 ./count "$2" "$3" "$MADLAB_AGENT gate0 $BUILD/mad_info stats all --prometheus >stats" \
-        >out 2>err
+    report=
+    [ $plug != btl ] || report="--mca btl_mad_report 1"
+    # shellcheck disable=SC2086
+    mpi 4 $report ./count "$2" "$3" "$MADLAB_AGENT gate0 $BUILD/mad_info stats all --prometheus >$DIR/stats" >out 2>err
     check "$1: exit code" 0 $?
-    [ -s stats ] || return
+    [ -s stats ] || { not_ok "$1: the gateway was asked"; return; }
     awk -v want=$((4 * $2 * $3)) '
         /^madeleine_forward_bytes_total/ { passed += $NF }
         END {
@@ -228,7 +251,7 @@ test_one_left() {
 
 # ... and no other one is there: MPI is told
 test_none_left() {
-    for plug in $PLUGS; do
+    for plug in $PLUGS ${MPICH:+mpich}; do
         by $plug
         rounds_start --env MAD_FORWARD_DEADLINE=1000 ||
             not_ok "$plug: the only one is killed: begins" "$(tail -n 20 out err)"
@@ -241,7 +264,7 @@ test_none_left() {
 }
 
 test_wrong_key() {
-    for plug in $PLUGS; do
+    for plug in $PLUGS ${MPICH:+mpich}; do
         by $plug
         cat >keyed <<'END'
 #!/bin/sh

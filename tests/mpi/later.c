@@ -31,8 +31,9 @@ static void exchange(MPI_Comm other, int high)
 
 static int child(MPI_Comm parents)
 {
+    int none = 0;
     exchange(parents, 1);
-    MPI_Reduce(&wrong, NULL, 1, MPI_INT, MPI_SUM, 0, parents); /* the parent tells */
+    MPI_Reduce(&wrong, &none, 1, MPI_INT, MPI_SUM, 0, parents); /* the parent tells */
     MPI_Comm_disconnect(&parents);
     MPI_Finalize();
     return 0;
@@ -40,11 +41,11 @@ static int child(MPI_Comm parents)
 
 static void spawn(char *program)
 {
-    int errors[CHILDREN], theirs = 0;
+    int errors[CHILDREN], theirs = 0, none = 0;
     MPI_Comm children;
     MPI_Comm_spawn(program, MPI_ARGV_NULL, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, errors);
     exchange(children, 0);
-    MPI_Reduce(NULL, &theirs, 1, MPI_INT, MPI_SUM, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, children);
+    MPI_Reduce(&none, &theirs, 1, MPI_INT, MPI_SUM, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, children);
     EXPECT(!theirs);
     MPI_Comm_disconnect(&children);
 }

@@ -19,7 +19,7 @@ mpi() {
     within $limit "$bin/mpiexec" -launcher fork -n "$n" "$@" </dev/null
 }
 
-compile messages types groups threads windows
+compile messages types groups threads windows later
 
 # Which way it goes, and that windows are accessed without messages of MPICH's own
 MAD_LOG=info MPIR_CVAR_DEBUG_SUMMARY=1 mpi 2 ./messages >out 2>err
@@ -31,6 +31,7 @@ for p in messages types groups threads windows; do
     passes shm 3 $p
     MAD_DRIVERS=self,tcp passes tcp 3 $p
 done
+passes shm 3 later
 MAD_DRIVERS=self,fault MAD_FAULT=shm passes fault_shm 2 messages
 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 messages
 [ $failures = 0 ]
