@@ -19,6 +19,14 @@ static bool there(const char *name)
     return false;
 }
 
+static void file_make(const char *name)
+{
+    FILE *f = fopen(name, "w");
+    EXPECT(f != NULL);
+    if (f)
+        fclose(f);
+}
+
 /* The connection is there before, and the other has seen that nobody waits for it. */
 static void alone(unsigned char *bytes, int round)
 {
@@ -32,13 +40,31 @@ static void alone(unsigned char *bytes, int round)
         EXPECT(there(name));
         MPI_Wait(&r, MPI_STATUS_IGNORE);
     } else {
-        FILE *f;
         MPI_Recv(bytes, LONG, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         expect_bytes(bytes, LONG, 0, round);
-        f = fopen(name, "w");
-        EXPECT(f != NULL);
-        if (f)
-            fclose(f);
+        file_make(name);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        unlink(name);
+}
+
+/* The same the other way round: it is received while its receiver makes no call. */
+static void received_alone(unsigned char *bytes, int round)
+{
+    char name[32];
+    snprintf(name, sizeof name, "left%d", round);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        MPI_Request r;
+        MPI_Irecv(bytes, LONG, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &r);
+        EXPECT(there(name));
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+        expect_bytes(bytes, LONG, 1, round);
+    } else {
+        fill(bytes, LONG, 1, round);
+        MPI_Ssend(bytes, LONG, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+        file_make(name);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
@@ -63,6 +89,7 @@ static void in_pieces(unsigned char *bytes, MPI_Datatype type)
 
 int main(int argc, char **argv)
 {
+    bool receives = argc > 1; /* any argument */
     unsigned char *bytes = get(LONG);
     MPI_Datatype type;
     start(&argc, &argv, MPI_THREAD_SINGLE);
@@ -71,6 +98,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < 5; i++)
         alone(bytes, i);
     told("sent_alone");
+    for (int i = 0; receives && i < 5; i++)
+        received_alone(bytes, i);
+    if (receives)
+        told("received_alone");
     MPI_Type_vector(COUNT, PIECE, STRIDE, MPI_BYTE, &type);
     MPI_Type_commit(&type);
     in_pieces(bytes, type);

@@ -17,7 +17,7 @@ mpi() {
         --mca mca_base_component_path "$(dirname "$component"):$own" "$@" </dev/null
 }
 
-compile async count flood groups later messages threads types
+compile async count flood groups later messages threads types windows
 
 for p in messages types groups threads; do
     passes shm 3 $p
@@ -34,12 +34,18 @@ MAD_DRIVERS=self,tcp passes tcp 3 later
 MAD_DRIVERS=self,fault MAD_FAULT=shm passes fault_shm 2 messages
 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 messages
 
-# ---- A long message leaves while its sender makes no call, in shared memory too; parts of what is registered are asked for
+# ---- A long message leaves while its sender makes no call, in shared memory too, and with a thread it is received so; parts
+# of what is registered are asked for
 for p in async messages types; do
     OMPI_MCA_btl_mad_async=1 passes async_shm 2 $p
     OMPI_MCA_btl_mad_async=1 MAD_DRIVERS=self,tcp passes async_tcp 2 $p
 done
 OMPI_MCA_btl_mad_async=1 passes async_shm 3 threads
+for p in "async receives" messages groups later threads; do
+    OMPI_MCA_btl_mad_async=2 passes thread_shm 2 $p
+    OMPI_MCA_btl_mad_async=2 MAD_DRIVERS=self,tcp passes thread_tcp 2 $p
+done
+OMPI_MCA_btl_mad_async=2 OMPI_MCA_osc=^ucx passes thread_shm 2 windows # ucx takes windows, and fails, where it has no network
 OMPI_MCA_btl_mad_async=1 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes async_fault 2 async
 OMPI_MCA_btl_mad_get_limit=300000 MAD_DRIVERS=self,tcp passes parts_tcp 2 messages
 

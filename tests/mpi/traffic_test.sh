@@ -25,6 +25,7 @@ for over in $plugs; do
     random "$over, shm" 3 1
     random "$over, shm, threads" 2 3
     MAD_DRIVERS=self,tcp random "$over, tcp, threads" 3 2
+    [ $over = btl ] && OMPI_MCA_btl_mad_async=2 random "$over, shm, a thread of the component" 3 1
     [ -n "$LONG" ] || continue
     random "$over, shm, eight" 8 1
     MAD_DRIVERS=self,tcp random "$over, tcp" 4 1

@@ -6,7 +6,8 @@
  *   fragment.c    descriptors: allocated, filled from a convertor
  *   send.c        fragments out
  *   receive.c     progress: fragments in, what has completed
- *   get.c         long messages: the receiver asks, the data go where they belong
+ *   get.c         long messages: offered or asked for, the data go where they belong
+ *   thread.c      progress while the program makes none
  *
  * One session, a channel of fragments.  A fragment is a message of one block: what Open MPI gives us, then one byte, its
  * tag.  It leaves at once (mad_send_now) or is queued with a request; it is read where it lies (mad_borrow) by the callback
@@ -72,7 +73,9 @@ typedef struct mad_btl_component {
     size_t room;                  /* bytes of the longest fragment */
     _Atomic(mad_btl_done_t *) done;
     mca_btl_base_module_error_cb_fn_t error;
-    bool report, async;
+    bool report;
+    int async; /* the parameter: 0, 1, 2 */
+    atomic_uint calls; /* of progress, by the program */
     mad_btl_count_t sent, received, got;
 } mad_btl_component_t;
 
@@ -131,5 +134,11 @@ void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint);
 
 /* receive.c */
 int mad_btl_progress(void);
+/* The same by a thread of ours, which waits for a fragment for so many ns. */
+void mad_btl_serve(int64_t timeout);
+
+/* thread.c: nothing without btl_mad_async 2 */
+void mad_btl_thread_start(void); /* it serves while the program makes no progress; by who adds peers */
+void mad_btl_thread_stop(void);  /* waits until it does not any more; by who takes peers away, or ends the component */
 
 #endif

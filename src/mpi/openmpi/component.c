@@ -3,6 +3,7 @@
 #include "mpi/key.h"
 #include "btl_mad.h"
 
+#include <opal/threads/thread_usage.h>
 #include <opal/util/output.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +33,10 @@ static int component_register(void)
                                     MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
                                     &mad_btl->report);
     mca_base_component_var_register(&mad_btl->super.btl_version, "async",
-                                    "Long messages that are sent go on while the program computes: by a thread of the "
-                                    "library, and in shared memory the receiver reads them from the sender's memory",
-                                    MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
+                                    "1: long messages that are sent go on while the program computes, by a thread of the "
+                                    "library, and in shared memory the receiver reads them from the sender's memory; "
+                                    "2: and long ones that are received, by a thread that calls Open MPI",
+                                    MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
                                     &mad_btl->async);
     return mca_btl_base_param_register(&mad_btl->super.btl_version, &mad_btl_module);
 }
@@ -64,7 +66,7 @@ static mad_status_t session_open(void)
         len = (int)strnlen(given, sizeof key);
         memcpy(key, given, (size_t)len);
     }
-    /* Open MPI expects no calls from threads of ours, and gets none: what that thread has completed stands in a list. */
+    /* That thread calls nothing of Open MPI: what it has completed stands in a list. */
     if (!mad_btl->async)
         setenv("MAD_PROGRESS_THREAD", "no", 1);
     return mad_open(key, (size_t)len, &mad_btl->session);
@@ -111,6 +113,8 @@ static mca_btl_base_module_t **component_init(int *n, bool progress_threads, boo
         free(modules);
         return NULL;
     }
+    if (mad_btl->async > 1)
+        opal_set_using_threads(true); /* from now on, and before there is a thread, its locks are locks */
     modules[0] = &mad_btl_module;
     *n = 1;
     return modules;
@@ -119,6 +123,7 @@ static mca_btl_base_module_t **component_init(int *n, bool progress_threads, boo
 static int module_finalize(mca_btl_base_module_t *btl)
 {
     (void)btl;
+    mad_btl_thread_stop(); /* there may have been no peer to be taken away */
     if (mad_btl->report)
         fprintf(stderr,
                 "btl mad: sent %llu fragments %llu bytes, received %llu fragments %llu bytes, got %llu blocks %llu bytes\n",

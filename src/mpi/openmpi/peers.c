@@ -53,6 +53,7 @@ int mad_btl_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
         if (endpoints[i] && reachable)
             opal_bitmap_set_bit(reachable, (int)i);
     }
+    mad_btl_thread_start();
     return OPAL_SUCCESS;
 }
 
@@ -60,6 +61,7 @@ int mad_btl_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
 {
     (void)btl;
     (void)procs;
+    mad_btl_thread_stop(); /* Open MPI takes itself apart after this; it does not take away all peers */
     for (size_t i = 0; i < n; i++) {
         opal_mutex_lock(&lock);
         for (mad_btl_endpoint_t **p = &all; *p; p = &(*p)->next)

@@ -150,11 +150,29 @@ static __attribute__((noinline)) int look_around(void)
     return take_fragments(BUDGET);
 }
 
+void mad_btl_serve(int64_t timeout)
+{
+    mad_arrival_t arrival = {.len = 0};
+    if (mad_begin_unpacking_timed(mad_btl->channel, MAD_ANY_SOURCE, timeout, &arrival.cnx) == MAD_OK) {
+        arrival.peer = mad_message_peer(arrival.cnx);
+        if (!fragment_read(&arrival))
+            park(&arrival);
+    }
+    mad_btl_take_bulk(MAD_GLANCE);
+    if (atomic_load_explicit(&mad_btl->done, memory_order_relaxed))
+        tell_done();
+    if (atomic_load_explicit(&n_parked, memory_order_relaxed))
+        look_at_parked();
+}
+
 int mad_btl_progress(void)
 {
     static atomic_uint quiet; /* calls in a row without any; threads may lose some */
     unsigned turn = atomic_load_explicit(&quiet, memory_order_relaxed);
-    int n = OPAL_UNLIKELY(all_now(turn)) ? look_around() : take_fragments(turn ? 1 : BUDGET);
+    unsigned calls = atomic_load_explicit(&mad_btl->calls, memory_order_relaxed);
+    int n;
+    atomic_store_explicit(&mad_btl->calls, calls + 1, memory_order_relaxed);
+    n = OPAL_UNLIKELY(all_now(turn)) ? look_around() : take_fragments(turn ? 1 : BUDGET);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
         n += mad_btl_take_bulk(0);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->done, memory_order_relaxed) != NULL))

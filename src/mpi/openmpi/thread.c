@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A thread that makes Open MPI's progress while the program makes none, so that long messages are matched and received while
+ * it computes.  It looks by the clock whether the program is in MPI: being there for each message would take the core from
+ * who works.  Once the program has been away for one look the thread sleeps in the library until a fragment comes. */
+#include "btl_mad.h"
+
+#include <opal/threads/mutex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#define LOOK 1000000 /* ns between looks, and longest sleep in the library */
+#define BUSY 100000  /* the same while something is got, whose end is told by this thread */
+
+static pthread_t thread;
+static atomic_bool stop;
+static _Thread_local bool is_it; /* what it calls may add peers, or take them away, while somebody waits for its end */
+static bool runs;                /* under lock */
+static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
+
+/* Before the program's first call Open MPI has not said yet who gets the fragments: they would be lost. */
+static bool away(unsigned seen)
+{
+    return seen && atomic_load_explicit(&mad_btl->calls, memory_order_relaxed) == seen &&
+           !atomic_load_explicit(&stop, memory_order_relaxed);
+}
+
+static void *run(void *arg)
+{
+    is_it = true;
+    while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+        unsigned seen = atomic_load_explicit(&mad_btl->calls, memory_order_relaxed);
+        nanosleep(&(struct timespec){.tv_nsec = LOOK}, NULL);
+        while (away(seen))
+            mad_btl_serve(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed) ? BUSY : LOOK);
+    }
+    return arg;
+}
+
+void mad_btl_thread_start(void)
+{
+    sigset_t all, before;
+    if (mad_btl->async < 2 || is_it)
+        return;
+    opal_mutex_lock(&lock);
+    if (!runs) {
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        runs = !pthread_create(&thread, NULL, run, NULL);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    opal_mutex_unlock(&lock);
+}
+
+void mad_btl_thread_stop(void)
+{
+    if (is_it)
+        return;
+    opal_mutex_lock(&lock);
+    if (runs) {
+        atomic_store(&stop, true);
+        pthread_join(thread, NULL);
+        atomic_store(&stop, false);
+        runs = false;
+    }
+    opal_mutex_unlock(&lock);
+}
