@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HEADS 64        /* bytes that Madeleine's headers take in a packet at most */
 #define CLOCK_EVERY 8   /* calls without a message until a look at the clock, */
@@ -322,6 +323,7 @@ mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **out)
     dev->by_handler = options->by_handler;
     dev->threaded = options->threaded || options->by_handler;
     dev->windows = MAD_DEV_WINDOWS;
+    dev->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     dev->tell = options->tell;
     dev->arg = options->arg;
     dev->memory = options->memory;

@@ -177,6 +177,8 @@ struct mad_dev {
     void *arg;
     const mad_dev_memory_t *memory;
     size_t whole_max; /* payload that may travel in one block */
+    int cores;        /* of this host */
+    atomic_int known; /* peers that the session has, or one more than cores: send.c */
     _Atomic(item_t *) items;
     atomic_int under_way; /* requests whose completion will be an item */
     matcher_t matchers[2];

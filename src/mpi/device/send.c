@@ -117,8 +117,19 @@ static void pack_blocks(mad_connection_t *cnx, const unsigned char *bytes, size_
     }
 }
 
+/* Has each process its own core, as far as it is known?  Peers have the numbers from 0 on, this process too. */
+static bool cores_suffice(mad_dev_t *dev)
+{
+    int n = atomic_load_explicit(&dev->known, memory_order_relaxed), adapter;
+    while (n <= dev->cores && mad_peer_adapter(dev->session, n, &adapter) != MAD_ERR_INVAL)
+        n++;
+    atomic_store_explicit(&dev->known, n, memory_order_relaxed); /* of several threads the last: peers are never less */
+    return n <= dev->cores;
+}
+
 /* Over a network what fits a few packets goes in blocks that fit one each, and leaves before it is asked for.  Through memory
- * asking costs next to nothing, and of one block both sides move a part at once, the way that is quickest where they run. */
+ * asking costs next to nothing, and of one block both sides move a part at once, the way that is quickest where they run; but
+ * not where processes take turns on cores, and who asks waits for the next turn. */
 static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
 {
     mad_adapter_info_t info;
@@ -126,7 +137,7 @@ static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
     if (op->n != 1 || len <= dev->whole_max || len > LOAD_MAX)
         return false;
     return mad_peer_adapter(dev->session, op->peer, &i) || mad_adapter_get(dev->session, i, &info) ||
-           strcmp(info.driver, "shm") != 0;
+           strcmp(info.driver, "shm") != 0 || !cores_suffice(dev);
 }
 
 /* As two blocks or more, with a request. */
