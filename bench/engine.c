@@ -79,7 +79,7 @@ static int count_parse(const char *text, int *value)
     char *end;
     errno = 0;
     long n = strtol(text, &end, 10);
-    if (errno || end == text || *end || n < 0 || n > INT_MAX)
+    if (errno || end == text || *end || n < 1 || n > INT_MAX)
         return -1;
     *value = (int)n;
     return 0;
