@@ -302,7 +302,7 @@ mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns);
  * MAD_ERR_INVAL when all are NULL.  May wait. */
 mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeout_ns, int *index);
 /* Cancel: MAD_OK (the request completes with MAD_ERR_CANCELLED) or MAD_ERR_TOO_LATE.  The request must still be
- * waited for or freed. */
+ * waited for or freed.  MAD_ERR_INVAL for NULL. */
 mad_status_t mad_request_cancel(mad_request_t *request);
 /* Call fn(arg, status) once on completion, from progress (perhaps by the progress thread) or at once, then free the
  * request: the caller gives it up.  Messages that came before a failure go to their handlers before it is told.

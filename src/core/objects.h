@@ -53,8 +53,9 @@ typedef struct madi_waitable {
 /* What request->state is, if it is not a waiter. */
 enum { MADI_REQUEST_PENDING, MADI_REQUEST_DONE, MADI_REQUEST_CALLBACK /* pending, with a callback */ };
 
-/* Whether the progress thread has to be there: at once, or only if the peer takes long. */
-enum { MADI_COUNTED = 1, MADI_COUNTED_LATER };
+/* Whether the progress thread has to be there: at once, only if the peer takes long, or not: its owner will ask.
+ * 0: over, or never. */
+enum { MADI_COUNTED = 1, MADI_COUNTED_LATER, MADI_COUNTED_NOT };
 
 struct mad_request {
     _Atomic(uintptr_t) state; /* the above, or the waiter that waits for it */

@@ -87,6 +87,8 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
         free(posted);
         return MAD_ERR_NOMEM;
     }
+    if (!n) /* it says only when the peer is lost, and may be pending for good: no thread is kept awake for that */
+        atomic_store_explicit(&r->counted, 0, memory_order_relaxed);
     *posted = (madi_posted_t){.request = r, .conn = conn, .offer = -1, .n = n};
     if (n)
         memcpy(posted->blocks, blocks, (size_t)n * sizeof *blocks);

@@ -11,7 +11,7 @@ mad_request_t *madi_request_new(mad_session_t *session, bool async)
     mad_request_t *r = calloc(1, sizeof *r);
     if (r) {
         r->session = session;
-        atomic_init(&r->counted, async ? MADI_COUNTED : 0);
+        atomic_init(&r->counted, async ? MADI_COUNTED : MADI_COUNTED_NOT);
         if (async)
             marceli_async_count(1);
     }
@@ -27,19 +27,22 @@ static bool is_done(mad_request_t *r)
 void madi_request_by_peer(mad_request_t *r)
 {
     marceli_async_count_later(1);
-    if (atomic_exchange_explicit(&r->counted, MADI_COUNTED_LATER, memory_order_relaxed))
+    if (atomic_exchange_explicit(&r->counted, MADI_COUNTED_LATER, memory_order_relaxed) == MADI_COUNTED)
         marceli_async_count(-1);
 }
 
 /* It is awaited by more than its owner. */
 static void count_now(mad_request_t *r)
 {
-    int later = MADI_COUNTED_LATER;
-    if (!atomic_compare_exchange_strong_explicit(&r->counted, &later, MADI_COUNTED, memory_order_relaxed,
-                                                 memory_order_relaxed))
-        return;
+    int counted = atomic_load_explicit(&r->counted, memory_order_relaxed);
+    do {
+        if (!counted || counted == MADI_COUNTED) /* 0: it is complete, or never to be counted */
+            return;
+    } while (!atomic_compare_exchange_weak_explicit(&r->counted, &counted, MADI_COUNTED, memory_order_relaxed,
+                                                    memory_order_relaxed));
     marceli_async_count(1);
-    marceli_async_count_later(-1);
+    if (counted == MADI_COUNTED_LATER)
+        marceli_async_count_later(-1);
     marceli_async_kick();
 }
 
@@ -50,7 +53,7 @@ void madi_request_left(mad_request_t *r)
         return;
     if (counted == MADI_COUNTED)
         marceli_async_kick();
-    else if (counted)
+    else if (counted == MADI_COUNTED_LATER)
         marceli_async_kick_later();
 }
 
@@ -74,7 +77,7 @@ void madi_request_complete(mad_request_t *r, mad_status_t status)
     r->status = status;
     if (counted == MADI_COUNTED)
         marceli_async_count(-1);
-    else if (counted)
+    else if (counted == MADI_COUNTED_LATER)
         marceli_async_count_later(-1);
     before = atomic_exchange_explicit(&r->state, MADI_REQUEST_DONE, memory_order_acq_rel);
     if (before == MADI_REQUEST_CALLBACK) {
@@ -229,8 +232,11 @@ static bool cancel_tx(mad_request_t *r)
 
 mad_status_t mad_request_cancel(mad_request_t *r)
 {
-    mad_session_t *session = r->session;
+    mad_session_t *session;
     bool cancelled = false;
+    if (!r)
+        return MAD_ERR_INVAL;
+    session = r->session;
     madi_lock(&session->lock);
     if (!is_done(r)) {
         if (r->posted)

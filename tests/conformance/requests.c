@@ -89,6 +89,7 @@ static void timeout_send(env_t *e)
     CHECK_OK(status);
     CHECK(r == NULL);
     CHECK_STATUS(mad_request_wait(&r, 0), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_request_cancel(r), MAD_ERR_INVAL);
     free(buf);
 }
 
@@ -475,6 +476,8 @@ static void away_until(_Atomic(int) *flag)
     CHECK_EQ(*flag, 1);
 }
 
+static const size_t away_lens[] = {AWAY, 8};
+
 static void away_send(env_t *e)
 {
     static _Atomic(int) flag;
@@ -486,10 +489,12 @@ static void away_send(env_t *e)
     CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, &r));
     mad_request_callback(r, came, &flag);
     away_until(&flag); /* the receiver calls, we do not */
-    hear(e);
-    flag = 0;
-    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, NULL)); /* we call, the receiver does not */
-    hear(e);
+    for (size_t i = 0; i < COUNT(away_lens); i++) {
+        hear(e);
+        block.len = away_lens[i];
+        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, NULL)); /* we call, the receiver does not */
+        hear(e);
+    }
 }
 
 static void away_receive(env_t *e)
@@ -502,14 +507,17 @@ static void away_receive(env_t *e)
     CHECK_OK(mad_unpack(cnx, buf, AWAY, CHEAPER, LAZY));
     CHECK_OK(mad_end_unpacking(cnx));
     HOLDS(buf, AWAY, 3);
-    memset(buf, 0, AWAY);
-    flag = 0;
-    CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &block, 1, &r));
-    mad_request_callback(r, came, &flag);
-    tell(e);
-    away_until(&flag);
-    HOLDS(buf, AWAY, 3);
-    tell(e);
+    for (size_t i = 0; i < COUNT(away_lens); i++) {
+        memset(buf, 0, AWAY);
+        flag = 0;
+        block.len = away_lens[i];
+        CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &block, 1, &r));
+        mad_request_callback(r, came, &flag);
+        tell(e);
+        away_until(&flag);
+        HOLDS(buf, away_lens[i], 3);
+        tell(e);
+    }
 }
 
 /* Nobody runs, nobody calls: all wait for what the callbacks post, each of them twenty seconds at most. */
