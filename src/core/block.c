@@ -3,6 +3,7 @@
 #include "core/core.h"
 #include "base/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,9 +25,20 @@ void madi_spread(const struct iovec *pieces, int n, const unsigned char *src, ui
     }
 }
 
-/* Tell both sides that they disagree.  Under session->lock. */
-void madi_block_mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected, bool none)
+const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS])
 {
+    if (desc & (MADI_WIRE_DESC_NONE | MADI_WIRE_DESC_ANY))
+        snprintf(buf, MADI_BLOCK_WORDS, "%s", desc & MADI_WIRE_DESC_NONE ? "no such block" : "a block of any length");
+    else
+        snprintf(buf, MADI_BLOCK_WORDS, "%llu bytes, %s", (unsigned long long)MADI_WIRE_DESC_LEN(desc),
+                 MADI_WIRE_DESC_RMODE(desc) ? "CHEAPER" : "EXPRESS");
+    return buf;
+}
+
+/* Tell both sides that they disagree.  Under session->lock. */
+void madi_block_mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
+{
+    char here[MADI_BLOCK_WORDS], there[MADI_BLOCK_WORDS];
     madi_gate_t *gate = m->conn->gate;
     madi_wire_hdr_t hdr = {
         .type = MADI_WIRE_MISMATCH, .channel = m->conn->remote, .length = sizeof(madi_wire_mismatch_t)};
@@ -36,11 +48,10 @@ void madi_block_mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected, boo
         return;
     madi_message_fail(&m->base, MAD_ERR_MISMATCH);
     madi_log(MADI_LOG_WARN, "message",
-             "channel %s, peer %d, message %u, block %u: the sender packed %s (%llu bytes, %s), the receiver expects "
-             "%llu bytes, %s; make both sides pack and unpack the same blocks",
-             m->conn->channel->name, gate->peer, m->hdr.seq, m->index, none ? "no such block" : "a block",
-             (unsigned long long)MADI_WIRE_DESC_LEN(sent), MADI_WIRE_DESC_RMODE(sent) ? "CHEAPER" : "EXPRESS",
-             (unsigned long long)MADI_WIRE_DESC_LEN(expected), MADI_WIRE_DESC_RMODE(expected) ? "CHEAPER" : "EXPRESS");
+             "channel %s, peer %d, message %u, block %u: the sender packed %s; the receiver expects %s; make both sides "
+             "pack and unpack the same blocks",
+             m->conn->channel->name, gate->peer, m->hdr.seq, m->index, madi_block_words(sent, there),
+             madi_block_words(expected, here));
     if (m->conn->remote_known && m->conn->remote == m->hdr.channel) /* else the number may be another channel's by now */
         madi_gate_ctrl(gate, &hdr, &mm);
 }
@@ -135,7 +146,7 @@ mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n
     if (status)
         return status;
     if (n >= 0 && !madi_block_agrees(m, b.desc, expected)) {
-        madi_block_mismatch(m, b.desc, expected, false);
+        madi_block_mismatch(m, b.desc, expected);
         n = -1;
         status = MAD_ERR_MISMATCH;
     }

@@ -33,7 +33,7 @@ static mad_status_t borrow_slow(madi_rx_msg_t *m, const void **base, size_t *len
     if (m->early)
         return borrow_early(m, base, len);
     if (!m->blocks && madi_block_none(m)) {
-        madi_block_mismatch(m, 0, 0, true);
+        madi_block_mismatch(m, MADI_WIRE_DESC_NONE, MADI_WIRE_DESC_ANY);
         return MAD_ERR_MISMATCH;
     }
     if (m->blocks || !madi_block_next(m))

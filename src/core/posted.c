@@ -48,7 +48,7 @@ void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
         if (!m->blocks && madi_block_next(m))
             madi_block_take(m, &piece, 1, desc, NULL);
         else if (madi_block_none(m))
-            madi_block_mismatch(m, 0, desc, true);
+            madi_block_mismatch(m, MADI_WIRE_DESC_NONE, desc);
         else
             madi_block_wait(m, &piece, 1, desc);
     }

@@ -314,7 +314,7 @@ mad_status_t madi_early_take(madi_rx_msg_t *m, const struct iovec *pieces, int n
     madi_lock(&m->base.session->lock);
     status = madi_message_status(&m->base);
     if (!status && !madi_block_agrees(m, m->early->desc, expected)) {
-        madi_block_mismatch(m, m->early->desc, expected, false);
+        madi_block_mismatch(m, m->early->desc, expected);
         status = MAD_ERR_MISMATCH;
     }
     if (!status) {

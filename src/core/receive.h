@@ -105,8 +105,10 @@ typedef struct madi_sent_block {
 bool madi_block_next(madi_rx_msg_t *msg); /* is there one at the cursor?  Goes on to the next packet if need be */
 bool madi_block_none(const madi_rx_msg_t *msg); /* the message has no further one */
 bool madi_block_agrees(const madi_rx_msg_t *msg, uint64_t sent, uint64_t expected);
-/* Tell both sides that they disagree; none: the sender packed no such block. */
-void madi_block_mismatch(madi_rx_msg_t *msg, uint64_t sent, uint64_t expected, bool none);
+/* Tell both sides that they disagree.  Descriptors, or MADI_WIRE_DESC_NONE and MADI_WIRE_DESC_ANY. */
+void madi_block_mismatch(madi_rx_msg_t *msg, uint64_t sent, uint64_t expected);
+#define MADI_BLOCK_WORDS 40
+const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* for people: what a descriptor says; buf */
 mad_status_t madi_block_parse(madi_rx_msg_t *msg, madi_sent_block_t *block); /* the cursor moves behind it */
 /* Put the next block into the pieces; n < 0: forget it.  wait: as for madi_rdv_grant. */
 mad_status_t madi_block_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,

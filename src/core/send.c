@@ -374,6 +374,7 @@ static void match_seq(void *object, void *arg)
 /* The receiver says that it expected something else. */
 void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm)
 {
+    char here[MADI_BLOCK_WORDS], there[MADI_BLOCK_WORDS];
     find_seq_t f = {conn, mm->seq, NULL};
     for (madi_tx_t *tx = conn->queue; tx && !f.tx; tx = tx->next)
         if (tx->seq == mm->seq && tx->started)
@@ -385,9 +386,7 @@ void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm)
         return;
     }
     madi_event(conn->gate->session, MAD_ERR_MISMATCH, conn->gate->peer,
-               "channel %s, peer %d, message %u, block %u: sent %llu bytes %s, the receiver expects %llu bytes %s",
-               conn->channel->name, conn->gate->peer, mm->seq, mm->index,
-               (unsigned long long)MADI_WIRE_DESC_LEN(mm->sent), MADI_WIRE_DESC_RMODE(mm->sent) ? "CHEAPER" : "EXPRESS",
-               (unsigned long long)MADI_WIRE_DESC_LEN(mm->expected),
-               MADI_WIRE_DESC_RMODE(mm->expected) ? "CHEAPER" : "EXPRESS");
+               "channel %s, peer %d, message %u, block %u: the sender packed %s; the receiver expects %s",
+               conn->channel->name, conn->gate->peer, mm->seq, mm->index, madi_block_words(mm->sent, here),
+               madi_block_words(mm->expected, there));
 }

@@ -32,7 +32,7 @@ void madi_rx_feed(madi_rx_msg_t *m)
     }
     while (m->blocks && madi_block_none(m)) {
         madi_rx_block_t *b = m->blocks;
-        madi_block_mismatch(m, 0, b->desc, true);
+        madi_block_mismatch(m, MADI_WIRE_DESC_NONE, b->desc);
         m->blocks = b->next;
         free(b);
     }
@@ -135,7 +135,7 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     if (!m->blocks && madi_block_next(m)) {
         status = madi_block_take(m, pieces, n, desc, express ? &here : NULL);
     } else if (madi_block_none(m) || madi_message_status(&m->base)) {
-        madi_block_mismatch(m, 0, desc, true);
+        madi_block_mismatch(m, MADI_WIRE_DESC_NONE, desc);
         status = madi_message_status(&m->base);
     } else {
         status = madi_block_wait(m, pieces, n, desc);

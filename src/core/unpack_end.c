@@ -13,7 +13,7 @@ static void drain(madi_rx_msg_t *m)
             uint64_t sent = 0;
             if (m->end - m->cur >= 8)
                 memcpy(&sent, m->cur, 8);
-            madi_block_mismatch(m, sent, 0, false);
+            madi_block_mismatch(m, sent, MADI_WIRE_DESC_NONE);
         }
         madi_block_take(m, NULL, -1, 0, NULL);
     }
@@ -54,7 +54,7 @@ static bool settle(madi_rx_msg_t *m)
             m->blocks = b->next;
     if (m->early && madi_done(&m->early->here)) { /* nobody came for it */
         if (!m->consumed && !m->early->borrowed)
-            madi_block_mismatch(m, m->early->desc, 0, false);
+            madi_block_mismatch(m, m->early->desc, MADI_WIRE_DESC_NONE);
         madi_early_drop(m);
     }
     if (!m->blocks)

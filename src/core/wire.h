@@ -76,6 +76,9 @@ static inline uint64_t madi_wire_desc(uint64_t len, unsigned kind, unsigned rmod
 #define MADI_WIRE_DESC_RMODE(d) ((unsigned)((d) >> 50 & 1))
 #define MADI_WIRE_DESC_SMODE(d) ((unsigned)((d) >> 51 & 3))
 #define MADI_WIRE_DESC_WAITS (UINT64_C(1) << 53)
+/* In MISMATCH only: that side has no block of this number; the receiver takes one of any length. */
+#define MADI_WIRE_DESC_NONE (UINT64_C(1) << 54)
+#define MADI_WIRE_DESC_ANY (UINT64_C(1) << 55)
 
 typedef struct madi_wire_rdv {
     uint32_t sender; /* the sender's handle of the block */

@@ -93,7 +93,7 @@ test_blocks() {
     run "$madrun" -n 2 "$world" mismatch
     row "make both sides pack and unpack the same blocks" err
     check_lines "mismatch: one side fails, the connection goes on" 2 '(0: MAD_OK|1: MAD_ERR_MISMATCH) then MAD_OK' out
-    check_lines "mismatch: the sender is told" 1 'event MAD_ERR_MISMATCH peer 1: channel mismatch, peer 1, message 0, block 0: sent 16 bytes EXPRESS, the receiver expects 8' out
+    check_lines "mismatch: the sender is told" 1 'event MAD_ERR_MISMATCH peer 1: channel mismatch, peer 1, message 0, block 0: the sender packed 16 bytes, EXPRESS; the receiver expects 8 bytes, EXPRESS' out
 }
 
 test_strangers() {
