@@ -190,8 +190,8 @@ static void listener_ready(madi_watch_t *watch, uint32_t events)
             continue;
         }
         c = client_slot(ask);
-        *c = (client_t){.watch = {fd, client_ready}, .ask = ask, .born = ask->births++};
-        if (madi_watch_add(ask->session, &c->watch, EPOLLIN) != MAD_OK)
+        *c = (client_t){.watch = {.fd = fd, .ready = client_ready}, .ask = ask, .born = ask->births++};
+        if (madi_watch_add_rare(ask->session, &c->watch, EPOLLIN) != MAD_OK)
             client_close(c);
     }
 }
@@ -216,8 +216,8 @@ static bool ask_listen(madi_ask_t *ask, char *reason, size_t len)
     madi_unix_sweep(dir, suspect);
     snprintf(ask->path, sizeof ask->path, "%s/ask-%d-%02x%02x%02x%02x", dir, (int)getpid(), tag[0], tag[1], tag[2],
              tag[3]);
-    ask->watch = (madi_watch_t){madi_unix_listen(ask->path, BACKLOG), listener_ready};
-    if (ask->watch.fd >= 0 && madi_watch_add(ask->session, &ask->watch, EPOLLIN | EPOLLET) == MAD_OK)
+    ask->watch = (madi_watch_t){.fd = madi_unix_listen(ask->path, BACKLOG), .ready = listener_ready};
+    if (ask->watch.fd >= 0 && madi_watch_add_rare(ask->session, &ask->watch, EPOLLIN | EPOLLET) == MAD_OK)
         return true;
     snprintf(reason, len, "%s: %s", ask->path, strerror(errno));
     return false;

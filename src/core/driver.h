@@ -307,8 +307,12 @@ typedef struct madi_watch madi_watch_t;
 struct madi_watch {
     int fd;
     void (*ready)(madi_watch_t *watch, uint32_t events);
+    bool rare; /* the core's: as it was added */
 };
 mad_status_t madi_watch_add(struct mad_session *session, madi_watch_t *watch, uint32_t events);
+/* The same for what comes seldom and is answered though the program computes (marcel/door.h): who calls, what belongs to a
+ * handshake, the end of a peer; no messages. */
+mad_status_t madi_watch_add_rare(struct mad_session *session, madi_watch_t *watch, uint32_t events);
 void madi_watch_change(struct mad_session *session, madi_watch_t *watch, uint32_t events);
 void madi_watch_del(struct mad_session *session, madi_watch_t *watch);
 

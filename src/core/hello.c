@@ -499,7 +499,7 @@ void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd)
     h->expect = CHALLENGE;
     h->watch.ready = hello_ready;
     gate->hello = h;
-    if (madi_watch_add(gate->session, &h->watch, EPOLLOUT) != MAD_OK)
+    if (madi_watch_add_rare(gate->session, &h->watch, EPOLLOUT) != MAD_OK)
         hello_fail(h, MAD_ERR_SYSTEM, strerror(errno));
 }
 
@@ -514,7 +514,7 @@ void madi_hello_accept(madi_adapter_t *adapter, int fd)
     s->n_accepted++;
     h->expect = HELLO;
     h->watch.ready = hello_ready;
-    if (madi_watch_add(s, &h->watch, EPOLLIN) != MAD_OK)
+    if (madi_watch_add_rare(s, &h->watch, EPOLLIN) != MAD_OK)
         hello_fail(h, MAD_ERR_SYSTEM, strerror(errno));
 }
 

@@ -21,6 +21,7 @@
 #include "core/forward.h"
 #include "core/share.h"
 #include "core/trace.h"
+#include "marcel/door.h"
 #include "marcel/server.h"
 #include <madeleine.h>
 
@@ -493,7 +494,9 @@ struct mad_session {
     int64_t credit_budget;
     int64_t credit_floor;
     /* Progress. */
-    int epfd;
+    int epfd, rare_epfd; /* the second in the first, by `rare`, and in the door */
+    madi_watch_t rare;
+    marceli_door_t door;
     bool slept; /* a leader has, and what it was told of stands in epfd: under lock */
     int category; /* the session as one of the polling server's */
     int32_t ticks; /* counts down to the next look at everything */

@@ -8,10 +8,10 @@
 #define POLL_BUDGET 32 /* packets of one adapter before the next gets its turn */
 #define LOOK_NS 100000 /* between looks at the descriptors of a program that calls mad_progress itself */
 
-int madi_poll_descriptors(mad_session_t *session)
+static int poll_set(mad_session_t *session, int epfd)
 {
     struct epoll_event events[16];
-    int n = epoll_wait(session->epfd, events, 16, 0), handled = 0;
+    int n = epoll_wait(epfd, events, 16, 0), handled = 0;
     for (int i = 0; i < n; i++) {
         madi_watch_t *watch = events[i].data.ptr;
         if (watch->fd >= 0) {
@@ -22,6 +22,16 @@ int madi_poll_descriptors(mad_session_t *session)
     if (handled) /* the leader that sleeps is robbed of these, and a budget may have left some of it */
         madi_session_moved(session);
     return handled;
+}
+
+int madi_poll_descriptors(mad_session_t *session)
+{
+    return poll_set(session, session->epfd);
+}
+
+int madi_poll_rare(mad_session_t *session)
+{
+    return poll_set(session, session->rare_epfd);
 }
 
 static int pump_gates(mad_session_t *session)
@@ -133,19 +143,35 @@ int mad_progress(mad_session_t *session)
 
 /* ---- Descriptors ---------------------------------------------------------------------------------------------- */
 
-mad_status_t madi_watch_add(mad_session_t *session, madi_watch_t *watch, uint32_t events)
+static int set_of(const mad_session_t *session, const madi_watch_t *watch)
+{
+    return watch->rare ? session->rare_epfd : session->epfd;
+}
+
+static mad_status_t watch_add(mad_session_t *session, madi_watch_t *watch, uint32_t events, bool rare)
 {
     struct epoll_event e = {.events = events, .data.ptr = watch};
-    return epoll_ctl(session->epfd, EPOLL_CTL_ADD, watch->fd, &e) ? MAD_ERR_SYSTEM : MAD_OK;
+    watch->rare = rare;
+    return epoll_ctl(set_of(session, watch), EPOLL_CTL_ADD, watch->fd, &e) ? MAD_ERR_SYSTEM : MAD_OK;
+}
+
+mad_status_t madi_watch_add(mad_session_t *session, madi_watch_t *watch, uint32_t events)
+{
+    return watch_add(session, watch, events, false);
+}
+
+mad_status_t madi_watch_add_rare(mad_session_t *session, madi_watch_t *watch, uint32_t events)
+{
+    return watch_add(session, watch, events, true);
 }
 
 void madi_watch_change(mad_session_t *session, madi_watch_t *watch, uint32_t events)
 {
     struct epoll_event e = {.events = events, .data.ptr = watch};
-    epoll_ctl(session->epfd, EPOLL_CTL_MOD, watch->fd, &e);
+    epoll_ctl(set_of(session, watch), EPOLL_CTL_MOD, watch->fd, &e);
 }
 
 void madi_watch_del(mad_session_t *session, madi_watch_t *watch)
 {
-    epoll_ctl(session->epfd, EPOLL_CTL_DEL, watch->fd, NULL);
+    epoll_ctl(set_of(session, watch), EPOLL_CTL_DEL, watch->fd, NULL);
 }

@@ -169,8 +169,8 @@ static mad_status_t adapters_open(mad_session_t *s)
     for (int i = 0; i < kept; i++) {
         madi_listener_t *l = &s->listeners[i];
         l->adapter = s->adapters[i];
-        l->watch = (madi_watch_t){l->adapter->listen_fd, listener_ready};
-        if (l->watch.fd >= 0 && madi_watch_add(s, &l->watch, EPOLLIN) != MAD_OK)
+        l->watch = (madi_watch_t){.fd = l->adapter->listen_fd, .ready = listener_ready};
+        if (l->watch.fd >= 0 && madi_watch_add_rare(s, &l->watch, EPOLLIN) != MAD_OK)
             return MAD_ERR_SYSTEM;
     }
     return MAD_OK;
@@ -198,7 +198,7 @@ static mad_session_t *session_new(void)
     memset(s, 0, sizeof *s);
     s->size = s->processes = 1;
     s->hot = &madi_no_adapter;
-    s->epfd = -1;
+    s->epfd = s->rare_epfd = -1;
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     s->callbacks_tail = &s->callbacks;
     s->handled_tail = &s->handled;

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#define LOOK_FOR_FORWARDED 100000000 /* ns */
 #define FULL_RING 1000000 /* ns until a refused send is tried again: a full ring has no descriptor */
 
 /* ---- What the server asks ------------------------------------------------------------------------------------- */
@@ -65,6 +66,32 @@ static void disarm(void *arg)
             a->driver->disarm(a);
     }
     madi_unlock(&session->lock);
+}
+
+/* The door's thread.  Calls through gateways come in messages of theirs, which no descriptor tells apart from all others:
+ * they are looked for by the clock. */
+static bool answer(void *arg, int64_t *again)
+{
+    mad_session_t *session = arg;
+    int64_t now = madi_now();
+    int n;
+    if (session->forward)
+        *again = now + LOOK_FOR_FORWARDED;
+    if (!madi_trylock(&session->lock)) /* somebody is in the library; the descriptors tell again */
+        return false;
+    n = session->forward ? madi_look_around(session) : madi_poll_rare(session);
+    n = madi_progress_after(session, n);
+    madi_hello_expire(session, now);
+    if (session->hellos && madi_hello_deadline(session) < *again)
+        *again = madi_hello_deadline(session);
+    madi_unlock(&session->lock);
+    return n > 0;
+}
+
+static void rare_ready(madi_watch_t *watch, uint32_t events)
+{
+    (void)events;
+    madi_poll_rare(MADI_CONTAINER(watch, mad_session_t, rare));
 }
 
 static bool has_calls(void *arg)
@@ -127,7 +154,9 @@ mad_status_t madi_wait_init(mad_session_t *session)
     if (marceli_server_open())
         return MAD_ERR_SYSTEM;
     session->epfd = epoll_create1(EPOLL_CLOEXEC);
-    if (session->epfd < 0) {
+    session->rare_epfd = epoll_create1(EPOLL_CLOEXEC);
+    session->rare = (madi_watch_t){.fd = session->rare_epfd, .ready = rare_ready};
+    if (session->epfd < 0 || session->rare_epfd < 0 || madi_watch_add(session, &session->rare, EPOLLIN)) {
         madi_log(MADI_LOG_ERROR, "core", "no descriptors for waiting: %s; raise the limit (ulimit -n)",
                  strerror(errno));
         return MAD_ERR_SYSTEM;
@@ -156,12 +185,22 @@ mad_status_t madi_wait_start(mad_session_t *session)
                             .has_calls = has_calls,
                             .run_calls = run_calls,
                             .processes = session->processes};
+    int error;
     session->category = marceli_category_add(&c);
-    return session->category ? MAD_OK : MAD_ERR_SYSTEM;
+    if (!session->category)
+        return MAD_ERR_SYSTEM;
+    session->door = (marceli_door_t){.fd = session->rare_epfd, .answer = answer, .arg = session,
+                                      .again = session->forward ? 0 : INT64_MAX};
+    error = marceli_door_open(&session->door);
+    if (error)
+        madi_log(MADI_LOG_WARN, "core", "who calls while the program computes waits until it calls the library: %s",
+                 strerror(error));
+    return MAD_OK;
 }
 
 void madi_wait_stop(mad_session_t *session)
 {
+    marceli_door_close(&session->door);
     if (session->category)
         marceli_category_del(session->category);
     session->category = 0;
@@ -169,6 +208,8 @@ void madi_wait_stop(mad_session_t *session)
 
 void madi_wait_fini(mad_session_t *session)
 {
+    if (session->rare_epfd >= 0)
+        close(session->rare_epfd);
     if (session->epfd >= 0)
         close(session->epfd);
 }

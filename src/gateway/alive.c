@@ -245,7 +245,7 @@ void gw_alive_soon(gw_t *gw)
 
 mad_status_t gw_alive_open(gw_t *gw)
 {
-    gw->timer = (madi_watch_t){timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), tick};
+    gw->timer = (madi_watch_t){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), .ready = tick};
     if (gw->timer.fd < 0)
         return MAD_ERR_SYSTEM;
     return madi_watch_add(gw->base.session, &gw->timer, EPOLLIN);

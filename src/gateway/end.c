@@ -80,7 +80,7 @@ gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd)
     }
     end->gw = gw;
     end->active = active;
-    end->watch = (madi_watch_t){pair[0], handshake_ready};
+    end->watch = (madi_watch_t){.fd = pair[0], .ready = handshake_ready};
     end->their_fd = *their_fd = pair[1];
     if (madi_watch_add(gw->base.session, &end->watch, EPOLLIN)) {
         close(pair[0]);

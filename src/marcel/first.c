@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/first.h"
 #include "marcel/carrier.h"
+#include "marcel/door.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
@@ -35,7 +36,7 @@ static int kernel_threads(void)
 /* Those of the library, which make no others by themselves. */
 static int kernel_threads_own(void)
 {
-    int n = madi_monitor_runs() + madi_async_exists();
+    int n = madi_monitor_runs() + madi_async_exists() + madi_door_runs();
     for (madi_carrier_t *carrier = madi_carriers_all(); carrier; carrier = carrier->all)
         n++;
     return n;

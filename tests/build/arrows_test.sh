@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Who may include whom: include <- base <- {marcel, topology} <- core <- {drivers, boot} <- {tools, bench, examples}; the core
-# knows the polling server and nothing else of marcel, a driver the contract and nothing else of the core, and no other driver.
+# knows the polling server and the door and nothing else of marcel, a driver the contract and nothing else of the core, and no
+# other driver.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 
@@ -32,7 +33,7 @@ only gateway "(base|core|gateway|topology)/.*|$public" $(find src/gateway -name 
 only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
 only marcel "(base|marcel)/.*|$public" $(find src/marcel -name '*.[ch]')
 # The core asks the launcher through its one interface.
-only core "(base|core)/.*|boot/boot\.h|topology/(topology|route)\.h|marcel/server\.h|$public" $(find src/core -name '*.[ch]')
+only core "(base|core)/.*|boot/boot\.h|topology/(topology|route)\.h|marcel/(door|server)\.h|$public" $(find src/core -name '*.[ch]')
 only drivers "base/.*|core/(driver|wire)\.h|drivers/.*|$public" $(find src/drivers -name '*.[ch]')
 for d in src/drivers/*/; do
     d=${d%/}

@@ -52,7 +52,7 @@ static mad_status_t open_shm(madi_adapter_t *adapter, char *reason)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     a->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    a->event_watch = (madi_watch_t){a->event_fd, event_ready};
+    a->event_watch = (madi_watch_t){.fd = a->event_fd, .ready = event_ready};
     if (!shm_bell_make(a, reason))
         return MAD_ERR_SYSTEM;
     atomic_store(&a->bell->fence, 1);

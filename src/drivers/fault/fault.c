@@ -207,7 +207,7 @@ static mad_status_t fault_open(madi_adapter_t *adapter, char *reason)
     if (a->plan.shorten)
         caps_shorten(a);
     a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    a->timer = (madi_watch_t){a->timer_fd, timer_ready};
+    a->timer = (madi_watch_t){.fd = a->timer_fd, .ready = timer_ready};
     if (a->timer_fd < 0 || madi_watch_add(adapter->session, &a->timer, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "no timer: %s", strerror(errno));
         return MAD_ERR_SYSTEM;

@@ -109,7 +109,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     if (!shm_bell_make(a, reason))
         return MAD_ERR_SYSTEM;
     a->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    a->event_watch = (madi_watch_t){a->event_fd, event_ready};
+    a->event_watch = (madi_watch_t){.fd = a->event_fd, .ready = event_ready};
     if (a->event_fd < 0 || madi_watch_add(adapter->session, &a->event_watch, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "%s; raise the limit (ulimit -n)", strerror(errno));
         return MAD_ERR_SYSTEM;

@@ -220,7 +220,7 @@ mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason)
     l->fd = fd;
     l->memfd = l->peer_fd = -1;
     l->active = active;
-    l->watch = (madi_watch_t){fd, socket_ready};
+    l->watch = (madi_watch_t){.fd = fd, .ready = socket_ready};
     if (active) {
         if (getrandom(l->nonce, sizeof l->nonce, 0) != sizeof l->nonce || !make_memory(l, reason))
             return MAD_ERR_SYSTEM;
@@ -233,7 +233,7 @@ mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason)
             return MAD_ERR_SYSTEM;
         }
     }
-    if (madi_watch_add(link->adapter->session, &l->watch, EPOLLIN | EPOLLRDHUP) != MAD_OK) {
+    if (madi_watch_add_rare(link->adapter->session, &l->watch, EPOLLIN | EPOLLRDHUP) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "%s", strerror(errno));
         return MAD_ERR_SYSTEM;
     }

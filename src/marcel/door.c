@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "marcel/door.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define NAP_MIN 1 /* ms: so long whoever is in the library has to see a caller first ... */
+#define NAP_MAX 64 /* ... doubled up to that while one stands there whom nobody can let in */
+#define STACK (256 * 1024)
+
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* one opens or closes; outside of `turn` */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;     /* the list, and answers */
+static marceli_door_t *doors;
+static int epfd, bell_fd; /* while the thread runs */
+static _Atomic(bool) stopping;
+static pthread_t thread;
+static _Atomic(int) runs;
+static pid_t owner; /* a forked child has no such thread */
+
+static bool readable(int fd, int ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, ms) > 0;
+}
+
+enum found { NOBODY, ANSWERED, IN_VAIN };
+
+static enum found answer_all(int64_t *again)
+{
+    enum found found = NOBODY;
+    *again = INT64_MAX;
+    pthread_mutex_lock(&turn);
+    for (marceli_door_t *door = doors; door; door = door->next) {
+        if (readable(door->fd, 0) || madi_now() >= door->again) {
+            door->again = INT64_MAX;
+            if (door->answer(door->arg, &door->again))
+                found = ANSWERED;
+            else if (!found)
+                found = IN_VAIN;
+        }
+        if (door->again < *again)
+            *again = door->again;
+    }
+    pthread_mutex_unlock(&turn);
+    return found;
+}
+
+static int ms_until(int64_t then)
+{
+    int64_t ms;
+    if (then == INT64_MAX)
+        return -1;
+    ms = (then - madi_now()) / 1000000 + 1;
+    return ms < NAP_MIN ? NAP_MIN : ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+static void ring(void)
+{
+    eventfd_write(bell_fd, 1);
+}
+
+static void *run(void *arg)
+{
+    int64_t again = INT64_MAX;
+    int nap = NAP_MIN;
+    struct epoll_event event;
+    eventfd_t rings;
+    for (;;) {
+        int n = epoll_wait(epfd, &event, 1, ms_until(again));
+        if (readable(bell_fd, n > 0 ? nap : 0))
+            eventfd_read(bell_fd, &rings);
+        if (stopping)
+            return arg;
+        switch (answer_all(&again)) {
+        case NOBODY: nap = NAP_MIN; break; /* who is in the library was first */
+        case ANSWERED: nap = 0; break;     /* nobody is, and more will come */
+        case IN_VAIN: nap = !nap ? NAP_MIN : nap < NAP_MAX ? 2 * nap : NAP_MAX; break;
+        }
+    }
+}
+
+static int thread_make(void)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    int error;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    error = pthread_create(&thread, &attr, run, NULL);
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static int watch(int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
+}
+
+static int start(void)
+{
+    int error;
+    epfd = epoll_create1(EPOLL_CLOEXEC);
+    if (epfd < 0)
+        return errno;
+    bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    error = bell_fd < 0 ? errno : watch(bell_fd);
+    if (!error)
+        error = thread_make();
+    if (!error) {
+        owner = getpid();
+        runs = 1;
+        return 0;
+    }
+    if (bell_fd >= 0)
+        close(bell_fd);
+    close(epfd);
+    return error;
+}
+
+static void stop(void)
+{
+    stopping = true;
+    ring();
+    if (owner == getpid())
+        pthread_join(thread, NULL);
+    stopping = false;
+    runs = 0;
+    close(bell_fd);
+    close(epfd);
+}
+
+int marceli_door_open(marceli_door_t *door)
+{
+    int error;
+    pthread_mutex_lock(&changing);
+    error = runs ? 0 : start();
+    if (!error)
+        error = watch(door->fd);
+    pthread_mutex_lock(&turn);
+    if (!error) {
+        door->next = doors;
+        doors = door;
+        ring(); /* it may be called at once */
+    }
+    pthread_mutex_unlock(&turn);
+    if (runs && !doors)
+        stop();
+    pthread_mutex_unlock(&changing);
+    return error;
+}
+
+void marceli_door_close(marceli_door_t *door)
+{
+    marceli_door_t **at;
+    pthread_mutex_lock(&changing);
+    pthread_mutex_lock(&turn);
+    for (at = &doors; *at && *at != door; at = &(*at)->next)
+        ;
+    if (*at) {
+        epoll_ctl(epfd, EPOLL_CTL_DEL, door->fd, NULL);
+        *at = door->next;
+    }
+    pthread_mutex_unlock(&turn);
+    if (runs && !doors)
+        stop();
+    pthread_mutex_unlock(&changing);
+}
+
+int madi_door_runs(void)
+{
+    return runs;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Callers are answered though the program computes: a thread of the library's own sleeps on the descriptors at which they
+ * come.  Whoever is in the library sees them as well, and sooner; so the thread, once woken, waits for a moment before it
+ * looks whether somebody still stands there.  It costs nothing while nobody calls. */
+#ifndef MADI_DOOR_H
+#define MADI_DOOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct marceli_door {
+    int fd; /* readable while somebody stands there */
+    /* From that thread; never waits.  True: it did something.  *again: when it shall be called though nobody comes
+     * (madi_now), or INT64_MAX. */
+    bool (*answer)(void *arg, int64_t *again);
+    void *arg;
+    int64_t again; /* when it is called first; then the thread's: what answer said */
+    struct marceli_door *next;
+} marceli_door_t;
+
+/* The caller owns the door; 0, or an errno: then nobody answers but who is in the library. */
+int marceli_door_open(marceli_door_t *door);
+/* Waits until answer is not being called; after that it is not any more.  Of one that is not open: nothing. */
+void marceli_door_close(marceli_door_t *door);
+
+/* 1: the thread exists. */
+int madi_door_runs(void);
+
+#endif
