@@ -122,6 +122,7 @@ init = "cmd=response_to_init rc=0 mad_job=j mad_rank=0 mad_size=2 mad_gateways=1
 rest = "cmd=maxes kvsname_max=64 keylen_max=64 vallen_max=64\ncmd=my_kvsname kvsname=space\n"
 more = "cmd=barrier_out\ncmd=put_result rc=0\ncmd=put_result rc=0\ncmd=get_result rc=0 value=5:ab\ncmd=get_result rc=0 value=cde\n"
 seed("boot", "madrun", init + rest + more + "cmd=get_result rc=0 value=0:\ncmd=get_result rc=-1\ncmd=finalize_ack\n")
+seed("boot", "gateway", init.replace("mad_rank=0", "mad_rank=2") + rest + more + "cmd=finalize_ack\n")
 seed("boot", "others", "cmd=response_to_init rc=0 mad_rank=1\ncmd=universe_size size=3\n" + rest + more)
 seed("boot", "refused", "cmd=response_to_init rc=-1\n")
 
