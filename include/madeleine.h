@@ -309,6 +309,10 @@ mad_status_t mad_request_cancel(mad_request_t *request);
  * fn NULL: nothing is called.  fn may start operations, and never waits. */
 void mad_request_callback(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
 
+/* Whether the progress thread is used from now on, in all of the process, whatever MAD_PROGRESS_THREAD says: for runtimes
+ * that poll themselves (0), or count on it (1), and shall not change an environment that other threads may be reading.  Call
+ * it before the first session, or while no operation is under way.  Any thread. */
+void mad_progress_thread(int used);
 /* Make the library progress without waiting; runs callbacks and handlers that are due.  Returns the number of events
  * handled.  Any thread. */
 int mad_progress(mad_session_t *session);

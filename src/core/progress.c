@@ -141,6 +141,11 @@ int mad_progress(mad_session_t *session)
     return n;
 }
 
+void mad_progress_thread(int used)
+{
+    marceli_async_allow(used);
+}
+
 /* ---- Descriptors ---------------------------------------------------------------------------------------------- */
 
 static int set_of(const mad_session_t *session, const madi_watch_t *watch)

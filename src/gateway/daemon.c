@@ -278,7 +278,7 @@ static bool is_over(void *arg)
 
 madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_abandoned)
 {
-    serving_t serving = {.watch = {signals, told}, .session = s, .until_abandoned = until_abandoned};
+    serving_t serving = {.watch = {.fd = signals, .ready = told}, .session = s, .until_abandoned = until_abandoned};
     madi_gateway_end_t end;
     madi_lock(&s->lock);
     if (madi_watch_add(s, &serving.watch, EPOLLIN))

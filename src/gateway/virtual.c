@@ -76,7 +76,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
         return MAD_ERR_CONFIG;
     }
     adapter->address[0] = gw->forwards ? GW_FORWARDS : 0;
-    if (gw->forwards && madi_knob_int(MADI_KNOB_PROGRESS_THREAD))
+    if (gw->forwards && marceli_async_allowed())
         adapter->address[0] |= GW_ANSWERS;
     if (gw->forwards && gw_is_daemon())
         adapter->address[0] |= GW_DAEMON;

@@ -40,6 +40,7 @@ static struct async {
     _Atomic(int) pending; /* operations that need progress from elsewhere */
     _Atomic(int) leading;
     _Atomic(int) exists, stop;
+    _Atomic(int) allowed; /* by the program: 1, -1 not; 0: as the knob says */
     _Atomic(int) calls;   /* some were added since it was looked at the last time, or were still waiting then */
     _Atomic(int) later;   /* operations that somebody else finishes */
     atomic_uint moved;    /* how many were begun or finished */
@@ -147,6 +148,7 @@ static void rest(unsigned seen)
 static void *run(void *arg)
 {
     madi_is_progress_thread = true;
+    pthread_setname_np(pthread_self(), "mad-progress");
     atomic_store(&async.tid, gettid());
     for (;;) {
         unsigned seen = atomic_load(&async.go);
@@ -222,12 +224,23 @@ static bool start(void)
 /* leads: it will lead, as far as the caller knows. */
 static void call(bool leads)
 {
-    if (!madi_knob_int(MADI_KNOB_PROGRESS_THREAD) || !start())
+    if (!marceli_async_allowed() || !start())
         return;
     if (leads)
         say();
     atomic_fetch_add(&async.go, 1);
     madi_futex_wake(&async.go);
+}
+
+bool marceli_async_allowed(void)
+{
+    int allowed = atomic_load_explicit(&async.allowed, memory_order_relaxed);
+    return allowed ? allowed > 0 : madi_knob_int(MADI_KNOB_PROGRESS_THREAD);
+}
+
+void marceli_async_allow(bool allowed)
+{
+    atomic_store_explicit(&async.allowed, allowed ? 1 : -1, memory_order_relaxed);
 }
 
 void marceli_async_count(int n)

@@ -73,6 +73,7 @@ static void *run(void *arg)
     int nap = NAP_MIN;
     struct epoll_event event;
     eventfd_t rings;
+    pthread_setname_np(pthread_self(), "mad-door");
     for (;;) {
         int n = epoll_wait(epfd, &event, 1, ms_until(again));
         if (readable(bell_fd, n > 0 ? nap : 0))

@@ -70,6 +70,9 @@ const _Atomic(int) *marceli_attentive(void);
 /* So many operations more (less) need progress though nobody waits: a kernel thread of the server's own then leads, while
  * no other does.  Any lock. */
 void marceli_async_count(int n);
+/* Whether it is used, whatever MAD_PROGRESS_THREAD says; before anything is counted.  Is it? */
+void marceli_async_allow(bool allowed);
+bool marceli_async_allowed(void);
 /* Before a call returns that left such ones.  No lock. */
 void marceli_async_kick(void);
 /* The same for operations that somebody else finishes, as a rule: the thread is there for them only if that takes longer

@@ -351,23 +351,38 @@ static void bind_to(int cpu)
     ck_assert_int_eq(sched_setaffinity(0, sizeof set, &set), 0);
 }
 
-/* May the only other thread run there? */
-static bool other_may_use(int cpu)
+static bool is_progress_thread(const char *tid)
+{
+    char path[64], name[32] = "";
+    FILE *file;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", tid);
+    file = fopen(path, "r");
+    ck_assert(file && fgets(name, sizeof name, file));
+    fclose(file);
+    return !strcmp(name, "mad-progress\n");
+}
+
+/* Of the kernel; 0: there is none, or it does not run yet. */
+static pid_t progress_thread(void)
 {
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *entry;
-    cpu_set_t set;
-    int found = 0;
+    pid_t found = 0;
     ck_assert_ptr_nonnull(tasks);
-    while ((entry = readdir(tasks))) {
-        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (!tid || tid == getpid())
-            continue;
-        found++;
-        ck_assert_int_eq(sched_getaffinity(tid, sizeof set, &set), 0);
-    }
+    while ((entry = readdir(tasks)))
+        if (entry->d_name[0] != '.' && is_progress_thread(entry->d_name)) {
+            ck_assert_int_eq(found, 0);
+            found = (pid_t)strtol(entry->d_name, NULL, 10);
+        }
     closedir(tasks);
-    ck_assert_int_eq(found, 1);
+    return found;
+}
+
+static bool may_use(pid_t tid, int cpu)
+{
+    cpu_set_t set;
+    ck_assert_int_ne(tid, 0);
+    ck_assert_int_eq(sched_getaffinity(tid, sizeof set, &set), 0);
     return CPU_ISSET(cpu, &set);
 }
 
@@ -383,7 +398,7 @@ static bool shares(mad_channel_t *channel, int cpu)
     ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
     while (!atomic_load(&marceli_leader_sleeps))
         sched_yield();
-    may = other_may_use(cpu);
+    may = may_use(progress_thread(), cpu);
     cnx = mad_begin_packing(channel, 0);
     mad_pack(cnx, from, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     ck_assert_int_eq(mad_end_packing(cnx), MAD_OK);
@@ -445,9 +460,34 @@ START_TEST(said_by_caller)
 }
 END_TEST
 
+/* A program that polls itself has none, until it says that it wants one. */
+START_TEST(unused)
+{
+    static char to[BIG];
+    mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    mad_request_t *request;
+    mad_channel_t *channel;
+    setenv("MAD_DRIVERS", "self", 1);
+    mad_progress_thread(0);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "unused", &channel), MAD_OK);
+    for (int used = 0; used < 2; used++) {
+        mad_progress_thread(used);
+        ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
+        if (used)
+            while (!atomic_load(&marceli_leader_sleeps))
+                sched_yield();
+        ck_assert_int_eq(progress_thread() != 0, used);
+        ck_assert_int_eq(mad_request_cancel(request), MAD_OK);
+        ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_ERR_CANCELLED);
+    }
+    mad_exit(session);
+}
+END_TEST
+
 Suite *wait_suite(void)
 {
     const TTest *tests[] = {handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one, robbed_leader,
-                            progress_elsewhere, said_by_caller};
+                            progress_elsewhere, said_by_caller, unused};
     return SUITE_OF("wait", tests);
 }

@@ -68,7 +68,7 @@ static mad_status_t session_open(void)
     }
     /* That thread calls nothing of Open MPI: what it has completed stands in a list. */
     if (!mad_btl->async)
-        setenv("MAD_PROGRESS_THREAD", "no", 1);
+        mad_progress_thread(0);
     return mad_open(key, (size_t)len, &mad_btl->session);
 }
 
