@@ -159,6 +159,7 @@ static inline bool madi_calls_wait(const mad_session_t *session)
 mad_status_t madi_wait_init(mad_session_t *session);
 void madi_wait_among(mad_session_t *session, int processes); /* so many may be on this host.  No lock */
 mad_status_t madi_wait_start(mad_session_t *session); /* from now on other threads may poll it */
+void madi_wait_callers(mad_session_t *session); /* it has the key: who calls is answered by the library's own threads */
 void madi_wait_stop(mad_session_t *session); /* nobody waits any more; no lock */
 void madi_wait_fini(mad_session_t *session);
 /* marceli_wait for what is no single object: test is asked after every event.  MAD_OK or MAD_ERR_TIMEOUT.  No lock held. */

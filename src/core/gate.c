@@ -244,7 +244,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     mad_session_t *s = gate->session;
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         return;
-    gate->status = gate->bye ? MAD_ERR_PEER : status;
+    gate->status = gate->bye && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: by our own end */
     gate->deadline = madi_now();
     if (gate->link)
         madi_way_failed(gate, gate->link->adapter, text);

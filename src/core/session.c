@@ -310,7 +310,7 @@ mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
         mad_exit(s);
         return status;
     }
-    marceli_async_kick(); /* a gateway forwards while its program computes; not before it has the key */
+    madi_wait_callers(s);
     *session = s;
     return MAD_OK;
 }
@@ -335,7 +335,7 @@ mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
         mad_exit(s);
         return status;
     }
-    marceli_async_kick();
+    madi_wait_callers(s);
     *session = s;
     return MAD_OK;
 }

@@ -185,17 +185,20 @@ mad_status_t madi_wait_start(mad_session_t *session)
                             .has_calls = has_calls,
                             .run_calls = run_calls,
                             .processes = session->processes};
-    int error;
     session->category = marceli_category_add(&c);
-    if (!session->category)
-        return MAD_ERR_SYSTEM;
+    return session->category ? MAD_OK : MAD_ERR_SYSTEM;
+}
+
+void madi_wait_callers(mad_session_t *session)
+{
+    int error;
     session->door = (marceli_door_t){.fd = session->rare_epfd, .answer = answer, .arg = session,
                                       .again = session->forward ? 0 : INT64_MAX};
     error = marceli_door_open(&session->door);
     if (error)
         madi_log(MADI_LOG_WARN, "core", "who calls while the program computes waits until it calls the library: %s",
                  strerror(error));
-    return MAD_OK;
+    marceli_async_kick(); /* a gateway forwards while its program computes */
 }
 
 void madi_wait_stop(mad_session_t *session)
