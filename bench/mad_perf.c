@@ -16,6 +16,7 @@ static void help(void)
 {
     puts("usage: mad_perf TEST [--driver self|shm|tcp] [--channel NAME] [--sizes LIST] [--iters N] [--batches N]\n"
          "                [--pairs N] [--ms N] [--cpus A,B] [--threads pthread|marcel] [--json] [--help]\n"
+         "       mad_perf --version\n"
          "Start two processes (one for --driver self, any number for many-to-one and ring):\n"
          "    madrun -n 2 mad_perf pingpong --driver shm --sizes 8,1K,65536 --json\n"
          "LIST: sizes in bytes, suffixes K, M, G of 1024; A-B doubles from A to B.  Times are one way, in microseconds.\n"
@@ -117,6 +118,8 @@ int main(int argc, char **argv)
 {
     perf_t p = {.rank = 0};
     const perf_test_t *test = argc > 1 ? test_find(argv[1]) : NULL;
+    if (argc > 1 && !strcmp(argv[1], "--version"))
+        return puts("mad_perf (Madeleine) " PACKAGE_VERSION), 0;
     if (!test) {
         bool asked = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
         if (argc > 1 && !asked)

@@ -35,7 +35,9 @@ static bool part_read(part_t *p)
     p->document = json_load_file(p->file, 0, &error);
     p->other = json_object_get(p->document, "otherData");
     p->events = json_object_get(p->document, "traceEvents");
-    if (!p->document)
+    if (!p->document && error.line < 0) /* it was not even opened, as is said there */
+        fprintf(stderr, "mad_info: %s\n", error.text);
+    else if (!p->document)
         fprintf(stderr, "mad_info: %s: line %d: %s\n", p->file, error.line, error.text);
     else if (!json_is_array(p->events) || strcmp(madi_info_text(p->other, "producer"), "Madeleine"))
         fprintf(stderr, "mad_info: %s is no trace of a Madeleine process%s\n", p->file,

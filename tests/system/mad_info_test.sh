@@ -229,6 +229,8 @@ test_trace() {
     check "trace without anything" 2 $code
     run trace merge
     check "trace merge without files" 2 $code
+    run trace merge /nonexistent
+    check_has "trace merge: no such file" "mad_info: unable to open /nonexistent: No such file" err
     job_start --env MAD_TRACE="$dir/timeline" --env MAD_TRACE_EVENTS=64
     run trace "$zero"
     check "trace: of a live process" 0 $code

@@ -95,4 +95,6 @@ unset MAD_DRIVERS
 
 "$BUILD/mad_perf" --help >"$out/out" 2>"$out/err" && grep -q many-to-one "$out/out"
 outcome "the help" $?
+"$BUILD/mad_perf" --version | grep -q '^mad_perf (Madeleine) [0-9]'
+outcome "the version" $?
 [ $failures = 0 ]
