@@ -265,6 +265,27 @@ static bool is_told(void *arg)
     return end;
 }
 
+static int connected(mad_session_t *s, bool *calls)
+{
+    int n = 0;
+    *calls = false;
+    madi_lock(&s->lock);
+    for (madi_gate_t *g = s->gates; g; g = g->next) {
+        int state = atomic_load_explicit(&g->state, memory_order_relaxed);
+        n += state == MADI_GATE_UP;
+        *calls |= state == MADI_GATE_CONNECTING;
+    }
+    madi_unlock(&s->lock);
+    return n;
+}
+
+static bool is_told_or_calls_no_more(void *arg)
+{
+    bool calls;
+    connected(((serving_t *)arg)->session, &calls);
+    return !calls || is_told(arg);
+}
+
 static bool is_over(void *arg)
 {
     serving_t *serving = arg;
@@ -276,14 +297,22 @@ static bool is_over(void *arg)
     return end;
 }
 
-madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_abandoned)
+madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_abandoned, void (*reached)(int processes))
 {
     serving_t serving = {.watch = {.fd = signals, .ready = told}, .session = s, .until_abandoned = until_abandoned};
     madi_gateway_end_t end;
+    bool calls;
+    int n;
     madi_lock(&s->lock);
     if (madi_watch_add(s, &serving.watch, EPOLLIN))
         serving.told = 2; /* nobody could end it */
     madi_unlock(&s->lock);
+    if (reached) {
+        madi_watch_for(s, is_told_or_calls_no_more, &serving, INT64_MAX);
+        n = connected(s, &calls);
+        if (!calls)
+            reached(n);
+    }
     madi_watch_for(s, is_told, &serving, INT64_MAX);
     madi_gateway_drain(s);
     madi_watch_for(s, is_over, &serving, INT64_MAX);

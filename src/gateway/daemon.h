@@ -22,8 +22,7 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
 mad_status_t madi_gateway_check(mad_session_t *session, const char **host);
 
 /* Connect to all peers of the session that a network leads to, so that they know of this gateway: returns their number, and
- * waits for none of them.  One that computes, and is not in the library, answers when it is again; however long this
- * takes, it is waited for. */
+ * waits for none of them.  One that is stopped answers when it goes on; however long this takes, it is waited for. */
 int madi_gateway_announce(mad_session_t *session);
 
 /* Take no new streams, and ask those that pass to go elsewhere; such as cannot go on. */
@@ -35,7 +34,9 @@ typedef enum madi_gateway_end {
     MADI_GATEWAY_ABANDONED /* all processes that were connected have gone; only if wanted */
 } madi_gateway_end_t;
 
-/* Forward until told to end.  signals: a signalfd, of which each signal says so: after the first one the session is drained. */
-madi_gateway_end_t madi_gateway_serve(mad_session_t *session, int signals, bool until_abandoned);
+/* Forward until told to end.  signals: a signalfd, of which each signal says so: after the first one the session is drained.
+ * reached (or NULL) is called once, when none of the calls of madi_gateway_announce waits for an answer any more, with how many
+ * processes are connected: from then on these find this gateway.  It may not wait. */
+madi_gateway_end_t madi_gateway_serve(mad_session_t *session, int signals, bool until_abandoned, void (*reached)(int processes));
 
 #endif

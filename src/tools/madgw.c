@@ -166,18 +166,27 @@ static int signals_open(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+static const char *own_host;
+
+static void reached(int processes)
+{
+    fprintf(stderr, "madgw: host %s: reached %d processes\n", own_host, processes);
+}
+
 static int serve(const options_t *o, mad_session_t *session, int signals, const char *host)
 {
     static const char *const why[] = {[MADI_GATEWAY_DRAINED] = "drained, ends",
                                       [MADI_GATEWAY_TOLD] = "told twice to end, ends at once",
                                       [MADI_GATEWAY_ABANDONED] = "all processes of the job have gone, ends"};
     madi_gateway_end_t end;
-    int called = o->join || o->announce ? madi_gateway_announce(session) : 0;
-    if (o->verbose && (o->join || o->announce))
+    bool calls = o->join || o->announce;
+    int called = calls ? madi_gateway_announce(session) : 0;
+    own_host = host;
+    if (o->verbose && calls)
         fprintf(stderr, "madgw: host %s: ready, calls %d processes\n", host, called);
     else if (o->verbose)
         fprintf(stderr, "madgw: host %s: ready\n", host);
-    end = madi_gateway_serve(session, signals, o->join);
+    end = madi_gateway_serve(session, signals, o->join, o->verbose && calls ? reached : NULL);
     if (o->verbose || end == MADI_GATEWAY_TOLD) {
         struct rusage usage = {0};
         getrusage(RUSAGE_SELF, &usage);

@@ -92,7 +92,7 @@ inside() {
     kill)
         tell_gateway KILL gate0
         gone_on "the kill of one"
-        happens "madgw: host gate0: ready, calls" err
+        happens "madgw: host gate0: reached" err
         tell_gateway KILL gate1
         gone_on "the kill of the other"
         ;;

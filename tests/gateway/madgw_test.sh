@@ -175,7 +175,7 @@ test_kill() {
     seen "kill: ready" 'madgw: host gate: ready$'
     tell_gateway KILL
     seen "kill: is said" "the gateway on host 'gate' was ended by signal 9 \(Killed\); starting it again"
-    seen "kill: the new one calls" 'madgw: host gate: ready, calls 2 processes'
+    seen "kill: the new one calls" 'madgw: host gate: reached 2 processes'
     echo one >&8
     seen "kill: the new one is used" 'answered: one'
     finish kill 0
@@ -195,7 +195,7 @@ test_first() {
         --env MAD_CONNECT_TIMEOUT=${limit}000 "$across" ask 1
     wait_for test -s job
     "$MADLAB_AGENT" gate "$BUILD/madgw" -v --join job 2>gateway &
-    wait_for grep -qs 'ready, calls 2 processes' gateway
+    wait_for grep -qs 'reached 2 processes' gateway
     tell_gateway KILL
     seen "first: it is lost" "peer [0-9]*: the peer died"
     echo one >&8
@@ -273,7 +273,7 @@ join() {
     else
         "$MADLAB_AGENT" "$joined" "$BUILD/madgw" -v --join - --tell <job 2>"$joined" >>job &
     fi
-    up() { grep -qs ': ready, calls' "$joined"; }
+    up() { grep -qs ': reached' "$joined"; }
     if wait_for up; then ok "nobody between: ready"; else not_ok "nobody between: ready" "$(cat "$joined" err)"; fi
 }
 # Gateways that join by hand, and have no neighbour in common that could tell them of each other: the job's file does, or,
@@ -304,7 +304,7 @@ test_by_hand() {
     check "by hand: the file is for its owner alone" 600 "$(stat -c %a job)"
     "$MADLAB_AGENT" gate "$BUILD/madgw" --join - -v <job >gateway 2>&1 &
     gateway=$!
-    ready() { grep -q 'ready, calls 2 processes' gateway; }
+    ready() { grep -q 'reached 2 processes' gateway; }
     if wait_for ready; then ok "by hand: ready"; else not_ok "by hand: ready" "$(cat gateway err)"; fi
     echo one >&8
     seen "by hand: is used" 'answered: one'
@@ -353,7 +353,7 @@ test_daemons() {
     wait_for test -s job
     "$MADLAB_AGENT" gate0 "$BUILD/madgw" --join - -v <job >gateway 2>&1 &
     gateway=$!
-    ready() { grep -q 'ready, calls 3 processes' gateway; }
+    ready() { grep -q 'reached 3 processes' gateway; }
     if wait_for ready; then ok "daemons: ready"; else not_ok "daemons: ready" "$(cat gateway err)"; fi
     echo one >&8
     seen "daemons: the one beside a rank is used" 'answered: one'
@@ -373,7 +373,7 @@ test_later() {
     wait_for test -s job
     for i in 0 1; do
         "$MADLAB_AGENT" gate$i env MAD_LOG=info "$BUILD/madgw" --join - -v <job >gateway$i 2>&1 &
-        ready() { grep -qs 'ready, calls 2 processes' gateway$i; }
+        ready() { grep -qs 'reached 2 processes' gateway$i; }
         if wait_for ready; then ok "later: ready"; else not_ok "later: ready" "$(cat gateway$i err)"; fi
     done
     told() { grep -q 'is told of: it forwards on gate1' gateway0 && grep -q 'is told of: it forwards on gate0' gateway1; }
