@@ -109,7 +109,7 @@ run() {
 
 # start ARGUMENTS...: in the background, its input at descriptor 8
 start() {
-    rm -f input
+    rm -f input job gateway gateway[0-9] # what those of another job have said is not for this one
     mkfifo input
     "$madrun" --topology /tmp/only_here.conf --launch-agent "$MADLAB_AGENT" --timeout $limit "$@" >out 2>err <input &
     job=$!
@@ -268,6 +268,7 @@ test_drain() {
 # join HOST: a gateway in the background, with the job's file or ($how) what it says of itself added to that
 join() {
     joined=$1
+    rm -f "$joined" # what the one before has said
     if [ "$how" = file ]; then
         "$MADLAB_AGENT" "$joined" "$BUILD/madgw" -v --join job 2>"$joined" &
     else
@@ -304,7 +305,7 @@ test_by_hand() {
     check "by hand: the file is for its owner alone" 600 "$(stat -c %a job)"
     "$MADLAB_AGENT" gate "$BUILD/madgw" --join - -v <job >gateway 2>&1 &
     gateway=$!
-    ready() { grep -q 'reached 2 processes' gateway; }
+    ready() { grep -qs 'reached 2 processes' gateway; }
     if wait_for ready; then ok "by hand: ready"; else not_ok "by hand: ready" "$(cat gateway err)"; fi
     echo one >&8
     seen "by hand: is used" 'answered: one'
@@ -353,7 +354,7 @@ test_daemons() {
     wait_for test -s job
     "$MADLAB_AGENT" gate0 "$BUILD/madgw" --join - -v <job >gateway 2>&1 &
     gateway=$!
-    ready() { grep -q 'reached 3 processes' gateway; }
+    ready() { grep -qs 'reached 3 processes' gateway; }
     if wait_for ready; then ok "daemons: ready"; else not_ok "daemons: ready" "$(cat gateway err)"; fi
     echo one >&8
     seen "daemons: the one beside a rank is used" 'answered: one'
