@@ -140,7 +140,7 @@ int madi_progress_locked(mad_session_t *session);       /* one round */
 int madi_progress_after(mad_session_t *session, int n); /* what follows the adapters' polls */
 int madi_look_around(mad_session_t *session);           /* every adapter and descriptor gets its turn */
 int madi_poll_descriptors(mad_session_t *session);      /* handle the descriptors' events */
-int madi_poll_rare(mad_session_t *session);             /* only those of which the door knows */
+void madi_rare_ready(madi_watch_t *watch, uint32_t events); /* session->rare: one that the door knows, too */
 madi_adapter_t *madi_poll_hit(mad_session_t *session);  /* an adapter that has something, or NULL; no lock */
 void madi_adapter_polled(madi_adapter_t *adapter);      /* from now on it is asked, too */
 bool madi_pure_poll(mad_session_t *session);            /* no lock */

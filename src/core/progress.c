@@ -29,9 +29,11 @@ int madi_poll_descriptors(mad_session_t *session)
     return poll_set(session, session->epfd);
 }
 
-int madi_poll_rare(mad_session_t *session)
+void madi_rare_ready(madi_watch_t *watch, uint32_t events)
 {
-    return poll_set(session, session->rare_epfd);
+    mad_session_t *session = MADI_CONTAINER(watch, mad_session_t, rare);
+    (void)events;
+    poll_set(session, session->rare_epfd);
 }
 
 static int pump_gates(mad_session_t *session)

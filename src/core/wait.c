@@ -73,25 +73,18 @@ static void disarm(void *arg)
 static bool answer(void *arg, int64_t *again)
 {
     mad_session_t *session = arg;
-    int64_t now = madi_now();
+    int64_t hello;
     int n;
     if (session->forward)
-        *again = now + LOOK_FOR_FORWARDED;
+        *again = madi_deadline(LOOK_FOR_FORWARDED);
     if (!madi_trylock(&session->lock)) /* somebody is in the library; the descriptors tell again */
         return false;
-    n = session->forward ? madi_look_around(session) : madi_poll_rare(session);
-    n = madi_progress_after(session, n);
-    madi_hello_expire(session, now);
-    if (session->hellos && madi_hello_deadline(session) < *again)
-        *again = madi_hello_deadline(session);
+    n = madi_progress_after(session, madi_look_around(session));
+    hello = session->hellos ? madi_hello_deadline(session) : INT64_MAX;
+    if (hello < *again)
+        *again = hello;
     madi_unlock(&session->lock);
     return n > 0;
-}
-
-static void rare_ready(madi_watch_t *watch, uint32_t events)
-{
-    (void)events;
-    madi_poll_rare(MADI_CONTAINER(watch, mad_session_t, rare));
 }
 
 static bool has_calls(void *arg)
@@ -155,7 +148,7 @@ mad_status_t madi_wait_init(mad_session_t *session)
         return MAD_ERR_SYSTEM;
     session->epfd = epoll_create1(EPOLL_CLOEXEC);
     session->rare_epfd = epoll_create1(EPOLL_CLOEXEC);
-    session->rare = (madi_watch_t){.fd = session->rare_epfd, .ready = rare_ready};
+    session->rare = (madi_watch_t){.fd = session->rare_epfd, .ready = madi_rare_ready};
     if (session->epfd < 0 || session->rare_epfd < 0 || madi_watch_add(session, &session->rare, EPOLLIN)) {
         madi_log(MADI_LOG_ERROR, "core", "no descriptors for waiting: %s; raise the limit (ulimit -n)",
                  strerror(errno));

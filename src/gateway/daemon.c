@@ -297,7 +297,8 @@ static bool is_over(void *arg)
     return end;
 }
 
-madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_abandoned, void (*reached)(int processes))
+madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_abandoned,
+                                      void (*reached)(const char *host, int processes))
 {
     serving_t serving = {.watch = {.fd = signals, .ready = told}, .session = s, .until_abandoned = until_abandoned};
     madi_gateway_end_t end;
@@ -311,7 +312,7 @@ madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_
         madi_watch_for(s, is_told_or_calls_no_more, &serving, INT64_MAX);
         n = connected(s, &calls);
         if (!calls)
-            reached(n);
+            reached(madi_map_name(gw_of_session(s)->map, gw_of_session(s)->host), n);
     }
     madi_watch_for(s, is_told, &serving, INT64_MAX);
     madi_gateway_drain(s);

@@ -35,8 +35,9 @@ typedef enum madi_gateway_end {
 } madi_gateway_end_t;
 
 /* Forward until told to end.  signals: a signalfd, of which each signal says so: after the first one the session is drained.
- * reached (or NULL) is called once, when none of the calls of madi_gateway_announce waits for an answer any more, with how many
- * processes are connected: from then on these find this gateway.  It may not wait. */
-madi_gateway_end_t madi_gateway_serve(mad_session_t *session, int signals, bool until_abandoned, void (*reached)(int processes));
+ * reached (or NULL) is called once, when none of the calls of madi_gateway_announce waits for an answer any more, with
+ * this gateway's host and how many processes are connected: from then on these find it. */
+madi_gateway_end_t madi_gateway_serve(mad_session_t *session, int signals, bool until_abandoned,
+                                      void (*reached)(const char *host, int processes));
 
 #endif

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "marcel/helper.h"
 #include "marcel/lead.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"
@@ -148,7 +149,6 @@ static void rest(unsigned seen)
 static void *run(void *arg)
 {
     madi_is_progress_thread = true;
-    pthread_setname_np(pthread_self(), "mad-progress");
     atomic_store(&async.tid, gettid());
     for (;;) {
         unsigned seen = atomic_load(&async.go);
@@ -193,10 +193,8 @@ static void make_room(void)
         sched_setaffinity(tid, sizeof set, &set);
 }
 
-/* Signals are the application's: the thread takes none. */
 static bool start(void)
 {
-    sigset_t all, before;
     pthread_attr_t attr;
     cpu_set_t set;
     int error;
@@ -204,15 +202,12 @@ static bool start(void)
         make_room();
         return true;
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attr);
     atomic_store(&async.avoids, processors(&set));
     if (CPU_COUNT(&set))
         pthread_attr_setaffinity_np(&attr, sizeof set, &set);
-    error = pthread_create(&async.thread, &attr, run, NULL);
+    error = madi_helper_make(&async.thread, &attr, "mad-progress", run);
     pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error)
         return true;
     madi_log(MADI_LOG_WARN, "marcel", "no progress thread: %s; operations go on when the program calls the library",

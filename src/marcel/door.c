@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/door.h"
 #include "base/clock.h"
+#include "marcel/helper.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -39,11 +39,12 @@ static enum found answer_all(int64_t *again)
     *again = INT64_MAX;
     pthread_mutex_lock(&turn);
     for (marceli_door_t *door = doors; door; door = door->next) {
-        if (readable(door->fd, 0) || madi_now() >= door->again) {
+        bool somebody = readable(door->fd, 0);
+        if (somebody || madi_now() >= door->again) {
             door->again = INT64_MAX;
             if (door->answer(door->arg, &door->again))
                 found = ANSWERED;
-            else if (!found)
+            else if (somebody && !found)
                 found = IN_VAIN;
         }
         if (door->again < *again)
@@ -73,7 +74,6 @@ static void *run(void *arg)
     int nap = NAP_MIN;
     struct epoll_event event;
     eventfd_t rings;
-    pthread_setname_np(pthread_self(), "mad-door");
     for (;;) {
         int n = epoll_wait(epfd, &event, 1, ms_until(again));
         if (readable(bell_fd, n > 0 ? nap : 0))
@@ -90,16 +90,12 @@ static void *run(void *arg)
 
 static int thread_make(void)
 {
-    sigset_t all, before;
     pthread_attr_t attr;
     int error;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
-    error = pthread_create(&thread, &attr, run, NULL);
+    error = madi_helper_make(&thread, &attr, "mad-door", run);
     pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
 

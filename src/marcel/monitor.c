@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "marcel/carrier.h"
 #include "marcel/guard.h"
+#include "marcel/helper.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/party.h"
@@ -300,15 +301,11 @@ bool madi_monitor_runs(void)
 
 int madi_monitor_start(void)
 {
-    sigset_t all, before;
-    int rc = 0;
+    int rc;
     if (!monitor.signal)
         return 0;
     atomic_store_explicit(&monitor.stop, 0, memory_order_relaxed);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&monitor.thread, NULL, monitor_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    rc = madi_helper_make(&monitor.thread, NULL, "mad-monitor", monitor_main);
     monitor.started = !rc;
     return rc;
 }

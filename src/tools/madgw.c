@@ -166,11 +166,9 @@ static int signals_open(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static const char *own_host;
-
-static void reached(int processes)
+static void reached(const char *host, int processes)
 {
-    fprintf(stderr, "madgw: host %s: reached %d processes\n", own_host, processes);
+    fprintf(stderr, "madgw: host %s: reached %d processes\n", host, processes);
 }
 
 static int serve(const options_t *o, mad_session_t *session, int signals, const char *host)
@@ -181,7 +179,6 @@ static int serve(const options_t *o, mad_session_t *session, int signals, const 
     madi_gateway_end_t end;
     bool calls = o->join || o->announce;
     int called = calls ? madi_gateway_announce(session) : 0;
-    own_host = host;
     if (o->verbose && calls)
         fprintf(stderr, "madgw: host %s: ready, calls %d processes\n", host, called);
     else if (o->verbose)

@@ -27,45 +27,33 @@ static void file_make(const char *name)
         fclose(f);
 }
 
-/* The connection is there before, and the other has seen that nobody waits for it. */
-static void alone(unsigned char *bytes, int round)
+/* Rank 0 begins, and makes no call until the other one is done.  The connection is there before, and the other has seen that
+ * nobody waits for it. */
+static void alone(unsigned char *bytes, int round, bool receives)
 {
+    int from = receives;
     char name[32];
-    snprintf(name, sizeof name, "came%d", round);
+    snprintf(name, sizeof name, "done%d.%d", receives, round);
     MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == from)
+        fill(bytes, LONG, from, round);
     if (rank == 0) {
         MPI_Request r;
-        fill(bytes, LONG, 0, round);
-        MPI_Isend(bytes, LONG, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &r);
+        if (receives)
+            MPI_Irecv(bytes, LONG, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &r);
+        else
+            MPI_Isend(bytes, LONG, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &r);
         EXPECT(there(name));
         MPI_Wait(&r, MPI_STATUS_IGNORE);
     } else {
-        MPI_Recv(bytes, LONG, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        expect_bytes(bytes, LONG, 0, round);
+        if (receives)
+            MPI_Ssend(bytes, LONG, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+        else
+            MPI_Recv(bytes, LONG, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         file_make(name);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0)
-        unlink(name);
-}
-
-/* The same the other way round: it is received while its receiver makes no call. */
-static void received_alone(unsigned char *bytes, int round)
-{
-    char name[32];
-    snprintf(name, sizeof name, "left%d", round);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0) {
-        MPI_Request r;
-        MPI_Irecv(bytes, LONG, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &r);
-        EXPECT(there(name));
-        MPI_Wait(&r, MPI_STATUS_IGNORE);
-        expect_bytes(bytes, LONG, 1, round);
-    } else {
-        fill(bytes, LONG, 1, round);
-        MPI_Ssend(bytes, LONG, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
-        file_make(name);
-    }
+    if (rank != from)
+        expect_bytes(bytes, LONG, from, round);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
         unlink(name);
@@ -96,16 +84,16 @@ int main(int argc, char **argv)
     MPI_Sendrecv(bytes, LONG / 2, MPI_BYTE, !rank, 3, bytes + LONG / 2, LONG / 2, MPI_BYTE, !rank, 3, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
     for (int i = 0; i < 5; i++)
-        alone(bytes, i);
+        alone(bytes, i, false);
     told("sent_alone");
     for (int i = 0; receives && i < 5; i++)
-        received_alone(bytes, i);
+        alone(bytes, i, true);
     if (receives)
         told("received_alone");
     MPI_Type_vector(COUNT, PIECE, STRIDE, MPI_BYTE, &type);
     MPI_Type_commit(&type);
     in_pieces(bytes, type);
-    alone(bytes, 5);
+    alone(bytes, 5, false);
     MPI_Type_free(&type);
     told("in_pieces");
     free(bytes);

@@ -362,35 +362,31 @@ static bool is_progress_thread(const char *tid)
     return !strcmp(name, "mad-progress\n");
 }
 
-/* Of the kernel; 0: there is none, or it does not run yet. */
-static pid_t progress_thread(void)
+/* Of the kernel; 0: there is none.  *all: how many kernel threads there are. */
+static pid_t progress_thread(int *all)
 {
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *entry;
     pid_t found = 0;
     ck_assert_ptr_nonnull(tasks);
-    while ((entry = readdir(tasks)))
-        if (entry->d_name[0] != '.' && is_progress_thread(entry->d_name)) {
+    *all = 0;
+    while ((entry = readdir(tasks))) {
+        if (entry->d_name[0] == '.')
+            continue;
+        ++*all;
+        if (is_progress_thread(entry->d_name)) {
             ck_assert_int_eq(found, 0);
             found = (pid_t)strtol(entry->d_name, NULL, 10);
         }
+    }
     closedir(tasks);
     return found;
-}
-
-/* It begins some time after it was called. */
-static pid_t progress_thread_wait(void)
-{
-    int64_t limit = clock_ns(CLOCK_MONOTONIC) + INT64_C(10000000000);
-    pid_t tid;
-    while (!(tid = progress_thread()))
-        ck_assert_msg(clock_ns(CLOCK_MONOTONIC) < limit, "there is no progress thread");
-    return tid;
 }
 
 static bool may_use(pid_t tid, int cpu)
 {
     cpu_set_t set;
+    ck_assert_int_ne(tid, 0);
     ck_assert_int_eq(sched_getaffinity(tid, sizeof set, &set), 0);
     return CPU_ISSET(cpu, &set);
 }
@@ -403,11 +399,12 @@ static bool shares(mad_channel_t *channel, int cpu)
     mad_request_t *request;
     mad_connection_t *cnx;
     bool may;
+    int all;
     bind_to(cpu);
     ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
     while (!atomic_load(&marceli_leader_sleeps))
         sched_yield();
-    may = may_use(progress_thread_wait(), cpu);
+    may = may_use(progress_thread(&all), cpu);
     cnx = mad_begin_packing(channel, 0);
     mad_pack(cnx, from, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     ck_assert_int_eq(mad_end_packing(cnx), MAD_OK);
@@ -469,18 +466,6 @@ START_TEST(said_by_caller)
 }
 END_TEST
 
-static int kernel_threads(void)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    struct dirent *entry;
-    int n = 0;
-    ck_assert_ptr_nonnull(tasks);
-    while ((entry = readdir(tasks)))
-        n += entry->d_name[0] != '.';
-    closedir(tasks);
-    return n;
-}
-
 /* A program that polls itself has none, until it says that it wants one. */
 START_TEST(unused)
 {
@@ -493,12 +478,12 @@ START_TEST(unused)
     ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "unused", &channel), MAD_OK);
     for (int used = 0; used < 2; used++) {
-        int before = kernel_threads();
+        int before, all;
+        progress_thread(&before);
         mad_progress_thread(used);
         ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
-        if (used)
-            progress_thread_wait();
-        ck_assert_int_eq(kernel_threads(), before + used); /* it is there as soon as it is made */
+        ck_assert_int_eq(progress_thread(&all) != 0, used);
+        ck_assert_int_eq(all, before + used);
         ck_assert_int_eq(mad_request_cancel(request), MAD_OK);
         ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_ERR_CANCELLED);
     }

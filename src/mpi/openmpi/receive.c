@@ -150,6 +150,17 @@ static __attribute__((noinline)) int look_around(void)
     return take_fragments(BUDGET);
 }
 
+/* What is not seen in the channel of fragments. */
+static inline int take_what_waits(void)
+{
+    int n = 0;
+    if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->done, memory_order_relaxed) != NULL))
+        n += tell_done();
+    if (OPAL_UNLIKELY(atomic_load_explicit(&n_parked, memory_order_relaxed)))
+        n += look_at_parked();
+    return n;
+}
+
 void mad_btl_serve(int64_t timeout)
 {
     mad_arrival_t arrival = {.len = 0};
@@ -159,10 +170,7 @@ void mad_btl_serve(int64_t timeout)
             park(&arrival);
     }
     mad_btl_take_bulk(MAD_GLANCE);
-    if (atomic_load_explicit(&mad_btl->done, memory_order_relaxed))
-        tell_done();
-    if (atomic_load_explicit(&n_parked, memory_order_relaxed))
-        look_at_parked();
+    take_what_waits();
 }
 
 int mad_btl_progress(void)
@@ -175,10 +183,7 @@ int mad_btl_progress(void)
     n = OPAL_UNLIKELY(all_now(turn)) ? look_around() : take_fragments(turn ? 1 : BUDGET);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
         n += mad_btl_take_bulk(0);
-    if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->done, memory_order_relaxed) != NULL))
-        n += tell_done();
-    if (OPAL_UNLIKELY(atomic_load_explicit(&n_parked, memory_order_relaxed)))
-        n += look_at_parked();
+    n += take_what_waits();
     atomic_store_explicit(&quiet, n ? 0 : turn + 1, memory_order_relaxed);
     if (OPAL_UNLIKELY(turn % LOOK_EVERY == LOOK_EVERY - 1))
         mad_btl_look_for_deaths();
