@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The inside of libmarcel, piece by piece.  A program of its own: 'ok' and 'not ok' lines as tests/run counts them. */
+#include "door_test.h"
+
 #include "base/clock.h"
 #include "marcel/deque.h"
 #include "marcel/guard.h"
@@ -512,6 +514,7 @@ int main(void)
         tcase_add_test(tcase, tests[i]);
     for (size_t i = 0; i < MADI_COUNT(deaths); i++)
         tcase_add_test_raise_signal(tcase, deaths[i].test, deaths[i].signal);
+    door_tests(tcase);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_set_tap(runner, "-");

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* marcel/door.c: who stands at a door is answered by its thread. */
+#include "door_test.h"
+
+#include "base/clock.h"
+#include "marcel/door.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define WITHIN 20 /* s; it is a matter of milliseconds */
+
+typedef struct house {
+    marceli_door_t door;
+    sem_t answered;
+    _Atomic(int) answers;
+    int busy;     /* so many times nobody can be let in */
+    int64_t soon; /* ns until it is to be called again; 0: not */
+} house_t;
+
+static bool answer(void *arg, int64_t *again)
+{
+    house_t *house = arg;
+    eventfd_t n;
+    bool let_in = house->busy-- <= 0 && eventfd_read(house->door.fd, &n) == 0;
+    if (house->soon)
+        *again = madi_deadline(house->soon);
+    atomic_fetch_add(&house->answers, 1);
+    sem_post(&house->answered);
+    return let_in;
+}
+
+static void open_house(house_t *house, int64_t again)
+{
+    house->door = (marceli_door_t){
+        .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .answer = answer, .arg = house, .again = again};
+    sem_init(&house->answered, 0, 0);
+    ck_assert_int_eq(marceli_door_open(&house->door), 0);
+}
+
+static void close_house(house_t *house)
+{
+    marceli_door_close(&house->door);
+    close(house->door.fd);
+    sem_destroy(&house->answered);
+}
+
+static void is_answered(house_t *house)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WITHIN;
+    ck_assert_int_eq(sem_timedwait(&house->answered, &until), 0);
+}
+
+START_TEST(who_calls_is_answered)
+{
+    house_t one = {.answers = 0}, two = {.answers = 0};
+    open_house(&one, INT64_MAX);
+    open_house(&two, INT64_MAX);
+    for (int i = 0; i < 3; i++) {
+        eventfd_write(two.door.fd, 1);
+        is_answered(&two);
+    }
+    ck_assert_int_eq(one.answers, 0); /* nobody stood there */
+    close_house(&two);
+    eventfd_write(one.door.fd, 1);
+    is_answered(&one);
+    ck_assert_int_eq(madi_door_runs(), 1);
+    close_house(&one);
+    ck_assert_int_eq(madi_door_runs(), 0);
+}
+END_TEST
+
+/* It comes again until he is let in. */
+START_TEST(who_is_not_let_in)
+{
+    house_t house = {.busy = 4};
+    open_house(&house, INT64_MAX);
+    eventfd_write(house.door.fd, 1);
+    for (int i = 0; i < 5; i++)
+        is_answered(&house);
+    marceli_door_close(&house.door);
+    ck_assert_int_eq(house.answers, 5);
+    marceli_door_close(&house.door); /* not open any more: nothing */
+    close_house(&house);
+}
+END_TEST
+
+START_TEST(by_the_clock)
+{
+    house_t house = {.soon = 1000000};
+    open_house(&house, 0);
+    for (int i = 0; i < 5; i++)
+        is_answered(&house);
+    close_house(&house);
+    ck_assert_int_ge(house.answers, 5);
+}
+END_TEST
+
+/* What cannot be watched is not opened, and leaves no thread behind. */
+START_TEST(no_door)
+{
+    marceli_door_t door = {.fd = -1, .answer = answer, .again = INT64_MAX};
+    ck_assert_int_eq(marceli_door_open(&door), EBADF);
+    ck_assert_int_eq(madi_door_runs(), 0);
+    marceli_door_close(&door);
+}
+END_TEST
+
+void door_tests(TCase *tcase)
+{
+    tcase_add_test(tcase, who_calls_is_answered);
+    tcase_add_test(tcase, who_is_not_let_in);
+    tcase_add_test(tcase, by_the_clock);
+    tcase_add_test(tcase, no_door);
+}
