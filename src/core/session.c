@@ -278,6 +278,20 @@ static void job_hash(mad_session_t *s)
         memcpy(s->job, digest, sizeof s->job);
 }
 
+/* The caller is given the session, or it is ended; status: of all that came before. */
+static mad_status_t session_begin(mad_session_t *s, mad_status_t status, mad_session_t **session)
+{
+    if (!status && s->forward)
+        status = s->forward->started(s);
+    if (status) {
+        mad_exit(s);
+        return status;
+    }
+    madi_wait_callers(s);
+    *session = s;
+    return MAD_OK;
+}
+
 mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
 {
     mad_session_t *s = session_new();
@@ -304,15 +318,7 @@ mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
     }
     if (!status)
         status = publish(s);
-    if (!status && s->forward)
-        status = s->forward->started(s);
-    if (status) {
-        mad_exit(s);
-        return status;
-    }
-    madi_wait_callers(s);
-    *session = s;
-    return MAD_OK;
+    return session_begin(s, status, session);
 }
 
 mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
@@ -329,15 +335,7 @@ mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
     s->key_len = key_len;
     if (!status)
         status = session_start(s);
-    if (!status && s->forward)
-        status = s->forward->started(s);
-    if (status) {
-        mad_exit(s);
-        return status;
-    }
-    madi_wait_callers(s);
-    *session = s;
-    return MAD_OK;
+    return session_begin(s, status, session);
 }
 
 /* ---- End ------------------------------------------------------------------------------------------------------ */
