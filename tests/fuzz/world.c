@@ -246,6 +246,7 @@ bool world_open_as(world_t *w, const char *driver)
     madi_log_set_level((madi_log_level_t)-1);
     if (mad_open(WORLD_KEY, strlen(WORLD_KEY), &w->session) != MAD_OK)
         return false;
+    marceli_door_close(&w->session->door); /* what comes is taken when the world looks, and by nobody beside it */
     madi_log_set_level((madi_log_level_t)-1);
     if (mad_peer_add(w->session, address, len, &peer) != MAD_OK)
         return false;
