@@ -143,7 +143,7 @@ mad_status_t mad_channel_open(mad_session_t *s, const char *name, mad_channel_t 
     c = madi_channel_find(s, name);
     if (!c) {
         status = MAD_ERR_NOMEM;
-    } else if (c->is_open) {
+    } else if (c->is_open || c->leaving) {
         status = MAD_ERR_BUSY;
     } else {
         channel_begin(c);
@@ -153,19 +153,39 @@ mad_status_t mad_channel_open(mad_session_t *s, const char *name, mad_channel_t 
     return status;
 }
 
-static bool sent_all(void *arg)
+/* Under session->lock and tx_lock. */
+static bool is_queued(const madi_conn_t *conn)
 {
-    mad_channel_t *c = arg;
-    bool all = true;
+    return conn->queue || conn->deferred;
+}
+
+/* So that it is not left: who has ended in order will not name a place for what is announced. */
+static bool is_announced(const madi_conn_t *conn)
+{
+    return conn->n_blocks && !conn->gate->bye;
+}
+
+static bool no_conn(mad_channel_t *c, bool (*is)(const madi_conn_t *conn))
+{
+    bool none = true;
     madi_lock(&c->session->lock);
-    for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel) {
+    for (madi_conn_t *conn = c->all; conn && none; conn = conn->next_of_channel) {
         madi_lock(&conn->gate->tx_lock);
-        if (conn->queue || conn->deferred)
-            all = false;
+        none = !is(conn);
         madi_unlock(&conn->gate->tx_lock);
     }
     madi_unlock(&c->session->lock);
-    return all;
+    return none;
+}
+
+static bool none_queued(void *arg)
+{
+    return no_conn(arg, is_queued);
+}
+
+static bool none_announced(void *arg)
+{
+    return no_conn(arg, is_announced);
 }
 
 /* ---- The end -------------------------------------------------------------------------------------------------- */
@@ -211,7 +231,7 @@ void madi_channels_sweep(mad_session_t *s)
     for (mad_channel_t **p = &s->dying, *c; (c = *p);) {
         if (!c->is_open)
             conns_retire(c);
-        if (!c->is_open && (c->all || c->openers.first)) {
+        if (!c->is_open && (c->all || c->openers.first || c->leaving)) {
             p = &c->next_dying;
             continue;
         }
@@ -231,17 +251,11 @@ static void number_give(madi_conn_t *conn)
     madi_unlock(&conn->gate->tx_lock);
 }
 
-void mad_channel_close(mad_channel_t *c)
+/* Nobody receives on it any more, and peers are told that nothing more is sent. */
+static void channel_leave(mad_channel_t *c)
 {
-    mad_session_t *s;
-    if (!c)
-        return;
-    s = c->session;
-    if (madi_watch_for(s, sent_all, c, madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT))) != MAD_OK)
-        madi_log(MADI_LOG_WARN, "core", "channel %s is closed before all messages sent on it have left: a receiver does "
-                 "not open them (MAD_EXIT_TIMEOUT)", c->name);
-    madi_lock(&s->lock);
     c->is_open = false;
+    c->leaving = true;
     marceli_async_count(-(c->handler != NULL));
     c->handler = NULL;
     atomic_store_explicit(&c->closed, 1, memory_order_relaxed);
@@ -259,6 +273,29 @@ void mad_channel_close(mad_channel_t *c)
         number_give(conn);
     }
     marceli_waiters_wake_all(&c->openers);
+    for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel)
+        madi_conn_hand_back(conn);
+}
+
+/* What is announced goes on while the channel is closed here: a peer that has closed it too is told by that, and drops it. */
+void mad_channel_close(mad_channel_t *c)
+{
+    int64_t deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));
+    mad_session_t *s;
+    bool left;
+    if (!c)
+        return;
+    s = c->session;
+    left = madi_watch_for(s, none_queued, c, deadline) == MAD_OK;
+    madi_lock(&s->lock);
+    channel_leave(c);
+    madi_unlock(&s->lock);
+    left = madi_watch_for(s, none_announced, c, deadline) == MAD_OK && left;
+    if (!left)
+        madi_log(MADI_LOG_WARN, "core", "channel %s is closed before all messages sent on it have left: a receiver does "
+                 "not open them (MAD_EXIT_TIMEOUT)", c->name);
+    madi_lock(&s->lock);
+    c->leaving = false;
     madi_channel_dies(c);
     madi_channels_sweep(s);
     madi_unlock(&s->lock);

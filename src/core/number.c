@@ -195,25 +195,11 @@ bool madi_number_free(madi_gate_t *gate, uint16_t number)
 
 /* ---- Retired -------------------------------------------------------------------------------------------------- */
 
-typedef struct find_conn {
-    const madi_conn_t *conn;
-    bool found;
-} find_conn_t;
-
-static void match_conn(void *object, void *arg)
-{
-    const madi_rdv_send_t *r = object;
-    find_conn_t *f = arg;
-    f->found = f->found || r->tx->conn == f->conn;
-}
-
 /* Under tx_lock. */
 static bool sends(const madi_conn_t *conn)
 {
-    find_conn_t f = {conn, conn->queue || conn->deferred || conn->in_pending};
-    if (!f.found)
-        madi_handles_each(conn->gate->sends, match_conn, &f);
-    return f.found || atomic_load_explicit(&((madi_conn_t *)conn)->packing, memory_order_acquire) ||
+    return conn->queue || conn->deferred || conn->in_pending || conn->n_blocks ||
+           atomic_load_explicit(&((madi_conn_t *)conn)->packing, memory_order_acquire) ||
            atomic_load_explicit(&((madi_conn_t *)conn)->waiting, memory_order_relaxed);
 }
 

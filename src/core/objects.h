@@ -289,6 +289,7 @@ struct madi_conn {
     bool starved;     /* the head waits for credits */
     uint64_t tx_seq;     /* messages so far */
     uint64_t tx_cost_before; /* of all packets before the credits began anew */
+    uint32_t n_blocks;   /* announced, and not finished */
     uint64_t block_bytes_out; /* of blocks that were granted, written, or read by the peer */
     /* Valid while quick is not 0. */
     madi_link_t *link;
@@ -365,6 +366,7 @@ struct madi_gate {
     uint64_t placed_blocks, placed_bytes; /* written here by the peer */
     int64_t deadline;        /* connecting: until when; down: since when */
     bool quiet;              /* the program does not know of it */
+    bool lacking;            /* an attempt failed since this process has no memory or descriptors left */
     bool apart;              /* an attempt met no answer: the network may be gone, or its host, and be back soon */
     struct madi_hello *hello; /* our own attempt */
     bool bye;                /* the peer has ended in order */
@@ -410,6 +412,7 @@ struct mad_channel {
     int lane;        /* forward.h */
     bool is_open;    /* false: only peers have spoken of it, or it was closed */
     bool dying;      /* in session->dying */
+    bool leaving;    /* mad_channel_close waits for what is under way */
     madi_conn_t *ready, **ready_tail; /* connections with messages, round robin */
     marceli_waiters_t openers; /* they wait for a message of any peer */
     mad_handler_t handler;

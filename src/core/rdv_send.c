@@ -31,6 +31,7 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
         r->held = held;
         piece->handle = r->handle;
         tx->rdv_pending++;
+        tx->conn->n_blocks++;
         r->began = madi_trace_now();
         if (MADI_UNLIKELY(madi_tracing))
             madi_trace_conn(MADI_TRACE_REQUEST, 0, tx->conn, r->handle, r->len);
@@ -121,6 +122,7 @@ static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
         madi_trace_conn(MADI_TRACE_BLOCK_OUT, r->began, tx->conn, r->handle, r->len);
     free(r);
     tx->rdv_pending--;
+    tx->conn->n_blocks--;
     madi_tx_check_complete(tx);
 }
 

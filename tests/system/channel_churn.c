@@ -5,6 +5,7 @@
  *            numbers.  In some rounds a message is left unopened (short, or a body that waits for its grant).
  *   again    one name, opened and closed by each side without regard to the other, every message read
  *   one      a channel that only one side ever opens and sends on, and the other only later
+ *   finish   a long block that the receiver asks for late has left when the sender's close returns
  *
  * Memory must not grow: it is looked at after the first tenth and at the end. */
 #define TEST_MAIN
@@ -133,6 +134,36 @@ static void test_one(uint64_t rounds)
     meet(rounds + 2);
 }
 
+static void get_late(mad_channel_t *channel)
+{
+    static unsigned char got[BIG];
+    mad_connection_t *cnx;
+    usleep(20000);
+    if (!CHECK_OK(mad_begin_unpacking_timed(channel, peer, 20 * SECOND, &cnx)))
+        exit(1);
+    mad_unpack(cnx, got, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK(!memcmp(got, big, BIG));
+}
+
+static void test_finish(uint64_t rounds)
+{
+    mad_channel_t *channel;
+    mad_request_t *request;
+    for (uint64_t i = 0; i < rounds && mad_size(session) == 2; i++) {
+        CHECK_OK(mad_channel_open(session, "finish", &channel));
+        meet(i); /* who has it closed when its sender closes has the message dropped */
+        if (mad_rank(session) == 0)
+            leave(channel, 0, &request);
+        else
+            get_late(channel);
+        mad_channel_close(channel);
+        if (mad_rank(session) == 0)
+            CHECK_OK(mad_request_test(&request));
+    }
+    meet(rounds + 3);
+}
+
 static bool wanted(int argc, char **argv, const char *name)
 {
     return argc < 3 || !strcmp(argv[2], name);
@@ -144,7 +175,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(uint64_t rounds);
         uint64_t part;
-    } tests[] = {{"same", test_same, 1}, {"again", test_again, 10}, {"one", test_one, 10}};
+    } tests[] = {{"same", test_same, 1}, {"again", test_again, 10}, {"one", test_one, 10}, {"finish", test_finish, 10000}};
     uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 200000;
     for (size_t i = 0; i < sizeof big; i++)
         big[i] = (unsigned char)i;
