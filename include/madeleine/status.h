@@ -13,7 +13,7 @@ extern "C" {
     X(ERR_TIMEOUT, 2, "the time-out expired; the operation is still pending") \
     X(ERR_PEER, 3, "the peer died or its connection was lost") \
     X(ERR_MISMATCH, 4, "the two sides disagree about a block") \
-    X(ERR_NOMEM, 5, "out of memory") \
+    X(ERR_NOMEM, 5, "out of memory or descriptors") \
     X(ERR_INVAL, 6, "an argument is not valid") \
     X(ERR_UNREACHABLE, 7, "no network in common with this peer") \
     X(ERR_AUTH, 8, "the peer does not hold the job's key") \

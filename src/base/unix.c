@@ -81,6 +81,11 @@ int madi_unix_connect(const char *path)
     return fd;
 }
 
+bool madi_own_lack(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 void madi_unix_sweep(const char *dir, bool (*suspect)(const char *name))
 {
     DIR *d = opendir(dir);

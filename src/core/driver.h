@@ -198,7 +198,8 @@ struct madi_driver {
     /* Could this adapter reach the one with that address, given equal network names?  NULL: yes.  reason on false. */
     bool (*reachable)(madi_adapter_t *adapter, const void *addr, size_t len, char *reason);
     /* A non-blocking stream socket on its way to the peer's adapter goes to *fd (the caller owns it), or for drivers
-     * without sockets -1, and the driver calls madi_link_up later. */
+     * without sockets -1, and the driver calls madi_link_up later.  MAD_ERR_NOMEM: it is this process that lacks memory or
+     * descriptors; MAD_ERR_SYSTEM: the network may be gone, and be back soon. */
     mad_status_t (*connect)(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
     /* The handshake is over; the driver takes fd (also on failure).  active: this side called connect. */
     mad_status_t (*start)(madi_link_t *link, int fd, bool active, char *reason);

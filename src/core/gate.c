@@ -111,6 +111,7 @@ static void connect_next(madi_gate_t *gate)
             return;
         }
         gate->apart |= status == MAD_ERR_SYSTEM;
+        gate->lacking |= status == MAD_ERR_NOMEM;
         reject(gate, a, reason[0] ? reason : mad_status_text(status));
         gate->link = NULL;
         if (link) {
@@ -120,7 +121,7 @@ static void connect_next(madi_gate_t *gate)
     }
     if (!gate->tried) /* not one was worth a try */
         explain_unreachable(gate);
-    madi_gate_down(gate, gate->tried ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE, gate->why);
+    madi_gate_down(gate, gate->lacking ? MAD_ERR_NOMEM : gate->tried ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE, gate->why);
 }
 
 void madi_gate_connect(madi_gate_t *gate)

@@ -4,6 +4,7 @@
 #include "harness/test.h"
 
 #include <madeleine.h>
+#include <sys/resource.h>
 
 #define SENT MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER
 
@@ -90,6 +91,24 @@ static void peers(void)
     CHECK_STATUS(mad_peer_route(session, 1, text, sizeof text), MAD_ERR_AGAIN);
     CHECK_STATUS(mad_channel_route(channel, 7, text, sizeof text), MAD_ERR_INVAL);
     CHECK_STATUS(mad_channel_route(channel, 1, text, sizeof text), MAD_ERR_AGAIN);
+}
+
+/* A peer whose connection needs a descriptor, and this process has none left. */
+static void no_descriptors(void)
+{
+    struct rlimit limit, none;
+    mad_event_t event;
+    mad_request_t *r;
+    if (!CHECK(!getrlimit(RLIMIT_NOFILE, &limit)))
+        return;
+    none = limit;
+    none.rlim_cur = 3;
+    CHECK(!setrlimit(RLIMIT_NOFILE, &none));
+    if (CHECK_OK(mad_send_blocks(channel, 1, &block, 1, &r)))
+        CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_NOMEM);
+    CHECK_OK(mad_event_next(session, &event));
+    CHECK_EQ(event.status, MAD_ERR_NOMEM);
+    CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 static void packing(void)
@@ -243,8 +262,9 @@ int main(void)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"start", starting},      {"channels", channels}, {"peers", peers},       {"packing", packing},
-                 {"unpacking", unpacking}, {"requests", requests}, {"handlers", handlers}, {"end", ending}};
+    } parts[] = {{"start", starting},      {"channels", channels}, {"peers", peers},       {"no descriptors", no_descriptors},
+                 {"packing", packing},     {"unpacking", unpacking}, {"requests", requests}, {"handlers", handlers},
+                 {"end", ending}};
     int all = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         int before = test_failures;

@@ -163,11 +163,12 @@ static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len,
              id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7]);
     s = madi_unix_connect(path);
     if (s < 0) {
-        snprintf(reason, MADI_REASON_MAX, "connect %s: %s%s", path, strerror(errno),
-                 errno == EMFILE                              ? "; raise ulimit -n"
-                 : errno == ENOENT || errno == ECONNREFUSED ? " (the process has ended)"
+        int error = errno;
+        snprintf(reason, MADI_REASON_MAX, "connect %s: %s%s", path, strerror(error),
+                 error == EMFILE                            ? "; raise ulimit -n"
+                 : error == ENOENT || error == ECONNREFUSED ? " (the process has ended)"
                                                             : "");
-        return MAD_ERR_PEER;
+        return madi_own_lack(error) ? MAD_ERR_NOMEM : MAD_ERR_PEER;
     }
     *fd = s;
     return MAD_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp: links.  A link is one socket; packets follow each other on it without anything between them. */
+#include "base/unix.h"
 #include "drivers/tcp/tcp.h"
 #include <assert.h>
 #include <errno.h>
@@ -43,7 +44,7 @@ mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, in
     socklen_t peer_len;
     char text[80];
     const char *what = "socket";
-    int one = 1, s;
+    int one = 1, error, s;
 
     if (!madi_tcp_addr_get(addr, len, &peer, &peer_len) || peer.ss_family != tcp->self.ss_family) {
         snprintf(reason, MADI_REASON_MAX, "the peer's tcp address is not one of %s's family", pub->adapter->name);
@@ -65,11 +66,12 @@ mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, in
     *fd = s;
     return MAD_OK;
 fail:
+    error = errno;
     snprintf(reason, MADI_REASON_MAX, "%s to %s from %.40s (%.40s): %s%s", what, text, pub->adapter->name,
-             pub->adapter->network, strerror(errno), errno == EMFILE ? "; raise ulimit -n" : "");
+             pub->adapter->network, strerror(error), error == EMFILE ? "; raise ulimit -n" : "");
     if (s >= 0)
         close(s);
-    return MAD_ERR_SYSTEM;
+    return madi_own_lack(error) ? MAD_ERR_NOMEM : MAD_ERR_SYSTEM;
 }
 
 /* Between two processes of one host no congestion control can help, and some hinder: bbr as the system's default took a
