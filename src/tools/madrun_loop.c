@@ -161,6 +161,7 @@ void madi_run_pipe_close(madi_run_pipe_t *pipe)
 static void pipe_break(madi_run_pipe_t *pipe)
 {
     pipe->broken = true;
+    pipe->error = errno;
     madi_run_buffer_free(&pipe->out);
     choke_check(pipe);
     rearm(pipe);

@@ -38,6 +38,7 @@ struct madi_run_pipe {
     /* For the owner to look at. */
     int fd; /* -1: closed */
     bool eof, broken;
+    int error; /* broken: errno of the write */
     madi_run_buffer_t in, out;
     /* The loop's own. */
     uint32_t armed;

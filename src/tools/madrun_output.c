@@ -3,6 +3,7 @@
 
 #include "tools/madrun_loop.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,11 @@ static void (*on_lost)(void);
 
 static void got(madi_run_pipe_t *pipe)
 {
-    if (pipe->broken && on_lost)
-        on_lost();
+    if (!pipe->broken || !on_lost)
+        return;
+    if (pipe == &out[0] && pipe->error != EPIPE)
+        madi_run_say("what the ranks print cannot be written: %s", strerror(pipe->error));
+    on_lost();
 }
 
 void madi_run_output_init(int ranks, int beside, bool label, void (*lost)(void))

@@ -43,6 +43,9 @@ test_codes() {
     check "exit code: without leaving the session" 1 $code
     run -n 2 --timeout 0.1 sleep 1000
     check "exit code: time-out" 124 $code
+    within $limit "$madrun" -n 2 sh -c 'echo $PMI_RANK; exec sleep 1000' >/dev/full 2>err
+    check "exit code: output cannot be written" 141 $?
+    check_has "exit code: output cannot be written: why" "what the ranks print cannot be written: No space left on device" err
 }
 
 test_labels() {
