@@ -8,9 +8,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SWEEP_MAX 512
+#define EARLY ".new" /* how a socket's name ends until it listens */
+#define EARLY_S 60   /* who has that name for longer was killed on the way */
 
 void madi_unix_dir_default(char *dir, size_t len)
 {
@@ -57,7 +60,7 @@ int madi_unix_listen(const char *path, int backlog)
     char early[MADI_UNIX_PATH_MAX];
     struct sockaddr_un sa;
     int fd;
-    if ((size_t)snprintf(early, sizeof early, "%s.new", path) >= sizeof early) {
+    if ((size_t)snprintf(early, sizeof early, "%s" EARLY, path) >= sizeof early) {
         errno = ENAMETOOLONG;
         return -1;
     }
@@ -86,16 +89,26 @@ bool madi_own_lack(int error)
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
+/* The name that the socket has, or was to have: false when it may be about to get that. */
+static bool settled(const char *path, const char *name, char *final, size_t len)
+{
+    struct stat st;
+    size_t n = strlen(name), end = sizeof EARLY - 1;
+    bool early = n > end && !strcmp(name + n - end, EARLY);
+    snprintf(final, len, "%.*s", (int)(early ? n - end : n), name);
+    return !early || (!lstat(path, &st) && time(NULL) - st.st_mtime > EARLY_S);
+}
+
 void madi_unix_sweep(const char *dir, bool (*suspect)(const char *name))
 {
     DIR *d = opendir(dir);
     struct dirent *e;
     for (int i = 0; d && i < SWEEP_MAX && (e = readdir(d)); i++) {
-        char path[PATH_MAX];
+        char path[PATH_MAX], final[sizeof e->d_name];
         int fd;
-        if (!suspect(e->d_name))
-            continue;
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        if (!settled(path, e->d_name, final, sizeof final) || !suspect(final))
+            continue;
         fd = madi_unix_connect(path);
         if (fd >= 0)
             close(fd);

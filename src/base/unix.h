@@ -24,8 +24,9 @@ int madi_unix_connect(const char *path);
 /* Does errno say that this process, or its host, has no descriptors or memory left? */
 bool madi_own_lack(int error);
 
-/* Remove the sockets whose owners are gone (killed: others remove their own); at most about 500 are looked at.
- * suspect: is it worth a try?  It costs the owner, if there is one, a connection that ends at once. */
+/* Remove the sockets whose owners are gone (killed: others remove their own), after a minute also those that were killed
+ * before the socket had its name; at most about 500 are looked at.  suspect: is one of that name worth a try?  It costs
+ * the owner, if there is one, a connection that ends at once. */
 void madi_unix_sweep(const char *dir, bool (*suspect)(const char *name));
 
 #endif

@@ -202,7 +202,7 @@ static void listener_ready(madi_watch_t *watch, uint32_t events)
 static bool suspect(const char *name)
 {
     int pid;
-    return sscanf(name, "ask-%d-", &pid) == 1 && !strstr(name, ".new") && pid > 0 && kill(pid, 0) && errno == ESRCH;
+    return sscanf(name, "ask-%d-", &pid) == 1 && pid > 0 && kill(pid, 0) && errno == ESRCH;
 }
 
 static bool ask_listen(madi_ask_t *ask, char *reason, size_t len)

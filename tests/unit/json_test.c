@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -58,15 +59,29 @@ END_TEST
 
 static bool any_socket(const char *name)
 {
-    return name[0] == 's';
+    return name[0] == 's' && !strchr(name, '.');
+}
+
+/* A socket at path that nobody listens on, made so many seconds ago. */
+static void lose_socket(const char *path, int seconds)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    struct timeval times[2];
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    memcpy(sa.sun_path, path, strlen(path));
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sa, sizeof sa), 0);
+    close(fd);
+    ck_assert_int_eq(gettimeofday(&times[0], NULL), 0);
+    times[0].tv_sec -= seconds;
+    times[1] = times[0];
+    ck_assert_int_eq(utimes(path, times), 0);
 }
 
 /* A sweep removes what nobody listens on, and nothing else. */
 START_TEST(unix_sweep)
 {
     char dir[] = "/tmp/unit-unix-XXXXXX", live[64], dead[64], other[64];
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    int fd, lost = socket(AF_UNIX, SOCK_STREAM, 0);
+    int fd;
     FILE *f;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(live, sizeof live, "%s/s-live", dir);
@@ -74,9 +89,7 @@ START_TEST(unix_sweep)
     snprintf(other, sizeof other, "%s/other", dir);
     fd = madi_unix_listen(live, 1);
     ck_assert_int_ge(fd, 0);
-    memcpy(sa.sun_path, dead, strlen(dead));
-    ck_assert_int_eq(bind(lost, (struct sockaddr *)&sa, sizeof sa), 0);
-    close(lost);
+    lose_socket(dead, 0);
     f = fopen(other, "w");
     ck_assert_ptr_nonnull(f);
     fclose(f);
@@ -88,6 +101,25 @@ START_TEST(unix_sweep)
     ck_assert_int_eq(unlink(other), 0);
     close(fd);
     ck_assert_int_eq(rmdir(dir), 0); /* nothing else was left, NAME.new in particular */
+}
+END_TEST
+
+/* Who is killed before the socket has its name leaves it under the early one: removed when nobody can be about to go on. */
+START_TEST(unix_sweep_early)
+{
+    char dir[] = "/tmp/unit-unix-XXXXXX", old[64], young[64], other[64];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(old, sizeof old, "%s/s-old.new", dir);
+    snprintf(young, sizeof young, "%s/s-young.new", dir);
+    snprintf(other, sizeof other, "%s/other.new", dir);
+    lose_socket(old, 100);
+    lose_socket(young, 0);
+    lose_socket(other, 100);
+    madi_unix_sweep(dir, any_socket);
+    ck_assert_int_ne(access(old, F_OK), 0);
+    ck_assert_int_eq(unlink(young), 0);
+    ck_assert_int_eq(unlink(other), 0);
+    ck_assert_int_eq(rmdir(dir), 0);
 }
 END_TEST
 
@@ -114,6 +146,6 @@ END_TEST
 
 Suite *json_suite(void)
 {
-    const TTest *tests[] = {json_nested, json_escapes, json_grows, unix_sweep, unix_dir_refused};
+    const TTest *tests[] = {json_nested, json_escapes, json_grows, unix_sweep, unix_sweep_early, unix_dir_refused};
     return SUITE_OF("json", tests);
 }
