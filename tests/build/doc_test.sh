@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What the documents say is so: madeleine(7) shows the program of the README (which install_test.sh compiles and runs);
-# headers compile alone; examples are explained and run; links and names of files lead somewhere.
+# headers compile alone; examples are explained and run; links and names of files lead somewhere; tools know the options
+# that are named.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -47,6 +48,21 @@ for f in $(sed '/^```/,/^```/d' "$here"/*.md "$here"/doc/*.md |
     [ -e "$here/$f" ] || bad="$bad $f"
 done
 [ -z "$bad" ] && ok "files that documents name" || not_ok "files that documents name and that are not there:$bad"
+
+# ---- Options and commands of tools that documents name
+bad=
+for tool in madrun madgw madlab mad_info mad_perf mad_scale marcel_perf; do
+    "$BUILD/$tool" --help >"$work/help" 2>&1
+    sed '/^```/,/^```/d' "$here"/*.md "$here"/doc/*.md | grep -o "\`$tool [^\`]*\`" | tr -d '`' >"$work/named"
+    for option in $(grep -o -e ' --[a-z-]*' "$work/named" | sort -u); do
+        grep -q -e "$option\>" "$work/help" || bad="$bad '$tool $option'"
+    done
+    [ "$tool" = mad_info ] || continue
+    for command in $(sed -n 's/^mad_info \([a-z]*\).*/\1/p' "$work/named" | sort -u); do
+        grep -q "^  $command\>" "$work/help" || bad="$bad '$tool $command'"
+    done
+done
+[ -z "$bad" ] && ok "options and commands that documents name" || not_ok "tools do not know:$bad"
 
 # ---- Every tutorial program is an example that is run
 bad=
