@@ -51,6 +51,7 @@ static struct async {
     _Atomic(int) tid;    /* of the kernel; 0: it does not run yet */
     _Atomic(int) avoids; /* a processor, + 1; 0: none */
     _Atomic(int) said;   /* enum said */
+    _Atomic(int) warned; /* that it cannot be made; it is tried again and again */
 } async;
 
 /* ---- That it may sleep is said by its caller -------------------------------------------------------------------------- */
@@ -210,8 +211,9 @@ static bool start(void)
     pthread_attr_destroy(&attr);
     if (!error)
         return true;
-    madi_log(MADI_LOG_WARN, "marcel", "no progress thread: %s; operations go on when the program calls the library",
-             strerror(error));
+    if (!atomic_exchange(&async.warned, 1))
+        madi_log(MADI_LOG_WARN, "marcel", "no progress thread: %s; operations go on when the program calls the library",
+                 strerror(error));
     atomic_store(&async.exists, 0);
     return false;
 }

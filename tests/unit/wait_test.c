@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "core/core.h"
+#include "marcel/tools.h"
 
 #include <dirent.h>
 #include <poll.h>
@@ -12,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -491,9 +493,59 @@ START_TEST(unused)
 }
 END_TEST
 
+/* A receive that nothing comes for. */
+static void begin_and_cancel(mad_channel_t *channel)
+{
+    static char to[BIG];
+    mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    mad_request_t *request;
+    ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
+    ck_assert_int_eq(mad_request_cancel(request), MAD_OK);
+    ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_ERR_CANCELLED);
+}
+
+#if defined(MADI_TOOLS_ASAN) || defined(MADI_TOOLS_TSAN)
+enum { NEEDS_ROOM = 1 }; /* these want more memory at any time */
+#else
+enum { NEEDS_ROOM = 0 };
+#endif
+
+/* There is no room for its stack: that is said once, each operation tries again, and there it is when there is room. */
+START_TEST(cannot_be_made)
+{
+    struct rlimit limit, none;
+    mad_channel_t *channel;
+    const char *said;
+    int all;
+    if (NEEDS_ROOM)
+        return;
+    setenv("MAD_DRIVERS", "self", 1);
+    mad_progress_thread(0);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "no room", &channel), MAD_OK);
+    begin_and_cancel(channel); /* takes the memory that it needs */
+    mad_progress_thread(1);
+    err_keep();
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &none), 0);
+    for (int i = 0; i < 3; i++)
+        begin_and_cancel(channel);
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    said = strstr(err_text(), "no progress thread: ");
+    ck_assert_ptr_nonnull(said);
+    ck_assert_ptr_null(strstr(said + 1, "no progress thread: "));
+    ck_assert_int_eq(progress_thread(&all), 0);
+    begin_and_cancel(channel);
+    ck_assert_int_ne(progress_thread(&all), 0);
+    mad_exit(session);
+}
+END_TEST
+
 Suite *wait_suite(void)
 {
     const TTest *tests[] = {handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one, robbed_leader,
-                            progress_elsewhere, said_by_caller, unused};
+                            progress_elsewhere, said_by_caller, unused, cannot_be_made};
     return SUITE_OF("wait", tests);
 }
