@@ -188,6 +188,14 @@ static mad_status_t adapters_start(mad_session_t *s)
     return status ? status : adapters_open(s);
 }
 
+static bool random_bytes(void *bytes, int len)
+{
+    bool done = RAND_bytes(bytes, len) == 1;
+    if (!done)
+        madi_log(MADI_LOG_ERROR, "core", "the system gives no random bytes (getrandom): is it forbidden here?");
+    return done;
+}
+
 /* ---- Start ---------------------------------------------------------------------------------------------------- */
 
 static mad_session_t *session_new(void)
@@ -215,7 +223,7 @@ static mad_status_t session_start(mad_session_t *s)
     s->receives = madi_handles_new();
     if (!s->receives)
         return MAD_ERR_NOMEM;
-    if (RAND_bytes(s->uid, sizeof s->uid) != 1)
+    if (!random_bytes(s->uid, sizeof s->uid))
         return MAD_ERR_SYSTEM;
     if (!madi_rx_more(s))
         return MAD_ERR_NOMEM;
@@ -256,7 +264,7 @@ static mad_status_t publish(mad_session_t *s)
     mad_status_t status = madi_exchange_put(b, s->address, s->address_len);
     if (!status && !b->key_len && s->rank == 0) {
         char k[2 * sizeof key + 1];
-        if (RAND_bytes(key, sizeof key) != 1)
+        if (!random_bytes(key, sizeof key))
             return MAD_ERR_SYSTEM;
         madi_exchange_hex(k, key, sizeof key);
         status = b->ops->put(b, "mad-key", k);

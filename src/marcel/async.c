@@ -208,6 +208,10 @@ static bool start(void)
     if (CPU_COUNT(&set))
         pthread_attr_setaffinity_np(&attr, sizeof set, &set);
     error = madi_helper_make(&async.thread, &attr, "mad-progress", run);
+    if (error && CPU_COUNT(&set)) { /* they were taken away, or none may be asked for: it stays with its caller */
+        atomic_store(&async.avoids, 0);
+        error = madi_helper_make(&async.thread, NULL, "mad-progress", run);
+    }
     pthread_attr_destroy(&attr);
     if (!error)
         return true;

@@ -6,6 +6,9 @@
 #include "marcel/tools.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -438,6 +443,17 @@ START_TEST(progress_elsewhere)
 }
 END_TEST
 
+/* No thread of this process can be bound from now on. */
+static bool forbid_binding(void)
+{
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 0, 1),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
 /* ---- What the progress thread does without ---------------------------------------------------------------------- */
 
 /* Its barriers would interrupt who computes: that it may sleep is said by who calls it, and unsaid when it is not needed. */
@@ -504,6 +520,22 @@ static void begin_and_cancel(mad_channel_t *channel)
     ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_ERR_CANCELLED);
 }
 
+/* The processors that it would take were taken away, or none may be asked for: it takes its caller's. */
+START_TEST(cannot_be_bound)
+{
+    mad_channel_t *channel;
+    int all;
+    if (!forbid_binding())
+        return;
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "anywhere", &channel), MAD_OK);
+    begin_and_cancel(channel);
+    ck_assert_int_ne(progress_thread(&all), 0);
+    mad_exit(session);
+}
+END_TEST
+
 #if defined(MADI_TOOLS_ASAN) || defined(MADI_TOOLS_TSAN)
 enum { NEEDS_ROOM = 1 }; /* these want more memory at any time */
 #else
@@ -546,6 +578,6 @@ END_TEST
 Suite *wait_suite(void)
 {
     const TTest *tests[] = {handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one, robbed_leader,
-                            progress_elsewhere, said_by_caller, unused, cannot_be_made};
+                            progress_elsewhere, said_by_caller, unused, cannot_be_bound, cannot_be_made};
     return SUITE_OF("wait", tests);
 }
