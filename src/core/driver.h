@@ -77,7 +77,7 @@ struct madi_op {
 
 /* What a link of an adapter can do; plain data, set by open. */
 typedef struct madi_caps {
-    size_t packet_max;    /* the longest packet (header included) that send takes without an op: MADI_PACKET_MIN to 32 KiB,
+    size_t packet_max;    /* the longest packet (header included) that send always takes without an op: MADI_PACKET_MIN to 32 KiB,
                            * for credit comes back in halves of MAD_CREDIT_FLOOR, and one must pay for a packet */
     size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks): at least as above */
     size_t chunk_min;     /* not 0: the driver copies, and overlaps its copying with the peer's when a block goes in
@@ -207,6 +207,10 @@ struct madi_driver {
     /* Send one packet: vec[0] begins with the wire header; total is the sum.  op NULL: packets up to packet_max, answer
      * SENT or AGAIN (a driver that can place only a part of it copies the rest).  op: up to chunk_max. */
     madi_sent_t (*send)(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+    /* How long may the next packet be that send takes without an op?  Asked where a block longer than packet_max allows, and
+     * shorter than rdv_min, would have to wait for its grant; it goes in its message's packet if that is long enough, and
+     * there is credit for it.  Under the tx lock.  NULL: packet_max. */
+    size_t (*packet_room)(madi_link_t *link);
     /* The same for a packet of at most MADI_PACKET_SHORT bytes, in one piece, with so many bytes readable: false: not
      * taken.  NULL: send does it. */
     bool (*send_short)(madi_link_t *link, const void *packet, size_t total);

@@ -170,6 +170,24 @@ static size_t eager_max(const madi_tx_t *tx, const madi_caps_t *caps, size_t len
     return tx->request && len / EAGER_PART >= caps->rdv_eager ? 0 : caps->rdv_eager;
 }
 
+/* Can the packet be so long that a long block goes with it?  Only as far as there is credit now: what has none waits with its
+ * sender, announced. */
+static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, const madi_piece_t *piece, size_t len)
+{
+    madi_link_t *link = conn->gate->link;
+    uint64_t credit = (conn->quick + conn->credit_left) & ~(uint64_t)(MADI_LINE - 1), most;
+    if (!link->driver->packet_room)
+        return false;
+    most = link->driver->packet_room(link);
+    most = most < credit ? most : credit;
+    if (most < p->total + p->room || !packet_fits(p, 1 + (piece->segs ? piece->n_segs : 1), 8, 0))
+        return false;
+    if (8 + len > most - p->total)
+        return false;
+    p->room = most - p->total;
+    return true;
+}
+
 /* Add one block to the packet; false: it does not fit any more, or has to wait. */
 static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, const madi_caps_t *caps, bool whole)
 {
@@ -177,7 +195,8 @@ static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, co
     bool held = piece->later && !tx->ended;
     if (held && !MADI_WIRE_DESC_RMODE(piece->desc))
         return false; /* LATER and EXPRESS: what follows waits too */
-    if (!held && !piece->handle && len < caps->rdv_min && len + 8 + sizeof(madi_wire_hdr_t) <= caps->packet_max)
+    if (!held && !piece->handle && len < caps->rdv_min &&
+        (len + 8 + sizeof(madi_wire_hdr_t) <= caps->packet_max || packet_lengthen(p, tx->conn, piece, len)))
         return packet_add_inline(p, piece);
     if (!whole && madi_tx_put(tx, piece)) {
         uint64_t desc = piece->desc | (uint64_t)MADI_WIRE_PLACED << 48;

@@ -455,7 +455,7 @@ static bool holds_packet(const gw_end_t *end, const madi_wire_hdr_t *hdr, const 
         return false;
     memcpy(inner, (const char *)head + sizeof(madi_wire_forward_t), sizeof *inner);
     return inner->length == hdr->length - MADI_FORWARD_HEAD && inner->type != MADI_WIRE_FORWARD &&
-           (inner->type == MADI_WIRE_DATA || inner->length <= GW_FRAGMENT_LEAST) &&
+           (inner->type == MADI_WIRE_DATA || inner->length <= GW_FRAGMENT) &&
            (!end->half || !memcmp(inner, &end->half_hdr, sizeof *inner));
 }
 

@@ -38,6 +38,9 @@
 #define GW_FRAGMENT ((size_t)256 << 10)
 #define GW_FRAGMENT_LEAST ((size_t)32 << 10)
 #define GW_FRAGMENT_US 250 /* what the slowest network may take for one: so long a hop is idle as a message begins or ends */
+/* Blocks below this may go with their message (virtual_packet_room): longer ones are there sooner when they are granted, in
+ * several pieces, and not copied. */
+#define GW_AHEAD ((size_t)192 << 10)
 #define GW_HEAD (sizeof(madi_wire_hdr_t) + sizeof(madi_wire_forward_t)) /* before the payload */
 #define GW_FIRST ((uint64_t)16 << 10) /* credit before the first CREDIT comes */
 #define GW_WINDOW_MAX ((uint64_t)2 << 20)
@@ -145,9 +148,10 @@ struct gw_hop {
     gw_count_t in_all[2], out_all[2]; /* [0] of streams that end here, [1] of others; locks as for those of sides */
 };
 
-/* A packet of the program's memory, from send until the other end has it and nobody reads it here any more. */
+/* A packet of the program's memory, or copied to behind vec, from send until the other end has it and nobody reads it here
+ * any more. */
 struct gw_held {
-    madi_op_t *user; /* the core's */
+    madi_op_t *user; /* the core's; NULL: a copy */
     gw_end_t *end;
     gw_held_t *next;
     int out;   /* fragments that refer to it: queued, or taken by a driver */
@@ -155,7 +159,7 @@ struct gw_held {
     mad_status_t status;
     madi_wire_hdr_t hdr;
     int n;
-    struct iovec vec[]; /* the first is hdr */
+    struct iovec vec[]; /* the first is hdr; of a copy all */
 };
 
 /* What was sent and is not acknowledged. */
@@ -382,6 +386,7 @@ void gw_window_hold(gw_end_t *end, gw_held_t *held, size_t len); /* what is abou
 bool gw_window_came(gw_end_t *end, uint32_t ack); /* false: nonsense */
 void gw_held_left(gw_held_t *held);  /* no driver reads it, by one fragment less */
 bool gw_window_empty(gw_end_t *end);
+bool gw_window_calm(gw_end_t *end); /* all that is in it is small: under the lock under which it changes */
 bool gw_window_drains(gw_end_t *end); /* as empty; the first time that it is not, all in it is asked for */
 void gw_window_rest(gw_end_t *end);  /* it was empty for a while */
 int gw_window_resend(gw_end_t *end); /* all that is in it, while nothing else is sent; how many, or -1: no memory */

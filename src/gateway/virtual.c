@@ -48,7 +48,7 @@ static void set_caps(gw_t *gw, size_t forced)
     }
     gw->base.caps = (madi_caps_t){.packet_max = packet,
                                   .chunk_max = chunk > packet ? chunk : packet,
-                                  .rdv_min = (size_t)64 << 10,
+                                  .rdv_min = GW_AHEAD,
                                   .rdv_eager = (size_t)16 << 10,
                                   .gather_max = 16,
                                   .many = true,
@@ -308,29 +308,48 @@ gw_frag_t *gw_held_frag(gw_held_t *held)
     return frag;
 }
 
-/* A piece of a granted block: sent now, or queued; it is the user's memory until the other end has it. */
-static madi_sent_t send_op(gw_end_t *end, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+/* What is kept of a packet: a piece of a granted block is the user's memory until the other end has it; what no driver takes
+ * without an op is copied. */
+static gw_held_t *held_new(gw_end_t *end, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
-    gw_held_t *held = gw_window_room(end, total, false) ? malloc(sizeof *held + (size_t)n * sizeof *vec) : NULL;
+    gw_held_t *held = malloc(sizeof *held + (size_t)n * sizeof *vec + (op ? 0 : total));
+    unsigned char *to;
+    if (!held)
+        return NULL;
+    *held = (gw_held_t){.user = op, .end = end, .n = op ? n : 1};
+    if (op) {
+        held->hdr = *(const madi_wire_hdr_t *)vec->iov_base;
+        memcpy(held->vec, vec, (size_t)n * sizeof *vec);
+        held->vec[0].iov_base = &held->hdr;
+        return held;
+    }
+    to = (unsigned char *)(held->vec + n);
+    held->vec[0] = (struct iovec){to, total};
+    for (int i = 0; i < n; to += vec[i++].iov_len)
+        memcpy(to, vec[i].iov_base, vec[i].iov_len);
+    return held;
+}
+
+/* Sent now, or queued. */
+static madi_sent_t send_held(gw_end_t *end, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    gw_held_t *held = gw_window_room(end, total, false) ? held_new(end, vec, n, total, op) : NULL;
     gw_frag_t *frag;
     if (!held)
         return MADI_AGAIN;
-    *held = (gw_held_t){.user = op, .end = end, .hdr = *(const madi_wire_hdr_t *)vec->iov_base, .n = n};
-    memcpy(held->vec, vec, (size_t)n * sizeof *vec);
-    held->vec[0].iov_base = &held->hdr;
     frag = gw_held_frag(held);
     if (!frag) {
         free(held);
         return MADI_AGAIN;
     }
-    gw_end_head(end, frag, MADI_FORWARD_PACKET, end->window.next, total, op->last);
+    gw_end_head(end, frag, MADI_FORWARD_PACKET, end->window.next, total, op && op->last);
     atomic_fetch_add(&end->n_held, 1);
     gw_window_hold(end, held, total);
     if (gw_side_send_user(end->side, frag) == MADI_SENT) {
         held->out--; /* acknowledgements are looked at under the lock that is held here */
         free(frag);
     }
-    return MADI_TAKEN;
+    return op ? MADI_TAKEN : MADI_SENT;
 }
 
 static madi_sent_t refuse(gw_end_t *end)
@@ -383,6 +402,8 @@ static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, si
     }
     if (side->queue || hop->active || hop->gate->ctrl)
         return refuse(end);
+    if (sizeof head + total > hop->gate->link->adapter->caps.packet_max)
+        return send_held(end, vec, n, total, NULL);
     if (!gw_window_room(end, total, true))
         return MADI_AGAIN;
     head.forward = (madi_wire_forward_t){.ack = end->rx_seq, .ask = gw_window_asks(end, total)};
@@ -406,9 +427,18 @@ static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int 
         return MADI_AGAIN; /* it has no way now */
     madi_lock(&gate->tx_lock);
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
-        sent = op ? send_op(end, vec, n, total, op) : send_packet(end, vec, n, total);
+        sent = op ? send_held(end, vec, n, total, op) : send_packet(end, vec, n, total);
     madi_unlock(&gate->tx_lock);
     return sent;
+}
+
+/* A grant is two journeys through all gateways, so a block does not wait for one while nothing long is under way to that peer.
+ * Else it does: what has many blocks under way would be before those who have few. */
+static size_t virtual_packet_room(madi_link_t *link)
+{
+    const madi_caps_t *caps = &link->adapter->caps;
+    size_t most = caps->chunk_max < GW_FRAGMENT ? caps->chunk_max : GW_FRAGMENT;
+    return most > caps->packet_max && gw_window_calm(((gw_link_t *)link)->end) ? most : caps->packet_max;
 }
 
 const madi_driver_t madi_driver_virtual = {
@@ -428,6 +458,7 @@ const madi_driver_t madi_driver_virtual = {
     .connect = virtual_connect,
     .start = virtual_start,
     .send = virtual_send,
+    .packet_room = virtual_packet_room,
     .slot_put = virtual_slot_put,
     .drained = virtual_drained,
     .link_close = virtual_link_close,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an end has sent and the other end has not acknowledged, in the order of its numbers: to be sent again when the way
- * fails.  Packets are copied into a ring of bytes; pieces of granted blocks stay in the program's memory, which it gets
- * back when they are acknowledged (and no driver reads them any more).
+ * fails.  Packets are copied into a ring of bytes, long ones into memory of their own, from which they are sent; pieces of
+ * granted blocks stay in the program's memory, which it gets back when they are acknowledged (and no driver reads them any
+ * more).
  *
  * The ring is made of records without gaps; one of size 0 says that the next is at the beginning.  It grows, up to what
  * MAD_FORWARD_WINDOW allows, and is freed when nothing has been in it for a while. */
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 
 #define LEAST ((size_t)4096)
+#define CALM 4096 /* bytes of grants, credits and short messages, of which some are always under way */
 #define ASKS 4 /* times that acknowledgement is asked for in a window */
 
 typedef struct kept {
@@ -98,7 +100,7 @@ static void drop_first(gw_window_t *w, const kept_t *k)
 
 /* ---- Sending --------------------------------------------------------------------------------------------------- */
 
-/* Copies that are acknowledged make room; what the program has lent is given back by who may call it. */
+/* Copies in the ring that are acknowledged make room; what is held is given back by who may call the program. */
 static void forget_copies(gw_window_t *w)
 {
     uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
@@ -165,7 +167,8 @@ static void held_finish(gw_held_t *held)
     end->n_held--;
     if (end->dead)
         gw_later(end->gw);
-    user->done(user, status);
+    if (user) /* not of a copy */
+        user->done(user, status);
 }
 
 void gw_held_left(gw_held_t *held)
@@ -227,6 +230,13 @@ bool gw_window_came(gw_end_t *end, uint32_t ack)
     if (full && end->link)
         madi_link_writable(end->link);
     return true;
+}
+
+bool gw_window_calm(gw_end_t *end)
+{
+    const gw_window_t *w = &end->window;
+    forget_copies(&end->window);
+    return w->bytes <= CALM || atomic_load_explicit(&w->ack, memory_order_relaxed) == w->next;
 }
 
 bool gw_window_empty(gw_end_t *end)
