@@ -219,6 +219,10 @@ struct madi_driver {
      * or copy the header only, and lend the body as for madi_rx_begin: *loan.  NULL says nothing about what poll finds.
      * Called while the adapter has a link.  A driver without this has only poll. */
     madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, void **loan);
+    /* The same of short packets, several at once: as many as come next, at most max, all of one link, which goes to *link.
+     * Each is copied (header, then MADI_SHORT_MAX bytes) to a place of its own, stride bytes behind the one before.  Their
+     * number; 0 says nothing about what take and poll find.  Called like take.  NULL: the driver has only take. */
+    int (*take_short)(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
     /* Copy a body to where send would put it, for a packet whose header is not known yet: it waits for its grant.  NULL: no
      * space.  Then either send_prepared with its header (false: not taken; the body stays prepared), or forget, or
      * link_close.  One at a time, under the tx lock.  All three NULL: send does it. */

@@ -297,6 +297,47 @@ START_TEST(taking)
 }
 END_TEST
 
+/* Short packets, several at once, in order, around the ring; what is longer, and stands between them, is left to others. */
+START_TEST(taking_short)
+{
+    enum { PLACE = MADI_PACKET_SHORT + 8 };
+    unsigned char places[40][PLACE];
+    unsigned number = 0, taken = 0;
+    madi_link_t *link;
+    setup();
+    ck_assert_int_eq(shm_take_short(&adapters[1].base, places, PLACE, 40, &link), 0);
+    for (unsigned many = 1; many <= 40; many++) {
+        int max = 1 + (int)(many * 7 % 40), n;
+        for (unsigned i = 0; i < many; i++)
+            ck_assert_int_eq(send_body((number + i) % (MADI_SHORT_MAX + 1), 2, number + i), MADI_SENT);
+        for (unsigned left = many; left; left -= (unsigned)n) {
+            memset(places, 0xee, sizeof places);
+            link = NULL;
+            n = shm_take_short(&adapters[1].base, places, PLACE, max, &link);
+            ck_assert_int_eq(n, left < (unsigned)max ? (int)left : max);
+            ck_assert_ptr_eq(link, &links[1].base);
+            for (int i = 0; i < n; i++, taken++) {
+                memcpy(&last_hdr, places[i], sizeof last_hdr);
+                memcpy(last, places[i] + sizeof last_hdr, MADI_SHORT_MAX);
+                check_last(taken % (MADI_SHORT_MAX + 1), taken);
+                ck_assert_uint_eq(places[i][MADI_PACKET_SHORT], 0xee);
+            }
+        }
+        number += many;
+    }
+    for (size_t len = MADI_SHORT_MAX + 1; len < 1000; len *= 4) { /* in cells, and in a run */
+        ck_assert_int_eq(send_body(8, 2, 1), MADI_SENT);
+        ck_assert_int_eq(send_body(len, 2, 2), MADI_SENT);
+        ck_assert_int_eq(send_body(8, 2, 3), MADI_SENT);
+        ck_assert_int_eq(shm_take_short(&adapters[1].base, places, PLACE, 40, &link), 1);
+        ck_assert_int_eq(shm_take_short(&adapters[1].base, places, PLACE, 40, &link), 0);
+        ck_assert_int_eq(poll_once(), 1);
+        check_last(len, 2);
+        ck_assert_int_eq(shm_take_short(&adapters[1].base, places, PLACE, 40, &link), 1);
+    }
+}
+END_TEST
+
 /* Small bodies stay in the first window; many peers share what there is. */
 START_TEST(windows)
 {
@@ -489,8 +530,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *tests[] = {lengths, full_ring, loans, long_blocks, taking, windows, dropped, prepared, two_threads, sleeping,
-                            crowd, space, garbage};
+    const TTest *tests[] = {lengths, full_ring, loans, long_blocks, taking, taking_short, windows, dropped, prepared,
+                            two_threads, sleeping, crowd, space, garbage};
     Suite *suite = suite_create("shm_ring");
     TCase *tcase = tcase_create("shm_ring");
     SRunner *runner = srunner_create(suite);

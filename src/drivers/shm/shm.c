@@ -186,6 +186,7 @@ const madi_driver_t madi_driver_shm = {
     .fini = shm_fini,
     .poll = shm_poll,
     .take = shm_take,
+    .take_short = shm_take_short,
     .pure_poll = shm_pure_poll,
     .arm = shm_arm,
     .disarm = shm_disarm,

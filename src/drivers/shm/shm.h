@@ -112,6 +112,7 @@ typedef struct shm_inbox {
     struct shm_link *link;    /* under the session's lock; NULL: free */
 } shm_inbox_t;
 
+enum { SHM_SENT = 1, SHM_TAKEN };
 typedef struct shm_link {
     madi_link_t base;
     /* sending */
@@ -131,6 +132,7 @@ typedef struct shm_link {
     _Alignas(MADI_LINE) shm_half_t *in;
     shm_inbox_t *inbox;
     uint32_t received;
+    _Alignas(MADI_LINE) _Atomic(int) last; /* SHM_SENT or SHM_TAKEN: what was done with a short packet; a hint */
     /* life */
     shm_region_t *region;
     int fd; /* the socket: how the death of the peer is seen */
@@ -186,6 +188,7 @@ void shm_forget(madi_link_t *link, void *prepared);
 void shm_slot_put(madi_link_t *link, void *loan);
 int shm_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan);
+int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
 bool shm_pure_poll(madi_adapter_t *adapter);
 bool shm_any(shm_adapter_t *adapter); /* has anything come?  All links */
 void shm_drain(shm_link_t *link); /* take in all that has come */
