@@ -213,12 +213,14 @@ mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_se
  * not there yet.  Errors: MAD_ERR_MISMATCH (there is no further block), MAD_ERR_PEER, MAD_ERR_NOMEM. */
 mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len);
 
-/* A message that was opened, and its first block as mad_borrow shows it; base NULL: ask mad_borrow. */
+/* A message that was opened, and its first block as mad_borrow shows it; base NULL: ask mad_borrow.  A short message of one
+ * block has ended already: cnx is NULL, and the block lies in this structure, so a copy of it has to set base anew. */
 typedef struct mad_arrival {
-    mad_connection_t *cnx; /* owned: ended with mad_end_unpacking */
+    mad_connection_t *cnx; /* owned: ended with mad_end_unpacking; or NULL */
     mad_peer_t peer;       /* its sender */
     const void *base;
     size_t len;
+    uint64_t inside[7]; /* the library's */
 } mad_arrival_t;
 
 /* Messages on the channel that are there already, from any source, opened: at most max, and at most 16, in the order in

@@ -141,9 +141,18 @@ int madi_progress_after(mad_session_t *session, int n); /* what follows the adap
 int madi_look_around(mad_session_t *session);           /* every adapter and descriptor gets its turn */
 int madi_poll_descriptors(mad_session_t *session);      /* handle the descriptors' events */
 void madi_rare_ready(madi_watch_t *watch, uint32_t events); /* session->rare: one that the door knows, too */
-madi_adapter_t *madi_poll_hit(mad_session_t *session);  /* an adapter that has something, or NULL; no lock */
 void madi_adapter_polled(madi_adapter_t *adapter);      /* from now on it is asked, too */
 bool madi_pure_poll(mad_session_t *session);            /* no lock */
+
+/* An adapter that has something, or NULL; no lock. */
+static inline madi_adapter_t *madi_poll_hit(mad_session_t *session)
+{
+    int n = atomic_load_explicit(&session->n_polled, memory_order_acquire); /* pairs with madi_adapter_polled */
+    for (int i = 0; i < n; i++)
+        if (session->polled[i]->driver->pure_poll(session->polled[i]))
+            return session->polled[i];
+    return NULL;
+}
 
 /* calls.c */
 void madi_calls_run(mad_session_t *session); /* callbacks and handlers; no lock */

@@ -13,11 +13,28 @@ typedef struct head {
     unsigned char body[MADI_SHORT_MAX - 8];
 } head_t;
 static_assert(sizeof(head_t) == MADI_PACKET_SHORT, "a short packet");
+#define ROOM sizeof(((head_t *)0)->body)
 
-static void fill(unsigned char *to, const struct iovec *pieces, int n)
+/* madi_copy of so little that no length needs a call. */
+static inline void put(unsigned char *to, const void *from, size_t len)
 {
-    for (int i = 0; i < n; to += pieces[i++].iov_len)
-        madi_copy(to, pieces[i].iov_base, pieces[i].iov_len);
+    static_assert(ROOM <= 32, "two times 16 bytes");
+    const unsigned char *end = (const unsigned char *)from + len;
+    if (len == 8) {
+        memcpy(to, from, 8);
+    } else if (len >= 16) {
+        memcpy(to, from, 16);
+        memcpy(to + len - 16, end - 16, 16);
+    } else if (len > 8) {
+        memcpy(to, from, 8);
+        memcpy(to + len - 8, end - 8, 8);
+    } else if (len >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + len - 4, end - 4, 4);
+    } else {
+        for (size_t i = 0; i < len; i++)
+            to[i] = ((const unsigned char *)from)[i];
+    }
 }
 
 static bool send_vec(madi_link_t *link, head_t *head, const struct iovec *pieces, int n, size_t total)
@@ -50,20 +67,18 @@ static inline mad_status_t left(madi_conn_t *conn, uint64_t cost, bool sent)
     return MAD_OK;
 }
 
-/* Every network takes a short packet.  What does not depend on the connection is done before its lock is taken. */
-static inline mad_status_t send_short(madi_conn_t *conn, const struct iovec *pieces, int n, size_t len)
+/* Every network takes a short packet, whose body is there. */
+static inline mad_status_t send_short(madi_conn_t *conn, head_t *head, size_t len)
 {
     size_t total = offsetof(head_t, body) + len;
-    uint64_t cost = madi_wire_cost(total);
+    uint64_t cost = madi_wire_cost(sizeof *head); /* a line, however short it is */
     mad_status_t status = MAD_ERR_AGAIN;
-    head_t head;
 
-    head.desc = madi_wire_desc(len, MADI_WIRE_INLINE, MAD_RECEIVE_EXPRESS, MAD_SEND_SAFER);
-    fill(head.body, pieces, n);
+    head->desc = madi_wire_desc(len, MADI_WIRE_INLINE, MAD_RECEIVE_EXPRESS, MAD_SEND_SAFER);
     madi_lock(&conn->gate->tx_lock);
     if (way_free(conn, cost)) {
-        head_begin(conn, &head, total, cost);
-        status = left(conn, cost, conn->send_short(conn->link, &head, total));
+        head_begin(conn, head, total, cost);
+        status = left(conn, cost, conn->send_short(conn->link, head, total));
     }
     madi_unlock(&conn->gate->tx_lock);
     return status;
@@ -87,27 +102,35 @@ static mad_status_t send_now(madi_conn_t *conn, const struct iovec *pieces, int 
     return left(conn, cost, send_vec(conn->link, &head, pieces, n, total));
 }
 
-static __attribute__((noinline)) mad_status_t send_longer(madi_conn_t *conn, const struct iovec *pieces, int n, size_t len)
+static __attribute__((noinline)) mad_status_t send_longer(madi_conn_t *conn, const struct iovec *pieces, int n)
 {
     mad_status_t status;
+    size_t len = 0;
+    if (!conn || n > PIECES)
+        return MAD_ERR_AGAIN;
+    for (int i = 0; i < n; i++)
+        len += pieces[i].iov_len;
     madi_lock(&conn->gate->tx_lock);
     status = send_now(conn, pieces, n, len);
     madi_unlock(&conn->gate->tx_lock);
     return status;
 }
 
+/* What does not depend on the connection is done before its lock is taken; whether all of it is short is seen while it is
+ * put into the packet. */
 mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n)
 {
     madi_conn_t *conn = madi_conn_peek(channel, peer);
     size_t len = 0;
+    head_t head;
 
     if (n < 0 || (n && !pieces))
         return MAD_ERR_INVAL;
-    if (MADI_UNLIKELY(n > PIECES))
-        return MAD_ERR_AGAIN;
-    for (int i = 0; i < n; i++)
-        len += pieces[i].iov_len;
-    if (MADI_UNLIKELY(!conn))
-        return MAD_ERR_AGAIN;
-    return MADI_LIKELY(len <= MADI_SHORT_MAX - 8) ? send_short(conn, pieces, n, len) : send_longer(conn, pieces, n, len);
+    for (const struct iovec *p = pieces; p < pieces + n; p++) {
+        if (MADI_UNLIKELY(p->iov_len > ROOM - len))
+            return send_longer(conn, pieces, n);
+        put(head.body + len, p->iov_base, p->iov_len);
+        len += p->iov_len;
+    }
+    return MADI_LIKELY(conn != NULL) ? send_short(conn, &head, len) : MAD_ERR_AGAIN;
 }

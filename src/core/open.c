@@ -317,7 +317,7 @@ mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source
 
 /* ---- Several at once ------------------------------------------------------------------------------------------ */
 
-static inline void arrive(mad_arrival_t *arrival, madi_rx_msg_t *m)
+static void arrive(mad_arrival_t *arrival, madi_rx_msg_t *m)
 {
     arrival->cnx = &m->base;
     arrival->peer = m->conn->gate->peer;
@@ -327,9 +327,81 @@ static inline void arrive(mad_arrival_t *arrival, madi_rx_msg_t *m)
     arrival->len = 0;
 }
 
+/* A short packet as it lies in an arrival:
+ *
+ *   inside[0]  type, flags, channel; above them the length     inside[2]  the descriptor of the block
+ *   inside[1]  the message's number; above it its cost         inside[3]  the block, or its beginning, and on
+ */
+static_assert(sizeof((mad_arrival_t *)0)->inside == MADI_PACKET_SHORT, "an arrival holds a short packet");
+static_assert(offsetof(madi_wire_hdr_t, channel) == 2 && offsetof(madi_wire_hdr_t, length) == 4 &&
+                  offsetof(madi_wire_hdr_t, aux) == 12 && sizeof(madi_wire_hdr_t) == 16,
+              "which begins with its header");
+
+/* Is it a message of one block that is there, and nothing else?  head: how one of this connection begins. */
+static inline bool inside_whole(const mad_arrival_t *a, uint32_t head)
+{
+    const uint64_t mask = UINT64_C(3) << 48 | MADI_WIRE_LEN_MAX; /* kind and length */
+    static_assert(MADI_WIRE_INLINE == 0, "a descriptor's kind");
+    return (uint32_t)a->inside[0] == head && (a->inside[2] & mask) + 8 == a->inside[0] >> 32;
+}
+
+/* Packets from this one on are for somebody else, or more than that.  Under session->lock. */
+static MADI_COLD void inside_other(madi_link_t *link, mad_arrival_t *from, const mad_arrival_t *end)
+{
+    for (; from < end && atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP; from++) {
+        madi_wire_hdr_t hdr;
+        memcpy(&hdr, from->inside, sizeof hdr);
+        madi_rx_short(link, &hdr, (const char *)from->inside + sizeof hdr);
+    }
+}
+
+/* Short messages of one block, straight into the arrivals: as many as come next, from one peer, while nothing stands before
+ * them.  Under session->lock. */
+static inline int take_inside(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrivals, int max)
+{
+    mad_session_t *session = channel->session;
+    const mad_arrival_t *end;
+    mad_arrival_t *a = arrivals;
+    madi_link_t *link;
+    madi_conn_t *conn;
+    int64_t cost = 0;
+    uint32_t head = 0; /* no packet begins so */
+    mad_peer_t peer = MAD_ANY_SOURCE;
+
+    if (atomic_load_explicit(&channel->n_ready, memory_order_relaxed))
+        return 0;
+    session->hot = hit;
+    end = a + hit->driver->take_short(hit, a->inside, sizeof *a, max, &link);
+    if (end == a)
+        return 0;
+    conn = madi_conn_by_remote(link->gate, (uint16_t)(a->inside[0] >> 16));
+    if (MADI_LIKELY(conn && conn->channel == channel)) {
+        head = conn->rx_head;
+        peer = conn->gate->peer;
+    }
+    for (; a < end; a++) {
+        if (MADI_UNLIKELY(!inside_whole(a, head)))
+            break;
+        a->cnx = NULL;
+        a->peer = peer;
+        a->base = &a->inside[3];
+        a->len = (a->inside[0] >> 32) - 8;
+        cost += (int64_t)(a->inside[1] >> 32);
+    }
+    if (MADI_UNLIKELY(a < end))
+        inside_other(link, a, end);
+    if (MADI_UNLIKELY(a == arrivals))
+        return 0;
+    conn->rx_messages += (uint64_t)(a - arrivals);
+    conn->rx_left -= cost;
+    if (MADI_UNLIKELY(conn->rx_left < 0))
+        tell_and_look(session, conn);
+    return (int)(a - arrivals);
+}
+
 /* Whole messages, each into a structure of its own, as long as the adapter has some.  The first structure is the next to be
  * used again.  Under session->lock. */
-static inline int take_several(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrivals, int max)
+static int take_several(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrivals, int max)
 {
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m, *first = NULL;
@@ -359,22 +431,33 @@ static MADI_COLD int glance_long(mad_channel_t *channel, madi_adapter_t *hit, ma
     return 1;
 }
 
-int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
+/* There is perhaps something.  Not in line, so that nothing is saved for a look that sees nothing. */
+static __attribute__((noinline)) int glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max, madi_adapter_t *hit)
 {
     mad_session_t *session = channel->session;
-    madi_adapter_t *hit;
     int n = 0;
-    madi_share_poll(&session->habit);
-    if (MADI_LIKELY(!open_seen(channel, &hit)) || max <= 0)
+    if (MADI_UNLIKELY(max <= 0))
         return 0;
+    if (max > MANY)
+        max = MANY;
     if (MADI_LIKELY(hit && hit->driver->take)) {
         madi_lock(&session->lock);
-        n = take_several(channel, hit, arrivals, max < MANY ? max : MANY);
+        if (MADI_LIKELY(hit->driver->take_short != NULL))
+            n = take_inside(channel, hit, arrivals, max);
+        if (MADI_UNLIKELY(!n))
+            n = take_several(channel, hit, arrivals, max);
         madi_unlock(&session->lock);
         if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
             madi_calls_run(session);
     }
     return MADI_LIKELY(n) ? n : glance_long(channel, hit, arrivals);
+}
+
+int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
+{
+    madi_adapter_t *hit;
+    madi_share_poll(&channel->session->habit);
+    return MADI_UNLIKELY(open_seen(channel, &hit)) ? glance(channel, arrivals, max, hit) : 0;
 }
 
 /* Wait without limit; what cannot be opened remembers why. */

@@ -112,15 +112,6 @@ void madi_adapter_polled(madi_adapter_t *adapter)
     atomic_store_explicit(&session->n_polled, n + 1, memory_order_release); /* pairs with madi_poll_hit */
 }
 
-madi_adapter_t *madi_poll_hit(mad_session_t *session)
-{
-    int n = atomic_load_explicit(&session->n_polled, memory_order_acquire); /* pairs with madi_adapter_polled */
-    for (int i = 0; i < n; i++)
-        if (session->polled[i]->driver->pure_poll(session->polled[i]))
-            return session->polled[i];
-    return NULL;
-}
-
 bool madi_pure_poll(mad_session_t *session)
 {
     return madi_poll_hit(session) || atomic_load_explicit(&session->has_work, memory_order_relaxed);

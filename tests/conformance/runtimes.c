@@ -95,7 +95,8 @@ static void glance_receive(env_t *e)
             now_check(arrivals[k].cnx, arrivals[k].base, arrivals[k].len, i + (uint32_t)k);
         }
         for (int k = 0; k < n; k++) /* not in the order of their structures */
-            CHECK_OK(mad_end_unpacking(arrivals[(k + n / 2) % n].cnx));
+            if (arrivals[(k + n / 2) % n].cnx)
+                CHECK_OK(mad_end_unpacking(arrivals[(k + n / 2) % n].cnx));
         i += (uint32_t)n;
         if (!n && ++tries % 8 == 0)
             mad_progress(e->session);

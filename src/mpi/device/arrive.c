@@ -240,10 +240,10 @@ static bool keep(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, const u
     if (u->cost)
         flow_kept(dev, u->source, u->cost);
     if (u->asks) {
-        mad_end_unpacking(cnx);
+        message_end(cnx);
     } else if (bytes) {
         memcpy(kept->bytes, bytes, u->len);
-        mad_end_unpacking(cnx);
+        message_end(cnx);
     } else if (kept->bytes) {
         load(dev, kept, cnx);
     } else {
@@ -314,10 +314,10 @@ static bool message_in(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, c
         flow_gone(dev, u->source, u->cost, false);
     if (bytes) {
         place_bytes(op, bytes, u->len);
-        mad_end_unpacking(cnx);
+        message_end(cnx);
         op_tell(dev, op);
     } else if (u->asks) {
-        mad_end_unpacking(cnx);
+        message_end(cnx);
         ask_receive(dev, op, u->source, u->number, u->len);
     } else {
         receive_from(dev, op, cnx, u->len, u->block, received);
@@ -342,7 +342,7 @@ static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, 
         ask_body(dev, cnx, h, rest, len);
         return;
     }
-    mad_end_unpacking(cnx);
+    message_end(cnx);
     if (h->kind == HEAD_MATCHED)
         matched_in(dev, source, h->number);
     else if (h->kind == HEAD_GIVE)
@@ -379,11 +379,11 @@ static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, co
 {
     head_t h = {0};
     if (len && block[0] >= HEAD_WRITE)
-        return remote_in(dev, cnx, block, len);
+        return remote_in(dev, source, cnx, block, len);
     if (len >= sizeof h && block[1] & FLAG_WIDE)
         memcpy(&h, block, sizeof h);
     if (!head_is_good(&h)) {
-        mad_end_unpacking(cnx); /* nothing of ours */
+        message_end(cnx); /* nothing of ours */
         return true;
     }
     if (h.kind == HEAD_WHOLE || h.kind == HEAD_LONG || h.kind == HEAD_ASK)
@@ -402,13 +402,21 @@ static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, co
     return message_said(dev, source, cnx, &h, block + HEAD_SHORT, len - HEAD_SHORT);
 }
 
+static MAD_DEV_RARE void stick(mad_dev_t *dev, const mad_arrival_t *a)
+{
+    dev->stuck = *a;
+    if (!a->cnx) /* the block lies inside */
+        dev->stuck.base = (const char *)dev->stuck.inside + ((const char *)a->base - (const char *)a->inside);
+    dev->is_stuck = true;
+}
+
 bool arrive_shown(mad_dev_t *dev, const mad_arrival_t *a)
 {
     if (!a->base)
         return arrive(dev, a->cnx);
     if (head_in(dev, a->peer, a->cnx, a->base, a->len))
         return true;
-    dev->stuck = *a;
+    stick(dev, a);
     return false;
 }
 
@@ -419,17 +427,19 @@ bool arrive(mad_dev_t *dev, mad_connection_t *cnx)
     if (!status)
         return arrive_shown(dev, &a);
     if (status != MAD_ERR_AGAIN) {
-        mad_end_unpacking(cnx);
+        message_end(cnx);
         return true;
     }
     a.base = NULL;
-    dev->stuck = a;
+    stick(dev, &a);
     return false;
 }
 
 bool arrive_stuck(mad_dev_t *dev)
 {
     mad_arrival_t a = dev->stuck;
-    dev->stuck.cnx = NULL;
+    if (!a.cnx)
+        a.base = (const char *)a.inside + ((const char *)dev->stuck.base - (const char *)dev->stuck.inside);
+    dev->is_stuck = false;
     return arrive_shown(dev, &a);
 }

@@ -70,9 +70,9 @@ void dev_unlock_threaded(mad_dev_t *dev)
 static int take_arrived(mad_dev_t *dev)
 {
     int n = 0;
-    if (dev->stuck.cnx && !arrive_stuck(dev))
+    if (dev->is_stuck && !arrive_stuck(dev))
         return 0;
-    while (dev->arrived && !dev->stuck.cnx) {
+    while (dev->arrived && !dev->is_stuck) {
         arrival_t *a = dev->arrived;
         dev->arrived = a->next;
         arrive(dev, a->cnx);
@@ -115,7 +115,7 @@ static mad_handled_t handler(mad_channel_t *channel, mad_connection_t *cnx, void
 static int take_shown(mad_dev_t *dev)
 {
     int n = 0;
-    while (dev->next_shown < dev->n_shown && !dev->stuck.cnx)
+    while (dev->next_shown < dev->n_shown && !dev->is_stuck)
         n += arrive_shown(dev, &dev->shown[dev->next_shown++]);
     return n;
 }
@@ -129,8 +129,8 @@ static int take_stuck(mad_dev_t *dev)
 /* After a quiet time one message, which is likely to be what somebody waits for; else as many as there are. */
 static int take_messages(mad_dev_t *dev, int max)
 {
-    int n = dev->stuck.cnx ? take_stuck(dev) : 0;
-    if (dev->stuck.cnx)
+    int n = dev->is_stuck ? take_stuck(dev) : 0;
+    if (dev->is_stuck)
         return n;
     dev->n_shown = mad_glance(dev->channel, dev->shown, max);
     dev->next_shown = 0;
@@ -191,7 +191,7 @@ static int progress_handled(mad_dev_t *dev)
 {
     int n = mad_progress(dev->session);
     dev_lock(dev);
-    if (dev->stuck.cnx)
+    if (dev->is_stuck)
         n += take_arrived(dev);
     look_for_losses(dev);
     dev_unlock(dev);

@@ -187,7 +187,8 @@ struct mad_dev {
     mad_dev_message_t *claimed;
     struct arrival *arrived, *arrived_last; /* by handler: in order */
     /* A message whose first block is not all here: what comes after it waits, for the order's sake. */
-    mad_arrival_t stuck; /* cnx NULL: there is none; base: it is here, but there was no memory */
+    mad_arrival_t stuck; /* base: it is here, but there was no memory */
+    bool is_stuck;
     mad_arrival_t shown[SHOWN]; /* polled: what was opened with it, from next_shown on */
     int n_shown, next_shown;
     mad_channel_t *watch; /* by handler: nothing is ever sent there, so what is posted ends when the peer is lost */
@@ -209,6 +210,13 @@ struct mad_dev {
     uint64_t last_number;
     unsigned char *sink; /* what nobody wants goes there */
 };
+
+/* It may have ended when it was shown. */
+static inline void message_end(mad_connection_t *cnx)
+{
+    if (cnx)
+        mad_end_unpacking(cnx);
+}
 
 static inline size_t sum_of(const struct iovec *pieces, int n)
 {
@@ -352,10 +360,11 @@ void received(mad_dev_t *dev, item_t *item); /* to be looked at when a receive h
 /* What is in the pieces, one after the other. */
 unsigned char *gather(unsigned char *to, const struct iovec *pieces, int n);
 /* The answer to an access; it ends the message. */
-void remote_answer_in(mad_dev_t *dev, mad_connection_t *cnx, const remote_head_t *h, const unsigned char *bytes, size_t len);
+void remote_answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h,
+                      const unsigned char *bytes, size_t len);
 /* At the end: if the item is of an access by a peer, drop what it holds. */
 void remote_forget(mad_dev_t *dev, item_t *item);
 /* A message of this kind was opened.  False: no memory now. */
-bool remote_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *block, size_t len);
+bool remote_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const unsigned char *block, size_t len);
 
 #endif

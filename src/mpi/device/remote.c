@@ -204,12 +204,13 @@ mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
 
 /* ---- Answers ----------------------------------------------------------------------------------------------------- */
 
-void remote_answer_in(mad_dev_t *dev, mad_connection_t *cnx, const remote_head_t *h, const unsigned char *bytes, size_t len)
+void remote_answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h,
+                      const unsigned char *bytes, size_t len)
 {
     op_t *op = number_find(dev, h->number);
     size_t there = h->kind == HEAD_ANSWER ? len : h->len;
-    if (!op || !op->remote || op->peer != mad_message_peer(cnx)) {
-        mad_end_unpacking(cnx); /* nothing of ours */
+    if (!op || !op->remote || op->peer != source) {
+        message_end(cnx); /* nothing of ours */
         return;
     }
     number_take(dev, op);
@@ -221,6 +222,6 @@ void remote_answer_in(mad_dev_t *dev, mad_connection_t *cnx, const remote_head_t
         place_bytes(op, bytes, len);
     else
         op->done.status = h->refused ? MAD_ERR_INVAL : MAD_ERR_MISMATCH;
-    mad_end_unpacking(cnx);
+    message_end(cnx);
     send_advance(dev, op, MAD_OK);
 }

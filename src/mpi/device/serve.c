@@ -243,21 +243,23 @@ static const unsigned char *request_read(request_t *r, const unsigned char *bloc
     return block + sizeof r->h + targets;
 }
 
-bool remote_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *block, size_t len)
+bool remote_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const unsigned char *block, size_t len)
 {
-    request_t r = {.source = mad_message_peer(cnx)};
+    request_t r = {.source = source};
     const unsigned char *bytes = NULL;
     bool room = true;
     if (len >= sizeof r.h)
         memcpy(&r.h, block, sizeof r.h);
+    if (!cnx && (r.h.kind == HEAD_ANSWER_LONG || r.h.kind == HEAD_WRITE_LONG))
+        return true; /* nothing of ours: there is no second block */
     if (r.h.kind == HEAD_ANSWER || r.h.kind == HEAD_ANSWER_LONG) {
-        remote_answer_in(dev, cnx, &r.h, block + sizeof r.h, len - sizeof r.h);
+        remote_answer_in(dev, source, cnx, &r.h, block + sizeof r.h, len - sizeof r.h);
         return true;
     }
     if (r.h.kind)
         bytes = request_read(&r, block, len);
     if (!bytes) {
-        mad_end_unpacking(cnx);
+        message_end(cnx);
         return true;
     }
     hold(dev, &r);
@@ -275,6 +277,6 @@ bool remote_in(mad_dev_t *dev, mad_connection_t *cnx, const unsigned char *block
     else
         room = read_long_in(dev, &r);
     if (room)
-        mad_end_unpacking(cnx);
+        message_end(cnx);
     return room;
 }

@@ -9,9 +9,10 @@
  *   get.c         long messages: offered or asked for, the data go where they belong
  *   thread.c      progress while the program makes none
  *
- * One session, a channel of fragments.  A fragment is a message of one block: what Open MPI gives us, then one byte, its
- * tag.  It leaves at once (mad_send_now) or is queued with a request; it is read where it lies (mad_borrow) by the callback
- * of its tag.  Open MPI orders and matches by numbers in its own headers, so threads may handle fragments side by side. */
+ * One session, a channel of fragments.  A fragment is a message of one block: what Open MPI gives us, whose first byte is
+ * its tag, as in the headers of ob1; where it is not, that comes behind eight bytes: 0, the tag, and nothing.  It leaves at
+ * once (mad_send_now) or is queued with a request; it is read where it lies (mad_glance, mad_borrow) by the callback of its
+ * tag.  Open MPI orders and matches by numbers in its own headers, so threads may handle fragments side by side. */
 #ifndef MAD_BTL_H
 #define MAD_BTL_H
 
@@ -27,6 +28,7 @@
 #include <stdatomic.h>
 
 #define MAD_BTL_TAG_GET (MCA_BTL_TAG_BTL + 8) /* a question of get.c */
+#define MAD_BTL_MARK 8                        /* bytes before a fragment that does not begin with its tag */
 
 /* What Open MPI sends to the peer, for btl_get. */
 struct mca_btl_base_registration_handle_t {
@@ -54,7 +56,7 @@ typedef struct mad_btl_fragment {
     mca_btl_base_segment_t segments[2];
     opal_free_list_t *list;
     mad_btl_endpoint_t *endpoint;
-    mca_btl_base_tag_t tag;
+    unsigned char mark[MAD_BTL_MARK];
     mad_btl_done_t done;
 } mad_btl_fragment_t;
 OBJ_CLASS_DECLARATION(mad_btl_fragment_t);
@@ -90,6 +92,13 @@ static inline void mad_btl_count(mad_btl_count_t *count, size_t bytes)
         return;
     atomic_fetch_add_explicit(&count->n, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&count->bytes, bytes, memory_order_relaxed);
+}
+
+/* Does it begin with its tag, so that it needs no mark? */
+static inline bool mad_btl_begins(const void *begin, mca_btl_base_tag_t tag)
+{
+    unsigned char first = *(const unsigned char *)begin;
+    return OPAL_LIKELY(first == tag && first);
 }
 
 /* peers.c */

@@ -19,26 +19,42 @@ static parked_t *parked;
 static opal_mutex_t parked_lock = OPAL_MUTEX_STATIC_INIT;
 static atomic_int n_parked;
 
-static inline void deliver(mad_peer_t peer, const unsigned char *data, size_t len)
-{
-    mca_btl_base_segment_t segment; /* of both only what Open MPI reads: clearing all of it takes longer than the rest */
+/* What Open MPI is shown.  Of both structures only what it reads is set: clearing all of them takes longer than the rest. */
+typedef struct shown {
     mca_btl_base_descriptor_t descriptor;
-    mca_btl_base_tag_t tag = data[len - 1];
-    mca_btl_active_message_callback_t *to = &mca_btl_base_active_message_trigger[tag];
-    segment.seg_addr.pval = (void *)data;
-    segment.seg_len = len - 1;
-    descriptor.des_segments = &segment;
-    descriptor.des_segment_count = 1;
-    descriptor.des_flags = 0;
-    mad_btl_count(&mad_btl->received, len - 1);
+    mca_btl_base_segment_t segment;
+} shown_t;
+
+static inline void shown_begin(shown_t *shown)
+{
+    shown->descriptor.des_segments = &shown->segment;
+    shown->descriptor.des_segment_count = 1;
+    shown->descriptor.des_flags = 0;
+}
+
+static inline void deliver(shown_t *shown, mad_peer_t peer, const unsigned char *data, size_t len)
+{
+    mca_btl_base_tag_t tag = data[0];
+    mca_btl_active_message_callback_t *to;
+    if (OPAL_UNLIKELY(!tag)) {
+        if (len < MAD_BTL_MARK)
+            return;
+        tag = data[1];
+        data += MAD_BTL_MARK;
+        len -= MAD_BTL_MARK;
+    }
+    to = &mca_btl_base_active_message_trigger[tag];
+    shown->segment.seg_addr.pval = (void *)data;
+    shown->segment.seg_len = len;
+    mad_btl_count(&mad_btl->received, len);
     if (OPAL_UNLIKELY(tag == MAD_BTL_TAG_GET))
-        mad_btl_answer(peer, data, len - 1);
+        mad_btl_answer(peer, data, len);
     else if (OPAL_LIKELY(to->cbfunc != NULL))
-        to->cbfunc(&mad_btl_module, tag, &descriptor, to->cbdata);
+        to->cbfunc(&mad_btl_module, tag, &shown->descriptor, to->cbdata);
 }
 
 /* False: it is not there yet. */
-static __attribute__((noinline)) bool fragment_borrow(const mad_arrival_t *arrival)
+static __attribute__((noinline)) bool fragment_borrow(shown_t *shown, const mad_arrival_t *arrival)
 {
     const void *data;
     size_t len;
@@ -46,17 +62,19 @@ static __attribute__((noinline)) bool fragment_borrow(const mad_arrival_t *arriv
     if (status == MAD_ERR_AGAIN)
         return false;
     if (status == MAD_OK && len > 0)
-        deliver(arrival->peer, data, len);
+        deliver(shown, arrival->peer, data, len);
     mad_end_unpacking(arrival->cnx);
     return true;
 }
 
-static inline bool fragment_read(const mad_arrival_t *arrival)
+static inline bool fragment_read(shown_t *shown, const mad_arrival_t *arrival)
 {
-    if (OPAL_UNLIKELY(!arrival->len))
-        return fragment_borrow(arrival);
-    deliver(arrival->peer, arrival->base, arrival->len);
-    mad_end_unpacking(arrival->cnx);
+    if (OPAL_LIKELY(arrival->len != 0))
+        deliver(shown, arrival->peer, arrival->base, arrival->len);
+    else if (arrival->cnx)
+        return fragment_borrow(shown, arrival);
+    if (arrival->cnx)
+        mad_end_unpacking(arrival->cnx);
     return true;
 }
 
@@ -77,7 +95,9 @@ static __attribute__((noinline)) void park(const mad_arrival_t *arrival)
 static __attribute__((noinline)) int look_at_parked(void)
 {
     parked_t *list, *next;
+    shown_t shown;
     int n = 0;
+    shown_begin(&shown);
     opal_mutex_lock(&parked_lock);
     list = parked;
     parked = NULL;
@@ -85,7 +105,7 @@ static __attribute__((noinline)) int look_at_parked(void)
     for (; list; list = next) {
         next = list->next;
         atomic_fetch_sub(&n_parked, 1);
-        if (fragment_read(&list->arrival))
+        if (fragment_read(&shown, &list->arrival))
             n++;
         else
             park(&list->arrival);
@@ -112,14 +132,22 @@ static __attribute__((noinline)) int tell_done(void)
     return n;
 }
 
-/* What is there; after a quiet time one fragment, which is likely to be what somebody waits for. */
+static __attribute__((noinline)) void read_fragments(const mad_arrival_t *arrivals, int n)
+{
+    shown_t shown;
+    shown_begin(&shown);
+    for (int i = 0; i < n; i++)
+        if (OPAL_UNLIKELY(!fragment_read(&shown, &arrivals[i])))
+            park(&arrivals[i]);
+}
+
+/* What is there, at most so many. */
 static inline int take_fragments(int max)
 {
     mad_arrival_t arrivals[BUDGET];
     int n = mad_glance(mad_btl->channel, arrivals, max);
-    for (int i = 0; i < n; i++)
-        if (OPAL_UNLIKELY(!fragment_read(&arrivals[i])))
-            park(&arrivals[i]);
+    if (n)
+        read_fragments(arrivals, n);
     return n;
 }
 
@@ -138,15 +166,14 @@ static bool ticked(void)
 
 /* All networks get their turn, and descriptors by the clock.  It takes as long as many looks at what is likely: an answer
  * that comes meanwhile is late, so it is not for those who wait shortly. */
-static bool all_now(unsigned turn)
+static __attribute__((noinline)) int look_around(unsigned turn)
 {
-    return turn % CLOCK_EVERY == CLOCK_EVERY - 1 && (turn % ALL_EVERY == ALL_EVERY - 1 || ticked());
-}
-
-static __attribute__((noinline)) int look_around(void)
-{
-    mad_progress(mad_btl->session);
-    mad_btl_take_bulk(MAD_GLANCE); /* lest offers that nobody gets stand there */
+    if (turn % ALL_EVERY == ALL_EVERY - 1 || ticked()) {
+        mad_progress(mad_btl->session);
+        mad_btl_take_bulk(MAD_GLANCE); /* lest offers that nobody gets stand there */
+    }
+    if (turn % LOOK_EVERY == LOOK_EVERY - 1)
+        mad_btl_look_for_deaths();
     return take_fragments(BUDGET);
 }
 
@@ -164,15 +191,18 @@ static inline int take_what_waits(void)
 void mad_btl_serve(int64_t timeout)
 {
     mad_arrival_t arrival = {.len = 0};
+    shown_t shown;
+    shown_begin(&shown);
     if (mad_begin_unpacking_timed(mad_btl->channel, MAD_ANY_SOURCE, timeout, &arrival.cnx) == MAD_OK) {
         arrival.peer = mad_message_peer(arrival.cnx);
-        if (!fragment_read(&arrival))
+        if (!fragment_read(&shown, &arrival))
             park(&arrival);
     }
     mad_btl_take_bulk(MAD_GLANCE);
     take_what_waits();
 }
 
+/* After a quiet time one fragment, which is likely to be what somebody waits for. */
 int mad_btl_progress(void)
 {
     static atomic_uint quiet; /* calls in a row without any; threads may lose some */
@@ -180,12 +210,10 @@ int mad_btl_progress(void)
     unsigned calls = atomic_load_explicit(&mad_btl->calls, memory_order_relaxed);
     int n;
     atomic_store_explicit(&mad_btl->calls, calls + 1, memory_order_relaxed);
-    n = OPAL_UNLIKELY(all_now(turn)) ? look_around() : take_fragments(turn ? 1 : BUDGET);
+    n = OPAL_UNLIKELY(turn % CLOCK_EVERY == CLOCK_EVERY - 1) ? look_around(turn) : take_fragments(turn ? 1 : BUDGET);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
         n += mad_btl_take_bulk(0);
     n += take_what_waits();
     atomic_store_explicit(&quiet, n ? 0 : turn + 1, memory_order_relaxed);
-    if (OPAL_UNLIKELY(turn % LOOK_EVERY == LOOK_EVERY - 1))
-        mad_btl_look_for_deaths();
     return n;
 }

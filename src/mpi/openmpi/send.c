@@ -66,6 +66,13 @@ static mad_status_t queue(mad_btl_fragment_t *f, const struct iovec *pieces, int
     return status;
 }
 
+static inline struct iovec mark(unsigned char *to, mca_btl_base_tag_t tag)
+{
+    memset(to, 0, MAD_BTL_MARK);
+    to[1] = tag;
+    return (struct iovec){to, MAD_BTL_MARK};
+}
+
 int mad_btl_send(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, mca_btl_base_descriptor_t *descriptor,
                  mca_btl_base_tag_t tag)
 {
@@ -74,12 +81,13 @@ int mad_btl_send(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, mca_b
     int n = 0;
     (void)btl;
 
+    if (!f->segments[0].seg_len || !mad_btl_begins(f->segments[0].seg_addr.pval, tag))
+        pieces[n++] = mark(f->mark, tag);
     for (size_t i = 0; i < descriptor->des_segment_count; i++)
         pieces[n++] = (struct iovec){f->segments[i].seg_addr.pval, f->segments[i].seg_len};
-    mad_btl_count(&mad_btl->sent, f->segments[0].seg_len + (n > 1 ? f->segments[1].seg_len : 0));
-    f->tag = tag;
+    mad_btl_count(&mad_btl->sent, f->segments[0].seg_len +
+                                      (descriptor->des_segment_count > 1 ? f->segments[1].seg_len : 0));
     f->endpoint = endpoint;
-    pieces[n++] = (struct iovec){&f->tag, 1};
     if (OPAL_LIKELY(mad_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK)) {
         fragment_complete(f, OPAL_SUCCESS, descriptor->des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
         return 1;
@@ -89,43 +97,52 @@ int mad_btl_send(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, mca_b
 
 /* ---- Without a descriptor -------------------------------------------------------------------------------------- */
 
-/* Data that have to be packed, beside their header. */
-static bool sendi_packed(mad_btl_endpoint_t *endpoint, opal_convertor_t *convertor, void *header, size_t header_size,
-                         size_t payload_size, mca_btl_base_tag_t tag)
+/* Data that have to be packed, and what does not begin with its tag. */
+static __attribute__((noinline)) bool sendi_other(mad_btl_endpoint_t *endpoint, opal_convertor_t *convertor,
+                                                  const struct iovec *header, size_t payload_size, mca_btl_base_tag_t tag)
 {
-    unsigned char packed[SMALL];
-    struct iovec pieces[3] = {{header, header_size}, {packed, payload_size}, {&tag, 1}};
-    struct iovec iov = {packed, payload_size};
-    uint32_t n = 1;
+    unsigned char packed[SMALL], before[MAD_BTL_MARK];
+    struct iovec pieces[3], iov = {packed, payload_size};
     size_t size = payload_size;
-    opal_convertor_pack(convertor, &iov, &n, &size);
-    return size == payload_size && mad_send_now(mad_btl->channel, endpoint->peer, pieces, 3) == MAD_OK;
-}
-
-/* From where they lie. */
-static bool sendi_inplace(mad_btl_endpoint_t *endpoint, const opal_convertor_t *convertor, void *header, size_t header_size,
-                          size_t payload_size, mca_btl_base_tag_t tag)
-{
-    struct iovec pieces[3] = {{header, header_size}, {NULL, payload_size}, {&tag, 1}};
+    uint32_t n_iov = 1;
+    int n = 0;
+    if (!mad_btl_begins(header->iov_base, tag))
+        pieces[n++] = mark(before, tag);
+    pieces[n++] = *header;
+    if (payload_size && !opal_convertor_need_buffers(convertor)) {
+        opal_convertor_get_current_pointer(convertor, &iov.iov_base);
+    } else if (payload_size) {
+        if (payload_size > SMALL)
+            return false;
+        opal_convertor_pack(convertor, &iov, &n_iov, &size);
+        if (size != payload_size)
+            return false;
+    }
     if (payload_size)
-        opal_convertor_get_current_pointer(convertor, &pieces[1].iov_base);
-    return mad_send_now(mad_btl->channel, endpoint->peer, pieces, 3) == MAD_OK;
+        pieces[n++] = (struct iovec){iov.iov_base, payload_size};
+    return mad_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK;
 }
 
+/* The common way asks for little afterwards: what is kept over a call costs as much as the rest here. */
 int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal_convertor_t *convertor, void *header,
                   size_t header_size, size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                   mca_btl_base_descriptor_t **descriptor)
 {
-    bool sent = false;
-    if (OPAL_LIKELY(!payload_size || !opal_convertor_need_buffers(convertor)))
-        sent = sendi_inplace(endpoint, convertor, header, header_size, payload_size, tag);
-    else if (payload_size <= SMALL)
-        sent = sendi_packed(endpoint, convertor, header, header_size, payload_size, tag);
+    struct iovec pieces[2] = {{header, header_size}, {NULL, payload_size}}; /* from where they lie */
+    bool sent;
+    (void)btl;
+    if (OPAL_LIKELY(mad_btl_begins(header, tag) && (!payload_size || !opal_convertor_need_buffers(convertor)))) {
+        if (payload_size)
+            opal_convertor_get_current_pointer(convertor, &pieces[1].iov_base);
+        sent = mad_send_now(mad_btl->channel, endpoint->peer, pieces, payload_size ? 2 : 1) == MAD_OK;
+    } else {
+        sent = sendi_other(endpoint, convertor, pieces, payload_size, tag);
+    }
     if (OPAL_LIKELY(sent)) {
-        mad_btl_count(&mad_btl->sent, header_size + payload_size);
+        mad_btl_count(&mad_btl->sent, pieces[0].iov_len + pieces[1].iov_len);
         return OPAL_SUCCESS;
     }
     if (descriptor) /* what Open MPI then fills, and sends */
-        *descriptor = mad_btl_alloc(btl, endpoint, order, header_size + payload_size, flags);
+        *descriptor = mad_btl_alloc(&mad_btl_module, endpoint, order, pieces[0].iov_len + pieces[1].iov_len, flags);
     return OPAL_ERR_RESOURCE_BUSY;
 }
