@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI programs across two clusters that share no network (madlab), started by mpirun as it is from a host that reaches both:
 # by the component mad of Open MPI and by libfabric's provider, through one gateway and through two, which are killed.
-# MPICH's mpiexec starts programs too, when MAD_TEST_MPICH names an MPICH for libfabric (doc/mpi.md says how to have one).
+# MPICH's mpiexec starts programs too, when MAD_TEST_MPICH names an MPICH for libfabric (doc/mpi.md says how to have one);
+# so does Slurm, where it is installed.
 . "$(dirname "$0")/openmpi.sh"
 . "$here/inputs.sh"
 PROGRAMS="count messages groups types rounds later"
@@ -52,15 +53,17 @@ END
         compile $PROGRAMS
         cd .. || exit 1
     fi
-    # ONE, TWO: of these tests only, for example ONE=counted TWO=
+    # ONE, TWO, SLURM: of these tests only, for example ONE=counted TWO= SLURM=
     lab "one gateway" one.conf ${ONE-programs counted others big none_left wrong_key no_gateway}
-    lab "two gateways" two.conf ${TWO-programs one_left}
+    lab "two gateways" two.conf ${TWO-programs rank_killed one_left}
+    lab "Slurm" one.conf ${SLURM-slurm}
     [ $failures = 0 ]
 }
 
 # ---- Inside, on the launch host
 
 HOSTS=red0,blue0,red1,blue1 # neighbours are in different clusters
+slurm=                      # a command of Slurm's that starts the processes, if it does
 
 # around MADRUN'S OPTIONS -- MPIRUN'S: started in the midst of gateways
 around() {
@@ -70,7 +73,11 @@ around() {
         shift
     done
     shift
-    if [ "$plug" = mpich ]; then
+    if [ -n "$slurm" ]; then
+        # shellcheck disable=SC2086
+        set -- $slurm "$@"
+        [ "$plug" != mpich ] || set -- env -C "$DIR/mpich" "$@"
+    elif [ "$plug" = mpich ]; then
         # in the folder of its programs: what they start is looked for where mpiexec is, whatever -wdir says
         set -- env -C "$DIR/mpich" "$MPICH/bin/mpiexec" -launcher ssh -launcher-exec "$MADLAB_SSH" -hosts $HOSTS "$@"
     else
@@ -100,17 +107,13 @@ by() {
 mpi() {
     n=$1
     shift
-    around --env FI_PROVIDER_PATH="$BUILD/.libs" -- -np "$n" "$@" </dev/null
+    around --env FI_PROVIDER_PATH="$BUILD/.libs" -- -n "$n" "$@" </dev/null
 }
 
-# on_gateways SIGNAL HOST...: to madgw there
-on_gateways() {
-    signal=$1
-    shift
-    for gate; do
-        "$MADLAB_AGENT" "$gate" sh -c 'for p in /proc/[0-9]*; do
-            case $(cat $p/comm 2>/dev/null) in *madgw) kill -'"$signal"' ${p#/proc/} ;; esac; done'
-    done
+# kill_on HOST PROGRAM: at once
+kill_on() {
+    "$MADLAB_AGENT" "$1" sh -c 'for p in /proc/[0-9]*; do
+        case $(cat $p/comm 2>/dev/null) in *'"$2"') kill -KILL ${p#/proc/} ;; esac; done'
 }
 # streams GATEWAY: how many pass through it
 streams() { "$MADLAB_AGENT" "$1" "$BUILD/mad_info" stats all 2>/dev/null | sed -n 's/.*; \([0-9]*\) streams pass.*/\1/p'; }
@@ -118,7 +121,7 @@ streams() { "$MADLAB_AGENT" "$1" "$BUILD/mad_info" stats all 2>/dev/null | sed -
 # rounds_start OPTIONS OF MADRUN...: in the background, until some have been
 rounds_start() {
     rm -f stop
-    around --env FI_PROVIDER_PATH="$BUILD/.libs" "$@" -- -np 4 ./rounds "$DIR/stop" 100000 >out 2>err </dev/null &
+    around --env FI_PROVIDER_PATH="$BUILD/.libs" "$@" -- -n 4 ./rounds "$DIR/stop" 100000 >out 2>err </dev/null &
     job=$!
     round_is 10
 }
@@ -241,11 +244,29 @@ test_one_left() {
         [ "$(streams $victim)" -gt 0 ] && ok "$plug: one is killed: it was used" ||
             not_ok "$plug: one is killed: it was used"
         now=$(round)
-        on_gateways KILL $victim
+        kill_on $victim madgw
         round_is $((now + 20)) && ok "$plug: one is killed: it goes on" ||
             not_ok "$plug: one is killed: it goes on" "$(cat err)"
         rounds_end "$plug: one is killed"
         check_has "$plug: one is killed: is said" "was ended by signal 9 (Killed); going on without it" err
+    done
+}
+
+# A rank that is killed ends the job, on both sides of the gateways
+test_rank_killed() {
+    for plug in $PLUGS ${MPICH:+mpich}; do
+        by $plug
+        rounds_start || not_ok "$plug: a rank is killed: begins" "$(tail -n 20 out err)"
+        kill_on blue0 rounds
+        wait $job
+        rc=$?
+        [ $rc != 0 ] && [ $rc != 124 ] && ok "$plug: a rank is killed: MPI ends the job" ||
+            not_ok "$plug: a rank is killed: exit code $rc" "$(tail -n 20 err)"
+        for host in red0 red1 blue0 blue1; do
+            left() { "$MADLAB_AGENT" $host sh -c 'cat /proc/[0-9]*/comm 2>/dev/null' | grep -x rounds; }
+            gone() { ! left >/dev/null; }
+            wait_for gone || not_ok "$plug: a rank is killed: nothing is left on $host" "$(left)"
+        done
     done
 }
 
@@ -255,7 +276,7 @@ test_none_left() {
         by $plug
         rounds_start --env MAD_FORWARD_DEADLINE=1000 ||
             not_ok "$plug: the only one is killed: begins" "$(tail -n 20 out err)"
-        on_gateways KILL gate0
+        kill_on gate0 madgw
         wait $job
         rc=$?
         [ $rc != 0 ] && [ $rc != 124 ] && ok "$plug: the only one is killed: MPI ends the job" ||
@@ -285,6 +306,61 @@ test_no_gateway() {
             not_ok "$plug: no gateway: exit code $rc" "$(tail -n 20 err)"
         check_has "$plug: no gateway: is said" "the gateway gate0 has no process that lives" err
     done
+}
+
+# Processes that Slurm starts: mpirun and mpiexec in an allocation, across the clusters; srun itself, by PMIx on hosts that
+# reach each other (Slurm's own daemons have to), by PMI-2 across the clusters.
+test_slurm() {
+    if ! command -v srun slurmctld slurmd >/dev/null; then
+        echo "skipped: Slurm is not installed (slurm-client, slurmctld, slurmd)"
+        return
+    fi
+    slurm_start || { not_ok "Slurm: its hosts are there" "$(sinfo 2>&1; tail -n 5 slurm*.err)"; return; }
+    for plug in $PLUGS; do
+        by $plug
+        slurm="salloc --quiet -N 4 mpirun.openmpi"
+        passes "$plug, salloc" 4 messages
+        slurm="srun --quiet --overcommit -w red0,red1 --mpi=pmix"
+        passes "$plug, srun" 4 messages
+    done
+    [ -z "$MPICH" ] || {
+        by mpich
+        slurm="srun --quiet -N 4 --mpi=pmi2"
+        passes "mpich, srun" 4 messages
+    }
+    slurm=
+}
+# slurm_start: its daemons, on this host and on those of the clusters, until all are known to it
+slurm_start() {
+    export SLURM_CONF="$DIR/slurm.conf"
+    cat >slurm.conf <<'END'
+ClusterName=lab
+SlurmctldHost=head
+SlurmUser=root
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation=/tmp/slurm
+SlurmdSpoolDir=/tmp/slurm
+SlurmctldPidFile=/tmp/slurm/slurmctld.pid
+SlurmdPidFile=/tmp/slurm/slurmd.pid
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/linear
+SlurmdParameters=config_overrides
+# from here to each host at once: in a tree hosts of one cluster would have to reach those of the other
+TreeWidth=1000
+NodeName=red[0-1],blue[0-1] CPUs=2
+PartitionName=all Nodes=ALL Default=YES
+END
+    mkdir /tmp/slurm
+    for host in red0 red1 blue0 blue1; do
+        "$MADLAB_AGENT" $host sh -c "mkdir /tmp/slurm && exec slurmd -D -N $host -f $SLURM_CONF" \
+            >slurmd.$host.err 2>&1 </dev/null &
+    done
+    slurmctld -D -i >slurmctld.err 2>&1 </dev/null &
+    all_idle() { [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 4 ]; }
+    wait_for all_idle
 }
 
 inside() {
