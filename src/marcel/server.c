@@ -54,6 +54,10 @@ const _Atomic(int) *marceli_attentive(void)
     return madi_server.asymmetric ? &marceli_leader_sleeps : &always;
 }
 
+/* The bell was rung since the last sleep began.  marceli_leader_sleeps says that one sleeps for longer than it does, by far
+ * if others have the processors: once is enough. */
+static _Atomic(int) rung;
+
 void marceli_leader_wake(void)
 {
     uint64_t one = 1;
@@ -61,6 +65,8 @@ void marceli_leader_wake(void)
     marceli_barrier_light(); /* pairs with madi_lead_sleep */
     sleeps = atomic_load_explicit(&marceli_leader_sleeps, memory_order_relaxed);
     if (!sleeps || (sleeps == MADI_SLEEPS_THREAD && madi_is_progress_thread))
+        return;
+    if (atomic_exchange_explicit(&rung, 1, memory_order_seq_cst)) /* before the leader's 0, after which it looks */
         return;
     atomic_fetch_add_explicit(&madi_server.wakes, 1, memory_order_relaxed);
     if (write(madi_server.wake_fd, &one, sizeof one) < 0)
@@ -373,6 +379,7 @@ void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, in
 {
     bool quiet, deep = true;
     int64_t began;
+    atomic_exchange_explicit(&rung, 0, memory_order_seq_cst); /* before it looks */
     if (!said) {
         atomic_fetch_or_explicit(&marceli_leader_sleeps, MADI_SLEEPS, memory_order_seq_cst);
         marceli_barrier();

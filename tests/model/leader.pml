@@ -34,6 +34,7 @@ byte word[WAITERS];     /* changed by locked instructions only */
 bool follower[WAITERS]; /* madi_server.followers, under its lock */
 byte n_followers;
 bool bell;              /* wake_fd */
+bool rung;              /* since the last sleep began */
 bool has_calls, calling;
 bool given_up;          /* one of them has */
 bool left[WAITERS];     /* for the judge: it waits no more */
@@ -45,7 +46,24 @@ bool occupied[WAITERS + 1]; /* it runs the handler for ever */
 inline moved(me)
 {
     if
-    :: load(me, SLEEPING) -> bell = true
+    :: load(me, SLEEPING) ->
+        atomic {
+            fence(me);
+            if
+#if WAITERS == 2
+            :: !rung -> rung = true; rings = true
+#else
+            :: !rung -> rung = true; bell = true
+#endif
+            :: else
+            fi
+        }
+#if WAITERS == 2
+        if
+        :: rings -> rings = false; bell = true
+        :: else
+        fi
+#endif
     :: else
     fi
 }
@@ -164,6 +182,9 @@ inline sleep_as_leader(me)
 #ifdef LOOK_BEFORE_SLEEPING
     quiet = (load(me, SENT) == polled);
 #endif
+#ifndef RUNG_FOR_EVER
+    atomic { fence(me); rung = false }
+#endif
     atomic { fence(me); memory[SLEEPING] = 1 }
 #ifndef NO_MEMBARRIER
     membarrier();
@@ -245,7 +266,7 @@ end_follower:
 proctype waiter(byte me)
 {
     byte was, whom;
-    bool leads, quiet, late, goto_on;
+    bool leads, quiet, late, goto_on, rings;
 
 look:
     atomic {
@@ -285,7 +306,7 @@ gone:
 active proctype sender()
 {
     byte n, was, whom, to;
-    bool goto_on, leads, handler;
+    bool goto_on, leads, handler, rings;
     do
     :: n < MESSAGES ->
         atomic {
