@@ -13,14 +13,19 @@
  * longer than they take, and the core from whoever works.  While there are such ones, and a while after, it looks by the
  * clock: are there still some, and was none begun or finished since the last look?  Then it is needed after all.
  *
+ * User-level threads come and go: where one that leaves an operation pending has others beside it, its worker will be back
+ * in a moment, as a rule.  On crowded cores the thread is not called for that as long as it looks by the clock; it does so
+ * while there is such coming and going, and leads when there was none between two looks.  To be called for each message, and
+ * to make room again, took longer than the message.
+ *
  * A leader's barrier (madi_lead_sleep) interrupts whoever computes, and takes 10 to 20 us on a virtual machine, as does each
  * call of one processor to another.  So who calls the thread says in its place that it may sleep, and executes the barrier
  * while the thread does not run; that holds as long as it is needed. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "marcel/follow.h"
 #include "marcel/helper.h"
-#include "marcel/lead.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"
 
@@ -53,6 +58,7 @@ static struct async {
     _Atomic(int) said;   /* enum said */
     _Atomic(int) warned; /* that it cannot be made; it is tried again and again */
 } async;
+static bool alive; /* of the thread: others have come and gone since its last look */
 
 /* ---- That it may sleep is said by its caller -------------------------------------------------------------------------- */
 
@@ -104,7 +110,7 @@ static bool calls_wait(void)
 static bool needed(void)
 {
     return !atomic_load(&madi_server.inside) && !atomic_load(&async.stop) &&
-           (atomic_load(&async.pending) > 0 || (atomic_load(&async.overdue) && atomic_load(&async.later) > 0) ||
+           ((atomic_load(&async.pending) > 0 && !alive) || (atomic_load(&async.overdue) && atomic_load(&async.later) > 0) ||
             calls_wait());
 }
 
@@ -134,25 +140,33 @@ static void rest(unsigned seen)
     unsigned now = atomic_load(&async.moved);
     int64_t deadline = madi_now() + TICK;
     atomic_store(&async.overdue, 0);
+    alive = false;
     looks_left = atomic_load(&async.later) || now != moved ? TICKS : looks_left - 1;
     moved = now;
     atomic_store(&async.ticking, looks_left > 0);
-    if (looks_left <= 0 && !atomic_load(&async.later)) { /* who begins one looks at ticking afterwards */
+    if (looks_left <= 0 && !atomic_load(&async.later)) { /* who begins one looks at ticking afterwards ... */
         looks_left = 0;
-        madi_futex_wait(&async.go, seen, MADI_NEVER);
+        if (!needed()) /* ... as does who left one since, and did not call */
+            madi_futex_wait(&async.go, seen, MADI_NEVER);
         return;
     }
     madi_futex_wait(&async.go, seen, deadline);
-    if (atomic_load(&async.later) && atomic_load(&async.moved) == moved && madi_now() >= deadline)
-        atomic_store(&async.overdue, 1);
+    if (madi_now() < deadline)
+        return;
+    now = atomic_load(&async.moved);
+    atomic_store(&async.overdue, now == moved && atomic_load(&async.later));
+    alive = now != moved;
 }
 
 static void *run(void *arg)
 {
+    unsigned seen = atomic_load(&async.go), before;
     madi_is_progress_thread = true;
     atomic_store(&async.tid, gettid());
     for (;;) {
-        unsigned seen = atomic_load(&async.go);
+        before = seen;
+        seen = atomic_load(&async.go);
+        alive = alive && seen == before; /* else it was called */
         if (atomic_load(&async.stop)) /* go was read before: it changes after */
             break;
         if (!needed()) {
@@ -274,11 +288,25 @@ void marceli_async_has_calls(void)
         call(false);
 }
 
-void marceli_async_kick(void)
+/* It will come by itself, and goes on looking. */
+static bool comes_soon(void)
+{
+    marceli_async_moves();
+    return atomic_load(&async.ticking) && madi_patient();
+}
+
+/* returns: somebody will be inside again in a moment, as far as can be seen. */
+static void kick(bool returns)
 {
     if (!atomic_load(&madi_server.inside) && !atomic_load(&async.leading) &&
-        (atomic_load(&async.pending) > 0 || calls_wait()))
+        (atomic_load(&async.pending) > 0 || calls_wait()) && !(returns && comes_soon()))
         call(true);
+}
+
+void marceli_async_kick(void)
+{
+    madi_ult_t *self = madi_ult_self();
+    kick(self && (madi_has_others(self->worker) || self->worker->waiting));
 }
 
 int madi_async_enter(void)
@@ -289,10 +317,10 @@ int madi_async_enter(void)
     return waiting;
 }
 
-void madi_async_leave(void)
+void madi_async_leave(bool returns)
 {
     atomic_fetch_sub(&madi_server.inside, 1);
-    marceli_async_kick();
+    kick(returns);
 }
 
 bool madi_async_exists(void)

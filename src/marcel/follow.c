@@ -146,7 +146,7 @@ static void worker_sleeps(madi_waiting_t *w)
             until = now + DEPUTY;
         if (w->test(w->arg) || !madi_may_follow(w))
             return;
-        madi_async_leave(); /* it is not there to lead, unless user-level threads wait: madi_leader_wanted */
+        madi_async_leave(false); /* it is not there to lead, unless user-level threads wait: madi_leader_wanted */
         madi_park(w->waiter, until);
         madi_async_enter();
         w->defers = true;

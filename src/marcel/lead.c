@@ -7,6 +7,7 @@
 
 #include <marcel.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #define SPIN 100000     /* ns of a wait's spinning; when not every waiting thread has a core, of its yielding instead */
 #define SPINS 1000      /* looks at the beginning of a wait, before the clock is asked */
@@ -17,6 +18,7 @@
 #define YIELD_LONG 1000000 /* ns; the same while it spins */
 #define YIELD_BAN 64       /* times as long as that one took there are no yields */
 #define YIELD_BAN_MAX INT64_C(2000000000) /* ns */
+#define SPIN_CUT 500000    /* ns; a worker that was made to leave its spinning for so long shares its core */
 #define LOOK_EVERY_MIN 1000   /* ns between two looks of a busy scheduler that found nothing; doubled each time ... */
 #define LOOK_EVERY_MAX 256000 /* ... up to that */
 
@@ -212,22 +214,33 @@ static bool look(madi_waiting_t *w, uint32_t spins)
     return n > 0;
 }
 
+/* From `after` on, 64 times as long as it took. */
+static int64_t ban_until(int64_t before, int64_t after)
+{
+    int64_t ban = (after - before) * YIELD_BAN;
+    return after + (ban < YIELD_BAN_MAX ? ban : YIELD_BAN_MAX);
+}
+
 /* Yields take no longer than `slow` as a rule; if one does there are none until *banned. */
 static bool yield_was_slow(int64_t before, int64_t after, int64_t slow, int64_t *banned)
 {
-    int64_t ban = (after - before) * YIELD_BAN;
     if (MADI_LIKELY(after - before <= slow))
         return false;
-    *banned = after + (ban < YIELD_BAN_MAX ? ban : YIELD_BAN_MAX);
+    *banned = ban_until(before, after);
     return true;
 }
+
+/* Others use the core of a worker that spins: what it waits for does not come sooner for that, as the other side shares its
+ * core too, and both will be without one when they have something to do.  All threads of a worker wait in one kernel thread,
+ * which would spin where as many plain ones, not having a core each, sleep.  Until when it does not: */
+static _Thread_local int64_t spins_not_until;
 
 /* Yield, as long as yielding is cheap.  False: it is time to sleep. */
 static bool yield_some(madi_waiting_t *w)
 {
     static _Thread_local int64_t banned_until;
     int64_t before = madi_now(), until = before + w->yield_ns, after;
-    if (before < banned_until)
+    if (before < banned_until || before < spins_not_until)
         return false;
     do {
         sched_yield();
@@ -256,10 +269,21 @@ static void yield_now_and_then(const madi_waiting_t *w, int64_t *spun_from, int6
     yield_was_slow(now, *spun_from, YIELD_LONG, &banned_until);
 }
 
+static MADI_COLD bool spin_was_cut(int64_t before, int64_t now)
+{
+    static _Thread_local long seen;
+    struct rusage usage;
+    if (getrusage(RUSAGE_THREAD, &usage) || usage.ru_nivcsw == seen) /* polling took so long, or it is the host's host */
+        return false;
+    seen = usage.ru_nivcsw;
+    spins_not_until = ban_until(before, now);
+    return true;
+}
+
 /* Spin until there is more to do than that; true: the test holds, or the deadline has passed. */
 static bool spin(madi_waiting_t *w)
 {
-    int64_t begun = 0, spun_from = 0, now;
+    int64_t begun = 0, spun_from = 0, last = 0, now;
     madi_ult_t *ult = w->waiter->ult;
     madi_looks_dear = false;
     for (uint32_t spins = 1;; spins++) {
@@ -275,6 +299,9 @@ static bool spin(madi_waiting_t *w)
             continue;
         }
         now = madi_now();
+        if (MADI_UNLIKELY(last && now - last > SPIN_CUT) && (w->worker || ult) && spin_was_cut(last, now))
+            w->spin_ns = 0;
+        last = now;
         if (!begun)
             begun = now;
         if (now >= w->deadline)
@@ -331,6 +358,8 @@ static void wait_here(madi_waiting_t *w)
 static void wait_begin(madi_waiting_t *w)
 {
     w->spin_ns = madi_spin_ns(madi_processes(), madi_async_enter());
+    if (w->spin_ns && madi_server.spin_ns < 0 && (w->worker || w->waiter->ult) && madi_now() < spins_not_until)
+        w->spin_ns = 0;
     w->yield_ns = madi_server.spin_ns >= 0 ? 0 : SPIN - w->spin_ns;
 }
 
@@ -363,7 +392,7 @@ static void wait_switching(madi_waiting_t *w)
             lead(w);
             done = spin(w);
             end(w);
-            madi_async_leave();
+            madi_async_leave(!done || madi_has_others(w->waiter->ult->worker) || w->waiter->ult->worker->waiting);
         }
         if (done || madi_now() >= w->deadline)
             return;
@@ -381,7 +410,7 @@ bool marceli_wait(marceli_waiter_t *waiter, bool (*test)(void *arg), void *arg, 
     } else {
         wait_begin(&w);
         wait_here(&w);
-        madi_async_leave();
+        madi_async_leave(false);
     }
     return test(arg);
 }
@@ -393,7 +422,7 @@ void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, i
     madi_waiting_t w = {.waiter = &worker->waiter, .test = test, .arg = arg, .deadline = deadline, .worker = worker};
     wait_begin(&w);
     wait_here(&w);
-    madi_async_leave();
+    madi_async_leave(worker->waiting > 1); /* the one that was woken is still counted */
 }
 
 /* What it finds nothing at costs less and less of the time. */

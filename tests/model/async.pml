@@ -8,6 +8,7 @@
  * is done and its callback was called, the one that waited was not held up, and the progress thread sleeps; or it has
  * ended, if it was told to.
  *
+ * RETURNS: both are expected back, and the thread is not called while its clock ticks.
  * LEFT: the one that waited then begins an operation of its own, of which something is left to be sent, and computes.
  * It says so by plain stores, as who adds to the list of work does. */
 #define PROGRAM 0 /* threads */
@@ -42,7 +43,7 @@
 byte pending, inside, go, leader;
 byte later, changes;   /* async.moved */
 byte said;
-bool leading, stop, ticking, overdue;
+bool leading, stop, ticking, overdue, alive;
 bool calls_left = true; /* said of one that was run since */
 byte word[3];          /* of INSIDE and PROGRESS */
 bool bell, taken;      /* taken: the answer was polled, under session->lock */
@@ -79,7 +80,7 @@ inline needed()
     need = !inside;
     need = need && !stop;
     if
-    :: need && !pending && !(overdue && later) -> look_for_calls(PROGRESS)
+    :: need && (!pending || alive) && !(overdue && later) -> look_for_calls(PROGRESS)
     :: else
     fi
 }
@@ -131,7 +132,8 @@ inline unsay()
     }
 }
 
-/* marceli_async_kick */
+/* kick, of marceli_async_kick and madi_async_leave.  RETURNS: somebody will be inside again soon, as far as can be seen, and
+ * then is not: the thread is not called while it looks by the clock. */
 inline kick(me)
 {
     if
@@ -143,6 +145,10 @@ inline kick(me)
 #endif
         :: else
         fi;
+#ifdef RETURNS
+        atomic { fence(me); changes = changes + need } /* marceli_async_moves */
+        need = need && !ticking;
+#endif
         if
         :: need -> need = false; say(me); call(me)
         :: else
@@ -314,6 +320,7 @@ inline rest()
 {
     now = changes;
     overdue = false;
+    alive = false;
     if
     :: later || now != last -> looks = TICKS
     :: else -> looks = (looks -> looks - 1 : 0)
@@ -333,12 +340,24 @@ inline rest()
         tick_or_go();
         if
         :: ticked && later && changes == last -> overdue = true
+#ifdef RETURNS
+        :: ticked && changes != last -> alive = true
+#endif
         :: else
         fi;
         ticked = false
     :: else ->
+#ifdef RETURNS
+#ifndef RETURNS_UNSEEN
+        needed();
+#endif
+#endif
+        if
+        :: need -> need = false
+        :: else ->
 end_go:
-        go != seen
+            go != seen
+        fi
     fi
 }
 
@@ -355,7 +374,7 @@ next:
     fi;
 #endif
 #ifndef GO_READ_LATE
-    seen = go;
+    atomic { alive = alive && go == seen; seen = go }
 #endif
 #ifndef STOP_BEFORE_GO
     if
@@ -383,7 +402,7 @@ end_unasked:
         unsay();
         rest()
     fi;
-    seen = 0;
+    seen = (alive -> seen : 0);
     goto next;
 over:
     unsay();
@@ -413,11 +432,13 @@ active proctype program()
 #endif
     if
     :: skip
+#ifndef RETURNS
     :: true -> poll(PROGRAM) /* a call that runs no callbacks: it opens a message, it cancels */
+#endif
     fi;
     if
     :: skip
-#ifndef LEFT
+#if !defined(LEFT) && !defined(RETURNS)
     :: inside == 0 && called ->
         atomic { fence(PROGRAM); stop = true }
 #ifndef STOP_WITHOUT_WAKE

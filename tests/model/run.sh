@@ -61,6 +61,7 @@ tasks() {
         async)
             echo sound async -DLATER
             echo sound async -DLEFT
+            echo sound async -DRETURNS
             echo ends async
             echo sound async
             ;;
@@ -81,8 +82,9 @@ tasks() {
         # shellcheck disable=SC2086
         for name in $(sed -n 's/^#if[n]*def \([A-Z_]*\).*/\1/p' "$here/$model.pml" | sort -u); do
             case $name in
-            WAITERS | MESSAGES | LATER | LEFT | PACKETS | FAILURES) ;;
+            WAITERS | MESSAGES | LATER | LEFT | RETURNS | PACKETS | FAILURES) ;;
             LATER_*) echo defect "$model" "$name" -DLATER ;;
+            RETURNS_*) echo defect "$model" "$name" -DRETURNS ;;
             LEFT_*) echo defect "$model" "$name" -DLEFT ;;
             *) echo defect "$model" "$name" $options ;;
             esac
