@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define TITLE 300
 
@@ -63,7 +64,7 @@ static bool variable_of(int pid, const char *name, char *value, size_t max)
     return found;
 }
 
-/* Where a process is that does not say so; -1: it cannot be seen. */
+/* Where a process is that does not say so; -1: on a host that the file does not name, so it is of another job. */
 static int host_of_silent(const look_t *look, const json_t *first, int pid)
 {
     char name[256];
@@ -71,9 +72,10 @@ static int host_of_silent(const look_t *look, const json_t *first, int pid)
     if (before)
         return madi_topo_host_find(look->topo,
                                    madi_info_text(json_array_get(json_object_get(before, "sessions"), 0), "host"));
-    if (variable_of(pid, "MAD_HOST", name, sizeof name) || variable_of(pid, "HOSTNAME", name, sizeof name))
-        return madi_topo_host_find(look->topo, name);
-    return -1;
+    if (!variable_of(pid, "MAD_HOST", name, sizeof name) && !variable_of(pid, "HOSTNAME", name, sizeof name) &&
+        gethostname(name, sizeof name))
+        return -1;
+    return madi_topo_host_find(look->topo, name);
 }
 
 /* ---- Rates ----------------------------------------------------------------------------------------------------------- */
@@ -151,7 +153,7 @@ static void add_process(look_t *look, const json_t *process, const json_t *first
     size_t i;
     if (json_object_get(process, "error")) {
         int host = host_of_silent(look, first, (int)madi_info_number(process, "pid"));
-        look->silent++;
+        *(host < 0 ? &look->strange : &look->silent) += 1;
         if (host >= 0)
             look->live->host[host].silent++;
         return;
