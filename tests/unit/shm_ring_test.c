@@ -90,6 +90,7 @@ static void setup(void)
     peer_event = eventfd(0, EFD_NONBLOCK);
     for (int i = 0; i < 2; i++) {
         adapters[i].bell = &bells[i];
+        adapters[i].cores = 2;
         links[i].peer_bell = &bells[1 - i];
         links[i].attentive = &bells[1 - i].asleep;
         links[i].base.driver = &driver;
@@ -347,12 +348,21 @@ START_TEST(windows)
         ck_assert_int_eq(poll_once(), 1);
     }
     ck_assert_uint_eq(links[0].window, SHM_WINDOW_MIN);
-    atomic_store(&adapters[0].n_inboxes, 40);
+    atomic_store(&adapters[0].n_inboxes, 9);
+    adapters[0].cores = 9;
     for (unsigned i = 0; i < 4 * SHM_UNITS; i++) {
         ck_assert_int_eq(send_body(SHM_CHUNK, 2, i), MADI_SENT);
         ck_assert_int_eq(poll_once(), 1);
     }
     ck_assert_uint_gt(links[0].window, SHM_WINDOW_MIN);
+    ck_assert_uint_le(links[0].window, SHM_WINDOW_CROWD / 10);
+    atomic_store(&adapters[0].n_inboxes, 40);
+    adapters[0].cores = 41;
+    for (unsigned i = 0; i < 4 * SHM_UNITS; i++) {
+        ck_assert_int_eq(send_body(SHM_CHUNK, 2, i), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+    }
+    ck_assert_uint_gt(links[0].window, SHM_WINDOW_CROWD / 10);
     ck_assert_uint_le(links[0].window, SHM_WINDOW_SHARE / 40);
     atomic_store(&adapters[0].n_inboxes, 1);
     for (unsigned i = 0; i < 4 * SHM_UNITS; i++) {

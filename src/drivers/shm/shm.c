@@ -100,6 +100,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     struct stat st;
 
     a->event_fd = a->bell_fd = -1;
+    a->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (!directory(dir, sizeof dir, &st, reason))
         return MAD_ERR_SYSTEM;
     name_network(adapter, &st);

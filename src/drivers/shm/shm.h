@@ -49,6 +49,7 @@
 #define SHM_WINDOW_SHARE (8 * 1536) /* units that all links of a process together may use before they get less each */
 #define SHM_LONG (2 << 20)          /* bytes: of blocks from here on the pieces use only the first units: these blocks fill */
 #define SHM_LONG_UNITS 768          /* the caches, and more of them, the less the ring takes (doc/rationale.md) */
+#define SHM_WINDOW_CROWD 1536       /* the same where peers outnumber cores, whose caches then see the rings of several */
 #define SHM_WINDOW_SMALL 512        /* bytes: bodies up to this are content with the first window */
 #define SHM_CHUNK (32 * 1024)       /* the longest body */
 
@@ -153,6 +154,7 @@ typedef struct shm_adapter {
     madi_adapter_t base;
     char path[108];
     int event_fd, bell_fd;
+    int cores; /* of this host */
     madi_watch_t event_watch;
     shm_bell_t *bell;
     _Atomic(int) n_stuck; /* links whose packets found no space */

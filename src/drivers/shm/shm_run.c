@@ -46,7 +46,8 @@ static bool look_ahead(shm_link_t *l, uint32_t n)
 static uint32_t window_max(const shm_link_t *l)
 {
     const shm_adapter_t *a = (const shm_adapter_t *)l->base.adapter;
-    uint32_t share = SHM_WINDOW_SHARE / (uint32_t)(atomic_load_explicit(&a->n_inboxes, memory_order_relaxed) + 1);
+    int peers = atomic_load_explicit(&a->n_inboxes, memory_order_relaxed);
+    uint32_t share = (uint32_t)((peers < a->cores ? SHM_WINDOW_SHARE : SHM_WINDOW_CROWD) / (peers + 1));
     return share > SHM_UNITS ? SHM_UNITS : share < SHM_WINDOW_MIN ? SHM_WINDOW_MIN : share & ~1u; /* whole pages */
 }
 
