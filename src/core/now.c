@@ -102,14 +102,27 @@ static mad_status_t send_now(madi_conn_t *conn, const struct iovec *pieces, int 
     return left(conn, cost, send_vec(conn->link, &head, pieces, n, total));
 }
 
-static __attribute__((noinline)) mad_status_t send_longer(madi_conn_t *conn, const struct iovec *pieces, int n)
+static mad_status_t not_there(mad_peer_t peer)
+{
+    return peer < 0 ? MAD_ERR_INVAL : MAD_ERR_AGAIN;
+}
+
+/* All that is not short, and what may be wrong. */
+static __attribute__((noinline)) mad_status_t send_longer(madi_conn_t *conn, mad_peer_t peer, const struct iovec *pieces, int n)
 {
     mad_status_t status;
     size_t len = 0;
-    if (!conn || n > PIECES)
+    if (n > PIECES)
         return MAD_ERR_AGAIN;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (!pieces[i].iov_base && pieces[i].iov_len)
+            return MAD_ERR_INVAL;
+        if (pieces[i].iov_len > SIZE_MAX / PIECES) /* their sum fits */
+            return MAD_ERR_AGAIN;
         len += pieces[i].iov_len;
+    }
+    if (!conn)
+        return not_there(peer);
     madi_lock(&conn->gate->tx_lock);
     status = send_now(conn, pieces, n, len);
     madi_unlock(&conn->gate->tx_lock);
@@ -127,10 +140,10 @@ mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct 
     if (n < 0 || (n && !pieces))
         return MAD_ERR_INVAL;
     for (const struct iovec *p = pieces; p < pieces + n; p++) {
-        if (MADI_UNLIKELY(p->iov_len > ROOM - len))
-            return send_longer(conn, pieces, n);
+        if (MADI_UNLIKELY(p->iov_len > ROOM - len || !p->iov_base))
+            return send_longer(conn, peer, pieces, n);
         put(head.body + len, p->iov_base, p->iov_len);
         len += p->iov_len;
     }
-    return MADI_LIKELY(conn != NULL) ? send_short(conn, &head, len) : MAD_ERR_AGAIN;
+    return MADI_LIKELY(conn != NULL) ? send_short(conn, &head, len) : not_there(peer);
 }

@@ -50,7 +50,11 @@ static void now_send(env_t *e)
     CHECK_STATUS(mad_send_now(e->ch[0], e->peer, NULL, 1), MAD_ERR_INVAL);
     {
         struct iovec long_one = {get(1 << 20), 1 << 20};
+        struct iovec wraps[2] = {{long_one.iov_base, SIZE_MAX}, {long_one.iov_base, 9}}, nowhere = {NULL, 4};
         CHECK_STATUS(mad_send_now(e->ch[0], e->peer, &long_one, 1), MAD_ERR_AGAIN);
+        CHECK_STATUS(mad_send_now(e->ch[0], e->peer, wraps, 2), MAD_ERR_AGAIN);
+        CHECK_STATUS(mad_send_now(e->ch[0], e->peer, &nowhere, 1), MAD_ERR_INVAL);
+        CHECK_STATUS(mad_send_now(e->ch[0], -1, NULL, 0), MAD_ERR_INVAL);
         free(long_one.iov_base);
     }
     hear(e);
