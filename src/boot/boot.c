@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/log.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static mad_status_t own_join(madi_boot_t **boot)
@@ -49,13 +50,23 @@ static mad_status_t check_step_of_one(void)
     return MAD_OK;
 }
 
+/* Of a launcher: it knows one rank here, whose words a second session would mix with its own. */
+static madi_boot_t *_Atomic joined;
+
 mad_status_t madi_boot_join(madi_boot_t **boot)
 {
     mad_status_t status;
+    if (atomic_load(&joined)) {
+        madi_log(MADI_LOG_ERROR, "boot", "this process has the session of rank %d: use that; mad_open makes others",
+                 atomic_load(&joined)->rank);
+        return MAD_ERR_BOOT;
+    }
     for (size_t i = 0; i < MADI_COUNT(launchers); i++) {
         status = launchers[i].join(boot);
         if (status == MAD_ERR_AGAIN)
             continue;
+        if (status == MAD_OK)
+            atomic_store(&joined, *boot);
         if (status == MAD_OK)
             madi_log(MADI_LOG_INFO, "boot", "launcher: %s; rank %d of %d, job %s, key %s", launchers[i].name,
                      (*boot)->rank, (*boot)->size, (*boot)->job, (*boot)->key_len ? "from the launcher" : "to be agreed on");
@@ -67,4 +78,11 @@ mad_status_t madi_boot_join(madi_boot_t **boot)
     if (status == MAD_OK)
         madi_log(MADI_LOG_INFO, "boot", "launcher: none; a session of one, job %s", (*boot)->job);
     return status;
+}
+
+void madi_boot_leave(madi_boot_t *boot)
+{
+    madi_boot_t *mine = boot;
+    atomic_compare_exchange_strong(&joined, &mine, NULL);
+    boot->ops->fini(boot);
 }

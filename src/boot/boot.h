@@ -26,7 +26,7 @@ typedef struct madi_boot_ops {
     /* The next n (at most MADI_BOOT_AHEAD) calls of get will be about this key, of these ranks, in this order: ask for all of
      * them now.  NULL: this launcher is asked one by one. */
     void (*ahead)(madi_boot_t *boot, const char *key, const int *ranks, int n);
-    /* Tell the launcher that this process ends well; frees boot. */
+    /* Tell the launcher that this process ends well; frees boot.  Called by madi_boot_leave. */
     void (*fini)(madi_boot_t *boot);
 } madi_boot_ops_t;
 
@@ -41,8 +41,11 @@ struct madi_boot {
 };
 
 /* Find the launcher and join it.  Never fails because there is none.  MAD_ERR_BOOT, logged, when there is one that
- * does not answer, or when this would be a session of one inside a step of many (SLURM_NTASKS > 1). */
+ * does not answer, when this would be a session of one inside a step of many (SLURM_NTASKS > 1), or when this process
+ * has joined a launcher and not left it (threads that do so at the same moment are not told apart). */
 mad_status_t madi_boot_join(madi_boot_t **boot);
+/* Leave it; frees boot. */
+void madi_boot_leave(madi_boot_t *boot);
 
 /* The back ends: MAD_ERR_AGAIN when this launcher is not there. */
 mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot);

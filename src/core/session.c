@@ -198,12 +198,30 @@ static bool random_bytes(void *bytes, int len)
 
 /* ---- Start ---------------------------------------------------------------------------------------------------- */
 
-static mad_session_t *session_new(void)
+/* Sessions that are there, and the process that has them. */
+static atomic_int sessions, sessions_of;
+
+/* A child after fork shares the descriptors that its parent waits with: a session of its own would take what comes for the
+ * parent's. */
+static bool is_child_of_user(void)
+{
+    if (!atomic_load(&sessions) || atomic_load(&sessions_of) == getpid())
+        return false;
+    madi_log(MADI_LOG_ERROR, "core", "process %d has a session and made this one by fork: only a program that is executed "
+             "here (exec), or a child that was made before, can have one, too", atomic_load(&sessions_of));
+    return true;
+}
+
+static mad_status_t session_new(mad_session_t **session)
 {
     mad_session_t *s = NULL;
+    if (is_child_of_user())
+        return MAD_ERR_BUSY;
     if (posix_memalign((void **)&s, MADI_LINE, sizeof *s))
-        return NULL;
+        return MAD_ERR_NOMEM;
     memset(s, 0, sizeof *s);
+    atomic_store(&sessions_of, getpid());
+    atomic_fetch_add(&sessions, 1);
     s->size = s->processes = 1;
     s->hot = &madi_no_adapter;
     s->epfd = s->rare_epfd = -1;
@@ -211,7 +229,8 @@ static mad_session_t *session_new(void)
     s->callbacks_tail = &s->callbacks;
     s->handled_tail = &s->handled;
     s->events_tail = &s->events;
-    return s;
+    *session = s;
+    return MAD_OK;
 }
 
 static mad_status_t session_start(mad_session_t *s)
@@ -302,12 +321,12 @@ static mad_status_t session_begin(mad_session_t *s, mad_status_t status, mad_ses
 
 mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
 {
-    mad_session_t *s = session_new();
-    mad_status_t status;
+    mad_session_t *s;
+    mad_status_t status = session_new(&s);
     (void)argc;
     (void)argv;
-    if (!s)
-        return MAD_ERR_NOMEM;
+    if (status)
+        return status;
     status = madi_knobs_load();
     if (!status)
         status = madi_boot_join(&s->boot);
@@ -335,9 +354,9 @@ mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
     mad_status_t status;
     if (!key || key_len < 16 || key_len > sizeof s->key)
         return MAD_ERR_INVAL;
-    s = session_new();
-    if (!s)
-        return MAD_ERR_NOMEM;
+    status = session_new(&s);
+    if (status)
+        return status;
     status = madi_knobs_load();
     memcpy(s->key, key, key_len);
     s->key_len = key_len;
@@ -543,10 +562,11 @@ void mad_exit(mad_session_t *s)
     if (s->spare_fd >= 0)
         close(s->spare_fd);
     if (s->boot)
-        s->boot->ops->fini(s->boot);
+        madi_boot_leave(s->boot);
     memory_free(s);
     OPENSSL_cleanse(s->key, sizeof s->key);
     free(s);
+    atomic_fetch_sub(&sessions, 1);
 }
 
 /* ---- Questions ------------------------------------------------------------------------------------------------ */

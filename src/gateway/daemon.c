@@ -174,7 +174,7 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
         status = enter(s, b);
     if (status) {
         mad_exit(s);
-        b->ops->fini(b);
+        madi_boot_leave(b);
         return status;
     }
     *session = s;
@@ -185,7 +185,7 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
 void madi_gateway_leave(madi_boot_t *boot)
 {
     if (boot)
-        boot->ops->fini(boot);
+        madi_boot_leave(boot);
 }
 
 /* ---- Serving ----------------------------------------------------------------------------------------------------- */

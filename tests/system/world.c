@@ -2,6 +2,7 @@
 /* Small programs for the tests of hosts and of what can be wrong with a world.
  *
  *   world talk             every rank sends to and hears from every other; prints which way was used
+ *   world twice            a second session of the rank, here and in a child, is refused; then as talk
  *   world watch busy|idle  ranks 0 and 1 talk until one of them is gone; prints what was said of it and when
  *   world serve FILE KEY   a session without a launcher: writes its address to FILE, answers until its input ends
  *   world call FILE KEY    asks that server; prints the answer, or the error, the event and the explanation
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -121,6 +123,32 @@ static int talk(void)
     free(requests);
     free(bodies);
     return 0;
+}
+
+/* ---- twice ---------------------------------------------------------------------------------------------------- */
+
+/* A child after fork shares the parent's descriptors: it can have no session. */
+static int child_of_rank(void)
+{
+    mad_session_t *own = NULL;
+    mad_status_t status = mad_init(NULL, NULL, &own), opened = mad_open("of the child only", 17, &own);
+    return status != MAD_ERR_BUSY || opened != MAD_ERR_BUSY || own ? fail("a session of a child", status) : 0;
+}
+
+static int twice(void)
+{
+    mad_session_t *second = NULL;
+    mad_status_t status = mad_init(NULL, NULL, &second);
+    pid_t child;
+    int rc = -1;
+    if (status != MAD_ERR_BOOT || second)
+        return fail("a second session", status);
+    child = fork();
+    if (child == 0)
+        _exit(child_of_rank());
+    if (child < 0 || waitpid(child, &rc, 0) != child || rc)
+        return fail("a session of a child", MAD_ERR_SYSTEM);
+    return talk();
 }
 
 /* ---- watch ---------------------------------------------------------------------------------------------------- */
@@ -316,6 +344,8 @@ int main(int argc, char **argv)
         return fail("the session does not start", status);
     if (!strcmp(mode, "talk"))
         rc = talk();
+    else if (!strcmp(mode, "twice"))
+        rc = twice();
     else if (!strcmp(mode, "mismatch"))
         rc = mismatch();
     else if (!strcmp(mode, "listen"))

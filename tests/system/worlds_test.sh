@@ -219,6 +219,9 @@ test_launchers() {
     unset MAD_CONNECT_TIMEOUT
     run env MAD_BOOT_FD=99 "$world" listen
     row "is no socket of this process" err
+    run "$madrun" -n 2 "$world" twice
+    row "has the session of rank" err 2
+    row "has a session and made this one by fork" err 4
     run env SLURM_NTASKS=4 "$world" listen
     row "says this is one process of several, but no launcher was found" err
 }
