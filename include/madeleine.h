@@ -27,7 +27,8 @@ extern "C" {
 #define MAD_VERSION_MAJOR 0
 #define MAD_VERSION_MINOR 1
 
-/* Time-out values: MAD_FOREVER waits without limit, 0 never waits, others are nanoseconds. */
+/* Time-out values: MAD_FOREVER waits without limit, 0 never waits, others are nanoseconds; below 0: a moment that has
+ * passed, MAD_ERR_TIMEOUT if there is nothing yet. */
 #define MAD_FOREVER (-1)
 /* For mad_begin_unpacking_timed: as 0, but looks only where that costs next to nothing.  For who tries in a loop, and gives
  * all networks their turn by a 0 now and then. */

@@ -18,8 +18,10 @@ static inline int64_t madi_now(void)
 static inline int64_t madi_deadline(int64_t timeout_ns)
 {
     int64_t now;
-    if (timeout_ns < 0)
+    if (timeout_ns == -1)
         return INT64_MAX;
+    if (timeout_ns < 0)
+        timeout_ns = 0;
     now = madi_now();
     return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
 }

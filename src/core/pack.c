@@ -360,9 +360,11 @@ mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, 
 
 struct iovec *madi_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count)
 {
-    struct iovec *pieces = count <= INT32_MAX ? malloc((count ? count : 1) * sizeof *pieces) : NULL;
+    size_t end;
+    bool valid = count <= INT32_MAX && !__builtin_mul_overflow(count, stride, &end);
+    struct iovec *pieces = valid ? malloc((count ? count : 1) * sizeof *pieces) : NULL;
     if (!pieces)
-        madi_message_fail(cnx, count <= INT32_MAX ? MAD_ERR_NOMEM : MAD_ERR_INVAL);
+        madi_message_fail(cnx, valid ? MAD_ERR_NOMEM : MAD_ERR_INVAL);
     for (size_t i = 0; pieces && i < count; i++)
         pieces[i] = (struct iovec){(char *)base + i * stride, len};
     return pieces;

@@ -47,13 +47,22 @@ void madi_run_output_label(int number, const char *label)
     label_of[number] = madi_run_strdup(label);
 }
 
+/* What a program writes for programs is passed on as it is. */
+static bool is_object(const char *data, size_t len)
+{
+    while (len > 0 && (data[len - 1] == '\n' || data[len - 1] == '\r'))
+        len--;
+    return len > 2 && data[0] == '{' && data[1] == '"' && data[len - 1] == '}';
+}
+
 static void line_write(int rank, int stream, const char *data, size_t len, bool newline)
 {
-    char label[24];
-    if (labelled && label_of[rank])
+    bool label = labelled && !(stream == 1 && is_object(data, len));
+    char number[24];
+    if (label && label_of[rank])
         madi_run_pipe_send(&out[stream - 1], label_of[rank], strlen(label_of[rank]));
-    else if (labelled)
-        madi_run_pipe_send(&out[stream - 1], label, (size_t)snprintf(label, sizeof(label), "[%d] ", rank));
+    else if (label)
+        madi_run_pipe_send(&out[stream - 1], number, (size_t)snprintf(number, sizeof(number), "[%d] ", rank));
     madi_run_pipe_send(&out[stream - 1], data, len);
     if (newline)
         madi_run_pipe_send(&out[stream - 1], "\n", 1);

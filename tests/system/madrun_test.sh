@@ -56,6 +56,9 @@ test_labels() {
     check "labels: none for one rank" "one,two" "$(tr '\n' , <out)"
     run -n 2 --no-label sh -c 'echo $PMI_RANK of $PMI_SIZE'
     check "labels: switched off" "0 of 2,1 of 2," "$(sort out | tr '\n' ,)"
+    run -n 2 sh -c 'echo "{\"rank\": $PMI_RANK}"; echo "{ sh; }"; echo "{\"rank\""'
+    check "labels: none before JSON objects" '[0] { sh; },[0] {"rank",[1] { sh; },[1] {"rank",{"rank": 0},{"rank": 1},' \
+        "$(sort out | tr '\n' ,)"
     run -n 4 sh -c 'i=0; while [ $i -lt 2000 ]; do echo "line $i of $PMI_RANK"; i=$((i+1)); done'
     check "labels: no line is broken" 8000 "$(grep -cE '^\[([0-3])\] line [0-9]+ of \1$' out)"
 }

@@ -124,6 +124,9 @@ static void packing(void)
     CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_INVAL);
 
     cnx = mad_begin_packing(channel, 0);
+    CHECK_STATUS(mad_pack_strided(cnx, text, 1, SIZE_MAX / 2, 8, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+    cnx = mad_begin_packing(channel, 0);
     CHECK_STATUS(mad_pack(cnx, NULL, 1, SENT), MAD_ERR_INVAL);
     CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
     cnx = mad_begin_packing(channel, 0);
@@ -244,6 +247,8 @@ static void ending(void)
     mad_connection_t *cnx;
     mad_request_t *r;
     CHECK_OK(mad_post_unpacking(channel, 0, &block, 1, &r));
+    CHECK_STATUS(mad_request_wait(&r, -77), MAD_ERR_TIMEOUT);
+    CHECK_STATUS(mad_begin_unpacking_timed(channel, 0, -77, &cnx), MAD_ERR_TIMEOUT);
     mad_channel_close(channel);
     CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_CLOSED);
     CHECK_STATUS(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, MAD_FOREVER, &cnx), MAD_ERR_CLOSED);
