@@ -251,6 +251,10 @@ struct madi_driver {
     /* Is something under way to the peer's host, and did that acknowledge nothing for so many ns?  (Whether the peer itself
      * computes or is stopped does not matter.)  Under the session's lock.  NULL: not known. */
     bool (*unheard)(madi_link_t *link, int64_t ns);
+    /* Is the network at work: has the peer's host acknowledged something within so many ns, and more is under way to it, or
+     * has something come from it?  (Then a question may be behind much else, and so may its answer.)  Under the session's
+     * lock.  NULL: not known. */
+    bool (*moves)(madi_link_t *link, int64_t ns);
 
     /* No upcalls any more.  Ops that are still taken are done with MAD_ERR_PEER as soon as the network has let go of their
      * memory: here, from a later poll, at the latest in link_fini.  A driver that lends does not leave them to link_fini:

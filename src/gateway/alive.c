@@ -152,6 +152,14 @@ static bool host_unheard(gw_hop_t *hop, int64_t now)
     return false;
 }
 
+/* On a slow network the question is behind all that was sent before, and the answer behind what the gateway had to send. */
+static bool network_moves(const gw_hop_t *hop)
+{
+    madi_link_t *link = hop->gate->link;
+    return atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->moves &&
+           link->driver->moves(link, period());
+}
+
 static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
 {
     int64_t limit = madi_knob_int(MADI_KNOB_FORWARD_DETECT);
@@ -160,6 +168,8 @@ static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
         return NEVER;
     if (now - hop->asked < limit)
         return hop->answers || hop->asked + limit < now + period() ? hop->asked + limit : now + period();
+    if (hop->answers && network_moves(hop)) /* it may not have been asked yet */
+        return now + period();
     hop->gw->dead_gateways += hop->forwards;
     snprintf(text, sizeof text, "%s gives no sign of life for %lld ms (MAD_FORWARD_DETECT)",
              hop->answers ? "the gateway" : "its host", (long long)(limit / 1000000));

@@ -222,6 +222,7 @@ const madi_driver_t madi_driver_tcp = {
     .send = madi_tcp_send,
     .drained = madi_tcp_drained,
     .unheard = madi_tcp_unheard,
+    .moves = madi_tcp_moves,
     .link_close = madi_tcp_link_close,
     .link_fini = madi_tcp_link_fini,
 };

@@ -59,6 +59,17 @@ bool madi_tcp_unheard(madi_link_t *pub, int64_t ns)
     return getsockopt(((madi_tcp_link_t *)pub)->watch.fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && tcp_unheard(&info, ns);
 }
 
+/* Segments are in flight only as long as the other host has room for them: a window of zero does not count. */
+bool madi_tcp_moves(madi_link_t *pub, int64_t ns)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+    if (getsockopt(((madi_tcp_link_t *)pub)->watch.fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+        return false;
+    return (info.tcpi_unacked && (int64_t)info.tcpi_last_ack_recv * 1000000 < ns) ||
+           (int64_t)info.tcpi_last_data_recv * 1000000 < ns;
+}
+
 /* Returns whether the link must be looked at again. */
 static bool tcp_look(madi_tcp_link_t *link, int64_t now)
 {
