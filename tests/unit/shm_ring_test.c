@@ -97,6 +97,7 @@ static void setup(void)
         links[i].base.adapter = &adapters[i].base;
         atomic_store(&links[i].base.state, MADI_LINK_UP);
         links[i].out = &region->half[i];
+        links[i].cells = links[i].out->cells;
         links[i].in = &region->half[1 - i];
         links[i].sent_limit = SHM_CELLS;
         links[i].peer_fd = peer_event;

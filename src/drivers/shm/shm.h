@@ -113,11 +113,11 @@ typedef struct shm_inbox {
     struct shm_link *link;    /* under the session's lock; NULL: free */
 } shm_inbox_t;
 
-enum { SHM_SENT = 1, SHM_TAKEN };
 typedef struct shm_link {
     madi_link_t base;
     /* sending */
     shm_half_t *out;
+    shm_cell_t *cells; /* of it */
     shm_bell_t *peer_bell;
     const _Atomic(uint32_t) *attentive; /* not 0: the peer may sleep, or has to be fenced for */
     uint32_t sent, sent_limit;    /* cells */
@@ -133,7 +133,8 @@ typedef struct shm_link {
     _Alignas(MADI_LINE) shm_half_t *in;
     shm_inbox_t *inbox;
     uint32_t received;
-    _Alignas(MADI_LINE) _Atomic(int) last; /* SHM_SENT or SHM_TAKEN: what was done with a short packet; a hint */
+    /* So many bytes behind the next cell is the line that who sends fetches: 0 after something was taken.  A hint */
+    _Alignas(MADI_LINE) _Atomic(uint32_t) ahead;
     /* life */
     shm_region_t *region;
     int fd; /* the socket: how the death of the peer is seen */

@@ -86,6 +86,7 @@ static bool map(shm_link_t *l)
         a->n_ranges--;
     l->region = p;
     l->out = &l->region->half[l->active ? 0 : 1];
+    l->cells = l->out->cells;
     l->in = &l->region->half[l->active ? 1 : 0];
     l->sent_limit = SHM_CELLS;
     shm_reach_show(l);

@@ -18,19 +18,11 @@ static_assert(SHM_LONG_UNITS - (LEND_MAX + 1) * LONGEST > (LEND_MAX + 2) * (LONG
               "wherever all loans and a prepared body lie among them, a piece of a long block has a place");
 /* In a stream of short messages lines are fetched before they are needed: so many cells behind the one that is read, or
  * written.  Lines to be written too, since the next lock would wait until the last one has come.  Where messages and answers
- * take turns that is in the way of those lines that are needed: so it is done by who does the same as last time. */
+ * take turns that is in the way of those lines that are needed: so who sends fetches the line at hand after a message has
+ * come, and who takes does it only when several are asked for. */
 #define AHEAD 3
 #define AHEAD_OUT 2
 #define LOOK 8                  /* inboxes that one pure_poll or poll looks at */
-
-/* Was it this that was done last, too? */
-static inline bool in_a_row(shm_link_t *l, int what)
-{
-    if (atomic_load_explicit(&l->last, memory_order_relaxed) == what)
-        return true;
-    atomic_store_explicit(&l->last, what, memory_order_relaxed);
-    return false;
-}
 
 static inline uint32_t cells_of(size_t total)
 {
@@ -142,27 +134,18 @@ static __attribute__((noinline)) bool short_ring(shm_link_t *l)
     return true;
 }
 
-/* The header was written a moment ago, as two words: a load of both at once would wait until they are in the cache. */
-static inline void put_header(unsigned char *to, const void *header)
-{
-    memcpy(to, header, 8);
-    atomic_signal_fence(memory_order_seq_cst); /* lest the compiler makes one of the two */
-    memcpy(to + 8, (const char *)header + 8, 8);
-}
-
 bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
 {
     shm_link_t *l = (shm_link_t *)link;
     uint32_t sent = l->sent;
-    shm_cell_t *cell = &l->out->cells[sent & MASK];
+    shm_cell_t *cell = &l->cells[sent & MASK];
     (void)total;
     MADI_ONE_REGISTER(cell);
     if (MADI_UNLIKELY(sent == l->sent_limit) && !cells_free(l, 1))
         return short_stuck(l);
-    if (in_a_row(l, SHM_SENT))
-        madi_fetch_to_write(cell + AHEAD_OUT);
-    put_header(cell->data, packet);
-    memcpy(cell->data + sizeof(madi_wire_hdr_t), (const char *)packet + sizeof(madi_wire_hdr_t), MADI_SHORT_MAX);
+    madi_fetch_to_write((char *)cell + atomic_load_explicit(&l->ahead, memory_order_relaxed));
+    atomic_store_explicit(&l->ahead, AHEAD_OUT * sizeof *cell, memory_order_relaxed);
+    memcpy(cell->data, packet, SHM_CELL_DATA);
     atomic_store_explicit(&cell->head, HEAD(sent, 0), memory_order_release); /* pairs with shm_take, one_packet */
     l->sent = sent + 1;
     atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
@@ -385,11 +368,9 @@ int shm_poll(madi_adapter_t *adapter, int budget)
     return n;
 }
 
-/* The cell that is next has not come, or its body lies in a run.  The arguments are those of shm_take, which need not be put
- * anywhere else then. */
-static __attribute__((noinline)) madi_link_t *take_run(madi_adapter_t *adapter, void *packet, void **loan)
+/* The cell that is next has not come, or its body lies in a run.  Nothing is kept for it. */
+static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void *packet, void **loan)
 {
-    shm_inbox_t *inbox = atomic_load_explicit(&((shm_adapter_t *)adapter)->hot, memory_order_relaxed);
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
     uint32_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
     uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
@@ -431,18 +412,17 @@ madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan)
     shm_inbox_t *inbox = atomic_load_explicit(&a->hot, memory_order_relaxed);
     shm_link_t *l = inbox->link; /* there is one when the cell has come */
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
-    uint64_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
+    uint32_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
     uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
     const madi_wire_hdr_t *hdr = packet;
 
     if (MADI_UNLIKELY(head != number)) /* which is HEAD(received, 0) */
-        return take_run(adapter, packet, loan);
-    if (in_a_row(l, SHM_TAKEN))
-        __builtin_prefetch(cell + AHEAD);
+        return take_run(inbox, packet, loan);
+    atomic_store_explicit(&l->ahead, 0, memory_order_relaxed);
     memcpy(packet, cell->data, SHM_CELL_DATA);
     if (MADI_UNLIKELY(hdr->length > MADI_SHORT_MAX))
         return take_cells(l, cell, packet);
-    return step(l, inbox, cell, (uint32_t)number) ? take_and_tell(l) : &l->base;
+    return step(l, inbox, cell, number) ? take_and_tell(l) : &l->base;
 }
 
 int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link)
@@ -458,7 +438,7 @@ int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int ma
         uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
         if (head != number) /* it has not come, or lies in a run */
             break;
-        if (in_a_row(l, SHM_TAKEN))
+        if (max > 1)
             __builtin_prefetch(cell + AHEAD);
         memcpy(packet, cell->data, SHM_CELL_DATA);
         if (MADI_UNLIKELY(((const madi_wire_hdr_t *)packet)->length > MADI_SHORT_MAX))
@@ -473,6 +453,7 @@ int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int ma
     if (number == first)
         return 0;
     l->received = number - 1;
+    atomic_store_explicit(&l->ahead, 0, memory_order_relaxed);
     atomic_store_explicit(&inbox->next, cell, memory_order_relaxed);
     atomic_store_explicit(&inbox->number, number, memory_order_relaxed);
     *link = &l->base;
