@@ -20,10 +20,11 @@ struct fi_info *hints_new(void)
 
 /* ---- Two endpoints -------------------------------------------------------------------------------------------------- */
 
-static void end_open(end_t *e, enum fi_cq_format format, enum fi_wait_obj wait, enum fi_av_type type, uint64_t flags)
+static void end_open(end_t *e, const struct fi_cq_attr *queue, const struct fi_cntr_attr *counter, enum fi_av_type type,
+                     uint64_t flags)
 {
-    struct fi_cq_attr cq = {.format = format, .wait_obj = wait};
-    struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = wait};
+    struct fi_cq_attr cq = *queue;
+    struct fi_cntr_attr cntr = *counter;
     struct fi_av_attr av = {.type = type};
     static const uint64_t counted[] = {FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE};
     struct fid_cntr **cntrs[] = {&e->sent, &e->received, &e->read, &e->written, &e->was_read, &e->was_written};
@@ -46,20 +47,29 @@ static void end_open(end_t *e, enum fi_cq_format format, enum fi_wait_obj wait, 
     CHECK_ZERO(fi_getname(&e->ep->fid, e->name, &e->name_len));
 }
 
-void ends_open(enum fi_cq_format format, enum fi_wait_obj wait, enum fi_av_type type, uint64_t flags)
+void ends_open_with(const struct fi_cq_attr *cq, const struct fi_cntr_attr *cntr, enum fi_av_type type, uint64_t flags)
 {
-    end_open(&a, format, wait, type, flags);
-    end_open(&b, format, wait, type, flags);
+    end_open(&a, cq, cntr, type, flags);
+    end_open(&b, cq, cntr, type, flags);
     CHECK_EQ(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL), 1);
     CHECK_EQ(fi_av_insert(a.av, a.name, 1, &a.self, 0, NULL), 1);
     CHECK_EQ(fi_av_insert(b.av, a.name, 1, &b.peer, 0, NULL), 1);
 }
 
+void ends_open(enum fi_cq_format format, enum fi_wait_obj wait, enum fi_av_type type, uint64_t flags)
+{
+    struct fi_cq_attr cq = {.format = format, .wait_obj = wait};
+    struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = wait};
+    ends_open_with(&cq, &cntr, type, flags);
+}
+
 static void end_close(end_t *e)
 {
-    CHECK_EQ(fi_close(&e->cq->fid), -FI_EBUSY);
-    CHECK_ZERO(fi_close(&e->ep->fid));
-    CHECK_ZERO(fi_close(&e->cq->fid));
+    CHECK_EQ(fi_close(&e->cq->fid), e->ep ? -FI_EBUSY : 0);
+    if (e->ep) {
+        CHECK_ZERO(fi_close(&e->ep->fid));
+        CHECK_ZERO(fi_close(&e->cq->fid));
+    }
     CHECK_ZERO(fi_close(&e->av->fid));
     CHECK_ZERO(fi_close(&e->sent->fid));
     CHECK_ZERO(fi_close(&e->received->fid));

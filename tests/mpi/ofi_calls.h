@@ -43,7 +43,8 @@ extern end_t a, b;
 struct fi_info *hints_new(void);
 /* Two endpoints that know each other; flags: how they are bound to their queues. */
 void ends_open(enum fi_cq_format format, enum fi_wait_obj wait, enum fi_av_type type, uint64_t flags);
-void ends_close(void);
+void ends_open_with(const struct fi_cq_attr *cq, const struct fi_cntr_attr *cntr, enum fi_av_type type, uint64_t flags);
+void ends_close(void); /* an endpoint that is NULL is closed already */
 /* The next entry of an end; the other goes on meanwhile. */
 ssize_t next_entry(end_t *e, void *entry, fi_addr_t *source);
 /* Queues in the format FI_CQ_FORMAT_TAGGED: what comes next is that a send, or an access, with this context is done; or it

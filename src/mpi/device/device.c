@@ -12,6 +12,7 @@
 #define CLOCK_EVERY 8   /* calls without a message until a look at the clock, */
 #define ALL_EVERY 64    /* until all networks get their turn, whatever it says, */
 #define LOOK_EVERY 1024 /* and until a look at what has become of peers */
+#define LINGER_MS 5000  /* as MAD_EXIT_TIMEOUT is without a knob */
 #define YIELD_EVERY 256 /* and until the processor is offered to others: the peer may wait for it */
 
 /* A message that a handler has brought. */
@@ -349,11 +350,39 @@ static void tell_nobody(void *arg, const mad_dev_done_t *done)
     (void)done;
 }
 
+/* Sends of which the receiver has heard, and has not asked for the body, or said that it is matched. */
+static bool sends_wait(mad_dev_t *dev)
+{
+    bool some = false;
+    dev_lock(dev);
+    for (uint32_t i = 0; i < dev->n_numbered && !some; i++)
+        some = dev->numbered[i] && dev->numbered[i]->done.sent;
+    dev_unlock(dev);
+    return some;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* What was injected is over for the program, and may end here before its receiver has asked for it. */
+static void linger(mad_dev_t *dev)
+{
+    int64_t end = now_ms() + LINGER_MS;
+    while (sends_wait(dev) && now_ms() < end)
+        if (!mad_dev_progress(dev))
+            usleep(100);
+}
+
 void mad_dev_close(mad_dev_t *dev)
 {
     dev_lock(dev);
     dev->tell = tell_nobody;
     dev_unlock(dev);
+    linger(dev);
     mad_exit(dev->session); /* completes all that was begun: no callback comes afterwards */
     for (item_t *i = atomic_load(&dev->items), *next; i; i = next) {
         next = i->next;

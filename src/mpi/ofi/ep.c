@@ -144,6 +144,7 @@ static bool sleeps(const mad_ofi_ep_t *ep)
 
 static int dev_open(mad_ofi_ep_t *ep)
 {
+    mad_ofi_cq_t *queues[2] = {ep->send_cq, ep->receive_cq};
     unsigned char key[64];
     int len = mad_ofi_key(key);
     mad_dev_options_t options = {.channel = "libfabric",
@@ -157,6 +158,10 @@ static int dev_open(mad_ofi_ep_t *ep)
     mad_status_t status;
     if (len < 0)
         return len;
+    /* Something of this endpoint sleeps: then other threads push into all its queues, also those that nobody waits for. */
+    for (int i = 0; i < 2 && options.by_handler; i++)
+        if (queues[i])
+            queues[i]->locked = true;
     status = mad_dev_open(&options, &ep->dev);
     if (status) {
         MAD_OFI_WARN(EP_CTRL, "no session: %s\n", mad_status_text(status));
