@@ -18,7 +18,8 @@
  * - A started thread stays on its worker, unless it was created migratable.
  * - The process ends with its last thread, also when the first one ended before by marcel_exit or pthread_exit.
  * - After fork in a user-level thread the child has that thread's worker only, with its other threads; it ends by exit or
- *   exec.  Signals are blocked in workers, but not in such a child.
+ *   exec.  Signals are blocked in workers, but not in such a child.  After fork in a plain pthread it has no workers, and
+ *   gets none: create threads before or after in the parent, or execute a program.
  */
 #ifndef MARCEL_H
 #define MARCEL_H
@@ -37,11 +38,12 @@ extern "C" {
 /* ---- The library ---------------------------------------------------------------------------------------------- */
 
 /* Start the workers, one for each core that the process may use (knob MAD_WORKERS).  Not needed: the first marcel_create
- * does it.  Again while it runs: nothing.  Errors: ENOMEM, EAGAIN (no kernel thread), EINVAL (a knob; it is logged). */
+ * does it.  Again while it runs: nothing.  Errors: ENOMEM, EAGAIN (no kernel thread), EINVAL (a knob; it is logged),
+ * ENOTSUP (in the child of a fork by a plain pthread, if they ran in the parent). */
 int marcel_init(void);
 
 /* End the workers; the library can be started again.  From a plain pthread.  Errors: EBUSY (a thread has not ended),
- * EPERM (from a user-level thread). */
+ * EPERM (from a user-level thread), ENOTSUP (as marcel_init). */
 int marcel_fini(void);
 
 /* How many workers run; 0: not started. */

@@ -46,12 +46,21 @@ static void signals_block(void)
     }
 }
 
+static bool left_behind; /* by a fork */
+
 /* In the child of a fork.  A user-level thread that made it has the only kernel thread there, and a program that it executes
- * would inherit what is blocked. */
+ * would inherit what is blocked.  Else there is none. */
 static void forked(void)
 {
     if (mine)
         pthread_sigmask(SIG_SETMASK, &carriers.before, NULL);
+    else
+        left_behind = true;
+}
+
+bool madi_carriers_left_behind(void)
+{
+    return left_behind;
 }
 
 static void forks_watch(void)

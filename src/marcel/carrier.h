@@ -70,6 +70,9 @@ madi_carrier_t *madi_carrier_self(void);
  * or runs no thread. */
 bool madi_carrier_lodge(madi_carrier_t *carrier);
 
+/* This is the child of a fork by a plain pthread: they run in the parent, and not here. */
+bool madi_carriers_left_behind(void);
+
 /* All workers have been closed: wait for the end of all kernel threads. */
 void madi_carriers_stop(void);
 

@@ -101,7 +101,7 @@ int marcel_init(void)
 {
     int rc = 0, n;
     if (marcel_workers())
-        return 0;
+        return madi_carriers_left_behind() ? ENOTSUP : 0;
     madi_first_here();
     pthread_mutex_lock(&lock);
     if (!marcel_workers()) {
@@ -138,6 +138,8 @@ int marcel_fini(void)
     int rc = 0;
     if (madi_ult_self())
         return EPERM;
+    if (marcel_workers() && madi_carriers_left_behind())
+        return ENOTSUP;
     pthread_mutex_lock(&lock);
     if (marcel_workers() && !madi_marcel_all_ended()) {
         rc = EBUSY;

@@ -145,9 +145,30 @@ static void *forks(void *arg)
     return arg;
 }
 
+static void *nothing(void *arg)
+{
+    return arg;
+}
+
+/* The child has no workers: a thread would never run. */
+static void forks_plainly(void)
+{
+    int status = 0;
+    pid_t child;
+    CHECK_EQ(marcel_init(), 0);
+    child = fork();
+    if (!child) {
+        marcel_t t;
+        _exit(marcel_init() != ENOTSUP || marcel_create(&t, NULL, nothing, NULL) != ENOTSUP || marcel_fini() != ENOTSUP);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+}
+
 void test_forks(void)
 {
     sigset_t one, before;
+    forks_plainly();
     CHECK_EQ(fini_soon(), 0);
     sigemptyset(&one);
     sigaddset(&one, SIGUSR1);
