@@ -277,7 +277,7 @@ static void channel_leave(mad_channel_t *c)
         madi_conn_hand_back(conn);
 }
 
-/* What is announced goes on while the channel is closed here: a peer that has closed it too is told by that, and drops it. */
+/* What is announced goes on while the channel is closed here: a peer that has closed it too learns of that, and drops it. */
 void mad_channel_close(mad_channel_t *c)
 {
     int64_t deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));

@@ -4,7 +4,8 @@
  *   same     both open the same new name each round, send each other a message, and close: more names than there are
  *            numbers.  In some rounds a message is left unopened (short, or a body that waits for its grant).
  *   again    one name, opened and closed by each side without regard to the other, every message read
- *   one      a channel that only one side ever opens and sends on, and the other only later
+ *   one      a channel that only one side ever opens and sends on, and the other only later (two ranks: one alone
+ *            closes both sides at once, and what has come by then is dropped)
  *   finish   a long block that the receiver asks for late has left when the sender's close returns
  *
  * Memory must not grow: it is looked at after the first tenth and at the end. */
@@ -116,7 +117,7 @@ static void test_one(uint64_t rounds)
 {
     mad_channel_t *channel;
     char name[32];
-    for (uint64_t i = 0; i < rounds; i++) {
+    for (uint64_t i = 0; i < rounds && mad_size(session) == 2; i++) {
         snprintf(name, sizeof name, "one %" PRIu64, i);
         if (mad_rank(session) == 0) { /* open, send, close: it waits for who opens the name later */
             CHECK_OK(mad_channel_open(session, name, &channel));
@@ -124,7 +125,7 @@ static void test_one(uint64_t rounds)
             mad_channel_close(channel);
             put(control, i);
         }
-        if (mad_rank(session) || mad_size(session) == 1) {
+        if (mad_rank(session)) {
             get(control, i);
             CHECK_OK(mad_channel_open(session, name, &channel));
             get(channel, i);
