@@ -133,6 +133,7 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
 
 /* Variables that belong to the launcher or to tools, not to this table. */
 static const char *const foreign[] = {"MAD_BOOT_FD"};
+#define TESTS "MAD_TEST_" /* what the tests are told begins so */
 
 static struct {
     const char *text;
@@ -204,6 +205,8 @@ static void check_name(const char *name, size_t len)
     for (size_t i = 0; i < MADI_COUNT(foreign); i++)
         if (strlen(foreign[i]) == len && !strncmp(foreign[i], name, len))
             return;
+    if (len > strlen(TESTS) && !strncmp(name, TESTS, strlen(TESTS)))
+        return;
     for (int i = 0; i < MADI_KNOB_COUNT; i++) {
         int d = madi_distance(name, len, madi_knobs[i].name);
         if (d == 0)

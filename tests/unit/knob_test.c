@@ -124,11 +124,13 @@ START_TEST(foreign_and_near_prefixes)
     environment_clear();
     setenv("MAD_BOOT_FD", "5", 1); /* the launcher's */
     setenv("MADNESS", "1", 1);     /* not ours */
+    setenv("MAD_TEST_MPICH", "1", 1);
     setenv("MAD_", "1", 1);
     setenv("MAD_THIS_IS_A_NAME_MUCH_LONGER_THAN_ANY_KNOB_AND_LONGER_THAN_THE_TABLE_OF_DISTANCES", "1", 1);
     ck_assert_int_eq(madi_knobs_load(), MAD_OK);
     ck_assert_ptr_null(strstr(err_text(), "MAD_BOOT_FD"));
     ck_assert_ptr_null(strstr(err_text(), "MADNESS"));
+    ck_assert_ptr_null(strstr(err_text(), "MAD_TEST_MPICH"));
     ck_assert_ptr_nonnull(strstr(err_text(), "unknown variable MAD_:"));
 }
 END_TEST
