@@ -55,7 +55,7 @@ static void forked(void)
     if (mine)
         pthread_sigmask(SIG_SETMASK, &carriers.before, NULL);
     else
-        left_behind = true;
+        left_behind = marcel_workers() > 0;
 }
 
 bool madi_carriers_left_behind(void)
