@@ -388,13 +388,13 @@ static inline int take_inside(mad_channel_t *channel, madi_adapter_t *hit, mad_a
         a->len = (a->inside[0] >> 32) - 8;
         cost += (int64_t)(a->inside[1] >> 32);
     }
-    if (MADI_UNLIKELY(a < end))
+    if (MADI_LIKELY(a > arrivals)) {
+        conn->rx_messages += (uint64_t)(a - arrivals);
+        conn->rx_left -= cost;
+    }
+    if (MADI_UNLIKELY(a < end)) /* perhaps the channel's end, from which on credits begin anew */
         inside_other(link, a, end);
-    if (MADI_UNLIKELY(a == arrivals))
-        return 0;
-    conn->rx_messages += (uint64_t)(a - arrivals);
-    conn->rx_left -= cost;
-    if (MADI_UNLIKELY(conn->rx_left < 0))
+    if (MADI_UNLIKELY(a > arrivals && conn->rx_left < 0))
         tell_and_look(session, conn);
     return (int)(a - arrivals);
 }
