@@ -3,11 +3,13 @@
 #ifndef MADI_BASE_H
 #define MADI_BASE_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #define MADI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MADI_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -17,6 +19,14 @@
 #define MADI_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define MADI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Does errno say that this process, or its host, has no descriptors or memory left? */
+static inline bool madi_own_lack(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+/* What is in the pieces, one after the other. */
+void madi_copy_pieces(void *to, const struct iovec *pieces, int n);
 void madi_copy_long(void *to, const void *from, size_t n);
 
 /* memcpy for lengths that are mostly small and not known when compiling: no call up to 64 bytes. */

@@ -14,14 +14,13 @@ static inline int64_t madi_now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The deadline of a time-out that begins now; MAD_FOREVER (negative) gives INT64_MAX. */
+/* The deadline of a time-out that begins now; MAD_FOREVER (-1) gives INT64_MAX, other values below 0
+ * one that has passed. */
 static inline int64_t madi_deadline(int64_t timeout_ns)
 {
     int64_t now;
     if (timeout_ns == -1)
         return INT64_MAX;
-    if (timeout_ns < 0)
-        timeout_ns = 0;
     now = madi_now();
     return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
 }

@@ -11,3 +11,11 @@ void madi_copy_long(void *to, const void *from, size_t n)
         memcpy(d, s, 64);
     memcpy(d - (s - last), last, 64);
 }
+
+void madi_copy_pieces(void *to, const struct iovec *pieces, int n)
+{
+    unsigned char *at = to;
+    for (int i = 0; i < n; at += pieces[i++].iov_len)
+        if (pieces[i].iov_len)
+            memcpy(at, pieces[i].iov_base, pieces[i].iov_len);
+}

@@ -84,11 +84,6 @@ int madi_unix_connect(const char *path)
     return fd;
 }
 
-bool madi_own_lack(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
-}
-
 /* The name that the socket has, or was to have: false when it may be about to get that. */
 static bool settled(const char *path, const char *name, char *final, size_t len)
 {

@@ -21,9 +21,6 @@ int madi_unix_listen(const char *path, int backlog);
 /* A non-blocking socket connected to the listener at path.  -1: see errno (ECONNREFUSED: its owner is gone). */
 int madi_unix_connect(const char *path);
 
-/* Does errno say that this process, or its host, has no descriptors or memory left? */
-bool madi_own_lack(int error);
-
 /* Remove the sockets whose owners are gone (killed: others remove their own), after a minute also those that were killed
  * before the socket had its name; at most about 500 are looked at.  suspect: is one of that name worth a try?  It costs
  * the owner, if there is one, a connection that ends at once. */

@@ -65,11 +65,11 @@ mad_status_t madi_boot_join(madi_boot_t **boot)
         status = launchers[i].join(boot);
         if (status == MAD_ERR_AGAIN)
             continue;
-        if (status == MAD_OK)
+        if (status == MAD_OK) {
             atomic_store(&joined, *boot);
-        if (status == MAD_OK)
             madi_log(MADI_LOG_INFO, "boot", "launcher: %s; rank %d of %d, job %s, key %s", launchers[i].name,
                      (*boot)->rank, (*boot)->size, (*boot)->job, (*boot)->key_len ? "from the launcher" : "to be agreed on");
+        }
         return status;
     }
     status = check_step_of_one();

@@ -77,8 +77,8 @@ struct madi_op {
 
 /* What a link of an adapter can do; plain data, set by open. */
 typedef struct madi_caps {
-    size_t packet_max;    /* the longest packet (header included) that send always takes without an op: MADI_PACKET_MIN to 32 KiB,
-                           * for credit comes back in halves of MAD_CREDIT_FLOOR, and one must pay for a packet */
+    size_t packet_max;    /* the longest packet (header included) that send always takes without an op: MADI_PACKET_MIN to 32
+                           * KiB, for credit comes back in halves of MAD_CREDIT_FLOOR, and one must pay for a packet */
     size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks): at least as above */
     size_t chunk_min;     /* not 0: the driver copies, and overlaps its copying with the peer's when a block goes in
                            * several pieces, of this size at least; less than chunk_max */

@@ -108,7 +108,8 @@ static mad_status_t not_there(mad_peer_t peer)
 }
 
 /* All that is not short, and what may be wrong. */
-static __attribute__((noinline)) mad_status_t send_longer(madi_conn_t *conn, mad_peer_t peer, const struct iovec *pieces, int n)
+static __attribute__((noinline)) mad_status_t send_longer(madi_conn_t *conn, mad_peer_t peer, const struct iovec *pieces,
+                                                          int n)
 {
     mad_status_t status;
     size_t len = 0;

@@ -171,13 +171,6 @@ static mad_status_t block_begin(madi_tx_t *tx, bool legal, mad_send_mode_t smode
     return MAD_OK;
 }
 
-static void copy_segments(unsigned char *to, const struct iovec *segs, int n)
-{
-    for (int i = 0; i < n; to += segs[i++].iov_len)
-        if (segs[i].iov_len)
-            memcpy(to, segs[i].iov_base, segs[i].iov_len);
-}
-
 /* Segments that a driver can gather better than we can copy them. */
 static bool worth_gathering(int n, size_t len)
 {
@@ -197,7 +190,7 @@ static mad_status_t add_segments(madi_tx_t *tx, const struct iovec *segs, int n,
     if (keep)
         memcpy(own, segs, (size_t)n * sizeof *segs);
     else
-        copy_segments(own, segs, n);
+        madi_copy_pieces(own, segs, n);
     madi_tx_lock(tx);
     piece = madi_tx_close_run(tx) ? NULL : piece_new(tx);
     if (piece) {
@@ -247,7 +240,7 @@ mad_status_t madi_tx_settle(madi_tx_t *tx)
         piece->own = malloc(len);
         if (!piece->own)
             return MAD_ERR_NOMEM;
-        copy_segments(piece->own, piece->segs, piece->n_segs);
+        madi_copy_pieces(piece->own, piece->segs, piece->n_segs);
         piece->base = piece->own;
         free(piece->segs);
         piece->segs = NULL;
@@ -348,7 +341,7 @@ mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, 
         if (!at)
             status = MAD_ERR_NOMEM;
         else
-            copy_segments(at, pieces, n);
+            madi_copy_pieces(at, pieces, n);
         madi_tx_unlock(tx);
     } else {
         status = add_segments(tx, pieces, n, desc, send_mode);

@@ -325,8 +325,7 @@ static gw_held_t *held_new(gw_end_t *end, const struct iovec *vec, int n, size_t
     }
     to = (unsigned char *)(held->vec + n);
     held->vec[0] = (struct iovec){to, total};
-    for (int i = 0; i < n; to += vec[i++].iov_len)
-        memcpy(to, vec[i].iov_base, vec[i].iov_len);
+    madi_copy_pieces(to, vec, n);
     return held;
 }
 

@@ -31,7 +31,6 @@ lab() {
 outside() {
     MPICH=
     [ ! -x "$MAD_TEST_MPICH/bin/mpiexec" ] || [ ! -f "$BUILD/.libs/libmad-fi.so" ] || MPICH=$MAD_TEST_MPICH
-    unset MAD_TEST_MPICH # it is no knob
     [ -n "$PLUGS" ] || { echo "no plug for Open MPI was built: configure says why"; exit 77; }
     openmpi_start "a plug"
     cat >one.conf <<'END'

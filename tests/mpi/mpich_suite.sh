@@ -4,7 +4,6 @@
 # that is found out).  MAD_TEST_SUITE names the suite's folder test/mpi, built for Open MPI; MAD_TEST_MPICH_SUITE one that
 # was built for the MPICH that MAD_TEST_MPICH names; doc/mpi.md says how to have them.  FOLDERS: other folders of it.
 suite=$MAD_TEST_SUITE mpich_suite=$MAD_TEST_MPICH_SUITE mpich=$MAD_TEST_MPICH
-unset MAD_TEST_SUITE MAD_TEST_MPICH_SUITE MAD_TEST_MPICH # they are no knobs
 [ -n "$suite$mpich_suite" ] || { echo "no test-suite is named: MAD_TEST_SUITE, see doc/mpi.md"; exit 77; }
 . "$(dirname "$0")/plugs.sh"
 plugs_start openmpi-bin /usr/bin/mpirun.openmpi

@@ -91,8 +91,7 @@ static fault_out_t *out_new(fault_link_t *l, const struct iovec *vec, int n, siz
     }
     to = (unsigned char *)(p->vec + n);
     p->vec[0] = (struct iovec){to, total};
-    for (int i = 0; i < n; to += vec[i++].iov_len)
-        memcpy(to, vec[i].iov_base, vec[i].iov_len);
+    madi_copy_pieces(to, vec, n);
     return p;
 }
 

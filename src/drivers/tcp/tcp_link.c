@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp: links.  A link is one socket; packets follow each other on it without anything between them. */
-#include "base/unix.h"
 #include "drivers/tcp/tcp.h"
 #include <assert.h>
 #include <errno.h>

@@ -402,11 +402,16 @@ static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, co
     return message_said(dev, source, cnx, &h, block + HEAD_SHORT, len - HEAD_SHORT);
 }
 
+static MAD_DEV_RARE void arrival_copy(mad_arrival_t *to, const mad_arrival_t *a)
+{
+    *to = *a;
+    if (!a->cnx) /* the block lies inside */
+        to->base = (const char *)to->inside + ((const char *)a->base - (const char *)a->inside);
+}
+
 static MAD_DEV_RARE void stick(mad_dev_t *dev, const mad_arrival_t *a)
 {
-    dev->stuck = *a;
-    if (!a->cnx) /* the block lies inside */
-        dev->stuck.base = (const char *)dev->stuck.inside + ((const char *)a->base - (const char *)a->inside);
+    arrival_copy(&dev->stuck, a);
     dev->is_stuck = true;
 }
 
@@ -427,7 +432,7 @@ bool arrive(mad_dev_t *dev, mad_connection_t *cnx)
     if (!status)
         return arrive_shown(dev, &a);
     if (status != MAD_ERR_AGAIN) {
-        message_end(cnx);
+        mad_end_unpacking(cnx);
         return true;
     }
     a.base = NULL;
@@ -437,9 +442,8 @@ bool arrive(mad_dev_t *dev, mad_connection_t *cnx)
 
 bool arrive_stuck(mad_dev_t *dev)
 {
-    mad_arrival_t a = dev->stuck;
-    if (!a.cnx)
-        a.base = (const char *)a.inside + ((const char *)dev->stuck.base - (const char *)dev->stuck.inside);
+    mad_arrival_t a;
+    arrival_copy(&a, &dev->stuck);
     dev->is_stuck = false;
     return arrive_shown(dev, &a);
 }

@@ -361,7 +361,7 @@ static bool sends_wait(mad_dev_t *dev)
     return some;
 }
 
-static int64_t now_ms(void)
+int64_t mad_dev_clock(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -371,8 +371,8 @@ static int64_t now_ms(void)
 /* What was injected is over for the program, and may end here before its receiver has asked for it. */
 static void linger(mad_dev_t *dev)
 {
-    int64_t end = now_ms() + LINGER_MS;
-    while (sends_wait(dev) && now_ms() < end)
+    int64_t end = mad_dev_clock() + LINGER_MS;
+    while (sends_wait(dev) && mad_dev_clock() < end)
         if (!mad_dev_progress(dev))
             usleep(100);
 }

@@ -98,7 +98,8 @@ typedef struct mad_dev_memory {
 
 /* Start a session of its own, known by one address.  May wait.  Errors: those of mad_open and mad_channel_open. */
 mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **dev);
-/* End it: what was sent leaves (within MAD_EXIT_TIMEOUT); what is pending is forgotten, and not told.  May wait. */
+/* End it: what was sent is asked for (within 5 s) and leaves (within MAD_EXIT_TIMEOUT); what is pending is forgotten, and not
+ * told.  May wait. */
 void mad_dev_close(mad_dev_t *dev);
 
 /* For addresses and peers. */
@@ -108,6 +109,8 @@ void mad_dev_peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 
 /* Let everything go on.  Returns the number of messages taken and operations told. */
 int mad_dev_progress(mad_dev_t *dev);
+/* The clock of time-outs, in ms. */
+int64_t mad_dev_clock(void);
 
 typedef struct mad_dev_send {
     mad_peer_t to;

@@ -57,7 +57,7 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
-    int64_t begin = mad_ofi_clock();
+    int64_t begin = mad_dev_clock();
     uint64_t errors = atomic_load(&c->errors);
     if (c->wait.fd < 0)
         return -FI_EINVAL;

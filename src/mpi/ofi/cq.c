@@ -187,7 +187,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *sources, const void *cond, int timeout)
 {
     mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
-    int64_t begin = mad_ofi_clock();
+    int64_t begin = mad_dev_clock();
     (void)cond; /* a hint */
     if (cq->wait.fd < 0)
         return -FI_EINVAL;

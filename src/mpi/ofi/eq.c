@@ -74,7 +74,7 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t kind, const void *buf, size
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *kind, void *buf, size_t len, int timeout, uint64_t flags)
 {
     eq_t *eq = FROM_FID(eq_t, fid);
-    int64_t begin = mad_ofi_clock();
+    int64_t begin = mad_dev_clock();
     if (eq->wait.fd < 0)
         return -FI_EINVAL;
     for (;;) {

@@ -61,8 +61,7 @@ void mad_ofi_wait_arm(mad_ofi_wait_t *wait);
 /* Sleep until woken, for timeout_ms at most (-1: no limit), but not long: who waits looks again. */
 void mad_ofi_wait_sleep(mad_ofi_wait_t *wait, int timeout_ms);
 int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg); /* FI_GETWAIT */
-/* What is left of a time-out of ms (-1: none) that began at this clock, of mad_ofi_clock. */
-int64_t mad_ofi_clock(void);
+/* What is left of a time-out of ms (-1: none) that began at this clock, of mad_dev_clock. */
 int mad_ofi_left(int64_t begin, int ms);
 
 /* ---- Objects ------------------------------------------------------------------------------------------------------ */

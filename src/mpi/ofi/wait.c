@@ -67,18 +67,11 @@ int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg)
     return 0;
 }
 
-int64_t mad_ofi_clock(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
-
 int mad_ofi_left(int64_t begin, int ms)
 {
     int64_t left;
     if (ms < 0)
         return -1;
-    left = begin + ms - mad_ofi_clock();
+    left = begin + ms - mad_dev_clock();
     return left > 0 ? (int)left : 0;
 }
