@@ -98,8 +98,8 @@ typedef struct mad_dev_memory {
 
 /* Start a session of its own, known by one address.  May wait.  Errors: those of mad_open and mad_channel_open. */
 mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **dev);
-/* End it: what was sent is asked for (within 5 s) and leaves (within MAD_EXIT_TIMEOUT); what is pending is forgotten, and not
- * told.  May wait. */
+/* End it: what was sent is asked for (within 5 s) and leaves (within MAD_EXIT_TIMEOUT); what is pending is forgotten, and
+ * not told.  May wait. */
 void mad_dev_close(mad_dev_t *dev);
 
 /* For addresses and peers. */
