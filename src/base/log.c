@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -38,4 +39,16 @@ void madi_log(madi_log_level_t level, const char *part, const char *format, ...)
     line[n++] = '\n';
     if (write(STDERR_FILENO, line, (size_t)n) < 0) /* one write: lines of several processes do not mix */
         return;
+}
+
+const char *madi_remedy(int error)
+{
+    switch (error) {
+    case EMFILE: return "; raise the limit (ulimit -n)";
+    case ENFILE: return "; the whole host has no more: raise fs.file-max (sysctl)";
+    case ENOSPC: return "; raise fs.epoll.max_user_watches (sysctl)";
+    case ENOMEM: return "; free memory, or raise the limit of the container";
+    case EPERM: return "; a security policy refuses it (seccomp, container, firewall)";
+    default: return "";
+    }
 }

@@ -13,4 +13,8 @@ void madi_log_set_rank(int rank);
 /* Levels up to this are shown; MADI_LOG_WARN until it is set. */
 void madi_log_set_level(madi_log_level_t level);
 
+/* What helps where the system refused something with this errno: "; " and words, to go behind strerror(error), or nothing.
+ * errno stays as it is. */
+const char *madi_remedy(int error);
+
 #endif

@@ -99,7 +99,7 @@ static void alone_fini(madi_boot_t *boot)
     free(alone);
 }
 
-static const madi_boot_ops_t alone_ops = {"alone", alone_put, alone_get, alone_fence, NULL, alone_fini};
+static const madi_boot_ops_t alone_ops = {alone_put, alone_get, alone_fence, NULL, alone_fini};
 
 mad_status_t madi_boot_alone_join(madi_boot_t **boot)
 {

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/log.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -19,12 +20,12 @@ static mad_status_t pmi1_join(madi_boot_t **boot)
 }
 
 static const struct {
-    const char *name;
+    const char *name, *variable;
     mad_status_t (*join)(madi_boot_t **boot);
 } launchers[] = {
-    {"madrun (MAD_BOOT_FD)", own_join},
-    {"PMIx (PMIX_NAMESPACE)", madi_boot_pmix_join},
-    {"PMI-1 (PMI_FD)", pmi1_join},
+    {"madrun", "MAD_BOOT_FD", own_join},
+    {"PMIx", "PMIX_NAMESPACE", madi_boot_pmix_join},
+    {"PMI-1", "PMI_FD", pmi1_join},
 };
 
 /* Variables that say "one of many", and what to do when the launcher that set them cannot be talked to.  Without this
@@ -50,6 +51,33 @@ static mad_status_t check_step_of_one(void)
     return MAD_OK;
 }
 
+long madi_boot_number(const char *variable, long otherwise)
+{
+    const char *value = getenv(variable);
+    char *end;
+    long number;
+    if (!value || !*value)
+        return otherwise;
+    number = strtol(value, &end, 10);
+    return *end ? otherwise : number;
+}
+
+int madi_boot_told(int *size)
+{
+    static const char *const said[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                          {"PMIX_RANK", ""},
+                                          {"PMI_RANK", "PMI_SIZE"}};
+    for (size_t i = 0; i < MADI_COUNT(said); i++) {
+        long rank = madi_boot_number(said[i][0], -1), n = madi_boot_number(said[i][1], 0);
+        if (rank >= 0 && rank < (n ? n : INT_MAX) && n >= 0 && n <= INT_MAX) {
+            *size = (int)n;
+            return (int)rank;
+        }
+    }
+    *size = 0;
+    return -1;
+}
+
 /* Of a launcher: it knows one rank here, whose words a second session would mix with its own. */
 static madi_boot_t *_Atomic joined;
 
@@ -67,16 +95,20 @@ mad_status_t madi_boot_join(madi_boot_t **boot)
             continue;
         if (status == MAD_OK) {
             atomic_store(&joined, *boot);
-            madi_log(MADI_LOG_INFO, "boot", "launcher: %s; rank %d of %d, job %s, key %s", launchers[i].name,
-                     (*boot)->rank, (*boot)->size, (*boot)->job, (*boot)->key_len ? "from the launcher" : "to be agreed on");
+            (*boot)->launcher = launchers[i].name;
+            madi_log(MADI_LOG_INFO, "boot", "launcher: %s (%s); rank %d of %d, job %s, key %s", launchers[i].name,
+                     launchers[i].variable, (*boot)->rank, (*boot)->size, (*boot)->job,
+                     (*boot)->key_len ? "from the launcher" : "to be agreed on");
         }
         return status;
     }
     status = check_step_of_one();
     if (status == MAD_OK)
         status = madi_boot_alone_join(boot);
-    if (status == MAD_OK)
+    if (status == MAD_OK) {
+        (*boot)->launcher = "none";
         madi_log(MADI_LOG_INFO, "boot", "launcher: none; a session of one, job %s", (*boot)->job);
+    }
     return status;
 }
 

@@ -18,7 +18,6 @@
 typedef struct madi_boot madi_boot_t;
 
 typedef struct madi_boot_ops {
-    const char *name;
     /* put: visible to others after the next fence.  get: of rank, waits at most until the launcher answers. */
     mad_status_t (*put)(madi_boot_t *boot, const char *key, const char *value);
     mad_status_t (*get)(madi_boot_t *boot, int rank, const char *key, char *value, size_t len);
@@ -32,9 +31,12 @@ typedef struct madi_boot_ops {
 
 struct madi_boot {
     const madi_boot_ops_t *ops;
+    const char *launcher; /* its name for people; "none" */
     int rank, size;
     int gateways; /* processes of the job beside the ranks, which only forward: numbers size .. size + gateways - 1, in
                      `rank` of such a process, and in what get asks for.  Theirs is only the first fence. */
+    int local;    /* processes of the job on this host, this one too; 0: not known */
+    int sharers;  /* those of them that share this one's processors; 0: not known, or not before the first fence */
     char job[64];             /* the job's name, the same in all ranks */
     unsigned char key[32];    /* the job's secret, when the launcher passes one privately ... */
     size_t key_len;           /* ... else 0: the session agrees on one through put and get */
@@ -46,6 +48,13 @@ struct madi_boot {
 mad_status_t madi_boot_join(madi_boot_t **boot);
 /* Leave it; frees boot. */
 void madi_boot_leave(madi_boot_t *boot);
+
+/* What a launcher has said in the environment, such as mpirun to the processes of MPI, of whose ranks a session that they open
+ * themselves knows nothing: the rank of this process, -1: nothing; and *size, 0: not how many there are. */
+int madi_boot_told(int *size);
+
+/* The number in a variable of the environment, if it holds one. */
+long madi_boot_number(const char *variable, long otherwise);
 
 /* The back ends: MAD_ERR_AGAIN when this launcher is not there. */
 mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot);

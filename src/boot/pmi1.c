@@ -6,12 +6,14 @@
  * is stored as  K.R.0 = "<length of V>:<beginning of V>",  K.R.1 = <next piece>, ...
  *
  * Our launcher adds words to its answer to "init": mad_job, mad_rank, mad_size, mad_gateways, and mad_key, the job's secret
- * in hexadecimal digits, which so is in no environment and no argument list.
+ * in hexadecimal digits, which so is in no environment and no argument list.  It is told mad_place (madi_place), and says at
+ * the end of a fence how many have told it the same (mad_sharers).
  *
  * While one thread waits for the end of a fence others may ask: it may be that some rank comes to the fence only after that.
  * So who fences waits without the lock, and whoever reads may come across the end of the fence, and then rings its bell. */
 #include "boot/boot.h"
 
+#include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
 #include "boot/jobname.h"
@@ -19,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -55,11 +58,19 @@ static void bell_ring(const pmi1_t *pmi)
     (void)!eventfd_write(pmi->bell, 1); /* full: it rings already */
 }
 
+static void read_sharers(pmi1_t *pmi)
+{
+    long n = madi_pmi1_number(&pmi->line, "mad_sharers", 0);
+    if (n > 0 && n <= (long)pmi->boot.size + pmi->boot.gateways)
+        pmi->boot.sharers = (int)n;
+}
+
 static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
 {
     mad_status_t status = madi_pmi1_read(&pmi->line);
     if (status == MAD_OK && pmi->fences && answers(pmi, "barrier_out")) {
         pmi->fences = false;
+        read_sharers(pmi);
         if (strcmp(answer, "barrier_out") == 0)
             return MAD_OK;
         bell_ring(pmi);
@@ -335,7 +346,7 @@ static void pmi1_fini(madi_boot_t *boot)
     free(pmi);
 }
 
-static const madi_boot_ops_t pmi1_ops = {"pmi1", pmi1_put, pmi1_get, pmi1_fence, pmi1_ahead, pmi1_fini};
+static const madi_boot_ops_t pmi1_ops = {pmi1_put, pmi1_get, pmi1_fence, pmi1_ahead, pmi1_fini};
 
 static int digit(char c)
 {
@@ -363,22 +374,11 @@ static mad_status_t read_key(pmi1_t *pmi)
     return MAD_ERR_BOOT;
 }
 
-static long variable_number(const char *name, long otherwise)
-{
-    const char *value = getenv(name);
-    char *end;
-    long number;
-    if (!value || !*value)
-        return otherwise;
-    number = strtol(value, &end, 10);
-    return *end ? otherwise : number;
-}
-
 /* The answer to init: rank and size, the job and its key, as far as this launcher says them there. */
 static mad_status_t read_init(pmi1_t *pmi)
 {
-    long rank = madi_pmi1_number(&pmi->line, "mad_rank", variable_number("PMI_RANK", variable_number("PMI_ID", -1)));
-    long size = madi_pmi1_number(&pmi->line, "mad_size", variable_number("PMI_SIZE", -1));
+    long rank = madi_pmi1_number(&pmi->line, "mad_rank", madi_boot_number("PMI_RANK", madi_boot_number("PMI_ID", -1)));
+    long size = madi_pmi1_number(&pmi->line, "mad_size", madi_boot_number("PMI_SIZE", -1));
     long gateways = madi_pmi1_number(&pmi->line, "mad_gateways", 0);
     mad_status_t status;
     if (madi_pmi1_number(&pmi->line, "rc", 0) != 0) {
@@ -404,6 +404,7 @@ static mad_status_t read_init(pmi1_t *pmi)
     pmi->boot.rank = (int)rank;
     pmi->boot.size = (int)size;
     pmi->boot.gateways = (int)gateways;
+    pmi->boot.local = (int)madi_boot_number("MPI_LOCALNRANKS", 0);
     return MAD_OK;
 }
 
@@ -424,11 +425,15 @@ static mad_status_t read_limits(pmi1_t *pmi)
     return MAD_OK;
 }
 
-static mad_status_t greet(pmi1_t *pmi)
+static mad_status_t greet(pmi1_t *pmi, bool ours)
 {
     const char *name;
+    char place[32] = "";
     size_t len;
-    mad_status_t status = request(pmi, "response_to_init", "cmd=init pmi_version=1 pmi_subversion=1\n");
+    mad_status_t status;
+    if (ours)
+        snprintf(place, sizeof place, " mad_place=%016" PRIx64, madi_place());
+    status = request(pmi, "response_to_init", "cmd=init pmi_version=1 pmi_subversion=1%s\n", place);
     if (status == MAD_OK)
         status = read_init(pmi);
     if (status == MAD_OK)
@@ -450,7 +455,7 @@ static mad_status_t greet(pmi1_t *pmi)
 mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
 {
     const char *text = getenv(fd_variable);
-    long fd = variable_number(fd_variable, -1);
+    long fd = madi_boot_number(fd_variable, -1);
     struct stat info;
     mad_status_t status;
     pmi1_t *pmi;
@@ -471,13 +476,13 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
     pmi->boot.ops = &pmi1_ops;
     pmi->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (pmi->bell < 0) {
-        madi_log(MADI_LOG_ERROR, "boot", "no descriptor for the launcher's answers: %s; raise the limit (ulimit -n)",
-                 strerror(errno));
+        madi_log(MADI_LOG_ERROR, "boot", "no descriptor for the launcher's answers: %s%s", strerror(errno),
+                 madi_remedy(errno));
         free(pmi);
         return MAD_ERR_SYSTEM;
     }
     pthread_mutex_init(&pmi->lock, NULL);
-    status = greet(pmi);
+    status = greet(pmi, strcmp(fd_variable, "MAD_BOOT_FD") == 0);
     if (status != MAD_OK) {
         close(pmi->bell);
         pthread_mutex_destroy(&pmi->lock);

@@ -141,19 +141,27 @@ static void pmix_fini(madi_boot_t *boot)
     free(boot);
 }
 
-static const madi_boot_ops_t pmix_ops = {"pmix", pmix_put, pmix_get, pmix_fence, NULL, pmix_fini};
+static const madi_boot_ops_t pmix_ops = {pmix_put, pmix_get, pmix_fence, NULL, pmix_fini};
 
-static mad_status_t read_size(pmix_t *pmix)
+/* A number that the server has about the job; 0 when it is none. */
+static pmix_status_t job_number(const pmix_t *pmix, const char *key, int *number)
 {
     pmix_value_t *pv = NULL;
     pmix_proc_t all;
     pmix_status_t status;
     proc_of(pmix, PMIX_RANK_WILDCARD, &all);
-    status = lib.get(&all, PMIX_JOB_SIZE, NULL, 0, &pv);
-    if (status != PMIX_SUCCESS || !pv)
-        return failed("PMIx_Get of the job's size", status);
-    pmix->boot.size = pv->type == PMIX_UINT32 ? (int)pv->data.uint32 : 0;
+    status = lib.get(&all, key, NULL, 0, &pv);
+    *number = status == PMIX_SUCCESS && pv && pv->type == PMIX_UINT32 ? (int)pv->data.uint32 : 0;
     free(pv);
+    return status;
+}
+
+static mad_status_t read_size(pmix_t *pmix)
+{
+    pmix_status_t status = job_number(pmix, PMIX_JOB_SIZE, &pmix->boot.size);
+    if (status != PMIX_SUCCESS)
+        return failed("PMIx_Get of the job's size", status);
+    job_number(pmix, PMIX_LOCAL_SIZE, &pmix->boot.local);
     if (pmix->boot.size > 0 && pmix->boot.rank < pmix->boot.size)
         return MAD_OK;
     madi_log(MADI_LOG_ERROR, "boot", "PMIx says rank %d of %d", pmix->boot.rank, pmix->boot.size);

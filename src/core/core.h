@@ -45,6 +45,7 @@ mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address,
 mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, int lane, madi_gate_t **gate); /* makes it */
 madi_gate_t *madi_peer_gate_find(const mad_session_t *session, mad_peer_t peer, int lane); /* NULL: it was not made */
 int madi_lanes(mad_session_t *session); /* so many: 1 without a topology file */
+bool madi_lane_carries(mad_session_t *session, int lane); /* streams, and no messages */
 /* The connection to a peer is lost for ever; the peer may be there again.  It then is another one, with a number of its own;
  * on lanes on which it is not lost both numbers are the same gate, and its messages come from the old one.  quiet: nobody
  * but this library speaks to it on that lane, and no event tells the program of it.  MAD_ERR_INVAL: it has such a number. */
@@ -92,6 +93,8 @@ void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text
 void madi_hello_patience(madi_gate_t *gate); /* the attempt that has begun has no deadline: the peer may compute for long */
 bool madi_hello_evict(mad_session_t *session); /* the longest silent stranger; false: there is none */
 void madi_hellos_reap(mad_session_t *session);
+/* Attempts end whose time is over.  Time in which nobody looked, since this process or its machine stood still, is none.  To be
+ * called again by madi_hello_deadline at the latest; INT64_MAX: nothing has a deadline. */
 void madi_hello_expire(mad_session_t *session, int64_t now);
 int64_t madi_hello_deadline(const mad_session_t *session);
 
@@ -167,6 +170,7 @@ static inline bool madi_calls_wait(const mad_session_t *session)
 /* wait.c */
 mad_status_t madi_wait_init(mad_session_t *session);
 void madi_wait_among(mad_session_t *session, int processes); /* so many may be on this host.  No lock */
+void madi_wait_job(mad_session_t *session, const madi_boot_t *boot); /* the same, after a fence: as the launcher knows it */
 mad_status_t madi_wait_start(mad_session_t *session); /* from now on other threads may poll it */
 void madi_wait_callers(mad_session_t *session); /* it has the key: who calls is answered by the library's own threads */
 void madi_wait_stop(mad_session_t *session); /* nobody waits any more; no lock */

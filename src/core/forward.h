@@ -13,17 +13,21 @@ struct madi_traffic;
 
 /* Lanes.  A channel that the topology file names takes that one's networks and no others: it is on a lane of its own, and a
  * peer has a gate for each lane on which it was spoken to.  All other channels are on lane 0, for which every adapter is
- * good.  A lane's number is the same for all who read the same file; both ends of a link are on one, and so is every link
- * that a stream passes. */
+ * good.  A lane's number is the same for all who read the same file; both ends of a link are on one.
+ *
+ * Streams take links on the lane of their channel, or, between two ranks, on another one that carries for it: what these two
+ * say to each other themselves is then not lost with a link that is given up since a stream waits. */
 
 typedef struct madi_forward {
     /* As a session starts.  If there is a launcher: it has all addresses now, and nobody else talks to it yet: later that
      * may be in the program's hands (a barrier), and the forwarder not ask it.  No lock. */
     mad_status_t (*started)(struct mad_session *session);
-    /* The lane of a channel of this name; what the file calls a lane ("": 0); how many there are, 0 included.  Any lock. */
+    /* The lane of a channel of this name; what the file calls a lane ("": 0); how many there are, 0 included; is this one for
+     * streams only?  Any lock. */
     int (*lane)(struct mad_session *session, const char *channel);
     const char *(*lane_name)(struct mad_session *session, int lane);
     int (*lanes)(struct mad_session *session);
+    bool (*carries)(struct mad_session *session, int lane);
     /* Does whoever has this address read the same file?  Under the session's lock. */
     bool (*agrees)(struct mad_session *session, const unsigned char *address);
     /* Of a lane that is not 0: may this adapter be used for an adapter with these bytes, which has the same network's name?

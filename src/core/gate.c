@@ -232,7 +232,7 @@ static void tell_down(madi_gate_t *gate, mad_status_t status, const char *text)
                                                              : MADI_LOG_ERROR;
     if (!quiet || gate->quiet)
         madi_log(level, "core", "peer %d%s%s: %s: %s", gate->peer, on, name, mad_status_text(status), text);
-    if (!quiet)
+    if (!quiet && !madi_lane_carries(s, gate->lane)) /* no message of this process is lost with it */
         madi_event(s, gate->status, gate->peer, "peer %d%s%s: %s: %.180s", gate->peer, on, name, mad_status_text(status),
                    text);
 }

@@ -31,6 +31,7 @@
 #define BODY_MAX 4608
 #define MAC 32
 #define ACCEPTED_MAX 256 /* handshakes of strangers at a time */
+#define STEP INT64_C(250000000) /* ns: deadlines are looked at so often at least while there are any */
 
 enum kind { HELLO = 1, CHALLENGE = 2, PROOF = 3, VERDICT = 4, REFUSE = 5 };
 
@@ -177,6 +178,8 @@ static hello_t *hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd)
     h->adapter = adapter;
     h->watch.fd = fd;
     h->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    if (!s->hellos_looked)
+        s->hellos_looked = madi_now();
     h->next = s->hellos;
     s->hellos = h;
     return h;
@@ -520,6 +523,7 @@ void madi_hello_accept(madi_adapter_t *adapter, int fd)
 
 /* ---- Deadlines ------------------------------------------------------------------------------------------------ */
 
+/* When the next look is due: no later than a step after the last one, by which time that stood still is seen. */
 int64_t madi_hello_deadline(const mad_session_t *s)
 {
     int64_t first = INT64_MAX;
@@ -529,7 +533,18 @@ int64_t madi_hello_deadline(const mad_session_t *s)
     for (const madi_gate_t *g = s->gates; g; g = g->next)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && g->deadline < first)
             first = g->deadline;
-    return first;
+    return first < INT64_MAX && s->hellos_looked + STEP < first ? s->hellos_looked + STEP : first;
+}
+
+/* This process stood still for so long, or its machine, or it had no time: nobody has been silent, for what came meanwhile is
+ * not read yet. */
+static void forgive(mad_session_t *s, int64_t ns)
+{
+    for (hello_t *h = s->hellos; h; h = h->next)
+        h->deadline += h->deadline < INT64_MAX ? ns : 0;
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && g->deadline < INT64_MAX)
+            g->deadline += ns;
 }
 
 static void hello_late(hello_t *h)
@@ -543,17 +558,28 @@ static void hello_late(hello_t *h)
 
 void madi_hello_expire(mad_session_t *s, int64_t now)
 {
-    hello_t *h = s->hellos;
+    hello_t *h;
+    int64_t late = s->hellos_looked ? now - s->hellos_looked - STEP : 0;
+    bool any = false;
+    if (late > STEP)
+        forgive(s, late);
+    h = s->hellos;
     while (h) {
         hello_t *next = h->next;
+        any |= h->deadline < INT64_MAX;
         if (now >= h->deadline) {
             hello_late(h);
             next = s->hellos; /* it may have begun others */
         }
         h = next;
     }
-    for (madi_gate_t *g = s->gates; g; g = g->next)
-        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && now >= g->deadline)
+    for (madi_gate_t *g = s->gates; g; g = g->next) {
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) != MADI_GATE_CONNECTING)
+            continue;
+        any |= g->deadline < INT64_MAX;
+        if (now >= g->deadline)
             madi_gate_late(g);
+    }
+    s->hellos_looked = any ? now : 0;
     madi_hellos_reap(s);
 }

@@ -458,6 +458,7 @@ struct mad_session {
     _Atomic(int) closing;
     madi_boot_t *boot;
     int rank, size;
+    int told_rank, told_size; /* without a launcher: see madi_boot_told */
     unsigned char uid[16];
     unsigned char job[8]; /* a hash of the job's name */
     unsigned char key[64];
@@ -504,6 +505,7 @@ struct mad_session {
     int category; /* the session as one of the polling server's */
     int32_t ticks; /* counts down to the next look at everything */
     int64_t looked; /* ns: when everything was looked at last */
+    int64_t hellos_looked; /* and deadlines of connections that are being made; 0: there were none */
     madi_share_habit_t habit; /* of who sends long blocks with requests */
     madi_adapter_t *hot; /* under lock: where short messages came from last; has take and a link */
     madi_lock_t wait_lock;

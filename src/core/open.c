@@ -457,6 +457,7 @@ int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
 {
     madi_adapter_t *hit;
     madi_share_poll(&channel->session->habit);
+    marceli_async_poll();
     return MADI_UNLIKELY(open_seen(channel, &hit)) ? glance(channel, arrivals, max, hit) : 0;
 }
 

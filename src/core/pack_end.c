@@ -175,11 +175,12 @@ static bool is_fetched(const madi_tx_t *tx)
     return n == 1;
 }
 
-/* Under tx_lock, before anything has left. */
+/* Under tx_lock, before anything has left.  Who counts on the progress thread computes meanwhile, whatever was the last
+ * time: a part that is left to such a sender comes when it has computed. */
 static void may_be_fetched(madi_tx_t *tx)
 {
     bool alone = tx->request && is_fetched(tx);
-    tx->polled = alone && madi_share_begun(&tx->base.session->habit, madi_now());
+    tx->polled = alone && !marceli_async_counted_on() && madi_share_begun(&tx->base.session->habit, madi_now());
     tx->by_peer = alone && !tx->polled;
     if (tx->by_peer)
         madi_request_by_peer(tx->request);

@@ -128,6 +128,11 @@ int madi_lanes(mad_session_t *s)
     return s->forward ? s->forward->lanes(s) : 1;
 }
 
+bool madi_lane_carries(mad_session_t *s, int lane)
+{
+    return lane && s->forward->carries(s, lane);
+}
+
 madi_gate_t *madi_peer_gate_find(const mad_session_t *s, mad_peer_t peer, int lane)
 {
     const madi_lane_t *l = lane && s->lanes ? &s->lanes[lane - 1] : NULL;
@@ -162,13 +167,13 @@ static bool is_down(const madi_gate_t *gate)
     return gate && atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_DOWN;
 }
 
-/* lane -1: on any */
+/* lane -1: on any on which there are messages */
 static bool is_lost(mad_session_t *s, mad_peer_t peer, int lane)
 {
     if (lane >= 0)
         return is_down(madi_peer_gate_find(s, peer, lane));
     for (int i = 0; i < madi_lanes(s); i++)
-        if (is_down(madi_peer_gate_find(s, peer, i)))
+        if (!madi_lane_carries(s, i) && is_down(madi_peer_gate_find(s, peer, i)))
             return true;
     return false;
 }

@@ -122,10 +122,13 @@ int mad_progress(mad_session_t *session)
 {
     int n = 0;
     madi_share_poll(&session->habit);
+    marceli_async_poll();
     if (madi_trylock(&session->lock)) {
         n = madi_progress_locked(session);
-        if (!n && madi_now() - session->looked > LOOK_NS)
+        if (!n && madi_now() - session->looked > LOOK_NS) {
             n = madi_look_around(session);
+            marceli_async_aside();
+        }
         madi_unlock(&session->lock);
     }
     madi_calls_run(session);

@@ -52,7 +52,7 @@ void madi_request_left(mad_request_t *r)
     if (is_done(r))
         return;
     if (counted == MADI_COUNTED)
-        marceli_async_kick();
+        marceli_async_kick_left();
     else if (counted == MADI_COUNTED_LATER)
         marceli_async_kick_later();
 }

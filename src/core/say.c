@@ -29,9 +29,11 @@ void madi_say_process(madi_json_t *j, const mad_session_t *s)
     madi_json_text(j, "version", PACKAGE_VERSION);
     madi_json_int(j, "pid", getpid());
     madi_json_text(j, "session", session); /* as at the end of its socket's name */
-    madi_json_int(j, "rank", s->rank);
-    madi_json_int(j, "size", s->size);
-    madi_json_text(j, "launcher", s->boot ? s->boot->ops->name : "none");
+    if (s->boot || s->told_rank >= 0)
+        madi_json_int(j, "rank", s->boot ? s->rank : s->told_rank);
+    if (s->boot || s->told_size)
+        madi_json_int(j, "size", s->boot ? s->size : s->told_size);
+    madi_json_text(j, "launcher", s->boot ? s->boot->launcher : "none");
     madi_host_name(host, sizeof host);
     madi_json_text(j, "host", host);
     marceli_state_get(&waiting);

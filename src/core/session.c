@@ -73,8 +73,8 @@ static bool make_room(mad_session_t *s, madi_listener_t *l)
     int fd;
     if (!(s->refused_told & 1))
         madi_log(MADI_LOG_WARN, l->adapter->driver->name,
-                 "callers on %s are turned away: %s; raise the limit (ulimit -n) (said once)", l->adapter->name,
-                 strerror(errno));
+                 "callers on %s are turned away: %s%s (said once)", l->adapter->name,
+                 strerror(errno), madi_remedy(errno));
     s->refused_told |= 1;
     if (madi_hello_evict(s))
         return true;
@@ -290,6 +290,7 @@ static mad_status_t publish(mad_session_t *s)
     }
     if (!status)
         status = b->ops->fence(b);
+    madi_wait_job(s, b);
     if (!status && !b->key_len)
         return agree_key(s);
     memcpy(s->key, b->key, b->key_len);
@@ -360,6 +361,7 @@ mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
     status = madi_knobs_load();
     memcpy(s->key, key, key_len);
     s->key_len = key_len;
+    s->told_rank = madi_boot_told(&s->told_size);
     if (!status)
         status = session_start(s);
     return session_begin(s, status, session);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/trace.h"
+#include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
 #include "core/ask.h"
@@ -192,21 +193,10 @@ static int64_t realtime_offset(void)
     return real - (before + (madi_now() - before) / 2);
 }
 
-/* Processes whose hosts have booted under the same name have the same clock. */
-static void boot_name(char *name, int len)
-{
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    name[0] = 0;
-    if (f && fgets(name, len, f))
-        name[strcspn(name, "\n")] = 0;
-    if (f)
-        fclose(f);
-}
-
 static void say_begin(madi_json_t *j, const madi_trace_text_t *t)
 {
-    char boot[64], name[MADI_HOST_MAX + 40];
-    boot_name(boot, sizeof boot);
+    char kernel[MADI_BOOT_ID_MAX], name[MADI_HOST_MAX + 40]; /* processes of one kernel have the same clock */
+    madi_boot_id(kernel);
     if (trace.launched)
         snprintf(name, sizeof name, "rank %d on %s", trace.rank, trace.host);
     else
@@ -222,7 +212,7 @@ static void say_begin(madi_json_t *j, const madi_trace_text_t *t)
     madi_json_text(j, "job", trace.job);
     madi_json_text(j, "prefix", madi_knob_text(MADI_KNOB_TRACE));
     madi_json_text(j, "clock", "CLOCK_MONOTONIC");
-    madi_json_text(j, "boot_id", boot);
+    madi_json_text(j, "boot_id", kernel);
     madi_json_int(j, "realtime_minus_monotonic_ns", realtime_offset());
     madi_json_int(j, "events", (int64_t)(t->end - t->next));
     madi_json_int(j, "events_lost", (int64_t)t->next); /* there was no room for the first ones */

@@ -150,15 +150,19 @@ mad_status_t madi_wait_init(mad_session_t *session)
     session->rare_epfd = epoll_create1(EPOLL_CLOEXEC);
     session->rare = (madi_watch_t){.fd = session->rare_epfd, .ready = madi_rare_ready};
     if (session->epfd < 0 || session->rare_epfd < 0 || madi_watch_add(session, &session->rare, EPOLLIN)) {
-        madi_log(MADI_LOG_ERROR, "core", "no descriptors for waiting: %s; raise the limit (ulimit -n)",
-                 strerror(errno));
+        madi_log(MADI_LOG_ERROR, "core", "no descriptors for waiting: %s%s", strerror(errno), madi_remedy(errno));
         return MAD_ERR_SYSTEM;
     }
     session->spins = marceli_spins(session->processes);
     return MAD_OK;
 }
 
-/* Who joins a job learns of it later than its session begins. */
+void madi_wait_job(mad_session_t *session, const madi_boot_t *boot)
+{
+    int all = boot->size + boot->gateways;
+    madi_wait_among(session, boot->sharers ? marceli_crowd(boot->sharers) : boot->local ? boot->local : all);
+}
+
 void madi_wait_among(mad_session_t *session, int processes)
 {
     session->processes = processes;

@@ -223,7 +223,7 @@ mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
     if (peer >= 0 && (uint32_t)peer < s->n_peers) {
         const madi_adapter_t *a = NULL;
         for (int lane = 0; lane < madi_lanes(s) && !a; lane++) {
-            const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
+            const madi_gate_t *gate = madi_lane_carries(s, lane) ? NULL : madi_peer_gate_find(s, peer, lane);
             a = gate ? carrier(gate) : NULL;
         }
         status = MAD_ERR_AGAIN;

@@ -116,16 +116,24 @@ static void know_all(mad_session_t *s)
 
 mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session)
 {
+    mad_status_t status;
     is_daemon = true;
-    return mad_open(key, key_len, session);
+    status = mad_open(key, key_len, session);
+    if (status)
+        return status;
+    madi_lock(&(*session)->lock);
+    (*session)->told_rank = -1; /* its number is none of the ranks' */
+    (*session)->told_size = 0;
+    madi_unlock(&(*session)->lock);
+    return status;
 }
 
 static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
 {
     mad_status_t status = madi_exchange_put(boot, s->address, s->address_len);
-    madi_wait_among(s, boot->size + boot->gateways);
     if (!status)
         status = boot->ops->fence(boot);
+    madi_wait_job(s, boot);
     madi_lock(&s->lock);
     for (int i = 0; i < boot->size + boot->gateways && !status; i++)
         if (i != boot->rank)

@@ -504,6 +504,10 @@ mad_status_t gw_learn_named(mad_session_t *session);    /* those of MAD_GATEWAYS
 int gw_lane(mad_session_t *session, const char *channel);
 const char *gw_lane_name(mad_session_t *session, int lane);
 int gw_lanes(mad_session_t *session);
+bool gw_lane_carries(mad_session_t *session, int lane);
+int gw_lane_of(gw_t *gw, int lane); /* whose streams are on it: itself, or the one that it carries for */
+/* On which lane a stream of this one goes on to that process. */
+int gw_lane_to(gw_t *gw, int lane, const unsigned char *address);
 bool gw_agrees(mad_session_t *session, const unsigned char *address);
 bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
                        char *reason);

@@ -12,8 +12,8 @@
 /* Is there somebody at the other end of this gate who knows what is told? */
 static bool understands(gw_t *gw, const madi_gate_t *gate)
 {
-    return !gate->lane && atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP &&
-           gate->link->driver != &madi_driver_virtual &&
+    int state = atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed);
+    return !gw_lane_of(gw, gate->lane) && state == MADI_GATE_UP && gate->link->driver != &madi_driver_virtual &&
            gw_host_of(gw, gw->base.session->peers[gate->peer].address, NULL) >= 0;
 }
 

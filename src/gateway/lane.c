@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Channels that the topology file names, which take their own networks only.  Whatever speaks of ways has a lane
- * (forward.h), and all links of one stream are on the same: so a gateway knows from the link over which a stream is opened
- * by which networks it goes on, and nothing is said of it on the way. */
+ * (forward.h), and all links of one stream are on the same, or on the one that carries for it: so a gateway knows from the
+ * link over which a stream is opened by which networks it goes on, and nothing is said of it on the way.
+ *
+ * Of n lanes of the file number i has n + i to carry its streams between two ranks.  A rank that gives no sign of life while
+ * streams wait is given up as a gateway, soon; what it is sent itself waits as it does for every other rank.  With a daemon
+ * there is nothing but streams. */
 #include "gateway/gateway.h"
 
 #include <limits.h>
+#include <stdio.h>
 
 static const madi_map_t *map_of(mad_session_t *session)
 {
@@ -18,12 +23,30 @@ int gw_lane(mad_session_t *session, const char *channel)
 
 const char *gw_lane_name(mad_session_t *session, int lane)
 {
-    return madi_map_lane_name(map_of(session), lane);
+    return gw_lane_carries(session, lane) ? "(streams)" : madi_map_lane_name(map_of(session), lane);
 }
 
 int gw_lanes(mad_session_t *session)
 {
-    return madi_map_lanes(map_of(session));
+    return 2 * madi_map_lanes(map_of(session));
+}
+
+bool gw_lane_carries(mad_session_t *session, int lane)
+{
+    return lane >= madi_map_lanes(map_of(session));
+}
+
+int gw_lane_of(gw_t *gw, int lane)
+{
+    return lane % madi_map_lanes(gw->map);
+}
+
+int gw_lane_to(gw_t *gw, int lane, const unsigned char *address)
+{
+    unsigned flags = 0;
+    int host = gw_host_of(gw, address, &flags);
+    bool rank = !gw_is_daemon() && !(flags & GW_DAEMON);
+    return rank && host != gw->host ? lane + madi_map_lanes(gw->map) : lane; /* on one host nothing is silent alone */
 }
 
 /* The virtual adapter's network has the file's hash in its name. */
@@ -35,7 +58,8 @@ bool gw_agrees(mad_session_t *session, const unsigned char *address)
 int gw_lane_place(mad_session_t *session, int lane, const madi_adapter_t *adapter)
 {
     int place;
-    if (adapter->driver == &madi_driver_virtual)
+    lane = gw_lane_of(gw_of_session(session), lane);
+    if (!lane || adapter->driver == &madi_driver_virtual)
         return INT_MAX;
     place = madi_map_place(map_of(session), lane, adapter->driver->name, adapter->name, adapter->network, NULL);
     return place < 0 ? INT_MAX : place;
@@ -44,10 +68,16 @@ int gw_lane_place(mad_session_t *session, int lane, const madi_adapter_t *adapte
 bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
                        char *reason)
 {
-    if (adapter->driver == &madi_driver_virtual)
+    int own = gw_lane_of(gw_of_session(session), lane);
+    if (adapter->driver == &madi_driver_virtual && lane == own)
         return gw_reachable(gw_of_session(session), lane, bytes, len, reason);
-    return madi_map_place(map_of(session), lane, adapter->driver->name, adapter->name, adapter->network, reason) >= 0 &&
-           (!adapter->driver->reachable || adapter->driver->reachable(adapter, bytes, len, reason));
+    if (adapter->driver == &madi_driver_virtual) {
+        snprintf(reason, MADI_REASON_MAX, "streams do not go over streams");
+        return false;
+    }
+    if (own && madi_map_place(map_of(session), own, adapter->driver->name, adapter->name, adapter->network, reason) < 0)
+        return false;
+    return !adapter->driver->reachable || adapter->driver->reachable(adapter, bytes, len, reason);
 }
 
 const char *gw_network(const madi_gate_t *gate)

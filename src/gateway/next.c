@@ -134,10 +134,17 @@ static bool avoided(const gw_avoid_t *avoid, mad_peer_t peer)
     return false;
 }
 
+/* The link by which streams of this lane go on to it, if there is one. */
+static madi_gate_t *gate_of(gw_t *gw, int lane, mad_peer_t peer)
+{
+    mad_session_t *s = gw->base.session;
+    return madi_peer_gate_find(s, peer, gw_lane_to(gw, lane, s->peers[peer].address));
+}
+
 /* Its connection is lost, or it wants streams to go elsewhere. */
 static bool lost(gw_t *gw, int lane, mad_peer_t peer)
 {
-    madi_gate_t *gate = madi_peer_gate_find(gw->base.session, peer, lane);
+    madi_gate_t *gate = gate_of(gw, lane, peer);
     const gw_hop_t *hop = gate ? gate->forward : NULL;
     return (gate && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) || (hop && hop->moves);
 }
@@ -146,10 +153,10 @@ static bool lost(gw_t *gw, int lane, mad_peer_t peer)
 static bool once_more(gw_t *gw, int lane, mad_peer_t *peer)
 {
     mad_session_t *s = gw->base.session;
-    const madi_gate_t *gate = madi_peer_gate_find(s, *peer, lane);
+    const madi_gate_t *gate = gate_of(gw, lane, *peer);
     mad_peer_t again;
     if (!gate || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_DOWN || gate->bye ||
-        madi_now() - gate->deadline < AGAIN || madi_peer_again(s, *peer, lane, true, &again))
+        madi_now() - gate->deadline < AGAIN || madi_peer_again(s, *peer, gate->lane, true, &again))
         return false;
     *peer = again;
     return true;
@@ -218,7 +225,8 @@ static uint64_t turn(gw_t *gw)
 static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **out, char *reason)
 {
     madi_gate_t *gate;
-    mad_status_t status = madi_peer_gate(gw->base.session, peer, lane, &gate);
+    mad_session_t *s = gw->base.session;
+    mad_status_t status = madi_peer_gate(s, peer, gw_lane_to(gw, lane, s->peers[peer].address), &gate);
     if (status)
         return status;
     madi_gate_connect(gate);
@@ -243,7 +251,7 @@ static mad_status_t to_destination(gw_t *gw, int lane, const unsigned char *addr
     if (!status)
         status = gate_to(gw, lane, peer, gate, reason);
     if (status == MAD_ERR_PEER && peer >= 0)
-        called &= gw_nobody_there(madi_peer_gate_find(gw->base.session, peer, lane));
+        called &= gw_nobody_there(gate_of(gw, lane, peer));
     if (direct)
         *direct = called;
     return status;
@@ -257,6 +265,7 @@ mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, cons
     wish_t wish = {gw, lane, &all};
     madi_map_choice_t choice = {.better = has_daemon, .arg = &wish, .without = without};
     mad_status_t status, none = MAD_ERR_UNREACHABLE;
+    lane = wish.lane = gw_lane_of(gw, lane);
     if (gw_reached_directly(gw, lane, address))
         return to_destination(gw, lane, address, gate, direct, reason);
     status = look_at_peers(gw);

@@ -105,8 +105,8 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
     t->side[1].tx_limit = GW_FIRST;
     gw_credit_first(&t->side[0]);
     on.limit = t->side[1].rx_limit;
-    t->route = gw_route_open(gw, hop->gate->lane, peer_host(hop->gate), peer_host(next->gate), gw_host_of(gw, address, NULL),
-                             true);
+    t->route = gw_route_open(gw, gw_lane_of(gw, hop->gate->lane), peer_host(hop->gate), peer_host(next->gate),
+                             gw_host_of(gw, address, NULL), true);
     gw_side_say(&t->side[1], hdr->flags & MADI_FORWARD_KIND, (uint16_t)(hdr->channel - 1), &on, sizeof on, address, len);
 }
 

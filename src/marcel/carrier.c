@@ -2,6 +2,7 @@
 #include "marcel/carrier.h"
 #include "base/log.h"
 #include "marcel/guard.h"
+#include "marcel/helper.h"
 #include "marcel/marcel.h"
 #include "marcel/party.h"
 #include "marcel/place.h"
@@ -11,6 +12,7 @@
 #include <marcel.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -38,12 +40,9 @@ static void signals_block(void)
     sigfillset(&set);
     for (size_t i = 0; i < MADI_COUNT(own); i++)
         sigdelset(&set, own[i]);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    if (signal) {
-        sigemptyset(&set);
-        sigaddset(&set, signal);
-        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    }
+    if (signal)
+        sigdelset(&set, signal);
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
 static bool left_behind; /* by a fork */
@@ -134,6 +133,7 @@ static void *carrier_main(void *arg)
 static madi_carrier_t *carrier_make(madi_worker_t *first, int *rc)
 {
     madi_carrier_t *carrier = aligned_alloc(_Alignof(madi_carrier_t), sizeof *carrier);
+    char name[16];
     if (!carrier) {
         *rc = ENOMEM;
         return NULL;
@@ -145,7 +145,8 @@ static madi_carrier_t *carrier_make(madi_worker_t *first, int *rc)
     carrier->number = ++carriers.n;
     madi_unlock(&carriers.lock);
     atomic_init(&carrier->offer, first ? MADI_CARRIER_FIRST : 0);
-    *rc = pthread_create(&carrier->kernel_thread, NULL, carrier_main, carrier);
+    snprintf(name, sizeof name, "marcel-%u", carrier->number);
+    *rc = madi_helper_make(&carrier->kernel_thread, NULL, name, carrier_main, carrier);
     if (*rc) {
         free(carrier);
         return NULL;

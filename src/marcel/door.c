@@ -94,7 +94,7 @@ static int thread_make(void)
     int error;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
-    error = madi_helper_make(&thread, &attr, "mad-door", run);
+    error = madi_helper_make(&thread, &attr, "mad-door", run, NULL);
     pthread_attr_destroy(&attr);
     return error;
 }

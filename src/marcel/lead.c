@@ -5,6 +5,7 @@
 #include "marcel/park.h"
 #include "marcel/sched.h"
 
+#include <limits.h>
 #include <marcel.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -28,6 +29,12 @@ bool madi_crowded(int processes, int waiting)
 {
     int cores = processes > 1 ? madi_server.host_cores : madi_server.cores; /* bound by the launcher: each to its own */
     return (int64_t)processes * waiting > cores;
+}
+
+int marceli_crowd(int sharers)
+{
+    int64_t n = ((int64_t)sharers * madi_server.host_cores + madi_server.cores - 1) / madi_server.cores;
+    return n < INT_MAX ? (int)n : INT_MAX;
 }
 
 bool marceli_crowded(int processes)

@@ -305,7 +305,7 @@ int madi_monitor_start(void)
     if (!monitor.signal)
         return 0;
     atomic_store_explicit(&monitor.stop, 0, memory_order_relaxed);
-    rc = madi_helper_make(&monitor.thread, NULL, "mad-monitor", monitor_main);
+    rc = madi_helper_make(&monitor.thread, NULL, "mad-monitor", monitor_main, NULL);
     monitor.started = !rc;
     return rc;
 }

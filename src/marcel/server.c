@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "marcel/follow.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
@@ -112,8 +113,7 @@ static int start(void)
     epfd = epoll_create1(EPOLL_CLOEXEC);
     madi_server.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (epfd < 0 || madi_server.wake_fd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, madi_server.wake_fd, &e)) {
-        madi_log(MADI_LOG_ERROR, "marcel", "no descriptors for waiting: %s; raise the limit (ulimit -n)",
-                 strerror(errno));
+        madi_log(MADI_LOG_ERROR, "marcel", "no descriptors for waiting: %s%s", strerror(errno), madi_remedy(errno));
         if (epfd >= 0)
             close(epfd);
         if (madi_server.wake_fd >= 0)
@@ -439,7 +439,7 @@ void marceli_state_get(marceli_state_t *state)
 {
     int all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
     *state = (marceli_state_t){
-        .spin_ns = madi_spin_ns(1, 1),
+        .spin_ns = madi_spin_ns(madi_processes(), 1),
         .inside = atomic_load_explicit(&madi_server.inside, memory_order_relaxed),
         .followers = atomic_load_explicit(&madi_server.n_followers, memory_order_relaxed),
         .blocked = atomic_load_explicit(&madi_server.blocked, memory_order_relaxed),

@@ -73,8 +73,21 @@ void marceli_async_count(int n);
 /* Whether it is used, whatever MAD_PROGRESS_THREAD says; before anything is counted.  Is it? */
 void marceli_async_allow(bool allowed);
 bool marceli_async_allowed(void);
+bool marceli_async_counted_on(void); /* has the program said that it is? */
+/* It keeps from the processor of its caller, who polls, and may compute after this: nobody calls it while it leads all the
+ * time, as with handlers, and its caller may have moved, or bound itself, since. */
+void marceli_async_aside(void);
 /* Before a call returns that left such ones.  No lock. */
 void marceli_async_kick(void);
+/* The same of a request, which the program polls for from now on, or computes beside.  It polls: now. */
+void marceli_async_kick_left(void);
+void marceli_async_polled(void);
+extern _Atomic(int64_t) marceli_async_left; /* when something was left, or the thread began to lead; 0: it has polled since */
+static inline void marceli_async_poll(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&marceli_async_left, memory_order_relaxed) != 0, 0))
+        marceli_async_polled();
+}
 /* The same for operations that somebody else finishes, as a rule: the thread is there for them only if that takes longer
  * than some milliseconds in which nobody calls the library. */
 void marceli_async_count_later(int n);
@@ -88,6 +101,9 @@ void marceli_async_has_calls(void);
 
 /* Has the host fewer cores than the job has processes?  Then who waits sleeps often, and sleeping has to be cheap. */
 bool marceli_crowded(int processes);
+/* So many processes share this one's processors, which may be some of the host's only: of how many on the whole host would it
+ * have as little? */
+int marceli_crowd(int sharers);
 
 /* What mad_info shows.  Counts are of all time. */
 #define MARCELI_KINDS 4 /* of categories, by name */

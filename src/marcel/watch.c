@@ -202,8 +202,8 @@ static MADI_COLD int start(void)
         c.fd = epoll_create1(EPOLL_CLOEXEC);
         if (c.fd < 0) {
             rc = -errno;
-            madi_log(MADI_LOG_ERROR, "marcel", "no descriptor for waiting: %s; raise the limit (ulimit -n)",
-                     strerror(errno));
+            madi_log(MADI_LOG_ERROR, "marcel", "no descriptor for waiting: %s%s", strerror(errno),
+                     madi_remedy(errno));
         } else if (!marceli_category_add(&c)) {
             close(c.fd);
             rc = -EMFILE;

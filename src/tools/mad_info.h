@@ -50,6 +50,7 @@ const char *madi_info_text(const json_t *object, const char *key);
 double madi_info_number(const json_t *object, const char *key);
 bool madi_info_true(const json_t *object, const char *key);
 const char *madi_info_bytes(double n); /* "64 KiB"; one of a few static buffers */
+const char *madi_info_rank(const json_t *session); /* "rank 2 of 3, ", "rank 2, ", ""; a static buffer */
 void madi_info_print_json(const json_t *object);
 void madi_info_print_adapters(const json_t *session);
 void madi_info_print_knobs(const json_t *session, bool all); /* all: with defaults and help */

@@ -58,9 +58,8 @@ static void print_session(const json_t *s, const char *program)
     const json_t *waiting = json_object_get(s, "waiting"), *marcel = json_object_get(s, "marcel");
     size_t i;
     json_t *v;
-    printf("process %.0f (%s): rank %.0f of %.0f, launcher %s, Madeleine %s\n", madi_info_number(s, "pid"), program,
-           madi_info_number(s, "rank"), madi_info_number(s, "size"), madi_info_text(s, "launcher"),
-           madi_info_text(s, "version"));
+    printf("process %.0f (%s): %slauncher %s, Madeleine %s\n", madi_info_number(s, "pid"), program,
+           madi_info_rank(s), madi_info_text(s, "launcher"), madi_info_text(s, "version"));
     printf("waits: spins %g us, then sleeps; has slept %.0f times, was woken %.0f times\n",
            madi_info_number(waiting, "spin_us"), madi_info_number(waiting, "sleeps"), madi_info_number(waiting, "wakes"));
     json_array_foreach(json_object_get(waiting, "categories"), i, v)

@@ -195,8 +195,10 @@ static void put_sample(const json_t *process, const json_t *session, size_t numb
     printf("madeleine_%s%s%s{", g->prefix, m->key, m->counter ? "_total" : "");
     snprintf(text, sizeof text, "%.0f", madi_info_number(process, "pid"));
     put_label("pid", text);
-    snprintf(text, sizeof text, "%.0f", madi_info_number(session, "rank"));
-    put_label(",rank", text);
+    if (json_object_get(session, "rank")) {
+        snprintf(text, sizeof text, "%.0f", madi_info_number(session, "rank"));
+        put_label(",rank", text);
+    }
     put_label(",host", madi_info_text(session, "host"));
     put_label(",program", madi_info_text(process, "program"));
     if (!g->of_process) {

@@ -32,6 +32,21 @@ const char *madi_info_bytes(double n)
     return text;
 }
 
+const char *madi_info_rank(const json_t *session)
+{
+    static char text[48];
+    size_t n;
+    text[0] = 0;
+    if (!json_object_get(session, "rank"))
+        return text;
+    n = (size_t)snprintf(text, sizeof text, "rank %.0f", madi_info_number(session, "rank"));
+    if (json_object_get(session, "size"))
+        snprintf(text + n, sizeof text - n, " of %.0f, ", madi_info_number(session, "size"));
+    else
+        snprintf(text + n, sizeof text - n, ", ");
+    return text;
+}
+
 void madi_info_print_json(const json_t *object)
 {
     json_dumpf(object, stdout, JSON_REAL_PRECISION(6));

@@ -164,9 +164,9 @@ static void print_process(const json_t *process, const json_t *before)
     json_t *rates = madi_stats_rates(json_object_get(process, "sessions"), json_object_get(before, "sessions")), *s;
     size_t i;
     json_array_foreach(rates, i, s) {
-        printf("process %.0f (%s) on %s: rank %.0f of %.0f, Madeleine %s; counted %s\n", madi_info_number(process, "pid"),
-               madi_info_text(process, "program"), madi_info_text(s, "host"), madi_info_number(s, "rank"),
-               madi_info_number(s, "size"), madi_info_text(s, "version"), before ? "by second" : "since its start");
+        printf("process %.0f (%s) on %s: %sMadeleine %s; counted %s\n", madi_info_number(process, "pid"),
+               madi_info_text(process, "program"), madi_info_text(s, "host"), madi_info_rank(s),
+               madi_info_text(s, "version"), before ? "by second" : "since its start");
         print_traffic(s);
         print_networks(s);
         print_channels(s);

@@ -17,6 +17,8 @@
 
 #define GRACE_NS 2000000000LL  /* between SIGTERM, SIGKILL, and the end of agents that do not answer */
 #define SOON_NS 100000000LL    /* before one that has ended is started again */
+#define LATE_NS 30000000000LL  /* and at most: twice as long as the time before when it did not live for */
+#define LIVED 10               /* so many times that, as a member of the job */
 #define AGAIN_NS 1000000000LL  /* and one that did not even join the job; twice as long each time */
 #define TRIES_MAX 5
 
@@ -26,6 +28,8 @@ typedef struct gateway {
     bool joined;   /* since it was started last: all is well with it */
     bool announce; /* the ranks do not know this one */
     bool spoken;   /* why it failed has been said */
+    int64_t since; /* when it has joined */
+    int64_t pause; /* before it was started again after that, the last time; 0: it was not */
     int tries;     /* in a row that did not join */
     int64_t again; /* when it is to be started again; 0: not */
     char host[300], **env;
@@ -92,29 +96,51 @@ static void start_due(void)
         madi_run_timer_set(&restart, first - now, start_due);
 }
 
+/* One that comes up and fails each time is not started again and again as fast as the hosts can.  NULL: nothing to say. */
+static const char *pause_of(gateway_t *g)
+{
+    static char text[120];
+    int64_t lived = madi_now() - g->since;
+    if (!g->joined)
+        return NULL;
+    if (!g->pause || lived >= LIVED * g->pause) {
+        g->pause = SOON_NS;
+        return NULL;
+    }
+    g->pause = 2 * g->pause < LATE_NS ? 2 * g->pause : LATE_NS;
+    snprintf(text, sizeof(text), " in %.1f s, for it had joined only %.1f s before; the pauses grow up to %.0f s",
+             (double)g->pause / 1e9, (double)lived / 1e9, (double)LATE_NS / 1e9);
+    return text;
+}
+
 /* It has ended, or could not be started, for a reason that the user is told. */
 static void failed(gateway_t *g, const char *text, bool meant)
 {
+    const char *late = NULL;
     bool again;
     if (ending || released || g->again)
         return;
     g->tries = g->joined ? 0 : g->tries + 1;
     again = !meant && g->tries <= TRIES_MAX && strcmp(options->gateways, "restart") == 0;
+    if (again)
+        late = pause_of(g);
     if (!g->spoken)
-        madi_run_say("%s; %s", text, again ? "starting it again" : "going on without it");
+        madi_run_say("%s; %s%s", text, again ? "starting it again" : "going on without it", late ? late : "");
     g->spoken = true;
     if (!again)
         return;
     g->announce = true;
-    g->again = madi_now() + (g->tries ? AGAIN_NS << (g->tries - 1) : SOON_NS);
+    g->again = madi_now() + (g->tries ? AGAIN_NS << (g->tries - 1) : g->pause);
     madi_run_timer_set(&restart, 0, start_due);
 }
 
 static void on_line(int number, const char *line)
 {
     gateway_t *g = gateway_of(number);
-    if (g && strncmp(line, "cmd=barrier_in", 14) == 0)
+    if (g && !g->joined && strncmp(line, "cmd=barrier_in", 14) == 0) {
         g->joined = true;
+        g->since = madi_now();
+    }
     madi_run_pmi_line(number, line);
 }
 

@@ -24,6 +24,8 @@ typedef struct pair {
 } pair_t;
 
 typedef struct client {
+    char place[17]; /* of its processors: the same as of who shares them; empty: not told */
+    int sharers;    /* how many have that; 0: it was not told */
     bool joined, left, waiting, ended;
     bool passed; /* a gateway: the first barrier is over, and others it does not take part in */
 } client_t;
@@ -32,6 +34,7 @@ static madi_run_pmi_hooks_t to;
 static client_t *clients; /* the ranks, then the gateways */
 static int count, gateways;
 static int waiting, ended; /* ranks */
+static bool places_changed;
 static char job[64];
 static unsigned char secret[32];
 static pair_t **buckets;
@@ -126,7 +129,9 @@ static bool word(const char *line, const char *name, char *value, size_t len)
 static void do_init(int rank, const char *line)
 {
     char hex[2 * sizeof(secret) + 1];
-    (void)line;
+    if (!word(line, "mad_place", clients[rank].place, sizeof(clients[rank].place)))
+        clients[rank].place[0] = 0;
+    places_changed = true;
     for (size_t i = 0; i < sizeof(secret); i++)
         snprintf(hex + 2 * i, 3, "%02x", secret[i]);
     clients[rank].joined = true; /* perhaps again: one script may start several programs in turn */
@@ -183,6 +188,32 @@ static void do_get(int rank, const char *line)
         reply(rank, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
 }
 
+static int compare_places(const void *a, const void *b)
+{
+    return strcmp((*(client_t *const *)a)->place, (*(client_t *const *)b)->place);
+}
+
+/* How many are at each one's place, when one was told or left since. */
+static void count_sharers(void)
+{
+    int all = count + gateways, end;
+    client_t **sorted;
+    if (!places_changed)
+        return;
+    places_changed = false;
+    sorted = madi_run_alloc((size_t)all, sizeof(client_t *));
+    for (int i = 0; i < all; i++)
+        sorted[i] = &clients[i];
+    qsort(sorted, (size_t)all, sizeof(client_t *), compare_places);
+    for (int i = 0; i < all; i = end) {
+        for (end = i + 1; end < all && !compare_places(&sorted[i], &sorted[end]); end++)
+            continue;
+        for (int k = i; k < end; k++)
+            sorted[k]->sharers = sorted[k]->place[0] ? end - i : 0;
+    }
+    free(sorted);
+}
+
 /* The barrier is over when all that still can have come; the first one is the gateways', too. */
 static void barrier_check(void)
 {
@@ -197,11 +228,15 @@ static void barrier_check(void)
     if (!any)
         return;
     waiting = 0;
+    count_sharers();
     for (int i = 0; i < count + gateways; i++) {
         clients[i].passed = i >= count;
         if (clients[i].waiting) {
             clients[i].waiting = false;
-            reply(i, "cmd=barrier_out\n");
+            if (clients[i].sharers)
+                reply(i, "cmd=barrier_out mad_sharers=%d\n", clients[i].sharers);
+            else
+                reply(i, "cmd=barrier_out\n");
         }
     }
     if (to.passed)
@@ -276,6 +311,8 @@ bool madi_run_pmi_ended(int rank)
     if (client->ended)
         return false;
     client->ended = true;
+    client->place[0] = 0;
+    places_changed = true;
     if (rank < count) {
         ended++;
         waiting -= client->waiting ? 1 : 0;

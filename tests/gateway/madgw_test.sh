@@ -87,7 +87,7 @@ networks = {
 };
 END
     lab far.conf nobody_between
-    lab two.conf ${TESTS:-places counted kill first behind unreached drain by_hand around}
+    lab two.conf ${TESTS:-places counted kill dies first behind unreached drain by_hand around}
     [ $failures = 0 ]
 }
 
@@ -187,6 +187,25 @@ test_kill() {
     echo two >&8
     seen "kill, once: the program is told" 'failed: '
     finish "kill, once" 3
+}
+
+# Each one comes up, and is killed as soon as that is seen.
+test_dies() {
+    start -n 2 -v "$across" ask 1
+    kills=0
+    paused() {
+        ready=$(grep -c 'madgw: host gate: ready' err)
+        [ "$ready" = $kills ] || tell_gateway KILL
+        kills=$ready
+        has "$1"
+    }
+    for pause in 0.2 0.4; do
+        again="ended by signal 9 \(Killed\); starting it again in $pause s, for it had joined only .* up to 30 s"
+        if wait_for paused "$again"; then ok "dies: pause of $pause s"; else not_ok "dies: pause of $pause s" "$(tail -n 20 err)"; fi
+    done
+    echo one >&8
+    seen "dies: the one that lives is used" 'answered: one'
+    finish dies 0
 }
 
 # The first message to a peer, when the gateway that leads there has just died: it waits for another one, up to the deadline.

@@ -66,6 +66,7 @@ static const test_case_t cases[] = {
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
+    setenv("MAD_MONITOR", "0", 1); /* it opens files as it likes: a number that is to be another's next would be its own */
     test_run(&(test_suite_t){.cases = cases, .seconds = 60}, argc, argv);
     older = true;
     test_run(&(test_suite_t){.cases = cases, .seconds = 60, .suffix = ", older kernel"}, argc, argv);

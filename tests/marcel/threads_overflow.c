@@ -28,10 +28,18 @@ static void *beside(void *arg)
     return NULL;
 }
 
-/* In a child: what it says, and how it ends. */
-static void overflow_in_child(const char *guards)
+/* Holds its worker, until the monitor gives that to another kernel thread. */
+static void *block(void *fd)
 {
-    int fd[2], status;
+    char c;
+    CHECK_EQ(read(*(int *)fd, &c, 1), 1);
+    return NULL;
+}
+
+/* In a child: what it says, and how it ends.  taken: on a kernel thread that the monitor has made. */
+static void overflow_in_child(const char *guards, bool taken)
+{
+    int fd[2], never[2], status;
     char text[4096];
     size_t n = 0;
     ssize_t got_bytes;
@@ -48,7 +56,13 @@ static void overflow_in_child(const char *guards)
             setenv("MAD_STACK_GUARDS", guards, 1);
         marcel_attr_init(&attr);
         marcel_attr_setname(&attr, "too deep");
-        marcel_create(&other, NULL, beside, &other);
+        if (taken) {
+            setenv("MAD_WORKERS", "1", 1);
+            CHECK_EQ(pipe(never), 0);
+            marcel_create(&other, NULL, block, never);
+        } else {
+            marcel_create(&other, NULL, beside, &other);
+        }
         marcel_create(&thread, &attr, overflow, NULL);
         marcel_join(thread, NULL);
         _exit(0);
@@ -65,6 +79,7 @@ static void overflow_in_child(const char *guards)
 
 void test_overflow(void)
 {
-    overflow_in_child(NULL);
-    overflow_in_child("0"); /* canaries, on kernels without guards that cost no mapping */
+    overflow_in_child(NULL, false);
+    overflow_in_child("0", false); /* canaries, on kernels without guards that cost no mapping */
+    overflow_in_child(NULL, true);
 }

@@ -8,6 +8,8 @@
  * is done and its callback was called, the one that waited was not held up, and the progress thread sleeps; or it has
  * ended, if it was told to.
  *
+ * POLLS: who leaves the operation polls for it twice at most, and computes then (nobody waits); it may have been seen to poll
+ * before.  It is not called while its clock ticks, and steps back where a poll finds it leading.
  * RETURNS: both are expected back, and the thread is not called while its clock ticks.
  * LEFT: the one that waited then begins an operation of its own, of which something is left to be sent, and computes.
  * It says so by plain stores, as who adds to the list of work does. */
@@ -45,6 +47,10 @@ byte later, changes;   /* async.moved */
 byte said;
 bool leading, stop, ticking, overdue, alive;
 bool calls_left = true; /* said of one that was run since */
+#ifdef POLLS
+#define RETURNS /* of the thread: its clock, and what it sees of others */
+bool left, polled, polls;
+#endif
 byte word[3];          /* of INSIDE and PROGRESS */
 bool bell, taken;      /* taken: the answer was polled, under session->lock */
 bool calling, called, ended;
@@ -79,6 +85,9 @@ inline needed()
 {
     need = !inside;
     need = need && !stop;
+#ifdef POLLS
+    need = need && !polled;
+#endif
     if
     :: need && (!pending || alive) && !(overdue && later) -> look_for_calls(PROGRESS)
     :: else
@@ -157,6 +166,17 @@ inline kick(me)
     fi
 }
 
+#ifdef POLLS
+/* kick, of who is not expected back */
+inline kick_called(me)
+{
+    if
+    :: !inside && !leading && pending -> say(me); call(me)
+    :: else
+    fi
+}
+#endif
+
 /* marceli_async_kick_later */
 inline kick_later(me)
 {
@@ -200,7 +220,11 @@ inline poll(me)
 #ifndef CALL_NOT_TOLD
         atomic { fence(me); calls_left = true } /* marceli_async_has_calls */
         if
+#ifdef POLLS
+        :: !leading && !inside && !(polls && ticking) -> call(me)
+#else
         :: !leading && !inside -> call(me)
+#endif
         :: else
         fi
 #endif
@@ -352,6 +376,11 @@ inline rest()
         needed();
 #endif
 #endif
+#ifdef POLLS
+#ifndef POLLS_FORGOTTEN
+        need = need || polled;
+#endif
+#endif
         if
         :: need -> need = false
         :: else ->
@@ -375,6 +404,9 @@ next:
 #endif
 #ifndef GO_READ_LATE
     atomic { alive = alive && go == seen; seen = go }
+#ifdef POLLS
+    atomic { fence(PROGRESS); alive = alive || polled; polled = false }
+#endif
 #endif
 #ifndef STOP_BEFORE_GO
     if
@@ -388,6 +420,9 @@ next:
         need = false;
 #ifndef NOT_SAID_TO_LEAD
         atomic { fence(PROGRESS); leading = true }
+#endif
+#ifdef POLLS
+        atomic { fence(PROGRESS); left = true }
 #endif
         lead_once(PROGRESS);
         atomic { fence(PROGRESS); leading = false }
@@ -413,6 +448,10 @@ over:
 active proctype program()
 {
     bool new, quiet, need, saying;
+#ifdef POLLS
+    bool seen;
+    byte times;
+#endif
 #ifdef LATER
 #ifdef LATER_KICKED_UNCOUNTED
     kick_later(PROGRAM);
@@ -426,9 +465,50 @@ active proctype program()
 #endif
 #else
     atomic { fence(PROGRAM); pending++ }
+#ifdef POLLS
+    if
+    :: polls = true
+    :: polls = false
+    fi;
+    left = true;
+    if
+    :: polls -> kick(PROGRAM)
+    :: else -> kick_called(PROGRAM)
+    fi;
+    /* mad_progress, as often */
+    do
+    :: times < 2 ->
+        times++;
+        atomic { fence(PROGRAM); seen = left; left = false }
+        if
+        :: seen ->
+            if
+            :: polls = true
+            :: polls = false
+            fi;
+            atomic { fence(PROGRAM); changes++ }
+            if
+            :: leading ->
+                atomic { fence(PROGRAM); polled = true }
+                atomic { fence(PROGRAM); quiet = (word[PROGRESS] == LEADS_ASLEEP); word[PROGRESS] = WOKEN }
+                if
+                :: quiet -> quiet = false; moved(PROGRAM)
+                :: else
+                fi
+            :: else
+            fi
+        :: else
+        fi;
+        poll(PROGRAM);
+        run_calls(PROGRAM)
+    :: break
+    od
+#else
 #ifndef NO_KICK
-    kick(PROGRAM);
+    kick(PROGRAM)
 #endif
+#endif
+    skip
 #endif
     if
     :: skip
@@ -453,6 +533,7 @@ active proctype program()
     fi
 }
 
+#ifndef POLLS /* it would be too many states */
 /* marceli_wait, of a thread that has to wait until something that is there at any time; then it returns to the program */
 active proctype insider()
 {
@@ -488,6 +569,7 @@ active proctype insider()
 #endif
     skip
 }
+#endif
 
 /* The other side of the operation */
 active proctype peer()

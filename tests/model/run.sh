@@ -62,6 +62,7 @@ tasks() {
             echo sound async -DLATER
             echo sound async -DLEFT
             echo sound async -DRETURNS
+            echo sound async -DPOLLS
             echo ends async
             echo sound async
             ;;
@@ -82,8 +83,9 @@ tasks() {
         # shellcheck disable=SC2086
         for name in $(sed -n 's/^#if[n]*def \([A-Z_]*\).*/\1/p' "$here/$model.pml" | sort -u); do
             case $name in
-            WAITERS | MESSAGES | LATER | LEFT | RETURNS | PACKETS | FAILURES) ;;
+            WAITERS | MESSAGES | LATER | LEFT | RETURNS | POLLS | PACKETS | FAILURES) ;;
             LATER_*) echo defect "$model" "$name" -DLATER ;;
+            POLLS_*) echo defect "$model" "$name" -DPOLLS ;;
             RETURNS_*) echo defect "$model" "$name" -DRETURNS ;;
             LEFT_*) echo defect "$model" "$name" -DLEFT ;;
             *) echo defect "$model" "$name" $options ;;

@@ -133,7 +133,7 @@ int main(int argc, char **argv)
         if (get_all(boot, round) != 0)
             return 1;
     }
-    printf("boot_client: rank %d of %d: good, by %s\n", boot->rank, boot->size, boot->ops->name);
+    printf("boot_client: rank %d of %d: good, by %s\n", boot->rank, boot->size, boot->launcher);
     if (strcmp(mode, "key") == 0)
         printf("job %s\n", boot->job);
     boot->ops->fini(boot);

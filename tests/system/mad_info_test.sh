@@ -118,6 +118,7 @@ test_explain() {
     check "explain: its own knobs" 1 "$(grep -c '^MAD_SPIN *5 *environment' out)"
     run explain "$zero" --json
     json "explain: json" 'd["pid"] == '"$zero"' and d["sessions"][0]["size"] == 2 and
+        d["sessions"][0]["launcher"] == "madrun" and
         [p["peer"] for p in d["sessions"][0]["peers"]] == [1] and
         d["sessions"][0]["peers"][0]["connections"][0]["messages_sent"] == 1'
     run explain "$zero" 0 --json
@@ -139,6 +140,22 @@ test_explain() {
     json "explain: dead process: json" '"no process" in d["error"]'
     run knobs
     check "stale sockets: removed by the next session" "" "$(ls "$sockets" | grep -E "^ask-$one-")"
+}
+
+# How many share the processors that a process may use, as if it had the whole host: by that it spins, or does not.
+test_crowd() {
+    cpus=$(taskset -cp $$ | sed 's/.*: *//') online=$(getconf _NPROCESSORS_ONLN)
+    taskset -cp "${cpus%%[-,]*}" $$ >/dev/null
+    job_start --bind none
+    run explain "$zero" --json
+    json "crowd: two on one processor" 'd["sessions"][0]["waiting"]["processes"] == 2 * '"$online"
+    job_end crowd
+    taskset -cp "$cpus" $$ >/dev/null
+    [ "$(nproc)" -gt 1 ] || return
+    job_start
+    run explain "$zero" --json
+    json "crowd: each with a core of its own" 'd["sessions"][0]["waiting"]["processes"] <= '"$online"
+    job_end crowd
 }
 
 # What two processes have moved: exactly what they have sent; and of all processes those, too.
@@ -165,6 +182,7 @@ test_stats() {
         wait $job
         check "stats: $prefer: the job goes on and ends well" 0 $?
     done
+    test_stats_told
     test_stats_watch
 }
 test_stats_forms() {
@@ -192,6 +210,31 @@ test_stats_forms() {
     within $limit $python "$top/tests/harness/prometheus.py" <out >checked 2>&1
     check "stats: all: prometheus: its format" 0 $?
     kill -CONT "$one"
+}
+# A session that the program opens itself, as MPI's plugs do, has the rank that mpirun has told; or none.
+test_stats_told() {
+    for told in "3 of 7:OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=7 PMIX_RANK=3" "5:PMIX_RANK=5" "1 of 2:PMI_RANK=1 PMI_SIZE=2" \
+        "none:PMI_RANK=2 PMI_SIZE=2"; do
+        rank=${told%%:*}
+        mkfifo input
+        rm -f address
+        # shellcheck disable=SC2086
+        env -u PMIX_RANK ${told#*:} "$BUILD/tests/world" serve address "the key of the told one" <input >/dev/null 2>&1 &
+        pid=$!
+        started="$started $pid"
+        exec 5>input
+        rm input
+        wait_for test -s address
+        run stats $pid
+        case $rank in
+        none) check "stats: told nothing" 0 "$(grep -c ': .*rank' out)" ;;
+        *) check "stats: told $rank" 1 "$(grep -c "^process $pid .*: rank $rank, Madeleine " out)" ;;
+        esac
+        run explain $pid
+        check "explain: told $rank" "$([ "$rank" = none ] && echo 0 || echo 1)" "$(grep -c "^process $pid .*: rank " out)"
+        exec 5>&-
+        wait $pid
+    done
 }
 # Rounds until the process has ended.
 test_stats_watch() {
@@ -477,7 +520,7 @@ test_doctor() {
     check_has "doctor: nobody to be reached" "no other process can be reached" out
 }
 
-for t in options host knobs explain stats trace end container doctor; do
+for t in options host knobs explain crowd stats trace end container doctor; do
     "test_$t"
 done
 [ $failures = 0 ]

@@ -248,12 +248,12 @@ test_many() {
 
 test_boot() {
     "$client" >out 2>&1
-    check "boot: alone" "0 boot_client: rank 0 of 1: good, by alone" "$? $(cat out)"
+    check "boot: alone" "0 boot_client: rank 0 of 1: good, by none" "$? $(cat out)"
     run -n 3 "$client" key
-    check "boot: madrun" "0 3" "$code $(grep -c 'good, by pmi1' out)"
+    check "boot: madrun" "0 3" "$code $(grep -c 'good, by madrun' out)"
     check "boot: one job" 1 "$(sed -n 's/.*job //p' out | sort -u | wc -l)"
     run -n 2 sh -c '"$0" 2 && "$0" 2' "$client"
-    check "boot: two programs in turn" "0 4" "$code $(grep -c 'good, by pmi1' out)"
+    check "boot: two programs in turn" "0 4" "$code $(grep -c 'good, by madrun' out)"
     mkfifo fence.fifo
     run -n 2 "$client" beside "$PWD/fence.fifo"
     check "boot: gets beside a fence that comes to its end after them" 0 $code
@@ -265,7 +265,7 @@ test_boot() {
     check_has "boot: a stale variable: message" "MAD_BOOT_FD=99 is no socket" out
     if command -v mpiexec.mpich >/dev/null; then
         within $limit mpiexec.mpich -n 3 "$client" 3 >out 2>&1 </dev/null
-        check "boot: mpiexec.mpich" "0 3" "$? $(grep -c 'good, by pmi1' out)"
+        check "boot: mpiexec.mpich" "0 3" "$? $(grep -c 'good, by PMI-1' out)"
     else
         echo "ok boot: mpiexec.mpich # skip: not installed"
     fi
@@ -275,7 +275,7 @@ test_boot() {
         echo "ok boot: mpirun.openmpi # skip: built without PMIx"
     else
         within $limit mpirun.openmpi --allow-run-as-root --oversubscribe -n 3 "$client" 3 >out 2>&1 </dev/null
-        check "boot: mpirun.openmpi" "0 3" "$? $(grep -c 'good, by pmix' out)"
+        check "boot: mpirun.openmpi" "0 3" "$? $(grep -c 'good, by PMIx' out)"
     fi
 }
 

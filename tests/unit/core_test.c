@@ -2,6 +2,7 @@
 /* core/handle.c, core/calls.c, and the sizes that the fast path and the memory of a silent peer depend on. */
 #include "unit.h"
 
+#include "base/clock.h"
 #include "core/core.h"
 #include <stddef.h>
 #include <stdlib.h>
@@ -182,8 +183,40 @@ START_TEST(failures_come_last)
 }
 END_TEST
 
+/* Who stood still for a minute between two looks has not waited for it; time between looks counts. */
+START_TEST(standing_still)
+{
+    const int64_t second = INT64_C(1000000000);
+    mad_session_t *s;
+    madi_gate_t gate = {.state = MADI_GATE_CONNECTING}, *others;
+    int64_t now, until;
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &s), MAD_OK);
+    madi_lock(&s->lock);
+    now = madi_now();
+    gate.session = s;
+    gate.deadline = now + 10 * second;
+    gate.next = others = s->gates;
+    s->gates = &gate;
+    madi_hello_expire(s, now);
+    ck_assert_int_le(madi_hello_deadline(s), now + second); /* it is seen soon that nobody looks */
+    now += 60 * second;
+    madi_hello_expire(s, now);
+    ck_assert_int_eq(atomic_load(&gate.state), MADI_GATE_CONNECTING);
+    ck_assert_int_gt(gate.deadline, now + 9 * second);
+    until = gate.deadline;
+    for (; now < until - second; now += second / 4)
+        madi_hello_expire(s, now);
+    ck_assert_int_eq(gate.deadline, until);
+    s->gates = others;
+    madi_unlock(&s->lock);
+    mad_exit(s);
+}
+END_TEST
+
 Suite *core_suite(void)
 {
-    const TTest *tests[] = {handles_add_get_del, handles_stale, handles_full, sizes, stage_borders, failures_come_last};
+    const TTest *tests[] = {handles_add_get_del, handles_stale, handles_full, sizes, stage_borders, failures_come_last,
+                            standing_still};
     return SUITE_OF("core", tests);
 }

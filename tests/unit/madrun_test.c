@@ -247,6 +247,23 @@ START_TEST(pmi_barrier)
 }
 END_TEST
 
+/* How many have the same processors is said to those who have told theirs. */
+START_TEST(pmi_places)
+{
+    pmi_begin();
+    ask(0, "cmd=init mad_place=00000000000000aa");
+    ask(1, "cmd=init");
+    ask(2, "cmd=init mad_place=00000000000000bb");
+    ask(2, "cmd=init mad_place=00000000000000aa"); /* the next program of a script */
+    ask(0, "cmd=barrier_in");
+    ask(1, "cmd=barrier_in");
+    ck_assert_str_eq(ask(2, "cmd=barrier_in"), "cmd=barrier_out mad_sharers=2\n");
+    ck_assert_str_eq(replies[0], "cmd=barrier_out mad_sharers=2\n");
+    ck_assert_str_eq(replies[1], "cmd=barrier_out\n");
+    madi_run_pmi_fini();
+}
+END_TEST
+
 /* Process 3 is a gateway: its is the first barrier only, and it may come again. */
 START_TEST(pmi_gateway)
 {
@@ -387,7 +404,7 @@ END_TEST
 Suite *madrun_suite(void)
 {
     const TTest *tests[] = {frames_in_pieces, frames_too_long, spec_round_trip, spec_truncated, spec_garbled,
-                            pmi_questions,    pmi_store,       pmi_barrier,     pmi_gateway,
+                            pmi_questions,    pmi_store,       pmi_barrier,     pmi_places,      pmi_gateway,
                             pmi_gateway_fails, pmi_ends,      job_file,        bad_job_files};
     return SUITE_OF("madrun", tests);
 }

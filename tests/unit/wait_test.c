@@ -419,18 +419,25 @@ static bool shares(mad_channel_t *channel, int cpu)
     return may;
 }
 
-/* It leaves the processor to who begins an operation and computes, and moves when he does. */
-START_TEST(progress_elsewhere)
+/* Two processors of those that the process may use; false: there is but one. */
+static bool two_processors(int cpus[2])
 {
-    mad_channel_t *channel;
     cpu_set_t mine;
-    int cpus[2], n = 0;
-    int64_t limit;
+    int n = 0;
     ck_assert_int_eq(sched_getaffinity(0, sizeof mine, &mine), 0);
     for (int i = 0; i < CPU_SETSIZE && n < 2; i++)
         if (CPU_ISSET(i, &mine))
             cpus[n++] = i;
-    if (n < 2)
+    return n == 2;
+}
+
+/* It leaves the processor to who begins an operation and computes, and moves when he does. */
+START_TEST(progress_elsewhere)
+{
+    mad_channel_t *channel;
+    int cpus[2];
+    int64_t limit;
+    if (!two_processors(cpus))
         return;
     setenv("MAD_DRIVERS", "self", 1);
     ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
@@ -439,6 +446,35 @@ START_TEST(progress_elsewhere)
     limit = clock_ns(CLOCK_MONOTONIC) + INT64_C(10000000000);
     while (shares(channel, cpus[1])) /* it may still have led, and was not called */
         ck_assert_msg(clock_ns(CLOCK_MONOTONIC) < limit, "it stays where its caller is now");
+    mad_exit(session);
+}
+END_TEST
+
+/* And from the processor of who polls, though it is not called, as it leads all the time. */
+START_TEST(progress_aside)
+{
+    static char to[BIG];
+    mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    mad_channel_t *channel;
+    mad_request_t *request;
+    int64_t limit = clock_ns(CLOCK_MONOTONIC) + INT64_C(10000000000);
+    int cpus[2], all;
+    if (!two_processors(cpus))
+        return;
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(session, "aside", &channel), MAD_OK);
+    bind_to(cpus[0]);
+    ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
+    while (!atomic_load(&marceli_leader_sleeps))
+        sched_yield();
+    bind_to(cpus[1]);
+    while (may_use(progress_thread(&all), cpus[1])) {
+        ck_assert_int_lt(clock_ns(CLOCK_MONOTONIC), limit);
+        mad_progress(session);
+    }
+    ck_assert_int_eq(mad_request_cancel(request), MAD_OK);
+    ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_ERR_CANCELLED);
     mad_exit(session);
 }
 END_TEST
@@ -578,6 +614,6 @@ END_TEST
 Suite *wait_suite(void)
 {
     const TTest *tests[] = {handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one, robbed_leader,
-                            progress_elsewhere, said_by_caller, unused, cannot_be_bound, cannot_be_made};
+                            progress_elsewhere, progress_aside, said_by_caller, unused, cannot_be_bound, cannot_be_made};
     return SUITE_OF("wait", tests);
 }

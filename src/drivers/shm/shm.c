@@ -2,7 +2,9 @@
 /* The shm driver: its adapter is the host's memory, found through a UNIX socket in a directory.  Two processes can
  * share memory if they see the same directory: that, not a host's name, is the network's name. */
 #include "drivers/shm/shm.h"
+#include "base/host.h"
 #include "base/knob.h"
+#include "base/log.h"
 #include "base/unix.h"
 
 #include <errno.h>
@@ -38,27 +40,15 @@ static bool directory(char *dir, size_t len, struct stat *st, char *reason)
     return false;
 }
 
-static uint64_t mix(uint64_t h, const void *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
-
 /* The same name if and only if it is the same directory of the same running kernel. */
 static void name_network(madi_adapter_t *a, const struct stat *st)
 {
-    char boot[64] = "";
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        if (read(fd, boot, sizeof boot - 1) < 0)
-            boot[0] = 0;
-        close(fd);
-    }
-    h = mix(h, boot, sizeof boot);
-    h = mix(h, &st->st_dev, sizeof st->st_dev);
-    h = mix(h, &st->st_ino, sizeof st->st_ino);
+    char kernel[MADI_BOOT_ID_MAX];
+    uint64_t h;
+    madi_boot_id(kernel);
+    h = madi_hash(MADI_HASH_START, kernel, strlen(kernel));
+    h = madi_hash(h, &st->st_dev, sizeof st->st_dev);
+    h = madi_hash(h, &st->st_ino, sizeof st->st_ino);
     snprintf(a->network, sizeof a->network, "%016llx", (unsigned long long)h);
 }
 
@@ -112,7 +102,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     a->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     a->event_watch = (madi_watch_t){.fd = a->event_fd, .ready = event_ready};
     if (a->event_fd < 0 || madi_watch_add(adapter->session, &a->event_watch, EPOLLIN) != MAD_OK) {
-        snprintf(reason, MADI_REASON_MAX, "%s; raise the limit (ulimit -n)", strerror(errno));
+        snprintf(reason, MADI_REASON_MAX, "%s%s", strerror(errno), madi_remedy(errno));
         return MAD_ERR_SYSTEM;
     }
     adapter->caps = (madi_caps_t){.packet_max = SHM_CHUNK,
@@ -166,9 +156,7 @@ static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len,
     if (s < 0) {
         int error = errno;
         snprintf(reason, MADI_REASON_MAX, "connect %s: %s%s", path, strerror(error),
-                 error == EMFILE                            ? "; raise ulimit -n"
-                 : error == ENOENT || error == ECONNREFUSED ? " (the process has ended)"
-                                                            : "");
+                 error == ENOENT || error == ECONNREFUSED ? " (the process has ended)" : madi_remedy(error));
         return madi_own_lack(error) ? MAD_ERR_NOMEM : MAD_ERR_PEER;
     }
     *fd = s;

@@ -7,6 +7,7 @@
  * It is compiled always, so that it cannot rot, and used only when MAD_DRIVERS names it.
  *
  * Where the comments say "yours", another network does something else. */
+#include "base/host.h"
 #include "core/driver.h"
 
 #include <errno.h>
@@ -63,14 +64,13 @@ static mad_status_t skeleton_probe(const madi_driver_t *driver, struct mad_sessi
  * fabric's identity. */
 static bool name_network(madi_adapter_t *a, char *reason)
 {
-    char boot[40] = "";
+    char kernel[MADI_BOOT_ID_MAX];
     struct stat ns;
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    bool ok = f && fgets(boot, sizeof boot, f) && !stat("/proc/self/ns/net", &ns);
-    if (f)
-        fclose(f);
+    bool ok;
+    madi_boot_id(kernel);
+    ok = kernel[0] && !stat("/proc/self/ns/net", &ns);
     if (ok)
-        snprintf(a->network, sizeof a->network, "%.8s.%llx", boot, (unsigned long long)ns.st_ino);
+        snprintf(a->network, sizeof a->network, "%.8s.%llx", kernel, (unsigned long long)ns.st_ino);
     else
         snprintf(reason, MADI_REASON_MAX, "the network namespace has no name: /proc cannot be read");
     return ok;

@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/knob.h"
+#include "base/log.h"
 #include "drivers/tcp/tcp.h"
 #include <errno.h>
 #include <linux/tcp.h>
@@ -122,7 +123,7 @@ mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason)
     tcp->alive.ready = tcp_alive_ready;
     if (tcp->alive.fd >= 0 && madi_watch_add(tcp->pub.session, &tcp->alive, EPOLLIN) == MAD_OK)
         return MAD_OK;
-    snprintf(reason, MADI_REASON_MAX, "%s; raise the limit (ulimit -n)", strerror(errno));
+    snprintf(reason, MADI_REASON_MAX, "%s%s", strerror(errno), madi_remedy(errno));
     return MAD_ERR_SYSTEM;
 }
 

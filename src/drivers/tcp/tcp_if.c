@@ -6,7 +6,9 @@
  *
  * Address bytes: family (4 or 6), port (2 bytes, little-endian), address (4 or 16 bytes).
  */
+#include "base/host.h"
 #include "base/knob.h"
+#include "base/log.h"
 #include "drivers/tcp/tcp.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -148,21 +150,15 @@ mad_status_t madi_tcp_probe(const madi_driver_t *driver, struct mad_session *ses
  * and the namespace's inode. */
 static void tcp_loopback_network(char *network, bool v6)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    char kernel[MADI_BOOT_ID_MAX];
     struct stat ns;
-    char text[128] = "";
-    size_t len;
-    FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (boot && !fgets(text, sizeof(text), boot))
-        text[0] = 0;
-    if (boot)
-        fclose(boot);
-    len = strcspn(text, "\n");
-    if (!stat("/proc/self/ns/net", &ns))
-        len += (size_t)snprintf(text + len, sizeof(text) - len, "/%llx.%llx", (unsigned long long)ns.st_dev,
-                                (unsigned long long)ns.st_ino);
-    for (size_t k = 0; k < len; k++)
-        hash = (hash ^ (unsigned char)text[k]) * UINT64_C(0x100000001b3);
+    uint64_t hash;
+    madi_boot_id(kernel);
+    hash = madi_hash(MADI_HASH_START, kernel, strlen(kernel));
+    if (!stat("/proc/self/ns/net", &ns)) {
+        hash = madi_hash(hash, &ns.st_dev, sizeof ns.st_dev);
+        hash = madi_hash(hash, &ns.st_ino, sizeof ns.st_ino);
+    }
     snprintf(network, MADI_NAME_MAX, "lo%s@%016llx", v6 ? "6" : "", (unsigned long long)hash);
 }
 
@@ -253,9 +249,7 @@ mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, char *reason)
     struct ifaddrs *all;
     mad_status_t status;
     if (getifaddrs(&all) < 0) {
-        snprintf(reason, MADI_REASON_MAX,
-                 errno == EMFILE ? "%s; raise the limit (ulimit -n)" : "the interfaces cannot be listed: %s",
-                 strerror(errno));
+        snprintf(reason, MADI_REASON_MAX, "the interfaces cannot be listed: %s%s", strerror(errno), madi_remedy(errno));
         return MAD_ERR_SYSTEM;
     }
     i = tcp_if_named(all, pub->name);
@@ -345,11 +339,9 @@ mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason)
         if (low && errno == EADDRINUSE)
             snprintf(reason, MADI_REASON_MAX, "all ports of %s=%d-%d are in use on %.50s (%s); widen the range",
                      madi_knobs[MADI_KNOB_TCP_PORTS].name, low, high, text, pub->name);
-        else if (errno == EMFILE || errno == ENFILE)
-            snprintf(reason, MADI_REASON_MAX, "%s; raise the limit (ulimit -n)", strerror(errno));
         else
-            snprintf(reason, MADI_REASON_MAX, "cannot listen on %s (%s), port %d: %s", text, pub->name, port,
-                     strerror(errno));
+            snprintf(reason, MADI_REASON_MAX, "cannot listen on %s (%s), port %d: %s%s", text, pub->name, port,
+                     strerror(errno), madi_remedy(errno));
         if (s >= 0)
             close(s);
         return MAD_ERR_SYSTEM;

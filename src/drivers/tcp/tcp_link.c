@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp: links.  A link is one socket; packets follow each other on it without anything between them. */
+#include "base/log.h"
 #include "drivers/tcp/tcp.h"
 #include <assert.h>
 #include <errno.h>
@@ -67,7 +68,7 @@ mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, in
 fail:
     error = errno;
     snprintf(reason, MADI_REASON_MAX, "%s to %s from %.40s (%.40s): %s%s", what, text, pub->adapter->name,
-             pub->adapter->network, strerror(error), error == EMFILE ? "; raise ulimit -n" : "");
+             pub->adapter->network, strerror(error), madi_remedy(error));
     if (s >= 0)
         close(s);
     return madi_own_lack(error) ? MAD_ERR_NOMEM : MAD_ERR_SYSTEM;
