@@ -51,6 +51,14 @@ have 4 mpi-rate- mpi-ofi-rate-
 have 4 mpi-overlap- mpi-ofi-overlap-
 have 4 mpi-unexpected mpi-posted mpi-ofi-unexpected mpi-ofi-posted
 have 21 mpi-barrier- mpi-bcast- mpi-allreduce- mpi-alltoall-
+have 24 mpi-put- mpi-get- mpi-accumulate- mpi-ofi-put- mpi-ofi-get- mpi-ofi-accumulate-
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../../bench \
+    python3 -c 'from figlib import mpi_gateway; print(mpi_gateway.TOPOLOGY)' >lab.conf
+if within 30 "$BUILD/madlab" run lab.conf --quiet -- true >out 2>&1; then
+    have 6 mpi-gateway- mpi-ofi-gateway-
+else
+    echo "skipped: through a gateway: no lab here: $(tail -1 out)"
+fi
 have 6 libfabric-
 have 4 fi_pingpong-
 [ $failures = 0 ]

@@ -22,6 +22,14 @@ static void tell(void *arg, const mad_dev_done_t *done)
         atomic_store(&r->over, true);
 }
 
+static void tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
+{
+    mad_dev_done_t done = {.context = context, .flags = flags, .released = true, .source = got->source, .tag = got->tag,
+                           .data = got->data, .has_data = got->has_data, .len = got->len, .whole = got->len,
+                           .buffer = got->buffer};
+    tell(arg, &done);
+}
+
 /* The other may have died. */
 static bool exchange(side_t *s, const void *out, void *in, size_t len)
 {
@@ -61,7 +69,7 @@ void until_there(side_t *s, mad_peer_t from, uint64_t tag, mad_dev_done_t *found
 static bool open_side(side_t *s, const char *mode)
 {
     mad_dev_options_t options = {.channel = "device", .key = key, .key_len = sizeof key, .tell = tell,
-                                 .memory = &device_memory, .threaded = strcmp(mode, "polled") != 0,
+                                 .tell_got = tell_got, .memory = &device_memory, .threaded = strcmp(mode, "polled") != 0,
                                  .by_handler = !strcmp(mode, "handled")};
     struct {
         uint32_t len;

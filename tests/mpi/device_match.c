@@ -4,7 +4,7 @@
 #define TEST_MAIN
 #include "harness/test.h"
 
-#include "mpi/device/inside.h"
+#include "mpi/device/match.h"
 
 #define STEPS 200000
 #define MAX 4000
@@ -58,6 +58,11 @@ static void model_drop(model_t *m, int id)
         }
 }
 
+static void *context_of(int id)
+{
+    return (void *)((uintptr_t)id + 1);
+}
+
 static void a_receive(mad_dev_t *dev, const uint64_t *ignores, unsigned n_ignores, int id)
 {
     uint64_t ignore = ignores[below(n_ignores)], tag = below(6);
@@ -76,6 +81,7 @@ static void a_receive(mad_dev_t *dev, const uint64_t *ignores, unsigned n_ignore
     op->tag = tag;
     op->ignore = ignore;
     op->done.flags = (uint64_t)id;
+    op->done.context = context_of(id);
     CHECK(match_post(dev, op));
     model_add(&receives, id, from, tag, ignore);
 }
@@ -89,7 +95,7 @@ static void a_message(mad_dev_t *dev, int id)
     mad_dev_message_t *u;
     CHECK_EQ(op ? (int)op->done.flags : -1, expected);
     if (op) {
-        match_unpost(dev, op);
+        match_unpost(&dev->matchers[0], op);
         op_free(dev, op);
         return;
     }
@@ -103,14 +109,32 @@ static void a_message(mad_dev_t *dev, int id)
 
 static void a_cancel(mad_dev_t *dev)
 {
-    op_t *op = dev->posted_first;
-    for (unsigned n = below(10); op && n; n--)
-        op = op->all_next;
-    if (!op)
+    int id;
+    op_t *op;
+    CHECK(!match_find(dev, context_of(STEPS)));
+    if (!receives.n)
         return;
-    model_drop(&receives, (int)op->done.flags);
-    match_unpost(dev, op);
+    id = receives.at[below((unsigned)receives.n)].id;
+    op = match_find(dev, context_of(id));
+    if (!CHECK(op) || !CHECK_EQ((int)op->done.flags, id))
+        return;
+    model_drop(&receives, id);
+    match_unpost(&dev->matchers[0], op);
     op_free(dev, op);
+}
+
+/* A peer is lost: what names it goes, and nothing else. */
+static void a_loss(mad_dev_t *dev)
+{
+    mad_peer_t peer = (mad_peer_t)below(3);
+    for (op_t *op = match_withdraw(dev, peer), *next; op; op = next) {
+        next = op->next;
+        CHECK_EQ(op->peer, peer);
+        model_drop(&receives, (int)op->done.flags);
+        op_free(dev, op);
+    }
+    for (int i = 0; i < receives.n; i++)
+        CHECK(receives.at[i].peer != peer);
 }
 
 static void random_steps(unsigned n_ignores)
@@ -122,7 +146,9 @@ static void random_steps(unsigned n_ignores)
     for (int i = 0; i < STEPS && test_failures == before; i++) {
         /* now more receives than messages, now fewer: both queues get long */
         bool receive = below(100) < (i / 3000 % 2 ? 55u : 45u);
-        if (below(50) == 0)
+        if (below(2000) == 0)
+            a_loss(dev);
+        else if (below(50) == 0)
             a_cancel(dev);
         else if (receive && receives.n < MAX - 1)
             a_receive(dev, ignores, n_ignores, i);
@@ -146,7 +172,7 @@ static void many_tags(void)
         op->peer = 0;
         CHECK(match_post(dev, op));
         CHECK(match_arrival(&dev->matchers[0], 0, tag) == op);
-        match_unpost(dev, op);
+        match_unpost(&dev->matchers[0], op);
         op_free(dev, op);
     }
     CHECK(dev->matchers[0].indexes[0].n <= 128);

@@ -15,7 +15,7 @@ compare() {
     shift 2
     # shellcheck disable=SC2086
     within $limit python3 "$here/suite.py" --own "$own" --most 4 "$@" "$in" $way \
-        ${FOLDERS-pt2pt coll rma comm datatype threads topo attr group info init errhan basic} >out 2>err
+        ${FOLDERS-pt2pt coll rma comm datatype threads topo attr group info init errhan basic part spawn} >out 2>err
     rc=$?
     sed -n 's/^FAIL *//p' out | while read -r line; do echo "not ok $way: $line"; done
     if [ $rc = 0 ] && grep -q '^pass' out; then

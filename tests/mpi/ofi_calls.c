@@ -4,18 +4,9 @@
 #define TEST_MAIN
 #include "ofi_calls.h"
 
-struct fi_info *info;
-struct fid_fabric *fabric;
-struct fid_domain *domain;
-end_t a, b;
-
 struct fi_info *hints_new(void)
 {
-    struct fi_info *h = fi_allocinfo();
-    h->fabric_attr->prov_name = strdup("mad");
-    h->caps = FI_TAGGED | FI_MSG;
-    h->ep_attr->type = FI_EP_RDM;
-    return h;
+    return hints_of(FI_TAGGED | FI_MSG);
 }
 
 /* ---- Two endpoints -------------------------------------------------------------------------------------------------- */

@@ -40,6 +40,23 @@ extern struct fid_fabric *fabric;
 extern struct fid_domain *domain;
 extern end_t a, b;
 
+#ifdef TEST_MAIN
+struct fi_info *info;
+struct fid_fabric *fabric;
+struct fid_domain *domain;
+end_t a, b;
+
+/* For messages of the provider, with these capabilities. */
+static inline struct fi_info *hints_of(uint64_t caps)
+{
+    struct fi_info *h = fi_allocinfo();
+    h->fabric_attr->prov_name = strdup("mad");
+    h->caps = caps;
+    h->ep_attr->type = FI_EP_RDM;
+    return h;
+}
+#endif
+
 struct fi_info *hints_new(void);
 /* Two endpoints that know each other; flags: how they are bound to their queues. */
 void ends_open(enum fi_cq_format format, enum fi_wait_obj wait, enum fi_av_type type, uint64_t flags);

@@ -9,9 +9,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-struct fi_info *info;
-struct fid_fabric *fabric;
-struct fid_domain *domain;
 static end_t me;
 
 static bool start(void)

@@ -13,30 +13,27 @@ trap 'exit 143' TERM INT HUP
 export MAD_SHM_DIR="$dir/shm" FI_PROVIDER_PATH="$BUILD/.libs" HOME="$dir" FI_MAD_KEY=a-key-for-these-tests
 limit=120
 
-# calls NAME [MODE]: all that the program looks at is told
-calls() {
-    name=$1
-    shift
-    within $limit "$BUILD/tests/ofi_calls" "$@" >"$dir/out" 2>"$dir/err"
+# told NAME WHAT PROGRAM [ARGUMENT]: all that the program looks at is told
+told() {
+    name=$1 what=$2 program=$3
+    shift 3
+    within $limit "$BUILD/tests/$program" "$@" >"$dir/out" 2>"$dir/err"
     rc=$?
     sed "s/^\(not ok\|ok\) /&$name: /" "$dir/out"
-    [ $rc = 0 ] && ok "calls over $name" || not_ok "calls over $name: exit code $rc" "$(head -c 3000 "$dir/err")"
+    [ $rc = 0 ] && ok "$what $name" || not_ok "$what $name: exit code $rc" "$(head -c 3000 "$dir/err")"
 }
+calls() { name=$1; shift; told "$name" "calls over" ofi_calls "$@"; }
 calls "all networks"
 calls "all networks, memory" basic
 MAD_DRIVERS=self,tcp calls tcp
 MAD_DRIVERS=self,fault MAD_FAULT=shm calls "shm behind faults"
 MAD_DRIVERS=self,fault MAD_FAULT=tcp calls "tcp behind faults"
 
-# lost NAME: a peer that is killed
-lost() {
-    within $limit "$BUILD/tests/ofi_lost" >"$dir/out" 2>"$dir/err"
-    rc=$?
-    sed "s/^\(not ok\|ok\) /&$1: /" "$dir/out"
-    [ $rc = 0 ] && ok "a lost peer, $1" || not_ok "a lost peer, $1: exit code $rc" "$(head -c 3000 "$dir/err")"
-}
-lost shm
-MAD_DRIVERS=self,tcp lost tcp
+# What stands in a queue, in which order; a peer that is killed.
+told shm "the order of entries," ofi_order
+MAD_DRIVERS=self,tcp told tcp "the order of entries," ofi_order
+told shm "a lost peer," ofi_lost
+MAD_DRIVERS=self,tcp told tcp "a lost peer," ofi_lost
 
 # ---- Keys: without any, a file of this user's is made; one that others may read is not taken
 unset FI_MAD_KEY

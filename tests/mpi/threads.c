@@ -1,11 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several threads of each process send and receive at the same time. */
+/* Several threads of each process send and receive at the same time; also more short messages than there is room for. */
 #include "check.h"
 
 #include <pthread.h>
 
 #define THREADS 3
 #define ROUNDS 40
+#define MANY 500
+#define SHORT 64
+
+/* Each message has a number in it, and the order of one thread's holds. */
+static void many(int me, int right, int left)
+{
+    MPI_Request r[MANY];
+    unsigned char *in = get(MANY * SHORT), *out = get(MANY * SHORT);
+    for (int i = 0; i < MANY; i++) {
+        fill(out + i * SHORT, (size_t)(1 + i % SHORT), rank, me * MANY + i);
+        MPI_Irecv(in + i * SHORT, SHORT, MPI_BYTE, left, ROUNDS + me * 1000, MPI_COMM_WORLD, &r[i]);
+    }
+    for (int i = 0; i < MANY; i++)
+        MPI_Send(out + i * SHORT, 1 + i % SHORT, MPI_BYTE, right, ROUNDS + me * 1000, MPI_COMM_WORLD);
+    MPI_Waitall(MANY, r, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < MANY; i++)
+        expect_bytes(in + i * SHORT, (size_t)(1 + i % SHORT), left, me * MANY + i);
+    free(in);
+    free(out);
+}
 
 static void *thread_main(void *arg)
 {
@@ -23,6 +43,7 @@ static void *thread_main(void *arg)
     }
     free(out);
     free(in);
+    many(me, right, left);
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages in: the head is read where it lies and matched; then the payload goes to its place, or is kept. */
-#include "inside.h"
+#include "match.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len)
 {
     op_t *part;
     if (!op->multi) {
-        match_unpost(dev, op);
+        match_unpost(&dev->matchers[op->space], op);
         return op;
     }
     part = op_new(dev);
@@ -48,7 +48,7 @@ op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len)
     op->parts++;
     if (op->room < op->multi) {
         op->closed = true;
-        match_unpost(dev, op);
+        match_unpost(&dev->matchers[op->space], op);
     }
     return part;
 }
@@ -190,7 +190,7 @@ void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, s
 static void message_gone(mad_dev_t *dev, mad_dev_message_t *u)
 {
     if (u->said.cost)
-        flow_gone(dev, u->said.source, u->said.cost, true);
+        flow_unkept(dev, u->said.source, u->said.cost);
     message_free(dev, u);
 }
 
@@ -311,7 +311,7 @@ static bool message_in(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, c
     if (u->tell)
         send_matched(dev, u->source, u->number);
     if (u->cost)
-        flow_gone(dev, u->source, u->cost, false);
+        flow_met(dev, u->source, u->cost);
     if (bytes) {
         place_bytes(op, bytes, u->len);
         message_end(cnx);
@@ -423,6 +423,66 @@ bool arrive_shown(mad_dev_t *dev, const mad_arrival_t *a)
         return true;
     stick(dev, a);
     return false;
+}
+
+/* All that most messages are: one block with a short head, whole, for a posted receive that takes one message, and has room
+ * for it.  False: nothing was done.  That it is no longer kept is the caller's. */
+static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
+{
+    struct {
+        uint8_t kind, flags;
+        uint16_t zero;
+        uint32_t data;
+        uint64_t tag;
+    } h;
+    static_assert(sizeof h == HEAD_SHORT, "the beginning of a head");
+    size_t len = a->len - HEAD_SHORT;
+    mad_dev_got_t got;
+    matcher_t *m;
+    op_t *op;
+    if (!a->base || len > LOAD_MAX) /* or it is shorter than a head */
+        return false;
+    memcpy(&h, a->base, sizeof h);
+    if (h.kind != HEAD_WHOLE || h.flags & (FLAG_WIDE | FLAG_TELL))
+        return false;
+    m = &dev->matchers[h.flags & FLAG_PLAIN];
+    op = match_arrival(m, a->peer, h.tag);
+    if (!op || op->multi || op->n != 1 || len > op->room)
+        return false;
+    match_unpost(m, op);
+    got.tag = h.tag;
+    got.data = h.data;
+    got.source = a->peer;
+    got.has_data = h.flags & FLAG_DATA;
+    got.len = len;
+    got.buffer = op->pieces[0].iov_base;
+    if (MAD_DEV_LIKELY(len == 8)) /* without a call */
+        memcpy(got.buffer, (const char *)a->base + HEAD_SHORT, 8);
+    else if (len)
+        memcpy(got.buffer, (const char *)a->base + HEAD_SHORT, len);
+    message_end(a->cnx);
+    dev->tell_got(dev->arg, op->done.context, op->done.flags, &got);
+    op->next = dev->free_ops; /* it has no memory of its own */
+    dev->free_ops = op;
+    return true;
+}
+
+int arrive_several(mad_dev_t *dev, const mad_arrival_t *arrivals, int n)
+{
+    const mad_arrival_t *a = arrivals, *end = a + n;
+    uint64_t cost = 0; /* of those that were quick, of one peer */
+    mad_peer_t peer = arrivals->peer;
+    for (; a < end; a++) {
+        if (MAD_DEV_LIKELY(a->peer == peer && arrive_quick(dev, a))) {
+            cost += a->len - HEAD_SHORT + HEAD_COST;
+            continue;
+        }
+        if (!arrive_shown(dev, a))
+            break;
+    }
+    if (cost)
+        flow_met(dev, peer, cost);
+    return (int)(a - arrivals);
 }
 
 bool arrive(mad_dev_t *dev, mad_connection_t *cnx)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start, end, progress, and peers that are lost. */
-#include "inside.h"
+#include "match.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #define LOOK_EVERY 1024 /* and until a look at what has become of peers */
 #define LINGER_MS 5000  /* as MAD_EXIT_TIMEOUT is without a knob */
 #define YIELD_EVERY 256 /* and until the processor is offered to others: the peer may wait for it */
+#define YIELD_HANDLED 64 /* the same with a handler, since it may be the peer's thread that moves what is waited for */
 
 /* A message that a handler has brought. */
 typedef struct arrival {
@@ -28,7 +29,7 @@ static void arrived(mad_dev_t *dev, item_t *item);
 static void watch_over(mad_dev_t *dev, item_t *item);
 
 /* Oldest first. */
-static int look_at_items(mad_dev_t *dev)
+static __attribute__((noinline)) int look_at_items(mad_dev_t *dev)
 {
     item_t *list = atomic_exchange_explicit(&dev->items, NULL, memory_order_acquire); /* pairs with item_push */
     item_t *oldest = NULL, *next;
@@ -115,13 +116,12 @@ static mad_handled_t handler(mad_channel_t *channel, mad_connection_t *cnx, void
 /* What was opened goes to its receives, up to one whose head is not all here. */
 static int take_shown(mad_dev_t *dev)
 {
-    int n = 0;
-    while (dev->next_shown < dev->n_shown && !dev->is_stuck)
-        n += arrive_shown(dev, &dev->shown[dev->next_shown++]);
+    int first = dev->next_shown, n = arrive_several(dev, dev->shown + first, dev->n_shown - first);
+    dev->next_shown = first + n + dev->is_stuck;
     return n;
 }
 
-static int take_stuck(mad_dev_t *dev)
+static MAD_DEV_RARE int take_stuck(mad_dev_t *dev)
 {
     mad_progress(dev->session);
     return arrive_stuck(dev) ? 1 + take_shown(dev) : 0;
@@ -135,7 +135,7 @@ static int take_messages(mad_dev_t *dev, int max)
         return n;
     dev->n_shown = mad_glance(dev->channel, dev->shown, max);
     dev->next_shown = 0;
-    return n + take_shown(dev);
+    return dev->n_shown ? n + take_shown(dev) : n;
 }
 
 static void look_for_losses(mad_dev_t *dev)
@@ -188,14 +188,19 @@ static int progress_polled(mad_dev_t *dev)
     return n;
 }
 
-static int progress_handled(mad_dev_t *dev)
+static __attribute__((noinline)) int progress_handled(mad_dev_t *dev)
 {
     int n = mad_progress(dev->session);
+    unsigned turn;
     dev_lock(dev);
     if (dev->is_stuck)
         n += take_arrived(dev);
     look_for_losses(dev);
+    turn = dev->quiet;
+    dev->quiet = n ? 0 : turn + 1;
     dev_unlock(dev);
+    if (turn % YIELD_HANDLED == YIELD_HANDLED - 1)
+        sched_yield();
     return n;
 }
 
@@ -326,6 +331,7 @@ mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **out)
     dev->windows = MAD_DEV_WINDOWS;
     dev->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     dev->tell = options->tell;
+    dev->tell_got = options->tell_got;
     dev->arg = options->arg;
     dev->memory = options->memory;
     for (int i = 0; i < 2; i++)
@@ -348,6 +354,11 @@ static void tell_nobody(void *arg, const mad_dev_done_t *done)
 {
     (void)arg;
     (void)done;
+}
+
+static void got_nobody(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
+{
+    (void)arg, (void)context, (void)flags, (void)got;
 }
 
 /* Sends of which the receiver has heard, and has not asked for the body, or said that it is matched. */
@@ -381,6 +392,7 @@ void mad_dev_close(mad_dev_t *dev)
 {
     dev_lock(dev);
     dev->tell = tell_nobody;
+    dev->tell_got = got_nobody;
     dev_unlock(dev);
     linger(dev);
     mad_exit(dev->session); /* completes all that was begun: no callback comes afterwards */

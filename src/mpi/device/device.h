@@ -5,7 +5,7 @@
  * the receive ignores.  There are two spaces that never meet: messages with tags, and without.  Messages of one sender
  * meet receives in the order in which they were sent, and a message meets the oldest receive that fits.
  *
- *   match.c     who meets whom: posted receives and unexpected messages, hashed
+ *   match.[ch]  who meets whom: posted receives and unexpected messages, hashed
  *   pool.c      operations and messages in memory; numbers for what peers name
  *   send.c      messages out: at once, or head and body with a request
  *   arrive.c    messages in: read, matched, placed or kept
@@ -70,6 +70,15 @@ typedef struct mad_dev_done {
     void *buffer; /* where its first byte is */
 } mad_dev_done_t;
 
+/* A message that a receive has got whole, at once. */
+typedef struct mad_dev_got {
+    uint64_t tag, data;
+    mad_peer_t source;
+    bool has_data;
+    size_t len;
+    void *buffer;
+} mad_dev_got_t;
+
 typedef struct mad_dev_options {
     const char *channel; /* both sides name the same */
     const void *key;     /* as of mad_open */
@@ -77,6 +86,9 @@ typedef struct mad_dev_options {
     bool threaded;   /* threads call at the same time */
     bool by_handler; /* messages are taken, and operations go on, without a call of the program; implies `threaded` */
     void (*tell)(void *arg, const mad_dev_done_t *done);
+    /* The short way to tell of most receives: a whole message was got, and no other comes into the buffer.  Called like
+     * `tell`, with the receive's context and flags. */
+    void (*tell_got)(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
     void *arg;
     /* Memory that peers may access; NULL: there is none.  Called like `tell`. */
     const struct mad_dev_memory *memory;
@@ -132,6 +144,11 @@ typedef struct mad_dev_send {
  * also MAD_ERR_AGAIN as long as its peer has never been connected, and why the peer is lost: MAD_ERR_PEER and others. */
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *send, bool *later);
 
+/* The short way, if it is free.  pieces[1] is what is sent; pieces[0] is for the device.  MAD_OK: it is done, and is not
+ * told.  MAD_ERR_AGAIN: mad_dev_send knows another way, or why there is none. */
+mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t to, struct iovec pieces[2], uint64_t tag,
+                              uint32_t data, bool has_data);
+
 typedef struct mad_dev_receive {
     mad_peer_t from; /* or MAD_ANY_SOURCE */
     mad_dev_space_t space;
@@ -155,8 +172,8 @@ mad_status_t mad_dev_probe(mad_dev_t *dev, const mad_dev_receive_t *receive, mad
 /* Receive what was claimed under the receive's context, or (discard) drop it.  Errors: MAD_ERR_INVAL (nothing was). */
 mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *receive, bool discard);
 
-/* Take the oldest posted receive of this context back: it is told with MAD_ERR_CANCELLED.  MAD_ERR_TOO_LATE: there is
- * none, or a message has met it.  Sends are not taken back. */
+/* Take a posted receive of this context back, the oldest of those that are alike: it is told with MAD_ERR_CANCELLED.
+ * MAD_ERR_TOO_LATE: there is none, or a message has met it.  Sends are not taken back. */
 mad_status_t mad_dev_cancel(mad_dev_t *dev, void *context);
 
 /* ---- Memory of peers ---------------------------------------------------------------------------------------------- */

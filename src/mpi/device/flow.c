@@ -7,14 +7,6 @@
 
 #include <stdlib.h>
 
-/* Any thread: chunks come once, and stay. */
-static inline flow_t *flow_find(mad_dev_t *dev, mad_peer_t peer)
-{
-    uint32_t at = (uint32_t)peer + FLOWS, k = 25 - (uint32_t)__builtin_clz(at);
-    flow_t *chunk = atomic_load_explicit(&dev->flows[k], memory_order_acquire); /* pairs with flow_first */
-    return chunk ? &chunk[at - ((uint32_t)FLOWS << k)] : NULL;
-}
-
 static MAD_DEV_RARE flow_t *flow_first(mad_dev_t *dev, mad_peer_t peer)
 {
     uint32_t k = 25 - (uint32_t)__builtin_clz((uint32_t)peer + FLOWS);
@@ -32,26 +24,8 @@ static inline flow_t *flow_make(mad_dev_t *dev, mad_peer_t peer)
 
 /* ---- At the sender ----------------------------------------------------------------------------------------------- */
 
-static inline void count(const mad_dev_t *dev, flow_t *f, uint64_t cost)
-{
-    if (dev->threaded)
-        atomic_fetch_add_explicit(&f->sent, cost, memory_order_relaxed);
-    else
-        atomic_store_explicit(&f->sent, atomic_load_explicit(&f->sent, memory_order_relaxed) + cost, memory_order_relaxed);
-}
-
-/* Two threads may both be refused where one would have been let through. */
-static inline bool take(const mad_dev_t *dev, flow_t *f, uint64_t cost)
-{
-    count(dev, f, cost);
-    if (atomic_load_explicit(&f->sent, memory_order_relaxed) <=
-        MAD_DEV_WINDOW + atomic_load_explicit(&f->more, memory_order_relaxed))
-        return true;
-    count(dev, f, -cost);
-    return false;
-}
-
-static MAD_DEV_RARE bool take_first_or_more(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
+/* There is nothing of this peer yet, or too much was sent. */
+MAD_DEV_RARE bool flow_take_more(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 {
     flow_t *f = flow_find(dev, to);
     if (!f) {
@@ -60,24 +34,18 @@ static MAD_DEV_RARE bool take_first_or_more(mad_dev_t *dev, mad_peer_t to, uint6
         dev_unlock(dev);
         if (!f)
             return true; /* nothing is counted: it is the receiver's loss, and small */
-        if (take(dev, f, cost))
+        if (flow_take_of(dev, f, cost))
             return true;
     }
     mad_dev_progress(dev); /* it may have said more meanwhile, to a program that only sends */
-    return take(dev, f, cost);
-}
-
-bool flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
-{
-    flow_t *f = flow_find(dev, to);
-    return (f && take(dev, f, cost)) || take_first_or_more(dev, to, cost);
+    return flow_take_of(dev, f, cost);
 }
 
 void flow_untake(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 {
     flow_t *f = flow_find(dev, to);
     if (f)
-        count(dev, f, -cost);
+        flow_count(dev, f, -cost);
 }
 
 void flow_more(mad_dev_t *dev, mad_peer_t from, uint64_t more)
@@ -91,7 +59,8 @@ void flow_more(mad_dev_t *dev, mad_peer_t from, uint64_t more)
 
 static void tell(mad_dev_t *dev, mad_peer_t to, flow_t *f)
 {
-    f->told = f->gone + f->grown;
+    f->told += f->due;
+    f->due = 0;
     send_answer(dev, to, &(head_t){.kind = HEAD_MORE, .flags = FLAG_WIDE, .number = f->told});
 }
 
@@ -106,20 +75,27 @@ void flow_kept(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
     if (f->kept > window / 2 && dev->windows >= window) {
         dev->windows -= window;
         f->grown += window;
+        f->due += window;
         tell(dev, from, f);
     }
 }
 
-void flow_gone(mad_dev_t *dev, mad_peer_t from, uint64_t cost, bool was_kept)
+MAD_DEV_RARE void flow_due(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
 {
     flow_t *f = flow_make(dev, from);
     if (!f)
         return;
-    f->gone += cost;
-    if (was_kept)
-        f->kept -= f->kept < cost ? f->kept : cost;
-    if (f->gone + f->grown - f->told >= MAD_DEV_WINDOW / 4)
+    f->due += cost;
+    if (f->due >= MAD_DEV_WINDOW / 4)
         tell(dev, from, f);
+}
+
+void flow_unkept(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
+{
+    flow_t *f = flow_find(dev, from);
+    if (f)
+        f->kept -= f->kept < cost ? f->kept : cost;
+    flow_met(dev, from, cost);
 }
 
 void flow_fini(mad_dev_t *dev)

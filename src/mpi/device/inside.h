@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- What travels ---------------------------------------------------------------------------------------------- */
 
@@ -55,6 +57,7 @@ static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "wh
 #define REMOTE_HEAD_MAX (sizeof(remote_head_t) + MAD_DEV_PIECES * sizeof(mad_dev_target_t))
 
 #define MAD_DEV_RARE __attribute__((noinline, cold))
+#define MAD_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
 
 /* ---- Objects --------------------------------------------------------------------------------------------------- */
 
@@ -80,8 +83,7 @@ typedef struct item {
 typedef struct op {
     item_t item;
     /* Of receives, set when they are posted. */
-    struct op *next, *prev;         /* in its group, or among those that are not hashed */
-    struct op *all_next, *all_prev; /* all that are posted */
+    struct op *next; /* in its group, or among those that are not hashed */
     group_t *group;
     uint64_t order;
     mad_dev_space_t space;
@@ -146,12 +148,24 @@ static_assert(sizeof(struct mad_dev_message) <= HEAD_COST, "what a head costs is
 /* What may be sent to a peer, and what has come from it. */
 typedef struct flow {
     _Atomic uint64_t sent, more; /* the cost of all that was sent unasked; what the peer allows beyond MAD_DEV_WINDOW */
-    uint64_t gone, grown;        /* the cost of all that has come and is no longer kept; what its window has grown by */
-    uint64_t told;               /* their sum, as the peer knows it */
+    /* The cost of all that has come and is no longer kept, and what its window has grown by: as the peer knows it, and what
+     * it has not been told yet. */
+    uint64_t told, due;
+    uint64_t grown;
     uint64_t kept;
 } flow_t;
 #define FLOWS 64 /* of the first chunk; each next one has twice as many */
 #define FLOW_CHUNKS 26
+
+/* Of a tag and a source. */
+struct group {
+    struct group *next; /* in the table */
+    uint64_t tag;
+    mad_peer_t peer;
+    op_t *posted, *posted_last; /* oldest first; the last one counts only if there is a first */
+    struct index *index;
+    place_t *kept, *kept_last;
+};
 
 typedef struct index {
     uint64_t ignore;
@@ -164,6 +178,8 @@ typedef struct index {
 typedef struct matcher {
     index_t indexes[MAX_INDEXES];
     int n;
+    uint32_t posted; /* receives, in all indexes and of none */
+    group_t *hot;    /* where the last receive was posted, or one was met; NULL: none */
     mad_dev_message_t *first, *last; /* unexpected, oldest first */
     op_t *loose_first, *loose_last;  /* posted, of no index */
 } matcher_t;
@@ -174,6 +190,7 @@ struct mad_dev {
     bool threaded, by_handler;
     pthread_mutex_t lock;
     void (*tell)(void *arg, const mad_dev_done_t *done);
+    void (*tell_got)(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
     void *arg;
     const mad_dev_memory_t *memory;
     size_t whole_max; /* payload that may travel in one block */
@@ -182,7 +199,6 @@ struct mad_dev {
     _Atomic(item_t *) items;
     atomic_int under_way; /* requests whose completion will be an item */
     matcher_t matchers[2];
-    op_t *posted_first, *posted_last; /* all */
     uint64_t orders;
     mad_dev_message_t *claimed;
     struct arrival *arrived, *arrived_last; /* by handler: in order */
@@ -245,23 +261,44 @@ static inline void dev_unlock(mad_dev_t *dev)
         dev_unlock_threaded(dev);
 }
 
-/* ---- match.c: under the lock ------------------------------------------------------------------------------------ */
-
-void match_init(matcher_t *m);
-void match_fini(matcher_t *m);
-/* The oldest posted receive that such a message meets, or NULL; it stays posted. */
-op_t *match_arrival(matcher_t *m, mad_peer_t source, uint64_t tag);
-/* The oldest message that such a receive meets, or NULL; it stays. */
-mad_dev_message_t *match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore);
-bool match_post(mad_dev_t *dev, op_t *op); /* false: no memory */
-void match_unpost(mad_dev_t *dev, op_t *op);
-bool match_keep(matcher_t *m, mad_dev_message_t *message); /* false: no memory */
-void match_take(matcher_t *m, mad_dev_message_t *message);
-
 /* ---- pool.c: under the lock ------------------------------------------------------------------------------------- */
 
-op_t *op_new(mad_dev_t *dev); /* all zero, but for the pieces, and what receives set; NULL: no memory */
-void op_free(mad_dev_t *dev, op_t *op);
+bool ops_more(mad_dev_t *dev); /* false: no memory */
+/* What is set neither by receives nor by sends.  Not all of it at once: for that compilers take an instruction that is slow
+ * to start. */
+static inline void op_clear(op_t *op)
+{
+    op->item.status = MAD_OK;
+    memset(&op->multi, 0, offsetof(op_t, done) - offsetof(op_t, multi));
+    op->done = (mad_dev_done_t){.status = MAD_OK};
+}
+/* All zero, but for the pieces, which are filled as far as they are used; NULL: no memory. */
+static inline op_t *op_new(mad_dev_t *dev)
+{
+    op_t *op = dev->free_ops;
+    if (!MAD_DEV_LIKELY(op)) {
+        if (!ops_more(dev))
+            return NULL;
+        op = dev->free_ops;
+    }
+    dev->free_ops = op->next;
+    op_clear(op);
+    op->group = NULL;
+    op->space = 0;
+    op->tag = op->ignore = op->order = 0;
+    op->peer = 0;
+    op->n = 0;
+    op->room = 0;
+    return op;
+}
+static inline void op_free(mad_dev_t *dev, op_t *op)
+{
+    if (op->copy)
+        free(op->copy);
+    op->copy = NULL;
+    op->next = dev->free_ops;
+    dev->free_ops = op;
+}
 mad_dev_message_t *message_new(mad_dev_t *dev); /* what it said is not set, and no places */
 void message_free(mad_dev_t *dev, mad_dev_message_t *message); /* and its bytes */
 void pool_fini(mad_dev_t *dev);
@@ -270,19 +307,60 @@ bool number_give(mad_dev_t *dev, op_t *op);
 op_t *number_find(mad_dev_t *dev, uint64_t number);
 void number_take(mad_dev_t *dev, op_t *op);
 
-/* ---- flow.c: under the lock, but for the first two --------------------------------------------------------------- */
+/* ---- flow.c: under the lock, but for what senders take --------------------------------------------------------------- */
 
 static inline uint64_t flow_cost(size_t len)
 {
     return len <= LOAD_MAX ? len + HEAD_COST : 0;
 }
+/* Any thread: chunks come once, and stay.  NULL: there was nothing of this peer. */
+static inline flow_t *flow_find(mad_dev_t *dev, mad_peer_t peer)
+{
+    uint32_t at = (uint32_t)peer + FLOWS, k = MAD_DEV_LIKELY(at < 2 * FLOWS) ? 0 : 25 - (uint32_t)__builtin_clz(at);
+    flow_t *chunk = atomic_load_explicit(&dev->flows[k], memory_order_acquire); /* pairs with flow_first */
+    if (!MAD_DEV_LIKELY(chunk))
+        return NULL;
+    return MAD_DEV_LIKELY(at < 2 * FLOWS) ? &chunk[peer] : &chunk[at - ((uint32_t)FLOWS << k)];
+}
+static inline uint64_t flow_count(const mad_dev_t *dev, flow_t *f, uint64_t cost)
+{
+    uint64_t sent;
+    if (dev->threaded)
+        return atomic_fetch_add_explicit(&f->sent, cost, memory_order_relaxed) + cost;
+    sent = atomic_load_explicit(&f->sent, memory_order_relaxed) + cost;
+    atomic_store_explicit(&f->sent, sent, memory_order_relaxed);
+    return sent;
+}
+/* Two threads may both be refused where one would have been let through. */
+static inline bool flow_take_of(const mad_dev_t *dev, flow_t *f, uint64_t cost)
+{
+    uint64_t most = MAD_DEV_WINDOW + atomic_load_explicit(&f->more, memory_order_relaxed);
+    if (MAD_DEV_LIKELY(flow_count(dev, f, cost) <= most))
+        return true;
+    flow_count(dev, f, -cost);
+    return false;
+}
+bool flow_take_more(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
 /* May so much more be sent unasked?  Then it counts as sent. */
-bool flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
+static inline bool flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
+{
+    flow_t *f = flow_find(dev, to);
+    return (MAD_DEV_LIKELY(f) && MAD_DEV_LIKELY(flow_take_of(dev, f, cost))) || flow_take_more(dev, to, cost);
+}
 /* It was not sent. */
 void flow_untake(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
 void flow_kept(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
-/* was_kept: it met nobody at first. */
-void flow_gone(mad_dev_t *dev, mad_peer_t from, uint64_t cost, bool was_kept);
+void flow_due(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
+/* It has met somebody at once. */
+static inline void flow_met(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
+{
+    flow_t *f = flow_find(dev, from);
+    if (MAD_DEV_LIKELY(f) && MAD_DEV_LIKELY(f->due + cost < MAD_DEV_WINDOW / 4))
+        f->due += cost;
+    else
+        flow_due(dev, from, cost);
+}
+void flow_unkept(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 void flow_more(mad_dev_t *dev, mad_peer_t from, uint64_t more); /* HEAD_MORE has come */
 void flow_fini(mad_dev_t *dev);
 
@@ -339,6 +417,8 @@ void receive_from_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 
 /* A message was opened: match it.  False: not all of its head is here, or no memory; it is `stuck`. */
 bool arrive_shown(mad_dev_t *dev, const mad_arrival_t *arrival);
+/* Messages that were opened one after the other, up to one that is stuck: returns how many were taken, without it. */
+int arrive_several(mad_dev_t *dev, const mad_arrival_t *arrivals, int n);
 bool arrive(mad_dev_t *dev, mad_connection_t *cnx);
 bool arrive_stuck(mad_dev_t *dev); /* true: it is no longer */
 /* A message that waited goes to a receive; both are gone afterwards, or will be. */

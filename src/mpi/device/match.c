@@ -2,37 +2,11 @@
 /* Who meets whom.  Receives of the same ignored bits, with or without a source, have an index: a hash table of groups by
  * (tag without those bits, source).  A posted receive stands in one group, of its index; an unexpected message in one group
  * of each index.  So a message looks into each index once, a receive into one, and each takes the first of a group. */
-#include "inside.h"
+#include "match.h"
 
 #include <stdlib.h>
 
-struct group {
-    struct group *next; /* in the table */
-    index_t *index;
-    uint64_t tag;
-    mad_peer_t peer;
-    op_t *posted, *posted_last;
-    place_t *kept, *kept_last;
-};
-
 /* ---- Groups ------------------------------------------------------------------------------------------------------ */
-
-static uint32_t slot_of(const index_t *index, uint64_t tag, mad_peer_t peer)
-{
-    uint64_t x = (tag ^ (uint64_t)(uint32_t)peer << 21) * UINT64_C(0x9E3779B97F4A7C15);
-    return (uint32_t)(x >> 40) & (index->size - 1);
-}
-
-static group_t *group_find(const index_t *index, uint64_t tag, mad_peer_t source)
-{
-    mad_peer_t peer = index->sourced ? source : MAD_ANY_SOURCE;
-    group_t *g;
-    tag &= ~index->ignore;
-    for (g = index->table[slot_of(index, tag, peer)]; g; g = g->next)
-        if (g->tag == tag && g->peer == peer)
-            break;
-    return g;
-}
 
 static void rehash(index_t *index, group_t **table, uint32_t size)
 {
@@ -40,7 +14,7 @@ static void rehash(index_t *index, group_t **table, uint32_t size)
     index->size = size;
     for (uint32_t i = 0; i < old; i++)
         for (group_t *g = index->table[i], *next; g; g = next) {
-            uint32_t slot = slot_of(index, g->tag, g->peer);
+            uint32_t slot = match_slot(index, g->tag, g->peer);
             next = g->next;
             g->next = table[slot];
             table[slot] = g;
@@ -65,13 +39,12 @@ static void sweep(index_t *index)
         }
 }
 
-static group_t *group_get(index_t *index, uint64_t tag, mad_peer_t source)
+MAD_DEV_RARE group_t *match_group_new(matcher_t *m, index_t *index, uint64_t tag, mad_peer_t source)
 {
-    group_t *g = group_find(index, tag, source);
+    group_t *g;
     uint32_t slot;
-    if (g)
-        return g;
     if (index->n >= index->size) {
+        m->hot = NULL;
         sweep(index);
         if (index->n >= index->size / 2) {
             group_t **table = calloc(index->size * 2, sizeof *table);
@@ -85,7 +58,7 @@ static group_t *group_get(index_t *index, uint64_t tag, mad_peer_t source)
     g->index = index;
     g->tag = tag & ~index->ignore;
     g->peer = index->sourced ? source : MAD_ANY_SOURCE;
-    slot = slot_of(index, g->tag, g->peer);
+    slot = match_slot(index, g->tag, g->peer);
     g->next = index->table[slot];
     index->table[slot] = g;
     index->n++;
@@ -131,7 +104,7 @@ static void index_fini(index_t *index)
 static bool index_fill(matcher_t *m, int at)
 {
     for (mad_dev_message_t *u = m->first; u; u = u->next) {
-        group_t *g = group_get(&m->indexes[at], u->said.tag, u->said.source);
+        group_t *g = match_group(m, &m->indexes[at], u->said.tag, u->said.source);
         if (!g)
             return false;
         place_add(g, &u->places[at], u);
@@ -139,13 +112,9 @@ static bool index_fill(matcher_t *m, int at)
     return true;
 }
 
-/* NULL: no memory, or too many. */
-static index_t *index_get(matcher_t *m, uint64_t ignore, bool sourced)
+MAD_DEV_RARE index_t *match_index_new(matcher_t *m, uint64_t ignore, bool sourced)
 {
     index_t *index;
-    for (int i = 0; i < m->n; i++)
-        if (m->indexes[i].ignore == ignore && m->indexes[i].sourced == sourced)
-            return &m->indexes[i];
     if (m->n == MAX_INDEXES)
         return NULL;
     index = &m->indexes[m->n];
@@ -179,14 +148,16 @@ static bool fits(mad_peer_t from, uint64_t want, uint64_t ignore, mad_peer_t sou
     return (from == MAD_ANY_SOURCE || from == source) && !((want ^ tag) & ~ignore);
 }
 
-op_t *match_arrival(matcher_t *m, mad_peer_t source, uint64_t tag)
+op_t *match_arrival_other(matcher_t *m, mad_peer_t source, uint64_t tag)
 {
     op_t *best = NULL;
-    for (int i = 0; i < m->n; i++) {
-        group_t *g = m->indexes[i].posted ? group_find(&m->indexes[i], tag, source) : NULL;
+    for (const index_t *index = m->indexes; index < m->indexes + m->n; index++) {
+        group_t *g = index->posted ? match_group_find(index, tag, source) : NULL;
         if (g && g->posted && (!best || g->posted->order < best->order))
             best = g->posted;
     }
+    if (best)
+        m->hot = best->group;
     for (op_t *op = m->loose_first; op && (!best || op->order < best->order); op = op->next)
         if (fits(op->peer, op->tag, op->ignore, source, tag))
             return op;
@@ -199,9 +170,9 @@ mad_dev_message_t *match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, ui
     group_t *g;
     if (!m->first)
         return NULL;
-    index = index_get(m, ignore, from != MAD_ANY_SOURCE);
+    index = match_index(m, ignore, from != MAD_ANY_SOURCE);
     if (index) {
-        g = group_find(index, tag, from);
+        g = match_group_find(index, tag, from);
         return g && g->kept ? g->kept->message : NULL;
     }
     for (mad_dev_message_t *u = m->first; u; u = u->next)
@@ -210,78 +181,91 @@ mad_dev_message_t *match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, ui
     return NULL;
 }
 
-static void all_add(mad_dev_t *dev, op_t *op)
-{
-    op->all_next = NULL;
-    op->all_prev = dev->posted_last;
-    if (dev->posted_last)
-        dev->posted_last->all_next = op;
-    else
-        dev->posted_first = op;
-    dev->posted_last = op;
-}
-
-static void all_del(mad_dev_t *dev, op_t *op)
-{
-    if (op->all_prev)
-        op->all_prev->all_next = op->all_next;
-    else
-        dev->posted_first = op->all_next;
-    if (op->all_next)
-        op->all_next->all_prev = op->all_prev;
-    else
-        dev->posted_last = op->all_prev;
-}
-
 bool match_post(mad_dev_t *dev, op_t *op)
 {
     matcher_t *m = &dev->matchers[op->space];
-    index_t *index = index_get(m, op->ignore, op->peer != MAD_ANY_SOURCE);
-    op_t **first = &m->loose_first, **last = &m->loose_last;
-    op->group = NULL;
-    if (index) {
-        op->group = group_get(index, op->tag, op->peer);
-        if (!op->group)
-            return false;
-        first = &op->group->posted;
-        last = &op->group->posted_last;
-        index->posted++;
+    index_t *index = match_index(m, op->ignore, op->peer != MAD_ANY_SOURCE);
+    group_t *g = index ? match_group(m, index, op->tag, op->peer) : NULL;
+    if (g) {
+        m->hot = g;
+        match_post_to(dev, m, g, op);
+    } else if (!index) {
+        op->order = dev->orders++;
+        op->group = NULL;
+        m->posted++;
+        match_append(&m->loose_first, &m->loose_last, op);
     }
-    op->order = dev->orders++;
-    op->next = NULL;
-    op->prev = *last;
-    if (*last)
-        (*last)->next = op;
-    else
-        *first = op;
-    *last = op;
-    all_add(dev, op);
-    return true;
+    return g || !index;
 }
 
-void match_unpost(mad_dev_t *dev, op_t *op)
+MAD_DEV_RARE void match_unpost_other(op_t *first, op_t **last, op_t *op)
 {
-    matcher_t *m = &dev->matchers[op->space];
-    op_t **first = op->group ? &op->group->posted : &m->loose_first;
-    op_t **last = op->group ? &op->group->posted_last : &m->loose_last;
-    if (op->prev)
-        op->prev->next = op->next;
-    else
-        *first = op->next;
-    if (op->next)
-        op->next->prev = op->prev;
-    else
-        *last = op->prev;
-    if (op->group)
-        op->group->index->posted--;
-    all_del(dev, op);
+    while (first->next != op)
+        first = first->next;
+    first->next = op->next;
+    if (*last == op)
+        *last = first;
+}
+
+static op_t *of_context(op_t *op, const void *context)
+{
+    while (op && op->done.context != context)
+        op = op->next;
+    return op;
+}
+
+MAD_DEV_RARE op_t *match_find(mad_dev_t *dev, const void *context)
+{
+    op_t *op = NULL;
+    for (matcher_t *m = dev->matchers; m < dev->matchers + 2 && !op; m++) {
+        op = of_context(m->loose_first, context);
+        for (const index_t *index = m->indexes; index < m->indexes + m->n; index++)
+            for (uint32_t slot = 0; !op && index->posted && slot < index->size; slot++)
+                for (group_t *g = index->table[slot]; g && !op; g = g->next)
+                    op = of_context(g->posted, context);
+    }
+    return op;
+}
+
+/* Those of a list that name this peer, to the end of another; returns their number. */
+static uint32_t withdraw(op_t **first, op_t **last, mad_peer_t peer, op_t **to, op_t **to_last)
+{
+    op_t *list = *first, *next;
+    uint32_t n = 0;
+    *first = NULL;
+    for (op_t *op = list; op; op = next) {
+        next = op->next;
+        if (op->peer == peer) {
+            match_append(to, to_last, op);
+            n++;
+        } else {
+            match_append(first, last, op);
+        }
+    }
+    return n;
+}
+
+MAD_DEV_RARE op_t *match_withdraw(mad_dev_t *dev, mad_peer_t peer)
+{
+    op_t *list = NULL, *last = NULL;
+    for (matcher_t *m = dev->matchers; m < dev->matchers + 2; m++) {
+        m->posted -= withdraw(&m->loose_first, &m->loose_last, peer, &list, &last);
+        for (index_t *index = m->indexes; index < m->indexes + m->n; index++)
+            for (uint32_t slot = 0; index->sourced && slot < index->size; slot++)
+                for (group_t *g = index->table[slot]; g; g = g->next) {
+                    uint32_t n = withdraw(&g->posted, &g->posted_last, peer, &list, &last);
+                    index->posted -= n;
+                    m->posted -= n;
+                }
+    }
+    return list;
 }
 
 bool match_keep(matcher_t *m, mad_dev_message_t *message)
 {
     int i;
     for (i = 0; i < m->n; i++) {
-        group_t *g = group_get(&m->indexes[i], message->said.tag, message->said.source);
+        group_t *g = match_group(m, &m->indexes[i], message->said.tag, message->said.source);
         if (!g)
             break;
         place_add(g, &message->places[i], message);

@@ -28,38 +28,12 @@ static struct chunk *chunk_new(mad_dev_t *dev, bool of_messages)
     return c;
 }
 
-op_t *op_new(mad_dev_t *dev)
+MAD_DEV_RARE bool ops_more(mad_dev_t *dev)
 {
-    op_t *op = dev->free_ops;
-    if (!op) {
-        struct chunk *c = chunk_new(dev, false);
-        for (int i = 0; c && i < CHUNK; i++)
-            op_free(dev, &c->at.ops[i]);
-        op = dev->free_ops;
-        if (!op)
-            return NULL;
-    }
-    dev->free_ops = op->next;
-    /* Not all of it at once: for that compilers take an instruction that is slow to start.  The pieces are filled as far as
-     * they are used. */
-    op->item.status = MAD_OK;
-    op->group = NULL;
-    op->space = 0;
-    op->tag = op->ignore = op->order = 0;
-    op->peer = 0;
-    op->n = 0;
-    op->room = 0;
-    memset(&op->multi, 0, offsetof(op_t, done) - offsetof(op_t, multi));
-    op->done = (mad_dev_done_t){.status = MAD_OK};
-    return op;
-}
-
-void op_free(mad_dev_t *dev, op_t *op)
-{
-    free(op->copy);
-    op->copy = NULL;
-    op->next = dev->free_ops;
-    dev->free_ops = op;
+    struct chunk *c = chunk_new(dev, false);
+    for (int i = 0; c && i < CHUNK; i++)
+        op_free(dev, &c->at.ops[i]);
+    return c;
 }
 
 mad_dev_message_t *message_new(mad_dev_t *dev)

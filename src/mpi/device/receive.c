@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receives, probes, claims, cancellation. */
-#include "inside.h"
+#include "match.h"
 
 /* ---- Receives ---------------------------------------------------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ static void multi_fill(mad_dev_t *dev, op_t *op)
     }
 }
 
-static bool receive_good(const mad_dev_receive_t *r)
+static inline bool receive_good(const mad_dev_receive_t *r)
 {
     return r->n >= 0 && r->n <= MAD_DEV_PIECES && (!r->multi || r->n == 1);
 }
@@ -59,7 +59,8 @@ static bool receive_good(const mad_dev_receive_t *r)
 static mad_status_t post(mad_dev_t *dev, op_t *op)
 {
     if (match_post(dev, op)) {
-        peer_watch(dev, op->peer);
+        if (dev->watch)
+            peer_watch(dev, op->peer);
         if (op->multi)
             multi_fill(dev, op);
         return MAD_OK;
@@ -68,26 +69,57 @@ static mad_status_t post(mad_dev_t *dev, op_t *op)
     return MAD_ERR_NOMEM;
 }
 
+static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, const mad_dev_receive_t *r)
+{
+    matcher_t *m = &dev->matchers[r->space];
+    mad_dev_message_t *u;
+    mad_status_t lost;
+    op_t *op = op_of_receive(dev, r);
+    if (!op)
+        return MAD_ERR_NOMEM;
+    u = op->multi ? NULL : match_receive(m, op->peer, op->tag, op->ignore);
+    if (u) {
+        match_take(m, u);
+        arrive_meet(dev, op, u);
+        return MAD_OK;
+    }
+    lost = peer_status(dev, op->peer);
+    if (!lost)
+        return post(dev, op);
+    fail(dev, op, lost);
+    return MAD_OK;
+}
+
+/* One piece, for one message, like the last receive was; nobody waits for it, and nothing is wrong. */
+static inline bool receive_quick(mad_dev_t *dev, const mad_dev_receive_t *r)
+{
+    matcher_t *m = &dev->matchers[r->space];
+    op_t *op = dev->free_ops;
+    if (!(r->n == 1 && !r->multi && op && !m->first && !dev->n_lost && !dev->watch))
+        return false;
+    if (!match_is_hot(m, r->from, r->tag, r->ignore))
+        return false;
+    dev->free_ops = op->next;
+    op_clear(op);
+    op->space = r->space;
+    op->peer = r->from;
+    op->tag = r->tag;
+    op->ignore = r->ignore;
+    op->n = 1;
+    op->pieces[0] = r->pieces[0];
+    op->room = r->pieces[0].iov_len;
+    op->done.context = r->context;
+    op->done.flags = r->flags;
+    match_post_to(dev, m, m->hot, op);
+    return true;
+}
+
 mad_status_t mad_dev_receive(mad_dev_t *dev, const mad_dev_receive_t *r)
 {
-    mad_dev_message_t *u;
-    mad_status_t status = MAD_OK, lost;
-    op_t *op;
-    if (!receive_good(r))
-        return MAD_ERR_INVAL;
+    mad_status_t status = MAD_OK;
     dev_lock(dev);
-    op = op_of_receive(dev, r);
-    u = op && !op->multi ? match_receive(&dev->matchers[r->space], r->from, r->tag, r->ignore) : NULL;
-    if (!op) {
-        status = MAD_ERR_NOMEM;
-    } else if (u) {
-        match_take(&dev->matchers[r->space], u);
-        arrive_meet(dev, op, u);
-    } else if ((lost = peer_status(dev, r->from))) {
-        fail(dev, op, lost);
-    } else {
-        status = post(dev, op);
-    }
+    if (!MAD_DEV_LIKELY(receive_quick(dev, r)))
+        status = receive_good(r) ? receive_other(dev, r) : MAD_ERR_INVAL;
     dev_unlock(dev);
     return status;
 }
@@ -175,10 +207,9 @@ mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *r,
 
 /* ---- Taking back ------------------------------------------------------------------------------------------------- */
 
-/* A multi-receive ends with the last of its parts. */
-static void unpost(mad_dev_t *dev, op_t *op, mad_status_t status)
+/* It is posted no longer.  A multi-receive ends with the last of its parts. */
+static void withdrawn(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
-    match_unpost(dev, op);
     op->closed = true;
     if (op->parts == 0)
         fail(dev, op, status);
@@ -188,19 +219,19 @@ mad_status_t mad_dev_cancel(mad_dev_t *dev, void *context)
 {
     op_t *op;
     dev_lock(dev);
-    for (op = dev->posted_first; op && op->done.context != context; op = op->all_next)
-        ;
-    if (op)
-        unpost(dev, op, MAD_ERR_CANCELLED);
+    op = match_find(dev, context);
+    if (op) {
+        match_unpost(&dev->matchers[op->space], op);
+        withdrawn(dev, op, MAD_ERR_CANCELLED);
+    }
     dev_unlock(dev);
     return op ? MAD_OK : MAD_ERR_TOO_LATE;
 }
 
 void receive_from_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
 {
-    for (op_t *op = dev->posted_first, *next; op; op = next) {
-        next = op->all_next;
-        if (op->peer == peer)
-            unpost(dev, op, status);
+    for (op_t *op = match_withdraw(dev, peer), *next; op; op = next) {
+        next = op->next;
+        withdrawn(dev, op, status);
     }
 }

@@ -284,6 +284,27 @@ static mad_status_t somebody(mad_dev_t *dev, mad_peer_t to)
     return status;
 }
 
+mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t to, struct iovec pieces[2], uint64_t tag,
+                              uint32_t data, bool has_data)
+{
+    static_assert(FLAG_PLAIN == (int)MAD_DEV_PLAIN && MAD_DEV_TAGGED == 0, "a space is a flag");
+    /* Stored as it will be read, in one: else the reader has to wait for the two halves. */
+    typedef uint64_t two_t __attribute__((vector_size(16)));
+    uint64_t flags = space | (has_data ? FLAG_DATA : 0), cost = pieces[1].iov_len + HEAD_COST;
+    two_t head = {HEAD_WHOLE | flags << 8 | (uint64_t)data << 32, tag};
+    static_assert(sizeof head == HEAD_SHORT && offsetof(head_t, flags) == 1 && offsetof(head_t, data) == 4 &&
+                      offsetof(head_t, tag) == 8,
+                  "the beginning of a head");
+    /* whole_max is less than LOAD_MAX: so much it costs */
+    if (MAD_DEV_LIKELY(pieces[1].iov_len <= dev->whole_max && flow_take(dev, to, cost))) {
+        pieces[0] = (struct iovec){&head, sizeof head};
+        if (MAD_DEV_LIKELY(mad_send_now(dev->channel, to, pieces, 2) == MAD_OK))
+            return MAD_OK;
+        flow_untake(dev, to, cost);
+    }
+    return MAD_ERR_AGAIN;
+}
+
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
 {
     size_t len, head_len;

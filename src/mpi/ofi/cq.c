@@ -68,6 +68,8 @@ void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e,
 {
     struct fi_cq_err_entry *error = malloc(sizeof *error);
     mad_ofi_entry_t *entry = NULL;
+    if (!cq->locked)
+        cq->into_end = cq->into; /* what comes now stands behind it */
     if (error) {
         *error = (struct fi_cq_err_entry){.op_context = e->op_context, .flags = e->flags, .len = e->len, .buf = e->buf,
                                           .data = e->data, .tag = e->tag, .olen = olen, .err = err,
@@ -108,19 +110,27 @@ _Static_assert(offsetof(struct fi_cq_tagged_entry, len) == offsetof(struct fi_cq
 
 static void entry_read(const mad_ofi_cq_t *cq, const mad_ofi_entry_t *entry, void *buf, size_t at)
 {
-    size_t size;
-    if (cq->format == FI_CQ_FORMAT_TAGGED) {
-        ((struct fi_cq_tagged_entry *)buf)[at] = entry->e;
-        return;
-    }
-    size = entry_size(cq->format);
+    size_t size = entry_size(cq->format);
     memcpy((char *)buf + at * size, &entry->e, size);
+}
+
+/* Those that stand there before an error, up to n; in the longest format, without sources. */
+static inline size_t take_tagged(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *buf, size_t n)
+{
+    const mad_ofi_entry_t *ring = cq->ring;
+    uint32_t head = cq->head, last = cq->size - 1, most = cq->tail - head < n ? cq->tail - head : (uint32_t)n, i;
+    for (i = 0; i < most && !ring[(head + i) & last].error; i++)
+        buf[i] = ring[(head + i) & last].e;
+    cq->head = head + i;
+    return i;
 }
 
 static ssize_t take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
 {
     ssize_t got = 0;
     cq_lock(cq);
+    if (cq->format == FI_CQ_FORMAT_TAGGED && !sources)
+        got = (ssize_t)take_tagged(cq, buf, n);
     while ((size_t)got < n && cq->head != cq->tail) {
         const mad_ofi_entry_t *entry = &cq->ring[cq->head & (cq->size - 1)];
         if (entry->error)
@@ -131,6 +141,7 @@ static ssize_t take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
         cq->head++;
         got++;
     }
+    cq->drained = (size_t)got < n && cq->head == cq->tail && !cq->locked;
     if (cq->head != cq->tail)
         got = got ? got : -FI_EAVAIL;
     else
@@ -156,8 +167,31 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *s
     return is_empty(cq) ? -FI_EAGAIN : take(cq, buf, n, sources);
 }
 
+/* The ring is empty, and what comes need not go through it.  After a read that left nothing the next one looks at nothing:
+ * who reads until there is no more, as Open MPI does, is kept by such a look from what it has just got. */
+static inline ssize_t read_at_once(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *buf, size_t n)
+{
+    const struct fi_cq_tagged_entry *end;
+    if (cq->drained) {
+        cq->drained = false;
+        return -FI_EAGAIN;
+    }
+    cq->into = buf;
+    cq->into_end = buf + n;
+    mad_ofi_eps_progress(&cq->eps);
+    end = cq->into;
+    cq->into = cq->into_end = NULL;
+    if (__builtin_expect(end == buf, 1))
+        return is_empty(cq) ? -FI_EAGAIN : take(cq, buf, n, NULL);
+    cq->drained = end < buf + n && is_empty(cq);
+    return end - buf;
+}
+
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t n)
 {
+    mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
+    if (is_empty(cq) && cq->format == FI_CQ_FORMAT_TAGGED && n)
+        return read_at_once(cq, buf, n);
     return cq_readfrom(fid, buf, n, NULL);
 }
 

@@ -34,9 +34,8 @@ void mad_ofi_eps_del(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep)
         }
 }
 
-void mad_ofi_eps_progress(mad_ofi_eps_t *eps)
+void mad_ofi_eps_progress_all(mad_ofi_eps_t *eps, int n)
 {
-    int n = atomic_load_explicit(&eps->n, memory_order_acquire);
     for (int i = 0; i < n; i++)
         if (eps->at[i]->dev)
             mad_dev_progress(eps->at[i]->dev);
@@ -153,6 +152,7 @@ static int dev_open(mad_ofi_ep_t *ep)
                                  .threaded = ep->domain->threaded,
                                  .by_handler = ep->domain->automatic || sleeps(ep),
                                  .tell = mad_ofi_tell,
+                                 .tell_got = mad_ofi_tell_got,
                                  .arg = ep,
                                  .memory = ep->caps & (FI_RMA | FI_ATOMIC) ? &mad_ofi_memory : NULL};
     mad_status_t status;
@@ -180,6 +180,8 @@ static int ep_enable(mad_ofi_ep_t *ep)
         return -FI_ENOCQ;
     if (!mad_ofi_eps_add(&ep->domain->eps, ep))
         return -FI_ENOMEM;
+    ep->sent_cq = ep->cntrs[CNTR_SEND] ? NULL : ep->send_cq;
+    ep->got_cq = ep->cntrs[CNTR_RECEIVE] || ep->caps & FI_SOURCE ? NULL : ep->receive_cq;
     rc = dev_open(ep);
     if (rc) {
         mad_ofi_eps_del(&ep->domain->eps, ep);

@@ -124,6 +124,10 @@ typedef struct mad_ofi_cq {
     pthread_mutex_t lock;
     mad_ofi_entry_t *ring;
     uint32_t size, head, tail; /* size: a power of two */
+    /* While a program reads from an empty ring, of which nobody else reads: what is queued goes where it wants it, as long
+     * as there is room and nothing had to go to the ring. */
+    struct fi_cq_tagged_entry *into, *into_end;
+    bool drained; /* the last read took all there was, and had room for more */
     mad_ofi_wait_t wait;
     atomic_bool signalled;
     mad_ofi_eps_t eps;
@@ -149,6 +153,7 @@ struct mad_ofi_ep {
     mad_ofi_ep_t *next; /* of the address vector */
     mad_ofi_cq_t *send_cq, *receive_cq;
     bool send_selective, receive_selective;
+    mad_ofi_cq_t *got_cq, *sent_cq; /* if an entry without a source is all that is to be told; from fi_enable on */
     mad_ofi_cntr_t *cntrs[MAD_OFI_CNTRS];
     uint64_t caps, send_flags, receive_flags;
     size_t multi_min;
@@ -211,12 +216,36 @@ int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from);
 void mad_ofi_ep_forget(mad_ofi_ep_t *ep, size_t at);
 bool mad_ofi_eps_add(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
 void mad_ofi_eps_del(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
-void mad_ofi_eps_progress(mad_ofi_eps_t *eps);
+void mad_ofi_eps_progress_all(mad_ofi_eps_t *eps, int n);
+static inline void mad_ofi_eps_progress(mad_ofi_eps_t *eps)
+{
+    int n = atomic_load_explicit(&eps->n, memory_order_acquire);
+    mad_dev_t *only = n == 1 ? atomic_load_explicit(&eps->at[0], memory_order_relaxed)->dev : NULL;
+    if (__builtin_expect(only != NULL, 1))
+        mad_dev_progress(only);
+    else
+        mad_ofi_eps_progress_all(eps, n);
+}
 
+/* A place for an entry without a source, to be filled in; NULL: it has to be pushed. */
+static inline struct fi_cq_tagged_entry *mad_ofi_cq_place(mad_ofi_cq_t *cq)
+{
+    mad_ofi_entry_t *entry;
+    if (cq->into != cq->into_end)
+        return cq->into++;
+    if (cq->locked || cq->tail - cq->head == cq->size)
+        return NULL;
+    entry = &cq->ring[cq->tail++ & (cq->size - 1)];
+    entry->source = FI_ADDR_NOTAVAIL;
+    entry->error = NULL;
+    return &entry->e;
+}
 void mad_ofi_cq_push_other(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source);
 static inline void mad_ofi_cq_push(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source)
 {
-    if (cq->locked || cq->tail - cq->head == cq->size)
+    if (cq->into != cq->into_end) /* nobody wants the source */
+        *cq->into++ = *e;
+    else if (cq->locked || cq->tail - cq->head == cq->size)
         mad_ofi_cq_push_other(cq, e, source); /* with the lock, or more room */
     else
         cq->ring[cq->tail++ & (cq->size - 1)] = (mad_ofi_entry_t){*e, source, NULL};
@@ -244,6 +273,24 @@ int mad_ofi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum 
 
 /* ---- transfer.c ---------------------------------------------------------------------------------------------------- */
 
+/* What an operation remembers in the device's flags, beside its kind and FI_MULTI_RECV. */
+#define MAD_OFI_QUIET (UINT64_C(1) << 63) /* no entry in the queue, unless it fails */
+#define MAD_OFI_NOBODY (UINT64_C(1) << 62) /* not even then: it has no context */
+#define MAD_OFI_UNTOLD (MAD_OFI_QUIET | MAD_OFI_NOBODY)
+
+int mad_ofi_error(mad_status_t status); /* as libfabric has it, positive */
+static inline ssize_t mad_ofi_rc(mad_status_t status)
+{
+    return __builtin_expect(!status, 1) ? 0 : -mad_ofi_error(status);
+}
+
+static inline mad_peer_t mad_ofi_peer(const mad_ofi_ep_t *ep, fi_addr_t address) /* -1: there is none */
+{
+    if (address >= atomic_load_explicit(&ep->n_peers, memory_order_acquire))
+        return -1;
+    return atomic_load_explicit(&ep->peers, memory_order_acquire)[address];
+}
+
 /* flags: of the call, op_flags included. */
 ssize_t mad_ofi_send(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec *pieces, size_t n, fi_addr_t to,
                      uint64_t tag, uint64_t data, uint64_t flags, void *context);
@@ -256,9 +303,10 @@ ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, f
                        uint64_t ignore, uint64_t flags, void *context);
 /* An access, of which all is filled in but whom, and how it is told.  flags: of the call, op_flags included;
  * MAD_OFI_UNTOLD: as fi_inject_write is told, that is only counted. */
-#define MAD_OFI_UNTOLD (UINT64_C(3) << 62)
 ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *remote, fi_addr_t to, uint64_t flags);
 void mad_ofi_tell(void *ep, const mad_dev_done_t *done);
+void mad_ofi_tell_got(void *ep, void *context, uint64_t flags, const mad_dev_got_t *got);
+void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context); /* at once; flags as the device has them */
 extern struct fi_ops_rma mad_ofi_rma;
 extern struct fi_ops_atomic mad_ofi_atomic;
 extern struct fi_ops_msg mad_ofi_msg;

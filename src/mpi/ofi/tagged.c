@@ -4,13 +4,28 @@
 
 #define EP(fid) FROM_FID(mad_ofi_ep_t, fid)
 
-static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t tag,
+/* Without what few calls need: several pieces, flags of their own. */
+static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t tag,
                            uint64_t ignore, void *context)
 {
+    mad_ofi_ep_t *ep = EP(fid);
     struct iovec piece = {buf, len};
+    mad_dev_receive_t r = {.from = MAD_ANY_SOURCE,
+                           .space = MAD_DEV_TAGGED,
+                           .pieces = &piece,
+                           .n = 1,
+                           .tag = tag,
+                           .ignore = ignore,
+                           .context = context,
+                           .flags = FI_TAGGED};
     (void)desc;
-    return mad_ofi_receive(EP(ep), MAD_DEV_TAGGED, &piece, 1, from, tag, ignore,
-                           EP(ep)->receive_flags & ~(uint64_t)FI_MULTI_RECV, context);
+    if (ep->receive_selective && !(ep->receive_flags & FI_COMPLETION))
+        r.flags |= MAD_OFI_QUIET;
+    if (ep->caps & FI_DIRECTED_RECV && from != FI_ADDR_UNSPEC && (r.from = mad_ofi_peer(ep, from)) < 0)
+        return ep->dev ? -FI_EINVAL : -FI_EOPBADSTATE;
+    if (!ep->dev)
+        return -FI_EOPBADSTATE;
+    return mad_ofi_rc(mad_dev_receive(ep->dev, &r));
 }
 
 static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *pieces, void **desc, size_t n, fi_addr_t from,
@@ -29,12 +44,52 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
                            m->context);
 }
 
+/* True: it has left.  Else it goes the way that all can go. */
+static inline bool sent_now(const mad_ofi_ep_t *ep, struct iovec pieces[2], uint64_t data, bool has_data, fi_addr_t to,
+                            uint64_t tag)
+{
+    mad_peer_t peer = mad_ofi_peer(ep, to);
+    return peer >= 0 && data <= UINT32_MAX &&
+           mad_dev_send_now(ep->dev, MAD_DEV_TAGGED, peer, pieces, tag, (uint32_t)data, has_data) == MAD_OK;
+}
+
+/* What is told of a send that has left. */
+static inline void sent(mad_ofi_ep_t *ep, void *context)
+{
+    bool quiet = ep->send_selective && !(ep->send_flags & FI_COMPLETION);
+    struct fi_cq_tagged_entry *e;
+    if (quiet && !ep->cntrs[CNTR_SEND])
+        return;
+    e = quiet || !ep->sent_cq ? NULL : mad_ofi_cq_place(ep->sent_cq);
+    if (__builtin_expect(!e, 0)) {
+        mad_ofi_sent(ep, FI_TAGGED | FI_SEND | (quiet ? MAD_OFI_QUIET : 0), context);
+        return;
+    }
+    e->op_context = context;
+    e->flags = FI_TAGGED | FI_SEND;
+    e->len = 0;
+    e->buf = NULL;
+    e->data = e->tag = 0;
+}
+
+static inline ssize_t send_piece(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data, fi_addr_t to,
+                                 uint64_t tag, void *context)
+{
+    const uint64_t other = FI_INJECT | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+    struct iovec pieces[2];
+    pieces[1] = (struct iovec){(void *)buf, len};
+    if (ep->send_flags & other || !sent_now(ep, pieces, data, has_data, to, tag))
+        return mad_ofi_send(ep, MAD_DEV_TAGGED, pieces + 1, 1, to, tag, data,
+                            ep->send_flags | (has_data ? FI_REMOTE_CQ_DATA : 0), context);
+    sent(ep, context);
+    return 0;
+}
+
 static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag,
                            void *context)
 {
-    struct iovec piece = {(void *)buf, len};
     (void)desc;
-    return mad_ofi_send(EP(ep), MAD_DEV_TAGGED, &piece, 1, to, tag, 0, EP(ep)->send_flags, context);
+    return send_piece(EP(ep), buf, len, 0, false, to, tag, context);
 }
 
 static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *pieces, void **desc, size_t n, fi_addr_t to,
@@ -49,22 +104,33 @@ static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
     return mad_ofi_send(EP(ep), MAD_DEV_TAGGED, m->msg_iov, m->iov_count, m->addr, m->tag, m->data, flags, m->context);
 }
 
+static inline ssize_t inject(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data, fi_addr_t to,
+                             uint64_t tag)
+{
+    struct iovec pieces[2];
+    pieces[1] = (struct iovec){(void *)buf, len};
+    if (len > MAD_OFI_INJECT || !sent_now(ep, pieces, data, has_data, to, tag))
+        return mad_ofi_inject(ep, MAD_DEV_TAGGED, buf, len, to, tag, data, has_data ? FI_REMOTE_CQ_DATA : 0);
+    if (ep->cntrs[CNTR_SEND])
+        mad_ofi_sent(ep, FI_TAGGED | FI_SEND | MAD_OFI_UNTOLD, NULL);
+    return 0;
+}
+
 static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
 {
-    return mad_ofi_inject(EP(ep), MAD_DEV_TAGGED, buf, len, to, tag, 0, 0);
+    return inject(EP(ep), buf, len, 0, false, to, tag);
 }
 
 static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to,
                                uint64_t tag, void *context)
 {
-    struct iovec piece = {(void *)buf, len};
     (void)desc;
-    return mad_ofi_send(EP(ep), MAD_DEV_TAGGED, &piece, 1, to, tag, data, EP(ep)->send_flags | FI_REMOTE_CQ_DATA, context);
+    return send_piece(EP(ep), buf, len, data, true, to, tag, context);
 }
 
 static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t to, uint64_t tag)
 {
-    return mad_ofi_inject(EP(ep), MAD_DEV_TAGGED, buf, len, to, tag, data, FI_REMOTE_CQ_DATA);
+    return inject(EP(ep), buf, len, data, true, to, tag);
 }
 
 struct fi_ops_tagged mad_ofi_tagged = {.size = sizeof(struct fi_ops_tagged),

@@ -2,13 +2,9 @@
 /* Sends, receives and accesses: libfabric's flags and addresses into the device's terms, and what has completed back. */
 #include "ofi.h"
 
-/* What an operation remembers in the device's flags, beside what it is (KINDS) and FI_MULTI_RECV. */
 #define KINDS (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE)
-#define QUIET (UINT64_C(1) << 63) /* no entry in the queue, unless it fails */
-#define NOBODY (UINT64_C(1) << 62) /* not even then: it has no context */
-_Static_assert(MAD_OFI_UNTOLD == (QUIET | NOBODY), "no bit is anything else");
 
-static int error_of(mad_status_t status)
+int mad_ofi_error(mad_status_t status)
 {
     switch (status) {
     case MAD_OK:
@@ -36,13 +32,6 @@ static int error_of(mad_status_t status)
     }
 }
 
-static mad_peer_t peer_of(const mad_ofi_ep_t *ep, fi_addr_t address)
-{
-    if (address >= atomic_load_explicit(&ep->n_peers, memory_order_acquire))
-        return -1;
-    return atomic_load_explicit(&ep->peers, memory_order_acquire)[address];
-}
-
 static fi_addr_t address_of(const mad_ofi_ep_t *ep, mad_peer_t peer)
 {
     size_t n = ep->n_addresses;
@@ -64,10 +53,15 @@ static void tell_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context, mad_statu
     mad_ofi_cntr_add(ep->cntrs[flags & FI_SEND ? CNTR_SEND : flags & FI_READ ? CNTR_READ : CNTR_WRITE], !status);
     if (!ep->send_cq)
         return;
-    if (!status && !(flags & QUIET))
+    if (!status && !(flags & MAD_OFI_QUIET))
         mad_ofi_cq_push(ep->send_cq, &e, FI_ADDR_NOTAVAIL);
-    else if (status && !(flags & NOBODY))
-        mad_ofi_cq_push_error(ep->send_cq, &e, 0, refused ? FI_EACCES : error_of(status), status);
+    else if (status && !(flags & MAD_OFI_NOBODY))
+        mad_ofi_cq_push_error(ep->send_cq, &e, 0, refused ? FI_EACCES : mad_ofi_error(status), status);
+}
+
+void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context)
+{
+    tell_sent(ep, flags, context, MAD_OK);
 }
 
 /* A peer has accessed memory of ours. */
@@ -99,9 +93,34 @@ static void tell_received(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
         return;
     if (done->status || short_of)
         mad_ofi_cq_push_error(ep->receive_cq, &e, done->status ? 0 : done->whole - done->len,
-                              short_of ? FI_ETRUNC : error_of(done->status), (int)done->status);
-    else if (!(done->flags & QUIET) || e.flags & FI_MULTI_RECV)
+                              short_of ? FI_ETRUNC : mad_ofi_error(done->status), (int)done->status);
+    else if (!(done->flags & MAD_OFI_QUIET) || e.flags & FI_MULTI_RECV)
         mad_ofi_cq_push(ep->receive_cq, &e, ep->caps & FI_SOURCE ? address_of(ep, done->source) : FI_ADDR_NOTAVAIL);
+}
+
+static __attribute__((noinline)) void tell_got(mad_ofi_ep_t *ep, void *context, uint64_t flags, const mad_dev_got_t *got)
+{
+    mad_dev_done_t done = {.context = context, .flags = flags, .released = true, .source = got->source, .tag = got->tag,
+                           .data = got->data, .has_data = got->has_data, .len = got->len, .whole = got->len,
+                           .buffer = got->buffer};
+    tell_received(ep, &done);
+}
+
+void mad_ofi_tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
+{
+    mad_ofi_ep_t *ep = arg;
+    mad_ofi_cq_t *cq = ep->got_cq;
+    struct fi_cq_tagged_entry *e = cq && !(flags & MAD_OFI_QUIET) ? mad_ofi_cq_place(cq) : NULL;
+    if (!e) {
+        tell_got(ep, context, flags, got);
+        return;
+    }
+    e->op_context = context;
+    e->flags = FI_RECV | (flags & (FI_MSG | FI_TAGGED)) | (got->has_data ? FI_REMOTE_CQ_DATA : 0);
+    e->len = got->len;
+    e->buf = got->buffer;
+    e->data = got->data;
+    e->tag = got->tag;
 }
 
 void mad_ofi_tell(void *arg, const mad_dev_done_t *done)
@@ -123,16 +142,16 @@ static inline ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
     bool later;
     if (!ep->dev)
         return -FI_EOPBADSTATE;
-    s->to = peer_of(ep, to);
+    s->to = mad_ofi_peer(ep, to);
     if (s->to < 0)
         return -FI_EINVAL;
-    s->unheard = s->flags & NOBODY;
+    s->unheard = s->flags & MAD_OFI_NOBODY;
     status = mad_dev_send(ep->dev, s, &later);
     if (status == MAD_ERR_AGAIN) /* the program may do nothing but try again, and the other end may be its own, too */
         mad_ofi_eps_progress(&ep->domain->eps);
     if (status)
-        return -error_of(status);
-    if (!later && (!(s->flags & QUIET) || ep->cntrs[CNTR_SEND]))
+        return -mad_ofi_error(status);
+    if (!later && (!(s->flags & MAD_OFI_QUIET) || ep->cntrs[CNTR_SEND]))
         tell_sent(ep, s->flags, s->context, MAD_OK);
     return 0;
 }
@@ -163,7 +182,7 @@ ssize_t mad_ofi_send(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec
     if (flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA | FI_MORE))
         return -FI_EBADFLAGS;
     if (ep->send_selective && !(flags & FI_COMPLETION))
-        s.flags |= QUIET | (context ? 0 : NOBODY);
+        s.flags |= MAD_OFI_QUIET | (context ? 0 : MAD_OFI_NOBODY);
     return send_it(ep, &s, to);
 }
 
@@ -189,7 +208,7 @@ ssize_t mad_ofi_inject(mad_ofi_ep_t *ep, mad_dev_space_t space, const void *buf,
 ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *r, fi_addr_t to, uint64_t flags)
 {
     mad_status_t status;
-    r->to = peer_of(ep, to);
+    r->to = mad_ofi_peer(ep, to);
     r->has_data = flags & FI_REMOTE_CQ_DATA;
     r->buffered = flags & (FI_INJECT | MAD_OFI_UNTOLD);
     if (!ep->dev)
@@ -201,11 +220,11 @@ ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *r, fi_addr_t to, uint
         return -FI_EINVAL;
     r->flags |= flags & MAD_OFI_UNTOLD;
     if (ep->send_selective && !(flags & FI_COMPLETION))
-        r->flags |= QUIET | (r->context ? 0 : NOBODY);
+        r->flags |= MAD_OFI_QUIET | (r->context ? 0 : MAD_OFI_NOBODY);
     status = mad_dev_remote(ep->dev, r);
     if (status == MAD_ERR_AGAIN)
         mad_dev_progress(ep->dev);
-    return -error_of(status);
+    return -mad_ofi_error(status);
 }
 
 /* ---- Receives ------------------------------------------------------------------------------------------------------ */
@@ -217,7 +236,7 @@ static ssize_t receive_fill(const mad_ofi_ep_t *ep, mad_dev_receive_t *r, fi_add
         return -FI_EOPBADSTATE;
     r->from = MAD_ANY_SOURCE;
     if (ep->caps & FI_DIRECTED_RECV && from != FI_ADDR_UNSPEC) {
-        r->from = peer_of(ep, from);
+        r->from = mad_ofi_peer(ep, from);
         if (r->from < 0)
             return -FI_EINVAL;
     }
@@ -246,9 +265,9 @@ ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct io
         r.flags |= FI_MULTI_RECV;
     }
     if (ep->receive_selective && !(flags & FI_COMPLETION))
-        r.flags |= QUIET;
+        r.flags |= MAD_OFI_QUIET;
     rc = receive_fill(ep, &r, from);
-    return rc ? rc : -error_of(mad_dev_receive(ep->dev, &r));
+    return rc ? rc : -mad_ofi_error(mad_dev_receive(ep->dev, &r));
 }
 
 /* A message was found, or none: both are told by the queue. */
@@ -258,7 +277,8 @@ static ssize_t tell_found(mad_ofi_ep_t *ep, mad_dev_done_t *found, mad_status_t 
     if (!ep->receive_cq)
         return -FI_ENOCQ;
     if (status) {
-        mad_ofi_cq_push_error(ep->receive_cq, &e, 0, status == MAD_ERR_AGAIN ? FI_ENOMSG : error_of(status), (int)status);
+        mad_ofi_cq_push_error(ep->receive_cq, &e, 0, status == MAD_ERR_AGAIN ? FI_ENOMSG : mad_ofi_error(status),
+                              (int)status);
         return 0;
     }
     e.len = found->len;
@@ -294,9 +314,9 @@ ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, f
     if (!(flags & FI_CLAIM))
         return -FI_EINVAL;
     if (ep->receive_selective && !(flags & FI_COMPLETION))
-        r.flags |= QUIET;
+        r.flags |= MAD_OFI_QUIET;
     status = mad_dev_receive_claimed(ep->dev, &r, flags & FI_DISCARD);
     if (!status && flags & FI_DISCARD)
         return tell_found(ep, &found, MAD_OK);
-    return -error_of(status);
+    return -mad_ofi_error(status);
 }

@@ -41,6 +41,7 @@ typedef struct mca_btl_base_endpoint_t {
     opal_proc_t *proc;
     atomic_bool dead; /* and Open MPI has been told */
     atomic_int queued; /* fragments that could not leave at once */
+    atomic_bool flows; /* one of these has left since a thread waited for room in vain */
     struct mca_btl_base_endpoint_t *next;
 } mad_btl_endpoint_t;
 

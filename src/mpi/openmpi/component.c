@@ -67,8 +67,7 @@ static mad_status_t session_open(void)
         memcpy(key, given, (size_t)len);
     }
     /* That thread calls nothing of Open MPI: what it has completed stands in a list. */
-    if (!mad_btl->async)
-        mad_progress_thread(0);
+    mad_progress_thread(mad_btl->async != 0);
     return mad_open(key, (size_t)len, &mad_btl->session);
 }
 

@@ -2,6 +2,7 @@
 /* Progress: what Open MPI calls while it waits. */
 #include "btl_mad.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -9,6 +10,9 @@
 #define CLOCK_EVERY 8   /* calls without any until a look at the clock */
 #define ALL_EVERY 64    /* and until all networks get their turn, whatever it says */
 #define LOOK_EVERY 4096 /* and until a look at what has become of peers */
+/* With btl_mad_async a thread of a peer that computes may have been woken on this processor, and the kernel does not
+ * interrupt one that spins for it, for milliseconds. */
+#define YIELD_EVERY 64 /* calls without any until the processor is offered to others */
 
 /* A fragment that is not there whole: only where packets are shorter than announced, or cut (driver fault). */
 typedef struct parked {
@@ -172,6 +176,8 @@ static __attribute__((noinline)) int look_around(unsigned turn)
         mad_progress(mad_btl->session);
         mad_btl_take_bulk(MAD_GLANCE); /* lest offers that nobody gets stand there */
     }
+    if (turn % YIELD_EVERY == YIELD_EVERY - 1 && mad_btl->async)
+        sched_yield();
     if (turn % LOOK_EVERY == LOOK_EVERY - 1)
         mad_btl_look_for_deaths();
     return take_fragments(BUDGET);

@@ -2,9 +2,13 @@
 /* Fragments out: at once if the way is free, else queued with a request. */
 #include "btl_mad.h"
 
+#include <opal/threads/thread_usage.h>
+#include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #define SMALL 1024 /* bytes of data that are packed on the stack */
+#define ROOM 500   /* us that a thread waits for room, at most */
 
 /* ---- What completes later -------------------------------------------------------------------------------------- */
 
@@ -44,9 +48,45 @@ static void fragment_done(mad_btl_done_t *done)
     mad_btl_endpoint_t *endpoint = f->endpoint;
     mad_status_t status = done->status;
     atomic_fetch_sub_explicit(&endpoint->queued, 1, memory_order_relaxed);
+    atomic_store_explicit(&endpoint->flows, true, memory_order_relaxed);
     fragment_complete(f, status_of(status), true);
     if (status == MAD_ERR_PEER || status == MAD_ERR_UNREACHABLE || status == MAD_ERR_AUTH)
         mad_btl_dead(endpoint, mad_status_text(status));
+}
+
+/* ---- What leaves at once --------------------------------------------------------------------------------------- */
+
+static int64_t us_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* A thread that sends in Open MPI what was queued waits there until another thread tells it that it has left, and wakes it;
+ * where threads outnumber cores it then spins until that one, whose core it took, is on again: milliseconds for a message.
+ * So it waits here, without Open MPI knowing, as long as that is of use.  Arrivals are taken in meanwhile, for the peer may
+ * wait for room, too; nobody is told of them. */
+static __attribute__((noinline)) bool leaves_soon(mad_btl_endpoint_t *endpoint, const struct iovec *pieces, int n)
+{
+    int64_t until;
+    if (!opal_using_threads() || !atomic_load_explicit(&endpoint->flows, memory_order_relaxed))
+        return false;
+    until = us_now() + ROOM;
+    do {
+        mad_progress(mad_btl->session);
+        sched_yield();
+        if (mad_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK)
+            return true;
+    } while (us_now() < until);
+    atomic_store_explicit(&endpoint->flows, false, memory_order_relaxed);
+    return false;
+}
+
+static inline bool leaves(mad_btl_endpoint_t *endpoint, const struct iovec *pieces, int n)
+{
+    return OPAL_LIKELY(mad_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK) ||
+           leaves_soon(endpoint, pieces, n);
 }
 
 /* ---- Fragments ------------------------------------------------------------------------------------------------- */
@@ -88,7 +128,7 @@ int mad_btl_send(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, mca_b
     mad_btl_count(&mad_btl->sent, f->segments[0].seg_len +
                                       (descriptor->des_segment_count > 1 ? f->segments[1].seg_len : 0));
     f->endpoint = endpoint;
-    if (OPAL_LIKELY(mad_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK)) {
+    if (leaves(endpoint, pieces, n)) {
         fragment_complete(f, OPAL_SUCCESS, descriptor->des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
         return 1;
     }
@@ -120,7 +160,7 @@ static __attribute__((noinline)) bool sendi_other(mad_btl_endpoint_t *endpoint, 
     }
     if (payload_size)
         pieces[n++] = (struct iovec){iov.iov_base, payload_size};
-    return mad_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK;
+    return leaves(endpoint, pieces, n);
 }
 
 /* The common way asks for little afterwards: what is kept over a call costs as much as the rest here. */
@@ -134,7 +174,7 @@ int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal
     if (OPAL_LIKELY(mad_btl_begins(header, tag) && (!payload_size || !opal_convertor_need_buffers(convertor)))) {
         if (payload_size)
             opal_convertor_get_current_pointer(convertor, &pieces[1].iov_base);
-        sent = mad_send_now(mad_btl->channel, endpoint->peer, pieces, payload_size ? 2 : 1) == MAD_OK;
+        sent = leaves(endpoint, pieces, payload_size ? 2 : 1);
     } else {
         sent = sendi_other(endpoint, convertor, pieces, payload_size, tag);
     }

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two endpoints of a domain that one thread uses, without counters and sources, as Open MPI has them: entries stand in their
+ * queue in the order in which they came, errors among them, however many are read at once; of many messages some wait for
+ * their way, and are told later, but once each.  ofi_order [SEED] */
+#define TEST_MAIN
+#include "ofi_calls.h"
+
+#include <time.h>
+
+#define MOST 100
+#define ROUNDS 3000
+
+struct fi_info *hints_new(void)
+{
+    struct fi_info *h = hints_of(FI_TAGGED | FI_DIRECTED_RECV);
+    h->domain_attr->threading = FI_THREAD_DOMAIN;
+    return h;
+}
+
+static unsigned below(unsigned n)
+{
+    return (unsigned)rand() / 7 % n;
+}
+
+static void end_open(end_t *e)
+{
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    CHECK_ZERO(fi_endpoint(domain, info, &e->ep, NULL));
+    CHECK_ZERO(fi_av_open(domain, &av, &e->av, NULL));
+    CHECK_ZERO(fi_cq_open(domain, &cq, &e->cq, NULL));
+    CHECK_ZERO(fi_ep_bind(e->ep, &e->av->fid, 0));
+    CHECK_ZERO(fi_ep_bind(e->ep, &e->cq->fid, FI_SEND | FI_RECV));
+    CHECK_ZERO(fi_enable(e->ep));
+    e->name_len = sizeof e->name;
+    CHECK_ZERO(fi_getname(&e->ep->fid, e->name, &e->name_len));
+}
+
+static void end_close(end_t *e)
+{
+    CHECK_ZERO(fi_close(&e->ep->fid));
+    CHECK_ZERO(fi_close(&e->cq->fid));
+    CHECK_ZERO(fi_close(&e->av->fid));
+}
+
+#define FEW 10 /* messages that find room at once */
+
+/* A receive, and the message that meets it. */
+typedef struct slot {
+    uint64_t in[8];
+    size_t room, len;
+    bool told;
+} slot_t;
+static slot_t slots[MOST];
+
+/* The i-th that is told, of n. */
+static slot_t *slot_of(void *context, int i, int n)
+{
+    slot_t *s = context;
+    if (!CHECK(s >= slots && s < slots + n && !s->told && (n > FEW || s == slots + i)))
+        return slots;
+    s->told = true;
+    return s;
+}
+
+static void entry_check(const struct fi_cq_tagged_entry *e, int i, int n)
+{
+    slot_t *s = slot_of(e->op_context, i, n);
+    i = (int)(s - slots);
+    CHECK(e->flags == (FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA) && e->data == (uint64_t)i * 3 && e->buf == s->in);
+    CHECK(e->len == s->len && s->len <= s->room && (!s->len || *(unsigned char *)s->in == (unsigned char)i));
+}
+
+/* Returns how many there were. */
+static int read_some(int i, int n)
+{
+    struct fi_cq_tagged_entry entries[MOST];
+    struct fi_cq_err_entry error = {.err = 0};
+    ssize_t got = fi_cq_read(b.cq, entries, 1 + below(12));
+    if (got == -FI_EAVAIL) {
+        slot_t *s;
+        CHECK_EQ(fi_cq_readerr(b.cq, &error, 0), 1);
+        CHECK_EQ(error.err, FI_ETRUNC);
+        s = slot_of(error.op_context, i, n);
+        CHECK(s->len > s->room && error.olen == s->len - s->room);
+        return 1;
+    }
+    if (got == -FI_EAGAIN || !CHECK(got > 0 && got <= n - i))
+        return 0;
+    for (int k = 0; k < got; k++)
+        entry_check(&entries[k], i + k, n);
+    return (int)got;
+}
+
+/* So many receives, with one tag or one each, some too short; then as many messages. */
+static void round_of(int n, bool one_tag)
+{
+    struct fi_cq_tagged_entry entry;
+    unsigned char out[MOST][64];
+    int done = 0, told = 0;
+    for (int i = 0; i < n; i++) {
+        slots[i].room = below(6) ? sizeof slots[i].in : 4;
+        slots[i].len = below(3) ? 8 : below(sizeof out[i] + 1);
+        slots[i].told = false;
+        memset(out[i], i, sizeof out[i]);
+        CHECK_ZERO(fi_trecv(b.ep, slots[i].in, slots[i].room, NULL, below(2) && !one_tag ? b.peer : FI_ADDR_UNSPEC,
+                            one_tag ? 5 : i, 0, &slots[i]));
+    }
+    for (int i = 0; i < n; i++)
+        CHECK_ZERO(fi_tsenddata(a.ep, out[i], slots[i].len, NULL, (uint64_t)i * 3, a.peer, one_tag ? 5 : i, out[i]));
+    while ((done < n || told < n) && !test_failures) {
+        if (fi_cq_read(a.cq, &entry, 1) == 1)
+            told += CHECK(entry.flags == (FI_SEND | FI_TAGGED));
+        done += done < n ? read_some(done, n) : 0;
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(fi_cq_read(b.cq, &entry, 1), -FI_EAGAIN);
+}
+
+int main(int argc, char **argv)
+{
+    struct fi_info *h = hints_new();
+    unsigned seed = argc > 1 ? (unsigned)atol(argv[1]) : (unsigned)time(NULL);
+    srand(seed);
+    test_begin("order of entries", 100);
+    if (!CHECK_ZERO(fi_getinfo(OFI_API, NULL, NULL, 0, h, &info)) ||
+        !CHECK_ZERO(fi_fabric(info->fabric_attr, &fabric, NULL)) || !CHECK_ZERO(fi_domain(fabric, info, &domain, NULL)))
+        return 1;
+    end_open(&a);
+    end_open(&b);
+    CHECK_EQ(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL), 1);
+    CHECK_EQ(fi_av_insert(b.av, a.name, 1, &b.peer, 0, NULL), 1);
+    round_of(FEW + 1, false); /* they wait for the connection */
+    for (int i = 0; i < ROUNDS && !test_failures; i++)
+        round_of(1 + (int)below(below(10) ? FEW : MOST), below(2));
+    printf("%s entries in order, seed %u\n", test_failures ? "not ok" : "ok", seed);
+    end_close(&a);
+    end_close(&b);
+    CHECK_ZERO(fi_close(&domain->fid));
+    CHECK_ZERO(fi_close(&fabric->fid));
+    fi_freeinfo(info);
+    fi_freeinfo(h);
+    test_end();
+    return test_failures != 0;
+}
