@@ -42,21 +42,25 @@ def topology(context, rate):
     return path
 
 
-def lab(context, script, arguments, rate="", env=None):
-    """The rows that the script prints, run in a lab."""
-    command = [context.program("madlab"), "run", topology(context, rate), "--share", context.scratch]
+def inside(context, path, options, script, arguments, env=None):
+    """The rows that the script prints, run in the lab that the file describes."""
+    command = [context.program("madlab"), "run", path, "--share", context.scratch] + options
     programs = {name: context.program(name.lower()) for name in ("MADRUN", "MAD_PERF", "RAW_RELAY")}
     for path in programs.values():
         if path.startswith(("/tmp/", "/dev/shm/")):
             command += ["--share", os.path.dirname(path)]
     command += ["--timeout", str(context.limit), "--", "sh", "-c", script, "lab"]
     code, out, err = run(command + list(arguments), dict(programs, **(env or {})))
-    if rate and "no tbf" in err:
+    if "no tbf" in err:
         raise Missing("this kernel cannot limit a network (module sch_tbf)")
     rows = gateway.rows_read(out)
     if code or not rows:
         raise Missing(failure(command, code, err))
     return rows
+
+
+def lab(context, script, arguments, rate="", env=None):
+    return inside(context, topology(context, rate), [], script, arguments, env)
 
 
 def sized(sizes):

@@ -23,6 +23,11 @@ OB1 = ["--mca", "pml", "ob1", "--mca", "btl"]
 OFI = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "mad"]
 LOOPBACK = ["--mca", "btl_tcp_if_include", "lo"]
 TCP = {"MAD_DRIVERS": "self,tcp"}
+# One-sided communication, of which osc ucx fails where it has no network: as messages, which Open MPI takes by itself; by
+# the provider straight.
+MESSAGES = ["--mca", "osc", "^ucx"]
+STRAIGHT = ["--mca", "osc", "rdma", "--mca", "btl", "ofi,self", "--mca", "btl_ofi_provider_include", "mad", "--mca",
+            "btl_ofi_progress_mode", "auto"]
 
 
 def module_folder(context, kind, name):
@@ -70,7 +75,7 @@ def job(context, way, ranks=2, bind="core"):
 
 
 def mpi_perf(context):
-    names = ("mpi_perf", "rate", "overlap", "matching", "collectives")
+    names = ("mpi_perf", "rate", "overlap", "matching", "collectives", "rma")
     return context.peer("mpi_perf", "mpicc.openmpi", suffix=".openmpi",
                         files=[os.path.join("mpi", name + ".c") for name in names] + ["overlap.c"])
 
@@ -107,6 +112,8 @@ def overlap(way):
         command, env = job(context, way, bind="none")
         if way.startswith("mpi-mad"):
             command += ["--mca", "btl_mad_async", "1"]
+        if way.startswith("mpi-ofi"):
+            command += ["--mca", "mtl_ofi_data_progress", "auto"]
         rows = rows_list(command + [mpi_perf(context), "overlap"] + tail(context, sizes), env)
         worst = max(rows, key=lambda row: row["exposed_percent"])
         exposed = {w: max(r["exposed_percent"] for r in rows if r["way"] == w) for w in ("send", "receive")}
@@ -140,6 +147,18 @@ def collectives(way, ranks):
             # Where processes take turns, one batch that had luck says nothing.
             us = row["latency_us_best" if ranks == 2 else "latency_us_median"]
             rows.setdefault(row["size"], {})[row["test"]] = us
+        return rows
+    return measure
+
+
+def rma(way):
+    """{size: {operation: us}}"""
+    def measure(context, sizes):
+        command, env = job(context, way)
+        command += (STRAIGHT if way.startswith("mpi-ofi") else MESSAGES) + [mpi_perf(context), "rma"]
+        rows = {}
+        for row in rows_list(command + ["--iters", "10", "--batches", "10"] + tail(context, sizes), env):
+            rows.setdefault(row["size"], {})[row["test"]] = row["latency_us_best"]
         return rows
     return measure
 
@@ -198,6 +217,7 @@ SOURCES = {way: pingpong(way) for way in WAYS}
 SOURCES.update({way + "-rate": rate(way) for way in WAYS})
 SOURCES.update({way + "-overlap": overlap(way) for way in WAYS})
 SOURCES.update({way + "-matching": matching(way) for way in WAYS if way.endswith("-shm")})
+SOURCES.update({way + "-rma": rma(way) for way in WAYS})
 SOURCES.update({"%s-%d" % (way, n): collectives(way, n) for way in WAYS if way.endswith("-shm") for n in RANKS})
 SOURCES.update({
     "libfabric-mad-shm": libfabric("mad", {}),

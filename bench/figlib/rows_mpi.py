@@ -2,7 +2,7 @@
 """The figures of MPI.  Each of the two ways into Open MPI (the component, the provider for libfabric) has the same rows."""
 
 from . import mpi
-from .figure import KIB, MIB, MILLION, Figure, at_most, bandwidth, latency, times
+from .figure import KIB, MIB, MILLION, Figure, at_most, bandwidth, latency, of_floor, over, times
 
 OWN = "%s x Open MPI's own"
 PLUGS = (("mpi", "Open MPI", "mad"), ("mpi-ofi", "Open MPI by libfabric", "ofi"))  # figures' names, words, way
@@ -31,7 +31,8 @@ def rate(name, what, way, network, words):
 def overlap(name, what, way, network, words):
     return Figure("%s-overlap-%s" % (name, network), "%s over %s, 1 MiB beside computing: not hidden" % (what, words),
                   "mpi-overlap", "mpi-%s-%s-overlap" % (way, network), MIB, "exposed_percent", "%",
-                  ("openmpi-%s-overlap" % network,), (), (), "<= 5 % of the shorter", at_most(5))
+                  ("openmpi-%s-overlap" % network,), (), ("raw-overlap",) if network == "tcp" else (),
+                  "<= 5 % of the shorter", at_most(5))
 
 
 def matching(plug, test, words, target, allowed):
@@ -48,6 +49,30 @@ def collective(operation, size, ranks):
                   ("mpi-ofi-shm-%d" % ranks,), (), "none", None)
 
 
+def one_sided(plug, network, test, size):
+    """Short ones until each has been done at the other one; of long ones a batch."""
+    name, what, way = plug
+    short, kind, field, words = ("8", "us", test, "8 B") if size == 8 else ("1M", "MB/s", test + "s", "many of 1 MiB")
+    return Figure("%s-%s-%s-%s" % (name, test, network[0], short), "%s over %s, %s, %s" % (what, network[1], test, words),
+                  "mpi-rma", "mpi-%s-%s-rma" % (way, network[0]), size, field, kind, ("openmpi-%s-rma" % network[0],),
+                  (), (), "none", None)
+
+
+def gateway_stream(name, way, size, short, words, floor, factor, target):
+    return bandwidth("%s-gateway-%s" % (name, short), "the same, stream of " + words, "mpi-gateway",
+                     "mpi-%s-gateway-stream" % way, size, ("openmpi-kernel-stream",), (), ("lab-relay", "lab-gateway"),
+                     target, of_floor(floor, factor))
+
+
+def gateways(name, what, way):
+    """Beside what the gateway does without MPI, and beside what it promises for streams of 1 MiB."""
+    return [latency(name + "-gateway-8", what + " through a gateway, 8 B", "mpi-gateway", "mpi-%s-gateway" % way, 8,
+                    ("openmpi-kernel",), (), ("lab-pingpong",), "<= without MPI + max(5 %, 0.3 us)",
+                    over("lab-pingpong", lambda us: max(0.05 * us, 0.3))),
+            gateway_stream(name, way, *LARGE[0], "lab-gateway", 1 / 1.05, ">= without MPI - 5 %"),
+            gateway_stream(name, way, *LARGE[1], "lab-relay", 0.9 / 1.05, ">= 0.9 x a relay of sockets - 5 %")]
+
+
 def alone(program, network, words, size, short, text):
     """Without an MPI library."""
     return latency("%s-%s-%s" % (program, network, short), "%s over %s, %s" % (program, words, text), "libfabric",
@@ -62,5 +87,8 @@ FIGURES = [row for plug in PLUGS for row in sizes(*plug)] + [
     collective("barrier", 8, ranks) for ranks in mpi.RANKS] + [
     collective(operation, size, ranks)
     for operation in mpi.COLLECTIVES for size in mpi.SIZES for ranks in mpi.RANKS] + [
+    one_sided(plug, network, test, size)
+    for plug in PLUGS for test in ("put", "get", "accumulate") for network in NETWORKS for size in (8, MIB)] + [
+    row for plug in PLUGS for row in gateways(*plug)] + [
     alone("libfabric", *network, *size) for network in NETWORKS for size in ((8, "8", "8 B"),) + LARGE[:2]] + [
     alone("fi_pingpong", *network, *size) for network in NETWORKS for size in ((8, "8", "8 B"),) + LARGE[:1]]
