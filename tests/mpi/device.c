@@ -4,6 +4,7 @@
 #include "device_pair.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -166,6 +167,19 @@ static void death(side_t *s, pid_t child)
     printf("%s death\n", test_failures == before ? "ok" : "not ok");
 }
 
+/* Who has polled for long without a message leaves the processor to others, however many want it. */
+static void rests(side_t *s)
+{
+    struct rusage before, now;
+    test_begin("rests", 60);
+    getrusage(RUSAGE_THREAD, &before);
+    do {
+        mad_dev_progress(s->dev);
+        getrusage(RUSAGE_THREAD, &now);
+    } while (now.ru_nvcsw - before.ru_nvcsw < 20);
+    printf("ok rests\n");
+}
+
 /* What nobody can be told of later fails at once, or has a peer. */
 static mad_status_t send_unheard(side_t *s, const struct iovec *piece)
 {
@@ -238,8 +252,10 @@ int main(int argc, char **argv)
         for (;;)
             mad_dev_progress(s.dev);
     }
-    if (!rc)
+    if (!rc) {
+        rests(&s);
         death(&s, child);
+    }
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
     test_begin("close", 60);

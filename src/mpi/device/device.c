@@ -15,6 +15,8 @@
 #define LINGER_MS 5000  /* as MAD_EXIT_TIMEOUT is without a knob */
 #define YIELD_EVERY 256 /* and until the processor is offered to others: the peer may wait for it */
 #define YIELD_HANDLED 64 /* the same with a handler, since it may be the peer's thread that moves what is waited for */
+#define LONG_QUIET INT64_C(100000000) /* ns without a message, after which others get it surely, */
+#define NAP 20000                     /* for so many ns, and what the kernel adds to that */
 
 /* A message that a handler has brought. */
 typedef struct arrival {
@@ -167,6 +169,23 @@ static MAD_DEV_RARE void look_around(mad_dev_t *dev, unsigned turn)
         look_for_losses(dev);
 }
 
+/* Nothing has come in `turn` calls, `every` of them after it was done last.  A processor that is only offered may stay here
+ * all the same: on one kernel two processes of a host, one that yielded and one that slept 100 us at a time, kept it from
+ * everybody else for as long as they waited, from those too for which they waited (doc/rationale.md). */
+static MAD_DEV_RARE void give_way(mad_dev_t *dev, unsigned turn, unsigned every)
+{
+    struct timespec now, nap = {0, NAP};
+    int64_t ns;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    if (turn < every)
+        atomic_store_explicit(&dev->quiet_since, ns, memory_order_relaxed);
+    if (ns - atomic_load_explicit(&dev->quiet_since, memory_order_relaxed) < LONG_QUIET)
+        sched_yield();
+    else
+        nanosleep(&nap, NULL);
+}
+
 static int progress_polled(mad_dev_t *dev)
 {
     unsigned turn;
@@ -184,7 +203,7 @@ static int progress_polled(mad_dev_t *dev)
     dev->quiet = n ? 0 : turn + 1;
     dev_unlock(dev);
     if (turn % YIELD_EVERY == YIELD_EVERY - 1)
-        sched_yield();
+        give_way(dev, turn, YIELD_EVERY);
     return n;
 }
 
@@ -200,7 +219,7 @@ static __attribute__((noinline)) int progress_handled(mad_dev_t *dev)
     dev->quiet = n ? 0 : turn + 1;
     dev_unlock(dev);
     if (turn % YIELD_HANDLED == YIELD_HANDLED - 1)
-        sched_yield();
+        give_way(dev, turn, YIELD_HANDLED);
     return n;
 }
 
