@@ -137,7 +137,7 @@ int madi_run_hosts_read(madi_run_hosts_t *hosts, const char *path, char *why, si
 {
     char text[256] = "", *line = NULL;
     size_t cap = 0;
-    int number = 0, result = 0;
+    int number = 0, result = 0, error;
     FILE *file = fopen(path, "re");
     if (!file) {
         snprintf(why, len, "'%s' cannot be read: %s", path, strerror(errno));
@@ -147,13 +147,16 @@ int madi_run_hosts_read(madi_run_hosts_t *hosts, const char *path, char *why, si
         number++;
         result = line_add(hosts, line, text, sizeof(text));
     }
-    if (result != 0)
+    error = ferror(file) ? errno : 0; /* a directory can be opened, but not read */
+    if (error)
+        snprintf(why, len, "'%s' cannot be read: %s", path, strerror(error));
+    else if (result != 0)
         snprintf(why, len, "%s, line %d: %s", path, number, text);
     else if (hosts->count == 0)
         snprintf(why, len, "%s names no host", path);
     free(line);
     fclose(file);
-    return hosts->count == 0 ? -1 : result;
+    return hosts->count == 0 || error ? -1 : result;
 }
 
 int madi_run_hosts_place(madi_run_hosts_t *hosts, int ranks, char *why, size_t len)

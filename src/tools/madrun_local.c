@@ -185,6 +185,17 @@ static void descriptors_raise(int count)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* So many that not even those which stay open while it runs are to be had: nothing is started then. */
+static bool descriptors_lack(int count, char *text, size_t len)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 3 >= (rlim_t)count)
+        return false;
+    snprintf(text, len, "%d processes take %lld open files, and the limit is %lld: start fewer here, or raise 'ulimit -n'",
+             count, 3 * (long long)count, (long long)limit.rlim_cur);
+    return true;
+}
+
 /* The four channels of a rank, as pairs of (ours, its): PMI, standard input, output, errors. */
 static int channels_open(int pairs[4][2], bool input)
 {
@@ -285,7 +296,7 @@ void madi_run_local_start(const madi_run_spec_t *wanted, const madi_run_events_t
     events = to;
     ranks = madi_run_alloc((size_t)spec->count, sizeof(*ranks));
     descriptors_raise(spec->count);
-    wrong = topology_keep();
+    wrong = descriptors_lack(spec->count, text, sizeof(text)) ? text : topology_keep();
     if (!wrong)
         wrong = madi_run_bind_places(spec->bind, spec->reserve, spec->count, &places);
     if (wrong) {

@@ -99,6 +99,21 @@ static int parse_timeout(madi_run_options_t *options, const char *text)
     return -1;
 }
 
+/* An empty command would start the processes here, under the other hosts' names. */
+static int parse_agent(madi_run_options_t *options, char *text)
+{
+    options->agent = text;
+    if (text[strspn(text, " \t")] == 0)
+        return bad("--launch-agent", text, "a command, such as 'ssh -x' or 'docker exec -i'");
+    return -1;
+}
+
+static int parse_wdir(madi_run_options_t *options, char *text)
+{
+    options->wdir = text;
+    return *text ? -1 : bad("--wdir", text, "a directory");
+}
+
 static int parse_gateways(madi_run_options_t *options, const char *text)
 {
     options->gateways = text;
@@ -115,7 +130,7 @@ static int parse_one(madi_run_options_t *options, int option)
     case 'v': options->verbose = true; return -1;
     case HOSTS: options->hosts = optarg; return -1;
     case HOSTFILE: options->hostfile = optarg; return -1;
-    case AGENT: options->agent = optarg; return -1;
+    case AGENT: return parse_agent(options, optarg);
     case TOPOLOGY: options->topology = optarg; return -1;
     case AROUND: options->around = true; return -1;
     case GATEWAYS: return parse_gateways(options, optarg);
@@ -127,7 +142,7 @@ static int parse_one(madi_run_options_t *options, int option)
                    ? -1
                    : bad("--reserve-numa", optarg, "the number of a NUMA node");
     case ENV: return parse_env(options, optarg);
-    case WDIR: options->wdir = optarg; return -1;
+    case WDIR: return parse_wdir(options, optarg);
     case KEEP_GOING: options->keep_going = true; return -1;
     case TIMEOUT: return parse_timeout(options, optarg);
     case LABEL: options->label = true; return -1;

@@ -168,6 +168,42 @@ test_wrong() {
     wrong "too few slots" 2 "name more of them" -n 3 --hosts a:1,b true
     wrong "host that does not resolve" 2 "correct its name" -n 2 --hosts no-such-host.invalid true
     wrong "launch agent that fails" 1 "check that 'false h true' works" -n 2 --hosts h --launch-agent false true
+    for value in 0 -1 1000001 99999999999999999999 2x ''; do
+        wrong "count '$value'" 2 "-n '$value' is not valid: give a number from 1 to" -n "$value" true
+    done
+    (ulimit -n 100 && within $limit "$madrun" -n 1000000 true) >out 2>err </dev/null
+    check "wrong: more processes than descriptors: exit code" 1 $?
+    check "wrong: more processes than descriptors: message" \
+        "madrun: 1000000 processes take 3000000 open files, and the limit is 100: start fewer here, or raise 'ulimit -n'" "$(cat err)"
+    (ulimit -n 100 && within $limit "$madrun" -n 31 true) >out 2>err </dev/null
+    check "wrong: one more than there are descriptors for: exit code" 1 $?
+    check "wrong: one more than there are descriptors for: said once" 1 "$(grep -c "raise 'ulimit -n'" err)"
+    for value in '' 0 -1 nan inf 1e10 5x '1 2'; do
+        wrong "time-out '$value'" 2 "--timeout '$value' is not valid: give a number of seconds" -n 2 --timeout "$value" true
+    done
+    for value in '' A = =b; do
+        wrong "variable '$value'" 2 "--env '$value' is not valid: give NAME=VALUE" -n 1 --env "$value" true
+    done
+    for value in '' CORE core,numa 1; do
+        wrong "binding '$value'" 2 "--bind '$value' is not valid: give core" -n 1 --bind "$value" true
+    done
+    for value in '' , ,,; do
+        wrong "hosts '$value'" 2 "no host is named in '$value'" -n 1 --hosts "$value" true
+    done
+    for value in '' ' '; do
+        wrong "launch agent '$value'" 2 "--launch-agent '$value' is not valid: give a command" \
+            -n 1 --hosts h --launch-agent "$value" true
+    done
+    wrong "empty directory" 2 "--wdir '' is not valid: give a directory" -n 1 --wdir '' true
+    wrong "no such rank" 2 "there are only the ranks 0 to 1" -n 2 --stdin 2 true
+    wrong "no such NUMA node" 1 "there is no such NUMA node" -n 1 --reserve-numa 99999 true
+    head -c 4000 /dev/urandom >garbage && printf '\001\n' >>garbage
+    wrong "hosts in a file of garbage" 2 "garbage, line 1: " -n 1 --hostfile garbage true
+    printf 'a\nb slots=0\n' >garbage
+    wrong "hosts in a file with a number that is none" 2 "garbage, line 2: 'b:0': give how many" -n 1 --hostfile garbage true
+    : >garbage
+    wrong "hosts in an empty file" 2 "garbage names no host" -n 1 --hostfile garbage true
+    wrong "hosts in a directory" 2 "'.' cannot be read: Is a directory" -n 1 --hostfile . true
     run -n 2 --no-such-option true
     check "wrong: unknown option: exit code" 2 $code
     check_has "wrong: unknown option: message" "madrun --help" err

@@ -111,6 +111,8 @@ START_TEST(files)
     madi_run_hosts_fini(&hosts);
     ck_assert_int_eq(madi_run_hosts_read(&hosts, "/nowhere/hosts", why, sizeof why), -1);
     ck_assert_ptr_nonnull(strstr(why, "cannot be read"));
+    ck_assert_int_eq(madi_run_hosts_read(&hosts, "/", why, sizeof why), -1); /* a directory can be opened */
+    ck_assert_ptr_nonnull(strstr(why, "cannot be read: Is a directory"));
 }
 END_TEST
 
