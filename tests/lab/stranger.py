@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whoever may turn up at a Madeleine process's port, and processes that only look like one.
 
-  stranger.py scan|garbage|half|slow|huge|version|proof ADDRESS   do that to the process with this address (a file)
+  stranger.py scan|garbage|half|huge|version|proof ADDRESS   do that to the process with this address (a file)
+  stranger.py which ADDRESS          print the version of the protocol that the process speaks
+  stranger.py slow ADDRESS VERSION   say half a greeting of this version, a byte at a time, and no more
         half: 400 connections that say nothing, until standard input ends; prints "ready"
   stranger.py fake-version|fake-silent|fake-garbage|fake-close ADDRESS NEW
         listen, write to NEW the address changed so that it leads here, and answer like that until standard input ends
@@ -87,7 +89,10 @@ def attack(how, address):
         print("ready", flush=True)
         sys.stdin.read()
         return len(held)
-    version = version_of(where) if how in ("huge", "proof", "slow") else 0
+    version = version_of(where) if how in ("huge", "proof", "which") else 0
+    if how == "which":
+        print(version)
+        return 0
     s = socket.create_connection(where, timeout=30)
     if how == "scan":
         s.close()
@@ -106,8 +111,11 @@ def attack(how, address):
         if answer(s)[1] != REFUSE:
             sys.exit("stranger: a wrong proof was not refused")
     elif how == "slow":
-        for byte in frame(version, HELLO, os.urandom(16) + uid)[:20]:
-            s.send(bytes([byte]))
+        for byte in frame(int(sys.argv[3]), HELLO, os.urandom(16) + uid)[:20]:
+            try:
+                s.send(bytes([byte]))
+            except (BrokenPipeError, ConnectionResetError):
+                return 0  # its time was over before so much was said: that it is closed is what was asked for
             select.select([], [], [], 0.01)
     closed_by_peer(s)
     return 0
