@@ -44,7 +44,7 @@ typedef struct test {
 } test_t;
 
 extern const test_t mode_tests[], block_tests[], request_tests[], posted_tests[], direct_tests[], handler_tests[], channel_tests[],
-    runtime_tests[], mismatch_tests[], thread_tests[], session_tests[];
+    runtime_tests[], mismatch_tests[], thread_tests[], session_tests[], limit_tests[];
 
 /* The roles meet: what one tells the other hears. */
 void tell(env_t *e);
