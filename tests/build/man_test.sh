@@ -87,6 +87,14 @@ else
     ok "$(wc -l <"$work/list") pages without errors"
 fi
 
+# Tables fit into a terminal of 80 columns.
+if command -v groff >/dev/null; then
+    xargs grep -l '^\.TS' <"$work/list" | while read -r f; do
+        groff -man -t -ww -z -Tutf8 -rLL=78n "$f" 2>&1 | grep wider | sed "s|^|${f##*/}: |"
+    done >"$work/wide"
+    check "tables fit into 80 columns" "" "$(cat "$work/wide")"
+fi
+
 # Pages that others refer to are there (pages of the system aside).
 lost=
 while read -r f; do
