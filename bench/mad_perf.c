@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mad_perf: how fast messages are, through the public interface only and in the default configuration. */
+#include <errno.h>
 #include <marcel.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,8 +133,12 @@ int main(int argc, char **argv)
     if (p.options.help)
         return help(), 0;
     int rc = session_start(&p, &argc, &argv);
-    if (!rc && bench_pin(p.rank < BENCH_CPUS_MAX ? p.options.cpus[p.rank] : -1))
-        rc = (perror("mad_perf: --cpus"), -1);
+    int cpu = p.rank < BENCH_CPUS_MAX ? p.options.cpus[p.rank] : -1;
+    if (!rc && bench_pin(cpu)) {
+        fprintf(stderr, "mad_perf: --cpus: processor %d cannot be used (%s): 'nproc --all' counts them, from 0\n", cpu,
+                strerror(errno));
+        rc = -1;
+    }
     if (!rc)
         rc = test_run_in(&p, test);
     mad_exit(p.session);
