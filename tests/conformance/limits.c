@@ -220,8 +220,12 @@ static int lengths_all(env_t *e, size_t *lengths)
     return n;
 }
 
-/* Alone in a message, as CHEAPER, then as EXPRESS; behind another block; with one behind it. */
-#define WAYS 4
+/* Alone in a message, as CHEAPER, then as EXPRESS; behind another block; with one behind it.  Long ones, which take a while
+ * where everything is watched, in the first way only. */
+static int ways_of(size_t len)
+{
+    return len > 1 << 20 ? 1 : 4;
+}
 
 static void way_blocks(mad_block_t blocks[2], int way, uint32_t *number, void *body, size_t len)
 {
@@ -238,7 +242,7 @@ static void lengths_send(env_t *e)
     hear(e);
     n = lengths_all(e, lengths);
     for (int i = 0; i < n; i++) {
-        for (int way = 0; way < WAYS; way++) {
+        for (int way = 0; way < ways_of(lengths[i]); way++) {
             uint32_t number = (uint32_t)i;
             void *body = get(lengths[i]);
             mad_block_t blocks[2];
@@ -261,7 +265,7 @@ static void lengths_receive(env_t *e)
     tell(e);
     n = lengths_all(e, lengths);
     for (int i = 0; i < n; i++) {
-        for (int way = 0; way < WAYS; way++) {
+        for (int way = 0; way < ways_of(lengths[i]); way++) {
             uint32_t number = (uint32_t)i;
             void *body = get(lengths[i]);
             mad_block_t blocks[2];
