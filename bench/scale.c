@@ -70,9 +70,28 @@ static void lead_to(unsigned char *address, size_t len, int port)
     }
 }
 
+/* How many peers; -1 - CODE: there is no more to do than to exit with CODE. */
+static int peers_asked(int argc, char **argv)
+{
+    char *end;
+    long n;
+    if (argc < 2)
+        return 10000;
+    if (!strcmp(argv[1], "--help"))
+        return puts("usage: mad_scale [PEERS] | --help | --version\nWhat so many silent peers (10000) cost."), -1;
+    if (!strcmp(argv[1], "--version"))
+        return puts("mad_scale (Madeleine) " PACKAGE_VERSION), -1;
+    n = strtol(argv[1], &end, 10);
+    if (*argv[1] && !*end && n >= 1 && n <= 10000000 && argc == 2)
+        return (int)n;
+    fprintf(stderr, "mad_scale: '%s' is not valid: give how many peers, from 1 to 10000000, and nothing else\n",
+            argv[argc - 1]);
+    return -3;
+}
+
 int main(int argc, char **argv)
 {
-    int peers = argc > 1 ? atoi(argv[1]) : 10000, fill[2];
+    int peers = peers_asked(argc, argv), fill[2];
     unsigned char address[4096];
     mad_block_t block = {(void *)"?", 1, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     char knob[32];
@@ -87,12 +106,14 @@ int main(int argc, char **argv)
     mad_peer_t peer;
     mad_status_t status;
 
+    if (peers < 0)
+        return -1 - peers;
     snprintf(knob, sizeof knob, "%d", TIMEOUT_MS);
     setenv("MAD_CONNECT_TIMEOUT", knob, 1);
     setenv("MAD_DRIVERS", "self,shm,tcp", 1);
     setenv("MAD_TCP_INTERFACES", "lo", 1);
     setenv("MAD_LOG", "error", 1);
-    if (peers < 1 || mad_open("a key that nobody else has", 26, &session) || mad_address(session, &own, &len) ||
+    if (mad_open("a key that nobody else has", 26, &session) || mad_address(session, &own, &len) ||
         len > sizeof address || mad_channel_open(session, "scale", &channel)) {
         fprintf(stderr, "mad_scale: the session does not start\n");
         return 1;

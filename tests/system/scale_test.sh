@@ -14,4 +14,11 @@ echo "$line" >"$BUILD/scale.out"
 check_has "a peer that never answers: status" '"connect_status": "MAD_ERR_PEER"' "$BUILD/scale.out"
 check_has "a peer that never answers: explained" "within MAD_CONNECT_TIMEOUT (500 ms)" "$BUILD/scale.out"
 rm -f "$BUILD/scale.out"
+for value in 0 -1 5x '' 99999999999; do
+    said=$(within 60 "$BUILD/mad_scale" "$value" 2>&1)
+    check "peers '$value'" \
+        "2 mad_scale: '$value' is not valid: give how many peers, from 1 to 10000000, and nothing else" "$? $said"
+done
+within 60 "$BUILD/mad_scale" --help | grep -q '^usage: mad_scale' && ok "the help" || not_ok "the help"
+within 60 "$BUILD/mad_scale" --version | grep -q '^mad_scale (Madeleine) [0-9]' && ok "the version" || not_ok "the version"
 [ $failures = 0 ]
