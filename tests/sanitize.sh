@@ -42,6 +42,9 @@ build() {
 marcel_tests="self join tree detach priority fair yield_to busy fair_busy priority_seeds attributes stack_size names keepfp keys once
     mutex mutex_types mutex_fair cond broadcast sem deadline deadline_race sleep many restart"
 
+# Without the crowd, of which each thread would take mappings of AddressSanitizer's, of which a process has few.
+fd_tests="to_and_fro shared pieces big connections poll kinds errors close others sleep cancel"
+
 address() {
     unit=$([ ! -x "$BUILD/tests/unit/unit" ] || echo tests/unit/unit tests/unit/shm_ring)
     examples=$(cd "$src" && echo examples/*.c | sed 's/\.c//g')
@@ -58,7 +61,8 @@ address() {
     # shellcheck disable=SC2086
     quiet "address: user-level threads" "$b/tests/marcel/threads" $marcel_tests
     quiet "address: user-level threads of several workers" "$b/tests/marcel/workers"
-    quiet "address: descriptors" "$b/tests/marcel/fd"
+    # shellcheck disable=SC2086
+    quiet "address: descriptors" "$b/tests/marcel/fd" many $fd_tests
     quiet "address: blocking calls" "$b/tests/marcel/blocking"
     quiet "address: locks and cancellation" "$b/tests/marcel/locks"
     quiet "address: random graphs of threads" "$b/tests/marcel/stress" --seconds 5
@@ -109,7 +113,8 @@ thread() {
     for workers in 2 4; do
         quiet "thread: user-level threads of $workers workers" env WORKERS=$workers "$b/tests/marcel/workers"
     done
-    quiet "thread: descriptors" "$b/tests/marcel/fd" to_and_fro shared pieces big connections poll kinds errors close others sleep cancel
+    # shellcheck disable=SC2086
+    quiet "thread: descriptors" "$b/tests/marcel/fd" $fd_tests
     quiet "thread: blocking calls" "$b/tests/marcel/blocking"
     quiet "thread: locks and cancellation" "$b/tests/marcel/locks"
     quiet "thread: random graphs of threads" "$b/tests/marcel/stress" --seconds 10

@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define AWAKE_ENOUGH 1000 /* waiters of one list that look soon anyway; more are not walked past for each event */
+
 _Thread_local bool madi_woke_other;
 
 void marceli_waiter_init(marceli_waiter_t *w)
@@ -120,10 +122,12 @@ void marceli_waiters_del(marceli_waiter_t *w)
 bool marceli_waiters_wake_one(marceli_waiters_t *list)
 {
     marceli_waiter_t *w = list->first;
+    int awake = 0;
     if (w)
         atomic_thread_fence(memory_order_seq_cst); /* who was woken before looks after its word says RUNNING */
-    while (w && marceli_waiter_is_woken(w))
-        w = w->next;
+    for (; w && marceli_waiter_is_woken(w); w = w->next)
+        if (++awake == AWAKE_ENOUGH)
+            return true;
     if (w)
         marceli_waiter_wake(w);
     return w != NULL;

@@ -49,7 +49,9 @@ static inline bool marceli_waiter_is_woken(const marceli_waiter_t *w)
 
 void marceli_waiters_add(marceli_waiters_t *list, marceli_waiter_t *w); /* as the last */
 void marceli_waiters_del(marceli_waiter_t *w);
-bool marceli_waiters_wake_one(marceli_waiters_t *list); /* that is not awake anyway; false: there is none */
+/* One that is not awake anyway; false: there is none.  None as well where a thousand before it are awake: who has found
+ * what it waited for, and leaves the list, sees to it that the next is woken if there is more. */
+bool marceli_waiters_wake_one(marceli_waiters_t *list);
 void marceli_waiters_wake_all(marceli_waiters_t *list);
 
 #endif

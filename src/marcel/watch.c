@@ -30,6 +30,7 @@ typedef struct watched {
     marceli_waiters_t list;
     madi_lock_t lock;
     uint32_t armed; /* what it is registered for; 0: it has told, or never was */
+    uint32_t asked; /* what those in the list want, or more: some may have left */
     bool known;     /* it was registered and, as far as we know, still is in the set */
     atomic_uchar kind;
     atomic_bool turn;
@@ -86,17 +87,22 @@ static void tell(madi_watch_t *watch, uint32_t what)
     marceli_waiter_wake(&watch->waiter);
 }
 
-/* What those want who have not been told, but for what somebody before them was. */
-static uint32_t wanted(const watched_t *watched)
+/* What those want who have not been told, but for what somebody before them was.  Of a hundred thousand that all want to
+ * read only the first is looked at. */
+static uint32_t wanted(watched_t *watched)
 {
-    uint32_t all = 0, taken = 0;
+    uint32_t all = 0, taken = 0, asked = 0;
     for (marceli_waiter_t *w = watched->list.first; w; w = w->next) {
         madi_watch_t *watch = watch_of(w);
+        asked |= watch->wanted;
         if (is_told(watch))
             taken |= watch->wanted;
         else
             all |= watch->wanted & ~taken;
+        if (!(watched->asked & ~(all | taken))) /* nobody behind it changes that */
+            return all;
     }
+    watched->asked = asked;
     return all;
 }
 
@@ -234,6 +240,7 @@ int madi_watch_begin(madi_watch_t *watch, int fd, uint32_t events)
     marceli_waiter_init(&watch->waiter);
     madi_lock(&watched->lock);
     marceli_waiters_add(&watched->list, &watch->waiter);
+    watched->asked |= events;
     madi_unlock(&watched->lock);
     atomic_fetch_add_explicit(&set.n, 1, memory_order_relaxed);
     return 0;

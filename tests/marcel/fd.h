@@ -28,6 +28,7 @@ void test_big(void);
 
 /* fd_many.c */
 void test_many(void);
+void test_crowd(void);
 void test_connections(void);
 
 /* fd_poll.c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Thousands of pipes, hundreds of connections. */
+/* Thousands of pipes, a crowd on one, hundreds of connections. */
 #include "fd.h"
 
 #include <arpa/inet.h>
@@ -50,6 +50,39 @@ void test_many(void)
         CHECK_EQ(marcel_close(readers[i].fd[0]), 0);
     }
     free(readers);
+}
+
+static _Atomic(int) come;
+
+static void *come_and_read(void *arg)
+{
+    atomic_fetch_add(&come, 1);
+    return read_one(arg);
+}
+
+/* A hundred thousand that wait for one descriptor, each for a byte of its own; nothing that is done for one may look at all
+ * of them: that would take minutes. */
+void test_crowd(void)
+{
+    enum { CROWD = 100000, AT_ONCE = 1000 };
+    static marcel_t threads[CROWD];
+    static const char bytes[AT_ONCE];
+    int fd[2];
+    atomic_store(&got, 0);
+    atomic_store(&come, 0);
+    if (!pipe_make(fd))
+        return;
+    for (int i = 0; i < CROWD; i++)
+        if (!CHECK_EQ(marcel_create(&threads[i], NULL, come_and_read, &fd[0]), 0))
+            abort();
+    while (atomic_load(&come) < CROWD)
+        marcel_usleep(1000);
+    for (int i = 0; i < CROWD / AT_ONCE; i++)
+        CHECK_EQ(marcel_write(fd[1], bytes, AT_ONCE), AT_ONCE);
+    for (int i = 0; i < CROWD; i++)
+        CHECK_EQ(marcel_join(threads[i], NULL), 0);
+    CHECK_EQ(atomic_load(&got), CROWD);
+    close_both(fd);
 }
 
 /* ---- Connections ------------------------------------------------------------------------------------------------ */

@@ -15,6 +15,7 @@
 #include "marcel/share.h"
 #include "marcel/slot.h"
 #include "marcel/timer.h"
+#include "marcel/waiter.h"
 #include "marcel/waitq.h"
 
 #include <check.h>
@@ -59,6 +60,29 @@ START_TEST(test_switch)
     }
     ck_assert_int_eq(trace, 121212 / 10 * 10 + 2); /* by turns, and the last time it only leaves */
     madi_slot_put(ult);
+}
+END_TEST
+
+/* ---- Waiters of one object --------------------------------------------------------------------------------------- */
+
+/* Each event wakes one more, past those that are awake, until a thousand are: a burst for a hundred thousand that wait would
+ * go past all who have not run yet, each time. */
+START_TEST(test_waiters)
+{
+    enum { ALL = 1500, ENOUGH = 1000 };
+    static marceli_waiter_t w[ALL];
+    marceli_waiters_t list = {NULL, NULL};
+    for (int i = 0; i < ALL; i++)
+        marceli_waiters_add(&list, &w[i]);
+    for (int i = 0; i < ALL; i++) {
+        ck_assert(marceli_waiters_wake_one(&list));
+        ck_assert_int_eq(marceli_waiter_is_woken(&w[i]), i < ENOUGH);
+    }
+    for (int i = 0; i < ENOUGH; i++) { /* who leaves makes room */
+        marceli_waiters_del(&w[i]);
+        ck_assert(marceli_waiters_wake_one(&list) == (i < ALL - ENOUGH));
+        ck_assert(i >= ALL - ENOUGH || marceli_waiter_is_woken(&w[ENOUGH + i]));
+    }
 }
 END_TEST
 
@@ -501,7 +525,7 @@ int main(void)
     const TTest *const tests[] = {test_switch, test_slots,   test_guard_limit, test_deque,  test_deque_stale,
                                          test_inbox,  test_timers,  test_waitq,       test_places, test_sizes,
                                          test_deque_thieves, test_woken_as_the_clock_ends_it,
-                                         test_stolen_stays_in_sight, test_overdue_without_pwait2};
+                                         test_stolen_stays_in_sight, test_overdue_without_pwait2, test_waiters};
     const struct {
         const TTest *test;
         int signal;
