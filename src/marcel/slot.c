@@ -34,6 +34,7 @@ static int reserve(void)
             continue;
         madi_region.base = ((uintptr_t)at + align - 1) & ~(align - 1);
         madi_region.size = size;
+        madvise(at, size + align, MADV_DONTDUMP); /* who writes a core file by reading would go through all of it */
         next_slab = madi_region.base;
         return 0;
     }
@@ -78,6 +79,7 @@ static bool slab_open(unsigned shift)
         return false;
     if (mprotect((void *)at, size, PROT_READ | PROT_WRITE))
         return false;
+    madvise((void *)at, size, MADV_DODUMP);
     madvise((void *)at, size, MADV_NOHUGEPAGE); /* of most stacks one page is touched */
     for (uintptr_t i = 0; i < size >> MADI_SLAB_SHIFT; i++)
         madi_region.shift[((at - madi_region.base) >> MADI_SLAB_SHIFT) + i] = (uint8_t)shift;

@@ -93,13 +93,18 @@ def variable(name):
     return symbol.value()
 
 
+def control_size(kind):
+    """What a control block takes at the top of its slot."""
+    return (kind.sizeof + LINE - 1) & ~(LINE - 1)
+
+
 def control_blocks():
     """All that have been in use, by address."""
     region = variable("madi_region")
     base, kind = int(region["base"]), gdb.lookup_type("madi_ult_t")
     if not int(region["size"]):
         return
-    top = (kind.sizeof + LINE - 1) & ~(LINE - 1)
+    top = control_size(kind)
     shifts = gdb.selected_inferior().read_memory(int(region["shift"].address), region["shift"].type.sizeof).tobytes()
     for slab, shift in enumerate(shifts.rstrip(b"\0")):
         low, size = base + (slab << SLAB_SHIFT), 1 << shift
@@ -129,7 +134,7 @@ class Thread:
     def __enter__(self):
         self.kernel_thread, self.frame = gdb.selected_thread(), None
         if self.state == "running":
-            kernel_thread_of(self.ult["worker"]).switch()
+            kernel_thread_of(self.ult).switch()
         else:
             elsewhere.begin(int(self.ult["sp"]))
         return self
@@ -171,16 +176,34 @@ def describe(frame):
     return "%s(%s)" % (frame.name(), ", ".join(given))
 
 
-def kernel_thread_of(worker):
-    wanted = int(worker["kernel_thread"])
-    for thread in gdb.selected_inferior().threads():
-        thread_id = gdb.selected_thread()
-        thread.switch()
-        own = int(gdb.parse_and_eval("$fs_base" if Machine(gdb.newest_frame()).arm is False else "$tpidr"))
-        thread_id.switch()
-        if own == wanted:
-            return thread
-    raise gdb.GdbError("marcel: the worker's kernel thread is not there")
+def on_stack(low, high):
+    """Does the selected kernel thread run there?  In a signal handler it may be on another stack: then further down."""
+    frame = gdb.newest_frame()
+    pointer = Machine(frame).sp
+    try:
+        for _ in range(32):
+            if frame is None:
+                return False
+            if low <= int(frame.read_register(pointer)) < high:
+                return True
+            frame = frame.older()
+    except gdb.error:  # no way further down
+        pass
+    return False
+
+
+def kernel_thread_of(ult):
+    """The one that is on its stack; also when others have its worker meanwhile (marcel_enter_blocking)."""
+    high = int(ult) + control_size(ult.type.target())
+    low, selected = high - (1 << int(ult["shift"])), gdb.selected_thread()
+    try:
+        for thread in gdb.selected_inferior().threads():
+            thread.switch()
+            if on_stack(low, high):
+                return thread
+    finally:
+        selected.switch()
+    raise gdb.GdbError("marcel: no kernel thread is on the stack of this thread: it is just being switched")
 
 
 def all_threads():
