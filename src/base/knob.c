@@ -193,6 +193,8 @@ static mad_status_t load_one(madi_knob_id_t id, const char *env)
         if (knob->type == MADI_KNOB_MS)
             v *= 1000000;
     }
+    if (values[id].text == text && values[id].number == v) /* a later session's: threads of others read it meanwhile */
+        return MAD_OK;
     values[id].text = text;
     values[id].number = v;
     values[id].set = env != NULL;

@@ -141,6 +141,22 @@ static void last_request(env_t *unused)
     free(body);
 }
 
+static void *talk_again(void *arg)
+{
+    for (int i = 0; i < 5; i++)
+        two_talk(arg);
+    return NULL;
+}
+
+/* Sessions begin and end while others of the process are at work. */
+static void beside(env_t *e)
+{
+    thread_t thread;
+    thread_start(&thread, talk_again, e);
+    talk_again(e);
+    thread_join(&thread);
+}
+
 static void bad_arguments(env_t *unused)
 {
     mad_session_t *s = NULL;
@@ -170,5 +186,6 @@ static void bad_arguments(env_t *unused)
 const test_t session_tests[] = {{.name = "sessions_talk", .procs = 1, .all = two_talk},
                                 {.name = "sessions_wrong_key", .procs = 1, .all = wrong_key},
                                 {.name = "sessions_last_request", .procs = 1, .all = last_request},
+                                {.name = "sessions_beside", .procs = 1, .all = beside},
                                 {.name = "sessions_bad_arguments", .procs = 1, .all = bad_arguments},
                                 {.name = NULL}};
