@@ -20,6 +20,14 @@ if command -v python3 >/dev/null && ! (cd / && "$figures" --list) >"$work/log" 2
 [ -n "$(find "$work/root" -path '*/libexec/*/raw_tcp' -type f)" ] || not_ok "what figures runs is not installed"
 [ $failures = 0 ] && ok "headers, tools and figures are installed"
 
+# libtool links libraries for one folder: libmarcel was installed to another one, and then it ended with an error of its own.
+make -s -C "$BUILD" install prefix="$work/other" >"$work/log" 2>&1 && not_ok "make install prefix=/other says that it worked"
+if grep -q 'run configure with that --prefix' "$work/log" && [ ! -e "$work/other" ]; then
+    ok "make install to another prefix is refused, with what to do, before anything is written"
+else
+    not_ok "make install prefix=/other" "$(tail -5 "$work/log")"
+fi
+
 sed -n '/^```c$/,/^```$/p' "$here/README.md" | sed '/^```/d' >"$work/readme.c"
 cc=$(sed -n 's/^CC = //p' "$BUILD/Makefile")
 cflags=$(sed -n 's/^MAD_CFLAGS = //p' "$BUILD/Makefile")
