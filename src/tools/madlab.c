@@ -13,7 +13,6 @@
 
 #include <fcntl.h>
 #include <getopt.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,12 +128,28 @@ static int events_parse(madi_lab_run_t *run, const options_t *options)
     return -1;
 }
 
+/* The tools beside us, and where these are installed (in a bin) also the libraries that they are linked with. */
+static void tools_share(madi_lab_shares_t *shares, const char *self)
+{
+    char why[PATH_MAX + 128];
+    char *dir = madi_lab_text("%.*s", (int)(strrchr(self, '/') ? strrchr(self, '/') - self : 0), self);
+    char *bin = strrchr(dir, '/');
+    bool good = false;
+    if (bin && strcmp(bin, "/bin") == 0) {
+        *bin = 0;
+        good = madi_lab_shares_add(shares, dir[0] ? dir : "/", why, sizeof(why));
+        *bin = '/';
+    }
+    if (!good && !madi_lab_shares_add(shares, dir, why, sizeof(why)))
+        madi_lab_shares_add(shares, self, why, sizeof(why));
+    free(dir);
+}
+
 /* What all hosts see of the machine's /tmp and /dev/shm. */
 static int shares_make(madi_lab_run_t *run, const options_t *options)
 {
     char self[PATH_MAX], why[PATH_MAX + 128];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *own, *dir;
     for (int i = 0; i < options->shares; i++) {
         if (!madi_lab_shares_add(&run->shares, options->share[i], why, sizeof(why))) {
             madi_lab_say("--share: %s", why);
@@ -146,11 +161,7 @@ static int shares_make(madi_lab_run_t *run, const options_t *options)
         return 2;
     }
     self[n > 0 ? n : 0] = 0;
-    own = madi_lab_text("%s", self);
-    dir = dirname(own);
-    if (!madi_lab_shares_add(&run->shares, dir, why, sizeof(why))) /* the tools beside us */
-        madi_lab_shares_add(&run->shares, self, why, sizeof(why));
-    free(own);
+    tools_share(&run->shares, self);
     if (!madi_lab_shares_add(&run->shares, run->plan.path, why, sizeof(why)))
         madi_lab_say("%s", why);
     for (int i = 0; run->argv[i]; i++)

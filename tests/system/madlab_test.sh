@@ -125,6 +125,11 @@ EOF
     check_has "shared: what is not is said" "no host sees '$dir/out2/file'" err
     (cd /tmp && within $limit "$madlab" run "$dir/clusters.cfg" -- true) >out 2>err
     check_has "shared: /tmp itself" "every host has a /tmp of its own" err
+    mkdir -p prefix/bin prefix/lib
+    cp "$madlab" prefix/bin/madlab
+    echo linked >prefix/lib/file
+    (cd in && within $limit ../prefix/bin/madlab run ../clusters.cfg --quiet --on red1 -- cat ../prefix/lib/file >../out 2>../err)
+    check "shared: what the tools are installed with" linked "$(cat out)"
 }
 
 test_routes() {
