@@ -4,6 +4,7 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "gateway/gateway.h"
+#include "marcel/server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,11 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
     return status;
 }
 
+void madi_gateway_beside(mad_session_t *s, int processes)
+{
+    madi_wait_among(s, marceli_crowd(processes));
+}
+
 static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
 {
     mad_status_t status = madi_exchange_put(boot, s->address, s->address_len);
@@ -200,10 +206,9 @@ void madi_gateway_leave(madi_boot_t *boot)
 
 int madi_gateway_announce(mad_session_t *s)
 {
-    int called = 0, known;
+    int called = 0;
     madi_lock(&s->lock);
     know_all(s);
-    known = (int)s->n_peers;
     for (uint32_t p = 0; p < s->n_peers; p++) {
         const unsigned char *address = s->peers[p].address;
         madi_gate_t *gate;
@@ -215,8 +220,6 @@ int madi_gateway_announce(mad_session_t *s)
         called++;
     }
     madi_unlock(&s->lock);
-    if (known > s->processes)
-        madi_wait_among(s, known);
     return called;
 }
 

@@ -17,6 +17,9 @@ void madi_gateway_leave(madi_boot_t *boot);
 /* mad_open, of a process that does nothing but forward: others prefer it to ranks that do. */
 mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session);
 
+/* So many processes, this one too, share this one's processors, and may all want one: no launcher has said it. */
+void madi_gateway_beside(mad_session_t *session, int processes);
+
 /* Can this session forward?  MAD_ERR_CONFIG, logged, when not: no topology file, or its host is no gateway in it.
  * *host: its name in the file, which the session owns. */
 mad_status_t madi_gateway_check(mad_session_t *session, const char **host);

@@ -132,8 +132,10 @@ static mad_status_t file_join(const options_t *o, mad_session_t **session)
     if (!getenv("MAD_TOPOLOGY") && job.topology_len && madi_memory_file("topology", job.topology, job.topology_len, at) >= 0)
         setenv("MAD_TOPOLOGY", at, 1);
     status = madi_gateway_open(job.key, job.key_len, session);
-    if (!status)
+    if (!status) {
+        madi_gateway_beside(*session, (int)madi_job_file_beside(&job) + 1);
         file_add(&job, o, *session);
+    }
     for (size_t i = 0; i < job.addresses && !status; i++) {
         mad_peer_t peer;
         status = mad_peer_add(*session, job.address[i].bytes, job.address[i].len, &peer);

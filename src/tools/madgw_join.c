@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/madgw_join.h"
 
+#include "base/host.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +30,27 @@ static size_t unhex(const char *text, size_t n, unsigned char *bytes)
     return n / 2;
 }
 
-static int address_add(madi_job_file_t *job, const char *text, size_t n)
+/* " PLACE", which may be missing. */
+static bool place_read(const char *text, size_t n, uint64_t *place)
 {
+    unsigned char bytes[sizeof *place];
+    *place = 0;
+    if (!n)
+        return true;
+    if (n != 1 + 2 * sizeof bytes || text[0] != ' ' || !unhex(text + 1, n - 1, bytes))
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        *place = *place << 8 | bytes[i];
+    return true;
+}
+
+static int address_add(madi_job_file_t *job, const char *line, size_t len)
+{
+    const char *end = memchr(line, ' ', len);
+    size_t n = end ? (size_t)(end - line) : len;
     void *more = realloc(job->address, (job->addresses + 1) * sizeof *job->address);
     unsigned char *bytes = malloc(n / 2 + 1);
+    bool good;
     if (more)
         job->address = more;
     if (!more || !bytes) {
@@ -38,8 +58,9 @@ static int address_add(madi_job_file_t *job, const char *text, size_t n)
         return -1;
     }
     job->address[job->addresses].bytes = bytes;
-    job->address[job->addresses].len = unhex(text, n, bytes);
-    return job->address[job->addresses++].len ? 0 : -1;
+    job->address[job->addresses].len = unhex(line, n, bytes);
+    good = place_read(line + n, len - n, &job->address[job->addresses].place);
+    return job->address[job->addresses++].len && good ? 0 : -1;
 }
 
 /* One line, and what belongs to it of the `left` bytes after that: how many these are; -1: not understood. */
@@ -124,13 +145,22 @@ int madi_job_file_read(madi_job_file_t *job, const char *path, char *why, size_t
     return result;
 }
 
+size_t madi_job_file_beside(const madi_job_file_t *job)
+{
+    uint64_t here = madi_place();
+    size_t n = 0;
+    for (size_t i = 0; i < job->addresses; i++)
+        n += job->address[i].place == here;
+    return n;
+}
+
 int madi_job_file_line(FILE *file, const void *address, size_t address_len)
 {
     const unsigned char *bytes = address;
     fprintf(file, "address ");
     for (size_t i = 0; i < address_len; i++)
         fprintf(file, "%02x", bytes[i]);
-    fprintf(file, "\n");
+    fprintf(file, " %016" PRIx64 "\n", madi_place());
     return fflush(file);
 }
 

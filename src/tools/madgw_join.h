@@ -2,19 +2,20 @@
 /* A job's file: what a process needs to know to join the job from outside.  madrun --job-file writes it, madgw --join reads
  * it, and adds itself.  Lines, the job's key among them, so that it is for the user's eyes only:
  *
- *     madeleine-job 2
+ *     madeleine-job 3
  *     key HEX
- *     address HEX         for each process
+ *     address HEX PLACE   for each process; PLACE: its processors, as madi_place has them, if that is known
  *     topology BYTES      that follow
- *     address HEX         for each gateway that has joined since
+ *     address HEX PLACE   for each gateway that has joined since
  */
 #ifndef MADI_MADGW_JOIN_H
 #define MADI_MADGW_JOIN_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
-#define MADI_JOB_FILE "madeleine-job 2" /* counts up with each change of it */
+#define MADI_JOB_FILE "madeleine-job 3" /* counts up with each change of it */
 
 typedef struct madi_job_file {
     unsigned char key[64];
@@ -22,6 +23,7 @@ typedef struct madi_job_file {
     struct {
         unsigned char *bytes;
         size_t len;
+        uint64_t place; /* 0: not known */
     } *address;
     size_t addresses;
     char *topology;
@@ -36,6 +38,8 @@ int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len,
  * the other.  *job, as it was read before, is replaced; it stays as it is with -1, and the reason in why. */
 int madi_job_file_add(madi_job_file_t *job, const char *path, const void *address, size_t address_len, char *why,
                       size_t len);
+/* How many of these processes share the processors of this one. */
+size_t madi_job_file_beside(const madi_job_file_t *job);
 /* Write that line. */
 int madi_job_file_line(FILE *file, const void *address, size_t address_len);
 void madi_job_file_free(madi_job_file_t *job);

@@ -37,7 +37,7 @@ static void read_job(madi_run_buffer_t *key, madi_run_buffer_t *gateways)
             add(key, value, strlen(value));
         } else {
             add(gateways, ",", strchr(madi_run_buffer_at(gateways), '=')[1] ? 1 : 0);
-            add(gateways, value, strlen(value));
+            add(gateways, value, strcspn(value, " ")); /* without its place */
             add(gateways, "", 1);
             gateways->len--; /* stays a string for the next look */
         }

@@ -343,7 +343,7 @@ bool madi_run_pmi_write(FILE *file)
         pair = store_find(key, hash_of(key));
         colon = pair ? strchr(pair->value, ':') : NULL;
         if (colon && strtoul(pair->value, NULL, 10) == strlen(colon + 1) && colon[1])
-            fprintf(file, "address %s\n", colon + 1);
+            fprintf(file, "address %s%s%s\n", colon + 1, clients[i].place[0] ? " " : "", clients[i].place);
     }
     return !ferror(file);
 }

@@ -319,13 +319,16 @@ test_nobody_between() {
 }
 
 test_by_hand() {
-    start -n 2 --gateways none --job-file job "$across" ask 1
+    start -n 2 --gateways none --bind core --job-file job "$across" ask 1
     wait_for test -s job
     check "by hand: the file is for its owner alone" 600 "$(stat -c %a job)"
     "$MADLAB_AGENT" gate "$BUILD/madgw" --join - -v <job >gateway 2>&1 &
     gateway=$!
     ready() { grep -qs 'reached 2 processes' gateway; }
     if wait_for ready; then ok "by hand: ready"; else not_ok "by hand: ready" "$(cat gateway err)"; fi
+    # The ranks are bound to a core each, and all others are this one's: it was taken for crowded by as many as it knew of.
+    if [ "$(nproc)" = 1 ]; then alone=3; else alone=1; fi
+    check "by hand: only those that share its processors are counted" "\"processes\": $alone," "$(as_processes gate)"
     echo one >&8
     seen "by hand: is used" 'answered: one'
     finish "by hand" 0

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tools/madrun_frame.c, madrun_spec.c, madrun_pmi.c, madgw_join.c */
 #include "unit.h"
+#include "base/host.h"
 
 #include "tools/madgw_join.h"
 #include "tools/madrun_frame.h"
 #include "tools/madrun_pmi.h"
 #include "tools/madrun_remote.h"
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -334,7 +336,7 @@ END_TEST
 /* What the launcher writes of a job is read back. */
 START_TEST(job_file)
 {
-    char *text = NULL, why[200];
+    char *text = NULL, why[200], here[60];
     size_t len = 0;
     madi_job_file_t job;
     FILE *file = open_memstream(&text, &len);
@@ -344,6 +346,9 @@ START_TEST(job_file)
         snprintf(line, sizeof line, "cmd=put key=mad-addr.%d.0 value=%s", i, i == 2 ? "0:" : "4:0a0b");
         ask(i, line);
     }
+    snprintf(here, sizeof here, "cmd=init mad_place=%016" PRIx64, madi_place());
+    ask(0, here);
+    ask(1, "cmd=init mad_place=00000000000000aa");
     fprintf(file, MADI_JOB_FILE "\n");
     ck_assert(madi_run_pmi_write(file));
     fprintf(file, "topology 4\na=1\n");
@@ -354,6 +359,9 @@ START_TEST(job_file)
     ck_assert_uint_eq(job.address[2].len, 2);
     ck_assert_mem_eq(job.address[2].bytes, "\x0a\x0b", 2);
     ck_assert_str_eq(job.topology, "a=1\n");
+    ck_assert_uint_eq(job.address[1].place, 0xaa);
+    ck_assert_uint_eq(job.address[2].place, 0);
+    ck_assert_uint_eq(madi_job_file_beside(&job), 1); /* the others are elsewhere, or have not said */
     madi_job_file_free(&job);
     for (size_t n = 0; n < len; n++) { /* cut off anywhere it is not taken */
         char *cut = malloc(n ? n : 1);
@@ -370,6 +378,7 @@ START_TEST(job_file)
     ck_assert_uint_eq(job.addresses, 2);
     ck_assert_mem_eq(job.address[1].bytes, "\x02\xa0", 2);
     ck_assert_str_eq(job.topology, "a=1");
+    ck_assert_uint_eq(madi_job_file_beside(&job), 1);
     madi_job_file_free(&job);
     free(text);
     madi_run_pmi_fini();
@@ -379,10 +388,13 @@ END_TEST
 START_TEST(bad_job_files)
 {
     static const char *const bad[] = {
-        "madeleine-job 1\nkey 00\naddress 00\ntopology 0\n",
+        "madeleine-job 2\nkey 00\naddress 00\ntopology 0\n",
         JOB_HEAD "topology 0\n",
         JOB_HEAD "address 0g\ntopology 0\n",
         JOB_HEAD "address 000\ntopology 0\n",
+        JOB_HEAD "address 00 \ntopology 0\n",
+        JOB_HEAD "address 00 00000000000000ag\ntopology 0\n",
+        JOB_HEAD "address 00 00000000000000aa0\ntopology 0\n",
         JOB_HEAD "address 00\ntopology 1\n",
         JOB_HEAD "address 00\ntopology 0\nmore",
         JOB_HEAD "address 00\ntopology 0\nmore\n",
