@@ -276,13 +276,14 @@ static bool is_told(void *arg)
     return end;
 }
 
+/* Processes, by their gates on lane 0, on which madi_gateway_announce calls: there are others for other lanes. */
 static int connected(mad_session_t *s, bool *calls)
 {
     int n = 0;
     *calls = false;
     madi_lock(&s->lock);
     for (madi_gate_t *g = s->gates; g; g = g->next) {
-        int state = atomic_load_explicit(&g->state, memory_order_relaxed);
+        int state = g->lane ? MADI_GATE_DOWN : atomic_load_explicit(&g->state, memory_order_relaxed);
         n += state == MADI_GATE_UP;
         *calls |= state == MADI_GATE_CONNECTING;
     }

@@ -87,6 +87,8 @@ networks = {
 };
 END
     lab far.conf nobody_between
+    { cat two.conf; echo 'virtual_channels = { across = { over = "red, blue"; }; };'; } >lanes.conf
+    lab lanes.conf reached
     lab two.conf ${TESTS:-places counted kill dies first behind unreached drain by_hand around}
     [ $failures = 0 ]
 }
@@ -124,10 +126,14 @@ finish() {
 has() { grep -qE -- "$1" out err; }
 # seen NAME PATTERN: sooner or later
 seen() { if wait_for has "$2"; then ok "$1"; else not_ok "$1" "no '$2' in:" "$(tail -n 20 out err)"; fi; }
+# tell SIGNAL PROGRAM HOST: to all of these there
+tell() {
+    "$MADLAB_AGENT" "$3" sh -c 'for p in /proc/[0-9]*; do
+        case $(cat $p/comm 2>/dev/null) in *'"$2"') kill -'"$1"' ${p#/proc/} ;; esac; done'
+}
 # tell_gateway SIGNAL [HOST]: to all madgw on the gateway
 tell_gateway() {
-    "$MADLAB_AGENT" "${2:-gate}" sh -c 'for p in /proc/[0-9]*; do
-        case $(cat $p/comm 2>/dev/null) in *madgw) kill -'"$1"' ${p#/proc/} ;; esac; done'
+    tell "$1" madgw "${2:-gate}"
 }
 
 test_places() {
@@ -338,6 +344,27 @@ test_by_hand() {
     check_has "by hand: and says so" "all processes of the job have gone" gateway
     "$MADLAB_AGENT" red0 "$BUILD/madgw" --join two.conf >gateway 2>&1
     check "by hand: not a job's file" 1 $?
+}
+
+# A gateway says how many processes it has reached, not how many connections, which there are more of on several lanes.
+test_reached() {
+    start -n 3 --hosts red0,blue0,blue1 --gateways none --job-file job "$across" ask 2
+    wait_for test -s job
+    tell STOP across blue1 # so that it says so when messages have passed
+    "$MADLAB_AGENT" gate env MAD_LOG=info "$BUILD/madgw" --join - -v <job >gateway 2>&1 &
+    gateway=$!
+    both() { [ "$(grep -c "tcp: info: peer [12]: .* is used" gateway)" = 2 ]; }
+    if wait_for both; then ok "reached: two are connected"; else not_ok "reached: two are connected" "$(cat gateway)"; fi
+    echo one >&8
+    seen "reached: is used" 'answered: one'
+    tell CONT across blue1
+    ready() { grep -qs ': reached' gateway; }
+    if wait_for ready; then ok "reached: is said"; else not_ok "reached: is said" "$(cat gateway err)"; fi
+    check_has "reached: processes" "calls 3 processes" gateway
+    check_has "reached: and they are counted once" "reached 3 processes" gateway
+    echo two >&8
+    finish "reached: job" 0
+    wait $gateway
 }
 
 # Another launcher in the midst of the gateways: what it is told, and how it ends
