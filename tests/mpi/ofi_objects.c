@@ -80,6 +80,119 @@ static void addresses(void)
     ends_close();
 }
 
+/* Where a message came from, for an end whose peer stands at this address. */
+static fi_addr_t source_of_next(void)
+{
+    struct fi_cq_tagged_entry entry;
+    uint64_t word = 1, in = 0;
+    fi_addr_t source = 1000;
+    CHECK_ZERO(fi_trecv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+    CHECK_ZERO(fi_tsend(a.ep, &word, 8, NULL, a.peer, 1, NULL));
+    CHECK_EQ(next_entry(&b, &entry, &source), 1);
+    expect_sent(&a, NULL);
+    CHECK_EQ(in, 1);
+    return source;
+}
+
+/* Removed and inserted again; inserted several times, of which one is removed: the source is one that is there. */
+static void again(enum fi_av_type type)
+{
+    fi_addr_t second, third;
+    uint64_t in;
+    ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, type, 0);
+    for (int i = 0; i < 10; i++) {
+        CHECK_EQ(source_of_next(), b.peer);
+        CHECK_ZERO(fi_av_remove(b.av, &b.peer, 1, 0));
+        CHECK_EQ(source_of_next(), FI_ADDR_NOTAVAIL);
+        CHECK_EQ(fi_av_insert(b.av, a.name, 1, &b.peer, 0, NULL), 1);
+    }
+    CHECK_EQ(fi_av_insert(b.av, a.name, 1, &second, 0, NULL), 1);
+    CHECK_EQ(fi_av_insert(b.av, a.name, 1, &third, 0, NULL), 1);
+    CHECK_EQ(source_of_next(), b.peer);
+    CHECK_ZERO(fi_av_remove(b.av, &b.peer, 1, 0));
+    CHECK_EQ(fi_recv(b.ep, &in, 8, NULL, b.peer, NULL), -FI_EINVAL);
+    CHECK_EQ(source_of_next(), second);
+    CHECK_ZERO(fi_av_remove(b.av, &third, 1, 0));
+    CHECK_EQ(source_of_next(), second);
+    CHECK_ZERO(fi_av_remove(b.av, &second, 1, 0));
+    CHECK_EQ(source_of_next(), FI_ADDR_NOTAVAIL);
+    ends_close();
+}
+
+static void again_in_table(void)
+{
+    again(FI_AV_TABLE);
+}
+
+static void again_in_map(void)
+{
+    again(FI_AV_MAP);
+}
+
+/* Who only accesses memory, or only has some, needs no queue for messages. */
+static void memory_alone(void)
+{
+    struct fi_info *h = hints_new(), *writes = NULL, *has = NULL;
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT};
+    struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};
+    unsigned char name[256];
+    size_t len = sizeof name;
+    uint64_t word = 6, there = 0;
+    struct fi_cq_entry entry;
+    struct fid_cntr *written;
+    struct fid_ep *from, *to;
+    struct fid_mr *mr;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    fi_addr_t at;
+    h->caps = FI_RMA | FI_WRITE;
+    CHECK_ZERO(fi_getinfo(OFI_API, NULL, NULL, 0, h, &writes));
+    h->caps = FI_RMA | FI_REMOTE_WRITE | FI_RMA_EVENT;
+    CHECK_ZERO(fi_getinfo(OFI_API, NULL, NULL, 0, h, &has));
+    CHECK(!((writes->caps | has->caps) & (FI_SEND | FI_RECV)));
+    CHECK_ZERO(fi_endpoint(domain, writes, &from, NULL));
+    CHECK_ZERO(fi_endpoint(domain, has, &to, NULL));
+    CHECK_ZERO(fi_av_open(domain, &av_attr, &av, NULL));
+    CHECK_ZERO(fi_cq_open(domain, &cq_attr, &cq, NULL));
+    CHECK_ZERO(fi_cntr_open(domain, &cntr_attr, &written, NULL));
+    CHECK_ZERO(fi_ep_bind(from, &av->fid, 0));
+    CHECK_ZERO(fi_ep_bind(from, &cq->fid, FI_TRANSMIT));
+    CHECK_ZERO(fi_ep_bind(to, &av->fid, 0));
+    CHECK_ZERO(fi_ep_bind(to, &written->fid, FI_REMOTE_WRITE));
+    if (CHECK_ZERO(fi_enable(from)) && CHECK_ZERO(fi_enable(to)) && CHECK_ZERO(fi_getname(&to->fid, name, &len))) {
+        CHECK_EQ(fi_av_insert(av, name, 1, &at, 0, NULL), 1);
+        CHECK_ZERO(fi_mr_reg(domain, &there, 8, FI_REMOTE_WRITE, 0, 9, 0, &mr, NULL));
+        CHECK_ZERO(fi_write(from, &word, 8, NULL, at, 0, 9, &word));
+        while (fi_cq_read(cq, &entry, 1) == -FI_EAGAIN)
+            fi_cntr_read(written);
+        CHECK(there == 6 && entry.op_context == &word);
+        CHECK_EQ(fi_cntr_read(written), 1);
+        CHECK_ZERO(fi_close(&mr->fid));
+    }
+    CHECK_ZERO(fi_close(&from->fid));
+    CHECK_ZERO(fi_close(&to->fid));
+    CHECK_ZERO(fi_close(&written->fid));
+    CHECK_ZERO(fi_close(&cq->fid));
+    CHECK_ZERO(fi_close(&av->fid));
+    fi_freeinfo(writes);
+    fi_freeinfo(has);
+    fi_freeinfo(h);
+}
+
+/* Kinds that there are not. */
+static void unknown_kinds(void)
+{
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED + 1};
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE + 1};
+    struct fid_cq *cq;
+    struct fid_av *av;
+    CHECK_EQ(fi_cq_open(domain, &cq_attr, &cq, NULL), -FI_EINVAL);
+    CHECK_EQ(fi_av_open(domain, &av_attr, &av, NULL), -FI_EINVAL);
+    av_attr = (struct fi_av_attr){.type = FI_AV_MAP, .flags = FI_EVENT};
+    CHECK_EQ(fi_av_open(domain, &av_attr, &av, NULL), -FI_ENOSYS);
+}
+
 static void events(void)
 {
     struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -135,4 +248,7 @@ static void many_in_map(void)
 const ofi_case_t ofi_object_cases[] = {{"offers and refusals", offers}, {"addresses", addresses},
                                        {"many addresses in a table", many_in_table},
                                        {"many addresses in a map", many_in_map},
+                                       {"addresses again, in a table", again_in_table},
+                                       {"addresses again, in a map", again_in_map},
+                                       {"memory alone", memory_alone}, {"unknown kinds", unknown_kinds},
                                        {"event queue", events}, {NULL, NULL}};

@@ -182,6 +182,8 @@ int mad_ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct f
     mad_ofi_av_t *av;
     if (attr->name || attr->map_addr || attr->rx_ctx_bits) /* shared between processes; several contexts */
         return -FI_ENOSYS;
+    if ((unsigned)attr->type > FI_AV_TABLE)
+        return -FI_EINVAL;
     if (attr->flags & ~(uint64_t)FI_SYMMETRIC) /* FI_EVENT: inserting is over when it returns */
         return -FI_ENOSYS;
     av = calloc(1, sizeof *av);

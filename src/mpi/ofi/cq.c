@@ -314,8 +314,11 @@ static struct fi_ops_cq cq_ops = {.size = sizeof(struct fi_ops_cq),
 int mad_ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out, void *context)
 {
     mad_ofi_domain_t *d = FROM_FID(mad_ofi_domain_t, domain);
-    mad_ofi_cq_t *cq = calloc(1, sizeof *cq);
+    mad_ofi_cq_t *cq;
     int rc;
+    if ((unsigned)attr->format > FI_CQ_FORMAT_TAGGED)
+        return -FI_EINVAL;
+    cq = calloc(1, sizeof *cq);
     if (!cq)
         return -FI_ENOMEM;
     rc = attr->flags & ~(uint64_t)FI_AFFINITY ? -FI_ENOSYS : mad_ofi_wait_open(&cq->wait, attr->wait_obj);

@@ -93,6 +93,8 @@ static bool address_note(mad_ofi_ep_t *ep, mad_peer_t peer, fi_addr_t address)
     }
     if (ep->addresses[peer] == FI_ADDR_NOTAVAIL)
         ep->addresses[peer] = address;
+    else if (ep->addresses[peer] != address)
+        ep->repeated = true;
     return true;
 }
 
@@ -114,6 +116,16 @@ int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from)
     return 0;
 }
 
+/* Another place where the same process stands. */
+static fi_addr_t other_address(const mad_ofi_ep_t *ep, const mad_peer_t *peers, mad_peer_t peer)
+{
+    size_t n = atomic_load(&ep->n_peers);
+    for (size_t i = 0; i < n; i++)
+        if (peers[i] == peer)
+            return i;
+    return FI_ADDR_NOTAVAIL;
+}
+
 void mad_ofi_ep_forget(mad_ofi_ep_t *ep, size_t at)
 {
     mad_peer_t *peers = atomic_load(&ep->peers);
@@ -123,7 +135,7 @@ void mad_ofi_ep_forget(mad_ofi_ep_t *ep, size_t at)
     peer = peers[at];
     peers[at] = -1;
     if (peer >= 0 && ep->addresses[peer] == at)
-        ep->addresses[peer] = FI_ADDR_NOTAVAIL;
+        ep->addresses[peer] = ep->repeated ? other_address(ep, peers, peer) : FI_ADDR_NOTAVAIL;
 }
 
 /* ---- Enabling ------------------------------------------------------------------------------------------------------ */

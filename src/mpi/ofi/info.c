@@ -126,7 +126,7 @@ static bool fits(const struct fi_info *h)
 static uint64_t caps_of(const struct fi_info *h)
 {
     uint64_t caps = h && h->caps ? h->caps & ~(uint64_t)ALWAYS : CAPS;
-    if (!(caps & (FI_SEND | FI_RECV)))
+    if (caps & (FI_MSG | FI_TAGGED) && !(caps & (FI_SEND | FI_RECV))) /* who only accesses memory binds no queue for them */
         caps |= FI_SEND | FI_RECV;
     if (caps & ACCESS && !(caps & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)))
         caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;

@@ -112,7 +112,7 @@ static void drop(void *arg, const mad_dev_target_t *target, mad_dev_access_t acc
     pthread_mutex_lock(&d->mrs.lock);
     mr = find(&d->mrs, target->key); /* it is there as long as it is busy */
     if (good)
-        mad_ofi_cntr_add(access == MAD_DEV_READ || access == MAD_DEV_FETCH ? mr->read : mr->written, true);
+        mad_ofi_cntr_add(mad_ofi_reads(access) ? mr->read : mr->written, true);
     mr->busy--;
     pthread_mutex_unlock(&d->mrs.lock);
 }

@@ -163,6 +163,7 @@ struct mad_ofi_ep {
     atomic_size_t n_peers;
     fi_addr_t *addresses;
     size_t n_addresses;
+    bool repeated; /* some process stands at several addresses, or has */
     struct mad_ofi_old {
         struct mad_ofi_old *next;
         void *memory;
@@ -263,6 +264,11 @@ static inline void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good) /* NULL: no
 
 extern struct fi_ops_mr mad_ofi_mr;
 extern const mad_dev_memory_t mad_ofi_memory; /* of the domain of the endpoint that is the device's argument */
+/* Does it count as a read?  All do that return what was there (fi_endpoint(3), fi_mr(3)). */
+static inline bool mad_ofi_reads(mad_dev_access_t access)
+{
+    return access != MAD_DEV_WRITE && access != MAD_DEV_ATOMIC;
+}
 /* Bytes of an element of an enum fi_datatype; 0: there is no such atomic operation, by such a call. */
 size_t mad_ofi_atomic_size(mad_dev_access_t access, unsigned type, unsigned op);
 bool mad_ofi_atomic_good(mad_dev_access_t access, uint8_t type, uint8_t op, size_t len, bool operand);
