@@ -21,10 +21,14 @@ typedef struct house {
     int64_t soon; /* ns until it is to be called again; 0: not */
 } house_t;
 
+/* As programs have it: it lies on the stack of the door's thread, too, and is more than that was given. */
+static _Thread_local volatile char own[400 * 1024];
+
 static bool answer(void *arg, int64_t *again)
 {
     house_t *house = arg;
     eventfd_t n;
+    own[0] = own[sizeof own - 1] = 1;
     bool let_in = house->busy-- <= 0 && eventfd_read(house->door.fd, &n) == 0;
     if (house->soon)
         *again = madi_deadline(house->soon);
