@@ -7,8 +7,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Make one, which takes no signals: they are the application's.  attr may be NULL; a stack that is too small for what runs on
- * it (ulimit -s; much that is _Thread_local) is made larger.  name: what tools show, it has it when this returns.
+/* Make one, which takes no signals: they are the application's.  attr may be NULL; a stack that is too small for what runs
+ * on it (ulimit -s; much that is _Thread_local) is made larger.  name: what tools show, it has it when this returns.
  * 0 or an error number. */
 int madi_helper_make(pthread_t *thread, pthread_attr_t *attr, const char *name, void *(*run)(void *), void *arg);
 
