@@ -23,17 +23,18 @@ static mad_connection_t *next_message(env_t *e, int64_t look)
     return cnx;
 }
 
-/* ---- One block, of three pieces --------------------------------------------------------------------------------- */
+/* ---- One block, of three pieces and one that is empty -------------------------------------------------------------- */
 
 static void now_send(env_t *e)
 {
     unsigned char *body = get(5000);
     uint32_t at_once = 0;
     for (uint32_t i = 0; i < MANY; i++) {
-        struct iovec pieces[3] = {{&i, sizeof i}, {body, len_of(i) / 2}, {body + len_of(i) / 2, len_of(i) - len_of(i) / 2}};
+        struct iovec pieces[4] = {
+            {&i, sizeof i}, {body, len_of(i) / 2}, {NULL, 0}, {body + len_of(i) / 2, len_of(i) - len_of(i) / 2}};
         mad_status_t status;
         fill(body, len_of(i), i);
-        status = mad_send_now(e->ch[0], e->peer, pieces, 3);
+        status = mad_send_now(e->ch[0], e->peer, pieces, 4);
         at_once += status == MAD_OK;
         if (status == MAD_OK) {
             memset(body, 0, len_of(i)); /* it has left */
@@ -41,8 +42,8 @@ static void now_send(env_t *e)
         }
         CHECK_STATUS(status, MAD_ERR_AGAIN);
         mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
-        CHECK_OK(mad_pack_gather(cnx, pieces, 3, CHEAPER, EXPRESS));
-        CHECK_STATUS(mad_send_now(e->ch[0], e->peer, pieces, 3), MAD_ERR_AGAIN); /* not before a message that has begun */
+        CHECK_OK(mad_pack_gather(cnx, pieces, 4, CHEAPER, EXPRESS));
+        CHECK_STATUS(mad_send_now(e->ch[0], e->peer, pieces, 4), MAD_ERR_AGAIN); /* not before a message that has begun */
         CHECK_OK(mad_end_packing(cnx));
     }
     CHECK(at_once > 0);

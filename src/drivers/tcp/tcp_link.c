@@ -489,7 +489,8 @@ static ssize_t tcp_write_small(int fd, const struct iovec *vec, int n)
     char copy[TCP_SMALL];
     struct iovec one = {copy, 0};
     for (int i = 0; i < n; i++) {
-        memcpy(copy + one.iov_len, vec[i].iov_base, vec[i].iov_len);
+        if (vec[i].iov_len) /* else it may have no base */
+            memcpy(copy + one.iov_len, vec[i].iov_base, vec[i].iov_len);
         one.iov_len += vec[i].iov_len;
     }
     return tcp_write(fd, &one, 1);
