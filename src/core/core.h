@@ -72,6 +72,7 @@ const char *madi_way_name(enum madi_way way); /* "used", "connecting", "was used
 
 /* gate.c */
 void madi_gate_connect(madi_gate_t *gate);                       /* under session->lock */
+void madi_gate_connect_again(madi_gate_t *gate);                 /* likewise; it has no link, and no attempt is under way */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text); /* under session->lock */
 bool madi_gate_has_other_way(madi_gate_t *gate);                 /* that was not tried yet; under session->lock */
 void madi_gate_late(madi_gate_t *gate);                          /* it is not up at its deadline; under session->lock */
@@ -90,7 +91,9 @@ void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd);
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
 void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text); /* our own attempt, if there is one */
-void madi_hello_patience(madi_gate_t *gate); /* the attempt that has begun has no deadline: the peer may compute for long */
+/* The attempt that has begun has no deadline: the peer may compute for long.  When the peer's own attempt counts instead,
+ * and does not come within MAD_CONNECT_TIMEOUT, another one is begun. */
+void madi_hello_patience(madi_gate_t *gate);
 bool madi_hello_evict(mad_session_t *session); /* the longest silent stranger; false: there is none */
 void madi_hellos_reap(mad_session_t *session);
 /* Attempts end whose time is over.  Time in which nobody looked, since this process or its machine stood still, is none.  To be

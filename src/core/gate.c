@@ -133,6 +133,13 @@ void madi_gate_connect(madi_gate_t *gate)
     connect_next(gate);
 }
 
+void madi_gate_connect_again(madi_gate_t *gate)
+{
+    gate->tried = 0;
+    atomic_store_explicit(&gate->state, MADI_GATE_IDLE, memory_order_relaxed);
+    madi_gate_connect(gate);
+}
+
 /* ---- Up and down ---------------------------------------------------------------------------------------------- */
 
 void madi_link_up(madi_link_t *link)

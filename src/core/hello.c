@@ -153,6 +153,7 @@ void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text
 
 void madi_hello_patience(madi_gate_t *gate)
 {
+    gate->patient = true;
     gate->deadline = INT64_MAX;
     if (gate->hello)
         gate->hello->deadline = INT64_MAX;
@@ -399,6 +400,8 @@ static void on_verdict(hello_t *h, const unsigned char *body, size_t len)
         if (gate->link == link)
             gate->link = NULL;
         madi_link_down(link, MAD_ERR_CANCELLED, "replaced");
+        if (gate->patient) /* but that may fail, and then nobody would call */
+            gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
         return;
     }
     madi_gate_floor(h->gate, floor);
@@ -577,8 +580,12 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) != MADI_GATE_CONNECTING)
             continue;
         any |= g->deadline < INT64_MAX;
-        if (now >= g->deadline)
+        if (now >= g->deadline && g->patient && !g->link) { /* the peer's own call has not come */
+            madi_gate_connect_again(g);
+            madi_hello_patience(g);
+        } else if (now >= g->deadline) {
             madi_gate_late(g);
+        }
     }
     s->hellos_looked = any ? now : 0;
     madi_hellos_reap(s);

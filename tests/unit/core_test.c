@@ -214,9 +214,29 @@ START_TEST(standing_still)
 }
 END_TEST
 
+/* Of two calls that crossed the peer's was to count, and has failed: who has patience calls again. */
+START_TEST(calls_again)
+{
+    mad_session_t *s;
+    madi_gate_t *gate;
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &s), MAD_OK);
+    madi_lock(&s->lock);
+    ck_assert_int_eq(madi_peer_gate(s, 0, 0, &gate), MAD_OK);
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_IDLE);
+    madi_hello_patience(gate);
+    atomic_store(&gate->state, MADI_GATE_CONNECTING); /* as it is after that */
+    gate->deadline = madi_now() - 1;
+    madi_hello_expire(s, madi_now());
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_UP);
+    madi_unlock(&s->lock);
+    mad_exit(s);
+}
+END_TEST
+
 Suite *core_suite(void)
 {
     const TTest *tests[] = {handles_add_get_del, handles_stale, handles_full, sizes, stage_borders, failures_come_last,
-                            standing_still};
+                            standing_still, calls_again};
     return SUITE_OF("core", tests);
 }
