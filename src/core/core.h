@@ -172,7 +172,7 @@ static inline bool madi_calls_wait(const mad_session_t *session)
 
 /* wait.c */
 mad_status_t madi_wait_init(mad_session_t *session);
-void madi_wait_among(mad_session_t *session, int processes); /* so many may be on this host.  No lock */
+void madi_wait_beside(mad_session_t *session, int sharers); /* so many share its processors, this one among them.  No lock */
 void madi_wait_job(mad_session_t *session, const madi_boot_t *boot); /* the same, after a fence: as the launcher knows it */
 mad_status_t madi_wait_start(mad_session_t *session); /* from now on other threads may poll it */
 void madi_wait_callers(mad_session_t *session); /* it has the key: who calls is answered by the library's own threads */

@@ -157,17 +157,23 @@ mad_status_t madi_wait_init(mad_session_t *session)
     return MAD_OK;
 }
 
-void madi_wait_job(mad_session_t *session, const madi_boot_t *boot)
-{
-    int all = boot->size + boot->gateways;
-    madi_wait_among(session, boot->sharers ? marceli_crowd(boot->sharers) : boot->local ? boot->local : all);
-}
-
-void madi_wait_among(mad_session_t *session, int processes)
+/* So many may be on this host. */
+static void among(mad_session_t *session, int processes)
 {
     session->processes = processes;
     session->spins = marceli_spins(processes);
     marceli_category_processes(session->category, processes);
+}
+
+void madi_wait_job(mad_session_t *session, const madi_boot_t *boot)
+{
+    int all = boot->size + boot->gateways;
+    among(session, boot->sharers ? marceli_crowd(boot->sharers) : boot->local ? boot->local : all);
+}
+
+void madi_wait_beside(mad_session_t *session, int sharers)
+{
+    among(session, marceli_crowd(sharers));
 }
 
 mad_status_t madi_wait_start(mad_session_t *session)

@@ -4,7 +4,6 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "gateway/gateway.h"
-#include "marcel/server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +130,7 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
 
 void madi_gateway_beside(mad_session_t *s, int processes)
 {
-    madi_wait_among(s, marceli_crowd(processes));
+    madi_wait_beside(s, processes);
 }
 
 static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
