@@ -96,8 +96,8 @@ void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text
 void madi_hello_patience(madi_gate_t *gate);
 bool madi_hello_evict(mad_session_t *session); /* the longest silent stranger; false: there is none */
 void madi_hellos_reap(mad_session_t *session);
-/* Attempts end whose time is over.  Time in which nobody looked, since this process or its machine stood still, is none.  To be
- * called again by madi_hello_deadline at the latest; INT64_MAX: nothing has a deadline. */
+/* Attempts end whose time is over.  Time in which nobody looked, since this process or its machine stood still, is none.
+ * To be called again by madi_hello_deadline at the latest; INT64_MAX: nothing has a deadline. */
 void madi_hello_expire(mad_session_t *session, int64_t now);
 int64_t madi_hello_deadline(const mad_session_t *session);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Hosts and ways, from the topology file. */
 #include "gateway/map.h"
+#include "base/host.h"
 #include "base/knob.h"
 #include "core/core.h"
 #include "topology/route.h"
@@ -25,15 +26,6 @@ struct madi_map {
 };
 
 #define GIVEN "hex:" /* instead of a file's name: its text, as hexadecimal digits */
-
-/* FNV-1a of its bytes. */
-static uint64_t text_hash(const char *text, size_t len)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
 
 static char *text_given(const char *digits, size_t *len)
 {
@@ -60,7 +52,7 @@ static mad_status_t text_load(madi_map_t *m, const char *file, char **errors, ch
         snprintf(reason, MADI_REASON_MAX, "MAD_TOPOLOGY: %.120s: %s", given ? GIVEN : file, strerror(errno));
         return MAD_ERR_SYSTEM;
     }
-    m->hash = text_hash(text, len);
+    m->hash = madi_hash(MADI_HASH_START, text, len);
     status = madi_topo_parse(given ? "MAD_TOPOLOGY" : file, text, len, &m->topo, errors);
     free(text);
     if (status)

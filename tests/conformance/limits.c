@@ -235,51 +235,56 @@ static void way_blocks(mad_block_t blocks[2], int way, uint32_t *number, void *b
     blocks[1] = way == 2 ? big : small;
 }
 
-static void lengths_send(env_t *e)
+static void length_send(env_t *e, size_t len, int way, int i)
+{
+    uint32_t number = (uint32_t)i;
+    void *body = get(len);
+    mad_block_t blocks[2];
+    mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+    fill(body, len, number);
+    way_blocks(blocks, way, &number, body, len);
+    for (int b = 0; b < (way < 2 ? 1 : 2); b++)
+        CHECK_OK(mad_pack(cnx, blocks[b].base, blocks[b].len, blocks[b].send_mode, blocks[b].receive_mode));
+    CHECK_OK(mad_end_packing(cnx));
+    free(body);
+}
+
+static void length_receive(env_t *e, size_t len, int way, int i)
+{
+    uint32_t number = (uint32_t)i;
+    void *body = get(len);
+    mad_block_t blocks[2];
+    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+    way_blocks(blocks, way, &number, body, len);
+    for (int b = 0; b < (way < 2 ? 1 : 2); b++)
+        CHECK_OK(mad_unpack(cnx, blocks[b].base, blocks[b].len, blocks[b].send_mode, blocks[b].receive_mode));
+    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK_MSG(HOLDS(body, len, (uint32_t)i) && number == (uint32_t)i, "length %zu, way %d, number %u of %d", len, way, number,
+              i);
+    free(body);
+}
+
+/* Of all lengths, in all ways: this. */
+static void lengths_each(env_t *e, void (*run)(env_t *e, size_t len, int way, int i))
 {
     size_t *lengths = get(LENGTHS_MAX * sizeof *lengths);
-    int n;
-    hear(e);
-    n = lengths_all(e, lengths);
-    for (int i = 0; i < n; i++) {
-        for (int way = 0; way < ways_of(lengths[i]); way++) {
-            uint32_t number = (uint32_t)i;
-            void *body = get(lengths[i]);
-            mad_block_t blocks[2];
-            mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
-            fill(body, lengths[i], number);
-            way_blocks(blocks, way, &number, body, lengths[i]);
-            for (int b = 0; b < (way < 2 ? 1 : 2); b++)
-                CHECK_OK(mad_pack(cnx, blocks[b].base, blocks[b].len, blocks[b].send_mode, blocks[b].receive_mode));
-            CHECK_OK(mad_end_packing(cnx));
-            free(body);
-        }
-    }
+    int n = lengths_all(e, lengths);
+    for (int i = 0; i < n; i++)
+        for (int way = 0; way < ways_of(lengths[i]); way++)
+            run(e, lengths[i], way, i);
     free(lengths);
+}
+
+static void lengths_send(env_t *e)
+{
+    hear(e);
+    lengths_each(e, length_send);
 }
 
 static void lengths_receive(env_t *e)
 {
-    size_t *lengths = get(LENGTHS_MAX * sizeof *lengths);
-    int n;
     tell(e);
-    n = lengths_all(e, lengths);
-    for (int i = 0; i < n; i++) {
-        for (int way = 0; way < ways_of(lengths[i]); way++) {
-            uint32_t number = (uint32_t)i;
-            void *body = get(lengths[i]);
-            mad_block_t blocks[2];
-            mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-            way_blocks(blocks, way, &number, body, lengths[i]);
-            for (int b = 0; b < (way < 2 ? 1 : 2); b++)
-                CHECK_OK(mad_unpack(cnx, blocks[b].base, blocks[b].len, blocks[b].send_mode, blocks[b].receive_mode));
-            CHECK_OK(mad_end_unpacking(cnx));
-            CHECK_MSG(HOLDS(body, lengths[i], (uint32_t)i) && number == (uint32_t)i, "length %zu, way %d, number %u of %d",
-                      lengths[i], way, number, i);
-            free(body);
-        }
-    }
-    free(lengths);
+    lengths_each(e, length_receive);
 }
 
 const test_t limit_tests[] = {{.name = "limits_requests", .procs = 2, .send = requests_send, .receive = requests_receive},

@@ -145,10 +145,7 @@ int main(int argc, char **argv)
     run(ofi_atomic_cases, mode);
     test_begin("end", 60);
     CHECK_EQ(fi_close(&fabric->fid), -FI_EBUSY);
-    CHECK_ZERO(fi_close(&domain->fid));
-    CHECK_ZERO(fi_close(&fabric->fid));
-    fi_freeinfo(info);
-    fi_freeinfo(h);
+    objects_close(h);
     test_end();
     return test_failures != 0;
 }

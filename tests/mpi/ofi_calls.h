@@ -55,6 +55,15 @@ static inline struct fi_info *hints_of(uint64_t caps)
     h->ep_attr->type = FI_EP_RDM;
     return h;
 }
+
+/* All that was opened is closed, and the hints are freed. */
+static inline void objects_close(struct fi_info *h)
+{
+    CHECK_ZERO(fi_close(&domain->fid));
+    CHECK_ZERO(fi_close(&fabric->fid));
+    fi_freeinfo(info);
+    fi_freeinfo(h);
+}
 #endif
 
 struct fi_info *hints_new(void);

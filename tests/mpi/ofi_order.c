@@ -136,10 +136,7 @@ int main(int argc, char **argv)
     printf("%s entries in order, seed %u\n", test_failures ? "not ok" : "ok", seed);
     end_close(&a);
     end_close(&b);
-    CHECK_ZERO(fi_close(&domain->fid));
-    CHECK_ZERO(fi_close(&fabric->fid));
-    fi_freeinfo(info);
-    fi_freeinfo(h);
+    objects_close(h);
     test_end();
     return test_failures != 0;
 }
