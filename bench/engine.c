@@ -126,7 +126,7 @@ static int option_set(bench_options_t *o, const char *name, const char *value)
 
 int bench_options_parse(bench_options_t *options, int argc, char **argv, int first, const char *default_sizes)
 {
-    *options = (bench_options_t){.cpus = {-1, -1}, .ms = 1000};
+    *options = (bench_options_t){.cpus = {-1, -1}};
     options->n_sizes = bench_sizes_parse(default_sizes, options->sizes, BENCH_SIZES_MAX);
     for (int i = first; i < argc; i++) {
         char name[32];

@@ -16,7 +16,8 @@ static const perf_test_t *const tests[] = {&perf_pingpong, &perf_bandwidth, &per
 static void help(void)
 {
     puts("usage: mad_perf TEST [--driver self|shm|tcp] [--channel NAME] [--sizes LIST] [--iters N] [--batches N]\n"
-         "                [--pairs N] [--ms N] [--cpus A,B] [--threads pthread|marcel] [--json] [--help]\n"
+         "                [--cpus A,B] [--threads pthread|marcel] [--json] [--help]\n"
+         "                streams: [--pairs N] [--ms N]; beside: [--ms N]\n"
          "       mad_perf --version\n"
          "Start two processes (one for --driver self, any number for many-to-one and ring):\n"
          "    madrun -n 2 mad_perf pingpong --driver shm --sizes 8,1K,65536 --json\n"
@@ -132,6 +133,11 @@ int main(int argc, char **argv)
         return 2;
     if (p.options.help)
         return help(), 0;
+    if ((p.options.pairs && !test->pairs) || (p.options.ms && !test->timed))
+        return fprintf(stderr, "mad_perf: --%s is not an option of %s (see --help)\n",
+                       p.options.pairs && !test->pairs ? "pairs" : "ms", test->name), 2;
+    if (!p.options.ms)
+        p.options.ms = 1000;
     int rc = session_start(&p, &argc, &argv);
     int cpu = p.rank < BENCH_CPUS_MAX ? p.options.cpus[p.rank] : -1;
     if (!rc && bench_pin(cpu)) {

@@ -30,6 +30,8 @@ typedef struct perf_test {
     const char *help;
     const char *sizes; /* default */
     int (*run)(perf_t *p);
+    bool timed; /* it goes on for --ms */
+    bool pairs; /* it knows --pairs */
 } perf_test_t;
 
 extern const perf_test_t perf_pingpong, perf_bandwidth, perf_bidir, perf_rate, perf_manytoone, perf_modes, perf_mixed,

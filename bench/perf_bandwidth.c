@@ -45,5 +45,5 @@ static int run_rate(perf_t *p)
     return stream(p, perf_rate.name, PERF_WINDOW);
 }
 
-const perf_test_t perf_bandwidth = {"bandwidth", "windows of 16 messages one way", "1K-4M", run_bandwidth};
-const perf_test_t perf_rate = {"rate", "windows of 64 small messages one way", "8", run_rate};
+const perf_test_t perf_bandwidth = {"bandwidth", "windows of 16 messages one way", "1K-4M", .run = run_bandwidth};
+const perf_test_t perf_rate = {"rate", "windows of 64 small messages one way", "8", .run = run_rate};

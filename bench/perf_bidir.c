@@ -15,4 +15,4 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_bidir = {"bidirectional", "windows of 16 messages both ways at once", "1K-4M", run};
+const perf_test_t perf_bidir = {"bidirectional", "windows of 16 messages both ways at once", "1K-4M", .run = run};

@@ -84,4 +84,4 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_idle = {"idle", "what a receiver that waits a second costs, and how fast it wakes", "8", run};
+const perf_test_t perf_idle = {"idle", "what a receiver that waits a second costs, and how fast it wakes", "8", .run = run};

@@ -47,4 +47,4 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_manytoone = {"many-to-one", "all others send to rank 0", "8,1K,64K", run};
+const perf_test_t perf_manytoone = {"many-to-one", "all others send to rank 0", "8,1K,64K", .run = run};

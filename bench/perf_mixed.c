@@ -121,4 +121,5 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_mixed = {"mixed", "messages of one to four blocks of mixed lengths and modes", "1K,64K,1M", run};
+const perf_test_t perf_mixed = {"mixed", "messages of one to four blocks of mixed lengths and modes", "1K,64K,1M",
+                                .run = run};

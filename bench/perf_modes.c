@@ -22,4 +22,4 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_modes = {"modes", "the ping-pong in all six pairs of modes", "8,1K,64K", run};
+const perf_test_t perf_modes = {"modes", "the ping-pong in all six pairs of modes", "8,1K,64K", .run = run};

@@ -81,4 +81,4 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_overlap = {"overlap", "how much of a message is hidden by computing", "1M", run};
+const perf_test_t perf_overlap = {"overlap", "how much of a message is hidden by computing", "1M", .run = run};

@@ -12,4 +12,4 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_pingpong = {"pingpong", "one block there and back, one way", "8,1K,64K,1M,4M", run};
+const perf_test_t perf_pingpong = {"pingpong", "one block there and back, one way", "8,1K,64K,1M,4M", .run = run};

@@ -52,4 +52,4 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_ring = {"ring", "a token round all processes, by hop", "8", run};
+const perf_test_t perf_ring = {"ring", "a token round all processes, by hop", "8", .run = run};

@@ -25,25 +25,29 @@
 
 static const struct {
     const char *name, *arguments, *help;
+    const char *options; /* by the values that getopt gives for them */
     int args_min, args_max;
     int (*run)(const madi_info_options_t *options);
 } commands[] = {
-    {"host", "", "version, adapters, networks, calibration, knobs (what is done without a command)", 0, 0, madi_info_host},
-    {"knobs", "", "the MAD_* variables: values, where they come from, what they are for", 0, 0, madi_info_knobs},
-    {"explain", "PID [PEER]", "ask a live process which ways to its peers it uses and rejected, and why", 1, 2,
+    {"host", "", "version, adapters, networks, calibration, knobs (what is done without a command)", "jt", 0, 0,
+     madi_info_host},
+    {"knobs", "", "the MAD_* variables: values, where they come from, what they are for", "jt", 0, 0, madi_info_knobs},
+    {"explain", "PID [PEER]", "ask a live process which ways to its peers it uses and rejected, and why", "jt", 1, 2,
      madi_info_explain},
-    {"stats", "PID|all", "what live processes have moved: by driver, channel and route; --watch, --json, --prometheus", 1, 1,
-     madi_info_stats},
+    {"stats", "PID|all", "what live processes have moved: by driver, channel and route; --watch, --json, --prometheus",
+     "jtwp", 1, 1, madi_info_stats},
     {"trace", "PID | merge FILE...",
      "the timeline (MAD_TRACE) of a live process, to a file; several files made one: --output FILE; drawn: --svg PICTURE",
-     1, 100000, madi_info_trace},
-    {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", 0, 0, madi_info_doctor},
+     "jtosn", 1, 100000, madi_info_trace},
+    {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", "jt", 0, 0,
+     madi_info_doctor},
     {"topology", "[FILE]",
      "check a topology file and print it, or draw it: --dot, --svg PICTURE; with what moves there: --live SECONDS",
-     0, 1, madi_info_topology},
-    {"route", "[FILE] A B", "which ways messages go from host A to host B, and why: --channel NAME, --size BYTES", 2, 3,
-     madi_info_route},
+     "jtlds", 0, 1, madi_info_topology},
+    {"route", "[FILE] A B", "which ways messages go from host A to host B, and why: --channel NAME, --size BYTES", "jtcb", 2,
+     3, madi_info_route},
 };
+#define GIVEN_MAX 128 /* values of options are letters */
 #define N_COMMANDS (int)(sizeof commands / sizeof *commands)
 
 static void help(void)
@@ -80,27 +84,30 @@ static bool seconds(const char *option, double *value)
     return false;
 }
 
-/* -1: go on; else the exit code. */
-static int parse(madi_info_options_t *o, int argc, char **argv)
+static const struct option table[] = {{"json", no_argument, NULL, 'j'},
+                                      {"timeout", required_argument, NULL, 't'},
+                                      {"watch", required_argument, NULL, 'w'},
+                                      {"live", required_argument, NULL, 'l'},
+                                      {"prometheus", no_argument, NULL, 'p'},
+                                      {"output", required_argument, NULL, 'o'},
+                                      {"dot", no_argument, NULL, 'd'},
+                                      {"svg", required_argument, NULL, 's'},
+                                      {"span", required_argument, NULL, 'n'},
+                                      {"channel", required_argument, NULL, 'c'},
+                                      {"size", required_argument, NULL, 'b'},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, 'V'},
+                                      {NULL, 0, NULL, 0}};
+
+/* -1: go on, with given[] what getopt has given; else the exit code. */
+static int parse(madi_info_options_t *o, char *given, int argc, char **argv)
 {
-    static const struct option table[] = {{"json", no_argument, NULL, 'j'},
-                                          {"timeout", required_argument, NULL, 't'},
-                                          {"watch", required_argument, NULL, 'w'},
-                                          {"live", required_argument, NULL, 'l'},
-                                          {"prometheus", no_argument, NULL, 'p'},
-                                          {"output", required_argument, NULL, 'o'},
-                                          {"dot", no_argument, NULL, 'd'},
-                                          {"svg", required_argument, NULL, 's'},
-                                          {"span", required_argument, NULL, 'n'},
-                                          {"channel", required_argument, NULL, 'c'},
-                                          {"size", required_argument, NULL, 'b'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {NULL, 0, NULL, 0}};
     int option;
     *o = (madi_info_options_t){.timeout = 3};
     argv[0] = (char *)"mad_info"; /* how getopt's messages begin */
-    while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1)
+    while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1) {
+        if (option < GIVEN_MAX)
+            given[option] = 1;
         switch (option) {
         case 'j': o->json = true; break;
         case 't':
@@ -126,15 +133,29 @@ static int parse(madi_info_options_t *o, int argc, char **argv)
         case 'V': printf("mad_info (Madeleine) %s\n", PACKAGE_VERSION); return 0;
         default: fprintf(stderr, "mad_info: 'mad_info --help' lists commands and options\n"); return 2;
         }
+    }
     o->argc = argc - optind;
     o->argv = argv + optind;
     return -1;
 }
 
+/* The command knows all options that are given; else one line says which it does not. */
+static bool fits(int command, const char *given)
+{
+    for (int i = 0; table[i].name; i++)
+        if (given[table[i].val] && !strchr(commands[command].options, table[i].val)) {
+            fprintf(stderr, "mad_info: --%s is not an option of %s: 'mad_info --help' says what it belongs to\n",
+                    table[i].name, commands[command].name);
+            return false;
+        }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     madi_info_options_t o;
-    int code = parse(&o, argc, argv);
+    char given[GIVEN_MAX] = "";
+    int code = parse(&o, given, argc, argv);
     const char *name = code < 0 && o.argc ? o.argv[0] : "host";
     if (code >= 0)
         return code;
@@ -148,7 +169,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "mad_info: usage: mad_info %s %s\n", name, commands[i].arguments);
             return 2;
         }
-        return commands[i].run(&o);
+        return fits(i, given) ? commands[i].run(&o) : 2;
     }
     fprintf(stderr, "mad_info: there is no command '%s': 'mad_info --help' lists them\n", name);
     return 2;

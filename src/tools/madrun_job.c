@@ -379,11 +379,15 @@ int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
                              .env = asked->env, .argv = asked->argv, .topology = madi_run_topology_text()};
     const madi_run_gateway_t *gateways = NULL;
     const madi_run_hosts_t unknown = {0};
-    char **far_env;
+    char **far_env, why[200];
     int beside = 0;
     sigset_t mask;
 
     options = asked;
+    if (asked->job_file && madi_run_job_file_check(asked->job_file, why, sizeof(why)) != 0) {
+        madi_run_say("--job-file '%s' cannot be written: %s", asked->job_file, why);
+        return 1;
+    }
     if (!local.topology)
         local.topology = "";
     if (asked->topology && strcmp(asked->gateways, "none") != 0)

@@ -24,15 +24,34 @@ static int fill(FILE *file)
     return fclose(file) == 0 && good ? 0 : -1;
 }
 
+/* A new file beside the one that path names, for its owner alone; its name into next.  -1: errno says why. */
+static int next_make(const char *path, char *next, size_t len)
+{
+    if ((size_t)snprintf(next, len, "%s.XXXXXX", path) < len)
+        return mkstemp(next);
+    errno = ENAMETOOLONG;
+    return -1;
+}
+
+int madi_run_job_file_check(const char *path, char *why, size_t len)
+{
+    char next[PATH_MAX];
+    struct stat there;
+    int fd = stat(path, &there) == 0 && S_ISDIR(there.st_mode) ? (errno = EISDIR, -1) : next_make(path, next, sizeof(next));
+    if (fd < 0) {
+        snprintf(why, len, "%s", strerror(errno));
+        return -1;
+    }
+    close(fd);
+    unlink(next);
+    return 0;
+}
+
 int madi_run_job_file_write(const char *path, char *why, size_t len)
 {
     char next[PATH_MAX];
     FILE *file = NULL;
-    int fd = -1, result = -1;
-    if ((size_t)snprintf(next, sizeof(next), "%s.XXXXXX", path) < sizeof(next))
-        fd = mkstemp(next); /* for its owner alone */
-    else
-        errno = ENAMETOOLONG;
+    int fd = next_make(path, next, sizeof(next)), result = -1;
     if (fd >= 0 && (file = fdopen(fd, "w")) != NULL)
         result = fill(file);
     else if (fd >= 0)

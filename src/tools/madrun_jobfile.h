@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+/* Can it be written, as things are?  0, or -1: why not. */
+int madi_run_job_file_check(const char *path, char *why, size_t len);
 /* Make it, or make it anew, so that whoever opens it finds it whole; only its owner can read it.  0, or -1: why. */
 int madi_run_job_file_write(const char *path, char *why, size_t len);
 /* The job is over. */

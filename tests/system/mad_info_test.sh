@@ -272,6 +272,9 @@ test_trace() {
     check "trace without anything" 2 $code
     run trace merge
     check "trace merge without files" 2 $code
+    run host --watch 1
+    check "an option of another command" 2 $code
+    check_has "an option of another command: said" "mad_info: --watch is not an option of host" err
     run trace merge /nonexistent
     check_has "trace merge: no such file" "mad_info: unable to open /nonexistent: No such file" err
     job_start --env MAD_TRACE="$dir/timeline" --env MAD_TRACE_EVENTS=64

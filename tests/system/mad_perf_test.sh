@@ -84,6 +84,8 @@ mistake "threads that are none" "bad option or value: --threads green" 2 pingpon
 mistake "an unknown test" "no such test: pong" 1 pong
 mistake "an unknown option" "bad option or value: --size" 1 pingpong --size 8
 mistake "a size that is none" "bad option or value: --sizes 8Q" 1 pingpong --sizes 8Q
+mistake "pairs of a test that has none" "pairs is not an option of pingpong" 1 pingpong --pairs 1
+mistake "a time for a test that takes none" "ms is not an option of ring" 1 ring --ms 10
 mistake "a processor that is none" "processor 99999 cannot be used" 1 pingpong --cpus 99999,99998
 mistake "no batches" "bad option or value: --batches 0" 1 pingpong --batches 0
 mistake "a driver that is none" "no such driver" 1 pingpong --driver smh

@@ -201,6 +201,11 @@ test_wrong() {
     wrong "hosts in a file of garbage" 2 "garbage, line 1: " -n 1 --hostfile garbage true
     printf 'a\nb slots=0\n' >garbage
     wrong "hosts in a file with a number that is none" 2 "garbage, line 2: 'b:0': give how many" -n 1 --hostfile garbage true
+    echo 'a slots=2 extra' >garbage
+    wrong "hosts in a file with a word too many" 2 "garbage, line 1: 'extra' is not understood" -n 1 --hostfile garbage true
+    wrong "a job's file that cannot be written" 1 "--job-file 'no/such/folder' cannot be written: No such file" \
+        -n 1 --job-file no/such/folder true
+    wrong "a job's file that is a folder" 1 "--job-file '.' cannot be written: Is a directory" -n 1 --job-file . true
     : >garbage
     wrong "hosts in an empty file" 2 "garbage names no host" -n 1 --hostfile garbage true
     wrong "hosts in a directory" 2 "'.' cannot be read: Is a directory" -n 1 --hostfile . true
