@@ -200,10 +200,16 @@ void *from_thread(void *arg)
     return arg;
 }
 
+/* Who tries for long in vain naps: two threads that only yield to each other, hundreds of thousands of times a second, keep a
+ * processor from all others for many seconds (Linux 6.18: doc/rationale.md, madlab). */
+#define IDLE_MOST 100
+#define IDLE_US 50
+
 static void try_one(taking_t *t)
 {
     mad_connection_t *cnx = NULL;
     mad_status_t status;
+    int idle = 0;
     /* now and then it waits a little: somebody who only tries takes a core from the others */
     while ((status = mad_begin_unpacking_timed(channels[WAY_TRY], MAD_ANY_SOURCE, 0, &cnx)) == MAD_ERR_AGAIN) {
         status = mad_begin_unpacking_timed(channels[WAY_TRY], MAD_ANY_SOURCE, SECOND / 5000, &cnx);
@@ -218,8 +224,12 @@ static void try_one(taking_t *t)
     }
     count(t);
     while ((status = take_blocks(t, false)) == MAD_ERR_AGAIN)
-        if (!mad_progress(session))
+        if (mad_progress(session))
+            idle = 0;
+        else if (++idle < IDLE_MOST)
             marcel_yield();
+        else
+            marcel_usleep(IDLE_US);
     if (status == MAD_OK)
         end_taking(t, false);
     else
