@@ -204,8 +204,10 @@ static void *receive_late(void *arg)
 {
     uint64_t *in = arg;
     usleep(50000);
-    for (uint64_t i = 0; in[i]; i++)
-        CHECK_ZERO(fi_recv(b.ep, &in[i], 8, NULL, FI_ADDR_UNSPEC, NULL));
+    uint64_t n = 0;
+    for (; in[n]; n++)
+        CHECK_ZERO(fi_recv(b.ep, &in[n], 8, NULL, FI_ADDR_UNSPEC, NULL));
+    CHECK_ZERO(fi_cntr_wait(b.received, n, 20000)); /* progress is manual: who closes waits for who receives */
     return NULL;
 }
 
