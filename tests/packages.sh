@@ -4,7 +4,7 @@
 build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libjansson-dev libpmix-dev libconfig-dev"
 test_packages="check git valgrind iproute2 openssh-client openssh-server python3 openmpi-bin libopenmpi-dev mpich clang
     netpipe-openmpi python3-mpi4py hpcc lammps scalapack-mpi-test libfabric-bin libfabric-dev libclang-rt-dev g++ man-db
-    mandoc slurmctld slurmd slurm-client spin xz-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+    mandoc slurmctld slurmd slurm-client spin tcc xz-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
     python3-prometheus-client"
 peer_packages="openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev ucx-utils libfabric-bin libfabric-dev
     netpipe-openmpi netpipe-tcp netbase gnuplot-nox python3 valgrind binutils iproute2 socat libzmq3-dev"
@@ -22,6 +22,6 @@ install_packages() {
     echo "installing:$missing"
     export DEBIAN_FRONTEND=noninteractive
     # shellcheck disable=SC2086
-    { apt-get update && apt-get install -y --no-install-recommends $missing; } >"${TMPDIR:-/tmp}/madeleine-apt.log" 2>&1 ||
-        { tail -5 "${TMPDIR:-/tmp}/madeleine-apt.log" >&2; echo "some packages could not be installed; going on" >&2; }
+    said=$(apt-get update 2>&1 && apt-get install -y --no-install-recommends $missing 2>&1) ||
+        { echo "$said" | tail -5 >&2; echo "some packages could not be installed; going on" >&2; }
 }

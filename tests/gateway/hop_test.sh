@@ -1,23 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Messages through one gateway, three processes on this host (ways.sh): the conformance suite over each pair of drivers, what
-# the gateway counts, and a gateway that is killed.  LONG=1: each test alone.
+# Messages through one gateway, three processes on this host (ways.sh): what the gateway counts, a gateway that is killed, and
+# the timeline.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 
 . "$here/ways.sh"
-
-tests=all
-[ -z "$LONG" ] || tests=$("$BUILD/tests/conform" --list | awk '$2 == 2 { print $1 }')
-for way in $ways; do
-    for t in $tests; do
-        if MAD_PREFER=virtual on "$way" 3 "$BUILD/tests/conform" "$t" >"$dir/out" 2>&1; then
-            ok "conform-$t-$way"
-        else
-            not_ok "conform-$t-$way (exit status $?)" "$(grep -v 'message: warning' "$dir/out" | tail -20)"
-        fi
-    done
-done
 
 # What the gateway says of itself after messages of many lengths: hop.c prints it.
 for way in $ways; do
