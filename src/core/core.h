@@ -91,9 +91,10 @@ void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd);
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
 void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text); /* our own attempt, if there is one */
-/* The attempt that has begun has no deadline: the peer may compute for long.  When the peer's own attempt counts instead,
- * and does not come within MAD_CONNECT_TIMEOUT, another one is begun. */
+/* The attempt that has begun has no deadline: the peer may compute for long. */
 void madi_hello_patience(madi_gate_t *gate);
+/* Our own attempt, if there is one: should it end without a verdict, that is not the peer's word, and it begins anew. */
+void madi_hello_unsure(madi_gate_t *gate);
 bool madi_hello_evict(mad_session_t *session); /* the longest silent stranger; false: there is none */
 void madi_hellos_reap(mad_session_t *session);
 /* Attempts end whose time is over.  Time in which nobody looked, since this process or its machine stood still, is none.

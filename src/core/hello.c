@@ -31,6 +31,7 @@
 #define BODY_MAX 4608
 #define MAC 32
 #define ACCEPTED_MAX 256 /* handshakes of strangers at a time */
+#define CALL_AGAIN INT64_C(500000000) /* ns that the peer's own attempt has before it is called once more */
 #define STEP INT64_C(250000000) /* ns: deadlines are looked at so often at least while there are any */
 
 enum kind { HELLO = 1, CHALLENGE = 2, PROOF = 3, VERDICT = 4, REFUSE = 5 };
@@ -56,6 +57,7 @@ struct madi_hello {
     madi_gate_t *gate;  /* active: ours; passive: NULL */
     madi_link_t *link;  /* active */
     bool active, connected;
+    bool unsure;        /* what the peer has said may be lost */
     int expect;         /* the kind of the next frame */
     int64_t deadline;
     unsigned char nonce_a[16], nonce_b[16];
@@ -151,9 +153,36 @@ void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text
         hello_fail(gate->hello, status, text);
 }
 
+void madi_hello_unsure(madi_gate_t *gate)
+{
+    if (gate->hello)
+        gate->hello->unsure = true;
+}
+
+/* This attempt is over, and says nothing of the peer. */
+static void hello_drop(hello_t *h)
+{
+    madi_gate_t *gate = h->gate;
+    madi_link_t *link = h->link;
+    close(hello_release(h));
+    if (gate->link == link)
+        gate->link = NULL;
+    madi_link_down(link, MAD_ERR_CANCELLED, "replaced");
+}
+
+/* Call once more, within the same time. */
+static void call_again(madi_gate_t *gate)
+{
+    int64_t deadline = gate->deadline;
+    gate->call_at = 0;
+    madi_gate_connect_again(gate);
+    gate->deadline = deadline;
+    if (gate->hello)
+        gate->hello->deadline = deadline;
+}
+
 void madi_hello_patience(madi_gate_t *gate)
 {
-    gate->patient = true;
     gate->deadline = INT64_MAX;
     if (gate->hello)
         gate->hello->deadline = INT64_MAX;
@@ -395,13 +424,8 @@ static void on_verdict(hello_t *h, const unsigned char *body, size_t len)
     memcpy(&code, body + MAC, 4);
     memcpy(&floor, body + MAC + 8, 8);
     if (code == MAD_ERR_BUSY) { /* the peer's own attempt counts; it is on its way */
-        madi_gate_t *gate = h->gate;
-        close(hello_release(h));
-        if (gate->link == link)
-            gate->link = NULL;
-        madi_link_down(link, MAD_ERR_CANCELLED, "replaced");
-        if (gate->patient) /* but that may fail, and then nobody would call */
-            gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+        h->gate->call_at = madi_deadline(CALL_AGAIN);
+        hello_drop(h);
         return;
     }
     madi_gate_floor(h->gate, floor);
@@ -453,6 +477,7 @@ static void on_frame(hello_t *h, const frame_t *f, const unsigned char *body)
 static void hello_ready(madi_watch_t *watch, uint32_t events)
 {
     hello_t *h = MADI_CONTAINER(watch, hello_t, watch);
+    madi_gate_t *gate;
     frame_t f;
     size_t want = sizeof f;
     ssize_t n;
@@ -477,6 +502,12 @@ static void hello_ready(madi_watch_t *watch, uint32_t events)
         if (n <= 0) {
             if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
+            if (!n && h->unsure && h->gate->link == h->link) {
+                gate = h->gate;
+                hello_drop(h);
+                call_again(gate);
+                return;
+            }
             hello_fail(h, n < 0 && errno != ECONNRESET ? MAD_ERR_SYSTEM : MAD_ERR_PEER,
                        n ? strerror(errno)
                          : "the connection was closed during the handshake (it ended, or has no descriptors left)");
@@ -526,6 +557,13 @@ void madi_hello_accept(madi_adapter_t *adapter, int fd)
 
 /* ---- Deadlines ------------------------------------------------------------------------------------------------ */
 
+/* When a connecting gate, which waits for the peer's own attempt, calls once more: that may have failed, or the peer has seen
+ * later than we that a connection was lost. */
+static int64_t calls_at(const madi_gate_t *g)
+{
+    return g->call_at && !g->link ? g->call_at : INT64_MAX;
+}
+
 /* When the next look is due: no later than a step after the last one, by which time that stood still is seen. */
 int64_t madi_hello_deadline(const mad_session_t *s)
 {
@@ -534,8 +572,10 @@ int64_t madi_hello_deadline(const mad_session_t *s)
         if (h->deadline < first)
             first = h->deadline;
     for (const madi_gate_t *g = s->gates; g; g = g->next)
-        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && g->deadline < first)
-            first = g->deadline;
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING) {
+            first = g->deadline < first ? g->deadline : first;
+            first = calls_at(g) < first ? calls_at(g) : first;
+        }
     return first < INT64_MAX && s->hellos_looked + STEP < first ? s->hellos_looked + STEP : first;
 }
 
@@ -579,13 +619,11 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
     for (madi_gate_t *g = s->gates; g; g = g->next) {
         if (atomic_load_explicit(&g->state, memory_order_relaxed) != MADI_GATE_CONNECTING)
             continue;
-        any |= g->deadline < INT64_MAX;
-        if (now >= g->deadline && g->patient && !g->link) { /* the peer's own call has not come */
-            madi_gate_connect_again(g);
-            madi_hello_patience(g);
-        } else if (now >= g->deadline) {
+        any |= g->deadline < INT64_MAX || calls_at(g) < INT64_MAX;
+        if (now >= g->deadline)
             madi_gate_late(g);
-        }
+        else if (calls_at(g) <= now)
+            call_again(g);
     }
     s->hellos_looked = any ? now : 0;
     madi_hellos_reap(s);

@@ -365,7 +365,7 @@ struct madi_gate {
     uint64_t taken_blocks, taken_bytes;   /* came after a grant */
     uint64_t placed_blocks, placed_bytes; /* written here by the peer */
     int64_t deadline;        /* connecting: until when; down: since when */
-    bool patient;            /* connecting: it goes on until the peer answers */
+    int64_t call_at;         /* connecting, without a link: when to call again, though the peer's own attempt counts; or 0 */
     bool quiet;              /* the program does not know of it */
     bool lacking;            /* an attempt failed since this process has no memory or descriptors left */
     bool apart;              /* an attempt met no answer: the network may be gone, or its host, and be back soon */

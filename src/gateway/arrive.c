@@ -7,6 +7,15 @@ static void bad(gw_hop_t *hop, const char *text)
     madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, text);
 }
 
+/* The other end has closed.  What it said of the handshake before, such as that its own call counts, may be lost with the way
+ * that the stream had then. */
+static void end_closed(gw_end_t *end, mad_status_t status, const char *text)
+{
+    if (end->active && !end->started && end->turn && end->link)
+        madi_hello_unsure(end->link->gate);
+    gw_end_closed(end, status, text);
+}
+
 static void close_came(gw_side_t *side, uint32_t what, mad_status_t status, const char *text)
 {
     if (what > MADI_CLOSE_GONE)
@@ -16,7 +25,7 @@ static void close_came(gw_side_t *side, uint32_t what, mad_status_t status, cons
     else if (what != MADI_CLOSE_LINK || side == side->end->beside)
         gw_way_lost(side, what, status, text);
     else if (!side->old)
-        gw_end_closed(side->end, status, text);
+        end_closed(side->end, status, text);
 }
 
 /* The gateway beyond this hop, or one behind it, wants streams to go elsewhere. */

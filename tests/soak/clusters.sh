@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Six clusters around one, so that three hops lead from each outer one to the next, through two gateways: 60 processes
 # (LONG=1: 200) that madrun starts from a host on none of the networks; each talks to all others.  Prints how long the start
-# and the first round took, and how much memory processes and gateways have.
+# and the first round took, and how much memory processes and gateways have.  Then six clusters with two gateways each around a
+# network of gateways: one of each two is killed, and then the other, while all call all.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"
@@ -36,4 +37,23 @@ check_has "all have talked to all" "all-to-all: $ranks ranks, 3 rounds" out
 check_lines "gateways: five, and all end well" 5 '^\[gateway gate[1-5]\] madgw: host gate[1-5]: drained, ends' err
 sed -n 's/^\[0\] all-to-all: /# /p' out
 sed -n 's/^\[gateway \(.*\)\] madgw: .*\(at most .*\)/# gateway \1: \2/p' err
+
+{
+    echo 'networks = { middle = { driver = "tcp"; hosts = "gate[1-6]a, gate[1-6]b"; };'
+    for c in 1 2 3 4 5 6; do echo "c$c = { driver = \"tcp\"; hosts = \"c${c}h[0-1], gate${c}a, gate${c}b\"; };"; done
+    echo '};'
+} >pairs.conf
+kills=
+for c in 1 2 3 4 5 6; do kills="$kills --at 1.$c:kill:madgw@gate${c}a --at 2.$c:kill:madgw@gate${c}b"; done
+export MAD_FORWARD_DEADLINE=$MAD_CONNECT_TIMEOUT
+for round in 1 ${LONG:+2 3 4 5 6 7 8 9 10}; do
+    # shellcheck disable=SC2086
+    within $((most + 20)) "$BUILD/madlab" run pairs.conf --quiet --share "$here/../.." --timeout $((most + 10)) $kills -- sh -c '
+        exec "$1" -n 60 --topology pairs.conf --launch-agent "$MADLAB_AGENT" --timeout "$2" "$3" all 2' \
+        job "$BUILD/madrun" $most "$BUILD/tests/across" >out 2>err
+    rc=$?
+    check "gateways are killed while all call all, $round: exit code" 0 $rc
+    [ $rc = 0 ] || grep -v 'core: warning' err out | head -40
+    check_has "all have talked to all, $round" "all-to-all: 60 ranks, 2 rounds" out
+done
 [ $failures = 0 ]

@@ -214,7 +214,7 @@ START_TEST(standing_still)
 }
 END_TEST
 
-/* Of two calls that crossed the peer's was to count, and has failed: who has patience calls again. */
+/* Of two calls that crossed the peer's was to count, and has not come: it is called again. */
 START_TEST(calls_again)
 {
     mad_session_t *s;
@@ -226,7 +226,11 @@ START_TEST(calls_again)
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_IDLE);
     madi_hello_patience(gate);
     atomic_store(&gate->state, MADI_GATE_CONNECTING); /* as it is after that */
-    gate->deadline = madi_now() - 1;
+    gate->call_at = madi_now() + 1000000000;
+    madi_hello_expire(s, madi_now());
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
+    ck_assert(madi_hello_deadline(s) <= gate->call_at);
+    gate->call_at = madi_now() - 1;
     madi_hello_expire(s, madi_now());
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_UP);
     madi_unlock(&s->lock);
