@@ -217,6 +217,8 @@ static mad_status_t session_new(mad_session_t **session)
     mad_session_t *s = NULL;
     if (is_child_of_user())
         return MAD_ERR_BUSY;
+    /* A program may exit without mad_exit, in the midst of a handshake of our threads: libcrypto is not to end before them. */
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     if (posix_memalign((void **)&s, MADI_LINE, sizeof *s))
         return MAD_ERR_NOMEM;
     memset(s, 0, sizeof *s);
