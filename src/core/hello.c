@@ -159,15 +159,12 @@ void madi_hello_unsure(madi_gate_t *gate)
         gate->hello->unsure = true;
 }
 
-/* This attempt is over, and says nothing of the peer. */
+/* This attempt of ours is over, and says nothing of the peer: no other way is tried. */
 static void hello_drop(hello_t *h)
 {
-    madi_gate_t *gate = h->gate;
-    madi_link_t *link = h->link;
-    close(hello_release(h));
-    if (gate->link == link)
-        gate->link = NULL;
-    madi_link_down(link, MAD_ERR_CANCELLED, "replaced");
+    if (h->gate->link == h->link)
+        h->gate->link = NULL;
+    madi_hello_abort(h);
 }
 
 /* Call once more, within the same time. */
@@ -477,7 +474,6 @@ static void on_frame(hello_t *h, const frame_t *f, const unsigned char *body)
 static void hello_ready(madi_watch_t *watch, uint32_t events)
 {
     hello_t *h = MADI_CONTAINER(watch, hello_t, watch);
-    madi_gate_t *gate;
     frame_t f;
     size_t want = sizeof f;
     ssize_t n;
@@ -503,9 +499,8 @@ static void hello_ready(madi_watch_t *watch, uint32_t events)
             if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
             if (!n && h->unsure && h->gate->link == h->link) {
-                gate = h->gate;
                 hello_drop(h);
-                call_again(gate);
+                call_again(h->gate);
                 return;
             }
             hello_fail(h, n < 0 && errno != ECONNRESET ? MAD_ERR_SYSTEM : MAD_ERR_PEER,

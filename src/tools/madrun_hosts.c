@@ -116,16 +116,15 @@ int madi_run_hosts_add(madi_run_hosts_t *hosts, const char *list, char *why, siz
 
 static int line_add(madi_run_hosts_t *hosts, char *line, char *why, size_t len)
 {
-    char *save = NULL, *name, *word, *more, entry[600];
+    char *save = NULL, *name, *word, *odd, entry[600];
     line[strcspn(line, "#\r\n")] = 0;
     name = strtok_r(line, " \t", &save);
     word = name ? strtok_r(NULL, " \t", &save) : NULL;
     if (!name)
         return 0;
-    more = word ? strtok_r(NULL, " \t", &save) : NULL;
-    if (word && (strncmp(word, "slots=", 6) != 0 || more)) {
-        snprintf(why, len, "'%.80s' is not understood: give 'name', 'name:4' or 'name slots=4'",
-                 strncmp(word, "slots=", 6) != 0 ? word : more);
+    odd = word && strncmp(word, "slots=", 6) != 0 ? word : strtok_r(NULL, " \t", &save);
+    if (odd) {
+        snprintf(why, len, "'%.80s' is not understood: give 'name', 'name:4' or 'name slots=4'", odd);
         return -1;
     }
     if ((size_t)snprintf(entry, sizeof(entry), "%s%s%s", name, word ? ":" : "", word ? word + 6 : "") >= sizeof(entry)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every rank calls all others, and exits at some moment while handshakes go on, without mad_exit: exits SEED.  Its exit status is 7. */
+/* Every rank calls all others, and exits at some moment while handshakes go on, without mad_exit: exits SEED.  Its exit
+ * status is 7. */
 #include <madeleine.h>
 
 #include <stdbool.h>

@@ -72,6 +72,8 @@ test_options() {
     check "unknown option" 2 $code
     run no-such-command
     check "unknown command" "2 1" "$code $(grep -c "there is no command 'no-such-command'" err)"
+    run host --watch 1
+    check "an option of another command" "2 1" "$code $(grep -c 'mad_info: --watch is not an option of host' err)"
     run explain
     check "explain without a process" 2 $code
     run explain 12x
@@ -272,9 +274,6 @@ test_trace() {
     check "trace without anything" 2 $code
     run trace merge
     check "trace merge without files" 2 $code
-    run host --watch 1
-    check "an option of another command" 2 $code
-    check_has "an option of another command: said" "mad_info: --watch is not an option of host" err
     run trace merge /nonexistent
     check_has "trace merge: no such file" "mad_info: unable to open /nonexistent: No such file" err
     job_start --env MAD_TRACE="$dir/timeline" --env MAD_TRACE_EVENTS=64
