@@ -170,7 +170,9 @@ test_rates() {
 listen red2 red2.rate
 echo "$(reach red1 red2 "$(cat red2.rate)")"
 for h in red1 gate; do on $h tc -s qdisc show dev eth0 | sed "s/^/$h /"; done
-throttled() { on blue1 tc qdisc show dev eth0 | grep -q 'rate 20Mbit'; }
+throttled() { # on every host: they are told one after another
+    on blue1 tc qdisc show dev eth0 | grep -q 'rate 20Mbit' && on gate tc qdisc show dev fast1 | grep -q 'rate 20Mbit'
+}
 wait_for throttled
 on blue1 tc qdisc show dev eth0 | sed "s/^/blue1 /"
 on gate tc qdisc show dev fast1 | sed "s/^/gate's fast1 /"

@@ -197,7 +197,7 @@ test_wrong() {
     wrong "empty directory" 2 "--wdir '' is not valid: give a directory" -n 1 --wdir '' true
     wrong "no such rank" 2 "there are only the ranks 0 to 1" -n 2 --stdin 2 true
     wrong "no such NUMA node" 1 "there is no such NUMA node" -n 1 --reserve-numa 99999 true
-    head -c 4000 /dev/urandom >garbage && printf '\001\n' >>garbage
+    { printf '\001' && head -c 4000 /dev/urandom && echo; } >garbage # random bytes may begin with a host or with none
     wrong "hosts in a file of garbage" 2 "garbage, line 1: " -n 1 --hostfile garbage true
     printf 'a\nb slots=0\n' >garbage
     wrong "hosts in a file with a number that is none" 2 "garbage, line 2: 'b:0': give how many" -n 1 --hostfile garbage true
