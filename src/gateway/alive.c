@@ -166,8 +166,8 @@ static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
     char text[GW_TEXT];
     if (!hop->asked || hop->down || !hop->gate->link || (!hop->answers && !host_unheard(hop, now)))
         return NEVER;
-    if (now - hop->asked < limit)
-        return hop->answers || hop->asked + limit < now + period() ? hop->asked + limit : now + period();
+    if (now - hop->asked < limit) /* no later than after a period: while the timer is set nobody sets it for what is sent */
+        return hop->asked + limit < now + period() ? hop->asked + limit : now + period();
     if (hop->answers && network_moves(hop)) /* it may not have been asked yet */
         return now + period();
     hop->gw->dead_gateways += hop->forwards;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gateway: credits of a hop, and who is next on the way. */
+/* gateway: credits of a hop, when it is looked at, and who is next on the way. */
 #include "unit.h"
 
+#include "base/clock.h"
 #include "base/knob.h"
 #include "gateway/gateway.h"
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #define LONGEST gw_cost(GW_FRAGMENT + MADI_FORWARD_HEAD)
@@ -109,6 +112,38 @@ START_TEST(too_much)
     ck_assert(gw_credit_open(&t.side[0]));
     ck_assert(gw_credit_take(&t.side[0], LONGEST));
     ck_assert(!gw_credit_take(&t.side[0], LONGEST));
+    free(w);
+}
+END_TEST
+
+/* ---- Signs of life ---------------------------------------------------------------------------------------------- */
+
+/* While the timer is set, what is sent does not set it: so it is over soon, though the only thing to see is an answer that is
+ * not due for long. */
+START_TEST(looks)
+{
+    world_t *w = world_new(0);
+    mad_session_t *session = calloc(1, sizeof *session);
+    madi_link_t link = {.gate = &w->gate};
+    struct pollfd timer = {.events = POLLIN};
+    ck_assert(session != NULL);
+    ck_assert_int_eq(madi_knobs_load(), MAD_OK);
+    session->epfd = epoll_create1(EPOLL_CLOEXEC);
+    w->gw.base.session = session;
+    w->gw.hops = &w->hop;
+    w->gate.link = &link;
+    w->hop.answers = true;
+    ck_assert_int_eq(gw_alive_open(&w->gw), MAD_OK);
+    gw_alive_soon(&w->gw);
+    timer.fd = w->gw.timer.fd;
+    ck_assert_int_eq(poll(&timer, 1, -1), 1);
+    w->hop.asked = madi_now();
+    w->gw.timer.ready(&w->gw.timer, EPOLLIN);
+    ck_assert(atomic_load(&w->gw.ticks));
+    ck_assert_int_le(atomic_load(&w->gw.due), madi_now() + gw_head_start());
+    gw_alive_close(&w->gw);
+    close(session->epfd);
+    free(session);
     free(w);
 }
 END_TEST
@@ -312,6 +347,6 @@ END_TEST
 
 Suite *gateway_suite(void)
 {
-    const TTest *tests[] = {windows, budget, too_much, next_host, lanes, choice, places, virtual_channel, wrong_files};
+    const TTest *tests[] = {windows, budget, too_much, looks, next_host, lanes, choice, places, virtual_channel, wrong_files};
     return SUITE_OF("gateway", tests);
 }
