@@ -80,7 +80,7 @@ static bool answer(void *arg, int64_t *again)
     if (!madi_trylock(&session->lock)) /* somebody is in the library; the descriptors tell again */
         return false;
     n = madi_progress_after(session, madi_look_around(session));
-    hello = session->hellos ? madi_hello_deadline(session) : INT64_MAX;
+    hello = madi_hello_deadline(session);
     if (hello < *again)
         *again = hello;
     madi_unlock(&session->lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/handle.c, core/calls.c, and the sizes that the fast path and the memory of a silent peer depend on. */
+/* core/handle.c, core/calls.c, the clock of core/hello.c, and the sizes that the fast path and the memory of a silent peer
+ * depend on. */
 #include "unit.h"
 
 #include "base/clock.h"
@@ -7,6 +8,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
 
 static int seen;
 
@@ -238,9 +243,44 @@ START_TEST(calls_again)
 }
 END_TEST
 
+static void knocked(madi_watch_t *watch, uint32_t events)
+{
+    eventfd_t n;
+    (void)events;
+    eventfd_read(watch->fd, &n);
+}
+
+/* The same while the program computes and no handshake is open: the thread at the door sees to it. */
+START_TEST(calls_again_beside)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    mad_session_t *s;
+    madi_gate_t *gate;
+    madi_watch_t knock = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = knocked};
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &s), MAD_OK);
+    madi_lock(&s->lock);
+    ck_assert_int_eq(madi_peer_gate(s, 0, 0, &gate), MAD_OK);
+    madi_hello_patience(gate);
+    atomic_store(&gate->state, MADI_GATE_CONNECTING);
+    gate->call_at = madi_now() + 50000000;
+    ck_assert_int_eq(madi_watch_add_rare(s, &knock, EPOLLIN), MAD_OK);
+    madi_unlock(&s->lock);
+    ck_assert_int_eq(eventfd_write(knock.fd, 1), 0); /* as the peer's word that its own call counts */
+    for (int i = 0; i < 20000 && atomic_load(&gate->state) != MADI_GATE_UP; i++)
+        nanosleep(&moment, NULL);
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_UP);
+    madi_lock(&s->lock);
+    madi_watch_del(s, &knock);
+    madi_unlock(&s->lock);
+    close(knock.fd);
+    mad_exit(s);
+}
+END_TEST
+
 Suite *core_suite(void)
 {
     const TTest *tests[] = {handles_add_get_del, handles_stale, handles_full, sizes, stage_borders, failures_come_last,
-                            standing_still, calls_again};
+                            standing_still, calls_again, calls_again_beside};
     return SUITE_OF("core", tests);
 }
