@@ -274,6 +274,13 @@ static void others(void)
         fail("the end", 0, status);
 }
 
+/* Of a message, at least what says whose it is. */
+static size_t bytes_of(const char *text)
+{
+    size_t len = (size_t)atol(text);
+    return len > sizeof(message_t) ? len : sizeof(message_t);
+}
+
 int main(int argc, char **argv)
 {
     double begun = now();
@@ -288,9 +295,9 @@ int main(int argc, char **argv)
     rank = mad_rank(session);
     size = mad_size(session);
     if (!strcmp(argv[1], "all"))
-        all(argc > 2 ? atoi(argv[2]) : 2, argc > 3 ? (size_t)atol(argv[3]) : 1000, begun);
+        all(argc > 2 ? atoi(argv[2]) : 2, bytes_of(argc > 3 ? argv[3] : "1000"), begun);
     else if (!strcmp(argv[1], "stream"))
-        stream(argc > 2 ? (size_t)atol(argv[2]) : 1 << 20);
+        stream(bytes_of(argc > 2 ? argv[2] : "1048576"));
     else if (!strcmp(argv[1], "routes"))
         all(1, 1000, begun), routes();
     else

@@ -109,13 +109,16 @@ mpi() {
     around --env FI_PROVIDER_PATH="$BUILD/.libs" -- -n "$n" "$@" </dev/null
 }
 
-# kill_on HOST PROGRAM: at once
+# kill_on HOST PROGRAM: at once; ./killed says whom
 kill_on() {
     "$MADLAB_AGENT" "$1" sh -c 'for p in /proc/[0-9]*; do
-        case $(cat $p/comm 2>/dev/null) in *'"$2"') kill -KILL ${p#/proc/} ;; esac; done'
+        case $(cat $p/comm 2>/dev/null) in *'"$2"') kill -KILL ${p#/proc/} && echo "killed: $p" ;; esac; done' >killed 2>&1
 }
-# streams GATEWAY: how many pass through it
-streams() { "$MADLAB_AGENT" "$1" "$BUILD/mad_info" stats all 2>/dev/null | sed -n 's/.*; \([0-9]*\) streams pass.*/\1/p'; }
+# streams GATEWAY: how many pass through it; ./stats.GATEWAY has all that it says
+streams() {
+    "$MADLAB_AGENT" "$1" "$BUILD/mad_info" stats all >"stats.$1" 2>&1
+    sed -n 's/.*; \([0-9]*\) streams pass.*/\1/p' "stats.$1"
+}
 
 # rounds_start OPTIONS OF MADRUN...: in the background, until some have been
 rounds_start() {
@@ -241,7 +244,7 @@ test_one_left() {
         victim=gate0 # the one through which more passes
         [ "$(streams gate1)" -gt "$(streams gate0)" ] && victim=gate1
         [ "$(streams $victim)" -gt 0 ] && ok "$plug: one is killed: it was used" ||
-            not_ok "$plug: one is killed: it was used"
+            not_ok "$plug: one is killed: it was used" "$(cat stats.gate0 stats.gate1)"
         now=$(round)
         kill_on $victim madgw
         round_is $((now + 20)) && ok "$plug: one is killed: it goes on" ||
@@ -260,7 +263,7 @@ test_rank_killed() {
         wait $job
         rc=$?
         [ $rc != 0 ] && [ $rc != 124 ] && ok "$plug: a rank is killed: MPI ends the job" ||
-            not_ok "$plug: a rank is killed: exit code $rc" "$(tail -n 20 err)"
+            not_ok "$plug: a rank is killed: exit code $rc" "$(cat killed; tail -n 20 err)"
         for host in red0 red1 blue0 blue1; do
             left() { "$MADLAB_AGENT" $host sh -c 'cat /proc/[0-9]*/comm 2>/dev/null' | grep -x rounds; }
             gone() { ! left >/dev/null; }
