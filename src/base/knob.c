@@ -97,8 +97,8 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                                   "bytes that may be under way to a peer behind gateways, kept until it has them",
                                   256 * KB, INT64_C(1) << 32},
     [MADI_KNOB_FORWARD_DETECT] = {"MAD_FORWARD_DETECT", MADI_KNOB_MS, "5000",
-                                  "milliseconds without an answer after which a gateway is dead for its neighbours; 0: only "
-                                  "when its connection ends",
+                                  "milliseconds without an answer after which a gateway is dead for its neighbours (the default is "
+                                  "longer where more than 16 processes share a core); 0: only when its connection ends",
                                   0, INT64_C(1) << 40},
     [MADI_KNOB_FORWARD_DEADLINE] = {"MAD_FORWARD_DEADLINE", MADI_KNOB_MS, "10000",
                                     "milliseconds that a peer behind gateways may be without a way before it is lost", 0,

@@ -19,25 +19,35 @@
 #include <unistd.h>
 
 #define LOOKS 8                   /* in the time of detection: two pass before somebody asks */
+#define CROWD 16                  /* processes that take turns on a core: from there on who has its turn is long silent */
 #define LEAST INT64_C(5000000)    /* ns between looks; questions that are no further apart than that are of one look */
 #define QUICK INT64_C(50000000)   /* ns, at most, while a stream has no way */
 #define NEVER INT64_MAX
 #define IDLE_ASKS 32               /* streams that are asked about at once while nothing is under way, in turn */
 
-int64_t gw_patience(void)
+/* The time of detection, ns; 0: nobody is asked.  Nobody chose the default, and where many take turns on a core who lives is
+ * silent for longer. */
+static int64_t detection(const gw_t *gw)
 {
-    int64_t detect = madi_knob_int(MADI_KNOB_FORWARD_DETECT);
-    return detect ? detect : INT64_C(5000000000);
+    int64_t ns = madi_knob_int(MADI_KNOB_FORWARD_DETECT);
+    int turns = marceli_turns(gw->base.session->processes);
+    return madi_knob_origin(MADI_KNOB_FORWARD_DETECT) || turns < CROWD ? ns : ns / CROWD * turns;
 }
 
-int64_t gw_head_start(void)
+int64_t gw_patience(const gw_t *gw)
 {
-    return gw_patience() / LOOKS;
+    int64_t ns = detection(gw);
+    return ns ? ns : INT64_C(5000000000);
 }
 
-static int64_t period(void)
+int64_t gw_head_start(const gw_t *gw)
 {
-    int64_t ns = gw_patience() / LOOKS;
+    return gw_patience(gw) / LOOKS;
+}
+
+static int64_t period(const gw_t *gw)
+{
+    int64_t ns = gw_patience(gw) / LOOKS;
     return ns > LEAST ? ns : LEAST;
 }
 
@@ -54,7 +64,7 @@ void gw_alive_set(gw_t *gw)
         return;
     marceli_async_count_later(1); /* also while the program computes; while it does not, nobody else is woken by what comes */
     marceli_async_kick_later();
-    set(gw, period());
+    set(gw, period(gw));
 }
 
 /* ---- Questions ------------------------------------------------------------------------------------------------------- */
@@ -71,7 +81,7 @@ void gw_side_ask(gw_side_t *side)
 {
     gw_hop_t *hop = side->hop;
     int64_t now = madi_now();
-    if (!hop || hop->down || !madi_knob_int(MADI_KNOB_FORWARD_DETECT))
+    if (!hop || hop->down || !detection(hop->gw))
         return;
     if (hop->asked && now - hop->asked > LEAST)
         return; /* it owes an answer already */
@@ -130,14 +140,14 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
     if (!unacked && !end->half && !refused(end)) {
         if (still)
             gw_window_rest(end);
-        return still && !moves ? NEVER : now + period();
+        return still && !moves ? NEVER : now + period(end->gw);
     }
     if (still && unacked && !end->asked)
         gw_end_ack(end, true);
     end->asked = still;
     if (still && end->side)
         gw_side_ask(end->side);
-    return now + period();
+    return now + period(end->gw);
 }
 
 /* The process owes no answer, but is its host there?  What was sent just before one look is acknowledged at the next. */
@@ -157,19 +167,19 @@ static bool network_moves(const gw_hop_t *hop)
 {
     madi_link_t *link = hop->gate->link;
     return atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->moves &&
-           link->driver->moves(link, period());
+           link->driver->moves(link, period(hop->gw));
 }
 
 static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
 {
-    int64_t limit = madi_knob_int(MADI_KNOB_FORWARD_DETECT);
+    int64_t limit = detection(hop->gw);
     char text[GW_TEXT];
     if (!hop->asked || hop->down || !hop->gate->link || (!hop->answers && !host_unheard(hop, now)))
         return NEVER;
     if (now - hop->asked < limit) /* no later than after a period: while the timer is set nobody sets it for what is sent */
-        return hop->asked + limit < now + period() ? hop->asked + limit : now + period();
+        return hop->asked + limit < now + period(hop->gw) ? hop->asked + limit : now + period(hop->gw);
     if (hop->answers && network_moves(hop)) /* it may not have been asked yet */
-        return now + period();
+        return now + period(hop->gw);
     hop->gw->dead_gateways += hop->forwards;
     snprintf(text, sizeof text, "%s gives no sign of life for %lld ms (MAD_FORWARD_DETECT)",
              hop->answers ? "the gateway" : "its host", (long long)(limit / 1000000));
@@ -206,7 +216,7 @@ static void ask_idle(gw_t *gw)
 void gw_alive_forgive(gw_t *gw, int64_t now)
 {
     int64_t ns = now - atomic_load_explicit(&gw->due, memory_order_relaxed);
-    if (ns <= period())
+    if (ns <= period(gw))
         return;
     for (gw_hop_t *hop = gw->hops; hop; hop = hop->next)
         hop->asked += hop->asked ? ns : 0;
@@ -235,7 +245,7 @@ static void tick(madi_watch_t *watch, uint32_t events)
     next = look(gw, now);
     if (next == NEVER) {
         if (gw->ends)
-            set(gw, gw_patience()); /* before somebody else may set it for sooner */
+            set(gw, gw_patience(gw)); /* before somebody else may set it for sooner */
         atomic_store(&gw->ticks, 0);
         next = look(gw, madi_now()); /* who sent something before saw that the timer was set */
         if (next == NEVER || atomic_exchange(&gw->ticks, 1)) {

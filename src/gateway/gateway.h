@@ -404,8 +404,8 @@ static inline void gw_alive_watch(gw_t *gw) /* there is something to watch.  Any
     if (MADI_UNLIKELY(!atomic_load_explicit(&gw->ticks, memory_order_relaxed)))
         gw_alive_set(gw);
 }
-int64_t gw_patience(void); /* ns that one step of a new way may take */
-int64_t gw_head_start(void); /* ns that the opener of a stream has before the other end opens a way */
+int64_t gw_patience(const gw_t *gw); /* ns that one step of a new way may take */
+int64_t gw_head_start(const gw_t *gw); /* ns that the opener of a stream has before the other end opens a way */
 void gw_side_ask(gw_side_t *side); /* does the gateway there live, and those behind it on the stream's way? */
 /* It asks, or answers; side: of the stream that it asks about, or NULL. */
 void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward);

@@ -35,7 +35,7 @@ void gw_move_take(gw_end_t *end)
         return;
     }
     end->lost = madi_now(); /* until the other end has answered */
-    end->try_at = end->lost + gw_patience();
+    end->try_at = end->lost + gw_patience(end->gw);
     end->turns = 0;
     end->hope = true;
     gw_alive_soon(end->gw);
@@ -155,7 +155,7 @@ bool gw_move_look(gw_end_t *end, int64_t now)
         return false;
     if (!end->beside) {
         try_next(end);
-    } else if (end->beside->opener && !end->beside_takes && now - end->beside_at > gw_patience()) {
+    } else if (end->beside->opener && !end->beside_takes && now - end->beside_at > gw_patience(end->gw)) {
         gw_side_ask(end->beside);
         gw_move_failed(end, "no answer");
     }

@@ -98,7 +98,7 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
         end->lost = now;
         end->turns = 0;
         end->hope = end->started || (what != MADI_CLOSE_GONE && status == MAD_ERR_PEER);
-        end->try_at = end->active ? now : now + gw_head_start();
+        end->try_at = end->active ? now : now + gw_head_start(end->gw);
         madi_log(MADI_LOG_INFO, "virtual", "a way has failed, another is looked for: %s", text);
     } else {
         end->hope |= what != MADI_CLOSE_GONE && (end->started || status == MAD_ERR_PEER);
@@ -168,7 +168,7 @@ bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
     else
         end->turn = gw_way_turn(end);
     gw_way_change(end, side, !first, "this end takes another way");
-    end->try_at = madi_now() + gw_patience();
+    end->try_at = madi_now() + gw_patience(end->gw);
     gw_way_say_open(end, side, MADI_FORWARD_OPEN, end->turn, address);
     return true;
 }

@@ -37,6 +37,12 @@ int marceli_crowd(int sharers)
     return n < INT_MAX ? (int)n : INT_MAX;
 }
 
+int marceli_turns(int processes)
+{
+    int cores = madi_server.host_cores, turns = (processes + cores - 1) / cores;
+    return turns > 1 ? turns : 1;
+}
+
 bool marceli_crowded(int processes)
 {
     return madi_crowded(processes, 1);

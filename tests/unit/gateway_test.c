@@ -118,16 +118,23 @@ END_TEST
 
 /* ---- Signs of life ---------------------------------------------------------------------------------------------- */
 
+static mad_session_t *session_new(void)
+{
+    mad_session_t *session = calloc(1, sizeof *session);
+    ck_assert(session != NULL);
+    ck_assert_int_eq(madi_knobs_load(), MAD_OK);
+    ck_assert_int_eq(marceli_server_open(), 0);
+    return session;
+}
+
 /* While the timer is set, what is sent does not set it: so it is over soon, though the only thing to see is an answer that is
  * not due for long. */
 START_TEST(looks)
 {
     world_t *w = world_new(0);
-    mad_session_t *session = calloc(1, sizeof *session);
+    mad_session_t *session = session_new();
     madi_link_t link = {.gate = &w->gate};
     struct pollfd timer = {.events = POLLIN};
-    ck_assert(session != NULL);
-    ck_assert_int_eq(madi_knobs_load(), MAD_OK);
     session->epfd = epoll_create1(EPOLL_CLOEXEC);
     w->gw.base.session = session;
     w->gw.hops = &w->hop;
@@ -140,11 +147,40 @@ START_TEST(looks)
     w->hop.asked = madi_now();
     w->gw.timer.ready(&w->gw.timer, EPOLLIN);
     ck_assert(atomic_load(&w->gw.ticks));
-    ck_assert_int_le(atomic_load(&w->gw.due), madi_now() + gw_head_start());
+    ck_assert_int_le(atomic_load(&w->gw.due), madi_now() + gw_head_start(&w->gw));
     gw_alive_close(&w->gw);
     close(session->epfd);
     free(session);
     free(w);
+}
+END_TEST
+
+/* Who has a core seldom is silent for long: the default is so patient; what was chosen holds. */
+static void patience_is(int64_t ns, int64_t of_few)
+{
+    world_t *w = world_new(0);
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    mad_session_t *session = w->gw.base.session = session_new();
+    session->processes = 1;
+    ck_assert_int_eq(gw_patience(&w->gw), of_few);
+    session->processes = 15 * cores;
+    ck_assert_int_eq(gw_patience(&w->gw), of_few);
+    session->processes = 32 * cores;
+    ck_assert_int_eq(gw_patience(&w->gw), ns);
+    free(session);
+    free(w);
+}
+
+START_TEST(patience)
+{
+    patience_is(INT64_C(10000000000), INT64_C(5000000000));
+}
+END_TEST
+
+START_TEST(patience_chosen)
+{
+    setenv("MAD_FORWARD_DETECT", "500", 1);
+    patience_is(500000000, 500000000);
 }
 END_TEST
 
@@ -347,6 +383,6 @@ END_TEST
 
 Suite *gateway_suite(void)
 {
-    const TTest *tests[] = {windows, budget, too_much, looks, next_host, lanes, choice, places, virtual_channel, wrong_files};
+    const TTest *tests[] = {windows, budget, too_much, looks, patience, patience_chosen, next_host, lanes, choice, places, virtual_channel, wrong_files};
     return SUITE_OF("gateway", tests);
 }
