@@ -512,7 +512,7 @@ struct mad_session {
     madi_lock_t wait_lock;
     marceli_waiters_t watchers; /* under wait_lock: they wait for what is no single object, and look after every event */
     _Atomic(int) n_watchers;
-    int processes;   /* of the job, and beside it: they may all want a processor of this host */
+    _Atomic(int) processes; /* of the job, and beside it: they may all want a processor of this host */
     int spins;       /* looks before the clock is asked */
     mad_request_t *callbacks, **callbacks_tail; /* requests whose callbacks are to be run without the lock */
     madi_rx_msg_t *handled, **handled_tail;     /* messages for handlers, likewise */

@@ -39,8 +39,7 @@ int marceli_crowd(int sharers)
 
 int marceli_turns(int processes)
 {
-    int cores = madi_server.host_cores, turns = (processes + cores - 1) / cores;
-    return turns > 1 ? turns : 1;
+    return processes / madi_server.host_cores;
 }
 
 bool marceli_crowded(int processes)

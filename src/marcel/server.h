@@ -104,7 +104,7 @@ bool marceli_crowded(int processes);
 /* So many processes share this one's processors, which may be some of the host's only: of how many on the whole host would it
  * have as little? */
 int marceli_crowd(int sharers);
-/* How many of so many processes take turns on a core of the host; at least 1.  While the server is open. */
+/* How many of so many processes take turns on each core of the host, rounded down.  While the server is open. */
 int marceli_turns(int processes);
 
 /* What mad_info shows.  Counts are of all time. */

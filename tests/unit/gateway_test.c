@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "gateway/gateway.h"
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,6 +168,8 @@ static void patience_is(int64_t ns, int64_t of_few)
     ck_assert_int_eq(gw_patience(&w->gw), of_few);
     session->processes = 32 * cores;
     ck_assert_int_eq(gw_patience(&w->gw), ns);
+    session->processes = INT_MAX; /* a launcher that tells nonsense */
+    ck_assert_int_ge(gw_patience(&w->gw), ns);
     free(session);
     free(w);
 }
@@ -383,6 +386,7 @@ END_TEST
 
 Suite *gateway_suite(void)
 {
-    const TTest *tests[] = {windows, budget, too_much, looks, patience, patience_chosen, next_host, lanes, choice, places, virtual_channel, wrong_files};
+    const TTest *tests[] = {windows, budget, too_much, looks, patience, patience_chosen, next_host, lanes, choice, places,
+                            virtual_channel, wrong_files};
     return SUITE_OF("gateway", tests);
 }
