@@ -224,7 +224,8 @@ static mad_status_t session_new(mad_session_t **session)
     memset(s, 0, sizeof *s);
     atomic_store(&sessions_of, getpid());
     atomic_fetch_add(&sessions, 1);
-    s->size = s->processes = 1;
+    s->size = 1;
+    s->processes = 1;
     s->hot = &madi_no_adapter;
     s->epfd = s->rare_epfd = -1;
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
