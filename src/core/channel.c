@@ -256,7 +256,7 @@ static void channel_leave(mad_channel_t *c)
 {
     c->is_open = false;
     c->leaving = true;
-    marceli_async_count(-(c->handler != NULL));
+    marceli_async_count_serving(-(c->handler != NULL));
     c->handler = NULL;
     atomic_store_explicit(&c->closed, 1, memory_order_relaxed);
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel)
@@ -310,7 +310,7 @@ mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, vo
 {
     mad_session_t *s = c->session;
     madi_lock(&s->lock);
-    marceli_async_count((handler != NULL) - (c->handler != NULL));
+    marceli_async_count_serving((handler != NULL) - (c->handler != NULL));
     c->handler = handler;
     c->handler_arg = arg;
     for (madi_conn_t *conn = c->all; conn && handler; conn = conn->next_of_channel) {

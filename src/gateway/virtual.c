@@ -91,7 +91,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
     }
     gw->forward = gw_forward;
     adapter->session->forward = &gw->forward;
-    marceli_async_count(gw->forwards);
+    marceli_async_count_serving(gw->forwards);
     gw->counted = gw->forwards;
     madi_adapter_polled(adapter); /* it has work without links, too */
     return MAD_OK;
@@ -100,7 +100,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
 static void virtual_close(madi_adapter_t *adapter)
 {
     gw_t *gw = gw_of(adapter);
-    marceli_async_count(-(int)gw->counted);
+    marceli_async_count_serving(-(int)gw->counted);
     gw->counted = false;
     gw_alive_close(gw);
     gw_transits_reap(gw, true);

@@ -23,6 +23,10 @@
  * the clock; and the first poll makes the thread step back, for peers ring for a leader that sleeps.  Eight ranks that
  * exchanged 64 KiB took ten times as long as without the thread.
  *
+ * While it only serves others (handlers, forwarding), what has come is followed by more, as a rule: then it yields for a while
+ * before it sleeps again.  Beside requests it does not, for they are there because the program computes, and on the other
+ * processor may be the peer that sends what they wait for.
+ *
  * A leader's barrier (madi_lead_sleep) interrupts whoever computes, and takes 10 to 20 us on a virtual machine, as does each
  * call of one processor to another.  So who calls the thread says in its place that it may sleep, and executes the barrier
  * while the thread does not run; that holds as long as it is needed. */
@@ -50,7 +54,8 @@ _Atomic(int64_t) marceli_async_left;
 static struct async {
     pthread_t thread;
     marceli_waiter_t waiter;
-    _Atomic(int) pending; /* operations that need progress from elsewhere */
+    _Atomic(int) pending; /* operations that need progress from elsewhere ... */
+    _Atomic(int) serves;  /* ... and of these the ones that never end: it is there for others */
     _Atomic(int) leading;
     _Atomic(int) exists, stop;
     _Atomic(int) allowed; /* by the program: 1, -1 not; 0: as the knob says */
@@ -129,16 +134,10 @@ static bool not_needed(void *arg)
     return !needed();
 }
 
-static void lead_once(void)
+static bool only_serves(void)
 {
-    madi_source_t *source;
-    if (!madi_lead(MADI_LED_BY_THREAD)) /* another thread leads: it is inside, or was until just now */
-        return;
-    madi_lead_sleep(&async.waiter, not_needed, NULL, INT64_MAX, is_said());
-    madi_lead_no_more();
-    source = madi_server_calls();
-    if (source)
-        madi_server_run(source);
+    int serves = atomic_load(&async.serves);
+    return serves > 0 && serves == atomic_load(&async.pending);
 }
 
 /* Nothing needs it now. */
@@ -188,7 +187,7 @@ static void *run(void *arg)
         atomic_store(&async.leading, 1);
         if (!atomic_load(&marceli_async_left))
             atomic_store(&marceli_async_left, madi_now()); /* who polls is to say so */
-        lead_once();
+        madi_lead_beside(&async.waiter, not_needed, only_serves(), is_said()); /* unless another one still leads */
         atomic_store(&async.leading, 0); /* before any sleep on go: as long as it is 1 nobody calls */
     }
     unsay();
@@ -284,6 +283,12 @@ void marceli_async_allow(bool allowed)
 
 void marceli_async_count(int n)
 {
+    atomic_fetch_add(&async.pending, n);
+}
+
+void marceli_async_count_serving(int n)
+{
+    atomic_fetch_add(&async.serves, n);
     atomic_fetch_add(&async.pending, n);
 }
 

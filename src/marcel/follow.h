@@ -13,6 +13,7 @@ typedef struct madi_waiting {
     int64_t deadline, spin_ns, yield_ns;
     madi_worker_t *worker; /* idle, on its own stack; NULL: not one */
     bool leads, for_others; /* and then no thread of its own waits */
+    bool runs;              /* calls are what it is there for */
     bool asks;              /* counted in askers */
     bool defers;            /* leads only if nobody has done so for a while */
     bool deputy;

@@ -12,7 +12,7 @@
 
 #define SPIN 100000     /* ns of a wait's spinning; when not every waiting thread has a core, of its yielding instead */
 #define SPINS 1000      /* looks at the beginning of a wait, before the clock is asked */
-#define CLOCK_EVERY 32  /* spins between looks at the clock; none if looks make system calls, and others want processors */
+#define CLOCK_EVERY 32  /* spins between looks at the clock; none if looks make system calls, which take longer than it */
 #define DEEP_EVERY 256  /* spins between looks at the descriptors */
 #define YIELD_EVERY 10000  /* ns of spinning between yields: who has the same processor may be what it waits for */
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
@@ -199,6 +199,8 @@ static void run_calls(madi_waiting_t *w, madi_source_t *source)
     leave(w);
     if (w->worker)
         calls_apart(source);
+    else if (w->runs)
+        madi_server_run(source);
     else
         run_here(w, source);
 }
@@ -306,7 +308,7 @@ static bool spin(madi_waiting_t *w)
             begun = 0;
         if (ult && madi_has_others(ult->worker))
             return false;
-        if (spins % CLOCK_EVERY && (!madi_looks_dear || w->spin_ns)) {
+        if (spins % CLOCK_EVERY && !madi_looks_dear) {
             madi_relax();
             continue;
         }
@@ -336,13 +338,13 @@ static bool leader_test(void *arg)
     return makes_room(w) || w->test(w->arg);
 }
 
-/* In epoll. */
-static void lead_asleep(madi_waiting_t *w)
+/* In epoll; said: see madi_lead_sleep. */
+static void lead_asleep(madi_waiting_t *w, bool said)
 {
     if (w->worker)
         madi_worker_sleeps(w->worker, false);
     madi_woke_other = false;
-    madi_lead_sleep(w->waiter, leader_test, w, w->deadline, false);
+    madi_lead_sleep(w->waiter, leader_test, w, w->deadline, said);
     if (w->worker)
         madi_worker_awake(w->worker);
     step_down(w);
@@ -356,7 +358,7 @@ static void wait_here(madi_waiting_t *w)
     while (!spin(w)) {
         if (w->leads) {
             if (!yield_some(w))
-                lead_asleep(w);
+                lead_asleep(w, false);
         } else if (madi_may_follow(w) && madi_led_by() != MADI_LED_BY_THREAD) {
             ask_no_more(w);
             madi_follow(w);
@@ -367,12 +369,30 @@ static void wait_here(madi_waiting_t *w)
     end(w);
 }
 
+static int64_t yield_ns(int64_t spin_ns)
+{
+    return madi_server.spin_ns >= 0 ? 0 : SPIN - spin_ns;
+}
+
 static void wait_begin(madi_waiting_t *w)
 {
     w->spin_ns = madi_spin_ns(madi_processes(), madi_async_enter());
     if (w->spin_ns && madi_server.spin_ns < 0 && (w->worker || w->waiter->ult) && madi_now() < spins_not_until)
         w->spin_ns = 0;
-    w->yield_ns = madi_server.spin_ns >= 0 ? 0 : SPIN - w->spin_ns;
+    w->yield_ns = yield_ns(w->spin_ns);
+}
+
+void madi_lead_beside(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool said)
+{
+    madi_waiting_t w = {.waiter = waiter, .test = test, .deadline = INT64_MAX, .runs = true};
+    w.leads = madi_lead(MADI_LED_BY_THREAD);
+    if (!w.leads)
+        return;
+    w.yield_ns = yields ? yield_ns(0) : 0;
+    if (!w.yield_ns || !yield_some(&w))
+        lead_asleep(&w, said);
+    if (w.leads)
+        madi_lead_no_more();
 }
 
 /* Leave the worker to its scheduler. */

@@ -77,6 +77,9 @@ void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, in
 bool madi_lead(int who);
 void madi_lead_no_more(void);
 int64_t madi_spin_ns(int processes, int waiting);
+/* The progress thread leads, if nobody does: it sleeps until something has come, or test says that it is not needed; before
+ * that it polls and yields as a wait does, if yields.  said: see madi_lead_sleep. */
+void madi_lead_beside(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool said);
 /* A worker with nothing to run waits: until test(arg) is true, or the deadline has passed. */
 void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, int64_t deadline);
 /* From a scheduler whose worker is busy: poll for those who wait, now and then; now: madi_now. */

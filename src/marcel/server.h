@@ -70,6 +70,8 @@ const _Atomic(int) *marceli_attentive(void);
 /* So many operations more (less) need progress though nobody waits: a kernel thread of the server's own then leads, while
  * no other does.  Any lock. */
 void marceli_async_count(int n);
+/* The same of what others ask for whenever they like: handlers, forwarding. */
+void marceli_async_count_serving(int n);
 /* Whether it is used, whatever MAD_PROGRESS_THREAD says; before anything is counted.  Is it? */
 void marceli_async_allow(bool allowed);
 bool marceli_async_allowed(void);
