@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #define SIZE 256 /* entries at first */
+#define LOOKS 8  /* of one read that finds messages, and nothing to read */
 
 static void cq_lock(mad_ofi_cq_t *cq)
 {
@@ -156,6 +157,24 @@ static inline bool is_empty(const mad_ofi_cq_t *cq)
     return !cq->locked && cq->head == cq->tail;
 }
 
+static bool has_nothing(mad_ofi_cq_t *cq)
+{
+    bool nothing;
+    cq_lock(cq);
+    nothing = cq->head == cq->tail;
+    cq_unlock(cq);
+    return nothing;
+}
+
+/* What comes may complete nothing, as nobody has asked for it yet, and have other messages behind it.  A program that reads
+ * nothing may give its processor away, so it is looked for these as well; cq->into is `into` while there is nothing to read. */
+static inline void look(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *into)
+{
+    int looks = 0;
+    while (mad_ofi_eps_progress(&cq->eps) > 0 && cq->into == into && has_nothing(cq) && ++looks < LOOKS)
+        ;
+}
+
 /* With n 0 it only makes progress. */
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *sources)
 {
@@ -163,7 +182,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *s
     ssize_t got = n && !is_empty(cq) ? take(cq, buf, n, sources) : -FI_EAGAIN;
     if (got != -FI_EAGAIN)
         return got;
-    mad_ofi_eps_progress(&cq->eps);
+    look(cq, NULL);
     return is_empty(cq) ? -FI_EAGAIN : take(cq, buf, n, sources);
 }
 
@@ -178,7 +197,7 @@ static inline ssize_t read_at_once(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *
     }
     cq->into = buf;
     cq->into_end = buf + n;
-    mad_ofi_eps_progress(&cq->eps);
+    look(cq, buf);
     end = cq->into;
     cq->into = cq->into_end = NULL;
     if (__builtin_expect(end == buf, 1))
@@ -263,15 +282,11 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
 
 int mad_ofi_cq_trywait(mad_ofi_cq_t *cq)
 {
-    bool empty;
     if (cq->wait.fd < 0)
         return -FI_EINVAL;
     mad_ofi_wait_arm(&cq->wait);
     mad_ofi_eps_progress(&cq->eps);
-    cq_lock(cq);
-    empty = cq->head == cq->tail;
-    cq_unlock(cq);
-    return empty ? 0 : -FI_EAGAIN;
+    return has_nothing(cq) ? 0 : -FI_EAGAIN;
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------------------------------ */

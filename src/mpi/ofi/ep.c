@@ -34,11 +34,13 @@ void mad_ofi_eps_del(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep)
         }
 }
 
-void mad_ofi_eps_progress_all(mad_ofi_eps_t *eps, int n)
+int mad_ofi_eps_progress_all(mad_ofi_eps_t *eps, int n)
 {
+    int come = 0;
     for (int i = 0; i < n; i++)
         if (eps->at[i]->dev)
-            mad_dev_progress(eps->at[i]->dev);
+            come += mad_dev_progress(eps->at[i]->dev);
+    return come;
 }
 
 /* ---- Addresses and peers ------------------------------------------------------------------------------------------- */

@@ -217,15 +217,14 @@ int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from);
 void mad_ofi_ep_forget(mad_ofi_ep_t *ep, size_t at);
 bool mad_ofi_eps_add(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
 void mad_ofi_eps_del(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
-void mad_ofi_eps_progress_all(mad_ofi_eps_t *eps, int n);
-static inline void mad_ofi_eps_progress(mad_ofi_eps_t *eps)
+int mad_ofi_eps_progress_all(mad_ofi_eps_t *eps, int n);
+static inline int mad_ofi_eps_progress(mad_ofi_eps_t *eps) /* how much has come */
 {
     int n = atomic_load_explicit(&eps->n, memory_order_acquire);
     mad_dev_t *only = n == 1 ? atomic_load_explicit(&eps->at[0], memory_order_relaxed)->dev : NULL;
     if (__builtin_expect(only != NULL, 1))
-        mad_dev_progress(only);
-    else
-        mad_ofi_eps_progress_all(eps, n);
+        return mad_dev_progress(only);
+    return mad_ofi_eps_progress_all(eps, n);
 }
 
 /* A place for an entry without a source, to be filled in; NULL: it has to be pushed. */
