@@ -227,7 +227,7 @@ static bool keep(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, const u
 {
     mad_dev_message_t *kept = message_new(dev);
     matcher_t *m = &dev->matchers[u->space];
-    bool copied = bytes || (!u->asks && u->len <= LOAD_MAX);
+    bool copied = bytes || (!u->asks && u->len <= (u->block ? LOAD_MAX : FETCH_MAX));
     if (!kept)
         return false;
     kept->said = *u;

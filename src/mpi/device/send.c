@@ -129,7 +129,7 @@ static bool cores_suffice(mad_dev_t *dev)
 
 /* Over a network what fits a few packets goes in blocks that fit one each, and leaves before it is asked for.  Through memory
  * asking costs next to nothing, and of one block both sides move a part at once, the way that is quickest where they run; but
- * not where processes take turns on cores, and who asks waits for the next turn. */
+ * of short ones not where processes take turns on cores, and who asks waits for the next turn. */
 static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
 {
     mad_adapter_info_t info;
@@ -137,7 +137,7 @@ static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
     if (op->n != 1 || len <= dev->whole_max || len > LOAD_MAX)
         return false;
     return mad_peer_adapter(dev->session, op->peer, &i) || mad_adapter_get(dev->session, i, &info) ||
-           strcmp(info.driver, "shm") != 0 || !cores_suffice(dev);
+           strcmp(info.driver, "shm") != 0 || (len <= FETCH_MAX && !cores_suffice(dev));
 }
 
 /* As two blocks or more, with a request. */
