@@ -122,7 +122,7 @@ streams() {
 
 # rounds_start OPTIONS OF MADRUN...: in the background, until some have been
 rounds_start() {
-    rm -f stop
+    rm -f stop out err # of the job before, whose rounds are not this one's
     around --env FI_PROVIDER_PATH="$BUILD/.libs" "$@" -- -n 4 ./rounds "$DIR/stop" 100000 >out 2>err </dev/null &
     job=$!
     round_is 10
