@@ -299,11 +299,11 @@ static bool spin(madi_waiting_t *w)
 {
     int64_t begun = 0, spun_from = 0, last = 0, now;
     madi_ult_t *ult = w->waiter->ult;
-    madi_looks_dear = false;
     for (uint32_t spins = 1;; spins++) {
         bool polls = w->leads || !marceli_is_led();
         if (w->test(w->arg))
             return true;
+        madi_looks_dear = false; /* one that found something in memory makes those after it no dearer */
         if (polls && look(w, spins))
             begun = 0;
         if (ult && madi_has_others(ult->worker))

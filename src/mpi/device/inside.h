@@ -62,7 +62,7 @@ static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "wh
 /* ---- Objects --------------------------------------------------------------------------------------------------- */
 
 /* Payloads up to this length a receiver takes out of the network's memory though nobody has come for them, since they are sent
- * before they are asked for (send.c); out of the sender's memory only shorter ones, since a copy costs more than asking.
+ * before they are asked for (send.c), in blocks; of those that are not, only shorter ones: a copy costs more than asking.
  * Longer ones stay with the sender. */
 #define LOAD_MAX ((size_t)64 << 10)
 #define FETCH_MAX ((size_t)32 << 10)
