@@ -146,7 +146,6 @@ void madi_request_complete(mad_request_t *request, mad_status_t status); /* any 
 int madi_progress_locked(mad_session_t *session);       /* one round */
 int madi_progress_after(mad_session_t *session, int n); /* what follows the adapters' polls */
 int madi_look_around(mad_session_t *session);           /* every adapter and descriptor gets its turn */
-int madi_poll_descriptors(mad_session_t *session);      /* handle the descriptors' events */
 void madi_rare_ready(madi_watch_t *watch, uint32_t events); /* session->rare: one that the door knows, too */
 void madi_adapter_polled(madi_adapter_t *adapter);      /* from now on it is asked, too */
 bool madi_pure_poll(mad_session_t *session);            /* no lock */

@@ -500,6 +500,7 @@ struct mad_session {
     int64_t credit_floor;
     /* Progress. */
     int epfd, rare_epfd; /* the second in the first, by `rare`, and in the door */
+    int carriers; /* watched descriptors by which messages come: under lock */
     madi_watch_t rare;
     marceli_door_t door;
     bool slept; /* a leader has, and what it was told of stands in epfd: under lock */

@@ -210,6 +210,19 @@ static inline bool open_seen(const mad_channel_t *channel, madi_adapter_t **hit)
     return (*hit = madi_poll_hit(session)) != NULL;
 }
 
+/* What a round does if nothing was taken straight.  Under session->lock. */
+static inline bool open_polled(opening_t *o, madi_adapter_t *hit)
+{
+    mad_session_t *session = o->channel->session;
+    if (open_locked(o))
+        return true;
+    if (hit)
+        madi_progress_after(session, hit->driver->poll(hit, 1));
+    else
+        madi_progress_locked(session);
+    return open_locked(o);
+}
+
 /* One round under one acquisition of the lock. */
 static inline bool open_hit(opening_t *o, madi_adapter_t *hit)
 {
@@ -220,14 +233,7 @@ static inline bool open_hit(opening_t *o, madi_adapter_t *hit)
         o->msg = take_whole(session, o->channel, o->conn, hit);
         session->hot = hit;
     }
-    found = o->msg || open_locked(o);
-    if (!found) {
-        if (hit)
-            madi_progress_after(session, hit->driver->poll(hit, 1));
-        else
-            madi_progress_locked(session);
-        found = open_locked(o);
-    }
+    found = o->msg || open_polled(o, hit);
     madi_unlock(&session->lock);
     if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
         madi_calls_run(session);
@@ -421,11 +427,18 @@ static int take_several(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival
     return n;
 }
 
-/* The first look took nothing.  hit: what has something, or NULL. */
+/* The first look took nothing, and is not made again: it may be a system call.  hit: what has something, or NULL. */
 static MADI_COLD int glance_long(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrival)
 {
+    mad_session_t *session = channel->session;
     opening_t o = {.channel = channel, .source = MAD_ANY_SOURCE};
-    if (!open_hit(&o, hit) || !o.msg)
+    bool found;
+    madi_lock(&session->lock);
+    found = open_polled(&o, hit);
+    madi_unlock(&session->lock);
+    if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
+        madi_calls_run(session);
+    if (!found || !o.msg)
         return 0;
     arrive(arrival, o.msg);
     return 1;

@@ -29,6 +29,11 @@ int madi_poll_descriptors(mad_session_t *session)
     return poll_set(session, session->epfd);
 }
 
+int madi_watched_carriers(const mad_session_t *session)
+{
+    return session->carriers;
+}
+
 void madi_rare_ready(madi_watch_t *watch, uint32_t events)
 {
     mad_session_t *session = MADI_CONTAINER(watch, mad_session_t, rare);
@@ -153,7 +158,10 @@ static mad_status_t watch_add(mad_session_t *session, madi_watch_t *watch, uint3
 {
     struct epoll_event e = {.events = events, .data.ptr = watch};
     watch->rare = rare;
-    return epoll_ctl(set_of(session, watch), EPOLL_CTL_ADD, watch->fd, &e) ? MAD_ERR_SYSTEM : MAD_OK;
+    if (epoll_ctl(set_of(session, watch), EPOLL_CTL_ADD, watch->fd, &e))
+        return MAD_ERR_SYSTEM;
+    session->carriers += watch->carries;
+    return MAD_OK;
 }
 
 mad_status_t madi_watch_add(mad_session_t *session, madi_watch_t *watch, uint32_t events)
@@ -175,4 +183,5 @@ void madi_watch_change(mad_session_t *session, madi_watch_t *watch, uint32_t eve
 void madi_watch_del(mad_session_t *session, madi_watch_t *watch)
 {
     epoll_ctl(set_of(session, watch), EPOLL_CTL_DEL, watch->fd, NULL);
+    session->carriers -= watch->carries;
 }

@@ -93,10 +93,13 @@ static void tcp_tried(madi_tcp_adapter_t *tcp, madi_tcp_link_t *link, int events
     }
 }
 
-/* Nothing came: try less and less often, so that a process that spins for another network soon pays next to nothing. */
-static void tcp_cool(madi_tcp_adapter_t *tcp, int left)
+/* Nothing came: try less and less often, so that a process that spins for another network soon pays next to nothing.  Where
+ * messages come by other links too, every few tries the next poll asks for all of them. */
+static void tcp_cool(madi_tcp_adapter_t *tcp, const madi_tcp_link_t *link, int left)
 {
     int tries = MADI_TCP_HOT - left;
+    if (++tcp->vain % MADI_TCP_OTHERS == 0)
+        tcp->ask = madi_watched_carriers(tcp->pub.session) > (link && link->watched);
     atomic_store_explicit(&tcp->hot_left, left - 1, memory_order_relaxed);
     atomic_store_explicit(&tcp->skip, tries < 64 ? 0 : tries < 32 * 64 ? tries / 64 : 32, memory_order_relaxed);
     if (left <= 1)
@@ -138,7 +141,7 @@ static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, void **loan)
     if (n <= 0)
         tcp->tried = 1 - n;
     if (n == 0) {
-        tcp_cool(tcp, left);
+        tcp_cool(tcp, link, left);
         return NULL;
     }
     tcp->leave_out = n > 0 ? n : -n;
@@ -147,6 +150,14 @@ static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, void **loan)
         madi_tcp_heat(tcp);
     }
     return n > 0 ? &link->pub : NULL;
+}
+
+static int tcp_poll_others(madi_tcp_adapter_t *tcp)
+{
+    if (MADI_LIKELY(!tcp->ask))
+        return 0;
+    tcp->ask = false;
+    return madi_poll_descriptors(tcp->pub.session);
 }
 
 /* A spinning waiter comes here: a receive call on the right socket is quicker than asking epoll first. */
@@ -158,7 +169,7 @@ static int tcp_poll(madi_adapter_t *adapter, int budget)
     if (tcp->tried) {
         events = tcp->tried - 1;
         tcp->tried = 0;
-        return events;
+        return events ? events : tcp_poll_others(tcp);
     }
     if (left <= 0 || tcp_skips(tcp))
         return 0;
@@ -173,11 +184,12 @@ static int tcp_poll(madi_adapter_t *adapter, int budget)
             events += madi_tcp_receive(link, budget - events);
         tcp_tried(tcp, link, events - before);
     }
-    if (events)
+    if (events) {
         madi_tcp_heat(tcp);
-    else
-        tcp_cool(tcp, left);
-    return events;
+        return events;
+    }
+    tcp_cool(tcp, link, left);
+    return tcp_poll_others(tcp);
 }
 
 static bool tcp_pure_poll(madi_adapter_t *adapter)

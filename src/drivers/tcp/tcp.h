@@ -42,6 +42,8 @@ typedef struct madi_tcp_adapter {
     bool turn;
     int tried;     /* not 0: take has just made the system call for the next poll too; 1 + the packets that were parsed */
     int leave_out; /* so many takes: what was read last has that many packets, or the socket was emptied */
+    unsigned vain; /* tries in a row of a hot link, */
+    bool ask;      /* after which the next poll asks for the others */
 
     /* Being watched costs a packet that arrives 0.2 us inside the kernel, even when nobody asks epoll.  So a link that
      * polls find busy is parked: not watched, but tried by every other poll at least, until the process is about to
@@ -96,6 +98,7 @@ struct madi_tcp_link {
 #define MADI_TCP_HOT 4000 /* empty tries until a link is no longer hot: about a millisecond of system calls */
 #define MADI_TCP_PARK 64  /* hot receives until a link is parked */
 #define MADI_TCP_UNPARK 256 /* empty tries until it is watched again */
+#define MADI_TCP_OTHERS 4   /* empty tries until all other links are asked for */
 
 static inline void madi_tcp_heat(madi_tcp_adapter_t *tcp)
 {

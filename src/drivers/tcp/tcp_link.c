@@ -120,6 +120,7 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
     madi_tcp_keepalive(fd);
     if (tcp->loopback)
         tcp_no_congestion(fd);
+    link->watch.carries = true;
     status = madi_watch_add(pub->adapter->session, &link->watch, TCP_EVENTS);
     if (status) {
         snprintf(reason, MADI_REASON_MAX, "cannot watch a tcp socket: %s", strerror(errno));

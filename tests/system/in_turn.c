@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two peers send in turn over TCP, so that each message comes by another connection than the last.  In how many looks is it
+ * found that is there already?  (One that asks for the other connections only now and then found it after hundreds.) */
+#define TEST_MAIN
+#include "harness/test.h"
+
+#include <madeleine.h>
+
+#define LOOKS 16
+#define ROUNDS 200
+
+static mad_session_t *session[3]; /* the first receives */
+static mad_channel_t *channel[3];
+static mad_peer_t to[3];
+
+static bool sides_open(void)
+{
+    const void *address;
+    size_t len;
+    for (int i = 0; i < 3; i++)
+        if (!CHECK_OK(mad_open("sixteen bytes 16", 16, &session[i])) ||
+            !CHECK_OK(mad_channel_open(session[i], "in turn", &channel[i])))
+            return false;
+    CHECK_OK(mad_address(session[0], &address, &len));
+    for (int i = 1; i < 3; i++)
+        if (!CHECK_OK(mad_peer_add(session[i], address, len, &to[i])))
+            return false;
+    return true;
+}
+
+static void send_from(int i)
+{
+    char text[8] = "message";
+    mad_connection_t *cnx = mad_begin_packing(channel[i], to[i]);
+    mad_pack(cnx, text, sizeof text, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    CHECK_OK(mad_end_packing(cnx));
+}
+
+static void receive_end(mad_connection_t *cnx)
+{
+    char text[8];
+    mad_unpack(cnx, text, sizeof text, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    CHECK_OK(mad_end_unpacking(cnx));
+}
+
+static bool look_opened(void)
+{
+    mad_connection_t *cnx;
+    if (mad_begin_unpacking_timed(channel[0], MAD_ANY_SOURCE, MAD_GLANCE, &cnx))
+        return false;
+    receive_end(cnx);
+    return true;
+}
+
+static bool look_glanced(void)
+{
+    mad_arrival_t arrival;
+    if (!mad_glance(channel[0], &arrival, 1))
+        return false;
+    if (arrival.cnx) /* its block was shown */
+        CHECK_OK(mad_end_unpacking(arrival.cnx));
+    return true;
+}
+
+static void rounds(const char *name, bool (*look)(void))
+{
+    test_begin(name, 60);
+    for (int round = 0; round < ROUNDS; round++) {
+        int looks = 1;
+        send_from(1 + round % 2);
+        while (!look())
+            looks++;
+        CHECK_MSG(looks <= LOOKS, "round %d: %d looks", round, looks);
+    }
+    test_end();
+}
+
+int main(void)
+{
+    setenv("MAD_DRIVERS", "self,tcp", 1);
+    test_begin("open", 60);
+    if (!sides_open())
+        return 1;
+    for (int i = 1; i < 3; i++) { /* connected */
+        send_from(i);
+        receive_end(mad_begin_unpacking(channel[0]));
+    }
+    test_end();
+    rounds("opened", look_opened);
+    rounds("glanced", look_glanced);
+    for (int i = 2; i >= 0; i--)
+        mad_exit(session[i]);
+    return test_failures != 0;
+}
