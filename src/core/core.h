@@ -154,11 +154,15 @@ bool madi_pure_poll(mad_session_t *session);            /* no lock */
 static inline madi_adapter_t *madi_poll_hit(mad_session_t *session)
 {
     int n = atomic_load_explicit(&session->n_polled, memory_order_acquire); /* pairs with madi_adapter_polled */
-    for (int i = 0; i < n; i++)
-        if (session->polled[i]->driver->pure_poll(session->polled[i]))
-            return session->polled[i];
+    int at = atomic_load_explicit(&session->poll_first, memory_order_relaxed);
+    for (int i = 0; i < n; i++, at++) {
+        at = at < n ? at : 0;
+        if (session->polled[at]->driver->pure_poll(session->polled[at]))
+            return session->polled[at];
+    }
     return NULL;
 }
+void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter); /* it had nothing: next time the others first */
 
 /* calls.c */
 void madi_calls_run(mad_session_t *session); /* callbacks and handlers; no lock */

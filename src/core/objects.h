@@ -503,6 +503,7 @@ struct mad_session {
     int carriers; /* watched descriptors by which messages come: under lock */
     madi_watch_t rare;
     marceli_door_t door;
+    atomic_int poll_first; /* of the polled adapters the one that is asked first */
     bool slept; /* a leader has, and what it was told of stands in epfd: under lock */
     int category; /* the session as one of the polling server's */
     int32_t ticks; /* counts down to the next look at everything */

@@ -220,7 +220,11 @@ static inline bool open_polled(opening_t *o, madi_adapter_t *hit)
         madi_progress_after(session, hit->driver->poll(hit, 1));
     else
         madi_progress_locked(session);
-    return open_locked(o);
+    if (open_locked(o))
+        return true;
+    if (hit)
+        madi_poll_missed(session, hit);
+    return false;
 }
 
 /* One round under one acquisition of the lock. */

@@ -117,6 +117,15 @@ void madi_adapter_polled(madi_adapter_t *adapter)
     atomic_store_explicit(&session->n_polled, n + 1, memory_order_release); /* pairs with madi_poll_hit */
 }
 
+/* One that guesses, as where only a system call could tell, would keep all behind it from being asked. */
+void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter)
+{
+    int n = atomic_load_explicit(&session->n_polled, memory_order_relaxed);
+    for (int i = 0; i < n; i++)
+        if (session->polled[i] == adapter)
+            atomic_store_explicit(&session->poll_first, i + 1, memory_order_relaxed);
+}
+
 bool madi_pure_poll(mad_session_t *session)
 {
     return madi_poll_hit(session) || atomic_load_explicit(&session->has_work, memory_order_relaxed);
