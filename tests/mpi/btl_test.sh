@@ -60,6 +60,8 @@ moved shm 100 20000
 moved shm_long 10 1000000
 MAD_DRIVERS=self,tcp moved tcp_long 10 1000000
 check_has "tcp: long messages are got" " got 10 blocks 10000000 bytes" err
+MAD_DRIVERS=self,tcp moved tcp_unasked 50 50000
+check_has "tcp: up to 64 KiB go before they are asked for" " got 0 blocks" err
 OMPI_MCA_btl_mad_async=1 moved async_long 10 1000000
 check_has "btl_mad_async: in shared memory, too" " got 10 blocks 10000000 bytes" err
 

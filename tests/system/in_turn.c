@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two peers send in turn over TCP, so that each message comes by another connection than the last.  In how many looks is it
- * found that is there already?  (One that asks for the other connections only now and then found it after hundreds.) */
+/* Two peers send in turn, both over TCP, or one of them through memory, so that each message comes by another connection than
+ * the last.  In how many looks is it found that is there already?  (One that asks for others only now and then, as each try
+ * of a connection is a system call, found it after tens or thousands.) */
 #define TEST_MAIN
 #include "harness/test.h"
 
@@ -13,14 +14,16 @@ static mad_session_t *session[3]; /* the first receives */
 static mad_channel_t *channel[3];
 static mad_peer_t to[3];
 
-static bool sides_open(void)
+static bool sides_open(const char *const drivers[3])
 {
     const void *address;
     size_t len;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        setenv("MAD_DRIVERS", drivers[i], 1);
         if (!CHECK_OK(mad_open("sixteen bytes 16", 16, &session[i])) ||
             !CHECK_OK(mad_channel_open(session[i], "in turn", &channel[i])))
             return false;
+    }
     CHECK_OK(mad_address(session[0], &address, &len));
     for (int i = 1; i < 3; i++)
         if (!CHECK_OK(mad_peer_add(session[i], address, len, &to[i])))
@@ -64,7 +67,9 @@ static bool look_glanced(void)
 
 static void rounds(const char *name, bool (*look)(void))
 {
-    test_begin(name, 60);
+    char text[64];
+    snprintf(text, sizeof text, "%s, %s", getenv("MAD_DRIVERS"), name);
+    test_begin(text, 60);
     for (int round = 0; round < ROUNDS; round++) {
         int looks = 1;
         send_from(1 + round % 2);
@@ -75,13 +80,12 @@ static void rounds(const char *name, bool (*look)(void))
     test_end();
 }
 
-int main(void)
+static void in_turn(const char *first, const char *second, const char *third)
 {
-    setenv("MAD_DRIVERS", "self,tcp", 1);
     test_begin("open", 60);
-    if (!sides_open())
-        return 1;
-    for (int i = 1; i < 3; i++) { /* connected */
+    if (!sides_open((const char *const[]){first, second, third}))
+        exit(1);
+    for (int i = 2; i > 0; i--) { /* connected: TCP first */
         send_from(i);
         receive_end(mad_begin_unpacking(channel[0]));
     }
@@ -90,5 +94,11 @@ int main(void)
     rounds("glanced", look_glanced);
     for (int i = 2; i >= 0; i--)
         mad_exit(session[i]);
+}
+
+int main(void)
+{
+    in_turn("self,tcp", "self,tcp", "self,tcp");
+    in_turn("self,shm,tcp", "self,shm", "self,tcp");
     return test_failures != 0;
 }

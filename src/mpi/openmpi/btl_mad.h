@@ -12,7 +12,12 @@
  * One session, a channel of fragments.  A fragment is a message of one block: what Open MPI gives us, whose first byte is
  * its tag, as in the headers of ob1; where it is not, that comes behind eight bytes: 0, the tag, and nothing.  It leaves at
  * once (mad_send_now) or is queued with a request; it is read where it lies (mad_glance, mad_borrow) by the callback of its
- * tag.  Open MPI orders and matches by numbers in its own headers, so threads may handle fragments side by side. */
+ * tag.  Open MPI orders and matches by numbers in its own headers, so threads may handle fragments side by side.
+ *
+ * Open MPI has its limits of lengths by module, so there are two: one for peers that are reached through memory, one for
+ * those that are reached by networks.  There a fragment may be longer than a packet, for each further journey costs more
+ * than a copy: it is a message of several blocks, each a packet, begins with those eight bytes, which say how many follow
+ * them, and is put together by the receiver. */
 #ifndef MAD_BTL_H
 #define MAD_BTL_H
 
@@ -28,7 +33,7 @@
 #include <stdatomic.h>
 
 #define MAD_BTL_TAG_GET (MCA_BTL_TAG_BTL + 8) /* a question of get.c */
-#define MAD_BTL_MARK 8                        /* bytes before a fragment that does not begin with its tag */
+#define MAD_BTL_MARK 8 /* bytes before a fragment that does not begin with its tag: 0, the tag, 0, 0, what follows if long */
 
 /* What Open MPI sends to the peer, for btl_get. */
 struct mca_btl_base_registration_handle_t {
@@ -37,6 +42,7 @@ struct mca_btl_base_registration_handle_t {
 };
 
 typedef struct mca_btl_base_endpoint_t {
+    mca_btl_base_module_t *btl; /* that serves it */
     mad_peer_t peer;
     opal_proc_t *proc;
     atomic_bool dead; /* and Open MPI has been told */
@@ -67,6 +73,13 @@ typedef struct mad_btl_count {
     atomic_ullong n, bytes;
 } mad_btl_count_t;
 
+/* The module that serves each peer, once that is known, and then for ever.  One that has become too small stays. */
+typedef struct mad_btl_served {
+    struct mad_btl_served *before;
+    mad_peer_t n;
+    mca_btl_base_module_t *_Atomic by[];
+} mad_btl_served_t;
+
 typedef struct mad_btl_component {
     mca_btl_base_component_3_0_0_t super;
     mad_session_t *session;
@@ -74,6 +87,8 @@ typedef struct mad_btl_component {
     atomic_int gets; /* under way */
     opal_free_list_t eager, full; /* fragments with so much room as one may have at first, or at most */
     size_t room;                  /* bytes of the longest fragment */
+    size_t block;                 /* and of its blocks: so much fits one packet of every network */
+    _Atomic(mad_btl_served_t *) served;
     _Atomic(mad_btl_done_t *) done;
     mca_btl_base_module_error_cb_fn_t error;
     bool report;
@@ -84,7 +99,7 @@ typedef struct mad_btl_component {
 
 /* Open MPI looks for this name. */
 extern mad_btl_component_t mca_btl_mad_component;
-extern mca_btl_base_module_t mad_btl_module;
+extern mca_btl_base_module_t mad_btl_memory, mad_btl_network;
 #define mad_btl (&mca_btl_mad_component)
 
 static inline void mad_btl_count(mad_btl_count_t *count, size_t bytes)
@@ -103,6 +118,16 @@ static inline bool mad_btl_begins(const void *begin, mca_btl_base_tag_t tag)
 }
 
 /* peers.c */
+mca_btl_base_module_t *mad_btl_decide(mad_peer_t peer, bool is_near); /* is_near: supposed before it is connected */
+static inline mca_btl_base_module_t *mad_btl_module_of(mad_peer_t peer)
+{
+    mad_btl_served_t *served = atomic_load_explicit(&mad_btl->served, memory_order_acquire); /* pairs with mad_btl_decide */
+    mca_btl_base_module_t *btl = NULL;
+    if (OPAL_LIKELY(served && peer < served->n))
+        btl = atomic_load_explicit(&served->by[peer], memory_order_relaxed);
+    return OPAL_LIKELY(btl != NULL) ? btl : mad_btl_decide(peer, false);
+}
+void mad_btl_peers_end(void);
 int mad_btl_publish(void); /* the address of this process, for others */
 int mad_btl_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs, mad_btl_endpoint_t **endpoints,
                       opal_bitmap_t *reachable);

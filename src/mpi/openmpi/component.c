@@ -10,24 +10,33 @@
 #include <string.h>
 
 #define HEADS 64 /* bytes that the headers of ours and the tag take in a packet at most */
+#define NETWORK_EAGER_MAX ((size_t)1 << 20)
+
+static size_t network_eager_limit = 64 * 1024 + 256; /* with Open MPI's header; of longer ones the offer spares a copy */
 
 /* ---- Parameters ------------------------------------------------------------------------------------------------ */
 
+/* Before there is a session, which has its own limits. */
+static void module_defaults(mca_btl_base_module_t *btl)
+{
+    btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1; /* before all but self, where it is not left out */
+    btl->btl_eager_limit = 32 * 1024 - HEADS;
+    btl->btl_rndv_eager_limit = 32 * 1024 - HEADS;
+    btl->btl_max_send_size = 32 * 1024 - HEADS;
+    btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_GET;
+    btl->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
+    btl->btl_get_limit = SIZE_MAX;
+    btl->btl_get_alignment = 0;
+    btl->btl_rdma_pipeline_send_length = SIZE_MAX / 4;
+    btl->btl_rdma_pipeline_frag_size = 1 << 20;
+    btl->btl_min_rdma_pipeline_size = SIZE_MAX / 4;
+    btl->btl_latency = 1;
+    btl->btl_bandwidth = 40000;
+}
+
 static int component_register(void)
 {
-    mad_btl_module.btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1; /* before all but self, where it is not left out */
-    mad_btl_module.btl_eager_limit = 32 * 1024 - HEADS;
-    mad_btl_module.btl_rndv_eager_limit = 32 * 1024 - HEADS;
-    mad_btl_module.btl_max_send_size = 32 * 1024 - HEADS;
-    mad_btl_module.btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_GET;
-    mad_btl_module.btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
-    mad_btl_module.btl_get_limit = SIZE_MAX;
-    mad_btl_module.btl_get_alignment = 0;
-    mad_btl_module.btl_rdma_pipeline_send_length = SIZE_MAX / 4;
-    mad_btl_module.btl_rdma_pipeline_frag_size = 1 << 20;
-    mad_btl_module.btl_min_rdma_pipeline_size = SIZE_MAX / 4;
-    mad_btl_module.btl_latency = 1;
-    mad_btl_module.btl_bandwidth = 40000;
+    module_defaults(&mad_btl_memory);
     mca_base_component_var_register(&mad_btl->super.btl_version, "report",
                                     "Say at the end how many bytes went through Madeleine (to the standard error output)",
                                     MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
@@ -38,7 +47,12 @@ static int component_register(void)
                                     "2: and long ones that are received, by a thread that calls Open MPI",
                                     MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
                                     &mad_btl->async);
-    return mca_btl_base_param_register(&mad_btl->super.btl_version, &mad_btl_module);
+    mca_base_component_var_register(&mad_btl->super.btl_version, "network_eager_limit",
+                                    "Bytes of a message, with its header, that goes over a network before it is asked for "
+                                    "(btl_mad_eager_limit is that in shared memory)",
+                                    MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
+                                    &network_eager_limit);
+    return mca_btl_base_param_register(&mad_btl->super.btl_version, &mad_btl_memory);
 }
 
 static int component_open(void)
@@ -71,21 +85,38 @@ static mad_status_t session_open(void)
     return mad_open(key, (size_t)len, &mad_btl->session);
 }
 
-/* A fragment fits one packet of every network. */
-static void limit_by_adapters(mca_btl_base_module_t *btl)
+/* What fits one packet of every way; of networks alone. */
+static size_t packet_room(bool of_networks)
 {
     mad_adapter_info_t info;
-    size_t room = SIZE_MAX;
+    size_t room = 32 * 1024;
     for (int i = 0; i < mad_adapter_count(mad_btl->session); i++)
-        if (!mad_adapter_get(mad_btl->session, i, &info) && info.packet_max < room)
+        if (!mad_adapter_get(mad_btl->session, i, &info) && info.packet_max < room &&
+            !(of_networks && (!strcmp(info.driver, "shm") || !strcmp(info.driver, "self"))))
             room = info.packet_max;
-    room -= HEADS;
-    if (btl->btl_max_send_size > room)
-        btl->btl_max_send_size = room;
-    if (btl->btl_eager_limit > btl->btl_max_send_size)
-        btl->btl_eager_limit = btl->btl_max_send_size;
-    if (btl->btl_rndv_eager_limit > btl->btl_eager_limit)
-        btl->btl_rndv_eager_limit = btl->btl_eager_limit;
+    return room - HEADS;
+}
+
+static void limit(size_t *value, size_t most)
+{
+    if (*value > most)
+        *value = most;
+}
+
+/* In memory a fragment fits one packet; over networks those that are sent unasked may be longer. */
+static void limit_by_adapters(void)
+{
+    mca_btl_base_module_t *memory = &mad_btl_memory, *network = &mad_btl_network;
+    limit(&memory->btl_max_send_size, packet_room(false));
+    limit(&memory->btl_eager_limit, memory->btl_max_send_size);
+    limit(&memory->btl_rndv_eager_limit, memory->btl_eager_limit);
+    mad_btl->block = packet_room(true);
+    *network = *memory;
+    network->btl_max_send_size = mad_btl->block;
+    network->btl_rndv_eager_limit = mad_btl->block;
+    network->btl_eager_limit = network_eager_limit;
+    limit(&network->btl_eager_limit, NETWORK_EAGER_MAX);
+    limit(&network->btl_rndv_eager_limit, network->btl_eager_limit);
 }
 
 static mca_btl_base_module_t **component_init(int *n, bool progress_threads, bool mpi_threads)
@@ -106,22 +137,27 @@ static mca_btl_base_module_t **component_init(int *n, bool progress_threads, boo
                             mad_status_text(status));
         return NULL;
     }
-    limit_by_adapters(&mad_btl_module);
-    modules = malloc(sizeof *modules);
+    limit_by_adapters();
+    modules = calloc(2, sizeof(mca_btl_base_module_t *));
     if (!modules || mad_btl_fragments_init() != OPAL_SUCCESS || mad_btl_publish() != OPAL_SUCCESS) {
         free(modules);
         return NULL;
     }
     if (mad_btl->async > 1)
         opal_set_using_threads(true); /* from now on, and before there is a thread, its locks are locks */
-    modules[0] = &mad_btl_module;
-    *n = 1;
+    modules[0] = &mad_btl_memory;
+    modules[1] = &mad_btl_network;
+    *n = 2;
     return modules;
 }
 
 static int module_finalize(mca_btl_base_module_t *btl)
 {
+    static int ended;
     (void)btl;
+    if (++ended < 2) /* with the last one all is over */
+        return OPAL_SUCCESS;
+    ended = 0;
     mad_btl_thread_stop(); /* there may have been no peer to be taken away */
     if (mad_btl->report)
         fprintf(stderr,
@@ -131,6 +167,7 @@ static int module_finalize(mca_btl_base_module_t *btl)
                 (unsigned long long)mad_btl->got.n, (unsigned long long)mad_btl->got.bytes);
     mad_exit(mad_btl->session);
     mad_btl->session = NULL;
+    mad_btl_peers_end();
     OBJ_DESTRUCT(&mad_btl->eager);
     OBJ_DESTRUCT(&mad_btl->full);
     return OPAL_SUCCESS;
@@ -145,7 +182,8 @@ static int module_register_error(mca_btl_base_module_t *btl, mca_btl_base_module
 
 /* ---- Tables ---------------------------------------------------------------------------------------------------- */
 
-mca_btl_base_module_t mad_btl_module = {
+mca_btl_base_module_t mad_btl_network; /* as the other, with limits of its own */
+mca_btl_base_module_t mad_btl_memory = {
     .btl_component = &mca_btl_mad_component.super,
     .btl_add_procs = mad_btl_add_procs,
     .btl_del_procs = mad_btl_del_procs,

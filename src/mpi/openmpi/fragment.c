@@ -29,15 +29,20 @@ static int list_init(opal_free_list_t *list, size_t room)
 
 int mad_btl_fragments_init(void)
 {
-    size_t eager = mad_btl_module.btl_eager_limit + RESERVE;
+    const mca_btl_base_module_t *modules[] = {&mad_btl_memory, &mad_btl_network};
+    size_t eager = mad_btl_memory.btl_eager_limit + RESERVE;
     int rc = list_init(&mad_btl->eager, eager);
-    mad_btl->room = mad_btl_module.btl_max_send_size > eager ? mad_btl_module.btl_max_send_size : eager;
+    for (int i = 0; i < 2; i++) {
+        size_t room = modules[i]->btl_max_send_size;
+        room = modules[i]->btl_eager_limit + RESERVE > room ? modules[i]->btl_eager_limit + RESERVE : room;
+        mad_btl->room = room > mad_btl->room ? room : mad_btl->room;
+    }
     return rc == OPAL_SUCCESS ? list_init(&mad_btl->full, mad_btl->room) : rc;
 }
 
 static mad_btl_fragment_t *fragment_new(mad_btl_endpoint_t *endpoint, size_t room, uint8_t order, uint32_t flags)
 {
-    bool small = room <= mad_btl_module.btl_eager_limit + RESERVE;
+    bool small = room <= mad_btl_memory.btl_eager_limit + RESERVE;
     mad_btl_fragment_t *f;
     if (OPAL_UNLIKELY(atomic_load_explicit(&endpoint->queued, memory_order_relaxed) >= QUEUED_MAX))
         return NULL;

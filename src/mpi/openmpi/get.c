@@ -205,7 +205,7 @@ int mad_btl_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_han
 
 static void get_complete(get_t *g, int rc)
 {
-    g->tell(&mad_btl_module, g->named.endpoint, g->local, g->handle, g->context, g->data, rc);
+    g->tell(g->named.endpoint->btl, g->named.endpoint, g->local, g->handle, g->context, g->data, rc);
     atomic_fetch_sub(&mad_btl->gets, 1);
     free(g);
 }
@@ -305,16 +305,16 @@ static bool meet_offer(get_t *g)
 static int ask(get_t *g, uint64_t registration)
 {
     mad_btl_endpoint_t *endpoint = g->named.endpoint;
-    mca_btl_base_descriptor_t *d = mad_btl_alloc(&mad_btl_module, endpoint, MCA_BTL_NO_ORDER, sizeof(question_t),
+    mca_btl_base_descriptor_t *d = mad_btl_alloc(endpoint->btl, endpoint, MCA_BTL_NO_ORDER, sizeof(question_t),
                                                  MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     if (!d)
         return OPAL_ERR_OUT_OF_RESOURCE;
     *(question_t *)d->des_segments[0].seg_addr.pval =
         (question_t){.number = g->named.number, .address = g->address, .size = g->size, .handle.number = registration};
     d->des_cbfunc = NULL;
-    if (mad_btl_send(&mad_btl_module, endpoint, d, MAD_BTL_TAG_GET) >= 0)
+    if (mad_btl_send(endpoint->btl, endpoint, d, MAD_BTL_TAG_GET) >= 0)
         return OPAL_SUCCESS;
-    mad_btl_free(&mad_btl_module, d);
+    mad_btl_free(endpoint->btl, d);
     return OPAL_ERR_UNREACH;
 }
 

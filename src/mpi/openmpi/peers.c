@@ -21,8 +21,75 @@ int mad_btl_publish(void)
     return rc;
 }
 
-/* NULL: it has no address of ours (another set of components), or one of another version. */
-static mad_btl_endpoint_t *endpoint_new(opal_proc_t *proc)
+/* ---- Which module serves a peer --------------------------------------------------------------------------------- */
+
+static bool is_memory(int adapter)
+{
+    mad_adapter_info_t info;
+    return !mad_adapter_get(mad_btl->session, adapter, &info) && !strcmp(info.driver, "shm");
+}
+
+/* Under lock. */
+static mad_btl_served_t *served_for(mad_peer_t peer)
+{
+    mad_btl_served_t *old = atomic_load_explicit(&mad_btl->served, memory_order_relaxed), *more;
+    mad_peer_t n = old ? old->n * 2 : 64;
+    if (old && peer < old->n)
+        return old;
+    n = peer < n ? n : peer + 1;
+    more = calloc(1, sizeof *more + (size_t)n * sizeof *more->by);
+    if (!more)
+        return NULL;
+    more->before = old;
+    more->n = n;
+    for (mad_peer_t i = 0; old && i < old->n; i++)
+        atomic_store_explicit(&more->by[i], atomic_load_explicit(&old->by[i], memory_order_relaxed), memory_order_relaxed);
+    atomic_store_explicit(&mad_btl->served, more, memory_order_release); /* pairs with mad_btl_module_of */
+    return more;
+}
+
+/* Who calls before Open MPI has named it is connected. */
+mca_btl_base_module_t *mad_btl_decide(mad_peer_t peer, bool is_near)
+{
+    mca_btl_base_module_t *btl = NULL;
+    mad_btl_served_t *served;
+    int adapter;
+    opal_mutex_lock(&lock);
+    served = served_for(peer);
+    if (served)
+        btl = atomic_load_explicit(&served->by[peer], memory_order_relaxed);
+    if (!btl) {
+        if (mad_peer_adapter(mad_btl->session, peer, &adapter) == MAD_OK)
+            is_near = is_memory(adapter);
+        btl = is_near ? &mad_btl_memory : &mad_btl_network;
+        if (served)
+            atomic_store_explicit(&served->by[peer], btl, memory_order_relaxed);
+    }
+    opal_mutex_unlock(&lock);
+    return btl;
+}
+
+void mad_btl_peers_end(void)
+{
+    for (mad_btl_served_t *s = atomic_exchange(&mad_btl->served, NULL), *before; s; s = before) {
+        before = s->before;
+        free(s);
+    }
+}
+
+static bool is_near(const opal_proc_t *proc)
+{
+    if (OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))
+        for (int i = 0; i < mad_adapter_count(mad_btl->session); i++)
+            if (is_memory(i))
+                return true;
+    return false;
+}
+
+/* ---- Endpoints -------------------------------------------------------------------------------------------------- */
+
+/* NULL: it has no address of ours (another set of components), or one of another version; or the other module serves it. */
+static mad_btl_endpoint_t *endpoint_new(mca_btl_base_module_t *btl, opal_proc_t *proc)
 {
     mad_btl_endpoint_t *endpoint = NULL;
     void *address = NULL;
@@ -30,10 +97,12 @@ static mad_btl_endpoint_t *endpoint_new(opal_proc_t *proc)
     mad_peer_t peer;
     int rc;
     OPAL_MODEX_RECV(rc, &mad_btl->super.btl_version, &proc->proc_name, &address, &len);
-    if (rc == OPAL_SUCCESS && mad_peer_add(mad_btl->session, address, len, &peer) == MAD_OK)
+    if (rc == OPAL_SUCCESS && mad_peer_add(mad_btl->session, address, len, &peer) == MAD_OK &&
+        mad_btl_decide(peer, is_near(proc)) == btl)
         endpoint = calloc(1, sizeof *endpoint);
     free(address);
     if (endpoint) {
+        endpoint->btl = btl;
         endpoint->peer = peer;
         endpoint->proc = proc;
         opal_mutex_lock(&lock);
@@ -47,9 +116,8 @@ static mad_btl_endpoint_t *endpoint_new(opal_proc_t *proc)
 int mad_btl_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs, mad_btl_endpoint_t **endpoints,
                       opal_bitmap_t *reachable)
 {
-    (void)btl;
     for (size_t i = 0; i < n; i++) {
-        endpoints[i] = procs[i] == opal_proc_local_get() ? NULL : endpoint_new(procs[i]);
+        endpoints[i] = procs[i] == opal_proc_local_get() ? NULL : endpoint_new(btl, procs[i]);
         if (endpoints[i] && reachable)
             opal_bitmap_set_bit(reachable, (int)i);
     }
@@ -82,7 +150,7 @@ void mad_btl_dead(mad_btl_endpoint_t *endpoint, const char *text)
         return;
     mad_btl_gets_fail(endpoint);
     if (mad_btl->error)
-        mad_btl->error(&mad_btl_module, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, (char *)text);
+        mad_btl->error(endpoint->btl, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, (char *)text);
 }
 
 static mad_btl_endpoint_t *endpoint_of(mad_peer_t peer)

@@ -2,22 +2,28 @@
 /* Progress: what Open MPI calls while it waits. */
 #include "btl_mad.h"
 
+#include <endian.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define BUDGET 16      /* fragments of one call */
 #define CLOCK_EVERY 8   /* calls without any until a look at the clock */
 #define ALL_EVERY 64    /* and until all networks get their turn, whatever it says */
 #define LOOK_EVERY 4096 /* and until a look at what has become of peers */
+#define FRAGMENT_MAX ((size_t)2 << 20) /* bytes of one of several blocks */
 /* With btl_mad_async a thread of a peer that computes may have been woken on this processor, and the kernel does not
  * interrupt one that spins for it, for milliseconds. */
 #define YIELD_EVERY 64 /* calls without any until the processor is offered to others */
 
-/* A fragment that is not there whole: only where packets are shorter than announced, or cut (driver fault). */
+/* A fragment that is not there whole: a long one, or where packets are shorter than announced, or cut (driver fault). */
 typedef struct parked {
     struct parked *next;
     mad_arrival_t arrival;
+    unsigned char *bytes; /* of a long one, which has `len` bytes of `total`; NULL: its first block is missing */
+    size_t len, total;
+    mca_btl_base_tag_t tag;
 } parked_t;
 static parked_t *parked;
 static opal_mutex_t parked_lock = OPAL_MUTEX_STATIC_INIT;
@@ -36,25 +42,94 @@ static inline void shown_begin(shown_t *shown)
     shown->descriptor.des_flags = 0;
 }
 
-static inline void deliver(shown_t *shown, mad_peer_t peer, const unsigned char *data, size_t len)
+/* What begins with its tag, or has had it before it. */
+static inline void deliver(shown_t *shown, mad_peer_t peer, mca_btl_base_tag_t tag, const unsigned char *data, size_t len)
 {
-    mca_btl_base_tag_t tag = data[0];
-    mca_btl_active_message_callback_t *to;
-    if (OPAL_UNLIKELY(!tag)) {
-        if (len < MAD_BTL_MARK)
-            return;
-        tag = data[1];
-        data += MAD_BTL_MARK;
-        len -= MAD_BTL_MARK;
-    }
-    to = &mca_btl_base_active_message_trigger[tag];
+    mca_btl_active_message_callback_t *to = &mca_btl_base_active_message_trigger[tag];
     shown->segment.seg_addr.pval = (void *)data;
     shown->segment.seg_len = len;
     mad_btl_count(&mad_btl->received, len);
     if (OPAL_UNLIKELY(tag == MAD_BTL_TAG_GET))
         mad_btl_answer(peer, data, len);
     else if (OPAL_LIKELY(to->cbfunc != NULL))
-        to->cbfunc(&mad_btl_module, tag, &shown->descriptor, to->cbdata);
+        to->cbfunc(mad_btl_module_of(peer), tag, &shown->descriptor, to->cbdata);
+}
+
+static void parked_push(parked_t *p)
+{
+    opal_mutex_lock(&parked_lock);
+    p->next = parked;
+    parked = p;
+    atomic_fetch_add(&n_parked, 1);
+    opal_mutex_unlock(&parked_lock);
+}
+
+/* The blocks behind the first of a long one, as far as they are there.  False: there are more to come. */
+static bool long_read(shown_t *shown, parked_t *p)
+{
+    const void *data;
+    size_t len;
+    mad_status_t status = MAD_OK;
+    while (p->len < p->total && !(status = mad_borrow(p->arrival.cnx, &data, &len)) && len <= p->total - p->len) {
+        memcpy(p->bytes + p->len, data, len);
+        p->len += len;
+    }
+    if (p->len < p->total && status == MAD_ERR_AGAIN)
+        return false;
+    if (p->len == p->total)
+        deliver(shown, p->arrival.peer, p->tag, p->bytes, p->total);
+    mad_drop_unpacking(p->arrival.cnx); /* of one that is damaged there may be more */
+    free(p->bytes);
+    free(p);
+    return true;
+}
+
+/* Its first block, behind the mark.  False: nothing was done. */
+static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_base_tag_t tag, const unsigned char *data,
+                       size_t len, size_t total)
+{
+    parked_t *p = len <= total && total <= FRAGMENT_MAX && arrival->cnx ? calloc(1, sizeof *p) : NULL;
+    if (p)
+        p->bytes = malloc(total);
+    if (!p || !p->bytes) {
+        free(p);
+        return false;
+    }
+    p->arrival = (mad_arrival_t){.cnx = arrival->cnx, .peer = arrival->peer};
+    memcpy(p->bytes, data, len);
+    p->tag = tag;
+    p->len = len;
+    p->total = total;
+    if (!long_read(shown, p))
+        parked_push(p);
+    return true;
+}
+
+/* A block that has its tag before it; the message ends here, or is kept until it is whole. */
+static __attribute__((noinline)) void marked_read(shown_t *shown, const mad_arrival_t *arrival, const unsigned char *data,
+                                                  size_t len)
+{
+    uint32_t follows = 0;
+    if (len >= MAD_BTL_MARK) {
+        memcpy(&follows, data + 4, sizeof follows);
+        if (!follows)
+            deliver(shown, arrival->peer, data[1], data + MAD_BTL_MARK, len - MAD_BTL_MARK);
+        else if (long_begin(shown, arrival, data[1], data + MAD_BTL_MARK, len - MAD_BTL_MARK, le32toh(follows)))
+            return;
+    }
+    if (arrival->cnx)
+        mad_drop_unpacking(arrival->cnx);
+}
+
+static inline void block_read(shown_t *shown, const mad_arrival_t *arrival, const unsigned char *data, size_t len)
+{
+    if (OPAL_UNLIKELY(!data[0])) {
+        marked_read(shown, arrival, data, len);
+        return;
+    }
+    deliver(shown, arrival->peer, data[0], data, len);
+    if (arrival->cnx)
+        mad_end_unpacking(arrival->cnx);
 }
 
 /* False: it is not there yet. */
@@ -66,33 +141,41 @@ static __attribute__((noinline)) bool fragment_borrow(shown_t *shown, const mad_
     if (status == MAD_ERR_AGAIN)
         return false;
     if (status == MAD_OK && len > 0)
-        deliver(shown, arrival->peer, data, len);
-    mad_end_unpacking(arrival->cnx);
+        block_read(shown, arrival, data, len);
+    else
+        mad_end_unpacking(arrival->cnx);
     return true;
 }
 
 static inline bool fragment_read(shown_t *shown, const mad_arrival_t *arrival)
 {
     if (OPAL_LIKELY(arrival->len != 0))
-        deliver(shown, arrival->peer, arrival->base, arrival->len);
+        block_read(shown, arrival, arrival->base, arrival->len);
     else if (arrival->cnx)
         return fragment_borrow(shown, arrival);
-    if (arrival->cnx)
-        mad_end_unpacking(arrival->cnx);
     return true;
 }
 
 static __attribute__((noinline)) void park(const mad_arrival_t *arrival)
 {
-    parked_t *p = malloc(sizeof *p);
+    parked_t *p = calloc(1, sizeof *p);
     if (!p)
         return; /* it stays open until the end */
     p->arrival = *arrival;
-    opal_mutex_lock(&parked_lock);
-    p->next = parked;
-    parked = p;
-    atomic_fetch_add(&n_parked, 1);
-    opal_mutex_unlock(&parked_lock);
+    parked_push(p);
+}
+
+/* It goes on, and is gone if it is whole. */
+static bool parked_read(shown_t *shown, parked_t *p)
+{
+    if (p->bytes && long_read(shown, p))
+        return true;
+    if (!p->bytes && fragment_read(shown, &p->arrival)) {
+        free(p);
+        return true;
+    }
+    parked_push(p);
+    return false;
 }
 
 /* Each that is there now; one thread has it meanwhile. */
@@ -109,11 +192,7 @@ static __attribute__((noinline)) int look_at_parked(void)
     for (; list; list = next) {
         next = list->next;
         atomic_fetch_sub(&n_parked, 1);
-        if (fragment_read(&shown, &list->arrival))
-            n++;
-        else
-            park(&list->arrival);
-        free(list);
+        n += parked_read(&shown, list);
     }
     return n;
 }

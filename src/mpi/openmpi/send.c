@@ -2,6 +2,7 @@
 /* Fragments out: at once if the way is free, else queued with a request. */
 #include "btl_mad.h"
 
+#include <endian.h>
 #include <opal/threads/thread_usage.h>
 #include <sched.h>
 #include <string.h>
@@ -36,10 +37,11 @@ static int status_of(mad_status_t status)
 static void fragment_complete(mad_btl_fragment_t *f, int rc, bool tell)
 {
     bool ours = f->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
+    mca_btl_base_module_t *btl = f->endpoint->btl;
     if (tell && f->base.des_cbfunc)
-        f->base.des_cbfunc(&mad_btl_module, f->endpoint, &f->base, rc);
+        f->base.des_cbfunc(btl, f->endpoint, &f->base, rc);
     if (ours)
-        mad_btl_free(&mad_btl_module, &f->base);
+        mad_btl_free(btl, &f->base);
 }
 
 static void fragment_done(mad_btl_done_t *done)
@@ -91,12 +93,33 @@ static inline bool leaves(mad_btl_endpoint_t *endpoint, const struct iovec *piec
 
 /* ---- Fragments ------------------------------------------------------------------------------------------------- */
 
-static mad_status_t queue(mad_btl_fragment_t *f, const struct iovec *pieces, int n)
+/* Blocks of a packet each; only the last piece is long. */
+static void pack_long(mad_connection_t *cnx, const struct iovec *pieces, int n)
+{
+    struct iovec first[3], *last = &first[n - 1];
+    unsigned char *rest = pieces[n - 1].iov_base;
+    size_t left = pieces[n - 1].iov_len, len = mad_btl->block;
+    for (int i = 0; i < n; i++)
+        first[i] = pieces[i];
+    for (int i = 0; i < n - 1; i++)
+        len -= pieces[i].iov_len;
+    last->iov_len = len;
+    mad_pack_gather(cnx, first, n, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    for (rest += len, left -= len; left; rest += len, left -= len) {
+        len = left < mad_btl->block ? left : mad_btl->block;
+        mad_pack(cnx, rest, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    }
+}
+
+static mad_status_t queue(mad_btl_fragment_t *f, const struct iovec *pieces, int n, bool is_long)
 {
     mad_connection_t *cnx = mad_begin_packing(mad_btl->channel, f->endpoint->peer);
     mad_request_t *request;
     mad_status_t status;
-    mad_pack_gather(cnx, pieces, n, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    if (is_long)
+        pack_long(cnx, pieces, n);
+    else
+        mad_pack_gather(cnx, pieces, n, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
     status = mad_end_packing_request(cnx, &request);
     if (!status) {
         atomic_fetch_add_explicit(&f->endpoint->queued, 1, memory_order_relaxed);
@@ -106,10 +129,13 @@ static mad_status_t queue(mad_btl_fragment_t *f, const struct iovec *pieces, int
     return status;
 }
 
-static inline struct iovec mark(unsigned char *to, mca_btl_base_tag_t tag)
+/* follows: 0, or so many bytes of a long one. */
+static inline struct iovec mark(unsigned char *to, mca_btl_base_tag_t tag, size_t follows)
 {
+    uint32_t wire = htole32((uint32_t)follows);
     memset(to, 0, MAD_BTL_MARK);
     to[1] = tag;
+    memcpy(to + 4, &wire, sizeof wire);
     return (struct iovec){to, MAD_BTL_MARK};
 }
 
@@ -117,22 +143,23 @@ int mad_btl_send(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, mca_b
                  mca_btl_base_tag_t tag)
 {
     mad_btl_fragment_t *f = (mad_btl_fragment_t *)descriptor;
+    size_t len = f->segments[0].seg_len + (descriptor->des_segment_count > 1 ? f->segments[1].seg_len : 0);
+    bool is_long = OPAL_UNLIKELY(len > mad_btl->block - MAD_BTL_MARK);
     struct iovec pieces[3];
     int n = 0;
     (void)btl;
 
-    if (!f->segments[0].seg_len || !mad_btl_begins(f->segments[0].seg_addr.pval, tag))
-        pieces[n++] = mark(f->mark, tag);
+    if (is_long || !f->segments[0].seg_len || !mad_btl_begins(f->segments[0].seg_addr.pval, tag))
+        pieces[n++] = mark(f->mark, tag, is_long ? len : 0);
     for (size_t i = 0; i < descriptor->des_segment_count; i++)
         pieces[n++] = (struct iovec){f->segments[i].seg_addr.pval, f->segments[i].seg_len};
-    mad_btl_count(&mad_btl->sent, f->segments[0].seg_len +
-                                      (descriptor->des_segment_count > 1 ? f->segments[1].seg_len : 0));
+    mad_btl_count(&mad_btl->sent, len);
     f->endpoint = endpoint;
-    if (leaves(endpoint, pieces, n)) {
+    if (!is_long && leaves(endpoint, pieces, n)) {
         fragment_complete(f, OPAL_SUCCESS, descriptor->des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
         return 1;
     }
-    return status_of(queue(f, pieces, n));
+    return status_of(queue(f, pieces, n, is_long));
 }
 
 /* ---- Without a descriptor -------------------------------------------------------------------------------------- */
@@ -147,7 +174,7 @@ static __attribute__((noinline)) bool sendi_other(mad_btl_endpoint_t *endpoint, 
     uint32_t n_iov = 1;
     int n = 0;
     if (!mad_btl_begins(header->iov_base, tag))
-        pieces[n++] = mark(before, tag);
+        pieces[n++] = mark(before, tag, 0);
     pieces[n++] = *header;
     if (payload_size && !opal_convertor_need_buffers(convertor)) {
         opal_convertor_get_current_pointer(convertor, &iov.iov_base);
@@ -170,8 +197,9 @@ int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal
 {
     struct iovec pieces[2] = {{header, header_size}, {NULL, payload_size}}; /* from where they lie */
     bool sent;
-    (void)btl;
-    if (OPAL_LIKELY(mad_btl_begins(header, tag) && (!payload_size || !opal_convertor_need_buffers(convertor)))) {
+    if (OPAL_UNLIKELY(header_size + payload_size > mad_btl->block - MAD_BTL_MARK)) {
+        sent = false;
+    } else if (OPAL_LIKELY(mad_btl_begins(header, tag) && (!payload_size || !opal_convertor_need_buffers(convertor)))) {
         if (payload_size)
             opal_convertor_get_current_pointer(convertor, &pieces[1].iov_base);
         sent = leaves(endpoint, pieces, payload_size ? 2 : 1);
@@ -183,6 +211,6 @@ int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal
         return OPAL_SUCCESS;
     }
     if (descriptor) /* what Open MPI then fills, and sends */
-        *descriptor = mad_btl_alloc(&mad_btl_module, endpoint, order, pieces[0].iov_len + pieces[1].iov_len, flags);
+        *descriptor = mad_btl_alloc(btl, endpoint, order, pieces[0].iov_len + pieces[1].iov_len, flags);
     return OPAL_ERR_RESOURCE_BUSY;
 }
