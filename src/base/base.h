@@ -25,6 +25,8 @@ static inline bool madi_own_lack(int error)
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
+/* memcpy for kilobytes, wherever the two lie. */
+void madi_copy_bulk(void *to, const void *from, size_t n);
 /* What is in the pieces, one after the other. */
 void madi_copy_pieces(void *to, const struct iovec *pieces, int n);
 void madi_copy_long(void *to, const void *from, size_t n);

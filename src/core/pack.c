@@ -215,7 +215,7 @@ static mad_status_t add_block(madi_tx_t *tx, const void *buf, uint64_t desc, mad
     if (smode == MAD_SEND_SAFER && !own)
         return MAD_ERR_NOMEM;
     if (own)
-        memcpy(own, buf, len);
+        madi_copy_bulk(own, buf, len);
     madi_tx_lock(tx);
     piece = madi_tx_close_run(tx) ? NULL : piece_new(tx);
     if (piece) {

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include <madeleine/status.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 START_TEST(status_texts)
@@ -49,6 +50,27 @@ START_TEST(copy_lengths)
         ck_assert_mem_eq(to, "\xee\xee\xee\xee\xee\xee\xee\xee", 8);
         ck_assert_mem_eq(to + 8 + n, "\xee\xee\xee\xee\xee\xee\xee\xee", 8);
     }
+}
+END_TEST
+
+/* Wherever in their pages the two lie. */
+START_TEST(copies_bulk)
+{
+    enum { PAGE = 4096, LEN = 5000 };
+    unsigned char *from = aligned_alloc(PAGE, 3 * PAGE), *to = aligned_alloc(PAGE, 3 * PAGE);
+    ck_assert(from && to);
+    for (int i = 0; i < 3 * PAGE; i++)
+        from[i] = (unsigned char)(i * 7 + i / PAGE);
+    for (int at = 0; at < 40; at++)
+        for (int behind = -2; behind < 36; behind++) {
+            unsigned char *d = to + 64 + at + behind;
+            memset(to, 0xee, 3 * PAGE);
+            madi_copy_bulk(d, from + 64 + at, LEN);
+            ck_assert_mem_eq(d, from + 64 + at, LEN);
+            ck_assert(d[-1] == 0xee && d[LEN] == 0xee);
+        }
+    free(from);
+    free(to);
 }
 END_TEST
 
@@ -120,6 +142,6 @@ END_TEST
 
 Suite *base_suite(void)
 {
-    const TTest *tests[] = {status_texts, status_values, copy_lengths, lock_excludes, deadlines, log_levels, log_long};
+    const TTest *tests[] = {status_texts, status_values, copy_lengths, copies_bulk, lock_excludes, deadlines, log_levels, log_long};
     return SUITE_OF("base", tests);
 }

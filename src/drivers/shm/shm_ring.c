@@ -63,7 +63,7 @@ static madi_sent_t stuck(shm_link_t *l)
 static void put(void *to, const void *from, size_t len)
 {
     if (len > PUT_LONG)
-        memcpy(to, from, len);
+        madi_copy_bulk(to, from, len);
     else
         madi_copy(to, from, len);
 }
