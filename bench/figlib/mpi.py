@@ -135,19 +135,23 @@ def matching(way):
     return measure
 
 
+def by_operation(rows, field):
+    """{size: {operation: us}}; barriers have the size 8."""
+    found = {}
+    for row in rows:
+        found.setdefault(row["size"], {})[row["test"]] = row[field]
+    return found
+
+
 def collectives(way, ranks):
-    """{size: {operation: us}}; barriers have the size 8.  More processes than cores take turns, so fewer operations do."""
+    """More processes than cores take turns, so fewer operations do, and one batch that had luck says nothing."""
     def measure(context, sizes):
         command, env = job(context, way, ranks, "none" if ranks > 2 else "core")
         few = ["--iters", "100", "--batches", "20"] if ranks == 2 else ["--iters", "20", "--batches", "10"]
         # Where there are more processes they are not tied to processors.
         options = tail(context, SIZES) + (["--cpus", "-1,-1"] if ranks > 2 else [])
-        rows = {}
-        for row in rows_list(command + [mpi_perf(context), "collectives"] + few + options, env):
-            # Where processes take turns, one batch that had luck says nothing.
-            us = row["latency_us_best" if ranks == 2 else "latency_us_median"]
-            rows.setdefault(row["size"], {})[row["test"]] = us
-        return rows
+        rows = rows_list(command + [mpi_perf(context), "collectives"] + few + options, env)
+        return by_operation(rows, "latency_us_best" if ranks == 2 else "latency_us_median")
     return measure
 
 
@@ -156,10 +160,8 @@ def rma(way):
     def measure(context, sizes):
         command, env = job(context, way)
         command += (STRAIGHT if way.startswith("mpi-ofi") else MESSAGES) + [mpi_perf(context), "rma"]
-        rows = {}
-        for row in rows_list(command + ["--iters", "10", "--batches", "10"] + tail(context, sizes), env):
-            rows.setdefault(row["size"], {})[row["test"]] = row["latency_us_best"]
-        return rows
+        return by_operation(rows_list(command + ["--iters", "10", "--batches", "10"] + tail(context, sizes), env),
+                            "latency_us_best")
     return measure
 
 

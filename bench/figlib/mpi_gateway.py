@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open MPI across two clusters: between hosts of a lab (madlab) that share no network, started from one that reaches both.
-Beside it, in such a lab, Open MPI's own tcp where the kernel of the gateway's host forwards packets."""
+"""Open MPI between hosts of a lab (madlab).  Across two clusters that share no network, started from a host that reaches
+both; beside it, in such a lab, Open MPI's own tcp where the kernel of the gateway's host forwards packets.  And two
+processes on each of two hosts in one network, beside Open MPI's own shared memory and tcp."""
 
 import os
 
@@ -16,14 +17,18 @@ TOPOLOGY = """networks = {
 };
 gateways = ( "gate" );
 """
+ONE_NETWORK = """networks = { red = { driver = "tcp"; interface = "eth0"; hosts = (
+    { hosts = "red0"; address = "10.1.0.1"; }, { hosts = "red1"; address = "10.1.0.2"; }); }; };
+"""
 # Directories that all hosts see would make one host of them.
 MPIRUN = """unset MAD_SHM_DIR TMPDIR
 export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-set -- mpirun.openmpi --host red0,blue0 --bind-to none -n 2 "$@"
+set -- mpirun.openmpi --host %s --oversubscribe --bind-to none -n %d "$@"
 """
-# Three processes share the processors, which Open MPI cannot know.
-GATEWAY = MPIRUN + """export OMPI_MCA_mpi_yield_when_idle=1
-exec "$MADRUN" --topology "$MADLAB_TOPOLOGY" --launch-agent "$MADLAB_AGENT" --around "$@"
+YIELDING = "export OMPI_MCA_mpi_yield_when_idle=1\n" # all hosts share the processors, which Open MPI cannot know
+HOSTS = MPIRUN % ("red0:2,red1:2", 4) + YIELDING + 'exec "$@"\n'
+MPIRUN %= ("red0,blue0", 2)
+GATEWAY = MPIRUN + YIELDING + """exec "$MADRUN" --topology "$MADLAB_TOPOLOGY" --launch-agent "$MADLAB_AGENT" --around "$@"
 """
 KERNEL = MPIRUN + """on() { "$MADLAB_AGENT" "$@"; }
 on gate sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward' && on red0 ip route add 10.2.0.0/16 via 10.1.0.2 &&
@@ -31,6 +36,11 @@ on gate sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward' && on red0 ip route add 10
 """
 NETWORKS = ["--mca", "btl_tcp_if_include", "10.0.0.0/8"]
 
+BETWEEN_HOSTS = {
+    "mpi-mad-hosts": mpi.WAYS["mpi-mad-shm"],
+    "mpi-ofi-hosts": mpi.WAYS["mpi-ofi-shm"],
+    "openmpi-hosts": lambda context: (mpi.OB1 + ["vader,tcp,self"] + NETWORKS, {}),
+}
 WAYS = {
     "mpi-mad-gateway": (GATEWAY, mpi.WAYS["mpi-mad-shm"]),
     "mpi-ofi-gateway": (GATEWAY, mpi.WAYS["mpi-ofi-shm"]),
@@ -42,14 +52,27 @@ def short(sizes):
     return gateway.tail(sizes) + ["--iters", "50"]
 
 
-def between(context, way, program):
-    script, settings = WAYS[way]
+def rows_in(context, topology, host, script, settings, program):
+    """Started from this host."""
     arguments, env = settings(context)
     path = os.path.join(context.scratch, "lab-mpi.cfg")
     with open(path, "w") as file:
-        file.write(TOPOLOGY)
-    rows = lab.inside(context, path, ["--on", "head"], script, arguments + program, env)
+        file.write(topology)
+    return lab.inside(context, path, ["--on", host], script, arguments + program, env)
+
+
+def between(context, way, program):
+    rows = rows_in(context, TOPOLOGY, "head", *WAYS[way], program)
     return {row["size"]: row for row in rows}
+
+
+def collectives(way):
+    def measure(context, sizes):
+        options = mpi.tail(context, mpi.SIZES) + ["--iters", "50", "--batches", "10", "--cpus", "-1,-1"]
+        rows = rows_in(context, ONE_NETWORK, "red0", HOSTS, BETWEEN_HOSTS[way],
+                       [mpi.mpi_perf(context), "collectives"] + options)
+        return mpi.by_operation(rows, "latency_us_median")
+    return measure
 
 
 def pingpong(way):
@@ -72,4 +95,5 @@ def ours(context, sizes):
 
 SOURCES = {way: pingpong(way) for way in WAYS}
 SOURCES.update({way + "-stream": stream(way) for way in WAYS})
+SOURCES.update({way: collectives(way) for way in BETWEEN_HOSTS})
 SOURCES["lab-pingpong"] = ours

@@ -18,7 +18,8 @@ def sizes(name, what, way):
                     ("openmpi-" + network,), (), (), OWN % ("%s %s" % (sign, factor)), times(factor))
     return [row(latency, "shm", 8, "8", "%s over shared memory, 8 B" % what, "<=", 1.0)] + [
         row(latency, "shm", size, short, "the same, " + words, "<=", 0.95) for size, short, words in LARGE] + [
-        row(latency, "tcp", 8, "8", what + " over TCP on loopback, 8 B", "<=", 0.95)] + [
+        row(latency, "tcp", 8, "8", what + " over TCP on loopback, 8 B", "<=", 0.95),
+        row(latency, "tcp", *LARGE[0][:2], "the same, " + LARGE[0][2], "<=", 1.0)] + [
         row(bandwidth, "tcp", size, short, "the same, " + words, ">=", 1.0) for size, short, words in LARGE[1:]]
 
 
@@ -42,8 +43,21 @@ def matching(plug, test, words, target, allowed):
                   allowed)
 
 
+def of_size(operation, size):
+    """As a part of a figure's name, and in words."""
+    return ("", "") if operation == "barrier" else ("-8", " of 8 B") if size == 8 else ("-64K", " of 64 KiB")
+
+
+def on_hosts(operation, size):
+    """Two processes on each of two hosts: some peers are reached through memory, others over TCP."""
+    short, words = of_size(operation, size)
+    return Figure("mpi-hosts-%s%s" % (operation, short), "%s%s, two processes on each of two hosts" % (operation, words),
+                  "mpi-hosts", "mpi-mad-hosts", size, operation, "us", ("openmpi-hosts",), ("mpi-ofi-hosts",), (),
+                  OWN % "<= 1.0", times(1.0))
+
+
 def collective(operation, size, ranks):
-    short, words = ("", "") if operation == "barrier" else ("-8", " of 8 B") if size == 8 else ("-64K", " of 64 KiB")
+    short, words = of_size(operation, size)
     return Figure("mpi-%s%s-%d" % (operation, short, ranks), "%s%s, %d processes" % (operation, words, ranks),
                   "mpi-collectives", "mpi-mad-shm-%d" % ranks, size, operation, "us", ("openmpi-shm-%d" % ranks,),
                   ("mpi-ofi-shm-%d" % ranks,), (), "none", None)
@@ -87,6 +101,8 @@ FIGURES = [row for plug in PLUGS for row in sizes(*plug)] + [
     collective("barrier", 8, ranks) for ranks in mpi.RANKS] + [
     collective(operation, size, ranks)
     for operation in mpi.COLLECTIVES for size in mpi.SIZES for ranks in mpi.RANKS] + [
+    on_hosts("barrier", 8)] + [
+    on_hosts(operation, size) for operation in mpi.COLLECTIVES for size in mpi.SIZES] + [
     one_sided(plug, network, test, size)
     for plug in PLUGS for test in ("put", "get", "accumulate") for network in NETWORKS for size in (8, MIB)] + [
     row for plug in PLUGS for row in gateways(*plug)] + [
