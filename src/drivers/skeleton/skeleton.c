@@ -157,7 +157,7 @@ static mad_status_t skeleton_start(madi_link_t *link, int fd, bool active, char 
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
     (void)active;
-    l->watch = (madi_watch_t){.fd = fd, .ready = socket_ready};
+    l->watch = (madi_watch_t){.fd = fd, .ready = socket_ready, .carries = true};
     l->started = true; /* fd is ours now, also when this fails */
     if (madi_watch_add(link->adapter->session, &l->watch, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "the socket cannot be watched: %s", strerror(errno));

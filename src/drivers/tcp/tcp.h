@@ -42,8 +42,8 @@ typedef struct madi_tcp_adapter {
     bool turn;
     int tried;     /* not 0: take has just made the system call for the next poll too; 1 + the packets that were parsed */
     int leave_out; /* so many takes: what was read last has that many packets, or the socket was emptied */
-    unsigned vain; /* tries in a row of a hot link, */
-    bool ask;      /* after which the next poll asks for the others */
+    unsigned vain; /* tries of a hot link that found nothing; */
+    bool ask;      /* the next poll asks for the others */
 
     /* Being watched costs a packet that arrives 0.2 us inside the kernel, even when nobody asks epoll.  So a link that
      * polls find busy is parked: not watched, but tried by every other poll at least, until the process is about to
