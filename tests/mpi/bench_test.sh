@@ -45,8 +45,8 @@ have() {
     check_lines "$*: none is missing" 0 'missing|None' out
 }
 
-have 7 mpi-shm- mpi-tcp-
-have 7 mpi-ofi-shm- mpi-ofi-tcp-
+have 8 mpi-shm- mpi-tcp-
+have 8 mpi-ofi-shm- mpi-ofi-tcp-
 have 4 mpi-rate- mpi-ofi-rate-
 have 4 mpi-overlap- mpi-ofi-overlap-
 have 4 mpi-unexpected mpi-posted mpi-ofi-unexpected mpi-ofi-posted
@@ -56,8 +56,9 @@ PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../../bench \
     python3 -c 'from figlib import mpi_gateway; print(mpi_gateway.TOPOLOGY)' >lab.conf
 if within 30 "$BUILD/madlab" run lab.conf --quiet -- true >out 2>&1; then
     have 6 mpi-gateway- mpi-ofi-gateway-
+    have 7 mpi-hosts-
 else
-    echo "skipped: through a gateway: no lab here: $(tail -1 out)"
+    echo "skipped: between hosts: no lab here: $(tail -1 out)"
 fi
 have 6 libfabric-
 have 4 fi_pingpong-

@@ -89,6 +89,8 @@ typedef struct mad_btl_component {
     size_t room;                  /* bytes of the longest fragment */
     size_t block;                 /* and of its blocks: so much fits one packet of every network */
     _Atomic(mad_btl_served_t *) served;
+    atomic_int near; /* peers that are reached through memory */
+    int cores;       /* of this host */
     _Atomic(mad_btl_done_t *) done;
     mca_btl_base_module_error_cb_fn_t error;
     bool report;
@@ -128,6 +130,12 @@ static inline mca_btl_base_module_t *mad_btl_module_of(mad_peer_t peer)
     return OPAL_LIKELY(btl != NULL) ? btl : mad_btl_decide(peer, false);
 }
 void mad_btl_peers_end(void);
+
+/* Do processes of this job take turns on the host's cores? */
+static inline bool mad_btl_is_crowded(void)
+{
+    return atomic_load_explicit(&mad_btl->near, memory_order_relaxed) >= mad_btl->cores;
+}
 int mad_btl_publish(void); /* the address of this process, for others */
 int mad_btl_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs, mad_btl_endpoint_t **endpoints,
                       opal_bitmap_t *reachable);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HEADS 64 /* bytes that the headers of ours and the tag take in a packet at most */
 #define NETWORK_EAGER_MAX ((size_t)1 << 20)
@@ -138,6 +139,7 @@ static mca_btl_base_module_t **component_init(int *n, bool progress_threads, boo
         return NULL;
     }
     limit_by_adapters();
+    mad_btl->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     modules = calloc(2, sizeof(mca_btl_base_module_t *));
     if (!modules || mad_btl_fragments_init() != OPAL_SUCCESS || mad_btl_publish() != OPAL_SUCCESS) {
         free(modules);

@@ -15,7 +15,8 @@
  *   of the get, the bytes
  *
  * In shared memory, below SHARED_MIN, fragments are faster for who does not compute meanwhile: both processes copy, side by
- * side, through memory that stays in their caches.  So there no memory is registered, and Open MPI sends fragments, unless
+ * side, through memory that stays in their caches; where processes take turns on cores, up to CROWDED_MIN, as the copies of
+ * one fill the time until the other's turn.  So there no memory is registered, and Open MPI sends fragments, unless
  * btl_mad_async is set.  Of longer ones both move a part, where the sender polls (core/share.h). */
 #include "btl_mad.h"
 
@@ -24,7 +25,8 @@
 #include <string.h>
 
 #define OFFER_MIN (64 * 1024) /* bytes: of less the receiver would have to keep most */
-#define SHARED_MIN (512 * 1024) /* bytes */
+#define SHARED_MIN (64 * 1024) /* bytes */
+#define CROWDED_MIN (512 * 1024)
 #define BUCKETS 256
 
 /* What stands before the bytes. */
@@ -133,10 +135,11 @@ static mca_btl_base_registration_handle_t local_handle;
 
 static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
 {
+    size_t shared_min = mad_btl_is_crowded() ? CROWDED_MIN : SHARED_MIN;
     mad_adapter_info_t info;
     int i;
     return !mad_peer_adapter(mad_btl->session, endpoint->peer, &i) && !mad_adapter_get(mad_btl->session, i, &info) &&
-           (mad_btl->async || size >= SHARED_MIN || strcmp(info.driver, "shm") != 0);
+           (mad_btl->async || size >= shared_min || strcmp(info.driver, "shm") != 0);
 }
 
 /* One that cannot be offered is asked for. */

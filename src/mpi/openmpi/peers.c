@@ -103,6 +103,7 @@ static mad_btl_endpoint_t *endpoint_new(mca_btl_base_module_t *btl, opal_proc_t 
     free(address);
     if (endpoint) {
         endpoint->btl = btl;
+        atomic_fetch_add(&mad_btl->near, btl == &mad_btl_memory);
         endpoint->peer = peer;
         endpoint->proc = proc;
         opal_mutex_lock(&lock);
@@ -138,6 +139,7 @@ int mad_btl_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
                 break;
             }
         opal_mutex_unlock(&lock);
+        atomic_fetch_sub(&mad_btl->near, endpoints[i] && endpoints[i]->btl == &mad_btl_memory);
         free(endpoints[i]);
     }
     return OPAL_SUCCESS;
