@@ -227,13 +227,13 @@ static inline bool open_polled(opening_t *o, madi_adapter_t *hit)
     return false;
 }
 
-/* One round under one acquisition of the lock. */
-static inline bool open_hit(opening_t *o, madi_adapter_t *hit)
+/* One round under one acquisition of the lock.  takes: what lies first is tried straight, which may be a system call. */
+static inline bool open_hit(opening_t *o, madi_adapter_t *hit, bool takes)
 {
     mad_session_t *session = o->channel->session;
     bool found;
     madi_lock(&session->lock);
-    if (MADI_LIKELY(hit && hit->driver->take)) {
+    if (MADI_LIKELY(takes && hit && hit->driver->take)) {
         o->msg = take_whole(session, o->channel, o->conn, hit);
         session->hot = hit;
     }
@@ -247,7 +247,7 @@ static inline bool open_hit(opening_t *o, madi_adapter_t *hit)
 static inline bool open_now(opening_t *o)
 {
     madi_adapter_t *hit;
-    return open_seen(o->channel, &hit) && open_hit(o, hit);
+    return open_seen(o->channel, &hit) && open_hit(o, hit, true);
 }
 
 /* A message was taken by a thread that did not wait, or the waiting thread that was woken for it has found another one:
@@ -317,7 +317,7 @@ mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source
     }
     if (timeout_ns != MAD_GLANCE)
         open_wait(&o, timeout_ns);
-    else if (!open_hit(&o, hit))
+    else if (!open_hit(&o, hit, true))
         return MAD_ERR_AGAIN;
     if (!o.msg)
         return o.status;
@@ -431,18 +431,11 @@ static int take_several(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival
     return n;
 }
 
-/* The first look took nothing, and is not made again: it may be a system call.  hit: what has something, or NULL. */
+/* The first look took nothing, and is not made again.  hit: what has something, or NULL. */
 static MADI_COLD int glance_long(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrival)
 {
-    mad_session_t *session = channel->session;
     opening_t o = {.channel = channel, .source = MAD_ANY_SOURCE};
-    bool found;
-    madi_lock(&session->lock);
-    found = open_polled(&o, hit);
-    madi_unlock(&session->lock);
-    if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
-        madi_calls_run(session);
-    if (!found || !o.msg)
+    if (!open_hit(&o, hit, false) || !o.msg)
         return 0;
     arrive(arrival, o.msg);
     return 1;
