@@ -207,10 +207,11 @@ END
     done
 }
 
-# LAMMPS across the clusters and on one host: the same digits.  HPC Challenge looks at its results itself.
+# LAMMPS across the clusters and on one host: the same digits.  HPC Challenge and ScaLAPACK look at their results themselves.
 test_big() {
     export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
     command -v lmp >/dev/null && by_lammps
+    [ -z "$(scalapack_programs)" ] || by_scalapack
     command -v hpcc >/dev/null || return
     for plug in $PLUGS; do
         by $plug
@@ -223,6 +224,20 @@ test_big() {
         check_lines "$plug: HPC Challenge: linear system, residual" 1 '^\|\|Ax-b\|\|.* PASSED$' hpccoutf.txt
         check_lines "$plug: HPC Challenge: nothing failed" 0 FAILED hpccoutf.txt
         check_lines "$plug: HPC Challenge: no update was lost" 2 '^MPIRandomAccess(_LCG)?_Errors=0$' hpccoutf.txt
+    done
+}
+# A linear system, and products of matrices
+by_scalapack() {
+    programs=$(scalapack_programs)
+    cp -L "$programs"/*.dat "$programs"/PBLAS/*.dat .
+    for plug in $PLUGS; do
+        by $plug
+        for p in xdlu PBLAS/zpb3tst; do
+            mpi 4 "$programs/$p" >out 2>err
+            check "$plug: ScaLAPACK: $p: exit code" 0 $?
+            sums=$(scalapack_verdict out) && ok "$plug: ScaLAPACK: $p ($sums)" ||
+                not_ok "$plug: ScaLAPACK: $p: $sums" "$(tail -n 5 out err)"
+        done
     done
 }
 by_lammps() {

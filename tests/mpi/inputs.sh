@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the tests with HPC Challenge and LAMMPS: what these are to compute.
+# Sourced by the tests with HPC Challenge, LAMMPS and ScaLAPACK: what these are to compute, and whether they did.
 
 # hpcc_problem SIZE P Q: what it is to solve, on P x Q processes
 hpcc_problem() {
@@ -68,3 +68,18 @@ lammps_melt() {
 
 # lammps_energies LOG: the lines of them
 lammps_energies() { awk '/^ *Step/ { p = 1 } /^Loop time/ { p = 0 } p' "$1"; }
+
+# The folder of ScaLAPACK's test programs; nothing if they are not installed
+scalapack_programs() {
+    find /usr/lib -type d -path '*/scalapack/openmpi-tests' 2>/dev/null | head -1
+}
+
+# scalapack_verdict OUTPUT of such a program: is there some sum of passed tests, and none of failed ones?  Says the sums
+scalapack_verdict() {
+    awk '
+        /PASSED|[Pp]assed|\| +P[SDCZ]/ { passed++ }
+        / [1-9][0-9]* tests completed and failed|PASSED, .* [1-9][0-9]* FAILED| FAILED *$|^ *Failed / { failed++ }
+        $1 == "|" && $2 ~ /^P[SDCZ]/ && $5 != 0 { failed++ }
+        toupper($0) ~ /END OF TESTS|DONE BLACS|TESTS COMPLETED/ { ended++ }
+        END { printf "passed %d failed %d ended %d\n", passed, failed, ended; exit !(passed && !failed && ended) }' "$1"
+}

@@ -3,7 +3,8 @@
 # The test programs of ScaLAPACK, PBLAS and BLACS over each plug, on four processes: each comes to its end, says that it
 # passed, and nowhere that it failed.  The long form runs them all.
 . "$(dirname "$0")/plugs.sh"
-programs=$(find /usr/lib -type d -path '*/scalapack/openmpi-tests' 2>/dev/null | head -1)
+. "$here/inputs.sh"
+programs=$(scalapack_programs)
 plugs_start scalapack-mpi-test "${programs:-/usr/lib/scalapack/openmpi-tests}/xdlu"
 
 # Each kind of routine once; the long form has them in single and double precision, real and complex
@@ -12,19 +13,11 @@ cp -L "$programs"/*.dat "$programs"/BLACS/*.dat "$programs"/PBLAS/*.dat .
 # BLACS' auxiliary tests end with a call of BLACS_ABORT, so with an error
 sed -i "s/^'T' *Run AUX/'F' Run AUX/" bt.dat
 
-# what is wanted of a program's output: some sum of passed tests, and none of failed ones
-verdict='
-    /PASSED|[Pp]assed|\| +P[SDCZ]/ { passed++ }
-    / [1-9][0-9]* tests completed and failed|PASSED, .* [1-9][0-9]* FAILED| FAILED *$|^ *Failed / { failed++ }
-    $1 == "|" && $2 ~ /^P[SDCZ]/ && $5 != 0 { failed++ }
-    toupper($0) ~ /END OF TESTS|DONE BLACS|TESTS COMPLETED/ { ended++ }
-    END { printf "passed %d failed %d ended %d\n", passed, failed, ended; exit !(passed && !failed && ended) }'
-
 # solves PROGRAM
 solves() {
     mpi 4 "$programs/$1" >out 2>err
     rc=$?
-    sums=$(awk "$verdict" out) && [ $rc = 0 ] && ok "$way: $1 ($sums)" ||
+    sums=$(scalapack_verdict out) && [ $rc = 0 ] && ok "$way: $1 ($sums)" ||
         not_ok "$way: $1: exit code $rc, $sums" "$(grep -iE 'fail' out | head -5)" "$(tail -5 out)" "$(head -c 1000 err)"
 }
 all=$(cd "$programs" && echo xF* xC* x[a-z]* PBLAS/*tst)
