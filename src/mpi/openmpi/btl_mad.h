@@ -142,6 +142,7 @@ int mad_btl_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
 int mad_btl_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs, mad_btl_endpoint_t **endpoints);
 void mad_btl_look_for_deaths(void);
 void mad_btl_dead(mad_btl_endpoint_t *endpoint, const char *text);
+void mad_btl_lost(mad_peer_t peer, const char *text); /* the same; something of it will never come */
 
 /* fragment.c */
 int mad_btl_fragments_init(void);

@@ -165,13 +165,19 @@ static mad_btl_endpoint_t *endpoint_of(mad_peer_t peer)
     return e;
 }
 
+void mad_btl_lost(mad_peer_t peer, const char *text)
+{
+    mad_btl_endpoint_t *e = endpoint_of(peer);
+    if (e)
+        mad_btl_dead(e, text);
+}
+
 /* A peer that ends in good order says so, and is no event. */
 void mad_btl_look_for_deaths(void)
 {
     mad_event_t event;
     while (mad_event_next(mad_btl->session, &event) == MAD_OK) {
-        mad_btl_endpoint_t *e = endpoint_of(event.peer);
-        if (e && event.status != MAD_ERR_MISMATCH)
-            mad_btl_dead(e, event.text);
+        if (event.status != MAD_ERR_MISMATCH)
+            mad_btl_lost(event.peer, event.text);
     }
 }

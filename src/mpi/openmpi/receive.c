@@ -78,6 +78,8 @@ static bool long_read(shown_t *shown, parked_t *p)
         return false;
     if (p->len == p->total)
         deliver(shown, p->arrival.peer, p->tag, p->bytes, p->total);
+    else
+        mad_btl_lost(p->arrival.peer, "a fragment has not the length that it says");
     mad_drop_unpacking(p->arrival.cnx); /* of one that is damaged there may be more */
     free(p->bytes);
     free(p);
@@ -116,6 +118,8 @@ static __attribute__((noinline)) void marked_read(shown_t *shown, const mad_arri
             deliver(shown, arrival->peer, data[1], data + MAD_BTL_MARK, len - MAD_BTL_MARK);
         else if (long_begin(shown, arrival, data[1], data + MAD_BTL_MARK, len - MAD_BTL_MARK, le32toh(follows)))
             return;
+        else
+            mad_btl_lost(arrival->peer, "no memory for a fragment, or its length cannot be");
     }
     if (arrival->cnx)
         mad_drop_unpacking(arrival->cnx);
