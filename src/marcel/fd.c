@@ -1,465 +1,374 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls on descriptors that leave the worker to others while they wait.
+/* Read, write, receive, send; fd_call.h says how a call waits.
  *
- * Each is tried without blocking, and without touching the descriptor's flags, which others see: preadv2 and pwritev2 take
- * RWF_NOWAIT for pipes and sockets (from Linux 6.5 on), sockets take MSG_DONTWAIT; what takes neither is polled first,
- * and then called by one thread at a time.  When it would block, the thread waits (watch.h) and tries again.
- *
- * errno is read in functions that do not switch and are not put in line: compilers keep its address (worker.h). */
-#include "base/clock.h"
-#include "marcel/cancel.h"
-#include "marcel/sched.h"
-#include "marcel/sleep.h"
-#include "marcel/watch.h"
+ * Attempts without blocking: preadv2 and pwritev2 take RWF_NOWAIT for pipes and sockets (from Linux 6.5 on), sockets take
+ * MSG_DONTWAIT; what takes neither is polled first, and then called. */
+#include "marcel/fd_call.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <marcel.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
-
-#define APART __attribute__((noinline))
-#define CONNECT_AGAIN 200 /* us */
-#define BLOCKS (-ENOSYS) /* the call would block, and nobody can tell for how long: a file */
-
-typedef struct call call_t;
-typedef ssize_t attempt_t(const call_t *call);
-
-struct call {
-    attempt_t *attempt; /* -EAGAIN: it would block; BLOCKS */
-    attempt_t *plain;   /* the blocking call */
-    int fd, flags;
-    uint32_t events; /* what to wait for */
-    union {
-        struct iovec *out_of; /* never written by those that write */
-        const struct iovec *blocks;
-    };
-    int count;
-    struct sockaddr *address;
-    socklen_t *address_size;
-};
 
 static inline ssize_t result(ssize_t n)
 {
     return n < 0 ? -errno : n;
 }
 
-/* ---- What is it ----------------------------------------------------------------------------------------------- */
+/* ---- Plain calls, and those that do not block -------------------------------------------------------------------- */
 
-/* MADI_FD_UNKNOWN: a file.  That is not remembered: a pipe may have its number next, if it is closed by close(2). */
-static APART int kind_find(int fd)
-{
-    struct stat st;
-    enum madi_fd_kind kind = MADI_FD_OTHER;
-    if (fstat(fd, &st))
-        return -errno;
-    if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode))
-        return MADI_FD_UNKNOWN;
-    if (S_ISSOCK(st.st_mode))
-        kind = MADI_FD_SOCKET;
-    madi_fd_kind_set(fd, kind);
-    return (int)kind;
-}
-
-static int kind_of(int fd)
-{
-    int kind = (int)madi_fd_kind_get(fd);
-    return MADI_LIKELY(kind != MADI_FD_UNKNOWN) ? kind : kind_find(fd);
-}
-
-static APART int flags_of(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-    return flags < 0 ? -errno : flags;
-}
-
-/* May a call wait that would block?  -EAGAIN: no; -EBADF: not for that, and a poll will never say so. */
-static int may_wait(const call_t *call)
-{
-    int flags = flags_of(call->fd);
-    if (flags < 0)
-        return flags;
-    if ((flags & O_ACCMODE) == (call->events & POLLOUT ? O_RDONLY : O_WRONLY))
-        return -EBADF;
-    return flags & O_NONBLOCK ? -EAGAIN : 0;
-}
-
-static APART int poll_now(int fd, uint32_t events)
-{
-    struct pollfd p = {.fd = fd, .events = (short)events};
-    int n = poll(&p, 1, 0);
-    return n < 0 ? -errno : !n ? 0 : p.revents & POLLNVAL ? -EBADF : p.revents;
-}
-
-/* Those that know no other way. */
-static ssize_t polled(const call_t *call)
-{
-    ssize_t n = -EAGAIN;
-    int ready;
-    if (!madi_fd_turn_take(call->fd))
-        return -EAGAIN;
-    ready = poll_now(call->fd, call->events);
-    if (ready)
-        n = ready < 0 ? ready : call->plain(call);
-    madi_fd_turn_leave(call->fd);
-    return n;
-}
-
-/* ---- Read and write ------------------------------------------------------------------------------------------- */
-
-static struct msghdr message(const call_t *call)
+static struct msghdr message(const madi_fd_call_t *call)
 {
     return (struct msghdr){.msg_iov = call->out_of, .msg_iovlen = (size_t)call->count};
 }
 
-static APART ssize_t recv_now(const call_t *call)
+static APART ssize_t recv_by(madi_fd_call_t *call, int flags)
 {
     struct msghdr m = message(call);
-    return result(recvmsg(call->fd, &m, (call->flags & ~MSG_WAITALL) | MSG_DONTWAIT));
+    ssize_t n = result(recvmsg(call->fd, &m, flags));
+    call->seen = m.msg_flags;
+    return n;
 }
 
-static APART ssize_t send_now(const call_t *call)
+static APART ssize_t send_by(const madi_fd_call_t *call, int flags)
 {
     struct msghdr m = message(call);
-    return result(sendmsg(call->fd, &m, call->flags | MSG_DONTWAIT));
+    return result(sendmsg(call->fd, &m, flags));
 }
 
-static APART ssize_t readv_now(const call_t *call)
+static ssize_t recv_now(madi_fd_call_t *call)
+{
+    return recv_by(call, (call->flags & ~MSG_WAITALL) | MSG_DONTWAIT);
+}
+
+static ssize_t send_now(madi_fd_call_t *call)
+{
+    return send_by(call, call->flags | MSG_DONTWAIT);
+}
+
+static ssize_t recv_plain(madi_fd_call_t *call)
+{
+    return recv_by(call, call->flags);
+}
+
+static ssize_t send_plain(madi_fd_call_t *call)
+{
+    return send_by(call, call->flags);
+}
+
+static APART ssize_t readv_now(const madi_fd_call_t *call)
 {
     return result(preadv2(call->fd, call->blocks, call->count, -1, RWF_NOWAIT));
 }
 
-static APART ssize_t writev_now(const call_t *call)
+static APART ssize_t writev_now(const madi_fd_call_t *call)
 {
     return result(pwritev2(call->fd, call->blocks, call->count, -1, RWF_NOWAIT));
 }
 
-static APART ssize_t read_plain(const call_t *call)
+static APART ssize_t readv_plain(madi_fd_call_t *call)
 {
     return result(readv(call->fd, call->blocks, call->count));
 }
 
-static APART ssize_t write_plain(const call_t *call)
+static APART ssize_t writev_plain(madi_fd_call_t *call)
 {
     return result(writev(call->fd, call->blocks, call->count));
 }
 
-static APART ssize_t recv_plain(const call_t *call)
+static APART ssize_t read_plain(madi_fd_call_t *call)
 {
-    struct msghdr m = message(call);
-    return result(recvmsg(call->fd, &m, call->flags));
+    return result(read(call->fd, call->blocks->iov_base, call->blocks->iov_len));
 }
 
-static APART ssize_t send_plain(const call_t *call)
+static APART ssize_t write_plain(madi_fd_call_t *call)
 {
-    struct msghdr m = message(call);
-    return result(sendmsg(call->fd, &m, call->flags));
+    return result(write(call->fd, call->blocks->iov_base, call->blocks->iov_len));
 }
 
-/* A pipe that can be written to has room for that much at least. */
-static ssize_t write_polled(const call_t *call)
+/* ---- Attempts where nothing can be asked not to block ------------------------------------------------------------ */
+
+/* A terminal whose reads end by a count of bytes or by time (VMIN, VTIME), which no poll announces. */
+static bool reads_by_count(int fd)
 {
-    struct iovec one = call->blocks[0];
-    call_t part = *call;
-    if (one.iov_len > PIPE_BUF)
-        one.iov_len = PIPE_BUF;
-    part.blocks = &one;
-    part.count = 1;
-    return polled(&part);
+    struct termios t;
+    return !tcgetattr(fd, &t) && !(t.c_lflag & ICANON) && (t.c_cc[VMIN] != 1 || t.c_cc[VTIME]);
 }
 
-/* As a vector; where that knows no flags, as a socket; else when a poll says that it will not block. */
-static inline __attribute__((always_inline)) ssize_t attempt_by(const call_t *call, attempt_t *vector, attempt_t *socket,
-                                                                attempt_t *when_polled)
+static MADI_COLD ssize_t read_otherwise(madi_fd_call_t *call, int kind)
 {
-    int kind = kind_of(call->fd);
-    ssize_t n;
-    if (kind < 0)
-        return kind;
-    if (kind == MADI_FD_UNKNOWN)
-        return BLOCKS;
-    n = vector(call);
-    if (MADI_LIKELY(n != -EOPNOTSUPP))
-        return n;
-    n = kind == MADI_FD_SOCKET ? socket(call) : -ENOTSOCK;
-    return n == -ENOTSOCK ? when_polled(call) : n;
-}
-
-static ssize_t read_attempt(const call_t *call)
-{
-    return attempt_by(call, readv_now, recv_now, polled);
-}
-
-static ssize_t write_attempt(const call_t *call)
-{
-    return attempt_by(call, writev_now, send_now, write_polled);
-}
-
-/* ---- The wait ------------------------------------------------------------------------------------------------- */
-
-/* Others' turn comes as often as if each call were a switch. */
-static inline void passed(void)
-{
-    madi_worker_t *worker = madi_ult_self()->worker; /* home again, if the monitor came (monitor.h) */
-    madi_watch_hint();
-    if (MADI_UNLIKELY(--worker->tick == 0)) {
-        worker->tick = 1;
-        madi_yield(worker);
+    int flags;
+    if (kind <= MADI_FD_SOCKET) {
+        ssize_t n = recv_now(call);
+        if (n != -ENOTSOCK)
+            return n;
+        kind = madi_fd_kind_find(call->fd); /* closed and opened behind us */
     }
-}
-
-static MADI_COLD ssize_t wait_for(const call_t *call)
-{
-    madi_watch_t watch;
-    ssize_t n;
-    int rc = madi_watch_begin(&watch, call->fd, call->events);
-    if (rc)
-        return BLOCKS;
-    do {
-        rc = madi_watch_wait(&watch, MADI_NEVER);
-        n = rc ? rc : call->attempt(call);
-    } while (n == -EAGAIN);
-    madi_watch_end(&watch);
-    return !rc || rc == -EBADF || rc == -ECANCELED ? n : BLOCKS; /* cannot be watched */
-}
-
-/* Every call is a point of cancellation, where it begins and while it waits (a plain pthread: where it begins).  -ECANCELED:
- * it ends now, if it has done nothing yet. */
-static void point(void)
-{
-    madi_party_t *self = madi_party_self();
-    if (self)
-        madi_cancel_point(self);
-}
-
-static inline ssize_t ended(ssize_t n)
-{
-    if (MADI_UNLIKELY(n == -ECANCELED))
-        point();
-    return n;
-}
-
-static ssize_t run(const call_t *call)
-{
-    ssize_t n;
-    if (MADI_UNLIKELY(!madi_ult_self()))
+    flags = madi_fd_flags(call->fd);
+    if (flags >= 0 && flags & O_NONBLOCK)
         return call->plain(call);
-    n = call->attempt(call);
-    if (MADI_UNLIKELY(n == -EAGAIN) && !(call->flags & MSG_DONTWAIT) && !(n = may_wait(call)))
-        n = wait_for(call);
-    if (MADI_UNLIKELY(n == BLOCKS))
-        n = call->plain(call);
-    passed();
-    return n;
+    if (kind == MADI_FD_TERMINAL && reads_by_count(call->fd))
+        return MADI_FD_ASIDE;
+    return madi_fd_polled(call);
 }
 
-/* Again with what is left, until all of it is done: those are the blocks from `first` on, of the first of them all but
- * `skip` bytes. */
-static ssize_t run_all(call_t *call)
+/* A pipe that can be written to has room for PIPE_BUF at least: what is not longer goes whole. */
+static ssize_t pipe_write_polled(madi_fd_call_t *call)
 {
-    const struct iovec *blocks = call->blocks;
-    int count = call->count, first = 0;
-    size_t skip = 0;
-    ssize_t sum = 0;
-    for (;;) {
-        struct iovec rest;
-        ssize_t n;
-        if (skip) {
-            rest = (struct iovec){(char *)blocks[first].iov_base + skip, blocks[first].iov_len - skip};
-            call->blocks = &rest;
-            call->count = 1;
-        } else {
-            call->blocks = blocks + first;
-            call->count = count - first;
-        }
-        n = run(call);
-        if (n < 0)
-            return sum ? sum : n;
-        sum += n;
-        for (size_t left = (size_t)n; first < count; first++, skip = 0) {
-            size_t in_this = blocks[first].iov_len - skip;
-            if (left < in_this) {
-                skip += left;
-                break;
-            }
-            left -= in_this;
-        }
-        if (first == count || !n)
-            return sum;
+    madi_fd_call_t part = *call;
+    struct iovec one = call->blocks[0];
+    size_t size = 0;
+    for (int i = 0; i < call->count && size <= PIPE_BUF; i++)
+        size += call->blocks[i].iov_len;
+    if (size > PIPE_BUF) {
+        if (one.iov_len > PIPE_BUF)
+            one.iov_len = PIPE_BUF;
+        part.blocks = &one;
+        part.count = 1;
     }
+    return madi_fd_polled(&part);
 }
 
-/* ---- Calls ---------------------------------------------------------------------------------------------------- */
+/* An eventfd that can be written to has room for 1; of other counts, and of terminals, a poll does not tell whether they
+ * fit. */
+static bool adds_one(const madi_fd_call_t *call, int kind)
+{
+    return kind == MADI_FD_ANONYMOUS && call->count == 1 && call->blocks->iov_len == sizeof(uint64_t) &&
+           *(const uint64_t *)call->blocks->iov_base == 1;
+}
+
+static MADI_COLD ssize_t write_otherwise(madi_fd_call_t *call, int kind)
+{
+    int flags;
+    if (kind <= MADI_FD_SOCKET) {
+        ssize_t n = send_now(call);
+        if (n != -ENOTSOCK)
+            return n;
+        kind = madi_fd_kind_find(call->fd);
+    }
+    flags = madi_fd_flags(call->fd);
+    if (flags >= 0 && flags & O_NONBLOCK)
+        return call->plain(call);
+    if (kind == MADI_FD_PIPE)
+        return pipe_write_polled(call);
+    if (adds_one(call, kind) || madi_fd_refuses_short(call))
+        return madi_fd_polled(call);
+    return madi_fd_poll_now(call->fd, POLLOUT) ? MADI_FD_ASIDE : -EAGAIN;
+}
+
+/* ---- Attempts ----------------------------------------------------------------------------------------------------- */
+
+static MADI_COLD ssize_t by_kind(int kind)
+{
+    return kind < 0 ? kind : kind == MADI_FD_LOWAT ? MADI_FD_ASIDE : MADI_FD_BLOCKS;
+}
+
+static ssize_t readv_attempt(madi_fd_call_t *call)
+{
+    int kind = madi_fd_kind_of(call->fd);
+    ssize_t n;
+    if (MADI_UNLIKELY(kind <= MADI_FD_LOWAT)) /* the kernel's mark counts what is there, not what was taken before */
+        return by_kind(kind);
+    n = readv_now(call);
+    return MADI_LIKELY(n != -EOPNOTSUPP) ? n : read_otherwise(call, kind);
+}
+
+static ssize_t writev_attempt(madi_fd_call_t *call)
+{
+    int kind = madi_fd_kind_of(call->fd);
+    ssize_t n;
+    if (MADI_UNLIKELY(kind <= MADI_FD_UNKNOWN))
+        return by_kind(kind);
+    n = writev_now(call);
+    return MADI_LIKELY(n != -EOPNOTSUPP) ? n : write_otherwise(call, kind);
+}
+
+static ssize_t recv_attempt(madi_fd_call_t *call)
+{
+    if (MADI_UNLIKELY(madi_fd_kind_of(call->fd) == MADI_FD_LOWAT) && !(call->flags & MSG_DONTWAIT))
+        return MADI_FD_ASIDE;
+    return recv_now(call);
+}
+
+/* What is left, if the other end lives: an error stays for the next call, and raises no SIGPIPE. */
+static ssize_t send_rest(madi_fd_call_t *call)
+{
+    int ready = madi_fd_poll_now(call->fd, POLLOUT);
+    if (ready <= 0 || ready & POLLHUP)
+        return !ready ? -EAGAIN : ready < 0 ? ready : -EPIPE;
+    return send_by(call, call->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* What MSG_WAITALL still wants: nothing behind passed descriptors and before the urgent mark, and not the error that
+ * internet sockets keep for the next call. */
+static ssize_t recv_rest(madi_fd_call_t *call)
+{
+    int at_mark = 0, bytes = 0, ready;
+    if (call->seen & MSG_CTRUNC || (!ioctl(call->fd, SIOCATMARK, &at_mark) && at_mark))
+        return 0;
+    ready = madi_fd_poll_now(call->fd, POLLIN);
+    if (ready < 0 || (ready & POLLERR && madi_fd_option(call->fd, SO_DOMAIN, AF_UNIX) != AF_UNIX &&
+                      !ioctl(call->fd, FIONREAD, &bytes) && !bytes))
+        return 0;
+    return recv_now(call);
+}
+
+/* ---- Streams: until all is done ----------------------------------------------------------------------------------- */
+
+/* The call moved its first n bytes: go on with the others, until all are done, the end, or an error. */
+static MADI_COLD ssize_t move_rest(madi_fd_call_t *call, ssize_t n)
+{
+    const struct iovec *block = call->blocks;
+    int left = call->count;
+    size_t skip = 0; /* of the first block */
+    ssize_t sum = 0;
+    while (n > 0) {
+        struct iovec rest;
+        sum += n;
+        skip += (size_t)n;
+        while (left && skip >= block->iov_len) {
+            skip -= block->iov_len;
+            block++;
+            left--;
+        }
+        if (!left)
+            break;
+        rest = (struct iovec){(char *)block->iov_base + skip, block->iov_len - skip};
+        call->blocks = skip ? &rest : block;
+        call->count = skip ? 1 : left;
+        n = madi_fd_run(call);
+    }
+    return sum;
+}
+
+static bool is_stream(int fd)
+{
+    return madi_fd_option(fd, SO_TYPE, 0) == SOCK_STREAM;
+}
+
+/* n bytes were written, of more: a blocking write goes on if it is to a stream. */
+static MADI_COLD ssize_t write_rest(madi_fd_call_t *call, ssize_t n)
+{
+    int kind = (int)madi_fd_kind_get(call->fd);
+    bool socket = kind <= MADI_FD_SOCKET && is_stream(call->fd);
+    if (!madi_ult_self() || (kind != MADI_FD_PIPE && !socket) || madi_fd_may_wait(call))
+        return n; /* it was the plain call, or all that goes now */
+    if (socket)
+        call->attempt = send_rest;
+    return move_rest(call, n);
+}
+
+static ssize_t write_all(madi_fd_call_t *call)
+{
+    ssize_t n = madi_fd_run(call);
+    if (n > 0) {
+        size_t size = 0;
+        for (int i = 0; i < call->count; i++)
+            size += call->blocks[i].iov_len;
+        if (MADI_UNLIKELY((size_t)n < size))
+            n = write_rest(call, n);
+    }
+    return madi_fd_ended(n);
+}
+
+/* n bytes came of more that MSG_WAITALL wants. */
+static MADI_COLD ssize_t recv_all(madi_fd_call_t *call, ssize_t n)
+{
+    if (!madi_ult_self() || madi_fd_kind_get(call->fd) == MADI_FD_LOWAT || !is_stream(call->fd) || madi_fd_may_wait(call))
+        return n;
+    if (call->flags & MSG_PEEK)
+        return madi_fd_aside(call);
+    call->attempt = recv_rest;
+    return move_rest(call, n);
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------------------------------- */
 
 ssize_t marcel_readv(int fd, const struct iovec *blocks, int count)
 {
-    call_t call = {.attempt = read_attempt, .plain = read_plain, .fd = fd, .events = POLLIN, .blocks = blocks,
-                   .count = count};
-    point();
-    return ended(run(&call));
+    madi_fd_call_t call = {.attempt = readv_attempt, .plain = readv_plain, .fd = fd, .events = POLLIN, .blocks = blocks,
+                           .count = count};
+    madi_fd_point();
+    return madi_fd_ended(madi_fd_run(&call));
+}
+
+/* Sizes for which read and write differ from readv and writev of one block: 0, and what is longer than a result can say. */
+#define IS_ODD(size) MADI_UNLIKELY((size) - 1 >= SSIZE_MAX)
+
+static ssize_t read_odd_attempt(madi_fd_call_t *call)
+{
+    int kind = madi_fd_kind_of(call->fd), bytes;
+    if (kind == MADI_FD_ANONYMOUS && !call->blocks->iov_len && !ioctl(call->fd, FIONREAD, &bytes))
+        return read_otherwise(call, kind); /* inotify waits for what it then cannot read */
+    return kind < 0 ? kind : MADI_FD_BLOCKS;
+}
+
+static MADI_COLD ssize_t read_odd(int fd, const struct iovec *block)
+{
+    madi_fd_call_t call = {.attempt = read_odd_attempt, .plain = read_plain, .fd = fd, .events = POLLIN, .blocks = block,
+                           .count = 1};
+    madi_fd_point();
+    return madi_fd_ended(madi_fd_run(&call));
 }
 
 ssize_t marcel_read(int fd, void *buffer, size_t size)
 {
     struct iovec block = {buffer, size};
-    return marcel_readv(fd, &block, 1);
+    return IS_ODD(size) ? read_odd(fd, &block) : marcel_readv(fd, &block, 1);
 }
 
 ssize_t marcel_writev(int fd, const struct iovec *blocks, int count)
 {
-    call_t call = {.attempt = write_attempt, .plain = write_plain, .fd = fd, .events = POLLOUT, .blocks = blocks,
-                   .count = count};
-    point();
-    return count > 0 ? ended(run_all(&call)) : write_plain(&call);
+    madi_fd_call_t call = {.attempt = writev_attempt, .plain = writev_plain, .fd = fd, .events = POLLOUT,
+                           .blocks = blocks, .count = count};
+    madi_fd_point();
+    return write_all(&call);
+}
+
+/* A socket sends a datagram without bytes, and may wait for that. */
+static ssize_t write_odd_attempt(madi_fd_call_t *call)
+{
+    int kind = madi_fd_kind_of(call->fd);
+    if (kind < 0)
+        return kind;
+    return (kind == MADI_FD_SOCKET || kind == MADI_FD_LOWAT) && !call->blocks->iov_len ? send_now(call) : MADI_FD_BLOCKS;
+}
+
+static MADI_COLD ssize_t write_odd(int fd, const struct iovec *block)
+{
+    madi_fd_call_t call = {.attempt = write_odd_attempt, .plain = write_plain, .fd = fd, .events = POLLOUT,
+                           .blocks = block, .count = 1};
+    madi_fd_point();
+    return madi_fd_ended(madi_fd_run(&call));
 }
 
 ssize_t marcel_write(int fd, const void *buffer, size_t size)
 {
     struct iovec block = {(void *)buffer, size};
-    return marcel_writev(fd, &block, 1);
+    return IS_ODD(size) ? write_odd(fd, &block) : marcel_writev(fd, &block, 1);
 }
 
 ssize_t marcel_recv(int fd, void *buffer, size_t size, int flags)
 {
     struct iovec block = {buffer, size};
-    call_t call = {.attempt = recv_now, .plain = recv_plain, .fd = fd, .flags = flags, .events = POLLIN,
-                   .blocks = &block, .count = 1};
-    if (flags & MSG_OOB)
-        call.events = POLLPRI;
-    point();
-    return ended((flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL && size ? run_all(&call) : run(&call));
+    madi_fd_call_t call = {.attempt = recv_attempt, .plain = recv_plain, .fd = fd, .flags = flags, .events = POLLIN,
+                           .blocks = &block, .count = 1};
+    ssize_t n;
+    madi_fd_point();
+    n = madi_fd_run(&call);
+    if (MADI_UNLIKELY(flags & MSG_WAITALL) && n > 0 && (size_t)n < size)
+        n = recv_all(&call, n);
+    return madi_fd_ended(n);
 }
 
 ssize_t marcel_send(int fd, const void *buffer, size_t size, int flags)
 {
     struct iovec block = {(void *)buffer, size};
-    call_t call = {.attempt = send_now, .plain = send_plain, .fd = fd, .flags = flags, .events = POLLOUT,
-                   .blocks = &block, .count = 1};
-    point();
-    return ended(run_all(&call));
-}
-
-/* ---- Connections ---------------------------------------------------------------------------------------------- */
-
-static APART ssize_t accept_plain(const call_t *call)
-{
-    return result(accept(call->fd, call->address, call->address_size));
-}
-
-static APART bool is_listening(int fd)
-{
-    int listening = 0;
-    socklen_t size = sizeof listening;
-    return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) && listening;
-}
-
-static ssize_t accept_attempt(const call_t *call)
-{
-    ssize_t n = polled(call);
-    return n == -EAGAIN && !is_listening(call->fd) ? accept_plain(call) : n; /* which says so at once */
-}
-
-int marcel_accept(int fd, struct sockaddr *address, socklen_t *size)
-{
-    call_t call = {.attempt = accept_attempt, .plain = accept_plain, .fd = fd, .events = POLLIN, .address = address,
-                   .address_size = size};
-    ssize_t n;
-    point();
-    n = ended(run(&call));
-    if (n >= 0)
-        madi_fd_kind_set((int)n, MADI_FD_SOCKET);
-    return (int)n;
-}
-
-static APART int connect_plain(int fd, const struct sockaddr *address, socklen_t size)
-{
-    return connect(fd, address, size) ? -errno : 0;
-}
-
-/* There is no flag for a call that begins to connect: the descriptor has O_NONBLOCK meanwhile. */
-static APART int connect_begin(int fd, int flags, const struct sockaddr *address, socklen_t size)
-{
-    int rc;
-    if (fcntl(fd, F_SETFL, flags | O_NONBLOCK))
-        return -errno;
-    rc = connect_plain(fd, address, size);
-    fcntl(fd, F_SETFL, flags);
-    return rc;
-}
-
-static APART int connect_end(int fd)
-{
-    int error = 0;
-    socklen_t size = sizeof error;
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) ? -errno : -error;
-}
-
-int marcel_connect(int fd, const struct sockaddr *address, socklen_t size)
-{
-    int flags = flags_of(fd), rc;
-    point();
-    if (flags < 0)
-        return flags;
-    if (!madi_ult_self() || flags & O_NONBLOCK)
-        return connect_plain(fd, address, size);
-    while ((rc = connect_begin(fd, flags, address, size)) == -EAGAIN) /* a local socket, its queue is full: no event tells */
-        marcel_usleep(CONNECT_AGAIN);
-    if (rc == -EINPROGRESS) {
-        rc = marcel_poll_fd(fd, POLLOUT, CLOCK_MONOTONIC, NULL);
-        if (rc >= 0)
-            rc = connect_end(fd);
-    }
-    passed();
-    return rc;
-}
-
-int marcel_close(int fd)
-{
-    int rc = madi_watch_close(fd);
-    madi_watch_hint(); /* the other end */
-    return rc;
-}
-
-/* ---- Poll ----------------------------------------------------------------------------------------------------- */
-
-static int poll_plain(int fd, uint32_t events, int64_t deadline)
-{
-    struct pollfd p = {.fd = fd, .events = (short)events};
-    int64_t left = deadline == MADI_NEVER ? 0 : deadline - madi_now();
-    struct timespec time = {left > 0 ? left / 1000000000 : 0, left > 0 ? left % 1000000000 : 0};
-    int n = ppoll(&p, 1, deadline == MADI_NEVER ? NULL : &time, NULL);
-    return n < 0 ? -errno : !n ? -ETIMEDOUT : p.revents & POLLNVAL ? -EBADF : p.revents;
-}
-
-static int poll_wait(int fd, uint32_t events, int64_t deadline)
-{
-    madi_watch_t watch;
-    int n, rc = madi_watch_begin(&watch, fd, events);
-    if (rc)
-        return rc;
-    do {
-        rc = madi_watch_wait(&watch, deadline);
-        n = rc ? rc : poll_now(fd, events);
-    } while (!n);
-    madi_watch_end(&watch);
-    return n;
-}
-
-int marcel_poll_fd(int fd, int events, int clock, const struct timespec *until)
-{
-    int64_t deadline = MADI_NEVER;
-    int n;
-    if (until && madi_deadline_of(clock, until, &deadline))
-        return -EINVAL;
-    point();
-    if (!madi_ult_self())
-        return poll_plain(fd, (uint32_t)events, deadline);
-    n = poll_now(fd, (uint32_t)events);
-    if (!n)
-        n = poll_wait(fd, (uint32_t)events, deadline);
-    passed();
-    return (int)ended(n);
+    madi_fd_call_t call = {.attempt = send_now, .plain = send_plain, .fd = fd, .flags = flags, .events = POLLOUT,
+                           .blocks = &block, .count = 1};
+    madi_fd_point();
+    return write_all(&call);
 }

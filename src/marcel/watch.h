@@ -27,8 +27,16 @@ typedef struct madi_watch {
     _Atomic(uint32_t) told; /* which came, under the list's lock; 0: it waits */
 } madi_watch_t;
 
-/* What is known of a descriptor; it is right as long as the program closes it by marcel_close. */
-enum madi_fd_kind { MADI_FD_UNKNOWN, MADI_FD_SOCKET, MADI_FD_OTHER /* that can be waited for, as far as we know */ };
+/* What is known of a descriptor; it is right as long as the program closes it by marcel_close.  Sockets are before MADI_FD_PIPE. */
+enum madi_fd_kind {
+    MADI_FD_UNKNOWN,   /* or a file: that is not remembered */
+    MADI_FD_LOWAT,     /* a socket with SO_RCVLOWAT above 1 */
+    MADI_FD_SOCKET,
+    MADI_FD_PIPE,
+    MADI_FD_TERMINAL,
+    MADI_FD_ANONYMOUS, /* eventfd, timerfd, inotify, epoll, ... */
+    MADI_FD_OTHER
+};
 
 #pragma GCC visibility push(hidden)
 

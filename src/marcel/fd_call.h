@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A call on a descriptor that leaves the worker to others while it waits.
+ *
+ *     attempt   without blocking, and without touching the descriptor's flags, which others see
+ *     wait      in the descriptor's list (watch.h) when the attempt would block, then the attempt again
+ *     aside     the plain call, in a kernel thread of its own (marcel_enter_blocking): for the few whose end no event
+ *               announces, so that neither an attempt nor a wait does what the plain call does
+ *
+ * A call on a stream that moved a part goes on where a blocking call would (fd.c).
+ *
+ * errno is read in functions that do not switch and are not put in line: compilers keep its address (worker.h). */
+#ifndef MADI_FD_CALL_H
+#define MADI_FD_CALL_H
+
+#include "marcel/cancel.h"
+#include "marcel/sched.h"
+#include "marcel/watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#define APART __attribute__((noinline))
+
+/* Results of an attempt beside those of the plain call.  -EAGAIN: the call would block. */
+#define MADI_FD_BLOCKS (-ENOSYS)           /* the plain call is the only one: a file */
+#define MADI_FD_ASIDE (-ENOTRECOVERABLE)   /* the plain call, in a kernel thread of its own */
+
+typedef struct madi_fd_call madi_fd_call_t;
+typedef ssize_t madi_fd_attempt_t(madi_fd_call_t *call);
+
+struct madi_fd_call {
+    madi_fd_attempt_t *attempt;
+    madi_fd_attempt_t *plain; /* the blocking call */
+    int fd, flags;            /* flags: MSG_... */
+    uint32_t events;          /* POLLIN or POLLOUT: what to wait for */
+    int count;                /* of blocks */
+    union {
+        struct iovec *out_of; /* never written by those that write */
+        const struct iovec *blocks;
+    };
+    struct sockaddr *address;
+    socklen_t *address_size;
+    int64_t deadline; /* of all waits of the call, madi_now's ns; 0: not looked up yet (SO_RCVTIMEO, SO_SNDTIMEO) */
+    int seen;         /* MSG_... that came with what was received */
+};
+
+#pragma GCC visibility push(hidden)
+
+/* The attempt returned n, which says that it cannot be all: wait, or make the plain call.  Result of the call. */
+ssize_t madi_fd_run_slow(madi_fd_call_t *call, ssize_t n);
+
+/* The plain call in a kernel thread of its own, the worker's threads going on meanwhile. */
+ssize_t madi_fd_aside(madi_fd_call_t *call);
+
+/* Attempt of the calls that cannot be asked not to block: poll the descriptor, then make the plain call; one thread at a
+ * time. */
+ssize_t madi_fd_polled(madi_fd_call_t *call);
+
+/* True if an eventfd, a timerfd or the like fails at once, ready or not: it moves 8 bytes, and the call has fewer. */
+bool madi_fd_refuses_short(const madi_fd_call_t *call);
+
+/* 0 if a call that would block may wait; -EAGAIN: it may not; -EBADF: the descriptor is not open for that. */
+int madi_fd_may_wait(const madi_fd_call_t *call);
+
+/* Kind of an open descriptor, asked from the kernel; a negative error number. */
+int madi_fd_kind_find(int fd);
+
+/* Flags of the open file (O_...), or a negative error number. */
+int madi_fd_flags(int fd);
+
+/* Which of events there are now; 0 if none; -EBADF. */
+int madi_fd_poll_now(int fd, uint32_t events);
+
+/* An option of level SOL_SOCKET; `otherwise` if the descriptor is no socket or has none. */
+int madi_fd_option(int fd, int name, int otherwise);
+
+/* When a wait ends that begins now, by SO_RCVTIMEO or SO_SNDTIMEO (madi_now's ns); MADI_NEVER if never. */
+int64_t madi_fd_deadline(int fd, int name);
+
+/* Others' turn comes as often as if each call were a switch. */
+static inline void madi_fd_passed(void)
+{
+    madi_worker_t *worker = madi_ult_self()->worker; /* home again, if the monitor came (monitor.h) */
+    madi_watch_hint();
+    if (MADI_UNLIKELY(--worker->tick == 0)) {
+        worker->tick = 1;
+        madi_yield(worker);
+    }
+}
+
+/* Every call is a point of cancellation, where it begins and while it waits (a plain pthread: where it begins).  -ECANCELED:
+ * it ends now, if it has done nothing yet. */
+static inline void madi_fd_point(void)
+{
+    madi_party_t *self = madi_party_self();
+    if (self)
+        madi_cancel_point(self);
+}
+
+static inline ssize_t madi_fd_ended(ssize_t n)
+{
+    if (MADI_UNLIKELY(n == -ECANCELED))
+        madi_fd_point();
+    return n;
+}
+
+static inline ssize_t madi_fd_run(madi_fd_call_t *call)
+{
+    ssize_t n;
+    if (MADI_UNLIKELY(!madi_ult_self()))
+        return call->plain(call);
+    n = call->attempt(call);
+    if (MADI_UNLIKELY(n == -EAGAIN || n == MADI_FD_BLOCKS || n == MADI_FD_ASIDE))
+        n = madi_fd_run_slow(call, n);
+    madi_fd_passed();
+    return n;
+}
+
+static inline int madi_fd_kind_of(int fd)
+{
+    int kind = (int)madi_fd_kind_get(fd);
+    return MADI_LIKELY(kind != MADI_FD_UNKNOWN) ? kind : madi_fd_kind_find(fd);
+}
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Accept, connect, close, poll; fd_call.h says how a call waits. */
+#include "base/clock.h"
+#include "marcel/fd_call.h"
+#include "marcel/sleep.h"
+
+#include <fcntl.h>
+#include <marcel.h>
+
+#define CONNECT_AGAIN 200 /* us */
+
+/* ---- Poll ----------------------------------------------------------------------------------------------------------- */
+
+static APART int poll_plain(int fd, uint32_t events, int64_t deadline)
+{
+    struct pollfd p = {.fd = fd, .events = (short)events};
+    int64_t left = deadline == MADI_NEVER ? 0 : deadline - madi_now();
+    struct timespec time = {left > 0 ? left / 1000000000 : 0, left > 0 ? left % 1000000000 : 0};
+    int n = ppoll(&p, 1, deadline == MADI_NEVER ? NULL : &time, NULL);
+    return n < 0 ? -errno : !n ? -ETIMEDOUT : p.revents & POLLNVAL ? -EBADF : p.revents;
+}
+
+/* What the kernel's epoll refuses (a file, of which no event was asked for that it always has). */
+static MADI_COLD int poll_aside(int fd, uint32_t events, int64_t deadline)
+{
+    int entered = marcel_enter_blocking(), n = poll_plain(fd, events, deadline);
+    if (!entered)
+        marcel_leave_blocking();
+    return n;
+}
+
+static int poll_wait(int fd, uint32_t events, int64_t deadline)
+{
+    madi_watch_t watch;
+    int n = 0, rc = madi_watch_begin(&watch, fd, events);
+    if (rc)
+        return poll_aside(fd, events, deadline);
+    while (!n && !(rc = madi_watch_wait(&watch, deadline)))
+        n = madi_fd_poll_now(fd, events);
+    madi_watch_end(&watch);
+    if (!rc)
+        return n;
+    return rc == -ETIMEDOUT || rc == -EBADF || rc == -ECANCELED ? rc : poll_aside(fd, events, deadline);
+}
+
+static int poll_until(int fd, uint32_t events, int64_t deadline)
+{
+    int n = madi_fd_poll_now(fd, events);
+    return n ? n : poll_wait(fd, events, deadline);
+}
+
+int marcel_poll_fd(int fd, int events, int clock, const struct timespec *until)
+{
+    int64_t deadline = MADI_NEVER;
+    uint32_t wanted = (uint16_t)events; /* as poll takes them */
+    int n;
+    if (until && madi_deadline_of(clock, until, &deadline))
+        return -EINVAL;
+    madi_fd_point();
+    if (!madi_ult_self())
+        return poll_plain(fd, wanted, deadline);
+    n = poll_until(fd, wanted, deadline);
+    madi_fd_passed();
+    return (int)madi_fd_ended(n);
+}
+
+/* ---- Connections ---------------------------------------------------------------------------------------------------- */
+
+static APART ssize_t accept_plain(madi_fd_call_t *call)
+{
+    int fd = accept(call->fd, call->address, call->address_size);
+    return fd < 0 ? -errno : fd;
+}
+
+static ssize_t accept_attempt(madi_fd_call_t *call)
+{
+    ssize_t n = madi_fd_polled(call);
+    return n == -EAGAIN && !madi_fd_option(call->fd, SO_ACCEPTCONN, 0) ? accept_plain(call) : n; /* which says so at once */
+}
+
+int marcel_accept(int fd, struct sockaddr *address, socklen_t *size)
+{
+    madi_fd_call_t call = {.attempt = accept_attempt, .plain = accept_plain, .fd = fd, .events = POLLIN,
+                           .address = address, .address_size = size};
+    ssize_t n;
+    madi_fd_point();
+    n = madi_fd_ended(madi_fd_run(&call));
+    if (n >= 0)
+        madi_fd_kind_set((int)n, MADI_FD_UNKNOWN); /* the number's last bearer may have been closed by close(2) */
+    return (int)n;
+}
+
+static APART int connect_plain(int fd, const struct sockaddr *address, socklen_t size)
+{
+    return connect(fd, address, size) ? -errno : 0;
+}
+
+/* There is no flag for a call that begins to connect: the descriptor has O_NONBLOCK meanwhile. */
+static APART int connect_begin(int fd, int flags, const struct sockaddr *address, socklen_t size)
+{
+    int rc;
+    if (fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+        return -errno;
+    rc = connect_plain(fd, address, size);
+    fcntl(fd, F_SETFL, flags);
+    return rc;
+}
+
+/* The connection was begun by this call or by one before it, and something has happened.  A second connect takes the result
+ * of internet sockets, which without it would take the program's next one for that. */
+static int connect_end(int fd, int domain, int flags, const struct sockaddr *address, socklen_t size)
+{
+    int rc;
+    if (domain != AF_INET && domain != AF_INET6)
+        return -madi_fd_option(fd, SO_ERROR, 0);
+    rc = connect_begin(fd, flags, address, size);
+    return rc == -EISCONN ? 0 : rc; /* another thread's call has taken it */
+}
+
+static int connect_wait(int fd, int flags, const struct sockaddr *address, socklen_t size)
+{
+    int rc = connect_begin(fd, flags, address, size), domain;
+    int64_t deadline;
+    if (rc != -EAGAIN && rc != -EINPROGRESS && rc != -EALREADY)
+        return rc;
+    domain = madi_fd_option(fd, SO_DOMAIN, AF_UNSPEC);
+    deadline = madi_fd_deadline(fd, SO_SNDTIMEO);
+    while (rc == -EAGAIN && domain == AF_UNIX && madi_now() < deadline) { /* the queue is full, and no event tells of room */
+        marcel_usleep(CONNECT_AGAIN);
+        rc = connect_begin(fd, flags, address, size);
+    }
+    while (rc == -EINPROGRESS || rc == -EALREADY) {
+        int ready = poll_until(fd, POLLOUT, deadline);
+        if (ready < 0)
+            return ready == -ETIMEDOUT ? rc : ready;
+        rc = connect_end(fd, domain, flags, address, size);
+    }
+    return rc;
+}
+
+int marcel_connect(int fd, const struct sockaddr *address, socklen_t size)
+{
+    int flags = madi_fd_flags(fd), rc;
+    madi_fd_point();
+    if (flags < 0)
+        return flags;
+    if (!madi_ult_self() || flags & O_NONBLOCK)
+        return connect_plain(fd, address, size);
+    rc = connect_wait(fd, flags, address, size);
+    madi_fd_passed();
+    return (int)madi_fd_ended(rc);
+}
+
+int marcel_close(int fd)
+{
+    int rc = madi_watch_close(fd);
+    madi_watch_hint(); /* the other end */
+    return rc;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls on descriptors beside the plain calls of those names: each row of a table is done twice, on fresh objects, once by
+ * the C library in a plain pthread and once by libmarcel in a user-level thread.  What is compared is a text: the result,
+ * the bytes, whether the call waited, and what is then found at both ends. */
+#ifndef MARCEL_BESIDE_H
+#define MARCEL_BESIDE_H
+
+#include "support.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* One set of calls; all return a negative error number if they fail. */
+typedef struct calls {
+    const char *name;
+    ssize_t (*read)(int, void *, size_t);
+    ssize_t (*readv)(int, const struct iovec *, int);
+    ssize_t (*write)(int, const void *, size_t);
+    ssize_t (*writev)(int, const struct iovec *, int);
+    ssize_t (*recv)(int, void *, size_t, int);
+    ssize_t (*send)(int, const void *, size_t, int);
+    int (*accept)(int, struct sockaddr *, socklen_t *);
+    int (*connect)(int, const struct sockaddr *, socklen_t);
+    int (*close)(int);
+    int (*poll)(int, int); /* with a deadline that has passed, if nothing asks for one */
+} calls_t;
+
+/* What a call is tried on.  fd[0] is its descriptor; all that are not -1 are closed afterwards. */
+typedef struct objects {
+    int fd[4];
+    const calls_t *calls;
+    char text[4096]; /* what was found */
+} objects_t;
+
+void note(objects_t *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void note_bytes(objects_t *o, const void *bytes, ssize_t n);
+
+typedef struct beside {
+    const char *kind, *call;
+    void (*make)(objects_t *o);
+    void (*act)(objects_t *o);   /* one call, or several */
+    void (*later)(objects_t *o); /* lets an act go on that waits */
+    void (*look)(objects_t *o);  /* what is found afterwards; NULL: nothing */
+    int more_flags;              /* of fd[0], as O_NONBLOCK */
+} beside_t;
+
+/* Do it both ways, and compare. */
+void beside(const beside_t *row);
+
+/* Objects of common kinds. */
+void make_pair(objects_t *o, int type);
+void make_tcp(objects_t *o);
+void unblock(int fd);
+
+/* beside_cases.c */
+void test_rows(void);
+
+#endif
