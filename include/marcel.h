@@ -397,22 +397,29 @@ int marcel_completion_clockwait(marcel_completion_t *completion, int clock, cons
 
 /* ---- Descriptors ---------------------------------------------------------------------------------------------- */
 
-/* As the POSIX calls of those names, for every kind of descriptor.  A user-level thread that would block waits without its
- * worker: others run, and nobody else sees another mode of the descriptor.  A plain pthread makes the plain call.
+/* As the POSIX calls of those names, for every kind of descriptor, as Linux has them: the same results, errors, signals, and
+ * the same left for the next call.  A user-level thread that would block waits without its worker: others run, and nobody
+ * else sees another mode of the descriptor.  A plain pthread makes the plain call.
  *
- * They return what the POSIX call returns, or a negative error number (-EPIPE); errno is not theirs.  May switch, also when
- * there is no need to wait.  Of a descriptor with O_NONBLOCK they return -EAGAIN; SO_RCVTIMEO and SO_SNDTIMEO mean nothing.
+ * They return what the POSIX call returns, or a negative error number (-EPIPE); errno is not theirs.  A wait is not ended by
+ * a signal (-EINTR).  May switch, also when there is no need to wait.  Of a descriptor with O_NONBLOCK they return -EAGAIN.
  * Of threads that wait for one descriptor the longest waiting comes first.  A file or directory keeps the worker waiting:
  * where that may be long, marcel_enter_blocking.
  * All but marcel_close are points of cancellation; one that has written or read something returns first.  A plain pthread
  * is not cancelled while it waits in one.
+ *
+ * A few waits are made as between marcel_enter_blocking and marcel_leave_blocking, because no event announces their end;
+ * neither a cancel nor marcel_close ends them: reads from a socket whose SO_RCVLOWAT is above 1 (set before its first use
+ * here), MSG_PEEK with MSG_WAITALL, reads from a terminal by VMIN and VTIME, writes to a terminal or, of more than 1, to an
+ * eventfd.
  *
  * A descriptor that was used here is closed by marcel_close: user-level threads that wait for it get -EBADF.  From the
  * listening sockets, terminals and the like whose calls cannot be asked not to block nobody else should take, in another
  * process or by a plain call: a worker may have to wait. */
 ssize_t marcel_read(int fd, void *buffer, size_t size);
 ssize_t marcel_readv(int fd, const struct iovec *blocks, int count);
-/* All is written, as by a blocking write(2); less: there was an error after that. */
+/* Of a stream, a pipe or a terminal all is written, as by a blocking write(2); less: there was an error after that, or the
+ * descriptor has O_NONBLOCK.  A datagram is sent whole, also one of no bytes. */
 ssize_t marcel_write(int fd, const void *buffer, size_t size);
 ssize_t marcel_writev(int fd, const struct iovec *blocks, int count);
 ssize_t marcel_recv(int fd, void *buffer, size_t size, int flags);

@@ -40,7 +40,7 @@ typedef struct beside {
     const char *kind, *call;
     void (*make)(objects_t *o);
     void (*act)(objects_t *o);   /* one call, or several */
-    void (*later)(objects_t *o); /* lets an act go on that waits */
+    void (*later)(objects_t *o); /* lets an act go on that waits; NULL: it ends by itself */
     void (*look)(objects_t *o);  /* what is found afterwards; NULL: nothing */
     int more_flags;              /* of fd[0], as O_NONBLOCK */
 } beside_t;

@@ -111,7 +111,7 @@ static bool do_plain(turn_t *t)
     if (!CHECK_EQ(pthread_create(&thread, NULL, act, t), 0))
         return false;
     waited = plain_waits(t);
-    if (waited)
+    if (waited && t->row->later)
         t->row->later(t->o);
     pthread_join(thread, NULL);
     return waited;
@@ -133,7 +133,7 @@ static void do_ours(turn_t *t, bool waited)
     CHECK_EQ(marcel_attr_setplacement(&attr, marcel_worker()), 0);
     CHECK_EQ(marcel_create(&thread, &attr, act, t), 0);
     marcel_attr_destroy(&attr);
-    if (waited) {
+    if (waited && t->row->later) {
         settle();
         CHECK_MSG(!atomic_load(&t->done), "%s, %s: it does not wait", t->row->kind, t->row->call);
         t->row->later(t->o);
