@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Install what the tests need, build in a folder of its own, run every test.
 set -eu
+export LC_ALL=C.UTF-8
 cd "$(dirname "$0")"
 . tests/packages.sh
 # shellcheck disable=SC2086

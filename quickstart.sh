@@ -3,6 +3,7 @@
 # Install what is needed, build, run the ping-pong over every driver, print a table; then across two clusters of a lab, by
 # way of a gateway; then (unless --no-peers) over every driver beside peers, and write plots of all.
 set -eu
+export LC_ALL=C.UTF-8 # numbers have a point
 cd "$(dirname "$0")"
 peers=yes
 case "${1-}" in

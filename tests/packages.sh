@@ -5,7 +5,7 @@ build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libss
 test_packages="check git valgrind iproute2 openssh-client openssh-server python3 openmpi-bin libopenmpi-dev mpich clang
     netpipe-openmpi python3-mpi4py hpcc lammps scalapack-mpi-test libfabric-bin libfabric-dev libclang-rt-dev g++ man-db
     mandoc slurmctld slurmd slurm-client spin tcc xz-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
-    python3-prometheus-client"
+    python3-prometheus-client locales"
 peer_packages="openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev ucx-utils libfabric-bin libfabric-dev
     netpipe-openmpi netpipe-tcp netbase gnuplot-nox python3 valgrind binutils iproute2 socat libzmq3-dev"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/json.h"
+#include "base/ascii.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -81,9 +82,9 @@ void madi_json_thousandths(madi_json_t *j, const char *key, int64_t value)
 
 void madi_json_real(madi_json_t *j, const char *key, double value)
 {
-    char text[32];
+    char text[32] = "null";
     put_key(j, key);
-    put(j, text, (size_t)snprintf(text, sizeof text, isfinite(value) ? "%.6g" : "null", value));
+    put(j, text, isfinite(value) ? madi_real_text(value, text) : strlen(text));
 }
 
 void madi_json_bool(madi_json_t *j, const char *key, bool value)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/knob.h"
+#include "base/ascii.h"
 #include "base/base.h"
 #include "base/log.h"
 #include "base/nearest.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 extern char **environ;
 
@@ -156,7 +155,7 @@ static bool parse_number(const char *text, int64_t *out)
     v = strtoll(text, &end, 0);
     if (end == text || errno)
         return false;
-    switch (toupper((unsigned char)*end)) {
+    switch (madi_to_upper(*end)) {
     case 'K': unit = KB, end++; break;
     case 'M': unit = MB, end++; break;
     case 'G': unit = GB, end++; break;
@@ -170,7 +169,7 @@ static bool parse_bool(const char *text, int64_t *out)
     static const char *const words[][2] = {{"no", "yes"}, {"0", "1"}, {"off", "on"}, {"false", "true"}};
     for (size_t i = 0; i < MADI_COUNT(words); i++)
         for (int v = 0; v < 2; v++)
-            if (!strcasecmp(text, words[i][v])) {
+            if (madi_same_word(text, words[i][v])) {
                 *out = v;
                 return true;
             }
@@ -224,7 +223,7 @@ static void load_log_level(void)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};
     for (int i = 0; i < 4; i++)
-        if (!strcasecmp(values[MADI_KNOB_LOG].text, names[i])) {
+        if (madi_same_word(values[MADI_KNOB_LOG].text, names[i])) {
             madi_log_set_level((madi_log_level_t)i);
             return;
         }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "topology/lists.h"
+#include "base/ascii.h"
 
 #ifdef HAVE_LIBCONFIG
 #include "topology/range.h"
-#include <ctype.h>
 #include <string.h>
 
 /* ---- Lists of hosts --------------------------------------------------------------------------------------------- */
@@ -12,7 +12,7 @@ static int take_name(void *arg, const char *name)
 {
     madi_topo_list_t *list = arg;
     int host;
-    if (!isalnum((unsigned char)name[0]) || name[strspn(name, MADI_TREE_LETTERS "-_.")]) {
+    if (!madi_is_alnum(name[0]) || name[strspn(name, MADI_TREE_LETTERS "-_.")]) {
         madi_topo_wrong(
             list->build, list->line,
             "'%s' is no name of a host: names are of letters, digits, '.', '-' and '_', as in \"a, node[0-31]\"", name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "topology/range.h"
+#include "base/ascii.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static int wrong(expansion_t *x, const char *format, ...)
 static int number(const char **at, const char *end, unsigned long *n)
 {
     const char *from = *at;
-    for (*n = 0; *at < end && isdigit((unsigned char)**at); ++*at)
+    for (*n = 0; *at < end && madi_is_digit(**at); ++*at)
         *n = *n * 10 + (unsigned long)(**at - '0');
     return *at - from <= DIGITS_MAX ? (int)(*at - from) : DIGITS_MAX + 1;
 }
@@ -108,9 +108,9 @@ int madi_range_expand(const char *text, int (*take)(void *arg, const char *name)
         depth = *at == '[' ? 1 : *at == ']' ? 0 : depth;
         if (*at && (*at != ',' || depth))
             continue;
-        while (entry < end && isspace((unsigned char)*entry))
+        while (entry < end && madi_is_space(*entry))
             entry++;
-        while (end > entry && isspace((unsigned char)end[-1]))
+        while (end > entry && madi_is_space(end[-1]))
             end--;
         if (entry == end)
             return wrong(&x, "'%.*s' has nothing where a name should be: give for example \"a, node[0-31]\"", 60, text);
@@ -136,9 +136,9 @@ static parts_t split(const char *name)
 {
     parts_t p = {.name = name};
     size_t end = strlen(name), from;
-    while (end > 0 && !isdigit((unsigned char)name[end - 1]))
+    while (end > 0 && !madi_is_digit(name[end - 1]))
         end--;
-    for (from = end; from > 0 && isdigit((unsigned char)name[from - 1]) && end - from < DIGITS_MAX; from--)
+    for (from = end; from > 0 && madi_is_digit(name[from - 1]) && end - from < DIGITS_MAX; from--)
         ;
     p.head = from;
     p.width = (int)(end - from);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Networks, as they stand in the file. */
 #include "topology/lists.h"
+#include "base/ascii.h"
 
 #ifdef HAVE_LIBCONFIG
 #include "topology/range.h"
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* The drivers there are; what their networks are like when the file does not say. */
 static const struct {
@@ -154,7 +154,7 @@ static void read_driver(madi_topo_build_t *b, const config_setting_t *s, madi_to
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", drivers[i].name);
     }
     for (int i = 0; i < DRIVERS; i++)
-        if (!strcasecmp(drivers[i].name, name)) {
+        if (madi_same_word(drivers[i].name, name)) {
             madi_topo_wrong(b, madi_tree_line(b, s), "there is no driver '%s'; did you mean '%s'?", name, drivers[i].name);
             return;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "topology/value.h"
+#include "base/ascii.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,13 +29,13 @@ static bool number(const char *text, double *n, const char **rest)
     double scale = 1;
     const char *at = text;
     *n = 0;
-    for (; isdigit((unsigned char)*at); at++)
+    for (; madi_is_digit(*at); at++)
         *n = *n * 10 + (*at - '0');
     if (at == text || at - text > 18)
         return false;
     if (*at == '.') {
         const char *from = ++at;
-        for (; isdigit((unsigned char)*at); at++)
+        for (; madi_is_digit(*at); at++)
             if (at - from < 15)
                 *n += (*at - '0') * (scale /= 10);
         if (at == from)
