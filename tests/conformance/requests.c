@@ -68,7 +68,7 @@ static void timeout_send(env_t *e)
     size_t len = 1 << 20;
     void *buf = get(len);
     mad_request_t *r = NULL;
-    int index = -1, tests = 0;
+    int index = -1;
     int64_t start;
     mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
     mad_status_t status;
@@ -85,7 +85,7 @@ static void timeout_send(env_t *e)
     CHECK(r != NULL);
     tell(e);
     while ((status = mad_request_test(&r)) == MAD_ERR_AGAIN)
-        tests++;
+        ;
     CHECK_OK(status);
     CHECK(r == NULL);
     CHECK_STATUS(mad_request_wait(&r, 0), MAD_ERR_INVAL);

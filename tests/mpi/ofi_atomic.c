@@ -9,7 +9,7 @@ static struct fid_mr *mr;
 
 static uint64_t at(size_t offset)
 {
-    return offset + (info->domain_attr->mr_mode & FI_MR_BASIC ? (uintptr_t)there : 0);
+    return offset + (info->domain_attr->mr_mode & OLD_MR_BASIC ? (uintptr_t)there : 0);
 }
 
 static void begin(void)

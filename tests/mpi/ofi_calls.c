@@ -131,7 +131,7 @@ int main(int argc, char **argv)
     bool basic = argc > 1 && !strcmp(argv[1], "basic");
     const char *mode = basic ? ", memory basic" : "";
     h->caps |= FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV | FI_RMA | FI_ATOMIC | FI_RMA_EVENT;
-    h->domain_attr->mr_mode = basic ? FI_MR_BASIC : 0;
+    h->domain_attr->mr_mode = basic ? OLD_MR_BASIC : 0;
     test_begin("start", 60);
     if (!CHECK_ZERO(fi_getinfo(OFI_API, NULL, NULL, 0, h, &info)) ||
         !CHECK_ZERO(fi_fabric(info->fabric_attr, &fabric, NULL)) || !CHECK_ZERO(fi_domain(fabric, info, &domain, NULL)))

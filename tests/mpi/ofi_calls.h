@@ -15,6 +15,10 @@
 #include <rdma/fi_tagged.h>
 
 #define OFI_API FI_VERSION(1, 11)
+/* FI_MR_BASIC, FI_MR_SCALABLE, FI_ORDER_STRICT, of which version 2 warns. */
+#define OLD_MR_BASIC (1 << 0)
+#define OLD_MR_SCALABLE (1 << 1)
+#define OLD_ORDER_STRICT 0x1ff
 #define CHECK_ZERO(x) CHECK_EQ((x), 0)
 /* The first of what is injected for a peer waits until it is connected, both ends in the meantime going on. */
 #define CHECK_INJECTED(x)                                                                                                \

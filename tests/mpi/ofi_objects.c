@@ -28,8 +28,8 @@ static void offers(void)
     REFUSED(h->ep_attr->tx_ctx_cnt = 2);
     REFUSED(h->ep_attr->max_msg_size = SIZE_MAX);
     REFUSED(h->tx_attr->msg_order = FI_ORDER_SAW);
-    REFUSED(h->tx_attr->comp_order = FI_ORDER_STRICT);
-    REFUSED(h->rx_attr->comp_order = FI_ORDER_STRICT);
+    REFUSED(h->tx_attr->comp_order = OLD_ORDER_STRICT);
+    REFUSED(h->rx_attr->comp_order = OLD_ORDER_STRICT);
     REFUSED(h->ep_attr->max_order_raw_size = 1 << 20);
     REFUSED(h->tx_attr->rma_iov_limit = 100);
     REFUSED(h->caps |= FI_FENCE);
@@ -47,8 +47,8 @@ static void offers(void)
     OFFERED(h->caps |= FI_RMA | FI_ATOMIC | FI_RMA_EVENT);
     OFFERED(h->caps = FI_RMA | FI_READ | FI_REMOTE_WRITE);
     OFFERED((h->tx_attr->msg_order = FI_ORDER_RAR | FI_ORDER_ATOMIC_WAW, h->ep_attr->max_order_raw_size = 1024));
-    OFFERED(h->domain_attr->mr_mode = FI_MR_BASIC);
-    OFFERED(h->domain_attr->mr_mode = FI_MR_SCALABLE);
+    OFFERED(h->domain_attr->mr_mode = OLD_MR_BASIC);
+    OFFERED(h->domain_attr->mr_mode = OLD_MR_SCALABLE);
     OFFERED(h->caps = 0);
     h = hints_new();
     CHECK_EQ(fi_getinfo(OFI_API, "127.0.0.1", NULL, 0, h, &found), -FI_ENODATA);

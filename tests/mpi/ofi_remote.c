@@ -9,7 +9,7 @@ static struct fid_mr *mr;
 
 static bool is_basic(void)
 {
-    return info->domain_attr->mr_mode & FI_MR_BASIC;
+    return info->domain_attr->mr_mode & OLD_MR_BASIC;
 }
 
 /* The address of a place in `there`. */

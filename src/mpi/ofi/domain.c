@@ -89,8 +89,8 @@ int mad_ofi_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_d
     d->automatic = a && (a->data_progress == FI_PROGRESS_AUTO);
     if (d->automatic)
         mad_progress_thread(1);
-    d->virtual_addresses = a && a->mr_mode & (FI_MR_BASIC | FI_MR_VIRT_ADDR);
-    d->own_keys = a && a->mr_mode & (FI_MR_BASIC | FI_MR_PROV_KEY);
+    d->virtual_addresses = a && a->mr_mode & (MAD_OFI_MR_BASIC | FI_MR_VIRT_ADDR);
+    d->own_keys = a && a->mr_mode & (MAD_OFI_MR_BASIC | FI_MR_PROV_KEY);
     pthread_mutex_init(&d->mrs.lock, NULL);
     d->fid.fid = (struct fid){.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &fid_ops};
     d->fid.ops = &domain_ops;

@@ -12,8 +12,8 @@
 /* Flags of operations that some give as capabilities of a domain or endpoint; they are always there. */
 #define ALWAYS FI_REMOTE_CQ_DATA
 
-#define PROTOCOL (FI_PROV_SPECIFIC | 0x6d6164)
-#define FORMAT (FI_PROV_SPECIFIC | 0x6d6164)
+#define PROTOCOL (MAD_OFI_PROV_SPECIFIC | 0x6d6164)
+#define FORMAT (MAD_OFI_PROV_SPECIFIC | 0x6d6164)
 #define MESSAGE_MAX ((size_t)1 << 40)
 #define TAG_FORMAT UINT64_C(0xaaaaaaaaaaaaaaaa) /* all bits as one field */
 /* Accesses are done in the order in which they came, if they are short. */
@@ -136,11 +136,11 @@ static uint64_t caps_of(const struct fi_info *h)
 /* Nothing is required of registered memory; what a program wants that knows only the two old modes, it gets. */
 static int memory_mode(int asked, uint32_t version)
 {
-    if (asked & FI_MR_SCALABLE)
-        return FI_MR_SCALABLE;
-    if (asked & FI_MR_BASIC)
-        return FI_MR_BASIC;
-    return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? FI_MR_SCALABLE : 0;
+    if (asked & MAD_OFI_MR_SCALABLE)
+        return MAD_OFI_MR_SCALABLE;
+    if (asked & MAD_OFI_MR_BASIC)
+        return MAD_OFI_MR_BASIC;
+    return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? MAD_OFI_MR_SCALABLE : 0;
 }
 
 static void domain_offer(struct fi_domain_attr *a, const struct fi_domain_attr *h, uint32_t version)

@@ -36,6 +36,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Names of version 1, whose programs still use them: version 2 warns of the modes of memory, and has not the last one. */
+#define MAD_OFI_MR_BASIC (1 << 0)          /* FI_MR_BASIC */
+#define MAD_OFI_MR_SCALABLE (1 << 1)       /* FI_MR_SCALABLE */
+#define MAD_OFI_PROV_SPECIFIC (1U << 31)   /* FI_PROV_SPECIFIC */
+
 #define MAD_OFI_NAME_MAX 255 /* bytes of an endpoint's name at most */
 #define MAD_OFI_ADDRESS_MAX 4096
 #define MAD_OFI_INJECT ((size_t)16 << 10)
