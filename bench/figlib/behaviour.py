@@ -131,21 +131,20 @@ def start(command):
     return measure
 
 
-def tests(*names):
-    """Test scripts: how many of their lines say 'not ok'."""
+def tests(name, *programs):
+    """A test script that needs these programs of the tests: how many of its lines say 'not ok'."""
     def measure(context, sizes):
         build = os.path.dirname(context.program("mad_perf"))
-        passed = failed = 0
-        for name in names:
-            path = os.path.join(os.path.dirname(HERE), "tests", name)
-            if not os.path.exists(path):
-                raise Missing(name + " is not there (it belongs to the source tree)")
-            code, out, err = run(["sh", path], env={"BUILD": build}, timeout=170)
-            if code == 77:
-                raise Missing((out.strip().splitlines() or ["skipped"])[-1])
-            good, bad = (len(re.findall(p, out, re.M)) for p in ("^ok ", "^not ok "))
-            passed, failed = passed + good, failed + (bad or (1 if code else 0))
-        return {0: {"passed": passed, "failed": failed}}
+        path = os.path.join(os.path.dirname(HERE), "tests", name)
+        if not os.path.exists(path):
+            raise Missing(name + " is not there (it belongs to the source tree)")
+        for program in programs:
+            context.test_program(program)
+        code, out, err = run(["sh", path], env={"BUILD": build}, timeout=170)
+        if code == 77:
+            raise Missing((out.strip().splitlines() or ["skipped"])[-1])
+        passed, failed = (len(re.findall(p, out, re.M)) for p in ("^ok ", "^not ok "))
+        return {0: {"passed": passed, "failed": failed or (1 if code else 0)}}
     return measure
 
 
@@ -167,6 +166,6 @@ SOURCES = {
     "start-madrun": start(lambda context: context.madrun(START_PROCESSES)),
     # mpirun of Open MPI 4.1 often does not end after processes that end at once.
     "start-mpich": start(lambda context: ["mpiexec.mpich", "-n", str(START_PROCESSES)]),
-    "worlds": tests("system/worlds_test.sh"),
-    "lost": tests("soak/run.sh"),
+    "worlds": tests("system/worlds_test.sh", "world"),
+    "lost": tests("soak/run.sh", "soak/soak"),
 }

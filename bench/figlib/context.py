@@ -129,6 +129,13 @@ class Context:
             raise Missing(name + " is not built and not installed")
         return found
 
+    def test_program(self, name):
+        """A program of the tests in the build folder: `make` alone does not build them."""
+        path = os.path.join(os.path.dirname(self.program("mad_perf")), "tests", name)
+        if not os.path.exists(path):
+            raise Missing("tests/%s is not built (make programs)" % name)
+        return path
+
     def peer(self, source, compiler="cc", libs=(), suffix="", files=()):
         """A program of bench/raw, or of these files, compiled with the peer's compiler or libraries and kept."""
         name = source + suffix

@@ -14,13 +14,6 @@ TOPOLOGY = 'networks = { x = { driver = "tcp"; hosts = "a,g1,g2"; }; y = { drive
 HOSTS = {"A": ("a", "lo"), "B": ("b", "lo/6"), "G1": ("g1", "lo,lo/6"), "G2": ("g2", "lo,lo/6")}
 
 
-def program(context):
-    path = os.path.join(os.path.dirname(context.program("mad_perf")), "tests", "failover")
-    if not os.path.exists(path):
-        raise Missing("tests/failover is not there (make programs)")
-    return path
-
-
 def environment(context):
     path = os.path.join(context.scratch, "failover.cfg")
     with open(path, "w") as file:
@@ -34,7 +27,7 @@ def environment(context):
 
 def each(context, mode):
     """Milliseconds of each time, and how many of the program's claims did not hold."""
-    command = [program(context), mode, str(max(TIMES[mode] // QUICK, 1) if context.quick else TIMES[mode])]
+    command = [context.test_program("failover"), mode, str(max(TIMES[mode] // QUICK, 1) if context.quick else TIMES[mode])]
     code, out, err = run(command, environment(context), timeout=170)
     times = re.search(r"^# %s: each: (.*) ms$" % mode, out, re.M)
     if not times:

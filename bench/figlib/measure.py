@@ -109,7 +109,7 @@ def note(figure, results, missing):
         return counts_note(figure, row)
     if figure.name == "shm-8-line":
         return line_note(results)
-    return "ours failed: " + missing[figure.ours] if figure.ours in missing and results else said
+    return "ours: " + missing[figure.ours] if figure.ours in missing and results else said
 
 
 def figure_row(context, figure, results, missing):

@@ -22,11 +22,17 @@ def pair(values):
         "%s (%s)" % (number(values["best"]), number(values["median"]))
 
 
+def verdict_text(row):
+    """What was not measured says why: what of it is missing, ours first."""
+    why = next(iter(row["missing"].values()), "")
+    return row["verdict"] + (": " + why if why and row["verdict"] == "not measured" else "")
+
+
 def cells(row):
     peer = "%s %s" % (pair(row["peer_value"]), row["peer"]) if row["peer"] else "-"
     raw = ", ".join("%s %s" % (f, pair(row["others"][f])) for f in row["floors"] if f in row["others"]) or "-"
     return [row["figure"], row["target"], "%s %s" % (pair(row["ours"]), row["unit"]), peer, number(row["ratio_best"]),
-            number(row["ratio_median"]), raw, number(row["of_target"]), str(row["rounds"]), row["verdict"]]
+            number(row["ratio_median"]), raw, number(row["of_target"]), str(row["rounds"]), verdict_text(row)]
 
 
 def notes(results):

@@ -30,6 +30,24 @@ check_lines "list: a group" 4 '^mpi-(ofi-)?overlap-(shm|tcp) ' out
 run no-such-figure
 check "an unknown figure" 2 "$code"
 
+# A reader that has gone is no error to talk of.
+for what in --list --help; do
+    check "$what to nobody" "" "$(within 60 python3 -c '
+import os, subprocess, sys
+reader, writer = os.pipe()
+os.close(reader)
+done = subprocess.run(sys.argv[1:], stdout=writer, stderr=subprocess.PIPE, text=True)
+print(done.stderr.strip())' "$figures" $what)"
+done
+
+# What is not there is not measured, for a reason, and fails nothing: a folder in which only the tools are built.
+mkdir tools-only
+cp "$BUILD/mad_perf" "$BUILD/madrun" tools-only
+within 100 "$figures" --build tools-only --quick lost worlds failover >out 2>err </dev/null
+check "only the tools are built: exit code" 0 $?
+check_lines "only the tools are built: each row says why" 5 \
+    '^(lost|worlds|failover-(kill|hang|lost)) .*  not measured: tests/[a-z/]+ is not built \(make programs\)$' out
+
 run --rounds 2 --json shm-8-line scale-connect
 check "measure: exit code" 0 "$code"
 check_lines "measure: a row for each figure" 2 '^\{"figure": "(shm-8-line|scale-connect)".*"ours": \{"best": [0-9.]+, "median": [0-9.]+\}' out
