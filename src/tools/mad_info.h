@@ -53,6 +53,7 @@ const char *madi_info_bytes(double n); /* "64 KiB"; one of a few static buffers 
 const char *madi_info_rank(const json_t *session); /* "rank 2 of 3, ", "rank 2, ", ""; a static buffer */
 void madi_info_print_json(const json_t *object);
 void madi_info_print_adapters(const json_t *session);
+void madi_info_column(const char *text, int width); /* of a table: with blanks up to the width, two at least */
 void madi_info_print_knobs(const json_t *session, bool all); /* all: with defaults and help */
 /* A failure of the whole subcommand, to stderr, and with --json as {"error": why} to stdout.  Returns 1. */
 int madi_info_failed(const madi_info_options_t *options, const char *why);

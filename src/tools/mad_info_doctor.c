@@ -57,7 +57,7 @@ static void print(const json_t *findings, int bad, int warnings)
     size_t i;
     json_t *f;
     json_array_foreach(findings, i, f) {
-        printf("%-9s%-14s%s\n", madi_info_text(f, "verdict"), madi_info_text(f, "check"), madi_info_text(f, "cause"));
+        printf("%-7s  %-12s  %s\n", madi_info_text(f, "verdict"), madi_info_text(f, "check"), madi_info_text(f, "cause"));
         if (json_object_get(f, "remedy"))
             printf("%-23sremedy: %s\n", "", madi_info_text(f, "remedy"));
     }

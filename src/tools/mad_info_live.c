@@ -248,7 +248,7 @@ static void host_print(const madi_live_t *live, const madi_topo_t *topo, int hos
     int bad, n = madi_live_text(live, &cell, line, &bad);
     if (madi_live_mark(live, &cell) == MADI_LIVE_IDLE && !live->host[host].ended)
         return;
-    printf("  %-16s", topo->host[host].name);
+    printf("  %-14s  ", topo->host[host].name);
     for (int i = 0; i < n; i++)
         printf("%s%s", i ? "; " : "", line[i]);
     putchar('\n');

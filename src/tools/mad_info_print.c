@@ -2,6 +2,7 @@
 #include "tools/mad_info.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *madi_info_text(const json_t *object, const char *key)
 {
@@ -64,28 +65,54 @@ int madi_info_failed(const madi_info_options_t *options, const char *why)
     return 1;
 }
 
+void madi_info_column(const char *text, int width)
+{
+    printf("%-*s  ", width - 2, text);
+}
+
+/* Width of a column with these texts, `least` or more; what is very long makes no other row longer. */
+static int column_width(const json_t *rows, const char *key, int least)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) {
+        int n = (int)strlen(madi_info_text(row, key)) + 2;
+        if (n > least && n <= 40)
+            least = n;
+    }
+    return least;
+}
+
 void madi_info_print_adapters(const json_t *session)
 {
     size_t i;
     json_t *a;
-    printf("%-10s%-12s%-28s%-10s%-10s%-11s%-12s%s\n", "driver", "adapter", "network", "latency", "bandwidth", "packets",
-           "grant from", "pieces");
-    json_array_foreach(json_object_get(session, "adapters"), i, a) {
-        printf("%-10s%-12s", madi_info_text(a, "driver"), madi_info_text(a, "adapter"));
+    const json_t *adapters = json_object_get(session, "adapters");
+    int driver = column_width(adapters, "driver", 10), adapter = column_width(adapters, "adapter", 12);
+    int network = column_width(adapters, "network", 28);
+    madi_info_column("driver", driver);
+    madi_info_column("adapter", adapter);
+    madi_info_column("network", network);
+    printf("%-10s%-10s%-11s%-12s%s\n", "latency", "bandwidth", "packets", "grant from", "pieces");
+    json_array_foreach(adapters, i, a) {
+        madi_info_column(madi_info_text(a, "driver"), driver);
+        madi_info_column(madi_info_text(a, "adapter"), adapter);
         if (!madi_info_true(a, "open")) {
             printf("not used: %s\n", madi_info_text(a, "reason"));
             continue;
         }
-        printf("%-28s%-4g us   %-6g MB ", madi_info_text(a, "network"), madi_info_number(a, "latency_us"),
-               madi_info_number(a, "bandwidth_MBs"));
-        printf("%-11s%-12s%s\n", madi_info_bytes(madi_info_number(a, "packet_max")),
+        madi_info_column(madi_info_text(a, "network"), network);
+        printf("%-4g us   %-6g MB ", madi_info_number(a, "latency_us"), madi_info_number(a, "bandwidth_MBs"));
+        printf("%-9s  %-10s  %s\n", madi_info_bytes(madi_info_number(a, "packet_max")),
                madi_info_bytes(madi_info_number(a, "grant_min")), madi_info_bytes(madi_info_number(a, "chunk_max")));
     }
     json_array_foreach(json_object_get(session, "drivers"), i, a) {
-        if (!madi_info_number(a, "adapters") && !madi_info_number(a, "left_out"))
-            printf("%-10snot open: %s\n", madi_info_text(a, "driver"),
-                   madi_info_true(a, "on_request") ? "used only when MAD_DRIVERS names it"
-                                                   : "nothing found that it could use, or not named in MAD_DRIVERS");
+        if (madi_info_number(a, "adapters") || madi_info_number(a, "left_out"))
+            continue;
+        madi_info_column(madi_info_text(a, "driver"), driver);
+        printf("not open: %s\n", madi_info_true(a, "on_request")
+                                     ? "used only when MAD_DRIVERS names it"
+                                     : "nothing found that it could use, or not named in MAD_DRIVERS");
     }
 }
 
@@ -94,13 +121,17 @@ void madi_info_print_knobs(const json_t *session, bool all)
     size_t i;
     json_t *k;
     bool any = false;
-    json_array_foreach(json_object_get(session, "knobs"), i, k) {
+    const json_t *knobs = json_object_get(session, "knobs");
+    int name = column_width(knobs, "knob", 22), width = column_width(knobs, "value", 12);
+    json_array_foreach(knobs, i, k) {
         const char *value = madi_info_text(k, "value"), *def = madi_info_text(k, "default");
         const char *origin = madi_info_text(k, "origin");
         if (!all && origin[0] == 'd') /* default */
             continue;
         any = true;
-        printf("%-22s%-12s%s", madi_info_text(k, "knob"), value[0] ? value : "''", origin);
+        madi_info_column(madi_info_text(k, "knob"), name);
+        madi_info_column(value[0] ? value : "''", width);
+        fputs(origin, stdout);
         if (all && origin[0] != 'd')
             printf(" (default: %s)", def[0] ? def : "''");
         printf("%s%s\n", all ? "\n    " : "", all ? madi_info_text(k, "help") : "");

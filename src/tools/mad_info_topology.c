@@ -169,7 +169,7 @@ static void networks_text(const madi_topo_t *topo)
     puts("networks");
     for (int i = 0; i < topo->networks; i++) {
         const madi_topo_network_t *n = &topo->network[i];
-        printf("  %-16s%s, latency %s%s, bandwidth %s%s, security key, %d %s\n", n->name, n->driver,
+        printf("  %-14s  %s, latency %s%s, bandwidth %s%s, security key, %d %s\n", n->name, n->driver,
                madi_value_time_text(n->latency_ps, latency), n->latency_given ? "" : " (assumed)",
                madi_value_bandwidth_text(n->bandwidth, bandwidth), n->bandwidth_given ? "" : " (assumed)", n->hosts,
                n->hosts == 1 ? "host" : "hosts");
@@ -186,7 +186,7 @@ static void clusters_text(const madi_topo_t *topo, int parent, int depth)
         const madi_topo_cluster_t *c = &topo->cluster[i];
         if (c->parent != parent)
             continue;
-        printf("%*s%-*s%s%s\n", 2 + 2 * depth, "", 16 - 2 * (depth < 7 ? depth : 7), c->name,
+        printf("%*s%-*s  %s%s\n", 2 + 2 * depth, "", 14 - 2 * (depth < 7 ? depth : 7), c->name,
                madi_info_hosts(topo, c->host, c->hosts, text, sizeof text),
                c->given ? "" : "  (of hosts that the file puts in none)");
         clusters_text(topo, i, depth + 1);
@@ -217,11 +217,11 @@ static void channels_text(const madi_topo_t *topo)
     if (topo->channels)
         puts("channels");
     for (int i = 0; i < topo->channels; i++)
-        printf("  %-16son %s\n", topo->channel[i].name, topo->network[topo->channel[i].network].name);
+        printf("  %-14s  on %s\n", topo->channel[i].name, topo->network[topo->channel[i].network].name);
     puts("virtual channels");
     for (int i = 0; i < topo->virtuals; i++) {
         const madi_topo_virtual_t *v = &topo->virtual[i];
-        printf("  %-16sover ", v->name);
+        printf("  %-14s  over ", v->name);
         for (int k = 0; k < v->networks; k++)
             printf("%s%s", k ? ", " : "",
                    v->channel[k] < 0 ? topo->network[v->network[k]].name : topo->channel[v->channel[k]].name);

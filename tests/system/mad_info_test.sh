@@ -99,6 +99,9 @@ test_knobs() {
         [k["knob"] for k in d["knobs"] if k["origin"] != "default"] == ["MAD_SPIN"]'
     MAD_SPIN=7 run knobs
     check "knobs: text" 1 "$(grep -c '^MAD_SPIN  *7  *environment (default: -1)' out)"
+    check "knobs: columns apart" 0 "$(grep '^MAD_' out | grep -cvE '^MAD_[A-Z_]+ .* (default|environment)|  (default|environment)')"
+    MAD_FAULT=self,shm,tcp,self MAD_TRACE=/a/very/long/path/of/a/file/that/is/wider/than/the/column run knobs
+    check "knobs: long values stand apart" 2 "$(grep -cE '^MAD_(FAULT|TRACE) +[a-z/,]+  +environment ' out)"
     MAD_SPIM=7 run knobs
     check_has "knobs: misspelt" "MAD_SPIM: did you mean MAD_SPIN?" err
     MAD_SPIN=x run knobs --json
