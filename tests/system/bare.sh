@@ -5,6 +5,8 @@
 #   bare    ./quickstart.sh by a user who may not install anything: it says what is missing, and why it ends
 #   check   ./check.sh by root       quick   ./quickstart.sh by root
 #   user    ./quickstart.sh --no-peers by that user, now that the packages are there
+# With SUITE=trixie (Debian 13: gcc 14, clang 19, libfabric 2) or another, this one alone:
+#   compilers    all programs with gcc and with clang, without a warning; the unit tests, and those of libfabric
 # Needs root, debootstrap, and a mirror (MIRROR=URL, else debootstrap's own); takes half an hour and 5 GB below TMPDIR
 # (/var/tmp), so it is run by hand: make check-bare.  BARE=DIRECTORY: use the tree there, or make it there, and keep it.
 # Everything is mounted in a namespace of its own: however this ends, nothing stays mounted and nothing goes on running.
@@ -24,6 +26,7 @@ else
     trap 'exit 143' TERM INT HUP
 fi
 root=$work/root
+suite=${SUITE:-bookworm}
 
 # apart SECONDS COMMAND...: in namespaces of its own; ended with this script, whatever ends that
 apart() {
@@ -49,7 +52,7 @@ inside() {
 tree() {
     [ ! -e "$work/ready" ] || return 0
     echo "# making the tree"
-    apart 600 --mount-proc debootstrap --variant=minbase bookworm "$root" ${MIRROR:+"$MIRROR"} >"$work/tree.log" 2>&1 &&
+    apart 600 --mount-proc debootstrap --variant=minbase "$suite" "$root" ${MIRROR:+"$MIRROR"} >"$work/tree.log" 2>&1 &&
         printf '127.0.0.1 localhost %s\n::1 localhost\n' "$(hostname)" >"$root/etc/hosts" &&
         inside 60 useradd -m user && : >"$work/ready"
 }
@@ -110,8 +113,34 @@ step_user() {
     table user "$work/user.log"
 }
 
+# build COMPILER: in its folder, then the tests that need nothing but what is built
+build() {
+    # shellcheck disable=SC2016 # expanded there
+    inside 3600 sh -c 'cd /srv/compilers && mkdir -p "build-$1" && cd "build-$1" &&
+        ../configure --enable-werror --with-libfabric CC="$1" CFLAGS=-O2 && make -k -j"$(nproc)" programs' sh "$1" \
+        >"$work/$1.log" 2>&1
+    check "$1: exit code" 0 $?
+    check_lines "$1: no warning" 0 '(warning|error): ' "$work/$1.log"
+    # shellcheck disable=SC2016
+    inside 1200 sh -c 'cd "/srv/compilers/build-$1" && ../tests/run "$PWD" tests/unit/unit tests/unit/marcel \
+        tests/unit/shm_ring tests/marcel/beside ../tests/mpi/ofi_test.sh' sh "$1" >"$work/$1.tests.log" 2>&1
+    check "$1: the tests" 0 $?
+    check_lines "$1: no test failed" 1 '^[1-9][0-9]* passed, 0 failed' "$work/$1.tests.log"
+}
+
+step_compilers() {
+    clone srv/compilers root
+    inside 1200 sh -c '. /srv/compilers/tests/packages.sh
+        install_packages $build_packages clang libfabric-dev libfabric-bin git iproute2 procps python3 &&
+        cd /srv/compilers && ./autogen.sh' >"$work/packages.log" 2>&1
+    check "compilers: the packages" 0 $?
+    build gcc
+    build clang
+}
+
 tree || { not_ok "the tree" "$(tail -5 "$work/tree.log")"; exit 1; }
-for step in ${*:-bare check quick user}; do
+[ "$suite" = bookworm ] && steps="bare check quick user" || steps=compilers
+for step in ${*:-$steps}; do
     "step_$step"
 done
 [ $failures = 0 ] || echo "# what was said is in $work, if BARE named it"
