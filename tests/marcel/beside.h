@@ -45,6 +45,8 @@ typedef struct beside {
     int more_flags;              /* of fd[0], as O_NONBLOCK */
 } beside_t;
 
+extern bool older; /* libmarcel believes so of the kernel */
+
 /* Do it both ways, and compare. */
 void beside(const beside_t *row);
 

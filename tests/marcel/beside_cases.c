@@ -343,6 +343,7 @@ void test_rows(void)
     for (size_t i = 0; i < COUNT(rows); i++) {
         int before = atomic_load(&test_failures);
         beside(&rows[i]);
-        printf("%s %s: %s\n", atomic_load(&test_failures) == before ? "ok" : "not ok", rows[i].kind, rows[i].call);
+        printf("%s %s: %s%s\n", atomic_load(&test_failures) == before ? "ok" : "not ok", rows[i].kind, rows[i].call,
+               older ? ", older kernel" : "");
     }
 }

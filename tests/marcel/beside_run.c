@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/syscall.h>
@@ -42,6 +43,42 @@ static const calls_t plain = {"plain", plain_read, plain_readv, plain_write, pla
                               plain_accept, plain_connect, plain_close, plain_poll};
 static const calls_t ours = {"marcel", marcel_read, marcel_readv, marcel_write, marcel_writev, marcel_recv, marcel_send,
                              marcel_accept, marcel_connect, marcel_close, marcel_poll};
+
+/* ---- An older kernel -------------------------------------------------------------------------------------------- */
+
+bool older; /* RWF_NOWAIT is known for neither sockets, pipes nor timers, as before Linux 6.5 */
+
+static bool is_unknown(int fd, const struct iovec *blocks, int count, int flags, int wrong_mode)
+{
+    char path[64], name[64] = "";
+    size_t size = 0;
+    int mode = fcntl(fd, F_GETFL);
+    if (!older || !(flags & RWF_NOWAIT) || count <= 0 || count > 1024 || mode < 0 || (mode & O_ACCMODE) == wrong_mode)
+        return false;
+    for (int i = 0; i < count; i++) {
+        size += blocks[i].iov_len;
+        if (blocks[i].iov_len > SSIZE_MAX)
+            return false;
+    }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return size && readlink(path, name, sizeof name - 1) > 0 &&
+           (strstr(name, "socket:") || strstr(name, "pipe:") || (strstr(name, "[timerfd]") && wrong_mode == O_WRONLY));
+}
+
+/* In place of the C library's, for libmarcel too. */
+ssize_t preadv2(int fd, const struct iovec *blocks, int count, off_t offset, int flags)
+{
+    if (is_unknown(fd, blocks, count, flags, O_WRONLY))
+        return errno = EOPNOTSUPP, -1;
+    return syscall(SYS_preadv2, fd, blocks, count, (long)offset, 0L, flags);
+}
+
+ssize_t pwritev2(int fd, const struct iovec *blocks, int count, off_t offset, int flags)
+{
+    if (is_unknown(fd, blocks, count, flags, O_RDONLY))
+        return errno = EOPNOTSUPP, -1;
+    return syscall(SYS_pwritev2, fd, blocks, count, (long)offset, 0L, flags);
+}
 
 /* ---- What was found --------------------------------------------------------------------------------------------- */
 
@@ -167,7 +204,8 @@ void beside(const beside_t *row)
     turn_t there = {.row = row, .o = &first}, here = {.row = row, .o = &second};
     char name[96];
     bool waited;
-    snprintf(name, sizeof name, "%s, %s%s", row->kind, row->call, row->more_flags ? ", O_NONBLOCK" : "");
+    snprintf(name, sizeof name, "%s, %s%s%s", row->kind, row->call, row->more_flags ? ", O_NONBLOCK" : "",
+             older ? ", older kernel" : "");
     test_begin(name, 30);
     make(row, &first, &plain);
     waited = do_plain(&there);
