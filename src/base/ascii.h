@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Text that machines write and read: the same in every locale of the program, which may have a comma in its numbers
  * (LC_NUMERIC), other letters, and other pairs of small and capital ones (LC_CTYPE: in Turkish I and i are none).  The
- * functions of <ctype.h>, strcasecmp, and printf and strtod of real numbers are for text of people; tests/system/locale_test.sh
- * looks that the library uses none.  (The programs of this tree never call setlocale.) */
+ * functions of <ctype.h>, strcasecmp, and printf and strtod of real numbers are for text of people: the library uses none
+ * (tests/system/locale_test.sh), and the programs of this tree never call setlocale. */
 #ifndef MADI_ASCII_H
 #define MADI_ASCII_H
 
