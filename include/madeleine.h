@@ -64,8 +64,11 @@ typedef enum mad_receive_mode {
 /* Start the process's session: find the launcher (ours, PMIx, PMI-1, or none: a session of one), open every driver,
  * publish this process's address.  Connects to nobody.  argc and argv may be NULL; they are not changed.
  * May wait (for the launcher).  Owns: *session is ended with mad_exit.
- * Errors: MAD_ERR_BOOT (also when this process has a session of the launcher already), MAD_ERR_BUSY (a child after
- * fork, whose parent has a session), MAD_ERR_CONFIG (a knob with a bad value), MAD_ERR_NOMEM, MAD_ERR_SYSTEM. */
+ * After fork, sessions stay the parent's: in the child every call for one, for its channels, messages and requests, fails
+ * with MAD_ERR_FORKED (logged once), but for mad_exit and mad_channel_close, which do nothing; its descriptors are closed.
+ * The child may open sessions of its own with mad_open.
+ * Errors: MAD_ERR_BOOT (also when this process, or the parent of which it is a fork, has a session of the launcher already),
+ * MAD_ERR_CONFIG (a knob with a bad value), MAD_ERR_NOMEM, MAD_ERR_SYSTEM. */
 mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session);
 
 /* Start a session that asks no launcher: peers are added by address with mad_peer_add.  key: the secret that all

@@ -26,7 +26,8 @@ extern "C" {
     X(ERR_BOOT, 15, "the launcher could not be talked to") \
     X(ERR_PROTOCOL, 16, "the peer sent bytes that no message can hold") \
     X(ERR_UNSUPPORTED, 17, "not supported by this build or on this host") \
-    X(ERR_BUSY, 18, "the object is in use")
+    X(ERR_BUSY, 18, "the object is in use") \
+    X(ERR_FORKED, 19, "the session belongs to the process that made this one by fork")
 
 typedef enum mad_status {
 #define MAD_STATUS_ENUM(name, value, text) MAD_##name = value,

@@ -231,9 +231,15 @@ static void load_log_level(void)
              values[MADI_KNOB_LOG].text);
 }
 
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* sessions may start in several threads */
+
+void madi_knobs_forked(void)
+{
+    pthread_mutex_init(&one_at_a_time, NULL);
+}
+
 mad_status_t madi_knobs_load(void)
 {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* sessions may start in several threads */
     mad_status_t first = MAD_OK;
     pthread_mutex_lock(&one_at_a_time);
     for (int i = 0; i < MADI_KNOB_COUNT; i++) {

@@ -69,6 +69,8 @@ extern const madi_knob_t madi_knobs[MADI_KNOB_COUNT];
 /* Read all knobs from the environment, once per process.  A bad value is MAD_ERR_CONFIG, an unknown MAD_* variable a
  * warning with the nearest known name; both are logged. */
 mad_status_t madi_knobs_load(void);
+/* In the child of a fork: no other thread reads them. */
+void madi_knobs_forked(void);
 /* One knob alone, without a look at unknown names: for libmarcel, which knows but its own. */
 mad_status_t madi_knob_load(madi_knob_id_t id);
 /* The value of a numeric knob in its base unit (bytes, nanoseconds for MS), of a text knob. After madi_knobs_load. */

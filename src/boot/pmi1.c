@@ -16,6 +16,7 @@
 #include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "base/own.h"
 #include "boot/jobname.h"
 #include "boot/pmi1_line.h"
 
@@ -339,8 +340,8 @@ static void pmi1_fini(madi_boot_t *boot)
     pmi1_t *pmi = (pmi1_t *)boot;
     if (!pmi->line.gone)
         (void)request(pmi, "finalize_ack", "cmd=finalize\n"); /* logged; there is nobody left to tell */
-    close(pmi->line.fd);
-    close(pmi->bell);
+    madi_fd_close(pmi->line.fd);
+    madi_fd_close(pmi->bell);
     pthread_mutex_destroy(&pmi->lock);
     explicit_bzero(pmi, sizeof(*pmi)); /* the job's key was here */
     free(pmi);
@@ -474,7 +475,7 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
         return MAD_ERR_NOMEM;
     pmi->line.fd = (int)fd;
     pmi->boot.ops = &pmi1_ops;
-    pmi->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pmi->bell = madi_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (pmi->bell < 0) {
         madi_log(MADI_LOG_ERROR, "boot", "no descriptor for the launcher's answers: %s%s", strerror(errno),
                  madi_remedy(errno));
@@ -484,14 +485,14 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
     pthread_mutex_init(&pmi->lock, NULL);
     status = greet(pmi, strcmp(fd_variable, "MAD_BOOT_FD") == 0);
     if (status != MAD_OK) {
-        close(pmi->bell);
+        madi_fd_close(pmi->bell);
         pthread_mutex_destroy(&pmi->lock);
         explicit_bzero(pmi, sizeof(*pmi));
         free(pmi);
         return status;
     }
     explicit_bzero(pmi->line.in, sizeof(pmi->line.in));
-    fcntl(pmi->line.fd, F_SETFD, FD_CLOEXEC); /* the children of this process are not ranks */
+    fcntl(madi_fd_own(pmi->line.fd), F_SETFD, FD_CLOEXEC); /* the children of this process are not ranks */
     *boot = &pmi->boot;
     return MAD_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/ask.h"
 #include "base/log.h"
+#include "base/own.h"
 #include "base/unix.h"
 
 #include <errno.h>
@@ -39,7 +40,7 @@ static void client_close(client_t *c)
 {
     if (c->watch.fd < 0)
         return;
-    close(c->watch.fd);
+    madi_fd_close(c->watch.fd);
     c->watch.fd = -1;
     madi_json_fini(&c->answer.json);
     free(c->answer.state);
@@ -181,12 +182,12 @@ static void listener_ready(madi_watch_t *watch, uint32_t events)
     madi_ask_t *ask = MADI_CONTAINER(watch, madi_ask_t, watch);
     (void)events;
     for (int i = 0; i < 2 * BACKLOG; i++) {
-        int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = madi_fd_own(accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
         client_t *c;
         if (fd < 0)
             return;
         if (!allowed(fd)) {
-            close(fd);
+            madi_fd_close(fd);
             continue;
         }
         c = client_slot(ask);
@@ -216,7 +217,7 @@ static bool ask_listen(madi_ask_t *ask, char *reason, size_t len)
     madi_unix_sweep(dir, suspect);
     snprintf(ask->path, sizeof ask->path, "%s/ask-%d-%02x%02x%02x%02x", dir, (int)getpid(), tag[0], tag[1], tag[2],
              tag[3]);
-    ask->watch = (madi_watch_t){.fd = madi_unix_listen(ask->path, BACKLOG), .ready = listener_ready};
+    ask->watch = (madi_watch_t){.fd = madi_fd_own(madi_unix_listen(ask->path, BACKLOG)), .ready = listener_ready};
     if (ask->watch.fd >= 0 && madi_watch_add_rare(ask->session, &ask->watch, EPOLLIN | EPOLLET) == MAD_OK)
         return true;
     snprintf(reason, len, "%s: %s", ask->path, strerror(errno));
@@ -248,7 +249,7 @@ void madi_ask_close(madi_ask_t *ask)
         client_close(&ask->clients[i]);
     if (ask->watch.fd >= 0) {
         unlink(ask->path);
-        close(ask->watch.fd);
+        madi_fd_close(ask->watch.fd);
     }
     free(ask);
 }

@@ -103,7 +103,7 @@ madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t
         !atomic_load_explicit(&channel->closed, memory_order_relaxed))
         return conn;
     madi_lock(&s->lock);
-    *status = atomic_load_explicit(&channel->closed, memory_order_relaxed) ? MAD_ERR_CLOSED
+    *status = atomic_load_explicit(&channel->closed, memory_order_relaxed) ? madi_channel_status(channel)
                                                                            : madi_peer_gate(s, peer, channel->lane, &gate);
     if (!*status) {
         conn = madi_conn_make(channel, gate);
@@ -134,8 +134,10 @@ static void channel_begin(mad_channel_t *c)
 
 mad_status_t mad_channel_open(mad_session_t *s, const char *name, mad_channel_t **channel)
 {
-    mad_status_t status = MAD_OK;
+    mad_status_t status = madi_session_usable(s);
     mad_channel_t *c;
+    if (status)
+        return status;
     if (!name || !name[0] || strlen(name) >= MAD_CHANNEL_NAME_MAX)
         return MAD_ERR_INVAL;
     madi_lock(&s->lock);
@@ -283,7 +285,7 @@ void mad_channel_close(mad_channel_t *c)
     int64_t deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));
     mad_session_t *s;
     bool left;
-    if (!c)
+    if (!c || madi_session_usable(c->session))
         return;
     s = c->session;
     left = madi_watch_for(s, none_queued, c, deadline) == MAD_OK;
@@ -309,6 +311,8 @@ const char *mad_channel_name(const mad_channel_t *channel)
 mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, void *arg)
 {
     mad_session_t *s = c->session;
+    if (madi_session_usable(s))
+        return MAD_ERR_FORKED;
     madi_lock(&s->lock);
     marceli_async_count_serving((handler != NULL) - (c->handler != NULL));
     c->handler = handler;

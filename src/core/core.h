@@ -40,6 +40,24 @@ mad_status_t madi_exchange_put(madi_boot_t *boot, const void *address, size_t le
 /* The address of a rank, or of a gateway (boot.h); *len 0: a gateway that could not be started.  Not checked. */
 mad_status_t madi_exchange_get(madi_boot_t *boot, int number, unsigned char bytes[MADI_ADDRESS_MAX], size_t *len);
 
+/* fork.c */
+void madi_fork_watch(mad_session_t *session);  /* from now on a child made by fork cannot use it; no lock */
+void madi_fork_forget(mad_session_t *session); /* no lock */
+mad_status_t madi_fork_refuse(void);           /* log it once; MAD_ERR_FORKED */
+
+/* MAD_OK, or MAD_ERR_FORKED: the session is a parent's.  Any lock. */
+static inline mad_status_t madi_session_usable(const mad_session_t *session)
+{
+    return MADI_UNLIKELY(session->forked) ? madi_fork_refuse() : MAD_OK;
+}
+
+/* Why a channel that is closed cannot be used.  Any lock. */
+static inline mad_status_t madi_channel_status(const mad_channel_t *channel)
+{
+    mad_status_t status = madi_session_usable(channel->session);
+    return status ? status : MAD_ERR_CLOSED;
+}
+
 /* peer.c; under session->lock */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
 mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, int lane, madi_gate_t **gate); /* makes it */

@@ -37,6 +37,8 @@ void madi_event(mad_session_t *session, mad_status_t status, mad_peer_t peer, co
 mad_status_t mad_event_next(mad_session_t *session, mad_event_t *event)
 {
     madi_event_node_t *node;
+    if (madi_session_usable(session))
+        return MAD_ERR_FORKED;
     mad_progress(session);
     madi_lock(&session->work_lock);
     node = session->events;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "base/own.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -97,7 +98,7 @@ static int hello_release(hello_t *h)
 void madi_hello_abort(hello_t *h)
 {
     madi_link_t *link = h->link;
-    close(hello_release(h));
+    madi_fd_close(hello_release(h));
     if (link)
         madi_link_down(link, MAD_ERR_CANCELLED, "replaced");
 }
@@ -142,7 +143,7 @@ static void hello_fail(hello_t *h, mad_status_t status, const char *text)
     madi_link_t *link = h->link;
     if (!link)
         refused_tell(h, status, text);
-    close(hello_release(h));
+    madi_fd_close(hello_release(h));
     if (link)
         madi_link_down(link, status, text);
 }
@@ -301,7 +302,7 @@ static void accept_peer(hello_t *h, madi_gate_t *gate)
     else if (old)
         madi_link_down(old, MAD_ERR_CANCELLED, "replaced");
     if (!link) {
-        close(fd);
+        madi_fd_close(fd);
         madi_gate_down(gate, MAD_ERR_NOMEM, "no memory for a link");
         return;
     }
@@ -355,7 +356,7 @@ static void on_proof(hello_t *h, const unsigned char *body, size_t len)
         return;
     }
     if (verdict.status) {
-        close(hello_release(h));
+        madi_fd_close(hello_release(h));
         return;
     }
     madi_gate_floor(gate, proof.floor);
@@ -518,7 +519,7 @@ void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd)
 {
     hello_t *h = hello_new(gate->session, link->adapter, fd);
     if (!h) {
-        close(fd);
+        madi_fd_close(fd);
         madi_link_down(link, MAD_ERR_NOMEM, "no memory for a handshake");
         return;
     }
@@ -540,7 +541,7 @@ void madi_hello_accept(madi_adapter_t *adapter, int fd)
     mad_session_t *s = adapter->session;
     hello_t *h = s->n_accepted < ACCEPTED_MAX || madi_hello_evict(s) ? hello_new(s, adapter, fd) : NULL;
     if (!h) {
-        close(fd);
+        madi_fd_close(fd);
         return;
     }
     s->n_accepted++;

@@ -102,14 +102,15 @@ static mad_status_t send_now(madi_conn_t *conn, const struct iovec *pieces, int 
     return left(conn, cost, send_vec(conn->link, &head, pieces, n, total));
 }
 
-static mad_status_t not_there(mad_peer_t peer)
+static mad_status_t not_there(const mad_channel_t *channel, mad_peer_t peer)
 {
-    return peer < 0 ? MAD_ERR_INVAL : MAD_ERR_AGAIN;
+    mad_status_t status = madi_session_usable(channel->session);
+    return peer < 0 ? MAD_ERR_INVAL : status ? status : MAD_ERR_AGAIN;
 }
 
 /* All that is not short, and what may be wrong. */
-static __attribute__((noinline)) mad_status_t send_longer(madi_conn_t *conn, mad_peer_t peer, const struct iovec *pieces,
-                                                          int n)
+static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *channel, madi_conn_t *conn,
+                                                          mad_peer_t peer, const struct iovec *pieces, int n)
 {
     mad_status_t status;
     size_t len = 0;
@@ -123,7 +124,7 @@ static __attribute__((noinline)) mad_status_t send_longer(madi_conn_t *conn, mad
         len += pieces[i].iov_len;
     }
     if (!conn)
-        return not_there(peer);
+        return not_there(channel, peer);
     madi_lock(&conn->gate->tx_lock);
     status = send_now(conn, pieces, n, len);
     madi_unlock(&conn->gate->tx_lock);
@@ -142,9 +143,9 @@ mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct 
         return MAD_ERR_INVAL;
     for (const struct iovec *p = pieces; p < pieces + n; p++) {
         if (MADI_UNLIKELY(p->iov_len > ROOM - len || !p->iov_base))
-            return send_longer(conn, peer, pieces, n);
+            return send_longer(channel, conn, peer, pieces, n);
         put(head.body + len, p->iov_base, p->iov_len);
         len += p->iov_len;
     }
-    return MADI_LIKELY(conn != NULL) ? send_short(conn, &head, len) : not_there(peer);
+    return MADI_LIKELY(conn != NULL) ? send_short(conn, &head, len) : not_there(channel, peer);
 }

@@ -456,6 +456,9 @@ typedef struct madi_event_node {
 
 struct mad_session {
     madi_lock_t lock;
+    bool forked;         /* this is the copy of a child of fork: nothing works */
+    bool held_by_fork;   /* fork.c */
+    mad_session_t *next; /* fork.c */
     _Atomic(int) closing;
     madi_boot_t *boot;
     int rank, size;

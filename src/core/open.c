@@ -79,7 +79,7 @@ static bool open_locked(opening_t *o)
     if (o->conn && atomic_load_explicit(&o->conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         o->status = o->conn->gate->status;
     else if (atomic_load_explicit(&o->channel->closed, memory_order_relaxed))
-        o->status = MAD_ERR_CLOSED;
+        o->status = madi_channel_status(o->channel);
     return o->status != MAD_OK;
 }
 

@@ -311,7 +311,9 @@ mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_ga
 mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t len, mad_peer_t *peer)
 {
     size_t used;
-    mad_status_t status = madi_address_check(address, len, &used);
+    mad_status_t status = madi_session_usable(session);
+    if (!status)
+        status = madi_address_check(address, len, &used);
     if (status)
         return status;
     madi_lock(&session->lock);

@@ -104,7 +104,7 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
     } else if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) { /* since the connection was looked up */
         r->posted = NULL;
         free(posted);
-        madi_request_complete(r, MAD_ERR_CLOSED);
+        madi_request_complete(r, madi_channel_status(channel));
     } else {
         *conn->posted_tail = posted;
         conn->posted_tail = &posted->next;

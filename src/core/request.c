@@ -95,6 +95,12 @@ void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t s
 {
     uintptr_t pending = MADI_REQUEST_PENDING;
     mad_session_t *session = r->session;
+    if (madi_session_usable(session)) { /* nobody else completes it */
+        if (fn)
+            fn(arg, is_done(r) ? r->status : MAD_ERR_FORKED);
+        free(r);
+        return;
+    }
     r->callback = fn;
     r->arg = arg;
     count_now(r); /* before who completes it may free it */
@@ -103,6 +109,19 @@ void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t s
         queue_callback(r);
         madi_calls_run(session);
     }
+}
+
+/* It will not be done here. */
+static bool is_lost(const mad_request_t *r)
+{
+    return MADI_UNLIKELY(r->session->forked);
+}
+
+static mad_status_t lost(mad_request_t **request)
+{
+    free(*request);
+    *request = NULL;
+    return madi_fork_refuse();
 }
 
 static mad_status_t take(mad_request_t **request)
@@ -118,8 +137,11 @@ mad_status_t mad_request_test(mad_request_t **request)
 {
     if (!request || !*request)
         return MAD_ERR_INVAL;
-    if (!is_done(*request))
+    if (!is_done(*request)) {
+        if (is_lost(*request))
+            return lost(request);
         mad_progress((*request)->session);
+    }
     return is_done(*request) ? take(request) : MAD_ERR_AGAIN;
 }
 
@@ -136,6 +158,8 @@ mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns)
 
     if (!r)
         return MAD_ERR_INVAL;
+    if (is_lost(r) && !is_done(r))
+        return lost(request);
     marceli_waiter_init(&w);
     if (!atomic_compare_exchange_strong_explicit(&r->state, &state, (uintptr_t)&w, memory_order_acq_rel,
                                                  memory_order_acquire))
@@ -166,6 +190,14 @@ static bool any_done(void *arg)
     return false;
 }
 
+static MADI_COLD mad_status_t any_lost(mad_request_t **requests, int n, int *index)
+{
+    *index = 0;
+    while (*index < n - 1 && !requests[*index])
+        ++*index;
+    return is_done(requests[*index]) ? take(&requests[*index]) : lost(&requests[*index]);
+}
+
 mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeout_ns, int *index)
 {
     any_t a = {requests, n, -1};
@@ -174,6 +206,8 @@ mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeo
         session = requests[i] ? requests[i]->session : NULL;
     if (!session)
         return MAD_ERR_INVAL;
+    if (session->forked)
+        return any_lost(requests, n, index);
     if (madi_watch_for(session, any_done, &a, madi_deadline(timeout_ns)) != MAD_OK)
         return MAD_ERR_TIMEOUT;
     *index = a.index;
@@ -237,6 +271,8 @@ mad_status_t mad_request_cancel(mad_request_t *r)
     if (!r)
         return MAD_ERR_INVAL;
     session = r->session;
+    if (madi_session_usable(session))
+        return MAD_ERR_FORKED;
     madi_lock(&session->lock);
     if (!is_done(r)) {
         if (r->posted)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "base/own.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -78,11 +79,11 @@ static bool make_room(mad_session_t *s, madi_listener_t *l)
     s->refused_told |= 1;
     if (madi_hello_evict(s))
         return true;
-    close(s->spare_fd);
-    fd = accept4(l->watch.fd, NULL, NULL, SOCK_CLOEXEC);
+    madi_fd_close(s->spare_fd);
+    fd = madi_fd_own(accept4(l->watch.fd, NULL, NULL, SOCK_CLOEXEC));
     if (fd >= 0)
-        close(fd);
-    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        madi_fd_close(fd);
+    s->spare_fd = madi_fd_own(open("/dev/null", O_RDONLY | O_CLOEXEC));
     return fd >= 0;
 }
 
@@ -92,7 +93,7 @@ static void listener_ready(madi_watch_t *watch, uint32_t events)
     mad_session_t *s = l->adapter->session;
     (void)events;
     for (int i = 0; i < 16; i++) {
-        int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = madi_fd_own(accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (fd >= 0)
             madi_hello_accept(l->adapter, fd);
         else if ((errno != EMFILE && errno != ENFILE) || !make_room(s, l))
@@ -198,40 +199,23 @@ static bool random_bytes(void *bytes, int len)
 
 /* ---- Start ---------------------------------------------------------------------------------------------------- */
 
-/* Sessions that are there, and the process that has them. */
-static atomic_int sessions, sessions_of;
-
-/* A child after fork shares the descriptors that its parent waits with: a session of its own would take what comes for the
- * parent's. */
-static bool is_child_of_user(void)
-{
-    if (!atomic_load(&sessions) || atomic_load(&sessions_of) == getpid())
-        return false;
-    madi_log(MADI_LOG_ERROR, "core", "process %d has a session and made this one by fork: only a program that is executed "
-             "here (exec), or a child that was made before, can have one, too", atomic_load(&sessions_of));
-    return true;
-}
-
 static mad_status_t session_new(mad_session_t **session)
 {
     mad_session_t *s = NULL;
-    if (is_child_of_user())
-        return MAD_ERR_BUSY;
     /* A program may exit without mad_exit, in the midst of a handshake of our threads: libcrypto is not to end before them. */
     OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     if (posix_memalign((void **)&s, MADI_LINE, sizeof *s))
         return MAD_ERR_NOMEM;
     memset(s, 0, sizeof *s);
-    atomic_store(&sessions_of, getpid());
-    atomic_fetch_add(&sessions, 1);
     s->size = 1;
     s->processes = 1;
     s->hot = &madi_no_adapter;
     s->epfd = s->rare_epfd = -1;
-    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    s->spare_fd = madi_fd_own(open("/dev/null", O_RDONLY | O_CLOEXEC));
     s->callbacks_tail = &s->callbacks;
     s->handled_tail = &s->handled;
     s->events_tail = &s->events;
+    madi_fork_watch(s);
     *session = s;
     return MAD_OK;
 }
@@ -543,8 +527,9 @@ static bool has_gates(mad_session_t *s)
 
 void mad_exit(mad_session_t *s)
 {
-    if (!s)
+    if (!s || madi_session_usable(s))
         return;
+    madi_fork_forget(s);
     if (has_gates(s))
         say_bye(s);
     madi_wait_stop(s);
@@ -565,13 +550,12 @@ void mad_exit(mad_session_t *s)
     }
     madi_wait_fini(s);
     if (s->spare_fd >= 0)
-        close(s->spare_fd);
+        madi_fd_close(s->spare_fd);
     if (s->boot)
         madi_boot_leave(s->boot);
     memory_free(s);
     OPENSSL_cleanse(s->key, sizeof s->key);
     free(s);
-    atomic_fetch_sub(&sessions, 1);
 }
 
 /* ---- Questions ------------------------------------------------------------------------------------------------ */
@@ -588,8 +572,9 @@ int mad_size(const mad_session_t *session)
 
 mad_status_t mad_barrier(mad_session_t *session)
 {
-    if (!session->boot)
-        return MAD_OK;
+    mad_status_t status = madi_session_usable(session);
+    if (status || !session->boot)
+        return status;
     return session->boot->ops->fence(session->boot);
 }
 
@@ -601,6 +586,8 @@ int mad_adapter_count(const mad_session_t *session)
 mad_status_t mad_adapter_get(const mad_session_t *session, int index, mad_adapter_info_t *info)
 {
     const madi_adapter_t *a;
+    if (madi_session_usable(session))
+        return MAD_ERR_FORKED;
     if (index < 0 || index >= session->n_adapters)
         return MAD_ERR_INVAL;
     a = session->adapters[index];

@@ -3,6 +3,7 @@
 #include "core/core.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/own.h"
 
 #include <errno.h>
 #include <string.h>
@@ -146,8 +147,8 @@ mad_status_t madi_wait_init(mad_session_t *session)
 {
     if (marceli_server_open())
         return MAD_ERR_SYSTEM;
-    session->epfd = epoll_create1(EPOLL_CLOEXEC);
-    session->rare_epfd = epoll_create1(EPOLL_CLOEXEC);
+    session->epfd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    session->rare_epfd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
     session->rare = (madi_watch_t){.fd = session->rare_epfd, .ready = madi_rare_ready};
     if (session->epfd < 0 || session->rare_epfd < 0 || madi_watch_add(session, &session->rare, EPOLLIN)) {
         madi_log(MADI_LOG_ERROR, "core", "no descriptors for waiting: %s%s", strerror(errno), madi_remedy(errno));
@@ -215,7 +216,7 @@ void madi_wait_stop(mad_session_t *session)
 void madi_wait_fini(mad_session_t *session)
 {
     if (session->rare_epfd >= 0)
-        close(session->rare_epfd);
+        madi_fd_close(session->rare_epfd);
     if (session->epfd >= 0)
-        close(session->epfd);
+        madi_fd_close(session->epfd);
 }

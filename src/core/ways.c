@@ -190,7 +190,9 @@ static void say_lane(text_t *t, mad_session_t *s, mad_peer_t peer, int lane)
 mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size_t len)
 {
     madi_gate_t *gate;
-    mad_status_t status;
+    mad_status_t status = madi_session_usable(s);
+    if (status)
+        return status;
     madi_lock(&s->lock);
     status = madi_peer_gate(s, peer, 0, &gate);
     if (!status && len) {
@@ -219,6 +221,8 @@ static const madi_adapter_t *carrier(const madi_gate_t *gate)
 mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
 {
     mad_status_t status = MAD_ERR_INVAL;
+    if (madi_session_usable(s))
+        return MAD_ERR_FORKED;
     madi_lock(&s->lock);
     if (peer >= 0 && (uint32_t)peer < s->n_peers) {
         const madi_adapter_t *a = NULL;
@@ -240,6 +244,8 @@ mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
 static mad_status_t route(mad_session_t *s, mad_peer_t peer, int lane, char *buf, size_t len)
 {
     mad_status_t status = MAD_ERR_INVAL;
+    if (madi_session_usable(s))
+        return MAD_ERR_FORKED;
     madi_lock(&s->lock);
     if (peer >= 0 && (uint32_t)peer < s->n_peers && len) {
         const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);

@@ -12,6 +12,7 @@
 #include "gateway/gateway.h"
 #include "base/clock.h"
 #include "base/knob.h"
+#include "base/own.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -265,7 +266,7 @@ void gw_alive_soon(gw_t *gw)
 
 mad_status_t gw_alive_open(gw_t *gw)
 {
-    gw->timer = (madi_watch_t){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), .ready = tick};
+    gw->timer = (madi_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)), .ready = tick};
     if (gw->timer.fd < 0)
         return MAD_ERR_SYSTEM;
     return madi_watch_add(gw->base.session, &gw->timer, EPOLLIN);
@@ -276,7 +277,7 @@ void gw_alive_close(gw_t *gw)
     if (gw->timer.fd < 0 || !gw->timer.ready)
         return;
     madi_watch_del(gw->base.session, &gw->timer);
-    close(gw->timer.fd);
+    madi_fd_close(gw->timer.fd);
     gw->timer.fd = -1;
     if (atomic_exchange(&gw->ticks, 1))
         marceli_async_count_later(-1);

@@ -4,6 +4,7 @@
  * at both ends (READY), packets flow.  HELLO, READY and PACKET are numbered, and kept until they are acknowledged. */
 #include "gateway/gateway.h"
 #include "base/knob.h"
+#include "base/own.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static void unwatch(gw_end_t *end)
     if (end->watch.fd < 0)
         return;
     madi_watch_del(end->gw->base.session, &end->watch);
-    close(end->watch.fd);
+    madi_fd_close(end->watch.fd);
     end->watch.fd = -1;
 }
 
@@ -78,13 +79,15 @@ gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd)
         free(end);
         return NULL;
     }
+    madi_fd_own(pair[0]);
+    madi_fd_own(pair[1]);
     end->gw = gw;
     end->active = active;
     end->watch = (madi_watch_t){.fd = pair[0], .ready = handshake_ready};
     end->their_fd = *their_fd = pair[1];
     if (madi_watch_add(gw->base.session, &end->watch, EPOLLIN)) {
-        close(pair[0]);
-        close(pair[1]);
+        madi_fd_close(pair[0]);
+        madi_fd_close(pair[1]);
         free(end);
         return NULL;
     }
@@ -218,7 +221,7 @@ static void begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_ope
     if (!side || !gw_side_open(side, hop, &hdr->aux)) {
         free(side);
         if (end) {
-            close(fd);
+            madi_fd_close(fd);
             end->closed = end->gone = true;
             gw_end_finish(end);
         }
@@ -364,7 +367,7 @@ void gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
     end->link = link;
     end->started = true;
     gw_end_route(end);
-    close(fd);
+    madi_fd_close(fd);
     unwatch(end);
     say(end, MADI_FORWARD_READY, NULL, 0);
     up(end);

@@ -2,6 +2,7 @@
 /* The driver `virtual`: links through gateways, for peers with whom this host has no network in common. */
 #include "gateway/gateway.h"
 #include "base/knob.h"
+#include "base/own.h"
 
 #include <errno.h>
 #include <openssl/rand.h>
@@ -224,7 +225,7 @@ static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t 
     }
     snprintf(reason, MADI_REASON_MAX, "no memory or descriptors for a virtual link");
     if (end) {
-        close(*fd);
+        madi_fd_close(*fd);
         end->closed = end->gone = end->dead = true;
         gw_later(gw);
     }
@@ -239,7 +240,7 @@ static mad_status_t virtual_start(madi_link_t *link, int fd, bool active, char *
         if (!active && !end->active && !end->closed && !end->started && end->their_fd == fd)
             l->end = end;
     if (!l->end || l->end->closed) {
-        close(fd);
+        madi_fd_close(fd);
         snprintf(reason, MADI_REASON_MAX, "the way through the gateways is gone");
         return MAD_ERR_PEER;
     }

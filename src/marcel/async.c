@@ -387,6 +387,15 @@ bool madi_async_exists(void)
     return atomic_load(&async.exists);
 }
 
+void madi_async_forked(void)
+{
+    int allowed = async.allowed;
+    memset((void *)&async, 0, sizeof async);
+    async.allowed = allowed;
+    marceli_async_left = 0;
+    alive = false;
+}
+
 void madi_async_stop(void)
 {
     if (!atomic_load(&async.exists))

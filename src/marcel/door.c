@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/door.h"
 #include "base/clock.h"
+#include "base/own.h"
 #include "marcel/helper.h"
 
 #include <errno.h>
@@ -23,7 +24,6 @@ static int epfd, bell_fd; /* while the thread runs */
 static _Atomic(bool) stopping;
 static pthread_t thread;
 static _Atomic(int) runs;
-static pid_t owner; /* a forked child has no such thread */
 
 static bool readable(int fd, int ms)
 {
@@ -108,21 +108,20 @@ static int watch(int fd)
 static int start(void)
 {
     int error;
-    epfd = epoll_create1(EPOLL_CLOEXEC);
+    epfd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
     if (epfd < 0)
         return errno;
-    bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bell_fd = madi_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     error = bell_fd < 0 ? errno : watch(bell_fd);
     if (!error)
         error = thread_make();
     if (!error) {
-        owner = getpid();
         runs = 1;
         return 0;
     }
     if (bell_fd >= 0)
-        close(bell_fd);
-    close(epfd);
+        madi_fd_close(bell_fd);
+    madi_fd_close(epfd);
     return error;
 }
 
@@ -130,12 +129,11 @@ static void stop(void)
 {
     stopping = true;
     ring();
-    if (owner == getpid())
-        pthread_join(thread, NULL);
+    pthread_join(thread, NULL);
     stopping = false;
     runs = 0;
-    close(bell_fd);
-    close(epfd);
+    madi_fd_close(bell_fd);
+    madi_fd_close(epfd);
 }
 
 int marceli_door_open(marceli_door_t *door)
@@ -173,6 +171,14 @@ void marceli_door_close(marceli_door_t *door)
     if (runs && !doors)
         stop();
     pthread_mutex_unlock(&changing);
+}
+
+void madi_door_forked(void)
+{
+    doors = NULL;
+    runs = 0;
+    pthread_mutex_init(&changing, NULL);
+    pthread_mutex_init(&turn, NULL);
 }
 
 int madi_door_runs(void)

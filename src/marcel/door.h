@@ -25,5 +25,6 @@ void marceli_door_close(marceli_door_t *door);
 
 /* 1: the thread exists. */
 int madi_door_runs(void);
+void madi_door_forked(void); /* in the child: no door is open */
 
 #endif

@@ -102,6 +102,7 @@ extern _Thread_local bool madi_is_progress_thread; /* nobody has to wake it, if 
 int madi_async_enter(void); /* a kernel thread waits, and so makes progress, from now on ... */
 void madi_async_leave(bool returns); /* ... no more.  enter: how many do; returns: it, or another one, will do so soon */
 bool madi_async_exists(void); /* now */
+void madi_async_forked(void); /* in the child: there is no such thread */
 void madi_async_stop(void);  /* the thread ends; it is made again when it is needed */
 
 #pragma GCC visibility pop

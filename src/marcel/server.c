@@ -4,11 +4,14 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "base/own.h"
+#include "marcel/door.h"
 #include "marcel/follow.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
 #include "marcel/park.h"
+#include "marcel/watch.h"
 
 #include <errno.h>
 #include <marcel.h>
@@ -101,23 +104,52 @@ int madi_server_facts(void)
     return found ? 0 : -1;
 }
 
+/* In the child of a fork: nobody waits, no category is there, and the descriptors are closed.  The categories' owners add
+ * new ones.  What the program asked for (marceli_async_allow) stays. */
+static void forked(void)
+{
+    for (int i = 0; i < MADI_CATEGORIES; i++)
+        memset((void *)&madi_server.sources[i], 0, sizeof madi_server.sources[i]);
+    madi_server.n_sources = 0;
+    madi_server.epfd = madi_server.wake_fd = -1;
+    madi_server.leader = MADI_LED_BY_NOBODY;
+    madi_server.inside = madi_server.blocked = madi_server.askers = madi_server.deputy = 0;
+    madi_server.n_followers = madi_server.n_idle = 0;
+    madi_server.followers = madi_server.idle = NULL;
+    madi_server.lock = (madi_lock_t){0};
+    marceli_leader_sleeps = rung = 0;
+    pthread_mutex_init(&start_lock, NULL);
+    if (madi_server.asymmetric)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+    madi_async_forked();
+    madi_door_forked();
+    madi_watch_forked();
+}
+
+static void forks_watch(void)
+{
+    pthread_atfork(NULL, NULL, forked);
+}
+
 /* The descriptors stay to the end of the process: a thread that wakes the leader takes no lock. */
 static int start(void)
 {
     struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = BELL}; /* told of each ring: nobody has to read it */
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int epfd;
     if (atomic_load_explicit(&madi_server.epfd, memory_order_relaxed) >= 0)
         return 0;
+    pthread_once(&once, forks_watch);
     if (madi_server_facts() || madi_knob_load(MADI_KNOB_PROGRESS_THREAD))
         return -1;
-    epfd = epoll_create1(EPOLL_CLOEXEC);
-    madi_server.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    epfd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    madi_server.wake_fd = madi_fd_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (epfd < 0 || madi_server.wake_fd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, madi_server.wake_fd, &e)) {
         madi_log(MADI_LOG_ERROR, "marcel", "no descriptors for waiting: %s%s", strerror(errno), madi_remedy(errno));
         if (epfd >= 0)
-            close(epfd);
+            madi_fd_close(epfd);
         if (madi_server.wake_fd >= 0)
-            close(madi_server.wake_fd);
+            madi_fd_close(madi_server.wake_fd);
         madi_server.wake_fd = -1;
         return -1;
     }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/watch.h"
 #include "base/log.h"
+#include "base/own.h"
 #include "marcel/cancel.h"
+#include "marcel/carrier.h"
 #include "marcel/sched.h"
 #include "marcel/server.h"
 
@@ -205,13 +207,13 @@ static MADI_COLD int start(void)
     int rc = 0;
     pthread_mutex_lock(&start_lock);
     if (atomic_load_explicit(&set.epfd, memory_order_relaxed) < 0) {
-        c.fd = epoll_create1(EPOLL_CLOEXEC);
+        c.fd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
         if (c.fd < 0) {
             rc = -errno;
             madi_log(MADI_LOG_ERROR, "marcel", "no descriptor for waiting: %s%s", strerror(errno),
                      madi_remedy(errno));
         } else if (!marceli_category_add(&c)) {
-            close(c.fd);
+            madi_fd_close(c.fd);
             rc = -EMFILE;
         } else {
             atomic_store_explicit(&set.epfd, c.fd, memory_order_release); /* pairs with madi_watch_begin */
@@ -289,6 +291,26 @@ void madi_watch_end(madi_watch_t *watch)
     arm_rest(watched, watch->fd);
     madi_unlock(&watched->lock);
     atomic_fetch_sub_explicit(&set.n, 1, memory_order_relaxed);
+}
+
+/* No descriptor is in the child's set, which is made when it is needed. */
+void madi_watch_forked(void)
+{
+    bool worker = madi_carrier_self() != NULL; /* whose threads are here, too */
+    for (int i = 0; i < CHUNKS; i++) {
+        watched_t *chunk = atomic_load_explicit(&set.chunks[i], memory_order_relaxed);
+        for (int k = 0; chunk && k < CHUNK; k++) {
+            chunk[k].known = false;
+            chunk[k].armed = 0;
+            chunk[k].lock = (madi_lock_t){0};
+            if (!worker)
+                chunk[k].list = (marceli_waiters_t){0};
+        }
+    }
+    if (!worker)
+        atomic_store_explicit(&set.n, 0, memory_order_relaxed);
+    atomic_store_explicit(&set.epfd, -1, memory_order_relaxed);
+    pthread_mutex_init(&start_lock, NULL);
 }
 
 void madi_watch_hint(void)

@@ -52,6 +52,9 @@ int madi_watch_wait(madi_watch_t *watch, int64_t deadline);
 /* Only after a madi_watch_begin that returned 0. */
 void madi_watch_end(madi_watch_t *watch);
 
+/* In the child of a fork: the set was the parent's. */
+void madi_watch_forked(void);
+
 /* Something was done to a descriptor by this process: somebody may wait for its other end, so look soon. */
 void madi_watch_hint(void);
 

@@ -127,12 +127,18 @@ static int talk(void)
 
 /* ---- twice ---------------------------------------------------------------------------------------------------- */
 
-/* A child after fork shares the parent's descriptors: it can have no session. */
+/* The launcher knows the parent: the child can have a session of its own, but not of the job. */
 static int child_of_rank(void)
 {
     mad_session_t *own = NULL;
-    mad_status_t status = mad_init(NULL, NULL, &own), opened = mad_open("of the child only", 17, &own);
-    return status != MAD_ERR_BUSY || opened != MAD_ERR_BUSY || own ? fail("a session of a child", status) : 0;
+    mad_status_t status = mad_init(NULL, NULL, &own);
+    if (mad_barrier(session) != MAD_ERR_FORKED)
+        return fail("a parent's session", MAD_ERR_SYSTEM);
+    if (status != MAD_ERR_BOOT || own)
+        return fail("the job's session in a child", status);
+    status = mad_open("of the child only", 17, &own);
+    mad_exit(own);
+    return status ? fail("a session of a child", status) : 0;
 }
 
 static int twice(void)

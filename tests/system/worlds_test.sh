@@ -221,8 +221,8 @@ test_launchers() {
     run env MAD_BOOT_FD=99 "$world" listen
     row "is no socket of this process" err
     run "$madrun" -n 2 "$world" twice
-    row "has the session of rank" err 2
-    row "has a session and made this one by fork" err 4
+    row "has the session of rank" err 4
+    row "uses a session of its parent" err 2
     run env SLURM_NTASKS=4 "$world" listen
     row "says this is one process of several, but no launcher was found" err
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "base/own.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -206,7 +207,7 @@ static mad_status_t fault_open(madi_adapter_t *adapter, char *reason)
         return status;
     if (a->plan.shorten)
         caps_shorten(a);
-    a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    a->timer_fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     a->timer = (madi_watch_t){.fd = a->timer_fd, .ready = timer_ready};
     if (a->timer_fd < 0 || madi_watch_add(adapter->session, &a->timer, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "no timer: %s", strerror(errno));
@@ -231,7 +232,7 @@ static void fault_fini(madi_adapter_t *adapter)
 {
     fault_adapter_t *a = (fault_adapter_t *)adapter;
     if (a->timer_fd >= 0)
-        close(a->timer_fd);
+        madi_fd_close(a->timer_fd);
     if (!a->inner)
         return;
     if (a->inner_open && !a->inner_closed)
@@ -358,7 +359,7 @@ static mad_status_t fault_start(madi_link_t *link, int fd, bool active, char *re
     fault_link_t *l = (fault_link_t *)link;
     mad_status_t status = link_make(l, active);
     if (status) {
-        close(fd);
+        madi_fd_close(fd);
         return status;
     }
     return l->inner->driver->start(l->inner, fd, active, reason);

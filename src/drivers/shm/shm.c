@@ -5,6 +5,7 @@
 #include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "base/own.h"
 #include "base/unix.h"
 
 #include <errno.h>
@@ -72,7 +73,7 @@ static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
         return false;
     snprintf(a->path, sizeof a->path, "%s/%02x%02x%02x%02x%02x%02x%02x%02x", dir, id[0], id[1], id[2], id[3], id[4],
              id[5], id[6], id[7]);
-    a->base.listen_fd = madi_unix_listen(a->path, 1024);
+    a->base.listen_fd = madi_fd_own(madi_unix_listen(a->path, 1024));
     if (a->base.listen_fd < 0) {
         snprintf(reason, MADI_REASON_MAX, "no socket in %s: %s; set MAD_SHM_DIR", dir, strerror(errno));
         a->path[0] = 0;
@@ -99,7 +100,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     madi_unix_sweep(dir, is_ours);
     if (!shm_bell_make(a, reason))
         return MAD_ERR_SYSTEM;
-    a->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    a->event_fd = madi_fd_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     a->event_watch = (madi_watch_t){.fd = a->event_fd, .ready = event_ready};
     if (a->event_fd < 0 || madi_watch_add(adapter->session, &a->event_watch, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "%s%s", strerror(errno), madi_remedy(errno));
@@ -128,15 +129,16 @@ static void shm_fini(madi_adapter_t *adapter)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     if (a->base.listen_fd >= 0)
-        close(a->base.listen_fd);
+        madi_fd_close(a->base.listen_fd);
     if (a->path[0])
         unlink(a->path);
     if (a->event_fd >= 0)
-        close(a->event_fd);
+        madi_fd_close(a->event_fd);
+    madi_shared_forget(&a->bell_shared);
     if (a->bell)
         munmap(a->bell, SHM_BELL_SIZE);
     if (a->bell_fd >= 0)
-        close(a->bell_fd);
+        madi_fd_close(a->bell_fd);
     shm_inboxes_free(a);
     shm_links_fini(a);
 }
@@ -152,7 +154,7 @@ static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len,
         return MAD_ERR_INVAL;
     snprintf(path, sizeof path, "%.*s/%02x%02x%02x%02x%02x%02x%02x%02x", (int)(strrchr(a->path, '/') - a->path), a->path,
              id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7]);
-    s = madi_unix_connect(path);
+    s = madi_fd_own(madi_unix_connect(path));
     if (s < 0) {
         int error = errno;
         snprintf(reason, MADI_REASON_MAX, "connect %s: %s%s", path, strerror(error),

@@ -35,6 +35,7 @@
 #ifndef MADI_SHM_H
 #define MADI_SHM_H
 
+#include "base/own.h"
 #include "core/driver.h"
 
 #define SHM_MAGIC 0x6d6873u
@@ -137,6 +138,7 @@ typedef struct shm_link {
     _Alignas(MADI_LINE) _Atomic(uint32_t) ahead;
     /* life */
     shm_region_t *region;
+    madi_shared_t region_shared, bell_shared;
     int fd; /* the socket: how the death of the peer is seen */
     int memfd;
     bool active;
@@ -158,6 +160,7 @@ typedef struct shm_adapter {
     int cores; /* of this host */
     madi_watch_t event_watch;
     shm_bell_t *bell;
+    madi_shared_t bell_shared;
     _Atomic(int) n_stuck; /* links whose packets found no space */
     /* pure_poll reads these without a lock: inboxes are never freed, the array only grows and old ones are kept */
     _Atomic(shm_inbox_t **) inboxes;

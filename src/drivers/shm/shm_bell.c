@@ -21,6 +21,7 @@ bool shm_bell_make(shm_adapter_t *a, char *reason)
         snprintf(reason, MADI_REASON_MAX, "no room for shared memory: %s; see ulimit -v", strerror(errno));
         return false;
     }
+    madi_shared_own(&a->bell_shared, p, SHM_BELL_SIZE);
     a->bell = p;
     atomic_store_explicit(&a->bell->fence, madi_crowded(a->base.session) ||
                           syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0), memory_order_relaxed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Making a link: the memory and the eventfds go over the socket on which the handshake was. */
+#include "base/own.h"
 #include "drivers/shm/shm.h"
 
 #include <errno.h>
@@ -58,15 +59,16 @@ static int recv_fds(int sock, offer_t *offer, int *fds, int max)
         for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+            madi_fd_own(fd);
             if (n < max)
                 fds[n++] = fd;
             else
-                close(fd);
+                madi_fd_close(fd);
         }
     }
     if (got != (ssize_t)sizeof *offer) {
         for (int i = 0; i < n; i++)
-            close(fds[i]);
+            madi_fd_close(fds[i]);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return 0;
         return -1;
@@ -84,6 +86,7 @@ static bool map(shm_link_t *l)
         return false;
     if (at)
         a->n_ranges--;
+    madi_shared_own(&l->region_shared, p, sizeof(shm_region_t));
     l->region = p;
     l->out = &l->region->half[l->active ? 0 : 1];
     l->cells = l->out->cells;
@@ -97,6 +100,7 @@ static bool map(shm_link_t *l)
 static void unmap(shm_link_t *l)
 {
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
+    madi_shared_forget(&l->region_shared);
     if (a->n_ranges == a->cap_ranges) {
         int cap = a->cap_ranges ? a->cap_ranges * 2 : 8;
         void **p = realloc(a->ranges, (size_t)cap * sizeof *p);
@@ -114,15 +118,16 @@ static void up(shm_link_t *l, int event_fd, int bell_fd)
 {
     static const _Atomic(uint32_t) always = 1;
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
-    close(l->memfd);
+    madi_fd_close(l->memfd);
     l->memfd = -1;
     l->peer_fd = event_fd;
     l->peer_bell = shm_bell_map(bell_fd);
-    close(bell_fd);
+    madi_fd_close(bell_fd);
     if (!l->peer_bell || !shm_inbox_open(l)) {
         madi_link_down(&l->base, MAD_ERR_NOMEM, "no memory for a link");
         return;
     }
+    madi_shared_own(&l->bell_shared, l->peer_bell, SHM_BELL_SIZE);
     l->fence = atomic_load_explicit(&a->bell->fence, memory_order_relaxed) ||
                atomic_load_explicit(&l->peer_bell->fence, memory_order_relaxed);
     shm_reach_try(l);
@@ -133,7 +138,7 @@ static void up(shm_link_t *l, int event_fd, int bell_fd)
 static void fds_close(const int *fds, int n)
 {
     for (int i = 0; i < n; i++)
-        close(fds[i]);
+        madi_fd_close(fds[i]);
 }
 
 static void answer_came(shm_link_t *l)
@@ -248,7 +253,7 @@ void shm_link_close(madi_link_t *link)
     if (l->watch.fd > 0) {
         madi_watch_del(link->adapter->session, &l->watch);
         l->watch.fd = -1;
-        close(l->fd);
+        madi_fd_close(l->fd);
         l->fd = -1;
     }
     shm_inbox_close(l);
@@ -262,15 +267,16 @@ void shm_link_fini(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
     if (l->watch.fd > 0)
-        close(l->watch.fd);
+        madi_fd_close(l->watch.fd);
     if (l->region)
         unmap(l);
+    madi_shared_forget(&l->bell_shared);
     if (l->peer_bell)
         munmap(l->peer_bell, SHM_BELL_SIZE);
     if (l->memfd > 0)
-        close(l->memfd);
+        madi_fd_close(l->memfd);
     if (l->peer_fd > 0)
-        close(l->peer_fd);
+        madi_fd_close(l->peer_fd);
 }
 
 void shm_links_fini(shm_adapter_t *a)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory to share.  It is sealed: if a peer could make it shorter we would be killed with SIGBUS. */
+#include "base/own.h"
 #include "drivers/shm/shm.h"
 
 #include <errno.h>
@@ -21,12 +22,12 @@ int shm_memory_make(size_t size, size_t some, char *reason)
                  (unsigned long long)limit.rlim_cur);
         return -1;
     }
-    fd = memfd_create("madeleine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    fd = madi_fd_own(memfd_create("madeleine", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd >= 0 && !ftruncate(fd, (off_t)size) && !fcntl(fd, F_ADD_SEALS, SEALS) && !fallocate(fd, 0, 0, (off_t)some))
         return fd;
     snprintf(reason, MADI_REASON_MAX, "no shared memory (%zu bytes): %s", some, strerror(errno));
     if (fd >= 0)
-        close(fd);
+        madi_fd_close(fd);
     return -1;
 }
 

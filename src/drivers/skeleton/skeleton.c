@@ -8,6 +8,7 @@
  *
  * Where the comments say "yours", another network does something else. */
 #include "base/host.h"
+#include "base/own.h"
 #include "core/driver.h"
 
 #include <errno.h>
@@ -85,7 +86,7 @@ static mad_status_t skeleton_open(madi_adapter_t *a, char *reason)
     if (!name_network(a, reason))
         return MAD_ERR_SYSTEM;
     /* The core accepts on listen_fd and runs the handshake, which refuses who has not the job's key. */
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    fd = madi_fd_own(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     a->listen_fd = fd;
     if (fd < 0 || bind(fd, (struct sockaddr *)&sa, len) || listen(fd, SOMAXCONN)) {
         snprintf(reason, MADI_REASON_MAX, "no UNIX socket: %s", strerror(errno)); /* fini closes it */
@@ -116,7 +117,7 @@ static void skeleton_close(madi_adapter_t *a)
 static void skeleton_fini(madi_adapter_t *a)
 {
     if (a->listen_fd >= 0)
-        close(a->listen_fd);
+        madi_fd_close(a->listen_fd);
 }
 
 /* ---- Links ---------------------------------------------------------------------------------------------------- */
@@ -133,11 +134,11 @@ static mad_status_t skeleton_connect(madi_link_t *link, const void *addr, size_t
         return MAD_ERR_PROTOCOL;
     }
     memcpy(sa.sun_path, addr, len);
-    s = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    s = madi_fd_own(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (s < 0 || connect(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len))) {
         snprintf(reason, MADI_REASON_MAX, "connect: %s", strerror(errno));
         if (s >= 0)
-            close(s);
+            madi_fd_close(s);
         return MAD_ERR_PEER;
     }
     *fd = s;
@@ -192,7 +193,7 @@ static void skeleton_link_fini(madi_link_t *link)
     skeleton_link_t *l = (skeleton_link_t *)link;
     skeleton_link_close(link);
     if (l->started)
-        close(l->watch.fd);
+        madi_fd_close(l->watch.fd);
 }
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp: the driver's table and its adapters. */
+#include "base/own.h"
 #include "drivers/tcp/tcp.h"
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static void tcp_close(madi_adapter_t *adapter)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
     if (tcp->listening)
-        close(adapter->listen_fd);
+        madi_fd_close(adapter->listen_fd);
     tcp->listening = false;
     madi_tcp_alive_close(tcp);
     adapter->listen_fd = -1;

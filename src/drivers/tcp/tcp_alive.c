@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "base/own.h"
 #include "drivers/tcp/tcp.h"
 #include <errno.h>
 #include <linux/tcp.h>
@@ -119,7 +120,7 @@ static void tcp_alive_ready(madi_watch_t *watch, uint32_t events)
 
 mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason)
 {
-    tcp->alive.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    tcp->alive.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     tcp->alive.ready = tcp_alive_ready;
     if (tcp->alive.fd >= 0 && madi_watch_add(tcp->pub.session, &tcp->alive, EPOLLIN) == MAD_OK)
         return MAD_OK;
@@ -132,7 +133,7 @@ void madi_tcp_alive_close(madi_tcp_adapter_t *tcp)
     if (tcp->alive.fd <= 0)
         return;
     madi_watch_del(tcp->pub.session, &tcp->alive);
-    close(tcp->alive.fd);
+    madi_fd_close(tcp->alive.fd);
     tcp->alive.fd = -1;
 }
 

@@ -9,6 +9,7 @@
 #include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "base/own.h"
 #include "drivers/tcp/tcp.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -297,7 +298,7 @@ static mad_status_t tcp_ports(int *low, int *high, char *reason)
 static int tcp_listen_on(const struct sockaddr_storage *self, int port)
 {
     struct sockaddr_storage at = *self;
-    int one = 1, error, s = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int one = 1, error, s = madi_fd_own(socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (s < 0)
         return -1;
     if (at.ss_family == AF_INET6) {
@@ -313,7 +314,7 @@ static int tcp_listen_on(const struct sockaddr_storage *self, int port)
     if (!bind(s, (struct sockaddr *)&at, madi_tcp_addr_len(&at)) && !listen(s, SOMAXCONN))
         return s;
     error = errno;
-    close(s);
+    madi_fd_close(s);
     errno = error;
     return -1;
 }
@@ -343,7 +344,7 @@ mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason)
             snprintf(reason, MADI_REASON_MAX, "cannot listen on %s (%s), port %d: %s%s", text, pub->name, port,
                      strerror(errno), madi_remedy(errno));
         if (s >= 0)
-            close(s);
+            madi_fd_close(s);
         return MAD_ERR_SYSTEM;
     }
     pub->listen_fd = s;

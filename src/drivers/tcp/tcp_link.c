@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp: links.  A link is one socket; packets follow each other on it without anything between them. */
 #include "base/log.h"
+#include "base/own.h"
 #include "drivers/tcp/tcp.h"
 #include <assert.h>
 #include <errno.h>
@@ -51,7 +52,7 @@ mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, in
         return MAD_ERR_PROTOCOL;
     }
     madi_tcp_addr_text(&peer, text, sizeof(text));
-    s = socket(peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    s = madi_fd_own(socket(peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (s < 0)
         goto fail;
     setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -70,7 +71,7 @@ fail:
     snprintf(reason, MADI_REASON_MAX, "%s to %s from %.40s (%.40s): %s%s", what, text, pub->adapter->name,
              pub->adapter->network, strerror(error), madi_remedy(error));
     if (s >= 0)
-        close(s);
+        madi_fd_close(s);
     return madi_own_lack(error) ? MAD_ERR_NOMEM : MAD_ERR_SYSTEM;
 }
 
@@ -211,7 +212,7 @@ void madi_tcp_link_fini(madi_link_t *pub)
         atomic_store_explicit(&tcp->hot_sent, NULL, memory_order_relaxed);
     link->started = false;
     link->op = NULL;
-    close(link->watch.fd);
+    madi_fd_close(link->watch.fd);
     tcp_keep_no_more(link);
     free(link->rx_buf);
     free(link->tx_buf);

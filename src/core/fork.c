@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fork.  A child has copies of its parent's sessions and none of its threads.  What it did with them its peers would take for
+ * the parent's, so it can do nothing: in the child every gate is down, every channel closed, and no adapter is left, before
+ * fork returns.  Its calls then fail by the ways by which they fail anyhow, and the short paths ask for nothing more.  The
+ * descriptors are closed, and the shared memory is gone (base/own.h).  What the sessions hold is not freed: an end would send.
+ *
+ * fork takes the locks of all sessions first, so that no other thread is amid a change of what the child walks through; a
+ * tx_lock that another thread holds guards what the child does not read. */
+#include "core/core.h"
+#include "base/knob.h"
+#include "base/log.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#define TRIES 100000 /* for a session's lock: a signal handler that forks may have interrupted the thread that holds it */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list; before every session's */
+static mad_session_t *all;
+static atomic_bool refused; /* logged */
+
+/* ---- In the child ----------------------------------------------------------------------------------------------- */
+
+static void tx_lose(madi_tx_t *tx)
+{
+    madi_message_fail(&tx->base, MAD_ERR_FORKED);
+    tx->all_sent = true;
+    tx->queued = false;
+    tx->rdv_pending = 0;
+}
+
+static void send_lose(void *object, void *arg)
+{
+    (void)arg;
+    tx_lose(((madi_rdv_send_t *)object)->tx);
+}
+
+/* Threads that pack or wait are not here. */
+static void conn_lose(madi_conn_t *conn)
+{
+    for (madi_tx_t *tx = conn->queue; tx; tx = tx->next)
+        tx_lose(tx);
+    if (conn->spare)
+        tx_lose(conn->spare);
+    conn->queue = conn->deferred = NULL;
+    conn->queue_tail = &conn->queue;
+    conn->deferred_tail = &conn->deferred;
+    conn->quick = conn->credit_left = 0;
+    conn->rx_head = 0;
+    conn->ready = NULL;
+    conn->packers = conn->openers = (marceli_waiters_t){0};
+    atomic_store_explicit(&conn->waiting, 0, memory_order_relaxed);
+}
+
+static void gate_lose(madi_gate_t *gate)
+{
+    atomic_store_explicit(&gate->tx_lock.held, 0, memory_order_relaxed);
+    gate->status = MAD_ERR_FORKED;
+    atomic_store_explicit(&gate->state, MADI_GATE_DOWN, memory_order_relaxed);
+    gate->link = NULL;
+    gate->pending = NULL;
+    gate->granted = NULL;
+    madi_handles_each(gate->sends, send_lose, NULL);
+    for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
+        conn_lose(conn);
+}
+
+static void message_lose(madi_rx_msg_t *m)
+{
+    m->lost = true;
+    m->waiter = NULL;
+    atomic_store_explicit(&m->rdv_pending, 0, memory_order_relaxed);
+    madi_message_fail(&m->base, MAD_ERR_FORKED);
+}
+
+/* Connections are looked up in vain, so that every call asks whether the channel is closed. */
+static void channel_lose(mad_channel_t *channel)
+{
+    static madi_conn_array_t none;
+    atomic_store_explicit(&channel->closed, 1, memory_order_relaxed);
+    atomic_store_explicit(&channel->conns, &none, memory_order_relaxed);
+    atomic_store_explicit(&channel->n_ready, 1, memory_order_relaxed); /* glances look closer */
+    channel->ready = NULL;
+    channel->openers = (marceli_waiters_t){0};
+}
+
+static void session_lose(mad_session_t *s)
+{
+    s->forked = true;
+    s->n_adapters = 0;
+    atomic_store_explicit(&s->n_polled, 0, memory_order_relaxed);
+    s->hot = &madi_no_adapter;
+    s->epfd = s->rare_epfd = s->spare_fd = -1;
+    s->work = NULL;
+    s->dead_links = NULL;
+    s->hellos = NULL;
+    s->watchers = (marceli_waiters_t){0};
+    atomic_store_explicit(&s->n_watchers, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->has_work, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->has_calls, 0, memory_order_relaxed);
+    for (mad_channel_t *c = s->channels; c; c = c->next)
+        channel_lose(c);
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        gate_lose(g);
+    s->gates = NULL;
+    for (madi_rx_msg_t *m = s->rx_ring; m; m = m->ring != s->rx_ring ? m->ring : NULL)
+        if (atomic_load_explicit(&m->used, memory_order_relaxed))
+            message_lose(m);
+    atomic_store_explicit(&s->work_lock.held, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->wait_lock.held, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->lock.held, 0, memory_order_relaxed);
+}
+
+static void in_child(void)
+{
+    for (mad_session_t *s = all; s; s = s->next)
+        session_lose(s);
+    all = NULL;
+    pthread_mutex_init(&lock, NULL);
+    madi_knobs_forked();
+}
+
+/* ---- In the parent ---------------------------------------------------------------------------------------------- */
+
+static void before(void)
+{
+    pthread_mutex_lock(&lock);
+    for (mad_session_t *s = all; s; s = s->next) {
+        s->held_by_fork = false;
+        for (int i = 0; i < TRIES && !s->held_by_fork; i++) {
+            s->held_by_fork = madi_trylock(&s->lock);
+            if (!s->held_by_fork)
+                sched_yield();
+        }
+    }
+}
+
+static void in_parent(void)
+{
+    for (mad_session_t *s = all; s; s = s->next)
+        if (s->held_by_fork)
+            madi_unlock(&s->lock);
+    pthread_mutex_unlock(&lock);
+}
+
+static void forks_watch(void)
+{
+    pthread_atfork(before, in_parent, in_child);
+}
+
+void madi_fork_watch(mad_session_t *s)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, forks_watch);
+    pthread_mutex_lock(&lock);
+    s->next = all;
+    all = s;
+    pthread_mutex_unlock(&lock);
+}
+
+void madi_fork_forget(mad_session_t *s)
+{
+    pthread_mutex_lock(&lock);
+    for (mad_session_t **p = &all; *p; p = &(*p)->next)
+        if (*p == s) {
+            *p = s->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
+mad_status_t madi_fork_refuse(void)
+{
+    if (!atomic_exchange_explicit(&refused, true, memory_order_relaxed))
+        madi_log(MADI_LOG_ERROR, "core", "this process was made by fork and uses a session of its parent: its calls fail with "
+                 "MAD_ERR_FORKED; let it open a session of its own (mad_open), or make it before the session (logged once)");
+    return MAD_ERR_FORKED;
+}
