@@ -100,6 +100,15 @@ mad_status_t mad_address(mad_session_t *session, const void **address, size_t *l
  * Errors: MAD_ERR_INVAL (not an address), MAD_ERR_VERSION, MAD_ERR_NOMEM. */
 mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t len, mad_peer_t *peer);
 
+/* Forget a peer: close its connection in order, and give back what is kept of it.  Its number is never given to another peer;
+ * calls with it fail with MAD_ERR_PEER from now on.  If it speaks to this process again, or
+ * is added again, it is a peer with another number.  Peers that have called this process, were not added by it and are no
+ * ranks are forgotten by themselves some time after they are lost, once no message of theirs is open or not received yet.
+ * May wait (for what was sent to leave, within the knob MAD_EXIT_TIMEOUT).
+ * Errors: MAD_ERR_INVAL (no such peer, a rank, this process itself), MAD_ERR_PEER (forgotten already), MAD_ERR_BUSY (a message
+ * is open, pending or not received yet; or it is a gateway in use): nothing is changed, unless that came while it waited. */
+mad_status_t mad_peer_forget(mad_session_t *session, mad_peer_t peer);
+
 /* How many adapters this process has, and a description of each, by index from 0.  For tools.
  * Errors: MAD_ERR_INVAL (no such adapter). */
 typedef struct mad_adapter_info {

@@ -111,7 +111,7 @@ static const char *state_name(const madi_gate_t *gate)
 static void say_ways(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_json_begin(j, "ways", '[');
-    for (int i = 0; i < s->n_adapters && s->peers[peer].address; i++) {
+    for (int i = 0; i < s->n_adapters && madi_peer_address(s, peer); i++) {
         madi_adapter_t *a = s->adapters[i];
         char reason[MADI_REASON_MAX];
         madi_json_begin(j, NULL, '{');
@@ -173,7 +173,7 @@ static void say_traffic(madi_json_t *j, madi_gate_t *gate)
 
 static void say_peer(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane)
 {
-    bool known = (uint32_t)peer < s->n_peers && s->peers[peer].address;
+    bool known = madi_peer_address(s, peer) != NULL;
     madi_gate_t *gate = known ? madi_peer_gate_find(s, peer, lane) : NULL;
     madi_json_begin(j, NULL, '{');
     madi_json_int(j, "peer", peer);
@@ -251,6 +251,8 @@ bool madi_explain_more(madi_answer_t *a)
             e->told = true;
             break;
         }
+        while (e->gate && e->gate->peer < 0) /* forgotten meanwhile */
+            e->gate = e->gate->next;
         while (e->gate && e->only >= 0 && (e->gate->peer != e->only || !e->gate->lane))
             e->gate = e->gate->next;
         if (e->gate) {

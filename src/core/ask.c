@@ -61,7 +61,7 @@ static const struct {
 /* The ranks are peers before the first of them is spoken to. */
 static int n_peers(const mad_session_t *s)
 {
-    return (int)s->n_peers > s->size ? (int)s->n_peers : s->size;
+    return s->next_peer > s->size ? s->next_peer : s->size;
 }
 
 static bool refuse(madi_answer_t *a)

@@ -8,24 +8,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-static mad_status_t conns_grow(mad_channel_t *c, uint32_t peer)
+madi_conn_t *madi_conn_nobody(uint32_t place)
 {
-    madi_conn_array_t *old = atomic_load_explicit(&c->conns, memory_order_relaxed), *a;
-    uint32_t n = old ? old->n : 0;
-    if (peer < n)
-        return MAD_OK;
-    while (n <= peer)
-        n = n ? n * 2 : 8;
-    a = calloc(1, sizeof *a + n * sizeof a->at[0]);
+    static madi_conn_t first = {.peer = 1}, others = {.peer = 0}; /* which would stand at 1, and at 0 */
+    return place ? &others : &first;
+}
+
+static bool is_nobody(const madi_conn_t *conn)
+{
+    return !conn->gate;
+}
+
+static madi_conn_array_t *conns_new(uint32_t n)
+{
+    madi_conn_array_t *a = malloc(sizeof *a + n * sizeof a->at[0]);
+    if (!a)
+        return NULL;
+    a->older = NULL;
+    a->mask = n - 1;
+    for (uint32_t i = 0; i < n; i++)
+        atomic_init(&a->at[i], madi_conn_nobody(i));
+    return a;
+}
+
+/* Two that stand in one place of the old array do not do so in the new one, or in one twice as large. */
+static mad_status_t conns_grow(mad_channel_t *c)
+{
+    madi_conn_array_t *old = atomic_load_explicit(&c->conns, memory_order_relaxed);
+    madi_conn_array_t *a = conns_new(old ? 2 * (old->mask + 1) : 8);
     if (!a)
         return MAD_ERR_NOMEM;
-    a->n = n;
     a->older = old;
-    for (uint32_t i = 0; old && i < old->n; i++)
-        atomic_store_explicit(&a->at[i], atomic_load_explicit(&old->at[i], memory_order_relaxed),
-                              memory_order_relaxed);
+    for (uint32_t i = 0; old && i <= old->mask; i++) {
+        madi_conn_t *conn = atomic_load_explicit(&old->at[i], memory_order_relaxed);
+        if (!is_nobody(conn))
+            atomic_store_explicit(&a->at[(uint32_t)conn->peer & a->mask], conn, memory_order_relaxed);
+    }
     atomic_store_explicit(&c->conns, a, memory_order_release); /* pairs with madi_conn_peek */
     return MAD_OK;
+}
+
+/* Where a connection to that peer is to stand; NULL: no memory.  Live peers stand apart in the table of peers, so they do so
+ * in an array that is no larger. */
+static _Atomic(madi_conn_t *) *place_for(mad_channel_t *c, mad_peer_t peer)
+{
+    for (;;) {
+        madi_conn_array_t *a = atomic_load_explicit(&c->conns, memory_order_relaxed);
+        _Atomic(madi_conn_t *) *at = &a->at[(uint32_t)peer & a->mask];
+        if (is_nobody(atomic_load_explicit(at, memory_order_relaxed)))
+            return at;
+        if (conns_grow(c))
+            return NULL;
+    }
 }
 
 /* Of the retired ones the last so many rest, for threads that still leave them. */
@@ -46,7 +80,7 @@ static mad_channel_t *channel_new(mad_session_t *s)
     atomic_init(&c->conns, conns);
     c->session = s;
     c->ready_tail = &c->ready;
-    if (conns_grow(c, 0)) {
+    if (!conns && conns_grow(c)) {
         free(c);
         return NULL;
     }
@@ -82,15 +116,15 @@ mad_channel_t *madi_channel_find(mad_session_t *s, const char *name)
 madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate)
 {
     madi_conn_t *conn = madi_conn_peek(channel, gate->peer);
-    madi_conn_array_t *a;
+    _Atomic(madi_conn_t *) *at;
     if (conn)
         return conn;
-    if (conns_grow(channel, (uint32_t)gate->peer) || !(conn = madi_conn_new(channel, gate)))
+    at = place_for(channel, gate->peer);
+    if (!at || !(conn = madi_conn_new(channel, gate)))
         return NULL;
     conn->next_of_channel = channel->all;
     channel->all = conn;
-    a = atomic_load_explicit(&channel->conns, memory_order_relaxed);
-    atomic_store_explicit(&a->at[gate->peer], conn, memory_order_release); /* pairs with madi_conn_peek */
+    atomic_store_explicit(at, conn, memory_order_release); /* pairs with madi_conn_peek */
     return conn;
 }
 
@@ -215,13 +249,37 @@ static void channel_retire(mad_channel_t *c)
     s->n_retired++;
 }
 
-static void conns_retire(mad_channel_t *c)
+static void place_clear(mad_channel_t *c, const madi_conn_t *conn)
 {
     madi_conn_array_t *a = atomic_load_explicit(&c->conns, memory_order_relaxed);
+    uint32_t i = (uint32_t)conn->peer & a->mask;
+    atomic_store_explicit(&a->at[i], madi_conn_nobody(i), memory_order_relaxed);
+}
+
+bool madi_conns_retire_gate(madi_gate_t *gate)
+{
+    for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
+        if (madi_conn_in_use(conn))
+            return false;
+    for (madi_conn_t *conn; (conn = gate->conns);) {
+        mad_channel_t *c = conn->channel;
+        madi_conn_t **p = &c->all;
+        if (!madi_conn_retire(conn))
+            return false;
+        while (*p != conn)
+            p = &(*p)->next_of_channel;
+        *p = conn->next_of_channel;
+        place_clear(c, conn);
+    }
+    return true;
+}
+
+static void conns_retire(mad_channel_t *c)
+{
     for (madi_conn_t **p = &c->all, *conn; (conn = *p);) {
         if (madi_conn_retire(conn)) {
             *p = conn->next_of_channel;
-            atomic_store_explicit(&a->at[conn->gate->peer], NULL, memory_order_relaxed);
+            place_clear(c, conn);
         } else {
             p = &conn->next_of_channel;
         }

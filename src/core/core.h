@@ -59,6 +59,9 @@ static inline mad_status_t madi_channel_status(const mad_channel_t *channel)
 }
 
 /* peer.c; under session->lock */
+madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer); /* NULL: nobody has this number; until one is added */
+const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL: nobody, or not known yet */
+void madi_peer_drop(mad_session_t *session, madi_peer_t *peer); /* it has no gate */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
 mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, int lane, madi_gate_t **gate); /* makes it */
 madi_gate_t *madi_peer_gate_find(const mad_session_t *session, mad_peer_t peer, int lane); /* NULL: it was not made */
@@ -72,6 +75,13 @@ mad_status_t madi_peer_again(mad_session_t *session, mad_peer_t lost, int lane, 
 mad_status_t madi_peer_add_anew(mad_session_t *session, const unsigned char *address, size_t len, int lane,
                                 mad_peer_t *peer);
 mad_status_t madi_peer_fetch(mad_session_t *session, mad_peer_t peer); /* a rank's address, from the launcher */
+
+/* forget.c; under session->lock, outside of drivers */
+/* Forget lost peers that are none of the program's, nor ranks, once nothing refers to them. */
+#define MADI_FORGET_NS 20000000 /* that a peer is lost for at least, and between two looks */
+void madi_peers_forget_lost(mad_session_t *session);
+void madi_stats_keep(mad_session_t *session, madi_gate_t *gate); /* stats.c: it is about to be forgotten */
+void madi_stats_free(mad_session_t *session);
 
 /* ways.c; under session->lock */
 /* The entry of a peer's address that this adapter can talk to on that lane; false: none, and why. */
@@ -121,6 +131,8 @@ void madi_hello_expire(mad_session_t *session, int64_t now);
 int64_t madi_hello_deadline(const mad_session_t *session);
 
 /* channel.c */
+madi_conn_t *madi_conn_nobody(uint32_t place); /* what stands there in madi_conn_array where no connection is */
+bool madi_conns_retire_gate(madi_gate_t *gate); /* all of it; false: somebody refers to one.  Under session->lock */
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
 madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate);  /* under session->lock */
 mad_channel_t *madi_channel_find(mad_session_t *session, const char *name); /* makes it; under session->lock */
@@ -140,15 +152,15 @@ void madi_conn_hand_back(madi_conn_t *conn); /* the peer's number, if it waits f
 /* The peer sends nothing more under its number; it is done with ours.  False: that cannot be. */
 bool madi_number_closed(madi_gate_t *gate, uint16_t number);
 bool madi_number_free(madi_gate_t *gate, uint16_t number);
-bool madi_conn_retire(madi_conn_t *conn); /* of a channel that is not open; false: not yet */
+bool madi_conn_retire(madi_conn_t *conn); /* of a channel that is not open, or a gate that is down; false: not yet */
+bool madi_conn_in_use(madi_conn_t *conn);  /* something of it is open, pending, or not received */
 void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum); /* add it; under gate->tx_lock too */
 
 static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t peer)
 {
     madi_conn_array_t *a = atomic_load_explicit(&channel->conns, memory_order_acquire); /* pairs with madi_conn_make */
-    if (MADI_UNLIKELY((uint32_t)peer >= a->n))
-        return NULL;
-    return atomic_load_explicit(&a->at[(uint32_t)peer], memory_order_acquire);
+    madi_conn_t *conn = atomic_load_explicit(&a->at[(uint32_t)peer & a->mask], memory_order_acquire);
+    return MADI_LIKELY(conn->peer == peer) ? conn : NULL;
 }
 
 /* request.c */

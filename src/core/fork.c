@@ -76,9 +76,10 @@ static void message_lose(madi_rx_msg_t *m)
 /* Connections are looked up in vain, so that every call asks whether the channel is closed. */
 static void channel_lose(mad_channel_t *channel)
 {
-    static madi_conn_array_t none;
+    madi_conn_array_t *a = atomic_load_explicit(&channel->conns, memory_order_relaxed);
     atomic_store_explicit(&channel->closed, 1, memory_order_relaxed);
-    atomic_store_explicit(&channel->conns, &none, memory_order_relaxed);
+    for (uint32_t i = 0; i <= a->mask; i++)
+        atomic_store_explicit(&a->at[i], madi_conn_nobody(i), memory_order_relaxed);
     atomic_store_explicit(&channel->n_ready, 1, memory_order_relaxed); /* glances look closer */
     channel->ready = NULL;
     channel->openers = (marceli_waiters_t){0};

@@ -50,6 +50,8 @@ typedef struct madi_forward {
     /* The gate is down, or its session ends: what was coming in does not go on.  Under the session's lock. */
     void (*down)(struct madi_gate *gate, const char *text);
     void (*free)(struct madi_gate *gate);
+    /* No stream goes over this gate, which is down.  Under the session's lock. */
+    bool (*idle)(const struct madi_gate *gate);
     /* The session is about to end: whoever can shall send by other ways.  Under the session's lock. */
     void (*leave)(struct mad_session *session);
     /* Is somebody else's traffic passing through?  Under the session's lock. */

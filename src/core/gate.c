@@ -37,7 +37,7 @@ static madi_adapter_t *choose(madi_gate_t *gate, madi_address_entry_t *entry)
         char reason[MADI_REASON_MAX];
         madi_address_entry_t e;
         if ((i < 64 && gate->tried >> i & 1) ||
-            !madi_way_find(s, s->peers[gate->peer].address, gate->lane, s->adapters[i], &e, reason))
+            !madi_way_find(s, madi_peer_address(s, gate->peer), gate->lane, s->adapters[i], &e, reason))
             continue;
         if (!best || madi_way_before(s, gate->lane, s->adapters[i], best)) {
             best = s->adapters[i];
@@ -72,7 +72,7 @@ static void explain_unreachable(madi_gate_t *gate)
     for (int i = 0; i < s->n_adapters; i++) {
         char reason[MADI_REASON_MAX] = "";
         madi_address_entry_t e;
-        if (!madi_way_find(s, s->peers[gate->peer].address, gate->lane, s->adapters[i], &e, reason))
+        if (!madi_way_find(s, madi_peer_address(s, gate->peer), gate->lane, s->adapters[i], &e, reason))
             explain(gate, "%s %s rejected: %s", s->adapters[i]->driver->name, s->adapters[i]->name, reason);
     }
 }
@@ -277,6 +277,8 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     if (gate->link && atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN)
         link_bury(gate->link);
     tell_down(gate, status, text);
+    if (!s->forget_at)
+        s->forget_at = madi_deadline(MADI_FORGET_NS);
     madi_watchers_wake(s);
 }
 

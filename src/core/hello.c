@@ -282,7 +282,7 @@ static bool superseded(mad_session_t *s, madi_gate_t *gate)
     if (state == MADI_GATE_IDLE)
         return false;
     if (gate->hello)
-        return memcmp(s->uid, madi_address_uid(s->peers[gate->peer].address), 16) < 0;
+        return memcmp(s->uid, madi_address_uid(madi_peer_address(s, gate->peer)), 16) < 0;
     return gate->link != NULL; /* agreed on already */
 }
 
@@ -384,7 +384,7 @@ static void on_connected(hello_t *h)
         return;
     }
     memcpy(body, h->nonce_a, 16);
-    memcpy(body + 16, madi_address_uid(h->session->peers[h->gate->peer].address), 16);
+    memcpy(body + 16, madi_address_uid(madi_peer_address(h->session, h->gate->peer)), 16);
     madi_watch_change(h->session, &h->watch, EPOLLIN);
     if (!send_frame(h, HELLO, body, sizeof body))
         hello_fail(h, MAD_ERR_PEER, strerror(errno));

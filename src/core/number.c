@@ -89,6 +89,7 @@ madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate)
     conn->spare = spare;
     conn->channel = channel;
     conn->gate = gate;
+    conn->peer = gate->peer;
     conn->queue_tail = &conn->queue;
     conn->deferred_tail = &conn->deferred;
     conn->ready_tail = &conn->ready;
@@ -256,6 +257,15 @@ static void out_of_gate(madi_conn_t *conn)
     gate->used_numbers--;
     conn->next_of_gate = gate->retired;
     gate->retired = conn;
+}
+
+bool madi_conn_in_use(madi_conn_t *conn)
+{
+    bool is;
+    madi_lock(&conn->gate->tx_lock);
+    is = sends(conn) || receives(conn);
+    madi_unlock(&conn->gate->tx_lock);
+    return is;
 }
 
 bool madi_conn_retire(madi_conn_t *conn)

@@ -278,6 +278,7 @@ struct madi_conn {
     madi_gate_t *gate;
     uint16_t number;  /* this side's number for the channel on this gate's link */
     uint8_t flags;    /* of its packets: MADI_WIRE_MODES or 0 */
+    mad_peer_t peer;  /* the gate's */
     uint64_t whole;   /* the first half of the header of a message in one packet, without the length */
     /* ... and under gate->tx_lock. */
     bool announced;   /* the peer has been told the number */
@@ -366,6 +367,7 @@ struct madi_gate {
     uint64_t placed_blocks, placed_bytes; /* written here by the peer */
     int64_t deadline;        /* connecting: until when; down: since when */
     int64_t call_at;         /* connecting, without a link: when to call again, though the peer's own attempt counts; or 0 */
+    int sharers;             /* numbers beside peer that have it, too */
     bool quiet;              /* the program does not know of it */
     bool lacking;            /* an attempt failed since this process has no memory or descriptors left */
     bool apart;              /* an attempt met no answer: the network may be gone, or its host, and be back soon */
@@ -398,10 +400,12 @@ typedef struct madi_ctrl {
 
 /* ---- Channels, peers, session --------------------------------------------------------------------------------- */
 
-/* channel->conns: by peer; grows by replacement, old ones are kept until the channel is freed (readers hold no lock) */
+/* channel->conns: at the low bits of the peer's number; grows by replacement, old ones are kept until the channel is freed
+ * (readers hold no lock).  Where no connection is stands one of a peer that would stand elsewhere (madi_conn_nobody), so
+ * readers ask only whose it is. */
 typedef struct madi_conn_array {
     struct madi_conn_array *older;
-    uint32_t n;
+    uint32_t mask; /* how many it holds, less 1: a power of two, at least 2 */
     _Atomic(madi_conn_t *) at[];
 } madi_conn_array_t;
 
@@ -428,13 +432,11 @@ struct mad_channel {
 typedef struct madi_peer {
     madi_gate_t *gate; /* on lane 0 */
     unsigned char *address; /* allocated; NULL: a rank whose address was not asked for yet */
+    madi_gate_t **lanes;    /* from lane 1 on; NULL: none was used yet */
+    mad_peer_t number;      /* -1: nobody stands here */
+    bool kept;              /* the program has added it: it is not forgotten by itself */
+    bool serves;            /* the forwarder sends streams by it */
 } madi_peer_t;
-
-/* The gates on another lane, by peer; of those that are not 0 */
-typedef struct madi_lane {
-    madi_gate_t **gate;
-    uint32_t n;
-} madi_lane_t;
 
 /* An adapter that could not be opened: for explanations. */
 typedef struct madi_left_out {
@@ -478,13 +480,17 @@ struct mad_session {
     struct madi_listener *listeners; /* one per adapter */
     madi_left_out_t *left_out;
     /* Peers, under lock. */
-    madi_peer_t *peers;
+    madi_peer_t *peers; /* at the low bits of their numbers; cap_peers is a power of two */
     uint32_t n_peers, cap_peers;
-    madi_lane_t *lanes; /* from lane 1 on; NULL: none was used yet */
+    mad_peer_t next_peer; /* no number from here on was given */
     int fetched; /* addresses, from the launcher */
     uint32_t *peer_index; /* open addressing by uid: peer + 1 */
     uint32_t cap_index, n_index;
     madi_gate_t *gates;
+    madi_gate_t *gone, **gone_tail; /* forgotten, to be used again, those that were forgotten longest ago first */
+    uint32_t n_gone;
+    int64_t forget_at;              /* when to look for lost peers that can be forgotten; 0: there are none */
+    struct madi_stats_kept *kept;   /* stats.c: what went over gates that were forgotten; NULL: none */
     /* Gates with something to send; under work_lock. */
     madi_lock_t work_lock;
     madi_gate_t *work;

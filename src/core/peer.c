@@ -14,9 +14,84 @@ static uint32_t uid_hash(const unsigned char *uid)
     return h;
 }
 
+/* ---- Numbers: each is given once, to the end of the session ------------------------------------------------------- */
+
+/* A number stands in the table at its low bits.  One that would stand where another stands is not given, so a table a
+ * quarter of which is free is enough, however many there were. */
+static madi_peer_t *place_of(const mad_session_t *s, mad_peer_t peer)
+{
+    return &s->peers[(uint32_t)peer & (s->cap_peers - 1)];
+}
+
+madi_peer_t *madi_peer_at(const mad_session_t *s, mad_peer_t peer)
+{
+    madi_peer_t *p = s->cap_peers && peer >= 0 ? place_of(s, peer) : NULL;
+    return p && p->number == peer ? p : NULL;
+}
+
+const unsigned char *madi_peer_address(const mad_session_t *s, mad_peer_t peer)
+{
+    const madi_peer_t *p = madi_peer_at(s, peer);
+    return p ? p->address : NULL;
+}
+
+static mad_status_t table_grow(mad_session_t *s, uint32_t cap)
+{
+    madi_peer_t *old = s->peers, *p = malloc(cap * sizeof *p);
+    uint32_t was = s->cap_peers;
+    if (!p)
+        return MAD_ERR_NOMEM;
+    for (uint32_t i = 0; i < cap; i++)
+        p[i] = (madi_peer_t){.number = -1};
+    s->peers = p;
+    s->cap_peers = cap;
+    for (uint32_t i = 0; i < was; i++)
+        if (old[i].number >= 0)
+            *place_of(s, old[i].number) = old[i];
+    free(old);
+    return MAD_OK;
+}
+
+static mad_status_t room(mad_session_t *s)
+{
+    uint32_t cap = s->cap_peers ? s->cap_peers : 16, least = (s->n_peers > (uint32_t)s->size ? s->n_peers : (uint32_t)s->size) + 1;
+    while (cap / 4 * 3 < least)
+        cap *= 2;
+    return cap == s->cap_peers ? MAD_OK : table_grow(s, cap);
+}
+
+/* A peer without an address, with a number of its own; NULL: no memory, or no number is left. */
+static madi_peer_t *peer_new(mad_session_t *s)
+{
+    if (room(s))
+        return NULL;
+    while (s->next_peer < INT32_MAX && place_of(s, s->next_peer)->number >= 0)
+        s->next_peer++;
+    if (s->next_peer == INT32_MAX)
+        return NULL;
+    *place_of(s, s->next_peer) = (madi_peer_t){.number = s->next_peer};
+    s->n_peers++;
+    return place_of(s, s->next_peer++);
+}
+
+static void peer_free(mad_session_t *s, madi_peer_t *p)
+{
+    free(p->address);
+    free(p->lanes);
+    *p = (madi_peer_t){.number = -1};
+    s->n_peers--;
+}
+
+/* ---- The index by identity ------------------------------------------------------------------------------------------- */
+
+static uint32_t hash_of(const mad_session_t *s, mad_peer_t peer)
+{
+    return uid_hash(madi_address_uid(madi_peer_address(s, peer))) & (s->cap_index - 1);
+}
+
 static void index_put(mad_session_t *s, mad_peer_t peer)
 {
-    uint32_t i = uid_hash(madi_address_uid(s->peers[peer].address)) & (s->cap_index - 1);
+    uint32_t i = hash_of(s, peer);
     while (s->peer_index[i])
         i = (i + 1) & (s->cap_index - 1);
     s->peer_index[i] = (uint32_t)peer + 1;
@@ -25,21 +100,44 @@ static void index_put(mad_session_t *s, mad_peer_t peer)
 
 static mad_status_t index_grow(mad_session_t *s)
 {
-    uint32_t cap = s->cap_index ? s->cap_index * 2 : 64;
-    uint32_t *p;
+    uint32_t cap = s->cap_index ? s->cap_index * 2 : 64, was = s->cap_index, *old = s->peer_index, *p;
     if ((s->n_index + 1) * 4 < s->cap_index * 3)
         return MAD_OK;
     p = calloc(cap, sizeof *p);
     if (!p)
         return MAD_ERR_NOMEM;
-    free(s->peer_index);
     s->peer_index = p;
     s->cap_index = cap;
     s->n_index = 0;
-    for (uint32_t i = s->n_peers; i-- > 0;) /* of several with one identity the last is found */
-        if (s->peers[i].address)
-            index_put(s, (mad_peer_t)i);
+    for (uint32_t i = 0; i < was; i++)
+        if (old[i])
+            index_put(s, (mad_peer_t)old[i] - 1);
+    free(old);
     return MAD_OK;
+}
+
+/* Where a peer stands in the index; cap_index: nowhere, for another number has its identity. */
+static uint32_t index_at(const mad_session_t *s, mad_peer_t peer)
+{
+    for (uint32_t i = hash_of(s, peer); s->peer_index[i]; i = (i + 1) & (s->cap_index - 1))
+        if (s->peer_index[i] == (uint32_t)peer + 1)
+            return i;
+    return s->cap_index;
+}
+
+/* Those behind it that would not be found over the gap move up. */
+static void index_del(mad_session_t *s, mad_peer_t peer)
+{
+    uint32_t gap = index_at(s, peer), mask = s->cap_index - 1;
+    if (gap == s->cap_index)
+        return;
+    for (uint32_t i = (gap + 1) & mask; s->peer_index[i]; i = (i + 1) & mask)
+        if (((i - hash_of(s, (mad_peer_t)s->peer_index[i] - 1)) & mask) >= ((i - gap) & mask)) {
+            s->peer_index[gap] = s->peer_index[i];
+            gap = i;
+        }
+    s->peer_index[gap] = 0;
+    s->n_index--;
 }
 
 static mad_peer_t find(mad_session_t *s, const unsigned char *uid)
@@ -48,51 +146,35 @@ static mad_peer_t find(mad_session_t *s, const unsigned char *uid)
         return -1;
     for (uint32_t i = uid_hash(uid) & (s->cap_index - 1); s->peer_index[i]; i = (i + 1) & (s->cap_index - 1)) {
         mad_peer_t peer = (mad_peer_t)s->peer_index[i] - 1;
-        if (!memcmp(madi_address_uid(s->peers[peer].address), uid, 16))
+        if (!memcmp(madi_address_uid(madi_peer_address(s, peer)), uid, 16))
             return peer;
     }
     return -1;
 }
 
-static mad_status_t set_address(mad_session_t *s, mad_peer_t peer, const unsigned char *address, size_t len)
+static mad_status_t set_address(mad_session_t *s, madi_peer_t *p, const unsigned char *address, size_t len)
 {
     if (index_grow(s))
         return MAD_ERR_NOMEM;
-    s->peers[peer].address = malloc(len);
-    if (!s->peers[peer].address)
+    p->address = malloc(len);
+    if (!p->address)
         return MAD_ERR_NOMEM;
-    memcpy(s->peers[peer].address, address, len);
-    index_put(s, peer);
+    memcpy(p->address, address, len);
+    index_put(s, p->number);
     return MAD_OK;
 }
 
-static mad_status_t room(mad_session_t *s)
-{
-    uint32_t cap = s->cap_peers ? s->cap_peers + s->cap_peers / 2 + 16 : 16;
-    madi_peer_t *p;
-    if (s->n_peers < s->cap_peers)
-        return MAD_OK;
-    if (cap < (uint32_t)s->size + 1)
-        cap = (uint32_t)s->size + 1;
-    p = realloc(s->peers, cap * sizeof *p);
-    if (!p)
-        return MAD_ERR_NOMEM;
-    s->peers = p;
-    s->cap_peers = cap;
-    return MAD_OK;
-}
+/* ---- Adding ------------------------------------------------------------------------------------------------------------ */
 
 /* Before the first real address: entries for the ranks. */
 static mad_status_t ranks(mad_session_t *s)
 {
-    while (s->n_peers < (uint32_t)s->size) {
-        if (room(s))
+    madi_peer_t *own;
+    while (s->next_peer < s->size)
+        if (!peer_new(s))
             return MAD_ERR_NOMEM;
-        s->peers[s->n_peers++] = (madi_peer_t){NULL, NULL};
-    }
-    if (!s->peers[s->rank].address)
-        return set_address(s, s->rank, s->address, s->address_len);
-    return MAD_OK;
+    own = madi_peer_at(s, s->rank);
+    return own->address ? MAD_OK : set_address(s, own, s->address, s->address_len);
 }
 
 mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_t len, mad_peer_t *peer)
@@ -104,18 +186,19 @@ mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_
         return status;
     p = find(s, madi_address_uid(address));
     rank = madi_address_rank(address, s->job);
-    if (p < 0 && s->boot && rank >= 0 && rank < s->size && !s->peers[rank].address) {
+    if (p < 0 && s->boot && rank >= 0 && rank < s->size && !madi_peer_address(s, rank)) {
         p = rank;
-        if (set_address(s, p, address, len))
+        if (set_address(s, madi_peer_at(s, p), address, len))
             return MAD_ERR_NOMEM;
     } else if (p < 0) {
-        if (room(s))
+        madi_peer_t *made = peer_new(s);
+        if (!made)
             return MAD_ERR_NOMEM;
-        p = (mad_peer_t)s->n_peers;
-        s->peers[p] = (madi_peer_t){NULL, NULL};
-        if (set_address(s, p, address, len))
+        if (set_address(s, made, address, len)) {
+            peer_free(s, made);
             return MAD_ERR_NOMEM;
-        s->n_peers++;
+        }
+        p = made->number;
     }
     *peer = p;
     return MAD_OK;
@@ -135,31 +218,21 @@ bool madi_lane_carries(mad_session_t *s, int lane)
 
 madi_gate_t *madi_peer_gate_find(const mad_session_t *s, mad_peer_t peer, int lane)
 {
-    const madi_lane_t *l = lane && s->lanes ? &s->lanes[lane - 1] : NULL;
-    if (!lane)
-        return s->peers[peer].gate;
-    return l && (uint32_t)peer < l->n ? l->gate[peer] : NULL;
+    const madi_peer_t *p = madi_peer_at(s, peer);
+    if (!p || !lane)
+        return p ? p->gate : NULL;
+    return p->lanes ? p->lanes[lane - 1] : NULL;
 }
 
 /* Where its gate on that lane stands, or is to stand; NULL: no memory. */
 static madi_gate_t **gate_at(mad_session_t *s, mad_peer_t peer, int lane)
 {
-    madi_lane_t *l;
-    madi_gate_t **grown;
+    madi_peer_t *p = madi_peer_at(s, peer);
     if (!lane)
-        return &s->peers[peer].gate;
-    if (!s->lanes && !(s->lanes = calloc((size_t)madi_lanes(s), sizeof *s->lanes)))
+        return &p->gate;
+    if (!p->lanes && !(p->lanes = calloc((size_t)madi_lanes(s) - 1, sizeof(madi_gate_t *))))
         return NULL;
-    l = &s->lanes[lane - 1];
-    if ((uint32_t)peer >= l->n) {
-        grown = realloc(l->gate, s->cap_peers * sizeof *grown);
-        if (!grown)
-            return NULL;
-        memset(grown + l->n, 0, (s->cap_peers - l->n) * sizeof *grown);
-        l->gate = grown;
-        l->n = s->cap_peers;
-    }
-    return &l->gate[peer];
+    return &p->lanes[lane - 1];
 }
 
 static bool is_down(const madi_gate_t *gate)
@@ -188,6 +261,7 @@ static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to
         if (!(at = gate_at(s, to, lane)))
             return MAD_ERR_NOMEM;
         *at = gate;
+        gate->sharers++;
     }
     return MAD_OK;
 }
@@ -195,25 +269,25 @@ static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to
 /* The index then finds the new number. */
 mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer)
 {
-    const unsigned char *address = s->peers[lost].address;
-    size_t len = madi_address_len(address);
-    unsigned char *copy = malloc(len);
+    madi_peer_t *from = madi_peer_at(s, lost), *to;
+    size_t len = madi_address_len(from->address);
+    unsigned char *copy;
     madi_gate_t *gate;
-    mad_status_t status = copy ? room(s) : MAD_ERR_NOMEM;
-    if (!status && find(s, madi_address_uid(address)) != lost)
-        status = MAD_ERR_INVAL;
-    if (status) {
+    mad_status_t status;
+    if (find(s, madi_address_uid(from->address)) != lost)
+        return MAD_ERR_INVAL;
+    copy = malloc(len);
+    to = copy ? peer_new(s) : NULL;
+    if (!to) {
         free(copy);
-        return status;
+        return MAD_ERR_NOMEM;
     }
-    memcpy(copy, address, len);
-    for (uint32_t i = uid_hash(madi_address_uid(copy)) & (s->cap_index - 1);; i = (i + 1) & (s->cap_index - 1))
-        if (s->peer_index[i] == (uint32_t)lost + 1) {
-            s->peer_index[i] = s->n_peers + 1;
-            break;
-        }
-    s->peers[s->n_peers] = (madi_peer_t){NULL, copy};
-    *peer = (mad_peer_t)s->n_peers++;
+    from = madi_peer_at(s, lost); /* the table may have grown */
+    memcpy(copy, from->address, len);
+    to->address = copy;
+    to->kept = from->kept;
+    s->peer_index[index_at(s, lost)] = (uint32_t)to->number + 1;
+    *peer = to->number;
     status = gates_share(s, lost, *peer);
     if (!status)
         status = madi_peer_gate(s, *peer, lane, &gate);
@@ -246,7 +320,7 @@ static mad_status_t fetch_one(mad_session_t *s, mad_peer_t peer)
                  peer, madi_address_check(bytes, n, &len) ? "not an address" : "the address of another process");
         return MAD_ERR_BOOT;
     }
-    return set_address(s, peer, bytes, len);
+    return set_address(s, madi_peer_at(s, peer), bytes, len);
 }
 
 /* Who asks for many gets them many at a time: a launcher far away answers one by one as slowly as it is far. */
@@ -255,7 +329,7 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
     int rank[MADI_BOOT_AHEAD], n = 0;
     mad_status_t status;
     for (mad_peer_t p = peer; p < s->size && n <= s->fetched && n < (s->boot->ops->ahead ? MADI_BOOT_AHEAD : 1); p++)
-        if (!s->peers[p].address)
+        if (!madi_peer_address(s, p))
             rank[n++] = p;
     if (n > 1)
         s->boot->ops->ahead(s->boot, "mad-addr", rank, n);
@@ -266,14 +340,36 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
     return status;
 }
 
+/* Of the gates that were forgotten the last so many rest, for threads that still leave them. */
+#define RESTING 64
+
+/* One that was forgotten, or NULL.  What it keeps its connections and handles in is used again. */
+static madi_gate_t *gate_again(mad_session_t *s)
+{
+    madi_gate_t *g = s->n_gone > RESTING ? s->gone : NULL, blank = {.peer = -1};
+    if (!g)
+        return NULL;
+    s->gone = g->next;
+    s->n_gone--;
+    blank.sends = g->sends;
+    blank.by_number = g->by_number;
+    blank.n_numbers = g->n_numbers;
+    blank.retired = g->retired;
+    memcpy((void *)g, &blank, sizeof blank);
+    return g;
+}
+
 static madi_gate_t *gate_new(mad_session_t *s, mad_peer_t peer, int lane)
 {
-    madi_gate_t *g = calloc(1, sizeof *g);
-    if (g)
-        g->sends = madi_handles_new();
-    if (!g || !g->sends) {
-        free(g);
-        return NULL;
+    madi_gate_t *g = gate_again(s);
+    if (!g) {
+        g = calloc(1, sizeof *g);
+        if (g)
+            g->sends = madi_handles_new();
+        if (!g || !g->sends) {
+            free(g);
+            return NULL;
+        }
     }
     g->session = s;
     g->peer = peer;
@@ -287,17 +383,23 @@ static madi_gate_t *gate_new(mad_session_t *s, mad_peer_t peer, int lane)
     return g;
 }
 
+/* A number that is nobody's: it was once, or it was never given. */
+static mad_status_t unknown(const mad_session_t *s, mad_peer_t peer)
+{
+    return peer >= 0 && peer < s->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;
+}
+
 mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_gate_t **out)
 {
     mad_status_t status = ranks(s);
     madi_gate_t **at;
     if (status)
         return status;
-    if (peer < 0 || (uint32_t)peer >= s->n_peers)
-        return MAD_ERR_INVAL;
-    if (!s->peers[peer].address && (status = madi_peer_fetch(s, peer)))
+    if (!madi_peer_at(s, peer))
+        return unknown(s, peer);
+    if (!madi_peer_address(s, peer) && (status = madi_peer_fetch(s, peer)))
         return status;
-    if (!memcmp(madi_address_uid(s->peers[peer].address), s->uid, sizeof s->uid))
+    if (!memcmp(madi_address_uid(madi_peer_address(s, peer)), s->uid, sizeof s->uid))
         lane = 0; /* this process itself: no network is needed */
     at = gate_at(s, peer, lane);
     if (at && !*at)
@@ -318,6 +420,8 @@ mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t le
         return status;
     madi_lock(&session->lock);
     status = madi_peer_add_anew(session, address, used, -1, peer);
+    if (!status)
+        madi_peer_at(session, *peer)->kept = true;
     madi_unlock(&session->lock);
     return status;
 }
@@ -327,4 +431,12 @@ mad_status_t mad_address(mad_session_t *session, const void **address, size_t *l
     *address = session->address;
     *len = session->address_len;
     return MAD_OK;
+}
+
+/* It has no gate any more. */
+void madi_peer_drop(mad_session_t *s, madi_peer_t *p)
+{
+    if (p->address)
+        index_del(s, p->number);
+    peer_free(s, p);
 }

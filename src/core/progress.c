@@ -88,6 +88,8 @@ int madi_look_around(mad_session_t *session)
     n += madi_poll_descriptors(session);
     madi_hello_expire(session, session->looked);
     madi_channels_sweep(session);
+    if (MADI_UNLIKELY(session->forget_at && session->looked >= session->forget_at))
+        madi_peers_forget_lost(session);
     return n;
 }
 

@@ -215,6 +215,7 @@ static mad_status_t session_new(mad_session_t **session)
     s->callbacks_tail = &s->callbacks;
     s->handled_tail = &s->handled;
     s->events_tail = &s->events;
+    s->gone_tail = &s->gone;
     madi_fork_watch(s);
     *session = s;
     return MAD_OK;
@@ -492,11 +493,15 @@ static void peers_free(mad_session_t *s)
         s->gates = g->next;
         madi_gate_free(g);
     }
-    for (uint32_t i = 0; i < s->n_peers; i++)
+    for (madi_gate_t *g; (g = s->gone);) {
+        s->gone = g->next;
+        madi_gate_free(g);
+    }
+    for (uint32_t i = 0; i < s->cap_peers; i++) {
         free(s->peers[i].address);
-    for (int i = 0; s->lanes && i < madi_lanes(s) - 1; i++)
-        free(s->lanes[i].gate);
-    free(s->lanes);
+        free(s->peers[i].lanes);
+    }
+    madi_stats_free(s);
     free(s->peers);
     free(s->peer_index);
 }

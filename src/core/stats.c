@@ -62,7 +62,7 @@ static const char *class_of(const mad_session_t *s, const madi_gate_t *gate)
     static const char self[] = "self", job[] = "job", other[] = "other";
     if (gate->adapter->caps.self)
         return self;
-    return madi_address_rank(s->peers[gate->peer].address, s->job) >= 0 ? job : other;
+    return madi_address_rank(madi_peer_address(s, gate->peer), s->job) >= 0 ? job : other;
 }
 
 static void traffic_add(madi_traffic_t *sum, const madi_traffic_t *t)
@@ -130,20 +130,46 @@ static row_t *network_of(stats_t *stats, mad_session_t *s, const madi_gate_t *ga
     return row_of(&stats->networks, adapter->driver, adapter, name ? name : adapter->network);
 }
 
+static void gate_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate)
+{
+    row_t row, *network;
+    if (!gate->adapter)
+        return;
+    row = gate_row(gate);
+    network = network_of(stats, s, gate);
+    row_add(row_of(&stats->classes, gate->adapter->driver, NULL, class_of(s, gate)), &row);
+    if (network)
+        row_add(network, &row);
+    if (gate->forward)
+        forward_add(stats, s, gate, network);
+}
+
+/* One that was forgotten meanwhile has no adapter, and leads to others like it. */
 static void gates_add(stats_t *stats, mad_session_t *s)
 {
     for (int i = 0; i < GATES_AT_ONCE && stats->gate; i++) {
         madi_gate_t *gate = (madi_gate_t *)stats->gate;
-        if (gate->adapter) {
-            row_t row = gate_row(gate), *network = network_of(stats, s, gate);
-            row_add(row_of(&stats->classes, gate->adapter->driver, NULL, class_of(s, gate)), &row);
-            if (network)
-                row_add(network, &row);
-            if (gate->forward)
-                forward_add(stats, s, gate, network);
-        }
+        if (gate->peer >= 0)
+            gate_add(stats, s, gate);
         stats->gate = gate->next;
     }
+}
+
+struct madi_stats_kept {
+    stats_t stats;
+};
+
+void madi_stats_keep(mad_session_t *s, madi_gate_t *gate)
+{
+    if (!s->kept)
+        s->kept = calloc(1, sizeof *s->kept);
+    if (s->kept)
+        gate_add(&s->kept->stats, s, gate);
+}
+
+void madi_stats_free(mad_session_t *s)
+{
+    free(s->kept);
 }
 
 static void say_moved(madi_json_t *j, const madi_traffic_t *t)
@@ -241,6 +267,10 @@ bool madi_stats_more(madi_answer_t *a)
         madi_json_begin(j, NULL, '{');
         madi_say_process(j, s);
         madi_json_int(j, "clock_ns", madi_now());
+        if (s->kept) {
+            stats->classes = s->kept->stats.classes;
+            stats->networks = s->kept->stats.networks;
+        }
         stats->gate = s->gates;
         stats->stage = GATES;
         break;

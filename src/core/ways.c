@@ -117,7 +117,7 @@ enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, int lane, madi
     }
     if (used == a && state == MADI_GATE_CONNECTING)
         return MADI_WAY_TRIED;
-    if (!madi_way_find(s, s->peers[peer].address, lane, a, &e, reason))
+    if (!madi_way_find(s, madi_peer_address(s, peer), lane, a, &e, reason))
         return MADI_WAY_REJECTED;
     if (used)
         snprintf(reason, MADI_REASON_MAX, "%s on %s comes first (rank %d, this %d)", used->driver->name, used->name,
@@ -224,7 +224,7 @@ mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
     if (madi_session_usable(s))
         return MAD_ERR_FORKED;
     madi_lock(&s->lock);
-    if (peer >= 0 && (uint32_t)peer < s->n_peers) {
+    if (madi_peer_at(s, peer)) {
         const madi_adapter_t *a = NULL;
         for (int lane = 0; lane < madi_lanes(s) && !a; lane++) {
             const madi_gate_t *gate = madi_lane_carries(s, lane) ? NULL : madi_peer_gate_find(s, peer, lane);
@@ -247,7 +247,7 @@ static mad_status_t route(mad_session_t *s, mad_peer_t peer, int lane, char *buf
     if (madi_session_usable(s))
         return MAD_ERR_FORKED;
     madi_lock(&s->lock);
-    if (peer >= 0 && (uint32_t)peer < s->n_peers && len) {
+    if (madi_peer_at(s, peer) && len) {
         const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
         status = MAD_ERR_AGAIN;
         if (gate && gate->link && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP) {

@@ -111,7 +111,7 @@ mad_status_t gw_learn_named(mad_session_t *s)
 static void know_all(mad_session_t *s)
 {
     if (s->forward)
-        gw_of_session(s)->n_known = s->n_peers;
+        gw_of_session(s)->n_known = (uint32_t)s->next_peer;
 }
 
 mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session)
@@ -208,8 +208,8 @@ int madi_gateway_announce(mad_session_t *s)
     int called = 0;
     madi_lock(&s->lock);
     know_all(s);
-    for (uint32_t p = 0; p < s->n_peers; p++) {
-        const unsigned char *address = s->peers[p].address;
+    for (uint32_t p = 0; p < (uint32_t)s->next_peer; p++) {
+        const unsigned char *address = madi_peer_address(s, (mad_peer_t)p);
         madi_gate_t *gate;
         if (!address || !memcmp(madi_address_uid(address), s->uid, sizeof s->uid) ||
             !gw_reached_directly(gw_of_session(s), 0, address) || madi_peer_gate(s, (mad_peer_t)p, 0, &gate))
@@ -256,7 +256,7 @@ static bool abandoned(const serving_t *serving)
     for (madi_gate_t *g = s->gates; g && serving->until_abandoned; g = g->next) {
         int state = atomic_load_explicit(&g->state, memory_order_relaxed);
         bool up = state == MADI_GATE_UP || state == MADI_GATE_CONNECTING;
-        bool daemon = gw_flags_of(gw_of_session(s), s->peers[g->peer].address) & GW_DAEMON;
+        bool daemon = gw_flags_of(gw_of_session(s), madi_peer_address(s, g->peer)) & GW_DAEMON;
         if (up && !daemon)
             return false; /* mostly the first */
         there |= up;

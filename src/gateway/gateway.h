@@ -135,7 +135,7 @@ struct gw_hop {
     int64_t asked;  /* since when it owes a sign of life; 0: it does not */
     /* Streams by label: [0] opened by the peer, [1] by this process. */
     gw_side_t **sides[2];
-    uint32_t n_sides[2], cap_sides[2];
+    uint32_t n_labels[2], cap_sides[2]; /* no label from n_labels on was given; cap_sides: a power of two */
     /* The fragment that is coming in, between rx_begin and rx_done. */
     enum gw_in { GW_IN_NONE, GW_IN_END, GW_IN_TRANSIT, GW_IN_WHOLE } in;
     gw_side_t *in_side;

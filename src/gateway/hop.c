@@ -28,7 +28,7 @@ gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate)
     hop->gate = gate;
     hop->gw = gw;
     hop->active_tail = &hop->active;
-    flags = gw_flags_of(gw, gw->base.session->peers[gate->peer].address);
+    flags = gw_flags_of(gw, madi_peer_address(gw->base.session, gate->peer));
     hop->forwards = flags & GW_FORWARDS;
     hop->answers = flags & GW_ANSWERS;
     hop->network = gate->adapter ? gw_network(gate) : NULL;
@@ -40,35 +40,52 @@ gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate)
     return hop;
 }
 
-/* Room for labels up to this one; those between are nobody's. */
-static bool room(gw_hop_t *hop, int mine, uint32_t label)
+/* A side stands at the low bits of its label; the table grows until nobody else does, so it follows the streams that are
+ * open, however many there were. */
+static gw_side_t **place_of(const gw_hop_t *hop, int mine, uint32_t label)
 {
-    uint32_t cap = hop->cap_sides[mine] ? hop->cap_sides[mine] : 8;
-    gw_side_t **p = hop->sides[mine];
-    while (cap <= label)
-        cap *= 2;
-    if (cap != hop->cap_sides[mine] && !(p = realloc(p, cap * sizeof *p)))
+    return &hop->sides[mine][label & (hop->cap_sides[mine] - 1)];
+}
+
+static bool grow(gw_hop_t *hop, int mine)
+{
+    uint32_t was = hop->cap_sides[mine], cap = was ? 2 * was : 8;
+    gw_side_t **old = hop->sides[mine], **p = calloc(cap, sizeof *p);
+    if (!p)
         return false;
     hop->sides[mine] = p;
     hop->cap_sides[mine] = cap;
-    for (; hop->n_sides[mine] <= label; hop->n_sides[mine]++)
-        p[hop->n_sides[mine]] = NULL;
+    for (uint32_t i = 0; i < was; i++)
+        if (old[i])
+            *place_of(hop, mine, old[i]->label) = old[i];
+    free(old);
+    return true;
+}
+
+/* Room for this label; those between it and the last one are nobody's. */
+static bool room(gw_hop_t *hop, int mine, uint32_t label)
+{
+    while (!hop->cap_sides[mine] || *place_of(hop, mine, label))
+        if (!grow(hop, mine))
+            return false;
+    if (hop->n_labels[mine] <= label)
+        hop->n_labels[mine] = label + 1;
     return true;
 }
 
 bool gw_label_new(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
-    return hdr->flags & MADI_FORWARD_OPENER && hdr->aux >= hop->n_sides[0] && hdr->aux - hop->n_sides[0] < SKIPPED &&
+    return hdr->flags & MADI_FORWARD_OPENER && hdr->aux >= hop->n_labels[0] && hdr->aux - hop->n_labels[0] < SKIPPED &&
            room(hop, 0, hdr->aux);
 }
 
 bool gw_side_open(gw_side_t *side, gw_hop_t *hop, const uint32_t *label)
 {
     bool mine = !label;
-    uint32_t at = label ? *label : hop->n_sides[1];
+    uint32_t at = label ? *label : hop->n_labels[1];
     if (hop->down || (mine && !room(hop, 1, at)))
         return false;
-    hop->sides[mine][at] = side;
+    *place_of(hop, mine, at) = side;
     side->hop = hop;
     side->label = at;
     side->opener = mine;
@@ -80,7 +97,8 @@ bool gw_side_open(gw_side_t *side, gw_hop_t *hop, const uint32_t *label)
 gw_side_t *gw_side_find(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     bool mine = !(hdr->flags & MADI_FORWARD_OPENER);
-    return hdr->aux < hop->n_sides[mine] ? hop->sides[mine][hdr->aux] : NULL;
+    gw_side_t *side = hop->cap_sides[mine] ? *place_of(hop, mine, hdr->aux) : NULL;
+    return side && side->label == hdr->aux ? side : NULL;
 }
 
 static void side_inactive(gw_side_t *side)
@@ -122,7 +140,7 @@ void gw_side_close(gw_side_t *side)
     gw_hop_t *hop = side->hop;
     if (!hop)
         return;
-    hop->sides[side->opener][side->label] = NULL;
+    *place_of(hop, side->opener, side->label) = NULL;
     if (hop->in_side == side)
         hop->in_side = NULL; /* what is coming in for it goes nowhere */
     gw_side_drop(side);
@@ -438,13 +456,23 @@ static void down(madi_gate_t *gate, const char *text)
     hop->in = GW_IN_NONE;
     hop->in_frag = NULL;
     for (int mine = 0; mine < 2; mine++)
-        for (uint32_t i = 0; i < hop->n_sides[mine]; i++) {
+        for (uint32_t i = 0; i < hop->cap_sides[mine]; i++) {
             gw_side_t *side = hop->sides[mine][i];
             if (side && side->end)
                 gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
             else if (side)
                 gw_transit_lost(side, why);
         }
+}
+
+static bool hop_idle(const madi_gate_t *gate)
+{
+    const gw_hop_t *hop = hop_of(gate);
+    for (int mine = 0; mine < 2; mine++)
+        for (uint32_t i = 0; i < hop->cap_sides[mine]; i++)
+            if (hop->sides[mine][i])
+                return false;
+    return !hop->active && !hop->refused && !atomic_load_explicit(&hop->in_flight, memory_order_relaxed);
 }
 
 static void hop_free(madi_gate_t *gate)
@@ -457,7 +485,7 @@ static void hop_free(madi_gate_t *gate)
             break;
         }
     for (int mine = 0; mine < 2; mine++)
-        for (uint32_t i = 0; i < hop->n_sides[mine]; i++)
+        for (uint32_t i = 0; i < hop->cap_sides[mine]; i++)
             if (hop->sides[mine][i])
                 gw_side_close(hop->sides[mine][i]);
     gate->forward = NULL;
@@ -502,6 +530,7 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .pump = pump,
                                    .down = down,
                                    .free = hop_free,
+                                   .idle = hop_idle,
                                    .leave = leave,
                                    .busy = busy,
                                    .drained = drained,

@@ -14,17 +14,17 @@ static bool understands(gw_t *gw, const madi_gate_t *gate)
 {
     int state = atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed);
     return !gw_lane_of(gw, gate->lane) && state == MADI_GATE_UP && gate->link->driver != &madi_driver_virtual &&
-           gw_host_of(gw, gw->base.session->peers[gate->peer].address, NULL) >= 0;
+           gw_host_of(gw, madi_peer_address(gw->base.session, gate->peer), NULL) >= 0;
 }
 
 static bool forwards(gw_t *gw, const madi_gate_t *gate)
 {
-    return gw_flags_of(gw, gw->base.session->peers[gate->peer].address) & GW_FORWARDS;
+    return gw_flags_of(gw, madi_peer_address(gw->base.session, gate->peer)) & GW_FORWARDS;
 }
 
 static void tell(madi_gate_t *gate, const madi_gate_t *of)
 {
-    const unsigned char *address = gate->session->peers[of->peer].address;
+    const unsigned char *address = madi_peer_address(gate->session, of->peer);
     size_t len = madi_address_len(address);
     unsigned char body[sizeof(madi_wire_forward_t) + MADI_ADDRESS_MAX] = {0};
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_FORWARD,
@@ -41,7 +41,7 @@ void gw_know_up(madi_gate_t *gate)
     bool late = (uint32_t)gate->peer >= gw->n_known && forwards(gw, gate);
     if (gate->forward)
         ((gw_hop_t *)gate->forward)->network = gw_network(gate);
-    if (!understands(gw, gate) || (!late && s->n_peers <= gw->n_known))
+    if (!understands(gw, gate) || (!late && (uint32_t)s->next_peer <= gw->n_known))
         return;
     for (madi_gate_t *other = s->gates; other; other = other->next) {
         if (other == gate || !understands(gw, other) || !forwards(gw, other))

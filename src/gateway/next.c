@@ -38,14 +38,14 @@ int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags)
 
 static gw_mark_t mark_of(gw_t *gw, mad_peer_t peer)
 {
-    const unsigned char *address = gw->base.session->peers[peer].address;
+    const unsigned char *address = madi_peer_address(gw->base.session, peer);
     madi_address_entry_t e;
     return entry_of(gw, address, &e) ? gw_mark_read(e.bytes, e.len) : (gw_mark_t){0};
 }
 
 int gw_host_of_peer(gw_t *gw, mad_peer_t peer)
 {
-    return gw_host_of(gw, gw->base.session->peers[peer].address, NULL);
+    return gw_host_of(gw, madi_peer_address(gw->base.session, peer), NULL);
 }
 
 unsigned gw_flags_of(gw_t *gw, const unsigned char *address)
@@ -60,6 +60,7 @@ static mad_status_t place_add(gw_t *gw, int host, mad_peer_t peer, bool daemon)
 {
     gw_place_t *at = &gw->places[host];
     gw_mark_t mark = mark_of(gw, peer), before;
+    madi_peer_at(gw->base.session, peer)->serves = true;
     for (uint32_t i = 0; mark.since && i < at->n; i++) {
         before = mark_of(gw, at->process[i].peer);
         if (!before.since || before.number != mark.number)
@@ -88,13 +89,15 @@ static mad_status_t look_at_peers(gw_t *gw)
     mad_status_t status = madi_peer_add(s, s->address, s->address_len, &me); /* now the ranks are among the peers */
     if (!status && !gw->places && !(gw->places = calloc((size_t)madi_map_hosts(gw->map), sizeof *gw->places)))
         status = MAD_ERR_NOMEM;
-    for (; !status && gw->n_placed < s->n_peers; gw->n_placed += !status) {
+    for (; !status && gw->n_placed < (uint32_t)s->next_peer; gw->n_placed += !status) {
         mad_peer_t p = (mad_peer_t)gw->n_placed;
         unsigned flags = 0;
         int host;
-        if (!s->peers[p].address && (status = madi_peer_fetch(s, p)))
+        if (!madi_peer_at(s, p))
+            continue; /* it has been forgotten */
+        if (!madi_peer_address(s, p) && (status = madi_peer_fetch(s, p)))
             break;
-        host = gw_host_of(gw, s->peers[p].address, &flags);
+        host = gw_host_of(gw, madi_peer_address(s, p), &flags);
         if (p != me && host >= 0 && flags & GW_FORWARDS)
             status = place_add(gw, host, p, flags & GW_DAEMON);
     }
@@ -121,7 +124,7 @@ mad_status_t gw_started(mad_session_t *s)
     madi_lock(&s->lock);
     if (!status && s->boot && (gw->forwards || s->size <= AT_ONCE))
         status = look_at_peers(gw);
-    gw->n_known = s->n_peers;
+    gw->n_known = (uint32_t)s->next_peer;
     madi_unlock(&s->lock);
     return status;
 }
@@ -138,7 +141,7 @@ static bool avoided(const gw_avoid_t *avoid, mad_peer_t peer)
 static madi_gate_t *gate_of(gw_t *gw, int lane, mad_peer_t peer)
 {
     mad_session_t *s = gw->base.session;
-    return madi_peer_gate_find(s, peer, gw_lane_to(gw, lane, s->peers[peer].address));
+    return madi_peer_gate_find(s, peer, gw_lane_to(gw, lane, madi_peer_address(s, peer)));
 }
 
 /* Its connection is lost, or it wants streams to go elsewhere. */
@@ -226,7 +229,7 @@ static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **o
 {
     madi_gate_t *gate;
     mad_session_t *s = gw->base.session;
-    mad_status_t status = madi_peer_gate(s, peer, gw_lane_to(gw, lane, s->peers[peer].address), &gate);
+    mad_status_t status = madi_peer_gate(s, peer, gw_lane_to(gw, lane, madi_peer_address(s, peer)), &gate);
     if (status)
         return status;
     madi_gate_connect(gate);

@@ -26,7 +26,7 @@ void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what w
 
 static int peer_host(const madi_gate_t *gate)
 {
-    return gw_host_of(gw_of_session(gate->session), gate->session->peers[gate->peer].address, NULL);
+    return gw_host_of(gw_of_session(gate->session), madi_peer_address(gate->session, gate->peer), NULL);
 }
 
 static gw_transit_t *transit_new(gw_t *gw)

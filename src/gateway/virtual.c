@@ -201,7 +201,7 @@ static bool virtual_reachable(madi_adapter_t *adapter, const void *addr, size_t 
 static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     gw_t *gw = gw_of(link->adapter);
-    const unsigned char *address = gw->base.session->peers[link->gate->peer].address;
+    const unsigned char *address = madi_peer_address(gw->base.session, link->gate->peer);
     madi_gate_t *gate;
     gw_hop_t *hop;
     gw_end_t *end;

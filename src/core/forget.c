@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Forgetting: what is kept of peers follows those that live.
+ *
+ * A peer that is lost, was not added by the program and is no rank, such as a client that has ended, is forgotten once nothing
+ * refers to it: no message that is open or not received yet, no request, no stream.  mad_peer_forget does so with any other.
+ * Its number is never given again, so one that the program has noted is refused from then on.  Its gate and connections are
+ * used again for other peers, after a while (RESTING in peer.c), for threads that still leave them. */
+#include "core/core.h"
+#include "base/clock.h"
+#include "base/knob.h"
+
+#include <stdlib.h>
+
+static int state_of(const madi_gate_t *gate)
+{
+    return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed);
+}
+
+/* Something else than its connections refers to it. */
+static bool is_referred(madi_gate_t *gate)
+{
+    bool sends;
+    for (const madi_link_t *l = gate->session->dead_links; l; l = l->next_dead)
+        if (l->gate == gate)
+            return true;
+    madi_lock(&gate->tx_lock);
+    sends = gate->ctrl || gate->granted || !madi_handles_none(gate->sends);
+    madi_unlock(&gate->tx_lock);
+    return sends || gate->link || gate->hello || gate->incoming || gate->pulls || gate->half || gate->sharers ||
+           atomic_load_explicit(&gate->work, memory_order_acquire) ||
+           (gate->forward && !gate->session->forward->idle(gate));
+}
+
+static void gate_retire(madi_gate_t *gate)
+{
+    mad_session_t *s = gate->session;
+    for (madi_gate_t **p = &s->gates; *p; p = &(*p)->next)
+        if (*p == gate) {
+            *p = gate->next;
+            break;
+        }
+    madi_stats_keep(s, gate);
+    if (gate->forward)
+        s->forward->free(gate);
+    madi_ways_free(gate);
+    free(gate->by_remote);
+    free(gate->share);
+    gate->by_remote = NULL;
+    gate->share = NULL;
+    gate->n_remote = 0;
+    gate->peer = -1;
+    gate->next = NULL;
+    *(s->gone ? s->gone_tail : &s->gone) = gate;
+    s->gone_tail = &gate->next;
+    s->n_gone++;
+}
+
+/* Its gate on that lane; NULL: none, or one that belongs to another number, too. */
+static madi_gate_t *own_gate(mad_session_t *s, const madi_peer_t *p, int lane)
+{
+    madi_gate_t *gate = madi_peer_gate_find(s, p->number, lane);
+    return gate && gate->peer == p->number ? gate : NULL;
+}
+
+static bool all_down(mad_session_t *s, const madi_peer_t *p)
+{
+    for (int lane = 0; lane < madi_lanes(s); lane++) {
+        madi_gate_t *gate = own_gate(s, p, lane);
+        if (gate && (state_of(gate) != MADI_GATE_DOWN || is_referred(gate)))
+            return false;
+    }
+    return true;
+}
+
+/* All of its gates are down.  False: somebody refers to it. */
+static bool forget(mad_session_t *s, madi_peer_t *p)
+{
+    if (!all_down(s, p))
+        return false;
+    for (int lane = 0; lane < madi_lanes(s); lane++) {
+        madi_gate_t *gate = own_gate(s, p, lane);
+        if (gate && !madi_conns_retire_gate(gate))
+            return false;
+    }
+    for (int lane = 0; lane < madi_lanes(s); lane++) {
+        madi_gate_t *gate = madi_peer_gate_find(s, p->number, lane);
+        if (gate && gate->peer == p->number)
+            gate_retire(gate);
+        else if (gate)
+            gate->sharers--;
+    }
+    madi_peer_drop(s, p);
+    return true;
+}
+
+void madi_peers_forget_lost(mad_session_t *s)
+{
+    int64_t now = madi_now();
+    bool later = false;
+    madi_links_reap(s);
+    for (madi_gate_t *gate = s->gates, *next; gate; gate = next) {
+        madi_peer_t *p = madi_peer_at(s, gate->peer);
+        next = gate->next;
+        while (next && next->peer == gate->peer) /* they go together */
+            next = next->next;
+        if (state_of(gate) != MADI_GATE_DOWN || !p || p->kept || p->serves || p->number < s->size)
+            continue;
+        if (now - gate->deadline < MADI_FORGET_NS || !forget(s, p))
+            later = true;
+        else if (next && next->peer < 0)
+            next = s->gates; /* one of another lane stood there */
+    }
+    s->forget_at = later ? now + MADI_FORGET_NS : 0;
+}
+
+/* ---- By the program ------------------------------------------------------------------------------------------------ */
+
+typedef struct leaving {
+    mad_session_t *session;
+    mad_peer_t peer;
+} leaving_t;
+
+/* Under session->lock. */
+static bool in_use(mad_session_t *s, const madi_peer_t *p)
+{
+    for (int lane = 0; lane < madi_lanes(s); lane++) {
+        madi_gate_t *gate = own_gate(s, p, lane);
+        if (!gate)
+            continue;
+        if (gate->incoming || gate->sharers || (gate->forward && !s->forward->idle(gate)))
+            return true;
+        for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
+            if (madi_conn_in_use(conn))
+                return true;
+    }
+    return false;
+}
+
+static bool has_left(void *arg)
+{
+    const leaving_t *l = arg;
+    mad_session_t *s = l->session;
+    const madi_peer_t *p;
+    bool all = true;
+    madi_lock(&s->lock);
+    p = madi_peer_at(s, l->peer);
+    for (int lane = 0; p && lane < madi_lanes(s) && all; lane++) {
+        madi_gate_t *gate = own_gate(s, p, lane);
+        if (gate && state_of(gate) == MADI_GATE_UP && !gate->bye)
+            all = !gate->ctrl && (!gate->link->driver->drained || gate->link->driver->drained(gate->link));
+    }
+    madi_unlock(&s->lock);
+    return all;
+}
+
+static void say_bye(mad_session_t *s, const madi_peer_t *p)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
+    for (int lane = 0; lane < madi_lanes(s); lane++) {
+        madi_gate_t *gate = own_gate(s, p, lane);
+        if (gate && state_of(gate) == MADI_GATE_UP)
+            madi_gate_ctrl(gate, &hdr, NULL);
+    }
+}
+
+/* What still refers to it is found when all look around. */
+static void leave(mad_session_t *s, madi_peer_t *p)
+{
+    for (int lane = 0; lane < madi_lanes(s); lane++) {
+        madi_gate_t *gate = own_gate(s, p, lane);
+        if (!gate)
+            continue;
+        gate->quiet = true;
+        madi_gate_down(gate, MAD_ERR_CLOSED, "the program forgets it");
+    }
+    madi_links_reap(s);
+    p->kept = false;
+    if (!forget(s, p) && !s->forget_at)
+        s->forget_at = madi_deadline(MADI_FORGET_NS);
+}
+
+static mad_status_t may_forget(mad_session_t *s, mad_peer_t peer, madi_peer_t **p)
+{
+    *p = madi_peer_at(s, peer);
+    if (!*p)
+        return peer >= 0 && peer < s->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;
+    if (peer < s->size)
+        return MAD_ERR_INVAL;
+    return (*p)->serves || in_use(s, *p) ? MAD_ERR_BUSY : MAD_OK;
+}
+
+mad_status_t mad_peer_forget(mad_session_t *s, mad_peer_t peer)
+{
+    leaving_t l = {s, peer};
+    madi_peer_t *p;
+    mad_status_t status = madi_session_usable(s);
+    if (status)
+        return status;
+    madi_lock(&s->lock);
+    status = may_forget(s, peer, &p);
+    if (!status)
+        say_bye(s, p);
+    madi_unlock(&s->lock);
+    if (status)
+        return status;
+    for (int64_t end = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT)), now; (now = madi_now()) < end;) {
+        int64_t soon = now + 1000000; /* an acknowledgement wakes nobody */
+        if (madi_watch_for(s, has_left, &l, soon < end ? soon : end) == MAD_OK)
+            break;
+    }
+    madi_lock(&s->lock);
+    p = madi_peer_at(s, peer);
+    if (p && in_use(s, p))
+        status = MAD_ERR_BUSY;
+    else if (p)
+        leave(s, p);
+    madi_unlock(&s->lock);
+    return status;
+}
