@@ -308,6 +308,16 @@ void mad_dev_peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
     dev_unlock(dev);
 }
 
+void mad_dev_peer_forget(mad_dev_t *dev, mad_peer_t peer)
+{
+    bool lost;
+    dev_lock(dev);
+    lost = peer_status(dev, peer) != MAD_OK;
+    dev_unlock(dev);
+    if (lost)
+        mad_peer_forget(mad_dev_session(dev), peer);
+}
+
 /* ---- Start and end ----------------------------------------------------------------------------------------------- */
 
 /* What travels whole fits one packet of every network. */

@@ -118,6 +118,8 @@ void mad_dev_close(mad_dev_t *dev);
 mad_session_t *mad_dev_session(mad_dev_t *dev);
 /* A peer for which no receive may wait any longer, with the cause: the receives that name it fail, later ones at once. */
 void mad_dev_peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
+/* A peer that nobody names any more: if it is lost, nothing is kept of it. */
+void mad_dev_peer_forget(mad_dev_t *dev, mad_peer_t peer);
 
 /* Let everything go on.  Returns the number of messages taken and operations told. */
 int mad_dev_progress(mad_dev_t *dev);

@@ -31,13 +31,50 @@ static bool grow(mad_ofi_av_t *av, size_t more)
     return true;
 }
 
+/* The next place: one that was removed, the last first, or a new one, for which there is room.  ordered: whoever inserts counts
+ * them instead of being told. */
+static size_t place_take(mad_ofi_av_t *av, bool ordered)
+{
+    return av->n_free && !ordered ? av->free[--av->n_free] : av->n++;
+}
+
+/* A place that cannot be noted is not used again. */
+static void place_give(mad_ofi_av_t *av, size_t at)
+{
+    if (av->n_free == av->cap_free) {
+        size_t cap = av->cap_free ? 2 * av->cap_free : 64, *grown = realloc(av->free, cap * sizeof *grown);
+        if (!grown)
+            return;
+        av->free = grown;
+        av->cap_free = cap;
+    }
+    av->free[av->n_free++] = at;
+}
+
+/* One name; its place, or FI_ADDR_NOTAVAIL.  A table has a place for each, also for what is no address. */
+static fi_addr_t name_insert(mad_ofi_av_t *av, const unsigned char *name, bool ordered, int *rc)
+{
+    bool is_good = name_good(name);
+    size_t at;
+    if (!is_good && av->type != FI_AV_TABLE)
+        return FI_ADDR_NOTAVAIL;
+    at = place_take(av, ordered);
+    if (is_good)
+        memcpy(name_at(av, at), name, mad_ofi_name_len());
+    else
+        memset(name_at(av, at), 0, mad_ofi_name_len());
+    for (mad_ofi_ep_t *ep = av->eps; ep; ep = ep->next)
+        if (ep->dev && mad_ofi_ep_learn(ep, at, at + 1))
+            *rc = -FI_ENOMEM;
+    return is_good ? at : FI_ADDR_NOTAVAIL;
+}
+
 /* Returns how many are good.  Synchronous, for it takes no time. */
 static int av_insert(struct fid_av *fid, const void *names, size_t n, fi_addr_t *addresses, uint64_t flags, void *context)
 {
     mad_ofi_av_t *av = FROM_FID(mad_ofi_av_t, fid);
     const unsigned char *name = names;
-    int good = 0, *errors = flags & FI_SYNC_ERR ? context : NULL;
-    size_t from, len = mad_ofi_name_len();
+    int good = 0, rc = 0, *errors = flags & FI_SYNC_ERR ? context : NULL;
     if (flags & ~(uint64_t)(FI_MORE | FI_SYNC_ERR))
         return -FI_EINVAL;
     pthread_mutex_lock(&av->lock);
@@ -45,30 +82,16 @@ static int av_insert(struct fid_av *fid, const void *names, size_t n, fi_addr_t 
         pthread_mutex_unlock(&av->lock);
         return -FI_ENOMEM;
     }
-    from = av->n;
-    for (size_t i = 0; i < n; i++, name += len) {
-        bool is_good = name_good(name);
-        /* a table has a place for each, also for what is no address */
-        if (is_good || av->type == FI_AV_TABLE) {
-            if (is_good)
-                memcpy(name_at(av, av->n), name, len);
-            else
-                memset(name_at(av, av->n), 0, len);
-            if (addresses)
-                addresses[i] = is_good ? av->n : FI_ADDR_NOTAVAIL;
-            av->n++;
-        } else if (addresses) {
-            addresses[i] = FI_ADDR_NOTAVAIL;
-        }
+    for (size_t i = 0; i < n; i++, name += mad_ofi_name_len()) {
+        fi_addr_t at = name_insert(av, name, !addresses, &rc);
+        if (addresses)
+            addresses[i] = at;
         if (errors)
-            errors[i] = is_good ? 0 : FI_EINVAL;
-        good += is_good;
+            errors[i] = at == FI_ADDR_NOTAVAIL ? FI_EINVAL : 0;
+        good += at != FI_ADDR_NOTAVAIL;
     }
-    for (mad_ofi_ep_t *ep = av->eps; ep; ep = ep->next)
-        if (ep->dev && mad_ofi_ep_learn(ep, from))
-            good = -FI_ENOMEM;
     pthread_mutex_unlock(&av->lock);
-    return good;
+    return rc ? rc : good;
 }
 
 static int no_insertsvc(struct fid_av *av, const char *node, const char *service, fi_addr_t *address, uint64_t flags,
@@ -105,6 +128,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *addresses, size_t n, uint64_
         name_at(av, addresses[i])[0] = 0;
         for (mad_ofi_ep_t *ep = av->eps; ep; ep = ep->next)
             mad_ofi_ep_forget(ep, addresses[i]);
+        place_give(av, addresses[i]);
     }
     pthread_mutex_unlock(&av->lock);
     return rc;
@@ -159,6 +183,7 @@ static int av_close(struct fid *fid)
     atomic_fetch_sub(&av->domain->users, 1);
     pthread_mutex_destroy(&av->lock);
     free(av->names);
+    free(av->free);
     free(av);
     return 0;
 }

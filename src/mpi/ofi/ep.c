@@ -100,12 +100,12 @@ static bool address_note(mad_ofi_ep_t *ep, mad_peer_t peer, fi_addr_t address)
     return true;
 }
 
-int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from)
+int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from, size_t to)
 {
     mad_ofi_av_t *av = ep->av;
     if (!peers_grow(ep, av->n))
         return -FI_ENOMEM;
-    for (size_t i = from; i < av->n; i++) {
+    for (size_t i = from; i < to; i++) {
         unsigned char address[MAD_OFI_ADDRESS_MAX];
         size_t len = mad_ofi_name_address(av->names + i * mad_ofi_name_len(), mad_ofi_name_len(), address);
         mad_peer_t peer = -1;
@@ -113,7 +113,8 @@ int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from)
             !address_note(ep, peer, i))
             return -FI_ENOMEM;
         atomic_load(&ep->peers)[i] = peer;
-        atomic_store(&ep->n_peers, i + 1);
+        if (atomic_load(&ep->n_peers) <= i)
+            atomic_store(&ep->n_peers, i + 1);
     }
     return 0;
 }
@@ -138,6 +139,8 @@ void mad_ofi_ep_forget(mad_ofi_ep_t *ep, size_t at)
     peers[at] = -1;
     if (peer >= 0 && ep->addresses[peer] == at)
         ep->addresses[peer] = ep->repeated ? other_address(ep, peers, peer) : FI_ADDR_NOTAVAIL;
+    if (peer >= 0 && ep->addresses[peer] == FI_ADDR_NOTAVAIL)
+        mad_dev_peer_forget(ep->dev, peer);
 }
 
 /* ---- Enabling ------------------------------------------------------------------------------------------------------ */
@@ -202,7 +205,7 @@ static int ep_enable(mad_ofi_ep_t *ep)
         return rc;
     }
     pthread_mutex_lock(&ep->av->lock);
-    rc = mad_ofi_ep_learn(ep, 0);
+    rc = mad_ofi_ep_learn(ep, 0, ep->av->n);
     pthread_mutex_unlock(&ep->av->lock);
     return rc;
 }

@@ -111,6 +111,7 @@ typedef struct mad_ofi_av {
     enum fi_av_type type;
     unsigned char *names; /* each of mad_ofi_name_len bytes, the first 0: removed */
     size_t n, room;
+    size_t *free, n_free, cap_free; /* places that were removed, to be used again */
     mad_ofi_ep_t *eps; /* that use it */
     atomic_int users;
 } mad_ofi_av_t;
@@ -218,7 +219,7 @@ extern struct fi_ops_collective mad_ofi_no_collective;
 /* ---- Between objects ---------------------------------------------------------------------------------------------- */
 
 /* Under the address vector's lock: the endpoint learns of places from..n, or of all. */
-int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from);
+int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from, size_t to); /* what stands from there on, before to */
 void mad_ofi_ep_forget(mad_ofi_ep_t *ep, size_t at);
 bool mad_ofi_eps_add(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
 void mad_ofi_eps_del(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
