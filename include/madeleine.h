@@ -138,8 +138,8 @@ mad_status_t mad_peer_route(mad_session_t *session, mad_peer_t peer, char *buf, 
 mad_status_t mad_channel_route(mad_channel_t *channel, mad_peer_t peer, char *buf, size_t len);
 
 /* Which ways to a peer were chosen and rejected, and why, as text for people into buf, cut to len bytes (always ended
- * with zero).  May wait (for the launcher, once for each rank).  Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_BOOT,
- * MAD_ERR_NOMEM. */
+ * with zero).  May wait (for the launcher, once for each rank).  Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_PEER (it has
+ * been forgotten), MAD_ERR_BOOT, MAD_ERR_NOMEM. */
 mad_status_t mad_peer_explain(mad_session_t *session, mad_peer_t peer, char *buf, size_t len);
 
 /* ---- Channels ------------------------------------------------------------------------------------------------- */

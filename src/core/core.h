@@ -6,6 +6,8 @@
 
 #include "core/objects.h"
 
+#include <sys/types.h>
+
 /* handle.c: handles that peers send back are numbers with a generation, never pointers. */
 struct madi_handles *madi_handles_new(void);
 void madi_handles_free(struct madi_handles *h);
@@ -83,6 +85,17 @@ void madi_peers_forget_lost(mad_session_t *session);
 void madi_stats_keep(mad_session_t *session, madi_gate_t *gate); /* stats.c: it is about to be forgotten */
 void madi_stats_free(mad_session_t *session);
 
+/* stopped.c; any lock */
+/* The process of this host at the other end of a connected socket; 0: not on this host, or not to be known.  Takes long for
+ * tcp: all processes are looked at. */
+pid_t madi_process_behind(int fd);
+pid_t madi_process_near(int fd); /* like madi_process_behind, but 0 for all that takes long */
+char madi_process_stopped(pid_t pid); /* 'T' (by a signal), 't' (by a debugger), or 0: it is not stopped, or not there */
+
+/* If the process is stopped, put off the deadline of a handshake with it, and the gate's (NULL: a caller's, that has none):
+ * time for which it is stopped does not count.  Under session->lock. */
+void madi_stopped_spare(pid_t process, madi_gate_t *gate, int64_t *deadline);
+
 /* ways.c; under session->lock */
 /* The entry of a peer's address that this adapter can talk to on that lane; false: none, and why. */
 bool madi_way_find(mad_session_t *session, const unsigned char *address, int lane, madi_adapter_t *a,
@@ -93,8 +106,8 @@ void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *rea
 void madi_ways_free(madi_gate_t *gate);
 
 enum madi_way { MADI_WAY_USED, MADI_WAY_TRIED, MADI_WAY_LOST, MADI_WAY_SPARE, MADI_WAY_REJECTED };
-/* What has become of this way to a peer whose address is known (spoken to or not), and why: reason is empty for USED and
- * TRIED (connecting), of MADI_REASON_MAX bytes. */
+/* What has become of this way to a peer whose address is known (spoken to or not), and why: reason is empty for USED and,
+ * unless the peer is stopped, TRIED (connecting), of MADI_REASON_MAX bytes. */
 enum madi_way madi_way_explain(mad_session_t *session, mad_peer_t peer, int lane, madi_adapter_t *a, char *reason);
 const char *madi_way_name(enum madi_way way); /* "used", "connecting", "was used", ... */
 

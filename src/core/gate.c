@@ -254,6 +254,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
         return;
     gate->status = gate->bye && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: by our own end */
     gate->deadline = madi_now();
+    gate->process = 0;
     if (gate->link)
         madi_way_failed(gate, gate->link->adapter, text);
     if (gate->link && gate->link->driver->sever)

@@ -33,6 +33,7 @@
 #define MAC 32
 #define ACCEPTED_MAX 256 /* handshakes of strangers at a time */
 #define CALL_AGAIN INT64_C(500000000) /* ns that the peer's own attempt has before it is called once more */
+#define STOPPED_AFTER INT64_C(500000000) /* ns without an answer, until it is looked whether the peer is stopped */
 #define STEP INT64_C(250000000) /* ns: deadlines are looked at so often at least while there are any */
 
 enum kind { HELLO = 1, CHALLENGE = 2, PROOF = 3, VERDICT = 4, REFUSE = 5 };
@@ -61,6 +62,9 @@ struct madi_hello {
     bool unsure;        /* what the peer has said may be lost */
     int expect;         /* the kind of the next frame */
     int64_t deadline;
+    int64_t began;
+    bool looked_behind; /* process is known, or cannot be */
+    pid_t process;      /* at the other end, if it is on this host; or 0 */
     unsigned char nonce_a[16], nonce_b[16];
     unsigned char in[sizeof(frame_t) + BODY_MAX];
     size_t n_in;
@@ -206,8 +210,9 @@ static hello_t *hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd)
     h->adapter = adapter;
     h->watch.fd = fd;
     h->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    h->began = madi_now();
     if (!s->hellos_looked)
-        s->hellos_looked = madi_now();
+        s->hellos_looked = h->began;
     h->next = s->hellos;
     s->hellos = h;
     return h;
@@ -296,6 +301,7 @@ static void accept_peer(hello_t *h, madi_gate_t *gate)
     atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
     gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
     gate->link = link = madi_link_new(h->adapter, gate);
+    gate->process = madi_process_near(h->watch.fd);
     fd = hello_release(h);
     if (gate->hello)
         madi_hello_abort(gate->hello); /* our own attempt gives way */
@@ -379,6 +385,7 @@ static void on_connected(hello_t *h)
         return;
     }
     h->connected = true;
+    h->gate->process = madi_process_near(h->watch.fd);
     if (RAND_bytes(h->nonce_a, 16) != 1) {
         hello_fail(h, MAD_ERR_SYSTEM, "no random numbers");
         return;
@@ -586,6 +593,43 @@ static void forgive(mad_session_t *s, int64_t ns)
             g->deadline += ns;
 }
 
+/* Is the other end stopped?  Then its time does not count. */
+static void stopped_ask(hello_t *h)
+{
+    if (h->active && !h->connected)
+        return;
+    if (!h->looked_behind)
+        h->process = madi_process_behind(h->watch.fd);
+    h->looked_behind = true;
+    if (h->gate)
+        h->gate->process = h->process;
+    madi_stopped_spare(h->process, h->gate, &h->deadline);
+}
+
+/* So that it is said before the time is over. */
+static void stopped_look(mad_session_t *s, int64_t now)
+{
+    s->stopped_looked = now;
+    for (hello_t *h = s->hellos; h; h = h->next)
+        if (now - h->began >= STOPPED_AFTER)
+            stopped_ask(h);
+}
+
+/* True if it was not put off. */
+static bool hello_is_late(hello_t *h, int64_t now)
+{
+    if (now >= h->deadline)
+        stopped_ask(h);
+    return now >= h->deadline;
+}
+
+static bool gate_is_late(madi_gate_t *g, int64_t now)
+{
+    if (now >= g->deadline && g->process)
+        madi_stopped_spare(g->process, g, &g->deadline);
+    return now >= g->deadline;
+}
+
 static void hello_late(hello_t *h)
 {
     char text[96];
@@ -602,11 +646,13 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
     bool any = false;
     if (late > STEP)
         forgive(s, late);
+    if (s->hellos_looked && now - s->stopped_looked >= STEP)
+        stopped_look(s, now);
     h = s->hellos;
     while (h) {
         hello_t *next = h->next;
         any |= h->deadline < INT64_MAX;
-        if (now >= h->deadline) {
+        if (hello_is_late(h, now)) {
             hello_late(h);
             next = s->hellos; /* it may have begun others */
         }
@@ -616,7 +662,7 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) != MADI_GATE_CONNECTING)
             continue;
         any |= g->deadline < INT64_MAX || calls_at(g) < INT64_MAX;
-        if (now >= g->deadline)
+        if (gate_is_late(g, now))
             madi_gate_late(g);
         else if (calls_at(g) <= now)
             call_again(g);

@@ -372,6 +372,8 @@ struct madi_gate {
     bool lacking;            /* an attempt failed since this process has no memory or descriptors left */
     bool apart;              /* an attempt met no answer: the network may be gone, or its host, and be back soon */
     struct madi_hello *hello; /* our own attempt */
+    int process;             /* connecting: the peer's, if it is on this host; 0: not known */
+    bool stop_told;          /* the log says that it is stopped */
     bool bye;                /* the peer has ended in order */
     bool bye_sent;
     uint64_t peer_floor;     /* credits that the peer gives each connection; 0: not known yet */
@@ -517,6 +519,7 @@ struct mad_session {
     int category; /* the session as one of the polling server's */
     int32_t ticks; /* counts down to the next look at everything */
     int64_t looked; /* ns: when everything was looked at last */
+    int64_t stopped_looked; /* whether peers that do not answer are stopped */
     int64_t hellos_looked; /* and deadlines of connections that are being made; 0: there were none */
     madi_share_habit_t habit; /* of who sends long blocks with requests */
     madi_adapter_t *hot; /* under lock: where short messages came from last; has take and a link */

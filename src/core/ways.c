@@ -115,8 +115,12 @@ enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, int lane, madi
         snprintf(reason, MADI_REASON_MAX, "%s", f->reason);
         return f->was_used ? MADI_WAY_LOST : MADI_WAY_REJECTED;
     }
-    if (used == a && state == MADI_GATE_CONNECTING)
+    if (used == a && state == MADI_GATE_CONNECTING) {
+        char stopped = gate->process ? madi_process_stopped(gate->process) : 0;
+        if (stopped)
+            snprintf(reason, MADI_REASON_MAX, "process %d is stopped (state %c), and is waited for", gate->process, stopped);
         return MADI_WAY_TRIED;
+    }
     if (!madi_way_find(s, madi_peer_address(s, peer), lane, a, &e, reason))
         return MADI_WAY_REJECTED;
     if (used)

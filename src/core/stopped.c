@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A process that is stopped, by a debugger or a signal, answers nothing, as one that is absent does.  Where it runs on this host
+ * the system knows better: which process is at the other end of a socket, and in which state it is. */
+#include "core/core.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+char madi_process_stopped(pid_t pid)
+{
+    char path[40], text[512], *end, state = 0;
+    FILE *f;
+    size_t n;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = 0;
+    end = strrchr(text, ')'); /* behind the name, which may hold anything */
+    if (end && end[1] == ' ')
+        state = end[2];
+    return state == 'T' || state == 't' ? state : 0;
+}
+
+/* An address as /proc/net/tcp and tcp6 show it.  False: of another family. */
+static bool address_text(const struct sockaddr_storage *a, char text[48])
+{
+    const struct sockaddr_in *v4 = (const void *)a;
+    const struct sockaddr_in6 *v6 = (const void *)a;
+    uint32_t word[4];
+    if (a->ss_family == AF_INET) {
+        snprintf(text, 48, "%08X:%04X", v4->sin_addr.s_addr, ntohs(v4->sin_port));
+        return true;
+    }
+    memcpy(word, &v6->sin6_addr, sizeof word);
+    snprintf(text, 48, "%08X%08X%08X%08X:%04X", word[0], word[1], word[2], word[3], ntohs(v6->sin6_port));
+    return a->ss_family == AF_INET6;
+}
+
+/* The socket at that address of this host: it listens, or is the other end of ours.  0: there is none. */
+static unsigned long socket_at(bool is_v6, const char *its, const char *ours)
+{
+    char line[512], local[64], remote[64];
+    FILE *f = fopen(is_v6 ? "/proc/net/tcp6" : "/proc/net/tcp", "re");
+    unsigned long found = 0, inode;
+    unsigned state;
+    while (f && !found && fgets(line, sizeof line, f))
+        if (sscanf(line, "%*s %63s %63s %x %*s %*s %*s %*s %*s %lu", local, remote, &state, &inode) == 4 &&
+            !strcmp(local, its) && (state == 0x0a || !strcmp(remote, ours)))
+            found = inode; /* 0: connected, and not accepted yet */
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static bool has_socket(const char *pid, const char *link)
+{
+    char path[300], to[64];
+    struct dirent *e;
+    bool has = false;
+    DIR *d;
+    snprintf(path, sizeof path, "/proc/%s/fd", pid);
+    d = opendir(path);
+    while (d && !has && (e = readdir(d))) {
+        ssize_t n = readlinkat(dirfd(d), e->d_name, to, sizeof to - 1);
+        to[n > 0 ? n : 0] = 0;
+        has = !strcmp(to, link);
+    }
+    if (d)
+        closedir(d);
+    return has;
+}
+
+static pid_t owner_of(unsigned long inode)
+{
+    char link[40];
+    struct dirent *e;
+    pid_t pid = 0;
+    DIR *d = opendir("/proc");
+    snprintf(link, sizeof link, "socket:[%lu]", inode);
+    while (d && !pid && (e = readdir(d)))
+        if (isdigit((unsigned char)e->d_name[0]) && has_socket(e->d_name, link))
+            pid = (pid_t)strtol(e->d_name, NULL, 10);
+    if (d)
+        closedir(d);
+    return pid;
+}
+
+pid_t madi_process_behind(int fd)
+{
+    struct sockaddr_storage its = {0}, ours = {0};
+    socklen_t n = sizeof its, m = sizeof ours;
+    char its_text[48], our_text[48];
+    unsigned long inode;
+    if (getpeername(fd, (struct sockaddr *)&its, &n) || getsockname(fd, (struct sockaddr *)&ours, &m))
+        return 0;
+    if (its.ss_family == AF_UNIX) {
+        struct ucred who;
+        socklen_t size = sizeof who;
+        return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) ? 0 : who.pid;
+    }
+    if (!address_text(&its, its_text) || !address_text(&ours, our_text))
+        return 0;
+    inode = socket_at(its.ss_family == AF_INET6, its_text, our_text);
+    return inode ? owner_of(inode) : 0;
+}
+
+pid_t madi_process_near(int fd)
+{
+    struct sockaddr_storage own;
+    socklen_t len = sizeof own;
+    if (getsockname(fd, (struct sockaddr *)&own, &len) || own.ss_family != AF_UNIX)
+        return 0;
+    return madi_process_behind(fd);
+}
+
+void madi_stopped_spare(pid_t process, madi_gate_t *gate, int64_t *deadline)
+{
+    char state = process > 0 && *deadline < INT64_MAX ? madi_process_stopped(process) : 0;
+    if (!state)
+        return;
+    *deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    if (!gate)
+        return;
+    gate->deadline = *deadline;
+    if (!gate->stop_told)
+        madi_log(MADI_LOG_WARN, "core", "peer %d does not answer: process %d of this host is stopped (state %c), by %s; it is "
+                 "waited for until it goes on (logged once)", gate->peer, (int)process, state,
+                 state == 't' ? "a debugger" : "a signal");
+    gate->stop_told = true;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stopped: a peer on this host that is stopped, by a signal or a debugger, is waited for, and that is said; one that is not there
+ * is not.  MAD_CONNECT_TIMEOUT is short. */
+#define TEST_MAIN
+#include "harness/test.h"
+
+#include <dirent.h>
+#include <madeleine.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#define KEY "sixteen bytes 16"
+#define SECOND INT64_C(1000000000)
+#define LONGER (2 * SECOND) /* than MAD_CONNECT_TIMEOUT, by far */
+
+static mad_session_t *session;
+static mad_channel_t *channel;
+
+static void session_open(void)
+{
+    CHECK_OK(mad_open(KEY, 16, &session));
+    CHECK_OK(mad_channel_open(session, "stopped", &channel));
+}
+
+/* The peer: stops itself, if it is to; then receives one message and answers. */
+static void peer_run(int address_to, bool stops)
+{
+    mad_connection_t *cnx;
+    const void *address;
+    size_t len;
+    mad_peer_t from;
+    int value = 0;
+    alarm(100);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    session_open();
+    mad_address(session, &address, &len);
+    CHECK(write(address_to, address, len) == (ssize_t)len);
+    if (stops)
+        raise(SIGSTOP);
+    if (!CHECK_OK(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 60 * SECOND, &cnx)))
+        _exit(1);
+    from = mad_message_peer(cnx);
+    mad_unpack(cnx, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    CHECK_OK(mad_end_unpacking(cnx));
+    cnx = mad_begin_packing(channel, from);
+    mad_pack(cnx, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    CHECK_OK(mad_end_packing(cnx));
+    mad_exit(session);
+    _exit(test_failures != 0);
+}
+
+static pid_t peer_start(bool stops, mad_peer_t *peer)
+{
+    char bytes[4096];
+    ssize_t n;
+    int p[2], rc;
+    pid_t pid;
+    CHECK(!pipe(p));
+    pid = fork();
+    if (pid == 0)
+        peer_run(p[1], stops);
+    n = read(p[0], bytes, sizeof bytes);
+    close(p[0]);
+    close(p[1]);
+    if (stops)
+        CHECK(waitpid(pid, &rc, WUNTRACED) == pid && WIFSTOPPED(rc));
+    if (!session)
+        session_open();
+    CHECK_OK(mad_peer_add(session, bytes, (size_t)n, peer));
+    return pid;
+}
+
+static mad_request_t *value_send(mad_peer_t to, int value)
+{
+    mad_block_t block = {&value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    mad_request_t *request = NULL;
+    CHECK_OK(mad_send_blocks(channel, to, &block, 1, &request));
+    return request;
+}
+
+static void answered(pid_t pid, mad_peer_t peer, mad_request_t *request)
+{
+    mad_connection_t *cnx;
+    int value = 0, rc = -1;
+    CHECK_OK(mad_request_wait(&request, 60 * SECOND));
+    if (CHECK_OK(mad_begin_unpacking_timed(channel, peer, 60 * SECOND, &cnx))) {
+        mad_unpack(cnx, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_EQ(value, 9);
+    }
+    CHECK(waitpid(pid, &rc, 0) == pid && rc == 0);
+}
+
+static void explained(mad_peer_t peer, pid_t pid, char state)
+{
+    char text[2000], wanted[60];
+    snprintf(wanted, sizeof wanted, "process %d is stopped (state %c)", (int)pid, state);
+    CHECK_OK(mad_peer_explain(session, peer, text, sizeof text));
+    CHECK_MSG(strstr(text, wanted) != NULL, "no '%s' in: %s", wanted, text);
+}
+
+/* Deadlines of the caller hold meanwhile. */
+static void by_signal(void)
+{
+    mad_peer_t peer;
+    pid_t pid = peer_start(true, &peer);
+    mad_connection_t *cnx;
+    mad_request_t *request = value_send(peer, 9);
+    CHECK_STATUS(mad_begin_unpacking_timed(channel, peer, LONGER, &cnx), MAD_ERR_TIMEOUT);
+    CHECK_STATUS(mad_request_wait(&request, LONGER), MAD_ERR_TIMEOUT);
+    explained(peer, pid, 'T');
+    kill(pid, SIGCONT);
+    answered(pid, peer, request);
+}
+
+/* Threads of the library's own answer too, so a debugger stops all. */
+static bool threads_each(pid_t pid, bool (*fn)(pid_t thread))
+{
+    char path[40];
+    struct dirent *e;
+    bool all = true;
+    DIR *d;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    d = opendir(path);
+    while (d && all && (e = readdir(d)))
+        if (e->d_name[0] != '.')
+            all = fn((pid_t)atoi(e->d_name));
+    if (d)
+        closedir(d);
+    return all;
+}
+
+static bool attach_one(pid_t thread)
+{
+    int rc;
+    return !ptrace(PTRACE_SEIZE, thread, NULL, NULL) && CHECK(!ptrace(PTRACE_INTERRUPT, thread, NULL, NULL)) &&
+           CHECK(waitpid(thread, &rc, __WALL) == thread && WIFSTOPPED(rc));
+}
+
+static bool detach_one(pid_t thread)
+{
+    return CHECK(!ptrace(PTRACE_DETACH, thread, NULL, NULL));
+}
+
+static bool attach(pid_t pid)
+{
+    return threads_each(pid, attach_one);
+}
+
+static void by_debugger(void)
+{
+    mad_peer_t peer;
+    pid_t pid = peer_start(false, &peer);
+    mad_request_t *request;
+    if (!attach(pid)) {
+        printf("# no debugger is allowed here\n");
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        return;
+    }
+    request = value_send(peer, 9);
+    CHECK_STATUS(mad_request_wait(&request, LONGER), MAD_ERR_TIMEOUT);
+    explained(peer, pid, 't');
+    threads_each(pid, detach_one);
+    answered(pid, peer, request);
+}
+
+/* At a moment of the handshake, or before, or after. */
+static void amid(int us)
+{
+    mad_peer_t peer;
+    pid_t pid = peer_start(false, &peer);
+    mad_request_t *request = value_send(peer, 9);
+    mad_status_t status;
+    usleep((useconds_t)us);
+    kill(pid, SIGSTOP);
+    status = mad_request_wait(&request, LONGER);
+    CHECK_MSG(status == MAD_OK || status == MAD_ERR_TIMEOUT, "%s after %d us", mad_status_name(status), us);
+    kill(pid, SIGCONT);
+    if (request)
+        answered(pid, peer, request);
+    else if (!status)
+        answered(pid, peer, value_send(peer, 9));
+}
+
+static void absent(void)
+{
+    mad_peer_t peer;
+    pid_t pid = peer_start(true, &peer);
+    mad_request_t *request = value_send(peer, 9);
+    CHECK_STATUS(mad_request_wait(&request, LONGER), MAD_ERR_TIMEOUT);
+    kill(pid, SIGKILL); /* and so it ends, though it was stopped */
+    waitpid(pid, NULL, 0);
+    CHECK_STATUS(mad_request_wait(&request, 60 * SECOND), MAD_ERR_PEER);
+}
+
+int main(void)
+{
+    setenv("MAD_CONNECT_TIMEOUT", "700", 1);
+    test_begin("stopped", 110);
+    by_signal();
+    by_debugger();
+    absent();
+    for (int i = 0; i < 6; i++)
+        amid(i * i * 60);
+    mad_exit(session);
+    test_end();
+    return test_failures != 0;
+}
