@@ -20,6 +20,8 @@ for driver in shm tcp; do
         one $driver $c
         rm -rf "$dir/shm"
     done
+    [ $driver != shm ] || one shm clone
+    rm -rf "$dir/shm"
     for c in uses own busy commands; do
         one $driver $c
         check "$driver $c: sockets that are left" 0 "$(ls "$dir/shm" | wc -l)"

@@ -144,6 +144,7 @@ typedef struct shm_link {
     bool active;
     unsigned char nonce[16];
     madi_watch_t watch;
+    madi_watch_t process; /* a pidfd of the peer, which the end of the socket may not show; fd 0: none */
     /* the other's memory */
     pid_t pid;         /* valid if base.direct */
     _Atomic(int64_t) proved; /* when it was the peer's for certain */

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* What goes over the socket: from the active side with its eventfd, its bell and the memory, from the passive side with
@@ -204,6 +205,43 @@ static void socket_ready(madi_watch_t *watch, uint32_t events)
     }
 }
 
+/* The peer is dead, though a copy of its socket may live: in a child that was made by clone(2), which runs nothing of ours. */
+static void process_ready(madi_watch_t *watch, uint32_t events)
+{
+    shm_link_t *l = MADI_CONTAINER(watch, shm_link_t, process);
+    (void)events;
+    if (atomic_load_explicit(&l->base.state, memory_order_relaxed) == MADI_LINK_UP)
+        shm_drain(l);
+    madi_link_down(&l->base, MAD_ERR_PEER, "the process is gone");
+}
+
+/* Where the kernel, or the process identifiers seen here, allow none, the socket alone tells. */
+static void process_watch(shm_link_t *l)
+{
+    struct ucred who;
+    socklen_t size = sizeof who;
+    int fd;
+    if (getsockopt(l->fd, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.pid <= 0 || who.pid == getpid())
+        return;
+    fd = madi_fd_own((int)syscall(SYS_pidfd_open, who.pid, 0));
+    if (fd < 0)
+        return;
+    l->process = (madi_watch_t){.fd = fd, .ready = process_ready};
+    if (madi_watch_add_rare(l->base.adapter->session, &l->process, EPOLLIN) == MAD_OK)
+        return;
+    madi_fd_close(fd);
+    l->process.fd = 0;
+}
+
+static void process_unwatch(shm_link_t *l)
+{
+    if (l->process.fd <= 0)
+        return;
+    madi_watch_del(l->base.adapter->session, &l->process);
+    madi_fd_close(l->process.fd);
+    l->process.fd = -1;
+}
+
 static bool make_memory(shm_link_t *l, char *reason)
 {
     l->memfd = shm_memory_make(sizeof(shm_region_t), offsetof(shm_region_t, half[0].units), reason);
@@ -243,6 +281,7 @@ mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason)
         snprintf(reason, MADI_REASON_MAX, "%s", strerror(errno));
         return MAD_ERR_SYSTEM;
     }
+    process_watch(l);
     return MAD_OK;
 }
 
@@ -250,6 +289,7 @@ void shm_link_close(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
     shm_sever(link);
+    process_unwatch(l);
     if (l->watch.fd > 0) {
         madi_watch_del(link->adapter->session, &l->watch);
         l->watch.fd = -1;
