@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* growth N: N clients, each a session of its own, come to one server and go.  What the server keeps of them does not grow; its
- * numbers are never given twice, and stale ones are refused.  Then what mad_peer_forget does. */
+/* growth N [SECONDS [gateway]]: N clients, each a session of its own, come to one server and go.  What the server keeps of them does not grow; its
+ * numbers are never given twice, and stale ones are refused.  Then what mad_peer_forget does.  gateway: clients and
+ * server are on two hosts of the topology file, a and b, and a session on g is between them. */
 #define TEST_MAIN
 #include "harness/test.h"
 
@@ -18,14 +19,31 @@ typedef struct side {
     mad_peer_t peer; /* of a client: the server */
 } side_t;
 
-static side_t server;
+static side_t server, gateway;
+static bool through;
+
+/* They have no network in common but for that of the gateway. */
+static void host_set(const side_t *side)
+{
+    setenv("MAD_HOST", side == &server ? "a" : side == &gateway ? "g" : "b", 1);
+    setenv("MAD_DRIVERS", side == &server ? "shm,virtual" : side == &gateway ? "shm,tcp,virtual" : "tcp,virtual", 1);
+}
 
 static bool side_open(side_t *side)
 {
     const void *address;
     size_t len;
+    mad_peer_t peer;
+    if (through)
+        host_set(side);
     if (!CHECK_OK(mad_open(KEY, 16, &side->session)) || !CHECK_OK(mad_channel_open(side->session, "growth", &side->channel)))
         return false;
+    if (through && side != &gateway) {
+        mad_address(gateway.session, &address, &len);
+        CHECK_OK(mad_peer_add(side->session, address, len, &peer));
+    }
+    if (side == &gateway)
+        return true;
     mad_address(server.session, &address, &len);
     return side == &server || CHECK_OK(mad_peer_add(side->session, address, len, &side->peer));
 }
@@ -240,12 +258,14 @@ int main(int argc, char **argv)
 {
     int n = argc > 1 ? atoi(argv[1]) : 2000;
     test_begin("growth", argc > 2 ? (unsigned)atoi(argv[2]) : 120);
-    if (side_open(&server)) {
+    through = argc > 3;
+    if ((!through || side_open(&gateway)) && side_open(&server)) {
         forget_live();
         lost_unread();
         forget_added();
         come_and_go(n);
         mad_exit(server.session);
+        mad_exit(gateway.session);
     }
     test_end();
     return test_failures != 0;

@@ -10,9 +10,15 @@ chmod 700 "$dir"
 trap 'rm -rf "$dir"' EXIT
 clients=${LONG:+100000}
 seconds=${LONG:+3000}
-for driver in shm tcp; do
+echo 'networks = { x = { driver = "shm"; hosts = "a,g"; }; y = { driver = "tcp"; hosts = "g,b"; }; };' >"$dir/two.cfg"
+for driver in shm tcp gateway; do
+    by=
+    if [ $driver = gateway ]; then
+        export MAD_TOPOLOGY="$dir/two.cfg" MAD_TCP_INTERFACES=lo
+        by=gateway
+    fi
     MAD_SHM_DIR=$dir MAD_DRIVERS=$driver within "$((${seconds:-180} + 10))" "$BUILD/tests/growth" "${clients:-2000}" \
-        "${seconds:-180}" >"$dir/out" 2>&1
+        "${seconds:-180}" $by >"$dir/out" 2>&1
     rc=$?
     [ $rc -eq 0 ] && ok "$driver: $(grep '^#' "$dir/out")" || not_ok "$driver (exit status $rc)" "$(head -20 "$dir/out")"
 done
