@@ -17,9 +17,9 @@ static void *hold(void *arg, const mad_dev_target_t *t, mad_dev_access_t access,
     return memory + t->address;
 }
 
-static void drop(void *arg, const mad_dev_target_t *t, mad_dev_access_t access, bool good)
+static void drop(void *arg, const mad_dev_target_t *t, mad_dev_access_t access, uint8_t op, bool good)
 {
-    (void)arg, (void)t, (void)access, (void)good;
+    (void)arg, (void)t, (void)access, (void)op, (void)good;
     atomic_fetch_sub(&held, 1);
 }
 

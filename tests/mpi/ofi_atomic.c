@@ -243,42 +243,7 @@ static void atomically(void)
     end();
 }
 
-/* What returns what was there counts as a read, a comparison too: at the endpoint, and at the region. */
-static void counted(void)
-{
-    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_NONE};
-    struct fid_cntr *read, *written;
-    uint64_t one = 1, zero = 0, was = 7;
-    begin();
-    memset(there, 0, 8);
-    CHECK_ZERO(fi_cntr_open(domain, &attr, &read, NULL));
-    CHECK_ZERO(fi_cntr_open(domain, &attr, &written, NULL));
-    CHECK_ZERO(fi_mr_bind(mr, &read->fid, FI_REMOTE_READ));
-    CHECK_ZERO(fi_mr_bind(mr, &written->fid, FI_REMOTE_WRITE));
-    CHECK_ZERO(fi_compare_atomic(a.ep, &one, 1, NULL, &zero, NULL, &was, NULL, a.peer, at(0), fi_mr_key(mr), FI_UINT64,
-                                 FI_CSWAP, NULL));
-    expect_sent(&a, NULL);
-    CHECK_EQ(was, 0);
-    count_to(b.was_read, 1);
-    CHECK_EQ(fi_cntr_read(read), 1);
-    CHECK_ZERO(fi_fetch_atomic(a.ep, &one, 1, NULL, &was, NULL, a.peer, at(0), fi_mr_key(mr), FI_UINT64, FI_SUM, NULL));
-    CHECK_ZERO(fi_atomic(a.ep, &one, 1, NULL, a.peer, at(0), fi_mr_key(mr), FI_UINT64, FI_SUM, NULL));
-    expect_sent(&a, NULL);
-    expect_sent(&a, NULL);
-    CHECK_EQ(was, 1);
-    count_to(b.was_written, 1);
-    CHECK_EQ(fi_cntr_read(b.was_read), 2);
-    CHECK_EQ(fi_cntr_read(read), 2);
-    CHECK_EQ(fi_cntr_read(written), 1);
-    CHECK_EQ(fi_cntr_read(a.read), 2);
-    CHECK_EQ(fi_cntr_read(a.written), 1);
-    end();
-    CHECK_ZERO(fi_close(&read->fid));
-    CHECK_ZERO(fi_close(&written->fid));
-}
-
 const ofi_case_t ofi_atomic_cases[] = {{"atomic: all types and operations", all_kinds},
                                        {"atomic: forms", forms},
                                        {"atomic: atomically", atomically},
-                                       {"atomic: counted", counted},
                                        {NULL, NULL}};

@@ -143,6 +143,7 @@ int main(int argc, char **argv)
     }
     run(ofi_remote_cases, mode);
     run(ofi_atomic_cases, mode);
+    run(ofi_counter_cases, mode);
     test_begin("end", 60);
     CHECK_EQ(fi_close(&fabric->fid), -FI_EBUSY);
     objects_close(h);

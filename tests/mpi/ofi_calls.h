@@ -89,6 +89,7 @@ typedef struct ofi_case {
     void (*run)(void);
 } ofi_case_t;
 /* Each ends with a name that is NULL. */
-extern const ofi_case_t ofi_object_cases[], ofi_message_cases[], ofi_queue_cases[], ofi_remote_cases[], ofi_atomic_cases[];
+extern const ofi_case_t ofi_object_cases[], ofi_message_cases[], ofi_queue_cases[], ofi_remote_cases[], ofi_atomic_cases[],
+    ofi_counter_cases[];
 
 #endif

@@ -59,6 +59,7 @@ typedef struct mad_dev_done {
     void *context;           /* of the operation */
     uint64_t flags;          /* of the operation, as they were given */
     mad_dev_access_t served; /* not 0: a peer has accessed memory of ours; context, flags and tag have no meaning */
+    uint8_t op;              /* of an atomic access that was served */
     bool sent;               /* it is of a send or an access; all that follows but the status is of receives */
     bool released;  /* no more comes into this receive's buffer: always, but for `multi` */
     mad_status_t status;
@@ -97,8 +98,9 @@ typedef struct mad_dev_options {
 typedef struct mad_dev_memory {
     /* Where this target is, for this access (`op`: of the atomic ones); it stays until dropped.  NULL: refused. */
     void *(*hold)(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op);
-    /* good: the access was made. */
-    void (*drop)(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, bool good);
+    /* Release the target; access and op as held.  good: the access was made, and this is the first of its targets with that
+     * key. */
+    void (*drop)(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op, bool good);
     /* Is this an atomic operation on elements of which len bytes are some?  Types and operations are its own matter.
      * operand NULL: there is none. */
     bool (*is_good)(mad_dev_access_t access, uint8_t type, uint8_t op, size_t len, bool operand);

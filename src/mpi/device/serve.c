@@ -19,10 +19,15 @@ typedef struct request {
 
 /* ---- Targets ----------------------------------------------------------------------------------------------------- */
 
-static void drop(mad_dev_t *dev, const mad_dev_target_t *targets, int n, mad_dev_access_t access, bool good)
+/* Release all targets; the access was made if good, once for each key.  op: of the atomic ones, else 0. */
+static void drop(mad_dev_t *dev, const mad_dev_target_t *targets, int n, mad_dev_access_t access, uint8_t op, bool good)
 {
-    for (int i = 0; i < n; i++)
-        dev->memory->drop(dev->arg, &targets[i], access, good);
+    for (int i = 0; i < n; i++) {
+        bool first = true;
+        for (int j = 0; j < i; j++)
+            first = first && targets[j].key != targets[i].key;
+        dev->memory->drop(dev->arg, &targets[i], access, op, good && first);
+    }
 }
 
 /* All or none; without them the request is refused. */
@@ -37,12 +42,18 @@ static void hold(mad_dev_t *dev, request_t *r)
         r->refused = !at;
     }
     if (r->refused && i > 1)
-        drop(dev, r->targets, i - 1, r->access, false);
+        drop(dev, r->targets, i - 1, r->access, r->h.op, false);
 }
 
-static void tell_served(mad_dev_t *dev, mad_dev_access_t access, mad_peer_t source, size_t len, bool has_data, uint64_t data)
+static void tell_served(mad_dev_t *dev, mad_dev_access_t access, uint8_t op, mad_peer_t source, size_t len)
 {
-    mad_dev_done_t done = {.served = access, .source = source, .len = len, .has_data = has_data, .data = data};
+    mad_dev_done_t done = {.served = access, .op = op, .source = source, .len = len};
+    dev->tell(dev->arg, &done);
+}
+
+static void tell_written(mad_dev_t *dev, mad_peer_t source, size_t len, bool has_data, uint64_t data)
+{
+    mad_dev_done_t done = {.served = MAD_DEV_WRITE, .source = source, .len = len, .has_data = has_data, .data = data};
     dev->tell(dev->arg, &done);
 }
 
@@ -100,11 +111,11 @@ static void written(mad_dev_t *dev, item_t *item)
     mad_peer_t source = op->peer;
     mad_status_t status = item->status;
     bool good = !status && !op->closed;
-    drop(dev, op->copy, op->n, MAD_DEV_WRITE, good);
+    drop(dev, op->copy, op->n, MAD_DEV_WRITE, 0, good);
     if (!status)
         answer(dev, source, op->order, op->closed, NULL, 0);
     if (good)
-        tell_served(dev, MAD_DEV_WRITE, source, op->room, op->done.has_data, op->done.data);
+        tell_written(dev, source, op->room, op->done.has_data, op->done.data);
     op_free(dev, op);
     peer_suspect(dev, source, status);
 }
@@ -113,7 +124,7 @@ static bool write_long_in(mad_dev_t *dev, mad_connection_t *cnx, request_t *r)
 {
     op_t *op;
     if (!r->refused && r->total != r->h.len) {
-        drop(dev, r->targets, r->h.n, r->access, false);
+        drop(dev, r->targets, r->h.n, r->access, 0, false);
         r->refused = true;
     }
     op = op_of_request(dev, r, 0);
@@ -122,7 +133,7 @@ static bool write_long_in(mad_dev_t *dev, mad_connection_t *cnx, request_t *r)
         return true;
     }
     if (!r->refused)
-        drop(dev, r->targets, r->h.n, r->access, false);
+        drop(dev, r->targets, r->h.n, r->access, 0, false);
     return false;
 }
 
@@ -133,10 +144,10 @@ static void write_in(mad_dev_t *dev, request_t *r, const unsigned char *bytes, s
     memcpy(op.pieces, r->pieces, sizeof op.pieces);
     if (good)
         place_bytes(&op, bytes, len);
-    drop(dev, r->targets, r->h.n, r->access, good);
+    drop(dev, r->targets, r->h.n, r->access, 0, good);
     answer(dev, r->source, r->h.number, !good, NULL, 0);
     if (good)
-        tell_served(dev, r->access, r->source, len, r->h.flags & FLAG_DATA, r->h.data);
+        tell_written(dev, r->source, len, r->h.flags & FLAG_DATA, r->h.data);
 }
 
 /* ---- Reads ------------------------------------------------------------------------------------------------------- */
@@ -146,9 +157,9 @@ static void read_out(mad_dev_t *dev, item_t *item)
     op_t *op = (op_t *)item;
     mad_peer_t to = op->peer;
     mad_status_t status = item->status;
-    drop(dev, op->copy, op->n, MAD_DEV_READ, !status);
+    drop(dev, op->copy, op->n, MAD_DEV_READ, 0, !status);
     if (!status)
-        tell_served(dev, MAD_DEV_READ, to, op->room, false, 0);
+        tell_served(dev, MAD_DEV_READ, 0, to, op->room);
     op_free(dev, op);
     peer_suspect(dev, to, status);
 }
@@ -162,7 +173,7 @@ static bool read_long_in(mad_dev_t *dev, const request_t *r)
     op_t *op = op_of_request(dev, r, r->h.n > 1 ? r->total : 0);
     mad_request_t *request;
     if (!op) {
-        drop(dev, r->targets, r->h.n, r->access, false);
+        drop(dev, r->targets, r->h.n, r->access, 0, false);
         return false;
     }
     if (r->h.n > 1) {
@@ -181,18 +192,18 @@ static void read_short_in(mad_dev_t *dev, const request_t *r)
 {
     unsigned char bytes[sizeof(remote_head_t) + MAD_DEV_ORDERED];
     gather(bytes + sizeof(remote_head_t), r->pieces, r->h.n);
-    drop(dev, r->targets, r->h.n, r->access, true);
+    drop(dev, r->targets, r->h.n, r->access, 0, true);
     answer(dev, r->source, r->h.number, false, bytes + sizeof(remote_head_t), r->total);
-    tell_served(dev, r->access, r->source, r->total, false, 0);
+    tell_served(dev, MAD_DEV_READ, 0, r->source, r->total);
 }
 
 void remote_forget(mad_dev_t *dev, item_t *item)
 {
     op_t *op = (op_t *)item;
     if (item->look == written)
-        drop(dev, op->copy, op->n, MAD_DEV_WRITE, false);
+        drop(dev, op->copy, op->n, MAD_DEV_WRITE, 0, false);
     else if (item->look == read_out)
-        drop(dev, op->copy, op->n, MAD_DEV_READ, false);
+        drop(dev, op->copy, op->n, MAD_DEV_READ, 0, false);
 }
 
 /* ---- Atomic operations ------------------------------------------------------------------------------------------- */
@@ -222,10 +233,10 @@ static void atomic_in(mad_dev_t *dev, const request_t *r, const unsigned char *b
                              compares ? bytes + r->total + at : NULL, fetches ? results + at : NULL);
     if (good)
         pthread_mutex_unlock(&atomics);
-    drop(dev, r->targets, r->h.n, r->access, good);
+    drop(dev, r->targets, r->h.n, r->access, r->h.op, good);
     answer(dev, r->source, r->h.number, !good, good && fetches ? results : NULL, good && fetches ? r->total : 0);
     if (good)
-        tell_served(dev, r->access, r->source, r->total, false, 0);
+        tell_served(dev, r->access, r->h.op, r->source, r->total);
 }
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */

@@ -80,13 +80,6 @@ static void del(mad_ofi_mrs_t *t, const mr_t *mr)
 
 /* ---- Accesses ----------------------------------------------------------------------------------------------------- */
 
-static uint64_t needs(mad_dev_access_t access, uint8_t op)
-{
-    if (access == MAD_DEV_READ || (access == MAD_DEV_FETCH && op == FI_ATOMIC_READ))
-        return FI_REMOTE_READ;
-    return access == MAD_DEV_WRITE || access == MAD_DEV_ATOMIC ? FI_REMOTE_WRITE : FI_REMOTE_READ | FI_REMOTE_WRITE;
-}
-
 static void *hold(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op)
 {
     mad_ofi_domain_t *d = ((mad_ofi_ep_t *)arg)->domain;
@@ -94,7 +87,7 @@ static void *hold(void *arg, const mad_dev_target_t *target, mad_dev_access_t ac
     mr_t *mr;
     pthread_mutex_lock(&d->mrs.lock);
     mr = find(&d->mrs, target->key);
-    if (mr && !(needs(access, op) & ~mr->access)) {
+    if (mr && !(mad_ofi_effect(access, op) & ~mr->access)) {
         uint64_t offset = target->address - (d->virtual_addresses ? (uintptr_t)mr->base : 0);
         if (offset <= mr->len && target->len <= mr->len - offset) {
             mr->busy++;
@@ -105,14 +98,14 @@ static void *hold(void *arg, const mad_dev_target_t *target, mad_dev_access_t ac
     return at;
 }
 
-static void drop(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, bool good)
+static void drop(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op, bool good)
 {
     mad_ofi_domain_t *d = ((mad_ofi_ep_t *)arg)->domain;
     mr_t *mr;
     pthread_mutex_lock(&d->mrs.lock);
     mr = find(&d->mrs, target->key); /* it is there as long as it is busy */
     if (good)
-        mad_ofi_cntr_add(mad_ofi_reads(access) ? mr->read : mr->written, true);
+        mad_ofi_cntr_add_served(mr->read, mr->written, mad_ofi_effect(access, op));
     mr->busy--;
     pthread_mutex_unlock(&d->mrs.lock);
 }

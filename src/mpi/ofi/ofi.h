@@ -264,15 +264,26 @@ static inline void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good) /* NULL: no
     if (cntr)
         mad_ofi_cntr_count(cntr, good);
 }
+/* Count an access of a peer by its effect.  A counter bound for both reads and writes counts it once. */
+static inline void mad_ofi_cntr_add_served(mad_ofi_cntr_t *reads, mad_ofi_cntr_t *writes, uint64_t effect)
+{
+    if (effect & FI_REMOTE_READ)
+        mad_ofi_cntr_add(reads, true);
+    if (effect & FI_REMOTE_WRITE && !(effect & FI_REMOTE_READ && reads == writes))
+        mad_ofi_cntr_add(writes, true);
+}
 
 /* ---- mr.c, operate.c, atomic.c -------------------------------------------------------------------------------------- */
 
 extern struct fi_ops_mr mad_ofi_mr;
 extern const mad_dev_memory_t mad_ofi_memory; /* of the domain of the endpoint that is the device's argument */
-/* Does it count as a read?  All do that return what was there (fi_endpoint(3), fi_mr(3)). */
-static inline bool mad_ofi_reads(mad_dev_access_t access)
+/* Return what an access does to its target: FI_REMOTE_READ if it returns what was there, FI_REMOTE_WRITE if it may change it.
+ * A fetching atomic operation does both, except FI_ATOMIC_READ.  The region must permit the effect, and counters count it. */
+static inline uint64_t mad_ofi_effect(mad_dev_access_t access, uint8_t op)
 {
-    return access != MAD_DEV_WRITE && access != MAD_DEV_ATOMIC;
+    if (access == MAD_DEV_READ || (access == MAD_DEV_FETCH && op == FI_ATOMIC_READ))
+        return FI_REMOTE_READ;
+    return access == MAD_DEV_WRITE || access == MAD_DEV_ATOMIC ? FI_REMOTE_WRITE : FI_REMOTE_READ | FI_REMOTE_WRITE;
 }
 /* Bytes of an element of an enum fi_datatype; 0: there is no such atomic operation, by such a call. */
 size_t mad_ofi_atomic_size(mad_dev_access_t access, unsigned type, unsigned op);
