@@ -59,6 +59,54 @@ static void behind_others(void)
     ends_close();
 }
 
+/* Reads of no entries make progress, and are no error, whatever stands in the queue. */
+static void count_zero(void)
+{
+    uint64_t word = 3, in = 0;
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+    fi_addr_t source;
+    ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_FD, FI_AV_TABLE, 0);
+    CHECK_EQ(fi_cq_read(b.cq, NULL, 0), -FI_EAGAIN);
+    CHECK_EQ(fi_cq_sread(b.cq, NULL, 0, NULL, 1), -FI_EAGAIN);
+    CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, &in));
+    CHECK_INJECTED(fi_inject(a.ep, &word, 8, a.peer));
+    while (fi_cq_read(b.cq, NULL, 0) == -FI_EAGAIN)
+        fi_cq_read(a.cq, NULL, 0);
+    CHECK_ZERO(fi_cq_read(b.cq, NULL, 0));
+    CHECK_ZERO(fi_cq_readfrom(b.cq, NULL, 0, &source));
+    CHECK_ZERO(fi_cq_sread(b.cq, NULL, 0, NULL, -1));
+    CHECK_ZERO(fi_cq_sreadfrom(b.cq, NULL, 0, &source, NULL, -1));
+    CHECK_EQ(fi_cq_readerr(b.cq, &error, 0), -FI_EAGAIN);
+    CHECK_EQ(fi_cq_read(b.cq, &entry, 1), 1);
+    CHECK(entry.op_context == &in && in == 3);
+
+    CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, &in));
+    CHECK_ZERO(fi_cancel(&b.ep->fid, &in));
+    CHECK_ZERO(fi_cq_read(b.cq, NULL, 0)); /* an error stands there, and stays */
+    CHECK_EQ(fi_cq_read(b.cq, &entry, 1), -FI_EAVAIL);
+    CHECK_EQ(fi_cq_readerr(b.cq, &error, 0), 1);
+    CHECK_EQ(error.err, FI_ECANCELED);
+    ends_close();
+}
+
+/* A counter without a wait object can be waited for all the same: by polling. */
+static void wait_without_object(void)
+{
+    uint64_t word = 3, in = 0;
+    ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, FI_AV_TABLE, 0);
+    CHECK_EQ(fi_cntr_wait(b.received, 1, 20), -FI_ETIMEDOUT);
+    CHECK_EQ(fi_cntr_wait(b.received, 1, 0), -FI_ETIMEDOUT);
+    CHECK_ZERO(fi_cntr_wait(b.received, 0, -1));
+    CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, NULL));
+    CHECK_INJECTED(fi_inject(a.ep, &word, 8, a.peer));
+    CHECK_ZERO(fi_cntr_wait(b.received, 1, -1));
+    CHECK_EQ(in, 3);
+    CHECK_ZERO(fi_cntr_adderr(b.received, 1));
+    CHECK_ZERO(fi_cntr_wait(b.received, 1, -1));
+    ends_close();
+}
+
 static void sleeping(void)
 {
     uint64_t word = 3, in;
@@ -260,7 +308,8 @@ static void closed_early(void)
 }
 
 const ofi_case_t ofi_queue_cases[] = {{"selective completion", selective}, {"behind others", behind_others},
-                                      {"sleeping", sleeping}, {"formats", formats},
+                                      {"reads of no entries", count_zero},
+                                      {"a counter without a wait object", wait_without_object}, {"sleeping", sleeping}, {"formats", formats},
                                       {"counters", counters}, {"wait objects", wait_objects},
                                       {"a counter that sleeps", sleeping_counter}, {"closed early", closed_early},
                                       {NULL, NULL}};

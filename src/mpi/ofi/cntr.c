@@ -59,17 +59,18 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
     int64_t begin = mad_dev_clock();
     uint64_t errors = atomic_load(&c->errors);
-    if (c->wait.fd < 0)
-        return -FI_EINVAL;
+    bool sleeps = c->wait.fd >= 0; /* else it polls */
     for (;;) {
-        mad_ofi_wait_arm(&c->wait);
+        if (sleeps)
+            mad_ofi_wait_arm(&c->wait);
         if (cntr_read(fid) >= threshold)
             return 0;
         if (atomic_load(&c->errors) != errors)
             return -FI_EAVAIL;
         if (!mad_ofi_left(begin, timeout))
             return -FI_ETIMEDOUT;
-        mad_ofi_wait_sleep(&c->wait, mad_ofi_left(begin, timeout));
+        if (sleeps)
+            mad_ofi_wait_sleep(&c->wait, mad_ofi_left(begin, timeout));
     }
 }
 

@@ -126,8 +126,11 @@ static inline size_t take_tagged(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *bu
     return i;
 }
 
+/* Read up to n entries.  Return their number; -FI_EAVAIL if the first is an error, -FI_EAGAIN if there is none.  With n 0,
+ * return 0 if there is any, an error or not. */
 static ssize_t take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
 {
+    bool is_left;
     ssize_t got = 0;
     cq_lock(cq);
     if (cq->format == FI_CQ_FORMAT_TAGGED && !sources)
@@ -143,12 +146,13 @@ static ssize_t take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
         got++;
     }
     cq->drained = (size_t)got < n && cq->head == cq->tail && !cq->locked;
-    if (cq->head != cq->tail)
-        got = got ? got : -FI_EAVAIL;
-    else
+    is_left = cq->head != cq->tail;
+    if (!is_left)
         cq->head = cq->tail = 0; /* the same entries again: they are in the cache */
     cq_unlock(cq);
-    return got ? got : -FI_EAGAIN;
+    if (got || (is_left && !n))
+        return got;
+    return is_left ? -FI_EAVAIL : -FI_EAGAIN;
 }
 
 /* Without the lock only if nobody else comes. */
@@ -175,7 +179,7 @@ static inline void look(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *into)
         ;
 }
 
-/* With n 0 it only makes progress. */
+/* Like take, but first make progress if the queue is empty or n is 0. */
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *sources)
 {
     mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
