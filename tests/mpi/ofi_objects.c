@@ -16,7 +16,7 @@ static int ask(struct fi_info *h)
 
 static void offers(void)
 {
-    struct fi_info *h = hints_new(), *found = NULL;
+    struct fi_info *h = hints_new();
     CHECK_ZERO(ask(hints_new()));
 #define REFUSED(change) (h = hints_new(), change, CHECK_EQ(ask(h), -FI_ENODATA))
 #define OFFERED(change) (h = hints_new(), change, CHECK_EQ(ask(h), 0))
@@ -50,8 +50,81 @@ static void offers(void)
     OFFERED(h->domain_attr->mr_mode = OLD_MR_BASIC);
     OFFERED(h->domain_attr->mr_mode = OLD_MR_SCALABLE);
     OFFERED(h->caps = 0);
-    h = hints_new();
-    CHECK_EQ(fi_getinfo(OFI_API, "127.0.0.1", NULL, 0, h, &found), -FI_ENODATA);
+#undef REFUSED
+#undef OFFERED
+}
+
+/* The address at which fi_getinfo places an endpoint: any, of the length of a name; a node names this host or nothing. */
+static void sources(void)
+{
+    static const struct {
+        const char *node, *service;
+        uint64_t flags;
+        int rc;
+    } rows[] = {
+        {NULL, NULL, 0, 0},
+        {NULL, "5000", FI_SOURCE, 0},
+        {"127.0.0.1", NULL, FI_SOURCE, 0},
+        {"127.0.0.1", "5000", FI_SOURCE | FI_NUMERICHOST, 0},
+        {"localhost", "5000", FI_SOURCE, 0},
+        {"192.0.2.1", NULL, FI_SOURCE, -FI_ENODATA}, /* no host has this one */
+        {"localhost", NULL, FI_SOURCE | FI_NUMERICHOST, -FI_ENODATA},
+        {"127.0.0.1", NULL, 0, -FI_ENODATA},
+        {"127.0.0.1", "5000", 0, -FI_ENODATA},
+    };
+    static const unsigned char any[256];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fi_info *h = hints_new(), *found = NULL;
+        if (!CHECK_EQ(fi_getinfo(OFI_API, rows[i].node, rows[i].service, rows[i].flags, h, &found), rows[i].rc))
+            printf("# node %s, service %s\n", rows[i].node, rows[i].service);
+        if (found) {
+            CHECK(found->src_addrlen > 0 && found->src_addrlen <= FI_NAME_MAX);
+            CHECK(found->src_addr && !memcmp(found->src_addr, any, found->src_addrlen));
+            CHECK(!found->dest_addr && !found->dest_addrlen);
+        }
+        fi_freeinfo(h);
+        fi_freeinfo(found);
+    }
+}
+
+/* What was offered can be asked for again, with its source, and with a destination. */
+static void offered_again(void)
+{
+    struct fi_info *h, *found = NULL;
+    h = fi_dupinfo(info);
+    CHECK(h->src_addrlen > 0);
+    h->dest_addr = calloc(1, h->src_addrlen);
+    h->dest_addrlen = h->src_addrlen;
+    memset(h->dest_addr, 7, h->dest_addrlen);
+    if (CHECK_ZERO(fi_getinfo(OFI_API, NULL, NULL, 0, h, &found))) {
+        CHECK(found->src_addrlen == h->src_addrlen && found->dest_addrlen == h->dest_addrlen);
+        CHECK(!memcmp(found->dest_addr, h->dest_addr, h->dest_addrlen));
+    }
+    fi_freeinfo(found);
+    found = NULL;
+    *(char *)h->src_addr = 1; /* an endpoint does not choose its name */
+    CHECK_EQ(fi_getinfo(OFI_API, NULL, NULL, 0, h, &found), -FI_ENODATA);
+    fi_freeinfo(h);
+}
+
+/* Capabilities of sending and receiving are of endpoints: which peers can be reached is the domain's (fi_endpoint(3)). */
+static void capabilities(void)
+{
+    const uint64_t reach = FI_LOCAL_COMM | FI_REMOTE_COMM;
+    struct fi_info *h = hints_new(), *found = NULL;
+    for (int i = 0; i < 3; i++) {
+        h->caps = i == 0 ? 0 : i == 1 ? FI_MSG | FI_RMA : FI_TAGGED | reach;
+        if (!CHECK_ZERO(fi_getinfo(OFI_API, NULL, NULL, 0, h, &found)))
+            break;
+        CHECK(!((found->tx_attr->caps | found->rx_attr->caps) & reach));
+        CHECK_EQ(found->domain_attr->caps & reach, reach);
+        CHECK(!(found->tx_attr->caps & (FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SOURCE | FI_DIRECTED_RECV)));
+        CHECK(!(found->rx_attr->caps & (FI_SEND | FI_READ | FI_WRITE)));
+        CHECK(!((found->tx_attr->caps | found->rx_attr->caps) & ~found->caps));
+        CHECK(!(h->caps & ~found->caps));
+        fi_freeinfo(found);
+        found = NULL;
+    }
     fi_freeinfo(h);
 }
 
@@ -245,7 +318,9 @@ static void many_in_map(void)
     many_addresses(FI_AV_MAP);
 }
 
-const ofi_case_t ofi_object_cases[] = {{"offers and refusals", offers}, {"addresses", addresses},
+const ofi_case_t ofi_object_cases[] = {{"offers and refusals", offers}, {"sources", sources},
+                                       {"offered again", offered_again}, {"capabilities", capabilities},
+                                       {"addresses", addresses},
                                        {"many addresses in a table", many_in_table},
                                        {"many addresses in a map", many_in_map},
                                        {"addresses again, in a table", again_in_table},

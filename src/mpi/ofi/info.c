@@ -2,6 +2,10 @@
 /* What is offered, and whether that is what was asked for.  What is not offered is refused here. */
 #include "ofi.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #define ACCESS (FI_RMA | FI_ATOMIC)
 #define PRIMARY (FI_MSG | FI_TAGGED | ACCESS)
 #define SENDING (FI_SEND | FI_READ | FI_WRITE)
@@ -104,6 +108,15 @@ static bool rx_fits(const struct fi_rx_attr *a)
     return true;
 }
 
+/* The name of an endpoint that is still to be made: fi_getname tells it once it is enabled. */
+static bool is_any(const unsigned char *name, size_t len)
+{
+    size_t n = 0;
+    while (n < len && !name[n])
+        n++;
+    return n == len && len == mad_ofi_name_len();
+}
+
 static bool fits(const struct fi_info *h)
 {
     if (h->caps & ~(uint64_t)(CAPS | ALWAYS))
@@ -112,7 +125,7 @@ static bool fits(const struct fi_info *h)
         return refuse("neither messages nor accesses");
     if (h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FORMAT)
         return refuse("this format of addresses");
-    if (h->src_addr || (h->dest_addr && h->dest_addrlen != mad_ofi_name_len()))
+    if ((h->src_addr && !is_any(h->src_addr, h->src_addrlen)) || (h->dest_addr && h->dest_addrlen != mad_ofi_name_len()))
         return refuse("this address");
     if (h->handle)
         return refuse("connections");
@@ -173,7 +186,7 @@ static void offer(struct fi_info *i, const struct fi_info *h, uint32_t version)
     i->ep_attr->mem_tag_format = h && h->ep_attr && h->ep_attr->mem_tag_format ? h->ep_attr->mem_tag_format : TAG_FORMAT;
     i->ep_attr->max_order_raw_size = i->ep_attr->max_order_war_size = i->ep_attr->max_order_waw_size = MAD_DEV_ORDERED;
     i->ep_attr->tx_ctx_cnt = i->ep_attr->rx_ctx_cnt = 1;
-    i->tx_attr->caps = i->caps & (PRIMARY | SENDING | REACH);
+    i->tx_attr->caps = i->caps & (PRIMARY | SENDING); /* reach is the domain's, not an endpoint's (fi_domain(3)) */
     i->tx_attr->op_flags = h && h->tx_attr ? h->tx_attr->op_flags & MAD_OFI_SEND_FLAGS : 0;
     i->tx_attr->msg_order = i->rx_attr->msg_order = ORDER;
     i->tx_attr->inject_size = MAD_OFI_INJECT;
@@ -181,7 +194,7 @@ static void offer(struct fi_info *i, const struct fi_info *h, uint32_t version)
     i->tx_attr->iov_limit = i->rx_attr->iov_limit = MAD_DEV_PIECES;
     i->tx_attr->rma_iov_limit = MAD_DEV_PIECES;
     i->tx_attr->tclass = h && h->tx_attr ? h->tx_attr->tclass : 0;
-    i->rx_attr->caps = i->caps & (PRIMARY | RECEIVING | REACH);
+    i->rx_attr->caps = i->caps & (PRIMARY | RECEIVING);
     i->rx_attr->op_flags = h && h->rx_attr ? h->rx_attr->op_flags & MAD_OFI_RECEIVE_FLAGS : 0;
     domain_offer(i->domain_attr, h ? h->domain_attr : NULL, version);
     i->fabric_attr->name = strdup("mad"); /* libfabric itself adds the provider's */
@@ -189,8 +202,12 @@ static void offer(struct fi_info *i, const struct fi_info *h, uint32_t version)
     i->fabric_attr->api_version = version;
 }
 
-static bool destination(struct fi_info *i, const struct fi_info *h)
+static bool addresses_set(struct fi_info *i, const struct fi_info *h)
 {
+    i->src_addr = calloc(1, mad_ofi_name_len());
+    if (!i->src_addr)
+        return false;
+    i->src_addrlen = mad_ofi_name_len();
     if (!h || !h->dest_addr)
         return true;
     i->dest_addr = malloc(h->dest_addrlen);
@@ -201,24 +218,50 @@ static bool destination(struct fi_info *i, const struct fi_info *h)
     return true;
 }
 
+/* True if node is a name or an address of this host: a socket can be bound to it. */
+static bool node_is_here(const char *node, uint64_t flags)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = flags & FI_NUMERICHOST ? AI_NUMERICHOST : 0}, *all, *one;
+    bool here = false;
+    if (getaddrinfo(node, NULL, &hints, &all))
+        return false;
+    for (one = all; one && !here; one = one->ai_next) {
+        int fd = socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        here = fd >= 0 && !bind(fd, one->ai_addr, one->ai_addrlen);
+        if (fd >= 0)
+            close(fd);
+    }
+    freeaddrinfo(all);
+    return here;
+}
+
+/* A source may be named by a node, which has to be this host; endpoints use all its networks.  A service means nothing: names
+ * of endpoints have no ports.  A destination has a name that its fi_getname has told, and is no node. */
+static bool node_fits(const char *node, uint64_t flags)
+{
+    if (!node)
+        return true;
+    if (!(flags & FI_SOURCE))
+        return refuse("destinations by node: names of endpoints come from fi_getname");
+    return node_is_here(node, flags) || refuse("a source on another host");
+}
+
 int mad_ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
                     struct fi_info **info)
 {
     struct fi_info *i;
-    (void)service; /* it would be a part of a node's address */
-    if (node) { /* addresses are got by fi_getname only */
-        refuse("addresses of nodes by name");
-        return -FI_ENODATA;
-    }
-    if (flags & FI_PROV_ATTR_ONLY)
+    (void)service;
+    if (flags & FI_PROV_ATTR_ONLY) {
         hints = NULL;
-    if (hints && !fits(hints))
+        node = NULL;
+    }
+    if (!node_fits(node, flags) || (hints && !fits(hints)))
         return -FI_ENODATA;
     i = fi_allocinfo();
     if (!i)
         return -FI_ENOMEM;
     offer(i, hints, version);
-    if (!i->domain_attr->name || !i->fabric_attr->name || !destination(i, hints)) {
+    if (!i->domain_attr->name || !i->fabric_attr->name || !addresses_set(i, hints)) {
         fi_freeinfo(i);
         return -FI_ENOMEM;
     }
