@@ -8,17 +8,23 @@ void mad_ofi_cntr_count(mad_ofi_cntr_t *cntr, bool good)
     mad_ofi_wait_wake(&cntr->wait);
 }
 
+/* Peers access a region by any endpoint of the domain. */
+static void cntr_progress(mad_ofi_cntr_t *c)
+{
+    mad_ofi_eps_progress(c->of_region ? &c->domain->eps : &c->eps);
+}
+
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
-    mad_ofi_eps_progress(&c->eps);
+    cntr_progress(c);
     return atomic_load(&c->value);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
-    mad_ofi_eps_progress(&c->eps);
+    cntr_progress(c);
     return atomic_load(&c->errors);
 }
 
@@ -59,7 +65,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
     int64_t begin = mad_dev_clock();
     uint64_t errors = atomic_load(&c->errors);
-    bool sleeps = c->wait.fd >= 0; /* else it polls */
+    bool sleeps = c->wait.fd >= 0 && !c->of_region; /* else it polls; endpoints of a region may wake nobody */
     for (;;) {
         if (sleeps)
             mad_ofi_wait_arm(&c->wait);
@@ -81,7 +87,7 @@ int mad_ofi_cntr_trywait(mad_ofi_cntr_t *c)
     if (c->wait.fd < 0)
         return -FI_EINVAL;
     mad_ofi_wait_arm(&c->wait);
-    mad_ofi_eps_progress(&c->eps);
+    cntr_progress(c);
     return atomic_load(&c->value) + atomic_load(&c->errors) == before ? 0 : -FI_EAGAIN;
 }
 

@@ -152,6 +152,7 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
         return flags ? -FI_EINVAL : 0;
     if (other->fclass != FI_CLASS_CNTR || !flags || flags & ~(uint64_t)(FI_REMOTE_READ | FI_REMOTE_WRITE))
         return -FI_EINVAL;
+    c->of_region = true;
     pthread_mutex_lock(&mr->domain->mrs.lock);
     if ((flags & FI_REMOTE_READ && mr->read) || (flags & FI_REMOTE_WRITE && mr->written))
         rc = -FI_EINVAL;

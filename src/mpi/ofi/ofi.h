@@ -144,6 +144,7 @@ typedef struct mad_ofi_cntr {
     struct fid_cntr fid;
     mad_ofi_domain_t *domain;
     atomic_ullong value, errors;
+    bool of_region; /* it counts, or has counted, accesses to registered memory */
     mad_ofi_wait_t wait;
     mad_ofi_eps_t eps;
     atomic_int users;
