@@ -12,7 +12,7 @@
 
 #include "tools/madrun_loop.h"
 
-#define MADI_RUN_GREETING "MADRUN-PROXY 2" /* counts up with each change of the frames */
+#define MADI_RUN_GREETING "MADRUN-PROXY 3" /* counts up with each change of the frames */
 
 enum {
     /* to the proxy */
@@ -20,6 +20,8 @@ enum {
     MADI_RUN_REPLY = 2,  /* rank, data: for PMI */
     MADI_RUN_STDIN = 3,  /* rank, data; none: the end */
     MADI_RUN_SIGNAL = 4, /* value: its number */
+    MADI_RUN_HOLD = 5,   /* rank, value: stream that is not to be read ... */
+    MADI_RUN_READ = 6,   /* ... or again */
     /* from the proxy, see madi_run_events_t */
     MADI_RUN_LINE = 16,
     MADI_RUN_OUTPUT = 17, /* value: stream */

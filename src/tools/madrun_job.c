@@ -100,6 +100,18 @@ static void on_output(int rank, int stream, const char *data, size_t len)
     madi_run_output(rank, stream, data, len);
 }
 
+static void output_hold(int rank, int stream, bool on)
+{
+    if (rank >= options->count) /* a gateway, which writes little */
+        return;
+    if (home[rank])
+        madi_run_remote_hold(home[rank], rank, stream, on);
+    else
+        madi_run_local_hold(rank, stream, on);
+}
+
+static const madi_run_output_hooks_t output_hooks = {output_lost, output_hold};
+
 static void on_taken(int rank, size_t len)
 {
     if (rank != options->stdin_rank)
@@ -399,7 +411,7 @@ int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
     }
     home = madi_run_alloc((size_t)asked->count, sizeof(madi_run_remote_t *));
     spoken = madi_run_alloc((size_t)asked->count, sizeof(bool));
-    madi_run_output_init(asked->count, beside, asked->label, output_lost);
+    madi_run_output_init(asked->count, beside, asked->label, &output_hooks);
     if (asked->timeout > 0)
         madi_run_timer_set(&limit, (int64_t)(asked->timeout * 1e9), out_of_time);
     far_env = remote_env();

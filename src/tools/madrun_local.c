@@ -347,6 +347,13 @@ void madi_run_local_stdin(int rank, const char *data, size_t len)
         madi_run_pipe_close_when_sent(&r->in);
 }
 
+void madi_run_local_hold(int rank, int stream, bool on)
+{
+    rank_t *r = find(rank);
+    if (r && r->pid && (stream == 1 || stream == 2))
+        madi_run_pipe_reading(&r->stream[stream - 1], !on);
+}
+
 void madi_run_local_signal(int number)
 {
     for (int i = 0; ranks && !told_done && i < spec->count; i++)

@@ -37,6 +37,7 @@ typedef struct madi_run_events {
 void madi_run_local_start(const madi_run_spec_t *spec, const madi_run_events_t *events, const sigset_t *mask);
 void madi_run_local_reply(int rank, const char *text, size_t len); /* to a PMI request */
 void madi_run_local_stdin(int rank, const char *data, size_t len); /* len 0: its end */
+void madi_run_local_hold(int rank, int stream, bool on); /* cease to read what the rank writes to it, or go on */
 void madi_run_local_signal(int number); /* to the process groups of all ranks that were started here */
 void madi_run_local_reap(void);         /* after SIGCHLD */
 

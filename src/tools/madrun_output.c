@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/madrun_output.h"
 
+#include "base/clock.h"
 #include "tools/madrun_loop.h"
 
 #include <errno.h>
@@ -10,35 +11,60 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_BYTES 65536 /* a longer line is broken */
+#define PAUSE_NS 100000000LL   /* a begun line is shown when it has not grown for this long ... */
+#define AGE_NS 1000000000LL    /* ... or is this old */
+#define TURN_NS 1000000000LL   /* while others wait, a shown line has this long to end ... */
+#define TURN_BYTES 65536       /* ... and again if it has grown by this much */
+#define WAITING_BYTES ((size_t)1 << 26) /* of all that waits; a begun line is shown then, or its rank waits */
+#define KEPT_BYTES ((size_t)1 << 18)    /* a larger buffer is given back when it is empty */
 
-static madi_run_pipe_t out[2];
-static madi_run_buffer_t (*partial)[2]; /* by rank and stream: a line that has only begun */
-static char **label_of; /* by rank; NULL: "[rank] " */
+/* What a rank has written to one stream and is not in `out` yet. */
+typedef struct text {
+    madi_run_buffer_t bytes;
+    size_t searched;     /* bytes at the front that hold no newline */
+    int64_t first, last; /* arrival of the oldest and the youngest byte, on the monotonic clock, nanoseconds */
+    bool held;           /* the rank's descriptor is not read */
+    bool ended;          /* no more will come */
+} text_t;
+
+/* Standard output or error. */
+typedef struct stream {
+    madi_run_pipe_t out;
+    bool open;         /* what was written last does not end a line */
+    int owner;         /* rank of that line, which alone may write; -1: none */
+    int64_t turn;      /* end of the owner's turn, on the monotonic clock, nanoseconds; 0: nobody waits */
+    size_t turn_bytes; /* written by the owner in this turn */
+} stream_t;
+
+static stream_t streams[2];
+static text_t (*texts)[2]; /* by rank and stream */
+static char **label_of;    /* by rank; NULL: "[rank] " */
 static int rank_count;
+static size_t waiting;     /* bytes in all texts */
 static bool alone, labelled;
-static void (*on_lost)(void);
+static const madi_run_output_hooks_t *hooks;
+static madi_run_timer_t timer;
 
 static void got(madi_run_pipe_t *pipe)
 {
-    if (!pipe->broken || !on_lost)
+    if (!pipe->broken || !hooks)
         return;
-    if (pipe == &out[0] && pipe->error != EPIPE)
+    if (pipe == &streams[0].out && pipe->error != EPIPE)
         madi_run_say("what the ranks print cannot be written: %s", strerror(pipe->error));
-    on_lost();
+    hooks->lost();
 }
 
-void madi_run_output_init(int ranks, int beside, bool label, void (*lost)(void))
+void madi_run_output_init(int ranks, int beside, bool label, const madi_run_output_hooks_t *to)
 {
     rank_count = ranks + beside;
     alone = ranks == 1;
     labelled = label && rank_count > 1;
-    on_lost = lost;
-    partial = madi_run_alloc((size_t)rank_count, sizeof(*partial));
+    hooks = to;
+    texts = madi_run_alloc((size_t)rank_count, sizeof(*texts));
     label_of = madi_run_alloc((size_t)rank_count, sizeof(*label_of));
     for (int i = 0; i < 2; i++) {
-        out[i] = (madi_run_pipe_t){.got = got, .choke = true, .shared = true};
-        madi_run_pipe_open(&out[i], i + 1);
+        streams[i] = (stream_t){.out = {.got = got, .choke = true, .shared = true}, .owner = -1};
+        madi_run_pipe_open(&streams[i].out, i + 1);
     }
 }
 
@@ -47,85 +73,225 @@ void madi_run_output_label(int number, const char *label)
     label_of[number] = madi_run_strdup(label);
 }
 
+/* --- writing --- */
+
 /* What a program writes for programs is passed on as it is. */
+static bool object_begins(const char *data, size_t len)
+{
+    return len > 1 && data[0] == '{' && data[1] == '"';
+}
+
 static bool is_object(const char *data, size_t len)
 {
     while (len > 0 && (data[len - 1] == '\n' || data[len - 1] == '\r'))
         len--;
-    return len > 2 && data[0] == '{' && data[1] == '"' && data[len - 1] == '}';
+    return len > 2 && object_begins(data, len) && data[len - 1] == '}';
 }
 
-static void line_write(int rank, int stream, const char *data, size_t len, bool newline)
+/* Begin a line of rank (-1: madrun's own), or go on with the one that it has begun. */
+static void line_begin(stream_t *s, int rank, bool label)
 {
-    bool label = labelled && !(stream == 1 && is_object(data, len));
     char number[24];
+    if (rank >= 0 && s->owner == rank)
+        return;
+    if (s->open)
+        madi_run_pipe_send(&s->out, "\n", 1);
+    s->open = false;
+    s->owner = -1;
     if (label && label_of[rank])
-        madi_run_pipe_send(&out[stream - 1], label_of[rank], strlen(label_of[rank]));
+        madi_run_pipe_send(&s->out, label_of[rank], strlen(label_of[rank]));
     else if (label)
-        madi_run_pipe_send(&out[stream - 1], number, (size_t)snprintf(number, sizeof(number), "[%d] ", rank));
-    madi_run_pipe_send(&out[stream - 1], data, len);
-    if (newline)
-        madi_run_pipe_send(&out[stream - 1], "\n", 1);
+        madi_run_pipe_send(&s->out, number, (size_t)snprintf(number, sizeof(number), "[%d] ", rank));
 }
 
-static void partial_write(int rank, int stream)
+static void line_write(int rank, int stream, const char *data, size_t len, bool whole)
 {
-    madi_run_buffer_t *buffer = &partial[rank][stream - 1];
-    if (buffer->len > 0)
-        line_write(rank, stream, madi_run_buffer_at(buffer), buffer->len, labelled); /* a label must begin a line */
-    madi_run_buffer_free(buffer);
+    stream_t *s = &streams[stream - 1];
+    bool object = stream == 1 && (whole ? is_object(data, len) : object_begins(data, len));
+    line_begin(s, rank, labelled && !object);
+    madi_run_pipe_send(&s->out, data, len);
+    s->open = !whole;
+    s->owner = whole ? -1 : rank;
+    s->turn_bytes += len;
+}
+
+static void text_drop(text_t *text, size_t len)
+{
+    madi_run_buffer_drop(&text->bytes, len);
+    waiting -= len;
+    text->searched = 0;
+    text->first = text->last;
+    if (text->bytes.len == 0 && text->bytes.cap > KEPT_BYTES)
+        madi_run_buffer_free(&text->bytes);
+}
+
+static void whole_lines_write(int rank, int stream)
+{
+    text_t *text = &texts[rank][stream - 1];
+    while (text->bytes.len > text->searched) {
+        const char *data = madi_run_buffer_at(&text->bytes);
+        const char *end = memchr(data + text->searched, '\n', text->bytes.len - text->searched);
+        if (!end)
+            break;
+        line_write(rank, stream, data, (size_t)(end + 1 - data), true);
+        text_drop(text, (size_t)(end + 1 - data));
+    }
+    text->searched = text->bytes.len;
+}
+
+/* --- whose turn it is --- */
+
+static bool may_write(int rank, int stream)
+{
+    return streams[stream - 1].owner < 0 || streams[stream - 1].owner == rank;
+}
+
+static void text_hold(int rank, int stream, bool on)
+{
+    text_t *text = &texts[rank][stream - 1];
+    if (text->held != on)
+        hooks->hold(rank, stream, on);
+    text->held = on;
+}
+
+/* When the begun line is to be shown.  An object is no prompt, and its end decides on its label. */
+static int64_t text_due(const text_t *text, int stream)
+{
+    int64_t pause = text->last + PAUSE_NS, age = text->first + AGE_NS;
+    if (text->ended || waiting > WAITING_BYTES)
+        return 0;
+    if (stream == 1 && object_begins(madi_run_buffer_at(&text->bytes), text->bytes.len))
+        return INT64_MAX;
+    return pause < age ? pause : age;
+}
+
+/* Write what may be written of rank's text. */
+static void text_look(int rank, int stream, int64_t now)
+{
+    text_t *text = &texts[rank][stream - 1];
+    stream_t *s = &streams[stream - 1];
+    whole_lines_write(rank, stream);
+    if (text->bytes.len > 0 && (s->owner == rank || text_due(text, stream) <= now)) {
+        line_write(rank, stream, madi_run_buffer_at(&text->bytes), text->bytes.len, false);
+        text_drop(text, text->bytes.len);
+    }
+    if (text->ended && s->owner == rank) {
+        s->owner = -1;
+        if (labelled) /* a label must begin a line */
+            madi_run_pipe_send(&s->out, "\n", 1);
+        s->open = !labelled;
+    }
+}
+
+/* The turn is over: the owner keeps it only while its line grows fast. */
+static void turn_look(stream_t *s, int64_t now)
+{
+    if (!s->turn || (s->turn > now && s->owner >= 0))
+        return;
+    if (s->turn_bytes < TURN_BYTES)
+        s->owner = -1;
+    s->turn = s->owner < 0 ? 0 : now + TURN_NS;
+    s->turn_bytes = 0;
+}
+
+/* The end of the owner's turn, which begins when somebody waits. */
+static int64_t turn_end(stream_t *s, int64_t now)
+{
+    if (!s->turn) {
+        s->turn = now + TURN_NS;
+        s->turn_bytes = 0;
+    }
+    return s->turn;
+}
+
+/* Write all that may be written to a stream.  Returns when there may be more, INT64_MAX: not by itself. */
+static int64_t stream_look(int stream, int64_t now)
+{
+    stream_t *s = &streams[stream - 1];
+    int64_t next = INT64_MAX;
+    turn_look(s, now);
+    for (int rank = 0; rank < rank_count; rank++) {
+        text_t *text = &texts[rank][stream - 1];
+        int64_t due;
+        if (text->bytes.len > 0 && may_write(rank, stream))
+            text_look(rank, stream, now);
+        text_hold(rank, stream, text->held && text->bytes.len > 0 && !may_write(rank, stream));
+        if (text->bytes.len == 0)
+            continue;
+        due = may_write(rank, stream) ? text_due(text, stream) : turn_end(s, now);
+        next = due < next ? due : next;
+    }
+    return next;
+}
+
+static void look(void);
+
+static void look_at(int64_t when, int64_t now)
+{
+    if (when != INT64_MAX && (timer.at == 0 || when < timer.at))
+        madi_run_timer_set(&timer, when > now ? when - now : 0, look);
+}
+
+static void look(void)
+{
+    int64_t now = madi_now();
+    for (int stream = 1; stream <= 2; stream++)
+        look_at(stream_look(stream, now), now);
 }
 
 void madi_run_output(int rank, int stream, const char *data, size_t len)
 {
-    madi_run_buffer_t *buffer;
+    stream_t *s;
+    text_t *text;
+    bool owned;
+    int64_t now;
     if (rank < 0 || rank >= rank_count || stream < 1 || stream > 2)
         return;
+    s = &streams[stream - 1];
     if (alone && rank == 0) {
-        madi_run_pipe_send(&out[stream - 1], data, len);
+        madi_run_pipe_send(&s->out, data, len);
+        s->open = len > 0 ? data[len - 1] != '\n' : s->open;
         return;
     }
-    buffer = &partial[rank][stream - 1];
-    if (len == 0)
-        partial_write(rank, stream);
-    while (len > 0) {
-        const char *end = memchr(data, '\n', len);
-        size_t part = end ? (size_t)(end + 1 - data) : len;
-        if (end && buffer->len == 0) {
-            line_write(rank, stream, data, part, false);
-        } else {
-            madi_run_buffer_add(buffer, data, part);
-            if (end)
-                line_write(rank, stream, madi_run_buffer_at(buffer), buffer->len, false);
-            if (end)
-                madi_run_buffer_drop(buffer, buffer->len);
-            else if (buffer->len > LINE_BYTES)
-                partial_write(rank, stream);
-        }
-        data += part;
-        len -= part;
-    }
+    now = madi_now();
+    text = &texts[rank][stream - 1];
+    text->first = text->bytes.len ? text->first : now;
+    text->last = now;
+    text->ended = len == 0;
+    madi_run_buffer_add(&text->bytes, data, len);
+    waiting += len;
+    owned = s->owner >= 0;
+    if (may_write(rank, stream))
+        text_look(rank, stream, now);
+    else if (waiting > WAITING_BYTES)
+        text_hold(rank, stream, true);
+    if (owned && s->owner < 0)
+        look();
+    else if (text->bytes.len > 0)
+        look_at(may_write(rank, stream) ? text_due(text, stream) : turn_end(s, now), now);
 }
 
 bool madi_run_output_waiting(void)
 {
-    return (out[0].out.len > 0 && !out[0].broken) || (out[1].out.len > 0 && !out[1].broken);
+    return (streams[0].out.out.len > 0 && !streams[0].out.broken) || (streams[1].out.out.len > 0 && !streams[1].out.broken);
 }
 
 void madi_run_output_fini(void)
 {
+    madi_run_timer_clear(&timer);
     for (int i = 0; i < rank_count; i++)
         for (int s = 0; s < 2; s++)
-            madi_run_buffer_free(&partial[i][s]);
+            madi_run_buffer_free(&texts[i][s].bytes);
     for (int i = 0; i < rank_count; i++)
         free(label_of[i]);
     free(label_of);
-    free(partial);
-    partial = NULL;
+    free(texts);
+    texts = NULL;
     rank_count = 0;
-    on_lost = NULL;
+    waiting = 0;
+    hooks = NULL;
     for (int i = 0; i < 2; i++)
-        madi_run_pipe_close(&out[i]);
+        madi_run_pipe_close(&streams[i].out);
 }
 
 void madi_run_say(const char *format, ...)
@@ -138,8 +304,9 @@ void madi_run_say(const char *format, ...)
     va_end(args);
     len = strlen(text);
     text[len++] = '\n';
-    if (partial) { /* in order with what the ranks write */
-        madi_run_pipe_send(&out[1], text, len);
+    if (texts) { /* in order with what the ranks write */
+        line_begin(&streams[1], -1, false);
+        madi_run_pipe_send(&streams[1].out, text, len);
     } else {
         ssize_t n = write(2, text, len);
         (void)n;

@@ -98,6 +98,11 @@ static void frame_handle(const madi_run_frame_t *frame)
         if (started)
             madi_run_local_stdin(frame->rank, frame->data, frame->len);
         return;
+    case MADI_RUN_HOLD:
+    case MADI_RUN_READ:
+        if (started)
+            madi_run_local_hold(frame->rank, frame->value, frame->type == MADI_RUN_HOLD);
+        return;
     case MADI_RUN_SIGNAL: madi_run_local_signal(frame->value); return;
     default: end_ranks();
     }

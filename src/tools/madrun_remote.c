@@ -249,6 +249,11 @@ void madi_run_remote_stdin(madi_run_remote_t *remote, int rank, const char *data
     madi_run_frame_send(&remote->to, MADI_RUN_STDIN, rank, 0, data, len);
 }
 
+void madi_run_remote_hold(madi_run_remote_t *remote, int rank, int stream, bool on)
+{
+    madi_run_frame_send(&remote->to, on ? MADI_RUN_HOLD : MADI_RUN_READ, rank, stream, NULL, 0);
+}
+
 static bool ends(int number)
 {
     return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT || number == SIGKILL;

@@ -16,6 +16,7 @@ madi_run_remote_t *madi_run_remote_start(const char *host, const char *agent, co
                                          const madi_run_events_t *events, const sigset_t *mask);
 void madi_run_remote_reply(madi_run_remote_t *remote, int rank, const char *text, size_t len);
 void madi_run_remote_stdin(madi_run_remote_t *remote, int rank, const char *data, size_t len);
+void madi_run_remote_hold(madi_run_remote_t *remote, int rank, int stream, bool on);
 void madi_run_remote_signal_one(madi_run_remote_t *remote, int number);
 /* These are for all hosts. */
 void madi_run_remote_signal(int number); /* to ranks, not to what is beside them */
