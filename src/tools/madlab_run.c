@@ -104,6 +104,7 @@ static int wait_end(pid_t pid, int pipe, int signals)
 {
     struct signalfd_siginfo info;
     bool ending = false;
+    pid_t ended;
     int status;
     for (;;) {
         struct pollfd look = {.fd = signals, .events = POLLIN};
@@ -116,12 +117,17 @@ static int wait_end(pid_t pid, int pipe, int signals)
             if (write(pipe, &byte, 1) != 1) /* full: it does not listen */
                 kill(pid, SIGKILL);
             ending = ending || (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2 && info.ssi_code != SI_KERNEL);
-        } else if (waitpid(pid, &status, WNOHANG) == pid) {
-            if (WIFEXITED(status))
-                return WEXITSTATUS(status);
-            madi_lab_say("the lab was killed (signal %d)", WTERMSIG(status));
-            return 128 + WTERMSIG(status);
+            continue;
         }
+        do /* as first process of a container, others are left to us */
+            ended = waitpid(-1, &status, WNOHANG);
+        while (ended > 0 && ended != pid);
+        if (ended != pid)
+            continue;
+        if (WIFEXITED(status))
+            return WEXITSTATUS(status);
+        madi_lab_say("the lab was killed (signal %d)", WTERMSIG(status));
+        return 128 + WTERMSIG(status);
     }
 }
 

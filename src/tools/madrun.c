@@ -8,7 +8,8 @@
  *   madrun_local.c    the ranks of this host       madrun_bind.c    which cores they get
  *   madrun_remote.c   other hosts, through an agent that runs  madrun_proxy.c  there
  *   madrun_frame.c, madrun_spec.c                  what madrun and a proxy say to each other
- *   madrun_output.c   lines and labels             madrun_loop.c, madrun_signals.c   events
+ *   madrun_output.c   lines and labels             madrun_orphans.c what ranks leave behind
+ *   madrun_loop.c, madrun_signals.c   events
  *   madrun_jobfile.c  what others need to join     madrun_around.c  another launcher in the midst of gateways */
 #include "tools/madrun_job.h"
 #include "tools/madrun_loop.h"

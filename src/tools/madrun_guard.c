@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/madrun_guard.h"
 
+#include "tools/madrun_orphans.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static pid_t guard;
 static int guard_fd = -1;
+static char mark[40]; /* "": not made yet */
 
 static ssize_t read_group(int fd, pid_t *group)
 {
@@ -45,6 +51,7 @@ static _Noreturn void guard_run(int fd)
     }
     for (size_t i = 0; i < count; i++)
         kill(-groups[i], SIGKILL);
+    madi_run_orphans_kill_marked(mark);
     _exit(0);
 }
 
@@ -53,6 +60,7 @@ void madi_run_guard_start(void)
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0)
         return;
+    madi_run_guard_mark();
     guard = fork();
     if (guard == 0) {
         close(fds[1]);
@@ -73,6 +81,19 @@ void madi_run_guard_add(pid_t group)
         close(guard_fd);
         guard_fd = -1;
     }
+}
+
+bool madi_run_guard_is(pid_t pid)
+{
+    return guard > 0 && pid == guard;
+}
+
+const char *madi_run_guard_mark(void)
+{
+    uint64_t number;
+    if (!mark[0] && getrandom(&number, sizeof(number), 0) == (ssize_t)sizeof(number))
+        snprintf(mark, sizeof(mark), "MADRUN_JOB=%016" PRIx64, number);
+    return mark;
 }
 
 void madi_run_guard_end(void)

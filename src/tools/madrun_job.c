@@ -7,6 +7,7 @@
 #include "tools/madrun_jobfile.h"
 #include "tools/madrun_local.h"
 #include "tools/madrun_loop.h"
+#include "tools/madrun_orphans.h"
 #include "tools/madrun_output.h"
 #include "tools/madrun_pmi.h"
 #include "tools/madrun_remote.h"
@@ -265,6 +266,7 @@ static void on_signal(int number)
     case SIGCHLD:
         madi_run_local_reap();
         madi_run_remote_reap();
+        madi_run_orphans_reap();
         return;
     case SIGTSTP:
         signal_all(SIGTSTP);
@@ -409,6 +411,7 @@ int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
         perror("madrun: cannot start");
         return 1;
     }
+    madi_run_orphans_init();
     home = madi_run_alloc((size_t)asked->count, sizeof(madi_run_remote_t *));
     spoken = madi_run_alloc((size_t)asked->count, sizeof(bool));
     madi_run_output_init(asked->count, beside, asked->label, &output_hooks);

@@ -6,6 +6,7 @@
 
 #include "tools/madrun_guard.h"
 #include "tools/madrun_loop.h"
+#include "tools/madrun_orphans.h"
 #include "tools/memory_file.h"
 
 #include <errno.h>
@@ -21,6 +22,8 @@
 
 #define LINE_BYTES 16384           /* longest PMI request */
 #define LINGER_NS 500000000LL /* for children of ended ranks that hold their output open */
+#define KILLED_NS 10000000LL  /* between two looks whether all that was killed has ended ... */
+#define KILLED_MAX 200        /* ... and how many */
 
 typedef struct rank {
     pid_t pid; /* 0: not started */
@@ -38,6 +41,7 @@ static const madi_run_spec_t *spec;
 static const madi_run_events_t *events;
 static rank_t *ranks;
 static int left; /* ranks that have been started and have not ended */
+static bool collected; /* the ranks' numbers may be somebody else's */
 static bool told_done;
 static int trouble_fd = -1;
 static char topology[40]; /* a path; "": there is none */
@@ -133,6 +137,9 @@ static void child_env(int rank, int boot_fd)
     unsetenv("PMIX_NAMESPACE");
     for (char **pair = spec->env; *pair; pair++)
         putenv(*pair);
+    unsetenv("MADRUN_AGENT");
+    if (*madi_run_guard_mark())
+        putenv((char *)(uintptr_t)madi_run_guard_mark());
     if (spec->foreign)
         return;
     if (topology[0])
@@ -356,18 +363,36 @@ void madi_run_local_hold(int rank, int stream, bool on)
 
 void madi_run_local_signal(int number)
 {
-    for (int i = 0; ranks && !told_done && i < spec->count; i++)
+    for (int i = 0; ranks && !collected && i < spec->count; i++)
         if (ranks[i].pid)
             kill(-ranks[i].pid, number);
 }
 
 /* --- ending --- */
 
+/* All have ended, and so does what they left in their process groups. */
+static void ranks_collect(void)
+{
+    if (collected)
+        return;
+    madi_run_local_signal(SIGKILL);
+    madi_run_guard_end(); /* before their numbers become somebody else's */
+    for (int i = 0; i < spec->count; i++)
+        while (ranks[i].pid && waitpid(ranks[i].pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    collected = true;
+}
+
 static void finish(void)
 {
+    static int looks;
     if (told_done)
         return;
-    madi_run_local_signal(SIGKILL); /* what ended ranks left behind */
+    ranks_collect();
+    if (madi_run_orphans_kill() > 0 && looks++ < KILLED_MAX) {
+        madi_run_timer_set(&linger, KILLED_NS, finish);
+        return;
+    }
     told_done = true;
     madi_run_timer_clear(&linger);
     for (int i = 0; i < spec->count; i++) {
@@ -384,11 +409,8 @@ static void finish(void)
         }
         madi_run_pipe_close(&rank->pmi);
         madi_run_pipe_close(&rank->in);
-        while (waitpid(rank->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
     }
     madi_run_pipe_close(&trouble);
-    madi_run_guard_end();
     events->done();
 }
 
@@ -396,6 +418,7 @@ static void finish(void)
 static void linger_over(void)
 {
     madi_run_local_signal(SIGKILL);
+    madi_run_orphans_kill();
     madi_run_timer_set(&linger, LINGER_NS, finish);
 }
 
@@ -425,9 +448,17 @@ static void rank_ended(rank_t *rank, const siginfo_t *info)
     events->ended(spec->first + (int)(rank - ranks), status);
 }
 
+bool madi_run_local_has(pid_t pid)
+{
+    for (int i = 0; ranks && !collected && i < spec->count; i++)
+        if (ranks[i].pid == pid)
+            return true;
+    return false;
+}
+
 void madi_run_local_reap(void)
 {
-    if (!ranks || told_done)
+    if (!ranks || collected)
         return;
     madi_run_pipe_drain(&trouble); /* why a rank could not be started comes before that it ended */
     for (int i = 0; i < spec->count; i++) {

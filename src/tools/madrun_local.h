@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 typedef struct madi_run_spec {
     int first, count, size;  /* ranks first .. first + count - 1 of size are started here */
@@ -40,5 +41,6 @@ void madi_run_local_stdin(int rank, const char *data, size_t len); /* len 0: its
 void madi_run_local_hold(int rank, int stream, bool on); /* cease to read what the rank writes to it, or go on */
 void madi_run_local_signal(int number); /* to the process groups of all ranks that were started here */
 void madi_run_local_reap(void);         /* after SIGCHLD */
+bool madi_run_local_has(pid_t pid);     /* true if pid is a rank */
 
 #endif

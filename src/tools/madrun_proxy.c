@@ -4,6 +4,7 @@
 #include "tools/madrun_remote.h"
 
 #include "tools/madrun_frame.h"
+#include "tools/madrun_orphans.h"
 #include "tools/madrun_signals.h"
 
 #include <fcntl.h>
@@ -73,10 +74,12 @@ static void end_ranks(void)
 
 static void on_signal(int number)
 {
-    if (number == SIGCHLD)
-        madi_run_local_reap();
-    else
+    if (number != SIGCHLD) {
         end_ranks();
+        return;
+    }
+    madi_run_local_reap();
+    madi_run_orphans_reap();
 }
 
 static void frame_handle(const madi_run_frame_t *frame)
@@ -134,6 +137,7 @@ int madi_run_proxy(void)
         perror("madrun: the proxy cannot start");
         return 1;
     }
+    madi_run_orphans_init();
     out = (madi_run_pipe_t){.got = lost_madrun, .choke = true};
     madi_run_pipe_open(&out, to);
     in = (madi_run_pipe_t){.got = got_frames, .read = true, .shared = true};

@@ -3,6 +3,7 @@
 #include "tools/madrun_remote.h"
 
 #include "tools/madrun_frame.h"
+#include "tools/madrun_orphans.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -167,6 +168,7 @@ static void got_frames(madi_run_pipe_t *pipe)
 
 static _Noreturn void agent_run(const madi_run_remote_t *remote, const int in[2], const int out[2], const sigset_t *mask)
 {
+    static char of_agent[] = MADI_RUN_OF_AGENT;
     static const char *const ssh_words[] = {"ssh", "-x", "-T", "-o", "BatchMode=yes"};
     char *words[WORDS_MAX + 8], path[4096], *copy, *save = NULL;
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -174,6 +176,7 @@ static _Noreturn void agent_run(const madi_run_remote_t *remote, const int in[2]
     path[n > 0 ? n : 0] = 0;
     setsid(); /* no terminal: signals come from us only, and it cannot ask for a password behind our back */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    putenv(of_agent);
     dup2(in[0], 0);
     dup2(out[1], 1);
     if (remote->agent) {
@@ -284,6 +287,14 @@ void madi_run_remote_reap(void)
             check_over(remote);
         }
     }
+}
+
+bool madi_run_remote_has(pid_t pid)
+{
+    for (madi_run_remote_t *remote = remotes; remote; remote = remote->next)
+        if (remote->pid == pid)
+            return true;
+    return false;
 }
 
 void madi_run_remote_kill(void)

@@ -21,6 +21,7 @@ void madi_run_remote_signal_one(madi_run_remote_t *remote, int number);
 /* These are for all hosts. */
 void madi_run_remote_signal(int number); /* to ranks, not to what is beside them */
 void madi_run_remote_reap(void);
+bool madi_run_remote_has(pid_t pid); /* true if pid is one of their launch agents */
 void madi_run_remote_kill(void); /* the launch agents themselves */
 void madi_run_remote_fini(void);
 

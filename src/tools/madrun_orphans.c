@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Children are found in /proc: those that madrun has not started itself are orphans.  (A wait for any child would find
+ * ranks, which stay zombies until the last has ended; see madrun_local.c.) */
+#include "tools/madrun_orphans.h"
+
+#include "base/clock.h"
+#include "tools/madrun_guard.h"
+#include "tools/madrun_local.h"
+#include "tools/madrun_loop.h"
+#include "tools/madrun_remote.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REAP_NS 100000000LL /* between two looks through /proc, at least ... */
+#define REAP_PART 20        /* ... and this many times as long as a look takes */
+#define ROUNDS_MAX 1000     /* for marked processes that go on starting others */
+
+/* A process as /proc shows it. */
+typedef struct entry {
+    const char *name; /* its folder in /proc; a number of another namespace if /proc is that namespace's */
+    pid_t pid;        /* its number in our namespace */
+    bool zombie;
+} entry_t;
+
+typedef bool act_t(const entry_t *entry, void *arg); /* returns true if the process counts */
+
+static pid_t *strangers; /* children that were there before */
+static size_t stranger_count;
+static madi_run_timer_t timer;
+static int64_t pause_ns = REAP_NS;
+
+/* ---- /proc ------------------------------------------------------------------------------------------------------- */
+
+static bool file_read(const char *name, const char *file, madi_run_buffer_t *to)
+{
+    char path[300], part[16384];
+    ssize_t n;
+    int fd;
+    snprintf(path, sizeof(path), "/proc/%s/%s", name, file);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    while ((n = read(fd, part, sizeof(part))) > 0)
+        madi_run_buffer_add(to, part, (size_t)n);
+    madi_run_buffer_add(to, "", 1);
+    close(fd);
+    return to->len > 1;
+}
+
+/* What follows "\nFIELD:\t" in the text of a status file, or "". */
+static const char *field(const char *status, const char *name)
+{
+    const char *at = strstr(status, name);
+    return at ? at + strlen(name) : "";
+}
+
+/* The number of a process in our namespace: all of its numbers are listed, outermost first, and so are ours. */
+static pid_t number_here(const char *numbers, int depth)
+{
+    char *end = NULL;
+    long pid = -1;
+    for (int i = 0; i < depth; i++, numbers = end) {
+        pid = strtol(numbers, &end, 10);
+        if (end == numbers)
+            return -1;
+    }
+    return (pid_t)pid;
+}
+
+/* How many numbers we have there, in namespaces within each other. */
+static int depth_here(void)
+{
+    madi_run_buffer_t status = {0};
+    int depth = 0;
+    if (file_read("self", "status", &status)) {
+        const char *at = field(madi_run_buffer_at(&status), "\nNSpid:");
+        char *end;
+        while (strtol(at, &end, 10) > 0 && end != at)
+            depth++, at = end;
+    }
+    madi_run_buffer_free(&status);
+    return depth ? depth : 1;
+}
+
+/* Act on each process, or on each child of ours.  Returns how many were counted. */
+static int processes_each(bool children, act_t *act, void *arg)
+{
+    char self[32] = "";
+    ssize_t n = readlink("/proc/self", self, sizeof(self) - 1);
+    int depth = depth_here(), count = 0;
+    DIR *dir = n > 0 ? opendir("/proc") : NULL;
+    for (struct dirent *found; dir && (found = readdir(dir)) != NULL;) {
+        madi_run_buffer_t status = {0};
+        if (isdigit((unsigned char)found->d_name[0]) && file_read(found->d_name, "status", &status)) {
+            const char *text = madi_run_buffer_at(&status);
+            const entry_t entry = {found->d_name, number_here(field(text, "\nNSpid:"), depth),
+                                   *field(text, "\nState:\t") == 'Z'};
+            if (entry.pid > 0 && (!children || atoi(field(text, "\nPPid:")) == atoi(self)))
+                count += act(&entry, arg);
+        }
+        madi_run_buffer_free(&status);
+    }
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* True if the environment that a process was started with holds this "NAME=VALUE". */
+static bool has_mark(const char *name, const char *mark)
+{
+    madi_run_buffer_t all = {0};
+    size_t len = strlen(mark) + 1;
+    bool found = false;
+    if (file_read(name, "environ", &all)) {
+        const char *at = madi_run_buffer_at(&all), *end = at + all.len;
+        for (; !found && at < end; at += strlen(at) + 1)
+            found = (size_t)(end - at) >= len && memcmp(at, mark, len) == 0;
+    }
+    madi_run_buffer_free(&all);
+    return found;
+}
+
+/* ---- Children ---------------------------------------------------------------------------------------------------- */
+
+static bool stranger_add(const entry_t *entry, void *arg)
+{
+    (void)arg;
+    if ((stranger_count & (stranger_count - 1)) == 0) {
+        pid_t *more = madi_run_alloc(stranger_count ? 2 * stranger_count : 1, sizeof(*more));
+        if (stranger_count)
+            memcpy(more, strangers, stranger_count * sizeof(*more));
+        free(strangers);
+        strangers = more;
+    }
+    strangers[stranger_count++] = entry->pid;
+    return true;
+}
+
+static bool is_stranger(pid_t pid)
+{
+    for (size_t i = 0; i < stranger_count; i++)
+        if (strangers[i] == pid)
+            return true;
+    return false;
+}
+
+static bool is_ours(pid_t pid)
+{
+    return madi_run_guard_is(pid) || madi_run_local_has(pid) || madi_run_remote_has(pid);
+}
+
+static bool collect(const entry_t *entry, void *arg)
+{
+    (void)arg;
+    return entry->zombie && !is_ours(entry->pid) && waitpid(entry->pid, NULL, WNOHANG) == entry->pid;
+}
+
+static bool end(const entry_t *entry, void *arg)
+{
+    if (is_ours(entry->pid) || collect(entry, arg) || is_stranger(entry->pid) || has_mark(entry->name, MADI_RUN_OF_AGENT))
+        return false;
+    return kill(entry->pid, SIGKILL) == 0 && waitpid(entry->pid, NULL, WNOHANG) == 0;
+}
+
+static void reap(void)
+{
+    int64_t begin = madi_now(), took;
+    processes_each(true, collect, NULL);
+    took = madi_now() - begin;
+    pause_ns = REAP_PART * took > REAP_NS ? REAP_PART * took : REAP_NS;
+}
+
+void madi_run_orphans_init(void)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    processes_each(true, stranger_add, NULL);
+}
+
+void madi_run_orphans_reap(void)
+{
+    if (timer.at == 0)
+        madi_run_timer_set(&timer, pause_ns, reap);
+}
+
+int madi_run_orphans_kill(void)
+{
+    siginfo_t any;
+    if (waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD)
+        return 0;
+    return processes_each(true, end, NULL);
+}
+
+/* ---- For the guard ----------------------------------------------------------------------------------------------- */
+
+static bool end_marked(const entry_t *entry, void *arg)
+{
+    return !entry->zombie && has_mark(entry->name, arg) && kill(entry->pid, SIGKILL) == 0;
+}
+
+void madi_run_orphans_kill_marked(const char *mark)
+{
+    char copy[64];
+    snprintf(copy, sizeof(copy), "%s", mark);
+    for (int i = 0; i < ROUNDS_MAX && processes_each(false, end_marked, copy) > 0; i++)
+        ;
+}
