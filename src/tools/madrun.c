@@ -3,6 +3,7 @@
  *
  *   madrun.c          this: from the command line to a job
  *   madrun_options.c  the command line             madrun_hosts.c   lists of hosts, ranks to hosts
+ *   madrun_same.c     which names are one host
  *   madrun_topology.c the clusters of a file       madrun_gateways.c  gateways between them
  *   madrun_job.c      the job as a whole           madrun_pmi.c     the ranks' exchange of values
  *   madrun_local.c    the ranks of this host       madrun_bind.c    which cores they get
@@ -14,6 +15,7 @@
 #include "tools/madrun_job.h"
 #include "tools/madrun_loop.h"
 #include "tools/madrun_remote.h"
+#include "tools/madrun_same.h"
 #include "tools/madrun_topology.h"
 
 #include <fcntl.h>
@@ -63,7 +65,9 @@ static int hosts_prepare(const madi_run_options_t *options, madi_run_hosts_t *ho
     else if (!options->topology || options->around)
         result = madi_run_hosts_add(hosts, "localhost", why, sizeof(why));
     if (result == 0 && options->topology && !options->around)
-        result = madi_run_topology_hosts(hosts, options->count, why, sizeof(why));
+        result = madi_run_topology_hosts(hosts, options->count, !options->agent, why, sizeof(why));
+    else if (result == 0)
+        madi_run_same_merge(hosts, !options->agent, NULL);
     if (result == 0)
         result = madi_run_hosts_place(hosts, options->count, why, sizeof(why));
     if (result != 0) {

@@ -25,17 +25,22 @@ static bool name_good(const char *name)
     return true;
 }
 
+void madi_run_hosts_join(madi_run_host_t *host, const madi_run_host_t *more)
+{
+    host->slots = host->slots + more->slots < SLOTS_MAX ? host->slots + more->slots : SLOTS_MAX;
+    host->numbered = host->numbered || more->numbered;
+}
+
 int madi_run_hosts_put(madi_run_hosts_t *hosts, const char *name, int slots, char *why, size_t len)
 {
     madi_run_host_t *last = hosts->count ? &hosts->host[hosts->count - 1] : NULL;
+    madi_run_host_t one = {.slots = slots ? slots : 1, .numbered = slots > 0};
     if (!name_good(name)) {
         snprintf(why, len, "'%s' is no name of a host: give names as in 'a,b:4,node[1-8]'", name);
         return -1;
     }
-    if (last && strcmp(last->name, name) == 0) { /* said twice: room for twice as many */
-        last->slots = (last->slots ? last->slots : 1) + (slots ? slots : 1);
-        if (last->slots > SLOTS_MAX)
-            last->slots = SLOTS_MAX;
+    if (last && strcmp(last->name, name) == 0) { /* a file with a line for each process; for others see madrun_same.h */
+        madi_run_hosts_join(last, &one);
         return 0;
     }
     if (hosts->count == HOSTS_MAX) {
@@ -49,7 +54,8 @@ int madi_run_hosts_put(madi_run_hosts_t *hosts, const char *name, int slots, cha
         free(hosts->host);
         hosts->host = more;
     }
-    hosts->host[hosts->count++] = (madi_run_host_t){.name = madi_run_strdup(name), .slots = slots};
+    one.name = madi_run_strdup(name);
+    hosts->host[hosts->count++] = one;
     return 0;
 }
 
@@ -162,14 +168,19 @@ int madi_run_hosts_read(madi_run_hosts_t *hosts, const char *path, char *why, si
 
 int madi_run_hosts_place(madi_run_hosts_t *hosts, int ranks, char *why, size_t len)
 {
-    long room = 0;
+    long room = 0, all = 0, rest;
     int first = 0, used = 0;
-    bool said = false;
-    for (int i = 0; i < hosts->count; i++)
-        said = said || hosts->host[i].slots > 0;
+    bool numbered = false;
+    for (int i = 0; i < hosts->count; i++) {
+        numbered = numbered || hosts->host[i].numbered;
+        all += hosts->host[i].slots;
+    }
+    rest = ranks % all;
     for (int i = 0; i < hosts->count; i++) {
         madi_run_host_t *host = &hosts->host[i];
-        int most = said ? (host->slots ? host->slots : 1) : ranks / hosts->count + (i < ranks % hosts->count);
+        int more = host->slots < rest ? host->slots : (int)rest; /* of what does not come out even */
+        int most = numbered ? host->slots : (int)(ranks / all * host->slots) + more;
+        rest -= more;
         host->first = first;
         host->count = most < ranks - first ? most : ranks - first;
         first += host->count;

@@ -11,6 +11,7 @@
 #include "tools/madrun_output.h"
 #include "tools/madrun_pmi.h"
 #include "tools/madrun_remote.h"
+#include "tools/madrun_same.h"
 #include "tools/madrun_signals.h"
 
 #include <limits.h>
@@ -298,12 +299,7 @@ static char **remote_env(void)
 
 bool madi_run_job_here(const madi_run_options_t *asked, const char *host)
 {
-    char name[256] = "";
-    size_t len = strlen(host);
-    if (asked->agent)
-        return false; /* it may well reach another place of this host, a container perhaps */
-    gethostname(name, sizeof(name) - 1);
-    return strcmp(host, "localhost") == 0 || strcmp(host, name) == 0 || (strncmp(host, name, len) == 0 && name[len] == '.');
+    return !asked->agent && madi_run_same_here(host, true); /* an agent may well reach another place of this host */
 }
 
 /* With what the topology file calls this host, in *text; to be freed, unless it is env itself. */
@@ -337,7 +333,7 @@ static void start(const madi_run_hosts_t *hosts, madi_run_spec_t *local, char **
         spec.count = host->count;
         if (options->verbose)
             madi_run_say("host %s: ranks %d to %d", host->name, host->first, host->first + host->count - 1);
-        if (madi_run_job_here(options, host->name) && !any_local) {
+        if (!any_local && madi_run_job_here(options, host->name)) {
             *local = spec;
             local->env = host_env(spec.env, host->name, &name_here);
             any_local = true;

@@ -2,6 +2,7 @@
 #include "tools/madrun_topology.h"
 
 #include "tools/madrun_loop.h"
+#include "tools/madrun_same.h"
 #include "topology/topology.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@ static madi_topo_t *topo;
 static char *text;
 static madi_run_gateway_t *list;
 static int listed;
+static bool look_up; /* names may be resolved */
 
 /* ---- The file ---------------------------------------------------------------------------------------------------- */
 
@@ -72,12 +74,17 @@ const char *madi_run_topology_text(void)
 
 /* ---- Hosts ------------------------------------------------------------------------------------------------------- */
 
-/* "user@name" is how it is reached; "localhost" is what this host is called. */
+/* "user@name" is how it is reached; any name of this host, and any name of another's, means what the file calls it. */
 static int host_of(const char *reached)
 {
-    const char *at = strrchr(reached, '@');
-    int host = madi_topo_host_find(topo, at ? at + 1 : reached);
-    return host < 0 && strcmp(reached, "localhost") == 0 ? madi_topo_self(topo) : host;
+    const char *at = strrchr(reached, '@'), *name = at ? at + 1 : reached;
+    int host = madi_topo_host_find(topo, name);
+    if (host < 0 && !at && madi_run_same_here(name, look_up))
+        host = madi_topo_self(topo);
+    for (int h = 0; host < 0 && look_up && madi_topo_cluster_find(topo, name) < 0 && h < topo->hosts; h++)
+        if (madi_run_same_two(name, topo->host[h].name))
+            host = h;
+    return host;
 }
 
 const char *madi_run_topology_name(const char *host)
@@ -85,14 +92,23 @@ const char *madi_run_topology_name(const char *host)
     return topo->host[host_of(host)].name;
 }
 
-static int cluster_add(madi_run_hosts_t *hosts, int cluster, int slots, char *why, size_t len)
+/* With the room that was asked for. */
+static int host_add(madi_run_hosts_t *hosts, const char *name, const madi_run_host_t *asked, char *why, size_t len)
+{
+    int result = 0;
+    for (int i = 0; i < (asked->numbered ? 1 : asked->slots) && result == 0; i++)
+        result = madi_run_hosts_put(hosts, name, asked->numbered ? asked->slots : 0, why, len);
+    return result;
+}
+
+static int cluster_add(madi_run_hosts_t *hosts, int cluster, const madi_run_host_t *asked, char *why, size_t len)
 {
     int result = 0;
     for (int i = 0; i < topo->cluster[cluster].hosts && result == 0; i++)
-        result = madi_run_hosts_put(hosts, topo->host[topo->cluster[cluster].host[i]].name, slots, why, len);
+        result = host_add(hosts, topo->host[topo->cluster[cluster].host[i]].name, asked, why, len);
     for (int c = 0; c < topo->clusters && result == 0; c++)
         if (topo->cluster[c].parent == cluster)
-            result = cluster_add(hosts, c, slots, why, len);
+            result = cluster_add(hosts, c, asked, why, len);
     return result;
 }
 
@@ -104,9 +120,9 @@ static int named(const madi_run_hosts_t *asked, madi_run_hosts_t *hosts, char *w
         const char *name = asked->host[i].name;
         int cluster = madi_topo_cluster_find(topo, name);
         if (host_of(name) >= 0) {
-            result = madi_run_hosts_put(hosts, name, asked->host[i].slots, why, len);
+            result = host_add(hosts, name, &asked->host[i], why, len);
         } else if (cluster >= 0) {
-            result = cluster_add(hosts, cluster, asked->host[i].slots, why, len);
+            result = cluster_add(hosts, cluster, &asked->host[i], why, len);
         } else {
             madi_topo_hint(topo, MADI_TOPO_HOST, name, hint, sizeof(hint));
             snprintf(why, len, "'%.80s' is neither a host nor a cluster of %.200s%s", name, topo->file, hint);
@@ -132,7 +148,7 @@ static void spread(madi_run_hosts_t *hosts, int ranks)
 {
     int count = hosts->count;
     for (int i = 0; i < count; i++)
-        if (hosts->host[i].slots)
+        if (hosts->host[i].numbered || hosts->host[i].slots > 1)
             return;
     for (int i = 0, kept = 0; i < count && ranks < count; i++) {
         if (kept < ranks && i == (int)((int64_t)kept * count / ranks)) {
@@ -144,12 +160,16 @@ static void spread(madi_run_hosts_t *hosts, int ranks)
     }
 }
 
-int madi_run_topology_hosts(madi_run_hosts_t *hosts, int ranks, char *why, size_t len)
+int madi_run_topology_hosts(madi_run_hosts_t *hosts, int ranks, bool resolve, char *why, size_t len)
 {
     madi_run_hosts_t found = {0};
-    int result = hosts->count ? named(hosts, &found, why, len) : chosen(&found, why, len);
+    int result;
+    look_up = resolve;
+    result = hosts->count ? named(hosts, &found, why, len) : chosen(&found, why, len);
     madi_run_hosts_fini(hosts);
     *hosts = found;
+    if (result == 0)
+        madi_run_same_merge(hosts, resolve, host_of);
     if (result == 0)
         spread(hosts, ranks);
     return result;

@@ -5,6 +5,8 @@
 
 #include "tools/madrun_hosts.h"
 
+#include <stdbool.h>
+
 /* One gateway process. */
 typedef struct madi_run_gateway {
     const char *host;  /* how it is reached */
@@ -18,8 +20,8 @@ const char *madi_run_topology_text(void); /* what the file says; NULL: there is 
 
 /* Hosts as the user named them (none: those of the file that do not forward, or all if all do): names of clusters become
  * their hosts; who is not in the file is an error.  Fewer ranks than hosts without numbers are dealt out evenly, the other
- * hosts are left out.  -1: why says what is wrong. */
-int madi_run_topology_hosts(madi_run_hosts_t *hosts, int ranks, char *why, size_t len);
+ * hosts are left out.  resolve: see madrun_same.h.  -1: why says what is wrong. */
+int madi_run_topology_hosts(madi_run_hosts_t *hosts, int ranks, bool resolve, char *why, size_t len);
 /* The name in the file of a host that is reached by this one. */
 const char *madi_run_topology_name(const char *host);
 

@@ -3,30 +3,48 @@
 
 #include "base/nearest.h"
 #include "topology/build.h"
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define FILE_MAX (64 << 20) /* bytes */
 
 /* ---- Hosts by name ---------------------------------------------------------------------------------------------- */
 
+/* Without a dot at its end. */
+static size_t name_length(const char *name)
+{
+    size_t n = strlen(name);
+    while (n > 1 && name[n - 1] == '.')
+        n--;
+    return n;
+}
+
 static unsigned hash(const char *name)
 {
     unsigned h = 2166136261u;
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 16777619u;
+    for (size_t n = name_length(name); n > 0; n--, name++)
+        h = (h ^ (unsigned)tolower((unsigned char)*name)) * 16777619u;
     return h;
+}
+
+/* Hosts' names are those of DNS. */
+static bool same_name(const char *a, const char *b)
+{
+    size_t n = name_length(a);
+    return n == name_length(b) && !strncasecmp(a, b, n);
 }
 
 /* Where name is in the table, or the empty place where it would be. */
 static unsigned slot_of(const madi_topo_whole_t *whole, const char *name)
 {
     unsigned i = hash(name) & (whole->slots - 1);
-    while (whole->slot[i] && strcmp(whole->topo.host[whole->slot[i] - 1].name, name))
+    while (whole->slot[i] && !same_name(whole->topo.host[whole->slot[i] - 1].name, name))
         i = (i + 1) & (whole->slots - 1);
     return i;
 }
@@ -73,7 +91,7 @@ int madi_topo_host_make(madi_topo_build_t *build, const char *name, int line)
 static bool same_to_dot(const char *a, const char *b)
 {
     size_t n = strcspn(a, ".");
-    return n == strcspn(b, ".") && !strncmp(a, b, n) && (!a[n] || !b[n]);
+    return n == strcspn(b, ".") && !strncasecmp(a, b, n) && (!a[n] || !b[n]);
 }
 
 int madi_topo_host_find(const madi_topo_t *topo, const char *name)

@@ -23,7 +23,7 @@ static const char *listed(void)
     text[0] = 0;
     for (int i = 0; i < hosts.count; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s:%d", i ? " " : "", hosts.host[i].name,
-                 hosts.host[i].slots);
+                 hosts.host[i].numbered ? hosts.host[i].slots : 0);
     return text;
 }
 
