@@ -3,7 +3,10 @@
  * answer per request.  Our launcher, hydra (MPICH) and others speak it.
  *
  * The launcher's store is one flat space of keys, and its values are short, so that the value V that rank R puts as K
- * is stored as  K.R.0 = "<length of V>:<beginning of V>",  K.R.1 = <next piece>, ...
+ * is stored as  K.R.0 = "<length of V>:<beginning of V>",  K.R.1 = <next piece>, ...  A byte that a launcher may take for
+ * something else is %xx there, in hexadecimal digits: Hydra, for one, takes backslashes away.
+ * A piece is so short that no line is longer than FOREIGN_LINE: Hydra of MPICH 4.2 ends when an answer is, although it
+ * announces values of 1024 bytes.
  *
  * Our launcher adds words to its answer to "init": mad_job, mad_rank, mad_size, mad_gateways, and mad_key, the job's secret
  * in hexadecimal digits, which so is in no environment and no argument list.  It is told mad_place (madi_place), and says at
@@ -35,6 +38,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FOREIGN_LINE 1023 /* bytes of a line, newline included, that any launcher takes and gives */
+#define ANSWER_AROUND 64  /* of an answer to "get" beside the value */
+
 typedef struct pmi1 {
     madi_boot_t boot; /* first: the two are cast into each other */
     pthread_mutex_t lock; /* of all else; held for a request and its answer */
@@ -42,6 +48,7 @@ typedef struct pmi1 {
     bool fences;      /* its end has not been read yet */
     int ahead;        /* requests that were sent by pmi1_ahead, and whose answers were not read */
     size_t key_max, value_max; /* the launcher's limits, final zero included */
+    size_t line_max;           /* and of a line, newline included */
     char space[256];           /* the name of the launcher's store */
     char out[MADI_PMI1_LINE_MAX];
     madi_pmi1_line_t line;
@@ -126,13 +133,75 @@ static mad_status_t key_name(const pmi1_t *pmi, int rank, const char *key, unsig
     return n > 0 && (size_t)n < pmi->key_max && n < 128 ? MAD_OK : MAD_ERR_INVAL;
 }
 
-static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, const char *prefix, const char *data, size_t len)
+/* Bytes that every launcher's parser lets through as they are. */
+static bool passes(char c)
 {
-    char name[128];
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c && strchr("-_.,:/+@", c));
+}
+
+/* Append to text, of which room bytes are left, as much of value as fits; returns how much of value that is. */
+static size_t encode(const char *value, char *text, size_t room)
+{
+    size_t taken = 0;
+    for (; value[taken] && room >= (passes(value[taken]) ? 1 : 3); taken++) {
+        size_t n = passes(value[taken]) ? 1 : 3;
+        if (n == 1)
+            *text = value[taken];
+        else
+            snprintf(text, 4, "%%%02x", (unsigned char)value[taken]);
+        text += n;
+        room -= n;
+    }
+    *text = 0;
+    return taken;
+}
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The other way, into value, of which room bytes are left.  Returns how many it takes; -1: garbled, or too long. */
+static ssize_t decode(const char *text, size_t len, char *value, size_t room)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++, n++) {
+        if (n == room)
+            return -1;
+        if (text[i] != '%') {
+            value[n] = text[i];
+            continue;
+        }
+        if (len - i < 3 || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0)
+            return -1;
+        value[n] = (char)(digit(text[i + 1]) << 4 | digit(text[i + 2]));
+        i += 2;
+    }
+    return (ssize_t)n;
+}
+
+/* Bytes of a piece that fit the launcher's limit for a value, and both the request to store it and the answer that brings it
+ * fit its longest line. */
+static size_t piece_room(const pmi1_t *pmi, const char *name)
+{
+    size_t ask = strlen("cmd=put kvsname= key= value=\n") + strlen(pmi->space) + strlen(name);
+    size_t around = ask > ANSWER_AROUND ? ask : ANSWER_AROUND;
+    return pmi->value_max - 1 < pmi->line_max - around ? pmi->value_max - 1 : pmi->line_max - around;
+}
+
+/* Put the beginning of *value as this piece, and move *value behind it. */
+static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, const char *prefix, const char **value)
+{
+    char name[128], text[MADI_BOOT_VALUE_MAX];
+    size_t used = strlen(prefix);
     mad_status_t status = key_name(pmi, pmi->boot.rank, key, piece, name);
-    if (status == MAD_OK)
-        status = request(pmi, "put_result", "cmd=put kvsname=%s key=%s value=%s%.*s\n", pmi->space, name, prefix, (int)len,
-                         data);
+    if (status != MAD_OK)
+        return status;
+    memcpy(text, prefix, used + 1);
+    *value += encode(*value, text + used, piece_room(pmi, name) - used);
+    status = request(pmi, "put_result", "cmd=put kvsname=%s key=%s value=%s\n", pmi->space, name, text);
     if (status == MAD_OK && madi_pmi1_number(&pmi->line, "rc", 0) != 0) {
         madi_log(MADI_LOG_ERROR, "boot", "the launcher does not accept '%s': %.80s", name, pmi->line.text);
         status = MAD_ERR_BOOT;
@@ -142,23 +211,18 @@ static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, cons
 
 static mad_status_t put(pmi1_t *pmi, const char *key, const char *value)
 {
-    size_t left = strlen(value), room = pmi->value_max - 1;
+    size_t len = strlen(value);
     unsigned piece = 0;
     char prefix[24];
     mad_status_t status;
 
-    if (left >= MADI_BOOT_VALUE_MAX || strlen(key) >= MADI_BOOT_KEY_MAX || strpbrk(value, " \n") || strpbrk(key, " =\n"))
+    if (len >= MADI_BOOT_VALUE_MAX || strlen(key) >= MADI_BOOT_KEY_MAX || strpbrk(value, " \n") || strpbrk(key, " =\n"))
         return MAD_ERR_INVAL;
-    snprintf(prefix, sizeof(prefix), "%zu:", left);
+    snprintf(prefix, sizeof(prefix), "%zu:", len);
     do {
-        size_t take = room - strlen(prefix);
-        if (take > left)
-            take = left;
-        status = put_piece(pmi, key, piece++, prefix, value, take);
+        status = put_piece(pmi, key, piece++, prefix, &value);
         prefix[0] = 0;
-        value += take;
-        left -= take;
-    } while (status == MAD_OK && left > 0);
+    } while (status == MAD_OK && *value);
     return status;
 }
 
@@ -232,10 +296,10 @@ static mad_status_t get(pmi1_t *pmi, int rank, const char *key, char *value, siz
     n -= (size_t)(colon + 1 - data);
     data = colon + 1;
     for (;;) {
-        if (n > total - have || (n == 0 && have < total))
+        ssize_t more = decode(data, n, value + have, total - have);
+        if (more < 0 || (more == 0 && have < total))
             goto garbled;
-        memcpy(value + have, data, n);
-        have += n;
+        have += (size_t)more;
         if (have == total)
             break;
         status = get_piece(pmi, rank, key, piece++, &data, &n);
@@ -349,13 +413,6 @@ static void pmi1_fini(madi_boot_t *boot)
 
 static const madi_boot_ops_t pmi1_ops = {pmi1_put, pmi1_get, pmi1_fence, pmi1_ahead, pmi1_fini};
 
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static mad_status_t read_key(pmi1_t *pmi)
 {
     size_t len;
@@ -409,7 +466,7 @@ static mad_status_t read_init(pmi1_t *pmi)
     return MAD_OK;
 }
 
-static mad_status_t read_limits(pmi1_t *pmi)
+static mad_status_t read_limits(pmi1_t *pmi, bool ours)
 {
     mad_status_t status = request(pmi, "maxes", "cmd=get_maxes\n");
     long key_max, value_max;
@@ -422,6 +479,7 @@ static mad_status_t read_limits(pmi1_t *pmi)
         return MAD_ERR_BOOT;
     }
     pmi->key_max = (size_t)key_max;
+    pmi->line_max = ours ? MADI_PMI1_LINE_MAX : FOREIGN_LINE;
     pmi->value_max = value_max < MADI_BOOT_VALUE_MAX ? (size_t)value_max : MADI_BOOT_VALUE_MAX;
     return MAD_OK;
 }
@@ -438,7 +496,7 @@ static mad_status_t greet(pmi1_t *pmi, bool ours)
     if (status == MAD_OK)
         status = read_init(pmi);
     if (status == MAD_OK)
-        status = read_limits(pmi);
+        status = read_limits(pmi, ours);
     if (status == MAD_OK)
         status = request(pmi, "my_kvsname", "cmd=get_my_kvsname\n");
     if (status != MAD_OK)

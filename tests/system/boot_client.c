@@ -18,7 +18,13 @@
 static const size_t lengths[] = {0, 1, 2, 7, 63, 900, 1000, 1015, 1016, 1017, 1018, 1019, 1020, 1021, 1022, 1023, 1024, 1025,
                                  2000, 2046, 2047, 2048, 3071, 4096, 5000};
 
-/* Any character but blank and newline; '=' and ':' too, because the launchers' parsers might stumble over them. */
+/* Short and long keys. */
+static void name(char key[MADI_BOOT_KEY_MAX], unsigned round, size_t i)
+{
+    snprintf(key, MADI_BOOT_KEY_MAX, "test-%u-%zu%s", round, i, i % 2 ? "-a-key-as-long-as-launchers-let-it-be" : "");
+}
+
+/* Any character but blank and newline; '=', ':' and '\\' too, because the launchers' parsers might stumble over them. */
 static void fill(char *value, size_t len, int rank, unsigned round)
 {
     for (size_t i = 0; i < len; i++)
@@ -38,7 +44,7 @@ static int put_all(madi_boot_t *boot, unsigned round)
     for (size_t i = 0; i < MADI_COUNT(lengths); i++) {
         char key[MADI_BOOT_KEY_MAX];
         mad_status_t status;
-        snprintf(key, sizeof(key), "test-%u-%zu", round, i);
+        name(key, round, i);
         fill(value, lengths[i], boot->rank, round);
         status = boot->ops->put(boot, key, value);
         if (status != MAD_OK)
@@ -54,7 +60,7 @@ static int get_all(madi_boot_t *boot, unsigned round)
         for (size_t i = 0; i < MADI_COUNT(lengths); i++) {
             char key[MADI_BOOT_KEY_MAX];
             mad_status_t status;
-            snprintf(key, sizeof(key), "test-%u-%zu", round, i);
+            name(key, round, i);
             fill(expected, lengths[i], rank, round);
             status = boot->ops->get(boot, rank, key, value, sizeof(value));
             if (status != MAD_OK || strcmp(value, expected) != 0)

@@ -3,7 +3,8 @@
 # Whole sessions under each launcher that is installed: ours, Open MPI's mpirun (PMIx), MPICH's mpiexec (PMI-1); jobs of
 # one; launchers that die.  (What a launcher may answer wrongly: worlds_test.sh.)
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
-. "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../harness/checks.sh"
 dir=$(mktemp -d) || exit 1
 clean() {
     for p in /proc/[0-9]*; do # what a failed check left behind
@@ -58,6 +59,21 @@ if command -v mpiexec.mpich >/dev/null; then
     launcher mpiexec.mpich mpiexec.mpich
 else
     echo "# mpiexec.mpich is not installed: left out"
+fi
+# A launcher with Hydra's limits; names of its store as long as there may be, values as short as there may be.
+if ! command -v python3 >/dev/null; then
+    echo "# python3 is not installed: limits of launchers left out"
+else
+    server=$here/pmi_server.py
+    for limits in "30 1024" "255 1024" "30 64" "255 65536"; do
+        # shellcheck disable=SC2086
+        within $limit python3 "$server" 3 $limits "$BUILD/tests/boot_client" 3 >out 2>&1 </dev/null
+        check "limits ($limits): every value" "0 3" "$? $(grep -c 'good, by PMI-1' out)"
+        sed -n "s/^longest/# limits ($limits): longest/p" out
+        # shellcheck disable=SC2086
+        within $limit python3 "$server" 3 $limits "$world" talk >out 2>&1 </dev/null
+        check "limits ($limits): sessions" "0 6" "$? $(grep -c ': shm on memory .* used' out)"
+    done
 fi
 "$world" talk >out 2>err
 check "alone: a job of one" 0 $?

@@ -64,7 +64,7 @@ END_TEST
 #define NAME "cmd=my_kvsname kvsname=space\n"
 
 typedef struct launcher {
-    const char *answers[16]; /* NULL at the end */
+    const char *answers[24]; /* NULL at the end */
     int fd;
 } launcher_t;
 
@@ -148,16 +148,17 @@ END_TEST
 
 START_TEST(pmi1_garbled_values)
 {
-    static const char *const bad[] = {"abc", ":", "5", "-1:x", "2:abc", "99999:abc", "3:", " 5:abcde", "0x2:ab"};
+    static const char *const bad[] = {"abc", ":", "5", "-1:x", "2:abc", "99999:abc", "3:", " 5:abcde", "0x2:ab",
+                                      "2:a%", "2:a%4", "1:%4g", "2:%4", "1:%41b"};
     madi_boot_t *boot;
-    char value[8192], lines[9][64];
-    const char *all[13] = {INIT, MAXES, NAME};
-    for (int i = 0; i < 9; i++) {
+    char value[8192], lines[14][64];
+    const char *all[18] = {INIT, MAXES, NAME};
+    for (int i = 0; i < 14; i++) {
         snprintf(lines[i], sizeof lines[i], "cmd=get_result rc=0 value=%s\n", bad[i]);
         all[3 + i] = lines[i];
     }
     ck_assert_int_eq(join_with(all, &boot), MAD_OK);
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 14; i++)
         if (strcmp(bad[i], "3:")) /* that one asks for more */
             ck_assert_msg(boot->ops->get(boot, 0, "k", value, sizeof value) == MAD_ERR_BOOT, "'%s' was accepted", bad[i]);
 }
