@@ -161,6 +161,7 @@ static int shares_make(madi_lab_run_t *run, const options_t *options)
         return 2;
     }
     self[n > 0 ? n : 0] = 0;
+    run->self = madi_lab_text("%s", self);
     tools_share(&run->shares, self);
     if (!madi_lab_shares_add(&run->shares, run->plan.path, why, sizeof(why)))
         madi_lab_say("%s", why);

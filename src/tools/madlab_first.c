@@ -89,12 +89,9 @@ static bool script_write(const char *path, const char *text)
 }
 
 /* Words as they are; and as ssh takes them: options without values first, then a line for a shell. */
-static bool agents_write(void)
+static bool agents_write(const char *self)
 {
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[n > 0 ? n : 0] = 0;
-    if (n <= 0 || symlink(self, MADI_LAB_DIR "/madlab") != 0) {
+    if (!*self || symlink(self, MADI_LAB_DIR "/madlab") != 0) {
         madi_lab_say("%s/madlab cannot be made: %s", MADI_LAB_DIR, strerror(errno));
         return false;
     }
@@ -149,7 +146,7 @@ static bool lab_make(lab_t *lab)
         madi_lab_say("no lab can be made: %s", why);
         return false;
     }
-    if (!agents_write())
+    if (!agents_write(lab->run->self))
         return false;
     environment_set(plan);
     for (int i = 0; i < plan->hosts; i++)

@@ -159,12 +159,38 @@ static void sys_make(void)
     umount2(STAGE, MNT_DETACH);
 }
 
+/* Make the root of this namespace ours, from the directory `jail`, which is our root now. */
+static bool root_leave(int jail)
+{
+    struct stat at, above;
+    if (chroot(STAGE) != 0 || fchdir(jail) != 0)
+        return false;
+    do
+        if (stat(".", &at) != 0 || stat("..", &above) != 0 || chdir("..") != 0)
+            return false;
+    while (at.st_dev != above.st_dev || at.st_ino != above.st_ino);
+    return chroot(".") == 0;
+}
+
+/* After chroot the root may be no mount point, and cannot be made private; what is mounted below it would then be mounted
+ * outside of the lab, too.  So make all of this namespace private from its own root, and a mount point of ours. */
+static bool root_make(void)
+{
+    int jail = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool made = jail >= 0 && root_leave(jail) && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                fchdir(jail) == 0 && chroot(".") == 0 && mount("/", STAGE, NULL, MS_BIND | MS_REC, NULL) == 0 &&
+                chdir(STAGE) == 0 && chroot(".") == 0;
+    if (jail >= 0)
+        close(jail);
+    return made;
+}
+
 bool madi_lab_mounts_make(const madi_lab_shares_t *shares, bool first, char *why, size_t len)
 {
     char here[PATH_MAX];
     if (!getcwd(here, sizeof(here)))
         return failed(why, len, "the directory we are in has no name");
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 && !(errno == EINVAL && root_make()))
         return failed(why, len, "mounts cannot be made private");
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL) != 0)
         return failed(why, len, "/proc cannot be mounted");

@@ -29,6 +29,7 @@ typedef struct madi_lab_run {
     char *const *argv;
     double timeout; /* 0: none */
     bool quiet;
+    const char *self; /* path of this program, from our root; in the namespaces of the lab it could not be found */
 } madi_lab_run_t;
 
 /* Make the lab, run the command in it, and end everything.  Returns the exit code. */

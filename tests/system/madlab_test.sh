@@ -485,7 +485,33 @@ test_errors() {
     check "shell: SHELL is not there" 0 $?
 }
 
-for t in ${TESTS:-separate routes rates bridges cut kill agent madrun left user errors}; do
+# The root is a folder that is no mount point, below mounts that others share.
+test_chroot() {
+    if [ "$(id -u)" -ne 0 ] || ! unshare -m true 2>/dev/null; then
+        echo "# chroot: only root can make one: left out"
+        return
+    fi
+    mkdir root
+    for d in etc usr proc sys dev tmp mnt run build lab; do mkdir root/$d; done
+    for l in bin sbin lib lib64; do [ ! -L /$l ] || cp -a /$l root; done
+    cp clusters.cfg root/lab
+    cat >chroot.sh <<'EOF'
+mount --make-rprivate / && mount --bind . . && mount --make-shared . && cd "$PWD" || exit 1
+for d in etc usr dev sys; do mount --rbind /$d root/$d || exit 1; done
+mount -t proc proc root/proc && mount --bind "$1" root/build || exit 1
+before=$(wc -l </proc/self/mountinfo)
+chroot root sh -c 'cd /lab && /build/madlab run clusters.cfg --quiet -- sh -c "/build/madrun -n 2 --hosts red1,gate \
+    --launch-agent \$MADLAB_AGENT hostname && unshare -m true && echo private"'
+echo "exit code $?, $(($(wc -l </proc/self/mountinfo) - before)) mounts are left"
+EOF
+    within $limit unshare -m sh chroot.sh "$BUILD" >out 2>err </dev/null
+    check "chroot: hosts" "[0] red1,[1] gate," "$(grep '^\[' out | sort | tr '\n' ,)"
+    check_lines "chroot: its root is a mount point" 1 '^private$' out
+    check_lines "chroot: nothing is left" 1 '^exit code 0, 0 mounts are left$' out
+    [ -z "$(sort -u err | grep -v latency)" ] || sed 's/^/# /' err
+}
+
+for t in ${TESTS:-separate routes rates bridges cut kill agent madrun left user errors chroot}; do
     "test_$t"
 done
 [ $failures = 0 ]
