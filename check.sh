@@ -9,7 +9,8 @@ cd "$(dirname "$0")"
 install_packages $build_packages $test_packages
 [ -x configure ] || ./autogen.sh >/dev/null
 mkdir -p build-check
+configure_in build-check --enable-werror CFLAGS="-O2 -g" >build-check/configure.log ||
+    { tail -20 build-check/configure.log; exit 1; }
 cd build-check
-[ -f Makefile ] || ../configure --enable-werror CFLAGS="-O2 -g" >configure.log || { tail -20 configure.log; exit 1; }
 make -j"$(nproc)" programs >/dev/null
 exec make -s check-all

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Install what is needed, build, run the ping-pong over every driver, print a table; then across two clusters of a lab, by
-# way of a gateway; then (unless --no-peers) over every driver beside peers, and write plots of all.
+# way of a gateway; then (unless --no-peers) over every driver beside peers, and write plots of all; then an MPI program over
+# both plugs.  --no-peers installs no MPI library either, but uses one that is there.
 set -eu
 export LC_ALL=C.UTF-8 # numbers have a point
 cd "$(dirname "$0")"
@@ -19,11 +20,12 @@ loud() { # run, and show what it said only when it fails
     "$@" >build/quickstart.log 2>&1 || { tail -20 build/quickstart.log >&2; echo "quickstart: failed: $*" >&2; exit 1; }
 }
 mkdir -p build
+[ $peers = yes ] || mpi_packages=
 # shellcheck disable=SC2086
-install_packages $build_packages
+install_packages $build_packages $mpi_packages
 say "building (in the folder build)"
 [ -x configure ] || loud ./autogen.sh
-[ -f build/Makefile ] || loud sh -c 'cd build && ../configure'
+loud configure_in build
 loud make -C build -j"$(nproc)"
 
 sizes=8,64,1K,8K,64K,1M,4M
@@ -96,13 +98,47 @@ else
 fi
 table "tcp virtual" build/clusters.json
 sed -n 's/.*"route": "\([^"]*\)", "gateways": \[\(.*\)\].*/virtual: \1/p' build/clusters.json | sort -u
-[ $peers = yes ] || exit $failed
 
-# shellcheck disable=SC2086
-install_packages $peer_packages
-say "the same beside raw interfaces and peers, and plots (about three minutes)"
-command -v python3 >/dev/null || { echo "quickstart: python3 is not installed" >&2; exit 1; }
-# A figure that misses its target is no failure of this script.
-bench/figures --quick --build build --plots build/plots --draw build/clusters.json shm-small shm-large tcp || [ $? -eq 1 ]
-say "plots: build/plots/figures.html and build/plots/*.svg"
+if [ $peers = yes ]; then
+    # shellcheck disable=SC2086
+    install_packages $peer_packages
+    say "the same beside raw interfaces and peers, and plots (about three minutes)"
+    command -v python3 >/dev/null || { echo "quickstart: python3 is not installed" >&2; exit 1; }
+    # A figure that misses its target is no failure of this script.
+    bench/figures --quick --build build --plots build/plots --draw build/clusters.json shm-small shm-large tcp || [ $? -eq 1 ]
+    say "plots: build/plots/figures.html and build/plots/*.svg"
+fi
+
+# An MPI program, compiled with Open MPI's mpicc, over each plug that was built: build/mpi.json.
+mpi() { # PLUG ARGUMENT...: how mpirun is to be called for it
+    plug=$1
+    shift
+    say "an MPI program over $plug: mpirun $*"
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 FI_PROVIDER_PATH=$PWD/build/.libs OMPI_MCA_btl_mad_report=1 \
+        mpirun.openmpi --oversubscribe "$@" -n 2 build/mpi_pingpong --sizes 8,1K,64K,1M --json >build/mpi.out 2>build/mpi.err &&
+        [ -s build/mpi.out ] || { cat build/mpi.err >&2; echo "quickstart: no MPI program over $plug" >&2; failed=1; }
+    sed "s/^{/{\"driver\": \"$plug\", /" build/mpi.out >>build/mpi.json
+}
+plugs=
+: >build/mpi.json
+if ! command -v mpirun.openmpi >/dev/null || ! command -v mpicc.openmpi >/dev/null; then
+    say "the MPI program is left out: Open MPI is not installed (openmpi-bin, libopenmpi-dev)"
+else
+    loud mpicc.openmpi -std=gnu11 -D_GNU_SOURCE -O2 -o build/mpi_pingpong bench/raw/peer_mpi.c bench/engine.c
+    if [ -f build/.libs/mca_btl_mad.so ]; then
+        own=$(ompi_info --path pkglibdir --parsable | cut -d: -f3)
+        plugs=component
+        mpi component --mca pml ob1 --mca btl mad,self --mca mca_base_component_path "$PWD/build/.libs:$own"
+        grep -q '^btl mad: sent [1-9]' build/mpi.err || { echo "quickstart: the component was not used" >&2; failed=1; }
+    fi
+    if [ -f build/.libs/libmad-fi.so ]; then
+        plugs="$plugs provider"
+        mpi provider --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include mad
+    fi
+    case $plugs in
+    "component provider") ;;
+    *) say "a plug for MPI is left out: configure had no libopenmpi-dev (the component) or no libfabric-dev (the provider)" ;;
+    esac
+    [ -z "$plugs" ] || table "$plugs" build/mpi.json
+fi
 exit $failed

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by the scripts at the top: packages by Debian name.  install_packages NAME... installs what is missing when
-# it can, else says what is missing and goes on.
-build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libjansson-dev libpmix-dev libconfig-dev"
-test_packages="check git valgrind iproute2 openssh-client openssh-server python3 openmpi-bin libopenmpi-dev mpich clang
-    netpipe-openmpi python3-mpi4py hpcc lammps scalapack-mpi-test libfabric-bin libfabric-dev libclang-rt-dev g++ man-db
+# it can, else says what is missing and goes on.  (iproute2: madlab makes networks with ip.)
+build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libjansson-dev libpmix-dev libconfig-dev
+    iproute2"
+# With these configure has the plugs for MPI programs built.
+mpi_packages="openmpi-bin libopenmpi-dev libfabric-dev"
+deb_packages="build-essential debhelper dpkg-dev fakeroot lintian"
+test_packages="$mpi_packages build-essential check gdb git valgrind openssh-client openssh-server python3 mpich clang
+    netpipe-openmpi python3-mpi4py hpcc lammps scalapack-mpi-test libfabric-bin libclang-rt-dev g++ man-db
     mandoc slurmctld slurmd slurm-client spin tcc xz-utils gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
     python3-prometheus-client locales"
-peer_packages="openmpi-bin libopenmpi-dev mpich libmpich-dev libucx-dev ucx-utils libfabric-bin libfabric-dev
-    netpipe-openmpi netpipe-tcp netbase gnuplot-nox python3 valgrind binutils iproute2 socat libzmq3-dev"
+peer_packages="mpich libmpich-dev libucx-dev ucx-utils libfabric-bin
+    netpipe-openmpi netpipe-tcp netbase gnuplot-nox python3 valgrind binutils socat libzmq3-dev"
 
 install_packages() {
     missing=
@@ -24,4 +28,25 @@ install_packages() {
     # shellcheck disable=SC2086
     said=$(apt-get update 2>&1 && apt-get install -y --no-install-recommends $missing 2>&1) ||
         { echo "$said" | tail -5 >&2; echo "some packages could not be installed; going on" >&2; }
+}
+
+# packages_now: which of those that configure looks for are there
+packages_now() {
+    # shellcheck disable=SC2086
+    dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' $build_packages $test_packages 2>/dev/null | grep '^installed' |
+        sort -u || :
+}
+
+# configure_in FOLDER ARGUMENT...: configure a build there, or, with the arguments that it was configured with, again when
+# packages have come, gone or changed since
+configure_in() {
+    folder=$1
+    shift
+    if [ ! -x "$folder/config.status" ] || [ ! -f "$folder/Makefile" ]; then
+        mkdir -p "$folder"
+        (cd "$folder" && ../configure "$@") || return
+    elif [ ! -f "$folder/packages" ] || [ "$(packages_now)" != "$(cat "$folder/packages")" ]; then
+        (cd "$folder" && ./config.status --recheck && ./config.status) || return
+    fi
+    packages_now >"$folder/packages"
 }

@@ -7,7 +7,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 . "$here/tests/harness/checks.sh"
 . "$here/tests/packages.sh"
-install_packages debhelper dpkg-dev fakeroot lintian
+# shellcheck disable=SC2086
+install_packages $deb_packages
 command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null || { echo "dpkg-dev and debhelper are missing"; exit 77; }
 
 timeout 1500 make -s -C "$BUILD" deb >"$work/log" 2>&1 || { tail -40 "$work/log"; not_ok "make deb"; exit 1; }

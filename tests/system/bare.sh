@@ -86,7 +86,8 @@ step_check() {
 # table NAME FOLDER: every size over every driver
 table() {
     check_lines "$1: the table" 7 '^ +[0-9]+( +[0-9.]+){6}$' "$2"
-    check_lines "$1: the table of clusters" 5 '^ +[0-9]+( +[0-9.]+ +[0-9.]+| +- +-) +[0-9.]+ +[0-9.]+$' "$2"
+    check_lines "$1: the tables of clusters and of MPI" 9 '^ +[0-9]+( +[0-9.]+ +[0-9.]+| +- +-) +[0-9.]+ +[0-9.]+$' "$2"
+    check_lines "$1: an MPI program over both plugs" 1 '^ +bytes +component us +MB/s +provider us +MB/s$' "$2"
     check_lines "$1: the way across" 1 '^virtual: red0 > gate > blue0$' "$2"
 }
 
