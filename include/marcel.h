@@ -38,8 +38,8 @@ extern "C" {
 /* ---- The library ---------------------------------------------------------------------------------------------- */
 
 /* Start the workers, one for each core that the process may use (knob MAD_WORKERS).  Not needed: the first marcel_create
- * does it.  Again while it runs: nothing.  Errors: ENOMEM, EAGAIN (no kernel thread), EINVAL (a knob; it is logged),
- * ENOTSUP (in the child of a fork by a plain pthread, if they ran in the parent). */
+ * does it.  Again while they run: look whether a C++ run time has been loaded (marcel(7)), nothing else.  Errors: ENOMEM,
+ * EAGAIN (no kernel thread), EINVAL (a knob; it is logged), ENOTSUP (in the child of a fork by a plain pthread, if they ran in the parent). */
 int marcel_init(void);
 
 /* End the workers; the library can be started again.  From a plain pthread.  Errors: EBUSY (a thread has not ended),

@@ -260,6 +260,7 @@ static MADI_COLD void come_back(madi_carrier_t *carrier, madi_ult_t *self)
 {
     carrier->heir = NULL;
     self->state = MADI_ULT_BLOCKED;
+    madi_cxx_begin(&carrier->limbo.cxx);
     carrier->limbo.post = back_post;
     carrier->limbo.post_arg = self;
     madi_worker_mine = &carrier->limbo;

@@ -96,7 +96,7 @@ static inline bool join_in_place(madi_worker_t *worker, struct marcel_thread *th
     ult = madi_ult_start(worker, thread);
     if (MADI_UNLIKELY(!ult))
         return false;
-    ult->apart = MADI_APART_IN_PLACE;
+    ult->flags |= MADI_ULT_IN_PLACE;
     atomic_store_explicit(&thread->joiner, (uintptr_t)&self->party, memory_order_relaxed);
     self->state = MADI_ULT_BLOCKED;
     madi_switch_to(worker, self, ult);
@@ -227,7 +227,7 @@ static bool switch_now(madi_worker_t *worker, struct marcel_thread *thread)
     } else {
         ult = atomic_load_explicit(&thread->ult, memory_order_acquire);
         if (!ult || ult == self || __atomic_load_n(&ult->worker, __ATOMIC_RELAXED) != worker ||
-            ult->flags & MADI_ULT_MOVES || ult->state != MADI_ULT_READY || ult->party.thread != thread)
+            ult->moves || ult->state != MADI_ULT_READY || ult->party.thread != thread)
             return false;
         madi_queue_out(worker, ult);
     }

@@ -99,7 +99,11 @@ static int workers_start(int n)
 
 int marcel_init(void)
 {
+    madi_worker_t *worker = madi_worker_self();
     int rc = 0, n;
+    madi_cxx_look();
+    if (worker)
+        madi_cxx_update(&worker->cxx);
     if (marcel_workers())
         return madi_carriers_left_behind() ? ENOTSUP : 0;
     madi_first_here();

@@ -21,7 +21,7 @@ static void first_set(void)
 void madi_late_enter(madi_ult_t *self)
 {
     atomic_store_explicit(&self->clocks, true, memory_order_relaxed);
-    self->apart |= MADI_APART_LATE;
+    self->flags |= MADI_ULT_LATE;
 }
 
 void madi_late_leave(madi_ult_t *self)
@@ -53,7 +53,7 @@ static void arm_post(void *arg)
 void madi_late_switch(madi_ult_t *self)
 {
     madi_worker_t *worker = self->worker;
-    self->apart &= (uint8_t)~MADI_APART_LATE;
+    self->flags &= ~(uint32_t)MADI_ULT_LATE;
     worker->late_post = worker->post;
     worker->late_post_arg = worker->post_arg;
     worker->post = arm_post;

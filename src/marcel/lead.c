@@ -399,7 +399,7 @@ void madi_lead_beside(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yi
 static void park(madi_waiting_t *w)
 {
     madi_worker_t *worker = w->waiter->ult->worker;
-    bool stays = !(w->waiter->ult->flags & MADI_ULT_MOVES); /* else it may go on elsewhere */
+    bool stays = !w->waiter->ult->moves; /* else it may go on elsewhere */
     atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst); /* madi_park counts it out */
     if (madi_has_others(worker)) /* what comes later comes by the scheduler */
         madi_lead_elsewhere(worker);

@@ -27,7 +27,7 @@ static MADI_COLD void start_with_traits(madi_ult_t *ult, const madi_traits_t *tr
         ult->fp = madi_marcel.fp;
     }
     if (traits->migratable && traits->placement < 0 && traits->priority == MARCEL_PRIORITY_DEFAULT)
-        ult->flags |= MADI_ULT_MOVES;
+        ult->moves = true;
 }
 
 madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
@@ -39,7 +39,7 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
     ult->state = MADI_ULT_BLOCKED;
     ult->priority = MADI_USUAL;
     ult->flags &= MADI_ULT_CANARY;
-    ult->apart = 0;
+    ult->moves = false;
     atomic_store_explicit(&ult->clocks, false, memory_order_relaxed);
     ult->party.thread = thread;
     ult->party.keys = NULL;
@@ -108,15 +108,15 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
         worker = madi_worker_self();
     }
     madi_count_release(&worker->ended); /* pairs with marcel_fini */
-    if (MADI_LIKELY(self->apart & MADI_APART_IN_PLACE))
+    if (MADI_LIKELY(self->flags & MADI_ULT_IN_PLACE))
         to = end_in_place(worker, thread);
     else
         to = end_alone(worker, thread);
     self->state = MADI_ULT_NONE;
     to->state = MADI_ULT_RUNNING;
     worker->current = to;
-    if (MADI_UNLIKELY((self->flags | to->flags) & MADI_ULT_EXTRA))
-        madi_switch_extra(self, to);
+    if (MADI_UNLIKELY(((self->flags | to->flags) & MADI_ULT_BOTH) | madi_cxx_held(&worker->cxx)))
+        madi_switch_extra(worker, self, to);
     /* Only now, so that it was not the slot of who is next. */
     bool usual = self->shift == madi_marcel.slot_shift;
     if (MADI_LIKELY(usual))

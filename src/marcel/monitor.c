@@ -231,6 +231,7 @@ static void *monitor_main(void *arg)
     (void)arg;
     while (!atomic_load_explicit(&monitor.stop, memory_order_seq_cst)) {
         madi_futex_wait(&never, 0, madi_deadline(monitor.period));
+        madi_cxx_look(); /* else only marcel_init does */
         quiet = look() ? 0 : quiet + 1;
         if (quiet >= QUIET)
             sleep_on();

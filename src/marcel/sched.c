@@ -224,7 +224,7 @@ static void place_leave(madi_ult_t *ult)
 {
     struct marcel_thread *thread = ult->party.thread;
     madi_party_t *joiner = (madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed);
-    ult->apart &= (uint8_t)~MADI_APART_IN_PLACE;
+    ult->flags &= ~(uint32_t)MADI_ULT_IN_PLACE;
     if (madi_cancel_off(joiner->thread))
         return;
     atomic_store_explicit(&joiner->joins, thread, memory_order_relaxed);
@@ -239,11 +239,13 @@ static void place_leave(madi_ult_t *ult)
     }
 }
 
-void madi_switch_extra(madi_ult_t *from, madi_ult_t *to)
+void madi_switch_extra(madi_worker_t *worker, madi_ult_t *from, madi_ult_t *to)
 {
-    if ((from->apart & MADI_APART_IN_PLACE) && from->state != MADI_ULT_NONE)
+    if (madi_cxx_held(&worker->cxx) || to->flags & MADI_ULT_THROWS)
+        madi_cxx_switch(&worker->cxx, from, to);
+    if ((from->flags & MADI_ULT_IN_PLACE) && from->state != MADI_ULT_NONE)
         place_leave(from);
-    if (from->apart & MADI_APART_LATE)
+    if (from->flags & MADI_ULT_LATE)
         madi_late_switch(from);
     if (from->flags & MADI_ULT_CANARY)
         madi_guard_check(from);
@@ -276,7 +278,7 @@ static MADI_COLD void yield_moving(madi_worker_t *worker)
 void madi_yield_now(madi_worker_t *worker, madi_ult_t *to)
 {
     madi_ult_t *self = worker->current;
-    if (self->flags & MADI_ULT_MOVES) {
+    if (self->moves) {
         self->state = MADI_ULT_BLOCKED;
         worker->post = movable_post;
         worker->post_arg = self;
@@ -289,7 +291,7 @@ void madi_yield_now(madi_worker_t *worker, madi_ult_t *to)
 static inline __attribute__((always_inline)) void yield(madi_worker_t *worker)
 {
     madi_ult_t *self = worker->current, *to;
-    if (MADI_UNLIKELY(self->flags & MADI_ULT_MOVES)) {
+    if (MADI_UNLIKELY(self->moves)) {
         yield_moving(worker);
         return;
     }

@@ -129,7 +129,7 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker);
 /* Rare parts of what is below; extra also makes a join that was to end in place one of the usual ones. */
 madi_ult_t *madi_pick_other(madi_worker_t *worker);
 madi_ult_t *madi_pick_odd(madi_worker_t *worker); /* where there are other priorities than the usual one */
-void madi_switch_extra(madi_ult_t *from, madi_ult_t *to);
+void madi_switch_extra(madi_worker_t *worker, madi_ult_t *from, madi_ult_t *to);
 
 #pragma GCC visibility pop
 
@@ -223,8 +223,8 @@ static inline void madi_switch_to(madi_worker_t *worker, madi_ult_t *self, madi_
 {
     to->state = MADI_ULT_RUNNING;
     worker->current = to;
-    if (MADI_UNLIKELY(((self->flags | to->flags) & MADI_ULT_EXTRA) | self->apart))
-        madi_switch_extra(self, to);
+    if (MADI_UNLIKELY((self->flags | (to->flags & MADI_ULT_BOTH)) | madi_cxx_held(&worker->cxx)))
+        madi_switch_extra(worker, self, to);
     madi_tools_leave(&self->tools, &to->tools, 0);
     madi_switch(&self->sp, to->sp);
     madi_arrive(self);

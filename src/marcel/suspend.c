@@ -50,7 +50,7 @@ static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_w
  * it is not put into the inbox. */
 bool madi_may_spin(madi_worker_t *worker)
 {
-    if (!worker->n_near || worker->pending || (worker->current->flags & MADI_ULT_MOVES) ||
+    if (!worker->n_near || worker->pending || worker->current->moves ||
         atomic_load_explicit(&madi_server.blocked, memory_order_relaxed) || madi_has_others(worker))
         return false;
     if (worker->tick > 1)
@@ -92,7 +92,7 @@ void madi_looks_begin(madi_worker_t *worker)
 void madi_clock_begin(madi_ult_t *self, int64_t deadline)
 {
     madi_looks_begin(self->worker);
-    if (MADI_UNLIKELY(self->flags & MADI_ULT_MOVES)) {
+    if (MADI_UNLIKELY(self->moves)) {
         self->timer.deadline = deadline;
         madi_late_enter(self);
     } else {
@@ -102,7 +102,7 @@ void madi_clock_begin(madi_ult_t *self, int64_t deadline)
 
 static void clock_stop(madi_ult_t *self)
 {
-    if (MADI_UNLIKELY(self->flags & MADI_ULT_MOVES))
+    if (MADI_UNLIKELY(self->moves))
         madi_late_leave(self);
     else if (MADI_UNLIKELY(self->timer.back)) /* it was woken while it spun */
         madi_timer_disarm(&self->worker->timers, &self->timer);
@@ -148,7 +148,7 @@ int madi_sleep_until(madi_party_t *self, int64_t deadline)
     if (self->plain)
         return madi_party_block(self, NULL, deadline, off ? MADI_WAIT_TIMED : MADI_WAIT_OPEN);
     self->queue = NULL;
-    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES))
+    if (MADI_UNLIKELY(ult->moves))
         return sleep_moving(ult, deadline, off);
     madi_clock_begin(ult, deadline);
     atomic_store_explicit(&self->wait, off ? MADI_WAIT_TIMED : MADI_WAIT_OPEN, memory_order_release); /* as below */
@@ -272,7 +272,7 @@ bool madi_claim(madi_party_t *party, unsigned how)
 
 void madi_ready_here(madi_worker_t *worker, madi_ult_t *ult)
 {
-    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES)) {
+    if (MADI_UNLIKELY(ult->moves)) {
         madi_movable_put(worker, ult);
         return;
     }
@@ -288,7 +288,7 @@ void madi_ready(madi_ult_t *ult)
         madi_ready_here(worker, ult);
         return;
     }
-    if (MADI_UNLIKELY(ult->flags & MADI_ULT_MOVES)) {
+    if (MADI_UNLIKELY(ult->moves)) {
         madi_movable_send(worker, ult); /* its worker may be busy for long */
         return;
     }

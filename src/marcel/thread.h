@@ -14,6 +14,7 @@
 #define MADI_THREAD_H
 
 #include "base/base.h"
+#include "marcel/cxx.h"
 #include "marcel/switch.h"
 #include "marcel/timer.h"
 #include "marcel/tools.h"
@@ -102,16 +103,14 @@ typedef struct madi_link {
 } madi_link_t;
 
 enum {
+    /* What a switch from or to it has to do besides. */
     MADI_ULT_KEEPS_FP = 1,
     MADI_ULT_CANARY = 2,
-    MADI_ULT_MOVES = 8, /* when it is ready it is in a list that other workers see (share.h) */
-    MADI_ULT_EXTRA = MADI_ULT_KEEPS_FP | MADI_ULT_CANARY /* a switch from or to it needs madi_switch_extra */
-};
-
-/* What its next switch has to do besides. */
-enum {
-    MADI_APART_IN_PLACE = 1, /* its joiner, of the same worker, goes on as soon as it ends */
-    MADI_APART_LATE = 2    /* late.h */
+    MADI_ULT_THROWS = 4, /* it was switched out in the middle of an exception, which is in `cxx` */
+    MADI_ULT_BOTH = 0xff,
+    /* What its next switch to another has to do besides. */
+    MADI_ULT_IN_PLACE = 0x100, /* its joiner, of the same worker, goes on as soon as it ends */
+    MADI_ULT_LATE = 0x200      /* late.h */
 };
 
 typedef struct madi_ult {
@@ -120,9 +119,9 @@ typedef struct madi_ult {
     struct madi_worker *worker; /* where it runs; changes only while it is in nobody's queue */
     uint8_t state;              /* enum madi_ult_state */
     uint8_t priority;           /* the run queue it goes to, 0 before all */
-    uint8_t flags;
     uint8_t shift;              /* its slot has 1 << shift bytes */
-    uint8_t apart;              /* MADI_APART; no flags: others read these */
+    bool moves;                 /* when it is ready it is in a list that other workers see (share.h) */
+    uint32_t flags;             /* MADI_ULT, of its worker alone */
     atomic_bool clocks;         /* it moves, and is about to wait with a deadline (late.h) */
     madi_tools_t tools;
     uintptr_t inbox;            /* link in an inbox (inbox.h) */
@@ -130,6 +129,7 @@ typedef struct madi_ult {
     madi_timer_t timer;         /* armed while it waits with a deadline */
     madi_fp_t fp;               /* of a thread that keeps its own */
     struct madi_ult *pooled;    /* the next of a list of free slots */
+    madi_cxx_state_t cxx[MADI_CXX_MAX]; /* by run time, of one that throws while it is switched out */
 } madi_ult_t;
 
 /* marcel_yield_to asks a control block that may have become that of another thread. */

@@ -133,9 +133,12 @@ void madi_worker_run(madi_worker_t *worker, madi_ult_t *base)
     worker->base = base;
     worker->current = NULL;
     madi_worker_mine = worker;
+    madi_cxx_begin(&worker->cxx);
     for (;;) {
         madi_ult_t *to = madi_pick_all(worker);
         if (to) {
+            if (MADI_UNLIKELY(worker->cxx.n != atomic_load_explicit(&madi_cxx_found, memory_order_relaxed)))
+                madi_cxx_update(&worker->cxx);
             madi_lead_elsewhere(worker);
             if (MADI_UNLIKELY(madi_late_next() != MADI_NEVER))
                 madi_late_elsewhere(worker);

@@ -14,6 +14,7 @@
 #ifndef MADI_WORKER_H
 #define MADI_WORKER_H
 
+#include "marcel/cxx.h"
 #include "marcel/deque.h"
 #include "marcel/inbox.h"
 #include "marcel/slot.h"
@@ -55,6 +56,7 @@ typedef struct madi_worker {
     uint32_t tick;       /* counts down to a look at clock and seeds */
     madi_post_t post; /* what whoever arrives runs first (sched.h); NULL: nothing */
     void *post_arg;
+    madi_cxx_t cxx;
     madi_post_t late_post; /* the one of a thread whose timer is to be armed after it (late.h) */
     void *late_post_arg;
     madi_ult_t *slots; /* free slots of the default size, the last used first */

@@ -502,7 +502,7 @@ START_TEST(test_stolen_stays_in_sight)
     atomic_store(&madi_marcel.n_workers, 3);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(madi_worker_init(&workers[i], i, 3), 0);
-    moving.flags = MADI_ULT_MOVES;
+    moving.moves = true;
     moving.priority = own.priority = MADI_USUAL;
     moving.worker = &workers[0];
     own.worker = &workers[1];

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* State of the C++ run time that belongs to a user-level thread: the exceptions that it handles, and how many it has thrown
+ * that no handler has caught yet.
+ *
+ * The run time (libstdc++, libc++abi) keeps both in two words per kernel thread, which __cxa_get_globals finds (Itanium C++
+ * ABI, 2.2.2).  A worker knows the address of these words of its kernel thread.  A switch looks whether they are zero, as
+ * they are outside of handlers and of destructors that an exception runs: then there is nothing to do.  Else
+ * madi_cxx_switch exchanges them.
+ *
+ * libmarcel is not linked with a C++ run time: it looks for those that the process has loaded. */
+#ifndef MADI_CXX_H
+#define MADI_CXX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MADI_CXX_MAX 2 /* run times in one process */
+
+/* __cxa_eh_globals, by words: the list of what is caught, the number of what is not (with padding, which stays zero). */
+typedef struct madi_cxx_state {
+    uintptr_t caught, uncaught;
+#ifdef __ARM_EABI_UNWINDER__
+    uintptr_t propagating;
+#endif
+} madi_cxx_state_t;
+
+/* Of a worker. */
+typedef struct madi_cxx {
+    /* Not zero: the next switch calls madi_cxx_switch.  The only run time's state; of zeros if there is none; of ones if
+     * there are several. */
+    const madi_cxx_state_t *watched;
+    madi_cxx_state_t *state[MADI_CXX_MAX]; /* by run time, of the worker's kernel thread */
+    int n;                                 /* run times whose state is known here */
+} madi_cxx_t;
+
+#pragma GCC visibility push(hidden)
+
+struct madi_ult;
+
+/* Run times found so far. */
+extern _Atomic(int) madi_cxx_found;
+
+/* Look for run times that were loaded since the last look.  May wait for a dlopen of another thread, but only if there is
+ * one.  A user-level thread calls madi_cxx_update afterwards. */
+void madi_cxx_look(void);
+
+/* By the worker's kernel thread: get the addresses of what was found.  begin: the kernel thread is new to the worker. */
+void madi_cxx_begin(madi_cxx_t *cxx);
+void madi_cxx_update(madi_cxx_t *cxx);
+
+/* From one thread to another, before the switch. */
+void madi_cxx_switch(madi_cxx_t *cxx, struct madi_ult *from, struct madi_ult *to);
+
+#pragma GCC visibility pop
+
+/* Not 0: the running thread handles an exception, or throws one. */
+static inline uintptr_t madi_cxx_held(const madi_cxx_t *cxx)
+{
+    return cxx->watched->caught | cxx->watched->uncaught;
+}
+
+#endif
