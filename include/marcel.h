@@ -120,8 +120,12 @@ int marcel_tryjoin(marcel_t thread, void **result);
 /* Nobody will join it.  Errors: EINVAL (detached already), ESRCH as above. */
 int marcel_detach(marcel_t thread);
 
-/* End the calling thread: handlers (below) and destructors of keys are run.  A plain pthread ends as by pthread_exit; if
- * it was the first of the process, that ends with 0 when the last of its threads has. */
+/* End the calling thread.  Its stack is unwound as by pthread_exit: handlers (below), destructors of C++, cleanup
+ * attributes of C (compiled with -fexceptions) run; then destructors of keys.  A function without unwind table ends the
+ * unwinding, which is logged.  A catch (...) must rethrow, and the call may not leave a noexcept function: else the process
+ * is aborted.
+ * A plain pthread ends as by pthread_exit; if it was the first of the process, that ends with 0 when the last of its
+ * threads has. */
 #ifdef __cplusplus
 [[noreturn]]
 #else
@@ -181,10 +185,20 @@ typedef struct marcel_cleanup {
     void (*marcel_run)(void *);
     void *marcel_arg;
     struct marcel_cleanup *marcel_next;
+    void *marcel_frame;
 } marcel_cleanup_t;
 
+/* What marcel_cleanup_push and marcel_cleanup_pop are in code without exceptions, and where the two cannot be the ends of a
+ * block.  cleanup: borrowed until the second.  The handler runs when the thread's end has left the function that called
+ * the first, after what the compiler runs in that function; that of a plain pthread before the stack is unwound. */
+void marcel_cleanup_begin(marcel_cleanup_t *cleanup, void (*run)(void *), void *arg);
+void marcel_cleanup_end(marcel_cleanup_t *cleanup, int execute);
+
 /* Between the two, run(arg) is called if the thread is cancelled or calls marcel_exit; at the second as well, if execute is
- * not 0.  They are the two ends of one block of the program, which is left through the second or by the thread's end. */
+ * not 0.  They are the two ends of one block of the program, which is left through the second or by the thread's end; in
+ * C++, and C with -fexceptions, also by an exception, which runs the handler too, and handlers and destructors of one
+ * function run in the reverse order of their beginnings. */
+#if !defined(__EXCEPTIONS)
 #define marcel_cleanup_push(run, arg) \
     do { \
         marcel_cleanup_t marcel_cleanup_here; \
@@ -192,10 +206,24 @@ typedef struct marcel_cleanup {
 #define marcel_cleanup_pop(execute) \
         marcel_cleanup_end(&marcel_cleanup_here, (execute)); \
     } while (0)
-
-/* What the two are made of, where they cannot be the ends of a block.  cleanup: borrowed until the second. */
-void marcel_cleanup_begin(marcel_cleanup_t *cleanup, void (*run)(void *), void *arg);
-void marcel_cleanup_end(marcel_cleanup_t *cleanup, int execute);
+#else
+typedef struct marcel_handler {
+    void (*marcel_run)(void *);
+    void *marcel_arg;
+    int marcel_execute;
+} marcel_handler_t;
+static __inline__ void marcel_handler_end(marcel_handler_t *handler)
+{
+    if (handler->marcel_execute)
+        handler->marcel_run(handler->marcel_arg);
+}
+#define marcel_cleanup_push(run, arg) \
+    do { \
+        marcel_handler_t marcel_cleanup_here __attribute__((__cleanup__(marcel_handler_end))) = {(run), (arg), 1}
+#define marcel_cleanup_pop(execute) \
+        marcel_cleanup_here.marcel_execute = (execute); \
+    } while (0)
+#endif
 
 /* ---- Thread-specific data ------------------------------------------------------------------------------------- */
 

@@ -147,29 +147,3 @@ void madi_cancel_act(madi_party_t *self)
     (void)self;
     marcel_exit(MARCEL_CANCELED);
 }
-
-void madi_cleanup_run(madi_party_t *self)
-{
-    atomic_fetch_or_explicit(&self->thread->cancel, MADI_CANCEL_ENDS, memory_order_relaxed);
-    for (marcel_cleanup_t *cleanup; (cleanup = self->cleanup);) {
-        self->cleanup = cleanup->marcel_next;
-        cleanup->marcel_run(cleanup->marcel_arg);
-    }
-}
-
-void marcel_cleanup_begin(marcel_cleanup_t *cleanup, void (*run)(void *), void *arg)
-{
-    madi_party_t *self = madi_party_self();
-    *cleanup = (marcel_cleanup_t){run, arg, self ? self->cleanup : NULL};
-    if (self)
-        self->cleanup = cleanup;
-}
-
-void marcel_cleanup_end(marcel_cleanup_t *cleanup, int execute)
-{
-    madi_party_t *self = madi_party_self();
-    if (self && self->cleanup == cleanup)
-        self->cleanup = cleanup->marcel_next;
-    if (execute)
-        cleanup->marcel_run(cleanup->marcel_arg);
-}

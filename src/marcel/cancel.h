@@ -2,8 +2,8 @@
 /* Cancellation at points: a thread that is asked to end does so where it next calls one of the waiting calls.
  *
  * The word `cancel` of a record: PENDING, set by marcel_cancel for good; OFF, changed by the thread itself alone, while it
- * does not want to hear of it; ENDS, set by itself for good, once it has begun to end; BUSY, somebody is in marcel_cancel and may touch the thread's
- * control block.
+ * does not want to hear of it; ENDS, set by itself for good, once it has begun to end; BUSY, somebody is in marcel_cancel
+ * and may touch the thread's control block.
  *
  * A point looks at the word when it begins (madi_cancel_point), and waits as madi_block_point does.  Why no cancel is
  * lost: who waits says so (MADI_WAIT_OPEN), and then looks at the word; who cancels writes the word, and then looks whether
@@ -22,9 +22,6 @@ enum { MADI_CANCEL_PENDING = 1, MADI_CANCEL_OFF = 2, MADI_CANCEL_BUSY = 4, MADI_
 
 /* End the calling thread, whose party this is; locks and queues are as the program may see them. */
 _Noreturn void madi_cancel_act(madi_party_t *self);
-
-/* Run the handlers that are pushed; no point acts any more. */
-void madi_cleanup_run(madi_party_t *self);
 
 /* The thread, the caller, is at its end: wait until nobody touches its control block.  May switch. */
 void madi_cancel_settle(struct marcel_thread *thread);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Threads from creation to being joined, and the like. */
 #include "marcel/cancel.h"
-#include "marcel/first.h"
 #include "marcel/join.h"
 #include "marcel/marcel.h"
 #include "marcel/name.h"
@@ -177,20 +176,6 @@ int marcel_detach(marcel_t thread)
 }
 
 /* ---- The rest ------------------------------------------------------------------------------------------------- */
-
-void marcel_exit(void *result)
-{
-    madi_party_t *party = madi_party_self();
-    madi_ult_t *self;
-    if (party)
-        madi_cleanup_run(party);
-    self = madi_ult_self();
-    if (!self) {
-        madi_first_here();
-        pthread_exit(result);
-    }
-    madi_ult_end(self, result);
-}
 
 marcel_t marcel_self(void)
 {

@@ -8,8 +8,6 @@
 
 #include <marcel.h>
 
-static void ult_main(void);
-
 /* ---- The beginning -------------------------------------------------------------------------------------------- */
 
 static madi_ult_t *slot_for(madi_worker_t *worker, const struct marcel_thread *thread)
@@ -53,7 +51,7 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
     if (MADI_UNLIKELY(thread->traits))
         start_with_traits(ult, thread->traits);
     madi_tools_begin(&ult->tools, madi_slot_low(ult), madi_slot_room(ult));
-    ult->sp = madi_switch_frame(ult, ult_main);
+    ult->sp = madi_switch_frame(ult, madi_ult_main);
     atomic_store_explicit(&thread->ult, ult, memory_order_release); /* who finds it finds a control block */
     return ult;
 }
@@ -129,13 +127,18 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
     madi_switch_leave(to->sp);
 }
 
-void madi_ult_end(madi_ult_t *self, void *value)
+static void ult_end(void)
 {
-    end(self, value);
+    madi_ult_t *self = madi_ult_self();
+    end(self, self->party.thread->value);
 }
 
-/* The life of every thread. */
-static void ult_main(void)
+void madi_ult_end_anew(madi_ult_t *self)
+{
+    madi_switch_leave(madi_switch_frame(self, ult_end));
+}
+
+void madi_ult_main(void)
 {
     madi_ult_t *self = madi_ult_self();
     struct marcel_thread *thread = self->party.thread;

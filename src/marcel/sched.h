@@ -120,8 +120,11 @@ static inline int madi_wait_end(madi_party_t *party)
     return wait == MADI_WAIT_EXPIRED ? ETIMEDOUT : wait == MADI_WAIT_CANCELLED ? ECANCELED : 0;
 }
 
-/* The calling user-level thread ends. */
-_Noreturn void madi_ult_end(madi_ult_t *self, void *value);
+/* The outermost function of every user-level thread: its life. */
+void madi_ult_main(void);
+
+/* The calling user-level thread ends, on an empty stack: what is on its stack is over.  Its result is thread->value. */
+_Noreturn void madi_ult_end_anew(madi_ult_t *self);
 
 /* On `base`: who runs next, after a look at all there is; NULL: nobody. */
 madi_ult_t *madi_pick_all(madi_worker_t *worker);

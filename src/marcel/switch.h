@@ -24,7 +24,7 @@ void *madi_switch_frame(void *top, void (*entry)(void));
 
 /* The code of the two below where it is not in line. */
 void madi_switch_code(void **save, void *to);
-void madi_switch_leave_code(void *to);
+_Noreturn void madi_switch_leave_code(void *to);
 
 #pragma GCC visibility pop
 

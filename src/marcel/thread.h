@@ -19,6 +19,8 @@
 #include "marcel/timer.h"
 #include "marcel/tools.h"
 
+#include <unwind.h>
+
 struct madi_worker;
 struct madi_keys;
 struct marcel_cleanup;
@@ -130,6 +132,7 @@ typedef struct madi_ult {
     madi_fp_t fp;               /* of a thread that keeps its own */
     struct madi_ult *pooled;    /* the next of a list of free slots */
     madi_cxx_state_t cxx[MADI_CXX_MAX]; /* by run time, of one that throws while it is switched out */
+    struct _Unwind_Exception exit; /* what unwinds its stack (unwind.h) */
 } madi_ult_t;
 
 /* marcel_yield_to asks a control block that may have become that of another thread. */
