@@ -3,21 +3,32 @@
 # The switch for aarch64: built by a cross compiler, run by qemu, as far as both are here.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/packages.sh"
-install_packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+install_packages gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null ||
     { echo "no cross compiler or no qemu for aarch64"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 143' INT TERM HUP
 options="-O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -I$src/include -I$src/src -pthread"
+cases=$src/tests/marcel/cxx
 # As many at once as there are processors.
 # shellcheck disable=SC2086
 built() {
     for f in "$src"/tests/marcel/threads*.c "$src/tests/marcel/support.c" "$src/tests/harness/cases.c" \
         "$src"/src/marcel/*.[cS] "$src"/src/base/knob.c "$src"/src/base/lock.c "$src"/src/base/log.c "$src"/src/base/status.c; do
-        echo "-c $f -o $work/$(echo "${f#"$src"/}" | tr / _).o"
+        echo "-fexceptions -c $f -o $work/$(echo "${f#"$src"/}" | tr / _).o"
     done | xargs -P "$(nproc)" -L 1 aarch64-linux-gnu-gcc $options &&
         aarch64-linux-gnu-gcc $options -o "$work/threads" "$work"/*.o -lm
+}
+# The C++ cases, which link the library's objects only.
+# shellcheck disable=SC2086
+built_cxx() {
+    aarch64-linux-gnu-gcc $options -c -DNAME=tables -o "$work/tables.o" "$cases/frames.c" &&
+        aarch64-linux-gnu-gcc $options -c -DNAME=cleanup -fexceptions -o "$work/cleanup.o" "$cases/frames.c" &&
+        aarch64-linux-gnu-gcc $options -c -DNAME=plain -fno-asynchronous-unwind-tables -fno-unwind-tables \
+            -o "$work/plain.o" "$cases/frames.c" &&
+        aarch64-linux-gnu-g++ $options -std=c++17 -o "$work/cxx" "$cases"/*.cpp "$work"/src_*.o "$work/tables.o" \
+            "$work/cleanup.o" "$work/plain.o"
 }
 if ! built >"$work/log" 2>&1; then
     head -20 "$work/log"
@@ -30,4 +41,15 @@ timeout 120 qemu-aarch64 -L /usr/aarch64-linux-gnu "$work/threads" self join tre
     keys once mutex mutex_types cond broadcast sem deadline sleep >"$work/log" 2>&1
 rc=$?
 sed 's/^\(ok\|not ok\) /&aarch64: /' "$work/log"
+command -v aarch64-linux-gnu-g++ >/dev/null || exit $rc
+# In one process: each takes seconds there to reserve room for stacks.
+if built_cxx >"$work/log" 2>&1 && timeout 120 qemu-aarch64 -L /usr/aarch64-linux-gnu "$work/cxx" --here rethrow nested \
+    uncaught pass_on join_in_handler block_in_handler once push order keys c_frames no_tables in_handler rethrown many \
+    small_stack cancel >"$work/log" 2>&1; then
+    echo "ok aarch64: exceptions of C++, and the ends of threads"
+else
+    head -40 "$work/log"
+    echo "not ok aarch64: exceptions of C++, and the ends of threads"
+    rc=1
+fi
 exit $rc
