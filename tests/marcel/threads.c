@@ -7,7 +7,7 @@ static const test_case_t cases[] = {
     {"detach", test_detach}, {"priority", test_priority}, {"fair", test_fair}, {"yield_to", test_yield_to},
     {"busy", test_busy}, {"fair_busy", test_fair_busy}, {"priority_seeds", test_priority_seeds},
     {"attributes", test_attributes}, {"stack_size", test_stack_size},
-    {"names", test_names}, {"keepfp", test_keepfp}, {"keys", test_keys}, {"once", test_once}, {"mutex", test_mutex},
+    {"names", test_names}, {"keepfp", test_keepfp}, {"state", test_state}, {"keys", test_keys}, {"once", test_once}, {"mutex", test_mutex},
     {"mutex_types", test_mutex_types}, {"mutex_fair", test_mutex_fair}, {"cond", test_cond},
     {"broadcast", test_broadcast}, {"sem", test_sem}, {"deadline", test_deadline},
     {"deadline_race", test_deadline_race}, {"sleep", test_sleep}, {"many", test_many}, {"overflow", test_overflow},

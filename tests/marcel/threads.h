@@ -33,6 +33,9 @@ void test_first_ends(void);
 void test_first_killed(void);
 void test_forks(void);
 
+/* threads_state.c */
+void test_state(void);
+
 /* threads_keys.c */
 void test_keys(void);
 void test_once(void);
