@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #define MADI_BOOT_KEY_MAX 64   /* bytes of a name, final zero included */
-#define MADI_BOOT_VALUE_MAX 8192 /* bytes of a value, final zero included */
+#define MADI_BOOT_VALUE_MAX 16384 /* bytes of a value, final zero included */
 #define MADI_BOOT_AHEAD 64
 
 typedef struct madi_boot madi_boot_t;

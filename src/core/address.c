@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A process's address: one versioned blob.
  *
- *   version (1) | entries (1) | length of all (2) | uid (16) | job (8) | rank (4) | entries:
- *   [name][network][bytes], each a length byte and so many bytes
+ *   version (1) | 0 (1) | length of all (2) | uid (16) | job (8) | rank (4) | entries:
+ *   [driver][network][bytes], each a length byte and as many bytes; no network: it follows from the bytes (driver->network)
  */
 #include "core/core.h"
+#include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ADDRESS_VERSION 1
+#define ADDRESS_VERSION 2
 #define HEAD 32
 
 const unsigned char *madi_address_uid(const unsigned char *address)
@@ -27,11 +28,6 @@ int madi_address_rank(const unsigned char *address, const unsigned char *job)
 size_t madi_address_len(const unsigned char *address)
 {
     return (size_t)(address[2] | address[3] << 8);
-}
-
-int madi_address_count(const unsigned char *address)
-{
-    return address[1];
 }
 
 /* Step over a length byte and its bytes; NULL: past the end. */
@@ -53,11 +49,10 @@ mad_status_t madi_address_check(const void *bytes, size_t max, size_t *len)
         return MAD_ERR_INVAL;
     p = a + HEAD;
     end = a + n;
-    for (int i = 0; i < 3 * a[1]; i++)
-        if (!(p = skip(p, end)))
-            return MAD_ERR_INVAL;
-    if (p != end)
-        return MAD_ERR_INVAL;
+    while (p < end)
+        for (int i = 0; i < 3; i++)
+            if (!(p = skip(p, end)))
+                return MAD_ERR_INVAL;
     *len = n;
     return MAD_OK;
 }
@@ -71,20 +66,39 @@ static bool text(char *out, size_t max, const unsigned char *p)
     return true;
 }
 
-mad_status_t madi_address_entry(const unsigned char *address, int index, madi_address_entry_t *entry)
+static const madi_driver_t *driver_named(const char *name)
 {
-    const unsigned char *p = address + HEAD, *end = address + madi_address_len(address);
-    for (int i = 0; i < 3 * index; i++)
-        p = skip(p, end);
-    if (!text(entry->driver, sizeof entry->driver, p))
-        return MAD_ERR_INVAL;
-    p = skip(p, end);
-    if (!text(entry->network, sizeof entry->network, p))
-        return MAD_ERR_INVAL;
-    p = skip(p, end);
-    entry->bytes = p + 1;
-    entry->len = *p;
-    return MAD_OK;
+    for (int i = 0; madi_drivers[i]; i++)
+        if (!strcmp(madi_drivers[i]->name, name))
+            return madi_drivers[i];
+    return NULL;
+}
+
+/* The network that an entry does not spell out. */
+static void implied_network(madi_address_entry_t *e)
+{
+    const madi_driver_t *driver = driver_named(e->driver);
+    if (!driver || !driver->network || !driver->network(e->bytes, e->len, e->network))
+        e->network[0] = 0;
+}
+
+bool madi_address_next(const unsigned char *address, size_t *at, madi_address_entry_t *entry)
+{
+    const unsigned char *end = address + madi_address_len(address), *p = address + (*at ? *at : HEAD);
+    while (p < end) {
+        const unsigned char *network = skip(p, end), *bytes = skip(network, end), *driver = p;
+        p = skip(bytes, end);
+        entry->at = (size_t)(driver - address);
+        entry->bytes = bytes + 1;
+        entry->len = *bytes;
+        if (!text(entry->driver, sizeof entry->driver, driver) || !text(entry->network, sizeof entry->network, network))
+            continue;
+        if (!*network)
+            implied_network(entry);
+        *at = (size_t)(p - address);
+        return true;
+    }
+    return false;
 }
 
 static size_t append(unsigned char *to, size_t at, const void *bytes, size_t len)
@@ -94,32 +108,49 @@ static size_t append(unsigned char *to, size_t at, const void *bytes, size_t len
     return at + 1 + len;
 }
 
+static bool is_implied(const madi_adapter_t *a)
+{
+    char network[MADI_NAME_MAX];
+    return a->driver->network && a->driver->network(a->address, a->address_len, network) && !strcmp(network, a->network);
+}
+
+static mad_status_t too_long(const mad_session_t *s, int fitted)
+{
+    madi_log(MADI_LOG_ERROR, "core",
+             "the address of this process, with the networks of %d of %d adapters in it, is as long as it may be (%d bytes, "
+             "MADI_ADDRESS_MAX): choose the networks to use (MAD_TCP_INTERFACES)",
+             fitted, s->n_adapters, MADI_ADDRESS_MAX);
+    return MAD_ERR_CONFIG;
+}
+
 mad_status_t madi_address_make(mad_session_t *session)
 {
-    unsigned char a[MADI_ADDRESS_MAX];
-    size_t at = HEAD;
+    size_t at = HEAD, room = HEAD;
     uint32_t rank = session->boot ? (uint32_t)session->rank : UINT32_MAX;
-    int n = 0;
+    unsigned char *a;
+    for (int i = 0; i < session->n_adapters; i++)
+        room += 3 + strlen(session->adapters[i]->driver->name) + strlen(session->adapters[i]->network) +
+                session->adapters[i]->address_len;
+    a = calloc(1, room);
+    if (!a)
+        return MAD_ERR_NOMEM;
     a[0] = ADDRESS_VERSION;
     memcpy(a + 4, session->uid, 16);
     memcpy(a + 20, session->job, 8);
     memcpy(a + 28, &rank, 4);
-    for (int i = 0; i < session->n_adapters && n < 255; i++) {
+    for (int i = 0; i < session->n_adapters; i++) {
         const madi_adapter_t *ad = session->adapters[i];
-        if (at + 3 + 16 + MADI_NAME_MAX + ad->address_len > sizeof a || ad->address_len > 255)
-            continue;
         at = append(a, at, ad->driver->name, strlen(ad->driver->name));
-        at = append(a, at, ad->network, strlen(ad->network));
+        at = append(a, at, ad->network, is_implied(ad) ? 0 : strlen(ad->network));
         at = append(a, at, ad->address, ad->address_len);
-        n++;
+        if (at > MADI_ADDRESS_MAX) {
+            free(a);
+            return too_long(session, i);
+        }
     }
-    a[1] = (unsigned char)n;
     a[2] = (unsigned char)at;
     a[3] = (unsigned char)(at >> 8);
-    session->address = malloc(at);
-    if (!session->address)
-        return MAD_ERR_NOMEM;
-    memcpy(session->address, a, at);
+    session->address = a;
     session->address_len = at;
     return MAD_OK;
 }

@@ -18,7 +18,8 @@ bool madi_handles_none(const struct madi_handles *h); /* is in use */
 void madi_handles_each(struct madi_handles *h, void (*fn)(void *object, void *arg), void *arg);
 
 /* address.c */
-#define MADI_ADDRESS_MAX 4096 /* bytes */
+#define MADI_ADDRESS_MAX 8191 /* bytes; twice as many digits are a value for the launcher (MADI_BOOT_VALUE_MAX) */
+/* Sets session->address.  MAD_ERR_CONFIG, logged: its adapters have more to say than an address holds. */
 mad_status_t madi_address_make(mad_session_t *session);
 /* Check bytes from outside; the length used goes to *len. */
 mad_status_t madi_address_check(const void *bytes, size_t max, size_t *len);
@@ -26,13 +27,16 @@ const unsigned char *madi_address_uid(const unsigned char *address);
 /* The rank in that job, or -1. */
 int madi_address_rank(const unsigned char *address, const unsigned char *job);
 size_t madi_address_len(const unsigned char *address);
+/* One adapter of the process; pointers are into the address. */
 typedef struct madi_address_entry {
     char driver[16], network[MADI_NAME_MAX];
     const unsigned char *bytes;
     size_t len;
+    size_t at; /* offset of the entry in the address */
 } madi_address_entry_t;
-int madi_address_count(const unsigned char *address);
-mad_status_t madi_address_entry(const unsigned char *address, int i, madi_address_entry_t *entry);
+/* The next entry of an address that was checked, from offset *at on, which moves behind it; begin with 0.  Entries whose
+ * names are longer than any of this release are left out.  False: there is none. */
+bool madi_address_next(const unsigned char *address, size_t *at, madi_address_entry_t *entry);
 
 /* exchange.c: through the launcher; no lock, but one thread at a time */
 void madi_exchange_hex(char *out, const unsigned char *bytes, size_t n);
@@ -97,11 +101,16 @@ char madi_process_stopped(pid_t pid); /* 'T' (by a signal), 't' (by a debugger),
 void madi_stopped_spare(pid_t process, madi_gate_t *gate, int64_t *deadline);
 
 /* ways.c; under session->lock */
-/* The entry of a peer's address that this adapter can talk to on that lane; false: none, and why. */
+/* The first entry of a peer's address that this adapter can talk to on that lane; false: none, and why. */
 bool madi_way_find(mad_session_t *session, const unsigned char *address, int lane, madi_adapter_t *a,
                    madi_address_entry_t *entry, char *reason);
+/* Like madi_way_find, but the next one from offset *at on, which moves behind it; begin with 0. */
+bool madi_way_next(mad_session_t *session, const unsigned char *address, int lane, madi_adapter_t *a, size_t *at,
+                   madi_address_entry_t *entry, char *reason);
+#define MADI_WAY_CLASS 12
+/* How good an adapter's ways are: the lowest (memcmp) is best. */
+void madi_way_class(mad_session_t *session, int lane, const madi_adapter_t *a, unsigned char class[MADI_WAY_CLASS]);
 int madi_way_rank(const madi_adapter_t *a); /* the lowest is tried first */
-bool madi_way_before(mad_session_t *session, int lane, const madi_adapter_t *a, const madi_adapter_t *b);
 void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason); /* the copy may fail */
 void madi_ways_free(madi_gate_t *gate);
 
@@ -111,11 +120,38 @@ enum madi_way { MADI_WAY_USED, MADI_WAY_TRIED, MADI_WAY_LOST, MADI_WAY_SPARE, MA
 enum madi_way madi_way_explain(mad_session_t *session, mad_peer_t peer, int lane, madi_adapter_t *a, char *reason);
 const char *madi_way_name(enum madi_way way); /* "used", "connecting", "was used", ... */
 
+/* search.c; under session->lock */
+typedef struct madi_search_way {
+    madi_adapter_t *adapter;
+    size_t entry; /* of the peer's address: its offset */
+    unsigned char class[MADI_WAY_CLASS];
+    int nth, index; /* which of that adapter's ways, and of our adapters */
+    bool tried;     /* it is being tried, or has failed */
+} madi_search_way_t;
+
+struct madi_search {
+    int64_t next_at; /* when the next wave starts; 0: when a way fails */
+    int wave;        /* number of its ways */
+    int n;
+    bool none_left;  /* tests: there are no ways, and were some */
+    madi_search_way_t way[];
+};
+
+void madi_gate_connect(madi_gate_t *gate);       /* find a way, if nobody does */
+void madi_gate_connect_again(madi_gate_t *gate); /* from the beginning, until the same deadline; no attempt is under way */
+void madi_gate_explain(madi_gate_t *gate, const char *format, ...) __attribute__((format(printf, 2, 3)));
+madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate);
+void madi_search_wave(madi_gate_t *gate); /* it is next_at */
+void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text);
+void madi_search_untry(madi_gate_t *gate, int way); /* it was given up for another one, and may be tried again */
+/* True if ways are left for which no attempt under way may take all the time: those that cannot be tried beside it. */
+bool madi_search_waits(const madi_gate_t *gate, bool alone);
+bool madi_way_better(const struct madi_search *search, int a, int b); /* of another class, not only earlier */
+void madi_search_free(madi_gate_t *gate);
+
 /* gate.c */
-void madi_gate_connect(madi_gate_t *gate);                       /* under session->lock */
-void madi_gate_connect_again(madi_gate_t *gate);                 /* likewise; it has no link, and no attempt is under way */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text); /* under session->lock */
-bool madi_gate_has_other_way(madi_gate_t *gate);                 /* that was not tried yet; under session->lock */
+void madi_link_bury(madi_link_t *link);                          /* close it; under session->lock */
 void madi_gate_late(madi_gate_t *gate);                          /* it is not up at its deadline; under session->lock */
 mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* takes tx_lock */
 mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* under tx_lock */
@@ -124,18 +160,22 @@ void madi_gate_work(madi_gate_t *gate);                          /* have progres
 void madi_gate_free(madi_gate_t *gate);
 void madi_gate_floor(madi_gate_t *gate, uint64_t floor); /* the peer's credits per connection; under session->lock */
 extern madi_adapter_t madi_no_adapter; /* has nothing to take */
-madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate);
 void madi_links_reap(mad_session_t *session); /* under session->lock, outside of drivers */
 
 /* hello.c; under session->lock */
-void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd);
+/* Begin the handshake of a way of the gate's search; takes fd.  An error (errno) leaves the link to the caller. */
+mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way);
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
-void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text); /* our own attempt, if there is one */
+void madi_hello_abort_all(madi_gate_t *gate); /* our own attempts */
+/* Take one of our own attempts that have come to the peer's challenge, unless a better one may still come. */
+void madi_hello_decide(madi_gate_t *gate, int64_t now);
+bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter); /* it has an attempt of ours */
+void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text); /* our own attempt, if it is one */
 /* The attempt that has begun has no deadline: the peer may compute for long. */
 void madi_hello_patience(madi_gate_t *gate);
-/* Our own attempt, if there is one: should it end without a verdict, that is not the peer's word, and it begins anew. */
-void madi_hello_unsure(madi_gate_t *gate);
+/* Our own attempt, if it is one: should it end without a verdict, that is not the peer's word, and it begins anew. */
+void madi_hello_unsure(madi_link_t *link);
 bool madi_hello_evict(mad_session_t *session); /* the longest silent stranger; false: there is none */
 void madi_hellos_reap(mad_session_t *session);
 /* Attempts end whose time is over.  Time in which nobody looked, since this process or its machine stood still, is none.

@@ -14,7 +14,8 @@
  * Locks.  There are two: the session's, and one tx lock per link, taken after it.
  *
  *   called with                 functions of the driver
- *   the session's lock          probe open poll arm disarm reachable connect start drained link_close, ready of a watch
+ *   the session's lock          probe open poll arm disarm common reachable connect start drained link_close, ready of a
+ *                               watch
  *   the link's tx lock          send, prepare and the like: one sender per link, by any thread, mostly without the
  *                               session's lock
  *   any lock, or none           pure_poll slot_put: any thread, several at once
@@ -98,7 +99,7 @@ struct madi_adapter {
     const madi_driver_t *driver;
     struct mad_session *session;
     char name[MADI_NAME_MAX];    /* set by probe: the device */
-    char network[MADI_NAME_MAX]; /* set by open: adapters of one driver talk iff these are equal */
+    char network[MADI_NAME_MAX]; /* set by open: adapters of one driver talk iff these are equal, or driver->common says so */
     madi_caps_t caps;            /* set by open */
     unsigned char address[MADI_ADDR_MAX]; /* set by open */
     size_t address_len;
@@ -195,7 +196,13 @@ struct madi_driver {
     bool (*arm)(madi_adapter_t *adapter);
     void (*disarm)(madi_adapter_t *adapter);
 
-    /* Could this adapter reach the one with that address, given equal network names?  NULL: yes.  reason on false. */
+    /* The network name that follows from an adapter's address bytes, so that addresses need not spell it out; false: none
+     * does.  name has MADI_NAME_MAX bytes.  Any lock, or none.  NULL: never. */
+    bool (*network)(const void *addr, size_t len, char *name);
+    /* True if this adapter can talk to one whose network has another name: subnets of different lengths, of which one holds
+     * the other's address.  NULL: never. */
+    bool (*common)(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
+    /* Could this adapter reach the one with that address, given a network in common?  NULL: yes.  reason on false. */
     bool (*reachable)(madi_adapter_t *adapter, const void *addr, size_t len, char *reason);
     /* A non-blocking stream socket on its way to the peer's adapter goes to *fd (the caller owns it), or for drivers
      * without sockets -1, and the driver calls madi_link_up later.  MAD_ERR_NOMEM: it is this process that lacks memory or

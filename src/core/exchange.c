@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+static_assert(2 * MADI_ADDRESS_MAX < MADI_BOOT_VALUE_MAX, "an address is a value");
+
 void madi_exchange_hex(char *out, const unsigned char *bytes, size_t n)
 {
     static const char digits[] = "0123456789abcdef";
@@ -43,10 +45,10 @@ size_t madi_exchange_bytes(const char *text, unsigned char *bytes, size_t max)
 
 mad_status_t madi_exchange_get(madi_boot_t *boot, int number, unsigned char bytes[MADI_ADDRESS_MAX], size_t *len)
 {
-    char text[MADI_BOOT_VALUE_MAX];
-    mad_status_t status = boot->ops->get(boot, number, "mad-addr", text, sizeof text);
-    if (status)
-        return status;
-    *len = madi_exchange_bytes(text, bytes, MADI_ADDRESS_MAX);
-    return MAD_OK;
+    char *text = malloc(MADI_BOOT_VALUE_MAX); /* too much for the stack of a user-level thread */
+    mad_status_t status = text ? boot->ops->get(boot, number, "mad-addr", text, MADI_BOOT_VALUE_MAX) : MAD_ERR_NOMEM;
+    if (!status)
+        *len = madi_exchange_bytes(text, bytes, MADI_ADDRESS_MAX);
+    free(text);
+    return status;
 }

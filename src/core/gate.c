@@ -1,144 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way to a peer: which adapter, the link's life, what waits to be sent. */
+/* The way to a peer: the link's life, what waits to be sent.  search.c finds the way. */
 #include "core/core.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- Choosing ------------------------------------------------------------------------------------------------- */
-
-static void explain(madi_gate_t *gate, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void explain(madi_gate_t *gate, const char *format, ...)
-{
-    size_t n = strlen(gate->why);
-    va_list args;
-    if (n && n + 2 < sizeof gate->why) {
-        memcpy(gate->why + n, "; ", 3);
-        n += 2;
-    }
-    va_start(args, format);
-    vsnprintf(gate->why + n, sizeof gate->why - n, format, args);
-    va_end(args);
-}
-
-/* The best way that was not tried yet; NULL: none. */
-static madi_adapter_t *choose(madi_gate_t *gate, madi_address_entry_t *entry)
-{
-    mad_session_t *s = gate->session;
-    madi_adapter_t *best = NULL;
-    for (int i = 0; i < s->n_adapters; i++) {
-        char reason[MADI_REASON_MAX];
-        madi_address_entry_t e;
-        if ((i < 64 && gate->tried >> i & 1) ||
-            !madi_way_find(s, madi_peer_address(s, gate->peer), gate->lane, s->adapters[i], &e, reason))
-            continue;
-        if (!best || madi_way_before(s, gate->lane, s->adapters[i], best)) {
-            best = s->adapters[i];
-            *entry = e;
-        }
-    }
-    return best;
-}
-
-static void reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason)
-{
-    explain(gate, "%s %s rejected: %s", a->driver->name, a->name, reason);
-    madi_way_failed(gate, a, reason);
-}
-
-static void mark_tried(madi_gate_t *gate, madi_adapter_t *a)
-{
-    for (int i = 0; i < gate->session->n_adapters && i < 64; i++)
-        if (gate->session->adapters[i] == a)
-            gate->tried |= UINT64_C(1) << i;
-}
-
-bool madi_gate_has_other_way(madi_gate_t *gate)
-{
-    madi_address_entry_t e;
-    return choose(gate, &e) != NULL;
-}
-
-static void explain_unreachable(madi_gate_t *gate)
-{
-    mad_session_t *s = gate->session;
-    for (int i = 0; i < s->n_adapters; i++) {
-        char reason[MADI_REASON_MAX] = "";
-        madi_address_entry_t e;
-        if (!madi_way_find(s, madi_peer_address(s, gate->peer), gate->lane, s->adapters[i], &e, reason))
-            explain(gate, "%s %s rejected: %s", s->adapters[i]->driver->name, s->adapters[i]->name, reason);
-    }
-}
-
-madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
-{
-    madi_link_t *link = NULL;
-    if (posix_memalign((void **)&link, MADI_LINE, adapter->driver->link_size))
-        return NULL;
-    memset(link, 0, adapter->driver->link_size);
-    link->driver = adapter->driver;
-    link->adapter = adapter;
-    link->gate = gate;
-    madi_adapter_polled(adapter);
-    return link;
-}
-
-/* Try the next way; when none is left the gate goes down. */
-static void connect_next(madi_gate_t *gate)
-{
-    madi_address_entry_t entry;
-    madi_adapter_t *a;
-    while ((a = choose(gate, &entry))) {
-        char reason[MADI_REASON_MAX] = "";
-        madi_link_t *link = madi_link_new(a, gate);
-        int fd = -1;
-        mad_status_t status = MAD_ERR_NOMEM;
-        mark_tried(gate, a);
-        if (link) {
-            gate->link = link;
-            status = link->driver->connect(link, entry.bytes, entry.len, &fd, reason);
-        }
-        if (status == MAD_OK) {
-            if (fd >= 0)
-                madi_hello_connect(gate, link, fd);
-            return;
-        }
-        gate->apart |= status == MAD_ERR_SYSTEM;
-        gate->lacking |= status == MAD_ERR_NOMEM;
-        reject(gate, a, reason[0] ? reason : mad_status_text(status));
-        gate->link = NULL;
-        if (link) {
-            link->driver->link_fini(link);
-            free(link);
-        }
-    }
-    if (!gate->tried) /* not one was worth a try */
-        explain_unreachable(gate);
-    madi_gate_down(gate, gate->lacking ? MAD_ERR_NOMEM : gate->tried ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE, gate->why);
-}
-
-void madi_gate_connect(madi_gate_t *gate)
-{
-    if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_IDLE)
-        return;
-    atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
-    gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
-    connect_next(gate);
-}
-
-void madi_gate_connect_again(madi_gate_t *gate)
-{
-    gate->tried = 0;
-    atomic_store_explicit(&gate->state, MADI_GATE_IDLE, memory_order_relaxed);
-    madi_gate_connect(gate);
-}
 
 /* ---- Up and down ---------------------------------------------------------------------------------------------- */
 
@@ -152,11 +22,12 @@ void madi_link_up(madi_link_t *link)
     atomic_store_explicit(&link->state, MADI_LINK_UP, memory_order_relaxed);
     gate->link = link;
     gate->adapter = link->adapter;
-    explain(gate, "%s on %s (%s) is used", link->driver->name, link->adapter->name, link->adapter->network);
+    madi_gate_explain(gate, "%s on %s (%s) is used", link->driver->name, link->adapter->name, link->adapter->network);
     madi_log(MADI_LOG_INFO, link->driver->name, "peer %d: %s", gate->peer, gate->why);
     madi_lock(&gate->tx_lock);
     atomic_store_explicit(&gate->state, MADI_GATE_UP, memory_order_release); /* pairs with gate_usable */
     madi_unlock(&gate->tx_lock);
+    madi_search_free(gate);
     madi_gate_work(gate);
     if (gate->session->forward)
         gate->session->forward->up(gate);
@@ -191,7 +62,7 @@ static madi_link_t *take_nothing(madi_adapter_t *adapter, void *packet, void **l
 static const madi_driver_t no_driver = {.name = "none", .take = take_nothing};
 madi_adapter_t madi_no_adapter = {.driver = &no_driver};
 
-static void link_bury(madi_link_t *link)
+void madi_link_bury(madi_link_t *link)
 {
     mad_session_t *s = link->gate->session;
     if (s->hot == link->adapter)
@@ -271,12 +142,12 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
         madi_rx_fail(conn, gate->status);
         marceli_waiters_wake_all(&conn->openers);
     }
-    if (gate->hello)
-        madi_hello_abort(gate->hello);
+    madi_hello_abort_all(gate);
+    madi_search_free(gate);
     if (gate->forward)
         s->forward->down(gate, text);
     if (gate->link && atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN)
-        link_bury(gate->link);
+        madi_link_bury(gate->link);
     tell_down(gate, status, text);
     if (!s->forget_at)
         s->forget_at = madi_deadline(MADI_FORGET_NS);
@@ -285,7 +156,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
 
 void madi_gate_late(madi_gate_t *gate)
 {
-    explain(gate, "no connection within MAD_CONNECT_TIMEOUT (%lld ms)",
+    madi_gate_explain(gate, "no connection within MAD_CONNECT_TIMEOUT (%lld ms)",
             (long long)(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 1000000));
     gate->apart = true;
     madi_gate_down(gate, MAD_ERR_PEER, gate->why);
@@ -301,17 +172,14 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
         link->outer->driver->upcalls->link_down(link, status, text);
         return;
     }
-    if (gate->link != link || atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
-        /* an attempt that another one has replaced, or of a gate that has given up */
-        link_bury(link);
+    if (status == MAD_ERR_CANCELLED || (gate->link && gate->link != link) ||
+        atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
+        /* an attempt that is not needed, or of a gate that has given up */
+        madi_link_bury(link);
         return;
     }
-    if (state == MADI_LINK_CONNECTING && status != MAD_ERR_AUTH && status != MAD_ERR_VERSION) {
-        gate->apart |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
-        reject(gate, link->adapter, text);
-        link_bury(link);
-        gate->link = NULL;
-        connect_next(gate);
+    if (state == MADI_LINK_CONNECTING) {
+        madi_search_failed(gate, link, status, text);
         return;
     }
     madi_gate_down(gate, status, text);
@@ -463,6 +331,7 @@ void madi_gate_free(madi_gate_t *gate)
     ctrl_forget(gate);
     if (gate->forward)
         gate->session->forward->free(gate);
+    madi_search_free(gate);
     madi_ways_free(gate);
     madi_conns_free(gate);
     free(gate->by_remote);

@@ -29,7 +29,8 @@
 #include <unistd.h>
 
 #define MAGIC 0x4844414du /* "MADH" */
-#define BODY_MAX 4608
+#define BODY_MAX 8704
+static_assert(BODY_MAX >= MADI_ADDRESS_MAX + 256, "a proof holds an address");
 #define MAC 32
 #define ACCEPTED_MAX 256 /* handshakes of strangers at a time */
 #define CALL_AGAIN INT64_C(500000000) /* ns that the peer's own attempt has before it is called once more */
@@ -58,7 +59,10 @@ struct madi_hello {
     madi_adapter_t *adapter;
     madi_gate_t *gate;  /* active: ours; passive: NULL */
     madi_link_t *link;  /* active */
+    int way;            /* active: of the gate's search */
     bool active, connected;
+    bool challenged;    /* active: it can be taken */
+    int64_t hold;       /* then: until when a better way may come, too */
     bool unsure;        /* what the peer has said may be lost */
     int expect;         /* the kind of the next frame */
     int64_t deadline;
@@ -66,8 +70,9 @@ struct madi_hello {
     bool looked_behind; /* process is known, or cannot be */
     pid_t process;      /* at the other end, if it is on this host; or 0 */
     unsigned char nonce_a[16], nonce_b[16];
-    unsigned char in[sizeof(frame_t) + BODY_MAX];
-    size_t n_in;
+    frame_t head;       /* of the frame that is coming in */
+    unsigned char *body; /* its body, when the head is there */
+    size_t n_in;        /* bytes of both */
     struct madi_hello *next;
 };
 
@@ -81,6 +86,9 @@ static void hello_unlink(hello_t *h)
         if (*p == h) {
             *p = h->next;
             h->session->n_accepted -= !h->active;
+            h->session->n_attempts -= h->active;
+            if (h->active)
+                h->gate->n_attempts--;
             break;
         }
     if (h->gate && h->gate->hello == h)
@@ -109,8 +117,10 @@ void madi_hello_abort(hello_t *h)
 
 void madi_hellos_reap(mad_session_t *s)
 {
-    for (hello_t *h; (h = s->dead_hellos); free(h))
+    for (hello_t *h; (h = s->dead_hellos); free(h)) {
         s->dead_hellos = h->next;
+        free(h->body);
+    }
 }
 
 /* Where a caller calls from. */
@@ -152,16 +162,56 @@ static void hello_fail(hello_t *h, mad_status_t status, const char *text)
         madi_link_down(link, status, text);
 }
 
-void madi_hello_give_up(madi_gate_t *gate, mad_status_t status, const char *text)
+/* The attempt that this link is made by; NULL: none. */
+static hello_t *hello_of(const madi_link_t *link)
 {
-    if (gate->hello)
-        hello_fail(gate->hello, status, text);
+    hello_t *h = link->gate->session->hellos;
+    while (h && h->link != link)
+        h = h->next;
+    return h;
 }
 
-void madi_hello_unsure(madi_gate_t *gate)
+void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text)
 {
-    if (gate->hello)
-        gate->hello->unsure = true;
+    hello_t *h = hello_of(link);
+    if (h)
+        hello_fail(h, status, text);
+}
+
+void madi_hello_unsure(madi_link_t *link)
+{
+    hello_t *h = hello_of(link);
+    if (h)
+        h->unsure = true;
+}
+
+bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter)
+{
+    const hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
+    while (h && (h->gate != gate || h->adapter != adapter))
+        h = h->next;
+    return h != NULL;
+}
+
+/* Give up our own attempts but one (or NULL): they say nothing of the peer, and may be made again. */
+static void abort_others(madi_gate_t *gate, const hello_t *taken)
+{
+    hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
+    while (h)
+        if (h->gate == gate && h != taken) {
+            madi_search_untry(gate, h->way);
+            madi_hello_abort(h);
+            h = gate->session->hellos; /* a driver may have closed others */
+        } else {
+            h = h->next;
+        }
+    if (gate->search)
+        gate->search->next_at = 0;
+}
+
+void madi_hello_abort_all(madi_gate_t *gate)
+{
+    abort_others(gate, NULL);
 }
 
 /* This attempt of ours is over, and says nothing of the peer: no other way is tried. */
@@ -175,19 +225,16 @@ static void hello_drop(hello_t *h)
 /* Call once more, within the same time. */
 static void call_again(madi_gate_t *gate)
 {
-    int64_t deadline = gate->deadline;
     gate->call_at = 0;
     madi_gate_connect_again(gate);
-    gate->deadline = deadline;
-    if (gate->hello)
-        gate->hello->deadline = deadline;
 }
 
 void madi_hello_patience(madi_gate_t *gate)
 {
     gate->deadline = INT64_MAX;
-    if (gate->hello)
-        gate->hello->deadline = INT64_MAX;
+    for (hello_t *h = gate->n_attempts ? gate->session->hellos : NULL; h; h = h->next)
+        if (h->gate == gate)
+            h->deadline = INT64_MAX;
 }
 
 bool madi_hello_evict(mad_session_t *s)
@@ -220,14 +267,18 @@ static hello_t *hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd)
 
 /* ---- Frames --------------------------------------------------------------------------------------------------- */
 
+static bool send_frame_of(hello_t *h, enum kind kind, const void *mac, const void *body, size_t len)
+{
+    frame_t f = {MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)((mac ? MAC : 0) + len)};
+    struct iovec vec[3] = {{&f, sizeof f}, {(void *)mac, mac ? MAC : 0}, {(void *)body, len}};
+    struct msghdr msg = {.msg_iov = vec, .msg_iovlen = 3};
+    /* A fresh socket takes some KiB at once; one that does not is not worth waiting for. */
+    return sendmsg(h->watch.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)(sizeof f + f.length);
+}
+
 static bool send_frame(hello_t *h, enum kind kind, const void *body, size_t len)
 {
-    unsigned char out[sizeof(frame_t) + BODY_MAX];
-    frame_t f = {MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)len};
-    memcpy(out, &f, sizeof f);
-    memcpy(out + sizeof f, body, len);
-    /* A fresh socket takes a few KiB at once; one that does not is not worth waiting for. */
-    return send(h->watch.fd, out, sizeof f + len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)(sizeof f + len);
+    return send_frame_of(h, kind, NULL, body, len);
 }
 
 static void refuse(hello_t *h, mad_status_t status, const char *text)
@@ -239,23 +290,25 @@ static void refuse(hello_t *h, mad_status_t status, const char *text)
 
 static bool mac(const hello_t *h, char who, const void *body, size_t len, unsigned char out[MAC])
 {
-    unsigned char text[1 + 32 + BODY_MAX];
+    unsigned char *text = malloc(33 + len); /* an address is too long for the stack of a user-level thread */
     unsigned int n = MAC;
+    bool good;
+    if (!text)
+        return false;
     text[0] = (unsigned char)who;
     memcpy(text + 1, h->nonce_a, 16);
     memcpy(text + 17, h->nonce_b, 16);
     memcpy(text + 33, body, len);
-    return HMAC(EVP_sha256(), h->session->key, (int)h->session->key_len, text, 33 + len, out, &n) != NULL;
+    good = HMAC(EVP_sha256(), h->session->key, (int)h->session->key_len, text, 33 + len, out, &n) != NULL;
+    free(text);
+    return good;
 }
 
 /* Send a body with its mac before it. */
 static bool send_signed(hello_t *h, enum kind kind, char who, const void *body, size_t len)
 {
-    unsigned char out[BODY_MAX];
-    if (len + MAC > sizeof out || !mac(h, who, body, len, out))
-        return false;
-    memcpy(out + MAC, body, len);
-    return send_frame(h, kind, out, MAC + len);
+    unsigned char proof[MAC];
+    return mac(h, who, body, len, proof) && send_frame_of(h, kind, proof, body, len);
 }
 
 static bool check_signed(hello_t *h, char who, const unsigned char *body, size_t len)
@@ -278,7 +331,8 @@ static void on_hello(hello_t *h, const unsigned char *body, size_t len)
         hello_fail(h, MAD_ERR_SYSTEM, "the challenge could not be sent");
 }
 
-/* Both sides may call each other at the same time: the attempt of the lower uid counts. */
+/* Both sides may call each other at the same time: the attempt of the lower uid counts.  One that has not proved the key is
+ * nothing yet. */
 static bool superseded(mad_session_t *s, madi_gate_t *gate)
 {
     int state = atomic_load_explicit(&gate->state, memory_order_relaxed);
@@ -303,9 +357,8 @@ static void accept_peer(hello_t *h, madi_gate_t *gate)
     gate->link = link = madi_link_new(h->adapter, gate);
     gate->process = madi_process_near(h->watch.fd);
     fd = hello_release(h);
-    if (gate->hello)
-        madi_hello_abort(gate->hello); /* our own attempt gives way */
-    else if (old)
+    abort_others(gate, NULL); /* our own attempts give way */
+    if (old)
         madi_link_down(old, MAD_ERR_CANCELLED, "replaced");
     if (!link) {
         madi_fd_close(fd);
@@ -397,21 +450,67 @@ static void on_connected(hello_t *h)
         hello_fail(h, MAD_ERR_PEER, strerror(errno));
 }
 
-static void on_challenge(hello_t *h, const unsigned char *body, size_t len)
+/* The time of an attempt: the gate's, or a part of it where ways are left that cannot be tried beside it. */
+static int64_t attempt_deadline(const madi_gate_t *gate, bool alone)
+{
+    int64_t deadline = gate->deadline;
+    if (deadline < INT64_MAX && madi_search_waits(gate, alone))
+        deadline -= (deadline - madi_now()) / 2;
+    return deadline;
+}
+
+/* This attempt is the one.  From here on the peer commits itself, so the others end. */
+static void attempt_take(hello_t *h)
 {
     mad_session_t *s = h->session;
     proof_t head = {.floor = (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR), .lane = (uint32_t)h->gate->lane};
-    unsigned char proof[BODY_MAX];
+    unsigned char *proof = malloc(sizeof head + s->address_len);
+    bool sent;
+    h->gate->link = h->link;
+    h->gate->hello = h;
+    abort_others(h->gate, h);
+    h->deadline = attempt_deadline(h->gate, true);
+    h->expect = VERDICT;
+    if (!proof) {
+        hello_fail(h, MAD_ERR_NOMEM, "no memory for the proof of the key");
+        return;
+    }
+    memcpy(proof, &head, sizeof head);
+    memcpy(proof + sizeof head, s->address, s->address_len);
+    sent = send_signed(h, PROOF, 'A', proof, sizeof head + s->address_len);
+    free(proof);
+    if (!sent)
+        hello_fail(h, MAD_ERR_SYSTEM, "the proof could not be sent");
+}
+
+void madi_hello_decide(madi_gate_t *gate, int64_t now)
+{
+    hello_t *best = NULL;
+    if (gate->link || !gate->n_attempts)
+        return;
+    for (hello_t *h = gate->session->hellos; h; h = h->next)
+        if (h->gate == gate && h->challenged && (!best || h->way < best->way))
+            best = h;
+    if (!best)
+        return;
+    for (hello_t *h = gate->n_attempts > 1 && now < best->hold ? gate->session->hellos : NULL; h; h = h->next)
+        if (h->gate == gate && madi_way_better(gate->search, h->way, best->way))
+            return;
+    attempt_take(best);
+}
+
+static void on_challenge(hello_t *h, const unsigned char *body, size_t len)
+{
+    int64_t now = madi_now();
     if (len != 16) {
         hello_fail(h, MAD_ERR_PROTOCOL, "the handshake's challenge has a wrong length");
         return;
     }
     memcpy(h->nonce_b, body, 16);
-    memcpy(proof, &head, sizeof head);
-    memcpy(proof + sizeof head, s->address, s->address_len);
-    h->expect = VERDICT;
-    if (!send_signed(h, PROOF, 'A', proof, sizeof head + s->address_len))
-        hello_fail(h, MAD_ERR_SYSTEM, "the proof could not be sent");
+    h->expect = -1; /* nothing, until it is taken */
+    h->challenged = true;
+    h->hold = now + madi_knob_int(MADI_KNOB_CONNECT_DELAY);
+    madi_hello_decide(h->gate, now);
 }
 
 static void on_verdict(hello_t *h, const unsigned char *body, size_t len)
@@ -478,13 +577,42 @@ static void on_frame(hello_t *h, const frame_t *f, const unsigned char *body)
     }
 }
 
+/* Whether h->head is that of a frame, and there is room for its body. */
+static bool head_ready(hello_t *h)
+{
+    if (h->head.magic != MAGIC || h->head.length > BODY_MAX) {
+        hello_fail(h, MAD_ERR_PROTOCOL, "what came is not a handshake: no Madeleine process speaks there");
+        return false;
+    }
+    free(h->body);
+    h->body = malloc(h->head.length ? h->head.length : 1);
+    if (!h->body)
+        hello_fail(h, MAD_ERR_NOMEM, "no memory for a frame of the handshake");
+    return h->body != NULL;
+}
+
+/* Nothing comes now, or nothing more. */
+static void read_failed(hello_t *h, ssize_t n)
+{
+    madi_gate_t *gate = h->gate;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (!n && h->unsure) {
+        if (gate->link == h->link)
+            gate->link = NULL;
+        abort_others(gate, NULL);
+        call_again(gate);
+        return;
+    }
+    hello_fail(h, n < 0 && errno != ECONNRESET ? MAD_ERR_SYSTEM : MAD_ERR_PEER,
+               n ? strerror(errno)
+                 : "the connection was closed during the handshake (it ended, or has no descriptors left)");
+}
+
 /* Read exactly one frame: what follows the handshake belongs to the driver. */
 static void hello_ready(madi_watch_t *watch, uint32_t events)
 {
     hello_t *h = MADI_CONTAINER(watch, hello_t, watch);
-    frame_t f;
-    size_t want = sizeof f;
-    ssize_t n;
 
     if (h->active && !h->connected) {
         if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
@@ -492,55 +620,44 @@ static void hello_ready(madi_watch_t *watch, uint32_t events)
         return;
     }
     for (;;) {
-        if (h->n_in >= sizeof f) {
-            memcpy(&f, h->in, sizeof f);
-            if (f.magic != MAGIC || f.length > BODY_MAX) {
-                hello_fail(h, MAD_ERR_PROTOCOL, "what came is not a handshake: no Madeleine process speaks there");
-                return;
-            }
-            want = sizeof f + f.length;
-        }
+        size_t head = sizeof h->head, want = h->n_in < head ? head : head + h->head.length;
+        unsigned char *to = h->n_in < head ? (unsigned char *)&h->head + h->n_in : h->body + h->n_in - head;
+        ssize_t n;
         if (h->n_in == want)
             break;
-        n = recv(h->watch.fd, h->in + h->n_in, want - h->n_in, MSG_DONTWAIT);
+        n = recv(h->watch.fd, to, want - h->n_in, MSG_DONTWAIT);
         if (n <= 0) {
-            if (n < 0 && (errno == EAGAIN || errno == EINTR))
-                return;
-            if (!n && h->unsure && h->gate->link == h->link) {
-                hello_drop(h);
-                call_again(h->gate);
-                return;
-            }
-            hello_fail(h, n < 0 && errno != ECONNRESET ? MAD_ERR_SYSTEM : MAD_ERR_PEER,
-                       n ? strerror(errno)
-                         : "the connection was closed during the handshake (it ended, or has no descriptors left)");
+            read_failed(h, n);
             return;
         }
         h->n_in += (size_t)n;
+        if (h->n_in == head && !head_ready(h))
+            return;
     }
     h->n_in = 0;
-    on_frame(h, &f, h->in + sizeof f);
+    on_frame(h, &h->head, h->body);
 }
 
-void madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd)
+mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way)
 {
     hello_t *h = hello_new(gate->session, link->adapter, fd);
     if (!h) {
         madi_fd_close(fd);
-        madi_link_down(link, MAD_ERR_NOMEM, "no memory for a handshake");
-        return;
+        return MAD_ERR_NOMEM;
     }
     h->active = true;
     h->gate = gate;
-    h->deadline = gate->deadline;
-    if (madi_gate_has_other_way(gate)) /* whose turn must come in time, too */
-        h->deadline -= (gate->deadline - madi_now()) / 2;
     h->link = link;
+    h->way = way;
+    gate->n_attempts++;
+    gate->session->n_attempts++;
+    h->deadline = attempt_deadline(gate, false);
     h->expect = CHALLENGE;
     h->watch.ready = hello_ready;
-    gate->hello = h;
-    if (madi_watch_add_rare(gate->session, &h->watch, EPOLLOUT) != MAD_OK)
-        hello_fail(h, MAD_ERR_SYSTEM, strerror(errno));
+    if (madi_watch_add_rare(gate->session, &h->watch, EPOLLOUT) == MAD_OK)
+        return MAD_OK;
+    madi_fd_close(hello_release(h));
+    return MAD_ERR_NOMEM;
 }
 
 void madi_hello_accept(madi_adapter_t *adapter, int fd)
@@ -560,11 +677,21 @@ void madi_hello_accept(madi_adapter_t *adapter, int fd)
 
 /* ---- Deadlines ------------------------------------------------------------------------------------------------ */
 
-/* When a connecting gate, which waits for the peer's own attempt, calls once more: that may have failed, or the peer has seen
- * later than we that a connection was lost. */
-static int64_t calls_at(const madi_gate_t *g)
+/* When a connecting gate is to be looked at, but for its deadline: it calls once more where it waits for the peer's own
+ * attempt, since that may have failed, or the peer has seen later than we that a connection was lost; or its search goes on. */
+static int64_t gate_due(const madi_gate_t *g)
 {
-    return g->call_at && !g->link ? g->call_at : INT64_MAX;
+    if (g->link)
+        return INT64_MAX;
+    if (g->call_at)
+        return g->call_at;
+    return g->search && g->search->next_at ? g->search->next_at : INT64_MAX;
+}
+
+/* When an attempt is to be looked at: its time is over, or it was held back long enough for a better one. */
+static int64_t hello_due(const hello_t *h)
+{
+    return h->challenged && h->gate->hello != h && h->hold < h->deadline ? h->hold : h->deadline;
 }
 
 /* When the next look is due: no later than a step after the last one, by which time that stood still is seen. */
@@ -572,12 +699,12 @@ int64_t madi_hello_deadline(const mad_session_t *s)
 {
     int64_t first = INT64_MAX;
     for (const hello_t *h = s->hellos; h; h = h->next)
-        if (h->deadline < first)
-            first = h->deadline;
+        if (hello_due(h) < first)
+            first = hello_due(h);
     for (const madi_gate_t *g = s->gates; g; g = g->next)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING) {
             first = g->deadline < first ? g->deadline : first;
-            first = calls_at(g) < first ? calls_at(g) : first;
+            first = gate_due(g) < first ? gate_due(g) : first;
         }
     return first < INT64_MAX && s->hellos_looked + STEP < first ? s->hellos_looked + STEP : first;
 }
@@ -639,6 +766,18 @@ static void hello_late(hello_t *h)
     hello_fail(h, MAD_ERR_TIMEOUT, text);
 }
 
+static void gate_look(madi_gate_t *g, int64_t now)
+{
+    if (gate_is_late(g, now))
+        madi_gate_late(g);
+    else if (gate_due(g) <= now && g->call_at)
+        call_again(g);
+    else if (gate_due(g) <= now)
+        madi_search_wave(g);
+    else
+        madi_hello_decide(g, now);
+}
+
 void madi_hello_expire(mad_session_t *s, int64_t now)
 {
     hello_t *h;
@@ -651,7 +790,7 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
     h = s->hellos;
     while (h) {
         hello_t *next = h->next;
-        any |= h->deadline < INT64_MAX;
+        any |= hello_due(h) < INT64_MAX;
         if (hello_is_late(h, now)) {
             hello_late(h);
             next = s->hellos; /* it may have begun others */
@@ -661,11 +800,8 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
     for (madi_gate_t *g = s->gates; g; g = g->next) {
         if (atomic_load_explicit(&g->state, memory_order_relaxed) != MADI_GATE_CONNECTING)
             continue;
-        any |= g->deadline < INT64_MAX || calls_at(g) < INT64_MAX;
-        if (gate_is_late(g, now))
-            madi_gate_late(g);
-        else if (calls_at(g) <= now)
-            call_again(g);
+        gate_look(g, now);
+        any |= g->deadline < INT64_MAX || gate_due(g) < INT64_MAX || g->n_attempts;
     }
     s->hellos_looked = any ? now : 0;
     madi_hellos_reap(s);

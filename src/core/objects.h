@@ -371,13 +371,14 @@ struct madi_gate {
     bool quiet;              /* the program does not know of it */
     bool lacking;            /* an attempt failed since this process has no memory or descriptors left */
     bool apart;              /* an attempt met no answer: the network may be gone, or its host, and be back soon */
-    struct madi_hello *hello; /* our own attempt */
+    struct madi_hello *hello; /* our own attempt that was taken: it proves the key; NULL: none was taken yet */
+    int n_attempts;           /* our own attempts, of that and others */
+    struct madi_search *search; /* search.c: while it is connecting; NULL: no way is looked for */
     int process;             /* connecting: the peer's, if it is on this host; 0: not known */
     bool stop_told;          /* the log says that it is stopped */
     bool bye;                /* the peer has ended in order */
     bool bye_sent;
     uint64_t peer_floor;     /* credits that the peer gives each connection; 0: not known yet */
-    uint64_t tried;          /* adapters by index */
     madi_gate_t *next;       /* all gates of the session */
     madi_gate_t *next_work;
     char why[512];           /* the choice explained */
@@ -504,6 +505,7 @@ struct mad_session {
     struct madi_handles *receives; /* madi_rdv_recv by handle */
     struct madi_hello *hellos, *dead_hellos;
     int n_accepted; /* hellos of strangers */
+    int n_attempts; /* hellos of our own */
     uint32_t refused_told;         /* statuses with which a stranger was refused and the log says so */
     int spare_fd;                  /* closed for a moment to turn callers away when there are no descriptors left */
     madi_link_t *dead_links;       /* closed, to be freed outside of callbacks */

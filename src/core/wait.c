@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define LOOK_FOR_FORWARDED 100000000 /* ns */
+#define LOCKED 100000000 /* ns until the thread at the door looks again for what is due, where another thread looked */
 #define FULL_RING 1000000 /* ns until a refused send is tried again: a full ring has no descriptor */
 
 /* ---- What the server asks ------------------------------------------------------------------------------------- */
@@ -78,8 +79,10 @@ static bool answer(void *arg, int64_t *again)
     int n;
     if (session->forward)
         *again = madi_deadline(LOOK_FOR_FORWARDED);
-    if (!madi_trylock(&session->lock)) /* somebody is in the library; the descriptors tell again */
+    if (!madi_trylock(&session->lock)) { /* somebody is in the library; the descriptors tell again, but not the clock */
+        *again = madi_deadline(LOCKED);
         return false;
+    }
     n = madi_progress_after(session, madi_look_around(session));
     hello = madi_hello_deadline(session);
     if (hello < *again)
@@ -200,8 +203,8 @@ void madi_wait_callers(mad_session_t *session)
                                       .again = session->forward ? 0 : INT64_MAX};
     error = marceli_door_open(&session->door);
     if (error)
-        madi_log(MADI_LOG_WARN, "core", "who calls while the program computes waits until it calls the library: %s",
-                 strerror(error));
+        madi_log(MADI_LOG_WARN, "core", "who calls while the program computes waits until it calls the library: %s%s",
+                 strerror(error), madi_remedy(error));
     marceli_async_kick(); /* a gateway forwards while its program computes */
 }
 

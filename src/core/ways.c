@@ -17,7 +17,7 @@ struct madi_failure {
 
 /* ---- What can be ---------------------------------------------------------------------------------------------- */
 
-/* Given equal networks. */
+/* Given a network in common. */
 static bool reachable(mad_session_t *s, int lane, madi_adapter_t *a, const madi_address_entry_t *e, char *reason)
 {
     if (lane)
@@ -25,28 +25,44 @@ static bool reachable(mad_session_t *s, int lane, madi_adapter_t *a, const madi_
     return !a->driver->reachable || a->driver->reachable(a, e->bytes, e->len, reason);
 }
 
-bool madi_way_find(mad_session_t *s, const unsigned char *address, int lane, madi_adapter_t *a, madi_address_entry_t *e,
-                   char *reason)
+static bool has_common(madi_adapter_t *a, const madi_address_entry_t *e)
+{
+    return !strcmp(e->network, a->network) || (a->driver->common && a->driver->common(a, e->network, e->bytes, e->len));
+}
+
+bool madi_way_next(mad_session_t *s, const unsigned char *address, int lane, madi_adapter_t *a, size_t *at,
+                   madi_address_entry_t *e, char *reason)
 {
     bool me = !memcmp(madi_address_uid(address), s->uid, sizeof s->uid);
     const char *name = a->driver->name;
-    bool more = false;
+    bool more = false, common = false;
 
     if (me != a->caps.self) {
         snprintf(reason, MADI_REASON_MAX, "%s", me ? "messages to oneself go by self" : "reaches only this process");
         return false;
     }
     snprintf(reason, MADI_REASON_MAX, "the peer has no adapter of %s", name);
-    for (int i = 0; i < madi_address_count(address); i++) {
-        if (madi_address_entry(address, i, e) || strcmp(e->driver, name))
+    while (madi_address_next(address, at, e)) {
+        if (strcmp(e->driver, name))
             continue;
-        if (!strcmp(e->network, a->network))
-            return reachable(s, lane, a, e, reason);
-        snprintf(reason, MADI_REASON_MAX, "no network in common: here %s, there %s%s%s%s", a->network, e->network,
-                 more ? " and others" : "", a->driver->apart ? "; " : "", a->driver->apart ? a->driver->apart : "");
-        more = true;
+        if (has_common(a, e)) {
+            common = true;
+            if (reachable(s, lane, a, e, reason))
+                return true;
+        } else if (!common) {
+            snprintf(reason, MADI_REASON_MAX, "no network in common: here %s, there %s%s%s%s", a->network, e->network,
+                     more ? " and others" : "", a->driver->apart ? "; " : "", a->driver->apart ? a->driver->apart : "");
+            more = true;
+        }
     }
     return false;
+}
+
+bool madi_way_find(mad_session_t *s, const unsigned char *address, int lane, madi_adapter_t *a, madi_address_entry_t *e,
+                   char *reason)
+{
+    size_t at = 0;
+    return madi_way_next(s, address, lane, a, &at, e, reason);
 }
 
 static bool preferred(const madi_adapter_t *a)
@@ -59,15 +75,12 @@ int madi_way_rank(const madi_adapter_t *a)
     return a->caps.rank - (preferred(a) ? 1000 : 0);
 }
 
-/* On a lane the file has an order of networks. */
-bool madi_way_before(mad_session_t *s, int lane, const madi_adapter_t *a, const madi_adapter_t *b)
+/* Preferred ones first; on a lane the file has an order of networks; then by rank.  Most significant byte first. */
+void madi_way_class(mad_session_t *s, int lane, const madi_adapter_t *a, unsigned char class[MADI_WAY_CLASS])
 {
-    if (lane && preferred(a) == preferred(b)) {
-        int first = s->forward->place(s, lane, a), second = s->forward->place(s, lane, b);
-        if (first != second)
-            return first < second;
-    }
-    return madi_way_rank(a) < madi_way_rank(b);
+    uint32_t part[3] = {preferred(a) ? 0 : 1, lane ? (uint32_t)s->forward->place(s, lane, a) : 0, (uint32_t)a->caps.rank};
+    for (int i = 0; i < MADI_WAY_CLASS; i++)
+        class[i] = (unsigned char)(part[i / 4] >> (24 - 8 * (i % 4)));
 }
 
 /* ---- What became of it ---------------------------------------------------------------------------------------- */
@@ -115,7 +128,7 @@ enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, int lane, madi
         snprintf(reason, MADI_REASON_MAX, "%s", f->reason);
         return f->was_used ? MADI_WAY_LOST : MADI_WAY_REJECTED;
     }
-    if (used == a && state == MADI_GATE_CONNECTING) {
+    if (state == MADI_GATE_CONNECTING && (used == a || madi_hello_tries(gate, a))) {
         char stopped = gate->process ? madi_process_stopped(gate->process) : 0;
         if (stopped)
             snprintf(reason, MADI_REASON_MAX, "process %d is stopped (state %c), and is waited for", gate->process, stopped);

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 7
+#define MADI_WIRE_VERSION 8
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "packets are written as they lie in memory: this host needs conversions that are not written yet"

@@ -12,7 +12,7 @@ static void bad(gw_hop_t *hop, const char *text)
 static void end_closed(gw_end_t *end, mad_status_t status, const char *text)
 {
     if (end->active && !end->started && end->turn && end->link)
-        madi_hello_unsure(end->link->gate);
+        madi_hello_unsure(end->link);
     gw_end_closed(end, status, text);
 }
 

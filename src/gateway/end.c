@@ -196,8 +196,8 @@ void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text)
     end->gone = true;
     if (link && end->started)
         madi_link_down(link, status, text);
-    else if (link && link->gate->link == link && !end->rx_seq) /* the handshake's: it closes the link */
-        madi_hello_give_up(link->gate, status, text);
+    else if (link && !end->rx_seq) /* the handshake's: it closes the link */
+        madi_hello_give_up(link, status, text);
     /* Else what has come of the handshake says why; it finds the end of its socket behind that. */
     gw_end_close(end, MAD_ERR_PEER, "");
     gw_end_finish(end);

@@ -321,7 +321,7 @@ static bool is_on(const madi_map_t *m, int i, const char *driver, const char *ad
     size_t len = m->interface[i] ? strlen(m->interface[i]) : 0;
     return !strcmp(n->driver, driver) &&
            (!strcmp(n->name, network) ||
-            (len && !strncmp(m->interface[i], adapter, len) && (!adapter[len] || adapter[len] == '/')));
+            (len && !strncmp(m->interface[i], adapter, len) && (!adapter[len] || adapter[len] == '/' || adapter[len] == ':')));
 }
 
 int madi_map_place(const madi_map_t *m, int lane, const char *driver, const char *adapter, const char *network, char *reason)

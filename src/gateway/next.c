@@ -23,9 +23,8 @@ struct gw_place {
 
 static bool entry_of(gw_t *gw, const unsigned char *address, madi_address_entry_t *e)
 {
-    for (int i = 0; i < madi_address_count(address); i++)
-        if (!madi_address_entry(address, i, e) && !strcmp(e->driver, madi_driver_virtual.name) &&
-            !strcmp(e->network, gw->base.network))
+    for (size_t at = 0; madi_address_next(address, &at, e);)
+        if (!strcmp(e->driver, madi_driver_virtual.name) && !strcmp(e->network, gw->base.network))
             return true;
     return false;
 }

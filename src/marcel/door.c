@@ -40,6 +40,9 @@ static enum found answer_all(int64_t *again)
     pthread_mutex_lock(&turn);
     for (marceli_door_t *door = doors; door; door = door->next) {
         bool somebody = readable(door->fd, 0);
+        int64_t call_at = atomic_exchange_explicit(&door->call_at, INT64_MAX, memory_order_acquire); /* marceli_door_call */
+        if (call_at < door->again)
+            door->again = call_at;
         if (somebody || madi_now() >= door->again) {
             door->again = INT64_MAX;
             if (door->answer(door->arg, &door->again))
@@ -147,6 +150,8 @@ int marceli_door_open(marceli_door_t *door)
     if (!error) {
         door->next = doors;
         doors = door;
+        atomic_store_explicit(&door->call_at, INT64_MAX, memory_order_relaxed);
+        atomic_store_explicit(&door->open, true, memory_order_release); /* pairs with marceli_door_call */
         ring(); /* it may be called at once */
     }
     pthread_mutex_unlock(&turn);
@@ -164,6 +169,7 @@ void marceli_door_close(marceli_door_t *door)
     for (at = &doors; *at && *at != door; at = &(*at)->next)
         ;
     if (*at) {
+        atomic_store_explicit(&door->open, false, memory_order_relaxed);
         epoll_ctl(epfd, EPOLL_CTL_DEL, door->fd, NULL);
         *at = door->next;
     }
@@ -179,6 +185,18 @@ void madi_door_forked(void)
     runs = 0;
     pthread_mutex_init(&changing, NULL);
     pthread_mutex_init(&turn, NULL);
+}
+
+void marceli_door_call(marceli_door_t *door, int64_t when)
+{
+    int64_t before;
+    if (!atomic_load_explicit(&door->open, memory_order_acquire))
+        return;
+    before = atomic_load_explicit(&door->call_at, memory_order_relaxed);
+    while (when < before && !atomic_compare_exchange_weak_explicit(&door->call_at, &before, when, memory_order_release,
+                                                                   memory_order_relaxed))
+        ;
+    ring();
 }
 
 int madi_door_runs(void)

@@ -5,6 +5,7 @@
 #ifndef MADI_DOOR_H
 #define MADI_DOOR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,6 +16,8 @@ typedef struct marceli_door {
     bool (*answer)(void *arg, int64_t *again);
     void *arg;
     int64_t again; /* when it is called first; then the thread's: what answer said */
+    _Atomic(bool) open;
+    _Atomic(int64_t) call_at; /* INT64_MAX: marceli_door_call was not called since the last look */
     struct marceli_door *next;
 } marceli_door_t;
 
@@ -22,6 +25,9 @@ typedef struct marceli_door {
 int marceli_door_open(marceli_door_t *door);
 /* Waits until answer is not being called; after that it is not any more.  Of one that is not open: nothing. */
 void marceli_door_close(marceli_door_t *door);
+
+/* Have answer called at that time (madi_now) too, if the door is open.  Any lock; from answer as well. */
+void marceli_door_call(marceli_door_t *door, int64_t when);
 
 /* 1: the thread exists. */
 int madi_door_runs(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The bytes of an address, as mad_peer_add gets them; what passes the check is read whole. */
 #include "fuzz.h"
+#include "world.h"
 
 #include "core/core.h"
 #include "drivers/tcp/tcp.h"
@@ -13,16 +14,24 @@ static void read_entry(const madi_address_entry_t *e)
     socklen_t sa_len;
     char text[80];
     unsigned sum = 0;
+    madi_tcp_adapter_t adapter = {.subnet = {.ip_len = 4, .prefix = 16, .ip = {10, 1}}};
     FUZZ_CHECK(memchr(e->driver, 0, sizeof e->driver) && memchr(e->network, 0, sizeof e->network));
     for (size_t i = 0; i < e->len; i++)
         sum += e->bytes[i];
+    madi_tcp_common(&adapter.pub, e->network, e->bytes, e->len);
     if (madi_tcp_addr_get(e->bytes, e->len, &sa, &sa_len))
         madi_tcp_addr_text(&sa, text, sizeof text);
     FUZZ_CHECK(sum <= 255 * e->len);
 }
 
+static void begin(void)
+{
+    world_driver("tcp"); /* which completes entries */
+}
+
 static void run(const uint8_t *data, size_t size)
 {
+    madi_address_entry_t e;
     size_t len = 0;
     unsigned char *copy;
     if (madi_address_check(data, size, &len) != MAD_OK)
@@ -33,12 +42,9 @@ static void run(const uint8_t *data, size_t size)
         return;
     memcpy(copy, data, len);
     madi_address_rank(copy, madi_address_uid(copy));
-    for (int i = 0; i < madi_address_count(copy); i++) {
-        madi_address_entry_t e;
-        if (madi_address_entry(copy, i, &e) == MAD_OK)
-            read_entry(&e);
-    }
+    for (size_t at = 0; madi_address_next(copy, &at, &e);)
+        read_entry(&e);
     free(copy);
 }
 
-const target_t fuzz_address = {"address", NULL, run};
+const target_t fuzz_address = {"address", begin, run};

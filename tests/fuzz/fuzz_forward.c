@@ -62,7 +62,8 @@ static bool far_open(world_t *w, bool active)
     ((gw_link_t *)link)->end = end;
     gate->link = link;
     gate->deadline = INT64_MAX;
-    gate->tried = UINT64_MAX;
+    gate->search = calloc(1, sizeof *gate->search);
+    gate->search->none_left = true; /* there is no other way */
     atomic_store(&gate->state, MADI_GATE_CONNECTING);
     if (gw_way_open(end, gw_hop_get(gw, first), address))
         gw_end_start(end, link, fd);

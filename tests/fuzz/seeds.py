@@ -17,7 +17,7 @@ def seed(target, name, data):
 
 def address(*entries, rank=0xFFFFFFFF, uid=b"\x77" * 16):
     body = b"".join(bytes([len(x)]) + x for e in entries for x in e)
-    return struct.pack("<BBH16s8sI", 1, len(entries), 32 + len(body), uid, b"job-hash", rank) + body
+    return struct.pack("<BBH16s8sI", 2, 0, 32 + len(body), uid, b"job-hash", rank) + body
 
 
 def hdr(kind, flags, channel, length, seq, aux):
@@ -33,6 +33,7 @@ tcp6 = bytes([6, 0x58, 0x1B]) + b"\xfd" + bytes(14) + b"\1"
 one = address((b"tcp", b"10.1.0.0/24", tcp4), (b"shm", b"0011223344556677", b"01234567"), (b"self", b"self", b""), rank=3)
 seed("address", "three", one)
 seed("address", "ipv6", address((b"tcp", b"fd00::/64", tcp6)))
+seed("address", "implied", address((b"tcp", b"", tcp4 + bytes([24])), (b"tcp", b"", tcp6 + bytes([128])), (b"tcp", b"", tcp4 + bytes([33]))))
 seed("address", "none", address())
 seed("address", "behind", one + b"more")
 

@@ -217,7 +217,7 @@ size_t world_address(unsigned char *a, const char *driver, unsigned char uid)
 {
     size_t at = 32, n = strlen(driver);
     memset(a, 0, 100);
-    a[0] = a[1] = 1;
+    a[0] = 2;
     memset(a + 4, uid, 16);
     memset(a + 28, 0xff, 4); /* no rank */
     a[at++] = (unsigned char)n;
@@ -270,7 +270,8 @@ int world_link(world_t *w, bool active)
     } else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0) {
         atomic_store(&w->gate->state, MADI_GATE_CONNECTING);
         w->gate->deadline = INT64_MAX;
-        w->gate->tried = UINT64_MAX; /* there is no other way */
+        w->gate->search = calloc(1, sizeof *w->gate->search);
+        w->gate->search->none_left = true; /* there is no other way */
         w->fd = pair[0];
         w->gate->link = w->link = madi_link_new(a, w->gate);
         if (a->driver->start(w->link, pair[1], active, reason) != MAD_OK)

@@ -138,7 +138,8 @@ test_imposters() {
 test_limits() {
     export LD_LIBRARY_PATH="$BUILD/.libs"
     run sh -c 'ulimit -n 9; exec "$0" listen' "$(real "$world")"
-    row "Too many open files; raise the limit (ulimit -n)" err
+    grep -m 1 "Too many open files; raise" err >first # every adapter may lack one
+    row "Too many open files; raise the limit (ulimit -n)" first
     run sh -c 'ulimit -n 5; exec "$0" listen' "$(real "$world")"
     check "no descriptors at all: an end, no signal" 1 $((code < 124))
     serve MAD_CONNECT_TIMEOUT=2000

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/address.c */
+/* core/address.c, and what tcp says in an address (drivers/tcp/tcp_addr.c) */
 #include "unit.h"
 
+#include "base/log.h"
 #include "core/core.h"
+#include "drivers/tcp/tcp.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +29,7 @@ static void make(void)
 START_TEST(round_trip)
 {
     madi_address_entry_t e;
-    size_t len = 0;
+    size_t len = 0, at = 0;
     make();
     ck_assert_int_eq(madi_address_check(session.address, session.address_len, &len), MAD_OK);
     ck_assert_uint_eq(len, session.address_len);
@@ -32,16 +37,19 @@ START_TEST(round_trip)
     ck_assert_mem_eq(madi_address_uid(session.address), session.uid, 16);
     ck_assert_int_eq(madi_address_rank(session.address, session.job), 7);
     ck_assert_int_eq(madi_address_rank(session.address, (const unsigned char *)"otherjob"), -1);
-    ck_assert_int_eq(madi_address_count(session.address), 2);
-    ck_assert_int_eq(madi_address_entry(session.address, 0, &e), MAD_OK);
+    ck_assert(madi_address_next(session.address, &at, &e));
     ck_assert_str_eq(e.driver, "alpha");
     ck_assert_str_eq(e.network, "net-1");
     ck_assert_uint_eq(e.len, 3);
     ck_assert_mem_eq(e.bytes, "abc", 3);
-    ck_assert_int_eq(madi_address_entry(session.address, 1, &e), MAD_OK);
+    ck_assert(madi_address_next(session.address, &at, &e));
     ck_assert_str_eq(e.driver, "beta");
     ck_assert_str_eq(e.network, "");
     ck_assert_uint_eq(e.len, 0);
+    at = e.at;
+    ck_assert(madi_address_next(session.address, &at, &e)); /* an entry is found again by its offset */
+    ck_assert_str_eq(e.driver, "beta");
+    ck_assert(!madi_address_next(session.address, &at, &e));
     free(session.address);
 }
 END_TEST
@@ -73,20 +81,18 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* The length says less or more than the entries take; entries are said to be more or fewer. */
+/* The length says less or more than the entries take, or than there can be. */
 START_TEST(wrong_lengths)
 {
     unsigned char bytes[600] = {0};
     size_t len;
     make();
-    for (int change = 0; change < 5; change++) {
+    for (int change = 0; change < 3; change++) {
         memcpy(bytes, session.address, session.address_len);
         switch (change) {
         case 0: bytes[2]++; break;
         case 1: bytes[2]--; break;
-        case 2: bytes[1]++; break;
-        case 3: bytes[1]--; break;
-        case 4: bytes[3] = 0xff; break;
+        case 2: bytes[3] = 0xff; break;
         }
         ck_assert_int_eq(madi_address_check(bytes, sizeof bytes, &len), MAD_ERR_INVAL);
     }
@@ -104,22 +110,130 @@ START_TEST(other_version)
 }
 END_TEST
 
-/* Names that do not fit are an error of the entry, not of the others. */
+/* Names that do not fit leave their entry out, and not the others. */
 START_TEST(long_names)
 {
     unsigned char bytes[200] = {0};
     madi_address_entry_t e;
     size_t at = 32, len;
-    bytes[0] = 1;
-    bytes[1] = 1;
+    bytes[0] = 2;
     bytes[at++] = 20; /* a driver's name of 20 bytes: more than an entry holds */
     memset(bytes + at, 'd', 20);
-    at += 20;
-    bytes[at++] = 0;
-    bytes[at++] = 0;
+    at += 22;
+    memcpy(bytes + at, "\3tcp\1n\1b", 8);
+    at += 8;
     bytes[2] = (unsigned char)at;
     ck_assert_int_eq(madi_address_check(bytes, sizeof bytes, &len), MAD_OK);
-    ck_assert_int_eq(madi_address_entry(bytes, 0, &e), MAD_ERR_INVAL);
+    at = 0;
+    ck_assert(madi_address_next(bytes, &at, &e));
+    ck_assert_str_eq(e.driver, "tcp");
+    ck_assert_str_eq(e.network, "n");
+    ck_assert(!madi_address_next(bytes, &at, &e));
+}
+END_TEST
+
+extern const madi_driver_t madi_driver_tcp;
+
+static struct sockaddr_storage ip(int family, const char *text, int port)
+{
+    struct sockaddr_storage a = {.ss_family = (sa_family_t)family};
+    ck_assert_int_eq(inet_pton(family, text,
+                               family == AF_INET ? (void *)&((struct sockaddr_in *)&a)->sin_addr
+                                                 : (void *)&((struct sockaddr_in6 *)&a)->sin6_addr),
+                     1);
+    if (family == AF_INET)
+        ((struct sockaddr_in *)&a)->sin_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in6 *)&a)->sin6_port = htons((uint16_t)port);
+    return a;
+}
+
+/* An adapter of tcp as its open makes it. */
+static madi_tcp_adapter_t tcp_adapter(int family, const char *address, const char *mask, const char *peer)
+{
+    madi_tcp_adapter_t tcp = {.pub.driver = &madi_driver_tcp};
+    struct sockaddr_storage to, net = ip(family, mask, 0), other;
+    to = ip(family, address, 7000);
+    tcp.self = ip(family, address, 0);
+    if (peer)
+        other = ip(family, peer, 0);
+    tcp.subnet = madi_tcp_subnet((struct sockaddr *)&to, (struct sockaddr *)&net, peer ? (struct sockaddr *)&other : NULL);
+    madi_tcp_subnet_name(&tcp.subnet, tcp.pub.network);
+    tcp.pub.address_len = madi_tcp_addr_put(&to, &tcp.subnet, tcp.pub.address);
+    return tcp;
+}
+
+#define V4_MASK(bits) ((bits) == 32 ? "255.255.255.255" : (bits) == 24 ? "255.255.255.0" : "255.255.0.0")
+#define V6_64 "ffff:ffff:ffff:ffff::"
+#define V6_128 "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
+
+static bool can_talk(madi_tcp_adapter_t *a, const madi_tcp_adapter_t *b)
+{
+    return !strcmp(a->pub.network, b->pub.network) ||
+           madi_tcp_common(&a->pub, b->pub.network, b->pub.address, b->pub.address_len);
+}
+
+/* Adapters of tcp talk in one subnet, as the two ends of a pair, and where the subnet of one holds the other. */
+START_TEST(subnets)
+{
+    static const struct {
+        int family;
+        const char *a, *a_mask, *a_peer, *b, *b_mask, *b_peer;
+        bool talk;
+    } cases[] = {
+        {AF_INET, "10.1.0.1", V4_MASK(16), NULL, "10.1.9.2", V4_MASK(16), NULL, true},
+        {AF_INET, "10.1.0.1", V4_MASK(16), NULL, "10.2.0.1", V4_MASK(16), NULL, false},
+        {AF_INET, "10.1.0.1", V4_MASK(32), NULL, "10.1.9.2", V4_MASK(16), NULL, true},
+        {AF_INET, "10.1.0.1", V4_MASK(16), NULL, "10.1.0.2", V4_MASK(24), NULL, true},
+        {AF_INET, "10.99.0.1", V4_MASK(32), NULL, "10.1.0.2", V4_MASK(16), NULL, false},
+        {AF_INET, "10.99.0.1", V4_MASK(32), NULL, "10.99.0.1", V4_MASK(32), NULL, true},
+        {AF_INET, "10.9.0.2", V4_MASK(32), "10.9.0.1", "10.9.0.1", V4_MASK(32), "10.9.0.2", true},
+        {AF_INET, "10.9.0.2", V4_MASK(32), "10.9.0.1", "10.9.0.3", V4_MASK(32), "10.9.0.1", false},
+        {AF_INET6, "fd00:1::1", V6_64, NULL, "fd00:1::2", V6_64, NULL, true},
+        {AF_INET6, "fd00:1::1", V6_64, NULL, "fd00:2::2", V6_64, NULL, false},
+        {AF_INET6, "fd00:1::1", V6_64, NULL, "fd00:1::2", V6_128, NULL, true},
+        {AF_INET6, "fd00:1234:5678:9abc:def0:1234:5678:1", V6_128, "fd00:1234:5678:9abc:def0:1234:5678:2",
+         "fd00:1234:5678:9abc:def0:1234:5678:2", V6_128, "fd00:1234:5678:9abc:def0:1234:5678:1", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        madi_tcp_adapter_t a = tcp_adapter(cases[i].family, cases[i].a, cases[i].a_mask, cases[i].a_peer);
+        madi_tcp_adapter_t b = tcp_adapter(cases[i].family, cases[i].b, cases[i].b_mask, cases[i].b_peer);
+        ck_assert_msg(can_talk(&a, &b) == cases[i].talk && can_talk(&b, &a) == cases[i].talk, "case %zu: %s, %s", i,
+                      a.pub.network, b.pub.network);
+    }
+}
+END_TEST
+
+/* A host of many networks: an address does not spell out what follows from it, and what it cannot hold is an error. */
+START_TEST(many_networks)
+{
+    enum { MOST = 800 };
+    static madi_tcp_adapter_t tcp[MOST];
+    static madi_adapter_t *all[MOST];
+    const char *named = "a-name-that-somebody-gave";
+    madi_address_entry_t e;
+    size_t len, at = 0;
+    int n = 300;
+    for (int i = 0; i < MOST; i++) {
+        char text[32];
+        snprintf(text, sizeof text, i % 2 ? "fd00:%x::1" : "172.%d.%d.1", i % 2 ? i : 16 + i / 256, i % 256);
+        tcp[i] = tcp_adapter(i % 2 ? AF_INET6 : AF_INET, text, i % 2 ? V6_64 : V4_MASK(24), NULL);
+        all[i] = &tcp[i].pub;
+    }
+    snprintf(tcp[7].pub.network, sizeof tcp[7].pub.network, "%s", named);
+    session = (mad_session_t){.adapters = all, .n_adapters = n};
+    ck_assert_int_eq(madi_address_make(&session), MAD_OK);
+    ck_assert_int_eq(madi_address_check(session.address, session.address_len, &len), MAD_OK);
+    ck_assert_uint_le(len, 32 + 150 * (14 + 26) + strlen(named));
+    for (int i = 0; i < n; i++) {
+        ck_assert(madi_address_next(session.address, &at, &e));
+        ck_assert_str_eq(e.network, tcp[i].pub.network);
+    }
+    free(session.address);
+    session = (mad_session_t){.adapters = all, .n_adapters = MOST};
+    madi_log_set_level((madi_log_level_t)-1);
+    ck_assert_int_eq(madi_address_make(&session), MAD_ERR_CONFIG);
+    ck_assert_ptr_null(session.address);
 }
 END_TEST
 
@@ -137,6 +251,7 @@ END_TEST
 
 Suite *address_suite(void)
 {
-    const TTest *tests[] = {round_trip, bytes_behind, truncated, wrong_lengths, other_version, long_names, no_rank};
+    const TTest *tests[] = {round_trip, bytes_behind, truncated, wrong_lengths, other_version, long_names, no_rank,
+                            subnets, many_networks};
     return SUITE_OF("address", tests);
 }

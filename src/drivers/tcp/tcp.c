@@ -26,8 +26,7 @@ static mad_status_t tcp_open(madi_adapter_t *adapter, char *reason)
     if (status)
         return status;
     tcp_caps(&adapter->caps, tcp->loopback, tcp->self.ss_family == AF_INET6);
-    status = madi_tcp_alive_open(tcp, reason);
-    return status ? status : madi_tcp_listen(tcp, reason);
+    return madi_tcp_listen(tcp, reason);
 }
 
 static void tcp_close(madi_adapter_t *adapter)
@@ -229,6 +228,8 @@ const madi_driver_t madi_driver_tcp = {
     .pure_poll = tcp_pure_poll,
     .arm = tcp_arm,
     .disarm = tcp_disarm,
+    .network = madi_tcp_network,
+    .common = madi_tcp_common,
     .reachable = tcp_reachable,
     .connect = madi_tcp_connect,
     .start = madi_tcp_start,

@@ -2,7 +2,8 @@
 /* The tcp driver's own structures.
  *
  *   tcp.c       the table, and adapters: open, poll, when polling is worth a system call
- *   tcp_if.c    interfaces of the host, network names, ports, address bytes
+ *   tcp_if.c    interfaces of the host, network names, ports
+ *   tcp_addr.c  subnets, address bytes
  *   tcp_link.c  links: the byte stream cut into packets, both ways
  *   tcp_alive.c whether the peer is still there
  *
@@ -27,9 +28,18 @@
 
 typedef struct madi_tcp_link madi_tcp_link_t;
 
+/* Zeroed before use, and compared as memory. */
+typedef struct madi_tcp_subnet {
+    unsigned char ip_len, prefix; /* bytes, 0: none (loopback, or a name that somebody gave); bits */
+    bool has_peer;                /* the address is one end of a point-to-point pair, */
+    unsigned char peer[16];       /* of which this is the other end */
+    unsigned char ip[16];         /* its first bits; the rest is 0 */
+} madi_tcp_subnet_t;
+
 typedef struct madi_tcp_adapter {
     madi_adapter_t pub;
     struct sockaddr_storage self; /* the interface's address, port 0: where connections come from */
+    madi_tcp_subnet_t subnet;
     bool loopback;
     bool listening;               /* pub.listen_fd is ours */
 
@@ -108,17 +118,26 @@ static inline void madi_tcp_heat(madi_tcp_adapter_t *tcp)
 
 /* tcp_if.c */
 mad_status_t madi_tcp_probe(const madi_driver_t *driver, struct mad_session *session);
-/* Sets self, network, loopback of the adapter called pub.name. */
+/* Sets self, network, subnet, loopback of the adapter called pub.name. */
 mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, char *reason);
 /* A listening socket on self, within the configured ports; sets pub.listen_fd and the address bytes. */
 mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason);
+
+/* tcp_addr.c */
+/* The address's bytes, with the prefix of its subnet if the network is named after it; returns how many. */
+size_t madi_tcp_addr_put(const struct sockaddr_storage *addr, const madi_tcp_subnet_t *subnet, unsigned char *to);
 /* A peer's address bytes; false when they are not such. */
 bool madi_tcp_addr_get(const void *addr, size_t len, struct sockaddr_storage *to, socklen_t *to_len);
 void madi_tcp_addr_text(const struct sockaddr_storage *addr, char *text, size_t size);
 socklen_t madi_tcp_addr_len(const struct sockaddr_storage *addr);
+/* Of an interface's address; mask and peer as getifaddrs says them, or NULL. */
+madi_tcp_subnet_t madi_tcp_subnet(const struct sockaddr *addr, const struct sockaddr *mask, const struct sockaddr *peer);
+void madi_tcp_subnet_name(const madi_tcp_subnet_t *subnet, char *name); /* MADI_NAME_MAX bytes */
+bool madi_tcp_network(const void *addr, size_t len, char *name); /* as driver.h says */
+bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
 
 /* tcp_alive.c; all but set under the session's lock */
-mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason);
+mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason); /* with its first link: most adapters have none */
 void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* fine on a half-made adapter */
 /* Bytes are under way. */
 void madi_tcp_alive_set(madi_tcp_adapter_t *tcp);

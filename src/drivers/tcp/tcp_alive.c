@@ -120,6 +120,8 @@ static void tcp_alive_ready(madi_watch_t *watch, uint32_t events)
 
 mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason)
 {
+    if (tcp->alive.fd > 0)
+        return MAD_OK;
     tcp->alive.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     tcp->alive.ready = tcp_alive_ready;
     if (tcp->alive.fd >= 0 && madi_watch_add(tcp->pub.session, &tcp->alive, EPOLLIN) == MAD_OK)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tcp: interfaces of the host, network names, ports, address bytes.
+/* tcp: interfaces of the host, network names, ports.
  *
- * An interface gives an adapter for IPv4 (called as the interface: eth0) and one for IPv6 (eth0/6), each with its first
- * address.  Adapters can talk when their networks have the same name: the subnet ("10.1.0.0/24"), or what a knob says.
- *
- * Address bytes: family (4 or 6), port (2 bytes, little-endian), address (4 or 16 bytes).
+ * Each subnet in which an interface has an address gives an adapter, with the first of its addresses there.  The first adapter
+ * of IPv4 is called as the interface (eth0), that of IPv6 eth0/6, the others eth0/4.2, eth0/4.3, ..., eth0/6.2, ...  Adapters
+ * can talk when their networks have the same name: the subnet ("10.1.0.0/24"), the two ends of a point-to-point address
+ * ("10.9.0.1-10.9.0.2"), or what a knob says; and when the subnet of one holds the other's address (tcp_addr.c).
  */
 #include "base/host.h"
 #include "base/knob.h"
@@ -63,44 +63,89 @@ static bool tcp_usable(const struct ifaddrs *i)
            !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr);
 }
 
-static void tcp_adapter_name(const struct ifaddrs *i, char *name, size_t size)
+/* Of the host itself only: other addresses that are set on the loopback interface are those of a service or router. */
+static bool tcp_is_loopback(const struct ifaddrs *i)
 {
-    snprintf(name, size, "%s%s", i->ifa_name, tcp_is_v6(i) ? "/6" : "");
+    if (!(i->ifa_flags & IFF_LOOPBACK))
+        return false;
+    if (tcp_is_v6(i))
+        return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr);
+    return ntohl(((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr.s_addr) >> 24 == 127;
 }
 
-/* The first usable address of the adapter called name. */
+static madi_tcp_subnet_t tcp_subnet_of(const struct ifaddrs *i)
+{
+    return madi_tcp_subnet(i->ifa_addr, i->ifa_netmask, i->ifa_dstaddr);
+}
+
+static bool tcp_same_if(const struct ifaddrs *i, const struct ifaddrs *j)
+{
+    return i->ifa_addr->sa_family == j->ifa_addr->sa_family && !strcmp(i->ifa_name, j->ifa_name);
+}
+
+/* True if it is the interface's first usable address in its subnet. */
+static bool tcp_is_first(const struct ifaddrs *all, const struct ifaddrs *i)
+{
+    madi_tcp_subnet_t subnet = tcp_subnet_of(i), other;
+    for (; all != i; all = all->ifa_next)
+        if (tcp_usable(all) && tcp_same_if(all, i)) {
+            other = tcp_subnet_of(all);
+            if (!memcmp(&other, &subnet, sizeof other))
+                return false;
+        }
+    return true;
+}
+
+/* The name of the adapter that an interface's first address in a subnet gives. */
+static void tcp_adapter_name(const struct ifaddrs *all, const struct ifaddrs *i, char *name, size_t size)
+{
+    int number = 1;
+    for (const struct ifaddrs *j = all; j != i; j = j->ifa_next)
+        number += tcp_usable(j) && tcp_same_if(j, i) && tcp_is_first(all, j);
+    if (number > 1)
+        snprintf(name, size, "%s/%d.%d", i->ifa_name, tcp_is_v6(i) ? 6 : 4, number);
+    else
+        snprintf(name, size, "%s%s", i->ifa_name, tcp_is_v6(i) ? "/6" : "");
+}
+
+/* The address of the adapter called name; NULL: there is none. */
 static const struct ifaddrs *tcp_if_named(const struct ifaddrs *all, const char *name)
 {
-    char own[MADI_NAME_MAX];
-    for (; all; all = all->ifa_next) {
-        if (!tcp_usable(all))
-            continue;
-        tcp_adapter_name(all, own, sizeof(own));
-        if (!strcmp(own, name))
-            return all;
-    }
+    size_t len = strcspn(name, "/");
+    int family = name[len] && name[len + 1] == '6' ? AF_INET6 : AF_INET, number = 1;
+    if (name[len] && sscanf(name + len, "/%*1[46].%6d", &number) != 1 && strcmp(name + len, "/6") != 0)
+        return NULL;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+        if (tcp_usable(i) && i->ifa_addr->sa_family == family && strlen(i->ifa_name) == len &&
+            !memcmp(i->ifa_name, name, len) && tcp_is_first(all, i) && --number == 0)
+            return i;
     return NULL;
 }
 
-/* Does a word of the interfaces knob choose the adapter called name?  eth0 chooses eth0 and eth0/6. */
-static bool tcp_word_chooses(tcp_word_t word, const struct ifaddrs *i, const char *name)
+/* How exactly a word of a knob names an adapter: 3 by its own name, 2 all of one version of IP (eth0/4, eth0/6), 1 all of the
+ * interface (eth0, which names its labels eth0:1 too); 0 not at all. */
+static int tcp_word_names(tcp_word_t word, const char *ifname, const char *name, bool v6)
 {
-    return tcp_word_is(word, name) || tcp_word_is(word, i->ifa_name);
+    size_t len = strlen(ifname), stem = strcspn(ifname, ":");
+    if (tcp_word_is(word, name))
+        return 3;
+    if (word.len == len + 2 && !memcmp(word.at, ifname, len) && word.at[len] == '/')
+        return word.at[len + 1] == (v6 ? '6' : '4') ? 2 : 0;
+    return tcp_word_is(word, ifname) || (word.len == stem && !memcmp(word.at, ifname, stem));
 }
 
-static bool tcp_chosen(const struct ifaddrs *all, const struct ifaddrs *i, const char *name)
+/* Loopback has one adapter unless its second one is asked for by name: both lead to the same place. */
+static bool tcp_is_chosen(const struct ifaddrs *all, const struct ifaddrs *i, const char *name)
 {
     const char *list = madi_knob_text(MADI_KNOB_TCP_INTERFACES);
+    bool spare = tcp_is_loopback(i) && tcp_is_v6(i) && tcp_if_named(all, i->ifa_name), any = false;
     tcp_word_t word;
-    bool any = false;
     while (tcp_word_next(&list, &word)) {
         any = true;
-        /* Loopback has one adapter unless its second one is asked for: both lead to the same place. */
-        if (tcp_word_is(word, name) || (tcp_word_is(word, i->ifa_name) &&
-                                        (!(i->ifa_flags & IFF_LOOPBACK) || !tcp_if_named(all, i->ifa_name))))
+        if (tcp_word_names(word, i->ifa_name, name, tcp_is_v6(i)) > spare)
             return true;
     }
-    return !any && (!(i->ifa_flags & IFF_LOOPBACK) || !tcp_is_v6(i) || !tcp_if_named(all, i->ifa_name));
+    return !any && !spare;
 }
 
 /* Words of the knob that choose nothing become adapters too, so that open says what is wrong with them. */
@@ -115,8 +160,8 @@ static mad_status_t tcp_probe_missing(const madi_driver_t *driver, struct mad_se
         for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
             if (!tcp_usable(i))
                 continue;
-            tcp_adapter_name(i, name, sizeof(name));
-            found = tcp_word_chooses(word, i, name);
+            tcp_adapter_name(all, i, name, sizeof(name));
+            found = tcp_is_first(all, i) && tcp_word_names(word, i->ifa_name, name, tcp_is_v6(i));
         }
         snprintf(name, sizeof(name), "%.*s", (int)word.len, word.at);
         if (!found && !madi_adapter_found(session, driver, name))
@@ -133,10 +178,10 @@ mad_status_t madi_tcp_probe(const madi_driver_t *driver, struct mad_session *ses
         return errno == ENOMEM ? MAD_ERR_NOMEM : MAD_OK;
     for (const struct ifaddrs *i = all; i && !status; i = i->ifa_next) {
         char name[MADI_NAME_MAX];
-        if (!tcp_usable(i))
+        if (!tcp_usable(i) || !tcp_is_first(all, i))
             continue;
-        tcp_adapter_name(i, name, sizeof(name));
-        if (tcp_if_named(all, name) == i && tcp_chosen(all, i, name) && !madi_adapter_found(session, driver, name))
+        tcp_adapter_name(all, i, name, sizeof(name));
+        if (tcp_is_chosen(all, i, name) && !madi_adapter_found(session, driver, name))
             status = MAD_ERR_NOMEM;
     }
     if (!status)
@@ -163,41 +208,18 @@ static void tcp_loopback_network(char *network, bool v6)
     snprintf(network, MADI_NAME_MAX, "lo%s@%016llx", v6 ? "6" : "", (unsigned long long)hash);
 }
 
-static void tcp_subnet(const struct ifaddrs *i, char *network)
-{
-    bool v6 = tcp_is_v6(i);
-    size_t bytes = v6 ? 16 : 4;
-    unsigned char addr[16], mask[16];
-    char text[INET6_ADDRSTRLEN] = "?";
-    int prefix = 0;
-    memset(mask, 0xff, sizeof(mask));
-    if (v6) {
-        memcpy(addr, &((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr, bytes);
-        if (i->ifa_netmask)
-            memcpy(mask, &((struct sockaddr_in6 *)(void *)i->ifa_netmask)->sin6_addr, bytes);
-    } else {
-        memcpy(addr, &((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr, bytes);
-        if (i->ifa_netmask)
-            memcpy(mask, &((struct sockaddr_in *)(void *)i->ifa_netmask)->sin_addr, bytes);
-    }
-    for (size_t k = 0; k < bytes; k++) {
-        addr[k] &= mask[k];
-        prefix += __builtin_popcount(mask[k]);
-    }
-    inet_ntop(v6 ? AF_INET6 : AF_INET, addr, text, sizeof(text));
-    snprintf(network, MADI_NAME_MAX, "%s/%d", text, prefix);
-}
-
-/* From the knob 'eth0=NAME,eth0/6=NAME2'; eth0 alone covers both, unless eth0/6 is there too.  Sets network to "" when
- * the knob does not speak of this adapter. */
-static mad_status_t tcp_network_knob(const char *adapter, const char *ifname, char *network, char *reason)
+/* From the knob 'eth0=NAME,eth0/6=NAME2', of which the word that names the adapter most exactly counts.  Sets network to ""
+ * when none does. */
+static mad_status_t tcp_network_knob(const char *adapter, const struct ifaddrs *i, char *network, char *reason)
 {
     const char *list = madi_knob_text(MADI_KNOB_TCP_NETWORK);
     tcp_word_t word;
+    int best = 0;
     network[0] = 0;
     while (tcp_word_next(&list, &word)) {
         const char *sign = memchr(word.at, '=', word.len);
         tcp_word_t key, value;
+        int exact;
         if (!sign || sign == word.at || sign == word.at + word.len - 1) {
             snprintf(reason, MADI_REASON_MAX, "%s: '%.*s' is not INTERFACE=NETWORK",
                      madi_knobs[MADI_KNOB_TCP_NETWORK].name, word.len > 60 ? 60 : (int)word.len, word.at);
@@ -205,7 +227,8 @@ static mad_status_t tcp_network_knob(const char *adapter, const char *ifname, ch
         }
         key = (tcp_word_t){word.at, (size_t)(sign - word.at)};
         value = (tcp_word_t){sign + 1, word.len - key.len - 1};
-        if (!tcp_word_is(key, adapter) && (network[0] || !tcp_word_is(key, ifname)))
+        exact = tcp_word_names(key, i->ifa_name, adapter, tcp_is_v6(i));
+        if (exact <= best)
             continue;
         if (value.len >= MADI_NAME_MAX) {
             snprintf(reason, MADI_REASON_MAX, "%s: the network name of %s is longer than %d bytes",
@@ -214,8 +237,7 @@ static mad_status_t tcp_network_knob(const char *adapter, const char *ifname, ch
         }
         memcpy(network, value.at, value.len);
         network[value.len] = 0;
-        if (tcp_word_is(key, adapter))
-            break;
+        best = exact;
     }
     return MAD_OK;
 }
@@ -236,8 +258,8 @@ static mad_status_t tcp_no_such(const struct ifaddrs *all, const char *name, cha
         char own[MADI_NAME_MAX];
         if (!tcp_usable(i))
             continue;
-        tcp_adapter_name(i, own, sizeof(own));
-        if (tcp_if_named(all, own) == i && len + strlen(own) + 2 < MADI_REASON_MAX)
+        tcp_adapter_name(all, i, own, sizeof(own));
+        if (tcp_is_first(all, i) && len + strlen(own) + 2 < MADI_REASON_MAX)
             len += (size_t)snprintf(reason + len, MADI_REASON_MAX - len, " %s", own);
     }
     return MAD_ERR_CONFIG;
@@ -258,15 +280,17 @@ mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, char *reason)
         status = tcp_no_such(all, pub->name, reason);
         goto out;
     }
-    tcp->loopback = (i->ifa_flags & IFF_LOOPBACK) != 0;
+    tcp->loopback = tcp_is_loopback(i);
     memcpy(&tcp->self, i->ifa_addr, tcp_is_v6(i) ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
-    status = tcp_network_knob(pub->name, i->ifa_name, pub->network, reason);
+    status = tcp_network_knob(pub->name, i, pub->network, reason);
     if (status || pub->network[0])
         goto out;
-    if (tcp->loopback)
+    if (tcp->loopback) {
         tcp_loopback_network(pub->network, tcp_is_v6(i));
-    else
-        tcp_subnet(i, pub->network);
+    } else {
+        tcp->subnet = tcp_subnet_of(i);
+        madi_tcp_subnet_name(&tcp->subnet, pub->network);
+    }
 out:
     freeifaddrs(all);
     return status;
@@ -326,7 +350,6 @@ mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason)
     socklen_t len = sizeof(at);
     char text[80];
     int low, high, port, s = -1;
-    uint16_t bound;
     mad_status_t status = tcp_ports(&low, &high, reason);
     if (status)
         return status;
@@ -349,62 +372,6 @@ mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason)
     }
     pub->listen_fd = s;
     tcp->listening = true;
-    bound = at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port : ((struct sockaddr_in *)&at)->sin_port;
-    bound = ntohs(bound);
-    pub->address[0] = at.ss_family == AF_INET6 ? 6 : 4;
-    pub->address[1] = (unsigned char)(bound & 0xff);
-    pub->address[2] = (unsigned char)(bound >> 8);
-    pub->address_len = at.ss_family == AF_INET6 ? 19 : 7;
-    if (at.ss_family == AF_INET6)
-        memcpy(pub->address + 3, &((struct sockaddr_in6 *)&at)->sin6_addr, 16);
-    else
-        memcpy(pub->address + 3, &((struct sockaddr_in *)&at)->sin_addr, 4);
+    pub->address_len = madi_tcp_addr_put(&at, &tcp->subnet, pub->address);
     return MAD_OK;
-}
-
-/* ---- Addresses -------------------------------------------------------------------------------------------------- */
-
-socklen_t madi_tcp_addr_len(const struct sockaddr_storage *addr)
-{
-    return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-}
-
-bool madi_tcp_addr_get(const void *addr, size_t len, struct sockaddr_storage *to, socklen_t *to_len)
-{
-    const unsigned char *a = addr;
-    uint16_t port;
-    memset(to, 0, sizeof(*to));
-    if (len < 3 || !(a[1] | a[2]))
-        return false;
-    port = htons((uint16_t)(a[1] | a[2] << 8));
-    if (a[0] == 4 && len == 7) {
-        struct sockaddr_in *in = (struct sockaddr_in *)to;
-        in->sin_family = AF_INET;
-        in->sin_port = port;
-        memcpy(&in->sin_addr, a + 3, 4);
-    } else if (a[0] == 6 && len == 19) {
-        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
-        in6->sin6_family = AF_INET6;
-        in6->sin6_port = port;
-        memcpy(&in6->sin6_addr, a + 3, 16);
-    } else {
-        return false;
-    }
-    *to_len = madi_tcp_addr_len(to);
-    return true;
-}
-
-/* 10.1.0.3:7000 or [fd00::2]:7000; without the port when it is 0. */
-void madi_tcp_addr_text(const struct sockaddr_storage *addr, char *text, size_t size)
-{
-    char host[INET6_ADDRSTRLEN] = "?";
-    bool v6 = addr->ss_family == AF_INET6;
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-    const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-    unsigned port = ntohs(v6 ? in6->sin6_port : in->sin_port);
-    inet_ntop(addr->ss_family, v6 ? (const void *)&in6->sin6_addr : (const void *)&in->sin_addr, host, sizeof(host));
-    if (!port)
-        snprintf(text, size, "%s", host);
-    else
-        snprintf(text, size, v6 ? "[%s]:%u" : "%s:%u", host, port);
 }

@@ -116,6 +116,9 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
         snprintf(reason, MADI_REASON_MAX, "fcntl on a tcp socket: %s", strerror(errno));
         return MAD_ERR_SYSTEM;
     }
+    status = madi_tcp_alive_open(tcp, reason);
+    if (status)
+        return status;
     /* Fails on other stream sockets (tests); without them a link is slow, not wrong. */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     madi_tcp_keepalive(fd);

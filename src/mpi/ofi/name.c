@@ -10,7 +10,6 @@
  * What does not fit is left out, the least useful first.  An entry is only made short if it can be made long again. */
 #include "ofi.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 
 #define HEAD 32 /* of an address; doc/wire.md has its layout */
@@ -69,20 +68,12 @@ static void hex(char *to, const unsigned char *bytes, size_t n)
         sprintf(to + 2 * i, "%02x", bytes[i]);
 }
 
-/* port (2), address, prefix -> the network of that prefix, and the driver's bytes */
+/* port (2), address, prefix -> the driver's bytes, from which the network follows */
 static size_t put_ip(unsigned char *to, const unsigned char *from, size_t ip_len)
 {
-    unsigned char masked[16], bytes[19] = {ip_len == 4 ? 4 : 6};
-    char network[TEXT];
-    int prefix = from[2 + ip_len];
-    for (size_t i = 0; i < ip_len; i++) {
-        int bits = prefix - (int)i * 8;
-        masked[i] = from[2 + i] & (bits >= 8 ? 0xff : bits <= 0 ? 0 : 0xff << (8 - bits));
-    }
-    inet_ntop(ip_len == 4 ? AF_INET : AF_INET6, masked, network, TEXT);
-    sprintf(network + strlen(network), "/%d", prefix);
-    memcpy(bytes + 1, from, 2 + ip_len);
-    return put_entry(to, "tcp", network, bytes, 3 + ip_len);
+    unsigned char bytes[20] = {ip_len == 4 ? 4 : 6};
+    memcpy(bytes + 1, from, 3 + ip_len);
+    return put_entry(to, "tcp", "", bytes, 4 + ip_len);
 }
 
 static size_t put_lo(unsigned char *to, const unsigned char *from, size_t ip_len)
@@ -152,8 +143,8 @@ size_t mad_ofi_name_address(const unsigned char *name, size_t name_len, unsigned
     memset(address, 0, HEAD);
     memcpy(address + 4, name + 2, IDENTITY);
     memset(address + 28, 0xff, 4);
-    address[0] = 1;
-    for (; p < end && len < MAD_OFI_ADDRESS_MAX - 3 * 256; p += used, address[1]++) {
+    address[0] = 2;
+    for (; p < end && len < MAD_OFI_ADDRESS_MAX - 3 * 256; p += used) {
         len += lengthen(address + len, p, end, &used);
         if (!used)
             return 0;
@@ -179,25 +170,18 @@ static bool unhex(unsigned char *to, const unsigned char *text, size_t n)
 
 static size_t shorten_tcp(const entry_t *e, unsigned char *to)
 {
-    size_t ip_len = *e->bytes == 7 ? 4 : *e->bytes == 19 ? 16 : 0;
-    char network[256];
-    const char *slash;
-    if (!ip_len)
-        return 0;
-    memcpy(network, e->network + 1, *e->network);
-    network[*e->network] = 0;
-    if (!strncmp(network, "lo@", 3) && *e->network == 19) {
+    size_t ip_len = *e->bytes > 8 ? 16 : 4;
+    if (!*e->network && *e->bytes == 4 + ip_len) {
+        to[0] = ip_len == 4 ? TCP4 : TCP6;
+        memcpy(to + 1, e->bytes + 2, 3 + ip_len);
+        return 4 + ip_len;
+    }
+    if (*e->bytes == 3 + ip_len && *e->network == 19 && !memcmp(e->network + 1, "lo@", 3)) {
         to[0] = ip_len == 4 ? LO4 : LO6;
         memcpy(to + 9, e->bytes + 2, 2);
         return unhex(to + 1, e->network + 4, 8) ? 11 : 0;
     }
-    slash = strchr(network, '/');
-    if (!slash)
-        return 0;
-    to[0] = ip_len == 4 ? TCP4 : TCP6;
-    memcpy(to + 1, e->bytes + 2, 2 + ip_len);
-    to[3 + ip_len] = (unsigned char)atoi(slash + 1);
-    return 4 + ip_len;
+    return 0;
 }
 
 static size_t shorten_as_is(const entry_t *e, unsigned char *to)
@@ -246,7 +230,7 @@ static int rank(const entry_t *e)
         return 1;
     if (is(e->driver, "tcp") && *e->network > 3 && !memcmp(e->network + 1, "lo@", 3))
         return 4;
-    return is(e->driver, "tcp") && *e->bytes == 19 ? 3 : 2;
+    return is(e->driver, "tcp") && *e->bytes > 8 ? 3 : 2;
 }
 
 bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len)

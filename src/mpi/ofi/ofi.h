@@ -42,7 +42,7 @@
 #define MAD_OFI_PROV_SPECIFIC (1U << 31)   /* FI_PROV_SPECIFIC */
 
 #define MAD_OFI_NAME_MAX 255 /* bytes of an endpoint's name at most */
-#define MAD_OFI_ADDRESS_MAX 4096
+#define MAD_OFI_ADDRESS_MAX 8191
 #define MAD_OFI_INJECT ((size_t)16 << 10)
 #define MAD_OFI_DEPTH 65536 /* operations under way: there is no limit, but one has to be named */
 

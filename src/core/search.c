@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The search for a way to a peer.  A way is one of our adapters and one of the peer's that can talk to each other.
+ *
+ *   ways, best first:   shm    tcp eth0    tcp docker0    tcp docker1    ...
+ *   at 0                try
+ *   1 delay later              try
+ *   2 delays later                         try            (then 2, 4, 8, ... ways at a time)
+ *
+ * A wave of ways starts MAD_CONNECT_DELAY after the one before; a way that fails is followed by the next one at once.  So many
+ * networks that lead nowhere cost little more than one.  Ways are tried beside each other up to the peer's challenge, which
+ * shows that the process itself answers; the peer has committed nothing by then.  hello.c takes one of the ways that have come
+ * so far, preferring better ones, closes the others, and proves the key.  If that way fails, the search goes on with all that
+ * have not failed.  Ways over gateways wait until the others have failed. */
+#include "core/core.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ATTEMPTS_MAX 256 /* sockets of a session that are being connected at a time; each gate may have one more */
+
+typedef struct madi_search search_t;
+
+/* ---- Why it is as it is --------------------------------------------------------------------------------------- */
+
+void madi_gate_explain(madi_gate_t *gate, const char *format, ...)
+{
+    static const char more[] = "; and more (mad_info explain)";
+    const size_t size = sizeof gate->why - sizeof more;
+    size_t n = strlen(gate->why), used;
+    va_list args;
+    if (n > size)
+        return; /* the mark is there */
+    used = n ? n + 2 : 0;
+    va_start(args, format);
+    if (used >= size || (size_t)vsnprintf(gate->why + used, size - used, format, args) >= size - used)
+        memcpy(gate->why + n, n ? more : "; ", n ? sizeof more : 3);
+    else if (n)
+        memcpy(gate->why + n, "; ", 2);
+    va_end(args);
+}
+
+static void reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason)
+{
+    madi_gate_explain(gate, "%s %s rejected: %s", a->driver->name, a->name, reason);
+    madi_way_failed(gate, a, reason);
+}
+
+static void explain_unreachable(madi_gate_t *gate)
+{
+    mad_session_t *s = gate->session;
+    for (int i = 0; i < s->n_adapters; i++) {
+        char reason[MADI_REASON_MAX] = "";
+        madi_address_entry_t e;
+        if (!madi_way_find(s, madi_peer_address(s, gate->peer), gate->lane, s->adapters[i], &e, reason))
+            madi_gate_explain(gate, "%s %s rejected: %s", s->adapters[i]->driver->name, s->adapters[i]->name, reason);
+    }
+}
+
+/* ---- Which ways there are ------------------------------------------------------------------------------------- */
+
+/* The order: class first; then each adapter's first way before the second of any, which may lead to the same place. */
+static int way_compare(const void *a, const void *b)
+{
+    const madi_search_way_t *x = a, *y = b;
+    int order = memcmp(x->class, y->class, sizeof x->class);
+    if (!order)
+        order = x->nth < y->nth ? -1 : x->nth > y->nth;
+    return order ? order : x->index < y->index ? -1 : x->index > y->index;
+}
+
+bool madi_way_better(const search_t *search, int a, int b)
+{
+    return memcmp(search->way[a].class, search->way[b].class, sizeof search->way[a].class) < 0;
+}
+
+/* Append the ways of one adapter; 0: no memory. */
+static bool ways_add(search_t **search, madi_gate_t *gate, int index)
+{
+    mad_session_t *s = gate->session;
+    madi_adapter_t *a = s->adapters[index];
+    madi_address_entry_t e;
+    char reason[MADI_REASON_MAX];
+    size_t at = 0;
+    for (int nth = 0; madi_way_next(s, madi_peer_address(s, gate->peer), gate->lane, a, &at, &e, reason); nth++) {
+        search_t *grown = *search;
+        madi_search_way_t way = {.adapter = a, .entry = e.at, .nth = nth, .index = index};
+        if (!(grown->n & (grown->n - 1)))
+            grown = realloc(grown, sizeof *grown + 2 * (size_t)(grown->n + 1) * sizeof way);
+        if (!grown)
+            return false;
+        *search = grown;
+        madi_way_class(s, gate->lane, a, way.class);
+        grown->way[grown->n++] = way;
+    }
+    return true;
+}
+
+static search_t *search_new(madi_gate_t *gate)
+{
+    search_t *search = calloc(1, sizeof *search);
+    for (int i = 0; search && i < gate->session->n_adapters; i++)
+        if (!ways_add(&search, gate, i)) {
+            free(search);
+            return NULL;
+        }
+    if (search)
+        qsort(search->way, (size_t)search->n, sizeof *search->way, way_compare);
+    return search;
+}
+
+void madi_search_free(madi_gate_t *gate)
+{
+    free(gate->search);
+    gate->search = NULL;
+}
+
+static bool carried(const madi_gate_t *gate, const madi_search_way_t *way)
+{
+    return gate->session->forward && gate->session->forward->carried(way->adapter);
+}
+
+/* The best way that was not tried and may be tried now; -1: none.  left: whether one is left that may not. */
+static int way_choose(const madi_gate_t *gate, bool *left)
+{
+    const search_t *search = gate->search;
+    bool full = gate->n_attempts && gate->session->n_attempts >= ATTEMPTS_MAX;
+    *left = false;
+    for (int i = 0; search && i < search->n; i++) {
+        if (search->way[i].tried)
+            continue;
+        if (!full && !(gate->n_attempts && carried(gate, &search->way[i])))
+            return i;
+        *left = true;
+    }
+    return -1;
+}
+
+bool madi_search_waits(const madi_gate_t *gate, bool alone)
+{
+    bool left;
+    return (way_choose(gate, &left) >= 0 && alone) || left;
+}
+
+void madi_search_untry(madi_gate_t *gate, int way)
+{
+    if (gate->search)
+        gate->search->way[way].tried = false;
+}
+
+/* ---- Trying --------------------------------------------------------------------------------------------------- */
+
+madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
+{
+    madi_link_t *link = NULL;
+    if (posix_memalign((void **)&link, MADI_LINE, adapter->driver->link_size))
+        return NULL;
+    memset(link, 0, adapter->driver->link_size);
+    link->driver = adapter->driver;
+    link->adapter = adapter;
+    link->gate = gate;
+    madi_adapter_polled(adapter);
+    return link;
+}
+
+/* The driver connects; a stream socket then begins its handshake.  A link that needs none is the gate's at once. */
+static mad_status_t way_connect(madi_gate_t *gate, int i, madi_link_t *link, char *reason)
+{
+    madi_address_entry_t e;
+    size_t at = gate->search->way[i].entry;
+    int fd = -1;
+    mad_status_t status;
+    madi_address_next(madi_peer_address(gate->session, gate->peer), &at, &e);
+    gate->link = link;
+    status = link->driver->connect(link, e.bytes, e.len, &fd, reason);
+    if (!status && fd < 0)
+        return MAD_OK;
+    gate->link = NULL;
+    if (status)
+        return status;
+    status = madi_hello_connect(gate, link, fd, i);
+    if (status) {
+        snprintf(reason, MADI_REASON_MAX, "no handshake: %s", strerror(errno));
+        if (link->driver->link_close)
+            link->driver->link_close(link);
+    }
+    return status;
+}
+
+/* MAD_ERR_AGAIN: there is no memory or descriptor for it as long as others are tried. */
+static mad_status_t way_try(madi_gate_t *gate, int i)
+{
+    madi_adapter_t *a = gate->search->way[i].adapter;
+    char reason[MADI_REASON_MAX] = "";
+    madi_link_t *link = madi_link_new(a, gate);
+    mad_status_t status;
+    gate->search->way[i].tried = true;
+    status = link ? way_connect(gate, i, link, reason) : MAD_ERR_NOMEM;
+    if (status == MAD_OK)
+        return MAD_OK;
+    if (link) {
+        link->driver->link_fini(link);
+        free(link);
+    }
+    if (status == MAD_ERR_NOMEM && gate->n_attempts) {
+        gate->search->way[i].tried = false;
+        return MAD_ERR_AGAIN;
+    }
+    gate->apart |= status == MAD_ERR_SYSTEM;
+    gate->lacking |= status == MAD_ERR_NOMEM;
+    reject(gate, a, reason[0] ? reason : mad_status_text(status));
+    return status;
+}
+
+static bool is_searching(const madi_gate_t *gate)
+{
+    return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_CONNECTING && !gate->link;
+}
+
+static void search_failed(madi_gate_t *gate)
+{
+    bool any = !gate->search || gate->search->n || gate->search->none_left;
+    if (!any) /* not one was worth a try */
+        explain_unreachable(gate);
+    madi_gate_down(gate, gate->lacking ? MAD_ERR_NOMEM : any ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE, gate->why);
+}
+
+/* Begin with n more ways, or as many as there are; when none is left and none is being tried the gate goes down. */
+static void search_more(madi_gate_t *gate, int n)
+{
+    mad_status_t status = MAD_OK;
+    bool left = false;
+    int i;
+    bool late = gate->deadline <= madi_now();
+    while (n > 0 && !late && status != MAD_ERR_AGAIN && is_searching(gate) && (i = way_choose(gate, &left)) >= 0) {
+        status = way_try(gate, i);
+        n -= status == MAD_OK;
+    }
+    if (!is_searching(gate))
+        return;
+    if (!gate->n_attempts && late && madi_search_waits(gate, true))
+        madi_gate_late(gate);
+    else if (!gate->n_attempts)
+        search_failed(gate);
+    if (!gate->n_attempts)
+        return;
+    gate->search->next_at = 0;
+    if (!madi_search_waits(gate, true))
+        return;
+    gate->search->next_at = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_DELAY));
+    marceli_door_call(&gate->session->door, gate->search->next_at); /* the program may compute */
+}
+
+void madi_search_wave(madi_gate_t *gate)
+{
+    int n = gate->search->wave;
+    gate->search->wave = n < ATTEMPTS_MAX ? 2 * n : n;
+    search_more(gate, n);
+}
+
+void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text)
+{
+    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) { /* so it is by every other way */
+        gate->link = link;
+        madi_gate_down(gate, status, text);
+        return;
+    }
+    gate->apart |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
+    reject(gate, link->adapter, text);
+    madi_link_bury(link);
+    gate->link = NULL;
+    if (!gate->search && !(gate->search = search_new(gate))) { /* the peer's own attempt has failed */
+        madi_gate_down(gate, MAD_ERR_NOMEM, gate->why);
+        return;
+    }
+    madi_hello_decide(gate, madi_now());
+    if (is_searching(gate))
+        search_more(gate, 1);
+}
+
+static void search_begin(madi_gate_t *gate)
+{
+    madi_search_free(gate);
+    gate->search = search_new(gate);
+    if (!gate->search) {
+        madi_gate_down(gate, MAD_ERR_NOMEM, "no memory to look for a way");
+        return;
+    }
+    gate->search->wave = 1;
+    search_more(gate, 1);
+}
+
+void madi_gate_connect(madi_gate_t *gate)
+{
+    if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_IDLE)
+        return;
+    atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
+    gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    search_begin(gate);
+}
+
+void madi_gate_connect_again(madi_gate_t *gate)
+{
+    atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
+    search_begin(gate);
+}
