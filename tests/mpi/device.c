@@ -180,6 +180,40 @@ static void rests(side_t *s)
     printf("ok rests\n");
 }
 
+/* A device that nobody uses, polled in turn with one over which messages go, costs that one no sleep. */
+static void idle_beside(side_t *s)
+{
+    enum { N = 20000 };
+    static unsigned char out[8], in[8];
+    mad_dev_options_t options = {.channel = "idle", .key = key, .key_len = sizeof key, .tell = tell, .tell_got = tell_got,
+                                 .arg = s};
+    mad_dev_t *idle;
+    struct rusage before, now;
+    result_t sent, received;
+    int64_t begin = mad_dev_clock(); /* ms */
+    test_begin("idle beside", 60);
+    if (!CHECK_OK(mad_dev_open(&options, &idle)))
+        return;
+    for (int i = 0; i < N; i++) {
+        if (i == 0 && mad_dev_clock() < begin + 300)
+            i = -1; /* until it has been idle for long */
+        else if (i == 0)
+            getrusage(RUSAGE_THREAD, &before);
+        post(s, s->self, 5, 0, in, sizeof in, &received);
+        send_to(s, s->self, 5, out, sizeof out, &sent);
+        while (!atomic_load(&received.over) || !atomic_load(&sent.over)) {
+            mad_dev_progress(s->dev);
+            mad_dev_progress(idle);
+        }
+        for (int k = 0; k < 20; k++)
+            mad_dev_progress(idle);
+    }
+    getrusage(RUSAGE_THREAD, &now);
+    CHECK(now.ru_nvcsw - before.ru_nvcsw < N / 100);
+    mad_dev_close(idle);
+    printf("%s idle beside\n", test_failures ? "not ok" : "ok");
+}
+
 /* What nobody can be told of later fails at once, or has a peer. */
 static mad_status_t send_unheard(side_t *s, const struct iovec *piece)
 {
@@ -254,6 +288,7 @@ int main(int argc, char **argv)
     }
     if (!rc) {
         rests(&s);
+        idle_beside(&s);
         death(&s, child);
     }
     kill(child, SIGKILL);

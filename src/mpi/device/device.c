@@ -14,7 +14,7 @@
 #define LOOK_EVERY 1024 /* and until a look at what has become of peers */
 #define LINGER_MS 5000  /* as MAD_EXIT_TIMEOUT is without a knob */
 #define YIELD_EVERY 256 /* and until the processor is offered to others: the peer may wait for it */
-#define YIELD_HANDLED 64 /* the same with a handler, since it may be the peer's thread that moves what is waited for */
+#define HANDLED 4       /* a call counts so often for that with a handler: the peer's thread may move what is waited for */
 #define LONG_QUIET INT64_C(100000000) /* ns without a message, after which others get it surely, */
 #define NAP 20000                     /* for so many ns, and what the kernel adds to that */
 
@@ -169,21 +169,37 @@ static MAD_DEV_RARE void look_around(mad_dev_t *dev, unsigned turn)
         look_for_losses(dev);
 }
 
-/* Nothing has come in `turn` calls, `every` of them after it was done last.  A processor that is only offered may stay here
- * all the same: on one kernel two processes of a host, one that yielded and one that slept 100 us at a time, kept it from
- * everybody else for as long as they waited, from those too for which they waited (doc/rationale.md). */
-static MAD_DEV_RARE void give_way(mad_dev_t *dev, unsigned turn, unsigned every)
+/* Calls of this thread in a row that found nothing, of whichever devices: a thread that polls several, of which some are idle,
+ * is as busy as the busiest.  And since when, ns of a coarse clock: from the first that offered the processor on. */
+#define OF_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
+OF_THREAD unsigned vain;
+OF_THREAD int64_t vain_since;
+
+/* A processor that is only offered may stay here all the same: on one kernel two processes of a host, one that yielded and one
+ * that slept 100 us at a time, kept it from everybody else for as long as they waited, from those too for which they waited
+ * (doc/rationale.md). */
+static MAD_DEV_RARE void give_way(bool first)
 {
     struct timespec now, nap = {0, NAP};
     int64_t ns;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-    if (turn < every)
-        atomic_store_explicit(&dev->quiet_since, ns, memory_order_relaxed);
-    if (ns - atomic_load_explicit(&dev->quiet_since, memory_order_relaxed) < LONG_QUIET)
+    if (first)
+        vain_since = ns;
+    if (ns - vain_since < LONG_QUIET)
         sched_yield();
     else
         nanosleep(&nap, NULL);
+}
+
+/* A call has found n; returns n. */
+static inline int count_vain(int n, unsigned weight)
+{
+    unsigned before = vain, after = n ? 0 : before + weight;
+    vain = after;
+    if (after / YIELD_EVERY > before / YIELD_EVERY)
+        give_way(before < YIELD_EVERY);
+    return n;
 }
 
 static int progress_polled(mad_dev_t *dev)
@@ -202,25 +218,18 @@ static int progress_polled(mad_dev_t *dev)
         n += look_at_items(dev);
     dev->quiet = n ? 0 : turn + 1;
     dev_unlock(dev);
-    if (turn % YIELD_EVERY == YIELD_EVERY - 1)
-        give_way(dev, turn, YIELD_EVERY);
-    return n;
+    return count_vain(n, 1);
 }
 
 static __attribute__((noinline)) int progress_handled(mad_dev_t *dev)
 {
     int n = mad_progress(dev->session);
-    unsigned turn;
     dev_lock(dev);
     if (dev->is_stuck)
         n += take_arrived(dev);
     look_for_losses(dev);
-    turn = dev->quiet;
-    dev->quiet = n ? 0 : turn + 1;
     dev_unlock(dev);
-    if (turn % YIELD_HANDLED == YIELD_HANDLED - 1)
-        give_way(dev, turn, YIELD_HANDLED);
-    return n;
+    return count_vain(n, HANDLED);
 }
 
 int mad_dev_progress(mad_dev_t *dev)

@@ -214,8 +214,7 @@ struct mad_dev {
     int n_lost;
     unsigned char *greeted; /* by peer, of n_greeted: send.c */
     int n_greeted;
-    unsigned quiet;         /* calls in a row without anything, */
-    _Atomic(int64_t) quiet_since; /* ns of a coarse clock: of the first that offered the processor */
+    unsigned quiet;         /* calls in a row without anything */
     long tick;              /* of the clock, when it was looked at */
     atomic_size_t buffered; /* bytes of sends that were copied */
     flow_t *_Atomic flows[FLOW_CHUNKS];
