@@ -157,6 +157,7 @@ mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const
 mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* under tx_lock */
 void madi_gate_pump(madi_gate_t *gate);                          /* under tx_lock */
 void madi_gate_work(madi_gate_t *gate);                          /* have progress pump it; any lock */
+void madi_gate_go_on(madi_gate_t *gate);                         /* likewise, at once: no thread sleeps before that */
 void madi_gate_free(madi_gate_t *gate);
 void madi_gate_floor(madi_gate_t *gate, uint64_t floor); /* the peer's credits per connection; under session->lock */
 extern madi_adapter_t madi_no_adapter; /* has nothing to take */

@@ -218,6 +218,12 @@ void madi_gate_work(madi_gate_t *gate)
     madi_session_moved(s);
 }
 
+void madi_gate_go_on(madi_gate_t *gate)
+{
+    atomic_store_explicit(&gate->session->strides_left, 1, memory_order_relaxed); /* before it is among those with work */
+    madi_gate_work(gate);
+}
+
 static bool ctrl_pump(madi_gate_t *gate)
 {
     madi_ctrl_t *c;

@@ -498,6 +498,7 @@ struct mad_session {
     madi_lock_t work_lock;
     madi_gate_t *work;
     _Atomic(int) has_work;
+    _Atomic(int) strides_left; /* one of these gates can go on at once: nothing has to come first */
     mad_channel_t *channels;
     mad_channel_t *dying;                        /* not open: they go when peers are done with them too */
     mad_channel_t *retired, **retired_tail;      /* to be used again, those that were closed longest ago first */

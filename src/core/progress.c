@@ -51,6 +51,7 @@ static int pump_gates(mad_session_t *session)
     list = session->work;
     session->work = NULL;
     atomic_store_explicit(&session->has_work, 0, memory_order_relaxed);
+    atomic_store_explicit(&session->strides_left, 0, memory_order_relaxed);
     madi_unlock(&session->work_lock);
     for (; list; list = next) {
         next = list->next_work;
@@ -60,7 +61,7 @@ static int pump_gates(mad_session_t *session)
         madi_unlock(&list->tx_lock);
         n += madi_rdv_pull(list);
     }
-    return n;
+    return n + atomic_load_explicit(&session->strides_left, memory_order_relaxed);
 }
 
 int madi_progress_locked(mad_session_t *session)

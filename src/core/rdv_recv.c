@@ -71,7 +71,7 @@ int madi_rdv_pull(madi_gate_t *gate)
         return 0;
     pull_stride(gate->pulls);
     if (gate->pulls)
-        madi_gate_work(gate);
+        madi_gate_go_on(gate);
     return 1;
 }
 
@@ -120,7 +120,7 @@ static void share(madi_rdv_recv_t *r, uint64_t at)
     if (first)
         pull_stride(r);
     if (gate->pulls)
-        madi_gate_work(gate);
+        madi_gate_go_on(gate);
 }
 
 void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end)
@@ -188,7 +188,7 @@ static void choose(madi_rdv_recv_t *r, const madi_sent_block_t *block)
     } else if (block->at && !block->waits && gate->link->direct) {
         r->end = r->eager;
         pull_start(r, block->at);
-        madi_gate_work(gate);
+        madi_gate_go_on(gate);
     } else {
         madi_rdv_send_grant(gate, r->sender, r->handle, r->len, false);
     }

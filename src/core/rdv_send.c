@@ -96,7 +96,10 @@ static bool put_share(madi_gate_t *gate, madi_rdv_send_t *r)
     r->sent += n;
     gate->put_bytes += n;
     r->tx->conn->block_bytes_out += n;
-    return r->end - r->sent == PUT_REST;
+    if (r->end - r->sent == PUT_REST)
+        return true;
+    madi_gate_go_on(gate);
+    return false;
 }
 
 /* ---- Announced ------------------------------------------------------------------------------------------------- */

@@ -52,9 +52,11 @@ static bool arm(void *arg, int64_t *deadline)
     madi_unlock(&session->lock);
     if (hello < *deadline)
         *deadline = hello;
-    if (atomic_load_explicit(&session->has_work, memory_order_relaxed) && *deadline > madi_now() + FULL_RING)
+    if (!atomic_load_explicit(&session->has_work, memory_order_relaxed))
+        return quiet;
+    if (*deadline > madi_now() + FULL_RING)
         *deadline = madi_now() + FULL_RING;
-    return quiet;
+    return quiet && !atomic_load_explicit(&session->strides_left, memory_order_relaxed);
 }
 
 static void disarm(void *arg)

@@ -389,7 +389,7 @@ void madi_lead_beside(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yi
     if (!w.leads)
         return;
     w.yield_ns = yields ? yield_ns(0) : 0;
-    if (!w.yield_ns || !yield_some(&w))
+    if (!(w.yield_ns ? yield_some(&w) : look(&w, 1))) /* as long as there is something to do it does not sleep */
         lead_asleep(&w, said);
     if (w.leads)
         madi_lead_no_more();
