@@ -329,9 +329,32 @@ void mad_request_callback(mad_request_t *request, void (*fn)(void *arg, mad_stat
  * that poll themselves (0), or count on it (1), and shall not change an environment that other threads may be reading.  Call
  * it before the first session, or while no operation is under way.  Any thread. */
 void mad_progress_thread(int used);
+/* Hand progress over to the progress thread: the program is about to sleep outside the library (poll, a condition of its own)
+ * until a handler or callback wakes it.  Otherwise a program that has polled by mad_progress or a test is expected to do so
+ * again, and the thread takes its place only after some milliseconds.  Without the thread (MAD_PROGRESS_THREAD) nothing.  Any
+ * thread; never waits. */
+void mad_hand_over(void);
 /* Make the library progress without waiting; runs callbacks and handlers that are due.  Returns the number of events
  * handled.  Any thread. */
 int mad_progress(mad_session_t *session);
+
+/* ---- Conditions of the program's own -------------------------------------------------------------------------- */
+
+/* What the program's handlers and callbacks bring about can be waited for as a message is: by making progress, without a
+ * hand-over between threads.  Also what other threads bring about. */
+typedef struct mad_cond mad_cond_t;
+
+/* NULL: no memory, or no descriptors.  Owns: the caller, until mad_cond_free; nobody waits there then. */
+mad_cond_t *mad_cond_new(void);
+void mad_cond_free(mad_cond_t *cond);
+/* Wait until test(arg) is not 0, making progress in all sessions of the process and running what is due of their handlers and
+ * callbacks, for at most timeout_ns (MAD_FOREVER: no limit).  Any number of threads may wait, for different tests.  test is
+ * called often, by the caller's thread and without a lock; it never waits and calls nothing of the library.
+ * MAD_ERR_TIMEOUT: it is still 0.  May wait. */
+mad_status_t mad_cond_wait(mad_cond_t *cond, int (*test)(void *arg), void *arg, int64_t timeout_ns);
+/* Have the threads that wait there test again: after each change of what they test, which the caller makes visible to them (an
+ * atomic, a lock).  A full fence.  Any thread, in handlers and callbacks too; never waits. */
+void mad_cond_wake(mad_cond_t *cond);
 
 /* ---- Events --------------------------------------------------------------------------------------------------- */
 

@@ -159,6 +159,11 @@ void mad_progress_thread(int used)
     marceli_async_allow(used);
 }
 
+void mad_hand_over(void)
+{
+    marceli_async_hand_over();
+}
+
 /* ---- Descriptors ---------------------------------------------------------------------------------------------- */
 
 static int set_of(const mad_session_t *session, const madi_watch_t *watch)

@@ -45,6 +45,7 @@
 #include <unistd.h>
 
 #define TICK INT64_C(4000000) /* ns between looks */
+#define POLLS_BACK 64         /* after a hand-over: from then on the program is one that polls */
 #define TICKS 25              /* looks after the last of these operations */
 #define AT_ONCE INT64_C(20000) /* ns: who polls later than that after it has left something has computed */
 
@@ -66,6 +67,7 @@ static struct async {
     _Atomic(int) ticking; /* it looks by the clock */
     _Atomic(int) polls;   /* the program polls for what it leaves */
     _Atomic(int) polled;  /* it did so while the thread led */
+    _Atomic(int) away;    /* the program sleeps elsewhere: so many polls in a row would mean that it does not any more */
     atomic_uint go; /* futex; changes when there may be something to do */
     _Atomic(int) tid;    /* of the kernel; 0: it does not run yet */
     _Atomic(int) avoids; /* a processor, + 1; 0: none */
@@ -161,6 +163,7 @@ static void rest(unsigned seen)
     madi_futex_wait(&async.go, seen, deadline);
     if (madi_now() < deadline)
         return;
+    madi_count(&madi_server.ticks);
     now = atomic_load(&async.moved);
     atomic_store(&async.overdue, now == moved && atomic_load(&async.later));
     alive = now != moved;
@@ -185,6 +188,7 @@ static void *run(void *arg)
             continue;
         }
         atomic_store(&async.leading, 1);
+        madi_count(&madi_server.thread_terms);
         if (!atomic_load(&marceli_async_left))
             atomic_store(&marceli_async_left, madi_now()); /* who polls is to say so */
         madi_lead_beside(&async.waiter, not_needed, only_serves(), is_said()); /* unless another one still leads */
@@ -351,11 +355,22 @@ void marceli_async_kick_left(void)
     kick((atomic_load_explicit(&async.polls, memory_order_relaxed) && !marceli_async_counted_on()) || others_return());
 }
 
+void marceli_async_hand_over(void)
+{
+    atomic_store(&async.away, POLLS_BACK);
+    atomic_store(&async.polled, 0); /* the last poll was no sign of others to come */
+    kick(false);
+}
+
 void marceli_async_polled(void)
 {
-    int64_t left = atomic_exchange(&marceli_async_left, 0);
+    int64_t left;
+    bool all;
+    if (atomic_load(&async.away) > 0 && atomic_fetch_sub(&async.away, 1) > 1)
+        return; /* it looks once more, and sleeps again */
+    left = atomic_exchange(&marceli_async_left, 0);
     /* Else it polls one of several, or has asked for the thread. */
-    bool all = atomic_load_explicit(&madi_server.n_sources, memory_order_relaxed) == 1 && !marceli_async_counted_on();
+    all = atomic_load_explicit(&madi_server.n_sources, memory_order_relaxed) == 1 && !marceli_async_counted_on();
     if (!left)
         return;
     atomic_store_explicit(&async.polls, all && madi_now() - left < AT_ONCE, memory_order_relaxed);
@@ -379,7 +394,9 @@ int madi_async_enter(void)
 void madi_async_leave(bool returns)
 {
     atomic_fetch_sub(&madi_server.inside, 1);
-    kick(returns && madi_patient());
+    if (returns && atomic_load(&async.leading)) /* it makes room, and would lead again before the next one comes */
+        atomic_store(&async.polled, 1);
+    kick(returns);
 }
 
 bool madi_async_exists(void)

@@ -411,6 +411,12 @@ static void park(madi_waiting_t *w)
         worker->waiting--;
 }
 
+/* Whoever leaves the library, the worker's others will be back in a moment. */
+static bool leaves_others(madi_worker_t *worker, bool done)
+{
+    return (!done || madi_has_others(worker) || worker->waiting) && madi_patient();
+}
+
 /* A user-level thread: as long as nobody else wants its worker it spins, and polls; then it leaves the worker to its
  * scheduler, which does the same for all.  At once, if there is not much to spin: not twice. */
 static void wait_switching(madi_waiting_t *w)
@@ -424,7 +430,7 @@ static void wait_switching(madi_waiting_t *w)
             lead(w);
             done = spin(w);
             end(w);
-            madi_async_leave(!done || madi_has_others(w->waiter->ult->worker) || w->waiter->ult->worker->waiting);
+            madi_async_leave(leaves_others(w->waiter->ult->worker, done));
         }
         if (done || madi_now() >= w->deadline)
             return;
@@ -442,7 +448,7 @@ bool marceli_wait(marceli_waiter_t *waiter, bool (*test)(void *arg), void *arg, 
     } else {
         wait_begin(&w);
         wait_here(&w);
-        madi_async_leave(false);
+        madi_async_leave(waiter->returns);
     }
     return test(arg);
 }
@@ -454,7 +460,7 @@ void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, i
     madi_waiting_t w = {.waiter = &worker->waiter, .test = test, .arg = arg, .deadline = deadline, .worker = worker};
     wait_begin(&w);
     wait_here(&w);
-    madi_async_leave(worker->waiting > 1); /* the one that was woken is still counted */
+    madi_async_leave(worker->waiting > 1 && madi_patient()); /* the one that was woken is still counted */
 }
 
 /* What it finds nothing at costs less and less of the time. */

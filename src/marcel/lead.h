@@ -51,6 +51,7 @@ typedef struct madi_server {
     _Atomic(int64_t) prompt_until; /* ... but until then it is called at once */
     madi_counter_t terms;    /* of leaders; counted by the one that leads */
     madi_counter_t sleeps;
+    madi_counter_t thread_terms, ticks; /* how often the progress thread led, and how often it looked by its clock */
     _Atomic(uint64_t) wakes;
 } madi_server_t;
 

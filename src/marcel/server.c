@@ -477,6 +477,8 @@ void marceli_state_get(marceli_state_t *state)
         .blocked = atomic_load_explicit(&madi_server.blocked, memory_order_relaxed),
         .sleeps = atomic_load_explicit(&madi_server.sleeps, memory_order_relaxed),
         .wakes = atomic_load_explicit(&madi_server.wakes, memory_order_relaxed),
+        .thread_terms = count_of(&madi_server.thread_terms),
+        .ticks = count_of(&madi_server.ticks),
     };
     for (int i = 0; i < all; i++) {
         madi_source_t *source = &madi_server.sources[i];

@@ -90,6 +90,9 @@ static inline void marceli_async_poll(void)
     if (__builtin_expect(atomic_load_explicit(&marceli_async_left, memory_order_relaxed) != 0, 0))
         marceli_async_polled();
 }
+/* The caller will sleep outside the library until a handler or callback of its own wakes it: the thread leads from now on,
+ * though the program has polled.  No lock. */
+void marceli_async_hand_over(void);
 /* The same for operations that somebody else finishes, as a rule: the thread is there for them only if that takes longer
  * than some milliseconds in which nobody calls the library. */
 void marceli_async_count_later(int n);
@@ -121,6 +124,7 @@ typedef struct marceli_state {
         uint64_t polls, hits;
     } kinds[MARCELI_KINDS];
     uint64_t wakes;                 /* of kernel threads that slept */
+    uint64_t thread_terms, ticks;   /* how often the progress thread led, and how often it looked by its clock; for tests */
     int workers;
     uint64_t created, ended, switches, steals, idles; /* of user-level threads by workers; switches: whole periods of them */
     uint64_t retaken;               /* workers from threads that blocked without a word (monitor.h) */

@@ -10,6 +10,7 @@
  *
  * POLLS: who leaves the operation polls for it twice at most, and computes then (nobody waits); it may have been seen to poll
  * before.  It is not called while its clock ticks, and steps back where a poll finds it leading.
+ * HANDED, with POLLS: who has polled, once at most, hands over then, and sleeps elsewhere: the thread's clock is not waited for.
  * RETURNS: both are expected back, and the thread is not called while its clock ticks.
  * LEFT: the one that waited then begins an operation of its own, of which something is left to be sent, and computes.
  * It says so by plain stores, as who adds to the list of work does. */
@@ -50,6 +51,12 @@ bool calls_left = true; /* said of one that was run since */
 #ifdef POLLS
 #define RETURNS /* of the thread: its clock, and what it sees of others */
 bool left, polled, polls;
+#ifdef HANDED
+bool handed;
+#define POLLED 1
+#else
+#define POLLED 2
+#endif
 #endif
 byte word[3];          /* of INSIDE and PROGRESS */
 bool bell, taken;      /* taken: the answer was polled, under session->lock */
@@ -361,6 +368,9 @@ inline rest()
     if
     :: need ->
         need = false;
+#ifdef HANDED
+        assert(!handed || go != seen || !pending);
+#endif
         tick_or_go();
         if
         :: ticked && later && changes == last -> overdue = true
@@ -477,7 +487,7 @@ active proctype program()
     fi;
     /* mad_progress, as often */
     do
-    :: times < 2 ->
+    :: times < POLLED ->
         times++;
         atomic { fence(PROGRAM); seen = left; left = false }
         if
@@ -502,7 +512,16 @@ active proctype program()
         poll(PROGRAM);
         run_calls(PROGRAM)
     :: break
-    od
+    od;
+#ifdef HANDED /* marceli_async_hand_over */
+#ifndef HANDED_POLLED
+    atomic { fence(PROGRAM); polled = false }
+#endif
+    kick_called(PROGRAM);
+    handed = true
+#else
+    skip
+#endif
 #else
 #ifndef NO_KICK
     kick(PROGRAM)

@@ -65,6 +65,7 @@ tasks() {
             echo sound async -DLEFT
             echo sound async -DRETURNS
             echo sound async -DPOLLS
+            echo sound async -DPOLLS -DHANDED
             echo ends async
             echo sound async
             ;;
@@ -85,10 +86,11 @@ tasks() {
         # shellcheck disable=SC2086
         for name in $(sed -n 's/^#if[n]*def \([A-Z_]*\).*/\1/p' "$here/$model.pml" | sort -u); do
             case $name in
-            WAITERS | MESSAGES | LATER | LEFT | RETURNS | POLLS | PACKETS | FAILURES) ;;
+            WAITERS | MESSAGES | LATER | LEFT | RETURNS | POLLS | HANDED | PACKETS | FAILURES) ;;
             BELL_READ_BY_ALL | NO_MEMBARRIER) echo defect "$model" "$name" -DWAITERS=2 ;;
             LATER_*) echo defect "$model" "$name" -DLATER ;;
             POLLS_*) echo defect "$model" "$name" -DPOLLS ;;
+            HANDED_*) echo defect "$model" "$name" "'-DPOLLS -DHANDED'" ;;
             RETURNS_*) echo defect "$model" "$name" -DRETURNS ;;
             LEFT_*) echo defect "$model" "$name" -DLEFT ;;
             *) echo defect "$model" "$name" $options ;;

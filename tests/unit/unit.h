@@ -11,6 +11,7 @@ Suite *json_suite(void);
 Suite *knob_suite(void);
 Suite *address_suite(void);
 Suite *wire_suite(void);
+Suite *cond_suite(void);
 Suite *core_suite(void);
 Suite *boot_suite(void);
 Suite *gateway_suite(void);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Conditions of the program's own, which its handlers and callbacks bring about: who waits for one waits as for a message.
+ * Why no wake-up is lost: the waiter is in the list, and counted, before it looks; who wakes looks at the number after it has
+ * changed what is waited for.  Between the two stands a fence on each side. */
+#include "core/core.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+struct mad_cond {
+    madi_lock_t lock;
+    marceli_waiters_t waiters; /* under the lock */
+    _Atomic(int) n_waiters;
+};
+
+typedef struct ready {
+    int (*test)(void *arg);
+    void *arg;
+} ready_t;
+
+mad_cond_t *mad_cond_new(void)
+{
+    return marceli_server_open() ? NULL : calloc(1, sizeof(mad_cond_t));
+}
+
+void mad_cond_free(mad_cond_t *cond)
+{
+    free(cond);
+}
+
+static bool is_ready(void *arg)
+{
+    ready_t *ready = arg;
+    return ready->test(ready->arg);
+}
+
+mad_status_t mad_cond_wait(mad_cond_t *cond, int (*test)(void *arg), void *arg, int64_t timeout_ns)
+{
+    ready_t ready = {test, arg};
+    marceli_waiter_t w;
+    bool good;
+    marceli_waiter_init(&w);
+    w.returns = true;
+    madi_lock(&cond->lock);
+    marceli_waiters_add(&cond->waiters, &w);
+    atomic_fetch_add_explicit(&cond->n_waiters, 1, memory_order_seq_cst);
+    madi_unlock(&cond->lock);
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with mad_cond_wake */
+    good = marceli_wait(&w, is_ready, &ready, madi_deadline(timeout_ns));
+    madi_lock(&cond->lock);
+    marceli_waiters_del(&w);
+    atomic_fetch_sub_explicit(&cond->n_waiters, 1, memory_order_relaxed);
+    madi_unlock(&cond->lock);
+    return good ? MAD_OK : MAD_ERR_TIMEOUT;
+}
+
+void mad_cond_wake(mad_cond_t *cond)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with mad_cond_wait */
+    if (!atomic_load_explicit(&cond->n_waiters, memory_order_relaxed))
+        return;
+    madi_lock(&cond->lock);
+    marceli_waiters_wake_all(&cond->waiters);
+    madi_unlock(&cond->lock);
+}

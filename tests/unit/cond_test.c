@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* core/cond.c, and what the progress thread does for a program that sleeps outside the library.  How often it slept, looked by
+ * its clock, and led is counted; no time is taken. */
+#include "unit.h"
+
+#include "core/core.h"
+#include "marcel/tools.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static mad_session_t *session;
+static mad_channel_t *channel;
+static mad_cond_t *cond;
+static _Atomic(int) come;
+
+static mad_handled_t counts(mad_channel_t *c, mad_connection_t *cnx, void *arg)
+{
+    (void)c, (void)cnx, (void)arg;
+    atomic_fetch_add(&come, 1);
+    mad_cond_wake(cond);
+    return MAD_CONSUMED;
+}
+
+static int enough(void *arg)
+{
+    return atomic_load(&come) >= *(int *)arg;
+}
+
+static void send_one(void)
+{
+    ck_assert_int_eq(mad_end_packing(mad_begin_packing(channel, 0)), MAD_OK);
+}
+
+static marceli_state_t state_now(void)
+{
+    marceli_state_t state;
+    marceli_state_get(&state);
+    return state;
+}
+
+/* One process that is its own peer, and handles what it gets. */
+static void begin(void)
+{
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    cond = mad_cond_new();
+    ck_assert_ptr_nonnull(cond);
+    ck_assert_int_eq(mad_channel_open(session, "cond", &channel), MAD_OK);
+    ck_assert_int_eq(mad_channel_set_handler(channel, counts, NULL), MAD_OK);
+}
+
+static void end(void)
+{
+    mad_exit(session);
+    mad_cond_free(cond);
+}
+
+/* ---- In the library ------------------------------------------------------------------------------------------------- */
+
+/* Who waits makes progress, and runs the handler: nobody else does. */
+START_TEST(waits_alone)
+{
+    int n = 1;
+    mad_progress_thread(0);
+    begin();
+    ck_assert_int_eq(mad_cond_wait(cond, enough, &n, 0), MAD_ERR_TIMEOUT);
+    ck_assert_int_eq(mad_cond_wait(cond, enough, &n, 1000000), MAD_ERR_TIMEOUT);
+    for (; n <= 100; n++) {
+        send_one();
+        ck_assert_int_eq(mad_cond_wait(cond, enough, &n, MAD_FOREVER), MAD_OK);
+        ck_assert_int_eq(mad_cond_wait(cond, enough, &n, 0), MAD_OK);
+    }
+    end();
+}
+END_TEST
+
+static void *waits(void *arg)
+{
+    return mad_cond_wait(cond, enough, arg, MAD_FOREVER) ? NULL : arg;
+}
+
+/* Several, each for something of its own, one as the leader and others behind it. */
+START_TEST(many_wait)
+{
+    enum { N = 5 };
+    pthread_t threads[N];
+    int wanted[N];
+    void *good;
+    begin();
+    for (int i = 0; i < N; i++) {
+        wanted[i] = 3 * i + 1;
+        pthread_create(&threads[i], NULL, waits, &wanted[i]);
+    }
+    while (state_now().inside < N)
+        sched_yield();
+    for (int i = 0; i < N; i++) {
+        while (atomic_load(&come) < wanted[i])
+            if (i % 2) {
+                int before = atomic_load(&come);
+                send_one();
+                while (atomic_load(&come) == before)
+                    sched_yield();
+            } else { /* brought about by another thread, without a message */
+                atomic_fetch_add(&come, 1);
+                mad_cond_wake(cond);
+            }
+        ck_assert_int_eq(pthread_join(threads[i], &good), 0);
+        ck_assert_ptr_nonnull(good);
+    }
+    end();
+}
+END_TEST
+
+/* Who waits again and again leads each time; the progress thread does not take over in between. */
+START_TEST(waits_again)
+{
+    enum { N = 20000 };
+    uint64_t before;
+    begin();
+    for (int n = 1; n < 100; n++) {
+        send_one();
+        ck_assert_int_eq(mad_cond_wait(cond, enough, &n, MAD_FOREVER), MAD_OK);
+    }
+    before = state_now().thread_terms;
+    for (int n = 100; n < N; n++) {
+        send_one();
+        ck_assert_int_eq(mad_cond_wait(cond, enough, &n, MAD_FOREVER), MAD_OK);
+    }
+    ck_assert_uint_lt(state_now().thread_terms - before, N / 20);
+    end();
+}
+END_TEST
+
+/* ---- Outside --------------------------------------------------------------------------------------------------------- */
+
+/* A program that has polled, and says that it will sleep: the thread leads at once, and not after looks by its clock. */
+START_TEST(hands_over)
+{
+    enum { N = 200 };
+    uint64_t before = 0, led;
+    begin();
+    for (int i = 0; i < N; i++) {
+        for (int k = 0; k < 200; k++)
+            mad_progress(session);
+        if (i == N / 2)
+            before = state_now().ticks;
+        led = state_now().thread_terms;
+        mad_hand_over();
+        while (state_now().thread_terms == led)
+            sched_yield();
+    }
+    ck_assert_uint_lt(state_now().ticks - before, N / 4);
+    end();
+}
+END_TEST
+
+#define LONG ((size_t)16 << 20) /* 64 strides */
+
+static sem_t over;
+
+static void is_over(void *arg, mad_status_t status)
+{
+    *(mad_status_t *)arg = status;
+    sem_post(&over);
+}
+
+typedef struct side {
+    mad_session_t *session;
+    mad_channel_t *channel;
+    mad_peer_t peer;
+    mad_block_t block; /* to send, or to be received */
+    int fd;            /* to the other one */
+} side_t;
+
+static void side_open(side_t *s)
+{
+    unsigned char theirs[4096];
+    const void *mine;
+    size_t len;
+    ssize_t n;
+    ck_assert_int_eq(mad_open("a key for the cond test", 23, &s->session), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(s->session, "long", &s->channel), MAD_OK);
+    ck_assert_int_eq(mad_address(s->session, &mine, &len), MAD_OK);
+    ck_assert_int_eq(write(s->fd, mine, len), len);
+    n = read(s->fd, theirs, sizeof theirs);
+    ck_assert_int_gt(n, 0);
+    ck_assert_int_eq(mad_peer_add(s->session, theirs, (size_t)n, &s->peer), MAD_OK);
+    s->block = (mad_block_t){calloc(1, LONG), LONG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    ck_assert_ptr_nonnull(s->block.base);
+}
+
+static void side_close(side_t *s)
+{
+    mad_exit(s->session);
+    free(s->block.base);
+    close(s->fd);
+}
+
+/* The other process: sends so many, each when it is told to, and waits in the library meanwhile. */
+static int sends(side_t *s, int n)
+{
+    char byte;
+    side_open(s);
+    for (; n > 0 && read(s->fd, &byte, 1) == 1; n--) {
+        mad_request_t *request;
+        ck_assert_int_eq(mad_send_blocks(s->channel, s->peer, &s->block, 1, &request), MAD_OK);
+        ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_OK);
+    }
+    side_close(s);
+    return n;
+}
+
+/* This one sleeps outside the library until it is there: all is done by the progress thread. */
+static void receive_outside(side_t *s)
+{
+    mad_status_t received = MAD_ERR_AGAIN;
+    mad_request_t *request;
+    ck_assert_int_eq(mad_post_unpacking(s->channel, s->peer, &s->block, 1, &request), MAD_OK);
+    mad_request_callback(request, is_over, &received);
+    ck_assert_int_eq(write(s->fd, "", 1), 1);
+    mad_hand_over();
+    sem_wait(&over);
+    ck_assert_int_eq(received, MAD_OK);
+}
+
+/* Between two strides that this side reads nothing has to come: nobody sleeps there, the thread no more than others. */
+START_TEST(strides_without_sleep)
+{
+    enum { N = 5 };
+    side_t s = {NULL};
+    int fds[2], status;
+    uint64_t before = 0, read_by_strides = 0;
+    pid_t child;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+    sem_init(&over, 0, 0);
+    setenv("MAD_DRIVERS", "shm", 1);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    s.fd = fds[!child];
+    close(fds[child != 0]);
+    if (!child)
+        _exit(sends(&s, N));
+    side_open(&s);
+    for (int i = 0; i < N; i++) {
+        receive_outside(&s);
+        if (!i) /* they are connected */
+            before = state_now().sleeps;
+    }
+    before = state_now().sleeps - before;
+    for (const madi_gate_t *g = s.session->gates; g; g = g->next)
+        read_by_strides += g->pulled_bytes;
+    side_close(&s);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    if (read_by_strides == N * LONG) /* else the kernel does not let it */
+        ck_assert_uint_lt(before, 16 * (N - 1));
+    sem_destroy(&over);
+}
+END_TEST
+
+Suite *cond_suite(void)
+{
+    const TTest *const tests[] = {waits_alone, many_wait, waits_again, hands_over, strides_without_sleep};
+    return SUITE_OF("cond", tests);
+}
