@@ -90,23 +90,6 @@ static void count_zero(void)
     ends_close();
 }
 
-/* A counter without a wait object can be waited for all the same: by polling. */
-static void wait_without_object(void)
-{
-    uint64_t word = 3, in = 0;
-    ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, FI_AV_TABLE, 0);
-    CHECK_EQ(fi_cntr_wait(b.received, 1, 20), -FI_ETIMEDOUT);
-    CHECK_EQ(fi_cntr_wait(b.received, 1, 0), -FI_ETIMEDOUT);
-    CHECK_ZERO(fi_cntr_wait(b.received, 0, -1));
-    CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, NULL));
-    CHECK_INJECTED(fi_inject(a.ep, &word, 8, a.peer));
-    CHECK_ZERO(fi_cntr_wait(b.received, 1, -1));
-    CHECK_EQ(in, 3);
-    CHECK_ZERO(fi_cntr_adderr(b.received, 1));
-    CHECK_ZERO(fi_cntr_wait(b.received, 1, -1));
-    ends_close();
-}
-
 static void sleeping(void)
 {
     uint64_t word = 3, in;
@@ -134,6 +117,89 @@ static void sleeping(void)
     CHECK_ZERO(fi_cq_signal(b.cq));
     CHECK_EQ(fi_cq_sread(b.cq, &entry, 1, NULL, -1), -FI_EAGAIN);
     ends_close();
+}
+
+/* ---- Several threads wait ----------------------------------------------------------------------------------------- */
+
+enum { SLEEPERS = 4, ENTRIES = 400 };
+static atomic_int taken, signals;
+
+static void *takes_entries(void *arg)
+{
+    struct fi_cq_msg_entry entry;
+    (void)arg;
+    while (atomic_load(&taken) < ENTRIES) {
+        ssize_t got = fi_cq_sread(b.cq, &entry, 1, NULL, -1);
+        if (got == 1)
+            atomic_fetch_add(&taken, 1);
+        else if (CHECK_EQ(got, -FI_EAGAIN))
+            atomic_fetch_add(&signals, 1);
+    }
+    return NULL;
+}
+
+static void *awaits_half(void *arg)
+{
+    CHECK_ZERO(fi_cntr_wait(b.received, ENTRIES / 2, -1));
+    return arg;
+}
+
+/* Each entry wakes one that takes it, a counter the thread that waits for its value; a signal ends a wait. */
+static void many_sleep(void)
+{
+    static uint64_t in[ENTRIES];
+    uint64_t word = 9;
+    pthread_t threads[SLEEPERS + 1];
+    atomic_store(&taken, 0);
+    ends_open(FI_CQ_FORMAT_MSG, FI_WAIT_FD, FI_AV_TABLE, 0);
+    for (int i = 0; i < ENTRIES; i++)
+        CHECK_ZERO(fi_recv(b.ep, &in[i], 8, NULL, FI_ADDR_UNSPEC, NULL));
+    for (int i = 0; i < SLEEPERS; i++)
+        CHECK_ZERO(pthread_create(&threads[i], NULL, takes_entries, NULL));
+    CHECK_ZERO(pthread_create(&threads[SLEEPERS], NULL, awaits_half, NULL));
+    for (int i = 0; i < ENTRIES; i++) {
+        CHECK_INJECTED(fi_inject(a.ep, &word, 8, a.peer));
+        if (i % 16 == 0) /* they sleep again */
+            while (atomic_load(&taken) <= i)
+                sched_yield();
+    }
+    while (atomic_load(&taken) < ENTRIES)
+        sched_yield();
+    CHECK_ZERO(pthread_join(threads[SLEEPERS], NULL));
+    for (int i = 0; i < SLEEPERS; i++)
+        while (pthread_tryjoin_np(threads[i], NULL)) {
+            CHECK_ZERO(fi_cq_signal(b.cq));
+            sched_yield();
+        }
+    CHECK_EQ(atomic_load(&taken), ENTRIES);
+    CHECK_EQ(fi_cntr_read(b.received), ENTRIES);
+    ends_close();
+}
+
+/* A counter that nobody can sleep at is polled, one of a region by all endpoints of the domain. */
+static void polled_counters(void)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_NONE};
+    uint64_t word = 5, in = 0, region = 0;
+    struct fid_cntr *c;
+    struct fid_mr *mr;
+    for (int i = 0; i < 2; i++) {
+        ends_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, FI_AV_TABLE, 0);
+        CHECK_EQ(fi_cntr_wait(b.received, 1, 5), -FI_ETIMEDOUT);
+        CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, NULL));
+        CHECK_INJECTED(fi_inject(a.ep, &word, 8, a.peer));
+        CHECK_ZERO(fi_cntr_wait(b.received, 1, 50000));
+        attr.wait_obj = i ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
+        CHECK_ZERO(fi_cntr_open(domain, &attr, &c, NULL));
+        CHECK_ZERO(fi_mr_reg(domain, &region, 8, FI_REMOTE_WRITE, 0, 77, 0, &mr, NULL));
+        CHECK_ZERO(fi_mr_bind(mr, &c->fid, FI_REMOTE_WRITE));
+        CHECK_INJECTED(fi_inject_write(a.ep, &word, 8, a.peer, 0, 77));
+        CHECK_ZERO(fi_cntr_wait(c, 1, 50000));
+        CHECK_EQ(region, 5);
+        CHECK_ZERO(fi_close(&mr->fid));
+        CHECK_ZERO(fi_close(&c->fid));
+        ends_close();
+    }
 }
 
 /* Entries of each format stand side by side, as long as it says, with what it has of flags, length, data and tag; in any
@@ -201,6 +267,10 @@ static void counters(void)
     CHECK_EQ(poll(&p, 1, 0), 0);
     CHECK_ZERO(fi_cntr_add(c, 1));
     CHECK_EQ(poll(&p, 1, 50000), 1);
+    CHECK_EQ(fi_trywait(fabric, fids, 1), -FI_EAGAIN); /* as long as it was not looked at */
+    CHECK_EQ(fi_trywait(fabric, fids, 1), -FI_EAGAIN);
+    CHECK_EQ(fi_cntr_read(c), 43);
+    CHECK_ZERO(fi_trywait(fabric, fids, 1));
     CHECK_ZERO(fi_cntr_seterr(c, 3));
     CHECK_ZERO(fi_cntr_adderr(c, 1));
     CHECK_EQ(fi_cntr_readerr(c), 4);
@@ -309,7 +379,8 @@ static void closed_early(void)
 
 const ofi_case_t ofi_queue_cases[] = {{"selective completion", selective}, {"behind others", behind_others},
                                       {"reads of no entries", count_zero},
-                                      {"a counter without a wait object", wait_without_object}, {"sleeping", sleeping}, {"formats", formats},
+                                      {"sleeping", sleeping},
+                                      {"many sleep", many_sleep}, {"polled counters", polled_counters}, {"formats", formats},
                                       {"counters", counters}, {"wait objects", wait_objects},
                                       {"a counter that sleeps", sleeping_counter}, {"closed early", closed_early},
                                       {NULL, NULL}};

@@ -8,24 +8,32 @@ void mad_ofi_cntr_count(mad_ofi_cntr_t *cntr, bool good)
     mad_ofi_wait_wake(&cntr->wait);
 }
 
-/* Peers access a region by any endpoint of the domain. */
-static void cntr_progress(mad_ofi_cntr_t *c)
+/* Endpoints that bring what it counts: peers access a region by any endpoint of the domain. */
+static mad_ofi_eps_t *endpoints_of(mad_ofi_cntr_t *c)
 {
-    mad_ofi_eps_progress(c->of_region ? &c->domain->eps : &c->eps);
+    return c->of_region ? &c->domain->eps : &c->eps;
+}
+
+/* The value, or the errors.  The program has seen both, as far as fi_trywait goes: it may never ask for the other. */
+static uint64_t read_either(mad_ofi_cntr_t *c, bool good)
+{
+    uint64_t errors = atomic_load(&c->errors), value = atomic_load(&c->value);
+    atomic_store_explicit(&c->seen, value + errors, memory_order_relaxed);
+    return good ? value : errors;
 }
 
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
-    cntr_progress(c);
-    return atomic_load(&c->value);
+    mad_ofi_eps_progress(endpoints_of(c));
+    return read_either(c, true);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
-    cntr_progress(c);
-    return atomic_load(&c->errors);
+    mad_ofi_eps_progress(endpoints_of(c));
+    return read_either(c, false);
 }
 
 static int cntr_plus(struct fid_cntr *fid, uint64_t value)
@@ -60,35 +68,30 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
     return 0;
 }
 
+typedef struct awaited {
+    mad_ofi_cntr_t *c;
+    uint64_t threshold, errors; /* how many there were */
+} awaited_t;
+
+static int has_come(void *arg)
+{
+    const awaited_t *a = arg;
+    return atomic_load(&a->c->value) >= a->threshold || atomic_load(&a->c->errors) != a->errors;
+}
+
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
-    int64_t begin = mad_dev_clock();
-    uint64_t errors = atomic_load(&c->errors);
-    bool sleeps = c->wait.fd >= 0 && !c->of_region; /* else it polls; endpoints of a region may wake nobody */
-    for (;;) {
-        if (sleeps)
-            mad_ofi_wait_arm(&c->wait);
-        if (cntr_read(fid) >= threshold)
-            return 0;
-        if (atomic_load(&c->errors) != errors)
-            return -FI_EAVAIL;
-        if (!mad_ofi_left(begin, timeout))
-            return -FI_ETIMEDOUT;
-        if (sleeps)
-            mad_ofi_wait_sleep(&c->wait, mad_ofi_left(begin, timeout));
-    }
+    awaited_t a = {c, threshold, atomic_load(&c->errors)};
+    if (!mad_ofi_wait_for(&c->wait, endpoints_of(c), has_come, &a, mad_dev_clock(), timeout))
+        return -FI_ETIMEDOUT;
+    return read_either(c, true) >= threshold ? 0 : -FI_EAVAIL;
 }
 
-/* Nobody can tell which value the program waits for. */
-int mad_ofi_cntr_trywait(mad_ofi_cntr_t *c)
+/* Which value the program waits for is not known: it is to look at each that it has not seen. */
+bool mad_ofi_cntr_is_unseen(mad_ofi_cntr_t *c)
 {
-    uint64_t before = atomic_load(&c->value) + atomic_load(&c->errors);
-    if (c->wait.fd < 0)
-        return -FI_EINVAL;
-    mad_ofi_wait_arm(&c->wait);
-    cntr_progress(c);
-    return atomic_load(&c->value) + atomic_load(&c->errors) == before ? 0 : -FI_EAGAIN;
+    return atomic_load(&c->value) + atomic_load(&c->errors) != atomic_load(&c->seen);
 }
 
 static int cntr_close(struct fid *fid)

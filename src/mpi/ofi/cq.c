@@ -241,21 +241,25 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
     return 1;
 }
 
+static int has_news(void *arg)
+{
+    mad_ofi_cq_t *cq = arg;
+    return atomic_load_explicit(&cq->signalled, memory_order_relaxed) || !has_nothing(cq);
+}
+
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *sources, const void *cond, int timeout)
 {
     mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
     int64_t begin = mad_dev_clock();
+    ssize_t got;
     (void)cond; /* a hint */
     if (cq->wait.fd < 0)
         return -FI_EINVAL;
-    for (;;) {
-        ssize_t got;
-        mad_ofi_wait_arm(&cq->wait);
-        got = cq_readfrom(fid, buf, n, sources);
-        if (got != -FI_EAGAIN || atomic_exchange(&cq->signalled, false) || !mad_ofi_left(begin, timeout))
-            return got;
-        mad_ofi_wait_sleep(&cq->wait, mad_ofi_left(begin, timeout));
-    }
+    do { /* another thread may take what this one was woken for */
+        got = take(cq, buf, n, sources);
+    } while (got == -FI_EAGAIN && !atomic_exchange(&cq->signalled, false) &&
+             mad_ofi_wait_for(&cq->wait, &cq->eps, has_news, cq, begin, timeout));
+    return got;
 }
 
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t n, const void *cond, int timeout)
@@ -284,13 +288,9 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
     return text;
 }
 
-int mad_ofi_cq_trywait(mad_ofi_cq_t *cq)
+bool mad_ofi_cq_has_entry(mad_ofi_cq_t *cq)
 {
-    if (cq->wait.fd < 0)
-        return -FI_EINVAL;
-    mad_ofi_wait_arm(&cq->wait);
-    mad_ofi_eps_progress(&cq->eps);
-    return has_nothing(cq) ? 0 : -FI_EAGAIN;
+    return !has_nothing(cq);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------------------------------ */

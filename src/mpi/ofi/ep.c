@@ -173,6 +173,7 @@ static int dev_open(mad_ofi_ep_t *ep)
                                  .arg = ep,
                                  .memory = ep->caps & (FI_RMA | FI_ATOMIC) ? &mad_ofi_memory : NULL};
     mad_status_t status;
+    ep->by_handler = options.by_handler;
     if (len < 0)
         return len;
     /* Something of this endpoint sleeps: then other threads push into all its queues, also those that nobody waits for. */

@@ -71,20 +71,27 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t kind, const void *buf, size
     return (ssize_t)len;
 }
 
+static int has_event(void *arg)
+{
+    eq_t *eq = arg;
+    bool some;
+    pthread_mutex_lock(&eq->lock);
+    some = eq->first;
+    pthread_mutex_unlock(&eq->lock);
+    return some;
+}
+
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *kind, void *buf, size_t len, int timeout, uint64_t flags)
 {
     eq_t *eq = FROM_FID(eq_t, fid);
     int64_t begin = mad_dev_clock();
+    ssize_t n;
     if (eq->wait.fd < 0)
         return -FI_EINVAL;
-    for (;;) {
-        ssize_t n;
-        mad_ofi_wait_arm(&eq->wait);
+    do
         n = eq_read(fid, kind, buf, len, flags);
-        if (n != -FI_EAGAIN || !mad_ofi_left(begin, timeout))
-            return n;
-        mad_ofi_wait_sleep(&eq->wait, mad_ofi_left(begin, timeout));
-    }
+    while (n == -FI_EAGAIN && mad_ofi_wait_for(&eq->wait, NULL, has_event, eq, begin, timeout));
+    return n;
 }
 
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data, char *buf, size_t len)
@@ -98,17 +105,14 @@ static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *e
     return text;
 }
 
-int mad_ofi_eq_trywait(struct fid *fid)
+mad_ofi_wait_t *mad_ofi_eq_wait(struct fid *fid)
 {
-    eq_t *eq = FROM_FID(eq_t, fid);
-    bool empty;
-    if (eq->wait.fd < 0)
-        return -FI_EINVAL;
-    mad_ofi_wait_arm(&eq->wait);
-    pthread_mutex_lock(&eq->lock);
-    empty = !eq->first;
-    pthread_mutex_unlock(&eq->lock);
-    return empty ? 0 : -FI_EAGAIN;
+    return &FROM_FID(eq_t, fid)->wait;
+}
+
+bool mad_ofi_eq_has_event(struct fid *fid)
+{
+    return has_event(FROM_FID(eq_t, fid));
 }
 
 static int eq_close(struct fid *fid)

@@ -29,20 +29,75 @@ static int domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_d
     return flags ? -FI_EINVAL : mad_ofi_domain(fabric, info, domain, context);
 }
 
+/* ---- What to wait on ---------------------------------------------------------------------------------------------- */
+
+static mad_ofi_wait_t *wait_of(struct fid *fid)
+{
+    switch (fid->fclass) {
+    case FI_CLASS_CQ:
+        return &FROM_FID(mad_ofi_cq_t, fid)->wait;
+    case FI_CLASS_CNTR:
+        return &FROM_FID(mad_ofi_cntr_t, fid)->wait;
+    case FI_CLASS_EQ:
+        return mad_ofi_eq_wait(fid);
+    default:
+        return NULL;
+    }
+}
+
+static bool has_news(struct fid *fid)
+{
+    if (fid->fclass == FI_CLASS_CQ)
+        return mad_ofi_cq_has_entry(FROM_FID(mad_ofi_cq_t, fid));
+    if (fid->fclass == FI_CLASS_CNTR)
+        return mad_ofi_cntr_is_unseen(FROM_FID(mad_ofi_cntr_t, fid));
+    return mad_ofi_eq_has_event(fid);
+}
+
+typedef struct set {
+    struct fid **fids;
+    int n;
+} set_t;
+
+static int any_has_news(void *arg)
+{
+    const set_t *set = arg;
+    for (int i = 0; i < set->n; i++)
+        if (has_news(set->fids[i]))
+            return true;
+    return false;
+}
+
+/* Where the last sleep on one of these was over in a moment, wait for such a moment.  True: something is there. */
+static bool moment_wait(set_t *set)
+{
+    mad_ofi_wait_t *soon = NULL;
+    for (int i = 0; i < set->n; i++)
+        if (atomic_exchange(&wait_of(set->fids[i])->soon, false))
+            soon = wait_of(set->fids[i]);
+    if (!soon || !mad_ofi_wait_moment(soon, any_has_news, set))
+        return false;
+    atomic_store(&soon->soon, true);
+    return true;
+}
+
+/* The program is about to sleep: the progress thread takes over. */
 static int trywait(struct fid_fabric *fabric, struct fid **fids, int n)
 {
+    set_t set = {fids, n};
     (void)fabric;
     for (int i = 0; i < n; i++) {
-        int rc = -FI_EINVAL;
-        if (fids[i]->fclass == FI_CLASS_CQ)
-            rc = mad_ofi_cq_trywait(FROM_FID(mad_ofi_cq_t, fids[i]));
-        else if (fids[i]->fclass == FI_CLASS_CNTR)
-            rc = mad_ofi_cntr_trywait(FROM_FID(mad_ofi_cntr_t, fids[i]));
-        else if (fids[i]->fclass == FI_CLASS_EQ)
-            rc = mad_ofi_eq_trywait(fids[i]);
-        if (rc)
-            return rc;
+        mad_ofi_wait_t *wait = wait_of(fids[i]);
+        if (!wait || wait->fd < 0)
+            return -FI_EINVAL;
     }
+    if (any_has_news(&set) || moment_wait(&set))
+        return -FI_EAGAIN;
+    for (int i = 0; i < n; i++)
+        mad_ofi_wait_arm(wait_of(fids[i]));
+    if (any_has_news(&set))
+        return -FI_EAGAIN;
+    mad_hand_over();
     return 0;
 }
 

@@ -51,20 +51,37 @@
 extern struct fi_provider mad_ofi_provider;
 #define MAD_OFI_WARN(subsystem, ...) FI_WARN(&mad_ofi_provider, FI_LOG_##subsystem, __VA_ARGS__)
 
+typedef struct mad_ofi_ep mad_ofi_ep_t;
+
+/* What progress of a queue, a counter or a domain is to go through. */
+typedef struct mad_ofi_eps {
+    mad_ofi_ep_t *_Atomic *at;
+    atomic_int n;
+    int room;
+} mad_ofi_eps_t;
+
 /* ---- wait.c: a thread sleeps until something is queued ------------------------------------------------------------ */
 
 typedef struct mad_ofi_wait {
-    int fd; /* readable when something is there; -1: nobody may wait */
-    atomic_bool armed;
+    int fd; /* readable when something is there; -1: nobody may sleep, and there is no cond */
+    atomic_bool armed; /* somebody may be sleeping on fd, */
+    _Atomic(int64_t) armed_at; /* since then, ns */
+    atomic_bool soon;  /* the last one slept for a moment only, which it had better spent waiting here */
+    mad_cond_t *cond;  /* where threads wait in calls of this provider */
 } mad_ofi_wait_t;
 
 int mad_ofi_wait_open(mad_ofi_wait_t *wait, enum fi_wait_obj kind); /* -FI_ENOSYS: another kind of object */
 void mad_ofi_wait_close(mad_ofi_wait_t *wait);
 /* To be called after something was queued. */
 void mad_ofi_wait_wake(mad_ofi_wait_t *wait);
+/* Like mad_ofi_wait_for, but for as long as a wait of the library's own spins. */
+bool mad_ofi_wait_moment(mad_ofi_wait_t *wait, int (*test)(void *arg), void *arg);
+/* From now on fd becomes readable when something is queued.  The caller looks whether there is something before it lets the
+ * program sleep on it. */
 void mad_ofi_wait_arm(mad_ofi_wait_t *wait);
-/* Sleep until woken, for timeout_ms at most (-1: no limit), but not long: who waits looks again. */
-void mad_ofi_wait_sleep(mad_ofi_wait_t *wait, int timeout_ms);
+/* Wait until test(arg) is not 0, while its endpoints (NULL: it has none) make progress; by polling where nobody may sleep.
+ * False: the time-out of ms (-1: none) that began at this clock, of mad_dev_clock, is over. */
+bool mad_ofi_wait_for(mad_ofi_wait_t *wait, mad_ofi_eps_t *eps, int (*test)(void *arg), void *arg, int64_t begin, int ms);
 int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg); /* FI_GETWAIT */
 /* What is left of a time-out of ms (-1: none) that began at this clock, of mad_dev_clock. */
 int mad_ofi_left(int64_t begin, int ms);
@@ -75,15 +92,6 @@ typedef struct mad_ofi_fabric {
     struct fid_fabric fid;
     atomic_int users;
 } mad_ofi_fabric_t;
-
-typedef struct mad_ofi_ep mad_ofi_ep_t;
-
-/* What progress of a queue, a counter or a domain is to go through. */
-typedef struct mad_ofi_eps {
-    mad_ofi_ep_t *_Atomic *at;
-    atomic_int n;
-    int room;
-} mad_ofi_eps_t;
 
 /* Registered memory, by key. */
 typedef struct mad_ofi_mrs {
@@ -144,6 +152,7 @@ typedef struct mad_ofi_cntr {
     struct fid_cntr fid;
     mad_ofi_domain_t *domain;
     atomic_ullong value, errors;
+    atomic_ullong seen; /* their sum when the program looked last */
     bool of_region; /* it counts, or has counted, accesses to registered memory */
     mad_ofi_wait_t wait;
     mad_ofi_eps_t eps;
@@ -164,6 +173,7 @@ struct mad_ofi_ep {
     mad_ofi_cntr_t *cntrs[MAD_OFI_CNTRS];
     uint64_t caps, send_flags, receive_flags;
     size_t multi_min;
+    bool by_handler; /* as the device has it */
     mad_dev_t *dev; /* NULL: not enabled */
     /* By address, and back.  Arrays grow by replacement; old ones live as long as the endpoint. */
     _Atomic(mad_peer_t *) peers;
@@ -199,12 +209,13 @@ int mad_ofi_getinfo(uint32_t version, const char *node, const char *service, uin
 int mad_ofi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 int mad_ofi_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
 int mad_ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
-int mad_ofi_eq_trywait(struct fid *fid);
+mad_ofi_wait_t *mad_ofi_eq_wait(struct fid *fid);
+bool mad_ofi_eq_has_event(struct fid *fid);
 int mad_ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
 int mad_ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
-int mad_ofi_cq_trywait(mad_ofi_cq_t *cq);
+bool mad_ofi_cq_has_entry(mad_ofi_cq_t *cq);
 int mad_ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
-int mad_ofi_cntr_trywait(mad_ofi_cntr_t *cntr);
+bool mad_ofi_cntr_is_unseen(mad_ofi_cntr_t *cntr);
 int mad_ofi_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 
 /* For operation tables: what is not offered. */

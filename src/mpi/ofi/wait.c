@@ -1,30 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a thread sleeps until something is queued: a descriptor that is written to only if somebody may be waiting. */
+/* How a thread sleeps until something is queued: in a call of this provider as in a receive of the library's own, which makes
+ * progress; or outside, on a descriptor that is written to only if somebody may be sleeping there, while the library's progress
+ * thread makes it. */
 #include "ofi.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SLICE 100 /* ms: so often who waits looks for peers that are lost */
+#define MOMENT INT64_C(100000) /* ns: so long a wait of the library's own spins before it sleeps */
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
 
 int mad_ofi_wait_open(mad_ofi_wait_t *wait, enum fi_wait_obj kind)
 {
     atomic_init(&wait->armed, false);
+    atomic_init(&wait->soon, true);
     wait->fd = -1;
     if (kind == FI_WAIT_NONE)
         return 0;
     if (kind != FI_WAIT_UNSPEC && kind != FI_WAIT_FD && kind != FI_WAIT_YIELD)
         return -FI_ENOSYS;
+    wait->cond = mad_cond_new();
+    if (!wait->cond)
+        return -FI_ENOMEM;
     wait->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    return wait->fd < 0 ? -errno : 0;
+    if (wait->fd >= 0)
+        return 0;
+    mad_cond_free(wait->cond);
+    return -errno;
 }
 
 void mad_ofi_wait_close(mad_ofi_wait_t *wait)
 {
-    if (wait->fd >= 0)
-        close(wait->fd);
+    if (wait->fd < 0)
+        return;
+    close(wait->fd);
+    mad_cond_free(wait->cond);
 }
 
 void mad_ofi_wait_wake(mad_ofi_wait_t *wait)
@@ -32,11 +52,11 @@ void mad_ofi_wait_wake(mad_ofi_wait_t *wait)
     uint64_t one = 1;
     if (wait->fd < 0)
         return;
-    /* the fence pairs with that of arm: the waiter sees what is queued, or is seen */
-    atomic_thread_fence(memory_order_seq_cst);
+    mad_cond_wake(wait->cond); /* and a fence, which pairs with that of arm: the sleeper sees what is queued, or is seen */
     if (atomic_load_explicit(&wait->armed, memory_order_relaxed) && atomic_exchange(&wait->armed, false)) {
         ssize_t n = write(wait->fd, &one, sizeof one);
         (void)n; /* it is readable, whatever is in it */
+        atomic_store(&wait->soon, now_ns() - atomic_load(&wait->armed_at) < MOMENT);
     }
 }
 
@@ -45,14 +65,39 @@ void mad_ofi_wait_arm(mad_ofi_wait_t *wait)
     uint64_t value;
     ssize_t n = read(wait->fd, &value, sizeof value);
     (void)n;
+    atomic_store(&wait->armed_at, now_ns());
     atomic_store(&wait->armed, true);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-void mad_ofi_wait_sleep(mad_ofi_wait_t *wait, int timeout_ms)
+bool mad_ofi_wait_moment(mad_ofi_wait_t *wait, int (*test)(void *arg), void *arg)
 {
-    struct pollfd p = {.fd = wait->fd, .events = POLLIN};
-    poll(&p, 1, timeout_ms < 0 || timeout_ms > SLICE ? SLICE : timeout_ms);
+    return mad_cond_wait(wait->cond, test, arg, MOMENT) == MAD_OK;
+}
+
+/* Endpoints of which nothing sleeps take messages only when they are polled. */
+static bool polls(const mad_ofi_wait_t *wait, const mad_ofi_eps_t *eps)
+{
+    bool polled = wait->fd < 0;
+    int n = eps ? atomic_load(&eps->n) : 0;
+    for (int i = 0; i < n && !polled; i++)
+        polled = !eps->at[i]->by_handler;
+    return polled;
+}
+
+bool mad_ofi_wait_for(mad_ofi_wait_t *wait, mad_ofi_eps_t *eps, int (*test)(void *arg), void *arg, int64_t begin, int ms)
+{
+    bool polled = polls(wait, eps);
+    for (;;) {
+        int left = mad_ofi_left(begin, ms);
+        int64_t slice = left < 0 || left > SLICE ? SLICE : left;
+        if (polled ? test(arg) : mad_cond_wait(wait->cond, test, arg, slice * 1000000) == MAD_OK)
+            return true;
+        if ((!eps || !mad_ofi_eps_progress(eps)) && polled)
+            sched_yield();
+        if (!left)
+            return test(arg);
+    }
 }
 
 int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg)
