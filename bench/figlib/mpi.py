@@ -167,11 +167,11 @@ def rma(way):
 
 # ---- libfabric ----------------------------------------------------------------------------------------------------------
 
-def libfabric(name, settings):
-    """peer_ofi over our provider."""
+def libfabric(name, settings, wait="poll"):
+    """peer_ofi; wait: as its --wait has it."""
     def measure(context, sizes):
         env = dict(provider(context), PEER_OFI_PROVIDER=name, **settings)
-        return run_rows([context.peer("peer_ofi", libs=("-lfabric",))] + tail(context, sizes), env)
+        return run_rows([context.peer("peer_ofi", libs=("-lfabric",)), "--wait", wait] + tail(context, sizes), env)
     return measure
 
 
@@ -215,7 +215,13 @@ def client(context, server, command, env, size):
     raise Missing(failure(command, code, err or out))
 
 
+WAITS = ("sread", "cntr", "fd")
+
 SOURCES = {way: pingpong(way) for way in WAYS}
+SOURCES.update({"libfabric-mad-%s-%s" % (network, wait): libfabric("mad", settings, wait)
+                for network, settings in (("shm", {}), ("tcp", TCP)) for wait in WAITS})
+SOURCES.update({"libfabric-%s-%s" % (short, wait): libfabric(name, {}, wait)
+                for short, name in (("sockets", "sockets"), ("tcp", "tcp;ofi_rxm")) for wait in WAITS})
 SOURCES.update({way + "-rate": rate(way) for way in WAYS})
 SOURCES.update({way + "-overlap": overlap(way) for way in WAYS})
 SOURCES.update({way + "-matching": matching(way) for way in WAYS if way.endswith("-shm")})

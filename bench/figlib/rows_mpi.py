@@ -93,6 +93,33 @@ def alone(program, network, words, size, short, text):
                    "%s-mad-%s" % (program, network), size, ("%s-%s" % (program, network),), (), (), "none", None)
 
 
+WAITS = {"sread": "fi_cq_sread", "cntr": "fi_cntr_wait", "fd": "poll after fi_trywait",
+         "cond": "mad_cond_wait, messages to a handler", "outside": "poll after mad_hand_over, messages to a handler"}
+WAIT_SIZES = ((8, "8", "8 B", 1, 0.6, "the library's own blocking receive + 0.6 us"),
+              (16 * MIB, "16M", "16 MiB", 1.15, 0, "1.15 x the library's own blocking receive"))
+# The progress thread and then the program are woken, each by the kernel: what a peer takes for one of the two.
+OUTSIDE = (8, "8", "8 B", 1, 0, "ahead of sockets")
+
+
+def waited(wait, network, words, size, short, text, factor, more, target):
+    """A way of waiting beside the library's own, and the peers'."""
+    native = wait in ("cond", "outside")
+    own = "ours-" + network
+    peers = tuple("libfabric-%s-%s" % (peer, "fd" if wait == "outside" else "sread" if native else wait)
+                  for peer in ("sockets", "tcp"))
+    ahead = target.startswith("ahead")
+    return latency("blocking-%s-%s-%s" % (wait, network, short), "%s, %s, %s" % (words, text, WAITS[wait]), "blocking",
+                   "%s-%s" % (own, wait) if native else "libfabric-mad-%s-%s" % (network, wait), size,
+                   peers[:1] if ahead else (), peers if not ahead else peers[1:], (own,),
+                   target if ahead else "<= " + target,
+                   times(1.0) if ahead else over(own, lambda us: (factor - 1) * us + more))
+
+
+def waits(wait, network, words):
+    sizes = [OUTSIDE if wait == "outside" else WAIT_SIZES[0], WAIT_SIZES[1]]
+    return [waited(wait, network, words, *size) for size in sizes]
+
+
 FIGURES = [row for plug in PLUGS for row in sizes(*plug)] + [
     rate(*plug, *network) for plug in PLUGS for network in NETWORKS] + [
     overlap(*plug, *network) for plug in PLUGS for network in NETWORKS] + [
@@ -107,4 +134,5 @@ FIGURES = [row for plug in PLUGS for row in sizes(*plug)] + [
     for plug in PLUGS for test in ("put", "get", "accumulate") for network in NETWORKS for size in (8, MIB)] + [
     row for plug in PLUGS for row in gateways(*plug)] + [
     alone("libfabric", *network, *size) for network in NETWORKS for size in ((8, "8", "8 B"),) + LARGE[:2]] + [
-    alone("fi_pingpong", *network, *size) for network in NETWORKS for size in ((8, "8", "8 B"),) + LARGE[:1]]
+    alone("fi_pingpong", *network, *size) for network in NETWORKS for size in ((8, "8", "8 B"),) + LARGE[:1]] + [
+    row for wait in WAITS for network in NETWORKS for row in waits(wait, *network)]

@@ -34,6 +34,14 @@ def ours(driver):
     return measure
 
 
+def waiting(test, driver):
+    """Messages that go to a handler, and a program that waits for that: see perf_waits.c."""
+    def measure(context, sizes):
+        return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), test, "--driver", driver)
+                        + context.tail(sizes))
+    return measure
+
+
 def user_level(driver):
     """The same by a user-level thread of each process."""
     def measure(context, sizes):
@@ -122,6 +130,10 @@ SOURCES = {
     "ours-shm": ours("shm"),
     "ours-tcp": ours("tcp"),
     "ours-self": alone,
+    "ours-shm-cond": waiting("cond", "shm"),
+    "ours-shm-outside": waiting("outside", "shm"),
+    "ours-tcp-cond": waiting("cond", "tcp"),
+    "ours-tcp-outside": waiting("outside", "tcp"),
     "mpich-shm": mpich,
     "ucx-posix": linked("peer_ucx", UCX, {"UCX_TLS": "posix,self"}),
     # A longer queue than the default one: what a user who tunes UCX for large messages gets.

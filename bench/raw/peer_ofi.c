@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The same ping-pong over libfabric's tagged messages, between two forked processes that exchange addresses over a
- * socket pair.  PEER_OFI_PROVIDER chooses the provider (shm unless set). */
+ * socket pair.  PEER_OFI_PROVIDER chooses the provider (shm unless set).  --wait says how each side waits for what has been
+ * sent and for what comes: poll reads the queue again and again; sread waits in fi_cq_sread, cntr in fi_cntr_wait, fd in
+ * poll on the queue's descriptor after fi_trywait. */
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <rdma/fabric.h>
@@ -12,32 +15,62 @@
 
 #include "pair.h"
 
+enum wait { POLL, SREAD, CNTR, FD, WAITS };
+static const char *const waits[WAITS] = {"poll", "sread", "cntr", "fd"};
+
 typedef struct side {
     pair_t pair;
+    enum wait wait;
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct fid_ep *ep;
     struct fid_av *av;
     struct fid_cq *cq;
+    struct fid_cntr *cntr; /* of what has come (CNTR) */
+    uint64_t counted;
+    int cq_fd;             /* of the queue (FD) */
     fi_addr_t peer;
     struct fi_context2 sent, received; /* completions are told apart by their address */
     bool sent_done, received_done;
 } side_t;
 
-static int progress(side_t *s)
+/* Sleep in poll until the queue has something, unless it has already. */
+static void descriptor_wait(side_t *s)
 {
-    struct fi_cq_tagged_entry entry;
-    ssize_t n = fi_cq_read(s->cq, &entry, 1);
+    struct fid *fids[1] = {&s->cq->fid};
+    struct pollfd p = {.fd = s->cq_fd, .events = POLLIN};
+    if (!fi_trywait(s->fabric, fids, 1))
+        poll(&p, 1, -1);
+}
+
+static int entry_take(side_t *s, ssize_t n, const struct fi_cq_tagged_entry *entry)
+{
     if (n == -FI_EAGAIN)
         return 0;
     if (n != 1)
         return -1;
-    if (entry.op_context == &s->sent)
+    if (entry->op_context == &s->sent)
         s->sent_done = true;
-    else if (entry.op_context == &s->received)
+    else if (entry->op_context == &s->received)
         s->received_done = true;
     return 0;
+}
+
+static int progress(side_t *s)
+{
+    struct fi_cq_tagged_entry entry;
+    return entry_take(s, fi_cq_read(s->cq, &entry, 1), &entry);
+}
+
+/* What has been sent or is to come is not there yet. */
+static int progress_wait(side_t *s)
+{
+    struct fi_cq_tagged_entry entry;
+    ssize_t n = s->wait == SREAD ? fi_cq_sread(s->cq, &entry, 1, NULL, -1) : fi_cq_read(s->cq, &entry, 1);
+    if (n == -FI_EAGAIN && s->wait == FD)
+        descriptor_wait(s);
+    return entry_take(s, n, &entry);
 }
 
 static int message_send(pair_t *pair)
@@ -51,7 +84,7 @@ static int message_send(pair_t *pair)
         if (progress(s))
             return -1;
     while (!rc && !s->sent_done)
-        rc = progress(s);
+        rc = progress_wait(s);
     return rc ? -1 : 0;
 }
 
@@ -63,14 +96,26 @@ static int message_receive(pair_t *pair)
     while ((rc = fi_trecv(s->ep, pair->receive, pair->size, NULL, FI_ADDR_UNSPEC, 1, 0, &s->received)) == -FI_EAGAIN)
         if (progress(s))
             return -1;
+    if (!rc && s->wait == CNTR)
+        rc = fi_cntr_wait(s->cntr, ++s->counted, -1);
     while (!rc && !s->received_done)
-        rc = progress(s);
+        rc = progress_wait(s);
     return rc ? -1 : 0;
 }
 
 static int ofi_body(void *arg, int n)
 {
     return pair_turns(arg, n, message_send, message_receive);
+}
+
+/* The counter, or the queue's descriptor. */
+static int wait_open(side_t *s)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
+    if (s->wait == FD)
+        return fi_control(&s->cq->fid, FI_GETWAIT, &s->cq_fd);
+    return s->wait != CNTR ? 0
+                           : fi_cntr_open(s->domain, &attr, &s->cntr, NULL) || fi_ep_bind(s->ep, &s->cntr->fid, FI_RECV);
 }
 
 static int side_open(side_t *s)
@@ -85,17 +130,18 @@ static int side_open(side_t *s)
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->fabric_attr->prov_name = strdup(provider ? provider : "shm");
     /* Loopback for the providers that have addresses of the internet; shm takes no notice. */
-    bool internet = strstr(hints->fabric_attr->prov_name, "tcp");
+    bool internet = strstr(hints->fabric_attr->prov_name, "tcp") || !strcmp(hints->fabric_attr->prov_name, "sockets");
     int rc = fi_getinfo(FI_VERSION(1, 9), internet ? "127.0.0.1" : NULL, NULL, internet ? FI_SOURCE : 0, hints,
                         &s->info);
     fi_freeinfo(hints);
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 64};
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 64,
+                            .wait_obj = s->wait == FD ? FI_WAIT_FD : s->wait == SREAD ? FI_WAIT_UNSPEC : FI_WAIT_NONE};
     struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 2};
     return rc || fi_fabric(s->info->fabric_attr, &s->fabric, NULL)
                    || fi_domain(s->fabric, s->info, &s->domain, NULL) || fi_cq_open(s->domain, &cq, &s->cq, NULL)
                    || fi_av_open(s->domain, &av, &s->av, NULL) || fi_endpoint(s->domain, s->info, &s->ep, NULL)
                    || fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV) || fi_ep_bind(s->ep, &s->av->fid, 0)
-                   || fi_enable(s->ep)
+                   || wait_open(s) || fi_enable(s->ep)
                ? -1
                : 0;
 }
@@ -120,18 +166,30 @@ static void side_close(side_t *s, int fd)
     fi_close(&s->ep->fid);
     fi_close(&s->av->fid);
     fi_close(&s->cq->fid);
+    if (s->cntr)
+        fi_close(&s->cntr->fid);
     fi_close(&s->domain->fid);
     fi_close(&s->fabric->fid);
     fi_freeinfo(s->info);
 }
 
+static enum wait wait_named(const char *name)
+{
+    int i = 0;
+    while (i < WAITS && strcmp(waits[i], name))
+        i++;
+    return i;
+}
+
 int main(int argc, char **argv)
 {
     bench_options_t o;
-    if (bench_options_parse(&o, argc, argv, 1, "8,1K,64K,1M,4M"))
+    enum wait wait = wait_named(pair_option(&argc, argv, "--wait", waits[POLL]));
+    if (bench_options_parse(&o, argc, argv, 1, "8,1K,64K,1M,4M") || wait == WAITS)
         return 2;
     if (o.help) {
-        puts("peer_ofi [--sizes LIST] [--cpus A,B] [--iters N] [--batches N] [--json]; PEER_OFI_PROVIDER is the provider");
+        puts("peer_ofi [--wait poll|sread|cntr|fd] [--sizes LIST] [--cpus A,B] [--iters N] [--batches N] [--json]\n"
+             "PEER_OFI_PROVIDER is the provider");
         return 0;
     }
     int fds[2];
@@ -141,7 +199,7 @@ int main(int argc, char **argv)
     if (child < 0)
         return 1;
     int fd = fds[child ? 0 : 1];
-    side_t side = {.pair = {.who = "libfabric", .first = child != 0}};
+    side_t side = {.pair = {.who = "libfabric", .first = child != 0}, .wait = wait};
     if (pair_buffers(&side.pair, &o))
         return 1;
     if (side_open(&side) || side_connect(&side, fd))

@@ -44,6 +44,10 @@ for driver in shm tcp; do
     perf 4 ring --driver $driver --sizes 8,1M --batches 2 --iters 3 --json && rows ring $driver "8 1048576" &&
         grep -q '"ranks": 4' "$out/out"
     outcome "ring over $driver" $?
+    for t in cond outside; do
+        perf 2 $t --driver $driver --sizes 8,64K,3M --batches 2 --iters 20 --json && rows $t $driver "8 65536 3145728"
+        outcome "$t over $driver" $?
+    done
     perf 2 idle --driver $driver --batches 1 --json && rows idle $driver 8 && grep -q cpu_us_per_s "$out/out"
     outcome "idle over $driver" $?
 done
