@@ -103,6 +103,7 @@ struct madi_adapter {
     madi_caps_t caps;            /* set by open */
     unsigned char address[MADI_ADDR_MAX]; /* set by open */
     size_t address_len;
+    const unsigned char *identity; /* the core's: 16 random bytes, those of the session */
     int listen_fd; /* set by open: a listening socket that the core accepts on, or -1 */
     bool opened;   /* the core's */
     const _Atomic(int) *attentive; /* the core's, for madi_adapter_moved */

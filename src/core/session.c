@@ -31,6 +31,7 @@ madi_adapter_t *madi_adapter_found(mad_session_t *s, const madi_driver_t *driver
     memset(a, 0, driver->adapter_size);
     a->driver = driver;
     a->session = s;
+    a->identity = s->uid;
     a->listen_fd = -1;
     snprintf(a->name, sizeof a->name, "%s", name);
     list[s->n_adapters++] = a;

@@ -15,6 +15,7 @@
 #include <rdma/fi_tagged.h>
 
 #define OFI_API FI_VERSION(1, 11)
+#define NAME_LEN 48 /* bytes: some clients have no room for more */
 /* FI_MR_BASIC, FI_MR_SCALABLE, FI_ORDER_STRICT, of which version 2 warns. */
 #define OLD_MR_BASIC (1 << 0)
 #define OLD_MR_SCALABLE (1 << 1)

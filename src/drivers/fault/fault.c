@@ -174,6 +174,7 @@ static mad_status_t inner_open(fault_adapter_t *a, char *reason)
     memset(a->inner, 0, driver->adapter_size);
     a->inner->driver = driver;
     a->inner->session = a->base.session;
+    a->inner->identity = a->base.identity;
     a->inner->listen_fd = -1;
     memcpy(a->inner->name, a->base.name, sizeof a->inner->name);
     status = driver->open(a->inner, reason);

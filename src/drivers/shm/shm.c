@@ -16,9 +16,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define ID_LEN 8 /* bytes, of which the name of a socket is made */
 
 static mad_status_t shm_probe(const madi_driver_t *driver, struct mad_session *session)
 {
@@ -66,11 +67,10 @@ static void event_ready(madi_watch_t *watch, uint32_t events)
         return;
 }
 
+/* The socket is called after the first bytes of the session's identity, so names of processes need not repeat them. */
 static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
 {
-    unsigned char id[8];
-    if (getrandom(id, sizeof id, 0) != sizeof id)
-        return false;
+    const unsigned char *id = a->base.identity;
     snprintf(a->path, sizeof a->path, "%s/%02x%02x%02x%02x%02x%02x%02x%02x", dir, id[0], id[1], id[2], id[3], id[4],
              id[5], id[6], id[7]);
     a->base.listen_fd = madi_fd_own(madi_unix_listen(a->path, 1024));
@@ -79,8 +79,8 @@ static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
         a->path[0] = 0;
         return false;
     }
-    memcpy(a->base.address, id, sizeof id);
-    a->base.address_len = sizeof id;
+    a->base.address_len = ID_LEN;
+    memcpy(a->base.address, id, ID_LEN);
     return true;
 }
 
@@ -150,7 +150,7 @@ static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len,
     char path[MADI_UNIX_PATH_MAX];
     int s;
 
-    if (len != 8)
+    if (len != ID_LEN)
         return MAD_ERR_INVAL;
     snprintf(path, sizeof path, "%.*s/%02x%02x%02x%02x%02x%02x%02x%02x", (int)(strrchr(a->path, '/') - a->path), a->path,
              id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7]);

@@ -156,7 +156,7 @@ static const char *av_straddr(struct fid_av *fid, const void *name, char *buf, s
     char text[64] = "mad://", *to = text + strlen(text);
     (void)fid;
     for (size_t i = 0; i < 16; i++)
-        to += sprintf(to, "%02x", p[2 + i]);
+        to += sprintf(to, "%02x", p[1 + i]);
     if (buf && *len)
         snprintf(buf, *len, "%s", text);
     *len = strlen(text) + 1;

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of endpoints: addresses of sessions, made short.  Open MPI 4.1 has room for 64 bytes (FI_NAME_MAX), an address has
- * more than twice as many; most of it follows from the rest.
+/* Names of endpoints: addresses of sessions, made short.  Clients have room for 48 bytes, some for 64; an address has more than
+ * twice as many, most of which follow from the rest.
  *
- *   byte 0    1: version of this layout
- *   byte 1    bytes that are used
- *   2..17     identity
+ *   byte 0    2: version of this layout
+ *   1..16     identity
  *   then      for each adapter a code and what does not follow from it; the rest is zero
  *
- * What does not fit is left out, the least useful first.  An entry is only made short if it can be made long again. */
+ * The adapter of the process itself is not named.  Entries that do not fit are left out, the least useful first.  An entry is only
+ * made short if it can be made long again. */
 #include "ofi.h"
 
 #include <stdio.h>
 
 #define HEAD 32 /* of an address; doc/wire.md has its layout */
 #define IDENTITY 16
+#define LAYOUT 2
 #define TEXT 96 /* names of networks that are made here */
 
-enum { SELF = 1, SHM, TCP4, TCP6, LO4, LO6, VIRTUAL, AS_IS = 16 /* + the driver's number */ };
+#define ENTRIES (1 + IDENTITY) /* where they begin */
+
+/* NEAR: shared memory whose socket is called after the identity. */
+enum { SHM = 1, NEAR, TCP4, TCP6, LO4, LO6, VIRTUAL, AS_IS = 16 /* + the driver's number */ };
 static const char *const drivers[] = {"self", "shm", "tcp", "virtual", "fault"};
 #define N_DRIVERS 5
 
@@ -99,10 +103,12 @@ static size_t put_virtual(unsigned char *to, const unsigned char *from)
     return put_entry(to, "virtual", network, from + 9, from[8]);
 }
 
-/* An entry, into room for three strings of 255 bytes.  *used: of what it is made of; 0: it is not valid. */
-static size_t lengthen(unsigned char *to, const unsigned char *from, const unsigned char *end, size_t *used)
+/* Write an entry, into room for three strings of 255 bytes; return its length.  *used: bytes of the short form; 0: it is not
+ * valid. */
+static size_t lengthen(unsigned char *to, const unsigned char *from, const unsigned char *end, const unsigned char *identity,
+                       size_t *used)
 {
-    static const unsigned char lens[] = {[SELF] = 1, [SHM] = 17, [TCP4] = 8, [TCP6] = 20, [LO4] = 11, [LO6] = 11};
+    static const unsigned char lens[] = {[SHM] = 17, [NEAR] = 9, [TCP4] = 8, [TCP6] = 20, [LO4] = 11, [LO6] = 11};
     char network[TEXT] = "";
     size_t left = (size_t)(end - from);
     *used = *from < sizeof lens ? lens[*from] : 0;
@@ -119,11 +125,10 @@ static size_t lengthen(unsigned char *to, const unsigned char *from, const unsig
     if (!*used || *used > left)
         return *used = 0;
     switch (*from) {
-    case SELF:
-        return put_entry(to, "self", "self", "", 0);
     case SHM:
+    case NEAR:
         hex(network, from + 1, 8);
-        return put_entry(to, "shm", network, from + 9, 8);
+        return put_entry(to, "shm", network, *from == SHM ? from + 9 : identity, 8);
     case VIRTUAL:
         return put_virtual(to, from + 1);
     case TCP4:
@@ -136,16 +141,17 @@ static size_t lengthen(unsigned char *to, const unsigned char *from, const unsig
 
 size_t mad_ofi_name_address(const unsigned char *name, size_t name_len, unsigned char *address)
 {
-    const unsigned char *p = name + 2 + IDENTITY, *end = name + name[1];
+    const unsigned char *p = name + ENTRIES, *end = name + name_len;
     size_t len = HEAD, used;
-    if (name[0] != 1 || name[1] < 2 + IDENTITY || name[1] > name_len)
+    if (name[0] != LAYOUT)
         return 0;
     memset(address, 0, HEAD);
-    memcpy(address + 4, name + 2, IDENTITY);
+    memcpy(address + 4, name + 1, IDENTITY);
     memset(address + 28, 0xff, 4);
     address[0] = 2;
-    for (; p < end && len < MAD_OFI_ADDRESS_MAX - 3 * 256; p += used) {
-        len += lengthen(address + len, p, end, &used);
+    len += put_entry(address + len, "self", "self", "", 0);
+    for (; p < end && *p && len < MAD_OFI_ADDRESS_MAX - 3 * 256; p += used) {
+        len += lengthen(address + len, p, end, name + 1, &used);
         if (!used)
             return 0;
     }
@@ -197,17 +203,15 @@ static size_t shorten_as_is(const entry_t *e, unsigned char *to)
 }
 
 /* Returns the bytes of it, in room for 600; 0: there is no way to say it. */
-static size_t shorten(const entry_t *e, unsigned char *to)
+static size_t shorten(const entry_t *e, const unsigned char *identity, unsigned char *to)
 {
     unsigned char again[3 * 256];
     size_t n = 0, used;
-    if (is(e->driver, "self")) {
-        to[0] = SELF;
-        n = 1;
-    } else if (is(e->driver, "shm") && *e->network == 16 && *e->bytes == 8) {
-        to[0] = SHM;
+    if (is(e->driver, "shm") && *e->network == 16 && *e->bytes == 8) {
+        bool near = !memcmp(e->bytes + 1, identity, 8);
+        to[0] = near ? NEAR : SHM;
         memcpy(to + 9, e->bytes + 1, 8);
-        n = unhex(to + 1, e->network + 1, 8) ? 17 : 0;
+        n = unhex(to + 1, e->network + 1, 8) ? near ? 9 : 17 : 0;
     } else if (is(e->driver, "tcp")) {
         n = shorten_tcp(e, to);
     } else if (is(e->driver, "virtual") && *e->network == strlen(TOPOLOGY) + 16 + strlen(NO_LENGTH)) {
@@ -215,7 +219,7 @@ static size_t shorten(const entry_t *e, unsigned char *to)
         memcpy(to + 9, e->bytes, 1 + (size_t)*e->bytes);
         n = unhex(to + 1, e->network + 1 + strlen(TOPOLOGY), 8) ? 10 + (size_t)*e->bytes : 0;
     }
-    if (n && lengthen(again, to, to + n, &used) == e->len && !memcmp(again, e->at, e->len))
+    if (n && lengthen(again, to, to + n, identity, &used) == e->len && !memcmp(again, e->at, e->len))
         return n;
     return shorten_as_is(e, to);
 }
@@ -224,7 +228,7 @@ static size_t shorten(const entry_t *e, unsigned char *to)
  * who has no other network. */
 static int rank(const entry_t *e)
 {
-    if (is(e->driver, "virtual") || is(e->driver, "self"))
+    if (is(e->driver, "virtual"))
         return 0;
     if (is(e->driver, "shm"))
         return 1;
@@ -236,27 +240,26 @@ static int rank(const entry_t *e)
 bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len)
 {
     unsigned char item[600];
-    size_t at = 2 + IDENTITY;
+    size_t at = ENTRIES;
     int reaches = 0, left_out = 0;
     memset(name, 0, name_len);
-    memcpy(name + 2, address + 4, IDENTITY);
+    memcpy(name + 1, address + 4, IDENTITY);
     for (int r = 0; r <= 4; r++) {
         entry_t e;
         for (const unsigned char *p = address + HEAD; entry_read(p, address + len, &e); p += e.len) {
-            size_t n = rank(&e) == r ? shorten(&e, item) : 0;
-            if (rank(&e) != r)
+            size_t n = rank(&e) == r && !is(e.driver, "self") ? shorten(&e, name + 1, item) : 0;
+            if (rank(&e) != r || is(e.driver, "self"))
                 continue;
-            if (!n || at + n > name_len || at + n > 255) {
+            if (!n || at + n > name_len) {
                 left_out++;
                 continue;
             }
             memcpy(name + at, item, n);
             at += n;
-            reaches += !is(e.driver, "self");
+            reaches++;
         }
     }
-    name[0] = 1;
-    name[1] = (unsigned char)at;
+    name[0] = LAYOUT;
     if (left_out)
         FI_INFO(&mad_ofi_provider, FI_LOG_EP_CTRL, "%d networks of this process do not fit its name (FI_MAD_NAME_LEN)\n",
                 left_out);

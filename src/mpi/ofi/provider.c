@@ -109,14 +109,17 @@ int mad_ofi_key(unsigned char key[64])
     return key_from_file(key);
 }
 
+/* Some clients have room for 48 bytes and end with an assertion where a name is longer.  In a job with a topology file, which all
+ * its processes have, a name also holds a place in it: there it is as long as Open MPI has room for. */
 size_t mad_ofi_name_len(void)
 {
     static atomic_size_t known;
+    const char *topology = getenv("MAD_TOPOLOGY");
     size_t len = atomic_load_explicit(&known, memory_order_relaxed);
     if (len)
         return len;
     if (fi_param_get_size_t(&mad_ofi_provider, "name_len", &len) || len < 40 || len > MAD_OFI_NAME_MAX)
-        len = FI_NAME_MAX; /* what Open MPI 4.1 has room for */
+        len = topology && *topology ? FI_NAME_MAX : 48;
     atomic_store_explicit(&known, len, memory_order_relaxed);
     return len;
 }
@@ -146,6 +149,6 @@ FI_EXT_INI
                     "File with that secret, made if it is not there (default: $HOME/.madeleine-key)");
     fi_param_define(&mad_ofi_provider, "name_len", FI_PARAM_SIZE_T,
                     "Bytes of an endpoint's name, 40 to 255, the same for all processes; more for hosts of many networks, but "
-                    "Open MPI 4.1 has room for 64 only (default: 64)");
+                    "some clients have room for 48 only, Open MPI for 64 (default: 48, with MAD_TOPOLOGY 64)");
     return &mad_ofi_provider;
 }
