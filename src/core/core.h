@@ -112,6 +112,8 @@ bool madi_way_next(mad_session_t *session, const unsigned char *address, int lan
 void madi_way_class(mad_session_t *session, int lane, const madi_adapter_t *a, unsigned char class[MADI_WAY_CLASS]);
 int madi_way_rank(const madi_adapter_t *a); /* the lowest is tried first */
 void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason); /* the copy may fail */
+/* Add to gate->why what was rejected and why, one reason once: of many ways a few are named, and the others counted. */
+void madi_ways_explain(madi_gate_t *gate);
 void madi_ways_free(madi_gate_t *gate);
 
 enum madi_way { MADI_WAY_USED, MADI_WAY_TRIED, MADI_WAY_LOST, MADI_WAY_SPARE, MADI_WAY_REJECTED };

@@ -22,6 +22,7 @@ void madi_link_up(madi_link_t *link)
     atomic_store_explicit(&link->state, MADI_LINK_UP, memory_order_relaxed);
     gate->link = link;
     gate->adapter = link->adapter;
+    madi_ways_explain(gate);
     madi_gate_explain(gate, "%s on %s (%s) is used", link->driver->name, link->adapter->name, link->adapter->network);
     madi_log(MADI_LOG_INFO, link->driver->name, "peer %d: %s", gate->peer, gate->why);
     madi_lock(&gate->tx_lock);
@@ -156,6 +157,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
 
 void madi_gate_late(madi_gate_t *gate)
 {
+    madi_ways_explain(gate);
     madi_gate_explain(gate, "no connection within MAD_CONNECT_TIMEOUT (%lld ms)",
             (long long)(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 1000000));
     gate->apart = true;

@@ -19,7 +19,6 @@
 #include <netdb.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,17 +289,15 @@ static void refuse(hello_t *h, mad_status_t status, const char *text)
 
 static bool mac(const hello_t *h, char who, const void *body, size_t len, unsigned char out[MAC])
 {
-    unsigned char *text = malloc(33 + len); /* an address is too long for the stack of a user-level thread */
-    unsigned int n = MAC;
-    bool good;
-    if (!text)
-        return false;
-    text[0] = (unsigned char)who;
-    memcpy(text + 1, h->nonce_a, 16);
-    memcpy(text + 17, h->nonce_b, 16);
-    memcpy(text + 33, body, len);
-    good = HMAC(EVP_sha256(), h->session->key, (int)h->session->key_len, text, 33 + len, out, &n) != NULL;
-    free(text);
+    EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_HMAC, NULL, h->session->key, h->session->key_len);
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    size_t n = MAC;
+    bool good = key && ctx && EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
+                EVP_DigestSignUpdate(ctx, &who, 1) == 1 && EVP_DigestSignUpdate(ctx, h->nonce_a, 16) == 1 &&
+                EVP_DigestSignUpdate(ctx, h->nonce_b, 16) == 1 && EVP_DigestSignUpdate(ctx, body, len) == 1 &&
+                EVP_DigestSignFinal(ctx, out, &n) == 1;
+    EVP_MD_CTX_free(ctx);
+    EVP_PKEY_free(key);
     return good;
 }
 
@@ -643,6 +640,7 @@ mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, in
     hello_t *h = hello_new(gate->session, link->adapter, fd);
     if (!h) {
         madi_fd_close(fd);
+        errno = ENOMEM;
         return MAD_ERR_NOMEM;
     }
     h->active = true;

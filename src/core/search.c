@@ -30,24 +30,20 @@ typedef struct madi_search search_t;
 
 void madi_gate_explain(madi_gate_t *gate, const char *format, ...)
 {
-    static const char more[] = "; and more (mad_info explain)";
-    const size_t size = sizeof gate->why - sizeof more;
-    size_t n = strlen(gate->why), used;
+    size_t n = strlen(gate->why);
     va_list args;
-    if (n > size)
-        return; /* the mark is there */
-    used = n ? n + 2 : 0;
+    if (n && n + 2 < sizeof gate->why) {
+        memcpy(gate->why + n, "; ", 3);
+        n += 2;
+    }
     va_start(args, format);
-    if (used >= size || (size_t)vsnprintf(gate->why + used, size - used, format, args) >= size - used)
-        memcpy(gate->why + n, n ? more : "; ", n ? sizeof more : 3);
-    else if (n)
-        memcpy(gate->why + n, "; ", 2);
+    vsnprintf(gate->why + n, sizeof gate->why - n, format, args);
     va_end(args);
 }
 
 static void reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason)
 {
-    madi_gate_explain(gate, "%s %s rejected: %s", a->driver->name, a->name, reason);
+    madi_log(MADI_LOG_DEBUG, a->driver->name, "peer %d: %s (%s) rejected: %s", gate->peer, a->name, a->network, reason);
     madi_way_failed(gate, a, reason);
 }
 
@@ -225,6 +221,7 @@ static bool is_searching(const madi_gate_t *gate)
 static void search_failed(madi_gate_t *gate)
 {
     bool any = !gate->search || gate->search->n || gate->search->none_left;
+    madi_ways_explain(gate);
     if (!any) /* not one was worth a try */
         explain_unreachable(gate);
     madi_gate_down(gate, gate->lacking ? MAD_ERR_NOMEM : any ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE, gate->why);

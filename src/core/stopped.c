@@ -2,11 +2,11 @@
 /* A process that is stopped, by a debugger or a signal, answers nothing, as one that is absent does.  Where it runs on this host
  * the system knows better: which process is at the other end of a socket, and in which state it is. */
 #include "core/core.h"
+#include "base/ascii.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -90,7 +90,7 @@ static pid_t owner_of(unsigned long inode)
     DIR *d = opendir("/proc");
     snprintf(link, sizeof link, "socket:[%lu]", inode);
     while (d && !pid && (e = readdir(d)))
-        if (isdigit((unsigned char)e->d_name[0]) && has_socket(e->d_name, link))
+        if (madi_is_digit(e->d_name[0]) && has_socket(e->d_name, link))
             pid = (pid_t)strtol(e->d_name, NULL, 10);
     if (d)
         closedir(d);

@@ -3,7 +3,7 @@
 #include "gateway/gateway.h"
 #include "base/knob.h"
 
-#define HOSTS 64 /* of gateways that are told of */
+#include <stdlib.h>
 
 typedef struct known {
     int host, up, leaving, lost;
@@ -12,13 +12,17 @@ typedef struct known {
 /* The gateways that this process has spoken to, by host. */
 static void say_gateways(madi_json_t *j, gw_t *gw)
 {
-    known_t known[HOSTS];
+    known_t *known;
     int n = 0, i;
-    for (const gw_hop_t *hop = gw->hops; hop; hop = hop->next) {
+    for (const gw_hop_t *hop = gw->hops; hop; hop = hop->next)
+        n++;
+    known = malloc((size_t)n * sizeof *known + 1);
+    n = 0;
+    for (const gw_hop_t *hop = known ? gw->hops : NULL; hop; hop = hop->next) {
         int host = hop->forwards ? gw_host_of_peer(gw, hop->gate->peer) : -1;
         for (i = 0; i < n && known[i].host != host; i++)
             ;
-        if (host < 0 || i == HOSTS)
+        if (host < 0)
             continue;
         if (i == n)
             known[n++] = (known_t){.host = host};
@@ -39,6 +43,7 @@ static void say_gateways(madi_json_t *j, gw_t *gw)
         madi_json_end(j, '}');
     }
     madi_json_end(j, ']');
+    free(known);
 }
 
 void gw_say(struct mad_session *session, madi_json_t *j)

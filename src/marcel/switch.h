@@ -87,8 +87,7 @@ static inline __attribute__((always_inline, noreturn)) void madi_switch_leave(vo
 
 /* The control words of floating point (rounding, exceptions), for threads that asked to keep their own. */
 typedef struct madi_fp {
-    uint64_t a;
-    uint32_t b;
+    uint64_t words;
 } madi_fp_t;
 
 #if defined(__x86_64__) && !defined(MADI_SWITCH_UCONTEXT)
@@ -97,28 +96,27 @@ static inline void madi_fp_save(madi_fp_t *fp)
     uint32_t mxcsr;
     uint16_t word;
     __asm__ volatile("stmxcsr %0; fnstcw %1" : "=m"(mxcsr), "=m"(word));
-    fp->a = mxcsr;
-    fp->b = word;
+    fp->words = mxcsr | (uint64_t)word << 32;
 }
 static inline void madi_fp_load(const madi_fp_t *fp)
 {
-    uint32_t mxcsr = (uint32_t)fp->a;
-    uint16_t word = (uint16_t)fp->b;
+    uint32_t mxcsr = (uint32_t)fp->words;
+    uint16_t word = (uint16_t)(fp->words >> 32);
     __asm__ volatile("ldmxcsr %0; fldcw %1" : : "m"(mxcsr), "m"(word));
 }
 #elif defined(__aarch64__) && !defined(MADI_SWITCH_UCONTEXT)
 static inline void madi_fp_save(madi_fp_t *fp)
 {
-    __asm__ volatile("mrs %0, fpcr" : "=r"(fp->a));
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fp->words));
 }
 static inline void madi_fp_load(const madi_fp_t *fp)
 {
-    __asm__ volatile("msr fpcr, %0" : : "r"(fp->a));
+    __asm__ volatile("msr fpcr, %0" : : "r"(fp->words));
 }
 #else /* ucontext switches them always */
 static inline void madi_fp_save(madi_fp_t *fp)
 {
-    fp->a = 0;
+    fp->words = 0;
 }
 static inline void madi_fp_load(const madi_fp_t *fp)
 {

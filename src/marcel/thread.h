@@ -127,10 +127,10 @@ typedef struct madi_ult {
     atomic_bool clocks;         /* it moves, and is about to wait with a deadline (late.h) */
     madi_tools_t tools;
     uintptr_t inbox;            /* link in an inbox (inbox.h) */
+    struct madi_ult *pooled;    /* the next of a list of free slots */
     _Alignas(MADI_LINE) madi_party_t party; /* its first line goes to who wakes it and back */
     madi_timer_t timer;         /* armed while it waits with a deadline */
     madi_fp_t fp;               /* of a thread that keeps its own */
-    struct madi_ult *pooled;    /* the next of a list of free slots */
     madi_cxx_state_t cxx[MADI_CXX_MAX]; /* by run time, of one that throws while it is switched out */
     struct _Unwind_Exception exit; /* what unwinds its stack (unwind.h) */
 } madi_ult_t;

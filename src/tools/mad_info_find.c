@@ -35,10 +35,15 @@ static void find_in(void *arg, const char *dir)
     struct dirent *e;
     DIR *d = opendir(dir);
     snprintf(start, sizeof start, "ask-%d-", t->inner_pid);
-    while (d && (e = readdir(d)) && t->count < MADI_SESSIONS_MAX) {
+    while (d && (e = readdir(d))) {
         int fd;
         if (strncmp(e->d_name, start, strlen(start)))
             continue;
+        if (t->count == MADI_SESSIONS_MAX) {
+            fprintf(stderr, "mad_info: process %d has more than %d sessions; the others are left out\n", t->pid,
+                    MADI_SESSIONS_MAX);
+            break;
+        }
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
         fd = madi_unix_connect(path);
         if (fd < 0)

@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WORDS_MAX 64
 #define CHATTER_MAX (1 << 20) /* bytes before the greeting, of a host's start-up files */
 
 struct madi_run_remote {
@@ -170,7 +169,8 @@ static _Noreturn void agent_run(const madi_run_remote_t *remote, const int in[2]
 {
     static char of_agent[] = MADI_RUN_OF_AGENT;
     static const char *const ssh_words[] = {"ssh", "-x", "-T", "-o", "BatchMode=yes"};
-    char *words[WORDS_MAX + 8], path[4096], *copy, *save = NULL;
+    char **words = madi_run_alloc((remote->agent ? strlen(remote->agent) / 2 : 0) + 10, sizeof(*words));
+    char path[4096], *copy, *save = NULL;
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
     int count = 0;
     path[n > 0 ? n : 0] = 0;
@@ -181,7 +181,7 @@ static _Noreturn void agent_run(const madi_run_remote_t *remote, const int in[2]
     dup2(out[1], 1);
     if (remote->agent) {
         copy = madi_run_strdup(remote->agent);
-        for (char *word = strtok_r(copy, " \t", &save); word && count < WORDS_MAX; word = strtok_r(NULL, " \t", &save))
+        for (char *word = strtok_r(copy, " \t", &save); word; word = strtok_r(NULL, " \t", &save))
             words[count++] = word;
     } else {
         for (; count < 5; count++)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "topology/topology.h"
 
+#include "base/ascii.h"
 #include "base/nearest.h"
 #include "topology/build.h"
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #define FILE_MAX (64 << 20) /* bytes */
@@ -25,11 +24,18 @@ static size_t name_length(const char *name)
     return n;
 }
 
+static bool same_letters(const char *a, const char *b, size_t n)
+{
+    while (n > 0 && madi_to_upper(a[n - 1]) == madi_to_upper(b[n - 1]))
+        n--;
+    return n == 0;
+}
+
 static unsigned hash(const char *name)
 {
     unsigned h = 2166136261u;
     for (size_t n = name_length(name); n > 0; n--, name++)
-        h = (h ^ (unsigned)tolower((unsigned char)*name)) * 16777619u;
+        h = (h ^ (unsigned)(unsigned char)madi_to_upper(*name)) * 16777619u;
     return h;
 }
 
@@ -37,7 +43,7 @@ static unsigned hash(const char *name)
 static bool same_name(const char *a, const char *b)
 {
     size_t n = name_length(a);
-    return n == name_length(b) && !strncasecmp(a, b, n);
+    return n == name_length(b) && same_letters(a, b, n);
 }
 
 /* Where name is in the table, or the empty place where it would be. */
@@ -91,7 +97,7 @@ int madi_topo_host_make(madi_topo_build_t *build, const char *name, int line)
 static bool same_to_dot(const char *a, const char *b)
 {
     size_t n = strcspn(a, ".");
-    return n == strcspn(b, ".") && !strncasecmp(a, b, n) && (!a[n] || !b[n]);
+    return n == strcspn(b, ".") && same_letters(a, b, n) && (!a[n] || !b[n]);
 }
 
 int madi_topo_host_find(const madi_topo_t *topo, const char *name)

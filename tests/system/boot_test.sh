@@ -32,7 +32,7 @@ launcher() {
     check "$name: a job of one" 0 $?
     within $limit "$@" -n 2 "$world" twice >out 2>err </dev/null
     check "$name: a second session is refused, the first goes on" 0 $?
-    check_lines "$name: a second session: said" 2 'has the session of rank [01]: use that' err
+    check_lines "$name: a second session: said" 4 'has the session of rank [01]: use that' err
     # The launcher is ended: no rank may stay.  (Open MPI's leaves its ranks alone when it is killed by force.)
     signal=KILL
     [ "$name" != mpirun.openmpi ] || signal=TERM

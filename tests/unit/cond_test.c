@@ -233,7 +233,7 @@ static void receive_outside(side_t *s)
 START_TEST(strides_without_sleep)
 {
     enum { N = 5 };
-    side_t s = {NULL};
+    side_t s = {0};
     int fds[2], status;
     uint64_t before = 0, read_by_strides = 0;
     pid_t child;

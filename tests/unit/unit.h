@@ -19,6 +19,7 @@ Suite *hosts_suite(void);
 Suite *madrun_suite(void);
 Suite *range_suite(void);
 Suite *route_suite(void);
+Suite *search_suite(void);
 Suite *share_suite(void);
 Suite *topology_suite(void);
 Suite *wait_suite(void);

@@ -138,7 +138,8 @@ void madi_tcp_subnet_name(const madi_tcp_subnet_t *s, char *name)
         return;
     }
     inet_ntop(s->ip_len == 16 ? AF_INET6 : AF_INET, s->ip, text, sizeof(text));
-    snprintf(name, MADI_NAME_MAX, "%s/%d", text, s->prefix);
+    if (snprintf(name, MADI_NAME_MAX, "%s/%d", text, s->prefix) >= MADI_NAME_MAX)
+        name[0] = 0; /* no address is that long */
 }
 
 bool madi_tcp_network(const void *addr, size_t len, char *name)

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* core/search.c and the calling side of core/hello.c: ways beside each other, with this test as the peer at the other end of
+ * every way.  Time is what the test says it is, and nobody but the test looks at descriptors. */
+#include "unit.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/core.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define WAYS_MAX 100
+#define SECOND INT64_C(1000000000)
+#define HEAD 12 /* bytes of a frame's head */
+enum { HELLO = 1, CHALLENGE, PROOF, VERDICT, REFUSE };
+
+static mad_session_t *s;
+static madi_gate_t *gate;
+static madi_adapter_t made[WAYS_MAX];
+static int other[WAYS_MAX], n_started, refuses; /* by way: our end; those that connect has refused */
+static int64_t now;
+
+static mad_status_t fake_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+{
+    int pair[2], i = (int)(link->adapter - made);
+    (void)addr;
+    (void)len;
+    if (i < refuses) {
+        snprintf(reason, MADI_REASON_MAX, "refused");
+        return MAD_ERR_SYSTEM;
+    }
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    other[i] = pair[0];
+    *fd = pair[1];
+    n_started++;
+    return MAD_OK;
+}
+
+static void fake_fini(madi_link_t *link)
+{
+    (void)link;
+}
+
+static const madi_driver_t fake = {
+    .name = "fake", .link_size = sizeof(madi_link_t), .connect = fake_connect, .link_fini = fake_fini};
+
+/* A session with n ways to a peer, way i in class[i] (rank), and the search begun. */
+static void begin(int n, const int *rank)
+{
+    unsigned char address[64] = {2};
+    static const char entry[] = "\4fake\3net\1x";
+    mad_peer_t peer;
+    setenv("MAD_DRIVERS", "self", 1);
+    setenv("MAD_PROGRESS_THREAD", "no", 1);
+    setenv("MAD_CONNECT_DELAY", "1000", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &s), MAD_OK);
+    madi_log_set_level((madi_log_level_t)-1);
+    madi_lock(&s->lock);
+    free(s->adapters);
+    s->adapters = calloc((size_t)n, sizeof *s->adapters);
+    s->n_adapters = n;
+    for (int i = 0; i < n; i++) {
+        made[i] = (madi_adapter_t){.driver = &fake, .session = s, .network = "net", .caps.rank = rank ? rank[i] : 50};
+        snprintf(made[i].name, sizeof made[i].name, "w%d", i);
+        s->adapters[i] = &made[i];
+        other[i] = -1;
+    }
+    memset(address + 4, 0x77, 16);
+    memset(address + 28, 0xff, 4);
+    memcpy(address + 32, entry, sizeof entry - 1);
+    address[2] = (unsigned char)(32 + sizeof entry - 1);
+    ck_assert_int_eq(madi_peer_add(s, address, address[2], &peer), MAD_OK);
+    ck_assert_int_eq(madi_peer_gate(s, peer, 0, &gate), MAD_OK);
+    now = madi_now();
+    madi_gate_connect(gate);
+}
+
+/* The session is not ended: its adapters are the test's, and its process ends. */
+static void end(void)
+{
+    madi_unlock(&s->lock);
+}
+
+/* All that is there is handled. */
+static void progress(void)
+{
+    while (madi_poll_descriptors(s))
+        ;
+}
+
+/* So much time has passed, in small steps. */
+static void pass(int64_t ns)
+{
+    for (int64_t until = now + ns; now < until; now += SECOND / 10)
+        madi_hello_expire(s, now);
+    madi_hello_expire(s, now);
+}
+
+static void say(int way, int kind, const void *body, size_t len)
+{
+    unsigned char frame[HEAD + 64] = {'M', 'A', 'D', 'H', MADI_WIRE_VERSION, 0, (unsigned char)kind, 0, (unsigned char)len};
+    memcpy(frame + HEAD, body, len);
+    ck_assert_int_eq(send(other[way], frame, HEAD + len, MSG_NOSIGNAL), HEAD + (ssize_t)len);
+    progress();
+}
+
+/* The kind of the frame that has come by a way; 0: none; -1: it is closed. */
+static int heard(int way)
+{
+    unsigned char frame[9000];
+    ssize_t n = recv(other[way], frame, HEAD, 0);
+    if (n <= 0)
+        return n ? 0 : -1;
+    ck_assert_int_eq(n, HEAD);
+    n = recv(other[way], frame + HEAD, frame[8] | frame[9] << 8, 0);
+    ck_assert_int_eq(n, frame[8] | frame[9] << 8);
+    return frame[6];
+}
+
+static const unsigned char nonce[16] = {1, 2, 3};
+
+static void challenge(int way)
+{
+    progress();
+    ck_assert_int_eq(heard(way), HELLO);
+    say(way, CHALLENGE, nonce, sizeof nonce);
+}
+
+/* 100 ways that say nothing: all are tried within a few delays. */
+START_TEST(waves)
+{
+    static const int at[] = {1, 2, 4, 8, 16, 32, 64, 100};
+    begin(100, NULL);
+    for (int i = 0; i < 8; i++) {
+        ck_assert_int_eq(n_started, at[i]);
+        gate->search->next_at = now; /* a delay later */
+        ck_assert_int_le(madi_hello_deadline(s), now);
+        madi_hello_expire(s, now);
+    }
+    ck_assert_int_eq(gate->n_attempts, 100);
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
+    challenge(99);
+    ck_assert_int_eq(heard(99), PROOF);
+    for (int i = 0; i < 99; i++) {
+        int kind = heard(i);
+        ck_assert(kind == HELLO || kind == -1);
+        ck_assert_int_eq(kind == HELLO ? heard(i) : kind, -1); /* closed, and no proof was sent */
+    }
+    ck_assert_int_eq(gate->n_attempts, 1);
+    ck_assert_ptr_eq(gate->link->adapter, &made[99]);
+    end();
+}
+END_TEST
+
+/* A way that fails is followed at once; when all have failed so has the search. */
+START_TEST(failures)
+{
+    refuses = 70;
+    begin(72, NULL);
+    ck_assert_int_eq(n_started, 1);
+    close(other[70]);
+    progress();
+    ck_assert_int_eq(n_started, 2);
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
+    close(other[71]);
+    progress();
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
+    ck_assert_int_eq(gate->status, MAD_ERR_PEER);
+    ck_assert_ptr_nonnull(strstr(gate->why, "fake w0, w1, w2 and 67 more rejected: refused"));
+    ck_assert_ptr_nonnull(strstr(gate->why, "fake w70"));
+    ck_assert_ptr_null(gate->search);
+    end();
+}
+END_TEST
+
+/* A better way that answers later is waited for, for a delay; and taken, if it answers by then. */
+START_TEST(better_later)
+{
+    static const int rank[] = {10, 50};
+    begin(2, rank);
+    gate->search->next_at = now;
+    madi_hello_expire(s, now);
+    challenge(1);
+    ck_assert_int_eq(heard(1), 0);
+    challenge(0);
+    ck_assert_int_eq(heard(0), PROOF);
+    ck_assert_int_eq(heard(1), -1);
+    end();
+}
+END_TEST
+
+START_TEST(better_silent)
+{
+    static const int rank[] = {10, 50};
+    begin(2, rank);
+    gate->search->next_at = now;
+    madi_hello_expire(s, now);
+    challenge(1);
+    ck_assert_int_eq(heard(1), 0);
+    pass(2 * SECOND);
+    ck_assert_int_eq(heard(1), PROOF);
+    ck_assert_int_eq(heard(0), HELLO);
+    ck_assert_int_eq(heard(0), -1);
+    end();
+}
+END_TEST
+
+START_TEST(better_fails)
+{
+    static const int rank[] = {10, 50};
+    begin(2, rank);
+    gate->search->next_at = now;
+    madi_hello_expire(s, now);
+    challenge(1);
+    ck_assert_int_eq(heard(1), 0);
+    close(other[0]);
+    progress();
+    ck_assert_int_eq(heard(1), PROOF);
+    end();
+}
+END_TEST
+
+/* Among equals the first that answers is taken. */
+START_TEST(equals)
+{
+    begin(2, NULL);
+    gate->search->next_at = now;
+    madi_hello_expire(s, now);
+    challenge(1);
+    ck_assert_int_eq(heard(1), PROOF);
+    end();
+}
+END_TEST
+
+/* The way that was taken fails: those that were closed for it are tried again. */
+START_TEST(taken_fails)
+{
+    begin(2, NULL);
+    gate->search->next_at = now;
+    madi_hello_expire(s, now);
+    challenge(1);
+    ck_assert_int_eq(heard(1), PROOF);
+    ck_assert_int_eq(n_started, 2);
+    close(other[0]);
+    close(other[1]);
+    progress();
+    ck_assert_int_eq(n_started, 3);
+    challenge(0);
+    ck_assert_int_eq(heard(0), PROOF);
+    end();
+}
+END_TEST
+
+/* Somebody else is at one of the addresses: that ends its way only.  Another key ends the search, whatever the others do. */
+START_TEST(refusals)
+{
+    uint32_t stranger = MAD_ERR_PEER, key = MAD_ERR_AUTH;
+    begin(3, NULL);
+    gate->search->next_at = now;
+    madi_hello_expire(s, now);
+    progress();
+    ck_assert_int_eq(n_started, 2);
+    say(0, REFUSE, &stranger, sizeof stranger);
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
+    ck_assert_int_eq(n_started, 3);
+    say(1, REFUSE, &key, sizeof key);
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
+    ck_assert_int_eq(gate->status, MAD_ERR_AUTH);
+    ck_assert_int_eq(gate->n_attempts, 0);
+    ck_assert_int_eq(s->n_attempts, 0);
+    end();
+}
+END_TEST
+
+/* Nobody answers: the search ends in time, and says so of every way. */
+START_TEST(silence)
+{
+    begin(5, NULL);
+    pass(11 * SECOND);
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
+    ck_assert_int_eq(gate->status, MAD_ERR_PEER);
+    ck_assert_int_eq(n_started, 5);
+    ck_assert_ptr_nonnull(strstr(gate->why, "fake w"));
+    ck_assert_ptr_nonnull(strstr(gate->why, " and 2 more rejected: the handshake was not over within MAD_CONNECT_TIMEOUT"));
+    end();
+}
+END_TEST
+
+Suite *search_suite(void)
+{
+    const TTest *tests[] = {waves, failures, better_later, better_silent, better_fails, equals, taken_fails, refusals, silence};
+    return SUITE_OF("search", tests);
+}
