@@ -147,7 +147,7 @@ stress() {
 memory() {
     command -v valgrind >/dev/null || { echo "valgrind is not here"; return; }
     memcheck="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite
-        --fair-sched=yes --trace-children=no"
+        --fair-sched=yes --trace-children=no --suppressions=$src/tests/valgrind.supp"
     conform=$BUILD/tests/.libs/conform string=$BUILD/examples/.libs/string
     threads=$BUILD/tests/marcel/.libs/threads
     export LD_LIBRARY_PATH="$BUILD/.libs"
