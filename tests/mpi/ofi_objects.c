@@ -202,8 +202,9 @@ static void again_in_map(void)
     again(FI_AV_MAP);
 }
 
-/* Who only accesses memory, or only has some, needs no queue for messages. */
-static void memory_alone(void)
+/* An endpoint that only accesses memory, or only has some, needs no queue for messages.  event: FI_RMA_EVENT, or 0: nothing is
+ * counted. */
+static void memory_alone(uint64_t event)
 {
     struct fi_info *h = hints_new(), *writes = NULL, *has = NULL;
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
@@ -221,7 +222,7 @@ static void memory_alone(void)
     fi_addr_t at;
     h->caps = FI_RMA | FI_WRITE;
     CHECK_ZERO(fi_getinfo(OFI_API, NULL, NULL, 0, h, &writes));
-    h->caps = FI_RMA | FI_REMOTE_WRITE | FI_RMA_EVENT;
+    h->caps = FI_RMA | FI_REMOTE_WRITE | event;
     CHECK_ZERO(fi_getinfo(OFI_API, NULL, NULL, 0, h, &has));
     CHECK(!((writes->caps | has->caps) & (FI_SEND | FI_RECV)));
     CHECK_ZERO(fi_endpoint(domain, writes, &from, NULL));
@@ -240,7 +241,7 @@ static void memory_alone(void)
         while (fi_cq_read(cq, &entry, 1) == -FI_EAGAIN)
             fi_cntr_read(written);
         CHECK(there == 6 && entry.op_context == &word);
-        CHECK_EQ(fi_cntr_read(written), 1);
+        CHECK_EQ(fi_cntr_read(written), event != 0);
         CHECK_ZERO(fi_close(&mr->fid));
     }
     CHECK_ZERO(fi_close(&from->fid));
@@ -251,6 +252,59 @@ static void memory_alone(void)
     fi_freeinfo(writes);
     fi_freeinfo(has);
     fi_freeinfo(h);
+}
+
+static void memory_counted(void)
+{
+    memory_alone(FI_RMA_EVENT);
+}
+
+static void memory_uncounted(void)
+{
+    memory_alone(0);
+}
+
+/* Counters may be bound to an endpoint that is enabled, as Sandia OpenSHMEM does; they count from then on. */
+static void bound_late(void)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+    unsigned char name[256];
+    size_t len = sizeof name;
+    uint64_t word = 3, in = 0;
+    struct fid_cntr *sent, *received;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    fi_addr_t at;
+    CHECK_ZERO(fi_endpoint(domain, info, &ep, NULL));
+    CHECK_ZERO(fi_av_open(domain, &av_attr, &av, NULL));
+    CHECK_ZERO(fi_cq_open(domain, &cq_attr, &cq, NULL));
+    CHECK_ZERO(fi_cntr_open(domain, &attr, &sent, NULL));
+    CHECK_ZERO(fi_cntr_open(domain, &attr, &received, NULL));
+    CHECK_ZERO(fi_ep_bind(ep, &av->fid, 0));
+    CHECK_ZERO(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION));
+    CHECK_ZERO(fi_enable(ep));
+    CHECK_ZERO(fi_getname(&ep->fid, name, &len));
+    CHECK_EQ(fi_av_insert(av, name, 1, &at, 0, NULL), 1);
+    CHECK_ZERO(fi_ep_bind(ep, &sent->fid, FI_SEND));
+    CHECK_ZERO(fi_ep_bind(ep, &received->fid, FI_RECV));
+    CHECK_EQ(fi_ep_bind(ep, &sent->fid, FI_SEND), -FI_EINVAL); /* there is one */
+    CHECK_EQ(fi_ep_bind(ep, &av->fid, 0), -FI_EOPBADSTATE);
+    for (uint64_t i = 1; i <= 3; i++) {
+        CHECK_ZERO(fi_trecv(ep, &in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+        CHECK_INJECTED(fi_tsend(ep, &word, 8, NULL, at, 1, NULL));
+        CHECK_ZERO(fi_cntr_wait(received, i, -1));
+        CHECK_ZERO(fi_cntr_wait(sent, i, -1));
+        CHECK(fi_cntr_read(sent) == i && fi_cntr_read(received) == i);
+    }
+    CHECK_EQ(fi_close(&sent->fid), -FI_EBUSY);
+    CHECK_ZERO(fi_close(&ep->fid));
+    CHECK_ZERO(fi_close(&sent->fid));
+    CHECK_ZERO(fi_close(&received->fid));
+    CHECK_ZERO(fi_close(&cq->fid));
+    CHECK_ZERO(fi_close(&av->fid));
 }
 
 /* Kinds that there are not. */
@@ -325,5 +379,7 @@ const ofi_case_t ofi_object_cases[] = {{"offers and refusals", offers}, {"source
                                        {"many addresses in a map", many_in_map},
                                        {"addresses again, in a table", again_in_table},
                                        {"addresses again, in a map", again_in_map},
-                                       {"memory alone", memory_alone}, {"unknown kinds", unknown_kinds},
+                                       {"memory alone", memory_counted},
+                                       {"memory alone, not counted", memory_uncounted},
+                                       {"counters bound late", bound_late}, {"unknown kinds", unknown_kinds},
                                        {"event queue", events}, {NULL, NULL}};

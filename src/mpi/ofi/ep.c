@@ -188,6 +188,12 @@ static int dev_open(mad_ofi_ep_t *ep)
     return 0;
 }
 
+static void short_queues_set(mad_ofi_ep_t *ep)
+{
+    ep->sent_cq = ep->cntrs[CNTR_SEND] ? NULL : ep->send_cq;
+    ep->got_cq = ep->cntrs[CNTR_RECEIVE] || ep->caps & FI_SOURCE ? NULL : ep->receive_cq;
+}
+
 static int ep_enable(mad_ofi_ep_t *ep)
 {
     int rc;
@@ -198,8 +204,7 @@ static int ep_enable(mad_ofi_ep_t *ep)
         return -FI_ENOCQ;
     if (!mad_ofi_eps_add(&ep->domain->eps, ep))
         return -FI_ENOMEM;
-    ep->sent_cq = ep->cntrs[CNTR_SEND] ? NULL : ep->send_cq;
-    ep->got_cq = ep->cntrs[CNTR_RECEIVE] || ep->caps & FI_SOURCE ? NULL : ep->receive_cq;
+    short_queues_set(ep);
     rc = dev_open(ep);
     if (rc) {
         mad_ofi_eps_del(&ep->domain->eps, ep);
@@ -270,13 +275,16 @@ static int bind_cntr(mad_ofi_ep_t *ep, struct fid *fid, uint64_t flags)
             ep->cntrs[i] = c;
             atomic_fetch_add(&c->users, 1);
         }
+    if (ep->dev)
+        short_queues_set(ep);
     return 0;
 }
 
 static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     mad_ofi_ep_t *ep = FROM_FID(mad_ofi_ep_t, fid);
-    if (ep->dev)
+    /* fi_endpoint(3) wants all bound before fi_enable; Sandia OpenSHMEM binds the counters of its only endpoint afterwards. */
+    if (ep->dev && other->fclass != FI_CLASS_CNTR)
         return -FI_EOPBADSTATE;
     switch (other->fclass) {
     case FI_CLASS_AV:

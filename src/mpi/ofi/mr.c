@@ -100,11 +100,12 @@ static void *hold(void *arg, const mad_dev_target_t *target, mad_dev_access_t ac
 
 static void drop(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op, bool good)
 {
-    mad_ofi_domain_t *d = ((mad_ofi_ep_t *)arg)->domain;
+    const mad_ofi_ep_t *ep = arg;
+    mad_ofi_domain_t *d = ep->domain;
     mr_t *mr;
     pthread_mutex_lock(&d->mrs.lock);
     mr = find(&d->mrs, target->key); /* it is there as long as it is busy */
-    if (good)
+    if (good && ep->caps & FI_RMA_EVENT)
         mad_ofi_cntr_add_served(mr->read, mr->written, mad_ofi_effect(access, op));
     mr->busy--;
     pthread_mutex_unlock(&d->mrs.lock);

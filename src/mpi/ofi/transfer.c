@@ -69,8 +69,9 @@ static void tell_served(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
 {
     struct fi_cq_tagged_entry e = {.flags = FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA, .len = done->len,
                                    .data = done->data};
-    mad_ofi_cntr_add_served(ep->cntrs[CNTR_REMOTE_READ], ep->cntrs[CNTR_REMOTE_WRITE],
-                            mad_ofi_effect(done->served, done->op));
+    if (ep->caps & FI_RMA_EVENT)
+        mad_ofi_cntr_add_served(ep->cntrs[CNTR_REMOTE_READ], ep->cntrs[CNTR_REMOTE_WRITE],
+                                mad_ofi_effect(done->served, done->op));
     if (done->has_data && ep->receive_cq)
         mad_ofi_cq_push(ep->receive_cq, &e, ep->caps & FI_SOURCE ? address_of(ep, done->source) : FI_ADDR_NOTAVAIL);
 }
