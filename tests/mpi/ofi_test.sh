@@ -23,6 +23,7 @@ told() {
     [ $rc = 0 ] && ok "$what $name" || not_ok "$what $name: exit code $rc" "$(head -c 3000 "$dir/err")"
 }
 calls() { name=$1; shift; told "$name" "calls over" ofi_calls "$@"; }
+told "" "names" ofi_names
 calls "all networks"
 calls "all networks, memory" basic
 MAD_DRIVERS=self,tcp calls tcp

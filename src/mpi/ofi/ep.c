@@ -434,21 +434,33 @@ static ssize_t size_left(struct fid_ep *ep)
 
 /* ---- Names --------------------------------------------------------------------------------------------------------- */
 
+int mad_ofi_ep_name(const mad_ofi_ep_t *ep, unsigned char name[MAD_OFI_NAME_MAX])
+{
+    const void *address;
+    size_t len;
+    mad_address(mad_dev_session(ep->dev), &address, &len);
+    if (mad_ofi_name_make(address, len, name, mad_ofi_name_len()))
+        return 0;
+    MAD_OFI_WARN(EP_CTRL, "no network of this process fits the %zu bytes of its name: set FI_MAD_NAME_LEN to more\n",
+                 mad_ofi_name_len());
+    return -FI_EADDRNOTAVAIL;
+}
+
 static int cm_getname(fid_t fid, void *name, size_t *len)
 {
     mad_ofi_ep_t *ep = FROM_FID(mad_ofi_ep_t, fid);
-    const void *address;
-    size_t address_len, room = *len;
+    unsigned char whole[MAD_OFI_NAME_MAX];
+    size_t room = *len;
+    int rc;
     if (!ep->dev)
         return -FI_EOPBADSTATE;
     *len = mad_ofi_name_len();
-    if (room < *len)
-        return -FI_ETOOSMALL;
-    mad_address(mad_dev_session(ep->dev), &address, &address_len);
-    if (mad_ofi_name_make(address, address_len, name, *len))
-        return 0;
-    MAD_OFI_WARN(EP_CTRL, "no network of this process fits its name: set FI_MAD_NAME_LEN\n");
-    return -FI_EADDRNOTAVAIL;
+    rc = mad_ofi_ep_name(ep, whole);
+    if (rc)
+        return rc;
+    if (room)
+        memcpy(name, whole, room < *len ? room : *len);
+    return room < *len ? -FI_ETOOSMALL : 0;
 }
 
 static int no_setname(fid_t fid, void *name, size_t len)

@@ -19,8 +19,8 @@
 
 #define ENTRIES (1 + IDENTITY) /* where they begin */
 
-/* NEAR: shared memory whose socket is called after the identity. */
-enum { SHM = 1, NEAR, TCP4, TCP6, LO4, LO6, VIRTUAL, AS_IS = 16 /* + the driver's number */ };
+/* NEAR: shared memory whose socket is called after the identity.  The prefix of an IP network is part of its code. */
+enum { SHM = 1, NEAR, LO4, LO6, VIRTUAL, AS_IS = 16 /* + the driver's number */, IP4 = 32 /* + prefix */, IP6 = 96 };
 static const char *const drivers[] = {"self", "shm", "tcp", "virtual", "fault"};
 #define N_DRIVERS 5
 
@@ -72,11 +72,19 @@ static void hex(char *to, const unsigned char *bytes, size_t n)
         sprintf(to + 2 * i, "%02x", bytes[i]);
 }
 
-/* port (2), address, prefix -> the driver's bytes, from which the network follows */
+static size_t ip_len_of(unsigned char code) /* 0: it is no IP network's */
+{
+    if (code >= IP4 && code <= IP4 + 32)
+        return 4;
+    return code >= IP6 && code <= IP6 + 128 ? 16 : 0;
+}
+
+/* code, port (2), address -> the driver's bytes, from which the network follows */
 static size_t put_ip(unsigned char *to, const unsigned char *from, size_t ip_len)
 {
     unsigned char bytes[20] = {ip_len == 4 ? 4 : 6};
-    memcpy(bytes + 1, from, 3 + ip_len);
+    memcpy(bytes + 1, from + 1, 2 + ip_len);
+    bytes[3 + ip_len] = (unsigned char)(*from - (ip_len == 4 ? IP4 : IP6));
     return put_entry(to, "tcp", "", bytes, 4 + ip_len);
 }
 
@@ -108,10 +116,11 @@ static size_t put_virtual(unsigned char *to, const unsigned char *from)
 static size_t lengthen(unsigned char *to, const unsigned char *from, const unsigned char *end, const unsigned char *identity,
                        size_t *used)
 {
-    static const unsigned char lens[] = {[SHM] = 17, [NEAR] = 9, [TCP4] = 8, [TCP6] = 20, [LO4] = 11, [LO6] = 11};
+    static const unsigned char lens[] = {[SHM] = 17, [NEAR] = 9, [LO4] = 11, [LO6] = 11};
     char network[TEXT] = "";
     size_t left = (size_t)(end - from);
-    *used = *from < sizeof lens ? lens[*from] : 0;
+    size_t ip_len = ip_len_of(*from);
+    *used = *from < sizeof lens ? lens[*from] : ip_len ? 3 + ip_len : 0;
     if (*from >= AS_IS && *from < AS_IS + N_DRIVERS) {
         size_t n = put(to, drivers[*from - AS_IS], strlen(drivers[*from - AS_IS]));
         if (left < 3 || (size_t)from[1] + 3 > left || (size_t)from[1] + from[2 + from[1]] + 3 > left)
@@ -124,6 +133,8 @@ static size_t lengthen(unsigned char *to, const unsigned char *from, const unsig
         *used = 10 + (size_t)from[9];
     if (!*used || *used > left)
         return *used = 0;
+    if (ip_len)
+        return put_ip(to, from, ip_len);
     switch (*from) {
     case SHM:
     case NEAR:
@@ -131,9 +142,6 @@ static size_t lengthen(unsigned char *to, const unsigned char *from, const unsig
         return put_entry(to, "shm", network, *from == SHM ? from + 9 : identity, 8);
     case VIRTUAL:
         return put_virtual(to, from + 1);
-    case TCP4:
-    case TCP6:
-        return put_ip(to, from + 1, *from == TCP4 ? 4 : 16);
     default:
         return put_lo(to, from + 1, *from == LO4 ? 4 : 16);
     }
@@ -160,6 +168,14 @@ size_t mad_ofi_name_address(const unsigned char *name, size_t name_len, unsigned
     return len;
 }
 
+bool mad_ofi_name_is_any(const unsigned char *name)
+{
+    size_t n = 0;
+    while (n < mad_ofi_name_len() && !name[n])
+        n++;
+    return n == mad_ofi_name_len();
+}
+
 /* ---- Short -------------------------------------------------------------------------------------------------------- */
 
 static bool unhex(unsigned char *to, const unsigned char *text, size_t n)
@@ -178,9 +194,9 @@ static size_t shorten_tcp(const entry_t *e, unsigned char *to)
 {
     size_t ip_len = *e->bytes > 8 ? 16 : 4;
     if (!*e->network && *e->bytes == 4 + ip_len) {
-        to[0] = ip_len == 4 ? TCP4 : TCP6;
-        memcpy(to + 1, e->bytes + 2, 3 + ip_len);
-        return 4 + ip_len;
+        to[0] = (unsigned char)((ip_len == 4 ? IP4 : IP6) + e->bytes[4 + ip_len]);
+        memcpy(to + 1, e->bytes + 2, 2 + ip_len);
+        return 3 + ip_len;
     }
     if (*e->bytes == 3 + ip_len && *e->network == 19 && !memcmp(e->network + 1, "lo@", 3)) {
         to[0] = ip_len == 4 ? LO4 : LO6;
@@ -237,11 +253,17 @@ static int rank(const entry_t *e)
     return is(e->driver, "tcp") && *e->bytes > 8 ? 3 : 2;
 }
 
+static void log_left_out(const entry_t *e)
+{
+    FI_INFO(&mad_ofi_provider, FI_LOG_EP_CTRL, "the name has no room for %.*s%s%.*s: set FI_MAD_NAME_LEN to more\n", *e->driver,
+            (const char *)e->driver + 1, *e->network ? " " : "", *e->network, (const char *)e->network + 1);
+}
+
 bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len)
 {
     unsigned char item[600];
     size_t at = ENTRIES;
-    int reaches = 0, left_out = 0;
+    bool reaches = false, is_whole = true;
     memset(name, 0, name_len);
     memcpy(name + 1, address + 4, IDENTITY);
     for (int r = 0; r <= 4; r++) {
@@ -251,17 +273,15 @@ bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *
             if (rank(&e) != r || is(e.driver, "self"))
                 continue;
             if (!n || at + n > name_len) {
-                left_out++;
+                log_left_out(&e);
+                is_whole = false;
                 continue;
             }
             memcpy(name + at, item, n);
             at += n;
-            reaches++;
+            reaches = true;
         }
     }
     name[0] = LAYOUT;
-    if (left_out)
-        FI_INFO(&mad_ofi_provider, FI_LOG_EP_CTRL, "%d networks of this process do not fit its name (FI_MAD_NAME_LEN)\n",
-                left_out);
-    return reaches || !left_out;
+    return reaches || is_whole;
 }

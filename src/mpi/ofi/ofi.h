@@ -198,6 +198,8 @@ size_t mad_ofi_name_len(void);
 bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len);
 /* Back: the length of an address (of MAD_OFI_ADDRESS_MAX at most); 0: it is no name. */
 size_t mad_ofi_name_address(const unsigned char *name, size_t name_len, unsigned char *address);
+/* True if these mad_ofi_name_len bytes are what fi_getinfo returns as a source: of an endpoint that is still to be opened. */
+bool mad_ofi_name_is_any(const unsigned char *name);
 int mad_ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
                     struct fi_info **info);
 #define MAD_OFI_SEND_FLAGS                                                                                               \
@@ -233,6 +235,8 @@ extern struct fi_ops_collective mad_ofi_no_collective;
 /* Under the address vector's lock: the endpoint learns of places from..n, or of all. */
 int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from, size_t to); /* what stands from there on, before to */
 void mad_ofi_ep_forget(mad_ofi_ep_t *ep, size_t at);
+/* Write the name of an enabled endpoint.  -FI_EADDRNOTAVAIL: none of its networks fits. */
+int mad_ofi_ep_name(const mad_ofi_ep_t *ep, unsigned char name[MAD_OFI_NAME_MAX]);
 bool mad_ofi_eps_add(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
 void mad_ofi_eps_del(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
 int mad_ofi_eps_progress_all(mad_ofi_eps_t *eps, int n);
