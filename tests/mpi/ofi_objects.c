@@ -307,6 +307,40 @@ static void bound_late(void)
     CHECK_ZERO(fi_close(&av->fid));
 }
 
+/* The source that fi_getinfo returned is the endpoint's own address once it is enabled (fi_loopback of libfabric's tests). */
+static void source_as_name(void)
+{
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT};
+    unsigned char name[256], back[256];
+    size_t len = sizeof name, back_len = sizeof back;
+    struct fi_cq_entry entry;
+    uint64_t out = 9, in = 0;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    fi_addr_t at;
+    CHECK_ZERO(fi_endpoint(domain, info, &ep, NULL));
+    CHECK_ZERO(fi_av_open(domain, &av_attr, &av, NULL));
+    CHECK_ZERO(fi_cq_open(domain, &cq_attr, &cq, NULL));
+    CHECK_ZERO(fi_ep_bind(ep, &av->fid, 0));
+    CHECK_ZERO(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+    CHECK_EQ(fi_av_insert(av, info->src_addr, 1, &at, 0, NULL), 0); /* the endpoint is not enabled */
+    CHECK_ZERO(fi_enable(ep));
+    CHECK_EQ(fi_av_insert(av, info->src_addr, 1, &at, 0, NULL), 1);
+    CHECK_ZERO(fi_getname(&ep->fid, name, &len));
+    CHECK_ZERO(fi_av_lookup(av, at, back, &back_len));
+    CHECK(len == back_len && !memcmp(name, back, len));
+    CHECK_ZERO(fi_recv(ep, &in, 8, NULL, FI_ADDR_UNSPEC, &in));
+    CHECK_INJECTED(fi_inject(ep, &out, 8, at));
+    while (fi_cq_read(cq, &entry, 1) == -FI_EAGAIN)
+        ;
+    CHECK(entry.op_context == &in && in == 9);
+    CHECK_ZERO(fi_close(&ep->fid));
+    CHECK_ZERO(fi_close(&cq->fid));
+    CHECK_ZERO(fi_close(&av->fid));
+}
+
 /* Kinds that there are not. */
 static void unknown_kinds(void)
 {
@@ -381,5 +415,7 @@ const ofi_case_t ofi_object_cases[] = {{"offers and refusals", offers}, {"source
                                        {"addresses again, in a map", again_in_map},
                                        {"memory alone", memory_counted},
                                        {"memory alone, not counted", memory_uncounted},
-                                       {"counters bound late", bound_late}, {"unknown kinds", unknown_kinds},
+                                       {"counters bound late", bound_late},
+                                       {"a source as a name", source_as_name},
+                                       {"unknown kinds", unknown_kinds},
                                        {"event queue", events}, {NULL, NULL}};

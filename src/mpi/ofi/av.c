@@ -51,11 +51,22 @@ static void place_give(mad_ofi_av_t *av, size_t at)
     av->free[av->n_free++] = at;
 }
 
+/* A source of fi_getinfo stands for the endpoint of this address vector, if it is the only one, and enabled. */
+static bool own_name(const mad_ofi_av_t *av, const unsigned char *source, unsigned char name[MAD_OFI_NAME_MAX])
+{
+    const mad_ofi_ep_t *ep = av->eps;
+    return ep && !ep->next && ep->dev && mad_ofi_name_is_any(source) && !mad_ofi_ep_name(ep, name);
+}
+
 /* One name; its place, or FI_ADDR_NOTAVAIL.  A table has a place for each, also for what is no address. */
 static fi_addr_t name_insert(mad_ofi_av_t *av, const unsigned char *name, bool ordered, int *rc)
 {
-    bool is_good = name_good(name);
+    unsigned char own[MAD_OFI_NAME_MAX];
+    bool is_good;
     size_t at;
+    if (own_name(av, name, own))
+        name = own;
+    is_good = name_good(name);
     if (!is_good && av->type != FI_AV_TABLE)
         return FI_ADDR_NOTAVAIL;
     at = place_take(av, ordered);

@@ -108,13 +108,9 @@ static bool rx_fits(const struct fi_rx_attr *a)
     return true;
 }
 
-/* The name of an endpoint that is still to be made: fi_getname tells it once it is enabled. */
-static bool is_any(const unsigned char *name, size_t len)
+static bool source_fits(const struct fi_info *h)
 {
-    size_t n = 0;
-    while (n < len && !name[n])
-        n++;
-    return n == len && len == mad_ofi_name_len();
+    return !h->src_addr || (h->src_addrlen == mad_ofi_name_len() && mad_ofi_name_is_any(h->src_addr));
 }
 
 static bool fits(const struct fi_info *h)
@@ -125,7 +121,7 @@ static bool fits(const struct fi_info *h)
         return refuse("neither messages nor accesses");
     if (h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FORMAT)
         return refuse("this format of addresses");
-    if ((h->src_addr && !is_any(h->src_addr, h->src_addrlen)) || (h->dest_addr && h->dest_addrlen != mad_ofi_name_len()))
+    if (!source_fits(h) || (h->dest_addr && h->dest_addrlen != mad_ofi_name_len()))
         return refuse("this address");
     if (h->handle)
         return refuse("connections");
