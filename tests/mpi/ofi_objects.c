@@ -341,6 +341,22 @@ static void source_as_name(void)
     CHECK_ZERO(fi_close(&av->fid));
 }
 
+/* Limits are at least those that hints ask for. */
+static void limits(void)
+{
+    struct fi_info *h = hints_new(), *found = NULL;
+    struct fi_domain_attr *d = h->domain_attr;
+    d->cq_cnt = d->ep_cnt = d->cntr_cnt = d->tx_ctx_cnt = d->rx_ctx_cnt = d->mr_cnt = 1000000;
+    if (CHECK_ZERO(fi_getinfo(OFI_API, NULL, NULL, 0, h, &found))) {
+        d = found->domain_attr;
+        CHECK(d->cq_cnt >= 1000000 && d->ep_cnt >= 1000000 && d->cntr_cnt >= 1000000 && d->tx_ctx_cnt >= 1000000 &&
+              d->rx_ctx_cnt >= 1000000 && d->mr_cnt >= 1000000);
+        CHECK_EQ(found->fabric_attr->api_version, OFI_API);
+    }
+    fi_freeinfo(found);
+    fi_freeinfo(h);
+}
+
 /* Kinds that there are not. */
 static void unknown_kinds(void)
 {
@@ -416,6 +432,6 @@ const ofi_case_t ofi_object_cases[] = {{"offers and refusals", offers}, {"source
                                        {"memory alone", memory_counted},
                                        {"memory alone, not counted", memory_uncounted},
                                        {"counters bound late", bound_late},
-                                       {"a source as a name", source_as_name},
+                                       {"a source as a name", source_as_name}, {"limits", limits},
                                        {"unknown kinds", unknown_kinds},
                                        {"event queue", events}, {NULL, NULL}};

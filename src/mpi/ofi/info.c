@@ -25,7 +25,7 @@
     (FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |       \
      FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |               \
      FI_ORDER_ATOMIC_WAW)
-#define COUNT 1024 /* of queues, counters, endpoints: there is no limit */
+#define COUNT 1024 /* of queues, counters, endpoints: there is no limit, and more is offered to those that ask */
 
 /* ---- Asked for ---------------------------------------------------------------------------------------------------- */
 
@@ -152,6 +152,11 @@ static int memory_mode(int asked, uint32_t version)
     return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? MAD_OFI_MR_SCALABLE : 0;
 }
 
+static size_t at_least(size_t least, size_t asked)
+{
+    return asked > least ? asked : least;
+}
+
 static void domain_offer(struct fi_domain_attr *a, const struct fi_domain_attr *h, uint32_t version)
 {
     bool asks = h != NULL;
@@ -163,9 +168,13 @@ static void domain_offer(struct fi_domain_attr *a, const struct fi_domain_attr *
     a->mr_mode = memory_mode(asks ? h->mr_mode : 0, version);
     a->mr_key_size = sizeof(uint64_t);
     a->mr_iov_limit = 1;
-    a->mr_cnt = MAD_OFI_DEPTH;
+    a->mr_cnt = at_least(MAD_OFI_DEPTH, asks ? h->mr_cnt : 0);
     a->cq_data_size = 8;
-    a->cq_cnt = a->ep_cnt = a->tx_ctx_cnt = a->rx_ctx_cnt = a->cntr_cnt = COUNT;
+    a->cq_cnt = at_least(COUNT, asks ? h->cq_cnt : 0);
+    a->ep_cnt = at_least(COUNT, asks ? h->ep_cnt : 0);
+    a->tx_ctx_cnt = at_least(COUNT, asks ? h->tx_ctx_cnt : 0);
+    a->rx_ctx_cnt = at_least(COUNT, asks ? h->rx_ctx_cnt : 0);
+    a->cntr_cnt = at_least(COUNT, asks ? h->cntr_cnt : 0);
     a->max_ep_tx_ctx = a->max_ep_rx_ctx = 1;
     a->caps = REACH;
     a->name = strdup("mad");
