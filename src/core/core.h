@@ -67,7 +67,7 @@ static inline mad_status_t madi_channel_status(const mad_channel_t *channel)
 /* peer.c; under session->lock */
 madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer); /* NULL: nobody has this number; until one is added */
 const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL: nobody, or not known yet */
-void madi_peer_drop(mad_session_t *session, madi_peer_t *peer); /* it has no gate */
+void madi_peer_drop(mad_session_t *session, madi_peer_t *peer); /* a peer without a gate */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
 mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, int lane, madi_gate_t **gate); /* makes it */
 madi_gate_t *madi_peer_gate_find(const mad_session_t *session, mad_peer_t peer, int lane); /* NULL: it was not made */

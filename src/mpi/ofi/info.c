@@ -240,7 +240,7 @@ static bool node_is_here(const char *node, uint64_t flags)
     return here;
 }
 
-/* A source may be named by a node, which has to be this host; endpoints use all its networks.  A service means nothing: names
+/* True if a node can be served: as a source it has to be this host; endpoints use all its networks.  A service means nothing: names
  * of endpoints have no ports.  A destination has a name that its fi_getname has told, and is no node. */
 static bool node_fits(const char *node, uint64_t flags)
 {
