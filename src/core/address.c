@@ -30,6 +30,16 @@ size_t madi_address_len(const unsigned char *address)
     return (size_t)(address[2] | address[3] << 8);
 }
 
+madi_role_t madi_address_role(const unsigned char *address)
+{
+    madi_address_entry_t e;
+    size_t at = 0;
+    while (madi_address_next(address, &at, &e))
+        if (!strcmp(e.driver, "virtual") && e.len && e.bytes[0] & MADI_FORWARD_DAEMON)
+            return MADI_ROLE_GATEWAY;
+    return MADI_ROLE_RANK;
+}
+
 /* Step over a length byte and its bytes; NULL: past the end. */
 static const unsigned char *skip(const unsigned char *p, const unsigned char *end)
 {

@@ -5,6 +5,7 @@
 #define MADI_CORE_H
 
 #include "core/objects.h"
+#include "core/secret.h"
 
 #include <sys/types.h>
 
@@ -24,6 +25,7 @@ mad_status_t madi_address_make(mad_session_t *session);
 /* Check bytes from outside; the length used goes to *len. */
 mad_status_t madi_address_check(const void *bytes, size_t max, size_t *len);
 const unsigned char *madi_address_uid(const unsigned char *address);
+madi_role_t madi_address_role(const unsigned char *address); /* as the process says of itself */
 /* The rank in that job, or -1. */
 int madi_address_rank(const unsigned char *address, const unsigned char *job);
 size_t madi_address_len(const unsigned char *address);
@@ -165,7 +167,11 @@ void madi_gate_floor(madi_gate_t *gate, uint64_t floor); /* the peer's credits p
 extern madi_adapter_t madi_no_adapter; /* has nothing to take */
 void madi_links_reap(mad_session_t *session); /* under session->lock, outside of drivers */
 
-/* hello.c; under session->lock */
+/* session.c */
+/* Like mad_open, but of a process of this role, whose key is that of secret.h. */
+mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len, mad_session_t **session);
+
+/* hello.h; under session->lock */
 /* Begin the handshake of a way of the gate's search; takes fd.  An error (errno) leaves the link to the caller. */
 mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way);
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
@@ -179,7 +185,7 @@ void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text
 void madi_hello_patience(madi_gate_t *gate);
 /* Our own attempt, if it is one: should it end without a verdict, that is not the peer's word, and it begins anew. */
 void madi_hello_unsure(madi_link_t *link);
-bool madi_hello_evict(mad_session_t *session); /* the longest silent stranger; false: there is none */
+bool madi_hello_evict(mad_session_t *session); /* end a caller's handshake (accept.c); false if there is none */
 void madi_hellos_reap(mad_session_t *session);
 /* Attempts end whose time is over.  Time in which nobody looked, since this process or its machine stood still, is none.
  * To be called again by madi_hello_deadline at the latest; INT64_MAX: nothing has a deadline. */

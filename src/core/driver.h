@@ -95,6 +95,13 @@ typedef struct madi_caps {
                            * the header is copied */
 } madi_caps_t;
 
+/* How a network is protected; values travel. */
+typedef enum madi_security {
+    MADI_SECURITY_NONE = 0,
+    MADI_SECURITY_AUTH = 1, /* both ends prove a key of the job as they connect */
+    MADI_SECURITY_SEAL = 2  /* and all that follows is encrypted and authenticated */
+} madi_security_t;
+
 struct madi_adapter {
     const madi_driver_t *driver;
     struct mad_session *session;
@@ -104,6 +111,7 @@ struct madi_adapter {
     unsigned char address[MADI_ADDR_MAX]; /* set by open */
     size_t address_len;
     const unsigned char *identity; /* the core's: 16 random bytes, those of the session */
+    uint8_t security; /* madi_security_t: AUTH, unless open sets it */
     int listen_fd; /* set by open: a listening socket that the core accepts on, or -1 */
     bool opened;   /* the core's */
     const _Atomic(int) *attentive; /* the core's, for madi_adapter_moved */
@@ -120,6 +128,7 @@ struct madi_link {
     madi_link_t *outer;        /* NULL; or this link is wrapped by that one, whose driver's upcalls hear of it */
     madi_link_t *next_dead;    /* the core's */
     _Atomic(uint32_t) loans;   /* the core's: lent bodies that it still holds */
+    unsigned char secret[32];  /* the core's: known to the two ends only, from start on (proof.h) */
 };
 
 /* A receive that was posted, for the one block of the message that begins at this position of the channel. */

@@ -369,6 +369,9 @@ struct madi_gate {
     int64_t call_at;         /* connecting, without a link: when to call again, though the peer's own attempt counts; or 0 */
     int sharers;             /* numbers beside peer that have it, too */
     bool quiet;              /* the program does not know of it */
+    bool cut;                /* an attempt ended without a word: the peer had too many callers, or has ended */
+    int n_cuts;              /* searches that were made again for that */
+    mad_status_t refusal;    /* connecting: AUTH or VERSION, if an attempt ended by it; nobody has proved it */
     bool lacking;            /* an attempt failed since this process has no memory or descriptors left */
     bool apart;              /* an attempt met no answer: the network may be gone, or its host, and be back soon */
     struct madi_hello *hello; /* our own attempt that was taken: it proves the key; NULL: none was taken yet */
@@ -470,8 +473,7 @@ struct mad_session {
     int told_rank, told_size; /* without a launcher: see madi_boot_told */
     unsigned char uid[16];
     unsigned char job[8]; /* a hash of the job's name */
-    unsigned char key[64];
-    size_t key_len;
+    struct madi_secrets *secrets; /* NULL: the job's key is not known yet */
     unsigned char *address;
     size_t address_len;
     bool check_modes;

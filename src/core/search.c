@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CUTS_MAX 8 /* searches made again, for handshakes that were closed without a word */
+#define CUT_AGAIN INT64_C(10000000) /* ns before the first of them; each waits twice as long as the one before */
 #define ATTEMPTS_MAX 256 /* sockets of a session that are being connected at a time; each gate may have one more */
 
 typedef struct madi_search search_t;
@@ -218,13 +220,34 @@ static bool is_searching(const madi_gate_t *gate)
     return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_CONNECTING && !gate->link;
 }
 
+/* True if the search is to be made again: the peer has closed a handshake without a word, as it does when it has too many
+ * callers.  It has ended if nobody listens there the next time. */
+static bool search_again(madi_gate_t *gate)
+{
+    int64_t at = madi_deadline(CUT_AGAIN << gate->n_cuts);
+    if (!gate->cut || gate->n_cuts == CUTS_MAX || at >= gate->deadline)
+        return false;
+    gate->cut = false;
+    gate->n_cuts++;
+    gate->call_at = at;
+    marceli_door_call(&gate->session->door, at);
+    return true;
+}
+
+static mad_status_t search_status(const madi_gate_t *gate, bool any)
+{
+    return gate->lacking ? MAD_ERR_NOMEM : gate->refusal ? gate->refusal : any ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE;
+}
+
 static void search_failed(madi_gate_t *gate)
 {
     bool any = !gate->search || gate->search->n || gate->search->none_left;
+    if (search_again(gate))
+        return;
     madi_ways_explain(gate);
     if (!any) /* not one was worth a try */
         explain_unreachable(gate);
-    madi_gate_down(gate, gate->lacking ? MAD_ERR_NOMEM : any ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE, gate->why);
+    madi_gate_down(gate, search_status(gate, any), gate->why);
 }
 
 /* Begin with n more ways, or as many as there are; when none is left and none is being tried the gate goes down. */
@@ -262,11 +285,8 @@ void madi_search_wave(madi_gate_t *gate)
 
 void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text)
 {
-    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) { /* so it is by every other way */
-        gate->link = link;
-        madi_gate_down(gate, status, text);
-        return;
-    }
+    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* so this way says, and it has proved nothing */
+        gate->refusal = status;
     gate->apart |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
     reject(gate, link->adapter, text);
     madi_link_bury(link);
@@ -298,6 +318,9 @@ void madi_gate_connect(madi_gate_t *gate)
         return;
     atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
     gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    gate->refusal = MAD_OK;
+    gate->cut = false;
+    gate->n_cuts = 0;
     search_begin(gate);
 }
 

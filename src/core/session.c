@@ -18,6 +18,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define KEY_MIN 16 /* bytes of a job's key */
+#define KEY_MAX 64
+
 /* ---- Adapters ------------------------------------------------------------------------------------------------- */
 
 madi_adapter_t *madi_adapter_found(mad_session_t *s, const madi_driver_t *driver, const char *name)
@@ -33,6 +36,7 @@ madi_adapter_t *madi_adapter_found(mad_session_t *s, const madi_driver_t *driver
     a->session = s;
     a->identity = s->uid;
     a->listen_fd = -1;
+    a->security = MADI_SECURITY_AUTH;
     snprintf(a->name, sizeof a->name, "%s", name);
     list[s->n_adapters++] = a;
     return a;
@@ -248,21 +252,32 @@ static mad_status_t session_start(mad_session_t *s)
     return status;
 }
 
-/* The job's key: from the launcher, or made by rank 0 and passed through the launcher. */
+/* Derive this process's secrets from the job's key (a rank) or the gateway key (a gateway). */
+static mad_status_t secrets_take(mad_session_t *s, madi_role_t role, const void *key, size_t key_len)
+{
+    s->secrets = madi_secrets_open(role, key, key_len);
+    if (!s->secrets)
+        madi_log(MADI_LOG_ERROR, "core", "the job's key could not be taken: no memory, or libcrypto does not do HKDF");
+    return s->secrets ? MAD_OK : MAD_ERR_NOMEM;
+}
+
+/* Take the key that rank 0 has made and passed through the launcher. */
 static mad_status_t agree_key(mad_session_t *s)
 {
-    char text[2 * sizeof s->boot->key + 1];
+    unsigned char key[sizeof s->boot->key];
+    char text[2 * sizeof key + 1];
     unsigned v;
     mad_status_t status = s->boot->ops->get(s->boot, 0, "mad-key", text, sizeof text);
-    if (status)
-        return status;
-    for (size_t i = 0; i < sizeof s->boot->key; i++) {
+    for (size_t i = 0; i < sizeof key && !status; i++) {
         if (sscanf(text + 2 * i, "%2x", &v) != 1)
-            return MAD_ERR_BOOT;
-        s->key[i] = (unsigned char)v;
+            status = MAD_ERR_BOOT;
+        key[i] = (unsigned char)v;
     }
-    s->key_len = sizeof s->boot->key;
-    return MAD_OK;
+    if (!status)
+        status = secrets_take(s, MADI_ROLE_RANK, key, sizeof key);
+    OPENSSL_cleanse(key, sizeof key);
+    OPENSSL_cleanse(text, sizeof text);
+    return status;
 }
 
 static mad_status_t publish(mad_session_t *s)
@@ -276,15 +291,15 @@ static mad_status_t publish(mad_session_t *s)
             return MAD_ERR_SYSTEM;
         madi_exchange_hex(k, key, sizeof key);
         status = b->ops->put(b, "mad-key", k);
+        OPENSSL_cleanse(key, sizeof key);
+        OPENSSL_cleanse(k, sizeof k);
     }
     if (!status)
         status = b->ops->fence(b);
     madi_wait_job(s, b);
-    if (!status && !b->key_len)
-        return agree_key(s);
-    memcpy(s->key, b->key, b->key_len);
-    s->key_len = b->key_len;
-    return status;
+    if (status)
+        return status;
+    return b->key_len ? secrets_take(s, MADI_ROLE_RANK, b->key, b->key_len) : agree_key(s);
 }
 
 static void job_hash(mad_session_t *s)
@@ -340,16 +355,20 @@ mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
 
 mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
 {
-    mad_session_t *s;
-    mad_status_t status;
-    if (!key || key_len < 16 || key_len > sizeof s->key)
+    if (!key || key_len < KEY_MIN || key_len > KEY_MAX)
         return MAD_ERR_INVAL;
-    status = session_new(&s);
+    return madi_session_open(MADI_ROLE_RANK, key, key_len, session);
+}
+
+mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len, mad_session_t **session)
+{
+    mad_session_t *s;
+    mad_status_t status = session_new(&s);
     if (status)
         return status;
     status = madi_knobs_load();
-    memcpy(s->key, key, key_len);
-    s->key_len = key_len;
+    if (!status)
+        status = secrets_take(s, role, key, key_len);
     s->told_rank = madi_boot_told(&s->told_size);
     if (!status)
         status = session_start(s);
@@ -560,7 +579,7 @@ void mad_exit(mad_session_t *s)
     if (s->boot)
         madi_boot_leave(s->boot);
     memory_free(s);
-    OPENSSL_cleanse(s->key, sizeof s->key);
+    madi_secrets_close(s->secrets);
     free(s);
 }
 

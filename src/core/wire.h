@@ -7,7 +7,8 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 8
+#define MADI_WIRE_VERSION 9
+#define MADI_FORWARD_DAEMON 4u /* in the first byte of virtual's entry of an address: the process does nothing but forward */
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "packets are written as they lie in memory: this host needs conversions that are not written yet"

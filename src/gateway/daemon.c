@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "gateway/gateway.h"
 
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -116,9 +117,13 @@ static void know_all(mad_session_t *s)
 
 mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session)
 {
+    unsigned char own[MADI_SECRET_LEN];
     mad_status_t status;
     is_daemon = true;
-    status = mad_open(key, key_len, session);
+    if (!madi_secret_gateway(key, key_len, own))
+        return MAD_ERR_NOMEM;
+    status = madi_session_open(MADI_ROLE_GATEWAY, own, sizeof own, session);
+    OPENSSL_cleanse(own, sizeof own);
     if (status)
         return status;
     madi_lock(&(*session)->lock);

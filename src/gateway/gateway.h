@@ -304,7 +304,7 @@ static inline void gw_later(gw_t *gw)
 /* The host of adapter bytes, and what it says of itself; -1: unknown. */
 #define GW_FORWARDS 1u
 #define GW_ANSWERS 2u /* its progress thread does, while the program computes */
-#define GW_DAEMON 4u  /* it does nothing but forward */
+#define GW_DAEMON MADI_FORWARD_DAEMON
 int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, unsigned *flags);
 /* Is the process with these bytes behind gateways?  False: why not. */
 bool gw_reachable(gw_t *gw, int lane, const void *bytes, size_t len, char *reason);

@@ -3,12 +3,12 @@
  *   0 [length] bytes             as they are
  *   1 [kind] [length] body       a frame with a good head
  *   2 [length] body              a frame that is signed with the job's key, of the kind that is due
- * The other side reads what it is sent, so it knows the nonces. */
+ * The other side reads what it is sent, so it knows what is to be signed. */
 #include "fuzz.h"
 #include "world.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
+#include "core/proof.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@
 typedef struct other {
     world_t w;
     bool we_call; /* the library is the one that was called */
-    unsigned char nonce_a[16], nonce_b[16];
+    madi_transcript_t transcript;
 } other_t;
 
 static void begin(void)
@@ -43,28 +43,32 @@ static void frame(other_t *o, unsigned kind, const void *body, size_t len)
     put(o, bytes, HEAD + len);
 }
 
+/* A frame with a good proof for what both sides have said so far. */
 static void signed_frame(other_t *o, const unsigned char *body, size_t len)
 {
-    unsigned char text[1 + 32 + BODY], out[BODY];
-    unsigned int n = 32;
-    if (len + 32 > BODY)
-        len = BODY - 32;
-    text[0] = o->we_call ? 'A' : 'P';
-    memcpy(text + 1, o->nonce_a, 16);
-    memcpy(text + 17, o->nonce_b, 16);
-    memcpy(text + 33, body, len);
-    HMAC(EVP_sha256(), WORLD_KEY, (int)strlen(WORLD_KEY), text, 33 + len, out, &n);
-    memcpy(out + 32, body, len);
-    frame(o, o->we_call ? 3 : 4, out, 32 + len);
+    unsigned char out[BODY];
+    int side = !o->we_call;
+    size_t n = len + MADI_PROOF_LEN > BODY ? BODY - MADI_PROOF_LEN : len;
+    madi_frame_t head = {0x4844414d, MADI_WIRE_VERSION, side ? 4 : 3, (uint32_t)(MADI_PROOF_LEN + n)};
+    const unsigned char *key = madi_secrets_key(o->w.session->secrets, MADI_ROLE_RANK);
+    if (!madi_proof_make(&o->transcript, key, side, &head, body, n))
+        return;
+    memcpy(out, o->transcript.proof[side], MADI_PROOF_LEN);
+    memcpy(out + MADI_PROOF_LEN, body, n);
+    frame(o, head.kind, out, head.length);
 }
 
-/* The nonce in what the library sent last. */
+/* What the library sent last. */
 static void listen_to(other_t *o)
 {
-    unsigned char bytes[8192];
+    unsigned char bytes[HEAD + 8704];
     ssize_t n = recv(o->w.fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    if (n >= HEAD + 16)
-        memcpy(o->we_call ? o->nonce_b : o->nonce_a, bytes + HEAD, 16);
+    if (n >= (ssize_t)sizeof o->transcript.hello && bytes[6] == 1)
+        memcpy(&o->transcript.hello, bytes, sizeof o->transcript.hello);
+    else if (n >= (ssize_t)sizeof o->transcript.challenge && bytes[6] == 2)
+        memcpy(&o->transcript.challenge, bytes, sizeof o->transcript.challenge);
+    else if (n >= HEAD + MADI_PROOF_LEN && bytes[6] == 3)
+        memcpy(o->transcript.proof[0], bytes + HEAD, MADI_PROOF_LEN);
 }
 
 /* The library calls, or is called. */
@@ -97,13 +101,22 @@ static void one(other_t *o, input_t *in)
     if (what % 3 == 0) {
         put(o, body, len);
     } else if (what % 3 == 1) {
-        if (kind == 1 && len >= 32) { /* a hello that is meant for this process */
-            memcpy(o->nonce_a, body, 16);
-            memcpy(body + 16, o->w.session->uid, 16);
-            len = 32;
+        if (kind == 1 && len >= 32) { /* a greeting that is meant for this process */
+            madi_greeting_t hello = {.security = MADI_SECURITY_AUTH, .role = what & 128 ? body[0] : 0};
+            memcpy(hello.nonce, body, sizeof hello.nonce);
+            memcpy(hello.wanted, o->w.session->uid, sizeof hello.wanted);
+            memset(hello.caller, body[16], sizeof hello.caller);
+            len = sizeof hello;
+            memcpy(body, &hello, len);
+            o->transcript.hello.head = (madi_frame_t){0x4844414d, MADI_WIRE_VERSION, 1, (uint32_t)len};
+            o->transcript.hello.body = hello;
         } else if (kind == 2 && len >= 16) {
-            memcpy(o->nonce_b, body, 16);
-            len = what & 128 ? len : 16;
+            madi_challenge_t challenge = {.security = MADI_SECURITY_AUTH, .role = what & 128 ? body[0] : 0};
+            memcpy(challenge.nonce, body, sizeof challenge.nonce);
+            len = sizeof challenge;
+            memcpy(body, &challenge, len);
+            o->transcript.challenge.head = (madi_frame_t){0x4844414d, MADI_WIRE_VERSION, 2, (uint32_t)len};
+            o->transcript.challenge.body = challenge;
         }
         frame(o, kind, body, len);
     } else {
@@ -118,6 +131,7 @@ static void run(const uint8_t *data, size_t size)
     static other_t o;
     if (!world_open(&o.w))
         abort();
+    o.transcript = (madi_transcript_t){.driver = "tcp"};
     o.we_call = take8(&in) & 1;
     if (meet(&o)) {
         listen_to(&o);

@@ -81,7 +81,7 @@ seed("tcp", "taken-wrong", bytes([4, 0xBF, 0x51, 0x01, 0x05]) + hdr(3, 0, 0, 2, 
 seed("tcp", "garbage", bytes([0]) + b"GET / HTTP/1.0\r\n\r\n")
 
 good = bytes([1, 1, 16]) + b"n" * 32
-proof = struct.pack("<QII", 65536, 0, 0) + address((b"tcp", b"net", tcp4), uid=b"\x55" * 16)
+proof = struct.pack("<QII", 65536, 0, 0) + address((b"tcp", b"net", tcp4), uid=b"n" * 16)  # the identity in that greeting
 seed("hello", "called", b"\1" + good + bytes([2, len(proof) // 2 + 1]) + proof.ljust(len(proof) // 2 * 2 + 2, b"\0") + bytes([0, 8]) + hdr(3, 0, 0, 2, 0, 0))
 lane = struct.pack("<QII", 65536, 7, 0) + proof[16:]
 seed("hello", "lane", b"\1" + good + bytes([2, len(lane) // 2 + 1]) + lane.ljust(len(lane) // 2 * 2 + 2, b"\0"))
@@ -153,7 +153,7 @@ def opened(what, stream=1, turn=0, ack=0, limit=1, **more):
 with open(os.path.join(here, "../../src/core/wire.h")) as file:
     version = int(re.search(r"define MADI_WIRE_VERSION (\d+)", file.read()).group(1))
 to_me, to_peer = opened(1), opened(2)
-hello = struct.pack("<IHHI", 0x4844414D, version, 1, 32) + bytes(16) + b"\x77" * 16
+hello = struct.pack("<IHHI", 0x4844414D, version, 1, 52) + bytes(16) + b"\x77" * 16 + b"\x78" * 16 + b"\0\1\0\0"
 # Of the virtual link that is there: what this process has opened is its label 0, without the opener's flag.
 got = b"\1\0"  # OPEN, and nothing more is acknowledged
 ready = fragment(0, 5, told=got)

@@ -23,6 +23,11 @@ def frame(version, kind, body, length=None):
     return struct.pack(HEAD, 0x4844414D, version, kind, len(body) if length is None else length) + body
 
 
+def greeting(uid):
+    """The body of HELLO to the process with this identity; as its network is authenticated."""
+    return os.urandom(16) + uid + os.urandom(16) + bytes([0, 1, 0, 0])
+
+
 def answer(s):
     """(version, kind, body) of what the process sends next."""
     s.settimeout(30)
@@ -36,7 +41,7 @@ def answer(s):
 def version_of(where):
     """Which version the process speaks: all that a stranger is to learn."""
     with socket.create_connection(where, timeout=30) as s:
-        s.sendall(frame(0, HELLO, bytes(32)))
+        s.sendall(frame(0, HELLO, bytes(52)))
         return answer(s)[0]
 
 
@@ -102,16 +107,16 @@ def attack(how, address):
     elif how == "huge":
         s.sendall(frame(version, HELLO, b"", length=0xFFFFFFFF))
     elif how == "version":
-        s.sendall(frame(99, HELLO, os.urandom(16) + uid))
+        s.sendall(frame(99, HELLO, greeting(uid)))
     elif how == "proof":
-        s.sendall(frame(version, HELLO, os.urandom(16) + uid))
+        s.sendall(frame(version, HELLO, greeting(uid)))
         if answer(s)[1] != CHALLENGE:
             sys.exit("stranger: it was refused before it could prove anything")
         s.sendall(frame(version, PROOF, os.urandom(200)))
         if answer(s)[1] != REFUSE:
             sys.exit("stranger: a wrong proof was not refused")
     elif how == "slow":
-        for byte in frame(int(sys.argv[3]), HELLO, os.urandom(16) + uid)[:20]:
+        for byte in frame(int(sys.argv[3]), HELLO, greeting(uid))[:20]:
             try:
                 s.send(bytes([byte]))
             except (BrokenPipeError, ConnectionResetError):
@@ -134,7 +139,7 @@ def fake(how, address, name):
             return
         s, _ = listener.accept()
         if how == "fake-version":
-            s.sendall(frame(99, CHALLENGE, os.urandom(16)))
+            s.sendall(frame(99, CHALLENGE, os.urandom(20)))
         elif how == "fake-garbage":
             s.sendall(b"220 smtp.example.com ESMTP ready\r\n")
         elif how == "fake-close":

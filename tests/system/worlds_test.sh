@@ -113,7 +113,7 @@ test_strangers() {
     check "400 half-open connections: a call gets through" 0 $code
     version=$($stranger which address)
     still strangers
-    row "it said nothing, and others wait" serve.err
+    row "it has not proved the job's key, others wait" serve.err
     serve MAD_CONNECT_TIMEOUT=300
     $stranger slow address "$version" || not_ok "stranger: slow"
     half_open true

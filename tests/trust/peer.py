@@ -19,7 +19,7 @@ import time
 
 BUILD = os.environ.get("BUILD", "build")
 KEY = b"0123456789abcdef0123456789abcdef"  # the job's, as target.c has it
-MAGIC, VERSION = 0x4844414D, 7
+MAGIC, VERSION = 0x4844414D, 9
 HELLO, CHALLENGE, PROOF, VERDICT, REFUSE = 1, 2, 3, 4, 5
 failures = 0
 
@@ -203,23 +203,43 @@ def read_frame(s):
     return kind, read_n(s, n)
 
 
-def mac(key, side, nonce_a, nonce_b, body):
-    return hmac.new(key, side + nonce_a + nonce_b + body, hashlib.sha256).digest()
+def derive(key, label):
+    """HKDF-SHA-256 without a salt: the first 32 bytes."""
+    fresh = hmac.new(bytes(32), key, hashlib.sha256).digest()
+    return hmac.new(fresh, label + b"\1", hashlib.sha256).digest()
 
 
-def greet(s, target, own):
-    """Say HELLO, and return what the proof needs."""
-    nonce = os.urandom(16)
-    s.sendall(frame(HELLO, nonce + uid(target)))
+RANK_KEY, GATEWAY_KEY = derive(KEY, b"madeleine rank key"), derive(KEY, b"madeleine gateway key")
+RANK, GATEWAY_ROLE = 0, 1  # roles
+NONE, AUTH, SEAL = 0, 1, 2  # security of a network
+
+
+def hello_frame(target, own, role=RANK, security=AUTH):
+    """HELLO, whole, by which the process with the identity own calls the one with the identity target."""
+    return frame(HELLO, os.urandom(16) + target + own + bytes([role, security, 0, 0]))
+
+
+def greet(s, target, own, role=RANK, security=AUTH):
+    """Say HELLO, and return both frames of the exchange so far."""
+    hello = hello_frame(uid(target), uid(own), role, security)
+    s.sendall(hello)
     kind, challenge = read_frame(s)
     if kind != CHALLENGE:
         raise ConnectionError("no challenge, but %d %s" % (kind, challenge.hex()))
-    return nonce, challenge
+    return hello, frame(CHALLENGE, challenge)
 
 
-def prove(s, own, said, lane=0, floor=65536, key=KEY):
+def proof(key, side, driver, said, kind, body, binding=bytes(32)):
+    """The proof in a frame of this kind, before the body."""
+    head = struct.pack("<IHHI", MAGIC, VERSION, kind, 32 + len(body))
+    return hmac.new(key, side + driver + b"\0" + binding + b"".join(said) + head + body, hashlib.sha256).digest()
+
+
+def prove(s, own, said, lane=0, floor=65536, key=None, driver=b"tcp"):
+    """Say PROOF, and take the VERDICT."""
+    key = key or (GATEWAY_KEY if GATEWAY_ROLE in (said[0][12 + 48], said[1][12 + 16]) else RANK_KEY)
     body = struct.pack("<QII", floor, lane, 0) + own
-    s.sendall(frame(PROOF, mac(key, b"A", *said, body) + body))
+    s.sendall(frame(PROOF, proof(key, b"A", driver, said, PROOF, body) + body))
     kind, verdict = read_frame(s)
     if kind != VERDICT:
         raise ConnectionError("refused: %d %s" % (kind, verdict.hex()))
@@ -228,8 +248,8 @@ def prove(s, own, said, lane=0, floor=65536, key=KEY):
         raise ConnectionError("verdict %d" % status)
 
 
-def shake(s, target, own, **how):
-    prove(s, own, greet(s, target, own), **how)
+def shake(s, target, own, role=RANK, security=AUTH, **how):
+    prove(s, own, greet(s, target, own, role, security), **how)
 
 
 def dial(target, own, **how):
@@ -298,7 +318,7 @@ class Shm:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(5)
         self.socket.connect(directory + "/" + find(target, b"shm")[2].hex())
-        shake(self.socket, target, own)
+        shake(self.socket, target, own, driver=b"shm")
         self.fd = sealed(at["region"])
         self.memory = mmap.mmap(self.fd, at["region"])
         self.bell_fd = sealed(4096)

@@ -120,7 +120,7 @@ static int heard(int way)
     return frame[6];
 }
 
-static const unsigned char nonce[16] = {1, 2, 3};
+static const unsigned char nonce[20] = {1, 2, 3}; /* and role and security 0 */
 
 static void challenge(int way)
 {
@@ -167,6 +167,10 @@ START_TEST(failures)
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
     close(other[71]);
     progress();
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING); /* it had too many callers, or has ended: see once more */
+    ck_assert_int_gt(gate->call_at, 0);
+    refuses = 72;
+    madi_hello_expire(s, gate->call_at);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
     ck_assert_int_eq(gate->status, MAD_ERR_PEER);
     ck_assert_ptr_nonnull(strstr(gate->why, "fake w0, w1, w2 and 67 more rejected: refused"));
@@ -267,10 +271,31 @@ START_TEST(refusals)
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
     ck_assert_int_eq(n_started, 3);
     say(1, REFUSE, &key, sizeof key);
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING); /* that was nobody's proven word */
+    say(2, REFUSE, &stranger, sizeof stranger);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
     ck_assert_int_eq(gate->status, MAD_ERR_AUTH);
     ck_assert_int_eq(gate->n_attempts, 0);
     ck_assert_int_eq(s->n_attempts, 0);
+    end();
+}
+END_TEST
+
+/* A peer that closes every handshake without a word is called again, some times, and given up. */
+START_TEST(cuts)
+{
+    int searches = 1;
+    begin(1, NULL);
+    for (;; searches++) {
+        close(other[0]);
+        progress();
+        if (atomic_load(&gate->state) == MADI_GATE_DOWN)
+            break;
+        ck_assert_int_gt(gate->call_at, 0);
+        madi_hello_expire(s, gate->call_at);
+    }
+    ck_assert_int_eq(searches, 9);
+    ck_assert_int_eq(gate->status, MAD_ERR_PEER);
     end();
 }
 END_TEST
@@ -291,6 +316,7 @@ END_TEST
 
 Suite *search_suite(void)
 {
-    const TTest *tests[] = {waves, failures, better_later, better_silent, better_fails, equals, taken_fails, refusals, silence};
+    const TTest *tests[] = {waves, failures, better_later, better_silent, better_fails, equals, taken_fails, refusals, cuts,
+                            silence};
     return SUITE_OF("search", tests);
 }

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The passive side of the handshake.
+ *
+ * Callers that have proved nothing yet are bounded in number.  When the bound is reached, a new caller takes the place of
+ * another: of the source (address; user, on this host) with the most callers here, the one that came first.  So one source
+ * that fills the table pushes out its own callers, whatever they have said, and a caller of another source is safe.  A member
+ * that is pushed out calls again (attempt.c). */
+#include "core/hello.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+#include "base/own.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define ACCEPTED_MAX 256 /* handshakes of callers at a time, of a session */
+#define SOURCES 256      /* buckets in which sources are counted */
+
+typedef madi_hello_t hello_t;
+
+/* ---- Callers -------------------------------------------------------------------------------------------------- */
+
+static void caller_text(int fd, char *text, size_t len)
+{
+    struct sockaddr_storage from;
+    socklen_t n = sizeof from;
+    char host[64], port[16];
+    if (!getpeername(fd, (struct sockaddr *)&from, &n) && from.ss_family != AF_UNIX &&
+        !getnameinfo((struct sockaddr *)&from, n, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV))
+        snprintf(text, len, "%s port %s", host, port);
+    else
+        snprintf(text, len, "this host");
+}
+
+/* Return a number for where a caller calls from: an IPv4 address, a network of 64 bits of IPv6, a user of this host. */
+static uint64_t caller_source(int fd)
+{
+    union {
+        struct sockaddr_storage any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } from = {0};
+    socklen_t n = sizeof from;
+    struct ucred user = {0};
+    uint64_t source = 0;
+    if (getpeername(fd, (struct sockaddr *)&from, &n))
+        return 0;
+    if (from.any.ss_family == AF_INET)
+        return from.v4.sin_addr.s_addr;
+    if (from.any.ss_family == AF_INET6) {
+        const unsigned char *bytes = from.v6.sin6_addr.s6_addr;
+        memcpy(&source, IN6_IS_ADDR_V4MAPPED(&from.v6.sin6_addr) ? bytes + 8 : bytes, sizeof source);
+        return source;
+    }
+    n = sizeof user;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &n) ? 0 : (uint64_t)user.uid << 1 | 1;
+}
+
+static unsigned source_bucket(uint64_t source)
+{
+    return (unsigned)(source * UINT64_C(0x9e3779b97f4a7c15) >> 56) % SOURCES;
+}
+
+/* A line for the first caller that is refused for each reason, since scanners come again and again. */
+void madi_accept_refused(hello_t *h, mad_status_t status, const char *text)
+{
+    mad_session_t *s = h->session;
+    bool strange = status == MAD_ERR_AUTH || status == MAD_ERR_VERSION || status == MAD_ERR_PROTOCOL ||
+                   status == MAD_ERR_CONFIG ||
+                   status == MAD_ERR_TIMEOUT; /* peers that call each other at once give up one of the calls */
+    bool told = !strange || (s->refused_told >> status & 1);
+    char from[96];
+    caller_text(h->watch.fd, from, sizeof from);
+    s->refused_told |= strange ? UINT32_C(1) << status : 0;
+    madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, h->adapter->driver->name,
+             "refused a caller from %s on %s: %s; this session goes on%s", from, h->adapter->name, text,
+             told ? "" : " (said once of each kind; MAD_LOG=debug shows all)");
+}
+
+bool madi_hello_evict(mad_session_t *s)
+{
+    uint16_t count[SOURCES] = {0}, most = 0;
+    hello_t *oldest = NULL;
+    for (hello_t *h = s->hellos; h; h = h->next)
+        if (!h->active && ++count[source_bucket(h->source)] > most)
+            most = count[source_bucket(h->source)];
+    for (hello_t *h = s->hellos; h; h = h->next) /* the newest is first */
+        if (!h->active && count[source_bucket(h->source)] == most)
+            oldest = h;
+    if (oldest)
+        madi_hello_fail(oldest, MAD_ERR_TIMEOUT,
+                        "it has not proved the job's key, others wait, and its source holds more handshakes than any other");
+    return oldest != NULL;
+}
+
+void madi_hello_accept(madi_adapter_t *adapter, int fd)
+{
+    mad_session_t *s = adapter->session;
+    hello_t *h = s->n_accepted < ACCEPTED_MAX || madi_hello_evict(s) ? madi_hello_new(s, adapter, fd) : NULL;
+    if (!h) {
+        madi_fd_close(fd);
+        return;
+    }
+    s->n_accepted++;
+    h->source = caller_source(fd);
+    h->expect = MADI_HELLO_HELLO;
+    if (madi_watch_add_rare(s, &h->watch, EPOLLIN) != MAD_OK)
+        madi_hello_fail(h, MAD_ERR_SYSTEM, strerror(errno));
+}
+
+/* ---- Frames --------------------------------------------------------------------------------------------------- */
+
+/* True if this process answers such a greeting; else it has been refused. */
+static bool greeting_accept(hello_t *h, const madi_greeting_t *hello)
+{
+    mad_session_t *s = h->session;
+    char text[160];
+    if (!s->secrets) {
+        madi_hello_refuse(h, MAD_ERR_PEER, "this process does not know the job's key yet");
+    } else if (memcmp(hello->wanted, s->uid, MADI_UID_LEN)) {
+        madi_hello_refuse(h, MAD_ERR_PEER, "the caller looks for another process");
+    } else if (!memcmp(hello->caller, s->uid, MADI_UID_LEN)) {
+        madi_hello_refuse(h, MAD_ERR_AUTH, "the caller claims to be this process itself: a call of ours came back to us");
+    } else if (hello->role > MADI_ROLE_GATEWAY) {
+        madi_hello_refuse(h, MAD_ERR_PROTOCOL, "the caller claims a role that there is not");
+    } else if (hello->security != h->adapter->security) {
+        madi_hello_security_text(h, hello->security, text, sizeof text);
+        madi_hello_refuse(h, MAD_ERR_CONFIG, text);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+void madi_accept_hello(hello_t *h)
+{
+    mad_session_t *s = h->session;
+    madi_challenge_t challenge = {.security = h->adapter->security};
+    if (h->head.length != sizeof h->transcript.hello.body) {
+        madi_hello_refuse(h, MAD_ERR_PROTOCOL, "the handshake's greeting has a wrong length");
+        return;
+    }
+    h->transcript.hello.head = h->head;
+    memcpy(&h->transcript.hello.body, h->body, sizeof h->transcript.hello.body);
+    if (!greeting_accept(h, &h->transcript.hello.body))
+        return;
+    challenge.role = (uint8_t)s->secrets->role;
+    h->expect = MADI_HELLO_PROOF;
+    if (RAND_bytes(challenge.nonce, sizeof challenge.nonce) != 1 ||
+        !madi_hello_send(h, MADI_HELLO_CHALLENGE, &challenge, sizeof challenge))
+        madi_hello_fail(h, MAD_ERR_SYSTEM, "the challenge could not be sent");
+}
+
+/* True if the attempt of this process counts, where both call each other at once: that of the lower uid does.  A caller that
+ * has not proved the key supersedes nothing. */
+static bool is_superseded(mad_session_t *s, madi_gate_t *gate)
+{
+    int state = atomic_load_explicit(&gate->state, memory_order_relaxed);
+    if (state == MADI_GATE_UP || state == MADI_GATE_DOWN)
+        return true;
+    if (state == MADI_GATE_IDLE)
+        return false;
+    if (gate->hello)
+        return memcmp(s->uid, madi_address_uid(madi_peer_address(s, gate->peer)), MADI_UID_LEN) < 0;
+    return gate->link != NULL; /* agreed on already */
+}
+
+static void peer_accept(hello_t *h, madi_gate_t *gate)
+{
+    char reason[MADI_REASON_MAX] = "";
+    madi_link_t *link, *old = gate->link;
+    mad_status_t status;
+    int fd;
+
+    atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
+    gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    gate->link = link = madi_link_new(h->adapter, gate);
+    gate->process = madi_process_near(h->watch.fd);
+    fd = madi_hello_release(h);
+    madi_hello_abort_all(gate); /* our own attempts give way */
+    if (old)
+        madi_link_down(old, MAD_ERR_CANCELLED, "replaced");
+    if (!link || !madi_hello_secret(h, link)) {
+        madi_fd_close(fd);
+        madi_gate_down(gate, MAD_ERR_NOMEM, "no memory for a link");
+        return;
+    }
+    status = link->driver->start(link, fd, false, reason);
+    if (status)
+        madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
+}
+
+/* True if the caller's topology file is ours, where its call is for a lane: lanes are numbers of what the file names. */
+static bool lane_is_ours(mad_session_t *s, const madi_hello_proof_t *proof, const unsigned char *address)
+{
+    return !proof->lane || (proof->lane < (uint32_t)madi_lanes(s) && s->forward->agrees(s, address));
+}
+
+/* True if the proven caller may have this address: it has the caller's identity, and says the role whose key was proved. */
+static bool address_is_callers(const hello_t *h, const unsigned char *address)
+{
+    const madi_greeting_t *hello = &h->transcript.hello.body;
+    return !memcmp(madi_address_uid(address), hello->caller, MADI_UID_LEN) && madi_address_role(address) == hello->role;
+}
+
+/* Find the caller's gate; NULL: the caller was refused. */
+static madi_gate_t *caller_gate(hello_t *h, const madi_hello_proof_t *proof, const unsigned char *address, size_t len)
+{
+    mad_session_t *s = h->session;
+    madi_gate_t *gate;
+    mad_peer_t peer;
+    if (!lane_is_ours(s, proof, address)) {
+        madi_hello_refuse(h, MAD_ERR_CONFIG,
+                          "the caller calls for a channel of its topology file, and this process has another file");
+    } else if (madi_peer_add_anew(s, address, len, (int)proof->lane, &peer)) {
+        madi_hello_refuse(h, MAD_ERR_NOMEM, "no memory for the caller");
+    } else if (!address_is_callers(h, madi_peer_address(s, peer))) {
+        madi_hello_refuse(h, MAD_ERR_AUTH, "the caller is a gateway with the identity of a rank, or a rank with that of a gateway");
+    } else if (madi_peer_gate(s, peer, (int)proof->lane, &gate)) {
+        madi_hello_refuse(h, MAD_ERR_NOMEM, "no memory for the caller");
+    } else {
+        return gate;
+    }
+    return NULL;
+}
+
+void madi_accept_proof(hello_t *h)
+{
+    madi_hello_verdict_t verdict = {MAD_OK, 0, (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR)};
+    const unsigned char *address = h->body + MADI_PROOF_LEN + sizeof(madi_hello_proof_t);
+    size_t head = MADI_PROOF_LEN + sizeof(madi_hello_proof_t), len;
+    madi_hello_proof_t proof;
+    madi_gate_t *gate;
+
+    if (!madi_hello_check_signed(h)) {
+        madi_hello_refuse(h, MAD_ERR_AUTH,
+                          "the caller does not hold the job's key, or its call was changed on the way: it belongs to another "
+                          "job, or somebody is in between");
+        return;
+    }
+    if (h->head.length < head || madi_address_check(address, h->head.length - head, &len) || !address_is_callers(h, address)) {
+        madi_hello_refuse(h, MAD_ERR_PROTOCOL, "the caller's address is not one, or not its own");
+        return;
+    }
+    memcpy(&proof, h->body + MADI_PROOF_LEN, sizeof proof);
+    gate = caller_gate(h, &proof, address, len);
+    if (!gate)
+        return;
+    if (is_superseded(h->session, gate))
+        verdict.status = MAD_ERR_BUSY;
+    if (!madi_hello_send_signed(h, MADI_HELLO_VERDICT, &verdict, sizeof verdict)) {
+        madi_hello_fail(h, MAD_ERR_SYSTEM, "the verdict could not be sent");
+        return;
+    }
+    if (verdict.status) {
+        madi_fd_close(madi_hello_release(h));
+        return;
+    }
+    madi_gate_floor(gate, proof.floor);
+    peer_accept(h, gate);
+}

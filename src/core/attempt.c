@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The active side of the handshake: attempts to reach a peer, several beside each other (search.c), of which one is taken. */
+#include "core/hello.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/own.h"
+
+#include <errno.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define CALL_AGAIN INT64_C(500000000) /* ns that the peer's own attempt has before it is called once more */
+
+typedef madi_hello_t hello_t;
+
+/* ---- Attempts of a gate ----------------------------------------------------------------------------------------- */
+
+/* The attempt that this link is made by; NULL if none. */
+static hello_t *attempt_of(const madi_link_t *link)
+{
+    hello_t *h = link->gate->session->hellos;
+    while (h && h->link != link)
+        h = h->next;
+    return h;
+}
+
+void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text)
+{
+    hello_t *h = attempt_of(link);
+    if (h)
+        madi_hello_fail(h, status, text);
+}
+
+void madi_hello_unsure(madi_link_t *link)
+{
+    hello_t *h = attempt_of(link);
+    if (h)
+        h->unsure = true;
+}
+
+bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter)
+{
+    const hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
+    while (h && (h->gate != gate || h->adapter != adapter))
+        h = h->next;
+    return h != NULL;
+}
+
+/* Give up the attempts of a gate but one (or NULL): they say nothing of the peer, and may be made again. */
+static void attempts_abort(madi_gate_t *gate, const hello_t *taken)
+{
+    hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
+    while (h)
+        if (h->gate == gate && h != taken) {
+            madi_search_untry(gate, h->way);
+            madi_hello_abort(h);
+            h = gate->session->hellos; /* a driver may have closed others */
+        } else {
+            h = h->next;
+        }
+    if (gate->search)
+        gate->search->next_at = 0;
+}
+
+void madi_hello_abort_all(madi_gate_t *gate)
+{
+    attempts_abort(gate, NULL);
+}
+
+/* End an attempt that says nothing of the peer: no other way is tried. */
+static void attempt_drop(hello_t *h)
+{
+    if (h->gate->link == h->link)
+        h->gate->link = NULL;
+    madi_hello_abort(h);
+}
+
+void madi_attempt_again(madi_gate_t *gate)
+{
+    gate->call_at = 0;
+    madi_gate_connect_again(gate);
+}
+
+void madi_attempt_cut(hello_t *h, const char *text)
+{
+    madi_gate_t *gate = h->gate;
+    if (!h->unsure) {
+        gate->cut = true;
+        madi_hello_fail(h, MAD_ERR_PEER, text);
+        return;
+    }
+    if (gate->link == h->link)
+        gate->link = NULL;
+    attempts_abort(gate, NULL);
+    madi_attempt_again(gate);
+}
+
+void madi_hello_patience(madi_gate_t *gate)
+{
+    gate->deadline = INT64_MAX;
+    for (hello_t *h = gate->n_attempts ? gate->session->hellos : NULL; h; h = h->next)
+        if (h->gate == gate)
+            h->deadline = INT64_MAX;
+}
+
+/* Return until when an attempt may last: as the gate, or half the time if ways are left that cannot be tried beside it. */
+static int64_t attempt_deadline(const madi_gate_t *gate, bool alone)
+{
+    int64_t deadline = gate->deadline;
+    if (deadline < INT64_MAX && madi_search_waits(gate, alone))
+        deadline -= (deadline - madi_now()) / 2;
+    return deadline;
+}
+
+mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way)
+{
+    hello_t *h = madi_hello_new(gate->session, link->adapter, fd);
+    if (!h) {
+        madi_fd_close(fd);
+        errno = ENOMEM;
+        return MAD_ERR_NOMEM;
+    }
+    h->active = true;
+    h->gate = gate;
+    h->link = link;
+    h->way = way;
+    gate->n_attempts++;
+    gate->session->n_attempts++;
+    h->deadline = attempt_deadline(gate, false);
+    h->expect = MADI_HELLO_CHALLENGE;
+    if (madi_watch_add_rare(gate->session, &h->watch, EPOLLOUT) == MAD_OK)
+        return MAD_OK;
+    madi_fd_close(madi_hello_release(h));
+    return MAD_ERR_NOMEM;
+}
+
+/* ---- Frames --------------------------------------------------------------------------------------------------- */
+
+/* False if the socket could not be connected: the attempt has ended. */
+static bool connect_succeeded(hello_t *h)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+    char text[128];
+    getsockopt(h->watch.fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    if (!error)
+        return true;
+    snprintf(text, sizeof text, "%s (%s)", strerror(error),
+             error == ECONNREFUSED ? "the process has ended" : "does this network lead there? see MAD_TCP_INTERFACES");
+    madi_hello_fail(h, error == ECONNREFUSED ? MAD_ERR_PEER : MAD_ERR_SYSTEM, text);
+    return false;
+}
+
+void madi_attempt_connected(hello_t *h)
+{
+    mad_session_t *s = h->session;
+    madi_greeting_t hello = {.role = (uint8_t)s->secrets->role, .security = h->adapter->security};
+    if (!connect_succeeded(h))
+        return;
+    h->connected = true;
+    h->gate->process = madi_process_near(h->watch.fd);
+    if (RAND_bytes(hello.nonce, sizeof hello.nonce) != 1) {
+        madi_hello_fail(h, MAD_ERR_SYSTEM, "no random numbers");
+        return;
+    }
+    memcpy(hello.wanted, madi_address_uid(madi_peer_address(s, h->gate->peer)), MADI_UID_LEN);
+    memcpy(hello.caller, s->uid, MADI_UID_LEN);
+    madi_watch_change(s, &h->watch, EPOLLIN);
+    if (!madi_hello_send(h, MADI_HELLO_HELLO, &hello, sizeof hello))
+        madi_attempt_cut(h, strerror(errno));
+}
+
+/* Take this attempt.  From here on the peer commits itself, so the others end. */
+static void attempt_take(hello_t *h)
+{
+    mad_session_t *s = h->session;
+    madi_hello_proof_t head = {.floor = (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR), .lane = (uint32_t)h->gate->lane};
+    unsigned char *proof = malloc(sizeof head + s->address_len);
+    bool sent;
+    h->gate->link = h->link;
+    h->gate->hello = h;
+    attempts_abort(h->gate, h);
+    h->deadline = attempt_deadline(h->gate, true);
+    h->expect = MADI_HELLO_VERDICT;
+    if (!proof) {
+        madi_hello_fail(h, MAD_ERR_NOMEM, "no memory for the proof of the key");
+        return;
+    }
+    memcpy(proof, &head, sizeof head);
+    memcpy(proof + sizeof head, s->address, s->address_len);
+    sent = madi_hello_send_signed(h, MADI_HELLO_PROOF, proof, sizeof head + s->address_len);
+    free(proof);
+    if (!sent)
+        madi_attempt_cut(h, "the proof could not be sent: the peer has closed the connection");
+}
+
+void madi_hello_decide(madi_gate_t *gate, int64_t now)
+{
+    hello_t *best = NULL;
+    if (gate->link || !gate->n_attempts)
+        return;
+    for (hello_t *h = gate->session->hellos; h; h = h->next)
+        if (h->gate == gate && h->challenged && (!best || h->way < best->way))
+            best = h;
+    if (!best)
+        return;
+    for (hello_t *h = gate->n_attempts > 1 && now < best->hold ? gate->session->hellos : NULL; h; h = h->next)
+        if (h->gate == gate && madi_way_better(gate->search, h->way, best->way))
+            return;
+    attempt_take(best);
+}
+
+/* True if the peer at the other end may be the one that is wanted; else the attempt has ended. */
+static bool challenge_accept(hello_t *h, const madi_challenge_t *challenge)
+{
+    char text[160];
+    if (challenge->role != madi_address_role(madi_peer_address(h->session, h->gate->peer))) {
+        madi_hello_fail(h, MAD_ERR_AUTH, "what answers there has another role (rank, gateway) than the process that is wanted");
+        return false;
+    }
+    if (challenge->security != h->adapter->security) {
+        madi_hello_security_text(h, challenge->security, text, sizeof text);
+        madi_hello_fail(h, MAD_ERR_CONFIG, text);
+        return false;
+    }
+    return true;
+}
+
+void madi_attempt_challenge(hello_t *h)
+{
+    int64_t now = madi_now();
+    if (h->head.length != sizeof h->transcript.challenge.body) {
+        madi_hello_fail(h, MAD_ERR_PROTOCOL, "the handshake's challenge has a wrong length");
+        return;
+    }
+    h->transcript.challenge.head = h->head;
+    memcpy(&h->transcript.challenge.body, h->body, sizeof h->transcript.challenge.body);
+    if (!challenge_accept(h, &h->transcript.challenge.body))
+        return;
+    h->expect = MADI_HELLO_NONE; /* until it is taken */
+    h->challenged = true;
+    h->hold = now + madi_knob_int(MADI_KNOB_CONNECT_DELAY);
+    madi_hello_decide(h->gate, now);
+}
+
+void madi_attempt_verdict(hello_t *h)
+{
+    char reason[MADI_REASON_MAX] = "";
+    madi_link_t *link = h->link;
+    madi_hello_verdict_t verdict;
+    mad_status_t status;
+    int fd;
+
+    if (h->head.length != MADI_PROOF_LEN + sizeof verdict || !madi_hello_check_signed(h)) {
+        madi_hello_fail(h, MAD_ERR_AUTH,
+                        "the peer does not hold the job's key, or its answer was changed on the way: it belongs to another "
+                        "job, or somebody is in between");
+        return;
+    }
+    memcpy(&verdict, h->body + MADI_PROOF_LEN, sizeof verdict);
+    if (verdict.status == MAD_ERR_BUSY) { /* the peer's own attempt counts; it is on its way */
+        h->gate->call_at = madi_deadline(CALL_AGAIN);
+        attempt_drop(h);
+        return;
+    }
+    if (verdict.status || !madi_hello_secret(h, link)) {
+        madi_hello_fail(h, verdict.status ? MAD_ERR_PROTOCOL : MAD_ERR_NOMEM, "the peer's verdict is none that there is");
+        return;
+    }
+    madi_gate_floor(h->gate, verdict.floor);
+    fd = madi_hello_release(h);
+    status = link->driver->start(link, fd, true, reason);
+    if (status)
+        madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
+}
+
+void madi_attempt_refused(hello_t *h)
+{
+    uint32_t code = MAD_ERR_PROTOCOL;
+    char text[160];
+    if (h->head.length == sizeof code)
+        memcpy(&code, h->body, sizeof code);
+    if (code == MAD_ERR_AUTH)
+        snprintf(text, sizeof text, "it refused this process: start both in one job, or give both the same key");
+    else if (code == MAD_ERR_CONFIG)
+        snprintf(text, sizeof text, "it refused this process: the two have different topology files, or security for this network");
+    else
+        snprintf(text, sizeof text, "the peer refused the connection: %s", mad_status_text((mad_status_t)code));
+    madi_hello_fail(h, code == MAD_ERR_AUTH || code == MAD_ERR_VERSION ? (mad_status_t)code : MAD_ERR_PEER, text);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The handshake on a fresh stream socket: version, who is at each end, and a proof of a key of the job by both.
+ *
+ *   active                                               passive
+ *   HELLO     nonce, identity wanted, own identity,  ->
+ *             role, security
+ *                                                    <-  CHALLENGE nonce, role, security
+ *   PROOF     proof, credit floor, lane, own address ->
+ *                                                    <-  VERDICT   proof, status, credit floor
+ *   either may be answered by REFUSE: a status, and the socket is closed
+ *
+ * A process that has not proved the key learns the version, role and security of the other, and nothing else.  REFUSE, and
+ * the end of the socket, are nobody's proven word: they end this way to the peer, and say nothing of other ways.
+ *
+ *   hello.c          life of a handshake, frames             accept.c    the passive side: callers, their number and sources
+ *   hello_due.c      deadlines                               attempt.c   the active side
+ *   proof.h          what is signed                          secret.h    by which key
+ *
+ * Everything here is under session->lock. */
+#ifndef MADI_HELLO_H
+#define MADI_HELLO_H
+
+#include "core/core.h"
+#include "core/proof.h"
+
+#define MADI_HELLO_BODY_MAX 8704 /* bytes of a frame's body */
+static_assert(MADI_HELLO_BODY_MAX >= MADI_ADDRESS_MAX + 256, "a proof holds an address");
+
+typedef enum madi_hello_kind {
+    MADI_HELLO_NONE = 0, /* nothing is due */
+    MADI_HELLO_HELLO = 1,
+    MADI_HELLO_CHALLENGE = 2,
+    MADI_HELLO_PROOF = 3,
+    MADI_HELLO_VERDICT = 4,
+    MADI_HELLO_REFUSE = 5
+} madi_hello_kind_t; /* values travel */
+
+/* Body of PROOF behind its proof; the address follows. */
+typedef struct madi_hello_proof {
+    uint64_t floor;
+    uint32_t lane, pad;
+} madi_hello_proof_t;
+static_assert(sizeof(madi_hello_proof_t) == 16, "handshake proof");
+
+/* Body of VERDICT behind its proof. */
+typedef struct madi_hello_verdict {
+    uint32_t status, pad;
+    uint64_t floor;
+} madi_hello_verdict_t;
+static_assert(sizeof(madi_hello_verdict_t) == 16, "handshake verdict");
+
+typedef struct madi_hello {
+    madi_watch_t watch;
+    mad_session_t *session;
+    madi_adapter_t *adapter;
+    madi_gate_t *gate;  /* active: of the peer; passive: NULL */
+    madi_link_t *link;  /* active */
+    int way;            /* active: of the gate's search */
+    bool active, connected;
+    bool challenged;    /* active: it can be taken */
+    int64_t hold;       /* then: until when a better way may come, too */
+    bool unsure;        /* what the peer has said may be lost */
+    madi_hello_kind_t expect; /* the kind of the next frame */
+    int64_t deadline;
+    int64_t began;
+    bool looked_behind; /* process is known, or cannot be */
+    pid_t process;      /* at the other end, if it is on this host; or 0 */
+    uint64_t source;    /* passive: of the caller (accept.c) */
+    madi_transcript_t transcript;
+    madi_frame_t head;   /* of the frame that is coming in */
+    unsigned char *body; /* its body, when the head is here */
+    size_t n_in;         /* bytes of both that are here */
+    struct madi_hello *next;
+} madi_hello_t;
+
+/* hello.c */
+/* Make a handshake that takes fd on success.  NULL without memory. */
+madi_hello_t *madi_hello_new(mad_session_t *session, madi_adapter_t *adapter, int fd);
+void madi_hello_ready(madi_watch_t *watch, uint32_t events);
+/* End the handshake, and return its descriptor, which is the caller's now. */
+int madi_hello_release(madi_hello_t *hello);
+/* End a handshake that has failed: a way of ours with this status, or a caller with a line in the log. */
+void madi_hello_fail(madi_hello_t *hello, mad_status_t status, const char *text);
+/* Like madi_hello_fail, but say the status to the other side first. */
+void madi_hello_refuse(madi_hello_t *hello, mad_status_t status, const char *text);
+bool madi_hello_send(madi_hello_t *hello, madi_hello_kind_t kind, const void *body, size_t len);
+/* Send a frame with this side's proof before the body. */
+bool madi_hello_send_signed(madi_hello_t *hello, madi_hello_kind_t kind, const void *body, size_t len);
+/* True if the frame in hello->head and hello->body begins with a valid proof of the other side. */
+bool madi_hello_check_signed(madi_hello_t *hello);
+madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* as the peer claims; its proof is by the key of this role */
+/* Derive the link's secret (link->secret).  Precondition: both proofs are made.  False without memory. */
+bool madi_hello_secret(const madi_hello_t *hello, madi_link_t *link);
+/* The text for a peer whose network has other security than ours. */
+void madi_hello_security_text(const madi_hello_t *hello, unsigned security, char *text, size_t len);
+
+/* accept.c */
+void madi_accept_hello(madi_hello_t *hello);
+void madi_accept_proof(madi_hello_t *hello);
+void madi_accept_refused(madi_hello_t *hello, mad_status_t status, const char *text); /* the log's line */
+
+/* attempt.c */
+void madi_attempt_connected(madi_hello_t *hello);
+void madi_attempt_challenge(madi_hello_t *hello);
+void madi_attempt_verdict(madi_hello_t *hello);
+void madi_attempt_refused(madi_hello_t *hello);
+void madi_attempt_cut(madi_hello_t *hello, const char *text); /* the socket ended without a word */
+void madi_attempt_again(madi_gate_t *gate);                   /* call once more, within the same time */
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Deadlines of handshakes, and of gates that are being connected. */
+#include "core/hello.h"
+#include "base/clock.h"
+#include "base/knob.h"
+
+#include <stdio.h>
+
+#define STOPPED_AFTER INT64_C(500000000) /* ns without an answer, until it is looked whether the peer is stopped */
+#define STEP INT64_C(250000000) /* ns: deadlines are looked at so often at least while there are any */
+
+typedef madi_hello_t hello_t;
+
+/* When a connecting gate is to be looked at, but for its deadline: it calls once more where it waits for the peer's own
+ * attempt, since that may have failed, or the peer has seen later than we that a connection was lost; or its search goes on. */
+static int64_t gate_due(const madi_gate_t *g)
+{
+    if (g->link)
+        return INT64_MAX;
+    if (g->call_at)
+        return g->call_at;
+    return g->search && g->search->next_at ? g->search->next_at : INT64_MAX;
+}
+
+/* When an attempt is to be looked at: its time is over, or it was held back long enough for a better one. */
+static int64_t hello_due(const hello_t *h)
+{
+    return h->challenged && h->gate->hello != h && h->hold < h->deadline ? h->hold : h->deadline;
+}
+
+/* When the next look is due: no later than a step after the last one, by which time that stood still is seen. */
+int64_t madi_hello_deadline(const mad_session_t *s)
+{
+    int64_t first = INT64_MAX;
+    for (const hello_t *h = s->hellos; h; h = h->next)
+        if (hello_due(h) < first)
+            first = hello_due(h);
+    for (const madi_gate_t *g = s->gates; g; g = g->next)
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING) {
+            first = g->deadline < first ? g->deadline : first;
+            first = gate_due(g) < first ? gate_due(g) : first;
+        }
+    return first < INT64_MAX && s->hellos_looked + STEP < first ? s->hellos_looked + STEP : first;
+}
+
+/* This process stood still for so long, or its machine, or it had no time: nobody has been silent, for what came meanwhile is
+ * not read yet. */
+static void forgive(mad_session_t *s, int64_t ns)
+{
+    for (hello_t *h = s->hellos; h; h = h->next)
+        h->deadline += h->deadline < INT64_MAX ? ns : 0;
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && g->deadline < INT64_MAX)
+            g->deadline += ns;
+}
+
+/* Is the other end stopped?  Then its time does not count. */
+static void stopped_ask(hello_t *h)
+{
+    if (h->active && !h->connected)
+        return;
+    if (!h->looked_behind)
+        h->process = madi_process_behind(h->watch.fd);
+    h->looked_behind = true;
+    if (h->gate)
+        h->gate->process = h->process;
+    madi_stopped_spare(h->process, h->gate, &h->deadline);
+}
+
+/* So that it is said before the time is over. */
+static void stopped_look(mad_session_t *s, int64_t now)
+{
+    s->stopped_looked = now;
+    for (hello_t *h = s->hellos; h; h = h->next)
+        if (now - h->began >= STOPPED_AFTER)
+            stopped_ask(h);
+}
+
+/* True if it was not put off. */
+static bool hello_is_late(hello_t *h, int64_t now)
+{
+    if (now >= h->deadline)
+        stopped_ask(h);
+    return now >= h->deadline;
+}
+
+static bool gate_is_late(madi_gate_t *g, int64_t now)
+{
+    if (now >= g->deadline && g->process)
+        madi_stopped_spare(g->process, g, &g->deadline);
+    return now >= g->deadline;
+}
+
+static void hello_late(hello_t *h)
+{
+    char text[96];
+    snprintf(text, sizeof text, "the handshake was not over within %sMAD_CONNECT_TIMEOUT (%lld ms)",
+             h->active && h->deadline < h->gate->deadline ? "its part of " : "",
+             (long long)(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 1000000));
+    madi_hello_fail(h, MAD_ERR_TIMEOUT, text);
+}
+
+static void gate_look(madi_gate_t *g, int64_t now)
+{
+    if (gate_is_late(g, now))
+        madi_gate_late(g);
+    else if (gate_due(g) <= now && g->call_at)
+        madi_attempt_again(g);
+    else if (gate_due(g) <= now)
+        madi_search_wave(g);
+    else
+        madi_hello_decide(g, now);
+}
+
+void madi_hello_expire(mad_session_t *s, int64_t now)
+{
+    hello_t *h;
+    int64_t late = s->hellos_looked ? now - s->hellos_looked - STEP : 0;
+    bool any = false;
+    if (late > STEP)
+        forgive(s, late);
+    if (s->hellos_looked && now - s->stopped_looked >= STEP)
+        stopped_look(s, now);
+    h = s->hellos;
+    while (h) {
+        hello_t *next = h->next;
+        any |= hello_due(h) < INT64_MAX;
+        if (hello_is_late(h, now)) {
+            hello_late(h);
+            next = s->hellos; /* it may have begun others */
+        }
+        h = next;
+    }
+    for (madi_gate_t *g = s->gates; g; g = g->next) {
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) != MADI_GATE_CONNECTING)
+            continue;
+        gate_look(g, now);
+        any |= g->deadline < INT64_MAX || gate_due(g) < INT64_MAX || g->n_attempts;
+    }
+    s->hellos_looked = any ? now : 0;
+    madi_hellos_reap(s);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the two sides of a handshake sign: everything that they have said to each other so far, and so who they are.
+ *
+ *   proof of the active side  = HMAC(key, "A" | driver | binding | HELLO | CHALLENGE | PROOF)
+ *   proof of the passive side = HMAC(key, "P" | driver | binding | HELLO | CHALLENGE | proof of the active side | VERDICT)
+ *   secret of the link        = HMAC(key, "S" | both proofs)
+ *
+ * Each name is that frame whole, head and body, without the proof in it.  The key is that of the two roles (secret.h).  A call
+ * that is passed on to another process, sent back to its caller, or changed anywhere on its way has other frames at its two
+ * ends, so the proofs of one end are not those that the other expects. */
+#ifndef MADI_PROOF_H
+#define MADI_PROOF_H
+
+#include "core/secret.h"
+
+#include <stdint.h>
+
+#define MADI_PROOF_LEN 32
+#define MADI_UID_LEN 16
+#define MADI_NONCE_LEN 16
+
+typedef struct madi_frame {
+    uint32_t magic;
+    uint16_t version, kind;
+    uint32_t length; /* of the body, in bytes */
+} madi_frame_t;
+_Static_assert(sizeof(madi_frame_t) == 12, "handshake frame");
+
+/* HELLO, from the active side. */
+typedef struct madi_greeting {
+    unsigned char nonce[MADI_NONCE_LEN], wanted[MADI_UID_LEN], caller[MADI_UID_LEN]; /* wanted, caller: identities */
+    uint8_t role, security; /* madi_role_t, madi_security_t */
+    uint16_t pad;
+} madi_greeting_t;
+_Static_assert(sizeof(madi_greeting_t) == 52, "handshake greeting");
+
+/* CHALLENGE, from the passive side. */
+typedef struct madi_challenge {
+    unsigned char nonce[MADI_NONCE_LEN];
+    uint8_t role, security;
+    uint16_t pad;
+} madi_challenge_t;
+_Static_assert(sizeof(madi_challenge_t) == 20, "handshake challenge");
+
+/* The handshake so far, as one side has seen it. */
+typedef struct madi_transcript {
+    const char *driver;
+    unsigned char binding[32]; /* of the channel that the frames go through, as TLS exports it; zero for a plain socket */
+    struct {
+        madi_frame_t head;
+        madi_greeting_t body;
+    } hello;
+    struct {
+        madi_frame_t head;
+        madi_challenge_t body;
+    } challenge;
+    unsigned char proof[2][MADI_PROOF_LEN]; /* of the active, of the passive side */
+} madi_transcript_t;
+
+/* Compute the proof of the active (side 0) or the passive side (1), in a frame with this head, and keep it in the transcript.
+ * body: what follows the proof in the frame.  False without memory. */
+bool madi_proof_make(madi_transcript_t *transcript, const unsigned char *key, int side, const madi_frame_t *head,
+                     const void *body, size_t len);
+/* Compute the secret that the two ends share from now on, and nobody else, not even others with the job's key that did not
+ * take part.  Precondition: both proofs are made. */
+bool madi_proof_secret(const madi_transcript_t *transcript, const unsigned char *key, unsigned char secret[MADI_SECRET_LEN]);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/secret.h"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+bool madi_secret_derive(const void *key, size_t key_len, const char *label, unsigned char *out, size_t out_len)
+{
+    EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
+    EVP_KDF_CTX *ctx = EVP_KDF_CTX_new(kdf);
+    OSSL_PARAM params[] = {OSSL_PARAM_utf8_string(OSSL_KDF_PARAM_DIGEST, (char *)"SHA256", 0),
+                           OSSL_PARAM_octet_string(OSSL_KDF_PARAM_KEY, (void *)key, key_len),
+                           OSSL_PARAM_octet_string(OSSL_KDF_PARAM_INFO, (void *)label, strlen(label)), OSSL_PARAM_END};
+    bool good = ctx && EVP_KDF_derive(ctx, out, out_len, params) == 1;
+    EVP_KDF_CTX_free(ctx);
+    EVP_KDF_free(kdf);
+    return good;
+}
+
+bool madi_secret_gateway(const void *job_key, size_t key_len, unsigned char out[MADI_SECRET_LEN])
+{
+    return madi_secret_derive(job_key, key_len, "madeleine gateway key", out, MADI_SECRET_LEN);
+}
+
+static size_t page_len(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A page that is nowhere but in this process's memory; NULL: none is left. */
+static void *page_new(void)
+{
+    void *page = mmap(NULL, page_len(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    madvise(page, page_len(), MADV_DONTDUMP);
+    madvise(page, page_len(), MADV_WIPEONFORK);
+    (void)!mlock(page, page_len()); /* the limit may be 0: then it can be swapped */
+    return page;
+}
+
+static bool keys_make(madi_secrets_t *secrets, const void *key, size_t key_len)
+{
+    if (secrets->role == MADI_ROLE_RANK)
+        return madi_secret_derive(key, key_len, "madeleine rank key", secrets->rank_key, MADI_SECRET_LEN) &&
+               madi_secret_gateway(key, key_len, secrets->gateway_key);
+    if (key_len != MADI_SECRET_LEN)
+        return false;
+    memcpy(secrets->gateway_key, key, key_len);
+    return true;
+}
+
+madi_secrets_t *madi_secrets_open(madi_role_t role, const void *key, size_t key_len)
+{
+    madi_secrets_t *secrets = page_new();
+    if (!secrets)
+        return NULL;
+    secrets->role = role;
+    if (keys_make(secrets, key, key_len))
+        return secrets;
+    madi_secrets_close(secrets);
+    return NULL;
+}
+
+void madi_secrets_close(madi_secrets_t *secrets)
+{
+    if (!secrets)
+        return;
+    OPENSSL_cleanse(secrets, sizeof *secrets);
+    munmap(secrets, page_len());
+}
+
+const unsigned char *madi_secrets_key(const madi_secrets_t *secrets, madi_role_t peer)
+{
+    bool ranks = secrets->role == MADI_ROLE_RANK && peer == MADI_ROLE_RANK;
+    return ranks ? secrets->rank_key : secrets->gateway_key;
+}
