@@ -17,18 +17,6 @@
 
 #define ANSWER_MAX ((size_t)1 << 29)
 
-/* Only what a session writes itself: nothing that could play tricks with a terminal. */
-static bool is_plain(const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] < ' ' || text[i] > '~')
-            return false;
-        if (text[i] == '\\' && (++i == len || (text[i] != '"' && text[i] != '\\')))
-            return false;
-    }
-    return true;
-}
-
 /* One session's answer, as far as it has come. */
 typedef struct answer {
     int fd; /* -1: there is no more to come */
@@ -125,18 +113,16 @@ static void question_put(const madi_target_t *t, const char *question)
 /* Frees the text.  NULL: why it is none. */
 static json_t *answer_parse(answer_t *a, int pid, double timeout, char *why)
 {
-    json_error_t error;
     json_t *answer = NULL;
     if (!a->whole)
         why_silent(pid, timeout, why);
-    else if (is_plain(a->text, a->len))
-        answer = json_loadb(a->text, a->len, JSON_REJECT_DUPLICATES, &error);
+    else
+        answer = madi_info_answer(a->text, a->len);
     free(a->text);
     if (!a->whole)
         return NULL;
-    if (!json_is_object(answer)) {
+    if (!answer) {
         snprintf(why, MADI_INFO_WHY_MAX, "process %d gave no proper answer: is it of another version, or at its end?", pid);
-        json_decref(answer);
         return NULL;
     }
     if (json_object_get(answer, "error")) {

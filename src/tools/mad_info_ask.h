@@ -14,6 +14,8 @@ typedef struct madi_target {
     bool full; /* a socket took no connection */
 } madi_target_t;
 
+/* mad_info_answer.c: the object that a session has answered; NULL: it is none, or holds what no session writes. */
+json_t *madi_info_answer(const char *text, size_t len);
 /* mad_info_find.c: that process's sockets (only pid is set before).  False: why says why there are none. */
 bool madi_target_find(madi_target_t *target, char *why);
 /* Those of all processes of this user, or for root of all users; returns how many, the array is the caller's. */

@@ -13,8 +13,8 @@ typedef struct target {
     void (*run)(const uint8_t *data, size_t size);
 } target_t;
 
-extern const target_t fuzz_address, fuzz_boot, fuzz_forward, fuzz_frames, fuzz_hello, fuzz_hosts, fuzz_job, fuzz_packets,
-    fuzz_pmi, fuzz_shm, fuzz_spec, fuzz_tcp, fuzz_topology;
+extern const target_t fuzz_address, fuzz_boot, fuzz_forward, fuzz_frames, fuzz_hello, fuzz_hosts, fuzz_info, fuzz_job,
+    fuzz_name, fuzz_packets, fuzz_pmi, fuzz_shm, fuzz_spec, fuzz_tcp, fuzz_topology;
 
 /* NULL: there is no such target. */
 const target_t *fuzz_find(const char *name);

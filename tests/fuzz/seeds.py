@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Write the seed corpus: one well-formed input of each kind, from which the fuzzers go on."""
+import json
 import os
 import re
 import struct
@@ -181,3 +182,17 @@ seed("forward", "ping", b"\1" + ready + fragment(0, 8, told=b"\0\1") + to_peer +
 
 seed("job", "one", "madeleine-job 3\nkey 00112233445566778899aabbccddeeff\naddress 0102\naddress 03 00000000000000aa\n"
      "topology 4\na=1\naddress 04\n")
+
+session = {"pid": 7, "version": "0.1.0", "rank": 0, "size": 2, "launcher": "madrun", "host": "a", "waiting": {
+    "spin_us": 20, "sleeps": 3, "wakes": 2, "categories": [{"category": "shm", "polls": 5, "hits": 1}]},
+    "marcel": {"workers": 2, "created": 3}, "peers": [{"peer": 1, "channel": "", "state": "up", "ways": [{"driver": "tcp"}]}],
+    "channels": [{"channel": "x", "open": True, "messages_waiting": 0}], "networks": [{
+        "network": "n", "driver": "tcp", "messages_sent": 1, "bytes_sent": 1e9, "messages_received": 2, "bytes_received": 7}],
+    "adapters": [{"driver": "tcp", "name": "lo", "network": "n"}], "knobs": [{"knob": "MAD_SPIN", "value": "0", "source": "default"}],
+    "forwarding": {"streams": 1, "fragments": 9, "bytes": 8, "routes": [{"from": "a", "via": "g", "to": "b"}]}}
+for how in (0, 1, 8, 9, 10, 12, 13, 14):
+    seed("info", "how-%d" % how, bytes([how]) + json.dumps(session).encode())
+short = b"\2" + b"i" * 16 + bytes([32 + 24, 0x34, 0x12, 10, 1, 2, 3])
+seed("name", "ip", b"\0" + short)
+seed("name", "all", b"\2" + short + b"\1" + b"n" * 8 + b"s" * 8 + b"\2" + b"n" * 8 + b"\3" + b"b" * 8 + b"\1\2" + b"\5" + b"t" * 8 + b"\4\0abc" +
+     bytes([96 + 64, 1, 2]) + b"6" * 16 + bytes([16 + 4, 2]) + b"nw" + b"\3byt")
