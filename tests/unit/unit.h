@@ -8,6 +8,7 @@
 
 Suite *base_suite(void);
 Suite *json_suite(void);
+Suite *key_suite(void);
 Suite *knob_suite(void);
 Suite *address_suite(void);
 Suite *wire_suite(void);

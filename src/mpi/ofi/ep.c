@@ -2,6 +2,8 @@
 /* Endpoints: bound to queues, counters and an address vector; enabled, which starts the device. */
 #include "ofi.h"
 
+#include <openssl/crypto.h>
+
 /* ---- The endpoints of a queue or counter --------------------------------------------------------------------------- */
 
 /* Endpoints are bound and closed while nobody else uses the queue (fi_endpoint(3)); progress reads without a lock. */
@@ -181,6 +183,7 @@ static int dev_open(mad_ofi_ep_t *ep)
         if (queues[i])
             queues[i]->locked = true;
     status = mad_dev_open(&options, &ep->dev);
+    OPENSSL_cleanse(key, sizeof key);
     if (status) {
         MAD_OFI_WARN(EP_CTRL, "no session: %s\n", mad_status_text(status));
         return error_of(status);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libfabric's provider `mad`: its objects over matching devices (mpi/device).
  *
- *   provider.c   found by libfabric: parameters, the key
+ *   provider.c   found by libfabric: parameters
+ *   key.c        the key: where it comes from, texts, files; key_pmix.c  from the job's first process
  *   info.c       what is offered, and whether that is what was asked for
  *   fabric.c     fabrics, what to wait on; domain.c, eq.c  domains, memory; event queues
  *   wait.c       how a thread sleeps until something is queued
@@ -50,6 +51,7 @@
 
 extern struct fi_provider mad_ofi_provider;
 #define MAD_OFI_WARN(subsystem, ...) FI_WARN(&mad_ofi_provider, FI_LOG_##subsystem, __VA_ARGS__)
+#define MAD_OFI_INFO(subsystem, ...) FI_INFO(&mad_ofi_provider, FI_LOG_##subsystem, __VA_ARGS__)
 
 typedef struct mad_ofi_ep mad_ofi_ep_t;
 
@@ -187,11 +189,13 @@ struct mad_ofi_ep {
     } *old;
 };
 
-/* ---- provider.c, info.c ------------------------------------------------------------------------------------------- */
+/* ---- provider.c, key.c, info.c ------------------------------------------------------------------------------------ */
 
-/* The secret that endpoints share which may talk to each other: 16 to 64 bytes.  Returns their number, or a negative
- * error. */
+/* Copy the secret that endpoints share which may talk to each other, and return its length, 16 to 64 bytes; or return a
+ * negative error, which is logged.  The secret is found once per process, which may take until the first process of the job
+ * has one; later calls copy it.  Any thread.  The caller wipes its copy. */
 int mad_ofi_key(unsigned char key[64]);
+void mad_ofi_key_forget(void); /* wipe it */
 /* Bytes of a name, the same for all processes. */
 size_t mad_ofi_name_len(void);
 /* A name of name_len bytes.  False: the process could not be reached by it. */

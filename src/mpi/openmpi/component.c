@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Found and started by Open MPI. */
-#include "mpi/key.h"
 #include "btl_mad.h"
 
 #include <opal/threads/thread_usage.h>
@@ -68,22 +67,17 @@ static int component_close(void)
 
 /* ---- Start and end --------------------------------------------------------------------------------------------- */
 
-/* The key that the gateways have, too; without any, Open MPI's launcher gives all processes of a job, and those that they
- * start, the same 128 random bits. */
 static mad_status_t session_open(void)
 {
-    const char *given = getenv("OMPI_MCA_orte_precondition_transports");
-    unsigned char key[64];
-    int len = mad_mpi_key(key);
-    if (len < 0 || (!len && (!given || strlen(given) < 16)))
+    mad_mpi_key_t key;
+    mad_status_t status;
+    if (!mad_btl_key(&key))
         return MAD_ERR_BOOT;
-    if (!len) {
-        len = (int)strnlen(given, sizeof key);
-        memcpy(key, given, (size_t)len);
-    }
     /* That thread calls nothing of Open MPI: what it has completed stands in a list. */
     mad_progress_thread(mad_btl->async != 0);
-    return mad_open(key, (size_t)len, &mad_btl->session);
+    status = mad_open(key.bytes, key.len, &mad_btl->session);
+    mad_mpi_key_wipe(&key);
+    return status;
 }
 
 /* What fits one packet of every way; of networks alone. */

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The key of the job: from the environment, or made by the job's first process and passed by Open MPI's own exchange (PMIx,
+ * or what Open MPI has in its place), which only the processes of the job, their user and the launcher can read.
+ *
+ *   first process                        the others                     a job that this job starts (MPI_Comm_spawn)
+ *   make a random key
+ *   put, commit  ------------------->    get: waits for the commit
+ *                ------------------------------------------------->     first process: get; put, commit -->  the others: get
+ *
+ * Nothing of this is a barrier: a process without this component need not take part. */
+#include "btl_mad.h"
+
+#include <openssl/crypto.h>
+#include <opal/mca/pmix/pmix.h>
+#include <opal/util/output.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NAME "madeleine.btl.key"
+#define PARENT_WAIT 1            /* s; a job that runs has put its key long ago */
+#define RETRY (10 * 1000 * 1000) /* ns between two tries, when the first process has put other things before its key */
+
+static void key_put(const mad_mpi_key_t *key)
+{
+    char text[MAD_MPI_KEY_TEXT];
+    opal_value_t value;
+    int rc;
+    OBJ_CONSTRUCT(&value, opal_value_t);
+    mad_mpi_key_write(key, text);
+    value.key = (char *)NAME;
+    value.type = OPAL_STRING;
+    value.data.string = text;
+    rc = opal_pmix.put(OPAL_PMIX_GLOBAL, &value);
+    if (rc == OPAL_SUCCESS)
+        rc = opal_pmix.commit();
+    value.key = NULL;
+    value.data.string = NULL;
+    OBJ_DESTRUCT(&value);
+    OPENSSL_cleanse(text, sizeof text);
+    if (rc != OPAL_SUCCESS)
+        opal_output_verbose(1, opal_btl_base_framework.framework_output,
+                            "btl mad: Open MPI's exchange takes no key (%s): other processes will not reach this one",
+                            opal_strerror(rc));
+}
+
+/* One try, which waits for the process's first commit. */
+static int key_try(opal_process_name_t of, int seconds, mad_mpi_key_t *key)
+{
+    opal_value_t *value = NULL, *timeout = OBJ_NEW(opal_value_t);
+    opal_list_t infos;
+    int rc;
+    OBJ_CONSTRUCT(&infos, opal_list_t);
+    timeout->key = strdup(OPAL_PMIX_TIMEOUT);
+    timeout->type = OPAL_INT;
+    timeout->data.integer = seconds;
+    opal_list_append(&infos, &timeout->super);
+    rc = opal_pmix.get(&of, NAME, &infos, &value);
+    OPAL_LIST_DESTRUCT(&infos);
+    if (rc == OPAL_SUCCESS && (!value || value->type != OPAL_STRING || !value->data.string ||
+                               !mad_mpi_key_read(key, value->data.string, "the first process of the job")))
+        rc = OPAL_ERR_BAD_PARAM;
+    if (value) {
+        if (value->type == OPAL_STRING && value->data.string)
+            OPENSSL_cleanse(value->data.string, strlen(value->data.string));
+        OBJ_RELEASE(value);
+    }
+    return rc;
+}
+
+static int64_t now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+static bool key_get(opal_process_name_t of, mad_mpi_key_t *key)
+{
+    int64_t end = now_s() + MAD_MPI_KEY_WAIT, left;
+    int rc = OPAL_ERR_TIMEOUT;
+    while ((left = end - now_s()) > 0 && (rc = key_try(of, (int)left, key)) == OPAL_ERR_NOT_FOUND)
+        nanosleep(&(struct timespec){0, RETRY}, NULL);
+    if (rc == OPAL_SUCCESS)
+        return true;
+    snprintf(key->why, sizeof key->why,
+             "no key of the job's first process came by Open MPI's exchange within %d s (%s): it has no component mad, or this "
+             "exchange needs a barrier first; " MAD_MPI_KEY_REMEDY, MAD_MPI_KEY_WAIT, opal_strerror(rc));
+    return false;
+}
+
+/* The job that started this one passes its key on, if it has one of this kind.  Its name, with which a port begins, is also its
+ * name space in PMIx, which Open MPI does not know as early as this. */
+static bool key_of_parent(mad_mpi_key_t *key)
+{
+    const char *port = getenv("OMPI_PARENT_PORT");
+    char *end, space[32];
+    unsigned long job = port ? strtoul(port, &end, 10) : 0;
+    opal_process_name_t first = {(opal_jobid_t)job, 0};
+    if (!job || *end != '.' || first.jobid == OPAL_PROC_MY_NAME.jobid)
+        return false;
+    snprintf(space, sizeof space, "%lu", job);
+    if (opal_pmix.register_jobid)
+        opal_pmix.register_jobid(first.jobid, space);
+    return key_try(first, PARENT_WAIT, key) == OPAL_SUCCESS;
+}
+
+static bool key_exchange(mad_mpi_key_t *key)
+{
+    opal_process_name_t first = {OPAL_PROC_MY_NAME.jobid, 0};
+    if (OPAL_PROC_MY_NAME.vpid != 0)
+        return key_get(first, key);
+    if (!key_of_parent(key) && !mad_mpi_key_make(key, "made by this process, the first of its job"))
+        return false;
+    key_put(key);
+    return true;
+}
+
+bool mad_btl_key(mad_mpi_key_t *key)
+{
+    int found = mad_mpi_key_environment(key);
+    if (key->why[0])
+        opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl mad: %s", key->why);
+    if (!found && !key_exchange(key))
+        found = -1;
+    if (found < 0) {
+        opal_output(0, "btl mad: no session: %s", key->why);
+        return false;
+    }
+    opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl mad: the key is from: %s", key->source);
+    return true;
+}
