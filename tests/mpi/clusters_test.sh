@@ -310,7 +310,7 @@ test_wrong_key() {
         by $plug
         cat >keyed <<'END'
 #!/bin/sh
-case $(hostname) in blue*) MADELEINE_KEY=00112233445566778899aabbccddeeff ;; esac
+case $(hostname) in blue*) MADELEINE_KEY=5f1d0a93c27be64810f9a3d67c25e8b4 ;; esac
 exec ./rounds / 1000
 END
         mpi 4 sh keyed >out 2>err

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Processes that come later: started by the program (MPI_Comm_spawn, twice: the second group after the first has gone), and
- * met at a port (MPI_Comm_accept, MPI_Comm_connect). */
+ * met at a port (MPI_Comm_accept, MPI_Comm_connect).  An argument names the program to start instead of this one. */
 #include "check.h"
 
 #define CHILDREN 2
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     meet();
     told("meet_at_port");
     for (int i = 0; i < 2; i++)
-        spawn(argv[0]);
+        spawn(argc > 1 ? argv[1] : argv[0]);
     told("spawn_twice");
     return finish();
 }

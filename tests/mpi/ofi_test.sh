@@ -36,19 +36,51 @@ MAD_DRIVERS=self,tcp told tcp "the order of entries," ofi_order
 told shm "a lost peer," ofi_lost
 MAD_DRIVERS=self,tcp told tcp "a lost peer," ofi_lost
 
-# ---- Keys: without any, a file of this user's is made; one that others may read is not taken
+# ---- Keys: without any, a file of this user's is made; one that others may read, or may have put there, is not taken
 unset FI_MAD_KEY
-within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"
+file=$dir/.madeleine-key
+opens() { within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"; }
+# refused WHAT TEXT
+refused() {
+    opens
+    check "$1 is refused" 1 $(($? != 0))
+    check_has "... and this is said" "mad: libfabric: error: no key: $2" "$dir/err"
+}
+opens
 check "without a key one is made: exit code" 0 $?
-check "... which only this user may read" 600 "$(stat -c %a "$dir/.madeleine-key")"
-chmod 644 "$dir/.madeleine-key"
-FI_LOG_LEVEL=warn within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"
-check "a key that others may read is refused" 1 $(($? != 0))
-check_has "... and this is said" "is not a file that only its owner can read" "$dir/err"
+check "... which only this user may read" 600 "$(stat -c %a "$file")"
+check "... of 32 bytes" 32 "$(stat -c %s "$file")"
+chmod 644 "$file"
+refused "a key that others may read" "$file is not a file that only its owner can read (chmod 600)"
+chmod 600 "$file"
+mv "$file" "$dir/elsewhere"
+ln -s "$dir/elsewhere" "$file"
+refused "a link" "$file: is a symbolic link; name the file that it leads to"
+rm "$file"
+mkfifo -m 600 "$file"
+refused "a pipe" "$file is no plain file; name one"
+rm "$file"
+(umask 077 && printf 0123456789abcde >"$file")
+refused "a short text in a file" "$file has 15 characters, and a key has 16 to 1024"
+printf 'passwordpassword\n' >"$file"
+refused "a text in a file that can be guessed" "$file holds a text that can be guessed: its 16 characters have"
+head -c 32 /dev/zero >"$file"
+refused "a file of zeros" "$file holds a text that can be guessed: its 32 bytes have 0 bits of entropy at most"
+head -c 8 "$dir/elsewhere" >"$file"
+refused "a file that is too short" "$file holds"
+if [ "$(id -u)" = 0 ]; then
+    cp "$dir/elsewhere" "$file"
+    chown 1 "$file"
+    refused "a file of another user" "$file belongs to another user"
+fi
+rm -f "$file"
+FI_MAD_KEY_FILE=$dir/missing/key refused "a file that cannot be made" "$dir/missing/key is not there and cannot be made"
+FI_MAD_KEY_FILE=$dir/elsewhere opens
+check "a file of another name: exit code" 0 $?
 export FI_MAD_KEY=short
-FI_LOG_LEVEL=warn within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"
-check "a short key is refused" 1 $(($? != 0))
-check_has "... and this is said" "FI_MAD_KEY has less than 16 characters" "$dir/err"
+refused "a short key" "FI_MAD_KEY has 5 characters, and a key has 16 to 1024"
+export FI_MAD_KEY=aaaaaaaaaaaaaaaaaaaa
+refused "a key that can be guessed" "FI_MAD_KEY holds a text that can be guessed: its 20 characters have"
 export FI_MAD_KEY=a-key-for-these-tests
 
 # ---- Programs of libfabric

@@ -198,7 +198,7 @@ static int key_find(mad_mpi_key_t *key)
     if (found > 0)
         MAD_OFI_INFO(FABRIC, "the key is from: %s\n", key->source);
     else
-        MAD_OFI_WARN(FABRIC, "no key: %s\n", key->why);
+        fprintf(stderr, "mad: libfabric: error: no key: %s\n", key->why); /* libfabric's own log is silent unless asked for */
     return found;
 }
 

@@ -15,6 +15,8 @@
 
 #define LIBRARY "libpmix.so.2"
 #define NAME "madeleine.fi.key"
+#define FIRST "the first process of the job"
+#define PARENT_WAIT 1            /* s; a job that runs has put its key long ago */
 #define RETRY (10 * 1000 * 1000) /* ns between two tries, when the first process has put other things before its key */
 
 typedef struct pmix {
@@ -61,7 +63,7 @@ static void key_put(pmix_t *pmix, const mad_mpi_key_t *key)
 }
 
 /* One try, which waits for the process's first commit. */
-static pmix_status_t key_try(pmix_t *pmix, const pmix_proc_t *of, int seconds, mad_mpi_key_t *key)
+static pmix_status_t key_try(pmix_t *pmix, const pmix_proc_t *of, int seconds, const char *source, mad_mpi_key_t *key)
 {
     pmix_value_t *value = NULL;
     pmix_info_t timeout;
@@ -75,7 +77,7 @@ static pmix_status_t key_try(pmix_t *pmix, const pmix_proc_t *of, int seconds, m
         free(value);
         return status == PMIX_SUCCESS ? PMIX_ERR_BAD_PARAM : status;
     }
-    if (status == PMIX_SUCCESS && !mad_mpi_key_read(key, value->data.string, "the first process of the job"))
+    if (status == PMIX_SUCCESS && !mad_mpi_key_read(key, value->data.string, source))
         status = PMIX_ERR_BAD_PARAM;
     OPENSSL_cleanse(value->data.string, strlen(value->data.string));
     free(value->data.string);
@@ -96,7 +98,7 @@ static bool key_get(pmix_t *pmix, mad_mpi_key_t *key)
     pmix_proc_t first = pmix->self;
     pmix_status_t status = PMIX_ERR_TIMEOUT;
     first.rank = 0;
-    while ((left = end - now_s()) > 0 && (status = key_try(pmix, &first, (int)left, key)) == PMIX_ERR_NOT_FOUND)
+    while ((left = end - now_s()) > 0 && (status = key_try(pmix, &first, (int)left, FIRST, key)) == PMIX_ERR_NOT_FOUND)
         nanosleep(&(struct timespec){0, RETRY}, NULL);
     if (status == PMIX_SUCCESS)
         return true;
@@ -120,7 +122,8 @@ static bool key_of_parent(pmix_t *pmix, mad_mpi_key_t *key)
         memcpy(first.nspace, port, strcspn(port, "."));
     }
     free(value);
-    return *first.nspace && strcmp(first.nspace, pmix->self.nspace) != 0 && key_try(pmix, &first, 1, key) == PMIX_SUCCESS;
+    return *first.nspace && strcmp(first.nspace, pmix->self.nspace) != 0 &&
+           key_try(pmix, &first, PARENT_WAIT, "the job that started this one", key) == PMIX_SUCCESS;
 }
 
 static bool key_exchange(pmix_t *pmix, mad_mpi_key_t *key)

@@ -20,6 +20,7 @@
 
 #define NAME "madeleine.btl.key"
 #define PARENT_WAIT 1            /* s; a job that runs has put its key long ago */
+#define FIRST "the first process of the job"
 #define RETRY (10 * 1000 * 1000) /* ns between two tries, when the first process has put other things before its key */
 
 static void key_put(const mad_mpi_key_t *key)
@@ -46,7 +47,7 @@ static void key_put(const mad_mpi_key_t *key)
 }
 
 /* One try, which waits for the process's first commit. */
-static int key_try(opal_process_name_t of, int seconds, mad_mpi_key_t *key)
+static int key_try(opal_process_name_t of, int seconds, const char *source, mad_mpi_key_t *key)
 {
     opal_value_t *value = NULL, *timeout = OBJ_NEW(opal_value_t);
     opal_list_t infos;
@@ -59,7 +60,7 @@ static int key_try(opal_process_name_t of, int seconds, mad_mpi_key_t *key)
     rc = opal_pmix.get(&of, NAME, &infos, &value);
     OPAL_LIST_DESTRUCT(&infos);
     if (rc == OPAL_SUCCESS && (!value || value->type != OPAL_STRING || !value->data.string ||
-                               !mad_mpi_key_read(key, value->data.string, "the first process of the job")))
+                               !mad_mpi_key_read(key, value->data.string, source)))
         rc = OPAL_ERR_BAD_PARAM;
     if (value) {
         if (value->type == OPAL_STRING && value->data.string)
@@ -80,7 +81,7 @@ static bool key_get(opal_process_name_t of, mad_mpi_key_t *key)
 {
     int64_t end = now_s() + MAD_MPI_KEY_WAIT, left;
     int rc = OPAL_ERR_TIMEOUT;
-    while ((left = end - now_s()) > 0 && (rc = key_try(of, (int)left, key)) == OPAL_ERR_NOT_FOUND)
+    while ((left = end - now_s()) > 0 && (rc = key_try(of, (int)left, FIRST, key)) == OPAL_ERR_NOT_FOUND)
         nanosleep(&(struct timespec){0, RETRY}, NULL);
     if (rc == OPAL_SUCCESS)
         return true;
@@ -103,7 +104,7 @@ static bool key_of_parent(mad_mpi_key_t *key)
     snprintf(space, sizeof space, "%lu", job);
     if (opal_pmix.register_jobid)
         opal_pmix.register_jobid(first.jobid, space);
-    return key_try(first, PARENT_WAIT, key) == OPAL_SUCCESS;
+    return key_try(first, PARENT_WAIT, "the job that started this one", key) == OPAL_SUCCESS;
 }
 
 static bool key_exchange(mad_mpi_key_t *key)
@@ -125,7 +126,7 @@ bool mad_btl_key(mad_mpi_key_t *key)
     if (!found && !key_exchange(key))
         found = -1;
     if (found < 0) {
-        opal_output(0, "btl mad: no session: %s", key->why);
+        opal_output(0, "btl mad: no key: %s", key->why);
         return false;
     }
     opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl mad: the key is from: %s", key->source);
