@@ -343,6 +343,19 @@ test_slurm() {
         passes "$plug, salloc" 4 messages
         slurm="srun --quiet --overcommit -w red0,red1 --mpi=pmix"
         passes "$plug, srun" 4 messages
+        # ... and none of madrun's: srun passes no key, and Open MPI's own is the number of the job
+        cat >unkeyed <<'END'
+#!/bin/sh
+unset MADELEINE_KEY MAD_GATEWAYS MAD_TOPOLOGY
+export OMPI_MCA_btl_base_verbose=1 FI_LOG_LEVEL=info FI_LOG_PROV=mad
+exec ./messages
+END
+        chmod +x unkeyed
+        passes "$plug, srun without a key" 4 unkeyed
+        check_lines "$plug, srun without a key: the job's number is not taken" 4 \
+            'OMPI_MCA_orte_precondition_transports holds a text that can be guessed' err
+        check_lines "$plug, srun without a key: one is made" 1 'the key is from: made by this process' err
+        check_lines "$plug, srun without a key: the others get it" 3 'the key is from: the first process of the job' err
     done
     [ -z "$MPICH" ] || {
         by mpich
