@@ -73,7 +73,7 @@ mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session);
 
 /* Start a session that asks no launcher: peers are added by address with mad_peer_add.  key: the secret that all
  * sessions which may talk to each other share, key_len bytes (16 to 64); it is copied.  Owns and errors as
- * mad_init, but for MAD_ERR_BOOT, and MAD_ERR_INVAL (the key's length). */
+ * mad_init, but for MAD_ERR_BOOT, and MAD_ERR_INVAL (the key's length, or its bytes are all the same). */
 mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session);
 
 /* End a session: deliver what was sent, by pending requests too (within the knob MAD_EXIT_TIMEOUT), close channels and

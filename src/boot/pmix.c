@@ -83,6 +83,7 @@ static mad_status_t pmix_put(madi_boot_t *boot, const char *key, const char *val
     if (!pv.data.string)
         return MAD_ERR_NOMEM;
     status = lib.put(PMIX_GLOBAL, key, &pv);
+    explicit_bzero(pv.data.string, strlen(pv.data.string)); /* the job's key goes this way, too */
     free(pv.data.string);
     return status == PMIX_SUCCESS ? MAD_OK : failed("PMIx_Put", status);
 }
@@ -110,8 +111,10 @@ static mad_status_t pmix_get(madi_boot_t *boot, int rank, const char *key, char 
         status = MAD_ERR_INVAL;
     else
         memcpy(value, pv->data.string, strlen(pv->data.string) + 1);
-    if (pv->type == PMIX_STRING)
+    if (pv->type == PMIX_STRING && pv->data.string) {
+        explicit_bzero(pv->data.string, strlen(pv->data.string));
         free(pv->data.string);
+    }
     free(pv);
     return status;
 }

@@ -357,6 +357,11 @@ mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
 {
     if (!key || key_len < KEY_MIN || key_len > KEY_MAX)
         return MAD_ERR_INVAL;
+    if (!memcmp(key, (const unsigned char *)key + 1, key_len - 1)) {
+        madi_log(MADI_LOG_ERROR, "core", "all %zu bytes of the key given to mad_open are the same, as if it were not set: give "
+                 "random bytes (getrandom), the same to all processes", key_len);
+        return MAD_ERR_INVAL;
+    }
     return madi_session_open(MADI_ROLE_RANK, key, key_len, session);
 }
 

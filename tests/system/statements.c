@@ -27,6 +27,8 @@ static void starting(void)
     CHECK_STATUS(mad_open(NULL, 16, &session), MAD_ERR_INVAL);
     CHECK_STATUS(mad_open(key, 15, &session), MAD_ERR_INVAL);
     CHECK_STATUS(mad_open(key, 65, &session), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_open((unsigned char[64]){0}, 64, &session), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_open("aaaaaaaaaaaaaaaa", 16, &session), MAD_ERR_INVAL);
     setenv("MAD_CREDIT_FLOOR", "1", 1);
     CHECK_STATUS(mad_open(key, 16, &session), MAD_ERR_CONFIG);
     unsetenv("MAD_CREDIT_FLOOR");
