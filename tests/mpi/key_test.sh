@@ -18,6 +18,18 @@ test_runs() {
     check_lines "$way: jobs that start jobs: all is right" 2 '^ok ' out
 }
 
+# ---- A process without a launcher, and a job that it starts
+test_single() {
+    case $over in
+    btl) with="OMPI_MCA_pml=ob1 OMPI_MCA_btl=mad,self OMPI_MCA_mca_base_component_path=$BUILD/.libs:$own" ;;
+    ofi) with="OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=mad" ;;
+    esac
+    # shellcheck disable=SC2086
+    within $limit env $with OMPI_MCA_rmaps_base_oversubscribe=1 ./single >out 2>err
+    check "$way: alone: exit code" 0 $?
+    check_has "$way: alone: talks to what it has started" "sum 3" out
+}
+
 # ---- A stranger
 # attacked NAME KEY [COMMAND...]: a job of two by this command is attacked with KEY, or with what its number gives if "";
 # ./verdict has who joined, out and err are the job's
@@ -110,6 +122,29 @@ fi
 
 plugs_start openmpi-bin /usr/bin/mpirun.openmpi
 compile groups later
+cat >single.c <<'END'
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    MPI_Comm parent, other, both;
+    int one = 1, sum = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_get_parent(&parent);
+    other = parent;
+    if (parent == MPI_COMM_NULL)
+        MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other, MPI_ERRCODES_IGNORE);
+    MPI_Intercomm_merge(other, parent != MPI_COMM_NULL, &both);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, both);
+    if (parent == MPI_COMM_NULL)
+        printf("sum %d\n", sum);
+    MPI_Comm_free(&both);
+    MPI_Comm_disconnect(&other);
+    MPI_Finalize();
+    return 0;
+}
+END
+$mpicc -o single single.c || not_ok "compile single.c"
 cat >later.sh <<END
 #!/bin/sh
 # What it starts is started without the variable as well.
@@ -126,6 +161,7 @@ else
     echo "# Open MPI's internal headers are not there: no attack"
 fi
 each_plug test_runs
+each_plug test_single
 export PLUGS="$plugs"
 test_hosts
 each_plug test_refused
