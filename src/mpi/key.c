@@ -80,11 +80,12 @@ bool mad_mpi_key_fit(mad_mpi_key_t *key, const char *name, const char *remedy)
     if (key->len >= MAD_MPI_KEY_MIN && key->len <= MAD_MPI_KEY_MAX && bits >= MAD_MPI_KEY_BITS_MIN)
         return true;
     if (key->len < MAD_MPI_KEY_MIN)
-        snprintf(key->why, sizeof key->why, "%.200s holds %zu bytes, and a key has %d at least; %s", name, key->len, MAD_MPI_KEY_MIN,
-                 remedy);
+        snprintf(key->why, sizeof key->why, "%.200s holds %zu bytes, and a key has %d at least; %s", name, key->len,
+                 MAD_MPI_KEY_MIN, remedy);
     else
         snprintf(key->why, sizeof key->why,
-                 "%.200s holds a text that can be guessed: its %zu bytes have %d bits of entropy at most, and a key has %d at least; %s",
+                 "%.200s holds a text that can be guessed: its %zu bytes have %d bits of entropy at most, and a key has %d at "
+                 "least; %s",
                  name, key->len, bits, MAD_MPI_KEY_BITS_MIN, remedy);
     mad_mpi_key_wipe(key);
     return false;

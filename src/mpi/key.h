@@ -49,7 +49,7 @@ bool mad_mpi_key_make(mad_mpi_key_t *key, const char *source);
 
 /* The key as hexadecimal digits, for an exchange; the caller wipes text. */
 void mad_mpi_key_write(const mad_mpi_key_t *key, char text[MAD_MPI_KEY_TEXT]);
-/* Read such digits.  False, the key being cleared, if text is anything else. */
+/* Read hexadecimal digits.  False, with the key cleared, if text is anything else. */
 bool mad_mpi_key_read(mad_mpi_key_t *key, const char *text, const char *source);
 
 /* Overwrite the key with zeros; why stays. */

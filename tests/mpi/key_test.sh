@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The key of a job, over both plugs.  Where no mpirun has given random bits (srun --mpi=pmix and other direct launches; here: the
-# variable is taken away, and mpirun is only the PMIx server) Open MPI's own key is the number of the job: a stranger who
+# variable is taken away, and mpirun is only the PMIx server) Open MPI's own key is the number of the job: a stranger that
 # knows it does not join, and the job runs all the same, also one that it starts.  Keys that can be guessed are refused.
 . "$(dirname "$0")/plugs.sh"
 limit=60
@@ -32,7 +32,7 @@ test_single() {
 
 # ---- A stranger
 # attacked NAME KEY [COMMAND...]: a job of two by this command is attacked with KEY, or with what its number gives if "";
-# ./verdict has who joined, out and err are the job's
+# ./verdict names the ranks that let the stranger join, out and err are the job's
 attacked() {
     name=$1 key=$2
     shift 2

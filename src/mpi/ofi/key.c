@@ -21,7 +21,7 @@
 #define SCRYPT_MEMORY ((uint64_t)64 << 20) /* bytes that OpenSSL may take; it needs 16 MiB and some */
 
 #define TEXT_MAX 1024  /* characters of FI_MAD_KEY */
-#define ESTIMATED 256  /* of which so many are looked at for the entropy */
+#define ESTIMATED 256  /* characters at the beginning whose entropy is estimated */
 #define TEXT_REMEDY "take one from: openssl rand -base64 24"
 
 /* ---- Texts -------------------------------------------------------------------------------------------------------- */
@@ -38,15 +38,15 @@ static int key_derive(mad_mpi_key_t *key, const char *text, size_t len, const ch
     }
     if (bits < MAD_MPI_KEY_BITS_MIN) {
         snprintf(key->why, sizeof key->why,
-                 "%.200s holds a text that can be guessed: its %zu characters have %d bits of entropy at most, and a key has %d at least; "
-                 TEXT_REMEDY, name, len, bits, MAD_MPI_KEY_BITS_MIN);
+                 "%.200s holds a text that can be guessed: its %zu characters have %d bits of entropy at most, and a key has %d "
+                 "at least; " TEXT_REMEDY, name, len, bits, MAD_MPI_KEY_BITS_MIN);
         return -1;
     }
     if (EVP_PBE_scrypt(text, len, (const unsigned char *)SCRYPT_SALT, sizeof SCRYPT_SALT - 1, SCRYPT_N, SCRYPT_R, SCRYPT_P,
                        SCRYPT_MEMORY, key->bytes, MAD_MPI_KEY_MADE) != 1) {
         snprintf(key->why, sizeof key->why,
-                 "OpenSSL derives no key from %.200s (scrypt refused, as in FIPS mode, or no memory); set FI_MAD_KEY_FILE to a file of 32 "
-                 "random bytes", name);
+                 "OpenSSL derives no key from %.200s (scrypt refused, as in FIPS mode, or no memory); set FI_MAD_KEY_FILE to a "
+                 "file of 32 random bytes", name);
         mad_mpi_key_wipe(key);
         return -1;
     }
@@ -55,7 +55,7 @@ static int key_derive(mad_mpi_key_t *key, const char *text, size_t len, const ch
     return 1;
 }
 
-/* Not by fi_param_get, which logs values. */
+/* fi_param_get is not used, for it logs values. */
 int mad_ofi_key_text(mad_mpi_key_t *key)
 {
     const char *text = secure_getenv("FI_MAD_KEY");
@@ -85,7 +85,7 @@ static bool file_make(const char *path)
     return fd >= 0 && good;
 }
 
-/* NULL: it is fit for a key, as a file with a key of ssh would be. */
+/* Why the file cannot hold a key, by the rules for keys of ssh; NULL if it can. */
 static const char *file_fault(int fd)
 {
     struct stat st;
@@ -100,7 +100,7 @@ static const char *file_fault(int fd)
     return NULL;
 }
 
-/* The end of a line is no part of a text.  Returns its length, 0: the bytes are no text. */
+/* Length of the text without the end of its line; 0 if the bytes are no text. */
 static size_t text_len(const unsigned char *bytes, size_t len)
 {
     while (len && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))

@@ -103,7 +103,7 @@ static bool key_get(pmix_t *pmix, mad_mpi_key_t *key)
     if (status == PMIX_SUCCESS)
         return true;
     snprintf(key->why, sizeof key->why,
-             "the first process of this job has put no key into PMIx within %d s (%s): does it use the provider mad?; "
+             "the first process of this job has put no key into PMIx within %d s (%s): perhaps it does not use the provider mad; "
              "set FI_MAD_KEY_FILE to a file that all processes share", MAD_MPI_KEY_WAIT, pmix->error_string(status));
     return false;
 }

@@ -86,8 +86,8 @@ static bool key_get(opal_process_name_t of, mad_mpi_key_t *key)
     if (rc == OPAL_SUCCESS)
         return true;
     snprintf(key->why, sizeof key->why,
-             "no key of the job's first process came by Open MPI's exchange within %d s (%s): it has no component mad, or this "
-             "exchange needs a barrier first; " MAD_MPI_KEY_REMEDY, MAD_MPI_KEY_WAIT, opal_strerror(rc));
+             "no key of the job's first process came by Open MPI's exchange within %d s (%s): perhaps it does not use the component "
+             "mad, or this exchange needs a barrier first; " MAD_MPI_KEY_REMEDY, MAD_MPI_KEY_WAIT, opal_strerror(rc));
     return false;
 }
 
