@@ -3,69 +3,22 @@
  *   1xxxxxxx                              a call of the user's
  *   0....... [unit 16] body               a cell, whose head has the number that is due; body: its 56 bytes
  * The side: bit 0: the library makes the memory; bit 1: what is offered is as it should be. */
-#include "fuzz.h"
-#include "world.h"
+#include "shm_peer.h"
 
-#include "drivers/shm/shm.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-typedef struct offer {
-    uint32_t magic, layout;
-    unsigned char nonce[16];
-} offer_t;
 
 static void begin(void)
 {
     world_driver("shm");
 }
 
-static void send_offer(const world_t *w, const offer_t *offer, size_t len, const int *fds, int n)
-{
-    char control[CMSG_SPACE(4 * sizeof(int))] = {0};
-    struct iovec iov = {(void *)(uintptr_t)offer, len};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (n) {
-        struct cmsghdr *c;
-        msg.msg_control = control;
-        msg.msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
-        c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
-        memcpy(CMSG_DATA(c), fds, (size_t)n * sizeof(int));
-    }
-    if (sendmsg(w->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        return;
-}
-
-/* What the library offered; -1: nothing. */
-static int receive_offer(const world_t *w, offer_t *offer)
-{
-    union {
-        char buf[CMSG_SPACE(4 * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct iovec iov = {offer, sizeof *offer};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof control.buf};
-    struct cmsghdr *c;
-    int fds[4] = {-1, -1, -1, -1};
-    if (recvmsg(w->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof *offer || !(c = CMSG_FIRSTHDR(&msg)))
-        return -1;
-    memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
-    close(fds[0]); /* the eventfd, the bell, the memory */
-    if (fds[1] >= 0)
-        close(fds[1]);
-    return fds[2];
-}
-
 /* Memory as the peer makes it: right in size, too short, or not memory at all. */
-static int make_memory(const offer_t *offer, unsigned how, shm_region_t **region)
+static int make_memory(const shm_pass_t *offer, unsigned how, shm_region_t **region)
 {
     int fd = how % 4 == 3 ? eventfd(0, EFD_CLOEXEC) : memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     off_t size = how % 4 == 1 ? 100 : how % 4 == 2 ? 0 : (off_t)sizeof(shm_region_t);
@@ -86,26 +39,26 @@ static int make_bell(unsigned how)
 {
     int fd = memfd_create("bell", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && ftruncate(fd, how & 8 ? 10 : SHM_BELL_SIZE) == 0 && !(how & 4))
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+        fcntl(fd, F_ADD_SEALS, PEER_BELL_SEALS);
     return fd;
 }
 
 /* The library is offered memory.  Returns our view of it, or NULL. */
 static shm_region_t *offer_memory(world_t *w, input_t *in, bool good)
 {
-    offer_t offer = {.magic = SHM_MAGIC, .layout = SHM_LAYOUT};
+    shm_pass_t offer = {.magic = SHM_MAGIC, .layout = SHM_LAYOUT};
     shm_region_t *region = NULL;
     unsigned how = good ? 0 : take8(in), n = good ? 3 : take8(in) % 4;
     int fds[3];
     if (!good)
         take_bytes(in, &offer, how & 128 ? sizeof offer : 0);
     memset(offer.nonce, 0x42, 16);
-    fds[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    fds[0] = peer_event(UINT64_MAX - 1, EFD_SEMAPHORE);
     fds[1] = make_bell(how);
     fds[2] = make_memory(&offer, how, &region);
     if (how & 32)
         offer.nonce[0] ^= 1;
-    send_offer(w, &offer, how & 16 ? sizeof offer - 1 : sizeof offer, fds, (int)n);
+    peer_pass(w, &offer, how & 16 ? sizeof offer - 1 : sizeof offer, fds, (int)n);
     for (int i = 0; i < 3; i++)
         close(fds[i]);
     world_progress(w);
@@ -117,19 +70,21 @@ static shm_region_t *answer_memory(world_t *w, input_t *in, bool good)
 {
     shm_region_t *region = NULL;
     unsigned how = good ? 0 : take8(in), n = good ? 2 : take8(in) % 3;
-    offer_t offer;
-    int memory = receive_offer(w, &offer), fds[2];
-    if (memory < 0)
+    shm_pass_t offer;
+    int theirs[PEER_FDS], memory, fds[2];
+    if (peer_take(w, &offer, theirs) != SHM_FDS)
         return NULL;
+    memory = theirs[SHM_FD_MEMORY];
+    peer_close(theirs, SHM_FD_MEMORY);
     region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     if (!good && ftruncate(memory, 0) != 0) /* refused, when it is sealed */
         n = 1;
     close(memory);
     if (how & 128)
         take_bytes(in, &offer, sizeof offer);
-    fds[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    fds[0] = peer_event(UINT64_MAX - 1, EFD_SEMAPHORE);
     fds[1] = make_bell(how);
-    send_offer(w, &offer, how & 16 ? 3 : sizeof offer, fds, (int)n);
+    peer_pass(w, &offer, how & 16 ? 3 : sizeof offer, fds, (int)n);
     close(fds[0]);
     close(fds[1]);
     world_progress(w);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -42,21 +41,19 @@ static mad_status_t open_any(madi_adapter_t *a, char *reason)
 
 static void event_ready(madi_watch_t *watch, uint32_t events)
 {
-    uint64_t n;
+    (void)watch;
     (void)events;
-    if (read(watch->fd, &n, sizeof n) < 0)
-        return;
 }
 
 static mad_status_t open_shm(madi_adapter_t *adapter, char *reason)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
-    a->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    a->event_fd = shm_event_make(reason);
     a->event_watch = (madi_watch_t){.fd = a->event_fd, .ready = event_ready};
     if (!shm_bell_make(a, reason))
         return MAD_ERR_SYSTEM;
     atomic_store(&a->bell->fence, 1);
-    if (a->event_fd < 0 || madi_watch_add(adapter->session, &a->event_watch, EPOLLIN) != MAD_OK)
+    if (a->event_fd < 0 || madi_watch_add(adapter->session, &a->event_watch, SHM_EVENT_EDGES) != MAD_OK)
         return MAD_ERR_SYSTEM;
     return open_any(adapter, reason);
 }

@@ -302,49 +302,73 @@ def layout():
     return _layout
 
 
-def sealed(size):
-    """A memfd whose length is fixed."""
-    fd = os.memfd_create("peer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+F_SEAL_FUTURE_WRITE = 0x10  # nobody can map it to write any more
+LENGTH_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+def memory_make(size, seals=LENGTH_SEALS, flags=0):
+    """A memfd, and a mapping of it that was made before it was sealed."""
+    fd = os.memfd_create("peer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | flags)
     os.ftruncate(fd, size)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    view = mmap.mmap(fd, size)
+    if seals:
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd, view
+
+
+def event_make(count=2**64 - 2, flags=os.EFD_SEMAPHORE | os.EFD_NONBLOCK):
+    """What a process passes to be woken by: an eventfd whose count does not run out."""
+    fd = os.eventfd(0, flags | os.EFD_CLOEXEC)
+    if count:
+        os.write(fd, struct.pack("<Q", count))
     return fd
 
 
 class Shm:
-    """The calling side of a shm link."""
+    """The calling side of a shm link.
 
-    def __init__(self, target, own, directory, event=None, asleep=0):
+    passed: turns the descriptors of a right offer (event, bell, memory) into those that are passed.
+    offer: does so with its 24 bytes."""
+
+    def __init__(self, target, own, directory, event=None, asleep=0, passed=list, offer=bytes):
         at = layout()
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(5)
         self.socket.connect(directory + "/" + find(target, b"shm")[2].hex())
         shake(self.socket, target, own, driver=b"shm")
-        self.fd = sealed(at["region"])
-        self.memory = mmap.mmap(self.fd, at["region"])
-        self.bell_fd = sealed(4096)
-        self.bell = mmap.mmap(self.bell_fd, 4096)
+        self.fd, self.memory = memory_make(at["region"])
+        self.bell_fd, self.bell = memory_make(4096, LENGTH_SEALS | F_SEAL_FUTURE_WRITE)
         self.bell[0:8] = struct.pack("<II", asleep, 1)
-        nonce = os.urandom(16)
-        self.memory[0:24] = struct.pack("<II", 0x6D6873, at["layout"]) + nonce
+        head = struct.pack("<II", 0x6D6873, at["layout"]) + os.urandom(16)
+        self.memory[0:24] = head
         self.out = at["half"]
-        self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if event is None else event
-        socket.send_fds(self.socket, [struct.pack("<II", 0x6D6873, at["layout"]) + nonce],
-                        [self.event, self.bell_fd, self.fd])
-        answer, fds, _, _ = socket.recv_fds(self.socket, 24, 4)
+        self.event = event_make() if event is None else event
+        self.n = 0
+        socket.send_fds(self.socket, [offer(head)], passed([self.event, self.bell_fd, self.fd]))
+        answer, self.fds, _, _ = socket.recv_fds(self.socket, 24, 4)
         if len(answer) != 24:
             raise EOFError("the offer was not answered")
-        self.fds = fds
-        self.n = 0
+
+    def ring(self):
+        try:
+            os.preadv(self.fds[0], [bytearray(8)], -1, os.RWF_NOWAIT)
+        except OSError:
+            pass
 
     def cell(self, data, run=0):
         at = self.out + layout()["cells"] + self.n % 64 * 64
         self.memory[at + 8:at + 64] = data[:56].ljust(56, b"\0")
         self.n += 1
         self.memory[at:at + 8] = struct.pack("<Q", self.n & 0xFFFFFFFF | run << 32)
-        try:
-            os.write(self.fds[0], struct.pack("<Q", 1))
-        except OSError:
-            pass
+        self.ring()
+
+    def close(self):
+        self.socket.close()
+        for fd in self.fds + [self.event, self.bell_fd, self.fd]:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
 
     def unit(self, unit):
         """Offset of a unit in the memory."""

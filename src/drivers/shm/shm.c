@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,12 +58,11 @@ static bool is_ours(const char *name)
     return strlen(name) == 16;
 }
 
+/* Nothing has to be read: an edge comes once. */
 static void event_ready(madi_watch_t *watch, uint32_t events)
 {
-    uint64_t n;
+    (void)watch;
     (void)events;
-    if (read(watch->fd, &n, sizeof n) < 0)
-        return;
 }
 
 /* The socket is called after the first bytes of the session's identity, so names of processes need not repeat them. */
@@ -100,9 +98,11 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     madi_unix_sweep(dir, is_ours);
     if (!shm_bell_make(a, reason))
         return MAD_ERR_SYSTEM;
-    a->event_fd = madi_fd_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    a->event_fd = shm_event_make(reason);
+    if (a->event_fd < 0)
+        return MAD_ERR_SYSTEM;
     a->event_watch = (madi_watch_t){.fd = a->event_fd, .ready = event_ready};
-    if (a->event_fd < 0 || madi_watch_add(adapter->session, &a->event_watch, EPOLLIN) != MAD_OK) {
+    if (madi_watch_add(adapter->session, &a->event_watch, SHM_EVENT_EDGES) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "%s%s", strerror(errno), madi_remedy(errno));
         return MAD_ERR_SYSTEM;
     }

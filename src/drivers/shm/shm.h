@@ -16,7 +16,9 @@
  * to write again than lines that the reader still holds.  How many are in use (the window) depends on the traffic:
  * pairs that exchange small messages touch little memory.
  *
- * One more memfd per process, its bell, tells all its peers whether it sleeps.
+ * One more memfd per process, its bell, tells all its peers whether it sleeps.  It is sealed when its owner has mapped it,
+ * so that nobody else can write it.  The halves are not sealed so: each has words of both sides.  What a side reads of them
+ * it takes for the peer's word and checks it, those that it has written itself too.
  *
  * What is published by what (every store is atomic; release and acquire, so nothing depends on x86):
  *
@@ -39,7 +41,7 @@
 #include "core/driver.h"
 
 #define SHM_MAGIC 0x6d6873u
-#define SHM_LAYOUT 5
+#define SHM_LAYOUT 6
 
 #define SHM_CELLS 64 /* a power of two */
 #define SHM_CELL_DATA 56
@@ -100,10 +102,18 @@ typedef struct shm_region {
 
 /* What a process tells all its peers. */
 typedef struct shm_bell {
-    _Atomic(uint32_t) asleep; /* wake it through its eventfd */
+    _Atomic(uint32_t) asleep; /* wake it through its event (shm_bell.c) */
     _Atomic(uint32_t) fence;  /* membarrier is not to be had there, or not wanted */
 } shm_bell_t;
 #define SHM_BELL_SIZE 4096
+
+/* What goes over the socket, once in each direction: from the active side with its event, its bell and the memory, from the
+ * passive side with its event, its bell and the nonce that it read in the memory. */
+typedef struct shm_pass {
+    uint32_t magic, layout;
+    unsigned char nonce[16];
+} shm_pass_t;
+enum { SHM_FD_EVENT, SHM_FD_BELL, SHM_FD_MEMORY, SHM_FDS };
 
 /* Where the next cell of a link will be.  Lives as long as the adapter, so that pure_poll needs no lock; a link that
  * closes leaves it looking at a cell that never comes. */
@@ -129,7 +139,7 @@ typedef struct shm_link {
     uint8_t used[SHM_UNITS];      /* how often a run that begins here was filled */
     uint8_t length[SHM_UNITS];    /* of the run that begins here */
     uint8_t back[SHM_UNITS];      /* 1 + how many units before this one its run begins; 0: free */
-    int peer_fd;                  /* the peer's eventfd */
+    int peer_fd;                  /* the peer's event */
     /* receiving */
     _Alignas(MADI_LINE) shm_half_t *in;
     shm_inbox_t *inbox;
@@ -158,6 +168,7 @@ typedef struct shm_adapter {
     madi_adapter_t base;
     char path[108];
     int event_fd, bell_fd;
+    int bell_seals; /* of it, and so of each peer's, for it is the same kernel */
     int cores; /* of this host */
     madi_watch_t event_watch;
     shm_bell_t *bell;
@@ -182,9 +193,21 @@ void shm_link_fini(madi_link_t *link);
 void shm_links_fini(shm_adapter_t *adapter);
 
 /* shm_memory.c */
-/* Memory of that size, of which the first some bytes are there for certain.  A descriptor, or -1 and the reason. */
+/* Make memory of that size, of which the first some bytes are there for certain.  A descriptor, or -1 and the reason. */
 int shm_memory_make(size_t size, size_t some, char *reason);
-bool shm_sealed(int fd, size_t size); /* is it such memory, and as long? */
+#define SHM_SEALS 7 /* neither its length nor its seals can be changed */
+/* Seal it with SHM_SEALS, before others get it; own: also so that from now on nobody can map it to write.  Returns its seals,
+ * 0: errno. */
+int shm_memory_seal(int fd, bool own);
+bool shm_sealed(int fd, size_t size, int seals); /* true if it is such memory, of that length, with those seals */
+
+/* shm_pass.c */
+bool shm_pass_send(int sock, const shm_pass_t *pass, const int *fds, int n); /* false: errno */
+/* Receive what the peer has passed, with n descriptors of the right kinds, which are the caller's then.  MAD_ERR_AGAIN: it has
+ * not come; else reason, which was empty. */
+mad_status_t shm_pass_receive(const shm_adapter_t *a, int sock, shm_pass_t *pass, int *fds, int n, char *reason);
+void shm_pass_close(const int *fds, int n);
+void shm_pass_end(int sock); /* no descriptor comes over this socket any more */
 
 /* shm_ring.c */
 madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
@@ -217,7 +240,11 @@ void shm_inboxes_free(shm_adapter_t *adapter);
 /* shm_bell.c */
 bool shm_bell_make(shm_adapter_t *adapter, char *reason);
 shm_bell_t *shm_bell_map(int fd);           /* a peer's, to be read; NULL: errno */
-void shm_bell_ring(const shm_link_t *link);
+/* Make the event by which peers wake this process; to be watched for SHM_EVENT_EDGES.  A descriptor, or -1 and the reason. */
+int shm_event_make(char *reason);
+#define SHM_EVENT_EDGES (EPOLLIN | EPOLLOUT | EPOLLET)
+bool shm_event_valid(int fd); /* true if it is one; a ring, then */
+void shm_bell_ring(const shm_link_t *link); /* never waits */
 void shm_bell_stuck(shm_link_t *link); /* a packet found no space */
 bool shm_arm(madi_adapter_t *adapter);
 void shm_disarm(madi_adapter_t *adapter);

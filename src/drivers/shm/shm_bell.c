@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sleeping and waking: what each process tells its peers about itself, and how they ring. */
+/* Sleeping and waking: what each process tells its peers about itself, and how they ring.
+ *
+ * The event that a process passes to its peers is an eventfd in semaphore mode whose count is at its maximum, and a peer
+ * rings by reading it.  Every read takes 1 from the count, and wakes who watches for edges.  Reading it and not writing is
+ * what makes it harmless in both directions, though all who have the descriptor share its flags and its count:
+ *
+ *   to the ringer     a read waits only at count 0, and not even then with RWF_NOWAIT, which is of the call.  (O_NONBLOCK is
+ *                     of the descriptor's description: the peer could clear it, and a write then waits at the maximum.)
+ *   to the others     nobody can take the count away (2^64 reads) or bring it where a ring goes unnoticed, so no peer can
+ *                     keep another one's ring from arriving
+ *   to the sleeper    it only watches: it never reads or writes what peers share, and rings that come before it looks
+ *                     are one event */
+#include "base/log.h"
 #include "drivers/shm/shm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/membarrier.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,6 +38,11 @@ bool shm_bell_make(shm_adapter_t *a, char *reason)
     }
     madi_shared_own(&a->bell_shared, p, SHM_BELL_SIZE);
     a->bell = p;
+    a->bell_seals = shm_memory_seal(a->bell_fd, true);
+    if (!a->bell_seals) {
+        snprintf(reason, MADI_REASON_MAX, "shared memory cannot be sealed: %s", strerror(errno));
+        return false;
+    }
     atomic_store_explicit(&a->bell->fence, madi_crowded(a->base.session) ||
                           syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0), memory_order_relaxed);
     return true;
@@ -34,14 +54,70 @@ shm_bell_t *shm_bell_map(int fd)
     return p == MAP_FAILED ? NULL : p;
 }
 
+/* ---- The event ------------------------------------------------------------------------------------------------ */
+
+#define EVENT_FULL (UINT64_MAX - 1)    /* the most that can be written */
+#define EVENT_LEAST (UINT64_C(1) << 63) /* a count that all rings of a life do not use up */
+
+/* Ring.  The number that was read: 1, or 0 where nothing was. */
+static uint64_t event_ring(int fd)
+{
+    uint64_t got = 0;
+    struct iovec part = {&got, sizeof got};
+    ssize_t n = preadv2(fd, &part, 1, -1, RWF_NOWAIT);
+    if (MADI_UNLIKELY(n < 0 && errno == EOPNOTSUPP)) /* Linux before 5.8; the count that was found suffices */
+        n = read(fd, &got, sizeof got);
+    return n == (ssize_t)sizeof got ? got : 0;
+}
+
+int shm_event_make(char *reason)
+{
+    uint64_t full = EVENT_FULL;
+    int fd = madi_fd_own(eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC));
+    if (fd >= 0 && write(fd, &full, sizeof full) == (ssize_t)sizeof full && shm_event_valid(fd))
+        return fd;
+    snprintf(reason, MADI_REASON_MAX, "no event to be woken by: %s%s", fd < 0 ? strerror(errno) : "is /proc mounted?",
+             fd < 0 ? madi_remedy(errno) : "");
+    if (fd >= 0)
+        madi_fd_close(fd);
+    return -1;
+}
+
+/* Read what /proc has of a descriptor under that name.  False: nothing. */
+static bool proc_read(const char *folder, int fd, char *text, size_t len)
+{
+    char path[64];
+    ssize_t n;
+    int file;
+    snprintf(path, sizeof path, "/proc/self/%s/%d", folder, fd);
+    if (!strcmp(folder, "fd")) {
+        n = readlink(path, text, len - 1);
+    } else {
+        file = open(path, O_RDONLY | O_CLOEXEC);
+        n = file < 0 ? -1 : read(file, text, len - 1);
+        if (file >= 0)
+            close(file);
+    }
+    text[n < 0 ? 0 : n] = 0;
+    return n > 0;
+}
+
+/* There is no system call that names the kind of a descriptor; /proc has its name, which for files begins with '/'. */
+bool shm_event_valid(int fd)
+{
+    char text[512], *count;
+    return proc_read("fd", fd, text, sizeof text) && !strcmp(text, "anon_inode:[eventfd]") &&
+           proc_read("fdinfo", fd, text, sizeof text) && (count = strstr(text, "eventfd-count:")) != NULL &&
+           strtoull(count + strlen("eventfd-count:"), NULL, 16) >= EVENT_LEAST &&
+           event_ring(fd) == 1; /* all of the count is read where it is no semaphore */
+}
+
 void shm_bell_ring(const shm_link_t *l)
 {
-    uint64_t one = 1;
-    ssize_t n;
-    do
-        n = write(l->peer_fd, &one, sizeof one);
-    while (n < 0 && errno == EINTR);
+    event_ring(l->peer_fd);
 }
+
+/* ---- Going to sleep ------------------------------------------------------------------------------------------- */
 
 void shm_bell_stuck(shm_link_t *l)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a link: the memory and the eventfds go over the socket on which the handshake was. */
+/* Making a link: memory, bells and events go over the socket on which the handshake was (shm_pass.c). */
 #include "base/own.h"
 #include "drivers/shm/shm.h"
 
@@ -13,69 +13,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* What goes over the socket: from the active side with its eventfd, its bell and the memory, from the passive side with
- * its eventfd, its bell and the nonce that it read in the memory. */
-typedef struct offer {
-    uint32_t magic, layout;
-    unsigned char nonce[16];
-} offer_t;
-
-enum { FD_EVENT, FD_BELL, FD_MEMORY, FDS };
-
-static bool send_fds(int sock, const offer_t *offer, const int *fds, int n)
-{
-    struct iovec iov = {(void *)offer, sizeof *offer};
-    union {
-        char buf[CMSG_SPACE(FDS * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf};
-    struct cmsghdr *c;
-    memset(&control, 0, sizeof control);
-    msg.msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
-    c = CMSG_FIRSTHDR(&msg);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
-    memcpy(CMSG_DATA(c), fds, (size_t)n * sizeof(int));
-    return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *offer;
-}
-
-/* The number of descriptors got (all owned by the caller), or -1. */
-static int recv_fds(int sock, offer_t *offer, int *fds, int max)
-{
-    struct iovec iov = {offer, sizeof *offer};
-    union {
-        char buf[CMSG_SPACE((FDS + 1) * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr msg = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof control.buf};
-    ssize_t got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    int n = 0;
-    for (struct cmsghdr *c = got >= 0 ? CMSG_FIRSTHDR(&msg) : NULL; c; c = CMSG_NXTHDR(&msg, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
-            madi_fd_own(fd);
-            if (n < max)
-                fds[n++] = fd;
-            else
-                madi_fd_close(fd);
-        }
-    }
-    if (got != (ssize_t)sizeof *offer) {
-        for (int i = 0; i < n; i++)
-            madi_fd_close(fds[i]);
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
-            return 0;
-        return -1;
-    }
-    return n;
-}
 
 /* Map the pair's memory, in a range of a closed link if there is one. */
 static bool map(shm_link_t *l)
@@ -121,6 +58,7 @@ static void up(shm_link_t *l, int event_fd, int bell_fd)
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
     madi_fd_close(l->memfd);
     l->memfd = -1;
+    shm_pass_end(l->fd);
     l->peer_fd = event_fd;
     l->peer_bell = shm_bell_map(bell_fd);
     madi_fd_close(bell_fd);
@@ -136,55 +74,52 @@ static void up(shm_link_t *l, int event_fd, int bell_fd)
     madi_link_up(&l->base);
 }
 
-static void fds_close(const int *fds, int n)
-{
-    for (int i = 0; i < n; i++)
-        madi_fd_close(fds[i]);
-}
-
 static void answer_came(shm_link_t *l)
 {
-    offer_t offer;
-    int fds[FDS];
-    int n = recv_fds(l->fd, &offer, fds, FDS);
-    if (n == 0)
+    char reason[MADI_REASON_MAX] = "";
+    shm_pass_t pass;
+    int fds[SHM_FDS];
+    mad_status_t status = shm_pass_receive((shm_adapter_t *)l->base.adapter, l->fd, &pass, fds, SHM_FD_MEMORY, reason);
+    if (status == MAD_ERR_AGAIN)
         return;
-    if (n != FD_MEMORY || offer.magic != SHM_MAGIC || memcmp(offer.nonce, l->nonce, sizeof offer.nonce) ||
-        !shm_sealed(fds[FD_BELL], SHM_BELL_SIZE)) {
-        fds_close(fds, n);
+    if (status) {
+        madi_link_down(&l->base, status, reason);
+        return;
+    }
+    if (memcmp(pass.nonce, l->nonce, sizeof pass.nonce)) {
+        shm_pass_close(fds, SHM_FD_MEMORY);
         madi_link_down(&l->base, MAD_ERR_PEER, "the peer could not map the shared memory");
         return;
     }
-    up(l, fds[FD_EVENT], fds[FD_BELL]);
+    up(l, fds[SHM_FD_EVENT], fds[SHM_FD_BELL]);
 }
 
 static void offer_came(shm_link_t *l)
 {
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
-    offer_t offer;
-    int fds[FDS], mine[FD_MEMORY] = {[FD_EVENT] = a->event_fd, [FD_BELL] = a->bell_fd};
-    int n = recv_fds(l->fd, &offer, fds, FDS);
-    if (n == 0)
+    char reason[MADI_REASON_MAX] = "";
+    shm_pass_t pass;
+    int fds[SHM_FDS], mine[SHM_FD_MEMORY] = {[SHM_FD_EVENT] = a->event_fd, [SHM_FD_BELL] = a->bell_fd};
+    mad_status_t status = shm_pass_receive(a, l->fd, &pass, fds, SHM_FDS, reason);
+    if (status == MAD_ERR_AGAIN)
         return;
-    if (n != FDS || offer.magic != SHM_MAGIC || offer.layout != SHM_LAYOUT ||
-        !shm_sealed(fds[FD_BELL], SHM_BELL_SIZE) || !shm_sealed(fds[FD_MEMORY], sizeof(shm_region_t))) {
-        fds_close(fds, n);
-        madi_link_down(&l->base, MAD_ERR_PEER, "the peer's offer of shared memory is not one");
+    if (status) {
+        madi_link_down(&l->base, status, reason);
         return;
     }
-    l->memfd = fds[FD_MEMORY];
+    l->memfd = fds[SHM_FD_MEMORY];
     if (!map(l)) {
-        fds_close(fds, FD_MEMORY);
+        shm_pass_close(fds, SHM_FD_MEMORY);
         madi_link_down(&l->base, MAD_ERR_NOMEM, "no room for shared memory; see ulimit -v and the limit of the container");
         return;
     }
     memcpy(l->nonce, l->region->nonce, sizeof l->nonce);
-    if (memcmp(l->nonce, offer.nonce, sizeof l->nonce) || !send_fds(l->fd, &offer, mine, FD_MEMORY)) {
-        fds_close(fds, FD_MEMORY);
+    if (memcmp(l->nonce, pass.nonce, sizeof l->nonce) || !shm_pass_send(l->fd, &pass, mine, SHM_FD_MEMORY)) {
+        shm_pass_close(fds, SHM_FD_MEMORY);
         madi_link_down(&l->base, MAD_ERR_PEER, "the shared memory is not what the peer offered");
         return;
     }
-    up(l, fds[FD_EVENT], fds[FD_BELL]);
+    up(l, fds[SHM_FD_EVENT], fds[SHM_FD_BELL]);
 }
 
 static void socket_ready(madi_watch_t *watch, uint32_t events)
@@ -247,7 +182,7 @@ static bool make_memory(shm_link_t *l, char *reason)
     l->memfd = shm_memory_make(sizeof(shm_region_t), offsetof(shm_region_t, half[0].units), reason);
     if (l->memfd < 0)
         return false;
-    if (!map(l)) {
+    if (!shm_memory_seal(l->memfd, false) || !map(l)) {
         snprintf(reason, MADI_REASON_MAX, "no room for shared memory: %s; see ulimit -v and the limit of the container",
                  strerror(errno));
         return false;
@@ -259,7 +194,7 @@ mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason)
 {
     shm_link_t *l = (shm_link_t *)link;
     shm_adapter_t *a = (shm_adapter_t *)link->adapter;
-    offer_t offer = {.magic = SHM_MAGIC, .layout = SHM_LAYOUT};
+    shm_pass_t pass = {.magic = SHM_MAGIC, .layout = SHM_LAYOUT};
 
     l->fd = fd;
     l->memfd = l->peer_fd = -1;
@@ -271,8 +206,8 @@ mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason)
         l->region->magic = SHM_MAGIC;
         l->region->layout = SHM_LAYOUT;
         memcpy(l->region->nonce, l->nonce, sizeof l->nonce);
-        memcpy(offer.nonce, l->nonce, sizeof l->nonce);
-        if (!send_fds(fd, &offer, (int[FDS]){a->event_fd, a->bell_fd, l->memfd}, FDS)) {
+        memcpy(pass.nonce, l->nonce, sizeof l->nonce);
+        if (!shm_pass_send(fd, &pass, (int[SHM_FDS]){a->event_fd, a->bell_fd, l->memfd}, SHM_FDS)) {
             snprintf(reason, MADI_REASON_MAX, "shared memory could not be passed: %s", strerror(errno));
             return MAD_ERR_SYSTEM;
         }

@@ -5,13 +5,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+#define SEALS_ASKED (SHM_SEALS | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE) /* the kernel may add others of its own */
+static_assert(SHM_SEALS == (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), "as shm.h has them");
 
 int shm_memory_make(size_t size, size_t some, char *reason)
 {
@@ -23,7 +29,8 @@ int shm_memory_make(size_t size, size_t some, char *reason)
         return -1;
     }
     fd = madi_fd_own(memfd_create("madeleine", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (fd >= 0 && !ftruncate(fd, (off_t)size) && !fcntl(fd, F_ADD_SEALS, SEALS) && !fallocate(fd, 0, 0, (off_t)some))
+    if (fd >= 0 && !ftruncate(fd, (off_t)size) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) &&
+        !fallocate(fd, 0, 0, (off_t)some))
         return fd;
     snprintf(reason, MADI_REASON_MAX, "no shared memory (%zu bytes): %s", some, strerror(errno));
     if (fd >= 0)
@@ -31,9 +38,20 @@ int shm_memory_make(size_t size, size_t some, char *reason)
     return -1;
 }
 
-bool shm_sealed(int fd, size_t size)
+int shm_memory_seal(int fd, bool own)
+{
+    if (own)
+        fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* an older kernel has no such seal */
+    return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) ? 0 : fcntl(fd, F_GET_SEALS) & SEALS_ASKED;
+}
+
+/* Only memory of memfd_create has seals, so the first question tells it from all else.  That of huge pages has them too, and
+ * a signal for who touches it when there are none left. */
+bool shm_sealed(int fd, size_t size, int seals)
 {
     struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
-    return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &st) && st.st_size >= (off_t)size;
+    struct statfs fs;
+    int found = fcntl(fd, F_GET_SEALS);
+    return found >= 0 && (found & SEALS_ASKED) == seals && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR &&
+           !fstat(fd, &st) && st.st_size == (off_t)size && !fstatfs(fd, &fs) && fs.f_type == TMPFS_MAGIC;
 }

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the two sides pass over the socket, and whether it is what it should be.
+ *
+ * A peer can pass any descriptor.  Each is checked before anything else is done with it, in this order: what it is, by
+ * questions that no file system answers (that of a FUSE mount is a program, which need not answer); then seals and length.
+ * What is not right is closed, and the link refused. */
+#include "base/own.h"
+#include "drivers/shm/shm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
+typedef union control {
+    char buf[CMSG_SPACE(SHM_FDS * sizeof(int))];
+    struct cmsghdr align;
+} control_t;
+
+bool shm_pass_send(int sock, const shm_pass_t *pass, const int *fds, int n)
+{
+    struct iovec iov = {(void *)(uintptr_t)pass, sizeof *pass};
+    control_t control;
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf};
+    struct cmsghdr *c;
+    memset(&control, 0, sizeof control);
+    msg.msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
+    c = CMSG_FIRSTHDR(&msg);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
+    memcpy(CMSG_DATA(c), fds, (size_t)n * sizeof(int));
+    return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *pass;
+}
+
+void shm_pass_end(int sock)
+{
+    int none = 0;
+    setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof none); /* older kernels: what comes is closed unseen */
+}
+
+void shm_pass_close(const int *fds, int n)
+{
+    for (int i = 0; i < n; i++)
+        madi_fd_close(fds[i]);
+}
+
+/* Own the descriptors of a message, and close those beyond SHM_FDS.  Returns how many came. */
+static int fds_take(struct msghdr *msg, int *fds)
+{
+    int n = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++, n++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            madi_fd_own(fd);
+            if (n < SHM_FDS)
+                fds[n] = fd;
+            else
+                madi_fd_close(fd);
+        }
+    }
+    return n;
+}
+
+static bool fds_valid(const shm_adapter_t *a, const int *fds, int n, char *reason)
+{
+    if (!shm_event_valid(fds[SHM_FD_EVENT]))
+        snprintf(reason, MADI_REASON_MAX, "what the peer passed to be woken by is no eventfd of many counts");
+    else if (!shm_sealed(fds[SHM_FD_BELL], SHM_BELL_SIZE, a->bell_seals))
+        snprintf(reason, MADI_REASON_MAX, "the peer's bell is not %d bytes of memory that only their owner can change",
+                 SHM_BELL_SIZE);
+    else if (n > SHM_FD_MEMORY && !shm_sealed(fds[SHM_FD_MEMORY], sizeof(shm_region_t), SHM_SEALS))
+        snprintf(reason, MADI_REASON_MAX, "the memory that the peer passed is not %zu bytes whose length is sealed",
+                 sizeof(shm_region_t));
+    else
+        return true;
+    return false;
+}
+
+static bool pass_valid(const shm_pass_t *pass, ssize_t got, char *reason)
+{
+    if (got == (ssize_t)sizeof *pass && pass->magic == SHM_MAGIC && pass->layout == SHM_LAYOUT)
+        return true;
+    if (got != (ssize_t)sizeof *pass || pass->magic != SHM_MAGIC)
+        snprintf(reason, MADI_REASON_MAX, "the peer's offer of shared memory is not one (%zd bytes)", got);
+    else
+        snprintf(reason, MADI_REASON_MAX, "the peer shares memory of layout %u, this process of %d: use the same release",
+                 pass->layout, SHM_LAYOUT);
+    return false;
+}
+
+mad_status_t shm_pass_receive(const shm_adapter_t *a, int sock, shm_pass_t *pass, int *fds, int n, char *reason)
+{
+    struct iovec iov = {pass, sizeof *pass};
+    control_t control;
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof control.buf};
+    ssize_t got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    int came;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return MAD_ERR_AGAIN;
+    if (got <= 0) {
+        snprintf(reason, MADI_REASON_MAX, "the peer went before it shared memory%s%s", got ? ": " : "",
+                 got ? strerror(errno) : "");
+        return MAD_ERR_PEER;
+    }
+    came = fds_take(&msg, fds);
+    if (msg.msg_flags & MSG_CTRUNC)
+        snprintf(reason, MADI_REASON_MAX, "more descriptors came with the peer's offer of shared memory than %d, or than "
+                                          "this process can have (ulimit -n)", SHM_FDS);
+    else if (pass_valid(pass, got, reason) && came != n)
+        snprintf(reason, MADI_REASON_MAX, "%d descriptors came with the peer's offer of shared memory, not %d", came, n);
+    else if (!reason[0] && fds_valid(a, fds, n, reason))
+        return MAD_OK;
+    shm_pass_close(fds, came < SHM_FDS ? came : SHM_FDS);
+    return MAD_ERR_PROTOCOL;
+}
