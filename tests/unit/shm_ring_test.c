@@ -26,7 +26,7 @@ static int peer_event;
 static unsigned char last[SHM_CHUNK + 64];
 static madi_wire_hdr_t last_hdr;
 static size_t packets, downs;
-static bool keep, drop, many;
+static bool keep, drop, many, refill;
 static void *kept[SHM_UNITS];
 static size_t n_kept;
 
@@ -62,6 +62,10 @@ void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *bo
     last_hdr = *hdr;
     memcpy(last, body, hdr->length);
     packets++;
+    if (refill && packets < 10000) {
+        unsigned char packet[MADI_PACKET_SHORT] = {0};
+        shm_send_short(&links[0].base, packet, sizeof packet);
+    }
 }
 
 void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
@@ -599,6 +603,18 @@ START_TEST(seals)
 }
 END_TEST
 
+/* A peer that has said that it is gone, and sends all the same, is not listened to for ever. */
+START_TEST(drained)
+{
+    setup();
+    refill = true;
+    while (send_body(8, 2, 1) == MADI_SENT)
+        ;
+    shm_drain(&links[1]);
+    ck_assert_uint_eq(packets, SHM_CELLS);
+}
+END_TEST
+
 /* Who sleeps because the ring is full is woken when there is space again. */
 START_TEST(space)
 {
@@ -661,7 +677,7 @@ END_TEST
 int main(void)
 {
     const TTest *tests[] = {lengths, full_ring, loans, long_blocks, taking, taking_short, windows, dropped, prepared,
-                            two_threads, sleeping, events, rings, edges, seals, crowd, space, garbage};
+                            two_threads, sleeping, events, rings, edges, seals, drained, crowd, space, garbage};
     Suite *suite = suite_create("shm_ring");
     TCase *tcase = tcase_create("shm_ring");
     SRunner *runner = srunner_create(suite);

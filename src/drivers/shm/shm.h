@@ -152,6 +152,7 @@ typedef struct shm_link {
     int fd; /* the socket: how the death of the peer is seen */
     int memfd;
     bool active;
+    bool severed; /* shm_sever was called */
     unsigned char nonce[16];
     madi_watch_t watch;
     madi_watch_t process; /* a pidfd of the peer, which the end of the socket may not show; fd 0: none */
@@ -169,6 +170,7 @@ typedef struct shm_adapter {
     char path[108];
     int event_fd, bell_fd;
     int bell_seals; /* of it, and so of each peer's, for it is the same kernel */
+    int64_t sever_ns; /* how long the next link's end waits for a peer that says that it writes; 0: SHM_SEVER_NS */
     int cores; /* of this host */
     madi_watch_t event_watch;
     shm_bell_t *bell;
@@ -221,7 +223,7 @@ madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan);
 int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
 bool shm_pure_poll(madi_adapter_t *adapter);
 bool shm_any(shm_adapter_t *adapter); /* has anything come?  All links */
-void shm_drain(shm_link_t *link); /* take in all that has come */
+void shm_drain(shm_link_t *link); /* take in what has come, a ring of cells at most */
 bool shm_space(shm_link_t *link); /* could any packet go?  Under the tx lock */
 
 /* shm_run.c */
@@ -254,7 +256,8 @@ void shm_reach_show(shm_link_t *link); /* before the peer is told that the memor
 void shm_reach_try(shm_link_t *link);  /* sets base.direct */
 bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
 bool shm_put(madi_link_t *link, uint64_t to, const void *from, size_t len);
-void shm_sever(madi_link_t *link);
+#define SHM_SEVER_NS INT64_C(100000000)
+void shm_sever(madi_link_t *link); /* once a link; waits SHM_SEVER_NS at most */
 int shm_offer(madi_link_t *link, const madi_offer_t *offer);
 bool shm_withdraw(madi_link_t *link, int number);
 bool shm_claim(madi_link_t *link, madi_offer_t *wanted);

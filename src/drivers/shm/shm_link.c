@@ -122,10 +122,23 @@ static void offer_came(shm_link_t *l)
     up(l, fds[SHM_FD_EVENT], fds[SHM_FD_BELL]);
 }
 
+/* True if the peer sent something where nothing follows; the link is down then.  Left unread, it would keep the socket
+ * readable, and this process awake. */
+static bool stray_bytes(shm_link_t *l)
+{
+    char byte;
+    if (recv(l->fd, &byte, sizeof byte, MSG_DONTWAIT) <= 0)
+        return false;
+    madi_link_down(&l->base, MAD_ERR_PROTOCOL, "bytes came by the socket of a link of shared memory, which carries none");
+    return true;
+}
+
 static void socket_ready(madi_watch_t *watch, uint32_t events)
 {
     shm_link_t *l = MADI_CONTAINER(watch, shm_link_t, watch);
     bool is_up = atomic_load_explicit(&l->base.state, memory_order_relaxed) == MADI_LINK_UP;
+    if ((events & EPOLLIN) && is_up && stray_bytes(l))
+        return;
     if ((events & EPOLLIN) && !is_up) {
         if (l->active)
             answer_came(l);

@@ -8,9 +8,14 @@
  *
  * Memory is given back to the program when a request ends, also when it fails while the peer lives.  The owner then says
  * so first (severed).  Who has read looks at that afterwards, and forgets what it has read.  Who writes says before that it
- * does (putting), then looks; the owner waits until it has stopped, a stride at most.  Both are store, fence, load. */
+ * does (putting), then looks; the owner waits until it has stopped, a stride at most.  Both are store, fence, load.
+ *
+ * The owner waits on the peer's word, and a peer may say for ever that it writes.  A stride takes 0.1 ms, or as long as the
+ * peer's thread is kept from its core meanwhile; who says so for longer is not waited for.  A process that was kept waiting
+ * so waits half as long the next time: peers that come again and again cost it twice SHM_SEVER_NS in all. */
 #include "base/clock.h"
 #include "base/knob.h"
+#include "base/log.h"
 #include "drivers/shm/shm.h"
 
 #include <errno.h>
@@ -22,7 +27,7 @@
 #include <unistd.h>
 
 #define PROVED_NS 100000 /* so long a proof is good for writing: reading shows it anew every time */
-#define SEVER_NS INT64_C(2000000000) /* a stopped peer is not inside the call any more */
+#define SEVER_LEAST_NS (SHM_SEVER_NS / 128)
 
 /* ---- Proof ---------------------------------------------------------------------------------------------------- */
 
@@ -103,17 +108,30 @@ static bool peer_gone(const shm_link_t *l)
     return l->fd < 0 || poll(&p, 1, 0) != 0;
 }
 
+/* A peer that is stopped is not inside the call any more. */
 void shm_sever(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
-    int64_t until;
-    if (!l->region)
+    shm_adapter_t *a = (shm_adapter_t *)link->adapter;
+    int64_t patience = a->sever_ns ? a->sever_ns : SHM_SEVER_NS, until;
+    if (!l->region || l->severed)
         return;
+    l->severed = true;
     atomic_store_explicit(&l->in->severed, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    until = madi_now() + SEVER_NS;
-    while (atomic_load_explicit(&l->in->putting, memory_order_acquire) && !peer_gone(l) && madi_now() < until)
-        sched_yield();
+    until = madi_now() + patience;
+    while (atomic_load_explicit(&l->in->putting, memory_order_acquire) && !peer_gone(l)) {
+        if (madi_now() < until) {
+            sched_yield();
+            continue;
+        }
+        if (patience > SEVER_LEAST_NS) /* so the line comes a few times at most */
+            madi_log(MADI_LOG_WARN, "shm", "a peer whose link ends says for %.1f ms that it writes this process's memory: "
+                                           "not waited for any longer; memory of receives that failed may still change",
+                     (double)patience / 1e6);
+        a->sever_ns = patience > SEVER_LEAST_NS ? patience / 2 : patience;
+        return;
+    }
 }
 
 /* ---- Receives that were posted -------------------------------------------------------------------------------- */
