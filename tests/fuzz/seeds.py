@@ -103,6 +103,23 @@ for how in (0, 1, 2, 3, 16, 32, 64, 65):
 for how in (0, 16, 128):
     seed("shm", "bad-answer-%d" % how, bytes([1, how, 0]) + b"\0" + struct.pack("<HH", 18, 0) + cell)
 
+# [side] [cut] [n] [kind, how]...: right ones, then each kind at each place, and each number.
+right = [b"\0\0", b"\1\0", b"\2\0"]
+for side, wanted in ((0, 3), (1, 2)):
+    for n in range(5):
+        seed("offer", "count-%d-%d" % (side, n), bytes([side, 1, n]) + b"".join((right * 2)[:n]))
+    after = b"\0\x08\3\1\3\x81\2\x04\0\x18\2\x0a\3\2\3\x82\0\x09"
+    seed("offer", "played-%d" % side, bytes([side, 1, wanted]) + b"".join(right[:wanted]) + after)
+    for n in range(4):
+        seed("offer", "stray-%d-%d" % (side, n), bytes([side, 1, wanted]) + b"".join(right[:wanted]) + bytes([1 + n * 4]))
+    for at in range(wanted):
+        for kind in range(3, 11):
+            for how in (0, 7):
+                things = right[:at] + [bytes([kind, how])] + right[at + 1:]
+                seed("offer", "kind-%d-%d-%d-%d" % (side, at, kind, how), bytes([side, 1, wanted]) + b"".join(things[:wanted]))
+    seed("offer", "bytes-%d" % side, bytes([side | 2, 1, wanted]) + b"".join(right[:wanted]) + b"\4\1")
+    seed("offer", "short-%d" % side, bytes([side, 0x50, wanted]) + b"".join(right[:wanted]))
+
 
 def frame(kind, rank, value, data):
     return struct.pack("<IIiI", kind, rank, value, len(data)) + data

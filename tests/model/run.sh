@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The protocols by which threads sleep and are woken (doc/locking.md), by which a stream takes another way (doc/gateways.md),
-# by which two processes prove who they are (doc/wire.md), and keep gateways out (doc/gateways.md), in every order of their steps: run.sh [MODEL...]
+# and by which two processes prove who they are (doc/wire.md), in every order of their steps: run.sh [MODEL...]
 # A model has to be without an error and to come to an end; with each of the defects that it knows (#ifdef) an error has
 # to be found.  As many searches at once as there are processors (4 at most).
 #   LONG=1       as make soak does: the search for what goes round for ever in the large leader, too (half a minute, 700 MB)
@@ -74,7 +74,6 @@ tasks() {
             [ -z "$LONG" ] || echo sound ways -DPACKETS=1 -DFAILURES=2 # 9 million states, 700 MB
             echo ends ways -DPACKETS=1
             ;;
-        endtoend) echo sound endtoend ;; # its gateways may go on for ever
         *)
             echo ends "$model"
             echo sound "$model"
@@ -122,5 +121,5 @@ trap 'rm -rf "$MODEL_DIR"' EXIT
 trap 'exit 1' INT TERM HUP
 jobs=$(nproc)
 [ "$jobs" -le 4 ] || jobs=4
-[ $# -gt 0 ] || set -- leader ways handshake endtoend late waiter deputy async request mutex
+[ $# -gt 0 ] || set -- leader ways handshake late waiter deputy async request mutex
 tasks "$@" | xargs -P "$jobs" -L 1 sh "$here/run.sh" task
