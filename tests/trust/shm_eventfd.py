@@ -12,6 +12,7 @@ from peer import *
 PLACE = os.environ["TRUST_SCRATCH"] + "/shm"
 os.makedirs(PLACE, mode=0o700, exist_ok=True)
 ENV = {"MAD_DRIVERS": "shm,self", "MAD_SHM_DIR": PLACE}
+kept_null = os.open("/dev/null", os.O_RDWR)
 STALL = 0.6  # seconds that an attack may keep the target from its loop, on a loaded machine
 kept = []  # descriptors that live as long as this script
 
@@ -124,12 +125,48 @@ def counts_wrong():
     for n in (0, 1, 2):
         refused("%d descriptors" % n, "%d descriptors came" % n, passed=lambda fds, n=n: fds[:n])
     refused("4 descriptors", "4 descriptors came", passed=lambda fds: fds + fds[:1])
-    for n in (5, 200):
-        refused("%d descriptors" % n, "more descriptors came", passed=lambda fds, n=n: (fds * 100)[:n])
+    for n in (5, 200, 253):
+        refused("%d descriptors" % n, "%d descriptors came" % n, passed=lambda fds, n=n: (fds * 100)[:n])
     refused("half an offer", "is not one", offer=lambda b: b[:11])
     refused("another magic", "is not one", offer=lambda b: b"\0" + b[1:])
     refused("another layout", "use the same release", offer=lambda b: b[:4] + b"\x05" + b[5:])
     refused("another nonce", "is not what the peer offered", offer=lambda b: b[:8] + bytes(16))
+
+
+def lingering_socket():
+    """Closing its last copy waits for 20 s, unless somebody forbids it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    s = socket.create_connection(listener.getsockname())
+    kept.extend((listener, listener.accept()[0]))
+    s.setblocking(False)
+    try:
+        while True:
+            s.send(b"x" * 65536)
+    except BlockingIOError:
+        pass
+    s.setblocking(True)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 20))
+    return s
+
+
+def closing_waits():
+    """The target is to be the last that has the descriptor."""
+    for at in (0, 2, 100):
+        linger = lingering_socket()
+        target.drain(0.05)
+        target.lines.clear()
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(5)
+        s.connect(PLACE + "/" + find(target.address, b"shm")[2].hex())
+        shake(s, target.address, stranger(), driver=b"shm")
+        target.process.send_signal(signal.SIGSTOP)
+        fds = [kept_null] * 101
+        fds[at] = linger.fileno()
+        socket.send_fds(s, [struct.pack("<II", 0x6D6873, layout()["layout"]) + bytes(16)], fds[:max(3, at + 1)])
+        os.close(linger.detach())
+        target.process.send_signal(signal.SIGCONT)
+        harmed("a socket that lingers as descriptor %d" % at)
+        s.close()
 
 
 def event_abused():
@@ -256,7 +293,7 @@ def flag_stalls():
 target = Target("target", ENV)
 member = Target("member", ENV)
 check("a member is let in", "success" in (member.send(target, "hello") or ""), member.lines)
-for attack in (events_wrong, memory_wrong, counts_wrong, event_abused, bell_of_target, rings_flood, bytes_stray, flag_stalls):
+for attack in (events_wrong, memory_wrong, counts_wrong, closing_waits, event_abused, bell_of_target, rings_flood, bytes_stray, flag_stalls):
     attack()
 check("the member goes on sending", "success" in (member.send(target, "again") or ""), member.lines)
 check("and its link is the one that it had", not member.holding("event"), member.lines)

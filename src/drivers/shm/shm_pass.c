@@ -3,7 +3,10 @@
  *
  * A peer can pass any descriptor.  Each is checked before anything else is done with it, in this order: what it is, by
  * questions that no file system answers (that of a FUSE mount is a program, which need not answer); then seals and length.
- * What is not right is closed, and the link refused. */
+ * What is not right is closed, and the link refused.
+ *
+ * Closing can wait, too: the last copy of a TCP socket with SO_LINGER for what it has not sent.  So all that come are taken,
+ * as the kernel closes what there is no room for, and none of them lingers. */
 #include "base/own.h"
 #include "drivers/shm/shm.h"
 
@@ -16,8 +19,10 @@
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
 #endif
 
+#define FDS_MAX 253 /* of one message: the kernel's SCM_MAX_FD */
+
 typedef union control {
-    char buf[CMSG_SPACE(SHM_FDS * sizeof(int))];
+    char buf[CMSG_SPACE(FDS_MAX * sizeof(int))];
     struct cmsghdr align;
 } control_t;
 
@@ -49,6 +54,14 @@ void shm_pass_close(const int *fds, int n)
         madi_fd_close(fds[i]);
 }
 
+/* Close a descriptor that may be anything. */
+static void fd_refuse(int fd)
+{
+    struct linger none = {0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none); /* what is no socket refuses it */
+    madi_fd_close(fd);
+}
+
 /* Own the descriptors of a message, and close those beyond SHM_FDS.  Returns how many came. */
 static int fds_take(struct msghdr *msg, int *fds)
 {
@@ -63,7 +76,7 @@ static int fds_take(struct msghdr *msg, int *fds)
             if (n < SHM_FDS)
                 fds[n] = fd;
             else
-                madi_fd_close(fd);
+                fd_refuse(fd);
         }
     }
     return n;
@@ -113,12 +126,13 @@ mad_status_t shm_pass_receive(const shm_adapter_t *a, int sock, shm_pass_t *pass
     }
     came = fds_take(&msg, fds);
     if (msg.msg_flags & MSG_CTRUNC)
-        snprintf(reason, MADI_REASON_MAX, "more descriptors came with the peer's offer of shared memory than %d, or than "
-                                          "this process can have (ulimit -n)", SHM_FDS);
+        snprintf(reason, MADI_REASON_MAX, "no descriptors are left for those that came with the peer's offer of shared memory; "
+                                          "raise the limit (ulimit -n)");
     else if (pass_valid(pass, got, reason) && came != n)
         snprintf(reason, MADI_REASON_MAX, "%d descriptors came with the peer's offer of shared memory, not %d", came, n);
     else if (!reason[0] && fds_valid(a, fds, n, reason))
         return MAD_OK;
-    shm_pass_close(fds, came < SHM_FDS ? came : SHM_FDS);
+    for (int i = 0; i < came && i < SHM_FDS; i++)
+        fd_refuse(fds[i]);
     return MAD_ERR_PROTOCOL;
 }
