@@ -100,7 +100,7 @@ def events_wrong():
              "an eventfd of few counts": event_make(5), "an empty eventfd": event_make(0)}
     wrong["an epoll set"] = select.epoll().detach() if hasattr(select.epoll(), "detach") else os.open("/", os.O_RDONLY)
     for name, fd in wrong.items():
-        refused(name + " as event", "no eventfd of many counts", event=fd, asleep=1)
+        refused(name + " as event", "is not an eventfd in semaphore mode", event=fd, asleep=1)
 
 
 def memory_wrong():
@@ -118,7 +118,7 @@ def memory_wrong():
              "a bell that is too short": memory_make(10, LENGTH_SEALS | F_SEAL_FUTURE_WRITE)[0],
              "a bell that is a pipe": os.pipe()[0]}
     for name, fd in bells.items():
-        refused(name, "that only their owner can change", passed=instead(BELL, fd))
+        refused(name, "that only their owner can write", passed=instead(BELL, fd))
 
 
 def counts_wrong():

@@ -19,6 +19,7 @@
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
 #endif
 
+#define REMEDY "; use one release in both, or see what that process is"
 #define FDS_MAX 253 /* of one message: the kernel's SCM_MAX_FD */
 
 typedef union control {
@@ -85,12 +86,12 @@ static int fds_take(struct msghdr *msg, int *fds)
 static bool fds_valid(const shm_adapter_t *a, const int *fds, int n, char *reason)
 {
     if (!shm_event_valid(fds[SHM_FD_EVENT]))
-        snprintf(reason, MADI_REASON_MAX, "what the peer passed to be woken by is no eventfd of many counts");
+        snprintf(reason, MADI_REASON_MAX, "the peer's event is not an eventfd in semaphore mode whose count lasts" REMEDY);
     else if (!shm_sealed(fds[SHM_FD_BELL], SHM_BELL_SIZE, a->bell_seals))
-        snprintf(reason, MADI_REASON_MAX, "the peer's bell is not %d bytes of memory that only their owner can change",
+        snprintf(reason, MADI_REASON_MAX, "the peer's bell is not %d bytes of memory that only their owner can write" REMEDY,
                  SHM_BELL_SIZE);
     else if (n > SHM_FD_MEMORY && !shm_sealed(fds[SHM_FD_MEMORY], sizeof(shm_region_t), SHM_SEALS))
-        snprintf(reason, MADI_REASON_MAX, "the memory that the peer passed is not %zu bytes whose length is sealed",
+        snprintf(reason, MADI_REASON_MAX, "the memory that the peer passed is not %zu bytes whose length is sealed" REMEDY,
                  sizeof(shm_region_t));
     else
         return true;
@@ -102,7 +103,7 @@ static bool pass_valid(const shm_pass_t *pass, ssize_t got, char *reason)
     if (got == (ssize_t)sizeof *pass && pass->magic == SHM_MAGIC && pass->layout == SHM_LAYOUT)
         return true;
     if (got != (ssize_t)sizeof *pass || pass->magic != SHM_MAGIC)
-        snprintf(reason, MADI_REASON_MAX, "the peer's offer of shared memory is not one (%zd bytes)", got);
+        snprintf(reason, MADI_REASON_MAX, "the peer's offer of shared memory is not one (%zd bytes)" REMEDY, got);
     else
         snprintf(reason, MADI_REASON_MAX, "the peer shares memory of layout %u, this process of %d: use the same release",
                  pass->layout, SHM_LAYOUT);
@@ -129,7 +130,7 @@ mad_status_t shm_pass_receive(const shm_adapter_t *a, int sock, shm_pass_t *pass
         snprintf(reason, MADI_REASON_MAX, "no descriptors are left for those that came with the peer's offer of shared memory; "
                                           "raise the limit (ulimit -n)");
     else if (pass_valid(pass, got, reason) && came != n)
-        snprintf(reason, MADI_REASON_MAX, "%d descriptors came with the peer's offer of shared memory, not %d", came, n);
+        snprintf(reason, MADI_REASON_MAX, "%d descriptors came with the peer's offer of shared memory, not %d" REMEDY, came, n);
     else if (!reason[0] && fds_valid(a, fds, n, reason))
         return MAD_OK;
     for (int i = 0; i < came && i < SHM_FDS; i++)
