@@ -21,6 +21,7 @@ Suite *madrun_suite(void);
 Suite *range_suite(void);
 Suite *route_suite(void);
 Suite *search_suite(void);
+Suite *seal_suite(void);
 Suite *share_suite(void);
 Suite *topology_suite(void);
 Suite *wait_suite(void);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sealed connections: TLS 1.3 over memory, for any driver.
+ *
+ *   seal.c         the handshake, by OpenSSL: job's key as PSK with a key exchange, or certificates of both ends
+ *   seal_record.c  the records after it: AEAD with the traffic secrets of that handshake, KeyUpdate, close_notify
+ *
+ * OpenSSL makes the handshake, and hands over its traffic secrets; from then on this file makes and opens TLS records
+ * itself.  So the two directions share nothing (an SSL object is not for two threads), payload is encrypted from the
+ * sender's memory and decrypted into the receiver's without a copy between, and many records go with one system call.
+ * The bytes on the wire are those of any TLS 1.3 connection.
+ *
+ *      socket or the like                  madi_seal_t
+ *      recv   ->  madi_seal_room, madi_seal_received  ->  madi_seal_shake, later madi_seal_peek + madi_seal_open
+ *      send   <-  madi_seal_out, madi_seal_sent       <-  madi_seal_shake, later madi_seal_put
+ *
+ * Locks: functions of the sending direction (put, out, sent, end) are under one lock of the caller, those of the receiving
+ * direction (room, received, peek, open) under another, and may run beside each other once the handshake is done; all
+ * others by one thread at a time.  A driver takes the link's tx lock and the session's lock.  Nothing here blocks. */
+#ifndef MADI_SEAL_H
+#define MADI_SEAL_H
+
+#include "base/base.h"
+#include <madeleine/status.h>
+
+#define MADI_SEAL_PSK 32     /* bytes of the key that both ends begin with */
+#define MADI_SEAL_BINDING 32 /* bytes that only the two ends of one connection know */
+#define MADI_SEAL_TEXT 16384 /* payload bytes of a record at most */
+#define MADI_SEAL_MORE 22    /* bytes that a record adds: header 5, type 1, tag 16 */
+#define MADI_SEAL_BATCH ((size_t)8 * MADI_SEAL_TEXT) /* payload bytes that wait encrypted at most */
+#define MADI_SEAL_REKEY (UINT64_C(1) << 23) /* records under one key, then it is updated: AES-GCM is safe for 2^24.5 */
+
+typedef struct madi_seal_ctx madi_seal_ctx_t; /* what the connections of a session have in common */
+typedef struct madi_seal madi_seal_t;         /* one connection */
+
+/* Settings by MAD_SEAL_CIPHER and MAD_SEAL_CERTIFICATE and the like.  NULL: reason (MADI_REASON_MAX) says why. */
+madi_seal_ctx_t *madi_seal_ctx_new(const unsigned char psk[MADI_SEAL_PSK], char *reason);
+void madi_seal_ctx_free(madi_seal_ctx_t *ctx); /* NULL is fine; connections of it may go on */
+/* "TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key": for people. */
+void madi_seal_ctx_text(const madi_seal_ctx_t *ctx, char *text, size_t len);
+
+/* A connection; active: this end begins.  NULL: no memory. */
+madi_seal_t *madi_seal_new(madi_seal_ctx_t *ctx, bool active);
+void madi_seal_free(madi_seal_t *seal); /* wipes the keys; NULL is fine */
+
+typedef enum madi_seal_state {
+    MADI_SEAL_SHAKING, /* what is at madi_seal_out is to be sent; more has to come */
+    MADI_SEAL_READY,   /* likewise to be sent; records can follow */
+    MADI_SEAL_FAILED   /* likewise to be sent (an alert); reason says why, and *status */
+} madi_seal_state_t;
+/* Go on with the handshake, with what was received. */
+madi_seal_state_t madi_seal_shake(madi_seal_t *seal, mad_status_t *status, char *reason);
+/* After the handshake: bytes that nobody but these two ends can know. */
+const unsigned char *madi_seal_binding(const madi_seal_t *seal);
+
+/* ---- Receiving -------------------------------------------------------------------------------------------------- */
+
+/* Where bytes from the network go, and how many may at most; never none. */
+void *madi_seal_room(madi_seal_t *seal, size_t *len);
+void madi_seal_received(madi_seal_t *seal, size_t n);
+/* True if nothing is received and not opened, not even a part of a record. */
+bool madi_seal_empty(const madi_seal_t *seal);
+/* The first byte that was received and not used, or -1. */
+int madi_seal_first_byte(const madi_seal_t *seal);
+
+typedef enum madi_seal_next {
+    MADI_SEAL_NOTHING, /* no whole record is there */
+    MADI_SEAL_PAYLOAD, /* open: *len bytes of payload have been put where the caller said */
+    MADI_SEAL_OTHER,   /* a record without payload was used (an update of the key): look again */
+    MADI_SEAL_ENDED,   /* the peer says that nothing follows */
+    MADI_SEAL_BROKEN   /* madi_seal_why says why; the connection must end */
+} madi_seal_next_t;
+/* Payload bytes of the next record at most, 0 if it is not whole yet; *broken: what has come is no record. */
+size_t madi_seal_peek(madi_seal_t *seal, bool *broken);
+/* Open the record that madi_seal_peek has announced.  to has room for as many bytes; they are wiped if the record is not
+ * genuine. */
+madi_seal_next_t madi_seal_open(madi_seal_t *seal, void *to, size_t *len);
+const char *madi_seal_why(const madi_seal_t *seal);
+
+/* ---- Sending ---------------------------------------------------------------------------------------------------- */
+
+/* Encrypt what is in vec, up to MADI_SEAL_BATCH bytes, behind what waits at madi_seal_out; returns how many.  0 where nothing
+ * fits now, or (errno EIO) encryption failed. */
+size_t madi_seal_put(madi_seal_t *seal, const struct iovec *vec, int n);
+/* What is to be sent; *len may be 0. */
+const void *madi_seal_out(const madi_seal_t *seal, size_t *len);
+void madi_seal_sent(madi_seal_t *seal, size_t n);
+/* Say that nothing follows (close_notify); it then waits at madi_seal_out. */
+void madi_seal_end(madi_seal_t *seal);
+
+/* For tests: update the key after so many records. */
+void madi_seal_rekey_after(madi_seal_t *seal, uint64_t records);
+uint64_t madi_seal_updates(const madi_seal_t *seal, bool sent); /* of the key, that were sent or received */
+
+#endif

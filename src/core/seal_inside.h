@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What seal.c and seal_record.c share; seal.h is for everybody else. */
+#ifndef MADI_SEAL_INSIDE_H
+#define MADI_SEAL_INSIDE_H
+
+#include "core/driver.h"
+#include "core/seal.h"
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+
+#define SEAL_HASH_MAX 48
+#define SEAL_HEAD 5
+#define SEAL_TAG 16
+#define SEAL_IV 12
+#define SEAL_IN_SIZE ((size_t)256 << 10) /* bytes received at once at most: many records for one system call */
+#define SEAL_OUT_SIZE (MADI_SEAL_BATCH + 1024)
+#define SEAL_RECORD_MAX (MADI_SEAL_TEXT + 256) /* what the header of an encrypted record may say */
+
+enum { SEAL_ALERT = 21, SEAL_HANDSHAKE = 22, SEAL_DATA = 23 }; /* types of records */
+
+typedef struct seal_suite {
+    const char *name, *cipher, *hash;
+    size_t key_len, hash_len;
+    unsigned char id[2]; /* of TLS */
+} seal_suite_t;
+
+struct madi_seal_ctx {
+    atomic_int users; /* this, and each connection */
+    const seal_suite_t *suite;
+    SSL_CTX *client, *server;
+    EVP_CIPHER *cipher;
+    EVP_MD *hash;
+    bool certified; /* by certificates, not by the job's key */
+    unsigned char psk[MADI_SEAL_PSK];
+};
+
+/* One direction. */
+typedef struct seal_dir {
+    EVP_CIPHER_CTX *cipher;
+    unsigned char secret[SEAL_HASH_MAX], iv[SEAL_IV];
+    uint64_t seq;     /* records under this key */
+    uint64_t updates; /* of the key */
+} seal_dir_t;
+
+struct madi_seal {
+    madi_seal_ctx_t *ctx;
+    SSL *ssl; /* during the handshake */
+    bool active, refused;
+    unsigned char client_secret[SEAL_HASH_MAX], server_secret[SEAL_HASH_MAX];
+    int secrets; /* of these that are known */
+    unsigned char binding[MADI_SEAL_BINDING];
+
+    /* Receiving. */
+    seal_dir_t rx;
+    unsigned char *in; /* SEAL_IN_SIZE; in[in_at..in_n) was received and not used */
+    size_t in_at, in_n;
+    char why[MADI_REASON_MAX];
+
+    /* Sending. */
+    seal_dir_t tx;
+    unsigned char *out; /* SEAL_OUT_SIZE of records, and more; out[out_at..out_n) is not sent */
+    size_t out_at, out_n;
+    uint64_t rekey;            /* after so many records */
+    atomic_bool update_wanted; /* by the peer */
+    bool ended;
+};
+
+/* seal_record.c: begin to use the secrets of the handshake. */
+bool madi_seal_keys_set(madi_seal_t *seal);
+void madi_seal_keys_wipe(madi_seal_t *seal);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The records of TLS 1.3 after the handshake (RFC 8446, 5 and 7).
+ *
+ *   header: type 23 (1), version 0x0303 (2), length of what follows (2)     payload | type (1) | tag (16), encrypted
+ *
+ * The nonce is the record's number, so a record that is changed, lost, repeated, or in another place does not open. */
+#include "core/seal_inside.h"
+
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SMALL 1024 /* payload up to here is gathered first: one call of the cipher instead of several */
+#define SPARE 64   /* bytes of the buffer that payload leaves for an update of the key, or the end */
+#define KEY_UPDATE 24
+#define CLOSE_NOTIFY 0
+
+/* ---- Keys ------------------------------------------------------------------------------------------------------- */
+
+/* HKDF-Expand-Label without a context; len is the hash's length at most. */
+static bool secret_expand(const madi_seal_ctx_t *ctx, const unsigned char *secret, const char *label, unsigned char *to,
+                          size_t len)
+{
+    unsigned char info[64], out[EVP_MAX_MD_SIZE];
+    size_t n = strlen("tls13 ") + strlen(label);
+    int used = snprintf((char *)info, sizeof info, "%c%c%ctls13 %s", 1, (int)len, (int)n, label);
+    bool done;
+    info[0] = 0; /* the length's high byte */
+    info[used] = 0; /* no context */
+    info[used + 1] = 1; /* the first block of the expansion, and the only one */
+    done = HMAC(ctx->hash, secret, (int)ctx->suite->hash_len, info, (size_t)used + 2, out, NULL) != NULL;
+    if (done)
+        memcpy(to, out, len);
+    OPENSSL_cleanse(out, sizeof out);
+    return done;
+}
+
+static bool dir_key(const madi_seal_ctx_t *ctx, seal_dir_t *dir, bool encrypts)
+{
+    unsigned char key[EVP_MAX_KEY_LENGTH];
+    bool done = secret_expand(ctx, dir->secret, "key", key, ctx->suite->key_len) &&
+                secret_expand(ctx, dir->secret, "iv", dir->iv, SEAL_IV) &&
+                EVP_CipherInit_ex(dir->cipher, ctx->cipher, NULL, key, dir->iv, encrypts) == 1;
+    OPENSSL_cleanse(key, sizeof key);
+    dir->seq = 0;
+    return done;
+}
+
+static bool dir_update(const madi_seal_ctx_t *ctx, seal_dir_t *dir, bool encrypts)
+{
+    dir->updates++;
+    return secret_expand(ctx, dir->secret, "traffic upd", dir->secret, ctx->suite->hash_len) &&
+           dir_key(ctx, dir, encrypts);
+}
+
+bool madi_seal_keys_set(madi_seal_t *s)
+{
+    s->rx.cipher = EVP_CIPHER_CTX_new();
+    s->tx.cipher = EVP_CIPHER_CTX_new();
+    memcpy(s->rx.secret, s->active ? s->server_secret : s->client_secret, SEAL_HASH_MAX);
+    memcpy(s->tx.secret, s->active ? s->client_secret : s->server_secret, SEAL_HASH_MAX);
+    OPENSSL_cleanse(s->client_secret, SEAL_HASH_MAX);
+    OPENSSL_cleanse(s->server_secret, SEAL_HASH_MAX);
+    return s->rx.cipher && s->tx.cipher && dir_key(s->ctx, &s->rx, false) && dir_key(s->ctx, &s->tx, true);
+}
+
+void madi_seal_keys_wipe(madi_seal_t *s)
+{
+    EVP_CIPHER_CTX_free(s->rx.cipher); /* which wipes it */
+    EVP_CIPHER_CTX_free(s->tx.cipher);
+    OPENSSL_cleanse(&s->rx, sizeof s->rx);
+    OPENSSL_cleanse(&s->tx, sizeof s->tx);
+    OPENSSL_cleanse(s->client_secret, SEAL_HASH_MAX);
+    OPENSSL_cleanse(s->server_secret, SEAL_HASH_MAX);
+}
+
+void madi_seal_rekey_after(madi_seal_t *s, uint64_t records)
+{
+    s->rekey = records;
+}
+
+uint64_t madi_seal_updates(const madi_seal_t *s, bool sent)
+{
+    return sent ? s->tx.updates : s->rx.updates;
+}
+
+/* Begin the next record: its number makes the nonce, its header is authenticated too. */
+static bool record_begin(seal_dir_t *dir, const unsigned char *head)
+{
+    unsigned char nonce[SEAL_IV];
+    int n;
+    memcpy(nonce, dir->iv, SEAL_IV);
+    for (int i = 0; i < 8; i++)
+        nonce[SEAL_IV - 1 - i] ^= (unsigned char)(dir->seq >> 8 * i);
+    dir->seq++;
+    return EVP_CipherInit_ex(dir->cipher, NULL, NULL, NULL, nonce, -1) == 1 &&
+           EVP_CipherUpdate(dir->cipher, NULL, &n, head, SEAL_HEAD) == 1;
+}
+
+/* ---- Sending ---------------------------------------------------------------------------------------------------- */
+
+/* Where in a list of pieces. */
+typedef struct place {
+    const struct iovec *piece;
+    size_t used; /* bytes of it */
+} place_t;
+
+/* The next bytes, at most max of one piece; *len says how many, which is not 0 while any are left. */
+static const unsigned char *piece_next(place_t *p, size_t max, size_t *len)
+{
+    const unsigned char *at;
+    while (p->used == p->piece->iov_len) {
+        p->piece++;
+        p->used = 0;
+    }
+    at = (const unsigned char *)p->piece->iov_base + p->used;
+    *len = p->piece->iov_len - p->used < max ? p->piece->iov_len - p->used : max;
+    p->used += *len;
+    return at;
+}
+
+static bool payload_encrypt(EVP_CIPHER_CTX *cipher, unsigned char *to, place_t *from, size_t len, unsigned char type)
+{
+    size_t part;
+    int n;
+    if (len > SMALL) {
+        for (; len; len -= part, to += part) {
+            const unsigned char *at = piece_next(from, len, &part);
+            if (EVP_EncryptUpdate(cipher, to, &n, at, (int)part) != 1)
+                return false;
+        }
+        return EVP_EncryptUpdate(cipher, to, &n, &type, 1) == 1;
+    }
+    for (size_t at = 0; at < len; at += part) {
+        const unsigned char *piece = piece_next(from, len - at, &part);
+        memcpy(to + at, piece, part);
+    }
+    to[len] = type;
+    return EVP_EncryptUpdate(cipher, to, &n, to, (int)len + 1) == 1;
+}
+
+/* A record of these bytes goes behind what waits. */
+static bool record_put(madi_seal_t *s, unsigned char type, place_t *from, size_t len)
+{
+    unsigned char *head = s->out + s->out_n, *to = head + SEAL_HEAD;
+    size_t body = len + 1 + SEAL_TAG;
+    int n;
+    head[0] = SEAL_DATA;
+    head[1] = head[2] = 3;
+    head[3] = (unsigned char)(body >> 8);
+    head[4] = (unsigned char)body;
+    if (!record_begin(&s->tx, head) || !payload_encrypt(s->tx.cipher, to, from, len, type) ||
+        EVP_EncryptFinal_ex(s->tx.cipher, to, &n) != 1 ||
+        EVP_CIPHER_CTX_ctrl(s->tx.cipher, EVP_CTRL_AEAD_GET_TAG, SEAL_TAG, to + len + 1) != 1)
+        return false;
+    s->out_n += SEAL_HEAD + body;
+    return true;
+}
+
+/* The peer is told that the next record is under the next key. */
+static bool update_send(madi_seal_t *s)
+{
+    unsigned char message[5] = {KEY_UPDATE, 0, 0, 1, 0};
+    const struct iovec piece = {message, sizeof message};
+    place_t from = {&piece, 0};
+    atomic_store_explicit(&s->update_wanted, false, memory_order_relaxed);
+    return record_put(s, SEAL_HANDSHAKE, &from, sizeof message) && dir_update(s->ctx, &s->tx, true);
+}
+
+size_t madi_seal_put(madi_seal_t *s, const struct iovec *vec, int n)
+{
+    place_t from = {vec, 0};
+    size_t total = 0, done = 0;
+    for (int i = 0; i < n; i++)
+        total += vec[i].iov_len;
+    while (done < total && !s->ended) {
+        size_t len = total - done < MADI_SEAL_TEXT ? total - done : MADI_SEAL_TEXT;
+        if (s->out_n + len + MADI_SEAL_MORE + SPARE > SEAL_OUT_SIZE)
+            break;
+        if (MADI_UNLIKELY(s->tx.seq >= s->rekey || atomic_load_explicit(&s->update_wanted, memory_order_relaxed)))
+            s->ended = !update_send(s);
+        if (s->ended || !record_put(s, SEAL_DATA, &from, len)) {
+            s->ended = true;
+            errno = EIO;
+            return 0;
+        }
+        done += len;
+    }
+    return done;
+}
+
+const void *madi_seal_out(const madi_seal_t *s, size_t *len)
+{
+    *len = s->out_n - s->out_at;
+    return s->out + s->out_at;
+}
+
+void madi_seal_sent(madi_seal_t *s, size_t n)
+{
+    s->out_at += n;
+    if (s->out_at == s->out_n)
+        s->out_at = s->out_n = 0;
+}
+
+void madi_seal_end(madi_seal_t *s)
+{
+    unsigned char alert[2] = {1, CLOSE_NOTIFY};
+    const struct iovec piece = {alert, sizeof alert};
+    place_t from = {&piece, 0};
+    if (!s->ended && s->tx.cipher && s->out_n + sizeof alert + MADI_SEAL_MORE <= SEAL_OUT_SIZE)
+        record_put(s, SEAL_ALERT, &from, sizeof alert);
+    s->ended = true;
+}
+
+/* ---- Receiving -------------------------------------------------------------------------------------------------- */
+
+void *madi_seal_room(madi_seal_t *s, size_t *len)
+{
+    if (s->in_at) {
+        memmove(s->in, s->in + s->in_at, s->in_n - s->in_at);
+        s->in_n -= s->in_at;
+        s->in_at = 0;
+    }
+    *len = SEAL_IN_SIZE - s->in_n;
+    return s->in + s->in_n;
+}
+
+void madi_seal_received(madi_seal_t *s, size_t n)
+{
+    s->in_n += n;
+}
+
+bool madi_seal_empty(const madi_seal_t *s)
+{
+    return s->in_at == s->in_n;
+}
+
+int madi_seal_first_byte(const madi_seal_t *s)
+{
+    return madi_seal_empty(s) ? -1 : s->in[s->in_at];
+}
+
+const char *madi_seal_why(const madi_seal_t *s)
+{
+    return s->why;
+}
+
+size_t madi_seal_peek(madi_seal_t *s, bool *broken)
+{
+    const unsigned char *head = s->in + s->in_at;
+    size_t there = s->in_n - s->in_at, body;
+    *broken = false;
+    if (there < SEAL_HEAD)
+        return 0;
+    body = (size_t)(head[3] << 8 | head[4]);
+    if (MADI_UNLIKELY(head[0] != SEAL_DATA || head[1] != 3 || head[2] != 3 || body < 2 + SEAL_TAG ||
+                      body > MADI_SEAL_TEXT + 1 + SEAL_TAG)) {
+        snprintf(s->why, sizeof s->why, "what came is no sealed record (type %u, %zu bytes): it was changed on the way",
+                 head[0], body);
+        *broken = true;
+        return 0;
+    }
+    return there < SEAL_HEAD + body ? 0 : body - 1 - SEAL_TAG;
+}
+
+/* Decrypt payload, which goes to to, and the type.  False: the record is not genuine. */
+static bool record_open(madi_seal_t *s, unsigned char *head, size_t len, unsigned char *to, unsigned char *type)
+{
+    EVP_CIPHER_CTX *cipher = s->rx.cipher;
+    unsigned char small[SMALL + 1], *from = head + SEAL_HEAD;
+    bool gathered = len <= SMALL, good;
+    int n;
+    good = record_begin(&s->rx, head);
+    if (gathered)
+        good = good && EVP_DecryptUpdate(cipher, small, &n, from, (int)len + 1) == 1;
+    else
+        good = good && EVP_DecryptUpdate(cipher, to, &n, from, (int)len) == 1 &&
+               EVP_DecryptUpdate(cipher, type, &n, from + len, 1) == 1;
+    good = good && EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_SET_TAG, SEAL_TAG, from + len + 1) == 1 &&
+           EVP_DecryptFinal_ex(cipher, small, &n) == 1;
+    if (good && gathered) {
+        memcpy(to, small, len);
+        *type = small[len];
+    } else if (!good && !gathered) {
+        memset(to, 0, len);
+    }
+    return good;
+}
+
+static madi_seal_next_t alert_take(madi_seal_t *s, const unsigned char *alert, size_t len)
+{
+    if (len == 2 && alert[1] == CLOSE_NOTIFY)
+        return MADI_SEAL_ENDED;
+    snprintf(s->why, sizeof s->why, "the peer has ended the sealed connection: %s",
+             len == 2 ? SSL_alert_desc_string_long(alert[1]) : "for a reason that is none");
+    return MADI_SEAL_BROKEN;
+}
+
+static madi_seal_next_t update_take(madi_seal_t *s, const unsigned char *message, size_t len)
+{
+    static const unsigned char head[4] = {KEY_UPDATE, 0, 0, 1};
+    if (len != 5 || memcmp(message, head, sizeof head) != 0 || message[4] > 1 || !dir_update(s->ctx, &s->rx, false)) {
+        snprintf(s->why, sizeof s->why, "a message of TLS came that no Madeleine sends (type %u, %zu bytes)", message[0], len);
+        return MADI_SEAL_BROKEN;
+    }
+    if (message[4])
+        atomic_store_explicit(&s->update_wanted, true, memory_order_relaxed);
+    return MADI_SEAL_OTHER;
+}
+
+madi_seal_next_t madi_seal_open(madi_seal_t *s, void *to, size_t *len)
+{
+    unsigned char *head = s->in + s->in_at, *text = to, type;
+    size_t n = (size_t)(head[3] << 8 | head[4]) - 1 - SEAL_TAG;
+    uint64_t number = s->rx.seq;
+    if (!record_open(s, head, n, text, &type)) {
+        snprintf(s->why, sizeof s->why,
+                 "record %llu is not as the peer sent it: changed, repeated, left out or in another order on the way",
+                 (unsigned long long)number);
+        return MADI_SEAL_BROKEN;
+    }
+    s->in_at += SEAL_HEAD + n + 1 + SEAL_TAG;
+    if (s->in_at == s->in_n)
+        s->in_at = s->in_n = 0;
+    while (MADI_UNLIKELY(!type) && n) /* padding */
+        type = text[--n];
+    *len = n;
+    if (MADI_LIKELY(type == SEAL_DATA && n))
+        return MADI_SEAL_PAYLOAD;
+    if (type == SEAL_ALERT)
+        return alert_take(s, text, n);
+    if (type == SEAL_HANDSHAKE && n)
+        return update_take(s, text, n);
+    snprintf(s->why, sizeof s->why, "a record of TLS came that no Madeleine sends (type %u, %zu bytes)", type, n);
+    return MADI_SEAL_BROKEN;
+}
