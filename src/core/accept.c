@@ -192,6 +192,7 @@ static void peer_accept(hello_t *h, madi_gate_t *gate)
         madi_gate_down(gate, MAD_ERR_NOMEM, "no memory for a link");
         return;
     }
+    madi_hello_seal_give(h, link);
     status = link->driver->start(link, fd, false, reason);
     if (status)
         madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));

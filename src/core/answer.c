@@ -6,6 +6,7 @@
 #include "core/ask.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- The process ---------------------------------------------------------------------------------------------- */
 
@@ -21,7 +22,7 @@ static void say_drivers(madi_json_t *j, const mad_session_t *s)
     for (int i = 0; madi_drivers[i]; i++) {
         int open = 0, left_out = 0;
         for (int k = 0; k < s->n_adapters; k++)
-            open += s->adapters[k]->driver == madi_drivers[i];
+            open += !strcmp(s->adapters[k]->driver->name, madi_drivers[i]->name);
         for (const madi_left_out_t *l = s->left_out; l; l = l->next)
             left_out += l->driver == madi_drivers[i];
         madi_json_begin(j, NULL, '{');
@@ -51,12 +52,15 @@ static void say_adapters(madi_json_t *j, const mad_session_t *s)
     madi_json_begin(j, "adapters", '[');
     for (int i = 0; i < s->n_adapters; i++) {
         const madi_adapter_t *a = s->adapters[i];
+        char security[120];
         madi_json_begin(j, NULL, '{');
         madi_json_text(j, "driver", a->driver->name);
         madi_json_text(j, "adapter", a->name);
         madi_json_bool(j, "open", true);
         madi_json_text(j, "network", a->network);
         madi_json_int(j, "rank", madi_way_rank(a));
+        madi_security_text(a, security, sizeof security);
+        madi_json_text(j, "security", security);
         say_caps(j, &a->caps);
         madi_json_end(j, '}');
     }

@@ -157,19 +157,27 @@ static bool connect_succeeded(hello_t *h)
 
 void madi_attempt_connected(hello_t *h)
 {
-    mad_session_t *s = h->session;
-    madi_greeting_t hello = {.role = (uint8_t)s->secrets->role, .security = h->adapter->security};
     if (!connect_succeeded(h))
         return;
     h->connected = true;
     h->gate->process = madi_process_near(h->watch.fd);
+    madi_watch_change(h->session, &h->watch, EPOLLIN);
+    if (h->adapter->security == MADI_SECURITY_SEAL)
+        madi_hello_seal_begin(h); /* which greets when it can */
+    else
+        madi_attempt_greet(h);
+}
+
+void madi_attempt_greet(hello_t *h)
+{
+    mad_session_t *s = h->session;
+    madi_greeting_t hello = {.role = (uint8_t)s->secrets->role, .security = h->adapter->security};
     if (RAND_bytes(hello.nonce, sizeof hello.nonce) != 1) {
         madi_hello_fail(h, MAD_ERR_SYSTEM, "no random numbers");
         return;
     }
     memcpy(hello.wanted, madi_address_uid(madi_peer_address(s, h->gate->peer)), MADI_UID_LEN);
     memcpy(hello.caller, s->uid, MADI_UID_LEN);
-    madi_watch_change(s, &h->watch, EPOLLIN);
     if (!madi_hello_send(h, MADI_HELLO_HELLO, &hello, sizeof hello))
         madi_attempt_cut(h, strerror(errno));
 }
@@ -273,6 +281,7 @@ void madi_attempt_verdict(hello_t *h)
     }
     madi_gate_floor(h->gate, verdict.floor);
     fd = madi_hello_release(h);
+    madi_hello_seal_give(h, link);
     status = link->driver->start(link, fd, true, reason);
     if (status)
         madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));

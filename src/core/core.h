@@ -5,6 +5,7 @@
 #define MADI_CORE_H
 
 #include "core/objects.h"
+#include "core/seal.h"
 #include "core/secret.h"
 
 #include <sys/types.h>
@@ -170,6 +171,12 @@ void madi_links_reap(mad_session_t *session); /* under session->lock, outside of
 /* session.c */
 /* Like mad_open, but of a process of this role, whose key is that of secret.h. */
 mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len, mad_session_t **session);
+
+/* secure.c */
+/* Settle how an adapter's network is protected: by the topology file, or the driver's knobs.  Like the driver's secure. */
+mad_status_t madi_adapter_secure(madi_adapter_t *adapter, char *reason);
+/* A few words on it, for people: "seal: TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key". */
+void madi_security_text(const madi_adapter_t *adapter, char *text, size_t len);
 
 /* hello.h; under session->lock */
 /* Begin the handshake of a way of the gate's search; takes fd.  An error (errno) leaves the link to the caller. */

@@ -41,6 +41,8 @@
  * The order of the packets of one link is kept; between links there is none.  Packets come to the core after
  * madi_link_up and not after madi_link_down; what has come before a link breaks is delivered before it is told.
  *
+ * Sealed links.  The core runs TLS below the handshake.  What it has received beyond that waits in link->seal: start looks.
+ *
  * Memory.  The core allocates adapters and links, zeroed, of the sizes declared here, the public part first.
  * Statuses are set with the errors of madeleine/status.h; the driver logs nothing that it can say in the reason text.
  */
@@ -129,6 +131,8 @@ struct madi_link {
     madi_link_t *next_dead;    /* the core's */
     _Atomic(uint32_t) loans;   /* the core's: lent bodies that it still holds */
     unsigned char secret[32];  /* the core's: known to the two ends only, from start on (proof.h) */
+    struct madi_seal *seal;    /* from start on: the connection is sealed (seal.h); NULL: it is not.  The driver uses it until
+                                * link_fini, and the core frees it after that */
 };
 
 /* A receive that was posted, for the one block of the message that begins at this position of the channel. */
@@ -195,6 +199,11 @@ struct madi_driver {
     mad_status_t (*open)(madi_adapter_t *adapter, char *reason);
     void (*close)(madi_adapter_t *adapter);
     void (*fini)(madi_adapter_t *adapter);
+
+    /* All adapters are open.  given: the madi_security_t that the topology file has for the adapter's network, or -1.  Set
+     * adapter->security; where that becomes SEAL, start finds link->seal, and what goes over the link goes through it.  On
+     * failure like open, but close is called too.  NULL: the driver's network needs no seal, and cannot have one. */
+    mad_status_t (*secure)(madi_adapter_t *adapter, int given, char *reason);
 
     /* Move what can be moved; at most about budget packets.  Returns how many events were handled. */
     int (*poll)(madi_adapter_t *adapter, int budget);
@@ -306,6 +315,8 @@ static inline void madi_rx_whole(madi_link_t *link, const madi_wire_hdr_t *hdr, 
     if (place == MADI_PLACE_COPY)
         madi_rx_done(link, hdr, &rx);
 }
+
+const char *madi_security_name(unsigned security); /* "none", "auth", "seal", "unknown" */
 
 /* Packets can flow. */
 void madi_link_up(madi_link_t *link);

@@ -40,6 +40,9 @@ typedef struct madi_forward {
      * lock. */
     const char *(*network)(const struct madi_gate *gate);
     bool (*carried)(const madi_adapter_t *adapter);
+    /* The madi_security_t that the topology file has for the network of this adapter: the strongest, where it does not tell
+     * which of several it is.  -1: none.  Under the session's lock, or as the session starts. */
+    int (*security)(const madi_adapter_t *adapter);
     /* The gate is up.  Under the session's lock. */
     void (*up)(struct madi_gate *gate);
     /* A FORWARD packet: as the upcalls of driver.h.  Under the session's lock. */

@@ -48,6 +48,7 @@ void madi_links_reap(mad_session_t *session)
         if (link->gate->link == link)
             link->gate->link = NULL;
         link->driver->link_fini(link);
+        madi_seal_free(link->seal);
         free(link);
     }
 }
@@ -334,6 +335,7 @@ void madi_gate_free(madi_gate_t *gate)
             gate->link->driver->link_close(gate->link);
         madi_rx_abandon(gate);
         gate->link->driver->link_fini(gate->link);
+        madi_seal_free(gate->link->seal);
         free(gate->link);
     }
     ctrl_forget(gate);

@@ -76,6 +76,8 @@ void madi_hellos_reap(mad_session_t *s)
     for (hello_t *h; (h = s->dead_hellos); free(h)) {
         s->dead_hellos = h->next;
         free(h->body);
+        free(h->text);
+        madi_seal_free(h->seal);
     }
 }
 
@@ -108,6 +110,8 @@ static madi_frame_t frame_head(hello_t *h, madi_hello_kind_t kind, const void *b
 static bool frame_write(hello_t *h, const struct iovec *vec, int n, size_t len)
 {
     struct msghdr msg = {.msg_iov = (struct iovec *)vec, .msg_iovlen = (size_t)n};
+    if (h->sealed)
+        return madi_hello_seal_write(h, vec, n, len);
     /* A fresh socket takes some KiB at once; one that does not is not worth waiting for. */
     return sendmsg(h->watch.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
 }
@@ -126,6 +130,9 @@ madi_role_t madi_hello_peer_role(const hello_t *h)
 
 static const unsigned char *hello_key(const hello_t *h)
 {
+    static const unsigned char no_key[MADI_SECRET_LEN]; /* known to everybody: both have said that the network has none */
+    if (h->adapter->security == MADI_SECURITY_NONE)
+        return no_key;
     return madi_secrets_key(h->session->secrets, madi_hello_peer_role(h));
 }
 
@@ -161,9 +168,8 @@ void madi_hello_refuse(hello_t *h, mad_status_t status, const char *text)
 
 void madi_hello_security_text(const hello_t *h, unsigned security, char *text, size_t len)
 {
-    static const char *const name[] = {"none", "auth", "seal"};
     snprintf(text, len, "the peer's security for this network is %s, and here it is %s: give both the same topology file and knobs",
-             security < 3 ? name[security] : "unknown", name[h->adapter->security]);
+             madi_security_name(security), madi_security_name(h->adapter->security));
 }
 
 /* ---- Frames in ------------------------------------------------------------------------------------------------ */
@@ -191,9 +197,24 @@ static void frame_take(hello_t *h)
     }
 }
 
+/* The caller begins TLS, and this network is not sealed. */
+static void tls_refuse(hello_t *h)
+{
+    char rest[4096];
+    while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0) /* else the answer would be lost in a reset */
+        ;
+    madi_hello_refuse(h, MAD_ERR_CONFIG,
+                      "the caller begins TLS, and this network is not sealed here: give both the same topology file and "
+                      "MAD_TCP_SECURITY");
+}
+
 /* True if h->head is that of a frame, and there is room for its body. */
 static bool head_ready(hello_t *h)
 {
+    if (!h->active && (h->head.magic & 0xff) == 0x16 && !h->sealed) { /* a TLS record */
+        tls_refuse(h);
+        return false;
+    }
     if (h->head.magic != MAGIC || h->head.length > MADI_HELLO_BODY_MAX) {
         madi_hello_fail(h, MAD_ERR_PROTOCOL, "what came is not a handshake: no Madeleine process speaks there");
         return false;
@@ -205,20 +226,42 @@ static bool head_ready(hello_t *h)
     return h->body != NULL;
 }
 
-/* Nothing comes now, or nothing more. */
-static void read_failed(hello_t *h, ssize_t n)
+void madi_hello_read_failed(hello_t *h, ssize_t n)
 {
     const char *text = n ? strerror(errno)
                          : "the connection was closed during the handshake (it ended, or has no descriptors left)";
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (h->active && (!n || errno == ECONNRESET))
+    if (n < 0 && errno == EPROTO && h->sealed)
+        madi_hello_fail(h, MAD_ERR_PROTOCOL, madi_seal_why(h->seal));
+    else if (h->active && (!n || errno == ECONNRESET))
         madi_attempt_cut(h, text);
     else
         madi_hello_fail(h, n < 0 && errno != ECONNRESET ? MAD_ERR_SYSTEM : MAD_ERR_PEER, text);
 }
 
-/* Read exactly one frame: what follows the handshake belongs to the driver. */
+/* Read exactly one frame: what follows the handshake belongs to the driver.  False: it is not whole, or cannot be. */
+static bool frame_read(hello_t *h)
+{
+    for (;;) {
+        size_t head = sizeof h->head, want = h->n_in < head ? head : head + h->head.length;
+        unsigned char *to = h->n_in < head ? (unsigned char *)&h->head + h->n_in : h->body + h->n_in - head;
+        ssize_t n;
+        if (h->n_in == want)
+            break;
+        n = h->sealed ? madi_hello_seal_read(h, to, want - h->n_in) : recv(h->watch.fd, to, want - h->n_in, MSG_DONTWAIT);
+        if (n <= 0) {
+            madi_hello_read_failed(h, n);
+            return false;
+        }
+        h->n_in += (size_t)n;
+        if (h->n_in == head && !head_ready(h))
+            return false;
+    }
+    h->n_in = 0;
+    return true;
+}
+
 void madi_hello_ready(madi_watch_t *watch, uint32_t events)
 {
     hello_t *h = MADI_CONTAINER(watch, hello_t, watch);
@@ -228,21 +271,11 @@ void madi_hello_ready(madi_watch_t *watch, uint32_t events)
             madi_attempt_connected(h);
         return;
     }
-    for (;;) {
-        size_t head = sizeof h->head, want = h->n_in < head ? head : head + h->head.length;
-        unsigned char *to = h->n_in < head ? (unsigned char *)&h->head + h->n_in : h->body + h->n_in - head;
-        ssize_t n;
-        if (h->n_in == want)
-            break;
-        n = recv(h->watch.fd, to, want - h->n_in, MSG_DONTWAIT);
-        if (n <= 0) {
-            read_failed(h, n);
+    if (h->adapter->security == MADI_SECURITY_SEAL && !h->sealed && !madi_hello_seal_go(h))
+        return;
+    do {
+        if (!frame_read(h))
             return;
-        }
-        h->n_in += (size_t)n;
-        if (h->n_in == head && !head_ready(h))
-            return;
-    }
-    h->n_in = 0;
-    frame_take(h);
+        frame_take(h);
+    } while (h->watch.fd >= 0 && h->seal && madi_hello_seal_more(h));
 }

@@ -14,6 +14,7 @@
  *
  *   hello.c          life of a handshake, frames             accept.c    the passive side: callers, their number and sources
  *   hello_due.c      deadlines                               attempt.c   the active side
+ *   hello_seal.c     TLS below it, where the network is sealed
  *   proof.h          what is signed                          secret.h    by which key
  *
  * Everything here is under session->lock. */
@@ -70,6 +71,10 @@ typedef struct madi_hello {
     madi_frame_t head;   /* of the frame that is coming in */
     unsigned char *body; /* its body, when the head is here */
     size_t n_in;         /* bytes of both that are here */
+    madi_seal_t *seal;   /* of a sealed network, from the first byte on; NULL: not yet, or none */
+    bool sealed;         /* frames can go through it */
+    unsigned char *text; /* the record that was opened last; text[text_at..text_n) is not read yet */
+    size_t text_at, text_n;
     struct madi_hello *next;
 } madi_hello_t;
 
@@ -94,6 +99,19 @@ bool madi_hello_secret(const madi_hello_t *hello, madi_link_t *link);
 /* The text for a peer whose network has other security than ours. */
 void madi_hello_security_text(const madi_hello_t *hello, unsigned security, char *text, size_t len);
 
+/* What came from the socket (recv returned n, not more than 0) does not go on, or not now. */
+void madi_hello_read_failed(madi_hello_t *hello, ssize_t n);
+
+/* hello_seal.c */
+/* Begin TLS (active).  False: the handshake was ended. */
+bool madi_hello_seal_begin(madi_hello_t *hello);
+/* Bytes are here: go on with TLS.  False: it is not done, or the handshake was ended. */
+bool madi_hello_seal_go(madi_hello_t *hello);
+bool madi_hello_seal_write(madi_hello_t *hello, const struct iovec *vec, int n, size_t len); /* all, or false */
+ssize_t madi_hello_seal_read(madi_hello_t *hello, void *to, size_t len); /* like recv; EPROTO: see madi_seal_why */
+bool madi_hello_seal_more(const madi_hello_t *hello); /* more was received than read: no event will tell of it */
+void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* the link has it from now on; none: nothing */
+
 /* accept.c */
 void madi_accept_hello(madi_hello_t *hello);
 void madi_accept_proof(madi_hello_t *hello);
@@ -101,6 +119,7 @@ void madi_accept_refused(madi_hello_t *hello, mad_status_t status, const char *t
 
 /* attempt.c */
 void madi_attempt_connected(madi_hello_t *hello);
+void madi_attempt_greet(madi_hello_t *hello); /* say HELLO */
 void madi_attempt_challenge(madi_hello_t *hello);
 void madi_attempt_verdict(madi_hello_t *hello);
 void madi_attempt_refused(madi_hello_t *hello);

@@ -474,6 +474,7 @@ struct mad_session {
     unsigned char uid[16];
     unsigned char job[8]; /* a hash of the job's name */
     struct madi_secrets *secrets; /* NULL: the job's key is not known yet */
+    struct madi_seal_ctx *seal;   /* NULL: no adapter seals */
     unsigned char *address;
     size_t address_len;
     bool check_modes;

@@ -2,6 +2,7 @@
 /* The handshake of TLS 1.3, by OpenSSL over memory.  seal.h has the contract. */
 #include "base/knob.h"
 #include "core/seal_inside.h"
+#include "core/secret.h"
 
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -10,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PSK_LABEL "madeleine seal psk"
+#define PSK_LEN 32
 #define IDENTITY "madeleine 1" /* of the key, on the wire: it names no job */
 #define BINDING_LABEL "EXPORTER-madeleine-binding"
 #define CHAIN_MAX 32768 /* bytes of a peer's certificates */
@@ -45,8 +48,13 @@ static SSL_SESSION *psk_session(SSL *ssl)
     const madi_seal_ctx_t *ctx = ((const madi_seal_t *)SSL_get_app_data(ssl))->ctx;
     SSL_SESSION *session = SSL_SESSION_new();
     const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, ctx->suite->id);
-    if (session && cipher && SSL_SESSION_set1_master_key(session, ctx->psk, sizeof ctx->psk) == 1 &&
-        SSL_SESSION_set_cipher(session, cipher) == 1 && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1)
+    unsigned char psk[PSK_LEN];
+    bool done = session && cipher && madi_secret_derive(ctx->key, MADI_SEAL_KEY, PSK_LABEL, psk, sizeof psk) &&
+                SSL_SESSION_set1_master_key(session, psk, sizeof psk) == 1 &&
+                SSL_SESSION_set_cipher(session, cipher) == 1 &&
+                SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1;
+    OPENSSL_cleanse(psk, sizeof psk);
+    if (done)
         return session;
     SSL_SESSION_free(session);
     return NULL;
@@ -143,7 +151,7 @@ static SSL_CTX *side_new(madi_seal_ctx_t *ctx, const SSL_METHOD *method, char *r
     return NULL;
 }
 
-madi_seal_ctx_t *madi_seal_ctx_new(const unsigned char psk[MADI_SEAL_PSK], char *reason)
+madi_seal_ctx_t *madi_seal_ctx_new(char *reason)
 {
     madi_seal_ctx_t *ctx = calloc(1, sizeof *ctx);
     if (!ctx) {
@@ -152,7 +160,6 @@ madi_seal_ctx_t *madi_seal_ctx_new(const unsigned char psk[MADI_SEAL_PSK], char 
     }
     ERR_clear_error();
     atomic_init(&ctx->users, 1);
-    memcpy(ctx->psk, psk, sizeof ctx->psk);
     ctx->suite = suite_find(reason);
     if (!ctx->suite)
         goto fail;
@@ -185,8 +192,12 @@ void madi_seal_ctx_free(madi_seal_ctx_t *ctx)
     SSL_CTX_free(ctx->server);
     EVP_CIPHER_free(ctx->cipher);
     EVP_MD_free(ctx->hash);
-    OPENSSL_cleanse(ctx, sizeof *ctx);
     free(ctx);
+}
+
+void madi_seal_key_set(madi_seal_ctx_t *ctx, const unsigned char *key)
+{
+    ctx->key = key;
 }
 
 void madi_seal_ctx_text(const madi_seal_ctx_t *ctx, char *text, size_t len)

@@ -22,7 +22,7 @@
 #include "base/base.h"
 #include <madeleine/status.h>
 
-#define MADI_SEAL_PSK 32     /* bytes of the key that both ends begin with */
+#define MADI_SEAL_KEY 32     /* bytes */
 #define MADI_SEAL_BINDING 32 /* bytes that only the two ends of one connection know */
 #define MADI_SEAL_TEXT 16384 /* payload bytes of a record at most */
 #define MADI_SEAL_MORE 22    /* bytes that a record adds: header 5, type 1, tag 16 */
@@ -33,7 +33,10 @@ typedef struct madi_seal_ctx madi_seal_ctx_t; /* what the connections of a sessi
 typedef struct madi_seal madi_seal_t;         /* one connection */
 
 /* Settings by MAD_SEAL_CIPHER and MAD_SEAL_CERTIFICATE and the like.  NULL: reason (MADI_REASON_MAX) says why. */
-madi_seal_ctx_t *madi_seal_ctx_new(const unsigned char psk[MADI_SEAL_PSK], char *reason);
+madi_seal_ctx_t *madi_seal_ctx_new(char *reason);
+/* The key of the job that both ends have, MADI_SEAL_KEY bytes, from which the PSK follows; it stays where it is as long as
+ * connections are made.  Before the first one. */
+void madi_seal_key_set(madi_seal_ctx_t *ctx, const unsigned char *key);
 void madi_seal_ctx_free(madi_seal_ctx_t *ctx); /* NULL is fine; connections of it may go on */
 /* "TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key": for people. */
 void madi_seal_ctx_text(const madi_seal_ctx_t *ctx, char *text, size_t len);

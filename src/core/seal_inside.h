@@ -31,7 +31,7 @@ struct madi_seal_ctx {
     EVP_CIPHER *cipher;
     EVP_MD *hash;
     bool certified; /* by certificates, not by the job's key */
-    unsigned char psk[MADI_SEAL_PSK];
+    const unsigned char *key; /* from which the PSK follows */
 };
 
 /* One direction. */

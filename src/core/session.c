@@ -144,6 +144,32 @@ static void told_add(told_t *out, const madi_adapter_t *a, const char *reason)
     snprintf(out->reason, sizeof out->reason, "%s", reason);
 }
 
+static void adapter_drop(mad_session_t *s, madi_adapter_t *a, told_t *out, const char *reason)
+{
+    left_out(s, a, reason);
+    told_add(out, a, reason);
+    if (a->opened)
+        a->driver->close(a);
+    a->driver->fini(a);
+    free(a);
+}
+
+/* Now that the topology file is read, if there is one.  Return how many adapters are left. */
+static int adapters_secure(mad_session_t *s, told_t *out)
+{
+    int kept = 0;
+    for (int i = 0; i < s->n_adapters; i++) {
+        madi_adapter_t *a = s->adapters[i];
+        char reason[MADI_REASON_MAX] = "";
+        mad_status_t status = madi_adapter_secure(a, reason);
+        if (status)
+            adapter_drop(s, a, out, reason[0] ? reason : mad_status_text(status));
+        else
+            s->adapters[kept++] = a;
+    }
+    return s->n_adapters = kept;
+}
+
 /* Open what was found; what does not open is left out with its reason. */
 static mad_status_t adapters_open(mad_session_t *s)
 {
@@ -157,18 +183,16 @@ static mad_status_t adapters_open(mad_session_t *s)
         char reason[MADI_REASON_MAX] = "";
         mad_status_t status = a->driver->open(a, reason);
         if (status) {
-            left_out(s, a, reason[0] ? reason : mad_status_text(status));
-            told_add(&out, a, reason[0] ? reason : mad_status_text(status));
-            a->driver->fini(a);
-            free(a);
+            adapter_drop(s, a, &out, reason[0] ? reason : mad_status_text(status));
             continue;
         }
         a->opened = true;
         a->attentive = marceli_attentive();
         s->adapters[kept++] = a;
     }
-    told_tell(&out);
     s->n_adapters = kept;
+    kept = adapters_secure(s, &out);
+    told_tell(&out);
     s->listeners = calloc((size_t)kept + 1, sizeof *s->listeners);
     if (!s->listeners)
         return MAD_ERR_NOMEM;
@@ -584,6 +608,7 @@ void mad_exit(mad_session_t *s)
     if (s->boot)
         madi_boot_leave(s->boot);
     memory_free(s);
+    madi_seal_ctx_free(s->seal);
     madi_secrets_close(s->secrets);
     free(s);
 }

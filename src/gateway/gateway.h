@@ -514,6 +514,7 @@ bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter
 int gw_lane_place(mad_session_t *session, int lane, const madi_adapter_t *adapter);
 const char *gw_network(const madi_gate_t *gate);
 bool gw_carried(const madi_adapter_t *adapter);
+int gw_security(const madi_adapter_t *adapter);
 
 /* know.c; under the session's lock */
 void gw_know_up(madi_gate_t *gate); /* as in forward.h */

@@ -88,6 +88,11 @@ const char *gw_network(const madi_gate_t *gate)
                             gw_host_of_peer(gw, gate->peer));
 }
 
+int gw_security(const madi_adapter_t *adapter)
+{
+    return madi_map_security(map_of(adapter->session), adapter->driver->name, adapter->name, adapter->network);
+}
+
 bool gw_carried(const madi_adapter_t *adapter)
 {
     return adapter->driver == &madi_driver_virtual;

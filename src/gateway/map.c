@@ -368,6 +368,23 @@ const char *madi_map_network(const madi_map_t *m, const char *driver, const char
     return name;
 }
 
+int madi_map_security(const madi_map_t *m, const char *driver, const char *adapter, const char *network)
+{
+    const madi_topo_host_t *self = &m->topo->host[m->self];
+    bool given = false;
+    int most = -1;
+    for (int i = 0; i < self->ons; i++)
+        given |= is_on(m, i, driver, adapter, network);
+    for (int i = 0; i < self->ons; i++) {
+        const madi_topo_network_t *n = &m->topo->network[self->on[i].network];
+        if (given ? !is_on(m, i, driver, adapter, network) : strcmp(n->driver, driver) || m->interface[i])
+            continue;
+        if ((int)n->security > most)
+            most = (int)n->security;
+    }
+    return most;
+}
+
 bool madi_map_drivers_among(const madi_map_t *m, const char *const *drivers)
 {
     for (int i = 0; i < m->topo->networks; i++) {

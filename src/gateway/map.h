@@ -25,6 +25,8 @@ const char *madi_map_lane_name(const madi_map_t *map, int lane); /* "" for 0 */
  * address, is its name (up to a slash); or, if it is none of these, on each of its driver with no interface given. */
 int madi_map_place(const madi_map_t *map, int lane, const char *driver, const char *adapter, const char *network,
                    char *reason);
+/* The security (madi_security_t) of the network that such an adapter is on: the strongest, where it may be on several; -1: none. */
+int madi_map_security(const madi_map_t *map, const char *driver, const char *adapter, const char *network);
 /* The network of the file by which such an adapter reaches a host (-1, or this one: any), by its name; NULL: it is on none
  * that the other is on, or on several. */
 const char *madi_map_network(const madi_map_t *map, const char *driver, const char *adapter, const char *network, int host);

@@ -94,10 +94,11 @@ static json_t *network_json(const madi_topo_t *topo, int index)
             json_object_set_new(host, "address", json_string(on->address));
         json_array_append_new(hosts, host);
     }
-    return json_pack("{s:s, s:s, s:f, s:b, s:f, s:b, s:s, s:o, s:o, s:i}", "network", n->name, "driver", n->driver,
+    return json_pack("{s:s, s:s, s:f, s:b, s:f, s:b, s:s, s:b, s:b, s:o, s:o, s:i}", "network", n->name, "driver", n->driver,
                      "latency_us", (double)n->latency_ps / 1e6, "latency_declared", n->latency_given, "bandwidth_MBs",
-                     (double)n->bandwidth / 1e6, "bandwidth_declared", n->bandwidth_given, "security", "key",
-                     "parameters", parameters, "hosts", hosts, "line", n->line);
+                     (double)n->bandwidth / 1e6, "bandwidth_declared", n->bandwidth_given, "security",
+                     madi_topo_security_name(n->security), "security_declared", n->security_given, "leaves_site",
+                     n->leaves_site, "parameters", parameters, "hosts", hosts, "line", n->line);
 }
 
 static json_t *gateway_json(const madi_topo_t *topo, const madi_topo_gateway_t *g)
@@ -169,9 +170,11 @@ static void networks_text(const madi_topo_t *topo)
     puts("networks");
     for (int i = 0; i < topo->networks; i++) {
         const madi_topo_network_t *n = &topo->network[i];
-        printf("  %-14s  %s, latency %s%s, bandwidth %s%s, security key, %d %s\n", n->name, n->driver,
+        printf("  %-14s  %s, latency %s%s, bandwidth %s%s, security %s%s, %d %s\n", n->name, n->driver,
                madi_value_time_text(n->latency_ps, latency), n->latency_given ? "" : " (assumed)",
-               madi_value_bandwidth_text(n->bandwidth, bandwidth), n->bandwidth_given ? "" : " (assumed)", n->hosts,
+               madi_value_bandwidth_text(n->bandwidth, bandwidth), n->bandwidth_given ? "" : " (assumed)",
+               madi_topo_security_name(n->security),
+               n->security_given ? "" : n->leaves_site ? " (it leaves the site)" : " (assumed)", n->hosts,
                n->hosts == 1 ? "host" : "hosts");
         network_hosts_print(topo, i);
         for (int k = 0; k < n->parameters; k++)

@@ -27,6 +27,7 @@ enum {
     NETWORK_LATENCY,
     NETWORK_BANDWIDTH,
     NETWORK_SECURITY,
+    NETWORK_LEAVES_SITE,
     NETWORK_PARAMETERS,
     NETWORK_COUNT
 };
@@ -38,7 +39,8 @@ static const madi_tree_entry_t network_table[NETWORK_COUNT] = {
     [NETWORK_INTERFACE] = {"interface", MADI_TREE_TEXT, "a text such as \"eth0\"", false},
     [NETWORK_LATENCY] = {"latency", MADI_TREE_TEXT, "a text such as \"1.5us\"", false},
     [NETWORK_BANDWIDTH] = {"bandwidth", MADI_TREE_TEXT, "a text such as \"10Gbit/s\"", false},
-    [NETWORK_SECURITY] = {"security", MADI_TREE_TEXT, "\"key\"", false},
+    [NETWORK_SECURITY] = {"security", MADI_TREE_TEXT, "\"none\", \"auth\" or \"seal\"", false},
+    [NETWORK_LEAVES_SITE] = {"leaves_site", MADI_TREE_BOOL, "true or false", false},
     [NETWORK_PARAMETERS] = {"parameters", MADI_TREE_GROUP, "a group such as { ports = \"7000-7099\"; }", false},
 };
 
@@ -181,15 +183,44 @@ static void read_costs(madi_topo_build_t *b, const config_setting_t *latency, co
     }
 }
 
-static void read_security(madi_topo_build_t *b, const config_setting_t *s)
+/* Memory of one host is read by nobody in between. */
+static void security_of_memory(madi_topo_build_t *b, const config_setting_t *s, const config_setting_t *leaves,
+                               const madi_topo_network_t *network)
 {
-    const char *text = config_setting_get_string(s);
-    if (!strcmp(text, "tls"))
+    if (network->leaves_site)
+        madi_topo_wrong(b, madi_tree_line(b, leaves), "a network of driver %s is the memory of one host, and leaves no site",
+                        network->driver);
+    else if (s && network->security == MADI_TOPO_SEAL)
+        madi_topo_wrong(b, madi_tree_line(b, s), "driver %s needs no seal, and has none: its data stays in the memory of one host",
+                        network->driver);
+}
+
+static void read_security(madi_topo_build_t *b, const config_setting_t *s, const config_setting_t *leaves,
+                          madi_topo_network_t *network)
+{
+    static const char *const names[] = {"none", "auth", "seal"};
+    const char *text = s ? config_setting_get_string(s) : NULL;
+    int found = -1;
+    network->leaves_site = leaves && config_setting_get_bool(leaves);
+    network->security = network->leaves_site ? MADI_TOPO_SEAL : MADI_TOPO_AUTH;
+    network->security_given = text != NULL;
+    for (int i = 0; text && i < 3; i++)
+        if (!strcmp(text, names[i]))
+            found = i;
+    if (found >= 0)
+        network->security = (madi_topo_security_t)found;
+    else if (text && !strcmp(text, "key")) /* as it was called before */
+        network->security = MADI_TOPO_AUTH;
+    else if (text)
         madi_topo_wrong(b, madi_tree_line(b, s),
-                        "security \"tls\" is not there yet: give \"key\" (connections prove the job's key, "
-                        "and nothing is encrypted), and keep this network private");
-    else if (strcmp(text, "key"))
-        madi_topo_wrong(b, madi_tree_line(b, s), "there is no security '%s': give \"key\"", text);
+                        "there is no security '%s': give \"none\", \"auth\" (connections prove the job's key) or \"seal\" (TLS)",
+                        text);
+    if (text && network->leaves_site && network->security == MADI_TOPO_NONE)
+        madi_topo_wrong(b, madi_tree_line(b, s),
+                        "a network that leaves the site cannot have security \"none\": give \"seal\", or \"auth\" if others "
+                        "may read what goes over it");
+    if (network->driver && strcmp(network->driver, "tcp") != 0)
+        security_of_memory(b, s, leaves, network);
 }
 
 static void read_parameters(madi_topo_build_t *b, const config_setting_t *s, madi_topo_network_t *network)
@@ -239,8 +270,7 @@ void madi_topo_network_read(madi_topo_build_t *b, const config_setting_t *s)
         return;
     read_driver(b, found[NETWORK_DRIVER], &network);
     read_costs(b, found[NETWORK_LATENCY], found[NETWORK_BANDWIDTH], &network);
-    if (found[NETWORK_SECURITY])
-        read_security(b, found[NETWORK_SECURITY]);
+    read_security(b, found[NETWORK_SECURITY], found[NETWORK_LEAVES_SITE], &network);
     if (found[NETWORK_PARAMETERS])
         read_parameters(b, found[NETWORK_PARAMETERS], &network);
     list.interface = read_interface(b, found[NETWORK_INTERFACE]);

@@ -217,6 +217,11 @@ const madi_topo_on_t *madi_topo_host_on(const madi_topo_t *topo, int host, int n
     return low < h->ons && h->on[low].network == network ? &h->on[low] : NULL;
 }
 
+const char *madi_topo_security_name(madi_topo_security_t security)
+{
+    return security == MADI_TOPO_NONE ? "none" : security == MADI_TOPO_AUTH ? "auth" : "seal";
+}
+
 bool madi_topo_forwards(const madi_topo_t *topo, int host, int network)
 {
     int entry = topo->host[host].gateway;

@@ -27,15 +27,18 @@ typedef struct madi_topo_parameter {
     const char *key, *value;
 } madi_topo_parameter_t;
 
-/* What connections over a network ask for.  The place of TLS: a file that says "tls" is refused as yet. */
-typedef enum madi_topo_security { MADI_TOPO_KEY } madi_topo_security_t;
+/* How connections over a network are protected: not at all; both ends prove the job's key; and TLS 1.3.  Values are those of
+ * madi_security_t. */
+typedef enum madi_topo_security { MADI_TOPO_NONE, MADI_TOPO_AUTH, MADI_TOPO_SEAL } madi_topo_security_t;
 
 typedef struct madi_topo_network {
     const char *name, *driver;
     int64_t latency_ps; /* declared, or what is usual for the driver */
     int64_t bandwidth;  /* bytes in a second, likewise */
     bool latency_given, bandwidth_given;
-    madi_topo_security_t security;
+    madi_topo_security_t security; /* given, or what follows from leaves_site */
+    bool security_given;
+    bool leaves_site; /* others than the site's own may be on the way */
     madi_topo_parameter_t *parameter; /* for the driver, in the order of the file */
     int parameters;
     int *host; /* in the order of the file */
@@ -144,6 +147,7 @@ int madi_topo_self(const madi_topo_t *topo);
 
 /* How host is on network; NULL: it is not. */
 const madi_topo_on_t *madi_topo_host_on(const madi_topo_t *topo, int host, int network);
+const char *madi_topo_security_name(madi_topo_security_t security); /* "none", "auth", "seal" */
 /* Whether host forwards to and from network. */
 bool madi_topo_forwards(const madi_topo_t *topo, int host, int network);
 

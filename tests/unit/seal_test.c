@@ -16,7 +16,7 @@ typedef struct pair {
     char reason[2][MADI_REASON_MAX];
 } pair_t;
 
-static unsigned char psk[MADI_SEAL_PSK] = "the key of a job";
+static const unsigned char key[MADI_SEAL_KEY] = "the key of a job";
 
 /* Move what one end has to send to the other; at most max bytes. */
 static size_t carry(madi_seal_t *from, madi_seal_t *to, size_t max)
@@ -55,8 +55,9 @@ static void pair_begin(pair_t *p)
     madi_knobs_load();
     memset(p, 0, sizeof *p);
     for (int i = 0; i < 2; i++) {
-        p->ctx[i] = madi_seal_ctx_new(psk, reason);
+        p->ctx[i] = madi_seal_ctx_new(reason);
         ck_assert_msg(p->ctx[i] != NULL, "%s", reason);
+        madi_seal_key_set(p->ctx[i], key);
         p->end[i] = madi_seal_new(p->ctx[i], i == 0);
         ck_assert_ptr_nonnull(p->end[i]);
     }
@@ -260,13 +261,14 @@ END_TEST
 
 START_TEST(seal_refuses_another_key)
 {
-    unsigned char other[MADI_SEAL_PSK] = "another job's";
+    static const unsigned char other[MADI_SEAL_KEY] = "another job's";
     char reason[MADI_REASON_MAX];
     pair_t p;
     pair_begin(&p);
     madi_seal_free(p.end[0]);
     madi_seal_ctx_free(p.ctx[0]);
-    p.ctx[0] = madi_seal_ctx_new(other, reason);
+    p.ctx[0] = madi_seal_ctx_new(reason);
+    madi_seal_key_set(p.ctx[0], other);
     p.end[0] = madi_seal_new(p.ctx[0], true);
     ck_assert(!shake(&p, SIZE_MAX));
     ck_assert_int_eq(p.status[0], MAD_ERR_AUTH);
@@ -308,7 +310,7 @@ START_TEST(seal_wants_a_known_cipher)
     char reason[MADI_REASON_MAX] = "";
     setenv("MAD_SEAL_CIPHER", "TLS_AES_128_CCM_SHA256", 1);
     madi_knobs_load();
-    ck_assert_ptr_null(madi_seal_ctx_new(psk, reason));
+    ck_assert_ptr_null(madi_seal_ctx_new(reason));
     ck_assert_ptr_nonnull(strstr(reason, "MAD_SEAL_CIPHER='TLS_AES_128_CCM_SHA256' is not valid: give TLS_AES_128_GCM_SHA256"));
 }
 END_TEST

@@ -119,11 +119,15 @@ START_TEST(network_values)
         "as "
         "\"10Gbit/s\"\n");
     bad("networks = { red = { driver = \"tcp\"; hosts = \"a\";\nsecurity = \"tls\"; }; };",
-        "F:2: network 'red': security \"tls\" is not there yet: give \"key\" (connections prove the job's key, and "
-        "nothing is "
-        "encrypted), and keep this network private\n");
-    bad("networks = { red = { driver = \"tcp\"; hosts = \"a\";\nsecurity = \"none\"; }; };",
-        "F:2: network 'red': there is no security 'none': give \"key\"\n");
+        "F:2: network 'red': there is no security 'tls': give \"none\", \"auth\" (connections prove the job's key) or \"seal\" "
+        "(TLS)\n");
+    bad("networks = { red = { driver = \"tcp\"; hosts = \"a\"; leaves_site = true;\nsecurity = \"none\"; }; };",
+        "F:2: network 'red': a network that leaves the site cannot have security \"none\": give \"seal\", or \"auth\" if others "
+        "may read what goes over it\n");
+    bad("networks = { red = { driver = \"shm\"; hosts = \"a\";\nsecurity = \"seal\"; }; };",
+        "F:2: network 'red': driver shm needs no seal, and has none: its data stays in the memory of one host\n");
+    bad("networks = { red = { driver = \"shm\"; hosts = \"a\";\nleaves_site = true; }; };",
+        "F:2: network 'red': a network of driver shm is the memory of one host, and leaves no site\n");
     bad("networks = { red = { driver = \"tcp\"; hosts = \"a\";\ninterface = \"eth 0\"; }; };",
         "F:2: network 'red': 'eth 0' is no name of an interface: give one such as \"eth0\"\n");
     bad("networks = { red = { driver = \"tcp\"; hosts = \"a\"; parameters = {\nports = 1.5; }; }; };",

@@ -154,6 +154,15 @@ static void caps_shorten(fault_adapter_t *a)
         c->chunk_min = c->chunk_max / 2;
 }
 
+/* The file does not know this driver's networks. */
+static mad_status_t fault_secure(madi_adapter_t *adapter, int given, char *reason)
+{
+    madi_adapter_t *inner = ((fault_adapter_t *)adapter)->inner;
+    mad_status_t status = inner->driver->secure ? inner->driver->secure(inner, given, reason) : MAD_OK;
+    adapter->security = inner->security;
+    return status;
+}
+
 static void timer_ready(madi_watch_t *watch, uint32_t events)
 {
     uint64_t n;
@@ -176,6 +185,7 @@ static mad_status_t inner_open(fault_adapter_t *a, char *reason)
     a->inner->session = a->base.session;
     a->inner->identity = a->base.identity;
     a->inner->listen_fd = -1;
+    a->inner->security = a->base.security;
     memcpy(a->inner->name, a->base.name, sizeof a->inner->name);
     status = driver->open(a->inner, reason);
     if (status)
@@ -363,6 +373,7 @@ static mad_status_t fault_start(madi_link_t *link, int fd, bool active, char *re
         madi_fd_close(fd);
         return status;
     }
+    l->inner->seal = link->seal;
     return l->inner->driver->start(l->inner, fd, active, reason);
 }
 
@@ -406,6 +417,7 @@ const madi_driver_t madi_driver_fault = {
     .upcalls = &fault_upcalls,
     .probe = fault_probe,
     .open = fault_open,
+    .secure = fault_secure,
     .close = fault_close,
     .fini = fault_fini,
     .poll = fault_poll,

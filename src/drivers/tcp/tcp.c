@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SEALED_MBS 3000 /* what a core encrypts beside what it copies */
+
 static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
 {
     caps->packet_max = MADI_TCP_PACKET_MAX;
@@ -58,14 +60,23 @@ static bool tcp_reachable(madi_adapter_t *adapter, const void *addr, size_t len,
 
 /* ---- Polling ---------------------------------------------------------------------------------------------------- */
 
+/* What differs between plain and sealed links; the polls below are compiled for each, with calls that are known. */
+typedef struct tcp_io {
+    int (*receive)(madi_tcp_link_t *link, int budget);
+    int (*take)(madi_tcp_link_t *link, void *packet);
+    int (*flush)(madi_tcp_link_t *link);
+} tcp_io_t;
+static const tcp_io_t tcp_plain = {madi_tcp_receive, madi_tcp_take, madi_tcp_flush};
+static const tcp_io_t tcp_sealed = {madi_tcp_seal_receive, madi_tcp_seal_take, madi_tcp_seal_flush};
+
 /* Links that could not be read to the end last time: no edge will tell of them again. */
-static int tcp_poll_unread(madi_tcp_adapter_t *tcp, int budget)
+static inline __attribute__((always_inline)) int tcp_poll_unread(madi_tcp_adapter_t *tcp, int budget, const tcp_io_t *io)
 {
     int events = 0;
     for (int turns = tcp->unread_count; turns > 0 && tcp->unread && events < budget; turns--) {
         madi_tcp_link_t *link = tcp->unread;
         madi_tcp_unread_remove(link);
-        events += madi_tcp_receive(link, budget - events);
+        events += io->receive(link, budget - events);
     }
     return events;
 }
@@ -124,19 +135,19 @@ static bool tcp_can_take(const madi_tcp_link_t *link)
 }
 
 /* What a spinning waiter is for as a rule: one packet of a few bytes, alone in the socket. */
-static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, void **loan)
+static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapter_t *adapter, void *packet,
+                                                                         const tcp_io_t *io)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
     int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), n;
     madi_tcp_link_t *link;
-    (void)loan;
     if (tcp->leave_out > 0) {
         tcp->leave_out--;
         return NULL;
     }
     if (left <= 0 || tcp->unread || tcp_skips(tcp) || !tcp_can_take(link = tcp_hot(tcp)))
         return NULL;
-    n = madi_tcp_take(link, packet);
+    n = io->take(link, packet);
     tcp_tried(tcp, link, n);
     if (n <= 0)
         tcp->tried = 1 - n;
@@ -152,6 +163,18 @@ static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, void **loan)
     return n > 0 ? &link->pub : NULL;
 }
 
+static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, void **loan)
+{
+    (void)loan;
+    return tcp_take_by(adapter, packet, &tcp_plain);
+}
+
+static madi_link_t *tcp_take_sealed(madi_adapter_t *adapter, void *packet, void **loan)
+{
+    (void)loan;
+    return tcp_take_by(adapter, packet, &tcp_sealed);
+}
+
 static int tcp_poll_others(madi_tcp_adapter_t *tcp)
 {
     if (MADI_LIKELY(!tcp->ask))
@@ -161,7 +184,7 @@ static int tcp_poll_others(madi_tcp_adapter_t *tcp)
 }
 
 /* A spinning waiter comes here: a receive call on the right socket is quicker than asking epoll first. */
-static int tcp_poll(madi_adapter_t *adapter, int budget)
+static inline __attribute__((always_inline)) int tcp_poll_by(madi_adapter_t *adapter, int budget, const tcp_io_t *io)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
     int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), events = 0;
@@ -174,14 +197,14 @@ static int tcp_poll(madi_adapter_t *adapter, int budget)
     if (left <= 0 || tcp_skips(tcp))
         return 0;
     if (tcp->unread)
-        events = tcp_poll_unread(tcp, budget);
+        events = tcp_poll_unread(tcp, budget, io);
     link = tcp_hot(tcp);
     if (link && !atomic_load_explicit(&link->closed, memory_order_relaxed)) {
         int before = events;
         if (atomic_load_explicit(&link->tx_blocked, memory_order_relaxed))
-            events += madi_tcp_flush(link);
+            events += io->flush(link);
         if (!link->is_unread && events < budget)
-            events += madi_tcp_receive(link, budget - events);
+            events += io->receive(link, budget - events);
         tcp_tried(tcp, link, events - before);
     }
     if (events) {
@@ -190,6 +213,16 @@ static int tcp_poll(madi_adapter_t *adapter, int budget)
     }
     tcp_cool(tcp, link, left);
     return tcp_poll_others(tcp);
+}
+
+static int tcp_poll(madi_adapter_t *adapter, int budget)
+{
+    return tcp_poll_by(adapter, budget, &tcp_plain);
+}
+
+static int tcp_poll_sealed(madi_adapter_t *adapter, int budget)
+{
+    return tcp_poll_by(adapter, budget, &tcp_sealed);
 }
 
 static bool tcp_pure_poll(madi_adapter_t *adapter)
@@ -213,30 +246,41 @@ static void tcp_disarm(madi_adapter_t *adapter)
     ((madi_tcp_adapter_t *)adapter)->armed = false;
 }
 
-const madi_driver_t madi_driver_tcp = {
-    .abi = MADI_DRIVER_ABI,
-    .name = "tcp",
-    .apart = "give both an interface in one subnet, or one network name with MAD_TCP_NETWORK",
-    .adapter_size = sizeof(madi_tcp_adapter_t),
-    .link_size = sizeof(madi_tcp_link_t),
-    .probe = madi_tcp_probe,
-    .open = tcp_open,
-    .close = tcp_close,
-    .fini = tcp_close,
-    .poll = tcp_poll,
-    .take = tcp_take,
-    .pure_poll = tcp_pure_poll,
-    .arm = tcp_arm,
-    .disarm = tcp_disarm,
-    .network = madi_tcp_network,
-    .common = madi_tcp_common,
-    .reachable = tcp_reachable,
-    .connect = madi_tcp_connect,
-    .start = madi_tcp_start,
-    .send = madi_tcp_send,
-    .drained = madi_tcp_drained,
-    .unheard = madi_tcp_unheard,
-    .moves = madi_tcp_moves,
-    .link_close = madi_tcp_link_close,
-    .link_fini = madi_tcp_link_fini,
-};
+/* What both tables have. */
+#define TCP_COMMON                                                                                                      \
+    .abi = MADI_DRIVER_ABI, .name = "tcp",                                                                              \
+    .apart = "give both an interface in one subnet, or one network name with MAD_TCP_NETWORK",                          \
+    .adapter_size = sizeof(madi_tcp_adapter_t), .link_size = sizeof(madi_tcp_link_t), .probe = madi_tcp_probe,          \
+    .open = tcp_open, .close = tcp_close, .fini = tcp_close, .secure = tcp_secure, .pure_poll = tcp_pure_poll,          \
+    .arm = tcp_arm, .disarm = tcp_disarm, .network = madi_tcp_network, .common = madi_tcp_common,                       \
+    .reachable = tcp_reachable, .connect = madi_tcp_connect, .drained = madi_tcp_drained, .unheard = madi_tcp_unheard,  \
+    .moves = madi_tcp_moves, .link_fini = madi_tcp_link_fini
+
+static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason);
+
+static const madi_driver_t tcp_driver_sealed = {TCP_COMMON,
+                                                .poll = tcp_poll_sealed,
+                                                .take = tcp_take_sealed,
+                                                .start = madi_tcp_seal_start,
+                                                .send = madi_tcp_seal_send,
+                                                .link_close = madi_tcp_seal_link_close};
+
+/* From now on the adapter's calls are those of sealed links. */
+static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason)
+{
+    mad_status_t status = madi_tcp_security((madi_tcp_adapter_t *)adapter, given, reason);
+    if (status || adapter->security != MADI_SECURITY_SEAL)
+        return status;
+    adapter->driver = &tcp_driver_sealed;
+    adapter->caps.latency_us += 0.6;
+    if (adapter->caps.bandwidth_MBs > SEALED_MBS)
+        adapter->caps.bandwidth_MBs = SEALED_MBS;
+    return MAD_OK;
+}
+
+const madi_driver_t madi_driver_tcp = {TCP_COMMON,
+                                       .poll = tcp_poll,
+                                       .take = tcp_take,
+                                       .start = madi_tcp_start,
+                                       .send = madi_tcp_send,
+                                       .link_close = madi_tcp_link_close};

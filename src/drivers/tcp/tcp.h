@@ -6,6 +6,7 @@
  *   tcp_addr.c  subnets, address bytes
  *   tcp_link.c  links: the byte stream cut into packets, both ways
  *   tcp_alive.c whether the peer is still there
+ *   tcp_seal.c  sealed links
  *
  * Descriptors are watched edge-triggered for both directions, so neither direction ever needs a system call to change
  * what is watched, and send (which does not hold the session's lock) never touches the watch.  The price: whoever
@@ -103,6 +104,7 @@ struct madi_tcp_link {
     int vec_at, vec_n;
     struct iovec vec[MADI_TCP_GATHER + 1];
     char tx_hdr[sizeof(madi_wire_hdr_t)];
+    bool said_end; /* sealed: the peer has said that nothing follows */
 };
 
 #define MADI_TCP_HOT 4000 /* empty tries until a link is no longer hot: about a millisecond of system calls */
@@ -122,6 +124,10 @@ mad_status_t madi_tcp_probe(const madi_driver_t *driver, struct mad_session *ses
 mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, char *reason);
 /* A listening socket on self, within the configured ports; sets pub.listen_fd and the address bytes. */
 mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason);
+
+/* How the adapter's network is protected, by the knob, else as the topology file has it (given; -1: it does not); sets
+ * pub.security. */
+mad_status_t madi_tcp_security(madi_tcp_adapter_t *tcp, int given, char *reason);
 
 /* tcp_addr.c */
 /* The address's bytes, with the prefix of its subnet if the network is named after it; returns how many. */
@@ -147,7 +153,28 @@ bool madi_tcp_moves(madi_link_t *link, int64_t ns);
 void madi_tcp_started_add(madi_tcp_link_t *link);
 void madi_tcp_started_remove(madi_tcp_link_t *link); /* also when it was removed */
 
+/* tcp_seal.c; the comments are those of driver.h and of the plain ones below */
+int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget);
+int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet);
+int madi_tcp_seal_flush(madi_tcp_link_t *link);
+mad_status_t madi_tcp_seal_start(madi_link_t *link, int fd, bool active, char *reason);
+madi_sent_t madi_tcp_seal_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+void madi_tcp_seal_link_close(madi_link_t *link);
+
 /* tcp_link.c */
+/* For tcp_seal.c: n bytes are at their place, in the body that is received or behind rx_buf's tail; returns events. */
+int madi_tcp_consume(madi_tcp_link_t *link, size_t n);
+/* Likewise, but all behind rx_buf's tail. */
+int madi_tcp_parse(madi_tcp_link_t *link, size_t n);
+/* Are the first n bytes of rx_buf one packet that take may copy?  Copy it; false: it is none that a peer sends. */
+bool madi_tcp_is_one(const madi_tcp_link_t *link, size_t n);
+bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n);
+void madi_tcp_unread_add(madi_tcp_link_t *link); /* have the next poll read it */
+void madi_tcp_ended(madi_tcp_link_t *link, int error); /* error: what recv said, 0 for an orderly end */
+ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n); /* how much the socket took, or -1; a full socket is 0 */
+void madi_tcp_broken(madi_tcp_link_t *link); /* sending failed with errno */
+void madi_tcp_advance(madi_tcp_link_t *link, size_t done); /* drop the first done bytes of vec[vec_at..vec_n) */
+void madi_tcp_holds_none(madi_tcp_link_t *link); /* what send has taken has left */
 /* The link is finished; it may be closed already when this returns. */
 void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text);
 mad_status_t madi_tcp_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);

@@ -242,6 +242,45 @@ static mad_status_t tcp_network_knob(const char *adapter, const struct ifaddrs *
     return MAD_OK;
 }
 
+/* The madi_security_t called so; -1: none. */
+static int tcp_security_named(tcp_word_t word)
+{
+    for (unsigned i = MADI_SECURITY_NONE; i <= MADI_SECURITY_SEAL; i++)
+        if (tcp_word_is(word, madi_security_name(i)))
+            return (int)i;
+    return -1;
+}
+
+mad_status_t madi_tcp_security(madi_tcp_adapter_t *tcp, int given, char *reason)
+{
+    const char *list = madi_knob_text(MADI_KNOB_TCP_SECURITY);
+    char ifname[MADI_NAME_MAX];
+    int best = -1, found = given < 0 ? MADI_SECURITY_AUTH : given;
+    tcp_word_t word;
+    snprintf(ifname, sizeof ifname, "%.*s", (int)strcspn(tcp->pub.name, "/"), tcp->pub.name);
+    while (tcp_word_next(&list, &word)) {
+        const char *sign = memchr(word.at, '=', word.len);
+        tcp_word_t key = {word.at, sign ? (size_t)(sign - word.at) : 0}, value = word;
+        int security, exact = 0;
+        if (sign) {
+            value = (tcp_word_t){sign + 1, word.len - key.len - 1};
+            exact = tcp_word_names(key, ifname, tcp->pub.name, tcp->self.ss_family == AF_INET6);
+        }
+        security = tcp_security_named(value);
+        if (security < 0 || (sign && !key.len)) {
+            snprintf(reason, MADI_REASON_MAX, "%s: '%.*s' is not valid: give none, auth or seal, or INTERFACE=seal",
+                     madi_knobs[MADI_KNOB_TCP_SECURITY].name, word.len > 60 ? 60 : (int)word.len, word.at);
+            return MAD_ERR_CONFIG;
+        }
+        if (exact > best && (exact || !sign)) {
+            best = exact;
+            found = security;
+        }
+    }
+    tcp->pub.security = (uint8_t)found;
+    return MAD_OK;
+}
+
 /* Why there is no such adapter, and which there are. */
 static mad_status_t tcp_no_such(const struct ifaddrs *all, const char *name, char *reason)
 {

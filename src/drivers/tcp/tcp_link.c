@@ -102,7 +102,8 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
     (void)active;
 
     link->watch.fd = fd;
-    link->watch.ready = tcp_ready;
+    if (!link->watch.ready) /* else the link is sealed */
+        link->watch.ready = tcp_ready;
     link->started = true;
     link->room = MADI_TCP_RX_SIZE;
     /* Both are only address space until they are used. */
@@ -471,6 +472,44 @@ int madi_tcp_receive(madi_tcp_link_t *link, int budget)
     return events;
 }
 
+/* For sealed links; static ones beside them, so that what is not sealed is compiled as if these were not there. */
+void madi_tcp_unread_add(madi_tcp_link_t *link)
+{
+    tcp_unread_add(link);
+}
+
+void madi_tcp_ended(madi_tcp_link_t *link, int error)
+{
+    if (!error && link->pub.seal && !link->said_end && link->head == link->tail && !link->in_body)
+        madi_tcp_down(link, MAD_ERR_PEER,
+                      "connection closed without the end that TLS wants: the peer was killed, or somebody in between cut it");
+    else
+        tcp_ended(link, error);
+}
+
+int madi_tcp_consume(madi_tcp_link_t *link, size_t n)
+{
+    return tcp_consume(link, n);
+}
+
+int madi_tcp_parse(madi_tcp_link_t *link, size_t n)
+{
+    link->tail += n;
+    n = (size_t)tcp_parse(link);
+    return n ? (int)n : 1;
+}
+
+bool madi_tcp_is_one(const madi_tcp_link_t *link, size_t n)
+{
+    return tcp_is_one(link, n);
+}
+
+bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n)
+{
+    memcpy(packet, link->rx_buf, n > MADI_PACKET_SHORT ? n : MADI_PACKET_SHORT);
+    return tcp_check(link, packet);
+}
+
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
 /* How much the socket took, or -1; a full socket is 0. */
@@ -547,6 +586,26 @@ static void tcp_keep(madi_tcp_link_t *link, const struct iovec *vec, int n, size
     }
     link->tx_holds = true;
     madi_link_holds(&link->pub, 1);
+}
+
+ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n)
+{
+    return tcp_write(fd, vec, n);
+}
+
+void madi_tcp_broken(madi_tcp_link_t *link)
+{
+    tcp_broken(link);
+}
+
+void madi_tcp_advance(madi_tcp_link_t *link, size_t done)
+{
+    tcp_advance(link, done);
+}
+
+void madi_tcp_holds_none(madi_tcp_link_t *link)
+{
+    tcp_keep_no_more(link);
 }
 
 madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)

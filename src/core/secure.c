@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How the networks of this process are protected. */
+#include "base/log.h"
+#include "core/core.h"
+
+#include <stdio.h>
+
+const char *madi_security_name(unsigned security)
+{
+    static const char *const names[] = {"none", "auth", "seal"};
+    return security < MADI_COUNT(names) ? names[security] : "unknown";
+}
+
+void madi_security_text(const madi_adapter_t *a, char *text, size_t len)
+{
+    char how[80];
+    if (!a->driver->secure) {
+        snprintf(text, len, "auth; it needs no seal, for nothing leaves the host's memory");
+    } else if (a->security == MADI_SECURITY_SEAL && a->session->seal) {
+        madi_seal_ctx_text(a->session->seal, how, sizeof how);
+        snprintf(text, len, "seal: %s", how);
+    } else {
+        snprintf(text, len, "%s%s", madi_security_name(a->security),
+                 a->security == MADI_SECURITY_AUTH ? "; what goes over it is not encrypted"
+                                                   : ": whoever reaches it can join, read and change");
+    }
+}
+
+mad_status_t madi_adapter_secure(madi_adapter_t *a, char *reason)
+{
+    mad_session_t *s = a->session;
+    int given = s->forward ? s->forward->security(a) : -1;
+    mad_status_t status = a->driver->secure ? a->driver->secure(a, given, reason) : MAD_OK;
+    if (status)
+        return status;
+    if (a->security == MADI_SECURITY_NONE)
+        madi_log(MADI_LOG_WARN, a->driver->name,
+                 "%s (%s) has security none: whoever reaches this network can join the job, read and change messages", a->name,
+                 a->network);
+    if (a->security != MADI_SECURITY_SEAL || s->seal)
+        return MAD_OK;
+    s->seal = madi_seal_ctx_new(reason);
+    return s->seal ? MAD_OK : MAD_ERR_CONFIG;
+}

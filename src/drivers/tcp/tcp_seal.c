@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tcp: sealed links, and how an adapter comes to have them.
+ *
+ * A sealed adapter has another table of the driver, so what is not sealed runs the same instructions as ever.  Sending is
+ * under the tx lock, with the sending half of link->pub.seal; receiving under the session's lock, with the other half.
+ *
+ * What a sender gave lies in vec[vec_at..vec_n) until it is encrypted, and behind madi_seal_out until the socket takes it.
+ * Records are opened into the body that is being received where they fit into what it lacks, else into rx_buf. */
+#include "base/knob.h"
+#include "base/log.h"
+#include "core/seal.h"
+#include "drivers/tcp/tcp.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+static madi_tcp_adapter_t *seal_adapter(madi_tcp_link_t *link)
+{
+    return (madi_tcp_adapter_t *)link->pub.adapter;
+}
+
+static bool seal_closed(madi_tcp_link_t *link)
+{
+    return atomic_load_explicit(&link->closed, memory_order_relaxed);
+}
+
+/* ---- Receiving -------------------------------------------------------------------------------------------------- */
+
+/* Open the next record; returns events, and goes on to parse what it holds. */
+static int seal_open_one(madi_tcp_link_t *link, size_t len)
+{
+    bool direct = link->in_body && link->body && len <= link->left;
+    char *to = direct ? link->body : link->rx_buf + link->tail;
+    assert(direct || link->tail + len <= MADI_TCP_RX_SIZE);
+    switch (madi_seal_open(link->pub.seal, to, &len)) {
+    case MADI_SEAL_PAYLOAD: return direct ? madi_tcp_consume(link, len) : madi_tcp_parse(link, len);
+    case MADI_SEAL_ENDED:
+        link->said_end = true;
+        madi_tcp_ended(link, 0);
+        return 1;
+    case MADI_SEAL_BROKEN: madi_tcp_down(link, MAD_ERR_PROTOCOL, madi_seal_why(link->pub.seal)); return 1;
+    default: return 0;
+    }
+}
+
+/* Open all whole records that were received. */
+static int seal_open_all(madi_tcp_link_t *link)
+{
+    int events = 0;
+    while (!seal_closed(link)) {
+        bool broken;
+        size_t len = madi_seal_peek(link->pub.seal, &broken);
+        if (broken)
+            madi_tcp_down(link, MAD_ERR_PROTOCOL, madi_seal_why(link->pub.seal));
+        if (!len)
+            break;
+        events += seal_open_one(link, len);
+    }
+    return events;
+}
+
+/* One system call.  Returns what recv does; *want is how much was asked for. */
+static ssize_t seal_read(madi_tcp_link_t *link, size_t *want)
+{
+    void *to = madi_seal_room(link->pub.seal, want);
+    ssize_t n;
+    do
+        n = recv(link->watch.fd, to, *want, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n > 0)
+        madi_seal_received(link->pub.seal, (size_t)n);
+    return n;
+}
+
+int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget)
+{
+    int events = seal_open_all(link);
+    while (!seal_closed(link)) {
+        size_t want;
+        ssize_t n = seal_read(link, &want);
+        if (n <= 0) {
+            if (n == 0 || errno != EAGAIN)
+                madi_tcp_ended(link, n ? errno : 0);
+            return events + (n == 0);
+        }
+        events += seal_open_all(link);
+        if ((size_t)n < want && !link->ending) /* the socket was empty: no call to hear that again */
+            break;
+        if (events >= budget && !seal_closed(link)) {
+            madi_tcp_unread_add(link);
+            break;
+        }
+    }
+    if (!seal_closed(link)) {
+        seal_adapter(link)->hot_got = link;
+        madi_tcp_heat(seal_adapter(link));
+    }
+    return events;
+}
+
+/* If one record is all that is there, and one packet that take may copy is all that it holds: 1, and *others is 0. */
+static int seal_take_one(madi_tcp_link_t *link, void *packet, int *others)
+{
+    bool broken;
+    size_t len = madi_seal_peek(link->pub.seal, &broken);
+    *others = 0;
+    if (!len || len > sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX)
+        return 0;
+    switch (madi_seal_open(link->pub.seal, link->rx_buf, &len)) {
+    case MADI_SEAL_PAYLOAD:
+        if (MADI_LIKELY(madi_seal_empty(link->pub.seal) && madi_tcp_is_one(link, len)))
+            return madi_tcp_take_copy(link, packet, len);
+        *others = madi_tcp_parse(link, len);
+        return 0;
+    case MADI_SEAL_ENDED:
+        link->said_end = true;
+        madi_tcp_ended(link, 0);
+        return 0;
+    case MADI_SEAL_BROKEN: madi_tcp_down(link, MAD_ERR_PROTOCOL, madi_seal_why(link->pub.seal)); return 0;
+    default: return 0;
+    }
+}
+
+int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet)
+{
+    size_t want;
+    ssize_t n = seal_read(link, &want);
+    int others;
+    if (n <= 0) {
+        if (n == 0 || errno != EAGAIN)
+            madi_tcp_ended(link, n ? errno : 0);
+        return 0;
+    }
+    if (MADI_LIKELY(seal_take_one(link, packet, &others)))
+        return 1;
+    others += seal_open_all(link);
+    if ((size_t)n == want && !seal_closed(link))
+        madi_tcp_unread_add(link);
+    return -others;
+}
+
+/* ---- Sending ---------------------------------------------------------------------------------------------------- */
+
+/* Encrypt and send what waits.  1: all of it has left; 0: the socket is full; -1: the connection is broken. */
+static int seal_pump(madi_tcp_link_t *link)
+{
+    for (;;) {
+        struct iovec out = {NULL, 0};
+        size_t put;
+        ssize_t done;
+        out.iov_base = (void *)(uintptr_t)madi_seal_out(link->pub.seal, &out.iov_len);
+        done = out.iov_len ? madi_tcp_write(link->watch.fd, &out, 1) : 0;
+        if (done < 0)
+            return -1;
+        madi_seal_sent(link->pub.seal, (size_t)done);
+        if ((size_t)done < out.iov_len)
+            return 0;
+        if (link->vec_at == link->vec_n)
+            return 1;
+        put = madi_seal_put(link->pub.seal, link->vec + link->vec_at, link->vec_n - link->vec_at);
+        if (!put)
+            return -1;
+        madi_tcp_advance(link, put);
+    }
+}
+
+madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
+    madi_tcp_adapter_t *tcp = seal_adapter(link);
+    int done;
+    assert(n >= 1 && n <= MADI_TCP_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t));
+    assert(total <= (op ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX));
+    static_assert(MADI_TCP_PACKET_MAX <= MADI_SEAL_BATCH, "a packet without an op is encrypted at once");
+    (void)total;
+
+    if (atomic_load_explicit(&link->tx_blocked, memory_order_relaxed)) {
+        link->tx_refused = true;
+        return MADI_AGAIN;
+    }
+    /* Before the socket is tried, as in madi_tcp_send. */
+    atomic_store_explicit(&link->tx_blocked, true, memory_order_release);
+    memcpy(link->vec, vec, (size_t)n * sizeof *vec);
+    link->vec_at = 0;
+    link->vec_n = n;
+    done = seal_pump(link);
+    if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) != link)
+        atomic_store_explicit(&tcp->hot_sent, link, memory_order_relaxed);
+    madi_tcp_heat(tcp);
+    if (MADI_UNLIKELY(!atomic_load_explicit(&tcp->alive_set, memory_order_relaxed)))
+        madi_tcp_alive_set(tcp);
+    if (MADI_LIKELY(done > 0)) {
+        atomic_store_explicit(&link->tx_blocked, false, memory_order_release);
+        return MADI_SENT;
+    }
+    if (done < 0) {
+        link->vec_at = link->vec_n = 0; /* blocked for ever; the end is seen by receive */
+        madi_tcp_broken(link);
+        return MADI_AGAIN;
+    }
+    if (link->vec_at < link->vec_n) {
+        link->op = op;
+        return MADI_TAKEN;
+    }
+    link->tx_holds = true; /* all is encrypted, in memory of the link */
+    madi_link_holds(&link->pub, 1);
+    return MADI_SENT;
+}
+
+/* Is something left to send?  Under the tx lock. */
+static bool seal_waits(const madi_tcp_link_t *link)
+{
+    size_t len;
+    madi_seal_out(link->pub.seal, &len);
+    return len > 0 || link->vec_at < link->vec_n;
+}
+
+int madi_tcp_seal_flush(madi_tcp_link_t *link)
+{
+    madi_op_t *op = NULL;
+    bool refused = false;
+    int done = 0;
+    madi_link_lock_tx(&link->pub);
+    if (seal_waits(link) && !seal_closed(link)) {
+        done = seal_pump(link);
+        if (done < 0) {
+            link->vec_at = link->vec_n = 0;
+            madi_tcp_broken(link);
+        } else if (done > 0) {
+            madi_tcp_holds_none(link);
+            op = link->op;
+            refused = link->tx_refused;
+            link->op = NULL;
+            link->tx_refused = false;
+            atomic_store_explicit(&link->tx_blocked, false, memory_order_release);
+        }
+    }
+    madi_link_unlock_tx(&link->pub);
+    /* Both may send again on this link. */
+    if (op)
+        op->done(op, MAD_OK);
+    if (refused && !seal_closed(link))
+        madi_link_writable(&link->pub);
+    return done > 0;
+}
+
+/* ---- Beginning and end ------------------------------------------------------------------------------------------ */
+
+static void seal_ready(madi_watch_t *watch, uint32_t events)
+{
+    madi_tcp_link_t *link = MADI_CONTAINER(watch, madi_tcp_link_t, watch);
+    const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+    if ((events & (EPOLLOUT | end)) && atomic_load_explicit(&link->tx_blocked, memory_order_relaxed))
+        madi_tcp_seal_flush(link);
+    link->ending |= (events & end) != 0; /* no further edge will tell */
+    if ((events & (EPOLLIN | end)) && !link->is_unread)
+        madi_tcp_seal_receive(link, 64);
+}
+
+mad_status_t madi_tcp_seal_start(madi_link_t *pub, int fd, bool active, char *reason)
+{
+    madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
+    mad_status_t status;
+    if (!pub->seal) {
+        snprintf(reason, MADI_REASON_MAX, "a link of a sealed network was not sealed");
+        link->watch.fd = fd;
+        link->started = true; /* so that fini closes it */
+        return MAD_ERR_AUTH;
+    }
+    link->watch.ready = seal_ready;
+    status = madi_tcp_start(pub, fd, active, reason);
+    if (!status && !seal_closed(link) && !madi_seal_empty(pub->seal)) /* what came right behind the handshake */
+        madi_tcp_unread_add(link);
+    return status;
+}
+
+/* No send runs, and none will: the link's sending half is at rest. */
+void madi_tcp_seal_link_close(madi_link_t *pub)
+{
+    madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
+    struct iovec out;
+    if (link->started && !link->shut && pub->seal && !atomic_load_explicit(&link->tx_blocked, memory_order_relaxed)) {
+        madi_seal_end(pub->seal);
+        out.iov_base = (void *)(uintptr_t)madi_seal_out(pub->seal, &out.iov_len);
+        if (out.iov_len)
+            madi_tcp_write(link->watch.fd, &out, 1);
+    }
+    madi_tcp_link_close(pub);
+}
