@@ -302,7 +302,8 @@ static mad_status_t shake_explain(const madi_seal_t *s, char *reason)
         return MAD_ERR_AUTH;
     }
     if (code == SSL_R_BINDER_DOES_NOT_VERIFY || code == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
-        snprintf(reason, MADI_REASON_MAX, "the caller %s: it belongs to another job",
+        snprintf(reason, MADI_REASON_MAX,
+                 "the caller %s, or its call was changed on the way: it belongs to another job, or somebody is in between",
                  s->ctx->certified ? "shows no certificate" : "does not hold the job's key");
         return MAD_ERR_AUTH;
     }

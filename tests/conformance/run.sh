@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...]
-#   DRIVER   self, shm, tcp, skeleton, or fault:DRIVER (the same behind the driver fault); without any: all of them
+#   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, or fault:DRIVER (the same behind the driver fault);
+#            without any: all of them
 #   TESTS="a b"  only these tests
 #   SEEDS=N      fault: so many seeds (1), the first of them SEED (else by the clock)
 #   LONG=1       fault: every test in processes of its own, 20 seeds
@@ -25,6 +26,8 @@ environment() {
     case $1 in
     self) ;;
     skeleton) echo "MAD_DRIVERS=skeleton MAD_PREFER=skeleton" ;;
+    seal) echo "MAD_PREFER=tcp MAD_TCP_SECURITY=seal" ;;
+    fault:seal) echo "MAD_DRIVERS=fault MAD_FAULT=tcp MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_TCP_SECURITY=seal" ;;
     fault:*) echo "MAD_DRIVERS=fault MAD_FAULT=${1#fault:} MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
     *) echo "MAD_PREFER=$1" ;;
     esac
@@ -71,7 +74,7 @@ fits() {
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
-    for driver in ${*:-self shm tcp skeleton fault:self fault:shm fault:tcp}; do
+    for driver in ${*:-self shm tcp seal skeleton fault:self fault:shm fault:tcp fault:seal}; do
         # Behind fault, or the second time, the tests of two processes run in one session, which is quicker.
         together=
         case $THREADS:$driver in *:fault:* | marcel:*) [ -n "$LONG$TESTS" ] || together=1 ;; esac
@@ -85,7 +88,10 @@ EOF
         [ -n "$TESTS" ] && continue
         one "$driver" 2 all "$first" </dev/null
         [ -n "$THREADS" ] && continue # cut.c knows plain threads only
-        case $driver in fault:*) passes "cut-${driver#fault:}-$first" "$BUILD/tests/cut" "${driver#fault:}" "$first" ${LONG:+5}5 ;; esac
+        case $driver in
+        fault:seal) passes "cut-seal-$first" env MAD_TCP_SECURITY=seal "$BUILD/tests/cut" tcp "$first" ${LONG:+5}5 ;;
+        fault:*) passes "cut-${driver#fault:}-$first" "$BUILD/tests/cut" "${driver#fault:}" "$first" ${LONG:+5}5 ;;
+        esac
     done
     first=$((first + 1))
     seeds=$((seeds - 1))

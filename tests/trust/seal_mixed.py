@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ends that do not agree on a network's security, or have other keys, and strangers who want less of it: refused, and explained
+at both ends."""
+from peer import *
+
+BASE = {"MAD_DRIVERS": "tcp,self", "MAD_CONNECT_TIMEOUT": "2000"}
+
+
+def env(security, **more):
+    return dict(BASE, MAD_TCP_SECURITY=security, **more)
+
+
+def refused(name, caller, called, cause_at_caller, cause_at_called):
+    a, b = Target("A", caller), Target("B", called)
+    said = a.send(b, "secret")
+    b.drain()
+    a.drain()
+    check("%s: no message goes" % name, said and "success" not in said and not b.holding("got from"), said, b.lines)
+    check("%s: the caller says why" % name, a.holding(cause_at_caller), a.lines)
+    check("%s: the called one says why" % name, b.holding(cause_at_called), b.lines)
+    check("%s: both go on" % name, a.answers() and b.answers())
+    a.end()
+    b.end()
+
+
+def agreed(name, caller, called):
+    a, b = Target("A", caller), Target("B", called)
+    said = a.send(b, "hello there")
+    b.drain()
+    check("%s: messages go" % name, said and "success" in said and b.holding("hello there"), said, a.lines, b.lines)
+    a.end()
+    b.end()
+
+
+def stranger(name, first, cause):
+    """Somebody says these bytes to a sealed process."""
+    b = Target("B", env("seal"))
+    with socket.create_connection(tcp_of(b.address), 5) as s:
+        s.settimeout(5)
+        s.sendall(first(b))
+        answer = b""
+        try:
+            while True:
+                got = s.recv(4096)
+                if not got:
+                    break
+                answer += got
+        except OSError:
+            pass
+    b.drain()
+    check("%s: it is refused" % name, b.holding(cause), b.lines)
+    check("%s: it goes on" % name, b.answers())
+    b.end()
+    return answer
+
+
+refused("seal calls auth", env("seal"), env("auth"), "answers in the clear", "begins TLS, and this network is not sealed")
+refused("auth calls seal", env("auth"), env("seal"), "security for this network", "speaks in the clear")
+refused("none calls auth", env("none"), env("auth"), "security for this network", "security for this network")
+refused("auth calls none", env("auth"), env("none"), "security for this network", "security for this network")
+refused("another key", env("seal", TARGET_KEY="f" * 32), env("seal"), "give both the same key", "does not hold the job's key")
+refused("another cipher", env("seal", MAD_SEAL_CIPHER="TLS_AES_256_GCM_SHA384"), env("seal"), "MAD_SEAL_CIPHER",
+        "MAD_SEAL_CIPHER")
+agreed("seal and seal", env("seal"), env("seal"))
+agreed("seal by AES 256", env("seal", MAD_SEAL_CIPHER="TLS_AES_256_GCM_SHA384"),
+       env("seal", MAD_SEAL_CIPHER="TLS_AES_256_GCM_SHA384"))
+agreed("none and none, with other keys", env("none", TARGET_KEY="f" * 32), env("none"))
+agreed("the word for one interface", env("auth,lo=seal"), env("seal,eth0=auth"))
+
+own = make_address(os.urandom(16), [SELF])
+answer = stranger("HELLO in the clear that claims to be sealed",
+                  lambda b: hello_frame(uid(b.address), uid(own), security=SEAL), "speaks in the clear")
+check("HELLO in the clear is answered by REFUSE", answer[:4] == b"MADH" and answer[6] == REFUSE, answer)
+stranger("garbage", lambda b: os.urandom(1)[:0] + b"GET / HTTP/1.0\r\n\r\n", "not TLS")
+stranger("garbage that begins as TLS does", lambda b: b"\x16\x03\x01\x00\x40" + os.urandom(64), "TLS")
+stranger("a record of a length that there is not", lambda b: b"\x16\x03\x01\xff\xff" + os.urandom(64), "not TLS")
+finish()
