@@ -15,7 +15,7 @@ import tempfile
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # the folder bench
 
 
-HELPERS = ("instr", "raw_copy", "raw_line", "raw_overlap", "raw_relay", "raw_tcp")  # programs that only this script runs
+HELPERS = ("connects", "instr", "raw_copy", "raw_line", "raw_overlap", "raw_relay", "raw_tcp")  # programs that only this script runs
 
 
 class Missing(Exception):

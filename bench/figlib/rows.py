@@ -3,20 +3,21 @@
 
 import statistics
 
-from . import behaviour, counts, failover, gateway, gateway_host, lab, mpi, mpi_gateway, rows_mpi, sources
+from . import behaviour, counts, failover, gateway, gateway_host, lab, mpi, mpi_gateway, rows_mpi, seal, sources
 from .figure import (KIB, MIB, MORE, SHARE, Figure, at_most, bandwidth, count, latency, of_floor, over, times, times_lines,
                      times_or_floor, times_rmw)
 
 FEW = 3  # rounds in which others are measured
 
 SOURCES = dict(sources.SOURCES, **counts.SOURCES, **behaviour.SOURCES, **gateway.SOURCES, **gateway_host.SOURCES,
-               **lab.SOURCES, **failover.SOURCES, **mpi.SOURCES, **mpi_gateway.SOURCES)
+               **seal.SOURCES, **lab.SOURCES, **failover.SOURCES, **mpi.SOURCES, **mpi_gateway.SOURCES)
 
 # group: what it is, seconds of one round where this was written, rounds at most (counts need no second one)
 GROUPS = {
     "shm-small": ("small messages in shared memory", 4, None),
     "shm-large": ("large messages in shared memory", 9, None),
     "tcp": ("TCP on loopback", 9, None),
+    "seal": ("sealed TCP on loopback", 12, None),
     "mpi-sizes": ("Open MPI over our channels, and over its own", 32, 10),
     "mpi-rate": ("message rates of Open MPI", 10, 10),
     "mpi-overlap": ("computing while messages of Open MPI go", 14, 5),
@@ -58,6 +59,12 @@ PROMISES = [
      "On loopback, 8 B: at most a spinning raw socket + the larger of 5 % and 200 ns. 1 MiB and 4 MiB: at least 0.97 x "
      "the best of raw socket and Open MPI. A receiver that waits long costs no processor.",
      ("tcp", "idle")),
+    ("Sealed networks",
+     "TCP on loopback with security seal (TLS 1.3). 1 MiB: at least 0.9 x what `openssl speed` says of the cipher on one "
+     "core, and at least 0.8 x a core that encrypts at that speed and copies as a plain connection does: on loopback the "
+     "two cores that encrypt and decrypt also copy into the kernel and out of it. 8 B: at most 1.5 us more than plain. "
+     "A connection: at most 400 us of processor more than one that is not sealed, both sides together.",
+     ("seal",)),
     ("MPI",
      "Open MPI's own programs, over our channels (by the component for it, and by the provider for libfabric) and over "
      "its best transport: 8 B at most 1.0 x in shared memory and 0.95 x over TCP; 64 KiB, 1 MiB and 4 MiB in shared "
@@ -162,6 +169,14 @@ FIGURES = [
               BEST_TCP, times(0.97)),
     bandwidth("tcp-4M", "TCP on loopback, 4 MiB", "tcp", "ours-tcp", 4 * MIB, ("openmpi-tcp", "raw-tcp"), TCP_OTHERS,
               (), BEST_TCP, times(0.97)),
+    latency("seal-8", "sealed TCP on loopback, 8 B", "seal", "sealed", 8, (), (), ("ours-tcp",), "<= plain + 1.5 us",
+            over("ours-tcp", lambda plain: 1.5)),
+    bandwidth("seal-1M", "sealed TCP on loopback, 1 MiB", "seal", "sealed", MIB, (), (), ("openssl", "ours-tcp"),
+              ">= 0.9 x openssl speed on one core", of_floor("openssl", 0.9)),
+    bandwidth("seal-1M-core", "the same, beside a core that encrypts and copies", "seal", "sealed", MIB, (), (),
+              ("openssl", "ours-tcp"), ">= 0.8 x of that", lambda v, best: seal.core(v) and 0.8 * seal.core(v)),
+    Figure("seal-connect", "a sealed connection, processor of both sides", "seal", "connects-seal", 0, "connect_us", "us CPU",
+           (), (), ("connects-auth",), "<= one that is not sealed + 400 us", over("connects-auth", lambda auth: 400)),
     latency("gateway-8", "what a gateway adds, 8 B", "gateway", "gateway-added", 8, (), (), ("relay-added",),
             "<= 1.3 x what a relay of sockets adds", over("relay-added", lambda relay: 0.3 * relay)),
     bandwidth("gateway-1M", "stream through a gateway, 1 MiB", "gateway", "gateway", MIB, (), (), ("relay",),

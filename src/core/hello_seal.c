@@ -145,7 +145,7 @@ bool madi_hello_seal_go(hello_t *h)
 
 bool madi_hello_seal_write(hello_t *h, const struct iovec *vec, int n, size_t len)
 {
-    return madi_seal_put(h->seal, vec, n) == len && seal_flush(h);
+    return madi_seal_put(h->seal, vec, n, len) == len && seal_flush(h);
 }
 
 /* Open the next record.  What recv would return; EPROTO: it is not genuine, and madi_seal_why says more. */

@@ -81,9 +81,9 @@ const char *madi_seal_why(const madi_seal_t *seal);
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Encrypt what is in vec, up to MADI_SEAL_BATCH bytes, behind what waits at madi_seal_out; returns how many.  0 where nothing
- * fits now, or (errno EIO) encryption failed. */
-size_t madi_seal_put(madi_seal_t *seal, const struct iovec *vec, int n);
+/* Encrypt what is in vec, up to max and MADI_SEAL_BATCH bytes, behind what waits at madi_seal_out; returns how many.  0 where
+ * nothing fits now, or (errno EIO) encryption failed. */
+size_t madi_seal_put(madi_seal_t *seal, const struct iovec *vec, int n, size_t max);
 /* What is to be sent; *len may be 0. */
 const void *madi_seal_out(const madi_seal_t *seal, size_t *len);
 void madi_seal_sent(madi_seal_t *seal, size_t n);

@@ -13,7 +13,7 @@
 #define SEAL_TAG 16
 #define SEAL_IV 12
 #define SEAL_IN_SIZE ((size_t)256 << 10) /* bytes received at once at most: many records for one system call */
-#define SEAL_OUT_SIZE (MADI_SEAL_BATCH + 1024)
+#define SEAL_OUT_SIZE (MADI_SEAL_BATCH + 2048)
 #define SEAL_RECORD_MAX (MADI_SEAL_TEXT + 256) /* what the header of an encrypted record may say */
 
 enum { SEAL_ALERT = 21, SEAL_HANDSHAKE = 22, SEAL_DATA = 23 }; /* types of records */

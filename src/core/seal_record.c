@@ -169,12 +169,13 @@ static bool update_send(madi_seal_t *s)
     return record_put(s, SEAL_HANDSHAKE, &from, sizeof message) && dir_update(s->ctx, &s->tx, true);
 }
 
-size_t madi_seal_put(madi_seal_t *s, const struct iovec *vec, int n)
+size_t madi_seal_put(madi_seal_t *s, const struct iovec *vec, int n, size_t max)
 {
     place_t from = {vec, 0};
     size_t total = 0, done = 0;
     for (int i = 0; i < n; i++)
         total += vec[i].iov_len;
+    total = total < max ? total : max;
     while (done < total && !s->ended) {
         size_t len = total - done < MADI_SEAL_TEXT ? total - done : MADI_SEAL_TEXT;
         if (s->out_n + len + MADI_SEAL_MORE + SPARE > SEAL_OUT_SIZE)

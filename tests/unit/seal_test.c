@@ -138,7 +138,7 @@ START_TEST(seal_carries)
             madi_seal_next_t next;
             fill(sent, len, (unsigned)i);
             memset(got, 0, len);
-            ck_assert_uint_eq(madi_seal_put(p.end[way], vec, 4), len);
+            ck_assert_uint_eq(madi_seal_put(p.end[way], vec, 4, SIZE_MAX), len);
             while (carry(p.end[way], p.end[!way], 1 + len / 5) > 0)
                 n += take(p.end[!way], got + n, len - n, &next);
             ck_assert_uint_eq(n, len);
@@ -156,7 +156,7 @@ START_TEST(seal_hides)
     size_t len;
     pair_t p;
     pair_ready(&p);
-    madi_seal_put(p.end[0], &vec, 1);
+    madi_seal_put(p.end[0], &vec, 1, SIZE_MAX);
     ck_assert_ptr_null(memmem(madi_seal_out(p.end[0], &len), sizeof secret + MADI_SEAL_MORE, secret, 8));
     ck_assert_uint_eq(len, 0 + sizeof secret + MADI_SEAL_MORE);
     pair_end(&p);
@@ -202,7 +202,7 @@ START_TEST(seal_notices_harm)
             pair_ready(&p);
             fill(sent, lengths[i], 5);
             for (int k = 0; k < 3; k++)
-                madi_seal_put(p.end[0], &vec, 1);
+                madi_seal_put(p.end[0], &vec, 1, SIZE_MAX);
             memcpy(wire, madi_seal_out(p.end[0], &len), n);
             ck_assert_uint_eq(len, n);
             harm_do((enum harm)harm, wire, one, &n);
@@ -230,7 +230,7 @@ START_TEST(seal_updates_keys)
     for (unsigned i = 0; i < 95; i++) {
         madi_seal_next_t next;
         fill(text, sizeof text, i);
-        ck_assert_uint_eq(madi_seal_put(p.end[0], &vec, 1), sizeof text);
+        ck_assert_uint_eq(madi_seal_put(p.end[0], &vec, 1, SIZE_MAX), sizeof text);
         carry(p.end[0], p.end[1], SIZE_MAX);
         ck_assert_uint_eq(take(p.end[1], got, sizeof got, &next), sizeof text);
         ck_assert_mem_eq(text, got, sizeof text);
@@ -249,12 +249,12 @@ START_TEST(seal_says_the_end)
     madi_seal_next_t next;
     pair_t p;
     pair_ready(&p);
-    madi_seal_put(p.end[0], &vec, 1);
+    madi_seal_put(p.end[0], &vec, 1, SIZE_MAX);
     madi_seal_end(p.end[0]);
     carry(p.end[0], p.end[1], SIZE_MAX);
     ck_assert_uint_eq(take(p.end[1], got, sizeof got, &next), sizeof text);
     ck_assert_int_eq(next, MADI_SEAL_ENDED);
-    ck_assert_uint_eq(madi_seal_put(p.end[0], &vec, 1), 0);
+    ck_assert_uint_eq(madi_seal_put(p.end[0], &vec, 1, SIZE_MAX), 0);
     pair_end(&p);
 }
 END_TEST
@@ -326,7 +326,7 @@ static void ciphers_carry(const char *name)
     madi_seal_rekey_after(p.end[0], 2);
     for (unsigned i = 0; i < 7; i++) {
         fill(text, sizeof text, i);
-        ck_assert_uint_eq(madi_seal_put(p.end[0], &vec, 1), sizeof text);
+        ck_assert_uint_eq(madi_seal_put(p.end[0], &vec, 1, SIZE_MAX), sizeof text);
         carry(p.end[0], p.end[1], SIZE_MAX);
         ck_assert_uint_eq(take(p.end[1], got, sizeof got, &next), sizeof text);
         ck_assert_mem_eq(text, got, sizeof text);

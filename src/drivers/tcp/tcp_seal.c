@@ -16,6 +16,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#define SEAL_BATCH_MIN ((size_t)2 * MADI_SEAL_TEXT) /* bytes; no packet without an op is longer */
+static_assert(SEAL_BATCH_MIN >= MADI_TCP_PACKET_MAX, "a packet without an op is encrypted at once");
+
 static madi_tcp_adapter_t *seal_adapter(madi_tcp_link_t *link)
 {
     return (madi_tcp_adapter_t *)link->pub.adapter;
@@ -143,9 +146,22 @@ int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet)
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
+/* How many bytes to encrypt before the next system call, of those that are left.  A message that is one batch goes in two
+ * at least, so that the peer decrypts beside this process. */
+static size_t seal_batch(size_t left)
+{
+    size_t half = left / 2 & ~(size_t)(MADI_SEAL_TEXT - 1); /* whole records */
+    if (left > MADI_SEAL_BATCH)
+        return MADI_SEAL_BATCH;
+    return half > SEAL_BATCH_MIN ? half : SEAL_BATCH_MIN;
+}
+
 /* Encrypt and send what waits.  1: all of it has left; 0: the socket is full; -1: the connection is broken. */
 static int seal_pump(madi_tcp_link_t *link)
 {
+    size_t left = 0;
+    for (int i = link->vec_at; i < link->vec_n; i++)
+        left += link->vec[i].iov_len;
     for (;;) {
         struct iovec out = {NULL, 0};
         size_t put;
@@ -159,9 +175,10 @@ static int seal_pump(madi_tcp_link_t *link)
             return 0;
         if (link->vec_at == link->vec_n)
             return 1;
-        put = madi_seal_put(link->pub.seal, link->vec + link->vec_at, link->vec_n - link->vec_at);
+        put = madi_seal_put(link->pub.seal, link->vec + link->vec_at, link->vec_n - link->vec_at, seal_batch(left));
         if (!put)
             return -1;
+        left -= put;
         madi_tcp_advance(link, put);
     }
 }
@@ -173,7 +190,6 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n,
     int done;
     assert(n >= 1 && n <= MADI_TCP_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t));
     assert(total <= (op ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX));
-    static_assert(MADI_TCP_PACKET_MAX <= MADI_SEAL_BATCH, "a packet without an op is encrypted at once");
     (void)total;
 
     if (atomic_load_explicit(&link->tx_blocked, memory_order_relaxed)) {
