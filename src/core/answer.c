@@ -60,7 +60,8 @@ static void say_adapters(madi_json_t *j, const mad_session_t *s)
         madi_json_text(j, "network", a->network);
         madi_json_int(j, "rank", madi_way_rank(a));
         madi_security_text(a, security, sizeof security);
-        madi_json_text(j, "security", security);
+        madi_json_text(j, "security", madi_security_name(a->security));
+        madi_json_text(j, "protection", security);
         say_caps(j, &a->caps);
         madi_json_end(j, '}');
     }
@@ -122,6 +123,7 @@ static void say_ways(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane
         madi_json_text(j, "driver", a->driver->name);
         madi_json_text(j, "adapter", a->name);
         madi_json_text(j, "network", a->network);
+        madi_json_text(j, "security", madi_security_name(a->security));
         madi_json_text(j, "way", madi_way_name(madi_way_explain(s, peer, lane, a, reason)));
         madi_json_text(j, "reason", reason);
         madi_json_end(j, '}');

@@ -4,6 +4,7 @@
 #include "core/core.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *madi_security_name(unsigned security)
 {
@@ -15,7 +16,9 @@ void madi_security_text(const madi_adapter_t *a, char *text, size_t len)
 {
     char how[80];
     if (!a->driver->secure) {
-        snprintf(text, len, "auth; it needs no seal, for nothing leaves the host's memory");
+        snprintf(text, len, "%s", !strcmp(a->driver->name, "shm") || !strcmp(a->driver->name, "self")
+                     ? "auth; it needs no seal, for nothing leaves the host's memory"
+                     : "auth");
     } else if (a->security == MADI_SECURITY_SEAL && a->session->seal) {
         madi_seal_ctx_text(a->session->seal, how, sizeof how);
         snprintf(text, len, "seal: %s", how);

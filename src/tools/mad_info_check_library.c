@@ -74,6 +74,10 @@ static void check_session(json_t *findings)
         if (madi_info_true(a, "open"))
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s on %s", n++ ? ", " : "",
                      madi_info_text(a, "driver"), madi_info_text(a, "adapter"));
+        if (madi_info_true(a, "open") && strcmp(madi_info_text(a, "driver"), "self") != 0)
+            madi_info_found(findings, "security", strcmp(madi_info_text(a, "security"), "none") ? MADI_OK : MADI_BAD,
+                            "give this network auth or seal: MAD_TCP_SECURITY, or the topology file", "%s on %s: %s",
+                            madi_info_text(a, "driver"), madi_info_text(a, "adapter"), madi_info_text(a, "protection"));
     }
     madi_info_found(findings, "session", n > 1 ? MADI_OK : MADI_WARNING, "no other process can be reached: see MAD_DRIVERS",
                     "opened with %s", n ? list : "no adapter");

@@ -14,8 +14,9 @@ static void print_ways(const json_t *session, const json_t *peer)
     json_t *w;
     json_array_foreach(json_object_get(peer, "ways"), i, w) {
         const char *reason = madi_info_text(w, "reason");
-        printf("  %-10s  %s on %s, network %s%s%s\n", madi_info_text(w, "way"), madi_info_text(w, "driver"),
-               madi_info_text(w, "adapter"), madi_info_text(w, "network"), reason[0] ? ": " : "", reason);
+        printf("  %-10s  %s on %s, network %s, security %s%s%s\n", madi_info_text(w, "way"), madi_info_text(w, "driver"),
+               madi_info_text(w, "adapter"), madi_info_text(w, "network"), madi_info_text(w, "security"),
+               reason[0] ? ": " : "", reason);
     }
     json_array_foreach(json_object_get(session, "adapters"), i, w) {
         if (!madi_info_true(w, "open"))

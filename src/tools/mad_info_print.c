@@ -93,7 +93,7 @@ void madi_info_print_adapters(const json_t *session)
     madi_info_column("driver", driver);
     madi_info_column("adapter", adapter);
     madi_info_column("network", network);
-    printf("%-10s%-10s%-11s%-12s%s\n", "latency", "bandwidth", "packets", "grant from", "pieces");
+    printf("%-10s%-10s%-10s%-11s%-12s%s\n", "security", "latency", "bandwidth", "packets", "grant from", "pieces");
     json_array_foreach(adapters, i, a) {
         madi_info_column(madi_info_text(a, "driver"), driver);
         madi_info_column(madi_info_text(a, "adapter"), adapter);
@@ -102,7 +102,7 @@ void madi_info_print_adapters(const json_t *session)
             continue;
         }
         madi_info_column(madi_info_text(a, "network"), network);
-        printf("%-4g us   %-6g MB ", madi_info_number(a, "latency_us"), madi_info_number(a, "bandwidth_MBs"));
+        printf("%-8s  %-4g us   %-6g MB ", madi_info_text(a, "security"), madi_info_number(a, "latency_us"), madi_info_number(a, "bandwidth_MBs"));
         printf("%-9s  %-10s  %s\n", madi_info_bytes(madi_info_number(a, "packet_max")),
                madi_info_bytes(madi_info_number(a, "grant_min")), madi_info_bytes(madi_info_number(a, "chunk_max")));
     }
