@@ -334,8 +334,8 @@ static madi_seal_state_t shake_failed(madi_seal_t *s, mad_status_t *status, char
 /* Both ends have shown their key: from now on records are made here. */
 static madi_seal_state_t shake_done(madi_seal_t *s, mad_status_t *status, char *reason)
 {
-    bool good = s->secrets == 2 && !SSL_has_pending(s->ssl) && BIO_ctrl_pending(SSL_get_rbio(s->ssl)) == 0 &&
-                (s->ctx->certified || SSL_session_reused(s->ssl)) &&
+    bool as_agreed = s->ctx->certified || SSL_session_reused(s->ssl);
+    bool good = as_agreed && s->secrets == 2 && !SSL_has_pending(s->ssl) && BIO_ctrl_pending(SSL_get_rbio(s->ssl)) == 0 &&
                 SSL_export_keying_material(s->ssl, s->binding, sizeof s->binding, BINDING_LABEL, strlen(BINDING_LABEL),
                                            NULL, 0, 0) == 1 &&
                 madi_seal_keys_set(s);
@@ -344,8 +344,10 @@ static madi_seal_state_t shake_done(madi_seal_t *s, mad_status_t *status, char *
     ERR_clear_error();
     if (good)
         return MADI_SEAL_READY;
-    *status = MAD_ERR_PROTOCOL;
-    snprintf(reason, MADI_REASON_MAX, "the handshake of TLS ended without its keys");
+    *status = as_agreed ? MAD_ERR_PROTOCOL : MAD_ERR_CONFIG;
+    snprintf(reason, MADI_REASON_MAX, "%s",
+             as_agreed ? "the handshake of TLS ended without its keys"
+                       : "the peer shows a certificate, and the job's key is wanted here: give certificates to both or none");
     return MADI_SEAL_FAILED;
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Who may include whom: include <- base <- {marcel, topology} <- core <- {drivers, boot} <- {tools, bench, examples}; the core
-# knows the polling server and the door and nothing else of marcel, a driver the contract and nothing else of the core, and no
+# knows the polling server and the door and nothing else of marcel, a driver the contract (and seal.h) and nothing else of the core, and no
 # other driver.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
@@ -34,10 +34,10 @@ only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
 only marcel "(base|marcel)/.*|$public" $(find src/marcel -name '*.[ch]')
 # The core asks the launcher through its one interface.
 only core "(base|core)/.*|boot/boot\.h|topology/(topology|route)\.h|marcel/(door|server)\.h|$public" $(find src/core -name '*.[ch]')
-only drivers "base/.*|core/(driver|wire)\.h|drivers/.*|$public" $(find src/drivers -name '*.[ch]')
+only drivers "base/.*|core/(driver|seal|wire)\.h|drivers/.*|$public" $(find src/drivers -name '*.[ch]')
 for d in src/drivers/*/; do
     d=${d%/}
-    only "${d##*/}" "base/.*|core/(driver|wire)\.h|drivers/${d##*/}/.*|$public" $(find "$d" -name '*.[ch]')
+    only "${d##*/}" "base/.*|core/(driver|seal|wire)\.h|drivers/${d##*/}/.*|$public" $(find "$d" -name '*.[ch]')
 done
 only tools "(base|tools|topology)/.*|core/ask\.h|gateway/daemon\.h|$public" $(find src/tools -name '*.[ch]')
 only bench "(../)?[a-z_]+\.h|bench/.*|$public" $(find bench -name '*.[ch]')

@@ -67,6 +67,46 @@ agreed("seal by AES 256", env("seal", MAD_SEAL_CIPHER="TLS_AES_256_GCM_SHA384"),
 agreed("none and none, with other keys", env("none", TARGET_KEY="f" * 32), env("none"))
 agreed("the word for one interface", env("auth,lo=seal"), env("seal,eth0=auth"))
 
+
+
+def openssl(folder, *words):
+    subprocess.run(["openssl"] + list(words), cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def certificates():
+    """Certificates of hosts, of one authority and of another."""
+    folder = os.environ["TRUST_SCRATCH"]
+    for name in ("site", "other"):
+        openssl(folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                "/CN=authority " + name, "-keyout", name + ".key", "-out", name + ".pem")
+        openssl(folder, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=host of " + name,
+                "-keyout", "host-" + name + ".key", "-out", "host.csr")
+        openssl(folder, "x509", "-req", "-in", "host.csr", "-CA", name + ".pem", "-CAkey", name + ".key", "-CAcreateserial",
+                "-days", "2", "-out", "host-" + name + ".pem")
+
+    def of(host, authority, **more):
+        return env("seal", MAD_SEAL_CERTIFICATE="%s/host-%s.pem" % (folder, host), MAD_SEAL_AUTHORITY="%s/%s.pem" % (folder, authority),
+                   MAD_SEAL_PRIVATE_KEY="%s/host-%s.key" % (folder, host), **more)
+    return of
+
+
+if subprocess.call("command -v openssl", shell=True, stdout=subprocess.DEVNULL) == 0:
+    of = certificates()
+    agreed("certificates of one authority", of("site", "site"), of("site", "site"))
+    refused("a caller's certificate of another authority", of("other", "site"), of("site", "site"), "ended the sealed",
+            "certificate is not accepted")
+    refused("a called one's certificate of another authority", of("site", "site"), of("other", "site"), "certificate is not accepted",
+            "ended the sealed")
+    refused("certificates here, the job's key there", of("site", "site"), env("seal"), "sealed handshake", "in common")
+    refused("the job's key here, certificates there", env("seal"), of("site", "site"), "give certificates to both or none", "")
+    refused("certificates, and another key", of("site", "site", TARGET_KEY="f" * 32), of("site", "site"), "give both the same key",
+            "does not hold the job's key")
+    broken = of("site", "site")
+    broken["MAD_SEAL_PRIVATE_KEY"] = "/nonexistent"
+    a = Target("A", broken)
+    check("a key that is not there is told of, and the network not used", a.holding("not used") and a.holding("/nonexistent"), a.lines)
+    a.end()
+
 own = make_address(os.urandom(16), [SELF])
 answer = stranger("HELLO in the clear that claims to be sealed",
                   lambda b: hello_frame(uid(b.address), uid(own), security=SEAL), "speaks in the clear")
