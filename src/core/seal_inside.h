@@ -68,5 +68,7 @@ struct madi_seal {
 /* seal_record.c: begin to use the secrets of the handshake. */
 bool madi_seal_keys_set(madi_seal_t *seal);
 void madi_seal_keys_wipe(madi_seal_t *seal);
+/* A record of this type, behind what waits.  False: it does not fit, or encryption failed. */
+bool madi_seal_put_as(madi_seal_t *seal, unsigned char type, const void *bytes, size_t len);
 
 #endif

@@ -159,14 +159,19 @@ static bool record_put(madi_seal_t *s, unsigned char type, place_t *from, size_t
     return true;
 }
 
+bool madi_seal_put_as(madi_seal_t *s, unsigned char type, const void *bytes, size_t len)
+{
+    const struct iovec piece = {(void *)(uintptr_t)bytes, len};
+    place_t from = {&piece, 0};
+    return s->out_n + len + MADI_SEAL_MORE <= SEAL_OUT_SIZE && record_put(s, type, &from, len);
+}
+
 /* The peer is told that the next record is under the next key. */
 static bool update_send(madi_seal_t *s)
 {
-    unsigned char message[5] = {KEY_UPDATE, 0, 0, 1, 0};
-    const struct iovec piece = {message, sizeof message};
-    place_t from = {&piece, 0};
+    static const unsigned char message[5] = {KEY_UPDATE, 0, 0, 1, 0};
     atomic_store_explicit(&s->update_wanted, false, memory_order_relaxed);
-    return record_put(s, SEAL_HANDSHAKE, &from, sizeof message) && dir_update(s->ctx, &s->tx, true);
+    return madi_seal_put_as(s, SEAL_HANDSHAKE, message, sizeof message) && dir_update(s->ctx, &s->tx, true);
 }
 
 size_t madi_seal_put(madi_seal_t *s, const struct iovec *vec, int n, size_t max)
@@ -207,11 +212,9 @@ void madi_seal_sent(madi_seal_t *s, size_t n)
 
 void madi_seal_end(madi_seal_t *s)
 {
-    unsigned char alert[2] = {1, CLOSE_NOTIFY};
-    const struct iovec piece = {alert, sizeof alert};
-    place_t from = {&piece, 0};
-    if (!s->ended && s->tx.cipher && s->out_n + sizeof alert + MADI_SEAL_MORE <= SEAL_OUT_SIZE)
-        record_put(s, SEAL_ALERT, &from, sizeof alert);
+    static const unsigned char alert[2] = {1, CLOSE_NOTIFY};
+    if (!s->ended && s->tx.cipher)
+        madi_seal_put_as(s, SEAL_ALERT, alert, sizeof alert);
     s->ended = true;
 }
 

@@ -213,3 +213,21 @@ short = b"\2" + b"i" * 16 + bytes([32 + 24, 0x34, 0x12, 10, 1, 2, 3])
 seed("name", "ip", b"\0" + short)
 seed("name", "all", b"\2" + short + b"\1" + b"n" * 8 + b"s" * 8 + b"\2" + b"n" * 8 + b"\3" + b"b" * 8 + b"\1\2" + b"\5" + b"t" * 8 + b"\4\0abc" +
      bytes([96 + 64, 1, 2]) + b"6" * 16 + bytes([16 + 4, 2]) + b"nw" + b"\3byt")
+
+# [0 passive, 1 active] bytes of a stranger; [2] then [type] [length 16] bytes of records
+hello_tls = bytes.fromhex("16030100720100006e0303") + bytes(range(32)) + bytes.fromhex(
+    "00000213010100004300 0a00060004001d0017 002b0003020304 002d00020101 00330026 0024001d0020".replace(" ", "")) + bytes(32)
+seed("seal", "client", b"\0" + hello_tls)
+seed("seal", "server", b"\1" + bytes.fromhex("160303003a020000360303") + bytes(32) + bytes.fromhex("001301000e002b000203040033000400000000"))
+seed("seal", "alert", b"\1" + bytes.fromhex("15030300020228"))
+
+
+def record(kind, body):
+    return bytes([kind]) + struct.pack("<H", len(body)) + body
+
+
+seed("seal", "data", b"\2" + record(23, b"hello") + record(23, b"x" * 2000) + record(22, bytes([24, 0, 0, 1, 1])) + record(23, b"y" * 9))
+seed("seal", "end", b"\2" + record(23, b"z" * 1500) + record(21, bytes([1, 0])))
+seed("seal", "odd", b"\2" + record(22, bytes([4, 0, 0, 40]) + bytes(40)))
+seed("seal", "padded", b"\2" + record(23, b"a" * 30 + bytes(1200)) + record(1, bytes(20)))
+seed("seal", "clear", b"\2" + record(23, b"ok") + record(0, bytes([23, 3, 3, 0, 30]) + bytes(30)))
