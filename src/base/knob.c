@@ -2,6 +2,7 @@
 #include "base/knob.h"
 #include "base/ascii.h"
 #include "base/base.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "base/nearest.h"
 
@@ -238,6 +239,28 @@ static void check_name(const char *name, size_t len)
              name, madi_knobs[nearest].name);
 }
 
+/* Names that nobody knows are reported; where none is believed, once that this is so. */
+static void check_names(void)
+{
+    static bool reported;
+    for (char **e = environ; e && *e; e++) {
+        char name[64];
+        const char *eq = strchr(*e, '=');
+        if (strncmp(*e, "MAD_", 4) || !eq || (size_t)(eq - *e) >= sizeof name)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(eq - *e), *e);
+        if (!madi_env_hidden(name)) {
+            check_name(name, strlen(name));
+        } else if (!reported) {
+            reported = true;
+            madi_log(MADI_LOG_WARN, "knob",
+                     "%s and all other MAD_* variables are ignored: this program runs with privileges that its caller lacks "
+                     "(setuid, setgid, or file capabilities)",
+                     name);
+        }
+    }
+}
+
 static void load_log_level(void)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};
@@ -262,24 +285,20 @@ mad_status_t madi_knobs_load(void)
     mad_status_t first = MAD_OK;
     pthread_mutex_lock(&one_at_a_time);
     for (int i = 0; i < MADI_KNOB_COUNT; i++) {
-        mad_status_t st = load_one((madi_knob_id_t)i, getenv(madi_knobs[i].name));
+        mad_status_t st = load_one((madi_knob_id_t)i, madi_env(madi_knobs[i].name));
         if (st && !first)
             first = st;
     }
     if (!first)
         load_log_level();
-    for (char **e = environ; e && *e; e++) {
-        const char *eq = strchr(*e, '=');
-        if (!strncmp(*e, "MAD_", 4) && eq && eq - *e < 64)
-            check_name(*e, (size_t)(eq - *e));
-    }
+    check_names();
     pthread_mutex_unlock(&one_at_a_time);
     return first;
 }
 
 mad_status_t madi_knob_load(madi_knob_id_t id)
 {
-    return load_one(id, getenv(madi_knobs[id].name));
+    return load_one(id, madi_env(madi_knobs[id].name));
 }
 
 int64_t madi_knob_int(madi_knob_id_t id)

@@ -3,6 +3,7 @@
 #include "boot/boot.h"
 
 #include "base/base.h"
+#include "base/env.h"
 #include "base/log.h"
 
 #include <limits.h>
@@ -38,10 +39,24 @@ static const struct {
     {"SLURM_NTASKS", "use srun --mpi=pmix, or start with madrun or mpiexec in the allocation"},
 };
 
+/* A launcher whose variable is not believed: this process would be rank 0 of its own session of one, too. */
+static mad_status_t check_hidden(void)
+{
+    for (size_t i = 0; i < MADI_COUNT(launchers); i++)
+        if (madi_env_hidden(launchers[i].variable)) {
+            madi_log(MADI_LOG_ERROR, "boot",
+                     "%s is ignored: this program runs with privileges that its caller lacks (setuid, setgid, or file "
+                     "capabilities); start it without them, or unset %s to run alone",
+                     launchers[i].variable, launchers[i].variable);
+            return MAD_ERR_BOOT;
+        }
+    return MAD_OK;
+}
+
 static mad_status_t check_step_of_one(void)
 {
     for (size_t i = 0; i < MADI_COUNT(steps); i++) {
-        const char *value = getenv(steps[i].variable);
+        const char *value = madi_env(steps[i].variable);
         if (value && strtol(value, NULL, 10) > 1) {
             madi_log(MADI_LOG_ERROR, "boot", "%s=%s says this is one process of several, but no launcher was found: %s",
                      steps[i].variable, value, steps[i].remedy);
@@ -53,7 +68,7 @@ static mad_status_t check_step_of_one(void)
 
 long madi_boot_number(const char *variable, long otherwise)
 {
-    const char *value = getenv(variable);
+    const char *value = madi_env(variable);
     char *end;
     long number;
     if (!value || !*value)
@@ -102,7 +117,9 @@ mad_status_t madi_boot_join(madi_boot_t **boot)
         }
         return status;
     }
-    status = check_step_of_one();
+    status = check_hidden();
+    if (status == MAD_OK)
+        status = check_step_of_one();
     if (status == MAD_OK)
         status = madi_boot_alone_join(boot);
     if (status == MAD_OK) {

@@ -16,6 +16,7 @@
  * So who fences waits without the lock, and whoever reads may come across the end of the fence, and then rings its bell. */
 #include "boot/boot.h"
 
+#include "base/env.h"
 #include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -513,7 +514,7 @@ static mad_status_t greet(pmi1_t *pmi, bool ours)
 
 mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
 {
-    const char *text = getenv(fd_variable);
+    const char *text = madi_env(fd_variable);
     long fd = madi_boot_number(fd_variable, -1);
     struct stat info;
     mad_status_t status;

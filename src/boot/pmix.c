@@ -5,6 +5,7 @@
 
 #ifdef HAVE_PMIX
 
+#include "base/env.h"
 #include "base/log.h"
 #include "boot/jobname.h"
 
@@ -177,7 +178,7 @@ mad_status_t madi_boot_pmix_join(madi_boot_t **boot)
     pmix_status_t pstatus;
     pmix_t *pmix;
 
-    if (!getenv("PMIX_NAMESPACE"))
+    if (!madi_env("PMIX_NAMESPACE"))
         return MAD_ERR_AGAIN;
     status = library_load();
     if (status != MAD_OK)
