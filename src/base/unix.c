@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,17 +21,51 @@ void madi_unix_dir_default(char *dir, size_t len)
     snprintf(dir, len, "/tmp/madeleine-%u", (unsigned)geteuid());
 }
 
+/* What is wrong with the open directory, into fault; false if nothing is: it is this user's alone. */
+static bool dir_fault(int fd, const struct stat *st, char *fault, size_t len)
+{
+    struct stat above;
+    if (st->st_uid != geteuid())
+        snprintf(fault, len, "it belongs to user %u, not %u: have it removed", (unsigned)st->st_uid, (unsigned)geteuid());
+    else if (st->st_mode & 022)
+        snprintf(fault, len, "its mode is %03o: give it 700", (unsigned)st->st_mode & 0777);
+    else if (fstatat(fd, "..", &above, 0))
+        snprintf(fault, len, "what it lies in cannot be looked at: %s", strerror(errno));
+    else if ((above.st_mode & 022) && !(above.st_mode & S_ISVTX)) /* others could put another in its place */
+        snprintf(fault, len, "what it lies in has mode %03o: give that 1777 (sticky) or 755", (unsigned)above.st_mode & 0777);
+    else
+        return false;
+    return true;
+}
+
+/* Open it as it is now, so that what is checked is what was opened.  -1: errno says why. */
+static int dir_open(const char *dir, bool made)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && made && errno == EACCES && !chmod(dir, 0700)) /* the umask took its owner's rights */
+        fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd;
+}
+
 bool madi_unix_dir(const char *dir, struct stat *st, char *reason, size_t len)
 {
-    if (mkdir(dir, 0700) && errno != EEXIST) {
+    bool made = !mkdir(dir, 0700), faulty = true;
+    char fault[120] = "it is a file or a symbolic link: remove it";
+    int fd;
+    if (!made && errno != EEXIST) {
         snprintf(reason, len, "%s cannot be made: %s", dir, strerror(errno));
         return false;
     }
-    if (lstat(dir, st) || !S_ISDIR(st->st_mode) || st->st_uid != geteuid() || (st->st_mode & 022)) {
-        snprintf(reason, len, "%s is not a directory that only this user can write", dir);
-        return false;
-    }
-    return true;
+    fd = dir_open(dir, made);
+    if (fd >= 0 && !(made && fchmod(fd, 0700)) && !fstat(fd, st))
+        faulty = dir_fault(fd, st, fault, sizeof fault);
+    else if (errno != ENOTDIR && errno != ELOOP)
+        snprintf(fault, sizeof fault, "%s", strerror(errno));
+    if (faulty)
+        snprintf(reason, len, "%s is not a directory that only this user can write: %s", dir, fault);
+    if (fd >= 0)
+        close(fd);
+    return !faulty;
 }
 
 static int unix_socket(const char *path, struct sockaddr_un *sa)
@@ -65,9 +100,10 @@ int madi_unix_listen(const char *path, int backlog)
         return -1;
     }
     fd = unix_socket(early, &sa);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&sa, sizeof sa))
+    /* Made for its owner alone from the first moment; a umask may take from that, so it is given once more. */
+    if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&sa, sizeof sa))
         return failed(fd);
-    if (listen(fd, backlog) || rename(early, path)) {
+    if (chmod(early, 0600) || listen(fd, backlog) || rename(early, path)) {
         failed(fd);
         unlink(early);
         return -1;

@@ -12,10 +12,12 @@
 /* Where the directory is when no knob says otherwise: "/tmp/madeleine-UID". */
 void madi_unix_dir_default(char *dir, size_t len);
 
-/* Make the directory if need be.  False: it is not one that only this user can write; reason says so in words. */
+/* Make the directory if need be, with mode 0700 whatever the umask.  False if it is not one that only this user can write (a
+ * link, somebody else's, others may write there, or may put another in its place); reason says which, and a remedy. */
 bool madi_unix_dir(const char *dir, struct stat *st, char *reason, size_t len);
 
-/* A non-blocking socket that listens under this path; nobody finds it there before it listens.  -1: see errno. */
+/* A non-blocking socket that listens under this path, with mode 0600 whatever the umask; nobody finds it there before it
+ * listens.  -1: see errno. */
 int madi_unix_listen(const char *path, int backlog);
 
 /* A non-blocking socket connected to the listener at path.  -1: see errno (ECONNREFUSED: its owner is gone). */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* JSON that is written, and the private directory with its sockets. */
+#include "base/base.h"
 #include "base/json.h"
 #include "base/unix.h"
 #include "unit.h"
@@ -144,8 +145,75 @@ START_TEST(unix_dir_refused)
 }
 END_TEST
 
+static unsigned mode_of(const char *path)
+{
+    struct stat st;
+    ck_assert_int_eq(lstat(path, &st), 0);
+    return st.st_mode & 07777;
+}
+
+/* Whatever the umask: the directory is its owner's, and so is the socket, from its first moment on. */
+START_TEST(unix_modes)
+{
+    static const mode_t masks[] = {0, 022, 077, 0277, 0777};
+    char top[] = "/tmp/unit-unix-XXXXXX", dir[64], path[80], reason[200] = "";
+    ck_assert_ptr_nonnull(mkdtemp(top));
+    snprintf(dir, sizeof dir, "%s/d", top);
+    snprintf(path, sizeof path, "%s/s", dir);
+    for (size_t i = 0; i < MADI_COUNT(masks); i++) {
+        mode_t before = umask(masks[i]);
+        struct stat st;
+        int fd;
+        ck_assert_msg(madi_unix_dir(dir, &st, reason, sizeof reason), "%s", reason);
+        fd = madi_unix_listen(path, 1);
+        umask(before);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_uint_eq(mode_of(dir), 0700);
+        ck_assert_uint_eq(mode_of(path), 0600);
+        close(fd);
+        unlink(path);
+        ck_assert_int_eq(rmdir(dir), 0);
+    }
+    rmdir(top);
+}
+END_TEST
+
+/* Others have the name, or could take it: each says so, and what helps. */
+START_TEST(unix_dir_squatted)
+{
+    char top[] = "/tmp/unit-unix-XXXXXX", dir[64], elsewhere[64], reason[200] = "";
+    struct stat st;
+    ck_assert_ptr_nonnull(mkdtemp(top));
+    snprintf(dir, sizeof dir, "%s/d", top);
+    snprintf(elsewhere, sizeof elsewhere, "%s/e", top);
+    ck_assert_int_eq(mkdir(elsewhere, 0700), 0);
+    ck_assert_int_eq(symlink(elsewhere, dir), 0);
+    ck_assert(!madi_unix_dir(dir, &st, reason, sizeof reason));
+    ck_assert_ptr_nonnull(strstr(reason, "symbolic link: remove it"));
+    ck_assert_int_eq(unlink(dir), 0);
+    ck_assert_int_eq(chmod(top, 0777), 0);
+    ck_assert(!madi_unix_dir(dir, &st, reason, sizeof reason));
+    ck_assert_ptr_nonnull(strstr(reason, "what it lies in has mode 777"));
+    ck_assert_int_eq(chmod(top, 01777), 0);
+    ck_assert_msg(madi_unix_dir(dir, &st, reason, sizeof reason), "%s", reason);
+    ck_assert_int_eq(chmod(dir, 0770), 0);
+    ck_assert(!madi_unix_dir(dir, &st, reason, sizeof reason));
+    ck_assert_ptr_nonnull(strstr(reason, "its mode is 770: give it 700"));
+    ck_assert_int_eq(chmod(dir, 0700), 0);
+    if (!geteuid()) {
+        ck_assert_int_eq(chown(dir, 65534, 65534), 0);
+        ck_assert(!madi_unix_dir(dir, &st, reason, sizeof reason));
+        ck_assert_ptr_nonnull(strstr(reason, "it belongs to user 65534, not 0"));
+    }
+    rmdir(dir);
+    rmdir(elsewhere);
+    rmdir(top);
+}
+END_TEST
+
 Suite *json_suite(void)
 {
-    const TTest *tests[] = {json_nested, json_escapes, json_grows, unix_sweep, unix_sweep_early, unix_dir_refused};
+    const TTest *tests[] = {json_nested, json_escapes, json_grows, unix_sweep, unix_sweep_early, unix_dir_refused,
+                            unix_dir_squatted, unix_modes};
     return SUITE_OF("json", tests);
 }
