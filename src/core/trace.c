@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/trace.h"
+#include "base/file.h"
 #include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -287,24 +288,22 @@ static bool write_all(FILE *f)
     return good;
 }
 
-/* Nobody finds half a file. */
+/* Nobody finds half a file, and what others have put where it belongs stays as it is.  It names channels and peers: its owner
+ * may give it to others. */
 void madi_trace_write(void)
 {
-    char name[4096], unfinished[4100];
-    bool good;
-    FILE *f;
+    char name[4000], why[PATH_MAX + 100];
+    madi_output_t out;
     if (!madi_tracing)
         return;
     snprintf(name, sizeof name, "%s.%s.%d.json", madi_knob_text(MADI_KNOB_TRACE), trace.host, (int)getpid());
-    snprintf(unfinished, sizeof unfinished, "%s.new", name);
-    f = fopen(unfinished, "we");
-    good = f && write_all(f);
-    good = f && !fclose(f) && good && !rename(unfinished, name);
-    if (good)
-        return;
-    madi_log(MADI_LOG_WARN, "trace", "MAD_TRACE: %s cannot be written: %s", name, strerror(errno));
-    if (f)
-        unlink(unfinished);
+    if (madi_output_open(&out, name, 0600, why, sizeof why)) {
+        bool good = write_all(out.file);
+        snprintf(why, sizeof why, "%s", strerror(errno)); /* if not good */
+        if (madi_output_close(&out, good, why, sizeof why))
+            return;
+    }
+    madi_log(MADI_LOG_WARN, "trace", "MAD_TRACE: %s cannot be written: %s", name, why);
 }
 
 bool madi_trace_begin(madi_answer_t *a)

@@ -11,6 +11,7 @@
  *                       0      500     1000     1500 us
  *
  * What lies within a pixel is one mark, so the picture's size has a bound whatever the timeline's is. */
+#include "base/file.h"
 #include "tools/mad_info_lanes.h"
 
 #include <errno.h>
@@ -257,10 +258,14 @@ bool madi_lanes_draw(const madi_lanes_t *l, const char *name)
     drawing_t d = {.l = l, .y = TOP};
     char *body = NULL;
     size_t len = 0;
-    FILE *out = fopen(name, "we");
-    bool good = false;
+    char why[PATH_MAX + 100];
+    madi_output_t output;
+    bool open = madi_output_open(&output, name, 0666, why, sizeof why), good = false;
+    FILE *out = output.file;
     int bottom;
-    d.out = out ? open_memstream(&body, &len) : NULL;
+    d.out = open ? open_memstream(&body, &len) : NULL;
+    if (open && !d.out)
+        snprintf(why, sizeof why, "%s", strerror(errno));
     if (d.out) {
         bottom = picture_draw(&d);
         good = !fclose(d.out);
@@ -271,9 +276,9 @@ bool madi_lanes_draw(const madi_lanes_t *l, const char *name)
         scale_draw(out, l, bottom);
         fprintf(out, "%s</svg>\n", good ? body : "");
     }
-    good = out && !fclose(out) && good;
+    good = open && madi_output_close(&output, good, why, sizeof why);
     free(body);
     if (!good)
-        fprintf(stderr, "mad_info: the picture '%s' cannot be written: %s\n", name, strerror(errno));
+        fprintf(stderr, "mad_info: the picture '%s' cannot be written: %s\n", name, why);
     return good;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a topology file says, with what it does not say filled in. */
+#include "base/file.h"
 #include "tools/mad_info_topology.h"
 
 #include "topology/range.h"
@@ -236,16 +237,16 @@ static void channels_text(const madi_topo_t *topo)
 
 static int draw(const madi_info_options_t *options, const madi_topo_t *topo, const madi_live_t *live)
 {
-    char why[MADI_INFO_WHY_MAX];
-    FILE *out = fopen(options->svg, "we");
-    if (out && madi_topo_svg(topo, live, out) == MAD_OK && fflush(out) == 0 && !ferror(out)) {
-        fclose(out);
-        return 0;
+    char text[PATH_MAX + 200], why[PATH_MAX + 100];
+    madi_output_t out;
+    if (madi_output_open(&out, options->svg, 0666, why, sizeof why)) {
+        bool good = madi_topo_svg(topo, live, out.file) == MAD_OK;
+        snprintf(why, sizeof why, "%s", strerror(errno)); /* if not good */
+        if (madi_output_close(&out, good, why, sizeof why))
+            return 0;
     }
-    snprintf(why, sizeof why, "the picture '%s' cannot be written: %s", options->svg, strerror(errno));
-    if (out)
-        fclose(out);
-    return madi_info_failed(options, why);
+    snprintf(text, sizeof text, "the picture '%s' cannot be written: %s", options->svg, why);
+    return madi_info_failed(options, text);
 }
 
 static void print(const madi_info_options_t *options, const madi_topo_t *topo, const madi_live_t *live)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Timelines (MAD_TRACE): of a live process, into a file; several files made one (mad_info_merge.c). */
+#include "base/file.h"
 #include "tools/mad_info_lanes.h"
 
 #include <errno.h>
@@ -11,18 +12,21 @@
 /* Nobody finds half a file.  name NULL: standard output. */
 bool madi_trace_save(const json_t *document, const char *name)
 {
-    char unfinished[4200];
+    char why[PATH_MAX + 100];
     int flags = JSON_COMPACT | JSON_REAL_PRECISION(16);
+    madi_output_t out;
     if (!name) {
         bool good = !json_dumpf(document, stdout, flags);
         putchar('\n');
         return good;
     }
-    snprintf(unfinished, sizeof unfinished, "%s.new", name);
-    if (!json_dump_file(document, unfinished, flags) && !rename(unfinished, name))
-        return true;
-    fprintf(stderr, "mad_info: %s cannot be written: %s\n", name, strerror(errno));
-    unlink(unfinished);
+    if (madi_output_open(&out, name, 0666, why, sizeof why)) {
+        bool good = !json_dumpf(document, out.file, flags);
+        snprintf(why, sizeof why, "%s", strerror(errno)); /* if not good */
+        if (madi_output_close(&out, good, why, sizeof why))
+            return true;
+    }
+    fprintf(stderr, "mad_info: %s cannot be written: %s\n", name, why);
     return false;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/madgw_join.h"
 
+#include "base/file.h"
 #include "base/host.h"
 
 #include <errno.h>
@@ -109,25 +110,34 @@ int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len,
     return -1;
 }
 
-/* Of an open file, NULL: errno says why not. */
-static int read_all(madi_job_file_t *job, FILE *file, char *why, size_t len)
+/* The text in twice the room; the old one, with the key, is wiped.  NULL: it is gone, too. */
+static char *grown(char *text, size_t *room)
 {
-    size_t used = 0, room = 65536, n;
+    char *more = malloc(2 * *room);
+    if (more)
+        memcpy(more, text, *room);
+    explicit_bzero(text, *room);
+    free(text);
+    *room *= 2;
+    return more;
+}
+
+/* Of an open descriptor: no stream, whose buffer would keep the key. */
+static int read_all(madi_job_file_t *job, int fd, char *why, size_t len)
+{
+    size_t used = 0, room = 65536;
     char *text = malloc(room);
+    ssize_t n = 0;
     int result = -1;
-    while (file && text && used < FILE_MAX_BYTES && (n = fread(text + used, 1, room - used, file)) > 0) {
-        used += n;
-        if (used == room) {
-            char *more = realloc(text, room *= 2);
-            if (!more)
-                break;
-            text = more;
-        }
+    while (text && used < FILE_MAX_BYTES && ((n = read(fd, text + used, room - used)) > 0 || (n < 0 && errno == EINTR))) {
+        used += n > 0 ? (size_t)n : 0;
+        if (used == room && !(text = grown(text, &room)))
+            break;
     }
-    if (!file || ferror(file))
-        snprintf(why, len, "it cannot be read: %s", strerror(errno));
-    else if (!text)
+    if (!text)
         snprintf(why, len, "out of memory");
+    else if (n < 0)
+        snprintf(why, len, "it cannot be read: %s", strerror(errno));
     else
         result = madi_job_file_parse(job, text, used, why, len);
     if (text)
@@ -138,10 +148,14 @@ static int read_all(madi_job_file_t *job, FILE *file, char *why, size_t len)
 
 int madi_job_file_read(madi_job_file_t *job, const char *path, char *why, size_t len)
 {
-    FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
-    int result = read_all(job, file, why, len);
-    if (file && file != stdin)
-        fclose(file);
+    char own[160];
+    int fd = strcmp(path, "-") ? madi_secret_open(path, O_RDONLY, own, sizeof own) : STDIN_FILENO, result = -1;
+    if (fd < 0)
+        snprintf(why, len, "it cannot be read: %s", own);
+    else
+        result = read_all(job, fd, why, len);
+    if (fd > STDIN_FILENO)
+        close(fd);
     return result;
 }
 
@@ -167,31 +181,30 @@ int madi_job_file_line(FILE *file, const void *address, size_t address_len)
 int madi_job_file_add(madi_job_file_t *job, const char *path, const void *address, size_t address_len, char *why,
                       size_t len)
 {
-    char *line = NULL;
+    char *line = NULL, own[160];
     size_t line_len = 0;
-    FILE *text = open_memstream(&line, &line_len), *file;
-    int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC), result = -1;
+    FILE *text = open_memstream(&line, &line_len);
+    int fd = madi_secret_open(path, O_RDWR | O_APPEND | O_NOFOLLOW, own, sizeof own), result = -1;
     madi_job_file_t now;
     bool good = text && madi_job_file_line(text, address, address_len) == 0;
     if (text)
         fclose(text);
     if (fd >= 0)
         flock(fd, LOCK_EX); /* where there are no locks a line of this length comes whole all the same, but for NFS */
-    good = good && fd >= 0 && write(fd, line, line_len) == (ssize_t)line_len;
-    free(line);
-    if (!good || !(file = fdopen(fd, "r"))) {
-        snprintf(why, len, "it cannot be added to: %s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return -1;
+    if (good && fd >= 0 && (write(fd, line, line_len) != (ssize_t)line_len || lseek(fd, 0, SEEK_SET))) {
+        good = false;
+        snprintf(own, sizeof own, "%s", strerror(errno));
     }
-    rewind(file);
-    if (read_all(&now, file, why, len) == 0) {
+    free(line);
+    if (!good || fd < 0) {
+        snprintf(why, len, "it cannot be added to: %s", own);
+    } else if (read_all(&now, fd, why, len) == 0) {
         madi_job_file_free(job);
         *job = now;
         result = 0;
     }
-    fclose(file);
+    if (fd >= 0)
+        close(fd);
     return result;
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/madrun_jobfile.h"
 
+#include "base/file.h"
 #include "tools/madgw_join.h"
 #include "tools/madrun_pmi.h"
 #include "tools/madrun_topology.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,31 +19,45 @@ static char written[PATH_MAX]; /* "": none */
 static int fill(FILE *file)
 {
     const char *topology = madi_run_topology_text();
+    char buffer[BUFSIZ]; /* the stream's, to be wiped: the key passes through it */
     bool good;
+    int result;
+    setvbuf(file, buffer, _IOFBF, sizeof(buffer));
     fprintf(file, MADI_JOB_FILE "\n");
     good = madi_run_pmi_write(file);
     fprintf(file, "topology %zu\n%s", topology ? strlen(topology) : 0, topology ? topology : "");
-    return fclose(file) == 0 && good ? 0 : -1;
+    result = fclose(file) == 0 && good ? 0 : -1;
+    explicit_bzero(buffer, sizeof(buffer));
+    return result;
 }
 
-/* A new file beside the one that path names, for its owner alone; its name into next.  -1: errno says why. */
-static int next_make(const char *path, char *next, size_t len)
+/* A new file beside the one that path names, for its owner alone whatever the umask; its name into next.  -1: why. */
+static int next_make(const char *path, char *next, size_t next_len, char *why, size_t len)
 {
-    if ((size_t)snprintf(next, len, "%s.XXXXXX", path) < len)
-        return mkstemp(next);
-    errno = ENAMETOOLONG;
+    int fd;
+    if (!madi_secret_free(path, why, len))
+        return -1;
+    if ((size_t)snprintf(next, next_len, "%s.XXXXXX", path) >= next_len) {
+        snprintf(why, len, "%s", strerror(ENAMETOOLONG));
+        return -1;
+    }
+    fd = mkostemp(next, O_CLOEXEC);
+    if (fd >= 0 && fchmod(fd, 0600) == 0)
+        return fd;
+    snprintf(why, len, "%s", strerror(errno));
+    if (fd >= 0) {
+        close(fd);
+        unlink(next);
+    }
     return -1;
 }
 
 int madi_run_job_file_check(const char *path, char *why, size_t len)
 {
     char next[PATH_MAX];
-    struct stat there;
-    int fd = stat(path, &there) == 0 && S_ISDIR(there.st_mode) ? (errno = EISDIR, -1) : next_make(path, next, sizeof(next));
-    if (fd < 0) {
-        snprintf(why, len, "%s", strerror(errno));
+    int fd = next_make(path, next, sizeof(next), why, len);
+    if (fd < 0)
         return -1;
-    }
     close(fd);
     unlink(next);
     return 0;
@@ -50,18 +66,20 @@ int madi_run_job_file_check(const char *path, char *why, size_t len)
 int madi_run_job_file_write(const char *path, char *why, size_t len)
 {
     char next[PATH_MAX];
-    FILE *file = NULL;
-    int fd = next_make(path, next, sizeof(next)), result = -1;
-    if (fd >= 0 && (file = fdopen(fd, "w")) != NULL)
+    FILE *file;
+    int fd = next_make(path, next, sizeof(next), why, len), result = -1;
+    if (fd < 0)
+        return -1;
+    file = fdopen(fd, "w");
+    if (file)
         result = fill(file);
-    else if (fd >= 0)
+    else
         close(fd);
     if (result == 0)
         result = rename(next, path);
     if (result != 0) {
         snprintf(why, len, "%s", strerror(errno));
-        if (fd >= 0)
-            unlink(next);
+        unlink(next);
         return -1;
     }
     snprintf(written, sizeof(written), "%s", path);
