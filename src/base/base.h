@@ -31,23 +31,24 @@ void madi_copy_bulk(void *to, const void *from, size_t n);
 void madi_copy_pieces(void *to, const struct iovec *pieces, int n);
 void madi_copy_long(void *to, const void *from, size_t n);
 
-/* memcpy for lengths that are mostly small and not known when compiling: no call up to 64 bytes. */
+/* memcpy for lengths that are mostly small and not known when compiling: no call up to 64 bytes.  Builtins: a checked memcpy
+ * (FORTIFY) checks nothing where neither room is known, and costs an instruction. */
 static inline void madi_copy(void *to, const void *from, size_t n)
 {
     char *d = (char *)to;
     const char *s = (const char *)from;
     if (n == 8) {
-        memcpy(d, s, 8);
+        __builtin_memcpy(d, s, 8);
     } else if (MADI_LIKELY(n <= 64)) {
         if (n > 32) {
-            memcpy(d, s, 32);
-            memcpy(d + n - 32, s + n - 32, 32);
+            __builtin_memcpy(d, s, 32);
+            __builtin_memcpy(d + n - 32, s + n - 32, 32);
         } else if (n >= 16) {
-            memcpy(d, s, 16);
-            memcpy(d + n - 16, s + n - 16, 16);
+            __builtin_memcpy(d, s, 16);
+            __builtin_memcpy(d + n - 16, s + n - 16, 16);
         } else if (n >= 8) {
-            memcpy(d, s, 8);
-            memcpy(d + n - 8, s + n - 8, 8);
+            __builtin_memcpy(d, s, 8);
+            __builtin_memcpy(d + n - 8, s + n - 8, 8);
         } else if (n) {
             size_t i = 0;
             do

@@ -40,6 +40,12 @@ _Noreturn void madi_switch_leave_code(void *to);
 #define madi_switch madi_switch_code
 #define madi_switch_leave madi_switch_leave_code
 #elif defined(__x86_64__)
+/* Where an indirect jump may land, for processors that check it. */
+#if defined(__CET__) && (__CET__ & 1)
+#define MADI_LANDING "endbr64\n\t"
+#else
+#define MADI_LANDING
+#endif
 static inline __attribute__((always_inline)) void madi_switch(void **save, void *to)
 {
     __asm__ volatile("pushq %%rbp\n\t"
@@ -49,7 +55,7 @@ static inline __attribute__((always_inline)) void madi_switch(void **save, void 
                      "movq %1, %%rsp\n\t"
                      "popq %%rcx\n\t"
                      "jmp *%%rcx\n"
-                     "1:\tpopq %%rbp"
+                     "1:\t" MADI_LANDING "popq %%rbp"
                      : "+D"(save), "+S"(to)
                      :
                      : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "cc", "memory",

@@ -99,5 +99,7 @@ madi_switch_frame:
     ret
     .cfi_endproc
     .size madi_switch_frame, . - madi_switch_frame
+#elif defined(__CET__)
+#include <cet.h> /* empty here, but the linker asks each object for its promise */
 #endif
     .section .note.GNU-stack, "", %progbits

@@ -30,5 +30,15 @@ madi_switch_frame:
     ret
     .cfi_endproc
     .size madi_switch_frame, . - madi_switch_frame
+#ifdef __CET__
+/* Where a switch goes on there is an endbr64 (switch.h).  It does not exchange shadow stacks, so only that is promised. */
+    .section .note.gnu.property, "a", @note
+    .p2align 3
+    .long 4, 16, 5 /* lengths of name and content, NT_GNU_PROPERTY_TYPE_0 */
+    .asciz "GNU"
+    .long 0xc0000002, 4, __CET__ & 1, 0 /* GNU_PROPERTY_X86_FEATURE_1_AND: indirect branch tracking */
+#endif
+#elif defined(__CET__)
+#include <cet.h>
 #endif
     .section .note.GNU-stack, "", @progbits
