@@ -35,7 +35,7 @@ static void move_came(gw_side_t *side, uint16_t passed)
         side->hop->moves = true;
     if (side->end)
         gw_move_came(side);
-    else if (gw_transit_other(side)->hop && passed < UINT16_MAX)
+    else if (gw_transit_other(side)->hop && passed < GW_HOPS)
         gw_side_say(gw_transit_other(side), MADI_FORWARD_MOVE, (uint16_t)(passed + 1), NULL, 0, NULL, 0);
 }
 

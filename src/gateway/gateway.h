@@ -44,6 +44,7 @@
 #define GW_HEAD (sizeof(madi_wire_hdr_t) + sizeof(madi_wire_forward_t)) /* before the payload */
 #define GW_FIRST ((uint64_t)16 << 10) /* credit before the first CREDIT comes */
 #define GW_WINDOW_MAX ((uint64_t)2 << 20)
+#define GW_HOPS 16 /* gateways on a way, at most */
 #define GW_TEXT 160 /* bytes of an explanation that travels */
 
 typedef struct gw gw_t;
@@ -132,6 +133,7 @@ struct gw_hop {
     bool answers;   /* and somebody is always there who answers */
     const char *network; /* as the file calls it; or NULL */
     bool moves;     /* it has asked that streams take other ways */
+    bool over_told; /* that it lets more than GW_HOPS gateways follow has been logged */
     int64_t asked;  /* since when it owes a sign of life; 0: it does not */
     /* Streams by label: [0] opened by the peer, [1] by this process. */
     gw_side_t **sides[2];

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HOPS 16                   /* gateways on a way */
 #define PAUSE INT64_C(100000000)  /* ns, when all ways were tried, before they are tried again */
 
 /* ---- Leaving a way ------------------------------------------------------------------------------------------------ */
@@ -136,7 +135,7 @@ uint32_t gw_way_turn(const gw_end_t *end)
 void gw_way_say_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t turn, const unsigned char *address)
 {
     madi_wire_open_t open = {.limit = UINT64_MAX, .stream = end->stream, .ack = end->rx_seq, .turn = turn};
-    gw_side_say(side, kind, HOPS, &open, sizeof open, address, madi_address_len(address));
+    gw_side_say(side, kind, GW_HOPS, &open, sizeof open, address, madi_address_len(address));
 }
 
 /* The first number, as if OPEN had been sent. */

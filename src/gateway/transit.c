@@ -52,6 +52,21 @@ static gw_transit_t *transit_new(gw_t *gw)
     return t;
 }
 
+/* Number of gateways that may follow after this one.  A peer that names more than a way can have would let gateways hand its
+ * stream to each other for as long. */
+static uint16_t followers(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
+{
+    if (hdr->channel <= GW_HOPS)
+        return (uint16_t)(hdr->channel - 1);
+    if (!hop->over_told)
+        madi_log(MADI_LOG_WARN, "virtual",
+                 "peer %d opens a stream on which %u gateways may follow: %d follow at most (said once of each peer; an error of "
+                 "the peer's, or an attack)",
+                 hop->gate->peer, (unsigned)hdr->channel, GW_HOPS);
+    hop->over_told = true;
+    return GW_HOPS - 1;
+}
+
 static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open, const unsigned char *address,
                     size_t len)
 {
@@ -107,7 +122,7 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
     on.limit = t->side[1].rx_limit;
     t->route = gw_route_open(gw, gw_lane_of(gw, hop->gate->lane), peer_host(hop->gate), peer_host(next->gate),
                              gw_host_of(gw, address, NULL), true);
-    gw_side_say(&t->side[1], hdr->flags & MADI_FORWARD_KIND, (uint16_t)(hdr->channel - 1), &on, sizeof on, address, len);
+    gw_side_say(&t->side[1], hdr->flags & MADI_FORWARD_KIND, followers(hop, hdr), &on, sizeof on, address, len);
 }
 
 void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body)

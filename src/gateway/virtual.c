@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define RANK 200 /* after everything else */
-#define HOPS 16  /* gateways on a way */
 #define FORCED_LEAST 4096 /* bytes of a fragment, whatever is asked for */
 
 /* ---- The adapter ----------------------------------------------------------------------------------------------- */
