@@ -3,10 +3,17 @@
 #ifndef MADI_LOG_H
 #define MADI_LOG_H
 
+#include <stddef.h>
+
 typedef enum madi_log_level { MADI_LOG_ERROR, MADI_LOG_WARN, MADI_LOG_INFO, MADI_LOG_DEBUG } madi_log_level_t;
 
 /* part: who speaks ("tcp", "boot"), printed before the text.  Levels above the knob MAD_LOG are dropped. Any thread. */
 void madi_log(madi_log_level_t level, const char *part, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Write len bytes of somebody else as what a terminal shows and does not obey: bytes of control characters (those that change
+ * lines or the direction of text, too) and what is no UTF-8 become \xNN.  to is a string of less than room bytes, cut between
+ * characters.  Return its length.  madi_log does this with all that it is given. */
+size_t madi_escape(char *to, size_t room, const char *from, size_t len);
 
 /* Shown before each line; set once when it is known (-1: none). */
 void madi_log_set_rank(int rank);

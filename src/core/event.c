@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define EVENTS_MAX 1024 /* kept; further ones are only logged */
 
@@ -22,7 +23,7 @@ void madi_event(mad_session_t *session, mad_status_t status, mad_peer_t peer, co
     if (!node)
         return;
     node->event = (mad_event_t){.status = status, .peer = peer};
-    snprintf(node->event.text, sizeof node->event.text, "%s", text);
+    madi_escape(node->event.text, sizeof node->event.text, text, strlen(text)); /* the program may print it */
     madi_lock(&session->work_lock);
     if (session->n_events < EVENTS_MAX) {
         *session->events_tail = node;

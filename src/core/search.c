@@ -33,14 +33,16 @@ typedef struct madi_search search_t;
 void madi_gate_explain(madi_gate_t *gate, const char *format, ...)
 {
     size_t n = strlen(gate->why);
+    char text[sizeof gate->why];
     va_list args;
     if (n && n + 2 < sizeof gate->why) {
         memcpy(gate->why + n, "; ", 3);
         n += 2;
     }
     va_start(args, format);
-    vsnprintf(gate->why + n, sizeof gate->why - n, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    madi_escape(gate->why + n, sizeof gate->why - n, text, strlen(text)); /* events and answers repeat it */
 }
 
 static void reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason)

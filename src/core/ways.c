@@ -2,6 +2,7 @@
 /* Ways to a peer: through which of our adapters it can be reached, which is best, and what became of each. */
 #include "core/core.h"
 #include "base/knob.h"
+#include "base/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -199,12 +200,13 @@ static void say(text_t *t, const char *format, ...) __attribute__((format(printf
 
 static void say(text_t *t, const char *format, ...)
 {
+    char text[512];
     va_list args;
     size_t n;
     va_start(args, format);
-    vsnprintf(t->at, t->left, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    n = strlen(t->at);
+    n = madi_escape(t->at, t->left, text, strlen(text)); /* networks are called as the peer says */
     t->at += n;
     t->left -= n;
 }

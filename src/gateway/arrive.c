@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What comes in over one gate, told apart: fragments that go on, packets for this process, and what is about streams. */
 #include "gateway/gateway.h"
+#include "base/log.h"
 
 static void bad(gw_hop_t *hop, const char *text)
 {
@@ -69,8 +70,7 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
         gw_credit_came(side, credit.limit);
     } else if (kind == MADI_FORWARD_CLOSE && len >= sizeof c && len <= sizeof c + GW_TEXT) {
         memcpy(&c, rest, sizeof c);
-        memcpy(text, rest + sizeof c, len - sizeof c);
-        text[len - sizeof c] = 0;
+        madi_escape(text, sizeof text, (const char *)rest + sizeof c, len - sizeof c);
         if (c.status == MAD_OK || c.status > MAD_ERR_BUSY)
             c.status = MAD_ERR_PROTOCOL;
         close_came(side, c.what, (mad_status_t)c.status, text);

@@ -140,8 +140,38 @@ START_TEST(log_long)
 }
 END_TEST
 
+/* What a terminal obeys is shown; letters of all languages stay. */
+START_TEST(log_escapes)
+{
+    static const struct {
+        const char *from, *to;
+    } cases[] = {{"plain: 50 %, \\x1b", "plain: 50 %, \\x1b"},
+                 {"\x1b]0;t\a\r\n\t\x7f", "\\x1b]0;t\\x07\\x0d\\x0a\\x09\\x7f"},
+                 {"gr\xc3\xbc\xc3\x9f \xe6\xbc\xa2 \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe6\xbc\xa2 \xf0\x9f\x98\x80"},
+                 {"\xc2\x9b" "31m", "\\xc2\\x9b31m"},                   /* a control character of two bytes */
+                 {"\xe2\x80\xae" "evil", "\\xe2\\x80\\xae" "evil"},   /* right to left */
+                 {"\xff\xc3", "\\xff\\xc3"},                           /* no character, and half of one */
+                 {"\xc0\x9b\xe0\x82\x9b", "\\xc0\\x9b\\xe0\\x82\\x9b"}, /* longer than need be */
+                 {"\xed\xa0\x80\xf4\x90\x80\x80", "\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80"}};
+    char to[100];
+    for (size_t i = 0; i < MADI_COUNT(cases); i++) {
+        ck_assert_uint_eq(madi_escape(to, sizeof to, cases[i].from, strlen(cases[i].from)), strlen(cases[i].to));
+        ck_assert_str_eq(to, cases[i].to);
+    }
+    ck_assert_uint_eq(madi_escape(to, sizeof to, "a\0b", 3), 6);
+    ck_assert_str_eq(to, "a\\x00b");
+    ck_assert_uint_eq(madi_escape(to, 5, "a\x1b", 2), 1); /* nothing by half */
+    ck_assert_str_eq(to, "a");
+    ck_assert_uint_eq(madi_escape(to, 1, "a", 1), 0);
+    ck_assert_str_eq(to, "");
+    err_keep();
+    madi_log(MADI_LOG_ERROR, "tcp", "a network called %s", "x\n\x1b[2J");
+    ck_assert_str_eq(err_text(), "mad: tcp: error: a network called x\\x0a\\x1b[2J\n");
+}
+END_TEST
+
 Suite *base_suite(void)
 {
-    const TTest *tests[] = {status_texts, status_values, copy_lengths, copies_bulk, lock_excludes, deadlines, log_levels, log_long};
+    const TTest *tests[] = {status_texts, status_values, copy_lengths, copies_bulk, lock_excludes, deadlines, log_levels, log_long, log_escapes};
     return SUITE_OF("base", tests);
 }
