@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 static mad_status_t own_join(madi_boot_t **boot)
 {
@@ -64,6 +65,11 @@ static mad_status_t check_step_of_one(void)
         }
     }
     return MAD_OK;
+}
+
+void madi_boot_key_wipe(madi_boot_t *boot)
+{
+    explicit_bzero(boot->key, sizeof boot->key);
 }
 
 long madi_boot_number(const char *variable, long otherwise)

@@ -49,6 +49,9 @@ mad_status_t madi_boot_join(madi_boot_t **boot);
 /* Leave it; frees boot. */
 void madi_boot_leave(madi_boot_t *boot);
 
+/* The session has taken the key: no copy of it stays here.  key_len stays. */
+void madi_boot_key_wipe(madi_boot_t *boot);
+
 /* What a launcher has said in the environment, such as mpirun to the processes of MPI, of whose ranks a session that they open
  * themselves knows nothing: the rank of this process, -1: nothing; and *size, 0: not how many there are. */
 int madi_boot_told(int *size);

@@ -124,6 +124,7 @@ __attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, c
     status = forget_ahead(pmi);
     if (status == MAD_OK)
         status = madi_pmi1_send(&pmi->line, pmi->out, (size_t)n);
+    explicit_bzero(pmi->out, (size_t)n); /* the job's key may pass here */
     return status == MAD_OK ? read_answer(pmi, answer) : status;
 }
 
@@ -203,6 +204,7 @@ static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, cons
     memcpy(text, prefix, used + 1);
     *value += encode(*value, text + used, piece_room(pmi, name) - used);
     status = request(pmi, "put_result", "cmd=put kvsname=%s key=%s value=%s\n", pmi->space, name, text);
+    explicit_bzero(text, strlen(text));
     if (status == MAD_OK && madi_pmi1_number(&pmi->line, "rc", 0) != 0) {
         madi_log(MADI_LOG_ERROR, "boot", "the launcher does not accept '%s': %.80s", name, pmi->line.text);
         status = MAD_ERR_BOOT;
@@ -322,6 +324,7 @@ static mad_status_t pmi1_get(madi_boot_t *boot, int rank, const char *key, char 
     mad_status_t status;
     pthread_mutex_lock(&pmi->lock);
     status = get(pmi, rank, key, value, len);
+    explicit_bzero(pmi->line.text, strlen(pmi->line.text));
     unlock(pmi);
     return status;
 }
@@ -418,8 +421,10 @@ static mad_status_t read_key(pmi1_t *pmi)
 {
     size_t len;
     const char *hex = madi_pmi1_word(&pmi->line, "mad_key", &len);
+    char *digits;
     if (!hex)
         return MAD_OK;
+    digits = &pmi->line.text[hex - pmi->line.text];
     for (size_t i = 0; len == 2 * sizeof(pmi->boot.key) && i < sizeof(pmi->boot.key); i++) {
         int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
         if (high < 0 || low < 0)
@@ -427,6 +432,7 @@ static mad_status_t read_key(pmi1_t *pmi)
         pmi->boot.key[i] = (unsigned char)(high << 4 | low);
         pmi->boot.key_len = i + 1;
     }
+    memset(digits, '-', len); /* the rest of the line is still read */
     if (pmi->boot.key_len == sizeof(pmi->boot.key))
         return MAD_OK;
     madi_log(MADI_LOG_ERROR, "boot", "the key from the launcher is garbled");

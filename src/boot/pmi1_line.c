@@ -66,6 +66,7 @@ mad_status_t madi_pmi1_read(madi_pmi1_line_t *line)
             line->text[len] = 0;
             line->in_len -= len + 1;
             memmove(line->in, end + 1, line->in_len);
+            explicit_bzero(line->in + line->in_len, len + 1); /* no copy of a key stays */
             return MAD_OK;
         }
         if (line->in_len == sizeof(line->in)) {

@@ -44,6 +44,17 @@ static void *page_new(void)
     return page;
 }
 
+/* Wipe what deriving keys has left: on the stack below, where libcrypto was, and in the registers by which memcpy has copied a
+ * key, which the loader saves on the stack as it finds a function.  A copy of as many zeros goes by the same. */
+static __attribute__((noinline)) void traces_wipe(void)
+{
+    static void *(*volatile const copy)(void *, const void *, size_t) = memcpy;
+    static const unsigned char zeros[MADI_SECRET_LEN];
+    unsigned char below[4096];
+    copy(below, zeros, sizeof zeros);
+    OPENSSL_cleanse(below, sizeof below);
+}
+
 static bool keys_make(madi_secrets_t *secrets, const void *key, size_t key_len)
 {
     if (secrets->role == MADI_ROLE_RANK)
@@ -58,10 +69,13 @@ static bool keys_make(madi_secrets_t *secrets, const void *key, size_t key_len)
 madi_secrets_t *madi_secrets_open(madi_role_t role, const void *key, size_t key_len)
 {
     madi_secrets_t *secrets = page_new();
+    bool made;
     if (!secrets)
         return NULL;
     secrets->role = role;
-    if (keys_make(secrets, key, key_len))
+    made = keys_make(secrets, key, key_len);
+    traces_wipe();
+    if (made)
         return secrets;
     madi_secrets_close(secrets);
     return NULL;

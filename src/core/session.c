@@ -323,7 +323,11 @@ static mad_status_t publish(mad_session_t *s)
     madi_wait_job(s, b);
     if (status)
         return status;
-    return b->key_len ? secrets_take(s, MADI_ROLE_RANK, b->key, b->key_len) : agree_key(s);
+    if (!b->key_len)
+        return agree_key(s);
+    status = secrets_take(s, MADI_ROLE_RANK, b->key, b->key_len);
+    madi_boot_key_wipe(b);
+    return status;
 }
 
 static void job_hash(mad_session_t *s)

@@ -186,6 +186,7 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
     mark_own(b->rank - b->size);
     if (!status)
         status = madi_gateway_open(b->key, b->key_len, &s);
+    madi_boot_key_wipe(b);
     if (!status)
         status = madi_gateway_check(s, host);
     if (!status)

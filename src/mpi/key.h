@@ -14,23 +14,45 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Its length in bytes; 0: there is none, -1: it is not valid. */
-static inline int mad_mpi_key(unsigned char key[64])
-{
-    const char *text = secure_getenv("MADELEINE_KEY");
-    size_t n = text ? strlen(text) / 2 : 0;
-    if (!n)
-        return text && *text ? -1 : 0;
-    if (n < 16 || n > 64 || strlen(text) % 2)
-        return -1;
-    for (size_t i = 0; i < n; i++) {
-        unsigned byte;
-        int end = 0;
-        if (sscanf(text + 2 * i, "%2x%n", &byte, &end) != 1 || end != 2)
-            return -1;
-        key[i] = (unsigned char)byte;
-    }
-    return (int)n;
-}
+#define MAD_MPI_KEY_MIN 16      /* bytes of a key */
+#define MAD_MPI_KEY_MAX 64
+#define MAD_MPI_KEY_MADE 32     /* bytes of a key that is made here */
+#define MAD_MPI_KEY_BITS_MIN 64 /* entropy, by mad_mpi_key_bits, below which a key is refused */
+#define MAD_MPI_KEY_WAIT 60     /* s that a process waits for the key of the job's first process */
+#define MAD_MPI_KEY_TEXT (2 * MAD_MPI_KEY_MAX + 1)
+
+/* What a user does when no key is to be had; behind a semicolon in a log line. */
+#define MAD_MPI_KEY_REMEDY "set MADELEINE_KEY to 64 random hexadecimal digits (openssl rand -hex 32) for all processes"
+
+typedef struct mad_mpi_key {
+    unsigned char bytes[MAD_MPI_KEY_MAX];
+    size_t len;      /* bytes; 0: there is no key */
+    const char *source; /* where the key comes from, for people; static; NULL if there is no key */
+    char why[512];   /* why there is no key, or why an earlier source was passed over: one line without its end; "" if neither */
+} mad_mpi_key_t;
+
+/* Bits of entropy that a text or binary key can have at most, by what the key itself shows: its alphabet, how often
+ * symbols repeat, and repeated or evenly rising parts.  A key that follows from a public number in a way that does not show,
+ * such as a hash, is not recognised. */
+int mad_mpi_key_bits(const void *key, size_t len);
+
+/* True if the bytes of the key are enough, and not too many, and have the entropy.  Else clear the key, and set why:
+ * "NAME holds ...; REMEDY". */
+bool mad_mpi_key_fit(mad_mpi_key_t *key, const char *name, const char *remedy);
+
+/* Take the key from the environment (1 and 2 above): 1.  0 if there is none; why then tells whether Open MPI's variable was
+ * passed over.  -1 if MADELEINE_KEY is refused, with why. */
+int mad_mpi_key_environment(mad_mpi_key_t *key);
+
+/* Make a random key.  False, with why, if the system has no random bytes. */
+bool mad_mpi_key_make(mad_mpi_key_t *key, const char *source);
+
+/* The key as hexadecimal digits, for an exchange; the caller wipes text. */
+void mad_mpi_key_write(const mad_mpi_key_t *key, char text[MAD_MPI_KEY_TEXT]);
+/* Read hexadecimal digits.  False, with the key cleared, if text is anything else. */
+bool mad_mpi_key_read(mad_mpi_key_t *key, const char *text, const char *source);
+
+/* Overwrite the key with zeros; why stays. */
+void mad_mpi_key_wipe(mad_mpi_key_t *key);
 
 #endif

@@ -111,6 +111,9 @@ void madi_info_program(int pid, char *name, size_t len)
     f = fopen(path, "re");
     if (f && fgets(name, (int)len, f))
         name[strcspn(name, "\n")] = 0;
+    for (char *c = name; *c; c++) /* the process chooses it */
+        if (*c < ' ' || *c > '~')
+            *c = '?';
     if (f)
         fclose(f);
 }

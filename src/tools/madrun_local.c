@@ -232,6 +232,7 @@ static void channels_close(int pairs[4][2], int side)
 static void rank_listen(rank_t *rank, int pairs[4][2])
 {
     rank->pmi = (madi_run_pipe_t){.got = got_request, .owner = rank, .read = true};
+    rank->pmi.out.wipes = true;
     madi_run_pipe_open(&rank->pmi, pairs[0][0]);
     rank->in = (madi_run_pipe_t){.got = got_stdin, .sent = sent_stdin, .owner = rank, .fd = -1};
     if (pairs[1][0] >= 0)

@@ -45,21 +45,31 @@ char *madi_run_strdup(const char *text)
     return copy;
 }
 
+static void buffer_grow(madi_run_buffer_t *buffer, size_t cap)
+{
+    char *data = buffer->wipes ? malloc(cap) : realloc(buffer->data, cap);
+    if (!data)
+        no_memory();
+    if (buffer->wipes && buffer->data) {
+        memcpy(data, buffer->data, buffer->len);
+        explicit_bzero(buffer->data, buffer->cap);
+        free(buffer->data);
+    }
+    buffer->data = data;
+    buffer->cap = cap;
+}
+
 static char *buffer_room(madi_run_buffer_t *buffer, size_t len)
 {
     if (buffer->cap - buffer->from - buffer->len < len) {
         if (buffer->from > 0)
             memmove(buffer->data, buffer->data + buffer->from, buffer->len);
+        if (buffer->wipes && buffer->from > 0)
+            explicit_bzero(buffer->data + buffer->len, buffer->from);
         buffer->from = 0;
     }
-    if (buffer->cap - buffer->len < len) {
-        size_t cap = 2 * buffer->cap > buffer->len + len ? 2 * buffer->cap : buffer->len + len;
-        char *data = realloc(buffer->data, cap);
-        if (!data)
-            no_memory();
-        buffer->data = data;
-        buffer->cap = cap;
-    }
+    if (buffer->cap - buffer->len < len)
+        buffer_grow(buffer, 2 * buffer->cap > buffer->len + len ? 2 * buffer->cap : buffer->len + len);
     return buffer->data + buffer->from + buffer->len;
 }
 
@@ -73,6 +83,8 @@ void madi_run_buffer_add(madi_run_buffer_t *buffer, const void *data, size_t len
 
 void madi_run_buffer_drop(madi_run_buffer_t *buffer, size_t len)
 {
+    if (buffer->wipes && buffer->data && len > 0)
+        explicit_bzero(buffer->data + buffer->from, len);
     buffer->len -= len;
     buffer->from = buffer->len ? buffer->from + len : 0;
 }
@@ -82,7 +94,7 @@ void madi_run_buffer_free(madi_run_buffer_t *buffer)
     if (buffer->data)
         explicit_bzero(buffer->data, buffer->cap); /* the job's key goes through some of them */
     free(buffer->data);
-    memset(buffer, 0, sizeof(*buffer));
+    *buffer = (madi_run_buffer_t){.wipes = buffer->wipes};
 }
 
 /* Tell the kernel what this pipe waits for now.  A pipe that waits for nothing leaves the set: a hang-up would be

@@ -13,6 +13,7 @@
 typedef struct madi_run_buffer {
     char *data; /* the bytes are data[from .. from + len) */
     size_t from, len, cap;
+    bool wipes; /* the job's key goes through it: nothing of what has passed stays behind */
 } madi_run_buffer_t;
 
 void madi_run_buffer_add(madi_run_buffer_t *buffer, const void *data, size_t len);

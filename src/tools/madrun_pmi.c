@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #define KEY_MAX 256    /* bytes of a key, final zero included */
 #define VALUE_MAX 8192 /* of a value */
@@ -105,6 +107,7 @@ __attribute__((format(printf, 2, 3))) static void reply(int rank, const char *fo
     va_end(args);
     if (n > 0 && (size_t)n < sizeof(text))
         to.reply(rank, text, (size_t)n);
+    explicit_bzero(text, n > 0 && (size_t)n < sizeof(text) ? (size_t)n : sizeof(text)); /* the key was in one of them */
 }
 
 /* The value of a word of line, copied; false when it is not there or does not fit. */
@@ -348,9 +351,17 @@ bool madi_run_pmi_write(FILE *file)
     return !ferror(file);
 }
 
+/* The pages that these bytes are on stay out of core dumps, with what else is on them. */
+static void dump_not(const void *bytes, size_t len)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)bytes & ~(page - 1);
+    madvise((void *)begin, (uintptr_t)bytes + len - begin, MADV_DONTDUMP);
+}
+
 int madi_run_pmi_init(int ranks, int gateways_beside, const madi_run_pmi_hooks_t *hooks)
 {
     uint64_t name[2];
+    dump_not(secret, sizeof(secret));
     if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret) ||
         getrandom(name, sizeof(name), 0) != (ssize_t)sizeof(name))
         return -1;

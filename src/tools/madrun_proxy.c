@@ -141,6 +141,7 @@ int madi_run_proxy(void)
     out = (madi_run_pipe_t){.got = lost_madrun, .choke = true};
     madi_run_pipe_open(&out, to);
     in = (madi_run_pipe_t){.got = got_frames, .read = true, .shared = true};
+    in.in.wipes = true;
     madi_run_pipe_open(&in, 0);
     madi_run_pipe_send(&out, MADI_RUN_GREETING "\n", strlen(MADI_RUN_GREETING) + 1);
     while (!over || (out.out.len > 0 && !out.broken && !ending))

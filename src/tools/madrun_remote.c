@@ -231,6 +231,7 @@ madi_run_remote_t *madi_run_remote_start(const char *host, const char *agent, co
     close(in[0]);
     close(out[1]);
     remote->to = (madi_run_pipe_t){.owner = remote};
+    remote->to.out.wipes = true;
     madi_run_pipe_open(&remote->to, in[1]);
     remote->from = (madi_run_pipe_t){.got = got_frames, .owner = remote, .read = true, .bulk = true};
     madi_run_pipe_open(&remote->from, out[0]);

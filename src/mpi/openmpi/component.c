@@ -69,10 +69,9 @@ static int component_close(void)
 
 static mad_status_t session_open(void)
 {
-    const char *given = secure_getenv("OMPI_MCA_orte_precondition_transports");
-    unsigned char key[64];
-    int len = mad_mpi_key(key);
-    if (len < 0 || (!len && (!given || strlen(given) < 16)))
+    mad_mpi_key_t key;
+    mad_status_t status;
+    if (!mad_btl_key(&key))
         return MAD_ERR_BOOT;
     /* That thread calls nothing of Open MPI: what it has completed stands in a list. */
     mad_progress_thread(mad_btl->async != 0);

@@ -95,7 +95,7 @@ static bool key_get(opal_process_name_t of, mad_mpi_key_t *key)
  * name space in PMIx, which Open MPI does not know as early as this. */
 static bool key_of_parent(mad_mpi_key_t *key)
 {
-    const char *port = getenv("OMPI_PARENT_PORT");
+    const char *port = secure_getenv("OMPI_PARENT_PORT");
     char *end, space[32];
     unsigned long job = port ? strtoul(port, &end, 10) : 0;
     opal_process_name_t first = {(opal_jobid_t)job, 0};

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the memory of processes holds a job's key: key_memory.py JOBFILE PID...  One line for each copy that a core dump would
+have: the process, where, what of it.  The job's key, as bytes and as digits, and the keys that ranks derive from it."""
+import hashlib
+import hmac
+import re
+import sys
+
+LABELS = (b"madeleine rank key", b"madeleine gateway key")
+
+
+def derive(key, label):
+    fresh = hmac.new(bytes(32), key, hashlib.sha256).digest()
+    return hmac.new(fresh, label + b"\1", hashlib.sha256).digest()
+
+
+def regions(pid):
+    """(begin, end, name, flags) of each mapping."""
+    with open("/proc/%d/smaps" % pid) as smaps:
+        for line in smaps:
+            head = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+ *(.*)", line)
+            if head:
+                at = (int(head[1], 16), int(head[2], 16), head[4] or "memory", head[3])
+            elif line.startswith("VmFlags:") and "r" in at[3]:
+                yield at[:3] + (line.split()[1:],)
+
+
+def copies(pid, wanted):
+    with open("/proc/%d/mem" % pid, "rb", 0) as memory:
+        for begin, end, name, flags in regions(pid):
+            try:
+                memory.seek(begin)
+                content = memory.read(end - begin)
+            except (OSError, OverflowError, ValueError):
+                continue
+            for what, bytes_ in wanted:
+                at = content.find(bytes_)
+                while at >= 0:
+                    if "dd" not in flags:
+                        print("process %d: %s at %x in %s" % (pid, what, begin + at, name))
+                    at = content.find(bytes_, at + 1)
+
+
+with open(sys.argv[1]) as file:
+    digits = next(line.split()[1] for line in file if line.startswith("key "))
+key = bytes.fromhex(digits)
+wanted = [("the key", key), ("its digits", digits.encode())] + [(label.decode(), derive(key, label)) for label in LABELS]
+for pid in sys.argv[2:]:
+    copies(int(pid), wanted)
