@@ -129,9 +129,10 @@ enum madi_forward_kind {
     MADI_FORWARD_OPEN = 2,   /* madi_wire_open, then the address of the process that is wanted.  channel: hops left */
     MADI_FORWARD_CREDIT = 3, /* of this hop: madi_wire_credit */
     MADI_FORWARD_HELLO = 4,  /* bytes of the handshake between the ends */
-    MADI_FORWARD_READY = 5,  /* the sender's handshake is over */
+    MADI_FORWARD_READY = 5,  /* the sender's handshake is over: a proof */
     MADI_FORWARD_CLOSE = 6,  /* nothing follows: madi_wire_close, then a text without its zero */
-    MADI_FORWARD_ACK = 7,    /* end to end: what madi_wire_forward says */
+    MADI_FORWARD_ACK = 7,    /* end to end: what madi_wire_forward says; of an encrypted stream, a proof.  seq then counts
+                              * them */
     MADI_FORWARD_PING = 8,   /* ask 1: does who passes this stream on live, and those behind?  Answered with ask 0 */
     MADI_FORWARD_MOVE = 9,   /* to the ends: take another way.  channel: gateways that it has passed */
     MADI_FORWARD_TRY = 10,   /* as OPEN: a way beside the one that the stream has, which goes on */
@@ -148,19 +149,31 @@ typedef struct madi_wire_forward {
 static_assert(sizeof(madi_wire_forward_t) == 8, "forward");
 /* So much of a fragment is looked at to know where it goes: of a packet, the inner header too. */
 #define MADI_FORWARD_HEAD (sizeof(madi_wire_forward_t) + sizeof(madi_wire_hdr_t))
+/* The packet of an encrypted stream (AES-256-GCM): one with a body of at most MADI_SEALED_WHOLE bytes is sealed whole, its tag
+ * behind it; of a longer one header and body are sealed by themselves, so that the place of the body is known, and is
+ * authentic, before the body is there:
+ *   madi_wire_forward | header | tag of the header | tag of the body | body */
+#define MADI_SEALED_WHOLE ((size_t)1024)
+#define MADI_SEALED_HEAD (MADI_FORWARD_HEAD + 2 * MADI_WIRE_PROOF)
+
+/* Proofs by a secret that only the two ends of a stream have: zeros where an end has none yet, and from gateways. */
+#define MADI_WIRE_PROOF 16
 
 typedef struct madi_wire_open {
     uint64_t limit;  /* credits that the opener gives for the other direction on this hop */
     uint64_t stream; /* a random number that the ends know the stream by, on whatever way */
     uint32_t turn;   /* 0: the first way of the stream; later ones have greater numbers, odd from the end that was called */
     uint32_t ack;    /* as in madi_wire_forward */
+    uint8_t proof[MADI_WIRE_PROOF]; /* of all but the limit */
 } madi_wire_open_t;
-static_assert(sizeof(madi_wire_open_t) == 24, "open");
+static_assert(sizeof(madi_wire_open_t) == 40, "open");
 
 typedef struct madi_wire_close {
     uint32_t status;
     uint32_t what;
+    uint8_t proof[MADI_WIRE_PROOF]; /* of the other end of the stream, by MADI_CLOSE_LINK */
 } madi_wire_close_t;
+static_assert(sizeof(madi_wire_close_t) == 24, "close");
 
 enum madi_close_what {
     MADI_CLOSE_LINK = 0, /* the other end has closed the virtual link */

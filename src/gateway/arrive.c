@@ -3,6 +3,8 @@
 #include "gateway/gateway.h"
 #include "base/log.h"
 
+#include <stdio.h>
+
 static void bad(gw_hop_t *hop, const char *text)
 {
     madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, text);
@@ -17,16 +19,30 @@ static void end_closed(gw_end_t *end, mad_status_t status, const char *text)
     gw_end_closed(end, status, text);
 }
 
-static void close_came(gw_side_t *side, uint32_t what, mad_status_t status, const char *text)
+/* The gateways of an encrypted stream cannot end it: without the other end's proof only this way is over. */
+static void link_close_came(gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
-    if (what > MADI_CLOSE_GONE)
-        what = MADI_CLOSE_LINK;
+    char why[GW_TEXT + 1];
+    if (gw_close_proved(side, c, text)) {
+        end_closed(side->end, (mad_status_t)c->status, text);
+        return;
+    }
+    snprintf(why, sizeof why, "a gateway says, without the peer's proof: %.110s", text);
+    gw_way_lost(side, MADI_CLOSE_GONE, MAD_ERR_PEER, why);
+}
+
+static void close_came(gw_side_t *side, madi_wire_close_t *c, const char *text)
+{
+    if (c->what > MADI_CLOSE_GONE)
+        c->what = MADI_CLOSE_LINK;
+    if (c->status == MAD_OK || c->status > MAD_ERR_BUSY)
+        c->status = MAD_ERR_PROTOCOL;
     if (side->transit)
-        gw_transit_closed(side, what, status, text);
-    else if (what != MADI_CLOSE_LINK || side == side->end->beside)
-        gw_way_lost(side, what, status, text);
+        gw_transit_closed(side, c, text);
+    else if (c->what != MADI_CLOSE_LINK || side == side->end->beside)
+        gw_way_lost(side, c->what, (mad_status_t)c->status, text);
     else if (!side->old)
-        end_closed(side->end, status, text);
+        link_close_came(side, c, text);
 }
 
 /* The gateway beyond this hop, or one behind it, wants streams to go elsewhere. */
@@ -70,15 +86,13 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
         gw_credit_came(side, credit.limit);
     } else if (kind == MADI_FORWARD_CLOSE && len >= sizeof c && len <= sizeof c + GW_TEXT) {
         memcpy(&c, rest, sizeof c);
-        madi_escape(text, sizeof text, (const char *)rest + sizeof c, len - sizeof c);
-        if (c.status == MAD_OK || c.status > MAD_ERR_BUSY)
-            c.status = MAD_ERR_PROTOCOL;
-        close_came(side, c.what, (mad_status_t)c.status, text);
+        memcpy(text, rest + sizeof c, len - sizeof c);
+        text[len - sizeof c] = 0;
+        close_came(side, &c, text);
     } else if (side->end && (kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY)) {
         gw_end_told(side, hdr, body);
     } else if (side->end && kind == MADI_FORWARD_ACK) {
-        memcpy(&forward, body, sizeof forward);
-        gw_end_acked(side, &forward);
+        gw_end_acked(side, hdr, body);
     } else if (kind == MADI_FORWARD_MOVE) {
         move_came(side, hdr->channel);
     } else {
@@ -167,7 +181,7 @@ static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *
         return transit_begin(hop, side, hdr, rx);
     if (!side && !opens(kind) && kind != MADI_FORWARD_PING && kind != MADI_FORWARD_KNOW)
         return MADI_PLACE_DROP;
-    if (kind == MADI_FORWARD_PACKET && rx->here >= MADI_FORWARD_HEAD)
+    if (kind == MADI_FORWARD_PACKET && rx->here >= gw_packet_head(side, hdr))
         return gw_end_packet(hop, side, hdr, rx);
     if (kind != MADI_FORWARD_PACKET && hdr->length > 8192) {
         bad(hop, "a fragment of unknown form");

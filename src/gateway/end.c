@@ -29,15 +29,15 @@ static void unwatch(gw_end_t *end)
 static void say(gw_end_t *end, unsigned kind, const void *bytes, size_t len)
 {
     struct iovec vec = {(void *)bytes, len};
-    uint32_t body = (uint32_t)(sizeof(madi_wire_forward_t) + len);
+    uint32_t body = (uint32_t)(sizeof(madi_wire_forward_t) + gw_protected_len(end, kind, len));
     gw_frag_t *frag = gw_window_room(end, len, true) ? gw_frag_new(end->gw, body) : NULL;
+    bool may = end->side && !end->resuming;
     if (!frag)
         return; /* the deadlines of the handshake, or the loss of this process, tell the other end */
     gw_end_head(end, frag, kind, end->window.next, len, false);
-    if (len)
-        memcpy(frag->body + sizeof(madi_wire_forward_t), bytes, len);
+    may = may && gw_protect(end, frag, &vec, len ? 1 : 0, len);
     gw_window_keep(end, kind, &vec, len ? 1 : 0, len);
-    if (end->side && !end->resuming)
+    if (may)
         gw_side_put(end->side, frag);
     else
         gw_frag_free(end->gw, frag); /* it leaves when there is a way */
@@ -161,6 +161,9 @@ void gw_ends_reap(gw_t *gw, bool all)
         }
         free(end->side);
         free(end->window.ring);
+        gw_cipher_free(end->cipher);
+        free(end->sealed);
+        free(end->early);
         free(end);
     }
 }
@@ -230,7 +233,7 @@ static void begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_ope
     }
     end->side = side;
     end->stream = open->stream;
-    end->turn = open->turn;
+    end->turn = side->turn = open->turn;
     end->rx_seq = 1; /* that was OPEN */
     side->tx_limit = open->limit;
     gw_credit_unlimited(side);
@@ -242,17 +245,22 @@ static void begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_ope
 void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open)
 {
     gw_end_t *end = find(hop->gw, open->stream);
-    bool tries = (hdr->flags & MADI_FORWARD_KIND) == MADI_FORWARD_TRY;
+    unsigned kind = hdr->flags & MADI_FORWARD_KIND;
+    bool tries = kind == MADI_FORWARD_TRY;
     if (!end && !open->ack && !tries) {
         begin(hop, hdr, open);
     } else if (!end) {
         gw_refuse(hop, hdr, MADI_CLOSE_LINK, MAD_ERR_PEER, "the peer has given this connection up");
-    } else if (open->turn <= end->turn) {
+    } else if (open->turn <= end->turn || open->turn <= end->turn_heard) {
         gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_BUSY, "the other end has opened another way");
-    } else if (tries) {
-        gw_move_tried(end, hop, hdr->aux, open);
+    } else if (!gw_open_proved(end, kind, open)) {
+        gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_AUTH, "only its two ends can resume this stream");
     } else {
-        gw_move_opened(end, hop, hdr->aux, open);
+        end->turn_heard = open->turn;
+        if (tries)
+            gw_move_tried(end, hop, hdr->aux, open);
+        else
+            gw_move_opened(end, hop, hdr->aux, open);
     }
 }
 
@@ -264,7 +272,7 @@ void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, si
     bool opener = end->side && end->side->opener;
     frag->hdr = (madi_wire_hdr_t){.type = MADI_WIRE_FORWARD,
                                   .flags = (uint8_t)(kind | (opener ? MADI_FORWARD_OPENER : 0)),
-                                  .length = (uint32_t)(sizeof forward + len),
+                                  .length = (uint32_t)(sizeof forward + gw_protected_len(end, kind, len)),
                                   .seq = seq,
                                   .aux = end->side ? end->side->label : 0};
     memcpy(frag->body, &forward, sizeof forward);
@@ -273,12 +281,15 @@ void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, si
 void gw_end_ack_by(gw_end_t *end, gw_side_t *side, bool ask)
 {
     madi_wire_forward_t forward = {.ack = end->rx_seq, .ask = ask};
+    uint32_t len = (uint32_t)(sizeof forward + gw_protected_len(end, MADI_FORWARD_ACK, 0));
     gw_frag_t *frag;
-    if (!side || !side->hop || side->hop->down || !(frag = gw_frag_new(end->gw, sizeof forward)))
+    if (!side || !side->hop || side->hop->down || !(frag = gw_frag_new(end->gw, len)))
         return; /* it will be asked for again */
     frag->hdr.flags = (uint8_t)(MADI_FORWARD_ACK | (side->opener ? MADI_FORWARD_OPENER : 0));
     frag->hdr.aux = side->label;
     memcpy(frag->body, &forward, sizeof forward);
+    if (end->encrypts)
+        gw_protect_ack(side, frag);
     gw_side_put(side, frag);
 }
 
@@ -295,20 +306,22 @@ static bool acked(gw_end_t *end, uint32_t ack)
     return false;
 }
 
-void gw_end_acked(gw_side_t *side, const madi_wire_forward_t *forward)
+void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     gw_end_t *end = side->end;
+    madi_wire_forward_t forward;
+    memcpy(&forward, body, sizeof forward);
+    if (end->closed || (side != end->side && side != end->beside) || !gw_ack_proved(side, hdr, body))
+        return;
     if (side == end->beside) {
-        gw_move_acked(end, forward->ack);
+        gw_move_acked(end, forward.ack);
         return;
     }
-    if (side != end->side || end->closed)
-        return;
     if (end->resuming)
-        gw_way_resume(end, forward->ack);
+        gw_way_resume(end, forward.ack);
     else
-        acked(end, forward->ack);
-    if (forward->ask && !end->closed)
+        acked(end, forward.ack);
+    if (forward.ask && !end->closed)
         gw_end_ack(end, false);
 }
 
@@ -332,24 +345,62 @@ static void up(gw_end_t *end)
         madi_link_up(end->link);
 }
 
-void gw_end_told(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+/* The other end has the keys, too.  READY may come before the handshake is over here, and is kept until then: there is at
+ * most one, for nothing else is sent before this end's. */
+static void ready_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+{
+    gw_end_t *end = side->end;
+    madi_wire_forward_t forward;
+    memcpy(&forward, body, sizeof forward);
+    if (end->resuming || end->ready || (int32_t)(hdr->seq - end->rx_seq) < 0)
+        return; /* it was here already, or it comes again */
+    if (!end->started && hdr->length == sizeof end->early->body && (end->early || (end->early = malloc(sizeof *end->early)))) {
+        end->early->hdr = *hdr;
+        end->early->turn = side->turn;
+        memcpy(end->early->body, body, sizeof end->early->body);
+        return;
+    }
+    if (!end->started || hdr->seq != end->rx_seq || !gw_ready_proved(side, hdr, body)) {
+        gw_forged(side, "the end of the handshake is not the peer's");
+        return;
+    }
+    gw_window_settle(end, forward.ack);
+    end->rx_seq++;
+    end->ready = true;
+    up(end);
+    if (forward.ask && !end->closed)
+        gw_end_ack(end, false);
+}
+
+static void handshake_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     gw_end_t *end = side->end;
     madi_wire_forward_t forward;
     size_t len = hdr->length - sizeof forward;
     memcpy(&forward, body, sizeof forward);
-    if (end->closed || side != end->side || !in_order(end, hdr, &forward))
+    if (end->encrypts) { /* it is over here, and this proves nothing */
+        if (!end->resuming && (int32_t)(hdr->seq - end->rx_seq) >= 0)
+            gw_forged(side, "a piece of a handshake comes when it is over");
+        return;
+    }
+    if (!in_order(end, hdr, &forward))
         return;
     end->rx_seq++;
-    if ((hdr->flags & MADI_FORWARD_KIND) == MADI_FORWARD_READY) {
-        end->ready = true;
-        up(end);
-    } else if (end->watch.fd >= 0 &&
-               send(end->watch.fd, (const char *)body + sizeof forward, len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)len) {
+    if (end->watch.fd >= 0 &&
+        send(end->watch.fd, (const char *)body + sizeof forward, len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)len)
         gw_end_close(end, MAD_ERR_PEER, "the handshake failed");
-    }
     if (forward.ask && !end->closed)
         gw_end_ack(end, false);
+}
+
+void gw_end_told(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+{
+    if (side->end->closed || side != side->end->side)
+        return;
+    if ((hdr->flags & MADI_FORWARD_KIND) == MADI_FORWARD_READY)
+        ready_came(side, hdr, body);
+    else
+        handshake_came(side, hdr, body);
 }
 
 /* Where it goes is known by its way and its peer. */
@@ -361,35 +412,42 @@ void gw_end_route(gw_end_t *end)
                                    gw_host_of_peer(gw, end->link->gate->peer), false);
 }
 
-void gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
+bool gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
 {
+    gw_early_t *early = end->early;
     carry(end);
+    madi_fd_close(fd);
+    if (!gw_protect_start(end, link))
+        return false;
     end->link = link;
     end->started = true;
     gw_end_route(end);
-    madi_fd_close(fd);
     unwatch(end);
     say(end, MADI_FORWARD_READY, NULL, 0);
+    end->early = NULL;
+    if (early && end->side && early->turn == end->side->turn)
+        ready_came(end->side, &early->hdr, early->body);
+    free(early);
     up(end);
+    return true;
 }
 
 /* ---- Packets in ------------------------------------------------------------------------------------------------ */
 
-/* A packet is here whole. */
-static void received(gw_end_t *end, bool asks)
+void gw_end_received(gw_end_t *end, bool asks)
 {
     end->rx_seq++;
     if (asks && !end->closed)
         gw_end_ack(end, false);
 }
 
-static void half_received(gw_end_t *end)
+void gw_end_half_received(gw_end_t *end)
 {
     madi_link_t *link = end->link;
     end->half = false;
     if (link)
         madi_rx_done(link, &end->half_hdr, &end->half_rx);
-    received(end, end->half_asks);
+    gw_end_received(end, end->half_asks);
 }
 
 /* Bodies that were lent are given back to the link that they came over: to one at a time.  While one is lent, who gives it
@@ -431,7 +489,7 @@ static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_
     if (!end->half) {
         end->half_rx = (madi_rx_t){0};
         if (madi_rx_begin(end->link, inner, &end->half_rx) != MADI_PLACE_COPY) {
-            received(end, asks);
+            gw_end_received(end, asks);
             return MADI_PLACE_DROP;
         }
         end->half = true;
@@ -440,7 +498,7 @@ static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_
     end->half_asks = asks;
     if (all) {
         madi_copy(end->half_rx.base, (const char *)rx->head + MADI_FORWARD_HEAD, inner->length);
-        half_received(end);
+        gw_end_half_received(end);
         return MADI_PLACE_DROP;
     }
     hop->in = GW_IN_END;
@@ -451,15 +509,20 @@ static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_
     return MADI_PLACE_COPY;
 }
 
+bool gw_end_holds(const gw_end_t *end, const madi_wire_hdr_t *inner, size_t length)
+{
+    return inner->length == length && inner->type != MADI_WIRE_FORWARD &&
+           (inner->type == MADI_WIRE_DATA || inner->length <= GW_FRAGMENT) &&
+           (!end->half || !memcmp(inner, &end->half_hdr, sizeof *inner));
+}
+
 /* The packet's header, if there is one that may come now. */
 static bool holds_packet(const gw_end_t *end, const madi_wire_hdr_t *hdr, const void *head, madi_wire_hdr_t *inner)
 {
     if (hdr->length < MADI_FORWARD_HEAD || !end->ready || !end->started)
         return false;
     memcpy(inner, (const char *)head + sizeof(madi_wire_forward_t), sizeof *inner);
-    return inner->length == hdr->length - MADI_FORWARD_HEAD && inner->type != MADI_WIRE_FORWARD &&
-           (inner->type == MADI_WIRE_DATA || inner->length <= GW_FRAGMENT) &&
-           (!end->half || !memcmp(inner, &end->half_hdr, sizeof *inner));
+    return gw_end_holds(end, inner, hdr->length - MADI_FORWARD_HEAD);
 }
 
 madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
@@ -472,6 +535,8 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     madi_wire_hdr_t inner;
     madi_place_t place;
 
+    if (end->encrypts)
+        return gw_sealed_packet(hop, side, hdr, rx);
     memcpy(&forward, rx->head, sizeof forward);
     if (end->closed || !link || side != end->side || !in_order(end, hdr, &forward))
         return MADI_PLACE_DROP;
@@ -483,12 +548,12 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
         return receive(hop, side, &inner, rx, all, forward.ask);
     if (all && inner.length <= MADI_SHORT_MAX) {
         madi_rx_short(&link->base, &inner, bytes);
-        received(end, forward.ask);
+        gw_end_received(end, forward.ask);
         return MADI_PLACE_DROP;
     }
     if (rx->loan) {
         place = lend(hop, link, &inner, rx);
-        received(end, forward.ask);
+        gw_end_received(end, forward.ask);
         return place;
     }
     return receive(hop, side, &inner, rx, all, forward.ask);
@@ -497,7 +562,9 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
 void gw_end_packet_done(gw_hop_t *hop)
 {
     gw_end_t *end = hop->in_side->end;
-    half_received(end);
+    if (end->encrypts && !gw_sealed_done(hop->in_side))
+        return;
+    gw_end_half_received(end);
     if (end->beside_takes && !end->closed)
         gw_move_take(end);
 }

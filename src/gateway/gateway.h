@@ -19,7 +19,8 @@
  *   credit.c    who may send how much, and the bound on memory      say.c      what mad_info shows
  *   map.c       which host is reached through which                 count.c    what has passed, by route
  *   daemon.c    gateways that are processes of their own            lane.c     channels with networks of their own
- *   know.c      gateways that come later
+ *   know.c      gateways that come later                         cipher.c   keys that only the ends have
+ *   protect.c   what an end proves, and seals                    verify.c   what it believes of what comes
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
@@ -31,6 +32,7 @@
 
 #include "core/core.h"
 #include "core/forward.h"
+#include "gateway/cipher.h"
 #include "gateway/map.h"
 
 /* Bytes of a fragment's payload, the inner header included, at most (doc/rationale.md has what was measured), and where
@@ -42,6 +44,7 @@
  * several pieces, and not copied. */
 #define GW_AHEAD ((size_t)192 << 10)
 #define GW_HEAD (sizeof(madi_wire_hdr_t) + sizeof(madi_wire_forward_t)) /* before the payload */
+#define GW_SEALS ((size_t)2 * MADI_WIRE_PROOF) /* that tags add to a packet, at most */
 #define GW_FIRST ((uint64_t)16 << 10) /* credit before the first CREDIT comes */
 #define GW_WINDOW_MAX ((uint64_t)2 << 20)
 #define GW_HOPS 16 /* gateways on a way, at most */
@@ -54,6 +57,7 @@ typedef struct gw_end gw_end_t;
 typedef struct gw_transit gw_transit_t;
 typedef struct gw_place gw_place_t;
 typedef struct gw_held gw_held_t;
+typedef struct gw_early gw_early_t;
 
 /* What has passed. */
 typedef struct gw_count {
@@ -104,6 +108,8 @@ struct gw_side {
     gw_side_t *next_old;   /* of an end that has left this way: what came of it is heard no more */
     bool old;
     bool moves;            /* of an end: a gateway on this way has asked for another */
+    uint32_t turn;         /* of an end: as in madi_wire_open */
+    uint32_t acks_out, acks_in; /* of an end, encrypted: proved ACKs that were sent, and have come, by this way */
     /* In: credits that this process has given.  Under the session's lock. */
     uint64_t rx_limit, rx_used, rx_back, rx_window, rx_told;
     gw_side_t *next_tell;
@@ -182,6 +188,13 @@ typedef struct gw_avoid {
     bool lost; /* such as were lost, too: they may be back, but that is found out only by calling them */
 } gw_avoid_t;
 
+/* A fragment READY. */
+struct gw_early {
+    madi_wire_hdr_t hdr;
+    uint32_t turn;
+    unsigned char body[sizeof(madi_wire_forward_t) + MADI_WIRE_PROOF];
+};
+
 /* The end of a stream in this process. */
 struct gw_end {
     gw_t *gw;
@@ -226,6 +239,18 @@ struct gw_end {
     uint32_t beside_turn, beside_ack;
     int64_t beside_at;   /* since when it is tried */
     bool beside_takes;   /* it is to be taken when the packet is here that is coming in by the old one */
+    uint32_t turn_tried; /* the greatest that this end has opened, and that the other one has */
+    uint32_t turn_heard;
+    /* protect.c, verify.c */
+    gw_cipher_t *cipher; /* keys of the two ends; NULL: their handshake is not over here */
+    bool encrypts;       /* its packets, and acknowledgements, are sealed */
+    unsigned char *sealed; /* room for one packet, from the first that is longer than the stack's */
+    unsigned char half_tag[MADI_WIRE_PROOF]; /* of the body of the packet that has come in part */
+    gw_early_t *early;   /* READY that came before the handshake was over here; or NULL */
+    uint32_t forged;     /* fragments that were not the other end's, lately; and what had come then */
+    uint32_t forged_at;
+    bool unproved_told;  /* that somebody wanted the stream without a proof */
+    bool repeated_told;  /* that something came twice */
 };
 
 /* A stream that passes through. */
@@ -311,6 +336,7 @@ int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, unsigned *fla
 /* Is the process with these bytes behind gateways?  False: why not. */
 bool gw_reachable(gw_t *gw, int lane, const void *bytes, size_t len, char *reason);
 gw_frag_t *gw_held_frag(gw_held_t *held); /* to be queued; NULL: no memory */
+bool gw_held_fill(gw_held_t *held, gw_frag_t *frag); /* when it has its head; false: OpenSSL refused, and it is gone */
 
 /* hop.c */
 gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate); /* makes it; NULL: no memory */
@@ -335,6 +361,7 @@ void gw_side_enqueue(gw_side_t *side, gw_frag_t *frag); /* under tx_lock; sends 
 void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *body, size_t len, const void *more,
                  size_t more_len);
 void gw_side_say_close(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
+void gw_side_pass_close(gw_side_t *side, const madi_wire_close_t *c, const char *text); /* as it came */
 /* Under tx_lock. */
 bool gw_side_may(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost);
 void gw_side_activate(gw_side_t *side); /* it has a fragment, and maybe credit for it */
@@ -353,13 +380,16 @@ gw_side_t *gw_side_new(gw_end_t *end); /* without a hop; NULL: no memory */
 void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks);
 void gw_end_ack(gw_end_t *end, bool ask); /* tell what has come */
 void gw_end_ack_by(gw_end_t *end, gw_side_t *side, bool ask); /* by this way */
-void gw_end_acked(gw_side_t *side, const madi_wire_forward_t *forward);
+void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body);
 void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open); /* by the other end */
 madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void gw_end_packet_done(gw_hop_t *hop);
+void gw_end_received(gw_end_t *end, bool asks); /* a packet is here whole */
+void gw_end_half_received(gw_end_t *end);       /* the rest of one that had come in part is */
+bool gw_end_holds(const gw_end_t *end, const madi_wire_hdr_t *inner, size_t length); /* true if such a packet may come now */
 void gw_end_told(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* HELLO, READY */
 void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text); /* by the other one, or there is no way */
-void gw_end_start(gw_end_t *end, madi_link_t *link, int fd); /* takes fd, the other one of the pair */
+bool gw_end_start(gw_end_t *end, madi_link_t *link, int fd); /* takes fd, the other one of the pair; false: no memory */
 void gw_end_close(gw_end_t *end, mad_status_t status, const char *text);  /* by this one */
 void gw_end_leave_refused(gw_end_t *end);
 void gw_end_route(gw_end_t *end); /* it has a new way */
@@ -379,6 +409,35 @@ static inline void gw_end_unlock(gw_end_t *end)
         madi_unlock(&end->link->gate->tx_lock);
 }
 
+/* protect.c; under the session's lock or, of packets, the tx_lock of the virtual link's gate */
+bool gw_protect_start(gw_end_t *end, madi_link_t *link); /* the handshake is over; false: no memory */
+size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len);
+static inline size_t gw_protected_len(const gw_end_t *end, unsigned kind, size_t len) /* of a payload, as it travels */
+{
+    bool as_is = !end->encrypts && kind != MADI_FORWARD_READY;
+    return MADI_LIKELY(as_is) ? len : len + gw_protected_more(end, kind, len);
+}
+/* Put a payload behind the head of a fragment, which gw_end_head has made, as it travels.  False: OpenSSL refused. */
+bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, size_t len);
+/* The same for a packet: behind head, of which hdr, forward and turn are. */
+bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward, const struct iovec *vec,
+                       int n, size_t len, unsigned char *out);
+void gw_protect_ack(gw_side_t *side, gw_frag_t *frag); /* with room for a proof */
+void gw_protect_open(const gw_end_t *end, unsigned kind, madi_wire_open_t *open);
+void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *text);
+
+/* verify.c; under the session's lock, no tx_lock */
+bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open); /* by the other end, or it cannot yet */
+bool gw_ready_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body);
+bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* if not, its way was given up */
+bool gw_close_proved(const gw_side_t *side, const madi_wire_close_t *c, const char *text);
+/* What came by this way, text says it, is not from the other end: the way is given up, and after a few times the stream. */
+void gw_forged(gw_side_t *side, const char *text);
+/* So many bytes of a packet's fragment gw_end_packet looks at; none: it may not be so long. */
+uint32_t gw_packet_head(const gw_side_t *side, const madi_wire_hdr_t *hdr);
+madi_place_t gw_sealed_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+bool gw_sealed_done(gw_side_t *side); /* the body of a long one is here; false: it is not the other end's */
+
 /* window.c; under the tx_lock of the virtual link's gate */
 bool gw_window_room(gw_end_t *end, size_t len, bool copy); /* for one more fragment; false: full, or no memory */
 bool gw_window_asks(gw_end_t *end, size_t len); /* is it time to ask for acknowledgement? */
@@ -386,6 +445,7 @@ void gw_window_keep(gw_end_t *end, unsigned kind, const struct iovec *vec, int n
 void gw_window_hold(gw_end_t *end, gw_held_t *held, size_t len); /* what is about to be */
 /* ... and with the session's lock, without it */
 bool gw_window_came(gw_end_t *end, uint32_t ack); /* false: nonsense */
+void gw_window_settle(gw_end_t *end, uint32_t ack); /* the first that is proved: what others have said before is not counted */
 void gw_held_left(gw_held_t *held);  /* no driver reads it, by one fragment less */
 bool gw_window_empty(gw_end_t *end);
 bool gw_window_calm(gw_end_t *end); /* all that is in it is small: under the lock under which it changes */
@@ -472,7 +532,7 @@ void gw_transit_lost(gw_side_t *side, const char *text); /* its hop is down */
 void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text);
 void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what what, mad_status_t status, const char *text);
 /* The end beyond it is gone. */
-void gw_transit_closed(gw_side_t *from, enum madi_close_what what, mad_status_t status, const char *text);
+void gw_transit_closed(gw_side_t *from, const madi_wire_close_t *c, const char *text);
 int gw_transits_reap(gw_t *gw, bool all);
 static inline gw_side_t *gw_transit_other(gw_side_t *side)
 {

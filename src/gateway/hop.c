@@ -435,10 +435,17 @@ void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *b
     gw_side_put(side, frag);
 }
 
+void gw_side_pass_close(gw_side_t *side, const madi_wire_close_t *c, const char *text)
+{
+    gw_side_say(side, MADI_FORWARD_CLOSE, 0, c, sizeof *c, text, strnlen(text, GW_TEXT));
+}
+
 void gw_side_say_close(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text)
 {
-    madi_wire_close_t c = {status, what};
-    gw_side_say(side, MADI_FORWARD_CLOSE, 0, &c, sizeof c, text, strnlen(text, GW_TEXT));
+    madi_wire_close_t c = {.status = status, .what = what};
+    if (side->end)
+        gw_protect_close(side, &c, text);
+    gw_side_pass_close(side, &c, text);
 }
 
 /* ---- The end of a hop ------------------------------------------------------------------------------------------ */

@@ -314,6 +314,20 @@ const char *madi_map_lane_name(const madi_map_t *m, int lane)
     return lane <= m->topo->virtuals ? m->topo->virtual[lane - 1].name : m->topo->channel[lane - 1 - m->topo->virtuals].name;
 }
 
+bool madi_map_encrypts(const madi_map_t *m, int lane)
+{
+    int virtual = virtual_of(m, lane);
+    return virtual >= 0 && m->topo->virtual[virtual].encrypts;
+}
+
+bool madi_map_encrypts_any(const madi_map_t *m)
+{
+    bool any = false;
+    for (int i = 0; i < m->topo->virtuals; i++)
+        any |= m->topo->virtual[i].encrypts;
+    return any;
+}
+
 /* Has the adapter been given to the i-th network of this host? */
 static bool is_on(const madi_map_t *m, int i, const char *driver, const char *adapter, const char *network)
 {

@@ -19,6 +19,9 @@ void madi_map_close(madi_map_t *map); /* NULL is fine */
 int madi_map_lanes(const madi_map_t *map); /* 0 included */
 int madi_map_lane(const madi_map_t *map, const char *channel); /* 0: the file does not name it */
 const char *madi_map_lane_name(const madi_map_t *map, int lane); /* "" for 0 */
+/* True if what goes on this lane through gateways is encrypted from end to end, by the file; of any lane. */
+bool madi_map_encrypts(const madi_map_t *map, int lane);
+bool madi_map_encrypts_any(const madi_map_t *map);
 /* The place among the lane's networks (not 0) of the one that an adapter is on; 0 too if no network of the file has this
  * driver.  -1: it is on none, reason (if not NULL) says so.
  * An adapter is on the network of the file whose name its network has; or whose interface on this host, given by name or

@@ -68,6 +68,7 @@ static bool begun_by_other(gw_end_t *end, gw_hop_t *hop, uint32_t label, const m
     if (!side)
         return false; /* the other end tries again */
     side->tx_limit = open->limit;
+    side->turn = open->turn;
     end->beside = side;
     end->beside_turn = open->turn;
     end->beside_ack = open->ack;

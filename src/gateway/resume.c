@@ -129,13 +129,18 @@ gw_side_t *gw_way_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label)
 
 uint32_t gw_way_turn(const gw_end_t *end)
 {
-    return end->active ? (end->turn | 1) + 1 : (end->turn + 1) | 1;
+    uint32_t turn = end->turn > end->turn_tried ? end->turn : end->turn_tried; /* no two ways have the same */
+    return end->active ? (turn | 1) + 1 : (turn + 1) | 1;
 }
 
 void gw_way_say_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t turn, const unsigned char *address)
 {
     madi_wire_open_t open = {.limit = UINT64_MAX, .stream = end->stream, .ack = end->rx_seq, .turn = turn};
-    gw_side_say(side, kind, GW_HOPS, &open, sizeof open, address, madi_address_len(address));
+    side->turn = turn;
+    if (turn > end->turn_tried)
+        end->turn_tried = turn;
+    gw_protect_open(end, kind, &open);
+    gw_side_say(side, kind, HOPS, &open, sizeof open, address, madi_address_len(address));
 }
 
 /* The first number, as if OPEN had been sent. */

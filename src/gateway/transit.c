@@ -14,7 +14,7 @@ void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what w
         madi_wire_forward_t forward;
         madi_wire_close_t close;
         char text[GW_TEXT];
-    } body = {.close = {status, what}};
+    } body = {.close = {.status = status, .what = what}};
     madi_wire_hdr_t out = {.type = MADI_WIRE_FORWARD, .flags = MADI_FORWARD_CLOSE, .aux = hdr->aux};
     size_t len = strnlen(text, GW_TEXT);
     memcpy(body.text, text, len);
@@ -216,14 +216,14 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
 
 /* ---- The end ------------------------------------------------------------------------------------------------------ */
 
-static void closed(gw_transit_t *t, int i, enum madi_close_what what, mad_status_t status, const char *text)
+static void closed(gw_transit_t *t, int i, const madi_wire_close_t *c, const char *text)
 {
     gw_side_t *other = &t->side[!i];
     if (t->closed[i])
         return;
     t->closed[i] = true;
     if (other->hop && !other->hop->down)
-        gw_side_say_close(other, what, status, text);
+        gw_side_pass_close(other, c, text);
     else if (!t->closed[!i])
         t->closed[!i] = true;
     if (t->closed[!i]) {
@@ -232,9 +232,9 @@ static void closed(gw_transit_t *t, int i, enum madi_close_what what, mad_status
     }
 }
 
-void gw_transit_closed(gw_side_t *from, enum madi_close_what what, mad_status_t status, const char *text)
+void gw_transit_closed(gw_side_t *from, const madi_wire_close_t *c, const char *text)
 {
-    closed(from->transit, from == &from->transit->side[1], what, status, text);
+    closed(from->transit, from == &from->transit->side[1], c, text);
 }
 
 void gw_transit_lost(gw_side_t *side, const char *text)
@@ -243,8 +243,9 @@ void gw_transit_lost(gw_side_t *side, const char *text)
     char why[GW_TEXT + 1];
     snprintf(why, sizeof why, "the gateway %s: %.120s", madi_map_name(t->gw->map, t->gw->host), text);
     bool never = side == &t->side[1] && t->direct && gw_nobody_there(side->hop->gate);
+    madi_wire_close_t c = {.status = MAD_ERR_PEER, .what = never ? MADI_CLOSE_GONE : MADI_CLOSE_WAY};
     gw_side_close(side);
-    closed(t, side == &t->side[1], never ? MADI_CLOSE_GONE : MADI_CLOSE_WAY, MAD_ERR_PEER, why);
+    closed(t, side == &t->side[1], &c, why);
 }
 
 void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text)

@@ -46,6 +46,10 @@ static void set_caps(gw_t *gw, size_t forced)
         if (a->caps.chunk_max - GW_HEAD < chunk)
             chunk = a->caps.chunk_max - GW_HEAD;
     }
+    if (madi_map_encrypts_any(gw->map)) { /* what the tags add does not make fragments longer */
+        packet = (packet - GW_SEALS) & ~(size_t)63;
+        chunk = (chunk - GW_SEALS) & ~(size_t)63;
+    }
     gw->base.caps = (madi_caps_t){.packet_max = packet,
                                   .chunk_max = chunk > packet ? chunk : packet,
                                   .rdv_min = GW_AHEAD,
@@ -243,8 +247,10 @@ static mad_status_t virtual_start(madi_link_t *link, int fd, bool active, char *
         snprintf(reason, MADI_REASON_MAX, "the way through the gateways is gone");
         return MAD_ERR_PEER;
     }
-    gw_end_start(l->end, link, fd);
-    return MAD_OK;
+    if (gw_end_start(l->end, link, fd))
+        return MAD_OK;
+    snprintf(reason, MADI_REASON_MAX, "no memory for the keys of a virtual link");
+    return MAD_ERR_NOMEM;
 }
 
 static void virtual_link_close(madi_link_t *link)
@@ -288,24 +294,46 @@ static bool virtual_drained(madi_link_t *link)
 
 /* ---- Sending -------------------------------------------------------------------------------------------------------- */
 
+static size_t held_len(const gw_held_t *held)
+{
+    size_t len = 0;
+    for (int i = 0; i < held->n; i++)
+        len += held->vec[i].iov_len;
+    return len;
+}
+
 gw_frag_t *gw_held_frag(gw_held_t *held)
 {
-    size_t before = sizeof(madi_wire_forward_t), payload = 0;
-    gw_frag_t *frag = malloc(sizeof *frag + before + (size_t)(held->n + 1) * sizeof *held->vec);
+    size_t before = sizeof(madi_wire_forward_t);
+    size_t payload = gw_protected_len(held->end, MADI_FORWARD_PACKET, held_len(held));
+    bool sealed = held->end->encrypts; /* then it is sent from memory of its own */
+    gw_frag_t *frag = malloc(sizeof *frag + before + (sealed ? payload : (size_t)(held->n + 1) * sizeof *held->vec));
     if (!frag)
         return NULL;
     memset(frag, 0, sizeof *frag);
-    for (int i = 0; i < held->n; i++)
-        payload += held->vec[i].iov_len;
     frag->op.done = gw_frag_done;
     frag->held = held;
     frag->cost = gw_cost((uint32_t)(before + payload));
+    held->out++;
+    if (sealed) {
+        frag->vec[0] = (struct iovec){&frag->hdr, sizeof frag->hdr + before + payload};
+        frag->n = 1;
+        return frag;
+    }
     frag->more = (struct iovec *)(void *)(frag->body + before);
     frag->more[0] = (struct iovec){&frag->hdr, sizeof frag->hdr + before};
     memcpy(frag->more + 1, held->vec, (size_t)held->n * sizeof *held->vec);
     frag->n = held->n + 1;
-    held->out++;
     return frag;
+}
+
+bool gw_held_fill(gw_held_t *held, gw_frag_t *frag)
+{
+    if (frag->more || gw_protect(held->end, frag, held->vec, held->n, held_len(held)))
+        return true;
+    held->out--;
+    free(frag);
+    return false;
 }
 
 /* What is kept of a packet: a piece of a granted block is the user's memory until the other end has it; what no driver takes
@@ -342,6 +370,10 @@ static madi_sent_t send_held(gw_end_t *end, const struct iovec *vec, int n, size
         return MADI_AGAIN;
     }
     gw_end_head(end, frag, MADI_FORWARD_PACKET, end->window.next, total, op && op->last);
+    if (!gw_held_fill(held, frag)) {
+        free(held);
+        return MADI_AGAIN;
+    }
     atomic_fetch_add(&end->n_held, 1);
     gw_window_hold(end, held, total);
     if (gw_side_send_user(end->side, frag) == MADI_SENT) {
@@ -382,16 +414,33 @@ static bool send_now(madi_link_t *link, const struct iovec *vec, int n, size_t t
     return link->driver->send(link, &(struct iovec){small, total}, 1, total, NULL) == MADI_SENT;
 }
 
+/* The same sealed, which makes one piece of it.  If it is not taken nobody has seen it. */
+static bool send_sealed(gw_end_t *end, const head_t *head, const struct iovec *vec, int n, size_t total)
+{
+    unsigned char small[sizeof *head + MADI_SEALED_WHOLE + GW_SEALS], *packet = small;
+    madi_link_t *link = end->side->hop->gate->link;
+    size_t len = sizeof head->hdr + head->hdr.length;
+    if (len > sizeof small && !end->sealed)
+        end->sealed = malloc(sizeof *head + end->gw->base.caps.chunk_max + GW_SEALS);
+    if (len > sizeof small)
+        packet = end->sealed;
+    if (!packet || !gw_protect_packet(end, &head->hdr, &head->forward, vec, n, total, packet + sizeof *head))
+        return false;
+    memcpy(packet, head, sizeof *head);
+    return link->driver->send(link, &(struct iovec){packet, len}, 1, len, NULL) == MADI_SENT;
+}
+
 static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, size_t total)
 {
     gw_side_t *side = end->side;
     gw_hop_t *hop = side->hop;
     struct iovec out[1 + MADI_GATHER];
-    uint32_t cost = gw_cost((uint32_t)(sizeof(madi_wire_forward_t) + total));
+    size_t payload = gw_protected_len(end, MADI_FORWARD_PACKET, total);
+    uint32_t cost = gw_cost((uint32_t)(sizeof(madi_wire_forward_t) + payload));
     int64_t began = madi_trace_now();
     head_t head = {.hdr = {.type = MADI_WIRE_FORWARD,
                            .flags = (uint8_t)(MADI_FORWARD_PACKET | (side->opener ? MADI_FORWARD_OPENER : 0)),
-                           .length = (uint32_t)(sizeof head.forward + total),
+                           .length = (uint32_t)(sizeof head.forward + payload),
                            .seq = end->window.next,
                            .aux = side->label}};
     if (!gw_side_may(side, &head.hdr, cost)) {
@@ -401,15 +450,20 @@ static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, si
     }
     if (side->queue || hop->active || hop->gate->ctrl)
         return refuse(end);
-    if (sizeof head + total > hop->gate->link->adapter->caps.packet_max)
+    if (sizeof(madi_wire_hdr_t) + head.hdr.length > hop->gate->link->adapter->caps.packet_max)
         return send_held(end, vec, n, total, NULL);
     if (!gw_window_room(end, total, true))
         return MADI_AGAIN;
     head.forward = (madi_wire_forward_t){.ack = end->rx_seq, .ask = gw_window_asks(end, total)};
-    out[0] = (struct iovec){&head, sizeof head};
-    memcpy(out + 1, vec, (size_t)n * sizeof *vec);
-    if (!send_now(hop->gate->link, out, n + 1, sizeof head + total))
-        return refuse(end);
+    if (MADI_UNLIKELY(end->encrypts)) {
+        if (!send_sealed(end, &head, vec, n, total))
+            return refuse(end);
+    } else {
+        out[0] = (struct iovec){&head, sizeof head};
+        memcpy(out + 1, vec, (size_t)n * sizeof *vec);
+        if (!send_now(hop->gate->link, out, n + 1, sizeof head + total))
+            return refuse(end);
+    }
     gw_side_sent(side, &head.hdr, cost);
     if (MADI_UNLIKELY(madi_tracing))
         gw_trace(MADI_TRACE_FRAGMENT_OUT, began, 0, side, head.hdr.length);

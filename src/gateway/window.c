@@ -232,6 +232,16 @@ bool gw_window_came(gw_end_t *end, uint32_t ack)
     return true;
 }
 
+void gw_window_settle(gw_end_t *end, uint32_t ack)
+{
+    gw_window_t *w = &end->window;
+    gw_end_lock(end);
+    forget_copies(w);
+    if ((int32_t)(ack - w->base) >= 0 && (int32_t)(w->next - ack) >= 0)
+        atomic_store(&w->ack, ack);
+    gw_end_unlock(end);
+}
+
 bool gw_window_calm(gw_end_t *end)
 {
     const gw_window_t *w = &end->window;
@@ -260,13 +270,14 @@ int gw_window_resend(gw_end_t *end)
     seq = w->base;
     for (uint64_t p = real(w, w->head); p != w->tail; p = real(w, p + at(w, p)->size), n++) {
         const kept_t *k = at(w, p);
-        uint32_t body = (uint32_t)sizeof(madi_wire_forward_t) + k->len;
+        uint32_t body = (uint32_t)(sizeof(madi_wire_forward_t) + gw_protected_len(end, k->kind, k->len));
         gw_frag_t *frag = k->held ? gw_held_frag(k->held) : gw_frag_new(end->gw, body);
+        struct iovec vec = {(void *)k->bytes, k->len};
         if (!frag)
             return -1;
-        if (!k->held)
-            memcpy(frag->body + sizeof(madi_wire_forward_t), k->bytes, k->len);
         gw_end_head(end, frag, k->kind, seq++, k->len, real(w, p + k->size) == w->tail); /* the program may wait for it */
+        if (k->held ? !gw_held_fill(k->held, frag) : !gw_protect(end, frag, &vec, k->len ? 1 : 0, k->len))
+            return -1; /* the stream is given up, with all that is its */
         gw_side_put(end->side, frag);
     }
     return n;

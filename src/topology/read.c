@@ -227,9 +227,10 @@ static void channel_read(madi_topo_build_t *b, const config_setting_t *s)
                                                     .line = madi_tree_line(b, s)};
 }
 
-enum { VIRTUAL_OVER, VIRTUAL_COUNT };
+enum { VIRTUAL_OVER, VIRTUAL_ENCRYPT, VIRTUAL_COUNT };
 static const madi_tree_entry_t virtual_table[VIRTUAL_COUNT] = {
     [VIRTUAL_OVER] = {"over", MADI_TREE_TEXTS, "names of networks and channels such as \"red, blue\"", true},
+    [VIRTUAL_ENCRYPT] = {"encrypt", MADI_TREE_TEXT, "\"end-to-end\" or \"none\"", false},
 };
 
 /* names->hosts is not used; index counts the channels. */
@@ -257,6 +258,16 @@ static void take_over(madi_topo_names_t *names, const char *name)
         over->channel[before] = channel;
 }
 
+static bool read_encrypt(madi_topo_build_t *b, const config_setting_t *s)
+{
+    const char *text = s ? config_setting_get_string(s) : "none";
+    if (!strcmp(text, "end-to-end"))
+        return true;
+    if (strcmp(text, "none"))
+        madi_topo_wrong(b, madi_tree_line(b, s), "there is no encryption '%.40s': give \"end-to-end\" or \"none\"", text);
+    return false;
+}
+
 static void virtual_read(madi_topo_build_t *b, const config_setting_t *s)
 {
     const config_setting_t *found[VIRTUAL_COUNT];
@@ -278,6 +289,7 @@ static void virtual_read(madi_topo_build_t *b, const config_setting_t *s)
                                                     .channel = over.channel,
                                                     .networks = over.names.count,
                                                     .given = true,
+                                                    .encrypts = read_encrypt(b, found[VIRTUAL_ENCRYPT]),
                                                     .line = madi_tree_line(b, s)};
 }
 

@@ -97,6 +97,7 @@ typedef struct madi_topo_virtual {
     int *channel; /* for each network the channel by which it was named; -1: by its own name */
     int networks;
     bool given; /* false: made; its networks are in no order of preference */
+    bool encrypts; /* what goes through gateways is encrypted from end to end */
     int line;
 } madi_topo_virtual_t;
 

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Keys of a stream's ends (cipher.h). */
+#include "gateway/cipher.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY 32
+#define SMALL 2048 /* bytes that are cheaper put together than sealed piece by piece */
+
+/* One direction. */
+typedef struct keys {
+    unsigned char seal[KEY], prove[KEY];
+    EVP_CIPHER_CTX *ctx;
+    bool keyed;       /* ctx has the key of this turn and generation: */
+    uint32_t turn;
+    uint64_t generation;
+    uint64_t number;  /* the greatest that was used */
+} keys_t;
+
+struct gw_cipher {
+    keys_t keys[2]; /* by gw_direction */
+    unsigned generation_bits;
+};
+
+/* HKDF-Expand of RFC 5869 for one block, which a key is. */
+static bool expand(const unsigned char key[KEY], const void *info, size_t len, unsigned char out[KEY])
+{
+    unsigned char text[64];
+    unsigned n = KEY;
+    if (len >= sizeof text)
+        return false;
+    memcpy(text, info, len);
+    text[len] = 1;
+    return HMAC(EVP_sha256(), key, KEY, text, len + 1, out, &n) && n == KEY;
+}
+
+static bool keys_make(keys_t *keys, const unsigned char *secret, bool active, bool encrypts)
+{
+    const char *seal = active ? "mad stream, active, seal" : "mad stream, passive, seal";
+    const char *prove = active ? "mad stream, active, prove" : "mad stream, passive, prove";
+    keys->ctx = EVP_CIPHER_CTX_new();
+    return keys->ctx && expand(secret, seal, strlen(seal), keys->seal) &&
+           expand(secret, prove, strlen(prove), keys->prove) &&
+           EVP_CipherInit_ex(keys->ctx, EVP_aes_256_gcm(), NULL, NULL, NULL, encrypts) == 1;
+}
+
+gw_cipher_t *gw_cipher_new(const unsigned char secret[GW_SECRET], bool active, unsigned generation_bits)
+{
+    gw_cipher_t *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->generation_bits = generation_bits;
+    if (keys_make(&c->keys[GW_OURS], secret, active, true) && keys_make(&c->keys[GW_THEIRS], secret, !active, false))
+        return c;
+    gw_cipher_free(c);
+    return NULL;
+}
+
+void gw_cipher_free(gw_cipher_t *c)
+{
+    if (!c)
+        return;
+    EVP_CIPHER_CTX_free(c->keys[GW_OURS].ctx); /* which wipes its keys */
+    EVP_CIPHER_CTX_free(c->keys[GW_THEIRS].ctx);
+    OPENSSL_cleanse(c, sizeof *c);
+    free(c);
+}
+
+/* ---- Sealed ------------------------------------------------------------------------------------------------------- */
+
+uint64_t gw_cipher_number(const gw_cipher_t *c, enum gw_direction direction, uint32_t seq)
+{
+    uint64_t near = c->keys[direction].number;
+    return near + (uint64_t)(int64_t)(int32_t)(seq - (uint32_t)near);
+}
+
+/* Give ctx the key of a turn and generation, if it has another one. */
+static bool key_take(keys_t *keys, uint32_t turn, uint64_t generation)
+{
+    unsigned char info[12], key[KEY];
+    bool good;
+    if (keys->keyed && keys->turn == turn && keys->generation == generation)
+        return true;
+    memcpy(info, &turn, sizeof turn);
+    memcpy(info + sizeof turn, &generation, sizeof generation);
+    good = expand(keys->seal, info, sizeof info, key) && EVP_CipherInit_ex(keys->ctx, NULL, NULL, key, NULL, -1) == 1;
+    OPENSSL_cleanse(key, sizeof key);
+    keys->keyed = good;
+    keys->turn = turn;
+    keys->generation = generation;
+    return good;
+}
+
+static bool begin(gw_cipher_t *c, enum gw_direction direction, const gw_nonce_t *nonce, const void *aad, size_t aad_len)
+{
+    keys_t *keys = &c->keys[direction];
+    unsigned char iv[12] = {(unsigned char)nonce->part};
+    int n;
+    memcpy(iv + 4, &nonce->number, sizeof nonce->number);
+    return key_take(keys, nonce->turn, nonce->number >> c->generation_bits) &&
+           EVP_CipherInit_ex(keys->ctx, NULL, NULL, NULL, iv, -1) == 1 &&
+           (!aad_len || EVP_CipherUpdate(keys->ctx, NULL, &n, aad, (int)aad_len) == 1);
+}
+
+static void used(keys_t *keys, uint64_t number)
+{
+    if (number > keys->number)
+        keys->number = number;
+}
+
+/* Small pieces are put together first. */
+static bool seal_pieces(EVP_CIPHER_CTX *ctx, const struct iovec *vec, int n, unsigned char *out)
+{
+    size_t total = 0;
+    int len;
+    for (int i = 0; i < n; i++)
+        total += vec[i].iov_len;
+    if (n > 1 && total <= SMALL) {
+        unsigned char *to = out;
+        for (int i = 0; i < n; i++) {
+            memcpy(to, vec[i].iov_base, vec[i].iov_len);
+            to += vec[i].iov_len;
+        }
+        return EVP_CipherUpdate(ctx, out, &len, out, (int)total) == 1;
+    }
+    for (int i = 0; i < n; i++) {
+        if (vec[i].iov_len && EVP_CipherUpdate(ctx, out, &len, vec[i].iov_base, (int)vec[i].iov_len) != 1)
+            return false;
+        out += vec[i].iov_len;
+    }
+    return true;
+}
+
+bool gw_cipher_seal(gw_cipher_t *c, const gw_nonce_t *nonce, const void *aad, size_t aad_len, const struct iovec *vec, int n,
+                    unsigned char *out, unsigned char *tag)
+{
+    keys_t *keys = &c->keys[GW_OURS];
+    unsigned char none[16];
+    int len;
+    if (!begin(c, GW_OURS, nonce, aad, aad_len) || !seal_pieces(keys->ctx, vec, n, out) ||
+        EVP_CipherFinal_ex(keys->ctx, none, &len) != 1 ||
+        EVP_CIPHER_CTX_ctrl(keys->ctx, EVP_CTRL_AEAD_GET_TAG, (int)GW_TAG, tag) != 1)
+        return false;
+    used(keys, nonce->number);
+    return true;
+}
+
+bool gw_cipher_open(gw_cipher_t *c, const gw_nonce_t *nonce, const void *aad, size_t aad_len, void *bytes, size_t len,
+                    const unsigned char *tag)
+{
+    keys_t *keys = &c->keys[GW_THEIRS];
+    unsigned char want[GW_TAG], none[16];
+    int n;
+    memcpy(want, tag, sizeof want);
+    if (!begin(c, GW_THEIRS, nonce, aad, aad_len) ||
+        (len && EVP_CipherUpdate(keys->ctx, bytes, &n, bytes, (int)len) != 1) ||
+        EVP_CIPHER_CTX_ctrl(keys->ctx, EVP_CTRL_AEAD_SET_TAG, (int)GW_TAG, want) != 1 ||
+        EVP_CipherFinal_ex(keys->ctx, none, &n) != 1)
+        return false;
+    used(keys, nonce->number);
+    return true;
+}
+
+/* ---- Proved ------------------------------------------------------------------------------------------------------- */
+
+static bool mac(const keys_t *keys, const void *said, size_t len, unsigned char out[KEY])
+{
+    unsigned n = KEY;
+    return HMAC(EVP_sha256(), keys->prove, KEY, said, len, out, &n) && n == KEY;
+}
+
+bool gw_cipher_prove(const gw_cipher_t *c, const void *said, size_t len, unsigned char proof[GW_TAG])
+{
+    unsigned char whole[KEY];
+    if (!mac(&c->keys[GW_OURS], said, len, whole))
+        return false;
+    memcpy(proof, whole, GW_TAG);
+    return true;
+}
+
+bool gw_cipher_proved(const gw_cipher_t *c, const void *said, size_t len, const unsigned char proof[GW_TAG])
+{
+    unsigned char whole[KEY];
+    return mac(&c->keys[GW_THEIRS], said, len, whole) && !CRYPTO_memcmp(whole, proof, GW_TAG);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an end of a stream proves to the other one, and what it seals (cipher.h, verify.c).
+ *
+ * Every virtual link has keys of its two ends, of their handshake.  READY and the OPEN or TRY that resumes a stream carry a
+ * proof, so a stream is resumed by its ends only.  Where the topology file says so (encrypt = "end-to-end") packets are
+ * sealed, and ACK and CLOSE are proved, too: a gateway can drop, and nothing else. */
+#include "gateway/gateway.h"
+#include "gateway/protect.h"
+
+#include <openssl/crypto.h>
+
+bool gw_protect_start(gw_end_t *end, madi_link_t *link)
+{
+    end->cipher = gw_cipher_new(link->secret, end->active, GW_REKEY_BITS);
+    end->encrypts = end->cipher && madi_map_encrypts(end->gw->map, gw_lane_of(end->gw, link->gate->lane));
+    OPENSSL_cleanse(link->secret, sizeof link->secret);
+    return end->cipher != NULL;
+}
+
+size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len)
+{
+    if (kind == MADI_FORWARD_READY)
+        return MADI_WIRE_PROOF;
+    if (!end->encrypts)
+        return 0;
+    if (kind == MADI_FORWARD_PACKET)
+        return len <= sizeof(madi_wire_hdr_t) + MADI_SEALED_WHOLE ? GW_TAG : 2 * GW_TAG;
+    return kind == MADI_FORWARD_ACK ? MADI_WIRE_PROOF : 0;
+}
+
+/* ---- Proved ------------------------------------------------------------------------------------------------------- */
+
+size_t gw_said_close(gw_said_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text)
+{
+    size_t len = strnlen(text, GW_TEXT);
+    *said = (gw_said_t){.kind = MADI_FORWARD_CLOSE, .turn = side->turn, .stream = side->end->stream, .status = c->status};
+    memcpy(said->text, text, len);
+    return offsetof(gw_said_t, text) + len;
+}
+
+gw_said_t gw_said_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+{
+    madi_wire_forward_t forward;
+    memcpy(&forward, body, sizeof forward);
+    return (gw_said_t){.kind = hdr->flags & MADI_FORWARD_KIND,
+                       .turn = side->turn,
+                       .stream = side->end->stream,
+                       .number = hdr->seq,
+                       .ack = forward.ack,
+                       .ask = forward.ask};
+}
+
+gw_said_t gw_said_open(unsigned kind, const madi_wire_open_t *open)
+{
+    return (gw_said_t){.kind = kind, .turn = open->turn, .stream = open->stream, .ack = open->ack};
+}
+
+void gw_protect_open(const gw_end_t *end, unsigned kind, madi_wire_open_t *open)
+{
+    gw_said_t said = gw_said_open(kind, open);
+    if (end->cipher && !gw_cipher_prove(end->cipher, &said, GW_SAID, open->proof))
+        memset(open->proof, 0, sizeof open->proof); /* it is refused, and tried again */
+}
+
+void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *text)
+{
+    gw_said_t said;
+    size_t len;
+    if (c->what != MADI_CLOSE_LINK || !side->end->cipher)
+        return;
+    len = gw_said_close(&said, side, c, text);
+    if (!gw_cipher_prove(side->end->cipher, &said, len, c->proof))
+        memset(c->proof, 0, sizeof c->proof);
+}
+
+static bool prove(const gw_side_t *side, gw_frag_t *frag)
+{
+    gw_said_t said = gw_said_forward(side, &frag->hdr, frag->body);
+    return gw_cipher_prove(side->end->cipher, &said, GW_SAID, frag->body + sizeof(madi_wire_forward_t));
+}
+
+void gw_protect_ack(gw_side_t *side, gw_frag_t *frag)
+{
+    frag->hdr.seq = ++side->acks_out;
+    if (!prove(side, frag))
+        memset(frag->body + sizeof(madi_wire_forward_t), 0, MADI_WIRE_PROOF);
+}
+
+/* ---- Sealed ------------------------------------------------------------------------------------------------------- */
+
+gw_covered_t gw_covered(const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
+{
+    return (gw_covered_t){.kind = hdr->flags & MADI_FORWARD_KIND,
+                          .length = hdr->length,
+                          .ack = forward->ack,
+                          .ask = forward->ask};
+}
+
+/* Header and body by themselves, the tags of both before the body. */
+static bool seal_parts(gw_end_t *end, gw_nonce_t *nonce, const gw_covered_t *covered, const struct iovec *vec, int n,
+                       unsigned char *out)
+{
+    const size_t head = sizeof(madi_wire_hdr_t);
+    struct iovec first = {vec[0].iov_base, head}, rest[1 + MADI_GATHER];
+    if (n > (int)MADI_COUNT(rest) || vec[0].iov_len < head)
+        return false;
+    memcpy(rest, vec, (size_t)n * sizeof *vec);
+    rest[0].iov_base = (char *)rest[0].iov_base + head;
+    rest[0].iov_len -= head;
+    nonce->part = GW_PART_HEAD;
+    if (!gw_cipher_seal(end->cipher, nonce, covered, sizeof *covered, &first, 1, out, out + head))
+        return false;
+    nonce->part = GW_PART_BODY;
+    return gw_cipher_seal(end->cipher, nonce, NULL, 0, rest, n, out + head + 2 * GW_TAG, out + head + GW_TAG);
+}
+
+bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward, const struct iovec *vec,
+                       int n, size_t len, unsigned char *out)
+{
+    gw_nonce_t nonce = {.turn = end->side->turn, .number = gw_cipher_number(end->cipher, GW_OURS, hdr->seq)};
+    gw_covered_t covered = gw_covered(hdr, forward);
+    if (len > sizeof(madi_wire_hdr_t) + MADI_SEALED_WHOLE)
+        return seal_parts(end, &nonce, &covered, vec, n, out);
+    return gw_cipher_seal(end->cipher, &nonce, &covered, sizeof covered, vec, n, out, out + len);
+}
+
+bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, size_t len)
+{
+    unsigned kind = frag->hdr.flags & MADI_FORWARD_KIND;
+    unsigned char *out = frag->body + sizeof(madi_wire_forward_t);
+    madi_wire_forward_t forward;
+    if (kind == MADI_FORWARD_READY)
+        return prove(end->side, frag);
+    if (kind == MADI_FORWARD_PACKET && end->encrypts) {
+        memcpy(&forward, frag->body, sizeof forward);
+        return gw_protect_packet(end, &frag->hdr, &forward, vec, n, len, out);
+    }
+    madi_copy_pieces(out, vec, n);
+    return true;
+}

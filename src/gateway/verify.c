@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an end of a stream believes: proofs of the other end, and packets that it has sealed (protect.c).
+ *
+ * What fails here was changed, made up, left out or sent again by a gateway.  Then the way that it came by has failed, as if
+ * that gateway had died: what is missing comes again by another way, and nothing wrong was delivered.  When that happens again
+ * and again the stream ends. */
+#include "gateway/gateway.h"
+#include "base/log.h"
+#include "gateway/protect.h"
+
+#include <stdio.h>
+
+#define FORGED_MOST 4     /* ways that are given up for it in a row */
+#define FORGIVEN 65536    /* fragments that have come well since then, until they are forgotten */
+
+static const char *gateway_name(const gw_side_t *side)
+{
+    gw_t *gw = side->end->gw;
+    int host = side->hop ? gw_host_of_peer(gw, side->hop->gate->peer) : -1;
+    return host < 0 ? "?" : madi_map_name(gw->map, host);
+}
+
+void gw_forged(gw_side_t *side, const char *text)
+{
+    gw_end_t *end = side->end;
+    char why[GW_TEXT + 1];
+    if (end->closed)
+        return;
+    if (end->rx_seq - end->forged_at > FORGIVEN)
+        end->forged = 0;
+    end->forged_at = end->rx_seq;
+    snprintf(why, sizeof why, "the gateway %.50s, or one behind it, is not honest: %.60s", gateway_name(side), text);
+    if (++end->forged < FORGED_MOST) {
+        madi_log(MADI_LOG_WARN, "virtual", "%s (fragment %u); nothing of it is delivered, another way is taken (%u of %d)", why,
+                 end->rx_seq, end->forged, FORGED_MOST);
+        gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
+        return;
+    }
+    madi_log(MADI_LOG_WARN, "virtual", "%s (fragment %u); nothing of it is delivered, and the connection ends: remove this "
+             "gateway from the topology file", why, end->rx_seq);
+    gw_end_closed(end, MAD_ERR_AUTH, why);
+}
+
+/* Something came twice.  Nothing happens by it. */
+static void repeated(gw_side_t *side)
+{
+    gw_end_t *end = side->end;
+    madi_log(end->repeated_told ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
+             "the gateway %s, or one behind it, has sent a fragment of this stream again: it is dropped%s", gateway_name(side),
+             end->repeated_told ? "" : " (said once of each stream)");
+    end->repeated_told = true;
+}
+
+/* ---- Proofs ------------------------------------------------------------------------------------------------------- */
+
+bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open)
+{
+    gw_said_t said = gw_said_open(kind, open);
+    /* While an end has no keys yet it cannot prove anything, and no packet goes to it. */
+    if (!end->cipher || gw_cipher_proved(end->cipher, &said, GW_SAID, open->proof) || !end->ready)
+        return true;
+    madi_log(end->unproved_told ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
+             "somebody who knows the number of a stream wants to resume it, and does not have the secret of its ends: refused, "
+             "the stream goes on as it is%s",
+             end->unproved_told ? "" : " (said once of each stream)");
+    end->unproved_told = true;
+    return false;
+}
+
+static bool proved(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+{
+    gw_said_t said = gw_said_forward(side, hdr, body);
+    const unsigned char *proof = (const unsigned char *)body + sizeof(madi_wire_forward_t);
+    return hdr->length == sizeof(madi_wire_forward_t) + MADI_WIRE_PROOF &&
+           gw_cipher_proved(side->end->cipher, &said, GW_SAID, proof);
+}
+
+bool gw_ready_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+{
+    return proved(side, hdr, body);
+}
+
+bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+{
+    gw_end_t *end = side->end;
+    uint32_t before = side->acks_in;
+    if (!end->encrypts)
+        return true;
+    if (!end->ready) { /* the other end may have no keys yet; READY says anew what it has */
+        side->acks_in = hdr->seq;
+        return true;
+    }
+    if (!proved(side, hdr, body)) {
+        gw_forged(side, "an acknowledgement is not the peer's");
+        return false;
+    }
+    if (hdr->seq <= before) {
+        repeated(side);
+        return false;
+    }
+    if (hdr->seq != before + 1) {
+        gw_forged(side, "acknowledgements are missing");
+        return false;
+    }
+    side->acks_in = hdr->seq;
+    return true;
+}
+
+bool gw_close_proved(const gw_side_t *side, const madi_wire_close_t *c, const char *text)
+{
+    gw_said_t said;
+    size_t len;
+    if (!side->end->encrypts || !side->end->ready)
+        return true;
+    len = gw_said_close(&said, side, c, text);
+    return gw_cipher_proved(side->end->cipher, &said, len, c->proof);
+}
+
+/* ---- Packets ------------------------------------------------------------------------------------------------------ */
+
+/* Fragments whose packet is sealed whole are not longer, and those with a header by itself are longer. */
+#define WHOLE_LEAST (MADI_FORWARD_HEAD + GW_TAG)
+#define WHOLE_MOST (WHOLE_LEAST + MADI_SEALED_WHOLE)
+#define PARTS_LEAST (MADI_SEALED_HEAD + MADI_SEALED_WHOLE + 1)
+
+static bool length_good(const gw_end_t *end, uint32_t length)
+{
+    size_t most = MADI_SEALED_HEAD + (end->gw->fragment > GW_FRAGMENT ? end->gw->fragment : GW_FRAGMENT);
+    return length >= WHOLE_LEAST && length <= most && (length <= WHOLE_MOST || length >= PARTS_LEAST);
+}
+
+uint32_t gw_packet_head(const gw_side_t *side, const madi_wire_hdr_t *hdr)
+{
+    const gw_end_t *end = side ? side->end : NULL;
+    if (!end || !end->encrypts)
+        return MADI_FORWARD_HEAD;
+    if (!length_good(end, hdr->length))
+        return 0;
+    return hdr->length <= WHOLE_MOST ? hdr->length : (uint32_t)MADI_SEALED_HEAD;
+}
+
+static gw_nonce_t nonce_of(const gw_end_t *end, enum gw_part part)
+{
+    return (gw_nonce_t){.turn = end->side->turn, .part = part, .number = gw_cipher_number(end->cipher, GW_THEIRS, end->rx_seq)};
+}
+
+/* What a packet's fragment may be acted on for: its header is authentic, and it is the next. */
+static bool taken(gw_side_t *side, const madi_wire_forward_t *forward, const madi_wire_hdr_t *inner, size_t length)
+{
+    gw_end_t *end = side->end;
+    if (!gw_window_came(end, forward->ack)) {
+        gw_end_closed(end, MAD_ERR_PROTOCOL, "more was acknowledged than sent");
+        return false;
+    }
+    if (gw_end_holds(end, inner, length))
+        return true;
+    gw_end_closed(end, MAD_ERR_PROTOCOL, "a fragment that holds no packet");
+    return false;
+}
+
+/* A packet that was sealed whole: it is opened in memory of its own. */
+static void whole_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *head)
+{
+    gw_end_t *end = side->end;
+    unsigned char bytes[sizeof(madi_wire_hdr_t) + MADI_SEALED_WHOLE + GW_TAG + MADI_SHORT_MAX], *body;
+    size_t len = hdr->length - sizeof(madi_wire_forward_t) - GW_TAG;
+    gw_nonce_t nonce = nonce_of(end, GW_PART_WHOLE);
+    madi_wire_forward_t forward;
+    gw_covered_t covered;
+    madi_wire_hdr_t inner;
+    madi_rx_t in = {0};
+    memcpy(&forward, head, sizeof forward);
+    memcpy(bytes, (const char *)head + sizeof forward, len + GW_TAG);
+    covered = gw_covered(hdr, &forward);
+    if (!gw_cipher_open(end->cipher, &nonce, &covered, sizeof covered, bytes, len, bytes + len)) {
+        gw_forged(side, "a fragment was changed or made up");
+        return;
+    }
+    memcpy(&inner, bytes, sizeof inner);
+    body = bytes + sizeof inner;
+    if (!taken(side, &forward, &inner, len - sizeof inner))
+        return;
+    if (end->half) {
+        memcpy(end->half_rx.base, body, inner.length);
+        end->half_asks = forward.ask;
+        gw_end_half_received(end);
+        return;
+    }
+    if (inner.length <= MADI_SHORT_MAX) {
+        madi_rx_short(end->link, &inner, body);
+    } else if (madi_rx_begin(end->link, &inner, &in) == MADI_PLACE_COPY) {
+        memcpy(in.base, body, inner.length);
+        madi_rx_done(end->link, &inner, &in);
+    }
+    gw_end_received(end, forward.ask);
+}
+
+bool gw_sealed_done(gw_side_t *side)
+{
+    gw_end_t *end = side->end;
+    gw_nonce_t nonce = nonce_of(end, GW_PART_BODY);
+    if (gw_cipher_open(end->cipher, &nonce, NULL, 0, end->half_rx.base, end->half_hdr.length, end->half_tag))
+        return true;
+    gw_forged(side, "the body of a fragment was changed"); /* where it is to be it comes again, or nothing is delivered */
+    return false;
+}
+
+/* A long packet: its header says where its body goes, which is opened there when all of it has come. */
+static madi_place_t parts_came(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    gw_end_t *end = side->end;
+    unsigned char head[MADI_SEALED_HEAD], *sealed = head + sizeof(madi_wire_forward_t);
+    gw_nonce_t nonce = nonce_of(end, GW_PART_HEAD);
+    madi_wire_forward_t forward;
+    gw_covered_t covered;
+    madi_wire_hdr_t inner;
+    memcpy(head, rx->head, sizeof head);
+    memcpy(&forward, head, sizeof forward);
+    covered = gw_covered(hdr, &forward);
+    if (!gw_cipher_open(end->cipher, &nonce, &covered, sizeof covered, sealed, sizeof inner, sealed + sizeof inner)) {
+        gw_forged(side, "a fragment was changed or made up");
+        return MADI_PLACE_DROP;
+    }
+    memcpy(&inner, sealed, sizeof inner);
+    if (!taken(side, &forward, &inner, hdr->length - sizeof head))
+        return MADI_PLACE_DROP;
+    if (!end->half) {
+        end->half_rx = (madi_rx_t){0};
+        if (madi_rx_begin(end->link, &inner, &end->half_rx) != MADI_PLACE_COPY) {
+            gw_end_received(end, forward.ask);
+            return MADI_PLACE_DROP;
+        }
+        end->half = true;
+        end->half_hdr = inner;
+    }
+    end->half_asks = forward.ask;
+    memcpy(end->half_tag, sealed + sizeof inner + GW_TAG, GW_TAG);
+    if (rx->here == hdr->length) {
+        madi_copy(end->half_rx.base, (const char *)rx->head + sizeof head, inner.length);
+        if (gw_sealed_done(side))
+            gw_end_half_received(end);
+        return MADI_PLACE_DROP;
+    }
+    hop->in = GW_IN_END;
+    hop->in_side = side;
+    gw_alive_watch(end->gw);
+    rx->base = end->half_rx.base;
+    rx->skip = sizeof head;
+    return MADI_PLACE_COPY;
+}
+
+madi_place_t gw_sealed_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    gw_end_t *end = side->end;
+    int32_t ahead = (int32_t)(hdr->seq - end->rx_seq);
+    if (end->closed || !end->link || side != end->side || end->resuming)
+        return MADI_PLACE_DROP;
+    if (!length_good(end, hdr->length) || !end->ready || !end->started) {
+        gw_forged(side, "a fragment that the peer has not sent");
+    } else if (ahead > 0) {
+        gw_forged(side, "fragments are missing or out of order");
+    } else if (ahead < 0) {
+        repeated(side);
+    } else if (hdr->length > WHOLE_MOST) {
+        return parts_came(hop, side, hdr, rx);
+    } else {
+        whole_came(side, hdr, rx->head);
+    }
+    return MADI_PLACE_DROP;
+}
