@@ -10,6 +10,7 @@ echo 'networks = { x = { driver = "tcp"; hosts = "a,g1"; }; y = { driver = "tcp"
 echo 'networks = { x = { driver = "tcp"; hosts = "a,g1"; }; y = { driver = "tcp"; hosts = "g1,g2,g3"; };
     z = { driver = "shm"; hosts = "g2,g3,b"; }; };' >"$dir/behind"
 
+with_encryption "$dir/two" "$dir/one" "$dir/behind"
 needs_topology "$dir/two" a
 needs_loopback6
 export MAD_DRIVERS=self,tcp,virtual

@@ -27,6 +27,8 @@ echo 'networks = { w = { driver = "shm"; hosts = "w, g0"; }; n = { driver = "tcp
 echo 'networks = { n = { driver = "tcp"; hosts = "n, g0, g1"; }; e = { driver = "shm"; hosts = "e, g0, g1"; }; };' \
     >"$dir/pair.cfg"
 
+with_encryption "$dir/ring.cfg" "$dir/tcp-shm-tcp.cfg" "$dir/shm-tcp-shm.cfg" "$dir/pair.cfg"
+
 # as FILE HOSTS COMMAND...: the process is on the rank-th of the hosts, and on the networks of that: two of tcp by their names,
 # two of shared memory by their folders
 cat >"$dir/as" <<'END'

@@ -15,6 +15,14 @@ needs_topology() {
         exit 77
     fi
 }
+# with_encryption FILE...: if ENCRYPT is set these topologies get a virtual channel over all of their networks that is encrypted
+# from end to end; channels that no file names are on it
+with_encryption() {
+    for with_file in ${ENCRYPT:+"$@"}; do
+        over=$(grep -o '[a-z0-9]* *= *{ *driver' "$with_file" | sed 's/ *=.*/,/' | tr -d '\n' | sed 's/,$//')
+        echo "virtual_channels = { all_of_them = { over = \"$over\"; encrypt = \"end-to-end\"; }; };" >>"$with_file"
+    done
+}
 # has_loopback6: IPv6 serves as the second network of this host
 has_loopback6() { ip -6 addr show dev lo 2>/dev/null | grep -q '::1'; }
 needs_loopback6() { has_loopback6 || { echo "skipped: no IPv6 loopback here"; exit 77; }; }

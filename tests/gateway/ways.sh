@@ -32,6 +32,8 @@ for way in tcp-tcp shm-tcp tcp-shm; do
         >"$dir/$way.cfg"
 done
 
+with_encryption "$dir"/*.cfg
+
 needs_topology "$dir/tcp-tcp.cfg" a
 ways="tcp-tcp shm-tcp tcp-shm"
 if ! has_loopback6; then

@@ -285,8 +285,8 @@ def fragment(kind, body=b"", seq=0, label=0, channel=0, ack=0, ask=0, opener=Tru
     return packet(FORWARD, kind | (OPENER if opener else 0), channel, struct.pack("<II", ack, ask) + body, seq, label)
 
 
-def open_body(address, limit=1 << 40, stream=1, turn=0, ack=0):
-    return struct.pack("<QQII", limit, stream, turn, ack) + address
+def open_body(address, limit=1 << 40, stream=1, turn=0, ack=0, proof=bytes(16)):
+    return struct.pack("<QQII", limit, stream, turn, ack) + proof + address
 
 
 # ---- shm ------------------------------------------------------------------------------------------------------------

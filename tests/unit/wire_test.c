@@ -30,8 +30,8 @@ START_TEST(bodies_layout)
     ck_assert_uint_eq(offsetof(madi_wire_mismatch_t, expected), 16);
     ck_assert_uint_eq(offsetof(madi_wire_forward_t, ack), 0);
     ck_assert_uint_eq(MADI_FORWARD_HEAD, 24);
-    ck_assert_uint_eq(sizeof(madi_wire_open_t), 24);
-    ck_assert_uint_eq(sizeof(madi_wire_close_t), 8);
+    ck_assert_uint_eq(sizeof(madi_wire_open_t), 40);
+    ck_assert_uint_eq(sizeof(madi_wire_close_t), 24);
 }
 END_TEST
 
