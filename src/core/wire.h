@@ -129,7 +129,7 @@ enum madi_forward_kind {
     MADI_FORWARD_OPEN = 2,   /* madi_wire_open, then the address of the process that is wanted.  channel: hops left */
     MADI_FORWARD_CREDIT = 3, /* of this hop: madi_wire_credit */
     MADI_FORWARD_HELLO = 4,  /* bytes of the handshake between the ends */
-    MADI_FORWARD_READY = 5,  /* the sender's handshake is over: a proof */
+    MADI_FORWARD_READY = 5,  /* the sender's handshake is over: a proof.  channel: the cipher that it seals by */
     MADI_FORWARD_CLOSE = 6,  /* nothing follows: madi_wire_close, then a text without its zero */
     MADI_FORWARD_ACK = 7,    /* end to end: what madi_wire_forward says; of an encrypted stream, a proof.  seq then counts
                               * them */
@@ -149,7 +149,7 @@ typedef struct madi_wire_forward {
 static_assert(sizeof(madi_wire_forward_t) == 8, "forward");
 /* So much of a fragment is looked at to know where it goes: of a packet, the inner header too. */
 #define MADI_FORWARD_HEAD (sizeof(madi_wire_forward_t) + sizeof(madi_wire_hdr_t))
-/* The packet of an encrypted stream (AES-256-GCM): one with a body of at most MADI_SEALED_WHOLE bytes is sealed whole, its tag
+/* The packet of an encrypted stream: one with a body of at most MADI_SEALED_WHOLE bytes is sealed whole, its tag
  * behind it; of a longer one header and body are sealed by themselves, so that the place of the body is known, and is
  * authentic, before the body is there:
  *   madi_wire_forward | header | tag of the header | tag of the body | body */

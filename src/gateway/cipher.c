@@ -9,11 +9,18 @@
 #include <string.h>
 
 #define KEY 32
+/* With OpenSSL 3.0 on Zen 5 AES-256-GCM does 6 GB/s and AES-128-OCB 14; elsewhere only GCM is written for the processor. */
+#ifdef __x86_64__
+#define QUICKEST GW_AES_128_OCB
+#else
+#define QUICKEST GW_AES_256_GCM
+#endif
 #define SMALL 2048 /* bytes that are cheaper put together than sealed piece by piece */
 
 /* One direction. */
 typedef struct keys {
     unsigned char seal[KEY], prove[KEY];
+    enum gw_suite suite;
     EVP_CIPHER_CTX *ctx;
     bool keyed;       /* ctx has the key of this turn and generation: */
     uint32_t turn;
@@ -38,6 +45,14 @@ static bool expand(const unsigned char key[KEY], const void *info, size_t len, u
     return HMAC(EVP_sha256(), key, KEY, text, len + 1, out, &n) && n == KEY;
 }
 
+static bool suite_take(keys_t *keys, enum gw_suite suite, bool encrypts)
+{
+    const EVP_CIPHER *aead = suite == GW_AES_128_OCB ? EVP_aes_128_ocb() : EVP_aes_256_gcm();
+    keys->suite = suite;
+    keys->keyed = false;
+    return EVP_CipherInit_ex(keys->ctx, aead, NULL, NULL, NULL, encrypts) == 1;
+}
+
 static bool keys_make(keys_t *keys, const unsigned char *secret, bool active, bool encrypts)
 {
     const char *seal = active ? "mad stream, active, seal" : "mad stream, passive, seal";
@@ -45,7 +60,7 @@ static bool keys_make(keys_t *keys, const unsigned char *secret, bool active, bo
     keys->ctx = EVP_CIPHER_CTX_new();
     return keys->ctx && expand(secret, seal, strlen(seal), keys->seal) &&
            expand(secret, prove, strlen(prove), keys->prove) &&
-           EVP_CipherInit_ex(keys->ctx, EVP_aes_256_gcm(), NULL, NULL, NULL, encrypts) == 1;
+           (suite_take(keys, QUICKEST, encrypts) || suite_take(keys, GW_AES_256_GCM, encrypts));
 }
 
 gw_cipher_t *gw_cipher_new(const unsigned char secret[GW_SECRET], bool active, unsigned generation_bits)
@@ -68,6 +83,17 @@ void gw_cipher_free(gw_cipher_t *c)
     EVP_CIPHER_CTX_free(c->keys[GW_THEIRS].ctx);
     OPENSSL_cleanse(c, sizeof *c);
     free(c);
+}
+
+enum gw_suite gw_cipher_suite(const gw_cipher_t *c)
+{
+    return c->keys[GW_OURS].suite;
+}
+
+bool gw_cipher_take_suite(gw_cipher_t *c, unsigned suite)
+{
+    return (suite == GW_AES_256_GCM || suite == GW_AES_128_OCB) &&
+           suite_take(&c->keys[GW_THEIRS], (enum gw_suite)suite, false);
 }
 
 /* ---- Sealed ------------------------------------------------------------------------------------------------------- */
@@ -112,11 +138,11 @@ static void used(keys_t *keys, uint64_t number)
         keys->number = number;
 }
 
-/* Small pieces are put together first. */
+/* Small pieces are put together first.  Of what does not end with a block the rest comes when all is there. */
 static bool seal_pieces(EVP_CIPHER_CTX *ctx, const struct iovec *vec, int n, unsigned char *out)
 {
     size_t total = 0;
-    int len;
+    int len, rest;
     for (int i = 0; i < n; i++)
         total += vec[i].iov_len;
     if (n > 1 && total <= SMALL) {
@@ -125,24 +151,22 @@ static bool seal_pieces(EVP_CIPHER_CTX *ctx, const struct iovec *vec, int n, uns
             memcpy(to, vec[i].iov_base, vec[i].iov_len);
             to += vec[i].iov_len;
         }
-        return EVP_CipherUpdate(ctx, out, &len, out, (int)total) == 1;
+        return EVP_CipherUpdate(ctx, out, &len, out, (int)total) == 1 && EVP_CipherFinal_ex(ctx, out + len, &rest) == 1;
     }
     for (int i = 0; i < n; i++) {
+        len = 0;
         if (vec[i].iov_len && EVP_CipherUpdate(ctx, out, &len, vec[i].iov_base, (int)vec[i].iov_len) != 1)
             return false;
-        out += vec[i].iov_len;
+        out += len;
     }
-    return true;
+    return EVP_CipherFinal_ex(ctx, out, &rest) == 1;
 }
 
 bool gw_cipher_seal(gw_cipher_t *c, const gw_nonce_t *nonce, const void *aad, size_t aad_len, const struct iovec *vec, int n,
                     unsigned char *out, unsigned char *tag)
 {
     keys_t *keys = &c->keys[GW_OURS];
-    unsigned char none[16];
-    int len;
     if (!begin(c, GW_OURS, nonce, aad, aad_len) || !seal_pieces(keys->ctx, vec, n, out) ||
-        EVP_CipherFinal_ex(keys->ctx, none, &len) != 1 ||
         EVP_CIPHER_CTX_ctrl(keys->ctx, EVP_CTRL_AEAD_GET_TAG, (int)GW_TAG, tag) != 1)
         return false;
     used(keys, nonce->number);
@@ -153,13 +177,13 @@ bool gw_cipher_open(gw_cipher_t *c, const gw_nonce_t *nonce, const void *aad, si
                     const unsigned char *tag)
 {
     keys_t *keys = &c->keys[GW_THEIRS];
-    unsigned char want[GW_TAG], none[16];
-    int n;
+    unsigned char want[GW_TAG];
+    int n = 0, rest;
     memcpy(want, tag, sizeof want);
     if (!begin(c, GW_THEIRS, nonce, aad, aad_len) ||
         (len && EVP_CipherUpdate(keys->ctx, bytes, &n, bytes, (int)len) != 1) ||
         EVP_CIPHER_CTX_ctrl(keys->ctx, EVP_CTRL_AEAD_SET_TAG, (int)GW_TAG, want) != 1 ||
-        EVP_CipherFinal_ex(keys->ctx, none, &n) != 1)
+        EVP_CipherFinal_ex(keys->ctx, (unsigned char *)bytes + n, &rest) != 1)
         return false;
     used(keys, nonce->number);
     return true;

@@ -3,7 +3,7 @@
  * is said about the stream.
  *
  *   secret (of the handshake of the two ends)
- *     |-- HKDF "mad stream, active, seal"  -- HKDF turn, generation --> AES-256-GCM key
+ *     |-- HKDF "mad stream, active, seal"  -- HKDF turn, generation --> key of the AEAD
  *     |-- HKDF "mad stream, active, prove" --> HMAC-SHA-256 key
  *     `-- both again for the passive end
  *
@@ -20,9 +20,13 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+/* Which AEAD seals is for the sender to choose, by what is quickest for it, and READY says it.  Values travel. */
+enum gw_suite { GW_AES_256_GCM = 1, GW_AES_128_OCB = 2 };
+
 #define GW_SECRET 32
 #define GW_TAG ((size_t)16)
-/* Fragments under one key: 2^16 of 256 KiB are 2^30 blocks, where 2^34.5 are allowed (RFC 8446, 5.5). */
+/* Fragments under one key: 2^16 of 256 KiB are 2^30 blocks, where 2^34.5 are allowed (GCM: RFC 8446, 5.5) or 2^48 (OCB: RFC
+ * 7253, 5). */
 #define GW_REKEY_BITS 16
 
 typedef struct gw_cipher gw_cipher_t;
@@ -43,6 +47,10 @@ typedef struct gw_nonce {
  * NULL: no memory, or OpenSSL refused. */
 gw_cipher_t *gw_cipher_new(const unsigned char secret[GW_SECRET], bool active, unsigned generation_bits);
 void gw_cipher_free(gw_cipher_t *cipher); /* wipes the keys; NULL is fine */
+
+enum gw_suite gw_cipher_suite(const gw_cipher_t *cipher); /* by which this end seals */
+/* The other end seals by this one.  False: there is none, or OpenSSL does not have it. */
+bool gw_cipher_take_suite(gw_cipher_t *cipher, unsigned suite);
 
 /* The number in its direction whose low 32 bits are seq: of those the one next to the last that was used. */
 uint64_t gw_cipher_number(const gw_cipher_t *cipher, enum gw_direction direction, uint32_t seq);

@@ -46,6 +46,7 @@ gw_said_t gw_said_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr, con
                        .turn = side->turn,
                        .stream = side->end->stream,
                        .number = hdr->seq,
+                       .suite = hdr->channel,
                        .ack = forward.ack,
                        .ask = forward.ask};
 }
@@ -129,8 +130,10 @@ bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, 
     unsigned kind = frag->hdr.flags & MADI_FORWARD_KIND;
     unsigned char *out = frag->body + sizeof(madi_wire_forward_t);
     madi_wire_forward_t forward;
-    if (kind == MADI_FORWARD_READY)
+    if (kind == MADI_FORWARD_READY) {
+        frag->hdr.channel = (uint16_t)gw_cipher_suite(end->cipher);
         return prove(end->side, frag);
+    }
     if (kind == MADI_FORWARD_PACKET && end->encrypts) {
         memcpy(&forward, frag->body, sizeof forward);
         return gw_protect_packet(end, &frag->hdr, &forward, vec, n, len, out);

@@ -12,6 +12,7 @@ Suite *key_suite(void);
 Suite *knob_suite(void);
 Suite *address_suite(void);
 Suite *wire_suite(void);
+Suite *cipher_suite(void);
 Suite *cond_suite(void);
 Suite *core_suite(void);
 Suite *boot_suite(void);

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gateway/cipher.c: what one end seals and proves the other one takes, in its place, and nobody else and nowhere else. */
+#include "unit.h"
+
+#include "gateway/cipher.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define LEN ((size_t)301) /* no whole blocks */
+#define FEW 4 /* generations of 16 numbers */
+
+static const unsigned char secret[GW_SECRET] = "the ends know this, nobody else";
+static const char covered[] = "ack 17";
+
+typedef struct sealed {
+    gw_nonce_t place;
+    unsigned char bytes[LEN], tag[GW_TAG];
+} sealed_t;
+
+static gw_cipher_t *ends[2]; /* the active one first */
+
+static void pair_make(void)
+{
+    for (int i = 0; i < 2; i++)
+        ck_assert_ptr_nonnull(ends[i] = gw_cipher_new(secret, !i, FEW));
+    for (int i = 0; i < 2; i++)
+        ck_assert(gw_cipher_take_suite(ends[i], gw_cipher_suite(ends[!i])));
+    ck_assert(!gw_cipher_take_suite(ends[0], 0) && !gw_cipher_take_suite(ends[0], 3));
+}
+
+static void pair_free(void)
+{
+    for (int i = 0; i < 2; i++)
+        gw_cipher_free(ends[i]);
+}
+
+static unsigned char plain(size_t i)
+{
+    return (unsigned char)(i * 7 + 3);
+}
+
+/* What end 0 or 1 seals for that place, given in three pieces. */
+static sealed_t seal(int end, gw_nonce_t place)
+{
+    unsigned char bytes[LEN];
+    struct iovec vec[3] = {{bytes, 16}, {bytes + 16, 0}, {bytes + 16, LEN - 16}};
+    sealed_t s = {.place = place};
+    for (size_t i = 0; i < LEN; i++)
+        bytes[i] = plain(i);
+    ck_assert(gw_cipher_seal(ends[end], &place, covered, sizeof covered, vec, 3, s.bytes, s.tag));
+    return s;
+}
+
+/* True if the end takes it, and it is what was sealed. */
+static bool opens_as(int end, const sealed_t *s, const char *aad)
+{
+    sealed_t copy = *s;
+    if (!gw_cipher_open(ends[end], &copy.place, aad, strlen(aad) + 1, copy.bytes, LEN, copy.tag))
+        return false;
+    for (size_t i = 0; i < LEN; i++)
+        ck_assert_uint_eq(copy.bytes[i], plain(i));
+    return true;
+}
+
+static bool opens(int end, const sealed_t *s)
+{
+    return opens_as(end, s, covered);
+}
+
+START_TEST(opened_in_place)
+{
+    sealed_t s;
+    pair_make();
+    for (uint64_t number = 0; number < 100; number++)
+        for (int part = 0; part < GW_PARTS; part++) {
+            s = seal(0, (gw_nonce_t){.turn = 4, .part = (enum gw_part)part, .number = number});
+            ck_assert(opens(1, &s));
+            s = seal(1, (gw_nonce_t){.turn = 4, .part = (enum gw_part)part, .number = number});
+            ck_assert(opens(0, &s));
+        }
+    pair_free();
+}
+END_TEST
+
+START_TEST(not_elsewhere)
+{
+    const gw_nonce_t place = {.turn = 2, .part = GW_PART_WHOLE, .number = 40};
+    sealed_t s, other;
+    pair_make();
+    s = seal(0, place);
+    ck_assert(!opens(0, &s)); /* sent back */
+    ck_assert(!opens_as(1, &s, "ack 18"));
+    other = s;
+    other.place.number++;
+    ck_assert(!opens(1, &other));
+    other = s;
+    other.place.number += UINT64_C(1) << 32;
+    ck_assert(!opens(1, &other));
+    other = s;
+    other.place.turn++;
+    ck_assert(!opens(1, &other));
+    other = s;
+    other.place.part = GW_PART_BODY;
+    ck_assert(!opens(1, &other));
+    for (size_t i = 0; i < LEN; i++) {
+        other = s;
+        other.bytes[i] ^= 1;
+        ck_assert(!opens(1, &other));
+    }
+    for (size_t i = 0; i < GW_TAG; i++) {
+        other = s;
+        other.tag[i] ^= 0x80;
+        ck_assert(!opens(1, &other));
+    }
+    ck_assert(opens(1, &s)); /* what failed before has changed nothing */
+    pair_free();
+}
+END_TEST
+
+START_TEST(not_with_other_keys)
+{
+    unsigned char wrong[GW_SECRET];
+    gw_cipher_t *stranger;
+    sealed_t s;
+    pair_make();
+    memcpy(wrong, secret, sizeof wrong);
+    wrong[31] ^= 1;
+    ck_assert_ptr_nonnull(stranger = gw_cipher_new(wrong, false, FEW));
+    s = seal(0, (gw_nonce_t){.number = 1});
+    gw_cipher_free(ends[1]);
+    ends[1] = stranger;
+    ck_assert(!opens(1, &s));
+    pair_free();
+}
+END_TEST
+
+/* The same bytes: sealed anew by another way, or under the key of another generation, nothing of them is the same. */
+START_TEST(rekeyed)
+{
+    sealed_t first, s;
+    pair_make();
+    first = seal(0, (gw_nonce_t){.turn = 0, .number = 15});
+    for (uint32_t turn = 1; turn < 4; turn++) {
+        s = seal(0, (gw_nonce_t){.turn = turn, .number = 15});
+        ck_assert(memcmp(s.bytes, first.bytes, 16) && memcmp(s.tag, first.tag, GW_TAG));
+        ck_assert(opens(1, &s));
+    }
+    for (uint64_t number = 14; number < 40; number++) { /* over the ends of two generations */
+        s = seal(0, (gw_nonce_t){.number = number});
+        ck_assert(opens(1, &s));
+    }
+    s = seal(0, (gw_nonce_t){.number = 15}); /* and back, as when all is sent again */
+    ck_assert(!memcmp(&s, &first, sizeof s));
+    ck_assert(opens(1, &s));
+    pair_free();
+}
+END_TEST
+
+START_TEST(numbers_go_on)
+{
+    gw_nonce_t place = {.number = 0};
+    pair_make();
+    ck_assert_uint_eq(gw_cipher_number(ends[0], GW_OURS, 5), 5);
+    for (int i = 0; i < 10; i++) { /* each step is less than half of 32 bits */
+        place.number += 0x70000000;
+        ck_assert_uint_eq(gw_cipher_number(ends[0], GW_OURS, (uint32_t)place.number), place.number);
+        seal(0, place);
+        ck_assert_uint_eq(gw_cipher_number(ends[0], GW_OURS, (uint32_t)(place.number - 3)), place.number - 3);
+    }
+    ck_assert_uint_gt(place.number, UINT64_C(1) << 34);
+    ck_assert_uint_eq(gw_cipher_number(ends[0], GW_THEIRS, 5), 5);
+    pair_free();
+}
+END_TEST
+
+START_TEST(proofs)
+{
+    unsigned char proof[GW_TAG];
+    const char said[] = "turn 3, ack 9", other[] = "turn 3, ack 8";
+    pair_make();
+    ck_assert(gw_cipher_prove(ends[0], said, sizeof said, proof));
+    ck_assert(gw_cipher_proved(ends[1], said, sizeof said, proof));
+    ck_assert(!gw_cipher_proved(ends[0], said, sizeof said, proof)); /* sent back */
+    ck_assert(!gw_cipher_proved(ends[1], other, sizeof other, proof));
+    ck_assert(!gw_cipher_proved(ends[1], said, sizeof said - 1, proof));
+    proof[15] ^= 1;
+    ck_assert(!gw_cipher_proved(ends[1], said, sizeof said, proof));
+    memset(proof, 0, sizeof proof);
+    ck_assert(!gw_cipher_proved(ends[1], said, sizeof said, proof));
+    pair_free();
+}
+END_TEST
+
+Suite *cipher_suite(void)
+{
+    const TTest *const tests[] = {opened_in_place, not_elsewhere, not_with_other_keys, rekeyed, numbers_go_on, proofs};
+    return SUITE_OF("cipher", tests);
+}
