@@ -328,6 +328,10 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
         protocol_error(link, "a channel's name that is not one");
         return;
     }
+    if (madi_address_role(madi_peer_address(gate->session, gate->peer)) == MADI_ROLE_GATEWAY) {
+        protocol_error(link, "a gateway wants to send messages of its own, and a process with the gateways' key only forwards");
+        return;
+    }
     if (hdr->channel >= gate->n_remote) {
         uint32_t n = gate->n_remote ? gate->n_remote : 4;
         madi_conn_t **p;

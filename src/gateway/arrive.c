@@ -28,6 +28,9 @@ static void link_close_came(gw_side_t *side, const madi_wire_close_t *c, const c
         return;
     }
     snprintf(why, sizeof why, "a gateway says, without the peer's proof: %.110s", text);
+    madi_log(side->end->unproved_told ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
+             "%s: that does not end the connection, another way is taken", why);
+    side->end->unproved_told = true;
     gw_way_lost(side, MADI_CLOSE_GONE, MAD_ERR_PEER, why);
 }
 

@@ -249,7 +249,7 @@ struct gw_end {
     gw_early_t *early;   /* READY that came before the handshake was over here; or NULL */
     uint32_t forged;     /* fragments that were not the other end's, lately; and what had come then */
     uint32_t forged_at;
-    bool unproved_told;  /* that somebody wanted the stream without a proof */
+    bool unproved_told;  /* that somebody wanted, or ended, the stream without a proof */
     bool repeated_told;  /* that something came twice */
 };
 

@@ -30,15 +30,13 @@ void gw_forged(gw_side_t *side, const char *text)
         end->forged = 0;
     end->forged_at = end->rx_seq;
     snprintf(why, sizeof why, "the gateway %.50s, or one behind it, is not honest: %.60s", gateway_name(side), text);
-    if (++end->forged < FORGED_MOST) {
-        madi_log(MADI_LOG_WARN, "virtual", "%s (fragment %u); nothing of it is delivered, another way is taken (%u of %d)", why,
-                 end->rx_seq, end->forged, FORGED_MOST);
+    madi_log(end->forged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
+             "%s (fragment %u); nothing of it is delivered, and another way is taken; take that gateway out of the topology "
+             "file%s", why, end->rx_seq, end->forged ? "" : " (said once of each stream)");
+    if (++end->forged < FORGED_MOST)
         gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
-        return;
-    }
-    madi_log(MADI_LOG_WARN, "virtual", "%s (fragment %u); nothing of it is delivered, and the connection ends: remove this "
-             "gateway from the topology file", why, end->rx_seq);
-    gw_end_closed(end, MAD_ERR_AUTH, why);
+    else
+        gw_end_closed(end, MAD_ERR_PROTOCOL, why);
 }
 
 /* Something came twice.  Nothing happens by it. */

@@ -2,6 +2,7 @@
 /* A plain user of the library, driven by lines on standard input, for the attacks of this folder.
  *
  *   peer HEX         add a peer: "peer NUMBER (STATUS)"        send PEER TEXT   "sent to PEER: STATUS"
+ *   big PEER N       send BIG N and N bytes: "sent to PEER: STATUS"; who takes it prints "got big N: right" or what is wrong
  *   wait MS          receive once, for so long: "waited S s"   echo TEXT        "echo TEXT"          quit
  *
  * It prints its address at the start, what it receives, and its events.  `target layout`: offsets of shm.h.
@@ -71,6 +72,46 @@ static void text_send(target_t *t, const char *line)
     printf("sent to %d: %s\n", peer, mad_status_text(status));
 }
 
+static unsigned char big_byte(size_t i)
+{
+    return (unsigned char)("the big secret "[i % 15]);
+}
+
+static void big_send(target_t *t, const char *line)
+{
+    int peer = -1;
+    unsigned n = 0;
+    char text[32];
+    unsigned char *bytes;
+    mad_request_t *request;
+    mad_block_t block[2];
+    mad_status_t status;
+    sscanf(line, "%d %u", &peer, &n);
+    bytes = malloc(n + 1);
+    for (size_t i = 0; bytes && i < n; i++)
+        bytes[i] = big_byte(i);
+    block[0] = (mad_block_t){text, (size_t)snprintf(text, sizeof text, "BIG %u", n), MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS};
+    block[1] = (mad_block_t){bytes, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    status = mad_send_blocks(t->channel, peer, block, 2, &request);
+    if (!status)
+        status = mad_request_wait(&request, SEND_TIMEOUT);
+    printf("sent to %d: %s\n", peer, mad_status_text(status));
+    if (!status)
+        free(bytes); /* else the library may have it still */
+}
+
+static void big_take(mad_connection_t *cnx, size_t n)
+{
+    unsigned char *bytes = calloc(1, n + 1);
+    mad_status_t status = mad_unpack(cnx, bytes, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER), end = mad_end_unpacking(cnx);
+    size_t right = 0;
+    status = status ? status : end;
+    while (right < n && bytes[right] == big_byte(right))
+        right++;
+    printf("got big %zu: %s\n", n, status ? mad_status_text(status) : right == n ? "right" : "WRONG");
+    free(bytes);
+}
+
 /* False at the end. */
 static bool line_obey(target_t *t)
 {
@@ -82,6 +123,8 @@ static bool line_obey(target_t *t)
         peer_add(t, line + 5);
     else if (!strncmp(line, "send ", 5))
         text_send(t, line + 5);
+    else if (!strncmp(line, "big ", 4))
+        big_send(t, line + 4);
     else if (!strncmp(line, "wait ", 5))
         t->wait = atoll(line + 5) * INT64_C(1000000);
     else if (!strncmp(line, "echo ", 5))
@@ -94,8 +137,16 @@ static void message_take(mad_connection_t *cnx)
     const void *base = NULL;
     size_t len = 0;
     mad_status_t status;
+    unsigned n;
+    char text[32] = "";
     while ((status = mad_borrow(cnx, &base, &len)) == MAD_ERR_AGAIN)
         ;
+    if (!status && len < sizeof text)
+        memcpy(text, base, len);
+    if (sscanf(text, "BIG %u", &n) == 1) {
+        big_take(cnx, n);
+        return;
+    }
     if (!status && len)
         printf("got from peer %d: %.*s\n", mad_message_peer(cnx), (int)(len < 200 ? len : 200), (const char *)base);
     mad_drop_unpacking(cnx);
