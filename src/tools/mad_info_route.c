@@ -111,8 +111,10 @@ static void answer(const question_t *q, const madi_routes_t *routes, const madi_
     json_t *list = json_array(), *object;
     int others = 0;
     if (!q->options->json)
-        printf("%s to %s over virtual channel %s; costs are for %s\nbest\n", q->topo->host[q->from].name,
-               q->topo->host[q->to].name, q->topo->virtual[q->virtual].name, madi_value_bytes_text(q->bytes, size));
+        printf("%s to %s over virtual channel %s%s; costs are for %s\nbest\n", q->topo->host[q->from].name,
+               q->topo->host[q->to].name, q->topo->virtual[q->virtual].name,
+               q->topo->virtual[q->virtual].encrypts ? ", encrypted from end to end" : "",
+               madi_value_bytes_text(q->bytes, size));
     for (int i = 0; i < count; i++) {
         madi_route_reason(routes, &route[0], &route[i], why, sizeof why);
         shown += route[i].best ? route[i].ways : 0;
@@ -126,8 +128,9 @@ static void answer(const question_t *q, const madi_routes_t *routes, const madi_
             route_print(q, &route[i], why);
     }
     if (q->options->json) {
-        object = json_pack("{s:s, s:s, s:s, s:f, s:f, s:o}", "from", q->topo->host[q->from].name, "to",
-                           q->topo->host[q->to].name, "virtual_channel", q->topo->virtual[q->virtual].name, "bytes",
+        object = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:o}", "from", q->topo->host[q->from].name, "to",
+                           q->topo->host[q->to].name, "virtual_channel", q->topo->virtual[q->virtual].name, "encrypt",
+                           q->topo->virtual[q->virtual].encrypts ? "end-to-end" : "none", "bytes",
                            (double)q->bytes, "ways", ways, "routes", list);
         madi_info_print_json(object);
         json_decref(object);

@@ -133,9 +133,10 @@ static json_t *topology_json(const madi_topo_t *topo)
                                                   topo->network[topo->channel[i].network].name));
     for (int i = 0; i < topo->virtuals; i++)
         json_array_append_new(virtuals,
-                              json_pack("{s:s, s:o, s:b}", "virtual_channel", topo->virtual[i].name, "over",
+                              json_pack("{s:s, s:o, s:b, s:s}", "virtual_channel", topo->virtual[i].name, "over",
                                         networks_json(topo, topo->virtual[i].network, topo->virtual[i].networks),
-                                        "declared", topo->virtual[i].given));
+                                        "declared", topo->virtual[i].given, "encrypt",
+                                        topo->virtual[i].encrypts ? "end-to-end" : "none"));
     return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "file", topo->file, "hosts", topo->hosts, "networks",
                      networks, "clusters", clusters, "gateways", gateways, "channels", channels, "virtual_channels",
                      virtuals);
@@ -229,7 +230,7 @@ static void channels_text(const madi_topo_t *topo)
         for (int k = 0; k < v->networks; k++)
             printf("%s%s", k ? ", " : "",
                    v->channel[k] < 0 ? topo->network[v->network[k]].name : topo->channel[v->channel[k]].name);
-        puts(topo->virtual[i].given ? "" : "  (none is named: over all networks)");
+        puts(!v->given ? "  (none is named: over all networks)" : v->encrypts ? "  (encrypted from end to end)" : "");
     }
 }
 

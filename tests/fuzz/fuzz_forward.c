@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fragments of peers that may send anything, to a process that is the end of streams and a gateway.  One stream is there
  * from the beginning, with a virtual link whose handshake is over: the user's calls go over that.  The input is
- *   a              1: this process has opened that stream
+ *   a              bit 0: this process has opened that stream; bit 1: it is encrypted
  * and a sequence of
  *   1xxx1111       the time has come to look for another way, or (xxx not 0) has run out
  *   1xxxxxxx       a call of the user's
  *   0wwfhhkp ...   a fragment from peer p; hh: how it is handed over; f: its bytes are all the same; k: what it acknowledges,
  *                  and whether it asks, comes first; ww: what it begins with: 0 nothing, 1 what OPEN needs to this
  *                  process, 2 to a peer, 3 a packet's header:
+ *                  A READY without a body gets its proof, and a packet of an encrypted stream is sealed unless channel is 1:
  *                  [ack ask] [flags] [channel] [length 16] [seq] [aux] [limit stream turn ack | type flags length] body */
 #include "base/clock.h"
 #include "fuzz.h"
 #include "gateway/gateway.h"
+#include "gateway/protect.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -37,6 +39,8 @@ static void begin(void)
 }
 
 static madi_gate_t *first; /* to the first peer */
+static gw_cipher_t *far;   /* keys of the other end of that stream */
+static bool encrypts;      /* it is */
 
 /* A virtual link to somebody whom only the first peer reaches.  Its stream is the one with number 0x40, as long as that is
  * not closed. */
@@ -67,6 +71,7 @@ static bool far_open(world_t *w, bool active)
     atomic_store(&gate->state, MADI_GATE_CONNECTING);
     if (gw_way_open(end, gw_hop_get(gw, first), address))
         gw_end_start(end, link, fd);
+    end->encrypts = encrypts;
     madi_unlock(&s->lock);
     w->gate = gate;
     return end->started;
@@ -133,6 +138,42 @@ static void hand_over(madi_link_t *link, const madi_wire_hdr_t *hdr, unsigned ch
     }
 }
 
+static gw_end_t *far_end(world_t *w)
+{
+    gw_end_t *end = gw_of_session(w->session)->ends;
+    while (end && (end->stream != 0x40 || !end->cipher))
+        end = end->next;
+    return end && end->side ? end : NULL;
+}
+
+/* As the other end makes them.  Returns the length of the body. */
+static uint32_t protect(world_t *w, madi_wire_hdr_t *hdr, unsigned char *body)
+{
+    const size_t before = sizeof(madi_wire_forward_t);
+    static unsigned char plain[70000];
+    unsigned kind = hdr->flags & MADI_FORWARD_KIND;
+    const gw_end_t *end = far_end(w);
+    gw_side_t side = {.turn = end ? end->side->turn : 0};
+    gw_end_t peer = {.cipher = far, .side = &side, .stream = 0x40, .encrypts = encrypts};
+    madi_wire_forward_t forward;
+    struct iovec vec = {plain, hdr->length - before};
+    gw_said_t said;
+    side.end = &peer;
+    if (kind == MADI_FORWARD_READY && hdr->length == before) {
+        hdr->channel = (uint16_t)gw_cipher_suite(far);
+        said = gw_said_forward(&side, hdr, body);
+        gw_cipher_prove(far, &said, GW_SAID, body + before);
+        return (uint32_t)(before + MADI_WIRE_PROOF);
+    }
+    if (kind != MADI_FORWARD_PACKET || hdr->length < MADI_FORWARD_HEAD || !encrypts || hdr->channel == 1)
+        return hdr->length;
+    memcpy(&forward, body, before);
+    memcpy(plain, body + before, vec.iov_len);
+    hdr->length = (uint32_t)(before + gw_protected_len(&peer, kind, vec.iov_len));
+    FUZZ_CHECK(gw_protect_packet(&peer, hdr, &forward, &vec, 1, vec.iov_len, body + before));
+    return hdr->length;
+}
+
 static void fragment(world_t *w, input_t *in, uint8_t op)
 {
     static unsigned char body[70000];
@@ -150,9 +191,10 @@ static void fragment(world_t *w, input_t *in, uint8_t op)
     else
         take_bytes(in, body + at, length & 0x3ff);
     hdr.length = (uint32_t)at + (op & 0x10 ? length : length & 0x3ffu);
-    if (hdr.length > 16 * 1024 - 16)
-        hdr.length = 16 * 1024 - 16;
+    if (hdr.length > 16 * 1024 - 16 - GW_SEALS)
+        hdr.length = 16 * 1024 - 16 - GW_SEALS;
     madi_lock(&s->lock);
+    hdr.length = protect(w, &hdr, body);
     if (gate->link && atomic_load(&gate->state) == MADI_GATE_UP && gate->link->driver == s->adapters[0]->driver)
         hand_over(gate->link, &hdr, body, op >> 2 & 3);
     madi_unlock(&s->lock);
@@ -161,6 +203,8 @@ static void fragment(world_t *w, input_t *in, uint8_t op)
 static void run(const uint8_t *data, size_t size)
 {
     input_t in = {data, data + size};
+    static const unsigned char secret[GW_SECRET]; /* the fake driver's links have this one */
+    uint8_t how;
     world_t w;
     mad_peer_t peer;
     if (!world_open_as(&w, "fake") || world_link(&w, true) != MADI_GATE_UP)
@@ -169,7 +213,10 @@ static void run(const uint8_t *data, size_t size)
     if (mad_peer_add(w.session, other, other_len, &peer) != MAD_OK)
         abort();
     first = w.gate;
-    if (!far_open(&w, take8(&in) & 1))
+    how = take8(&in);
+    encrypts = how & 2;
+    far = gw_cipher_new(secret, !(how & 1), GW_REKEY_BITS);
+    if (!far || !far_open(&w, how & 1))
         abort();
     while (input_left(&in)) {
         uint8_t op = take8(&in);
@@ -182,6 +229,7 @@ static void run(const uint8_t *data, size_t size)
     }
     world_progress(&w);
     world_close(&w);
+    gw_cipher_free(far);
 }
 
 const target_t fuzz_forward = {"forward", begin, run};

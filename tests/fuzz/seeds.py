@@ -175,7 +175,7 @@ hello = struct.pack("<IHHI", 0x4844414D, version, 1, 52) + bytes(16) + b"\x77" *
 # Of the virtual link that is there: what this process has opened is its label 0, without the opener's flag.
 got = b"\1\0"  # OPEN, and nothing more is acknowledged
 ready = fragment(0, 5, told=got)
-end_way, end_link = struct.pack("<II", 5, 1), struct.pack("<II", 5, 0)
+end_way, end_link = struct.pack("<II16x", 5, 1), struct.pack("<II16x", 5, 0)
 named = fragment(3, 1, b"a\0", seq=1, begin=b"\3\0\2", hand=1, told=got)
 packets = named + b"".join(fragment(3, 1, b"x" * 100, seq=i + 2, begin=b"\1\3\x64", hand=i & 3, told=got) for i in range(3))
 again = opened(1, 0, 3, 1, aux=0)  # by the other end, the turn of an end that was called
@@ -186,7 +186,7 @@ seed("forward", "transit", b"\1" + to_peer + user(0) + fragment(0, 0x84, hello, 
 seed("forward", "stalled", b"\1" + to_peer + user(14) + b"".join(
     fragment(3, 0x81, b"x" * 900, seq=i, begin=b"\1\3\10", hand=i & 3) for i in range(40)) + user(14) + user(0))
 seed("forward", "many", b"\1" + b"".join(opened(2, aux=i) for i in range(12)) + user(0))
-for active in (1, 0):
+for active in (1, 0, 3, 2):  # the last two are encrypted
     begin = bytes([active]) + ready + user(8, 3) + user(9, 2)
     seed("forward", "packets-%d" % active, begin + packets + user(0) + fragment(0, 7, told=b"\2\1") + fragment(0, 6, end_link))
     seed("forward", "joined-%d" % active, begin + named + again + user(0) + fragment(0, 0x87, told=b"\1\1") +

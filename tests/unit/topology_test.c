@@ -337,6 +337,10 @@ static const struct {
      "F:3: channel 'c': a channel stays on one network: name one, or make it one of virtual_channels\n"},
     {TWO "virtual_channels = { v = { }; };\n",
      "F:3: virtual channel 'v': over is missing: give names of networks and channels such as \"red, blue\"\n"},
+    {TWO "virtual_channels = { v = { over = \"red, blue\"; encrypt = \"tls\"; }; };\n",
+     "F:3: virtual channel 'v': there is no encryption 'tls': give \"end-to-end\" or \"none\"\n"},
+    {TWO "virtual_channels = { v = { over = \"red, blue\"; encrypt = true; }; };\n",
+     "F:3: virtual channel 'v': encrypt is a true or false: give \"end-to-end\" or \"none\"\n"},
     {TWO "virtual_channels = { v = { over = 2; }; };\n",
      "F:3: virtual channel 'v': over is a whole number: give names of networks and channels such as \"red, blue\"\n"},
 };
@@ -448,7 +452,8 @@ START_TEST(everything)
              "slow = { driver = \"tcp\"; clusters = \"site\"; }; };\n"
              "gateways = ( { hosts = \"g\"; count = 2; cores = \"0,2-3\"; networks = \"slow, fast\"; } );\n"
              "channels = { inner = { network = \"fast\"; }; };\n"
-             "virtual_channels = { all = { over = \"inner, slow\"; }; };\n");
+             "virtual_channels = { all = { over = \"inner, slow\"; encrypt = \"end-to-end\"; };\n"
+             "plain = { over = \"slow\"; encrypt = \"none\"; }; other = { over = \"slow\"; }; };\n");
     const madi_topo_network_t *fast = &t->network[0];
     int e0 = madi_topo_host_find(t, "e0"), e3 = madi_topo_host_find(t, "e3"), g = madi_topo_host_find(t, "g");
     ck_assert_int_eq(t->hosts, 9);
@@ -477,6 +482,7 @@ START_TEST(everything)
     ck_assert_int_eq(t->virtual[0].channel[0], 0);
     ck_assert_int_eq(t->virtual[0].channel[1], -1);
     ck_assert_int_eq(t->virtual[0].network[1], 1);
+    ck_assert(t->virtual[0].encrypts && !t->virtual[1].encrypts && !t->virtual[2].encrypts);
     ck_assert_int_eq(t->kinds, 3); /* east; g; the rest of west */
     madi_topo_free(t);
 }
