@@ -15,7 +15,8 @@ needs_topology() {
         exit 77
     fi
 }
-# with_encryption FILE...: if ENCRYPT is set these topologies get a virtual channel over all of their networks that is encrypted
+[ "$1" != encrypt ] || ENCRYPT=1
+# with_encryption FILE...: if ENCRYPT is set, or the script's argument is encrypt, these topologies get a virtual channel over all of their networks that is encrypted
 # from end to end; channels that no file names are on it
 with_encryption() {
     for with_file in ${ENCRYPT:+"$@"}; do

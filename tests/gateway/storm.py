@@ -149,11 +149,12 @@ class Shape:
             lines.append('    both = { clusters = "%s"; };' % inner)
             lines.append("};")
         lines.append('gateways = ( { hosts = "%s"; count = %d; } );' % (", ".join(self.gates), self.count))
-        if self.virtual:
+        encrypt = 'encrypt = "end-to-end"; ' if os.environ.get("ENCRYPT") else ""
+        if self.virtual or encrypt:
             lines.append("virtual_channels = {")
-            lines.append('    default = { over = "%s"; };' % ", ".join(self.nets))
+            lines.append('    default = { over = "%s"; %s};' % (", ".join(self.nets), encrypt))
             for name, over in sorted(self.virtual.items()):
-                lines.append('    %s = { over = "%s"; };' % (name, ", ".join(over)))
+                lines.append('    %s = { over = "%s"; %s};' % (name, ", ".join(over), encrypt))
             lines.append("};")
         return "\n".join(lines) + "\n"
 

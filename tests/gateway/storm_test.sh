@@ -7,6 +7,7 @@
 #   SEED=N       the first of the others (by the clock)
 #   STORMS=N     so many (none; LONG=1: 200)
 #   MESSAGES=N   in each (40K; LONG=1: 200K)
+#   ENCRYPT=1    with all virtual channels encrypted from end to end
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"
