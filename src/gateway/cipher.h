@@ -25,6 +25,7 @@ enum gw_suite { GW_AES_256_GCM = 1, GW_AES_128_OCB = 2 };
 
 #define GW_SECRET 32
 #define GW_TAG ((size_t)16)
+#define GW_COVERED 16 /* bytes that a tag covers besides */
 /* Fragments under one key: 2^16 of 256 KiB are 2^30 blocks, where 2^34.5 are allowed (GCM: RFC 8446, 5.5) or 2^48 (OCB: RFC
  * 7253, 5). */
 #define GW_REKEY_BITS 16
@@ -49,19 +50,21 @@ gw_cipher_t *gw_cipher_new(const unsigned char secret[GW_SECRET], bool active, u
 void gw_cipher_free(gw_cipher_t *cipher); /* wipes the keys; NULL is fine */
 
 enum gw_suite gw_cipher_suite(const gw_cipher_t *cipher); /* by which this end seals */
+/* Choose by what this end seals, and whether ocb.h may do it, in both directions.  For tests.  False: OpenSSL refused. */
+bool gw_cipher_choose(gw_cipher_t *cipher, enum gw_suite suite, bool wide);
 /* The other end seals by this one.  False: there is none, or OpenSSL does not have it. */
 bool gw_cipher_take_suite(gw_cipher_t *cipher, unsigned suite);
 
 /* The number in its direction whose low 32 bits are seq: of those the one next to the last that was used. */
 uint64_t gw_cipher_number(const gw_cipher_t *cipher, enum gw_direction direction, uint32_t seq);
 
-/* Seal n pieces into out, which has room for all their bytes, and put the tag at tag; aad is what the tag covers besides.
+/* Seal n pieces into out, which has room for all their bytes, and put the tag at tag.  covered: GW_COVERED bytes, or NULL.
  * False: OpenSSL refused.  One thread at a time. */
-bool gw_cipher_seal(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *aad, size_t aad_len, const struct iovec *vec,
-                    int n, unsigned char *out, unsigned char *tag);
+bool gw_cipher_seal(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *covered, const struct iovec *vec, int n,
+                    unsigned char *out, unsigned char *tag);
 /* Open len bytes in place.  False: they are not what the other end has sealed for this place, and nothing of them may be
  * used.  The bytes must be private memory: nobody else may write them meanwhile.  One thread at a time. */
-bool gw_cipher_open(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *aad, size_t aad_len, void *bytes, size_t len,
+bool gw_cipher_open(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *covered, void *bytes, size_t len,
                     const unsigned char *tag);
 
 /* Prove what this end says; true if the other end has said that.  Any thread. */

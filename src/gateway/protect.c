@@ -109,10 +109,10 @@ static bool seal_parts(gw_end_t *end, gw_nonce_t *nonce, const gw_covered_t *cov
     rest[0].iov_base = (char *)rest[0].iov_base + head;
     rest[0].iov_len -= head;
     nonce->part = GW_PART_HEAD;
-    if (!gw_cipher_seal(end->cipher, nonce, covered, sizeof *covered, &first, 1, out, out + head))
+    if (!gw_cipher_seal(end->cipher, nonce, covered, &first, 1, out, out + head))
         return false;
     nonce->part = GW_PART_BODY;
-    return gw_cipher_seal(end->cipher, nonce, NULL, 0, rest, n, out + head + 2 * GW_TAG, out + head + GW_TAG);
+    return gw_cipher_seal(end->cipher, nonce, NULL, rest, n, out + head + 2 * GW_TAG, out + head + GW_TAG);
 }
 
 bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward, const struct iovec *vec,
@@ -122,7 +122,7 @@ bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wir
     gw_covered_t covered = gw_covered(hdr, forward);
     if (len > sizeof(madi_wire_hdr_t) + MADI_SEALED_WHOLE)
         return seal_parts(end, &nonce, &covered, vec, n, out);
-    return gw_cipher_seal(end->cipher, &nonce, &covered, sizeof covered, vec, n, out, out + len);
+    return gw_cipher_seal(end->cipher, &nonce, &covered, vec, n, out, out + len);
 }
 
 bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, size_t len)

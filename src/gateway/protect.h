@@ -25,7 +25,7 @@ static_assert(GW_SAID == 40, "said has no holes");
 typedef struct gw_covered {
     uint32_t kind, length, ack, ask;
 } gw_covered_t;
-static_assert(sizeof(gw_covered_t) == 16, "covered has no holes");
+static_assert(sizeof(gw_covered_t) == GW_COVERED, "covered has no holes");
 
 size_t gw_said_close(gw_said_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text); /* its length */
 gw_said_t gw_said_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* READY, ACK */

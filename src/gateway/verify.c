@@ -170,7 +170,7 @@ static void whole_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *
     memcpy(&forward, head, sizeof forward);
     memcpy(bytes, (const char *)head + sizeof forward, len + GW_TAG);
     covered = gw_covered(hdr, &forward);
-    if (!gw_cipher_open(end->cipher, &nonce, &covered, sizeof covered, bytes, len, bytes + len)) {
+    if (!gw_cipher_open(end->cipher, &nonce, &covered, bytes, len, bytes + len)) {
         gw_forged(side, "a fragment was changed or made up");
         return;
     }
@@ -197,7 +197,7 @@ bool gw_sealed_done(gw_side_t *side)
 {
     gw_end_t *end = side->end;
     gw_nonce_t nonce = nonce_of(end, GW_PART_BODY);
-    if (gw_cipher_open(end->cipher, &nonce, NULL, 0, end->half_rx.base, end->half_hdr.length, end->half_tag))
+    if (gw_cipher_open(end->cipher, &nonce, NULL, end->half_rx.base, end->half_hdr.length, end->half_tag))
         return true;
     gw_forged(side, "the body of a fragment was changed"); /* where it is to be it comes again, or nothing is delivered */
     return false;
@@ -215,7 +215,7 @@ static madi_place_t parts_came(gw_hop_t *hop, gw_side_t *side, const madi_wire_h
     memcpy(head, rx->head, sizeof head);
     memcpy(&forward, head, sizeof forward);
     covered = gw_covered(hdr, &forward);
-    if (!gw_cipher_open(end->cipher, &nonce, &covered, sizeof covered, sealed, sizeof inner, sealed + sizeof inner)) {
+    if (!gw_cipher_open(end->cipher, &nonce, &covered, sealed, sizeof inner, sealed + sizeof inner)) {
         gw_forged(side, "a fragment was changed or made up");
         return MADI_PLACE_DROP;
     }

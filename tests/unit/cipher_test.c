@@ -10,7 +10,7 @@
 #define FEW 4 /* generations of 16 numbers */
 
 static const unsigned char secret[GW_SECRET] = "the ends know this, nobody else";
-static const char covered[] = "ack 17";
+static const char covered[GW_COVERED] = "ack 17";
 
 typedef struct sealed {
     gw_nonce_t place;
@@ -19,13 +19,20 @@ typedef struct sealed {
 
 static gw_cipher_t *ends[2]; /* the active one first */
 
-static void pair_make(void)
+static void pair_make_of(enum gw_suite suite, bool wide)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         ck_assert_ptr_nonnull(ends[i] = gw_cipher_new(secret, !i, FEW));
+        ck_assert(!suite || gw_cipher_choose(ends[i], suite, wide && i));
+    }
     for (int i = 0; i < 2; i++)
         ck_assert(gw_cipher_take_suite(ends[i], gw_cipher_suite(ends[!i])));
     ck_assert(!gw_cipher_take_suite(ends[0], 0) && !gw_cipher_take_suite(ends[0], 3));
+}
+
+static void pair_make(void)
+{
+    pair_make_of((enum gw_suite)0, true);
 }
 
 static void pair_free(void)
@@ -47,7 +54,7 @@ static sealed_t seal(int end, gw_nonce_t place)
     sealed_t s = {.place = place};
     for (size_t i = 0; i < LEN; i++)
         bytes[i] = plain(i);
-    ck_assert(gw_cipher_seal(ends[end], &place, covered, sizeof covered, vec, 3, s.bytes, s.tag));
+    ck_assert(gw_cipher_seal(ends[end], &place, covered, vec, 3, s.bytes, s.tag));
     return s;
 }
 
@@ -55,7 +62,7 @@ static sealed_t seal(int end, gw_nonce_t place)
 static bool opens_as(int end, const sealed_t *s, const char *aad)
 {
     sealed_t copy = *s;
-    if (!gw_cipher_open(ends[end], &copy.place, aad, strlen(aad) + 1, copy.bytes, LEN, copy.tag))
+    if (!gw_cipher_open(ends[end], &copy.place, aad, copy.bytes, LEN, copy.tag))
         return false;
     for (size_t i = 0; i < LEN; i++)
         ck_assert_uint_eq(copy.bytes[i], plain(i));
@@ -67,10 +74,10 @@ static bool opens(int end, const sealed_t *s)
     return opens_as(end, s, covered);
 }
 
-START_TEST(opened_in_place)
+static void there_and_back(enum gw_suite suite, bool wide)
 {
     sealed_t s;
-    pair_make();
+    pair_make_of(suite, wide);
     for (uint64_t number = 0; number < 100; number++)
         for (int part = 0; part < GW_PARTS; part++) {
             s = seal(0, (gw_nonce_t){.turn = 4, .part = (enum gw_part)part, .number = number});
@@ -78,7 +85,18 @@ START_TEST(opened_in_place)
             s = seal(1, (gw_nonce_t){.turn = 4, .part = (enum gw_part)part, .number = number});
             ck_assert(opens(0, &s));
         }
+    s.bytes[LEN / 2] ^= 1;
+    ck_assert(!opens(0, &s));
     pair_free();
+}
+
+/* Also between one end that ocb.h seals for and one that OpenSSL does. */
+START_TEST(opened_in_place)
+{
+    there_and_back((enum gw_suite)0, true);
+    there_and_back(GW_AES_128_OCB, true);
+    there_and_back(GW_AES_128_OCB, false);
+    there_and_back(GW_AES_256_GCM, false);
 }
 END_TEST
 
@@ -89,7 +107,7 @@ START_TEST(not_elsewhere)
     pair_make();
     s = seal(0, place);
     ck_assert(!opens(0, &s)); /* sent back */
-    ck_assert(!opens_as(1, &s, "ack 18"));
+    ck_assert(!opens_as(1, &s, (const char[GW_COVERED]){"ack 18"}));
     other = s;
     other.place.number++;
     ck_assert(!opens(1, &other));

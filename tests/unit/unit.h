@@ -19,6 +19,7 @@ Suite *boot_suite(void);
 Suite *gateway_suite(void);
 Suite *hosts_suite(void);
 Suite *madrun_suite(void);
+Suite *ocb_suite(void);
 Suite *range_suite(void);
 Suite *route_suite(void);
 Suite *search_suite(void);
