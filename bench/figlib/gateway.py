@@ -15,6 +15,7 @@ TURNS = 5  # runs of a source in a round, where what they differ by is as much a
 PAIRS = (1, 2, 4, 8, 16, 32, 64, 100)
 FRAGMENTS = [(4 << i) * KIB for i in range(7)]
 TOPOLOGY = 'networks = { x = { driver = "tcp"; hosts = "a,g"; }; y = { driver = "tcp"; hosts = "g,b"; }; };\n'
+ENCRYPTED = TOPOLOGY[:-1] + ' virtual_channels = { all = { over = "x, y"; encrypt = "end-to-end"; }; };\n'
 # as N CPU COMMAND...: of N pairs the first ones are on one side, the second ones on the other, all further ones are
 # gateways; these are tied to CPU, and the others to the other one, where it is not empty
 AS = """#!/bin/sh
@@ -26,7 +27,7 @@ else
     host=g interfaces=lo,lo/6 cpu=${cpu%,*}
 fi
 echo $$ >"$0-$PMI_RANK"
-MAD_TOPOLOGY=${0%/*}/gateway.cfg MAD_HOST=$host MAD_TCP_INTERFACES=$interfaces
+MAD_TOPOLOGY=${0%/*}/${GATEWAY_FILE:-gateway.cfg} MAD_HOST=$host MAD_TCP_INTERFACES=$interfaces
 export MAD_TOPOLOGY MAD_HOST MAD_TCP_INTERFACES
 [ -z "$cpu" ] || exec taskset -c "$cpu" "$@"
 exec "$@"
@@ -56,6 +57,8 @@ def files(context):
     if not os.path.exists(path):
         with open(os.path.join(context.scratch, "gateway.cfg"), "w") as file:
             file.write(TOPOLOGY)
+        with open(os.path.join(context.scratch, "encrypted.cfg"), "w") as file:
+            file.write(ENCRYPTED)
         with open(path, "w") as file:
             file.write(AS)
         os.chmod(path, 0o755)
@@ -74,10 +77,10 @@ def through(rows):
     return {row["size"]: row for row in rows}
 
 
-def ours(context, test, sizes, fragment=0, more=()):
+def ours(context, test, sizes, fragment=0, more=(), file="gateway.cfg"):
     """More options come last, and count."""
     return through(rows_list(job(context, 1, test) + tail(sizes) + list(more),
-                             dict(DRIVERS, MAD_FORWARD_FRAGMENT=str(fragment))))
+                             dict(DRIVERS, MAD_FORWARD_FRAGMENT=str(fragment), GATEWAY_FILE=file)))
 
 
 def direct(context, sizes):
@@ -175,6 +178,9 @@ SOURCES = {
     "gateway-added": added,
     "relay-added": relay_added,
     "gateway": lambda context, sizes: ours(context, "bandwidth", sizes),
+    "gateway-plain": lambda context, sizes: ours(context, "pingpong", sizes),
+    "gateway-e2e": lambda context, sizes: ours(context, "bandwidth", sizes, file="encrypted.cfg"),
+    "gateway-e2e-pingpong": lambda context, sizes: ours(context, "pingpong", sizes, file="encrypted.cfg"),
     "relay": lambda context, sizes: relay(context, "bandwidth", sizes)["raw_relay"],
     "socat": socat("bandwidth", "-b 262144"),
     "socat-8K": socat("bandwidth"),

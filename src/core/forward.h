@@ -64,6 +64,8 @@ typedef struct madi_forward {
     /* The hosts that what goes over this link passes, in order, both ends' too, with blanks between them, put into buf, which
      * is empty; nothing when it is none of the forwarder's.  Under the session's lock. */
     void (*route)(const madi_link_t *link, char *buf, size_t len);
+    /* True if what goes over this link is encrypted between its two ends.  Under the session's lock. */
+    bool (*encrypts)(const madi_link_t *link);
     /* What mad_info shows: members of one object, and another one, by route.  Under the session's lock. */
     void (*say)(struct mad_session *session, madi_json_t *json);
     void (*say_routes)(struct mad_session *session, madi_json_t *json);

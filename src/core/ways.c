@@ -156,8 +156,11 @@ enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, int lane, madi
     madi_address_entry_t e;
 
     reason[0] = 0;
-    if (used == a && state == MADI_GATE_UP)
+    if (used == a && state == MADI_GATE_UP) {
+        if (s->forward && s->forward->encrypts(gate->link))
+            snprintf(reason, MADI_REASON_MAX, "encrypted from end to end");
         return MADI_WAY_USED;
+    }
     if (f) {
         snprintf(reason, MADI_REASON_MAX, "%s", f->reason);
         return f->was_used ? MADI_WAY_LOST : MADI_WAY_REJECTED;

@@ -39,7 +39,7 @@ struct gw_cipher {
 };
 
 /* HKDF-Expand of RFC 5869 for one block, which a key is. */
-static bool expand(const unsigned char key[KEY], const void *info, size_t len, unsigned char out[KEY])
+static bool key_expand(const unsigned char key[KEY], const void *info, size_t len, unsigned char out[KEY])
 {
     unsigned char text[64];
     unsigned n = KEY;
@@ -66,8 +66,8 @@ static bool keys_make(gw_cipher_t *c, enum gw_direction direction, const unsigne
     const char *seal = active ? "mad stream, active, seal" : "mad stream, passive, seal";
     const char *prove = active ? "mad stream, active, prove" : "mad stream, passive, prove";
     keys->ctx = EVP_CIPHER_CTX_new();
-    return keys->ctx && expand(secret, seal, strlen(seal), keys->seal) &&
-           expand(secret, prove, strlen(prove), keys->prove) &&
+    return keys->ctx && key_expand(secret, seal, strlen(seal), keys->seal) &&
+           key_expand(secret, prove, strlen(prove), keys->prove) &&
            (suite_take(c, direction, QUICKEST) || suite_take(c, direction, GW_AES_256_GCM));
 }
 
@@ -127,7 +127,7 @@ static bool key_take(keys_t *keys, uint32_t turn, uint64_t generation)
         return true;
     memcpy(info, &turn, sizeof turn);
     memcpy(info + sizeof turn, &generation, sizeof generation);
-    good = expand(keys->seal, info, sizeof info, key) &&
+    good = key_expand(keys->seal, info, sizeof info, key) &&
            (keys->wide || EVP_CipherInit_ex(keys->ctx, NULL, NULL, key, NULL, -1) == 1);
     if (keys->wide && good)
         gw_ocb_key(&keys->ocb, key);
@@ -138,7 +138,7 @@ static bool key_take(keys_t *keys, uint32_t turn, uint64_t generation)
     return good;
 }
 
-static bool begin(keys_t *keys, const unsigned char *iv, const void *covered)
+static bool aead_begin(keys_t *keys, const unsigned char *iv, const void *covered)
 {
     int n;
     return EVP_CipherInit_ex(keys->ctx, NULL, NULL, NULL, iv, -1) == 1 &&
@@ -154,7 +154,7 @@ static bool nonce_take(gw_cipher_t *c, enum gw_direction direction, const gw_non
     return key_take(&c->keys[direction], nonce->turn, nonce->number >> c->generation_bits);
 }
 
-static size_t together(const struct iovec *vec, int n, unsigned char *out)
+static size_t pieces_join(const struct iovec *vec, int n, unsigned char *out)
 {
     size_t total = 0;
     for (int i = 0; i < n; i++) {
@@ -169,15 +169,15 @@ static size_t together(const struct iovec *vec, int n, unsigned char *out)
 static bool seal_pieces(keys_t *keys, const unsigned char *iv, const void *covered, const struct iovec *vec, int n,
                         unsigned char *out, unsigned char *tag)
 {
-    size_t total = together(vec, n, NULL);
+    size_t total = pieces_join(vec, n, NULL);
     struct iovec one = {out, total};
     int len, rest;
     if (n > 1 && total <= SMALL) {
-        together(vec, n, out);
+        pieces_join(vec, n, out);
         vec = &one;
         n = 1;
     }
-    if (!begin(keys, iv, covered))
+    if (!aead_begin(keys, iv, covered))
         return false;
     for (int i = 0; i < n; i++) {
         len = 0;
@@ -198,7 +198,7 @@ static bool seal_wide(keys_t *keys, const unsigned char *iv, const void *covered
         vec++;
     if (n == 1)
         from = vec->iov_base;
-    total = together(vec, n, n == 1 ? NULL : out);
+    total = pieces_join(vec, n, n == 1 ? NULL : out);
     gw_ocb_seal(&keys->ocb, iv, covered, from, out, total, tag);
     return true;
 }
@@ -220,7 +220,7 @@ static bool open_whole(keys_t *keys, const unsigned char *iv, const void *covere
                        unsigned char *tag)
 {
     int n = 0, rest;
-    return begin(keys, iv, covered) && (!len || EVP_CipherUpdate(keys->ctx, bytes, &n, bytes, (int)len) == 1) &&
+    return aead_begin(keys, iv, covered) && (!len || EVP_CipherUpdate(keys->ctx, bytes, &n, bytes, (int)len) == 1) &&
            EVP_CIPHER_CTX_ctrl(keys->ctx, EVP_CTRL_AEAD_SET_TAG, (int)GW_TAG, tag) == 1 &&
            EVP_CipherFinal_ex(keys->ctx, bytes + n, &rest) == 1;
 }
@@ -249,7 +249,7 @@ bool gw_cipher_open(gw_cipher_t *c, const gw_nonce_t *nonce, const void *covered
 
 /* ---- Proved ------------------------------------------------------------------------------------------------------- */
 
-static bool mac(const keys_t *keys, const void *said, size_t len, unsigned char out[KEY])
+static bool said_mac(const keys_t *keys, const void *said, size_t len, unsigned char out[KEY])
 {
     unsigned n = KEY;
     return HMAC(EVP_sha256(), keys->prove, KEY, said, len, out, &n) && n == KEY;
@@ -258,7 +258,7 @@ static bool mac(const keys_t *keys, const void *said, size_t len, unsigned char 
 bool gw_cipher_prove(const gw_cipher_t *c, const void *said, size_t len, unsigned char proof[GW_TAG])
 {
     unsigned char whole[KEY];
-    if (!mac(&c->keys[GW_OURS], said, len, whole))
+    if (!said_mac(&c->keys[GW_OURS], said, len, whole))
         return false;
     memcpy(proof, whole, GW_TAG);
     return true;
@@ -267,5 +267,5 @@ bool gw_cipher_prove(const gw_cipher_t *c, const void *said, size_t len, unsigne
 bool gw_cipher_proved(const gw_cipher_t *c, const void *said, size_t len, const unsigned char proof[GW_TAG])
 {
     unsigned char whole[KEY];
-    return mac(&c->keys[GW_THEIRS], said, len, whole) && !CRYPTO_memcmp(whole, proof, GW_TAG);
+    return said_mac(&c->keys[GW_THEIRS], said, len, whole) && !CRYPTO_memcmp(whole, proof, GW_TAG);
 }

@@ -411,6 +411,7 @@ static inline void gw_end_unlock(gw_end_t *end)
 
 /* protect.c; under the session's lock or, of packets, the tx_lock of the virtual link's gate */
 bool gw_protect_start(gw_end_t *end, madi_link_t *link); /* the handshake is over; false: no memory */
+bool gw_link_encrypts(const madi_link_t *link); /* as in forward.h */
 size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len);
 static inline size_t gw_protected_len(const gw_end_t *end, unsigned kind, size_t len) /* of a payload, as it travels */
 {

@@ -543,6 +543,7 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .busy = busy,
                                    .drained = drained,
                                    .route = gw_route_text,
+                                   .encrypts = gw_link_encrypts,
                                    .say = gw_say,
                                    .say_routes = gw_say_routes,
                                    .traffic = gw_traffic};

@@ -79,7 +79,7 @@ static inline WIDE __m128i block_decrypt(const gw_ocb_t *ocb, __m128i x)
     return _mm_aesdeclast_si128(x, round_key(ocb->decrypt, 10));
 }
 
-static void doubled(const unsigned char in[16], unsigned char out[16])
+static void block_double(const unsigned char in[16], unsigned char out[16])
 {
     unsigned char over = (unsigned char)(0u - (in[0] >> 7)) & 0x87;
     for (int i = 0; i < 15; i++)
@@ -96,10 +96,10 @@ WIDE void gw_ocb_key(gw_ocb_t *ocb, const unsigned char *key)
 {
     rounds_make(ocb, key);
     _mm_storeu_si128((__m128i *)(void *)ocb->star, block_encrypt(ocb, _mm_setzero_si128()));
-    doubled(ocb->star, ocb->dollar);
-    doubled(ocb->dollar, ocb->l[0]);
+    block_double(ocb->star, ocb->dollar);
+    block_double(ocb->dollar, ocb->l[0]);
     for (int i = 1; i < 32; i++)
-        doubled(ocb->l[i - 1], ocb->l[i]);
+        block_double(ocb->l[i - 1], ocb->l[i]);
     memset(ocb->sum[0], 0, 16);
     for (int i = 1; i < AT_ONCE; i++)
         for (int b = 0; b < 16; b++)
@@ -132,7 +132,7 @@ typedef struct progress {
     uint64_t blocks;
 } progress_t;
 
-static inline WIDE __m128i small(const unsigned char *at)
+static inline WIDE __m128i block_load(const unsigned char *at)
 {
     return _mm_loadu_si128((const __m128i *)(const void *)at);
 }
@@ -148,10 +148,10 @@ static inline WIDE __attribute__((always_inline)) size_t blocks_wide(const gw_oc
         key[i] = _mm512_broadcast_i32x4(round_key(keys, i));
     for (; len - done >= 16 * AT_ONCE; done += 16 * AT_ONCE) {
         __m512i before = _mm512_broadcast_i32x4(p->offset), x[VECTORS], offset[VECTORS];
-        __m128i last = small(ocb->l[zeros_at_end(p->blocks + AT_ONCE)]);
+        __m128i last = block_load(ocb->l[zeros_at_end(p->blocks + AT_ONCE)]);
         UNROLLED for (int v = 0; v < VECTORS; v++) /* of blocks 4 v + 1 to 4 v + 4 */
             offset[v] = _mm512_xor_si512(before, _mm512_loadu_si512(ocb->sum[4 * v + 1]));
-        p->offset = _mm_xor_si128(_mm_xor_si128(p->offset, small(ocb->sum[AT_ONCE - 1])), last);
+        p->offset = _mm_xor_si128(_mm_xor_si128(p->offset, block_load(ocb->sum[AT_ONCE - 1])), last);
         offset[VECTORS - 1] = _mm512_inserti32x4(offset[VECTORS - 1], p->offset, 3);
         UNROLLED for (int v = 0; v < VECTORS; v++) {
             x[v] = _mm512_loadu_si512(from + done + 64 * v);
@@ -179,8 +179,8 @@ static inline WIDE __attribute__((always_inline)) size_t blocks_wide(const gw_oc
 /* One block, that is whole. */
 static WIDE void block_one(const gw_ocb_t *ocb, progress_t *p, bool seals, const unsigned char *from, unsigned char *to)
 {
-    __m128i x = small(from), y;
-    p->offset = _mm_xor_si128(p->offset, small(ocb->l[zeros_at_end(++p->blocks)]));
+    __m128i x = block_load(from), y;
+    p->offset = _mm_xor_si128(p->offset, block_load(ocb->l[zeros_at_end(++p->blocks)]));
     y = _mm_xor_si128(x, p->offset);
     y = _mm_xor_si128(seals ? block_encrypt(ocb, y) : block_decrypt(ocb, y), p->offset);
     p->checksum = _mm_xor_si128(p->checksum, seals ? x : y);
@@ -192,7 +192,7 @@ static WIDE void block_rest(const gw_ocb_t *ocb, progress_t *p, bool seals, cons
                             size_t len)
 {
     unsigned char pad[16], plain[16] = {0};
-    p->offset = _mm_xor_si128(p->offset, small(ocb->star));
+    p->offset = _mm_xor_si128(p->offset, block_load(ocb->star));
     _mm_storeu_si128((__m128i *)(void *)pad, block_encrypt(ocb, p->offset));
     for (size_t i = 0; i < len; i++) {
         unsigned char in = from[i];
@@ -200,7 +200,7 @@ static WIDE void block_rest(const gw_ocb_t *ocb, progress_t *p, bool seals, cons
         plain[i] = seals ? in : to[i];
     }
     plain[len] = 0x80;
-    p->checksum = _mm_xor_si128(p->checksum, small(plain));
+    p->checksum = _mm_xor_si128(p->checksum, block_load(plain));
 }
 
 static inline WIDE __attribute__((always_inline)) void text_pass(const gw_ocb_t *ocb, const unsigned char nonce[12],
@@ -215,9 +215,9 @@ static inline WIDE __attribute__((always_inline)) void text_pass(const gw_ocb_t 
         block_one(ocb, &p, seals, from + done, to + done);
     if (len > done)
         block_rest(ocb, &p, seals, from + done, to + done, len - done);
-    sum = block_encrypt(ocb, _mm_xor_si128(_mm_xor_si128(p.checksum, p.offset), small(ocb->dollar)));
+    sum = block_encrypt(ocb, _mm_xor_si128(_mm_xor_si128(p.checksum, p.offset), block_load(ocb->dollar)));
     if (covered)
-        sum = _mm_xor_si128(sum, block_encrypt(ocb, _mm_xor_si128(small(covered), small(ocb->l[0]))));
+        sum = _mm_xor_si128(sum, block_encrypt(ocb, _mm_xor_si128(block_load(covered), block_load(ocb->l[0]))));
     _mm_storeu_si128((__m128i *)(void *)tag, sum);
 }
 

@@ -17,6 +17,12 @@ bool gw_protect_start(gw_end_t *end, madi_link_t *link)
     return end->cipher != NULL;
 }
 
+bool gw_link_encrypts(const madi_link_t *link)
+{
+    const gw_end_t *end = link->driver == &madi_driver_virtual ? ((const gw_link_t *)link)->end : NULL;
+    return end && end->encrypts;
+}
+
 size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len)
 {
     if (kind == MADI_FORWARD_READY)
@@ -74,7 +80,7 @@ void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *t
         memset(c->proof, 0, sizeof c->proof);
 }
 
-static bool prove(const gw_side_t *side, gw_frag_t *frag)
+static bool forward_prove(const gw_side_t *side, gw_frag_t *frag)
 {
     gw_said_t said = gw_said_forward(side, &frag->hdr, frag->body);
     return gw_cipher_prove(side->end->cipher, &said, GW_SAID, frag->body + sizeof(madi_wire_forward_t));
@@ -83,7 +89,7 @@ static bool prove(const gw_side_t *side, gw_frag_t *frag)
 void gw_protect_ack(gw_side_t *side, gw_frag_t *frag)
 {
     frag->hdr.seq = ++side->acks_out;
-    if (!prove(side, frag))
+    if (!forward_prove(side, frag))
         memset(frag->body + sizeof(madi_wire_forward_t), 0, MADI_WIRE_PROOF);
 }
 
@@ -132,7 +138,7 @@ bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, 
     madi_wire_forward_t forward;
     if (kind == MADI_FORWARD_READY) {
         frag->hdr.channel = (uint16_t)gw_cipher_suite(end->cipher);
-        return prove(end->side, frag);
+        return forward_prove(end->side, frag);
     }
     if (kind == MADI_FORWARD_PACKET && end->encrypts) {
         memcpy(&forward, frag->body, sizeof forward);

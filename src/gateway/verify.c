@@ -40,7 +40,7 @@ void gw_forged(gw_side_t *side, const char *text)
 }
 
 /* Something came twice.  Nothing happens by it. */
-static void repeated(gw_side_t *side)
+static void repeat_tell(gw_side_t *side)
 {
     gw_end_t *end = side->end;
     madi_log(end->repeated_told ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
@@ -65,7 +65,7 @@ bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open)
     return false;
 }
 
-static bool proved(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+static bool forward_proved(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     gw_said_t said = gw_said_forward(side, hdr, body);
     const unsigned char *proof = (const unsigned char *)body + sizeof(madi_wire_forward_t);
@@ -75,7 +75,7 @@ static bool proved(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void
 
 bool gw_ready_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
-    return proved(side, hdr, body);
+    return forward_proved(side, hdr, body);
 }
 
 bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
@@ -88,12 +88,12 @@ bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body
         side->acks_in = hdr->seq;
         return true;
     }
-    if (!proved(side, hdr, body)) {
+    if (!forward_proved(side, hdr, body)) {
         gw_forged(side, "an acknowledgement is not the peer's");
         return false;
     }
     if (hdr->seq <= before) {
-        repeated(side);
+        repeat_tell(side);
         return false;
     }
     if (hdr->seq != before + 1) {
@@ -143,7 +143,7 @@ static gw_nonce_t nonce_of(const gw_end_t *end, enum gw_part part)
 }
 
 /* What a packet's fragment may be acted on for: its header is authentic, and it is the next. */
-static bool taken(gw_side_t *side, const madi_wire_forward_t *forward, const madi_wire_hdr_t *inner, size_t length)
+static bool packet_accept(gw_side_t *side, const madi_wire_forward_t *forward, const madi_wire_hdr_t *inner, size_t length)
 {
     gw_end_t *end = side->end;
     if (!gw_window_came(end, forward->ack)) {
@@ -176,7 +176,7 @@ static void whole_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *
     }
     memcpy(&inner, bytes, sizeof inner);
     body = bytes + sizeof inner;
-    if (!taken(side, &forward, &inner, len - sizeof inner))
+    if (!packet_accept(side, &forward, &inner, len - sizeof inner))
         return;
     if (end->half) {
         memcpy(end->half_rx.base, body, inner.length);
@@ -220,7 +220,7 @@ static madi_place_t parts_came(gw_hop_t *hop, gw_side_t *side, const madi_wire_h
         return MADI_PLACE_DROP;
     }
     memcpy(&inner, sealed, sizeof inner);
-    if (!taken(side, &forward, &inner, hdr->length - sizeof head))
+    if (!packet_accept(side, &forward, &inner, hdr->length - sizeof head))
         return MADI_PLACE_DROP;
     if (!end->half) {
         end->half_rx = (madi_rx_t){0};
@@ -258,7 +258,7 @@ madi_place_t gw_sealed_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hd
     } else if (ahead > 0) {
         gw_forged(side, "fragments are missing or out of order");
     } else if (ahead < 0) {
-        repeated(side);
+        repeat_tell(side);
     } else if (hdr->length > WHOLE_MOST) {
         return parts_came(hop, side, hdr, rx);
     } else {
