@@ -92,7 +92,8 @@ PROMISES = [
     ("Gateways",
      "Between processes without a network in common, all three on this host: what the gateway adds to 8 B one way is at "
      "most 1.3 x what a relay of sockets adds that does nothing else; a stream of messages of 1 MiB has at least 0.9 x "
-     "the relay's bandwidth, and more than through socat and zmq_proxy. Between hosts of a lab (madlab) whose networks are "
+     "the relay's bandwidth, and more than through socat and zmq_proxy. Encrypted from end to end it has at least 0.85 x the "
+     "bandwidth that it has without, and 8 B take at most 1 / 0.85 as long. Between hosts of a lab (madlab) whose networks are "
      "limited to 1 Gbit/s (tbf) it has at least 0.98 x the bandwidth of a socket over one of them; what the kernel has when "
      "it forwards packets between unlimited ones is told. Nobody has to choose the length of fragments: with the best one "
      "of 4 to 256 KiB a message of 1 MiB is at most 1.15 x as fast. Of a hundred streams at once the slowest has at least "

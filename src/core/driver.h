@@ -130,7 +130,9 @@ struct madi_link {
     madi_link_t *outer;        /* NULL; or this link is wrapped by that one, whose driver's upcalls hear of it */
     madi_link_t *next_dead;    /* the core's */
     _Atomic(uint32_t) loans;   /* the core's: lent bodies that it still holds */
-    unsigned char secret[32];  /* the core's, from start on: of the handshake, which only the two ends know */
+    unsigned char secret[32];  /* the core's: known to the two ends only, from start on (proof.h) */
+    struct madi_seal *seal;    /* from start on: the connection is sealed (seal.h); NULL: it is not.  The driver uses it until
+                                * link_fini, and the core frees it after that */
 };
 
 /* A receive that was posted, for the one block of the message that begins at this position of the channel. */

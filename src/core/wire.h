@@ -129,7 +129,7 @@ enum madi_forward_kind {
     MADI_FORWARD_OPEN = 2,   /* madi_wire_open, then the address of the process that is wanted.  channel: hops left */
     MADI_FORWARD_CREDIT = 3, /* of this hop: madi_wire_credit */
     MADI_FORWARD_HELLO = 4,  /* bytes of the handshake between the ends */
-    MADI_FORWARD_READY = 5,  /* the sender's handshake is over: a proof.  channel: the cipher that it seals by */
+    MADI_FORWARD_READY = 5,  /* the sender's handshake is over: madi_wire_ready.  channel: the cipher that it seals by */
     MADI_FORWARD_CLOSE = 6,  /* nothing follows: madi_wire_close, then a text without its zero */
     MADI_FORWARD_ACK = 7,    /* end to end: what madi_wire_forward says; of an encrypted stream, a proof.  seq then counts
                               * them */
@@ -167,6 +167,12 @@ typedef struct madi_wire_open {
     uint8_t proof[MADI_WIRE_PROOF]; /* of all but the limit */
 } madi_wire_open_t;
 static_assert(sizeof(madi_wire_open_t) == 40, "open");
+
+typedef struct madi_wire_ready {
+    uint8_t proof[MADI_WIRE_PROOF];
+    uint8_t key[32]; /* of an encrypted stream: for the exchange, X25519; else zeros */
+} madi_wire_ready_t;
+static_assert(sizeof(madi_wire_ready_t) == 48, "ready");
 
 typedef struct madi_wire_close {
     uint32_t status;

@@ -89,8 +89,7 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
         gw_credit_came(side, credit.limit);
     } else if (kind == MADI_FORWARD_CLOSE && len >= sizeof c && len <= sizeof c + GW_TEXT) {
         memcpy(&c, rest, sizeof c);
-        memcpy(text, rest + sizeof c, len - sizeof c);
-        text[len - sizeof c] = 0;
+        madi_escape(text, sizeof text, (const char *)rest + sizeof c, len - sizeof c);
         close_came(side, &c, text);
     } else if (side->end && (kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY)) {
         gw_end_told(side, hdr, body);

@@ -36,6 +36,9 @@ struct gw_cipher {
     keys_t keys[2]; /* by gw_direction */
     unsigned generation_bits;
     bool narrow; /* no ocb.h */
+    bool active;
+    EVP_PKEY *pair; /* for the exchange, until it is over; or NULL */
+    unsigned char offered[GW_PUBLIC];
 };
 
 /* HKDF-Expand of RFC 5869 for one block, which a key is. */
@@ -77,6 +80,7 @@ gw_cipher_t *gw_cipher_new(const unsigned char secret[GW_SECRET], bool active, u
     if (!c)
         return NULL;
     c->generation_bits = generation_bits;
+    c->active = active;
     if (keys_make(c, GW_OURS, secret, active) && keys_make(c, GW_THEIRS, secret, !active))
         return c;
     gw_cipher_free(c);
@@ -89,8 +93,52 @@ void gw_cipher_free(gw_cipher_t *c)
         return;
     EVP_CIPHER_CTX_free(c->keys[GW_OURS].ctx); /* which wipes its keys */
     EVP_CIPHER_CTX_free(c->keys[GW_THEIRS].ctx);
+    EVP_PKEY_free(c->pair);
     OPENSSL_cleanse(c, sizeof *c);
     free(c);
+}
+
+/* ---- The exchange ------------------------------------------------------------------------------------------------- */
+
+bool gw_cipher_offer(gw_cipher_t *c)
+{
+    size_t n = GW_PUBLIC;
+    c->pair = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
+    return c->pair && EVP_PKEY_get_raw_public_key(c->pair, c->offered, &n) == 1 && n == GW_PUBLIC;
+}
+
+const unsigned char *gw_cipher_public(const gw_cipher_t *c)
+{
+    return c->offered;
+}
+
+static bool pair_derive(EVP_PKEY *pair, const unsigned char *theirs, unsigned char shared[GW_PUBLIC])
+{
+    EVP_PKEY *peer = EVP_PKEY_new_raw_public_key(EVP_PKEY_X25519, NULL, theirs, GW_PUBLIC);
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new(pair, NULL);
+    size_t n = GW_PUBLIC;
+    bool good = peer && ctx && EVP_PKEY_derive_init(ctx) == 1 && EVP_PKEY_derive_set_peer(ctx, peer) == 1 &&
+                EVP_PKEY_derive(ctx, shared, &n) == 1 && n == GW_PUBLIC;
+    EVP_PKEY_CTX_free(ctx);
+    EVP_PKEY_free(peer);
+    return good;
+}
+
+bool gw_cipher_agree(gw_cipher_t *c, const unsigned char theirs[GW_PUBLIC])
+{
+    unsigned char mixed[3 * GW_PUBLIC]; /* what is shared, and both offers, the active end's first */
+    bool good = c->pair && pair_derive(c->pair, theirs, mixed);
+    memcpy(mixed + GW_PUBLIC, c->active ? c->offered : theirs, GW_PUBLIC);
+    memcpy(mixed + 2 * GW_PUBLIC, c->active ? theirs : c->offered, GW_PUBLIC);
+    for (int i = 0; i < 2 && good; i++) {
+        unsigned char *seal = c->keys[i].seal;
+        good = HMAC(EVP_sha256(), seal, KEY, mixed, sizeof mixed, seal, NULL) != NULL;
+        c->keys[i].keyed = false;
+    }
+    OPENSSL_cleanse(mixed, sizeof mixed);
+    EVP_PKEY_free(c->pair);
+    c->pair = NULL;
+    return good;
 }
 
 enum gw_suite gw_cipher_suite(const gw_cipher_t *c)

@@ -3,11 +3,12 @@
  * is said about the stream.
  *
  *   secret (of the handshake of the two ends)
- *     |-- HKDF "mad stream, active, seal"  -- HKDF turn, generation --> key of the AEAD
+ *     |-- HKDF "mad stream, active, seal"  -- HMAC X25519 of both ends -- HKDF turn, generation --> key of the AEAD
  *     |-- HKDF "mad stream, active, prove" --> HMAC-SHA-256 key
  *     `-- both again for the passive end
  *
- * Each direction has keys of its own, so nothing that an end has sent comes back to it as the other end's.  A sealed
+ * The exchange of keys (X25519, fresh for each stream) is authenticated by proofs, and makes what was recorded useless to whoever
+ * gets the job's key later.  Each direction has keys of its own, so nothing that an end has sent comes back to it as the other end's.  A sealed
  * fragment has the number that it has in its direction as nonce, extended to 64 bits; each way of the stream (turn), and
  * every GW_REKEY fragments of it (generation), has a new key.  A fragment that is sent again goes by another way, so under
  * another key: what it carries may then differ, as its acknowledgement does. */
@@ -48,6 +49,13 @@ typedef struct gw_nonce {
  * NULL: no memory, or OpenSSL refused. */
 gw_cipher_t *gw_cipher_new(const unsigned char secret[GW_SECRET], bool active, unsigned generation_bits);
 void gw_cipher_free(gw_cipher_t *cipher); /* wipes the keys; NULL is fine */
+
+#define GW_PUBLIC 32
+/* Make a key pair for the exchange.  False: OpenSSL refused. */
+bool gw_cipher_offer(gw_cipher_t *cipher);
+const unsigned char *gw_cipher_public(const gw_cipher_t *cipher); /* what the other end is told of it; zeros before */
+/* Mix what both have offered into the keys that seal; the pair is forgotten.  False: that is no key of the other end's. */
+bool gw_cipher_agree(gw_cipher_t *cipher, const unsigned char theirs[GW_PUBLIC]);
 
 enum gw_suite gw_cipher_suite(const gw_cipher_t *cipher); /* by which this end seals */
 /* Choose by what this end seals, and whether ocb.h may do it, in both directions.  For tests.  False: OpenSSL refused. */

@@ -192,7 +192,7 @@ typedef struct gw_avoid {
 struct gw_early {
     madi_wire_hdr_t hdr;
     uint32_t turn;
-    unsigned char body[sizeof(madi_wire_forward_t) + MADI_WIRE_PROOF];
+    unsigned char body[sizeof(madi_wire_forward_t) + sizeof(madi_wire_ready_t)];
 };
 
 /* The end of a stream in this process. */

@@ -14,7 +14,7 @@ bool gw_protect_start(gw_end_t *end, madi_link_t *link)
     end->cipher = gw_cipher_new(link->secret, end->active, GW_REKEY_BITS);
     end->encrypts = end->cipher && madi_map_encrypts(end->gw->map, gw_lane_of(end->gw, link->gate->lane));
     OPENSSL_cleanse(link->secret, sizeof link->secret);
-    return end->cipher != NULL;
+    return end->cipher && (!end->encrypts || gw_cipher_offer(end->cipher));
 }
 
 bool gw_link_encrypts(const madi_link_t *link)
@@ -26,7 +26,7 @@ bool gw_link_encrypts(const madi_link_t *link)
 size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len)
 {
     if (kind == MADI_FORWARD_READY)
-        return MADI_WIRE_PROOF;
+        return sizeof(madi_wire_ready_t);
     if (!end->encrypts)
         return 0;
     if (kind == MADI_FORWARD_PACKET)
@@ -47,14 +47,23 @@ size_t gw_said_close(gw_said_t *said, const gw_side_t *side, const madi_wire_clo
 gw_said_t gw_said_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     madi_wire_forward_t forward;
+    gw_said_t said;
     memcpy(&forward, body, sizeof forward);
-    return (gw_said_t){.kind = hdr->flags & MADI_FORWARD_KIND,
+    said = (gw_said_t){.kind = hdr->flags & MADI_FORWARD_KIND,
                        .turn = side->turn,
                        .stream = side->end->stream,
                        .number = hdr->seq,
                        .suite = hdr->channel,
                        .ack = forward.ack,
                        .ask = forward.ask};
+    if (said.kind == MADI_FORWARD_READY)
+        memcpy(said.text, (const char *)body + sizeof forward + offsetof(madi_wire_ready_t, key), GW_PUBLIC);
+    return said;
+}
+
+size_t gw_said_len(const gw_said_t *said)
+{
+    return GW_SAID + (said->kind == MADI_FORWARD_READY ? GW_PUBLIC : 0);
 }
 
 gw_said_t gw_said_open(unsigned kind, const madi_wire_open_t *open)
@@ -83,7 +92,7 @@ void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *t
 static bool forward_prove(const gw_side_t *side, gw_frag_t *frag)
 {
     gw_said_t said = gw_said_forward(side, &frag->hdr, frag->body);
-    return gw_cipher_prove(side->end->cipher, &said, GW_SAID, frag->body + sizeof(madi_wire_forward_t));
+    return gw_cipher_prove(side->end->cipher, &said, gw_said_len(&said), frag->body + sizeof(madi_wire_forward_t));
 }
 
 void gw_protect_ack(gw_side_t *side, gw_frag_t *frag)
@@ -138,6 +147,7 @@ bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, 
     madi_wire_forward_t forward;
     if (kind == MADI_FORWARD_READY) {
         frag->hdr.channel = (uint16_t)gw_cipher_suite(end->cipher);
+        memcpy(out + offsetof(madi_wire_ready_t, key), gw_cipher_public(end->cipher), GW_PUBLIC);
         return forward_prove(end->side, frag);
     }
     if (kind == MADI_FORWARD_PACKET && end->encrypts) {

@@ -14,9 +14,9 @@ typedef struct gw_said {
     uint32_t number; /* READY: of the fragment; ACK: of those by this way */
     uint32_t ack, ask;
     uint32_t suite;  /* READY: gw_suite */
-    uint32_t status; /* CLOSE; then the text, as long as it is */
+    uint32_t status; /* CLOSE */
     uint32_t pad;
-    char text[GW_TEXT];
+    char text[GW_TEXT]; /* CLOSE: as long as it is; READY: the key */
 } gw_said_t;
 #define GW_SAID offsetof(gw_said_t, text)
 static_assert(GW_SAID == 40, "said has no holes");
@@ -29,6 +29,7 @@ static_assert(sizeof(gw_covered_t) == GW_COVERED, "covered has no holes");
 
 size_t gw_said_close(gw_said_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text); /* its length */
 gw_said_t gw_said_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* READY, ACK */
+size_t gw_said_len(const gw_said_t *said); /* of one of these */
 gw_said_t gw_said_open(unsigned kind, const madi_wire_open_t *open);
 gw_covered_t gw_covered(const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward);
 

@@ -140,7 +140,7 @@ void gw_way_say_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t tur
     if (turn > end->turn_tried)
         end->turn_tried = turn;
     gw_protect_open(end, kind, &open);
-    gw_side_say(side, kind, HOPS, &open, sizeof open, address, madi_address_len(address));
+    gw_side_say(side, kind, GW_HOPS, &open, sizeof open, address, madi_address_len(address));
 }
 
 /* The first number, as if OPEN had been sent. */

@@ -69,13 +69,15 @@ static bool forward_proved(const gw_side_t *side, const madi_wire_hdr_t *hdr, co
 {
     gw_said_t said = gw_said_forward(side, hdr, body);
     const unsigned char *proof = (const unsigned char *)body + sizeof(madi_wire_forward_t);
-    return hdr->length == sizeof(madi_wire_forward_t) + MADI_WIRE_PROOF &&
-           gw_cipher_proved(side->end->cipher, &said, GW_SAID, proof);
+    return gw_cipher_proved(side->end->cipher, &said, gw_said_len(&said), proof);
 }
 
 bool gw_ready_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
-    return forward_proved(side, hdr, body);
+    const unsigned char *ready = (const unsigned char *)body + sizeof(madi_wire_forward_t);
+    const gw_end_t *end = side->end;
+    return hdr->length == sizeof(madi_wire_forward_t) + sizeof(madi_wire_ready_t) && forward_proved(side, hdr, body) &&
+           (!end->encrypts || gw_cipher_agree(end->cipher, ready + offsetof(madi_wire_ready_t, key)));
 }
 
 bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
@@ -88,7 +90,7 @@ bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body
         side->acks_in = hdr->seq;
         return true;
     }
-    if (!forward_proved(side, hdr, body)) {
+    if (hdr->length != sizeof(madi_wire_forward_t) + MADI_WIRE_PROOF || !forward_proved(side, hdr, body)) {
         gw_forged(side, "an acknowledgement is not the peer's");
         return false;
     }

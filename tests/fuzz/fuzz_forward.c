@@ -71,6 +71,8 @@ static bool far_open(world_t *w, bool active)
     atomic_store(&gate->state, MADI_GATE_CONNECTING);
     if (gw_way_open(end, gw_hop_get(gw, first), address))
         gw_end_start(end, link, fd);
+    if (encrypts && !gw_cipher_offer(end->cipher))
+        abort();
     end->encrypts = encrypts;
     madi_unlock(&s->lock);
     w->gate = gate;
@@ -161,9 +163,12 @@ static uint32_t protect(world_t *w, madi_wire_hdr_t *hdr, unsigned char *body)
     side.end = &peer;
     if (kind == MADI_FORWARD_READY && hdr->length == before) {
         hdr->channel = (uint16_t)gw_cipher_suite(far);
+        memcpy(body + before + offsetof(madi_wire_ready_t, key), gw_cipher_public(far), GW_PUBLIC);
         said = gw_said_forward(&side, hdr, body);
-        gw_cipher_prove(far, &said, GW_SAID, body + before);
-        return (uint32_t)(before + MADI_WIRE_PROOF);
+        gw_cipher_prove(far, &said, gw_said_len(&said), body + before);
+        if (end && encrypts)
+            gw_cipher_agree(far, gw_cipher_public(end->cipher)); /* once */
+        return (uint32_t)(before + sizeof(madi_wire_ready_t));
     }
     if (kind != MADI_FORWARD_PACKET || hdr->length < MADI_FORWARD_HEAD || !encrypts || hdr->channel == 1)
         return hdr->length;
@@ -216,7 +221,7 @@ static void run(const uint8_t *data, size_t size)
     how = take8(&in);
     encrypts = how & 2;
     far = gw_cipher_new(secret, !(how & 1), GW_REKEY_BITS);
-    if (!far || !far_open(&w, how & 1))
+    if (!far || (encrypts && !gw_cipher_offer(far)) || !far_open(&w, how & 1))
         abort();
     while (input_left(&in)) {
         uint8_t op = take8(&in);

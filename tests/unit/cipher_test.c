@@ -26,7 +26,9 @@ static void pair_make_of(enum gw_suite suite, bool wide)
         ck_assert(!suite || gw_cipher_choose(ends[i], suite, wide && i));
     }
     for (int i = 0; i < 2; i++)
-        ck_assert(gw_cipher_take_suite(ends[i], gw_cipher_suite(ends[!i])));
+        ck_assert(gw_cipher_offer(ends[i]) && gw_cipher_take_suite(ends[i], gw_cipher_suite(ends[!i])));
+    for (int i = 0; i < 2; i++)
+        ck_assert(gw_cipher_agree(ends[i], gw_cipher_public(ends[!i])));
     ck_assert(!gw_cipher_take_suite(ends[0], 0) && !gw_cipher_take_suite(ends[0], 3));
 }
 
@@ -152,6 +154,29 @@ START_TEST(not_with_other_keys)
 }
 END_TEST
 
+/* Whoever has the secret, but was not one of those that exchanged keys, opens nothing. */
+START_TEST(keys_are_exchanged)
+{
+    static const unsigned char none[GW_PUBLIC];
+    gw_cipher_t *later, *other;
+    sealed_t s;
+    pair_make();
+    s = seal(0, (gw_nonce_t){.number = 1});
+    ck_assert(opens(1, &s));
+    other = ends[1];
+    ck_assert_ptr_nonnull(later = gw_cipher_new(secret, false, FEW));
+    ends[1] = later;
+    ck_assert(gw_cipher_take_suite(later, gw_cipher_suite(ends[0])));
+    ck_assert(!opens(1, &s));
+    ck_assert(!gw_cipher_agree(later, gw_cipher_public(ends[0]))); /* it has offered nothing */
+    ck_assert(gw_cipher_offer(later) && !gw_cipher_agree(later, none));
+    ck_assert(gw_cipher_offer(later) && gw_cipher_agree(later, gw_cipher_public(ends[0])));
+    ck_assert(!opens(1, &s));
+    gw_cipher_free(other);
+    pair_free();
+}
+END_TEST
+
 /* The same bytes: sealed anew by another way, or under the key of another generation, nothing of them is the same. */
 START_TEST(rekeyed)
 {
@@ -211,6 +236,6 @@ END_TEST
 
 Suite *cipher_suite(void)
 {
-    const TTest *const tests[] = {opened_in_place, not_elsewhere, not_with_other_keys, rekeyed, numbers_go_on, proofs};
+    const TTest *const tests[] = {opened_in_place, not_elsewhere, not_with_other_keys, keys_are_exchanged, rekeyed, numbers_go_on, proofs};
     return SUITE_OF("cipher", tests);
 }

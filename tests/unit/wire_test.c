@@ -32,6 +32,7 @@ START_TEST(bodies_layout)
     ck_assert_uint_eq(MADI_FORWARD_HEAD, 24);
     ck_assert_uint_eq(sizeof(madi_wire_open_t), 40);
     ck_assert_uint_eq(sizeof(madi_wire_close_t), 24);
+    ck_assert_uint_eq(sizeof(madi_wire_ready_t), 48);
 }
 END_TEST
 
