@@ -265,7 +265,8 @@ static bool shake_collect(madi_seal_t *s)
     long n = BIO_get_mem_data(SSL_get_wbio(s->ssl), &data);
     if (n < 0 || (size_t)n > SEAL_OUT_SIZE - s->out_n)
         return false;
-    memcpy(s->out + s->out_n, data, (size_t)n);
+    if (n) /* else there may be no data */
+        memcpy(s->out + s->out_n, data, (size_t)n);
     s->out_n += (size_t)n;
     BIO_reset(SSL_get_wbio(s->ssl));
     return true;

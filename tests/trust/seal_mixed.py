@@ -65,6 +65,11 @@ agreed("seal and seal", env("seal"), env("seal"))
 agreed("seal by AES 256", env("seal", MAD_SEAL_CIPHER="TLS_AES_256_GCM_SHA384"),
        env("seal", MAD_SEAL_CIPHER="TLS_AES_256_GCM_SHA384"))
 agreed("none and none, with other keys", env("none", TARGET_KEY="f" * 32), env("none"))
+SITE = b'networks = { wan = { driver = "tcp"; hosts = "a,b"; interface = "lo"; leaves_site = true; }; };'
+BY_FILE = dict(BASE, MAD_DRIVERS="tcp,self,virtual", MAD_TOPOLOGY="hex:" + SITE.hex(), MAD_HOST="a")
+agreed("a network that leaves the site, and seal", BY_FILE, env("seal"))
+refused("a network that leaves the site calls auth", BY_FILE, env("auth"), "answers in the clear", "is not sealed here")
+agreed("the knob comes before the file", dict(BY_FILE, MAD_TCP_SECURITY="auth"), env("auth"))
 agreed("the word for one interface", env("auth,lo=seal"), env("seal,eth0=auth"))
 
 
