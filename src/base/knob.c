@@ -89,6 +89,9 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                                     "file (PEM) of the private key of MAD_SEAL_CERTIFICATE", 0, 0},
     [MADI_KNOB_SEAL_AUTHORITY] = {"MAD_SEAL_AUTHORITY", MADI_KNOB_TEXT, "",
                                   "file (PEM) of the authorities whose certificates the other end may show", 0, 0},
+    [MADI_KNOB_SEAL_KERNEL] = {"MAD_SEAL_KERNEL", MADI_KNOB_BOOL, "yes",
+                               "the kernel makes the records that sealed connections send, where it can (kernel TLS, Linux 6.14)", 0,
+                               1},
     [MADI_KNOB_TOPOLOGY] = {"MAD_TOPOLOGY", MADI_KNOB_TEXT, "",
                             "topology file (or hex: and its text in digits): peers on other networks are reached through "
                             "gateways; empty: none are",

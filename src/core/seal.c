@@ -202,7 +202,8 @@ void madi_seal_key_set(madi_seal_ctx_t *ctx, const unsigned char *key)
 
 void madi_seal_ctx_text(const madi_seal_ctx_t *ctx, char *text, size_t len)
 {
-    snprintf(text, len, "TLS 1.3, %s, %s", ctx->suite->name, ctx->certified ? "certificates" : "the job's key");
+    snprintf(text, len, "TLS 1.3, %s, %s%s", ctx->suite->name, ctx->certified ? "certificates" : "the job's key",
+             ctx->kernel ? ", sent by the kernel" : "");
 }
 
 /* ---- Connections -------------------------------------------------------------------------------------------------- */

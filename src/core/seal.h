@@ -3,6 +3,7 @@
  *
  *   seal.c         the handshake, by OpenSSL: job's key as PSK with a key exchange, or certificates of both ends
  *   seal_record.c  the records after it: AEAD with the traffic secrets of that handshake, KeyUpdate, close_notify
+ *   seal_kernel.c  or the kernel makes those that a TCP socket sends, where it can
  *
  * OpenSSL makes the handshake, and hands over its traffic secrets; from then on this file makes and opens TLS records
  * itself.  So the two directions share nothing (an SSL object is not for two threads), payload is encrypted from the
@@ -89,6 +90,17 @@ const void *madi_seal_out(const madi_seal_t *seal, size_t *len);
 void madi_seal_sent(madi_seal_t *seal, size_t n);
 /* Say that nothing follows (close_notify); it then waits at madi_seal_out. */
 void madi_seal_end(madi_seal_t *seal);
+
+/* ---- Sending by the kernel ---------------------------------------------------------------------------------------- */
+
+/* See whether the kernel can do what follows; takes up to half a second where it fails midway.  As the session starts. */
+void madi_seal_kernel_try(madi_seal_ctx_t *ctx);
+/* Have the kernel make the records that are sent on this TCP socket (kernel TLS); the caller then sends payload on it.  False:
+ * it cannot, and all is as before.  Precondition: nothing waits at madi_seal_out. */
+bool madi_seal_kernel_begin(madi_seal_t *seal, int fd);
+/* So much payload is about to be sent; updates the key if it is time.  False (errno): the connection must end. */
+bool madi_seal_kernel_count(madi_seal_t *seal, int fd, size_t len);
+void madi_seal_kernel_end(int fd); /* like madi_seal_end, and sends it */
 
 /* For tests: update the key after so many records. */
 void madi_seal_rekey_after(madi_seal_t *seal, uint64_t records);

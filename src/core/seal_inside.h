@@ -16,6 +16,8 @@
 #define SEAL_OUT_SIZE (MADI_SEAL_BATCH + 2048)
 #define SEAL_RECORD_MAX (MADI_SEAL_TEXT + 256) /* what the header of an encrypted record may say */
 
+#define SEAL_KEY_UPDATE 24 /* the message of TLS */
+
 enum { SEAL_ALERT = 21, SEAL_HANDSHAKE = 22, SEAL_DATA = 23 }; /* types of records */
 
 typedef struct seal_suite {
@@ -31,6 +33,7 @@ struct madi_seal_ctx {
     EVP_CIPHER *cipher;
     EVP_MD *hash;
     bool certified; /* by certificates, not by the job's key */
+    bool kernel;    /* it can make records (seal_kernel.c) */
     const unsigned char *key; /* from which the PSK follows */
 };
 
@@ -63,11 +66,18 @@ struct madi_seal {
     uint64_t rekey;            /* after so many records */
     atomic_bool update_wanted; /* by the peer */
     bool ended;
+    bool in_kernel;          /* the kernel makes the records */
+    uint64_t kernel_records; /* at least as many as it made under this key */
 };
 
 /* seal_record.c: begin to use the secrets of the handshake. */
 bool madi_seal_keys_set(madi_seal_t *seal);
 void madi_seal_keys_wipe(madi_seal_t *seal);
+/* The key of the sending direction, into EVP_MAX_KEY_LENGTH bytes; and go on to the next one.  False without memory. */
+bool madi_seal_tx_key(const madi_seal_t *seal, unsigned char *key);
+bool madi_seal_tx_next(madi_seal_t *seal);
+/* seal_kernel.c */
+bool madi_seal_kernel_update(madi_seal_t *seal, int fd); /* tell the peer, then give the kernel the next key */
 /* A record of this type, behind what waits.  False: it does not fit, or encryption failed. */
 bool madi_seal_put_as(madi_seal_t *seal, unsigned char type, const void *bytes, size_t len);
 

@@ -14,7 +14,6 @@
 
 #define SMALL 1024 /* payload up to here is gathered first: one call of the cipher instead of several */
 #define SPARE 64   /* bytes of the buffer that payload leaves for an update of the key, or the end */
-#define KEY_UPDATE 24
 #define CLOSE_NOTIFY 0
 
 /* ---- Keys ------------------------------------------------------------------------------------------------------- */
@@ -53,6 +52,16 @@ static bool dir_update(const madi_seal_ctx_t *ctx, seal_dir_t *dir, bool encrypt
     dir->updates++;
     return secret_expand(ctx, dir->secret, "traffic upd", dir->secret, ctx->suite->hash_len) &&
            dir_key(ctx, dir, encrypts);
+}
+
+bool madi_seal_tx_key(const madi_seal_t *s, unsigned char *key)
+{
+    return secret_expand(s->ctx, s->tx.secret, "key", key, s->ctx->suite->key_len);
+}
+
+bool madi_seal_tx_next(madi_seal_t *s)
+{
+    return dir_update(s->ctx, &s->tx, true);
 }
 
 bool madi_seal_keys_set(madi_seal_t *s)
@@ -169,7 +178,7 @@ bool madi_seal_put_as(madi_seal_t *s, unsigned char type, const void *bytes, siz
 /* The peer is told that the next record is under the next key. */
 static bool update_send(madi_seal_t *s)
 {
-    static const unsigned char message[5] = {KEY_UPDATE, 0, 0, 1, 0};
+    static const unsigned char message[5] = {SEAL_KEY_UPDATE, 0, 0, 1, 0};
     atomic_store_explicit(&s->update_wanted, false, memory_order_relaxed);
     return madi_seal_put_as(s, SEAL_HANDSHAKE, message, sizeof message) && dir_update(s->ctx, &s->tx, true);
 }
@@ -304,7 +313,7 @@ static madi_seal_next_t alert_take(madi_seal_t *s, const unsigned char *alert, s
 
 static madi_seal_next_t update_take(madi_seal_t *s, const unsigned char *message, size_t len)
 {
-    static const unsigned char head[4] = {KEY_UPDATE, 0, 0, 1};
+    static const unsigned char head[4] = {SEAL_KEY_UPDATE, 0, 0, 1};
     if (len != 5 || memcmp(message, head, sizeof head) != 0 || message[4] > 1 || !dir_update(s->ctx, &s->rx, false)) {
         snprintf(s->why, sizeof s->why, "a message of TLS came that no Madeleine sends (type %u, %zu bytes)", message[0], len);
         return MADI_SEAL_BROKEN;

@@ -43,5 +43,8 @@ mad_status_t madi_adapter_secure(madi_adapter_t *a, char *reason)
     if (a->security != MADI_SECURITY_SEAL || s->seal)
         return MAD_OK;
     s->seal = madi_seal_ctx_new(reason);
-    return s->seal ? MAD_OK : MAD_ERR_CONFIG;
+    if (!s->seal)
+        return MAD_ERR_CONFIG;
+    madi_seal_kernel_try(s->seal);
+    return MAD_OK;
 }

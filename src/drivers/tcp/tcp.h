@@ -105,6 +105,7 @@ struct madi_tcp_link {
     struct iovec vec[MADI_TCP_GATHER + 1];
     char tx_hdr[sizeof(madi_wire_hdr_t)];
     bool said_end; /* sealed: the peer has said that nothing follows */
+    bool kernel;   /* sealed: the kernel makes the records that are sent */
 };
 
 #define MADI_TCP_HOT 4000 /* empty tries until a link is no longer hot: about a millisecond of system calls */

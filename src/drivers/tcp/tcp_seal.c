@@ -183,6 +183,18 @@ static int seal_pump(madi_tcp_link_t *link)
     }
 }
 
+/* The kernel makes the records: send payload as on a link that is not sealed. */
+static madi_sent_t seal_send_kernel(madi_tcp_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    if (!atomic_load_explicit(&link->tx_blocked, memory_order_relaxed) &&
+        !madi_seal_kernel_count(link->pub.seal, link->watch.fd, total)) {
+        atomic_store_explicit(&link->tx_blocked, true, memory_order_release); /* for ever */
+        madi_tcp_broken(link);
+        return MADI_AGAIN;
+    }
+    return madi_tcp_send(&link->pub, vec, n, total, op);
+}
+
 madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
@@ -192,6 +204,8 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n,
     assert(total <= (op ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX));
     (void)total;
 
+    if (link->kernel)
+        return seal_send_kernel(link, vec, n, total, op);
     if (atomic_load_explicit(&link->tx_blocked, memory_order_relaxed)) {
         link->tx_refused = true;
         return MADI_AGAIN;
@@ -238,6 +252,8 @@ int madi_tcp_seal_flush(madi_tcp_link_t *link)
     madi_op_t *op = NULL;
     bool refused = false;
     int done = 0;
+    if (link->kernel)
+        return madi_tcp_flush(link);
     madi_link_lock_tx(&link->pub);
     if (seal_waits(link) && !seal_closed(link)) {
         done = seal_pump(link);
@@ -286,6 +302,7 @@ mad_status_t madi_tcp_seal_start(madi_link_t *pub, int fd, bool active, char *re
         return MAD_ERR_AUTH;
     }
     link->watch.ready = seal_ready;
+    link->kernel = madi_seal_kernel_begin(pub->seal, fd);
     status = madi_tcp_start(pub, fd, active, reason);
     if (!status && !seal_closed(link) && !madi_seal_empty(pub->seal)) /* what came right behind the handshake */
         madi_tcp_unread_add(link);
@@ -298,7 +315,10 @@ void madi_tcp_seal_link_close(madi_link_t *pub)
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
     struct iovec out;
     if (link->started && !link->shut && pub->seal && !atomic_load_explicit(&link->tx_blocked, memory_order_relaxed)) {
-        madi_seal_end(pub->seal);
+        if (link->kernel)
+            madi_seal_kernel_end(link->watch.fd);
+        else
+            madi_seal_end(pub->seal);
         out.iov_base = (void *)(uintptr_t)madi_seal_out(pub->seal, &out.iov_len);
         if (out.iov_len)
             madi_tcp_write(link->watch.fd, &out, 1);
