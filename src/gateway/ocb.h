@@ -11,7 +11,7 @@ typedef struct gw_ocb {
     _Alignas(16) unsigned char encrypt[11][16], decrypt[11][16]; /* round keys */
     unsigned char star[16], dollar[16]; /* as the RFC calls them */
     unsigned char l[32][16];            /* of the blocks whose number has i zeros at its end; so many suffice for 64 GiB */
-    unsigned char sum[32][16];          /* of the first i blocks from a multiple of 32 on */
+    unsigned char sum[33][16];          /* of the first i blocks from a multiple of 32 on; the last one is only read */
 } gw_ocb_t;
 
 /* True if this processor can, and the library was built for it.  Then key expands a key of 16 bytes. */
