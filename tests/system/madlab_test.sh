@@ -82,6 +82,14 @@ check "a lab" 0 $code
 
 # --- what is separate, what is shared ---
 
+test_no_sandbox() {
+    lab -- true
+    check "no sandbox: root is told" "$([ "$(id -u)" != 0 ] || echo yes)" "$(grep -q 'root runs this lab, which is no sandbox' err && echo yes)"
+    lab --quiet -- true
+    check "no sandbox: not if it is to be quiet" "" "$(cat err)"
+    check "no sandbox: --help" yes "$("$madlab" --help | grep -q 'It is no sandbox' && echo yes)"
+}
+
 test_separate() {
     lab <<'EOF'
 for h in launch red1 red2 gate blue1 blue2; do
@@ -511,7 +519,7 @@ EOF
     [ -z "$(sort -u err | grep -v latency)" ] || sed 's/^/# /' err
 }
 
-for t in ${TESTS:-separate routes rates bridges cut kill agent madrun left user errors chroot}; do
+for t in ${TESTS:-separate no_sandbox routes rates bridges cut kill agent madrun left user errors chroot}; do
     "test_$t"
 done
 [ $failures = 0 ]
