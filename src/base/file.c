@@ -44,13 +44,15 @@ static void output_why(const madi_output_t *o, char *why, size_t len)
 {
     if (errno == ELOOP)
         snprintf(why, len, "%s is a symbolic link: name the file itself, or remove the link", o->path);
+    else if (errno == ENXIO)
+        snprintf(why, len, "%s is a device or a pipe, not a file: remove it", o->path);
     else if (errno == EEXIST)
         snprintf(why, len, "%s is in the way: remove it", o->next);
     else
         snprintf(why, len, "%s", strerror(errno));
 }
 
-static int output_fd(madi_output_t *o, const char *path, mode_t mode)
+static int output_fd(madi_output_t *o, const char *path, mode_t mode, bool devices)
 {
     struct stat there;
     int n = snprintf(o->path, sizeof o->path, "%s", path);
@@ -59,10 +61,10 @@ static int output_fd(madi_output_t *o, const char *path, mode_t mode)
         errno = ENAMETOOLONG;
         return -1;
     }
-    if (is_device(path))
+    if (devices && is_device(path))
         return device_open(path);
     if (!lstat(path, &there) && !S_ISREG(there.st_mode)) {
-        errno = S_ISDIR(there.st_mode) ? EISDIR : ELOOP;
+        errno = S_ISDIR(there.st_mode) ? EISDIR : S_ISLNK(there.st_mode) ? ELOOP : ENXIO;
         return -1;
     }
     memcpy(o->next, path, (size_t)n);
@@ -70,9 +72,9 @@ static int output_fd(madi_output_t *o, const char *path, mode_t mode)
     return next_make(o->next, mode);
 }
 
-bool madi_output_open(madi_output_t *o, const char *path, mode_t mode, char *why, size_t len)
+bool madi_output_open(madi_output_t *o, const char *path, mode_t mode, bool devices, char *why, size_t len)
 {
-    int fd = output_fd(o, path, mode);
+    int fd = output_fd(o, path, mode, devices);
     o->file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (o->file)
         return true;

@@ -15,9 +15,10 @@ typedef struct madi_output {
     char path[PATH_MAX], next[PATH_MAX]; /* next: what path is called until it is whole; "": it is a device or a pipe */
 } madi_output_t;
 
-/* Begin to write what path names: a new file with these rights less the umask, or a device or pipe that is there.  False if it
- * cannot be or a link lies there; why says what, with a remedy. */
-bool madi_output_open(madi_output_t *output, const char *path, mode_t mode, char *why, size_t len);
+/* Begin to write what path names: a new file with these rights less the umask; with `devices`, also a device or pipe that is
+ * there, perhaps behind a link (for a path that a person has named: /dev/stdout).  False if it cannot be, or a link or another
+ * thing lies there; why says what, with a remedy. */
+bool madi_output_open(madi_output_t *output, const char *path, mode_t mode, bool devices, char *why, size_t len);
 /* End it: path is the whole file, or what it was before (good is false, or it cannot be; why says so if good was true). */
 bool madi_output_close(madi_output_t *output, bool good, char *why, size_t len);
 

@@ -297,7 +297,7 @@ void madi_trace_write(void)
     if (!madi_tracing)
         return;
     snprintf(name, sizeof name, "%s.%s.%d.json", madi_knob_text(MADI_KNOB_TRACE), trace.host, (int)getpid());
-    if (madi_output_open(&out, name, 0600, why, sizeof why)) {
+    if (madi_output_open(&out, name, 0600, false, why, sizeof why)) {
         bool good = write_all(out.file);
         snprintf(why, sizeof why, "%s", strerror(errno)); /* if not good */
         if (madi_output_close(&out, good, why, sizeof why))

@@ -260,7 +260,7 @@ bool madi_lanes_draw(const madi_lanes_t *l, const char *name)
     size_t len = 0;
     char why[PATH_MAX + 100];
     madi_output_t output;
-    bool open = madi_output_open(&output, name, 0666, why, sizeof why), good = false;
+    bool open = madi_output_open(&output, name, 0666, true, why, sizeof why), good = false;
     FILE *out = output.file;
     int bottom;
     d.out = open ? open_memstream(&body, &len) : NULL;

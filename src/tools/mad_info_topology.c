@@ -240,7 +240,7 @@ static int draw(const madi_info_options_t *options, const madi_topo_t *topo, con
 {
     char text[PATH_MAX + 200], why[PATH_MAX + 100];
     madi_output_t out;
-    if (madi_output_open(&out, options->svg, 0666, why, sizeof why)) {
+    if (madi_output_open(&out, options->svg, 0666, true, why, sizeof why)) {
         bool good = madi_topo_svg(topo, live, out.file) == MAD_OK;
         snprintf(why, sizeof why, "%s", strerror(errno)); /* if not good */
         if (madi_output_close(&out, good, why, sizeof why))

@@ -20,7 +20,7 @@ bool madi_trace_save(const json_t *document, const char *name)
         putchar('\n');
         return good;
     }
-    if (madi_output_open(&out, name, 0666, why, sizeof why)) {
+    if (madi_output_open(&out, name, 0666, true, why, sizeof why)) {
         bool good = !json_dumpf(document, out.file, flags);
         snprintf(why, sizeof why, "%s", strerror(errno)); /* if not good */
         if (madi_output_close(&out, good, why, sizeof why))

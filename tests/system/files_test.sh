@@ -67,18 +67,22 @@ rm -f job
 
 # ---- Timelines ---------------------------------------------------------------------------------------------------
 
-# traced LINK: a program whose timeline would be written where this name is a link (NAME, NAME.new)
+# traced END COMMAND: a program whose timeline would be written where this command has made NAMEEND
 traced() {
     rm -f t.*
-    MAD_TRACE=t within $limit sh -c "ln -s victim t.$host.\$\$.json$1; exec '$bin/tests/world' listen" >out 2>err
+    MAD_TRACE=t within $limit sh -c "$2 t.$host.\$\$.json$1; exec '$bin/tests/world' listen" >out 2>err
 }
-traced ""
+traced "" "ln -s victim"
 untouched "timeline: a link"
 check_lines "timeline: a link is explained" 1 \
     'MAD_TRACE: t.*json cannot be written: t.*json is a symbolic link: name the file itself, or remove the link' err
-traced .new
+traced .new "ln -s victim"
 untouched "timeline: a link where it begins"
 check_lines "timeline: a link where it begins is explained" 1 'MAD_TRACE: .* cannot be written: .*json.new is in the way: remove it' err
+traced "" mkfifo # nobody reads it
+check_lines "timeline: a pipe is explained" 1 'MAD_TRACE: .* cannot be written: .*json is a device or a pipe, not a file: remove it' err
+traced "" "ln -s /dev/null"
+check_lines "timeline: a link to a device is explained" 1 'MAD_TRACE: .* cannot be written: .*json is a symbolic link' err
 rm -f t.*
 (umask 000 && MAD_TRACE=t within $limit sh -c "echo old >t.$host.\$\$.json.new; exec '$bin/tests/world' listen" >out 2>err)
 check "timeline: what was left unfinished is replaced" 1 "$(find . -name "t.$host.*.json" | wc -l)"
