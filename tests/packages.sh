@@ -2,7 +2,7 @@
 # Sourced by the scripts at the top: packages by Debian name.  install_packages NAME... installs what is missing when
 # it can, else says what is missing and goes on.  (iproute2: madlab makes networks with ip.)
 build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libjansson-dev libpmix-dev libconfig-dev
-    iproute2"
+    libseccomp-dev iproute2"
 # With these configure has the plugs for MPI programs built.
 mpi_packages="openmpi-bin libopenmpi-dev libfabric-dev"
 deb_packages="build-essential debhelper dpkg-dev fakeroot lintian"

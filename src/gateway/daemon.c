@@ -138,6 +138,11 @@ void madi_gateway_beside(mad_session_t *s, int processes)
     madi_wait_beside(s, processes);
 }
 
+int64_t madi_gateway_budget(void)
+{
+    return madi_knob_int(MADI_KNOB_FORWARD_BUDGET);
+}
+
 static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
 {
     mad_status_t status = madi_exchange_put(boot, s->address, s->address_len);

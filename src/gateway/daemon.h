@@ -5,6 +5,7 @@
 
 #include <madeleine.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Join the job that the launcher (madrun) has started this process in, as a gateway and not as a rank.  *session is one of
  * its own (mad_open) that knows the addresses of all ranks and gateways; *boot, an opaque thing, is to be given back to
@@ -19,6 +20,9 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
 
 /* So many processes, this one too, share this one's processors, and may all want one: no launcher has said it. */
 void madi_gateway_beside(mad_session_t *session, int processes);
+
+/* Bytes of fragments that this process may hold (MAD_FORWARD_BUDGET).  After madi_gateway_open. */
+int64_t madi_gateway_budget(void);
 
 /* Can this session forward?  MAD_ERR_CONFIG, logged, when not: no topology file, or its host is no gateway in it.
  * *host: its name in the file, which the session owns. */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* madgw: a process of a job that only forwards messages between networks.
  *
- *   madgw.c       this: the command line, a job, until told to end       madgw_join.c  a job's file
+ *   madgw.c          this: the command line, a job, until told to end
+ *   madgw_join.c     a job's file
+ *   madgw_confine.c  rights and limits that are given away       madgw_filter.c  the filter of system calls
  *   src/gateway/daemon.h  what it does in between */
 #include "gateway/daemon.h"
+#include "tools/madgw_confine.h"
 #include "tools/madgw_join.h"
 #include "tools/memory_file.h"
 #include "topology/range.h"
@@ -17,6 +20,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef PACKAGE_VERSION
@@ -25,7 +29,8 @@
 
 typedef struct options {
     const char *join; /* NULL: the launcher's job */
-    bool announce, tell, verbose;
+    const char *user; /* whom root becomes; NULL: the job's owner */
+    bool announce, tell, verbose, no_filter;
 } options_t;
 
 static void help(void)
@@ -38,6 +43,8 @@ static void help(void)
          "  --tell           say on standard output what others that join are to know of this gateway: a line for the file\n"
          "  --host NAME      what the topology file calls this host; default: MAD_HOST, else its name\n"
          "  --cores LIST     run on these cores, as 0,2-3\n"
+         "  --user NAME      whose rights it has when root starts it; default: the job file's owner, or nobody\n"
+         "  --no-filter      let all system calls through (for debuggers)\n"
          "  --announce       connect to all processes within reach; always with --join\n"
          "  -v               say when it is ready, and why it ends\n"
          "  --help, --version\n"
@@ -74,6 +81,8 @@ static int parse(options_t *o, int argc, char **argv)
     static const struct option table[] = {{"join", required_argument, NULL, 'j'},
                                           {"host", required_argument, NULL, 'H'},
                                           {"cores", required_argument, NULL, 'c'},
+                                          {"user", required_argument, NULL, 'u'},
+                                          {"no-filter", no_argument, NULL, 'F'},
                                           {"announce", no_argument, NULL, 'a'},
                                           {"tell", no_argument, NULL, 't'},
                                           {"help", no_argument, NULL, 'h'},
@@ -89,6 +98,8 @@ static int parse(options_t *o, int argc, char **argv)
             if ((code = cores_take(optarg)) >= 0)
                 return code;
             break;
+        case 'u': o->user = optarg; break;
+        case 'F': o->no_filter = true; break;
         case 'a': o->announce = true; break;
         case 't': o->tell = true; break;
         case 'v': o->verbose = true; break;
@@ -103,30 +114,107 @@ static int parse(options_t *o, int argc, char **argv)
     return -1;
 }
 
-/* So that gateways that join later know of this one, though nobody is on the network between. */
-static void file_add(madi_job_file_t *job, const options_t *o, mad_session_t *session)
+/* ---- Joining ----------------------------------------------------------------------------------------------------- */
+
+typedef struct entry {
+    int fd;            /* of the job's file; -1: the launcher's job */
+    bool adds;         /* lines can be added to it */
+    int topology;      /* of the topology's text, kept open; -1: none */
+    uid_t uid;         /* of the user that root becomes */
+    gid_t gid;
+} entry_t;
+
+/* Have MAD_TOPOLOGY name a copy in memory: the file may be one that only root can read.  0, or -1 with the reason in why. */
+static int topology_copy(entry_t *in, char *why, size_t len)
 {
-    char why[200];
+    const char *path = getenv("MAD_TOPOLOGY");
+    char *text = NULL, at[40];
+    size_t used = 0, room = 0;
+    FILE *file;
+    if (!path || !*path || !strncmp(path, "hex:", 4) || geteuid() != 0)
+        return 0;
+    file = fopen(path, "re");
+    if (!file) {
+        snprintf(why, len, "MAD_TOPOLOGY: %s cannot be read: %s", path, strerror(errno));
+        return -1;
+    }
+    if (getdelim(&text, &room, 0, file) >= 0)
+        used = strlen(text);
+    fclose(file);
+    in->topology = madi_memory_file("topology", text, used, at);
+    free(text);
+    if (in->topology < 0) {
+        snprintf(why, len, "no memory for the topology: %s", strerror(errno));
+        return -1;
+    }
+    setenv("MAD_TOPOLOGY", at, 1);
+    return 0;
+}
+
+/* The user that root becomes: the one that is named, else the owner of the job's file, else nobody. */
+static int user_find(entry_t *in, const options_t *o, char *why, size_t len)
+{
+    struct stat st;
+    if (!o->user && in->fd >= 0 && fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid != 0) {
+        in->uid = st.st_uid;
+        in->gid = madi_confine_group(st.st_uid);
+        return 0;
+    }
+    return madi_confine_find(o->user ? o->user : MADI_CONFINE_NOBODY, &in->uid, &in->gid, why, len);
+}
+
+/* Open what only root may open, then give all rights away.  Nothing that others have written is read before. */
+static int entry_open(entry_t *in, const options_t *o)
+{
+    char why[300] = "";
+    *in = (entry_t){.fd = -1, .topology = -1};
+    if (o->join && (in->fd = madi_job_file_open(o->join, &in->adds, why, sizeof why)) < 0) {
+        fprintf(stderr, "madgw: --join %s: %s\n", o->join, why);
+        return -1;
+    }
+    if (topology_copy(in, why, sizeof why) != 0 || user_find(in, o, why, sizeof why) != 0) {
+        fprintf(stderr, "madgw: %s\n", why);
+        return -1;
+    }
+    madi_confine_begin();
+    if (madi_confine_user(in->uid, in->gid, why, sizeof why) != 0) {
+        fprintf(stderr, "madgw: %s\n", why);
+        return -1;
+    }
+    return 0;
+}
+
+static void entry_close(entry_t *in)
+{
+    if (in->fd > STDIN_FILENO)
+        close(in->fd);
+    if (in->topology >= 0)
+        close(in->topology);
+}
+
+/* So that gateways that join later know of this one, though nobody is on the network between. */
+static void file_add(madi_job_file_t *job, const entry_t *in, const options_t *o, mad_session_t *session)
+{
+    char why[200] = "it cannot be written";
     const void *address;
     size_t len;
     if (mad_address(session, &address, &len) != MAD_OK)
         return;
     if (o->tell && madi_job_file_line(stdout, address, len) != 0)
         perror("madgw: --tell");
-    if (strcmp(o->join, "-") && madi_job_file_add(job, o->join, address, len, why, sizeof why) != 0)
+    if (in->fd != STDIN_FILENO && (!in->adds || madi_job_file_add(job, in->fd, address, len, why, sizeof why) != 0))
         fprintf(stderr, "madgw: --join %s: %s; gateways that join later know of this one from common neighbours only\n",
                 o->join, why);
 }
 
 /* The job of a file: a session with its key, topology and addresses. */
-static mad_status_t file_join(const options_t *o, mad_session_t **session)
+static mad_status_t file_join(const entry_t *in, const options_t *o, mad_session_t **session)
 {
-    const char *path = o->join;
     madi_job_file_t job;
     char why[200], at[40];
     mad_status_t status;
-    if (madi_job_file_read(&job, path, why, sizeof why) != 0) {
-        fprintf(stderr, "madgw: --join %s: %s\n", path, why);
+    if (madi_job_file_read(&job, in->fd, why, sizeof why) != 0) {
+        fprintf(stderr, "madgw: --join %s: %s\n", o->join, why);
         return MAD_ERR_CONFIG;
     }
     if (!getenv("MAD_TOPOLOGY") && job.topology_len && madi_memory_file("topology", job.topology, job.topology_len, at) >= 0)
@@ -134,25 +222,28 @@ static mad_status_t file_join(const options_t *o, mad_session_t **session)
     status = madi_gateway_open(job.key, job.key_len, session);
     if (!status) {
         madi_gateway_beside(*session, (int)madi_job_file_beside(&job) + 1);
-        file_add(&job, o, *session);
+        file_add(&job, in, o, *session);
     }
     for (size_t i = 0; i < job.addresses && !status; i++) {
         mad_peer_t peer;
         status = mad_peer_add(*session, job.address[i].bytes, job.address[i].len, &peer);
         if (status)
-            fprintf(stderr, "madgw: --join %s: address %zu is not one: %s\n", path, i + 1, mad_status_text(status));
+            fprintf(stderr, "madgw: --join %s: address %zu is not one: %s\n", o->join, i + 1, mad_status_text(status));
     }
     madi_job_file_free(&job);
     return status;
 }
 
+/* ---- Serving ------------------------------------------------------------------------------------------------------ */
+
 /* It does nothing but forward: the bound on what may lie in it is not that of a gateway in a program, but part of the
  * host's memory, and a window for each stream of many fits into it.  It takes only what does lie there. */
-static void budget_set(void)
+static void knobs_set(void)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4);
     setenv("MAD_FORWARD_BUDGET", text, 0);
+    setenv("MAD_SHM_DIRECT", "no", 0); /* a gateway has no memory that others are to look into */
 }
 
 static int signals_open(void)
@@ -196,14 +287,42 @@ static int serve(const options_t *o, mad_session_t *session, int signals, const 
     return end == MADI_GATEWAY_TOLD ? 128 + SIGTERM : 0;
 }
 
-int main(int argc, char **argv)
+/* From here on this process can do what a gateway does, and nothing else. */
+static void confine(const options_t *o)
 {
-    options_t o = {0};
+    const char *traces = getenv("MAD_TRACE");
+    madi_confine_memory(madi_gateway_budget());
+    madi_confine_end(!o->no_filter, traces && *traces);
+}
+
+static int run(const options_t *o, int signals)
+{
+    entry_t in;
     mad_session_t *session = NULL;
     madi_boot_t *boot = NULL;
     const char *host = NULL;
-    int code = parse(&o, argc, argv), signals;
     mad_status_t status;
+    int code;
+    if (entry_open(&in, o) != 0)
+        return 1;
+    status = o->join ? file_join(&in, o, &session) : madi_gateway_join(&session, &boot, &host);
+    entry_close(&in);
+    if (!status && o->join)
+        status = madi_gateway_check(session, &host);
+    if (!status)
+        confine(o);
+    code = status ? 1 : serve(o, session, signals, host);
+    if (code == 128 + SIGTERM) /* at once: whoever is connected sees it */
+        _exit(code);
+    mad_exit(session);
+    madi_gateway_leave(boot);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    options_t o = {0};
+    int code = parse(&o, argc, argv), signals;
     if (code >= 0)
         return code;
     signals = signals_open(); /* before the session, whose threads are to have them blocked, too */
@@ -211,14 +330,6 @@ int main(int argc, char **argv)
         perror("madgw: signals");
         return 1;
     }
-    budget_set();
-    status = o.join ? file_join(&o, &session) : madi_gateway_join(&session, &boot, &host);
-    if (!status && o.join)
-        status = madi_gateway_check(session, &host);
-    code = status ? 1 : serve(&o, session, signals, host);
-    if (code == 128 + SIGTERM) /* at once: whoever is connected sees it */
-        _exit(code);
-    mad_exit(session);
-    madi_gateway_leave(boot);
-    return code;
+    knobs_set();
+    return run(&o, signals);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_MAX_BYTES ((size_t)1 << 30)
@@ -110,52 +111,60 @@ int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len,
     return -1;
 }
 
-/* The text in twice the room; the old one, with the key, is wiped.  NULL: it is gone, too. */
-static char *grown(char *text, size_t *room)
+int madi_job_file_open(const char *path, bool *adds, char *why, size_t len)
 {
-    char *more = malloc(2 * *room);
-    if (more)
-        memcpy(more, text, *room);
-    explicit_bzero(text, *room);
-    free(text);
-    *room *= 2;
-    return more;
+    struct stat st;
+    int fd = -1;
+    *adds = false;
+    if (!strcmp(path, "-"))
+        return STDIN_FILENO;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
+    *adds = fd >= 0;
+    if (fd < 0)
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        snprintf(why, len, "it cannot be read: %s", strerror(errno));
+    return fd;
 }
 
-/* Of an open descriptor: no stream, whose buffer would keep the key. */
-static int read_all(madi_job_file_t *job, int fd, char *why, size_t len)
+static ssize_t read_next(int fd, char *to, size_t n)
+{
+    ssize_t got;
+    do
+        got = read(fd, to, n);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len)
 {
     size_t used = 0, room = 65536;
     char *text = malloc(room);
     ssize_t n = 0;
     int result = -1;
-    while (text && used < FILE_MAX_BYTES && ((n = read(fd, text + used, room - used)) > 0 || (n < 0 && errno == EINTR))) {
-        used += n > 0 ? (size_t)n : 0;
-        if (used == room && !(text = grown(text, &room)))
-            break;
+    if (fd != STDIN_FILENO)
+        lseek(fd, 0, SEEK_SET); /* a pipe has no beginning */
+    while (text && used < FILE_MAX_BYTES && (n = read_next(fd, text + used, room - used)) > 0) {
+        used += (size_t)n;
+        if (used == room) {
+            char *more = realloc(text, room *= 2);
+            if (!more)
+                break;
+            text = more;
+        }
     }
-    if (!text)
+    if (n < 0)
+        snprintf(why, len, "it cannot be read: %s", strerror(errno));
+    else if (!text || used == room)
         snprintf(why, len, "out of memory");
     else if (n < 0)
         snprintf(why, len, "it cannot be read: %s", strerror(errno));
     else
         result = madi_job_file_parse(job, text, used, why, len);
     if (text)
-        explicit_bzero(text, room);
+        explicit_bzero(text, used);
     free(text);
-    return result;
-}
-
-int madi_job_file_read(madi_job_file_t *job, const char *path, char *why, size_t len)
-{
-    char own[160];
-    int fd = strcmp(path, "-") ? madi_secret_open(path, O_RDONLY, own, sizeof own) : STDIN_FILENO, result = -1;
-    if (fd < 0)
-        snprintf(why, len, "it cannot be read: %s", own);
-    else
-        result = read_all(job, fd, why, len);
-    if (fd > STDIN_FILENO)
-        close(fd);
     return result;
 }
 
@@ -178,33 +187,27 @@ int madi_job_file_line(FILE *file, const void *address, size_t address_len)
     return fflush(file);
 }
 
-int madi_job_file_add(madi_job_file_t *job, const char *path, const void *address, size_t address_len, char *why,
-                      size_t len)
+int madi_job_file_add(madi_job_file_t *job, int fd, const void *address, size_t address_len, char *why, size_t len)
 {
     char *line = NULL, own[160];
     size_t line_len = 0;
     FILE *text = open_memstream(&line, &line_len);
-    int fd = madi_secret_open(path, O_RDWR | O_APPEND | O_NOFOLLOW, own, sizeof own), result = -1;
     madi_job_file_t now;
     bool good = text && madi_job_file_line(text, address, address_len) == 0;
+    int result = -1;
     if (text)
         fclose(text);
-    if (fd >= 0)
-        flock(fd, LOCK_EX); /* where there are no locks a line of this length comes whole all the same, but for NFS */
-    if (good && fd >= 0 && (write(fd, line, line_len) != (ssize_t)line_len || lseek(fd, 0, SEEK_SET))) {
-        good = false;
-        snprintf(own, sizeof own, "%s", strerror(errno));
-    }
+    flock(fd, LOCK_EX); /* where there are no locks a line of this length comes whole all the same, but for NFS */
+    good = good && write(fd, line, line_len) == (ssize_t)line_len;
     free(line);
-    if (!good || fd < 0) {
-        snprintf(why, len, "it cannot be added to: %s", own);
-    } else if (read_all(&now, fd, why, len) == 0) {
+    if (!good) {
+        snprintf(why, len, "it cannot be added to: %s", strerror(errno));
+    } else if (madi_job_file_read(&now, fd, why, len) == 0) {
         madi_job_file_free(job);
         *job = now;
         result = 0;
     }
-    if (fd >= 0)
-        close(fd);
+    flock(fd, LOCK_UN);
     return result;
 }
 

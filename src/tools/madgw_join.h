@@ -11,6 +11,7 @@
 #ifndef MADI_MADGW_JOIN_H
 #define MADI_MADGW_JOIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,14 +31,15 @@ typedef struct madi_job_file {
     size_t topology_len;
 } madi_job_file_t;
 
-/* Read path, "-": standard input.  0, or -1 with the reason in why. */
-int madi_job_file_read(madi_job_file_t *job, const char *path, char *why, size_t len);
-/* The same of a text. */
+/* A descriptor of the file at path, "-": of standard input; *adds: lines can be added to it.  -1, with the reason in why. */
+int madi_job_file_open(const char *path, bool *adds, char *why, size_t len);
+/* Read the open file from its beginning, or standard input.  0, or -1 with the reason in why. */
+int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len);
+/* Like madi_job_file_read, but of a text. */
 int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len, char *why, size_t len);
-/* One more process: append its line to the file, then read that again, so that of two that join at once at least one finds
- * the other.  *job, as it was read before, is replaced; it stays as it is with -1, and the reason in why. */
-int madi_job_file_add(madi_job_file_t *job, const char *path, const void *address, size_t address_len, char *why,
-                      size_t len);
+/* One more process: append its line to the open file, then read that again, so that of two that join at once at least one
+ * finds the other.  *job, as it was read before, is replaced; it stays as it is with -1, and the reason in why. */
+int madi_job_file_add(madi_job_file_t *job, int fd, const void *address, size_t address_len, char *why, size_t len);
 /* How many of these processes share the processors of this one. */
 size_t madi_job_file_beside(const madi_job_file_t *job);
 /* Write that line. */
