@@ -15,7 +15,8 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
 /* Tell the launcher that this process ends well.  After mad_exit. */
 void madi_gateway_leave(madi_boot_t *boot);
 
-/* mad_open, of a process that does nothing but forward: others prefer it to ranks that do. */
+/* Like mad_open, but of a process that does nothing but forward: others prefer it to ranks that do.  key: that of gateways
+ * (core/secret.h), from which nobody can pass for a rank, nor read or forge what ranks protect end to end. */
 mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session);
 
 /* So many processes, this one too, share this one's processors, and may all want one: no launcher has said it. */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define KEY "gateway-key "
 #define FILE_MAX_BYTES ((size_t)1 << 30)
 
 static int digit(char c)
@@ -68,9 +69,10 @@ static int address_add(madi_job_file_t *job, const char *line, size_t len)
 /* One line, and what belongs to it of the `left` bytes after that: how many these are; -1: not understood. */
 static ssize_t line_take(madi_job_file_t *job, const char *line, size_t n, size_t left)
 {
+    const size_t head = sizeof KEY - 1;
     size_t bytes;
-    if (n > 4 && !memcmp(line, "key ", 4) && n - 4 <= 2 * sizeof job->key) {
-        job->key_len = unhex(line + 4, n - 4, job->key);
+    if (n == head + 2 * sizeof job->key && !memcmp(line, KEY, head)) {
+        job->key_len = unhex(line + head, n - head, job->key);
         return job->key_len ? 0 : -1;
     }
     if (n > 8 && !memcmp(line, "address ", 8))

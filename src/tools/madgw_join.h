@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A job's file: what a process needs to know to join the job from outside.  madrun --job-file writes it, madgw --join reads
- * it, and adds itself.  Lines, the job's key among them, so that it is for the user's eyes only:
+ * it, and adds itself.  Lines, the key of the job's gateways (core/secret.h) among them, so that it is for the user's eyes only:
  *
- *     madeleine-job 3
- *     key HEX
+ *     madeleine-job 4
+ *     gateway-key HEX
  *     address HEX PLACE   for each process; PLACE: its processors, as madi_place has them, if that is known
  *     topology BYTES      that follow
  *     address HEX PLACE   for each gateway that has joined since
@@ -16,10 +16,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define MADI_JOB_FILE "madeleine-job 3" /* counts up with each change of it */
+#define MADI_JOB_FILE "madeleine-job 4" /* counts up with each change of it */
 
 typedef struct madi_job_file {
-    unsigned char key[64];
+    unsigned char key[32]; /* of gateways */
     size_t key_len;
     struct {
         unsigned char *bytes;

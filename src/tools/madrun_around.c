@@ -23,8 +23,8 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Lines of a job's file: the key, addresses. */
-static void read_job(madi_run_buffer_t *key, madi_run_buffer_t *gateways)
+/* The addresses among the lines of a job's file. */
+static void read_job(madi_run_buffer_t *gateways)
 {
     char *text = NULL, *line, *rest;
     size_t len = 0;
@@ -33,9 +33,7 @@ static void read_job(madi_run_buffer_t *key, madi_run_buffer_t *gateways)
         abort();
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *value = strchr(line, ' ') + 1;
-        if (begins(line, "key ")) {
-            add(key, value, strlen(value));
-        } else {
+        if (begins(line, "address ")) {
             add(gateways, ",", strchr(madi_run_buffer_at(gateways), '=')[1] ? 1 : 0);
             add(gateways, value, strcspn(value, " ")); /* without its place */
             add(gateways, "", 1);
@@ -64,6 +62,7 @@ static void list_names(madi_run_buffer_t *list, char **pairs, int n)
 char **madi_run_around_env(char **given, int n)
 {
     madi_run_buffer_t topology = {0}, gateways = {0}, key = {0}, list = {0};
+    char hex[MADI_RUN_KEY_DIGITS + 1];
     const char *before = getenv("OMPI_MCA_mca_base_env_list");
     char **env = madi_run_alloc((size_t)n + 5, sizeof(char *));
     add(&topology, "MAD_TOPOLOGY=hex:", strlen("MAD_TOPOLOGY=hex:"));
@@ -75,8 +74,10 @@ char **madi_run_around_env(char **given, int n)
     add(&gateways, "MAD_GATEWAYS=", sizeof("MAD_GATEWAYS="));
     gateways.len--;
     add(&key, "MADELEINE_KEY=", strlen("MADELEINE_KEY="));
-    read_job(&key, &gateways);
-    add(&key, "", 1);
+    madi_run_pmi_key(hex);
+    add(&key, hex, sizeof(hex));
+    explicit_bzero(hex, sizeof(hex));
+    read_job(&gateways);
     add(&gateways, "", 1);
     add(&list, LIST, strlen(LIST));
     for (int i = 0; i < n; i++)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/madrun_pmi.h"
 
+#include "core/secret.h"
 #include "tools/madrun_loop.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -38,7 +40,8 @@ static int count, gateways;
 static int waiting, ended; /* ranks */
 static bool places_changed;
 static char job[64];
-static unsigned char secret[32];
+static unsigned char secret[MADI_SECRET_LEN];         /* the job's key, which ranks are given */
+static unsigned char gateway_secret[MADI_SECRET_LEN]; /* which gateways are given */
 static pair_t **buckets;
 static size_t bucket_count, pair_count;
 
@@ -129,14 +132,24 @@ static bool word(const char *line, const char *name, char *value, size_t len)
     return false;
 }
 
+static void key_text(const unsigned char *key, char hex[MADI_RUN_KEY_DIGITS + 1])
+{
+    for (size_t i = 0; i < sizeof(secret); i++)
+        snprintf(hex + 2 * i, 3, "%02x", key[i]);
+}
+
+void madi_run_pmi_key(char hex[MADI_RUN_KEY_DIGITS + 1])
+{
+    key_text(secret, hex);
+}
+
 static void do_init(int rank, const char *line)
 {
-    char hex[2 * sizeof(secret) + 1];
+    char hex[MADI_RUN_KEY_DIGITS + 1];
     if (!word(line, "mad_place", clients[rank].place, sizeof(clients[rank].place)))
         clients[rank].place[0] = 0;
     places_changed = true;
-    for (size_t i = 0; i < sizeof(secret); i++)
-        snprintf(hex + 2 * i, 3, "%02x", secret[i]);
+    key_text(rank < count ? secret : gateway_secret, hex);
     clients[rank].joined = true; /* perhaps again: one script may start several programs in turn */
     clients[rank].left = false;
     reply(rank,
@@ -334,11 +347,10 @@ void madi_run_pmi_again(int gateway)
 
 bool madi_run_pmi_write(FILE *file)
 {
-    char key[40];
-    fprintf(file, "key ");
-    for (size_t i = 0; i < sizeof(secret); i++)
-        fprintf(file, "%02x", secret[i]);
-    fprintf(file, "\n");
+    char key[40], hex[MADI_RUN_KEY_DIGITS + 1];
+    key_text(gateway_secret, hex);
+    fprintf(file, "gateway-key %s\n", hex);
+    explicit_bzero(hex, sizeof(hex));
     for (int i = 0; i < count + gateways; i++) {
         const pair_t *pair;
         const char *colon;
@@ -365,6 +377,10 @@ int madi_run_pmi_init(int ranks, int gateways_beside, const madi_run_pmi_hooks_t
     if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret) ||
         getrandom(name, sizeof(name), 0) != (ssize_t)sizeof(name))
         return -1;
+    if (!madi_secret_gateway(secret, sizeof(secret), gateway_secret)) {
+        errno = ENOMEM;
+        return -1;
+    }
     snprintf(job, sizeof(job), "mad-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
     to = *hooks;
     count = ranks;
@@ -389,4 +405,5 @@ void madi_run_pmi_fini(void)
     free(buckets);
     free(clients);
     explicit_bzero(secret, sizeof(secret));
+    explicit_bzero(gateway_secret, sizeof(gateway_secret));
 }

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#define MADI_RUN_KEY_DIGITS 64
+
 typedef struct madi_run_pmi_hooks {
     void (*reply)(int rank, const char *text, size_t len);
     void (*aborted)(int rank, int code); /* this rank asks that the job be ended */
@@ -23,8 +25,11 @@ bool madi_run_pmi_ended(int rank);
 void madi_run_pmi_absent(int rank);
 /* A gateway that had ended is started again. */
 void madi_run_pmi_again(int gateway);
-/* The key, and all addresses that have been put, as lines of a job's file (tools/madgw_join.h). */
+/* The key of gateways, and all addresses that have been put, as lines of a job's file (tools/madgw_join.h).  False if they
+ * could not be written. */
 bool madi_run_pmi_write(FILE *file);
+/* The job's key in hexadecimal digits, for ranks that another launcher starts. */
+void madi_run_pmi_key(char hex[MADI_RUN_KEY_DIGITS + 1]);
 void madi_run_pmi_fini(void);
 
 #endif

@@ -197,7 +197,7 @@ seed("forward", "short", b"\1" + ready + fragment(0, 1, b"x", seq=1, told=got))
 seed("forward", "ping", b"\1" + ready + fragment(0, 8, told=b"\0\1") + to_peer + fragment(0, 0x88, told=b"\0\1") + user(15) +
      fragment(0, 8, told=b"\0\0") + fragment(0, 9) + fragment(0, 0x89) + user(0))
 
-seed("job", "one", "madeleine-job 3\nkey 00112233445566778899aabbccddeeff\naddress 0102\naddress 03 00000000000000aa\n"
+seed("job", "one", "madeleine-job 4\ngateway-key 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\naddress 0102\naddress 03 00000000000000aa\n"
      "topology 4\na=1\naddress 04\n")
 
 session = {"pid": 7, "version": "0.1.0", "rank": 0, "size": 2, "launcher": "madrun", "host": "a", "waiting": {

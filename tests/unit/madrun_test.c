@@ -2,7 +2,7 @@
 /* tools/madrun_frame.c, madrun_spec.c, madrun_pmi.c, madgw_join.c */
 #include "unit.h"
 #include "base/host.h"
-
+#include "core/secret.h"
 #include "tools/madgw_join.h"
 #include "tools/madrun_frame.h"
 #include "tools/madrun_pmi.h"
@@ -331,11 +331,23 @@ END_TEST
 
 /* ---- A job's file ------------------------------------------------------------------------------------------------- */
 
-#define JOB_HEAD MADI_JOB_FILE "\nkey 00112233445566778899aabbccddeeff\n"
+#define KEY_HEX "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define JOB_HEAD MADI_JOB_FILE "\ngateway-key " KEY_HEX "\n"
+
+/* The key that the launcher gives this process.  False if it gives none. */
+static bool key_of(int process, unsigned char key[MADI_SECRET_LEN])
+{
+    const char *at = strstr(ask(process, "cmd=init"), "mad_key=");
+    for (size_t i = 0; at && i < MADI_SECRET_LEN; i++)
+        if (sscanf(at + 8 + 2 * i, "%2hhx", &key[i]) != 1)
+            return false;
+    return at != NULL;
+}
 
 /* What the launcher writes of a job is read back. */
 START_TEST(job_file)
 {
+    unsigned char job_key[MADI_SECRET_LEN], gateway_key[MADI_SECRET_LEN], derived[MADI_SECRET_LEN];
     char *text = NULL, why[200], here[60];
     size_t len = 0;
     madi_job_file_t job;
@@ -347,14 +359,18 @@ START_TEST(job_file)
         ask(i, line);
     }
     snprintf(here, sizeof here, "cmd=init mad_place=%016" PRIx64, madi_place());
+    ck_assert(key_of(0, job_key) && key_of(3, gateway_key)); /* the fourth is a gateway */
     ask(0, here);
     ask(1, "cmd=init mad_place=00000000000000aa");
+    ck_assert(madi_secret_gateway(job_key, sizeof job_key, derived));
+    ck_assert_mem_eq(gateway_key, derived, sizeof derived);
     fprintf(file, MADI_JOB_FILE "\n");
     ck_assert(madi_run_pmi_write(file));
     fprintf(file, "topology 4\na=1\n");
     fclose(file);
     ck_assert_msg(madi_job_file_parse(&job, text, len, why, sizeof why) == 0, "%s", why);
     ck_assert_uint_eq(job.key_len, 32);
+    ck_assert_mem_eq(job.key, gateway_key, sizeof gateway_key); /* never the job's */
     ck_assert_uint_eq(job.addresses, 3); /* one has none */
     ck_assert_uint_eq(job.address[2].len, 2);
     ck_assert_mem_eq(job.address[2].bytes, "\x0a\x0b", 2);
@@ -388,7 +404,7 @@ END_TEST
 START_TEST(bad_job_files)
 {
     static const char *const bad[] = {
-        "madeleine-job 2\nkey 00\naddress 00\ntopology 0\n",
+        "madeleine-job 3\ngateway-key " KEY_HEX "\naddress 00\ntopology 0\n",
         JOB_HEAD "topology 0\n",
         JOB_HEAD "address 0g\ntopology 0\n",
         JOB_HEAD "address 000\ntopology 0\n",
@@ -402,7 +418,9 @@ START_TEST(bad_job_files)
         JOB_HEAD "address 00\ntopology 0\ntopology 0\n",
         JOB_HEAD "address 00\n",
         MADI_JOB_FILE "\naddress 00\ntopology 0\n",
-        MADI_JOB_FILE "\nkey \naddress 00\ntopology 0\n",
+        MADI_JOB_FILE "\ngateway-key \naddress 00\ntopology 0\n",
+        MADI_JOB_FILE "\ngateway-key 00\naddress 00\ntopology 0\n",
+        MADI_JOB_FILE "\nkey " KEY_HEX "\naddress 00\ntopology 0\n", /* the job's is none of a gateway's business */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char why[200] = "";
