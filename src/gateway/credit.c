@@ -28,14 +28,17 @@ bool gw_credit_open(gw_side_t *side)
     if (gw->budget < (int64_t)(window + FREE))
         return false;
     gw->budget -= (int64_t)(window + FREE);
+    gw_rate_take(gw, (int64_t)window);
     side->rx_limit = side->rx_window = window;
     return true;
 }
 
 void gw_credit_close(gw_side_t *side)
 {
-    if (side->rx_window)
+    if (side->rx_window) {
         side->transit->gw->budget += (int64_t)(side->rx_window + FREE);
+        gw_rate_take(side->transit->gw, -(int64_t)(side->rx_limit - side->rx_used));
+    }
     side->rx_window = 0;
 }
 
@@ -54,8 +57,11 @@ void gw_credit_back(gw_side_t *side, uint32_t cost)
     if (side->tells || !side->hop || side->rx_back + side->rx_window - side->rx_limit < due(side))
         return;
     side->tells = true;
-    side->next_tell = gw->tell;
-    gw->tell = side;
+    side->next_tell = NULL;
+    if (!gw->tell)
+        gw->tell_tail = &gw->tell;
+    *gw->tell_tail = side; /* in turn: with a limit of bandwidth not all are told at once */
+    gw->tell_tail = &side->next_tell;
     atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
 }
 
@@ -87,13 +93,16 @@ static void tell(gw_side_t *side)
 void gw_credit_tell(gw_t *gw)
 {
     gw_side_t *side;
-    while ((side = gw->tell)) {
+    while ((side = gw->tell) && gw_rate_may(gw)) {
+        uint64_t before = side->rx_limit;
         gw->tell = side->next_tell;
         side->tells = false;
         if (!side->hop)
             continue;
-        grow(side);
+        if (gw_rate_spare(gw))
+            grow(side);
         side->rx_limit = side->rx_back + side->rx_window;
+        gw_rate_take(gw, (int64_t)(side->rx_limit - before));
         tell(side);
     }
 }

@@ -4,6 +4,7 @@
 #define MADI_DAEMON_H
 
 #include <madeleine.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,6 +25,18 @@ void madi_gateway_beside(mad_session_t *session, int processes);
 
 /* Bytes of fragments that this process may hold (MAD_FORWARD_BUDGET).  After madi_gateway_open. */
 int64_t madi_gateway_budget(void);
+
+/* How a host's bandwidth is divided among gateways of several jobs: each has a page of this, which the process that divides
+ * maps, too (src/tools/madgw_rate.h). */
+typedef struct madi_gateway_rate {
+    _Atomic(uint64_t) limit;   /* bytes a second that may be promised; 0: unlimited.  Written by the divider. */
+    _Atomic(uint64_t) passed;  /* bytes that were promised since the start.  Written by the gateway. */
+    _Atomic(uint32_t) starved; /* 1: credits have waited for the limit since the divider cleared it */
+} madi_gateway_rate_t;
+
+/* Keep to that limit from now on; the page stays mapped as long as the session.  MAD_ERR_CONFIG: the session does not
+ * forward. */
+mad_status_t madi_gateway_limit(mad_session_t *session, madi_gateway_rate_t *rate);
 
 /* Can this session forward?  MAD_ERR_CONFIG, logged, when not: no topology file, or its host is no gateway in it.
  * *host: its name in the file, which the session owns. */

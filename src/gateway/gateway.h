@@ -19,8 +19,7 @@
  *   credit.c    who may send how much, and the bound on memory      say.c      what mad_info shows
  *   map.c       which host is reached through which                 count.c    what has passed, by route
  *   daemon.c    gateways that are processes of their own            lane.c     channels with networks of their own
- *   know.c      gateways that come later                         cipher.c   keys that only the ends have
- *   protect.c   what an end proves, and seals                    verify.c   what it believes of what comes
+ *   know.c      gateways that come later                           rate.c     a limit of bandwidth
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
@@ -290,7 +289,10 @@ struct gw {
     _Atomic(int) unsettled; /* the next poll finds something in what follows, or: */
     bool later;             /* streams to be freed, or to be given a way */
     gw_frag_t *sent; /* users' that have left */
-    gw_side_t *tell; /* sides to whose peers credit is to be told */
+    gw_side_t *tell, **tell_tail; /* sides to whose peers credit is to be told */
+    struct madi_gateway_rate *rate; /* rate.c; NULL: there is no limit */
+    int64_t rate_left, rate_at;     /* bytes that may be promised, and since when: ns; below 0: too many were */
+    madi_watch_t rate_timer;        /* when credits wait: until they may be told */
     gw_frag_t *pool; /* fragments of full size that are free */
     int n_pool;
     size_t fragment;    /* the longest, by the file: the same for all who read it */
@@ -549,6 +551,12 @@ bool gw_credit_take(gw_side_t *side, uint32_t cost); /* a fragment has come; fal
 void gw_credit_back(gw_side_t *side, uint32_t cost); /* it has left; under tx_locks too */
 void gw_credit_tell(gw_t *gw); /* those who are to be told */
 void gw_credit_came(gw_side_t *side, uint64_t limit);
+
+/* rate.c; under the session's lock */
+bool gw_rate_may(gw_t *gw); /* false: a timer calls gw_credit_tell later */
+bool gw_rate_spare(gw_t *gw); /* true if windows may grow */
+void gw_rate_take(gw_t *gw, int64_t bytes); /* promised; below 0: given back unused */
+void gw_rate_close(gw_t *gw);
 
 /* daemon.c */
 bool gw_is_daemon(void); /* this process */

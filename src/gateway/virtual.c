@@ -107,6 +107,7 @@ static void virtual_close(madi_adapter_t *adapter)
     marceli_async_count_serving(-(int)gw->counted);
     gw->counted = false;
     gw_alive_close(gw);
+    gw_rate_close(gw);
     gw_transits_reap(gw, true);
     gw_ends_reap(gw, true);
 }

@@ -1,118 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* madgw: a process of a job that only forwards messages between networks.
  *
- *   madgw.c          this: the command line, a job, until told to end
+ *   madgw.c          this: a job, until told to end              madgw_options.c  the command line
  *   madgw_join.c     a job's file
+ *   madgw_serve.c    several jobs: a process of this program for each, which come and go with the files of a directory
+ *   madgw_jobs.c     these files                                  madgw_process.c  these processes
+ *   madgw_rate.c     the share that each has of the bandwidth
  *   madgw_confine.c  rights and limits that are given away       madgw_filter.c  the filter of system calls
  *   src/gateway/daemon.h  what it does in between */
 #include "gateway/daemon.h"
 #include "tools/madgw_confine.h"
 #include "tools/madgw_join.h"
+#include "tools/madgw_options.h"
+#include "tools/madgw_serve.h"
 #include "tools/memory_file.h"
-#include "topology/range.h"
 
 #include <errno.h>
-#include <getopt.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unreleased"
-#endif
-
-typedef struct options {
-    const char *join; /* NULL: the launcher's job */
-    const char *user; /* whom root becomes; NULL: the job's owner */
-    bool announce, tell, verbose, no_filter;
-} options_t;
-
-static void help(void)
-{
-    puts("usage: madgw [OPTION]...\n"
-         "Forward messages between the networks that this host is on, as a process of a job but not one of its ranks.\n"
-         "madrun --topology starts it where the topology file has gateways; by hand it joins a job that runs.\n"
-         "\n"
-         "  --join FILE      the job: a file that madrun --job-file has written; -: standard input\n"
-         "  --tell           say on standard output what others that join are to know of this gateway: a line for the file\n"
-         "  --host NAME      what the topology file calls this host; default: MAD_HOST, else its name\n"
-         "  --cores LIST     run on these cores, as 0,2-3\n"
-         "  --user NAME      whose rights it has when root starts it; default: the job file's owner, or nobody\n"
-         "  --no-filter      let all system calls through (for debuggers)\n"
-         "  --announce       connect to all processes within reach; always with --join\n"
-         "  -v               say when it is ready, and why it ends\n"
-         "  --help, --version\n"
-         "\n"
-         "SIGTERM: take no new streams, and end when none passes any more; again: end at once.");
-}
-
-static int core_take(void *arg, const char *name)
-{
-    unsigned long core = strtoul(name, NULL, 10);
-    if (core >= CPU_SETSIZE)
-        return -1;
-    CPU_SET(core, (cpu_set_t *)arg);
-    return 0;
-}
-
-static int cores_take(const char *list)
-{
-    char text[300], why[200] = "there are not so many";
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if ((size_t)snprintf(text, sizeof text, "[%s]", list) >= sizeof text ||
-        madi_range_expand(text, core_take, &set, why, sizeof why) != 0) {
-        fprintf(stderr, "madgw: --cores '%s' is not valid (%s): give for example 0,2-3\n", list, why);
-        return 2;
-    }
-    if (sched_setaffinity(0, sizeof set, &set) != 0)
-        fprintf(stderr, "madgw: --cores %s: %s; going on without\n", list, strerror(errno));
-    return -1;
-}
-
-static int parse(options_t *o, int argc, char **argv)
-{
-    static const struct option table[] = {{"join", required_argument, NULL, 'j'},
-                                          {"host", required_argument, NULL, 'H'},
-                                          {"cores", required_argument, NULL, 'c'},
-                                          {"user", required_argument, NULL, 'u'},
-                                          {"no-filter", no_argument, NULL, 'F'},
-                                          {"announce", no_argument, NULL, 'a'},
-                                          {"tell", no_argument, NULL, 't'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {NULL, 0, NULL, 0}};
-    int option, code;
-    argv[0] = (char *)"madgw"; /* how getopt's messages begin */
-    while ((option = getopt_long(argc, argv, "v", table, NULL)) != -1)
-        switch (option) {
-        case 'j': o->join = optarg; break;
-        case 'H': setenv("MAD_HOST", optarg, 1); break;
-        case 'c':
-            if ((code = cores_take(optarg)) >= 0)
-                return code;
-            break;
-        case 'u': o->user = optarg; break;
-        case 'F': o->no_filter = true; break;
-        case 'a': o->announce = true; break;
-        case 't': o->tell = true; break;
-        case 'v': o->verbose = true; break;
-        case 'h': help(); return 0;
-        case 'V': printf("madgw (Madeleine) %s\n", PACKAGE_VERSION); return 0;
-        default: fprintf(stderr, "madgw: 'madgw --help' lists the options\n"); return 2;
-        }
-    if (optind < argc) {
-        fprintf(stderr, "madgw: '%s' is no option: 'madgw --help' lists them\n", argv[optind]);
-        return 2;
-    }
-    return -1;
-}
 
 /* ---- Joining ----------------------------------------------------------------------------------------------------- */
 
@@ -152,7 +64,7 @@ static int topology_copy(entry_t *in, char *why, size_t len)
 }
 
 /* The user that root becomes: the one that is named, else the owner of the job's file, else nobody. */
-static int user_find(entry_t *in, const options_t *o, char *why, size_t len)
+static int user_find(entry_t *in, const madi_gw_options_t *o, char *why, size_t len)
 {
     struct stat st;
     if (!o->user && in->fd >= 0 && fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid != 0) {
@@ -164,7 +76,7 @@ static int user_find(entry_t *in, const options_t *o, char *why, size_t len)
 }
 
 /* Open what only root may open, then give all rights away.  Nothing that others have written is read before. */
-static int entry_open(entry_t *in, const options_t *o)
+static int entry_open(entry_t *in, const madi_gw_options_t *o)
 {
     char why[300] = "";
     *in = (entry_t){.fd = -1, .topology = -1};
@@ -193,7 +105,7 @@ static void entry_close(entry_t *in)
 }
 
 /* So that gateways that join later know of this one, though nobody is on the network between. */
-static void file_add(madi_job_file_t *job, const entry_t *in, const options_t *o, mad_session_t *session)
+static void file_add(madi_job_file_t *job, const entry_t *in, const madi_gw_options_t *o, mad_session_t *session)
 {
     char why[200] = "it cannot be written";
     const void *address;
@@ -208,7 +120,7 @@ static void file_add(madi_job_file_t *job, const entry_t *in, const options_t *o
 }
 
 /* The job of a file: a session with its key, topology and addresses. */
-static mad_status_t file_join(const entry_t *in, const options_t *o, mad_session_t **session)
+static mad_status_t file_join(const entry_t *in, const madi_gw_options_t *o, mad_session_t **session)
 {
     madi_job_file_t job;
     char why[200], at[40];
@@ -238,10 +150,10 @@ static mad_status_t file_join(const entry_t *in, const options_t *o, mad_session
 
 /* It does nothing but forward: the bound on what may lie in it is not that of a gateway in a program, but part of the
  * host's memory, and a window for each stream of many fits into it.  It takes only what does lie there. */
-static void knobs_set(void)
+static void knobs_set(const madi_gw_options_t *o)
 {
     char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4);
+    snprintf(text, sizeof text, "%lld", (long long)o->serve.budget);
     setenv("MAD_FORWARD_BUDGET", text, 0);
     setenv("MAD_SHM_DIRECT", "no", 0); /* a gateway has no memory that others are to look into */
 }
@@ -265,7 +177,7 @@ static void reached(const char *host, int processes)
     fprintf(stderr, "madgw: host %s: reached %d processes\n", host, processes);
 }
 
-static int serve(const options_t *o, mad_session_t *session, int signals, const char *host)
+static int serve(const madi_gw_options_t *o, mad_session_t *session, int signals, const char *host)
 {
     static const char *const why[] = {[MADI_GATEWAY_DRAINED] = "drained, ends",
                                       [MADI_GATEWAY_TOLD] = "told twice to end, ends at once",
@@ -288,14 +200,29 @@ static int serve(const options_t *o, mad_session_t *session, int signals, const 
 }
 
 /* From here on this process can do what a gateway does, and nothing else. */
-static void confine(const options_t *o)
+static void confine(const madi_gw_options_t *o)
 {
     const char *traces = getenv("MAD_TRACE");
     madi_confine_memory(madi_gateway_budget());
     madi_confine_end(!o->no_filter, traces && *traces);
 }
 
-static int run(const options_t *o, int signals)
+/* The limit of bandwidth, in a page that another process writes. */
+static mad_status_t limit_use(const madi_gw_options_t *o, mad_session_t *session)
+{
+    void *page;
+    if (o->rate_page < 0)
+        return MAD_OK;
+    page = mmap(NULL, sizeof(madi_gateway_rate_t), PROT_READ | PROT_WRITE, MAP_SHARED, o->rate_page, 0);
+    if (page == MAP_FAILED) {
+        fprintf(stderr, "madgw: --rate-page %d: %s; madgw --serve sets this option\n", o->rate_page, strerror(errno));
+        return MAD_ERR_SYSTEM;
+    }
+    close(o->rate_page);
+    return madi_gateway_limit(session, page);
+}
+
+static int run(const madi_gw_options_t *o, int signals)
 {
     entry_t in;
     mad_session_t *session = NULL;
@@ -310,6 +237,8 @@ static int run(const options_t *o, int signals)
     if (!status && o->join)
         status = madi_gateway_check(session, &host);
     if (!status)
+        status = limit_use(o, session);
+    if (!status)
         confine(o);
     code = status ? 1 : serve(o, session, signals, host);
     if (code == 128 + SIGTERM) /* at once: whoever is connected sees it */
@@ -321,15 +250,21 @@ static int run(const options_t *o, int signals)
 
 int main(int argc, char **argv)
 {
-    options_t o = {0};
-    int code = parse(&o, argc, argv), signals;
+    madi_gw_options_t o;
+    int code = madi_gw_options(&o, argc, argv), signals;
     if (code >= 0)
         return code;
+    if (o.show) {
+        madi_serve_show(&o.serve);
+        return 0;
+    }
     signals = signals_open(); /* before the session, whose threads are to have them blocked, too */
     if (signals < 0) {
         perror("madgw: signals");
         return 1;
     }
-    knobs_set();
+    if (o.serve.dir)
+        return madi_serve(&o.serve, signals);
+    knobs_set(&o);
     return run(&o, signals);
 }

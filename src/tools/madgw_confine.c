@@ -94,12 +94,13 @@ int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len)
 
 /* ---- Privileges --------------------------------------------------------------------------------------------------- */
 
-/* All but those by which root becomes another user, which that takes, too. */
-static void capabilities_drop(void)
+/* All but these, if this process is root in earnest. */
+static void capabilities_drop(uint32_t keep)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {{0}};
-    uint32_t keep = geteuid() == 0 && !root_is_alone() ? 1u << CAP_SETUID | 1u << CAP_SETGID : 0;
+    if (geteuid() != 0 || root_is_alone())
+        keep = 0;
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     for (int i = 0; prctl(PR_CAPBSET_READ, i) >= 0; i++)
         prctl(PR_CAPBSET_DROP, i); /* fails where there is no right to, and so nothing to drop */
@@ -128,13 +129,24 @@ static void limit_set(int which, const char *name, rlim_t most)
                 (unsigned long long)limit.rlim_max, strerror(errno));
 }
 
-void madi_confine_begin(void)
+static void all_drop(uint32_t keep)
 {
-    capabilities_drop();
+    capabilities_drop(keep);
     limit_set(RLIMIT_CORE, "core files", 0);
     limit_set(RLIMIT_NOFILE, "descriptors", DESCRIPTORS_MAX);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         fprintf(stderr, "madgw: this kernel cannot bar new privileges: %s; going on without\n", strerror(errno));
+}
+
+void madi_confine_begin(void)
+{
+    all_drop(1u << CAP_SETUID | 1u << CAP_SETGID); /* by which root becomes another user, which takes these, too */
+}
+
+void madi_confine_serve(void)
+{
+    all_drop(1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL);
+    prctl(PR_SET_DUMPABLE, 0);
 }
 
 void madi_confine_memory(int64_t budget)

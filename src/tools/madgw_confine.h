@@ -26,6 +26,8 @@ gid_t madi_confine_group(uid_t uid);
 
 /* Before there are other threads. */
 void madi_confine_begin(void);
+/* Like madi_confine_begin, but of the process that serves: as root it goes on to start and end those of others. */
+void madi_confine_serve(void);
 /* If this process is root: become uid and gid for ever, without other groups.  In a user namespace that knows no other user
  * than its root the process keeps that number, which outside is an ordinary user's.  0, or -1 with the reason in why. */
 int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/madgw_rate.h"
+
+#include "tools/madgw_jobs.h"
+
+#define JOBS_MAX 256 /* as --jobs */
+
+void madi_rate_divide(uint64_t total, uint64_t *need, size_t n)
+{
+    uint64_t rest = total;
+    size_t open = n; /* those without a share yet */
+    bool done[JOBS_MAX] = {false};
+    while (open) { /* who needs no more than an equal part gets it; what is left is for the others */
+        uint64_t part = rest / open;
+        size_t before = open;
+        for (size_t i = 0; i < n; i++)
+            if (!done[i] && need[i] <= part) {
+                done[i] = true;
+                rest -= need[i];
+                open--;
+            }
+        if (open == before) {
+            for (size_t i = 0; i < n; i++)
+                if (!done[i])
+                    need[i] = part;
+            return;
+        }
+    }
+}
+
+static uint64_t need_of(madi_job_t *job, uint64_t least, int64_t ns)
+{
+    uint64_t passed = atomic_load_explicit(&job->rate->passed, memory_order_relaxed);
+    double promised = (double)(passed - job->passed) * 1e9 / (double)(ns > 0 ? ns : 1);
+    uint64_t need = promised < 1e15 ? (uint64_t)(promised * 1.5) : UINT64_MAX; /* it may have written anything there */
+    job->passed = passed;
+    if (atomic_exchange_explicit(&job->rate->starved, 0, memory_order_relaxed))
+        return UINT64_MAX;
+    return need > least ? need : least;
+}
+
+void madi_rate_look(uint64_t total, int64_t ns)
+{
+    uint64_t need[JOBS_MAX];
+    size_t n = 0, running = 0;
+    for (madi_job_t *job = madi_jobs_first(); job && running < JOBS_MAX; job = job->next)
+        running += job->pid != 0;
+    for (madi_job_t *job = madi_jobs_first(); job && n < running; job = job->next)
+        if (job->pid)
+            need[n++] = need_of(job, total / running / 10 + 1, ns);
+    madi_rate_divide(total, need, n);
+    n = 0;
+    for (madi_job_t *job = madi_jobs_first(); job && n < running; job = job->next)
+        if (job->pid) /* 0 would be no limit */
+            atomic_store_explicit(&job->rate->limit, need[n] ? need[n] : 1, memory_order_relaxed), n++;
+}
