@@ -223,6 +223,9 @@ struct madi_driver {
     bool (*common)(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
     /* Could this adapter reach the one with that address, given a network in common?  NULL: yes.  reason on false. */
     bool (*reachable)(madi_adapter_t *adapter, const void *addr, size_t len, char *reason);
+    /* May this connection, which the core has accepted on listen_fd, begin its handshake?  Before a byte of it is read.  NULL:
+     * yes.  reason on false. */
+    bool (*admits)(madi_adapter_t *adapter, int fd, char *reason);
     /* A non-blocking stream socket on its way to the peer's adapter goes to *fd (the caller owns it), or for drivers
      * without sockets -1, and the driver calls madi_link_up later.  MAD_ERR_NOMEM: it is this process that lacks memory or
      * descriptors; MAD_ERR_SYSTEM: the network may be gone, and be back soon. */

@@ -92,6 +92,21 @@ static bool make_room(mad_session_t *s, madi_listener_t *l)
     return fd >= 0;
 }
 
+#define REFUSED_PLACE (UINT32_C(1) << 31) /* beside the bits of statuses in refused_told */
+
+static bool admitted(madi_adapter_t *a, int fd)
+{
+    mad_session_t *s = a->session;
+    char reason[MADI_REASON_MAX] = "";
+    bool told = s->refused_told & REFUSED_PLACE;
+    if (!a->driver->admits || a->driver->admits(a, fd, reason))
+        return true;
+    s->refused_told |= REFUSED_PLACE;
+    madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, a->driver->name, "refused a caller on %s: %s%s", a->name, reason,
+             told ? "" : " (said once; MAD_LOG=debug shows all)");
+    return false;
+}
+
 static void listener_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_listener_t *l = MADI_CONTAINER(watch, madi_listener_t, watch);
@@ -99,8 +114,10 @@ static void listener_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     for (int i = 0; i < 16; i++) {
         int fd = madi_fd_own(accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
-        if (fd >= 0)
+        if (fd >= 0 && admitted(l->adapter, fd))
             madi_hello_accept(l->adapter, fd);
+        else if (fd >= 0)
+            madi_fd_close(fd);
         else if ((errno != EMFILE && errno != ENFILE) || !make_room(s, l))
             return;
     }

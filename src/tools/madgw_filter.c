@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <stdatomic.h>
 #include <linux/sockios.h>
 #include <stdint.h>
@@ -238,6 +239,37 @@ void madi_filter_install(bool traces)
                 strerror(-result));
 }
 
+/* One more word of a list in lines of about 120 columns; *at: the column. */
+static void word_show(const char *word, size_t *at)
+{
+    if (*at > 100) {
+        printf(",\n                   ");
+        *at = 0;
+    } else if (*at) {
+        printf(", ");
+    }
+    *at += strlen(word) + 2;
+    printf("%s", word);
+}
+
+void madi_filter_show(const char *head)
+{
+    static const char *const some[] = {"clone (threads)", "ioctl (sizes of queues)", "mmap, mprotect (not executable)",
+                                       "open, openat (reading)", "prctl (names)", "prlimit64 (reading)", "rt_sigaction",
+                                       "socket (TCP, UDP, UNIX, routes)", "tgkill (itself)"};
+    size_t at = 0;
+    printf("%s", head);
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        char *name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, plain[i]);
+        if (name)
+            word_show(name, &at);
+        free(name);
+    }
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+        word_show(some[i], &at);
+    printf("\n");
+}
+
 #else
 
 void madi_filter_install(bool traces)
@@ -246,6 +278,11 @@ void madi_filter_install(bool traces)
 #ifndef MADI_SANITIZED
     fprintf(stderr, "madgw: there is no filter of system calls: it was built without libseccomp (package libseccomp-dev)\n");
 #endif
+}
+
+void madi_filter_show(const char *head)
+{
+    printf("%sany: this build has no filter\n", head);
 }
 
 #endif

@@ -14,4 +14,7 @@
  * traces: files may be opened for writing. */
 void madi_filter_install(bool traces);
 
+/* Write the names of the calls that are let through to standard output, after that text. */
+void madi_filter_show(const char *head);
+
 #endif

@@ -119,6 +119,8 @@ static int options_finish(madi_gw_options_t *o)
         s->budget = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4;
     if (!s->user_jobs)
         s->user_jobs = (s->jobs + 1) / 2;
+    if (s->dir)
+        setenv("MAD_TCP_ALLOW", "subnets", 0); /* whom a job's file names must not be called because it says so */
     if (madi_confine_find(o->user ? o->user : MADI_CONFINE_NOBODY, &s->uid, &s->gid, why, sizeof why) != 0) {
         fprintf(stderr, "madgw: --user: %s\n", why);
         return 2;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "tools/madgw_confine.h"
+#include "tools/madgw_filter.h"
 #include "tools/madgw_rate.h"
 
 #include <errno.h>
@@ -145,11 +146,17 @@ int madi_serve(const madi_serve_options_t *options, int signals)
 
 void madi_serve_show(const madi_serve_options_t *o)
 {
+    const char *allow = getenv("MAD_TCP_ALLOW");
     printf("jobs               %d at once, %d of a user\n", o->jobs, o->user_jobs);
     printf("fragments          %lld bytes of each job, %lld of all\n", (long long)(o->budget / o->jobs), (long long)o->budget);
     if (o->rate)
         printf("bandwidth          %lld bytes/s of all, divided evenly among those that need it\n", (long long)o->rate);
     else
         printf("bandwidth          not limited (--rate)\n");
+    printf("calls, is called   %s (--allow)\n", allow && *allow ? allow : "any address");
+    if (o->no_filter)
+        printf("system calls       any (--no-filter)\n");
+    else
+        madi_filter_show("system calls       ");
     printf("root's jobs        run as user %u\n", (unsigned)o->uid);
 }

@@ -2,6 +2,7 @@
 /* core/address.c, and what tcp says in an address (drivers/tcp/tcp_addr.c) */
 #include "unit.h"
 
+#include "base/knob.h"
 #include "base/log.h"
 #include "core/core.h"
 #include "drivers/tcp/tcp.h"
@@ -237,6 +238,53 @@ START_TEST(many_networks)
 }
 END_TEST
 
+/* True if the list allows a call from an adapter in 10.1.2.0/24, or in fd00:1::/64, to that address and port. */
+static bool allowed(const char *list, const char *address, int port)
+{
+    int family = strchr(address, ':') ? AF_INET6 : AF_INET;
+    madi_tcp_adapter_t tcp = family == AF_INET ? tcp_adapter(AF_INET, "10.1.2.1", V4_MASK(24), NULL)
+                                               : tcp_adapter(AF_INET6, "fd00:1::1", V6_64, NULL);
+    struct sockaddr_storage peer = ip(family, address, port);
+    char reason[MADI_REASON_MAX];
+    setenv("MAD_TCP_ALLOW", list, 1);
+    ck_assert_int_eq(madi_knob_load(MADI_KNOB_TCP_ALLOW), MAD_OK);
+    ck_assert_msg(madi_tcp_allow_check(reason), "%s", list);
+    return madi_tcp_allows(&tcp, &peer, false);
+}
+
+START_TEST(allow_lists)
+{
+    static const char *const bad[] = {"10.1.2.0/33", "10.1.2", "10.1.2.0/24:", "10.1.2.0/24:70000", "10.1.2.0/24:9-8", "[fd00::/8", "subnet",
+                                      "10.1.2.0/24:1-", "[fd00::/8]4000", "10.1.2.0/", "any:x", "/8", "10.1.2.0/8x"};
+    char reason[MADI_REASON_MAX];
+    ck_assert(allowed("", "192.0.2.1", 1));
+    ck_assert(allowed("any", "192.0.2.1", 1));
+    ck_assert(allowed("subnets", "10.1.2.200", 1));
+    ck_assert(!allowed("subnets", "10.1.3.1", 1));
+    ck_assert(allowed("subnets", "fd00:1::9", 1));
+    ck_assert(!allowed("subnets", "fd00:2::9", 1));
+    ck_assert(!allowed("subnets", "127.0.0.1", 1));
+    ck_assert(allowed("10.1.0.0/16", "10.1.200.1", 1));
+    ck_assert(!allowed("10.1.0.0/16", "10.2.0.1", 1));
+    ck_assert(!allowed("10.1.0.0/16", "fd00:1::9", 1));
+    ck_assert(allowed("10.1.0.0/16:4000-4999", "10.1.0.1", 4999));
+    ck_assert(!allowed("10.1.0.0/16:4000-4999", "10.1.0.1", 5000));
+    ck_assert(allowed("10.1.0.1", "10.1.0.1", 5000));
+    ck_assert(!allowed("10.1.0.1", "10.1.0.2", 5000));
+    ck_assert(allowed("192.0.2.0/24, [fd00::/8]:7000", "fd12::1", 7000));
+    ck_assert(!allowed("192.0.2.0/24, [fd00::/8]:7000", "fd12::1", 7001));
+    ck_assert(allowed("fd00::/8", "fd12::1", 7001));
+    ck_assert(allowed("any:22,subnets:7000", "10.1.2.9", 7000));
+    ck_assert(!allowed("any:22,subnets:7000", "10.1.3.9", 7000));
+    ck_assert(allowed("0.0.0.0/0", "10.1.3.9", 7000));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("MAD_TCP_ALLOW", bad[i], 1);
+        ck_assert_int_eq(madi_knob_load(MADI_KNOB_TCP_ALLOW), MAD_OK);
+        ck_assert_msg(!madi_tcp_allow_check(reason), "%s is taken", bad[i]);
+    }
+}
+END_TEST
+
 /* Without a launcher there is no rank. */
 START_TEST(no_rank)
 {
@@ -252,6 +300,6 @@ END_TEST
 Suite *address_suite(void)
 {
     const TTest *tests[] = {round_trip, bytes_behind, truncated, wrong_lengths, other_version, long_names, no_rank,
-                            subnets, many_networks};
+                            subnets, many_networks, allow_lists};
     return SUITE_OF("address", tests);
 }

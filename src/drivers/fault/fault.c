@@ -332,6 +332,12 @@ static bool fault_reachable(madi_adapter_t *adapter, const void *addr, size_t le
     return !inner->driver->reachable || inner->driver->reachable(inner, addr, len, reason);
 }
 
+static bool fault_admits(madi_adapter_t *adapter, int fd, char *reason)
+{
+    madi_adapter_t *inner = ((fault_adapter_t *)adapter)->inner;
+    return !inner->driver->admits || inner->driver->admits(inner, fd, reason);
+}
+
 /* The inner link; active sides have other dice than passive ones. */
 static mad_status_t link_make(fault_link_t *l, bool active)
 {
@@ -425,6 +431,7 @@ const madi_driver_t madi_driver_fault = {
     .arm = fault_arm,
     .disarm = fault_disarm,
     .reachable = fault_reachable,
+    .admits = fault_admits,
     .connect = fault_connect,
     .start = fault_start,
     .send = fault_send,

@@ -4,6 +4,7 @@
  *   tcp.c       the table, and adapters: open, poll, when polling is worth a system call
  *   tcp_if.c    interfaces of the host, network names, ports
  *   tcp_addr.c  subnets, address bytes
+ *   tcp_allow.c which addresses may be called, and may call
  *   tcp_link.c  links: the byte stream cut into packets, both ways
  *   tcp_alive.c whether the peer is still there
  *   tcp_seal.c  sealed links
@@ -142,6 +143,15 @@ madi_tcp_subnet_t madi_tcp_subnet(const struct sockaddr *addr, const struct sock
 void madi_tcp_subnet_name(const madi_tcp_subnet_t *subnet, char *name); /* MADI_NAME_MAX bytes */
 bool madi_tcp_network(const void *addr, size_t len, char *name); /* as driver.h says */
 bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
+
+/* True if that address (len bytes) has these first bits. */
+bool madi_tcp_holds(const unsigned char *net, int prefix, const unsigned char *ip, size_t len);
+
+/* tcp_allow.c; any lock */
+bool madi_tcp_allow_check(char *reason); /* false: MAD_TCP_ALLOW is not valid; reason has MADI_REASON_MAX bytes */
+/* True if this process may call that address, or (calls) be called from it. */
+bool madi_tcp_allows(const madi_tcp_adapter_t *tcp, const struct sockaddr_storage *peer, bool calls);
+bool madi_tcp_admits(madi_adapter_t *adapter, int fd, char *reason); /* as driver.h says */
 
 /* tcp_alive.c; all but set under the session's lock */
 mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason); /* with its first link: most adapters have none */

@@ -156,7 +156,7 @@ bool madi_tcp_network(const void *addr, size_t len, char *name)
     return true;
 }
 
-static bool tcp_holds(const unsigned char *net, int prefix, const unsigned char *ip, size_t len)
+bool madi_tcp_holds(const unsigned char *net, int prefix, const unsigned char *ip, size_t len)
 {
     unsigned char masked[16];
     memcpy(masked, ip, len);
@@ -196,7 +196,7 @@ bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *a
     prefix = a[len - 1];
     memcpy(net, a + 3, ip_len);
     tcp_mask(net, ip_len, prefix);
-    if (tcp_holds(tcp->subnet.ip, tcp->subnet.prefix, a + 3, ip_len) || tcp_holds(net, prefix, self, ip_len))
+    if (madi_tcp_holds(tcp->subnet.ip, tcp->subnet.prefix, a + 3, ip_len) || madi_tcp_holds(net, prefix, self, ip_len))
         return true;
     return prefix == bits && tcp->subnet.prefix == bits && madi_tcp_addr_get(addr, len, &peer, &peer_len) &&
            tcp_is_routed(&tcp->self, &peer);

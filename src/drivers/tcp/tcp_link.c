@@ -52,6 +52,10 @@ mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, in
         return MAD_ERR_PROTOCOL;
     }
     madi_tcp_addr_text(&peer, text, sizeof(text));
+    if (!madi_tcp_allows(tcp, &peer, false)) { /* whoever asks for it */
+        snprintf(reason, MADI_REASON_MAX, "%s is not on the list of MAD_TCP_ALLOW", text);
+        return MAD_ERR_CONFIG;
+    }
     s = madi_fd_own(socket(peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (s < 0)
         goto fail;
