@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define SECOND INT64_C(1000000000)
-#define DEPTH_NS (SECOND / 50)  /* the bucket holds what passes in this time, */
-#define DEPTH_LEAST (1 << 20)   /* but at least this */
+#define DEPTH_NS (SECOND / 10) /* the bucket holds what passes in this time, for which a busy host may not let it run, */
+#define DEPTH_LEAST (1 << 20)  /* but at least this */
 #define LATER_LEAST (SECOND / 5000)
 
 static int64_t depth_of(uint64_t limit)

@@ -22,7 +22,8 @@
 #define PAUSE_LEAST (SECOND / 10)
 #define PAUSE_MOST (30 * SECOND)
 #define LIVED (10 * SECOND) /* who lived for as long has not failed at the start */
-#define FAILS_MAX 5
+#define TRIES_KILLED 5 /* in a row, for gateways that a signal has ended */
+#define TRIES_FAILED 1 /* and those that could not join */
 #define LINES_MAX 120 /* that a job may write in a minute */
 #define SAID_MAX 300  /* lines about jobs in a minute */
 #define FILES_MAX 1024 /* that are looked at */
@@ -118,8 +119,9 @@ static void file_judge(madi_job_t *job, const struct stat *st)
     job->gid = st->st_uid ? madi_confine_group(st->st_uid) : options->gid;
     job->fails = 0;
     job->again = job->pause = 0;
-    if (why)
+    if (why && why != job->why)
         say(job, "refused: %s", why);
+    job->why = why;
 }
 
 /* ---- Come and go ----------------------------------------------------------------------------------------------------- */
@@ -275,14 +277,14 @@ int madi_jobs_start_due(void)
 }
 
 /* One that ended without being told to. */
-static void job_failed(madi_job_t *job, const char *how, bool again)
+static void job_failed(madi_job_t *job, const char *how, int tries)
 {
     int64_t now = madi_now();
     job->fails = now - job->started >= LIVED ? 0 : job->fails + 1;
     job->pause = job->fails && job->pause ? 2 * job->pause : PAUSE_LEAST;
     if (job->pause > PAUSE_MOST)
         job->pause = PAUSE_MOST;
-    if (again && job->fails <= FAILS_MAX) {
+    if (job->fails <= tries) {
         job->state = MADI_JOB_WAITS;
         job->again = now + job->pause;
         say(job, "its gateway %s; starting it again in %.1f s", how, (double)job->pause / 1e9);
@@ -319,7 +321,7 @@ static void job_ended(madi_job_t *job, int status)
         if (options->verbose)
             say(job, "its gateway has ended");
     } else {
-        job_failed(job, how, code < 0 || code == 1);
+        job_failed(job, how, code < 0 ? TRIES_KILLED : code == 1 ? TRIES_FAILED : 0);
     }
 }
 

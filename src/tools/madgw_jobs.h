@@ -37,6 +37,7 @@ typedef struct madi_job {
     char name[256]; /* of the file in the directory */
     struct stat file;
     madi_job_state_t state;
+    const char *why;  /* REFUSED: what was said; else NULL */
     bool seen;        /* by the scan that is going on */
     uid_t uid;        /* whose rights its process has */
     gid_t gid;
@@ -50,7 +51,8 @@ typedef struct madi_job {
     int fails;                     /* in a row */
     int rate_fd;                   /* of the page that it shares with this process */
     madi_gateway_rate_t *rate;
-    uint64_t passed;               /* at the last look */
+    uint64_t passed;               /* at the last look; */
+    double need;                   /* and what it was taken to need, bytes/s */
 } madi_job_t;
 
 /* Precondition of all: this process is the one that serves, and has no other thread. */

@@ -4,6 +4,7 @@
 #include "tools/madgw_jobs.h"
 
 #define JOBS_MAX 256 /* as --jobs */
+#define KEEPS 0.7    /* of what it needed before, lest a pause of some ms costs it its share */
 
 void madi_rate_divide(uint64_t total, uint64_t *need, size_t n)
 {
@@ -28,15 +29,19 @@ void madi_rate_divide(uint64_t total, uint64_t *need, size_t n)
     }
 }
 
-static uint64_t need_of(madi_job_t *job, uint64_t least, int64_t ns)
+/* What a job needs; the page may have anything in it. */
+static uint64_t need_of(madi_job_t *job, uint64_t total, uint64_t least, int64_t ns)
 {
     uint64_t passed = atomic_load_explicit(&job->rate->passed, memory_order_relaxed);
-    double promised = (double)(passed - job->passed) * 1e9 / (double)(ns > 0 ? ns : 1);
-    uint64_t need = promised < 1e15 ? (uint64_t)(promised * 1.5) : UINT64_MAX; /* it may have written anything there */
+    double need = (double)(passed - job->passed) * 1e9 / (double)(ns > 0 ? ns : 1) * 1.5;
+    bool starved = atomic_exchange_explicit(&job->rate->starved, 0, memory_order_relaxed);
     job->passed = passed;
-    if (atomic_exchange_explicit(&job->rate->starved, 0, memory_order_relaxed))
-        return UINT64_MAX;
-    return need > least ? need : least;
+    if (starved || need > (double)total)
+        need = (double)total;
+    if (need < job->need * KEEPS)
+        need = job->need * KEEPS;
+    job->need = need;
+    return need > (double)least ? (uint64_t)need : least;
 }
 
 void madi_rate_look(uint64_t total, int64_t ns)
@@ -47,7 +52,7 @@ void madi_rate_look(uint64_t total, int64_t ns)
         running += job->pid != 0;
     for (madi_job_t *job = madi_jobs_first(); job && n < running; job = job->next)
         if (job->pid)
-            need[n++] = need_of(job, total / running / 10 + 1, ns);
+            need[n++] = need_of(job, total, total / running / 10 + 1, ns);
     madi_rate_divide(total, need, n);
     n = 0;
     for (madi_job_t *job = madi_jobs_first(); job && n < running; job = job->next)
