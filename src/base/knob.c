@@ -77,6 +77,25 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                              "addresses that may be called and may call, NETWORK[:PORTS] comma-separated, as 10.1.0.0/16:4000-4999; "
                              "subnets: those of the interfaces; empty: any",
                              0, 0},
+    [MADI_KNOB_TCP_SECURITY] = {"MAD_TCP_SECURITY", MADI_KNOB_TEXT, "",
+                                "none, auth, or seal for connections over all interfaces, or INTERFACE=WORD comma-separated; "
+                                "empty: by the topology file, else auth",
+                                0, 0},
+    [MADI_KNOB_SEAL_CIPHER] = {"MAD_SEAL_CIPHER", MADI_KNOB_TEXT, "TLS_AES_128_GCM_SHA256",
+                               "cipher of sealed connections, the same in all processes: TLS_AES_128_GCM_SHA256, "
+                               "TLS_AES_256_GCM_SHA384, or TLS_CHACHA20_POLY1305_SHA256",
+                               0, 0},
+    [MADI_KNOB_SEAL_CERTIFICATE] = {"MAD_SEAL_CERTIFICATE", MADI_KNOB_TEXT, "",
+                                    "file (PEM) of the certificate, and those that it needs, that this end of sealed "
+                                    "connections shows; empty: the job's key is shown",
+                                    0, 0},
+    [MADI_KNOB_SEAL_PRIVATE_KEY] = {"MAD_SEAL_PRIVATE_KEY", MADI_KNOB_TEXT, "",
+                                    "file (PEM) of the private key of MAD_SEAL_CERTIFICATE", 0, 0},
+    [MADI_KNOB_SEAL_AUTHORITY] = {"MAD_SEAL_AUTHORITY", MADI_KNOB_TEXT, "",
+                                  "file (PEM) of the authorities whose certificates the other end may show", 0, 0},
+    [MADI_KNOB_SEAL_KERNEL] = {"MAD_SEAL_KERNEL", MADI_KNOB_BOOL, "yes",
+                               "the kernel makes the records that sealed connections send, where it can (kernel TLS, Linux 6.14)", 0,
+                               1},
     [MADI_KNOB_TOPOLOGY] = {"MAD_TOPOLOGY", MADI_KNOB_TEXT, "",
                             "topology file (or hex: and its text in digits): peers on other networks are reached through "
                             "gateways; empty: none are",

@@ -216,6 +216,8 @@ void madi_gateway_leave(madi_boot_t *boot)
 
 int madi_gateway_announce(mad_session_t *s)
 {
+    const char *allow = madi_knob_text(MADI_KNOB_TCP_ALLOW);
+    int64_t others;
     int called = 0;
     madi_lock(&s->lock);
     know_all(s);
@@ -229,7 +231,12 @@ int madi_gateway_announce(mad_session_t *s)
         madi_hello_patience(gate);
         called++;
     }
+    others = s->next_peer;
     madi_unlock(&s->lock);
+    if (!called && others > 0)
+        madi_log(MADI_LOG_WARN, "virtual",
+                 "none of the %d processes that are known is called: no network leads to them%s%.80s; see mad_info explain", (int)others,
+                 *allow ? ", or they are not on the list of MAD_TCP_ALLOW: " : "", allow);
     return called;
 }
 

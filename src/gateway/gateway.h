@@ -19,7 +19,9 @@
  *   credit.c    who may send how much, and the bound on memory      say.c      what mad_info shows
  *   map.c       which host is reached through which                 count.c    what has passed, by route
  *   daemon.c    gateways that are processes of their own            lane.c     channels with networks of their own
- *   know.c      gateways that come later                           rate.c     a limit of bandwidth
+ *   know.c      gateways that come later                         cipher.c   keys that only the ends have
+ *   protect.c   what an end proves, and seals                    verify.c   what it believes of what comes
+ *   rate.c      a limit of bandwidth
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,

@@ -115,19 +115,30 @@ int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len,
 
 int madi_job_file_open(const char *path, bool *adds, char *why, size_t len)
 {
-    struct stat st;
-    int fd = -1;
+    char own[160];
+    int fd;
     *adds = false;
     if (!strcmp(path, "-"))
         return STDIN_FILENO;
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
-        fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
+    fd = madi_secret_open(path, O_RDWR | O_APPEND | O_NOFOLLOW, own, sizeof own);
     *adds = fd >= 0;
     if (fd < 0)
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = madi_secret_open(path, O_RDONLY, own, sizeof own);
     if (fd < 0)
-        snprintf(why, len, "it cannot be read: %s", strerror(errno));
+        snprintf(why, len, "it cannot be read: %s", own);
     return fd;
+}
+
+/* The text in twice the room; the old one, with the key, is wiped.  NULL: it is gone, too. */
+static char *text_grow(char *text, size_t *room)
+{
+    char *more = malloc(2 * *room);
+    if (more)
+        memcpy(more, text, *room);
+    explicit_bzero(text, *room);
+    free(text);
+    *room *= 2;
+    return more;
 }
 
 static ssize_t read_next(int fd, char *to, size_t n)
@@ -139,6 +150,7 @@ static ssize_t read_next(int fd, char *to, size_t n)
     return got;
 }
 
+/* No stream: its buffer would keep the key. */
 int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len)
 {
     size_t used = 0, room = 65536;
@@ -149,16 +161,10 @@ int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len)
         lseek(fd, 0, SEEK_SET); /* a pipe has no beginning */
     while (text && used < FILE_MAX_BYTES && (n = read_next(fd, text + used, room - used)) > 0) {
         used += (size_t)n;
-        if (used == room) {
-            char *more = realloc(text, room *= 2);
-            if (!more)
-                break;
-            text = more;
-        }
+        if (used == room)
+            text = text_grow(text, &room);
     }
-    if (n < 0)
-        snprintf(why, len, "it cannot be read: %s", strerror(errno));
-    else if (!text || used == room)
+    if (!text)
         snprintf(why, len, "out of memory");
     else if (n < 0)
         snprintf(why, len, "it cannot be read: %s", strerror(errno));
@@ -191,7 +197,7 @@ int madi_job_file_line(FILE *file, const void *address, size_t address_len)
 
 int madi_job_file_add(madi_job_file_t *job, int fd, const void *address, size_t address_len, char *why, size_t len)
 {
-    char *line = NULL, own[160];
+    char *line = NULL;
     size_t line_len = 0;
     FILE *text = open_memstream(&line, &line_len);
     madi_job_file_t now;

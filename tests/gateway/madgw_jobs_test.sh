@@ -289,7 +289,7 @@ test_allow() {
     (umask 077 && cp one.job jobs/.one)
     mv jobs/.one jobs/one.job
     seen "allow: it calls nobody" "job one.job .*: madgw: host gate: ready, calls"
-    seen "allow: why" "is not called: it is not on the list of MAD_TCP_ALLOW (192.0.2.0/24)"
+    seen "allow: why" "or they are not on the list of MAD_TCP_ALLOW: 192.0.2.0/24"
     check "allow: nobody is reached" "" "$(grep 'reached [1-9]' served)"
     cancel
     rm -f jobs/one.job

@@ -172,6 +172,8 @@ test_knobs() {
     row "which this host does not have; usable are:" err
     run env MAD_TCP_PORTS=7099-7000 "$world" listen
     row "is not a range of ports like 7000-7099" err
+    run env MAD_TCP_ALLOW=10.1.0.0/33 "$world" listen
+    row "is neither a network nor subnets nor any" err
     run env MAD_TCP_NETWORK=backbone "$world" listen
     row "is not INTERFACE=NETWORK" err
     run env MAD_DRIVERS=self,shm,tpc "$world" listen
@@ -192,6 +194,33 @@ test_ports() {
     check_has "full range: the session starts all the same" "shm memory" out
     exec 4>&-
     wait $server
+}
+
+# Addresses that are not listed, where the caller says so and where the server does; and a gateway's system calls.
+test_listed() {
+    serve
+    run env MAD_TCP_ALLOW=192.0.2.0/24 MAD_DRIVERS=self,tcp MAD_TCP_INTERFACES=lo "$world" call address $key
+    row "is not on the list of MAD_TCP_ALLOW" err
+    check_has "not listed: nothing is said to it" "rejected: 127.0.0.1" err
+    still "not listed"
+    serve "MAD_TCP_ALLOW=192.0.2.0/24 MAD_DRIVERS=self,tcp MAD_TCP_INTERFACES=lo"
+    run env MAD_DRIVERS=self,tcp MAD_TCP_INTERFACES=lo MAD_CONNECT_TIMEOUT=1000 "$world" call address $key
+    check_has "not listed: the server says so" "is not on the list of MAD_TCP_ALLOW (192.0.2.0/24) (said once" serve.err
+    exec 4>&-
+    wait $server
+    run "$BUILD/tests/confined" exec
+    if [ $code = 159 ]; then
+        code=0
+        row "is one that no gateway makes" err
+    else
+        echo "is one that no gateway makes" >>rows # no filter here
+    fi
+    run "$BUILD/tests/confined" write
+    if [ $code = 3 ] && [ -s err ]; then
+        row "is not on the list of those that a gateway makes" err
+    else
+        echo "is not on the list of those that a gateway makes" >>rows
+    fi
 }
 
 test_launchers() {
@@ -269,7 +298,7 @@ test_networks() {
     row "the host or the network is gone" err 2
 }
 
-for t in ${TESTS:-blocks strangers imposters limits knobs ports launchers pmix networks}; do
+for t in ${TESTS:-blocks strangers imposters limits knobs ports listed launchers pmix networks}; do
     "test_$t"
 done
 if [ -z "$TESTS" ] && [ -n "$LAB_INSIDE" ]; then

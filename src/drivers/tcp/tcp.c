@@ -256,31 +256,41 @@ static void tcp_disarm(madi_adapter_t *adapter)
     ((madi_tcp_adapter_t *)adapter)->armed = false;
 }
 
-const madi_driver_t madi_driver_tcp = {
-    .abi = MADI_DRIVER_ABI,
-    .name = "tcp",
-    .apart = "give both an interface in one subnet, or one network name with MAD_TCP_NETWORK",
-    .adapter_size = sizeof(madi_tcp_adapter_t),
-    .link_size = sizeof(madi_tcp_link_t),
-    .probe = madi_tcp_probe,
-    .open = tcp_open,
-    .close = tcp_close,
-    .fini = tcp_close,
-    .poll = tcp_poll,
-    .take = tcp_take,
-    .pure_poll = tcp_pure_poll,
-    .arm = tcp_arm,
-    .disarm = tcp_disarm,
-    .network = madi_tcp_network,
-    .common = madi_tcp_common,
-    .reachable = tcp_reachable,
-    .admits = madi_tcp_admits,
-    .connect = madi_tcp_connect,
-    .start = madi_tcp_start,
-    .send = madi_tcp_send,
-    .drained = madi_tcp_drained,
-    .unheard = madi_tcp_unheard,
-    .moves = madi_tcp_moves,
-    .link_close = madi_tcp_link_close,
-    .link_fini = madi_tcp_link_fini,
-};
+/* What both tables have. */
+#define TCP_COMMON                                                                                                      \
+    .abi = MADI_DRIVER_ABI, .name = "tcp",                                                                              \
+    .apart = "give both an interface in one subnet, or one network name with MAD_TCP_NETWORK",                          \
+    .adapter_size = sizeof(madi_tcp_adapter_t), .link_size = sizeof(madi_tcp_link_t), .probe = madi_tcp_probe,          \
+    .open = tcp_open, .close = tcp_close, .fini = tcp_close, .secure = tcp_secure, .pure_poll = tcp_pure_poll,          \
+    .arm = tcp_arm, .disarm = tcp_disarm, .network = madi_tcp_network, .common = madi_tcp_common,                       \
+    .reachable = tcp_reachable, .admits = madi_tcp_admits, .connect = madi_tcp_connect, .drained = madi_tcp_drained, .unheard = madi_tcp_unheard,  \
+    .moves = madi_tcp_moves, .link_fini = madi_tcp_link_fini
+
+static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason);
+
+static const madi_driver_t tcp_driver_sealed = {TCP_COMMON,
+                                                .poll = tcp_poll_sealed,
+                                                .take = tcp_take_sealed,
+                                                .start = madi_tcp_seal_start,
+                                                .send = madi_tcp_seal_send,
+                                                .link_close = madi_tcp_seal_link_close};
+
+/* From now on the adapter's calls are those of sealed links. */
+static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason)
+{
+    mad_status_t status = madi_tcp_security((madi_tcp_adapter_t *)adapter, given, reason);
+    if (status || adapter->security != MADI_SECURITY_SEAL)
+        return status;
+    adapter->driver = &tcp_driver_sealed;
+    adapter->caps.latency_us += 0.6;
+    if (adapter->caps.bandwidth_MBs > SEALED_MBS)
+        adapter->caps.bandwidth_MBs = SEALED_MBS;
+    return MAD_OK;
+}
+
+const madi_driver_t madi_driver_tcp = {TCP_COMMON,
+                                       .poll = tcp_poll,
+                                       .take = tcp_take,
+                                       .start = madi_tcp_start,
+                                       .send = madi_tcp_send,
+                                       .link_close = madi_tcp_link_close};

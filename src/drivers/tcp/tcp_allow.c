@@ -8,12 +8,10 @@
  * "subnets": what the adapter's own subnet holds.  Ports are those that are called; who calls has one that says nothing.  The
  * list is read for each address: there are few of them, and no memory is to be kept. */
 #include "base/knob.h"
-#include "base/log.h"
 #include "drivers/tcp/tcp.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,18 +135,6 @@ bool madi_tcp_allow_check(char *reason)
     return true;
 }
 
-/* The first address that is not on it, for callers that pass such over without a word. */
-static void refusal_log(const struct sockaddr_storage *peer)
-{
-    static atomic_flag told = ATOMIC_FLAG_INIT;
-    char text[80];
-    if (atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
-        return;
-    madi_tcp_addr_text(peer, text, sizeof text);
-    madi_log(MADI_LOG_WARN, "tcp", "%s is not called: it is not on the list of MAD_TCP_ALLOW (%s); add it if it is to be (said once)",
-             text, madi_knob_text(MADI_KNOB_TCP_ALLOW));
-}
-
 bool madi_tcp_allows(const madi_tcp_adapter_t *tcp, const struct sockaddr_storage *peer, bool calls)
 {
     const char *list = madi_knob_text(MADI_KNOB_TCP_ALLOW), *at, *end;
@@ -164,8 +150,6 @@ bool madi_tcp_allows(const madi_tcp_adapter_t *tcp, const struct sockaddr_storag
         if (item_read(at, end, &item) && item_holds(&item, tcp, ip, is_v6 ? 16 : 4) &&
             (calls || (port >= item.low && port <= item.high)))
             return true;
-    if (!calls)
-        refusal_log(peer);
     return false;
 }
 
