@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void madi_spread(const struct iovec *pieces, int n, const unsigned char *src, uint64_t skip, uint64_t len)
+void madi_spread(const struct iovec *pieces, int n, madi_foreign_t src, uint64_t skip, uint64_t len)
 {
     for (int i = 0; i < n && len; i++) {
         uint64_t room = pieces[i].iov_len;
@@ -18,8 +18,8 @@ void madi_spread(const struct iovec *pieces, int n, const unsigned char *src, ui
         room -= skip;
         if (room > len)
             room = len;
-        madi_copy((char *)pieces[i].iov_base + skip, src, room);
-        src += room;
+        madi_foreign_copy_any((char *)pieces[i].iov_base + skip, src, room);
+        src = madi_foreign_skip(src, room);
         len -= room;
         skip = 0;
     }
@@ -65,7 +65,7 @@ bool madi_block_agrees(const madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
 /* Is there a block to be parsed?  Moves on to the next packet if need be.  Under session->lock. */
 bool madi_block_next(madi_rx_msg_t *m)
 {
-    while (m->cur == m->end && !m->cur_last && m->head) {
+    while (!madi_rx_left(m) && !m->cur_last && m->head) {
         madi_rx_packet_t *packet = m->head;
         if (m->current)
             madi_rx_packet_free(m->current);
@@ -74,27 +74,26 @@ bool madi_block_next(madi_rx_msg_t *m)
             m->tail = &m->head;
         m->current = packet;
         m->cur = packet->data;
-        m->end = packet->data + packet->len;
+        m->end = madi_foreign_skip(packet->data, packet->len);
         m->cur_last = packet->last;
         m->conn->rx_held -= packet->cost;
         madi_credit_return(m->conn, packet->cost);
         packet->cost = 0;
         madi_conn_hand_back(m->conn);
     }
-    return m->cur < m->end;
+    return madi_rx_left(m) > 0;
 }
 
-/* Read the block at the cursor, which moves behind it. */
-mad_status_t madi_block_parse(madi_rx_msg_t *m, madi_sent_block_t *b)
+mad_status_t madi_block_look(madi_rx_msg_t *m, madi_sent_block_t *b)
 {
-    const unsigned char *p = m->cur;
-    size_t left = (size_t)(m->end - p);
+    madi_foreign_t p = m->cur;
+    size_t left = madi_rx_left(m);
     unsigned kind;
     if (left < 8)
         goto garbage;
-    memcpy(&b->desc, p, 8);
+    b->desc = madi_foreign_read8(p);
     kind = MADI_WIRE_DESC_KIND(b->desc);
-    p += 8;
+    p = madi_foreign_skip(p, 8);
     b->inside = MADI_WIRE_DESC_LEN(b->desc);
     b->at = 0;
     b->announced = kind == MADI_WIRE_RDV || kind == MADI_WIRE_RDV_AT;
@@ -108,20 +107,20 @@ mad_status_t madi_block_parse(madi_rx_msg_t *m, madi_sent_block_t *b)
     if (b->announced) {
         if (left < (kind == MADI_WIRE_RDV_AT ? 24 : 16))
             goto garbage;
-        memcpy(&b->rdv, p, 8);
-        p += 8;
+        madi_foreign_copy(&b->rdv, p, sizeof b->rdv);
+        p = madi_foreign_skip(p, sizeof b->rdv);
         if (kind == MADI_WIRE_RDV_AT) {
-            memcpy(&b->at, p, 8);
-            p += 8;
+            b->at = madi_foreign_read8(p);
+            p = madi_foreign_skip(p, 8);
         }
         if (b->rdv.eager > b->inside)
             goto garbage;
         b->inside = b->rdv.eager;
     }
-    if (b->inside > (uint64_t)(m->end - p))
+    if (b->inside > madi_foreign_between(p, m->end))
         goto garbage;
     b->data = p;
-    m->cur = p + b->inside;
+    b->behind = madi_foreign_skip(p, b->inside);
     return MAD_OK;
 
 garbage:
@@ -137,27 +136,27 @@ static void count_placed(madi_conn_t *conn, uint64_t len)
     conn->block_bytes_in += len;
 }
 
-/* Put the next block into the pieces; n < 0: forget it.  wait: as for madi_rdv_grant.  Under session->lock. */
-mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected,
-                             madi_waitable_t *wait)
+static void block_refuse(madi_rx_msg_t *m, const madi_sent_block_t *b)
 {
-    madi_sent_block_t b;
-    mad_status_t status = madi_block_parse(m, &b);
-    if (status)
-        return status;
-    if (n >= 0 && !madi_block_agrees(m, b.desc, expected)) {
-        madi_block_mismatch(m, b.desc, expected);
-        n = -1;
+    if (b->announced)
+        madi_rdv_send_grant(m->conn->gate, b->rdv.sender, 0, b->inside, true);
+}
+
+mad_status_t madi_block_place(madi_rx_msg_t *m, const madi_sent_block_t *b, const struct iovec *pieces, int n,
+                              uint64_t expected, madi_waitable_t *wait)
+{
+    mad_status_t status = MAD_OK;
+    m->cur = b->behind;
+    if (madi_block_agrees(m, b->desc, expected)) {
+        madi_spread(pieces, n, b->data, 0, b->inside);
+        if (b->placed)
+            count_placed(m->conn, MADI_WIRE_DESC_LEN(b->desc));
+        if (b->announced)
+            status = madi_rdv_grant(m, pieces, n, MADI_WIRE_DESC_LEN(b->desc), b, wait);
+    } else {
+        madi_block_mismatch(m, b->desc, expected);
+        block_refuse(m, b);
         status = MAD_ERR_MISMATCH;
-    }
-    if (n >= 0) {
-        madi_spread(pieces, n, b.data, 0, b.inside);
-        if (b.placed)
-            count_placed(m->conn, MADI_WIRE_DESC_LEN(b.desc));
-        if (b.announced)
-            status = madi_rdv_grant(m, pieces, n, MADI_WIRE_DESC_LEN(b.desc), &b, wait);
-    } else if (b.announced) {
-        madi_rdv_send_grant(m->conn->gate, b.rdv.sender, 0, b.inside, true);
     }
     m->index++;
     if (status)
@@ -165,8 +164,28 @@ mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n
     return status;
 }
 
+mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected,
+                             madi_waitable_t *wait)
+{
+    madi_sent_block_t b;
+    mad_status_t status = madi_block_look(m, &b);
+    return status ? status : madi_block_place(m, &b, pieces, n, expected, wait);
+}
+
+void madi_block_drop(madi_rx_msg_t *m, bool disagrees)
+{
+    madi_sent_block_t b;
+    if (madi_block_look(m, &b))
+        return;
+    m->cur = b.behind;
+    if (disagrees)
+        madi_block_mismatch(m, b.desc, MADI_WIRE_DESC_NONE);
+    block_refuse(m, &b);
+    m->index++;
+}
+
 /* The message has no further block, but the receiver asks for one. */
 bool madi_block_none(const madi_rx_msg_t *m)
 {
-    return m->cur == m->end && m->cur_last;
+    return !madi_rx_left(m) && m->cur_last;
 }

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-static mad_status_t lies_at(const void *at, uint64_t desc, const void **base, size_t *len)
+static mad_status_t lies_at(const void *at, uint64_t there, const void **base, size_t *len)
 {
     *base = at;
-    *len = (size_t)MADI_WIRE_DESC_LEN(desc);
+    *len = (size_t)there;
     return MAD_OK;
 }
 
@@ -17,7 +17,7 @@ static mad_status_t borrow_early(madi_rx_msg_t *m, const void **base, size_t *le
     if (!madi_done(&m->early->here))
         return MAD_ERR_AGAIN;
     m->early->borrowed = true;
-    return lies_at(m->early->data, m->early->desc, base, len);
+    return lies_at(m->early->data, MADI_WIRE_DESC_LEN(m->early->desc), base, len);
 }
 
 /* Of a message that comes in pieces, or whose block is to be asked for.  Under session->lock. */
@@ -25,7 +25,6 @@ static mad_status_t borrow_slow(madi_rx_msg_t *m, const void **base, size_t *len
 {
     madi_sent_block_t b;
     mad_status_t status = madi_message_status(&m->base);
-    unsigned kind;
 
     if (status)
         return status;
@@ -38,19 +37,16 @@ static mad_status_t borrow_slow(madi_rx_msg_t *m, const void **base, size_t *len
     }
     if (m->blocks || !madi_block_next(m))
         return MAD_ERR_AGAIN;
-    if (m->end - m->cur >= 8) {
-        memcpy(&b.desc, m->cur, 8);
-        kind = MADI_WIRE_DESC_KIND(b.desc);
-        if (kind == MADI_WIRE_RDV || kind == MADI_WIRE_RDV_AT) {
-            status = madi_early_start(m);
-            return status ? status : borrow_early(m, base, len);
-        }
-    }
-    status = madi_block_parse(m, &b);
+    status = madi_block_look(m, &b);
+    if (!status && b.announced)
+        status = madi_early_start(m, &b);
     if (status)
         return status;
+    if (b.announced)
+        return borrow_early(m, base, len);
+    m->cur = b.behind;
     m->index++;
-    return lies_at(b.data, b.desc, base, len);
+    return lies_at(madi_foreign_pass_on(b.data), b.inside, base, len);
 }
 
 mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len)

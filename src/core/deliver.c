@@ -97,12 +97,12 @@ void madi_packet_return(madi_rx_packet_t *packet)
 {
     packet->link->driver->slot_put(packet->link, packet->loan);
     atomic_fetch_sub_explicit(&packet->link->loans, 1, memory_order_release); /* pairs with madi_links_reap */
-    packet->loan = NULL;
+    packet->loan = (madi_foreign_t){0};
 }
 
 void madi_rx_packet_free(madi_rx_packet_t *packet)
 {
-    if (packet->loan)
+    if (madi_foreign_is_set(packet->loan))
         madi_packet_return(packet);
     if (!packet->inside)
         free(packet);
@@ -179,13 +179,13 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
 {
     madi_rx_msg_t *m = madi_rx_new(conn->gate->session);
     madi_rx_packet_t *packet = NULL;
+    madi_foreign_t data = madi_foreign_of(m ? m->data : NULL);
+    bool keep = madi_foreign_is_set(rx->loan) && hdr->length > MADI_RX_INLINE;
 
     if (!m)
         return MADI_PLACE_DROP;
-    if (hdr->length <= MADI_RX_INLINE) {
-        rx->base = m->data;
-    } else {
-        bool keep = rx->loan != NULL;
+    rx->base = m->data;
+    if (hdr->length > MADI_RX_INLINE) {
         packet = keep ? &m->first : malloc(sizeof *packet + hdr->length);
         if (!packet) {
             madi_rx_free(m);
@@ -193,23 +193,24 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
         }
         memset(packet, 0, sizeof *packet);
         packet->inside = keep;
-        packet->loan = rx->loan;
-        packet->data = keep ? rx->loan : (unsigned char *)(packet + 1);
+        if (keep)
+            packet->loan = rx->loan;
+        packet->data = data = keep ? rx->loan : madi_foreign_of(packet + 1);
         m->current = packet;
-        rx->base = packet->data;
+        rx->base = packet + 1;
     }
     m->hdr = *hdr;
-    madi_rx_start(m, conn, rx->base, false);
+    madi_rx_start(m, conn, data, false);
     m->cost = hdr->aux;
     m->cur_last = hdr->flags & MADI_WIRE_LAST;
     m->base.plain = (uint8_t)(!m->cur_last ? 0 : packet || madi_tracing ? 1 : 2);
     rx->cookie = m;
-    return packet && packet->loan ? MADI_PLACE_KEEP : MADI_PLACE_COPY;
+    return keep ? MADI_PLACE_KEEP : MADI_PLACE_COPY;
 }
 
 static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
 {
-    if (m->current && m->current->loan) {
+    if (m->current && madi_foreign_is_set(m->current->loan)) {
         m->current->link = link;
         atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
     }
@@ -230,11 +231,11 @@ static madi_place_t next_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, m
     if (!packet)
         return MADI_PLACE_DROP;
     memset(packet, 0, sizeof *packet);
-    packet->data = (unsigned char *)(packet + 1);
+    packet->data = madi_foreign_of(packet + 1);
     packet->len = hdr->length;
     packet->cost = hdr->aux;
     packet->last = hdr->flags & MADI_WIRE_LAST;
-    rx->base = packet->data;
+    rx->base = packet + 1;
     rx->cookie = packet;
     rx->more = (uintptr_t)conn;
     return MADI_PLACE_COPY;
@@ -439,7 +440,7 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
 
 /* ---- Short packets -------------------------------------------------------------------------------------------- */
 
-void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
+void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     madi_rx_t rx = {.head = body, .here = hdr->length};
     if (MADI_UNLIKELY(link->outer != NULL)) {
@@ -448,7 +449,7 @@ void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *bo
     }
     if (madi_rx_begin(link, hdr, &rx) != MADI_PLACE_COPY)
         return;
-    memcpy(rx.base, (const char *)body + rx.skip, hdr->length - rx.skip);
+    madi_foreign_copy(rx.base, madi_foreign_skip(body, rx.skip), hdr->length - rx.skip);
     madi_rx_done(link, hdr, &rx);
 }
 

@@ -41,7 +41,9 @@
  * The order of the packets of one link is kept; between links there is none.  Packets come to the core after
  * madi_link_up and not after madi_link_down; what has come before a link breaks is delivered before it is told.
  *
- * Sealed links.  The core runs TLS below the handshake.  What it has received beyond that waits in link->seal: start looks.
+ * Bytes that are lent, or shown (rx->loan, rx->head, the body of a short packet), may change while the core reads them: the
+ * core copies what it parses, once (base/foreign.h).  A driver does the same with what it reads in shared memory.  A header
+ * that a driver hands over is a copy.
  *
  * Memory.  The core allocates adapters and links, zeroed, of the sizes declared here, the public part first.
  * Statuses are set with the errors of madeleine/status.h; the driver logs nothing that it can say in the reason text.
@@ -50,6 +52,7 @@
 #define MADI_DRIVER_H
 
 #include "base/base.h"
+#include "base/foreign.h"
 #include "core/wire.h"
 #include <madeleine/status.h>
 #include <sys/uio.h>
@@ -161,14 +164,14 @@ typedef enum madi_place {
 } madi_place_t;
 
 typedef struct madi_rx {
-    void *loan;   /* in: all hdr.length bytes of the body lie here, at any alignment, and may be lent; else NULL */
+    madi_foreign_t loan; /* in: all hdr.length bytes of the body lie here, at any alignment, and may be lent; else not set */
     void *base;   /* out, for COPY */
     void *cookie; /* the core's */
     uint64_t more; /* the core's */
     /* Only of FORWARD packets.  in: so many of the body's first bytes can be read at head (of such packets a driver that
-     * can waits for MADI_FORWARD_HEAD of them); NULL, 0: none.  Where all can, DROP may mean that they were used.
+     * can waits for MADI_FORWARD_HEAD of them); not set, 0: none.  Where all can, DROP may mean that they were used.
      * out, for COPY: so many are left out of what is put at base. */
-    const void *head;
+    madi_foreign_t head;
     uint32_t here, skip;
 } madi_rx_t;
 
@@ -177,7 +180,7 @@ typedef struct madi_rx {
 typedef struct madi_upcalls {
     madi_place_t (*rx_begin)(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
     void (*rx_done)(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
-    void (*rx_short)(madi_link_t *inner, const madi_wire_hdr_t *hdr, const void *body);
+    void (*rx_short)(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_foreign_t body);
     void (*link_up)(madi_link_t *inner);
     void (*link_down)(madi_link_t *inner, mad_status_t status, const char *text);
     void (*link_writable)(madi_link_t *inner);
@@ -247,7 +250,7 @@ struct madi_driver {
      * Either copy it to packet (header, then at least MADI_SHORT_MAX and at most MADI_TAKE_MAX bytes) and leave *loan alone;
      * or copy the header only, and lend the body as for madi_rx_begin: *loan.  NULL says nothing about what poll finds.
      * Called while the adapter has a link.  A driver without this has only poll. */
-    madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, void **loan);
+    madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
     /* The same of short packets, several at once: as many as come next, at most max, all of one link, which goes to *link.
      * Each is copied (header, then MADI_SHORT_MAX bytes) to a place of its own, stride bytes behind the one before.  Their
      * number; 0 says nothing about what take and poll find.  Called like take.  NULL: the driver has only take. */
@@ -259,7 +262,7 @@ struct madi_driver {
     bool (*send_prepared)(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
     void (*forget)(madi_link_t *link, void *prepared);
     /* Give back a lent body.  NULL: the driver never lends. */
-    void (*slot_put)(madi_link_t *link, void *loan);
+    void (*slot_put)(madi_link_t *link, madi_foreign_t loan);
     /* The peer's memory, without its help; where link->direct says so.  All NULL: never.
      * get reads len bytes into n pieces (of which there is room for one more, which it uses); under the session's lock.
      * put writes; under the tx lock.  They take as long as that takes: the core asks for strides.  False: it did not work. */
@@ -303,16 +306,16 @@ void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
 /* A packet that lies whole in the driver's memory, at most MADI_SHORT_MAX bytes of body, in a place of at least that many
  * bytes.  The same as begin, copy, done, in one step; the body may be reused when it returns. Under the session's lock. */
-void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body);
+void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body);
 
 /* A packet that lies whole in the driver's memory, its body in a place of its own: begin, copy, done, in one step.  slot_put
  * is called with body when it may be reused: now, or if may_lend later.  Under the session's lock. */
-static inline void madi_rx_whole(madi_link_t *link, const madi_wire_hdr_t *hdr, void *body, bool may_lend)
+static inline void madi_rx_whole(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body, bool may_lend)
 {
-    madi_rx_t rx = {.loan = may_lend ? body : NULL, .head = body, .here = hdr->length};
+    madi_rx_t rx = {.loan = may_lend ? body : (madi_foreign_t){0}, .head = body, .here = hdr->length};
     madi_place_t place = madi_rx_begin(link, hdr, &rx);
     if (place == MADI_PLACE_COPY)
-        madi_copy(rx.base, (char *)body + rx.skip, hdr->length - rx.skip);
+        madi_foreign_copy_any(rx.base, madi_foreign_skip(body, rx.skip), hdr->length - rx.skip);
     if (place != MADI_PLACE_KEEP)
         link->driver->slot_put(link, body);
     if (place == MADI_PLACE_COPY)

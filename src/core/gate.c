@@ -53,7 +53,7 @@ void madi_links_reap(mad_session_t *session)
     }
 }
 
-static madi_link_t *take_nothing(madi_adapter_t *adapter, void *packet, void **loan)
+static madi_link_t *take_nothing(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     (void)adapter;
     (void)packet;

@@ -156,11 +156,11 @@ struct madi_tx {
 /* A packet of a message that waits for the receiver. */
 typedef struct madi_rx_packet {
     struct madi_rx_packet *next;
-    unsigned char *data; /* in this allocation, or a loan */
+    madi_foreign_t data; /* in this allocation, or a loan */
     uint32_t len, cost;
     bool last;
     bool inside; /* not an allocation of its own */
-    void *loan;
+    madi_foreign_t loan;
     madi_link_t *link;
 } madi_rx_packet_t;
 
@@ -217,7 +217,7 @@ typedef struct madi_rdv_recv {
  * Its structure is used again (madi_rx_free) by who ends it; one in session->rx_ring is never freed before the session. */
 struct madi_rx_msg {
     mad_connection_t base;
-    const unsigned char *cur, *end; /* the current packet, not yet unpacked part */
+    madi_foreign_t cur, end; /* the current packet, not yet unpacked part */
     union {
         struct {
             bool cur_last; /* the current packet is the message's last */

@@ -109,12 +109,12 @@ static MADI_COLD madi_rx_msg_t *take_nothing(madi_rx_msg_t *m)
 /* A packet that is something else than the message that was looked for. */
 static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
 {
-    void *loan = m->first.loan;
-    m->first.loan = NULL;
-    if (loan)
+    madi_foreign_t loan = m->first.loan;
+    m->first.loan = (madi_foreign_t){0};
+    if (madi_foreign_is_set(loan))
         madi_rx_whole(link, &m->hdr, loan, true);
     else
-        madi_rx_short(link, &m->hdr, m->data);
+        madi_rx_short(link, &m->hdr, madi_foreign_of(m->data));
     madi_rx_free(m);
     return NULL;
 }
@@ -162,7 +162,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
         return take_room(session);
     atomic_store_explicit(&m->used, 1, memory_order_relaxed);
-    link = adapter->driver->take(adapter, &m->hdr, &m->first.loan); /* which is NULL */
+    link = adapter->driver->take(adapter, &m->hdr, &m->first.loan); /* which is not set */
     if (MADI_UNLIKELY(!link))
         return take_nothing(m);
     if (!conn) {
@@ -176,10 +176,10 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
     memcpy(&head, &m->hdr, sizeof head);
     if (MADI_UNLIKELY(head != conn->rx_head))
         return take_other(link, m);
-    if (MADI_UNLIKELY(m->first.loan != NULL)) {
+    if (MADI_UNLIKELY(madi_foreign_is_set(m->first.loan))) {
         take_loan(m, conn, link);
     } else {
-        madi_rx_start(m, conn, m->data, true);
+        madi_rx_start(m, conn, madi_foreign_of(m->data), true);
         m->base.plain = 2;
     }
     conn->rx_messages++;
@@ -361,7 +361,7 @@ static MADI_COLD void inside_other(madi_link_t *link, mad_arrival_t *from, const
     for (; from < end && atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP; from++) {
         madi_wire_hdr_t hdr;
         memcpy(&hdr, from->inside, sizeof hdr);
-        madi_rx_short(link, &hdr, (const char *)from->inside + sizeof hdr);
+        madi_rx_short(link, &hdr, madi_foreign_of((const char *)from->inside + sizeof hdr));
     }
 }
 

@@ -143,7 +143,7 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_BLOCK_IN, r->began, m->conn, r->handle, r->len);
     if (r->bounce)
-        madi_spread(r->pieces, r->n, (unsigned char *)r->bounce + r->eager, r->eager, r->len - r->eager);
+        madi_spread(r->pieces, r->n, madi_foreign_of((char *)r->bounce + r->eager), r->eager, r->len - r->eager);
     free(r->bounce);
     if (r->wait)
         atomic_store_explicit(&r->wait->done, 1, memory_order_release); /* pairs with madi_done */
@@ -268,28 +268,26 @@ static bool early_done(void *arg)
 
 /* The next block is announced: have it sent, into memory of ours, since the caller may come back with another buffer.
  * Under session->lock. */
-mad_status_t madi_early_start(madi_rx_msg_t *m)
+mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
 {
-    madi_sent_block_t b;
-    madi_rx_early_t *early;
+    size_t len = (size_t)MADI_WIRE_DESC_LEN(b->desc);
+    madi_rx_early_t *early = malloc(sizeof *early + len);
     struct iovec piece;
-    mad_status_t status = madi_block_parse(m, &b);
-    if (status)
-        return status;
-    early = malloc(sizeof *early + MADI_WIRE_DESC_LEN(b.desc));
+    mad_status_t status;
+    m->cur = b->behind;
     if (!early) {
-        madi_rdv_send_grant(m->conn->gate, b.rdv.sender, 0, b.inside, true);
+        madi_rdv_send_grant(m->conn->gate, b->rdv.sender, 0, b->inside, true);
         madi_message_fail(&m->base, MAD_ERR_NOMEM);
         return MAD_ERR_NOMEM;
     }
-    early->desc = b.desc;
+    early->desc = b->desc;
     early->borrowed = false;
     atomic_init(&early->here.done, 1);
-    piece = (struct iovec){early->data, MADI_WIRE_DESC_LEN(b.desc)};
-    memcpy(early->data, b.data, b.inside);
+    piece = (struct iovec){early->data, len};
+    madi_foreign_copy(early->data, b->data, b->inside);
     m->base.plain = 0;
     m->early = early;
-    status = madi_rdv_grant(m, &piece, 1, piece.iov_len, &b, &early->here);
+    status = madi_rdv_grant(m, &piece, 1, len, b, &early->here);
     if (status)
         madi_message_fail(&m->base, status);
     return status || madi_done(&early->here) ? status : MAD_ERR_AGAIN;
@@ -318,7 +316,7 @@ mad_status_t madi_early_take(madi_rx_msg_t *m, const struct iovec *pieces, int n
         status = MAD_ERR_MISMATCH;
     }
     if (!status) {
-        madi_spread(pieces, n, m->early->data, 0, MADI_WIRE_DESC_LEN(m->early->desc));
+        madi_spread(pieces, n, madi_foreign_of(m->early->data), 0, MADI_WIRE_DESC_LEN(m->early->desc));
         madi_early_drop(m);
     }
     madi_unlock(&m->base.session->lock);

@@ -47,27 +47,33 @@ static inline void madi_rx_free(madi_rx_msg_t *m)
 }
 
 /* It begins with the packet whose header is in hdr and whose body lies at data. */
-static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, const unsigned char *data, bool opened)
+static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, madi_foreign_t data, bool opened)
 {
     m->conn = conn;
     m->cur = data;
-    m->end = data + m->hdr.length;
+    m->end = madi_foreign_skip(data, m->hdr.length);
     m->state = opened ? 0x010101 : 0x0101;
+}
+
+/* Bytes of the packet at hand that are not unpacked yet. */
+static inline size_t madi_rx_left(const madi_rx_msg_t *m)
+{
+    return madi_foreign_between(m->cur, m->end);
 }
 
 /* The next block of a message that is all in the packet at hand, if it lies there whole: the cursor moves behind it. */
 static inline bool madi_borrow_plain(madi_rx_msg_t *m, const void **base, size_t *len)
 {
     uint64_t desc;
-    if (MADI_UNLIKELY(!m->base.plain || m->end - m->cur < 8))
+    size_t left = madi_rx_left(m);
+    if (MADI_UNLIKELY(!m->base.plain || left < 8))
         return false;
-    memcpy(&desc, m->cur, 8);
-    if (MADI_UNLIKELY(MADI_WIRE_DESC_KIND(desc) != MADI_WIRE_INLINE ||
-                      MADI_WIRE_DESC_LEN(desc) > (size_t)(m->end - m->cur) - 8))
+    desc = madi_foreign_read8(m->cur);
+    if (MADI_UNLIKELY(MADI_WIRE_DESC_KIND(desc) != MADI_WIRE_INLINE || MADI_WIRE_DESC_LEN(desc) > left - 8))
         return false;
-    *base = m->cur + 8;
+    *base = madi_foreign_pass_on(madi_foreign_skip(m->cur, 8));
     *len = (size_t)MADI_WIRE_DESC_LEN(desc);
-    m->cur += 8 + *len;
+    m->cur = madi_foreign_skip(m->cur, 8 + *len);
     m->index++;
     return true;
 }
@@ -99,8 +105,9 @@ typedef struct madi_sent_block {
     bool waits;     /* announced, with an address: its sender waits */
     uint64_t at;    /* announced: its address, or 0 */
     madi_wire_rdv_t rdv;
-    const unsigned char *data;
+    madi_foreign_t data;
     uint64_t inside; /* bytes of it that are here */
+    madi_foreign_t behind; /* what follows it in the packet */
 } madi_sent_block_t;
 bool madi_block_next(madi_rx_msg_t *msg); /* is there one at the cursor?  Goes on to the next packet if need be */
 bool madi_block_none(const madi_rx_msg_t *msg); /* the message has no further one */
@@ -109,11 +116,16 @@ bool madi_block_agrees(const madi_rx_msg_t *msg, uint64_t sent, uint64_t expecte
 void madi_block_mismatch(madi_rx_msg_t *msg, uint64_t sent, uint64_t expected);
 #define MADI_BLOCK_WORDS 40
 const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* for people: what a descriptor says; buf */
-mad_status_t madi_block_parse(madi_rx_msg_t *msg, madi_sent_block_t *block); /* the cursor moves behind it */
-/* Put the next block into the pieces; n < 0: forget it.  wait: as for madi_rdv_grant. */
+/* Read the block at the cursor, once.  The cursor stays, but goes to the end if the message fails: MAD_ERR_PROTOCOL. */
+mad_status_t madi_block_look(madi_rx_msg_t *msg, madi_sent_block_t *block);
+/* Put the block at the cursor, as it was looked at, into the pieces.  wait: as for madi_rdv_grant. */
+mad_status_t madi_block_place(madi_rx_msg_t *msg, const madi_sent_block_t *block, const struct iovec *pieces, int n,
+                              uint64_t expected, madi_waitable_t *wait);
+/* Like madi_block_place, but looks at it first. */
 mad_status_t madi_block_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
                              madi_waitable_t *wait);
-void madi_spread(const struct iovec *pieces, int n, const unsigned char *src, uint64_t skip, uint64_t len);
+void madi_block_drop(madi_rx_msg_t *msg, bool disagrees); /* nobody unpacks it; true: both sides are told */
+void madi_spread(const struct iovec *pieces, int n, madi_foreign_t src, uint64_t skip, uint64_t len);
 
 /* rdv_recv.c; under session->lock */
 /* Name the destination of a block to its sender; wait, if there is one, is done when it is filled. */
@@ -125,7 +137,7 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
 void madi_rdv_recv_check(madi_rdv_recv_t *r); /* the same, if all of it is here */
 void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* the sender has written what is before it */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
-mad_status_t madi_early_start(madi_rx_msg_t *msg); /* have the announced block at the cursor sent */
+mad_status_t madi_early_start(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* have it sent: announced, at the cursor */
 mad_status_t madi_early_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
                              bool may_wait); /* no lock */
 void madi_early_drop(madi_rx_msg_t *msg);

@@ -73,32 +73,19 @@ static bool block_there(void *arg)
     return there;
 }
 
-/* Does the block that is expected lie at the cursor, announced only?  Under session->lock. */
-static bool next_is_announced(const madi_rx_msg_t *m, uint64_t expected)
+/* The block at the cursor: into the pieces, or, if it is only announced and the call may not wait, into memory of the library
+ * (MAD_ERR_AGAIN until it is there).  Under session->lock. */
+static mad_status_t block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc, bool may_wait,
+                               madi_waitable_t *here)
 {
-    uint64_t desc;
-    if (m->end - m->cur < 16)
-        return false;
-    memcpy(&desc, m->cur, 8);
-    return (MADI_WIRE_DESC_KIND(desc) == MADI_WIRE_RDV || MADI_WIRE_DESC_KIND(desc) == MADI_WIRE_RDV_AT) &&
-           madi_block_agrees(m, desc, expected);
-}
-
-/* mad_try_unpack of an EXPRESS block: is it there?  MAD_ERR_AGAIN when it is not. */
-static mad_status_t try_express(madi_rx_msg_t *m, uint64_t expected)
-{
-    mad_session_t *session = m->base.session;
-    mad_status_t status = MAD_OK;
-    if (!block_there(m)) {
-        mad_progress(session);
-        if (!block_there(m))
-            return MAD_ERR_AGAIN;
-    }
-    madi_lock(&session->lock);
-    if (madi_block_next(m) && next_is_announced(m, expected))
-        status = madi_early_start(m);
-    madi_unlock(&session->lock);
-    return status;
+    madi_sent_block_t b;
+    mad_status_t status = madi_block_look(m, &b);
+    bool express = !MADI_WIRE_DESC_RMODE(desc);
+    if (status)
+        return status;
+    if (express && !may_wait && b.announced && madi_block_agrees(m, b.desc, desc))
+        return madi_early_start(m, &b);
+    return madi_block_place(m, &b, pieces, n, desc, express ? here : NULL);
 }
 
 static bool is_here(void *arg)
@@ -122,18 +109,16 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     }
     if (m->early)
         return madi_early_take(m, pieces, n, desc, may_wait);
-    if (express && !may_wait) {
-        status = try_express(m, desc);
-        if (status)
-            return status;
-        if (m->early)
-            return madi_early_take(m, pieces, n, desc, false);
-    } else if (express) {
+    if (express && may_wait) {
         madi_message_wait(m, block_there, m);
+    } else if (express && !block_there(m)) {
+        mad_progress(session);
+        if (!block_there(m))
+            return MAD_ERR_AGAIN;
     }
     madi_lock(&session->lock);
     if (!m->blocks && madi_block_next(m)) {
-        status = madi_block_take(m, pieces, n, desc, express ? &here : NULL);
+        status = block_take(m, pieces, n, desc, may_wait, &here);
     } else if (madi_block_none(m) || madi_message_status(&m->base)) {
         madi_block_mismatch(m, MADI_WIRE_DESC_NONE, desc);
         status = madi_message_status(&m->base);
@@ -141,6 +126,8 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
         status = madi_block_wait(m, pieces, n, desc);
     }
     madi_unlock(&session->lock);
+    if (!status && m->early)
+        return madi_early_take(m, pieces, n, desc, false);
     if (!status && !madi_done(&here)) {
         madi_message_wait(m, is_here, &here);
         status = madi_message_status(&m->base);
@@ -151,15 +138,13 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
 /* Copy the block at the cursor of a plain message; false: it is another one. */
 static inline __attribute__((always_inline)) bool unpack_plain(madi_rx_msg_t *m, void *buf, size_t len, uint64_t desc)
 {
-    const unsigned char *at = m->cur;
-    uint64_t sent;
-    if (MADI_UNLIKELY((size_t)(m->end - at) < 8 + len))
+    madi_foreign_t at = m->cur;
+    if (MADI_UNLIKELY(madi_rx_left(m) < 8 + len))
         return false;
-    memcpy(&sent, at, 8);
-    if (MADI_UNLIKELY(sent != desc)) /* which includes the modes: if they are equal they are legal */
+    if (MADI_UNLIKELY(!madi_foreign_equals8(at, desc))) /* which includes the modes: if they are equal they are legal */
         return false;
-    madi_copy(buf, at + 8, len);
-    m->cur = at + 8 + len;
+    madi_foreign_copy_any(buf, madi_foreign_skip(at, 8), len);
+    m->cur = madi_foreign_skip(at, 8 + len);
     m->index++;
     return true;
 }

@@ -8,15 +8,8 @@
 /* Forget blocks that nobody unpacked; they are a disagreement.  Under session->lock. */
 static void drain(madi_rx_msg_t *m)
 {
-    while (madi_block_next(m)) {
-        if (!madi_message_status(&m->base) && !m->consumed) {
-            uint64_t sent = 0;
-            if (m->end - m->cur >= 8)
-                memcpy(&sent, m->cur, 8);
-            madi_block_mismatch(m, sent, MADI_WIRE_DESC_NONE);
-        }
-        madi_block_take(m, NULL, -1, 0, NULL);
-    }
+    while (madi_block_next(m))
+        madi_block_drop(m, !madi_message_status(&m->base) && !m->consumed);
 }
 
 static void live_remove(madi_rx_msg_t *m)
@@ -111,11 +104,11 @@ static mad_status_t end_loan(madi_rx_msg_t *m)
 static __attribute__((noinline)) mad_status_t end_other(madi_rx_msg_t *m)
 {
     mad_status_t status = madi_message_status(&m->base);
-    if (m->base.plain == 3 && m->cur == m->end)
+    if (m->base.plain == 3 && !madi_rx_left(m))
         return end_loan(m);
     if (!m->base.session || !m->conn)
         return end_broken(&m->base);
-    if (m->live || m->cur != m->end || !m->cur_last || m->blocks || m->early || status ||
+    if (m->live || madi_rx_left(m) || !m->cur_last || m->blocks || m->early || status ||
         atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) {
         madi_message_wait(m, end_test, m);
         status = madi_message_status(&m->base);
@@ -128,7 +121,7 @@ mad_status_t mad_end_unpacking(mad_connection_t *cnx)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
 
-    if (MADI_LIKELY(cnx->plain == 2 && m->cur == m->end)) {
+    if (MADI_LIKELY(cnx->plain == 2 && !madi_rx_left(m))) {
         madi_rx_free(m);
         return MAD_OK;
     }
@@ -163,7 +156,7 @@ void mad_drop_unpacking(mad_connection_t *cnx)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
     mad_request_t *request;
-    if (m->conn && (!cnx->plain || m->cur != m->end)) { /* what is not plain may have more blocks than are here */
+    if (m->conn && (!cnx->plain || madi_rx_left(m))) { /* what is not plain may have more blocks than are here */
         m->consumed = true;
         cnx->plain = 0;
     }

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define FEW 256 /* bytes of a fragment about a stream: all but addresses and the handshake */
+
 static void bad(gw_hop_t *hop, const char *text)
 {
     madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, text);
@@ -64,7 +66,7 @@ static bool opens(unsigned kind)
     return kind == MADI_FORWARD_OPEN || kind == MADI_FORWARD_TRY;
 }
 
-/* What is about a stream, or a packet that lies whole here. */
+/* What is about a stream, and lies whole in memory of this process. */
 static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const unsigned char *body)
 {
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
@@ -102,6 +104,22 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
     }
 }
 
+/* It lies whole in memory that the peer may change: it is copied before anything of it is read. */
+static madi_place_t whole_copied(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t body)
+{
+    unsigned char few[FEW];
+    gw_frag_t *frag = NULL;
+    if (hdr->length > sizeof few && !(frag = gw_frag_new(hop->gw, hdr->length))) {
+        madi_link_down(hop->gate->link, MAD_ERR_NOMEM, "no memory for a fragment");
+        return MADI_PLACE_DROP;
+    }
+    madi_foreign_copy(frag ? frag->body : few, body, hdr->length);
+    whole(hop, side, hdr, frag ? frag->body : few);
+    if (frag)
+        gw_frag_free(hop->gw, frag);
+    return MADI_PLACE_DROP;
+}
+
 /* Which fragments go through as they are? */
 static bool passes(const gw_side_t *side, const madi_wire_hdr_t *hdr)
 {
@@ -129,7 +147,7 @@ static madi_place_t keep_whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_h
 static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_frag_t *frag;
-    bool lent = rx->loan != NULL;
+    bool lent = madi_foreign_is_set(rx->loan);
     if (gw_costs(hdr) && !gw_credit_take(side, gw_cost(hdr->length))) {
         bad(hop, "more fragments than credits");
         return MADI_PLACE_DROP;
@@ -148,14 +166,14 @@ static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wir
         frag->lender = hop->gate->link;
         frag->loan = rx->loan;
         frag->vec[0].iov_len = sizeof frag->hdr;
-        frag->vec[1] = (struct iovec){rx->loan, hdr->length};
+        frag->vec[1] = (struct iovec){madi_foreign_pass_on(rx->loan), hdr->length};
         frag->n = 2;
         atomic_fetch_add_explicit(&frag->lender->loans, 1, memory_order_relaxed);
         gw_transit_fragment(side, frag);
         return MADI_PLACE_KEEP;
     }
     if (rx->here == hdr->length) { /* in memory that is the driver's: one copy */
-        memcpy(frag->body, rx->head, hdr->length);
+        madi_foreign_copy(frag->body, rx->head, hdr->length);
         hop->gw->copies++;
         gw_transit_fragment(side, frag);
         return MADI_PLACE_DROP;
@@ -189,10 +207,8 @@ static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *
         bad(hop, "a fragment of unknown form");
         return MADI_PLACE_DROP;
     }
-    if (kind != MADI_FORWARD_PACKET && rx->here == hdr->length) {
-        whole(hop, side, hdr, rx->head);
-        return MADI_PLACE_DROP;
-    }
+    if (kind != MADI_FORWARD_PACKET && rx->here == hdr->length)
+        return whole_copied(hop, side, hdr, rx->head);
     return keep_whole(hop, side, hdr, rx);
 }
 
@@ -240,7 +256,7 @@ void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
     } else if (in == GW_IN_TRANSIT) {
         gw_transit_fragment(side, frag);
     } else if (in == GW_IN_WHOLE) {
-        whole_rx.head = frag->body;
+        whole_rx.head = madi_foreign_of(frag->body);
         whole_rx.here = hdr->length;
         if ((hdr->flags & MADI_FORWARD_KIND) != MADI_FORWARD_PACKET)
             whole(hop, side, hdr, frag->body);

@@ -470,7 +470,8 @@ static madi_place_t lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr_t *
 {
     madi_link_t *carrier = hop->gate->link;
     bool may = may_lend(link, carrier);
-    madi_rx_t in = {.loan = may ? (char *)rx->loan + MADI_FORWARD_HEAD : NULL};
+    madi_foreign_t body = madi_foreign_skip(rx->loan, MADI_FORWARD_HEAD);
+    madi_rx_t in = {.loan = may ? body : (madi_foreign_t){0}};
     madi_place_t place;
     if (may)
         atomic_fetch_add_explicit(&carrier->loans, 1, memory_order_relaxed); /* before it may be given back */
@@ -480,7 +481,7 @@ static madi_place_t lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr_t *
     if (may)
         atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_relaxed);
     if (place == MADI_PLACE_COPY) {
-        madi_copy(in.base, (char *)rx->loan + MADI_FORWARD_HEAD, inner->length);
+        madi_foreign_copy_any(in.base, body, inner->length);
         madi_rx_done(&link->base, inner, &in);
     }
     return MADI_PLACE_DROP;
@@ -501,8 +502,8 @@ static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_
     }
     end->half_asks = asks;
     if (all) {
-        madi_copy(end->half_rx.base, (const char *)rx->head + MADI_FORWARD_HEAD, inner->length);
-        gw_end_half_received(end);
+        madi_foreign_copy_any(end->half_rx.base, madi_foreign_skip(rx->head, MADI_FORWARD_HEAD), inner->length);
+        half_received(end);
         return MADI_PLACE_DROP;
     }
     hop->in = GW_IN_END;
@@ -521,27 +522,26 @@ bool gw_end_holds(const gw_end_t *end, const madi_wire_hdr_t *inner, size_t leng
 }
 
 /* The packet's header, if there is one that may come now. */
-static bool holds_packet(const gw_end_t *end, const madi_wire_hdr_t *hdr, const void *head, madi_wire_hdr_t *inner)
+static bool holds_packet(const gw_end_t *end, const madi_wire_hdr_t *hdr, madi_foreign_t head, madi_wire_hdr_t *inner)
 {
     if (hdr->length < MADI_FORWARD_HEAD || !end->ready || !end->started)
         return false;
-    memcpy(inner, (const char *)head + sizeof(madi_wire_forward_t), sizeof *inner);
-    return gw_end_holds(end, inner, hdr->length - MADI_FORWARD_HEAD);
+    madi_foreign_copy(inner, madi_foreign_skip(head, sizeof(madi_wire_forward_t)), sizeof *inner);
+    return inner->length == hdr->length - MADI_FORWARD_HEAD && inner->type != MADI_WIRE_FORWARD &&
+           (inner->type == MADI_WIRE_DATA || inner->length <= GW_FRAGMENT) &&
+           (!end->half || !memcmp(inner, &end->half_hdr, sizeof *inner));
 }
 
 madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_end_t *end = side->end;
     gw_link_t *link = (gw_link_t *)end->link;
-    const char *bytes = (const char *)rx->head + MADI_FORWARD_HEAD;
     bool all = rx->here == hdr->length;
     madi_wire_forward_t forward;
     madi_wire_hdr_t inner;
     madi_place_t place;
 
-    if (end->encrypts)
-        return gw_sealed_packet(hop, side, hdr, rx);
-    memcpy(&forward, rx->head, sizeof forward);
+    madi_foreign_copy(&forward, rx->head, sizeof forward);
     if (end->closed || !link || side != end->side || !in_order(end, hdr, &forward))
         return MADI_PLACE_DROP;
     if (!holds_packet(end, hdr, rx->head, &inner)) {
@@ -551,11 +551,11 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     if (end->half)
         return receive(hop, side, &inner, rx, all, forward.ask);
     if (all && inner.length <= MADI_SHORT_MAX) {
-        madi_rx_short(&link->base, &inner, bytes);
-        gw_end_received(end, forward.ask);
+        madi_rx_short(&link->base, &inner, madi_foreign_skip(rx->head, MADI_FORWARD_HEAD));
+        received(end, forward.ask);
         return MADI_PLACE_DROP;
     }
-    if (rx->loan) {
+    if (madi_foreign_is_set(rx->loan)) {
         place = lend(hop, link, &inner, rx);
         gw_end_received(end, forward.ask);
         return place;

@@ -86,7 +86,7 @@ typedef struct gw_frag {
     gw_side_t *side;      /* where it goes out */
     gw_held_t *held;      /* the packet, if it is sent from the program's memory; or NULL */
     madi_link_t *lender;  /* whose driver lent the body; or NULL */
-    void *loan;
+    madi_foreign_t loan;
     uint32_t cost;
     bool pooled;
     bool taken;           /* by the driver: it is counted in the hop's in_flight */
@@ -532,7 +532,7 @@ mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, cons
 /* transit.c */
 void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body);
 void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag);
-bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, const void *body); /* false: not sent */
+bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t body); /* false: not sent */
 void gw_transit_lost(gw_side_t *side, const char *text); /* its hop is down */
 void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text);
 void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what what, mad_status_t status, const char *text);

@@ -149,14 +149,14 @@ static uint8_t flags_on(const gw_side_t *out, const madi_wire_hdr_t *hdr)
     return (uint8_t)((hdr->flags & MADI_FORWARD_KIND) | (out->opener ? MADI_FORWARD_OPENER : 0));
 }
 
-bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, const void *body)
+bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     gw_side_t *out = gw_transit_other(from);
     gw_hop_t *hop = out->hop;
     gw_t *gw = from->transit->gw;
     uint32_t cost = gw_cost(hdr->length);
     madi_wire_hdr_t on = *hdr;
-    struct iovec vec[2] = {{&on, sizeof on}, {(void *)body, hdr->length}};
+    struct iovec vec[2] = {{&on, sizeof on}, {madi_foreign_pass_on(body), hdr->length}};
     madi_link_t *link;
     bool sent = false;
     int64_t began = madi_trace_now();

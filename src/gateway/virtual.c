@@ -268,10 +268,10 @@ static void virtual_link_fini(madi_link_t *link)
     virtual_link_close(link);
 }
 
-static void virtual_slot_put(madi_link_t *link, void *loan)
+static void virtual_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
     madi_link_t *carrier = ((gw_link_t *)link)->carrier;
-    carrier->driver->slot_put(carrier, (char *)loan - MADI_FORWARD_HEAD);
+    carrier->driver->slot_put(carrier, madi_foreign_skip(loan, -MADI_FORWARD_HEAD));
     atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_release); /* pairs with madi_links_reap */
 }
 

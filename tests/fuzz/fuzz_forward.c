@@ -125,11 +125,11 @@ static void hand_over(madi_link_t *link, const madi_wire_hdr_t *hdr, unsigned ch
     madi_rx_t rx = {0};
     madi_place_t place;
     if (how == 0 && hdr->length <= MADI_SHORT_MAX) {
-        madi_rx_short(link, hdr, body);
+        madi_rx_short(link, hdr, madi_foreign_of(body));
         return;
     }
     if (how) { /* all of it, or what a stream waits for */
-        rx.head = body;
+        rx.head = madi_foreign_of(body);
         rx.here = how == 1 || hdr->length < MADI_FORWARD_HEAD ? hdr->length : (uint32_t)MADI_FORWARD_HEAD;
     }
     place = madi_rx_begin(link, hdr, &rx);

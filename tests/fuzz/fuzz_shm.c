@@ -102,7 +102,7 @@ static void cell(const world_t *w, shm_region_t *region, bool active, input_t *i
         unit %= SHM_UNITS + 2;
     if (op & 2)
         unit = 0;
-    take_bytes(in, c->data, SHM_CELL_DATA);
+    take_bytes(in, shm_out(c->data), SHM_CELL_DATA);
     atomic_store(&c->head, (uint64_t)(number + 1) | unit << 32);
     if (op & 4)
         atomic_store(&region->half[active ? 0 : 1].consumed, take32(in)); /* lies about what it read */

@@ -109,9 +109,8 @@ static void *loan_new(size_t len)
     return NULL;
 }
 
-static void fake_slot_put(madi_link_t *link, void *loan)
+static void loan_free(void *loan)
 {
-    (void)link;
     for (int i = 0; i < LOANS && loan; i++)
         if (loans[i] == loan) {
             free(loan);
@@ -119,6 +118,12 @@ static void fake_slot_put(madi_link_t *link, void *loan)
             return;
         }
     FUZZ_CHECK(!loan); /* given back twice, or never lent */
+}
+
+static void fake_slot_put(madi_link_t *link, madi_foreign_t loan)
+{
+    (void)link;
+    loan_free(madi_foreign_pass_on(loan));
 }
 
 /* The peer's memory: what lies at an odd address cannot be had.  All of ours that is named is there. */
@@ -159,8 +164,9 @@ static bool fake_claim(madi_link_t *link, madi_offer_t *wanted)
 
 static void fake_link_fini(madi_link_t *link)
 {
+    (void)link;
     for (int i = 0; i < LOANS; i++)
-        fake_slot_put(link, loans[i]);
+        loan_free(loans[i]);
 }
 
 static void nothing_adapter(madi_adapter_t *a)
@@ -463,11 +469,11 @@ void fake_packet(world_t *w, const madi_wire_hdr_t *hdr, const void *body, int h
     madi_lock(&w->session->lock);
     if (how == 0 && hdr->length <= MADI_SHORT_MAX) {
         memcpy(whole, body, hdr->length);
-        madi_rx_short(w->link, hdr, whole);
+        madi_rx_short(w->link, hdr, madi_foreign_of(whole));
         madi_unlock(&w->session->lock);
         return;
     }
-    rx.loan = loan;
+    rx.loan = madi_foreign_of(loan);
     place = madi_rx_begin(w->link, hdr, &rx);
     if (place == MADI_PLACE_COPY) {
         if (how == 2) { /* the body comes later, as on a stream */
@@ -486,5 +492,5 @@ void fake_packet(world_t *w, const madi_wire_hdr_t *hdr, const void *body, int h
 out:
     madi_unlock(&w->session->lock);
     if (place != MADI_PLACE_KEEP)
-        fake_slot_put(NULL, loan);
+        loan_free(loan);
 }

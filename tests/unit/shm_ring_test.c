@@ -26,8 +26,8 @@ static int peer_event;
 static unsigned char last[SHM_CHUNK + 64];
 static madi_wire_hdr_t last_hdr;
 static size_t packets, downs;
-static bool keep, drop, many, refill;
-static void *kept[SHM_UNITS];
+static bool keep, drop, many;
+static madi_foreign_t kept[SHM_UNITS];
 static size_t n_kept;
 
 madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
@@ -37,8 +37,8 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
         packets++;
         return MADI_PLACE_DROP;
     }
-    if (keep && rx->loan) {
-        memcpy(last, rx->loan, hdr->length);
+    if (keep && madi_foreign_is_set(rx->loan)) {
+        madi_foreign_copy(last, rx->loan, hdr->length);
         kept[n_kept++] = rx->loan;
         atomic_fetch_add(&link->loans, 1);
         packets++;
@@ -56,11 +56,11 @@ void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
     packets++;
 }
 
-void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
+void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     (void)link;
     last_hdr = *hdr;
-    memcpy(last, body, hdr->length);
+    madi_foreign_copy(last, body, hdr->length);
     packets++;
     if (refill && packets < 10000) {
         unsigned char packet[MADI_PACKET_SHORT] = {0};
@@ -302,26 +302,26 @@ START_TEST(taking)
     unsigned number = 0;
     setup();
     for (size_t len = 0; len <= 2 * SHM_UNIT; len += len < 100 ? 1 : 111) {
-        void *loan = NULL;
+        madi_foreign_t loan = {0};
         ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &loan));
         ck_assert_int_eq(send_body(len, 2, ++number), MADI_SENT);
         ck_assert_ptr_eq(shm_take(&adapters[1].base, packet, &loan), &links[1].base);
-        ck_assert_int_eq(loan != NULL, len > SHM_CELLS_MAX * SHM_CELL_DATA - sizeof last_hdr);
+        ck_assert_int_eq(madi_foreign_is_set(loan), len > SHM_CELLS_MAX * SHM_CELL_DATA - sizeof last_hdr);
         memcpy(&last_hdr, packet, sizeof last_hdr);
-        memcpy(last, loan ? loan : packet + sizeof last_hdr, len);
+        madi_foreign_copy(last, madi_foreign_is_set(loan) ? loan : madi_foreign_of(packet + sizeof last_hdr), len);
         check_last(len, number);
-        if (loan)
+        if (madi_foreign_is_set(loan))
             shm_slot_put(&links[1].base, loan);
     }
     atomic_store(&links[1].base.loans, SHM_UNITS);
     ck_assert_int_eq(send_body(1000, 2, ++number), MADI_SENT);
-    ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &(void *){NULL}));
+    ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &(madi_foreign_t){0}));
     ck_assert_int_eq(poll_once(), 1);
     check_last(1000, number);
     number = links[1].received;
     atomic_store(&links[1].in->cells[number % SHM_CELLS].head, (number + 1) | UINT64_C(1) << 48);
     atomic_store(&links[1].base.loans, 0);
-    ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &(void *){NULL}));
+    ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &(madi_foreign_t){0}));
     ck_assert_int_eq(poll_once(), 0);
     ck_assert_uint_eq(downs, 1);
 }
@@ -661,7 +661,7 @@ START_TEST(garbage)
     for (size_t i = 0; i < MADI_COUNT(bad); i++) {
         shm_cell_t *cell = &links[1].in->cells[0];
         madi_wire_hdr_t hdr = {.type = MADI_WIRE_MSG, .length = bad[i].length};
-        memcpy(cell->data, &hdr, sizeof hdr);
+        memcpy(shm_out(cell->data), &hdr, sizeof hdr);
         links[1].received = 0;
         atomic_store(&links[1].inbox->next, cell);
         atomic_store(&links[1].inbox->number, 1);

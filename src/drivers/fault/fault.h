@@ -56,8 +56,8 @@ typedef struct fault_in {
     struct fault_in *next;
     madi_wire_hdr_t hdr;
     int64_t due;
-    void *loan;          /* the inner driver's, or NULL */
-    unsigned char *body; /* else in here; MADI_SHORT_MAX bytes at least */
+    madi_foreign_t loan; /* the inner driver's, or not set */
+    unsigned char *body; /* if not: in here; MADI_SHORT_MAX bytes at least */
 } fault_in_t;
 
 /* A packet that was taken or has to look so. */
@@ -112,8 +112,8 @@ void fault_count(fault_link_t *l, fault_dice_t *dice); /* a packet moved: is it 
 /* fault_rx.c; under the session's lock */
 extern const madi_upcalls_t fault_upcalls;
 int fault_deliver(fault_link_t *l, int64_t now); /* what is due; returns how many */
-madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, void **loan);
-void fault_slot_put(madi_link_t *link, void *loan);
+madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
+void fault_slot_put(madi_link_t *link, madi_foreign_t loan);
 void fault_rx_free(fault_link_t *l);
 
 /* fault_tx.c */

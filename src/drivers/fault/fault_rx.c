@@ -43,10 +43,15 @@ static void in_add(fault_link_t *l, fault_in_t *p)
     fault_due(fault_of(l), p->due);
 }
 
+static madi_foreign_t bytes_of(const fault_in_t *p)
+{
+    return madi_foreign_is_set(p->loan) ? p->loan : madi_foreign_of(p->body);
+}
+
 static void in_free(fault_link_t *l, fault_in_t *p)
 {
     const madi_driver_t *inner = l->inner->driver;
-    if (p->loan) {
+    if (madi_foreign_is_set(p->loan)) {
         inner->slot_put(l->inner, p->loan);
         atomic_fetch_sub_explicit(&l->inner->loans, 1, memory_order_relaxed);
     } else {
@@ -79,7 +84,7 @@ static madi_place_t up_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, 
         return MADI_PLACE_DROP;
     fault_count(l, &l->dice);
     if (fault_of(l)->plan.lend < 0)
-        rx->loan = NULL;
+        rx->loan = (madi_foreign_t){0};
     if (passes(l)) {
         atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed); /* before it may be given back */
         place = madi_rx_begin(&l->base, hdr, rx);
@@ -92,8 +97,8 @@ static madi_place_t up_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, 
         no_memory(l);
         return MADI_PLACE_DROP;
     }
-    if (rx->loan && fault_chance(&l->dice, 50)) {
-        l->storing->loan = l->storing->body = rx->loan;
+    if (madi_foreign_is_set(rx->loan) && fault_chance(&l->dice, 50)) {
+        l->storing->loan = rx->loan;
         atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed);
         in_add(l, l->storing);
         l->storing = NULL;
@@ -114,18 +119,18 @@ static void up_rx_done(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t
 }
 
 /* Store a short packet. */
-static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, const void *body)
+static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     fault_in_t *p = in_new(l, hdr);
     if (!p) {
         no_memory(l);
         return;
     }
-    memcpy(p->body, body, hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* that much can be read */
+    madi_foreign_copy(p->body, body, hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* that much can be read */
     in_add(l, p);
 }
 
-static void up_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, const void *body)
+static void up_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     fault_link_t *l = outer_of(inner);
     if (deaf(l))
@@ -204,11 +209,11 @@ static void lend(fault_link_t *l, fault_in_t *p)
 }
 
 /* NULL: nothing of that address is lent from here. */
-static fault_in_t *unlend(fault_link_t *l, const void *loan)
+static fault_in_t *unlend(fault_link_t *l, madi_foreign_t loan)
 {
     fault_in_t **at, *p;
     madi_lock(&l->lent_lock);
-    for (at = &l->lent; (p = *at) && p->body != loan; at = &p->next)
+    for (at = &l->lent; (p = *at) && !madi_foreign_is_same(bytes_of(p), loan); at = &p->next)
         ;
     if (p)
         *at = p->next;
@@ -217,7 +222,7 @@ static fault_in_t *unlend(fault_link_t *l, const void *loan)
 }
 
 /* Any thread. */
-void fault_slot_put(madi_link_t *link, void *loan)
+void fault_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
     fault_link_t *l = (fault_link_t *)link;
     fault_in_t *p = unlend(l, loan);
@@ -233,7 +238,7 @@ void fault_slot_put(madi_link_t *link, void *loan)
 static bool take_stored(fault_link_t *l, int64_t now, void *packet)
 {
     fault_in_t *p = l->in;
-    if (!l->told_up || !p || p->due > now || p->loan || p->hdr.length > MADI_SHORT_MAX)
+    if (!l->told_up || !p || p->due > now || madi_foreign_is_set(p->loan) || p->hdr.length > MADI_SHORT_MAX)
         return false;
     memcpy(packet, &p->hdr, sizeof p->hdr);
     memcpy((char *)packet + sizeof p->hdr, p->body, MADI_SHORT_MAX);
@@ -244,9 +249,9 @@ static bool take_stored(fault_link_t *l, int64_t now, void *packet)
     return true;
 }
 
-madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, void **loan)
+madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
-    void *lent = NULL;
+    madi_foreign_t lent = {0};
     fault_adapter_t *a = (fault_adapter_t *)adapter;
     int64_t now = madi_now();
     madi_wire_hdr_t hdr;
@@ -264,7 +269,7 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, void **loan)
     (void)loan; /* only short ones are taken from here */
     if (!inner)
         return NULL;
-    if (lent) {
+    if (madi_foreign_is_set(lent)) {
         memcpy(&hdr, packet, sizeof hdr);
         madi_rx_whole(inner, &hdr, lent, true); /* as from its poll */
         return NULL;
@@ -276,7 +281,7 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, void **loan)
     if (passes(l))
         return &l->base;
     memcpy(&hdr, packet, sizeof hdr);
-    keep_short(l, &hdr, (char *)packet + sizeof hdr);
+    keep_short(l, &hdr, madi_foreign_of((char *)packet + sizeof hdr));
     return NULL;
 }
 
@@ -284,13 +289,14 @@ static void deliver_one(fault_link_t *l, fault_in_t *p)
 {
     int percent = fault_of(l)->plan.lend;
     madi_wire_hdr_t hdr = p->hdr;
-    if (hdr.length <= MADI_SHORT_MAX && !p->loan && fault_chance(&l->dice, 50)) {
-        madi_rx_short(&l->base, &hdr, p->body);
+    bool is_loan = madi_foreign_is_set(p->loan);
+    if (hdr.length <= MADI_SHORT_MAX && !is_loan && fault_chance(&l->dice, 50)) {
+        madi_rx_short(&l->base, &hdr, madi_foreign_of(p->body));
         in_free(l, p);
         return;
     }
     lend(l, p); /* slot_put finds it there */
-    madi_rx_whole(&l->base, &hdr, p->body, hdr.length && percent >= 0 && (p->loan || fault_chance(&l->dice, percent)));
+    madi_rx_whole(&l->base, &hdr, bytes_of(p), hdr.length && percent >= 0 && (is_loan || fault_chance(&l->dice, percent)));
 }
 
 int fault_deliver(fault_link_t *l, int64_t now)

@@ -63,7 +63,7 @@ static void one_packet(self_link_t *l, const unsigned char *p, uint64_t len)
     madi_rx_t rx = {0};
     memcpy(&hdr, p, sizeof hdr);
     if (MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) { /* the ring is longer than a packet by a short one */
-        madi_rx_short(&l->base, &hdr, p + sizeof hdr);
+        madi_rx_short(&l->base, &hdr, madi_foreign_of(p + sizeof hdr));
         return;
     }
     if (madi_rx_begin(&l->base, &hdr, &rx) != MADI_PLACE_COPY)
@@ -99,7 +99,7 @@ static int self_poll(madi_adapter_t *adapter, int budget)
     return n;
 }
 
-static madi_link_t *self_take(madi_adapter_t *adapter, void *packet, void **loan)
+static madi_link_t *self_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     self_adapter_t *a = (self_adapter_t *)adapter;
     self_link_t *l = atomic_load_explicit(&a->link, memory_order_relaxed);

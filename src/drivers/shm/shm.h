@@ -27,6 +27,9 @@
  *   half->freed[]   release by whoever gives a run back, after its last read; acquire by the sender before it writes it
  *   inbox           the receiver's own: what a thread that polls without a lock needs, never freed
  *
+ * The peer can write all of it at any time.  Counters are atomic and loaded once; the bytes of cells and units are read by
+ * madi_foreign_copy only, and written through shm_out.
+ *
  * Sleeping, and waiting for space, need more: each side stores one thing and then loads another, and one of the two
  * must see the other's store.  The side that wants to sleep stores its flag (bell->asleep; half->wanted when a packet
  * of its own found no space), executes membarrier(GLOBAL_EXPEDITED), which fences every process of the host that has
@@ -59,7 +62,7 @@
 typedef struct shm_cell {
     /* bits 0-31: number + 1; 32-47: the body's first unit + 1, or 0 when it is in cells */
     _Atomic(uint64_t) head;
-    unsigned char data[SHM_CELL_DATA];
+    volatile madi_foreign_byte_t data[SHM_CELL_DATA];
 } shm_cell_t;
 static_assert(sizeof(shm_cell_t) == MADI_LINE, "a cell is a cache line");
 
@@ -90,8 +93,14 @@ typedef struct shm_half {
     _Alignas(MADI_LINE) _Atomic(uint32_t) wanted; /* it sleeps and wants space */
     _Atomic(uint32_t) window;                       /* units in use */
     _Alignas(4096) shm_cell_t cells[SHM_CELLS]; /* a page, so that what is behind a cell is told from its address */
-    _Alignas(4096) unsigned char units[SHM_UNITS][SHM_UNIT];
+    _Alignas(4096) volatile madi_foreign_byte_t units[SHM_UNITS][SHM_UNIT];
 } shm_half_t;
+
+/* Where this side writes the bytes of cells and units.  Nothing is read there: the peer can change it. */
+static inline unsigned char *shm_out(volatile madi_foreign_byte_t *bytes)
+{
+    return (unsigned char *)(uintptr_t)bytes;
+}
 
 /* What a pair shares. */
 typedef struct shm_region {
@@ -217,9 +226,9 @@ bool shm_send_short(madi_link_t *link, const void *packet, size_t total);
 void *shm_prepare(madi_link_t *link, const void *body, size_t len);
 bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
 void shm_forget(madi_link_t *link, void *prepared);
-void shm_slot_put(madi_link_t *link, void *loan);
+void shm_slot_put(madi_link_t *link, madi_foreign_t loan);
 int shm_poll(madi_adapter_t *adapter, int budget);
-madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan);
+madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
 int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
 bool shm_pure_poll(madi_adapter_t *adapter);
 bool shm_any(shm_adapter_t *adapter); /* has anything come?  All links */

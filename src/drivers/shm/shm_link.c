@@ -113,9 +113,9 @@ static void offer_came(shm_link_t *l)
         madi_link_down(&l->base, MAD_ERR_NOMEM, "no room for shared memory; see ulimit -v and the limit of the container");
         return;
     }
-    memcpy(l->nonce, l->region->nonce, sizeof l->nonce);
-    if (memcmp(l->nonce, pass.nonce, sizeof l->nonce) || !shm_pass_send(l->fd, &pass, mine, SHM_FD_MEMORY)) {
-        shm_pass_close(fds, SHM_FD_MEMORY);
+    madi_foreign_copy(l->nonce, madi_foreign_of(l->region->nonce), sizeof l->nonce);
+    if (memcmp(l->nonce, offer.nonce, sizeof l->nonce) || !send_fds(l->fd, &offer, mine, FD_MEMORY)) {
+        fds_close(fds, FD_MEMORY);
         madi_link_down(&l->base, MAD_ERR_PEER, "the shared memory is not what the peer offered");
         return;
     }

@@ -69,7 +69,7 @@ void shm_reach_try(shm_link_t *l)
     socklen_t size = sizeof who;
     uint64_t mark = 1;
     struct iovec vec[1], from = {&mark, sizeof mark}, to;
-    l->peer = l->out->reach;
+    madi_foreign_copy(&l->peer, madi_foreign_of(&l->out->reach), sizeof l->peer);
     if (!madi_knob_int(MADI_KNOB_SHM_DIRECT) || !l->peer.at ||
         getsockopt(l->fd, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.pid <= 0 || who.pid == getpid())
         return;
@@ -171,7 +171,7 @@ bool shm_claim(madi_link_t *link, madi_offer_t *wanted)
         madi_offer_t found;
         if (STATE(word) != SHM_OFFER_OPEN)
             continue;
-        found = o->offer; /* is what it was if the word is */
+        madi_foreign_copy(&found, madi_foreign_of(&o->offer), sizeof found); /* is what it was if the word is */
         if (found.channel == wanted->channel && found.position == wanted->position && found.len == wanted->len &&
             atomic_compare_exchange_strong_explicit(&o->word, &word, word - SHM_OFFER_OPEN + SHM_OFFER_TAKEN,
                                                     memory_order_acq_rel, memory_order_relaxed)) {

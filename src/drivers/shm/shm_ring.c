@@ -77,8 +77,8 @@ static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_
 
     if (MADI_UNLIKELY(at == SHM_RUN_NONE))
         return stuck(l);
-    to = l->out->units[at];
-    memcpy(cell->data, vec[0].iov_base, sizeof(madi_wire_hdr_t));
+    to = shm_out(l->out->units[at]);
+    memcpy(shm_out(cell->data), vec[0].iov_base, sizeof(madi_wire_hdr_t));
     madi_copy(to, (const char *)vec[0].iov_base + sizeof(madi_wire_hdr_t), first);
     to += first;
     for (int i = 1; i < n; to += vec[i++].iov_len)
@@ -95,11 +95,11 @@ static madi_sent_t send_cells(shm_link_t *l, const unsigned char *packet, size_t
     if (MADI_UNLIKELY(!cells_free(l, cells)))
         return stuck(l);
     for (uint32_t i = 1; i + 1 < cells; i++)
-        memcpy(l->out->cells[(l->sent + i) & MASK].data, packet + i * SHM_CELL_DATA, SHM_CELL_DATA);
+        memcpy(shm_out(l->out->cells[(l->sent + i) & MASK].data), packet + i * SHM_CELL_DATA, SHM_CELL_DATA);
     if (cells > 1)
-        madi_copy(l->out->cells[(l->sent + cells - 1) & MASK].data, packet + (cells - 1) * SHM_CELL_DATA,
+        madi_copy(shm_out(l->out->cells[(l->sent + cells - 1) & MASK].data), packet + (cells - 1) * SHM_CELL_DATA,
                   total - (cells - 1) * SHM_CELL_DATA);
-    madi_copy(first->data, packet, total < SHM_CELL_DATA ? total : SHM_CELL_DATA);
+    madi_copy(shm_out(first->data), packet, total < SHM_CELL_DATA ? total : SHM_CELL_DATA);
     publish(l, first, HEAD(l->sent, 0), cells);
     return MADI_SENT;
 }
@@ -145,7 +145,7 @@ bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
         return short_stuck(l);
     madi_fetch_to_write((char *)cell + atomic_load_explicit(&l->ahead, memory_order_relaxed));
     atomic_store_explicit(&l->ahead, AHEAD_OUT * sizeof *cell, memory_order_relaxed);
-    memcpy(cell->data, packet, SHM_CELL_DATA);
+    memcpy(shm_out(cell->data), packet, SHM_CELL_DATA);
     atomic_store_explicit(&cell->head, HEAD(sent, 0), memory_order_release); /* pairs with shm_take, one_packet */
     l->sent = sent + 1;
     atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
@@ -154,9 +154,9 @@ bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
 
 /* ---- A body without its header -------------------------------------------------------------------------------- */
 
-static uint32_t unit_of(const shm_half_t *half, const void *body)
+static uint32_t unit_of(const shm_half_t *half, const volatile void *body)
 {
-    return (uint32_t)((size_t)((const unsigned char *)body - half->units[0]) / SHM_UNIT);
+    return (uint32_t)((size_t)((const volatile madi_foreign_byte_t *)body - half->units[0]) / SHM_UNIT);
 }
 
 void *shm_prepare(madi_link_t *link, const void *body, size_t len)
@@ -165,8 +165,8 @@ void *shm_prepare(madi_link_t *link, const void *body, size_t len)
     uint32_t at = shm_run_take(l, len);
     if (at == SHM_RUN_NONE)
         return NULL;
-    put(l->out->units[at], body, len);
-    return l->out->units[at];
+    put(shm_out(l->out->units[at]), body, len);
+    return shm_out(l->out->units[at]);
 }
 
 bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared)
@@ -175,7 +175,7 @@ bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prep
     shm_cell_t *cell = &l->out->cells[l->sent & MASK];
     if (!cells_free(l, 1))
         return short_stuck(l);
-    memcpy(cell->data, hdr, sizeof *hdr);
+    memcpy(shm_out(cell->data), hdr, sizeof *hdr);
     publish(l, cell, HEAD(l->sent, unit_of(l->out, prepared) + 1), 1);
     return true;
 }
@@ -188,10 +188,10 @@ void shm_forget(madi_link_t *link, void *prepared)
 
 /* ---- Receiving ------------------------------------------------------------------------------------------------ */
 
-void shm_slot_put(madi_link_t *link, void *loan)
+void shm_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
     shm_link_t *l = (shm_link_t *)link;
-    shm_run_free(l, unit_of(l->in, loan));
+    shm_run_free(l, unit_of(l->in, madi_foreign_pass_on(loan)));
 }
 
 /* Now and then the sender is told which cells may be used again.  The ring's end is such a time too. */
@@ -231,14 +231,20 @@ static void consume_cells(shm_link_t *l, uint32_t cells)
     atomic_store_explicit(&inbox->more, cells - 1, memory_order_relaxed);
 }
 
+/* The header in a packet's first cell. */
+static inline void copy_header(void *hdr, const shm_cell_t *cell)
+{
+    madi_foreign_copy(hdr, madi_foreign_of(cell->data), sizeof(madi_wire_hdr_t));
+}
+
 /* Out of all the cells of a packet. */
 static void copy_cells(const shm_link_t *l, const shm_cell_t *first, unsigned char *to, size_t len)
 {
     size_t part = len < MADI_SHORT_MAX ? len : MADI_SHORT_MAX;
-    madi_copy(to, first->data + sizeof(madi_wire_hdr_t), part);
+    madi_foreign_copy_any(to, madi_foreign_of(first->data + sizeof(madi_wire_hdr_t)), part);
     for (uint32_t i = 1; (to += part, len -= part); i++) {
         part = len < SHM_CELL_DATA ? len : SHM_CELL_DATA;
-        madi_copy(to, l->in->cells[(l->received + i) & MASK].data, part);
+        madi_foreign_copy_any(to, madi_foreign_of(l->in->cells[(l->received + i) & MASK].data), part);
     }
 }
 
@@ -270,7 +276,7 @@ static inline bool may_lend(const shm_link_t *l)
 static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t unit)
 {
     consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
-    madi_rx_whole(&l->base, hdr, l->in->units[unit], may_lend(l));
+    madi_rx_whole(&l->base, hdr, madi_foreign_of(l->in->units[unit]), may_lend(l));
 }
 
 /* What a peer writes is checked: the memory is shared with it. */
@@ -288,9 +294,9 @@ static bool one_packet(shm_link_t *l)
 
     if ((uint32_t)head != l->received + 1)
         return false;
-    memcpy(&hdr, cell->data, sizeof hdr);
+    copy_header(&hdr, cell);
     if (!run && MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) {
-        madi_rx_short(&l->base, &hdr, cell->data + sizeof hdr);
+        madi_rx_short(&l->base, &hdr, madi_foreign_of(cell->data + sizeof hdr));
         if (MADI_LIKELY(l->inbox != NULL)) /* else that has closed the link */
             consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
         return true;
@@ -304,7 +310,7 @@ static bool one_packet(shm_link_t *l)
         return false;
     }
     for (uint32_t i = 0; i < hdr.length && i < FETCH; i += MADI_LINE)
-        __builtin_prefetch(&l->in->units[run - 1][i]);
+        __builtin_prefetch((const void *)&l->in->units[run - 1][i]);
     run_packet(l, &hdr, run - 1);
     return true;
 }
@@ -369,7 +375,7 @@ int shm_poll(madi_adapter_t *adapter, int budget)
 }
 
 /* The cell that is next has not come, or its body lies in a run.  Nothing is kept for it. */
-static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void *packet, void **loan)
+static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void *packet, madi_foreign_t *loan)
 {
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
     uint32_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
@@ -379,12 +385,12 @@ static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void 
     shm_link_t *l = inbox->link;
     if ((uint32_t)head != number || unit >= SHM_UNITS || !may_lend(l))
         return NULL;
-    memcpy(packet, cell->data, sizeof *hdr);
+    copy_header(packet, cell);
     if (MADI_UNLIKELY(!run_valid(hdr, unit)))
         return NULL; /* poll says what is wrong */
-    *loan = l->in->units[unit];
+    *loan = madi_foreign_of(l->in->units[unit]);
     for (uint32_t i = 0; i < hdr->length && i < FETCH; i += MADI_LINE)
-        __builtin_prefetch(&l->in->units[unit][i]);
+        __builtin_prefetch((const void *)&l->in->units[unit][i]);
     consume(l, inbox, cell, number);
     return &l->base;
 }
@@ -406,7 +412,7 @@ static __attribute__((noinline)) madi_link_t *take_and_tell(shm_link_t *l)
 }
 
 /* From the inbox where something was seen last.  What is rare is a call at its end, for which nothing is saved. */
-madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan)
+madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     shm_inbox_t *inbox = atomic_load_explicit(&a->hot, memory_order_relaxed);
@@ -419,7 +425,7 @@ madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, void **loan)
     if (MADI_UNLIKELY(head != number)) /* which is HEAD(received, 0) */
         return take_run(inbox, packet, loan);
     atomic_store_explicit(&l->ahead, 0, memory_order_relaxed);
-    memcpy(packet, cell->data, SHM_CELL_DATA);
+    madi_foreign_copy(packet, madi_foreign_of(cell->data), SHM_CELL_DATA);
     if (MADI_UNLIKELY(hdr->length > MADI_SHORT_MAX))
         return take_cells(l, cell, packet);
     return step(l, inbox, cell, number) ? take_and_tell(l) : &l->base;
@@ -440,7 +446,7 @@ int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int ma
             break;
         if (max > 1)
             __builtin_prefetch(cell + AHEAD);
-        memcpy(packet, cell->data, SHM_CELL_DATA);
+        madi_foreign_copy(packet, madi_foreign_of(cell->data), SHM_CELL_DATA);
         if (MADI_UNLIKELY(((const madi_wire_hdr_t *)packet)->length > MADI_SHORT_MAX))
             break;
         cell++;

@@ -54,8 +54,8 @@ static uint32_t window_max(const shm_link_t *l)
 /* Use units up to this one.  They are made present first: where memory is short this fails here and not by a signal. */
 static bool window_set(shm_link_t *l, uint32_t to)
 {
-    void *from = l->window ? l->out->units[l->window] : (void *)l->out;
-    size_t len = (size_t)((char *)l->out->units[to] - (char *)from);
+    void *from = l->window ? shm_out(l->out->units[l->window]) : (void *)l->out;
+    size_t len = (size_t)((char *)shm_out(l->out->units[to]) - (char *)from);
     if (madvise(from, len, MADV_POPULATE_WRITE) && errno != EINVAL) /* EINVAL: an older kernel */
         return false;
     l->window = to;

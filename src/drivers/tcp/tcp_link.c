@@ -298,8 +298,8 @@ static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
 /* A header was taken from rx_buf: ask where the body goes. */
 static void tcp_begin(madi_tcp_link_t *link)
 {
-    link->rx.loan = NULL;
-    link->rx.head = link->rx_buf + link->head;
+    link->rx.loan = (madi_foreign_t){0};
+    link->rx.head = madi_foreign_of(link->rx_buf + link->head);
     link->rx.here = (uint32_t)(link->tail - link->head < link->hdr.length ? link->tail - link->head : link->hdr.length);
     link->rx.skip = 0;
     link->place = madi_rx_begin(&link->pub, &link->hdr, &link->rx);
@@ -356,7 +356,7 @@ static int tcp_parse(madi_tcp_link_t *link)
                 break;
             link->head += sizeof(link->hdr);
             if (MADI_LIKELY(link->hdr.length <= MADI_SHORT_MAX && there >= sizeof(link->hdr) + link->hdr.length)) {
-                madi_rx_short(&link->pub, &link->hdr, link->rx_buf + link->head);
+                madi_rx_short(&link->pub, &link->hdr, madi_foreign_of(link->rx_buf + link->head));
                 link->head += link->hdr.length;
                 packets++;
                 continue;

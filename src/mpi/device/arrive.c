@@ -55,18 +55,18 @@ op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len)
 
 /* ---- Payload ----------------------------------------------------------------------------------------------------- */
 
-void place_bytes(op_t *op, const unsigned char *bytes, size_t len)
+void place_bytes(op_t *op, madi_foreign_t bytes, size_t len)
 {
     size_t left = len < op->room ? len : op->room;
     op->done.len = left;
     if (left == 8 && op->pieces[0].iov_len >= 8) { /* without a call */
-        memcpy(op->pieces[0].iov_base, bytes, 8);
+        madi_foreign_copy(op->pieces[0].iov_base, bytes, 8);
         return;
     }
     for (int i = 0; left; i++) {
         size_t n = op->pieces[i].iov_len < left ? op->pieces[i].iov_len : left;
-        memcpy(op->pieces[i].iov_base, bytes, n);
-        bytes += n;
+        madi_foreign_copy(op->pieces[i].iov_base, bytes, n);
+        bytes = madi_foreign_skip(bytes, n);
         left -= n;
     }
 }
@@ -222,12 +222,12 @@ static void load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx)
     item_on(dev, request, &u->item, loaded);
 }
 
-/* Keep what has met nobody.  bytes NULL: the payload is the next block, or with the sender.  False: no memory. */
-static bool keep(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, const unsigned char *bytes)
+/* Keep what has met nobody.  bytes not set: the payload is the next block, or with the sender.  False: no memory. */
+static bool keep(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, madi_foreign_t bytes)
 {
     mad_dev_message_t *kept = message_new(dev);
     matcher_t *m = &dev->matchers[u->space];
-    bool copied = bytes || (!u->asks && u->len <= (u->block ? LOAD_MAX : FETCH_MAX));
+    bool here = madi_foreign_is_set(bytes), copied = here || (!u->asks && u->len <= (u->block ? LOAD_MAX : FETCH_MAX));
     if (!kept)
         return false;
     kept->said = *u;
@@ -241,8 +241,8 @@ static bool keep(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, const u
         flow_kept(dev, u->source, u->cost);
     if (u->asks) {
         message_end(cnx);
-    } else if (bytes) {
-        memcpy(kept->bytes, bytes, u->len);
+    } else if (here) {
+        madi_foreign_copy(kept->bytes, bytes, u->len);
         message_end(cnx);
     } else if (kept->bytes) {
         load(dev, kept, cnx);
@@ -268,7 +268,7 @@ void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
     } else {
         op->done.status = u->item.status;
         if (!u->item.status)
-            place_bytes(op, u->bytes, u->said.len);
+            place_bytes(op, madi_foreign_of(u->bytes), u->said.len);
         op_tell(dev, op);
     }
     message_gone(dev, u);
@@ -299,7 +299,7 @@ void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
 /* ---- Heads ------------------------------------------------------------------------------------------------------- */
 
 /* False: no memory now. */
-static bool message_in(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, const unsigned char *bytes)
+static bool message_in(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, madi_foreign_t bytes)
 {
     op_t *op = match_arrival(&dev->matchers[u->space], u->source, u->tag);
     if (!op)
@@ -312,7 +312,7 @@ static bool message_in(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, c
         send_matched(dev, u->source, u->number);
     if (u->cost)
         flow_met(dev, u->source, u->cost);
-    if (bytes) {
+    if (madi_foreign_is_set(bytes)) {
         place_bytes(op, bytes, u->len);
         message_end(cnx);
         op_tell(dev, op);
@@ -335,7 +335,7 @@ static void matched_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
 }
 
 /* What is no message of its own. */
-static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const head_t *h, const unsigned char *rest,
+static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const head_t *h, madi_foreign_t rest,
                       size_t len)
 {
     if (h->kind == HEAD_BODY || h->kind == HEAD_BODY_LONG) {
@@ -352,7 +352,7 @@ static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, 
 }
 
 static bool message_said(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const head_t *h,
-                         const unsigned char *rest, size_t len)
+                         madi_foreign_t rest, size_t len)
 {
     bool whole = h->kind == HEAD_WHOLE;
     said_t u = {.space = h->flags & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
@@ -366,7 +366,7 @@ static bool message_said(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cn
                 .tell = h->flags & FLAG_TELL,
                 .asks = h->kind == HEAD_ASK};
     u.cost = u.asks ? 0 : flow_cost(u.len);
-    return message_in(dev, &u, cnx, whole ? rest : NULL);
+    return message_in(dev, &u, cnx, whole ? rest : (madi_foreign_t){0});
 }
 
 static bool head_is_good(const head_t *h)
@@ -374,32 +374,33 @@ static bool head_is_good(const head_t *h)
     return h->kind >= HEAD_WHOLE && h->kind < HEAD_END && (h->kind != HEAD_LONG || !h->block || h->len <= LOAD_MAX);
 }
 
-/* Other heads than short ones of whole messages. */
-static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const unsigned char *block, size_t len)
+/* Other heads than short ones of whole messages; h: what the block begins with. */
+static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const heads_t *h, madi_foreign_t block,
+                    size_t len)
 {
-    head_t h = {0};
-    if (len && block[0] >= HEAD_WRITE)
-        return remote_in(dev, source, cnx, block, len);
-    if (len >= sizeof h && block[1] & FLAG_WIDE)
-        memcpy(&h, block, sizeof h);
-    if (!head_is_good(&h)) {
+    const head_t *m = &h->message;
+    madi_foreign_t rest = madi_foreign_skip(block, sizeof *m);
+    if (m->kind >= HEAD_WRITE)
+        return remote_in(dev, source, cnx, &h->access, block, len);
+    if (len < sizeof *m || !(m->flags & FLAG_WIDE) || !head_is_good(m)) {
         message_end(cnx); /* nothing of ours */
         return true;
     }
-    if (h.kind == HEAD_WHOLE || h.kind == HEAD_LONG || h.kind == HEAD_ASK)
-        return message_said(dev, source, cnx, &h, block + sizeof h, len - sizeof h);
-    answer_in(dev, source, cnx, &h, block + sizeof h, len - sizeof h);
+    if (m->kind == HEAD_WHOLE || m->kind == HEAD_LONG || m->kind == HEAD_ASK)
+        return message_said(dev, source, cnx, m, rest, len - sizeof *m);
+    answer_in(dev, source, cnx, m, rest, len - sizeof *m);
     return true;
 }
 
 /* The first block is here.  False: no memory now. */
-static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const unsigned char *block, size_t len)
+static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, madi_foreign_t block, size_t len)
 {
-    head_t h = {0};
-    if (len < HEAD_SHORT || block[0] != HEAD_WHOLE || block[1] & FLAG_WIDE)
-        return wide_in(dev, source, cnx, block, len);
-    memcpy(&h, block, HEAD_SHORT);
-    return message_said(dev, source, cnx, &h, block + HEAD_SHORT, len - HEAD_SHORT);
+    heads_t h = {0};
+    madi_foreign_copy(&h, block, len < sizeof h ? len : sizeof h);
+    if (len < HEAD_SHORT || h.message.kind != HEAD_WHOLE || h.message.flags & FLAG_WIDE)
+        return wide_in(dev, source, cnx, &h, block, len);
+    memset((char *)&h + HEAD_SHORT, 0, sizeof h - HEAD_SHORT); /* that was payload */
+    return message_said(dev, source, cnx, &h.message, madi_foreign_skip(block, HEAD_SHORT), len - HEAD_SHORT);
 }
 
 static MAD_DEV_RARE void arrival_copy(mad_arrival_t *to, const mad_arrival_t *a)
@@ -419,7 +420,7 @@ bool arrive_shown(mad_dev_t *dev, const mad_arrival_t *a)
 {
     if (!a->base)
         return arrive(dev, a->cnx);
-    if (head_in(dev, a->peer, a->cnx, a->base, a->len))
+    if (head_in(dev, a->peer, a->cnx, madi_foreign_of(a->base), a->len))
         return true;
     stick(dev, a);
     return false;
@@ -429,37 +430,36 @@ bool arrive_shown(mad_dev_t *dev, const mad_arrival_t *a)
  * for it.  False: nothing was done.  That it is no longer kept is the caller's. */
 static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
 {
-    struct {
-        uint8_t kind, flags;
-        uint16_t zero;
-        uint32_t data;
-        uint64_t tag;
-    } h;
-    static_assert(sizeof h == HEAD_SHORT, "the beginning of a head");
+    static_assert(HEAD_SHORT == 16 && offsetof(head_t, flags) == 1 && offsetof(head_t, data) == 4 && offsetof(head_t, tag) == 8,
+                  "the two words of a short head");
+    madi_foreign_t block = madi_foreign_of(a->base);
     size_t len = a->len - HEAD_SHORT;
+    uint64_t head, tag;
     mad_dev_got_t got;
     matcher_t *m;
     op_t *op;
     if (!a->base || len > LOAD_MAX) /* or it is shorter than a head */
         return false;
-    memcpy(&h, a->base, sizeof h);
-    if (h.kind != HEAD_WHOLE || h.flags & (FLAG_WIDE | FLAG_TELL))
+    head = madi_foreign_read8(block);
+    tag = madi_foreign_read8(madi_foreign_skip(block, 8));
+    block = madi_foreign_skip(block, HEAD_SHORT);
+    if ((head & (0xff | (FLAG_WIDE | FLAG_TELL) << 8)) != HEAD_WHOLE)
         return false;
-    m = &dev->matchers[h.flags & FLAG_PLAIN];
-    op = match_arrival(m, a->peer, h.tag);
+    m = &dev->matchers[head >> 8 & FLAG_PLAIN];
+    op = match_arrival(m, a->peer, tag);
     if (!op || op->multi || op->n != 1 || len > op->room)
         return false;
     match_unpost(m, op);
-    got.tag = h.tag;
-    got.data = h.data;
+    got.tag = tag;
+    got.data = head >> 32;
     got.source = a->peer;
-    got.has_data = h.flags & FLAG_DATA;
+    got.has_data = head >> 8 & FLAG_DATA;
     got.len = len;
     got.buffer = op->pieces[0].iov_base;
     if (MAD_DEV_LIKELY(len == 8)) /* without a call */
-        memcpy(got.buffer, (const char *)a->base + HEAD_SHORT, 8);
+        madi_foreign_copy(got.buffer, block, 8);
     else if (len)
-        memcpy(got.buffer, (const char *)a->base + HEAD_SHORT, len);
+        madi_foreign_copy(got.buffer, block, len);
     message_end(a->cnx);
     dev->tell_got(dev->arg, op->done.context, op->done.flags, &got);
     op->next = dev->free_ops; /* it has no memory of its own */

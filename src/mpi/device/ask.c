@@ -150,7 +150,7 @@ void ask_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number)
     give(dev, source, number, 0);
 }
 
-void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, const unsigned char *bytes, size_t len)
+void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, madi_foreign_t bytes, size_t len)
 {
     op_t *op = number_find(dev, h->number);
     if (!op || op->peer != mad_message_peer(cnx) || op->done.sent) {

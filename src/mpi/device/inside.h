@@ -3,6 +3,7 @@
 #ifndef MAD_DEVICE_INSIDE_H
 #define MAD_DEVICE_INSIDE_H
 
+#include "base/foreign.h"
 #include "device.h"
 
 #include <assert.h>
@@ -54,6 +55,12 @@ typedef struct remote_head {
     uint64_t len; /* of the payload */
 } remote_head_t;
 static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "what travels has no holes");
+/* What the first block of a message begins with: copied once, then judged. */
+typedef union heads {
+    head_t message;
+    remote_head_t access;
+} heads_t;
+static_assert(offsetof(head_t, kind) == offsetof(remote_head_t, kind), "the kind tells them apart");
 #define REMOTE_HEAD_MAX (sizeof(remote_head_t) + MAD_DEV_PIECES * sizeof(mad_dev_target_t))
 
 #define MAD_DEV_RARE __attribute__((noinline, cold))
@@ -375,7 +382,7 @@ void ask_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, s
 void ask_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number);
 /* HEAD_GIVE, HEAD_BODY, HEAD_BODY_LONG have come. */
 void ask_give(mad_dev_t *dev, mad_peer_t source, const head_t *h);
-void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, const unsigned char *bytes, size_t len);
+void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, madi_foreign_t bytes, size_t len);
 
 /* ---- send.c ------------------------------------------------------------------------------------------------------ */
 
@@ -430,7 +437,7 @@ void arrive_drop(mad_dev_t *dev, mad_dev_message_t *message);
 op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len);
 void op_tell(mad_dev_t *dev, op_t *op); /* and free it */
 /* Bytes into the operation's pieces, as far as there is room. */
-void place_bytes(op_t *op, const unsigned char *bytes, size_t len);
+void place_bytes(op_t *op, madi_foreign_t bytes, size_t len);
 /* What follows, len bytes in blocks of `block` (0: in one), into the operation's pieces, and what is more into nothing; then
  * `look`, with the status. */
 void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, size_t block,
@@ -443,10 +450,11 @@ void received(mad_dev_t *dev, item_t *item); /* to be looked at when a receive h
 unsigned char *gather(unsigned char *to, const struct iovec *pieces, int n);
 /* The answer to an access; it ends the message. */
 void remote_answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h,
-                      const unsigned char *bytes, size_t len);
+                      madi_foreign_t bytes, size_t len);
 /* At the end: if the item is of an access by a peer, drop what it holds. */
 void remote_forget(mad_dev_t *dev, item_t *item);
-/* A message of this kind was opened.  False: no memory now. */
-bool remote_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const unsigned char *block, size_t len);
+/* A message of this kind was opened.  h: what the block begins with, zeros behind its end.  False: no memory now. */
+bool remote_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h, madi_foreign_t block,
+               size_t len);
 
 #endif

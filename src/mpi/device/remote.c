@@ -205,7 +205,7 @@ mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
 /* ---- Answers ----------------------------------------------------------------------------------------------------- */
 
 void remote_answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h,
-                      const unsigned char *bytes, size_t len)
+                      madi_foreign_t bytes, size_t len)
 {
     op_t *op = number_find(dev, h->number);
     size_t there = h->kind == HEAD_ANSWER ? len : h->len;

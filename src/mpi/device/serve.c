@@ -137,7 +137,7 @@ static bool write_long_in(mad_dev_t *dev, mad_connection_t *cnx, request_t *r)
     return false;
 }
 
-static void write_in(mad_dev_t *dev, request_t *r, const unsigned char *bytes, size_t len)
+static void write_in(mad_dev_t *dev, request_t *r, madi_foreign_t bytes, size_t len)
 {
     op_t op = {.n = r->h.n, .room = r->total};
     bool good = r->total == len;
@@ -221,16 +221,19 @@ static bool atomic_good(const mad_dev_t *dev, const request_t *r, size_t len)
     return true;
 }
 
-static void atomic_in(mad_dev_t *dev, const request_t *r, const unsigned char *bytes, size_t len)
+static void atomic_in(mad_dev_t *dev, const request_t *r, madi_foreign_t bytes, size_t len)
 {
+    unsigned char operands[2 * MAD_DEV_ATOMIC_MAX];
     unsigned char room[sizeof(remote_head_t) + MAD_DEV_ATOMIC_MAX], *results = room + sizeof(remote_head_t);
     bool fetches = r->access != MAD_DEV_ATOMIC, compares = r->access == MAD_DEV_COMPARE, good = atomic_good(dev, r, len);
     size_t at = 0;
     if (good)
+        madi_foreign_copy(operands, bytes, len);
+    if (good)
         pthread_mutex_lock(&atomics);
     for (int i = 0; i < r->h.n && good; at += r->pieces[i++].iov_len)
-        dev->memory->operate(r->h.type, r->h.op, r->pieces[i].iov_base, r->pieces[i].iov_len, len ? bytes + at : NULL,
-                             compares ? bytes + r->total + at : NULL, fetches ? results + at : NULL);
+        dev->memory->operate(r->h.type, r->h.op, r->pieces[i].iov_base, r->pieces[i].iov_len, len ? operands + at : NULL,
+                             compares ? operands + r->total + at : NULL, fetches ? results + at : NULL);
     if (good)
         pthread_mutex_unlock(&atomics);
     drop(dev, r->targets, r->h.n, r->access, r->h.op, good);
@@ -241,42 +244,42 @@ static void atomic_in(mad_dev_t *dev, const request_t *r, const unsigned char *b
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
-/* Returns what follows head and targets; NULL: it is nothing of ours. */
-static const unsigned char *request_read(request_t *r, const unsigned char *block, size_t len)
+/* Read the targets; *bytes: what follows them, *len: of the block, then of that.  False: it is nothing of ours. */
+static bool request_read(request_t *r, madi_foreign_t block, madi_foreign_t *bytes, size_t *len)
 {
     static const mad_dev_access_t accesses[] = {MAD_DEV_WRITE, MAD_DEV_WRITE, MAD_DEV_READ,
                                                 MAD_DEV_ATOMIC, MAD_DEV_FETCH, MAD_DEV_COMPARE};
     size_t targets = r->h.n * sizeof *r->targets;
-    if (r->h.kind > HEAD_COMPARE || r->h.n > MAD_DEV_PIECES || len < sizeof r->h + targets)
-        return NULL;
+    if (r->h.kind < HEAD_WRITE || r->h.kind > HEAD_COMPARE || r->h.n > MAD_DEV_PIECES || *len < sizeof r->h + targets)
+        return false;
     r->access = accesses[r->h.kind - HEAD_WRITE];
-    memcpy(r->targets, block + sizeof r->h, targets);
-    return block + sizeof r->h + targets;
+    madi_foreign_copy(r->targets, madi_foreign_skip(block, sizeof r->h), targets);
+    *bytes = madi_foreign_skip(block, sizeof r->h + targets);
+    *len -= sizeof r->h + targets;
+    return true;
 }
 
-bool remote_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const unsigned char *block, size_t len)
+bool remote_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h, madi_foreign_t block,
+               size_t len)
 {
     request_t r = {.source = source};
-    const unsigned char *bytes = NULL;
+    madi_foreign_t bytes;
     bool room = true;
     if (len >= sizeof r.h)
-        memcpy(&r.h, block, sizeof r.h);
+        r.h = *h;
     if (!cnx && (r.h.kind == HEAD_ANSWER_LONG || r.h.kind == HEAD_WRITE_LONG))
         return true; /* nothing of ours: there is no second block */
     if (r.h.kind == HEAD_ANSWER || r.h.kind == HEAD_ANSWER_LONG) {
-        remote_answer_in(dev, source, cnx, &r.h, block + sizeof r.h, len - sizeof r.h);
+        remote_answer_in(dev, source, cnx, &r.h, madi_foreign_skip(block, sizeof r.h), len - sizeof r.h);
         return true;
     }
-    if (r.h.kind)
-        bytes = request_read(&r, block, len);
-    if (!bytes) {
+    if (!request_read(&r, block, &bytes, &len)) {
         message_end(cnx);
         return true;
     }
     hold(dev, &r);
     if (r.h.kind == HEAD_WRITE_LONG)
         return write_long_in(dev, cnx, &r);
-    len -= (size_t)(bytes - block);
     if (r.refused)
         refuse(dev, &r);
     else if (r.access == MAD_DEV_WRITE)

@@ -32,6 +32,8 @@
 #include <opal/mca/btl/btl.h>
 #include <opal/util/proc.h>
 
+#include "base/foreign.h"
+
 #include <madeleine.h>
 #include <stdatomic.h>
 
@@ -178,7 +180,7 @@ int mad_btl_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
 int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address, uint64_t remote_address,
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
                 int flags, int order, mca_btl_base_rdma_completion_fn_t tell, void *context, void *data);
-void mad_btl_answer(mad_peer_t peer, const void *bytes, size_t len);
+void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len);
 int mad_btl_take_bulk(int64_t look); /* how many messages there were on the channel for bulk */
 void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint);
 

@@ -408,7 +408,7 @@ static void offer_forget(mad_connection_t *cnx, uint64_t number)
         *p = o->next;
     }
     opal_mutex_unlock(&lock);
-    mad_end_unpacking(cnx);
+    mad_drop_unpacking(cnx);
     if (o)
         mad_drop_unpacking(o->cnx);
     free(o);
@@ -472,7 +472,7 @@ void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint)
 
 /* ---- Answering ------------------------------------------------------------------------------------------------- */
 
-void mad_btl_answer(mad_peer_t peer, const void *bytes, size_t len)
+void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len)
 {
     question_t q;
     registration_t *r;
@@ -481,7 +481,7 @@ void mad_btl_answer(mad_peer_t peer, const void *bytes, size_t len)
     mad_request_t *request;
     if (len != sizeof q)
         return;
-    memcpy(&q, bytes, sizeof q);
+    madi_foreign_copy(&q, bytes, sizeof q);
     r = (registration_t *)find(q.handle.number, peer, false, false);
     a = (head_t){.kind = ANSWER, .number = q.number, .size = q.size};
     if (!r || q.address < r->address || q.address - r->address > r->size ||

@@ -43,10 +43,10 @@ static inline void shown_begin(shown_t *shown)
 }
 
 /* What begins with its tag, or has had it before it. */
-static inline void deliver(shown_t *shown, mad_peer_t peer, mca_btl_base_tag_t tag, const unsigned char *data, size_t len)
+static inline void deliver(shown_t *shown, mad_peer_t peer, mca_btl_base_tag_t tag, madi_foreign_t data, size_t len)
 {
     mca_btl_active_message_callback_t *to = &mca_btl_base_active_message_trigger[tag];
-    shown->segment.seg_addr.pval = (void *)data;
+    shown->segment.seg_addr.pval = madi_foreign_pass_on(data);
     shown->segment.seg_len = len;
     mad_btl_count(&mad_btl->received, len);
     if (OPAL_UNLIKELY(tag == MAD_BTL_TAG_GET))
@@ -71,13 +71,13 @@ static bool long_read(shown_t *shown, parked_t *p)
     size_t len;
     mad_status_t status = MAD_OK;
     while (p->len < p->total && !(status = mad_borrow(p->arrival.cnx, &data, &len)) && len <= p->total - p->len) {
-        memcpy(p->bytes + p->len, data, len);
+        madi_foreign_copy(p->bytes + p->len, madi_foreign_of(data), len);
         p->len += len;
     }
     if (p->len < p->total && status == MAD_ERR_AGAIN)
         return false;
     if (p->len == p->total)
-        deliver(shown, p->arrival.peer, p->tag, p->bytes, p->total);
+        deliver(shown, p->arrival.peer, p->tag, madi_foreign_of(p->bytes), p->total);
     else
         mad_btl_lost(p->arrival.peer, "a fragment has not the length that it says");
     mad_drop_unpacking(p->arrival.cnx); /* of one that is damaged there may be more */
@@ -87,7 +87,7 @@ static bool long_read(shown_t *shown, parked_t *p)
 }
 
 /* Its first block, behind the mark.  False: nothing was done. */
-static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_base_tag_t tag, const unsigned char *data,
+static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_base_tag_t tag, madi_foreign_t data,
                        size_t len, size_t total)
 {
     parked_t *p = len <= total && total <= FRAGMENT_MAX && arrival->cnx ? calloc(1, sizeof *p) : NULL;
@@ -98,7 +98,7 @@ static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_bas
         return false;
     }
     p->arrival = (mad_arrival_t){.cnx = arrival->cnx, .peer = arrival->peer};
-    memcpy(p->bytes, data, len);
+    madi_foreign_copy(p->bytes, data, len);
     p->tag = tag;
     p->len = len;
     p->total = total;
@@ -108,15 +108,19 @@ static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_bas
 }
 
 /* A block that has its tag before it; the message ends here, or is kept until it is whole. */
-static __attribute__((noinline)) void marked_read(shown_t *shown, const mad_arrival_t *arrival, const unsigned char *data,
+static __attribute__((noinline)) void marked_read(shown_t *shown, const mad_arrival_t *arrival, madi_foreign_t data,
                                                   size_t len)
 {
-    uint32_t follows = 0;
-    if (len >= MAD_BTL_MARK) {
-        memcpy(&follows, data + 4, sizeof follows);
+    unsigned char mark[MAD_BTL_MARK];
+    uint32_t follows;
+    if (len >= sizeof mark) {
+        madi_foreign_copy(mark, data, sizeof mark);
+        memcpy(&follows, mark + 4, sizeof follows);
+        data = madi_foreign_skip(data, sizeof mark);
+        len -= sizeof mark;
         if (!follows)
-            deliver(shown, arrival->peer, data[1], data + MAD_BTL_MARK, len - MAD_BTL_MARK);
-        else if (long_begin(shown, arrival, data[1], data + MAD_BTL_MARK, len - MAD_BTL_MARK, le32toh(follows)))
+            deliver(shown, arrival->peer, mark[1], data, len);
+        else if (long_begin(shown, arrival, mark[1], data, len, le32toh(follows)))
             return;
         else
             mad_btl_lost(arrival->peer, "no memory for a fragment, or its length cannot be");
@@ -125,15 +129,16 @@ static __attribute__((noinline)) void marked_read(shown_t *shown, const mad_arri
         mad_drop_unpacking(arrival->cnx);
 }
 
-static inline void block_read(shown_t *shown, const mad_arrival_t *arrival, const unsigned char *data, size_t len)
+static inline void block_read(shown_t *shown, const mad_arrival_t *arrival, madi_foreign_t data, size_t len)
 {
-    if (OPAL_UNLIKELY(!data[0])) {
+    uint8_t tag = madi_foreign_read1(data);
+    if (OPAL_UNLIKELY(!tag)) {
         marked_read(shown, arrival, data, len);
         return;
     }
-    deliver(shown, arrival->peer, data[0], data, len);
+    deliver(shown, arrival->peer, tag, data, len);
     if (arrival->cnx)
-        mad_end_unpacking(arrival->cnx);
+        mad_drop_unpacking(arrival->cnx);
 }
 
 /* False: it is not there yet. */
@@ -145,16 +150,16 @@ static __attribute__((noinline)) bool fragment_borrow(shown_t *shown, const mad_
     if (status == MAD_ERR_AGAIN)
         return false;
     if (status == MAD_OK && len > 0)
-        block_read(shown, arrival, data, len);
+        block_read(shown, arrival, madi_foreign_of(data), len);
     else
-        mad_end_unpacking(arrival->cnx);
+        mad_drop_unpacking(arrival->cnx);
     return true;
 }
 
 static inline bool fragment_read(shown_t *shown, const mad_arrival_t *arrival)
 {
     if (OPAL_LIKELY(arrival->len != 0))
-        block_read(shown, arrival, arrival->base, arrival->len);
+        block_read(shown, arrival, madi_foreign_of(arrival->base), arrival->len);
     else if (arrival->cnx)
         return fragment_borrow(shown, arrival);
     return true;
