@@ -156,6 +156,10 @@ void mad_drop_unpacking(mad_connection_t *cnx)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
     mad_request_t *request;
+    if (MADI_LIKELY(cnx->plain && !madi_rx_left(m))) { /* there is nothing to wait for */
+        mad_end_unpacking(cnx);
+        return;
+    }
     if (m->conn && (!cnx->plain || madi_rx_left(m))) { /* what is not plain may have more blocks than are here */
         m->consumed = true;
         cnx->plain = 0;

@@ -492,7 +492,7 @@ bool arrive(mad_dev_t *dev, mad_connection_t *cnx)
     if (!status)
         return arrive_shown(dev, &a);
     if (status != MAD_ERR_AGAIN) {
-        mad_end_unpacking(cnx);
+        message_end(cnx);
         return true;
     }
     a.base = NULL;

@@ -154,7 +154,7 @@ void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, madi_forei
 {
     op_t *op = number_find(dev, h->number);
     if (!op || op->peer != mad_message_peer(cnx) || op->done.sent) {
-        mad_end_unpacking(cnx); /* nothing of ours */
+        message_end(cnx); /* nothing of ours */
         return;
     }
     number_take(dev, op);
@@ -166,6 +166,6 @@ void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, madi_forei
         place_bytes(op, bytes, len);
     else
         op->done.status = MAD_ERR_NOMEM;
-    mad_end_unpacking(cnx);
+    message_end(cnx);
     op_tell(dev, op);
 }

@@ -236,11 +236,11 @@ struct mad_dev {
     unsigned char *sink; /* what nobody wants goes there */
 };
 
-/* It may have ended when it was shown. */
+/* It may have ended when it was shown.  Does not wait for a rest that its sender keeps back. */
 static inline void message_end(mad_connection_t *cnx)
 {
     if (cnx)
-        mad_end_unpacking(cnx);
+        mad_drop_unpacking(cnx);
 }
 
 static inline size_t sum_of(const struct iovec *pieces, int n)

@@ -430,7 +430,8 @@ static void answer_read(mad_connection_t *cnx, const head_t *head)
 static void bulk_read(mad_connection_t *cnx)
 {
     head_t head;
-    if (mad_unpack(cnx, &head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS)) /* it is in the first packet */
+    /* It is in the first packet; one that is only announced is nothing of ours. */
+    if (mad_try_unpack(cnx, &head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
         mad_drop_unpacking(cnx);
     else if (head.kind == OFFER)
         offer_read(cnx, &head);
