@@ -21,63 +21,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char topology[] = "networks = { x = { driver = \"tcp\"; hosts = \"a,g\"; };\n"
-                               "y = { driver = \"tcp\"; hosts = \"b,g\"; }; };";
 static unsigned char other[100]; /* the address of the second peer */
 static size_t other_len;
 
 static void begin(void)
 {
-    char text[sizeof "hex:" + 2 * sizeof topology] = "hex:";
-    for (size_t i = 0; topology[i]; i++)
-        snprintf(text + strlen(text), 3, "%02x", (unsigned char)topology[i]);
     world_driver("fake,virtual");
-    setenv("MAD_TOPOLOGY", text, 1);
-    setenv("MAD_HOST", "g", 1);
-    setenv("MAD_FORWARD_BUDGET", "1M", 1);
-    setenv("MAD_FORWARD_LINGER", "0", 1);
+    world_topology();
 }
 
 static madi_gate_t *first; /* to the first peer */
 static gw_cipher_t *far;   /* keys of the other end of that stream */
 static bool encrypts;      /* it is */
-
-/* A virtual link to somebody whom only the first peer reaches.  Its stream is the one with number 0x40, as long as that is
- * not closed. */
-static bool far_open(world_t *w, bool active)
-{
-    mad_session_t *s = w->session;
-    gw_t *gw = gw_of_session(s);
-    unsigned char address[100];
-    size_t len = world_address(address, "none", 0x55);
-    mad_peer_t peer;
-    madi_gate_t *gate;
-    madi_link_t *link;
-    gw_end_t *end;
-    int fd;
-    if (mad_peer_add(s, address, len, &peer) != MAD_OK)
-        return false;
-    madi_lock(&s->lock);
-    madi_peer_gate(s, peer, 0, &gate);
-    link = madi_link_new(&gw->base, gate);
-    end = gw_end_new(gw, active, &fd);
-    end->stream = 0x40;
-    end->link = link;
-    ((gw_link_t *)link)->end = end;
-    gate->link = link;
-    gate->deadline = INT64_MAX;
-    gate->search = calloc(1, sizeof *gate->search);
-    gate->search->none_left = true; /* there is no other way */
-    atomic_store(&gate->state, MADI_GATE_CONNECTING);
-    if (gw_way_open(end, gw_hop_get(gw, first), address))
-        gw_end_start(end, link, fd);
-    if (encrypts && !gw_cipher_offer(end->cipher))
-        abort();
-    end->encrypts = encrypts;
-    madi_unlock(&s->lock);
-    w->gate = gate;
-    return end->started;
-}
 
 /* As the timer does. */
 static void look(world_t *w, bool late)
@@ -218,10 +173,8 @@ static void run(const uint8_t *data, size_t size)
     if (mad_peer_add(w.session, other, other_len, &peer) != MAD_OK)
         abort();
     first = w.gate;
-    how = take8(&in);
-    encrypts = how & 2;
-    far = gw_cipher_new(secret, !(how & 1), GW_REKEY_BITS);
-    if (!far || (encrypts && !gw_cipher_offer(far)) || !far_open(&w, how & 1))
+    w.gate = world_far_open(&w, take8(&in) & 1);
+    if (!w.gate)
         abort();
     while (input_left(&in)) {
         uint8_t op = take8(&in);

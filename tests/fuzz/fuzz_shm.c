@@ -91,6 +91,12 @@ static shm_region_t *answer_memory(world_t *w, input_t *in, bool good)
     return region == MAP_FAILED ? NULL : region;
 }
 
+shm_region_t *world_shm_offer(world_t *w)
+{
+    input_t none = {NULL, NULL};
+    return offer_memory(w, &none, true);
+}
+
 static void cell(const world_t *w, shm_region_t *region, bool active, input_t *in, uint8_t op)
 {
     shm_link_t *l = (shm_link_t *)w->link;

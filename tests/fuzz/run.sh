@@ -7,7 +7,7 @@ src=$(cd "$here/../.." && pwd)
 BUILD=${BUILD:-$src/build}
 seconds=${SECONDS_EACH:-${LONG:+120}}
 seconds=${seconds:-4}
-targets=${*:-address boot forward frames hello hosts info job name offer packets pmi seal shm spec tcp topology}
+targets=${*:-address boot forward frames hello hosts info job name packets pmi race shm spec tcp topology}
 out=$BUILD/fuzz
 mkdir -p "$out/corpus" "$out/found"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n); int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; return n > 9; }' >"$out/probe.c"
@@ -17,7 +17,7 @@ if ! clang -fsanitize=fuzzer,address "$out/probe.c" -o "$out/probe" >/dev/null 2
 fi
 if [ ! -f "$out/Makefile" ]; then
     (cd "$out" && "$src/configure" -q --enable-sanitizer=fuzzer-no-link,address,undefined CC=clang \
-        CFLAGS="-O1 -g -fno-sanitize-recover=all" >configure.log 2>&1) || { tail -5 "$out/configure.log"; exit 1; }
+        CFLAGS="-O1 -g -fno-sanitize-recover=all" CPPFLAGS=-DMADI_FOREIGN_HOOK >configure.log 2>&1) || { tail -5 "$out/configure.log"; exit 1; }
 fi
 make -s -j"$(nproc)" -C "$out" tests/fuzz/fuzz LDFLAGS="-fsanitize=fuzzer" >"$out/make.log" 2>&1 || { tail -20 "$out/make.log"; exit 1; }
 # No limit of descriptors hides a leak of them.

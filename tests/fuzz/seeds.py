@@ -197,7 +197,49 @@ seed("forward", "short", b"\1" + ready + fragment(0, 1, b"x", seq=1, told=got))
 seed("forward", "ping", b"\1" + ready + fragment(0, 8, told=b"\0\1") + to_peer + fragment(0, 0x88, told=b"\0\1") + user(15) +
      fragment(0, 8, told=b"\0\0") + fragment(0, 9) + fragment(0, 0x89) + user(0))
 
-seed("job", "one", "madeleine-job 4\ngateway-key 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\naddress 0102\naddress 03 00000000000000aa\n"
+# A packet that changes while it is read: see fuzz_race.c.  changes: (offset in the body, other value) of the 16 bits there.
+def racing(kind, what, begin=b"", body=b"", changes=(), flags=0, seq=0, aux=0, channel=0, times=2, cell=False):
+    return (bytes([what << 4 | (8 if cell else 0) | times, kind, flags, channel, seq, aux]) +
+            struct.pack("<H", len(body)) + begin + body + bytes([len(changes)]) +
+            b"".join(struct.pack("<HH", *change) for change in changes))
+
+
+named = racing(3, 0, body=b"a\0", times=0)
+receive = user(1) + user(1, 5)
+opening = bytes([1, 2, 0])
+seed("race", "know", b"\0" + racing(10, 4, changes=((10, 0xffff),), flags=11) + racing(10, 4, changes=((8 + 32, 0xff), (8 + 48, 0)), flags=11) + user(0))
+seed("race", "open", b"\0" + b"".join(racing(10, what, opening, changes=((8 + 24 + 2, 0xffff), (8 + 24 + 32, 0xff)), flags=0x80 | kind,
+                                             aux=aux, channel=8) for what, kind, aux in ((1, 2, 0), (2, 2, 1), (2, 10, 2))) + user(0))
+seed("race", "passing", b"\0" + racing(10, 2, opening, flags=0x82, aux=1, channel=8, times=0) + b"".join(
+    racing(10, 3, b"\1\3\0", b"x" * 600, changes=((8, 0xffff), (20, 1)), flags=0x80 | kind, seq=i, aux=1, times=0)
+    for i, kind in enumerate((4, 1, 1, 5, 7, 9, 8, 3, 6))) + user(0))
+seed("race", "close", b"\2" + racing(10, 0, body=bytes(8) + struct.pack("<II", 5, 1) + b"gone", changes=((8, 0), (12, 2)), flags=6))
+seed("race", "hello", b"\0" + racing(10, 1, opening, flags=0x82, channel=8, times=0) +
+     racing(10, 0, body=bytes(8) + hello, changes=((8, 0), (16, 0xffff)), flags=0x84, seq=1, times=0))
+seed("race", "packet", b"\2" + racing(10, 0, body=b"\1" + bytes(7), flags=5, times=0) +
+     racing(10, 3, b"\3\0\2", b"a\0", changes=((12, 0xffff),), flags=1, seq=1, times=0) +
+     b"".join(racing(10, 3, b"\1\3" + bytes([len(body)]), body, changes=((8, 2), (12, 0xffff), (24, 0xffff)), flags=1, seq=i + 2, times=0) + user(1) + user(2, 3) + user(15) + user(5)
+              for i, body in enumerate((desc(8) + b"12345678", desc(100) + b"1" * 100, desc(200) + b"2" * 200))))
+for i, change in enumerate(((0, 0xffff), (6, 1), (6, 2), (6, 3))):
+    seed("race", "block-%d" % i, b"\0" + named + racing(1, 5, bytes(3), b"y" * 1000, changes=(change,), flags=3) +
+         (user(1) + user(2, 7) + user(15) + user(5)) * 2 + (user(1) + user(15) + user(15) + user(5)) * 2)
+    announced = struct.pack("<II", 7, 100) + b"e" * 700
+    seed("race", "announced-%d" % i, b"\0" + named + racing(1, 5, struct.pack("<HB", 1000, 1 + i % 2), announced, changes=(change, (12, 0xffff)), flags=3, times=1) +
+         (user(1) + user(2, 7) + user(0) + user(5) + user(1) + user(15) + user(0) + user(15) + user(5)) * 2 + user(1) + user(3, 7) + user(5))
+for i, (kind, flags) in enumerate(((1, 0), (1, 8), (2, 8), (4, 8), (6, 8), (8, 8), (3, 8), (5, 8))):
+    begin = bytes(3) + bytes([kind, flags, 7, 0, 1, 0])
+    seed("race", "head-%d" % i, b"\1" + named + user(1, 4) + user(1, 4) + user(8, 4) + b"".join(
+        racing(1, 6, begin + struct.pack("<H", 850), b"z" * 850, changes=((8, other), (8 + 32, 0xffff)), flags=3, times=1) + user(0) * 2
+        for other in (2, 0x0801, 16)) + user(4, 1) + user(5, 5))
+seed("race", "unfinished", b"\1" + named + user(1, 4) + racing(
+    1, 6, bytes(3) + bytes([1, 0, 7, 0, 1, 0]) + struct.pack("<H", 20), b"u" * 850, flags=1, times=0) + user(0) * 3)
+for kind in range(8):
+    begin = bytes(3) + bytes([kind, 0, 7, 0, 1, 2]) + struct.pack("<H", 80) + bytes([8, 64, 1, 80, 16, 1])
+    seed("race", "access-%d" % kind, b"\1" + named + user(9, 2) + b"".join(
+        racing(1, 7, begin, b"\0" * (160 if kind == 5 else 80), changes=change, flags=3, times=1) + user(0) * 2
+        for change in (((8, 1),), ((12, 0xff),), ((8 + 32 + 8, 0xffff), (8 + 32, 0xffff)))))
+
+seed("job", "one", "madeleine-job 3\nkey 00112233445566778899aabbccddeeff\naddress 0102\naddress 03 00000000000000aa\n"
      "topology 4\na=1\naddress 04\n")
 
 session = {"pid": 7, "version": "0.1.0", "rank": 0, "size": 2, "launcher": "madrun", "host": "a", "waiting": {

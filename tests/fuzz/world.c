@@ -239,16 +239,28 @@ bool world_open(world_t *w)
 
 bool world_open_as(world_t *w, const char *driver)
 {
+    mad_session_t *session;
+    madi_log_set_level((madi_log_level_t)-1);
+    if (mad_open(WORLD_KEY, strlen(WORLD_KEY), &session) != MAD_OK || !world_around(w, session, driver))
+        return false;
+    mad_channel_open(w->session, "a", &w->channel[0]);
+    mad_channel_open(w->session, "b", &w->channel[1]);
+    return w->channel[0] && w->channel[1];
+}
+
+bool world_around(world_t *w, mad_session_t *session, const char *driver)
+{
     unsigned char address[100];
     size_t len = world_address(address, driver, 0x77);
     mad_peer_t peer;
     memset(w, 0, sizeof *w);
     w->fd = -1;
+    w->session = session;
+    for (int i = 0; i < session->n_adapters; i++)
+        if (!strcmp(session->adapters[i]->driver->name, driver))
+            w->adapter = session->adapters[i];
     current = w;
     fake_full = false;
-    madi_log_set_level((madi_log_level_t)-1);
-    if (mad_open(WORLD_KEY, strlen(WORLD_KEY), &w->session) != MAD_OK)
-        return false;
     marceli_door_close(&w->session->door); /* what comes is taken when the world looks, and by nobody beside it */
     madi_log_set_level((madi_log_level_t)-1);
     if (mad_peer_add(w->session, address, len, &peer) != MAD_OK)
@@ -256,14 +268,12 @@ bool world_open_as(world_t *w, const char *driver)
     madi_lock(&w->session->lock);
     madi_peer_gate(w->session, peer, 0, &w->gate);
     madi_unlock(&w->session->lock);
-    mad_channel_open(w->session, "a", &w->channel[0]);
-    mad_channel_open(w->session, "b", &w->channel[1]);
-    return w->gate && w->channel[0] && w->channel[1];
+    return w->gate && w->adapter;
 }
 
 int world_link(world_t *w, bool active)
 {
-    madi_adapter_t *a = w->session->adapters[0];
+    madi_adapter_t *a = w->adapter;
     char reason[MADI_REASON_MAX] = "";
     int pair[2] = {-1, -1};
     madi_lock(&w->session->lock);
@@ -311,14 +321,19 @@ static void end_open(world_t *w)
         give_up(w, request);
 }
 
-/* The peer is gone: all that waited ends, each operation once. */
-void world_close(world_t *w)
+void world_down(world_t *w)
 {
     if (w->fd >= 0)
         close(w->fd);
     madi_lock(&w->session->lock);
     madi_gate_down(w->gate, MAD_ERR_PEER, "the fuzzer ends");
     madi_unlock(&w->session->lock);
+}
+
+/* The peer is gone: all that waited ends, each operation once. */
+void world_close(world_t *w)
+{
+    world_down(w);
     do {
         end_open(w);
         world_progress(w); /* a handler may park one more */
@@ -413,6 +428,19 @@ static void unpack_some(world_t *w, size_t len, int how)
     }
 }
 
+/* Every byte of the block that is shown can be read. */
+static void borrow_some(world_t *w)
+{
+    const void *base;
+    size_t len;
+    unsigned sum = 0;
+    if (!w->open || mad_borrow(w->open, &base, &len) != MAD_OK)
+        return;
+    for (size_t i = 0; i < len; i++)
+        sum += ((const volatile unsigned char *)base)[i];
+    (void)sum;
+}
+
 static void pack_some(world_t *w, mad_channel_t *channel, size_t len)
 {
     mad_connection_t *cnx = mad_begin_packing(channel, w->gate->peer);
@@ -451,7 +479,7 @@ void world_step(world_t *w, uint8_t what)
     case 12: pack_some(w, w->channel[1], len); break;
     case 13: mad_event_next(w->session, &event); break;
     case 14: fake_full = !fake_full; break;
-    default: mad_progress(w->session); break;
+    default: borrow_some(w); break;
     }
 }
 

@@ -14,6 +14,7 @@ typedef struct world {
     mad_session_t *session;
     madi_gate_t *gate;
     madi_link_t *link;
+    madi_adapter_t *adapter; /* of the peer's driver */
     int fd; /* the peer's end of the socket; -1: none */
     mad_channel_t *channel[2];
     mad_connection_t *open; /* a message being unpacked */
@@ -29,15 +30,26 @@ void world_driver(const char *name);
 /* A session with a peer and its gate, not connected; the peer's driver is that of the world, or this one. */
 bool world_open(world_t *w);
 bool world_open_as(world_t *w, const char *driver);
+/* Around a session that was opened elsewhere; without channels. */
+bool world_around(world_t *w, mad_session_t *session, const char *driver);
 /* The address of a peer with that driver; every byte of its identity is uid. */
 size_t world_address(unsigned char *address, const char *driver, unsigned char uid);
 /* A link to the peer whose handshake is over: over fd for tcp and shm.  Returns the link's state. */
 int world_link(world_t *w, bool active);
 bool world_up(const world_t *w);
 void world_close(world_t *w);
+void world_down(world_t *w); /* the peer is gone: the beginning of that */
 
 /* One call of the user's, chosen by the byte. */
 void world_step(world_t *w, uint8_t what);
+/* What the peer of a link of shm that is not active sees of the memory, which is as it should be; NULL: it has none. */
+struct shm_region *world_shm_offer(world_t *w);
+/* A virtual link over that of the world, to somebody whom only its peer reaches; active: this process has opened its stream,
+ * whose number is 0x40.  NULL: no memory. */
+madi_gate_t *world_far_open(world_t *w, bool active);
+/* For that: a topology, by the environment; once per process. */
+void world_topology(void);
+
 /* Let the library make progress until nothing moves. */
 void world_progress(world_t *w);
 
