@@ -223,8 +223,9 @@ mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_se
                             mad_receive_mode_t receive_mode);
 
 /* The next block where it lies, whatever its length and receive mode: *len bytes at *base, which are there until the next
- * call for this message.  For runtimes whose messages say themselves what they are.  Never waits: MAD_ERR_AGAIN when it is
- * not there yet.  Errors: MAD_ERR_MISMATCH (there is no further block), MAD_ERR_PEER, MAD_ERR_NOMEM. */
+ * call for this message.  For runtimes whose messages say themselves what they are.  The sender may share this memory: one
+ * that is hostile can change the bytes at any time, but not *len.  Copy what you check before you use it.  Never waits:
+ * MAD_ERR_AGAIN when it is not there yet.  Errors: MAD_ERR_MISMATCH (there is no further block), MAD_ERR_PEER, MAD_ERR_NOMEM. */
 mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len);
 
 /* A message that was opened, and its first block as mad_borrow shows it; base NULL: ask mad_borrow.  A short message of one
