@@ -41,6 +41,8 @@
  * The order of the packets of one link is kept; between links there is none.  Packets come to the core after
  * madi_link_up and not after madi_link_down; what has come before a link breaks is delivered before it is told.
  *
+ * Sealed links.  The core runs TLS below the handshake.  What it has received beyond that waits in link->seal: start looks.
+ *
  * Bytes that are lent, or shown (rx->loan, rx->head, the body of a short packet), may change while the core reads them: the
  * core copies what it parses, once (base/foreign.h).  A driver does the same with what it reads in shared memory.  A header
  * that a driver hands over is a copy.

@@ -503,7 +503,7 @@ static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_
     end->half_asks = asks;
     if (all) {
         madi_foreign_copy_any(end->half_rx.base, madi_foreign_skip(rx->head, MADI_FORWARD_HEAD), inner->length);
-        half_received(end);
+        gw_end_half_received(end);
         return MADI_PLACE_DROP;
     }
     hop->in = GW_IN_END;
@@ -527,9 +527,7 @@ static bool holds_packet(const gw_end_t *end, const madi_wire_hdr_t *hdr, madi_f
     if (hdr->length < MADI_FORWARD_HEAD || !end->ready || !end->started)
         return false;
     madi_foreign_copy(inner, madi_foreign_skip(head, sizeof(madi_wire_forward_t)), sizeof *inner);
-    return inner->length == hdr->length - MADI_FORWARD_HEAD && inner->type != MADI_WIRE_FORWARD &&
-           (inner->type == MADI_WIRE_DATA || inner->length <= GW_FRAGMENT) &&
-           (!end->half || !memcmp(inner, &end->half_hdr, sizeof *inner));
+    return gw_end_holds(end, inner, hdr->length - MADI_FORWARD_HEAD);
 }
 
 madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
@@ -541,6 +539,8 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     madi_wire_hdr_t inner;
     madi_place_t place;
 
+    if (end->encrypts)
+        return gw_sealed_packet(hop, side, hdr, rx);
     madi_foreign_copy(&forward, rx->head, sizeof forward);
     if (end->closed || !link || side != end->side || !in_order(end, hdr, &forward))
         return MADI_PLACE_DROP;
@@ -552,7 +552,7 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
         return receive(hop, side, &inner, rx, all, forward.ask);
     if (all && inner.length <= MADI_SHORT_MAX) {
         madi_rx_short(&link->base, &inner, madi_foreign_skip(rx->head, MADI_FORWARD_HEAD));
-        received(end, forward.ask);
+        gw_end_received(end, forward.ask);
         return MADI_PLACE_DROP;
     }
     if (madi_foreign_is_set(rx->loan)) {

@@ -159,7 +159,7 @@ static bool packet_accept(gw_side_t *side, const madi_wire_forward_t *forward, c
 }
 
 /* A packet that was sealed whole: it is opened in memory of its own. */
-static void whole_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *head)
+static void whole_came(gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t head)
 {
     gw_end_t *end = side->end;
     unsigned char bytes[sizeof(madi_wire_hdr_t) + MADI_SEALED_WHOLE + GW_TAG + MADI_SHORT_MAX], *body;
@@ -169,8 +169,8 @@ static void whole_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *
     gw_covered_t covered;
     madi_wire_hdr_t inner;
     madi_rx_t in = {0};
-    memcpy(&forward, head, sizeof forward);
-    memcpy(bytes, (const char *)head + sizeof forward, len + GW_TAG);
+    madi_foreign_copy(&forward, head, sizeof forward);
+    madi_foreign_copy(bytes, madi_foreign_skip(head, sizeof forward), len + GW_TAG);
     covered = gw_covered(hdr, &forward);
     if (!gw_cipher_open(end->cipher, &nonce, &covered, bytes, len, bytes + len)) {
         gw_forged(side, "a fragment was changed or made up");
@@ -187,7 +187,7 @@ static void whole_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *
         return;
     }
     if (inner.length <= MADI_SHORT_MAX) {
-        madi_rx_short(end->link, &inner, body);
+        madi_rx_short(end->link, &inner, madi_foreign_of(body));
     } else if (madi_rx_begin(end->link, &inner, &in) == MADI_PLACE_COPY) {
         memcpy(in.base, body, inner.length);
         madi_rx_done(end->link, &inner, &in);
@@ -214,7 +214,7 @@ static madi_place_t parts_came(gw_hop_t *hop, gw_side_t *side, const madi_wire_h
     madi_wire_forward_t forward;
     gw_covered_t covered;
     madi_wire_hdr_t inner;
-    memcpy(head, rx->head, sizeof head);
+    madi_foreign_copy(head, rx->head, sizeof head);
     memcpy(&forward, head, sizeof forward);
     covered = gw_covered(hdr, &forward);
     if (!gw_cipher_open(end->cipher, &nonce, &covered, sealed, sizeof inner, sealed + sizeof inner)) {
@@ -236,7 +236,7 @@ static madi_place_t parts_came(gw_hop_t *hop, gw_side_t *side, const madi_wire_h
     end->half_asks = forward.ask;
     memcpy(end->half_tag, sealed + sizeof inner + GW_TAG, GW_TAG);
     if (rx->here == hdr->length) {
-        madi_copy(end->half_rx.base, (const char *)rx->head + sizeof head, inner.length);
+        madi_foreign_copy_any(end->half_rx.base, madi_foreign_skip(rx->head, sizeof head), inner.length);
         if (gw_sealed_done(side))
             gw_end_half_received(end);
         return MADI_PLACE_DROP;

@@ -21,7 +21,7 @@ void world_topology(void)
     setenv("MAD_FORWARD_LINGER", "0", 1);
 }
 
-madi_gate_t *world_far_open(world_t *w, bool active)
+madi_gate_t *world_far_open(world_t *w, bool active, bool encrypts)
 {
     mad_session_t *s = w->session;
     gw_t *gw = gw_of_session(s);
@@ -48,6 +48,9 @@ madi_gate_t *world_far_open(world_t *w, bool active)
     atomic_store(&gate->state, MADI_GATE_CONNECTING);
     if (gw_way_open(end, gw_hop_get(gw, w->gate), address))
         gw_end_start(end, link, fd);
+    if (encrypts && !gw_cipher_offer(end->cipher))
+        abort();
+    end->encrypts = encrypts;
     madi_unlock(&s->lock);
     return end->started ? gate : NULL;
 }

@@ -7,8 +7,8 @@
 
 static const target_t *const targets[] = {&fuzz_address, &fuzz_boot, &fuzz_forward, &fuzz_frames,
                                           &fuzz_hello,   &fuzz_hosts, &fuzz_info,    &fuzz_job,
-                                          &fuzz_name,    &fuzz_packets,
-                                          &fuzz_pmi,     &fuzz_race, &fuzz_shm,  &fuzz_spec,    &fuzz_tcp,
+                                          &fuzz_name, &fuzz_offer, &fuzz_packets, &fuzz_pmi, &fuzz_race, &fuzz_seal,
+                                          &fuzz_shm, &fuzz_spec, &fuzz_tcp,
                                           &fuzz_topology};
 static const target_t *chosen;
 

@@ -173,7 +173,12 @@ static void run(const uint8_t *data, size_t size)
     if (mad_peer_add(w.session, other, other_len, &peer) != MAD_OK)
         abort();
     first = w.gate;
-    w.gate = world_far_open(&w, take8(&in) & 1);
+    how = take8(&in);
+    encrypts = how & 2;
+    far = gw_cipher_new(secret, !(how & 1), GW_REKEY_BITS);
+    if (!far || (encrypts && !gw_cipher_offer(far)))
+        abort();
+    w.gate = world_far_open(&w, how & 1, encrypts);
     if (!w.gate)
         abort();
     while (input_left(&in)) {

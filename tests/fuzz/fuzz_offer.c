@@ -156,8 +156,8 @@ static void cell(const peer_t *p, input_t *in)
     shm_cell_t *c = &p->region->half[p->active ? 1 : 0].cells[l->received % SHM_CELLS];
     if (hdr.channel & 128)
         hdr = (madi_wire_hdr_t){.type = MADI_WIRE_CLOSE, .channel = hdr.channel & 127};
-    memcpy(c->data, &hdr, sizeof hdr);
-    memcpy(c->data + sizeof hdr, "x", 2);
+    memcpy(shm_out(c->data), &hdr, sizeof hdr);
+    memcpy((char *)shm_out(c->data) + sizeof hdr, "x", 2);
     atomic_store(&c->head, (uint64_t)(l->received + 1));
 }
 

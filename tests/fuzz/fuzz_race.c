@@ -40,7 +40,7 @@ static void race_open(race_t *r)
     FUZZ_CHECK(r->region && world_up(&r->w));
     atomic_store(&r->region->half[0].window, SHM_UNITS); /* so bodies are lent */
     mutator_mapped(r->region, ((shm_link_t *)r->w.link)->region);
-    world_far_open(&r->w, r->active);
+    world_far_open(&r->w, r->active, false);
     r->number = 0;
     r->n_links++;
 }

@@ -239,7 +239,7 @@ for kind in range(8):
         racing(1, 7, begin, b"\0" * (160 if kind == 5 else 80), changes=change, flags=3, times=1) + user(0) * 2
         for change in (((8, 1),), ((12, 0xff),), ((8 + 32 + 8, 0xffff), (8 + 32, 0xffff)))))
 
-seed("job", "one", "madeleine-job 3\nkey 00112233445566778899aabbccddeeff\naddress 0102\naddress 03 00000000000000aa\n"
+seed("job", "one", "madeleine-job 4\ngateway-key 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\naddress 0102\naddress 03 00000000000000aa\n"
      "topology 4\na=1\naddress 04\n")
 
 session = {"pid": 7, "version": "0.1.0", "rank": 0, "size": 2, "launcher": "madrun", "host": "a", "waiting": {

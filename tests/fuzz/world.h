@@ -46,7 +46,7 @@ void world_step(world_t *w, uint8_t what);
 struct shm_region *world_shm_offer(world_t *w);
 /* A virtual link over that of the world, to somebody whom only its peer reaches; active: this process has opened its stream,
  * whose number is 0x40.  NULL: no memory. */
-madi_gate_t *world_far_open(world_t *w, bool active);
+madi_gate_t *world_far_open(world_t *w, bool active, bool encrypts);
 /* For that: a topology, by the environment; once per process. */
 void world_topology(void);
 

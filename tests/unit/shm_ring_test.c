@@ -26,7 +26,7 @@ static int peer_event;
 static unsigned char last[SHM_CHUNK + 64];
 static madi_wire_hdr_t last_hdr;
 static size_t packets, downs;
-static bool keep, drop, many;
+static bool keep, drop, many, refill;
 static madi_foreign_t kept[SHM_UNITS];
 static size_t n_kept;
 

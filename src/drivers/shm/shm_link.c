@@ -114,8 +114,8 @@ static void offer_came(shm_link_t *l)
         return;
     }
     madi_foreign_copy(l->nonce, madi_foreign_of(l->region->nonce), sizeof l->nonce);
-    if (memcmp(l->nonce, offer.nonce, sizeof l->nonce) || !send_fds(l->fd, &offer, mine, FD_MEMORY)) {
-        fds_close(fds, FD_MEMORY);
+    if (memcmp(l->nonce, pass.nonce, sizeof l->nonce) || !shm_pass_send(l->fd, &pass, mine, SHM_FD_MEMORY)) {
+        shm_pass_close(fds, SHM_FD_MEMORY);
         madi_link_down(&l->base, MAD_ERR_PEER, "the shared memory is not what the peer offered");
         return;
     }

@@ -145,7 +145,8 @@ static bool tcp_can_take(const madi_tcp_link_t *link)
 }
 
 /* What a spinning waiter is for as a rule: one packet of a few bytes, alone in the socket. */
-static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapter_t *adapter, void *packet,
+                                                                         const tcp_io_t *io)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
     int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), n;
@@ -172,13 +173,13 @@ static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, madi_foreign
     return n > 0 ? &link->pub : NULL;
 }
 
-static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, void **loan)
+static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     (void)loan;
     return tcp_take_by(adapter, packet, &tcp_plain);
 }
 
-static madi_link_t *tcp_take_sealed(madi_adapter_t *adapter, void *packet, void **loan)
+static madi_link_t *tcp_take_sealed(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     (void)loan;
     return tcp_take_by(adapter, packet, &tcp_sealed);

@@ -214,7 +214,8 @@ void remote_answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, 
         return;
     }
     number_take(dev, op);
-    if (h->kind == HEAD_ANSWER_LONG && !h->refused && there == op->room) {
+    /* One without room is a write, whose item may stand for its way out still. */
+    if (h->kind == HEAD_ANSWER_LONG && !h->refused && there == op->room && there) {
         receive_from(dev, op, cnx, there, 0, send_left);
         return;
     }
