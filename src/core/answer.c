@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The question "explain": what a session says about itself; one object:
  *   ask version pid rank size launcher host waiting{categories[]} marcel{} (say.c) credit_budget peers_known
- *   drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
+ *   ledger{} drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
 #include "base/knob.h"
 #include "core/ask.h"
 
@@ -14,6 +14,9 @@ static void say_settings(madi_json_t *j, const mad_session_t *s)
 {
     madi_json_int(j, "credit_budget", s->credit_budget);
     madi_json_int(j, "peers_known", s->n_peers);
+    madi_json_begin(j, "ledger", '{');
+    madi_ledger_say_sum(s, j);
+    madi_json_end(j, '}');
 }
 
 static void say_drivers(madi_json_t *j, const mad_session_t *s)
@@ -170,6 +173,9 @@ static void say_traffic(madi_json_t *j, madi_gate_t *gate)
     madi_json_int(j, "read_bytes", (int64_t)gate->pulled_bytes);
     madi_json_int(j, "shared_blocks_sent", (int64_t)gate->shared_out);
     madi_json_int(j, "shared_blocks_received", (int64_t)gate->shared_in);
+    madi_json_begin(j, "ledger", '{');
+    madi_ledger_say(gate, j);
+    madi_json_end(j, '}');
     madi_json_begin(j, "connections", '[');
     for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate)
         say_connection(j, c);

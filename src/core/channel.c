@@ -159,6 +159,8 @@ static void channel_begin(mad_channel_t *c)
     atomic_store_explicit(&c->closed, 0, memory_order_relaxed);
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel) {
         conn->seen = conn->remote_known;
+        conn->unopened = false;
+        madi_unopened_end(conn);
         madi_lock(&conn->gate->tx_lock);
         conn->closing = false;
         madi_conn_quick(conn);
@@ -258,18 +260,18 @@ static void place_clear(mad_channel_t *c, const madi_conn_t *conn)
 
 bool madi_conns_retire_gate(madi_gate_t *gate)
 {
-    for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
-        if (madi_conn_in_use(conn))
-            return false;
+    if (madi_conns_in_use(gate))
+        return false;
     for (madi_conn_t *conn; (conn = gate->conns);) {
         mad_channel_t *c = conn->channel;
         madi_conn_t **p = &c->all;
-        if (!madi_conn_retire(conn))
+        if (!madi_conn_retire_unused(conn))
             return false;
         while (*p != conn)
             p = &(*p)->next_of_channel;
         *p = conn->next_of_channel;
         place_clear(c, conn);
+        madi_channel_dies(c); /* if only that peer had spoken of it */
     }
     return true;
 }
@@ -328,6 +330,7 @@ static void channel_leave(mad_channel_t *c)
             madi_request_complete(p->request, MAD_ERR_CLOSED);
         }
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel) {
+        conn->unopened = true;
         madi_conn_rx_quick(conn);
         marceli_waiters_wake_all(&conn->openers);
         number_give(conn);

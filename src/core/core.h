@@ -221,9 +221,19 @@ void madi_conn_hand_back(madi_conn_t *conn); /* the peer's number, if it waits f
 /* The peer sends nothing more under its number; it is done with ours.  False: that cannot be. */
 bool madi_number_closed(madi_gate_t *gate, uint16_t number);
 bool madi_number_free(madi_gate_t *gate, uint16_t number);
+bool madi_conns_in_use(madi_gate_t *gate); /* madi_conn_in_use of one of them; takes gate->tx_lock */
+bool madi_conn_retire_unused(madi_conn_t *conn); /* like madi_conn_retire, of a gate whose connections are not in use */
 bool madi_conn_retire(madi_conn_t *conn); /* of a channel that is not open, or a gate that is down; false: not yet */
+void madi_conn_drop(madi_conn_t *conn); /* the messages that have come and are not open: nobody will open them */
 bool madi_conn_in_use(madi_conn_t *conn);  /* something of it is open, pending, or not received */
 void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum); /* add it; under gate->tx_lock too */
+
+/* unopened.c; under session->lock */
+void madi_unopened_sweep(madi_gate_t *gate); /* before one more is announced: forget those that the peer is done with */
+bool madi_unopened_announced(madi_conn_t *conn); /* the peer has; false: it has too many, and none is charged */
+void madi_unopened_message(madi_conn_t *conn, size_t len); /* a packet of a message waits; too many: the peer is in error */
+void madi_unopened_drained(madi_conn_t *conn); /* none waits any more */
+void madi_unopened_end(madi_conn_t *conn);     /* the channel is open now, or the connection is over */
 
 static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t peer)
 {

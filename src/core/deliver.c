@@ -210,7 +210,8 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
 
 static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
 {
-    if (m->current && madi_foreign_is_set(m->current->loan)) {
+    bool unopened = m->conn->unopened;
+    if (m->current && m->current->loan) {
         m->current->link = link;
         atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
     }
@@ -223,6 +224,8 @@ static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
         madi_conn_rx_quick(m->conn);
     }
     message_offer(m);
+    if (MADI_UNLIKELY(unopened))
+        madi_unopened_message(m->conn, m->hdr.length);
 }
 
 static madi_place_t next_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
@@ -247,6 +250,8 @@ static void next_packet_done(madi_conn_t *conn, madi_rx_packet_t *packet)
     *m->tail = packet;
     m->tail = &packet->next;
     conn->rx_held += packet->cost;
+    if (MADI_UNLIKELY(conn->unopened))
+        madi_unopened_message(conn, packet->len);
     if (packet->last) {
         m->complete = true;
         conn->arriving = NULL;
@@ -347,6 +352,7 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
         gate->by_remote = p;
         gate->n_remote = n;
     }
+    madi_unopened_sweep(gate);
     channel = madi_channel_find(gate->session, name);
     if (channel && channel->lane != gate->lane && !link->adapter->caps.self) {
         protocol_error(link, "a channel that the topology file names came over networks that are not its own: is the file "
@@ -360,6 +366,11 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
     }
     if (conn->remote_known || gate->by_remote[hdr->channel]) {
         protocol_error(link, "a channel that is announced twice");
+        return;
+    }
+    if (!madi_unopened_announced(conn)) {
+        madi_ledger_pass(gate, MADI_CHARGE_CHANNELS);
+        madi_ledger_judge(gate);
         return;
     }
     conn->remote = hdr->channel;

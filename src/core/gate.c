@@ -92,10 +92,26 @@ void madi_link_holds(madi_link_t *link, int n)
     hold(n);
 }
 
+static madi_charge_t ctrl_kind(const madi_wire_hdr_t *hdr)
+{
+    return hdr->type == MADI_WIRE_FORWARD ? MADI_CHARGE_ANSWERS : MADI_CHARGE_CTRL;
+}
+
+static int64_t ctrl_size(const madi_wire_hdr_t *hdr)
+{
+    return (int64_t)(sizeof(madi_ctrl_t) + 16 + hdr->length); /* 16: what the heap adds */
+}
+
+static void ctrl_uncharge(madi_gate_t *gate, const madi_ctrl_t *c)
+{
+    madi_uncharge(gate, ctrl_kind(&c->hdr), ctrl_size(&c->hdr));
+}
+
 static void ctrl_forget(madi_gate_t *gate)
 {
     for (madi_ctrl_t *c; (c = gate->ctrl); free(c)) {
         gate->ctrl = c->next;
+        ctrl_uncharge(gate, c);
         hold(-1);
     }
     gate->ctrl_tail = &gate->ctrl;
@@ -110,7 +126,7 @@ static void tell_down(madi_gate_t *gate, mad_status_t status, const char *text)
     madi_log_level_t level = gate->quiet                     ? MADI_LOG_INFO
                              : gate->status == MAD_ERR_PEER ? MADI_LOG_WARN
                                                              : MADI_LOG_ERROR;
-    if (!quiet || gate->quiet)
+    if ((!quiet || gate->quiet) && madi_ledger_line(s))
         madi_log(level, "core", "peer %d%s%s: %s: %s", gate->peer, on, name, mad_status_text(status), text);
     if (!quiet && !madi_lane_carries(s, gate->lane)) /* no message of this process is lost with it */
         madi_event(s, gate->status, gate->peer, "peer %d%s%s: %s: %.180s", gate->peer, on, name, mad_status_text(status),
@@ -238,6 +254,7 @@ static bool ctrl_pump(madi_gate_t *gate)
         gate->ctrl = c->next;
         if (!gate->ctrl)
             gate->ctrl_tail = &gate->ctrl;
+        ctrl_uncharge(gate, c);
         free(c);
         hold(-1);
     }
@@ -282,9 +299,32 @@ void madi_gate_pump(madi_gate_t *gate)
         madi_gate_work(gate);
 }
 
-mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
+/* It waits until the link takes it; charged to the peer, which makes the link take it by reading. */
+static mad_status_t ctrl_queue(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
 {
     madi_ctrl_t *c;
+    if (!madi_charge(gate, ctrl_kind(hdr), ctrl_size(hdr))) {
+        madi_ledger_pass(gate, ctrl_kind(hdr));
+        return MAD_ERR_PEER;
+    }
+    c = malloc(sizeof *c + hdr->length);
+    if (!c) {
+        madi_uncharge(gate, ctrl_kind(hdr), ctrl_size(hdr));
+        return MAD_ERR_NOMEM;
+    }
+    c->next = NULL;
+    c->hdr = *hdr;
+    if (hdr->length)
+        memcpy(c->body, body, hdr->length);
+    *gate->ctrl_tail = c;
+    gate->ctrl_tail = &c->next;
+    hold(1);
+    madi_gate_work(gate);
+    return MAD_OK;
+}
+
+mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
+{
     struct iovec vec[2] = {{(void *)hdr, sizeof *hdr}, {(void *)body, hdr->length}};
     mad_status_t status = MAD_OK;
 
@@ -292,19 +332,7 @@ mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr
         status = MAD_ERR_PEER;
     } else if (gate->ctrl || gate->link->driver->send(gate->link, vec, hdr->length ? 2 : 1,
                                                       sizeof *hdr + hdr->length, NULL) != MADI_SENT) {
-        c = malloc(sizeof *c + hdr->length);
-        if (c) {
-            c->next = NULL;
-            c->hdr = *hdr;
-            if (hdr->length)
-                memcpy(c->body, body, hdr->length);
-            *gate->ctrl_tail = c;
-            gate->ctrl_tail = &c->next;
-            hold(1);
-            madi_gate_work(gate);
-        } else {
-            status = MAD_ERR_NOMEM;
-        }
+        status = ctrl_queue(gate, hdr, body);
     }
     return status;
 }

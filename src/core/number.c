@@ -94,7 +94,7 @@ madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate)
     conn->deferred_tail = &conn->deferred;
     conn->ready_tail = &conn->ready;
     conn->posted_tail = &conn->posted;
-    conn->closing = !channel->is_open;
+    conn->closing = conn->unopened = !channel->is_open;
     conn->flags = channel->session->check_modes ? MADI_WIRE_MODES : 0;
     credits_begin(conn);
     credits_begin_tx(conn);
@@ -144,8 +144,9 @@ void madi_conn_close(madi_conn_t *conn)
 }
 
 /* Nobody will open these any more: both sides have closed the channel. */
-static void drop(madi_conn_t *conn)
+void madi_conn_drop(madi_conn_t *conn)
 {
+    madi_unopened_drained(conn);
     for (madi_rx_msg_t *m; (m = madi_rx_take_from(conn));)
         madi_rx_drop(m);
 }
@@ -156,7 +157,7 @@ void madi_conn_hand_back(madi_conn_t *conn)
     if (!conn->remote_closing)
         return;
     if (conn->seen && !conn->channel->is_open && conn->ready)
-        drop(conn); /* the last one comes back here */
+        madi_conn_drop(conn); /* the last one comes back here */
     if (!conn->remote_closing || conn->rx_held || madi_gate_ctrl(conn->gate, &hdr, NULL) == MAD_ERR_NOMEM)
         return;
     madi_credit_forget(conn);
@@ -205,22 +206,33 @@ static bool sends(const madi_conn_t *conn)
 }
 
 /* Of one that is ended meanwhile, without a lock, it may be read before or after it was cleared: either will do. */
-__attribute__((no_sanitize("thread"), noinline)) static bool is_of(const madi_rx_msg_t *m, const madi_conn_t *conn)
+__attribute__((no_sanitize("thread"), noinline)) static const madi_conn_t *conn_of(const madi_rx_msg_t *m)
 {
-    return *(madi_conn_t *const volatile *)&m->conn == conn;
+    return *(madi_conn_t *const volatile *)&m->conn;
 }
 
-static bool receives(const madi_conn_t *conn)
+/* Some message that is used is of this connection, or (conn NULL) of one of this gate.  Looks at all there are, which peers
+ * can make many: to be asked for a gate at once, and for what has received something. */
+static bool ring_holds(const madi_gate_t *gate, const madi_conn_t *conn)
 {
-    madi_rx_msg_t *first = conn->gate->session->rx_ring, *m = first;
-    if (conn->ready || conn->arriving || conn->live || conn->posted || conn->rx_held || conn->openers.first)
-        return true;
+    madi_rx_msg_t *first = gate->session->rx_ring, *m = first;
     do {
-        if (atomic_load_explicit(&m->used, memory_order_acquire) && is_of(m, conn)) /* pairs with madi_rx_free */
+        const madi_conn_t *of = atomic_load_explicit(&m->used, memory_order_acquire) ? conn_of(m) : NULL; /* pairs with madi_rx_free */
+        if (of && (conn ? of == conn : of->gate == gate))
             return true;
         m = m->ring;
     } while (m != first);
     return false;
+}
+
+static bool waits(const madi_conn_t *conn)
+{
+    return conn->ready || conn->arriving || conn->live || conn->posted || conn->rx_held || conn->openers.first;
+}
+
+static bool receives(const madi_conn_t *conn)
+{
+    return waits(conn) || (conn->rx_messages && ring_holds(conn->gate, conn));
 }
 
 static void out_of_ready(madi_conn_t *conn)
@@ -253,10 +265,23 @@ static void out_of_gate(madi_conn_t *conn)
             break;
         }
     madi_conn_traffic(conn, &gate->before);
+    madi_unopened_end(conn);
     gate->by_number[conn->number] = NULL;
     gate->used_numbers--;
     conn->next_of_gate = gate->retired;
     gate->retired = conn;
+}
+
+bool madi_conns_in_use(madi_gate_t *gate)
+{
+    bool is = false, received = false;
+    madi_lock(&gate->tx_lock);
+    for (const madi_conn_t *conn = gate->conns; conn && !is; conn = conn->next_of_gate) {
+        is = sends(conn) || waits(conn);
+        received |= conn->rx_messages != 0;
+    }
+    madi_unlock(&gate->tx_lock);
+    return is || (received && ring_holds(gate, NULL));
 }
 
 bool madi_conn_in_use(madi_conn_t *conn)
@@ -268,16 +293,17 @@ bool madi_conn_in_use(madi_conn_t *conn)
     return is;
 }
 
-bool madi_conn_retire(madi_conn_t *conn)
+static bool retire(madi_conn_t *conn, bool unused)
 {
     madi_gate_t *gate = conn->gate;
     bool down = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN, over;
     if (down && conn->seen)
-        drop(conn);
+        madi_conn_drop(conn);
     madi_conn_hand_back(conn);
     madi_lock(&gate->tx_lock);
     madi_conn_close(conn);
-    over = (down || (!conn->announced && !conn->handed && !conn->remote_known)) && !sends(conn) && !receives(conn);
+    over = (down || (!conn->announced && !conn->handed && !conn->remote_known)) && !sends(conn) &&
+           (unused ? !waits(conn) : !receives(conn));
     if (over) {
         if (conn->remote_known && !conn->remote_closing)
             gate->by_remote[conn->remote] = NULL;
@@ -287,4 +313,14 @@ bool madi_conn_retire(madi_conn_t *conn)
     }
     madi_unlock(&gate->tx_lock);
     return over;
+}
+
+bool madi_conn_retire(madi_conn_t *conn)
+{
+    return retire(conn, false);
+}
+
+bool madi_conn_retire_unused(madi_conn_t *conn)
+{
+    return retire(conn, true);
 }

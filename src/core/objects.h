@@ -19,6 +19,7 @@
 #include "boot/boot.h"
 #include "core/driver.h"
 #include "core/forward.h"
+#include "core/ledger.h"
 #include "core/share.h"
 #include "core/trace.h"
 #include "marcel/door.h"
@@ -324,6 +325,9 @@ struct madi_conn {
     bool remote_known;
     bool remote_closing;     /* no message follows; the peer waits for its number */
     bool seen;               /* the channel was open since the peer told its number */
+    bool unopened;           /* the channel is not open: what comes waits, and is charged to the peer (unopened.c) */
+    bool unopened_counted;   /* as one of the peer's channels */
+    int64_t unopened_bytes;  /* charged for its messages */
     madi_conn_t *next_of_channel;
     madi_conn_t *next_of_gate;
 };
@@ -395,6 +399,7 @@ struct madi_gate {
     struct madi_failure *failures; /* ways.c: what was tried and did not work, or works no more */
     void *forward;           /* forward.h: what it needs of a gate over which fragments go; else NULL */
     bool forward_first;      /* under tx_lock: whose turn it is */
+    madi_ledger_t ledger;    /* what the peer makes this process keep or do */
 };
 
 /* A control packet that waits. */
@@ -543,6 +548,7 @@ struct mad_session {
     uint32_t n_events;
     struct madi_ask *ask; /* NULL: nobody can ask this process */
     const madi_forward_t *forward; /* NULL: no virtual links */
+    madi_ledger_sum_t ledger;
 };
 
 #endif

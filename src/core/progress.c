@@ -59,6 +59,7 @@ static int pump_gates(mad_session_t *session)
         madi_lock(&list->tx_lock);
         madi_gate_pump(list);
         madi_unlock(&list->tx_lock);
+        madi_ledger_judge(list);
         n += madi_rdv_pull(list);
     }
     return n + atomic_load_explicit(&session->strides_left, memory_order_relaxed);

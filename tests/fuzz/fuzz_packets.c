@@ -12,6 +12,7 @@
 static void begin(void)
 {
     world_driver("fake");
+    world_bounds_lower();
 }
 
 static void packet(world_t *w, input_t *in, uint8_t op)
@@ -42,6 +43,7 @@ static void run(const uint8_t *data, size_t size)
             packet(&w, &in, op);
         else
             mad_progress(w.session);
+        world_bounds_check(&w);
     }
     world_close(&w);
 }

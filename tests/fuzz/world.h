@@ -40,6 +40,11 @@ bool world_up(const world_t *w);
 void world_close(world_t *w);
 void world_down(world_t *w); /* the peer is gone: the beginning of that */
 
+/* bounds.c: the bounds of the ledger, so low that inputs come to them; once per process.  No peer has more than its bounds, all
+ * together not more than theirs, and the counts are right. */
+void world_bounds_lower(void);
+void world_bounds_check(world_t *w);
+
 /* One call of the user's, chosen by the byte. */
 void world_step(world_t *w, uint8_t what);
 /* What the peer of a link of shm that is not active sees of the memory, which is as it should be; NULL: it has none. */

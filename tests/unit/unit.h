@@ -14,6 +14,7 @@ Suite *address_suite(void);
 Suite *wire_suite(void);
 Suite *cipher_suite(void);
 Suite *cond_suite(void);
+Suite *ledger_suite(void);
 Suite *core_suite(void);
 Suite *boot_suite(void);
 Suite *gateway_suite(void);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ledger of peers; see ledger.h. */
+#include "core/core.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define KB INT64_C(1024)
+#define MB (KB * 1024)
+
+/* Why no honest peer comes near the bounds of what waits for it to read (ctrl, answers): a process that sends reads, too,
+ * in the same round of progress.  What it can have asked for and not read is what it can ask for without an answer: 65,535
+ * CLOSE (40 bytes of memory for each CLOSED), and messages up to the credits that it has read (an announced block takes 16
+ * bytes of credit and is answered with 48 bytes, so a full window of 1 MiB with 3 MiB); and a stream's credit is told
+ * at most twice in a window.  This side never stops to read instead: two processes that both did so would wait for each
+ * other for ever. */
+madi_bound_t madi_bounds[MADI_CHARGES] = {
+    [MADI_CHARGE_CTRL] = {"ctrl", "bytes of control packets wait for it to read", 8 * MB, 64 * MB,
+                          "it sends, and does not read what it is answered: end it, or look why it is stuck"},
+    [MADI_CHARGE_ANSWERS] = {"answers", "bytes of answers about streams wait for it to read", 1 * MB, 16 * MB,
+                             "it sends, and does not read what it is answered: end it, or look why it is stuck"},
+    [MADI_CHARGE_CHANNELS] = {"channels", "channels that are not open here", 4096, 65536,
+                              "open channels before peers send on them, or use fewer names"},
+    [MADI_CHARGE_WAITING] = {"waiting", "bytes of messages wait on channels that are not open here", 64 * MB, 256 * MB,
+                             "open channels before peers send that much on them"},
+    [MADI_CHARGE_STREAMS] = {"streams", "streams are open from it", 16384, 65536,
+                             "further ones are refused: use more gateways, or close peers that are not needed"},
+    [MADI_CHARGE_HANDSHAKES] = {"handshakes", "streams from it are not connected yet", 1024, 4096,
+                                "further ones are refused, and may come again"},
+    [MADI_CHARGE_PEERS] = {"peers", "processes are known from it alone", 1024, 4096,
+                           "further ones are ignored: name the job's processes to the gateway (a launcher, MAD_GATEWAYS)"},
+    [MADI_CHARGE_DIALS] = {"dials", "calls are under way for it", 16, 64,
+                           "further ones are refused, and may come again: name the job's processes to the gateway (a "
+                           "launcher, mad_peer_add)"},
+};
+
+#define TEXT 320 /* bytes of what is logged of a peer that has passed a bound */
+#define LINES 256                  /* that may be logged at once ... */
+#define LINE_NS INT64_C(250000000) /* ... and then one in this time */
+
+/* ---- Charges ---------------------------------------------------------------------------------------------------- */
+
+static int64_t held(const _Atomic(int64_t) *at)
+{
+    return atomic_load_explicit((_Atomic(int64_t) *)at, memory_order_relaxed);
+}
+
+static int64_t bound_of_sum(const mad_session_t *s, madi_charge_t what)
+{
+    return what == MADI_CHARGE_ANSWERS && s->ledger.answers ? s->ledger.answers : madi_bounds[what].sum;
+}
+
+/* When all together have too much, a peer with next to nothing is not the one that is in error. */
+static bool is_small(madi_charge_t what, int64_t n)
+{
+    return n <= madi_bounds[what].peer / 64;
+}
+
+bool madi_charge(madi_gate_t *gate, madi_charge_t what, int64_t n)
+{
+    _Atomic(int64_t) *own = &gate->ledger.held[what], *sum = &gate->session->ledger.held[what];
+    int64_t of_peer = atomic_fetch_add_explicit(own, n, memory_order_relaxed) + n;
+    int64_t of_all = atomic_fetch_add_explicit(sum, n, memory_order_relaxed) + n;
+    if (of_peer <= madi_bounds[what].peer && (of_all <= bound_of_sum(gate->session, what) || is_small(what, of_peer)))
+        return true;
+    madi_uncharge(gate, what, n);
+    return false;
+}
+
+void madi_uncharge(madi_gate_t *gate, madi_charge_t what, int64_t n)
+{
+    atomic_fetch_sub_explicit(&gate->ledger.held[what], n, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&gate->session->ledger.held[what], n, memory_order_relaxed);
+}
+
+/* ---- Past a bound ------------------------------------------------------------------------------------------------ */
+
+void madi_ledger_pass(madi_gate_t *gate, madi_charge_t what)
+{
+    int none = 0;
+    if (atomic_compare_exchange_strong_explicit(&gate->ledger.past, &none, (int)what + 1, memory_order_relaxed,
+                                                memory_order_relaxed))
+        madi_gate_work(gate);
+}
+
+void madi_ledger_judge(madi_gate_t *gate)
+{
+    int past = atomic_load_explicit(&gate->ledger.past, memory_order_relaxed);
+    const madi_bound_t *bound = &madi_bounds[past ? past - 1 : 0];
+    char text[TEXT];
+    if (MADI_LIKELY(!past) || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
+        return;
+    snprintf(text, sizeof text, "%" PRId64 " %s, %" PRId64 " are allowed (\"%s\" in doc/limits.md); %s",
+             held(&gate->ledger.held[past - 1]), bound->what, bound->peer, bound->name, bound->past);
+    madi_gate_down(gate, MAD_ERR_PROTOCOL, text);
+}
+
+bool madi_ledger_line(mad_session_t *s)
+{
+    madi_ledger_sum_t *l = &s->ledger;
+    int64_t now = madi_now(), more = l->lines_at ? (now - l->lines_at) / LINE_NS : LINES;
+    if (more > 0) {
+        l->lines = l->lines + more < LINES ? l->lines + more : LINES;
+        l->lines_at = now;
+    }
+    if (!l->lines) {
+        l->lines_left_out++;
+        return false;
+    }
+    l->lines--;
+    if (l->lines_left_out)
+        madi_log(MADI_LOG_WARN, "core", "%" PRId64 " lines about peers were left out: more than %d at once", l->lines_left_out,
+                 LINES);
+    l->lines_left_out = 0;
+    return true;
+}
+
+/* ---- As mad_info shows it ------------------------------------------------------------------------------------------ */
+
+void madi_ledger_say(const madi_gate_t *gate, madi_json_t *json)
+{
+    for (int i = 0; i < MADI_CHARGES; i++)
+        madi_json_int(json, madi_bounds[i].name, held(&gate->ledger.held[i]));
+}
+
+void madi_ledger_say_sum(const mad_session_t *s, madi_json_t *json)
+{
+    for (int i = 0; i < MADI_CHARGES; i++) {
+        madi_json_begin(json, madi_bounds[i].name, '{');
+        madi_json_int(json, "held", held(&s->ledger.held[i]));
+        madi_json_int(json, "most_of_one_peer", madi_bounds[i].peer);
+        madi_json_int(json, "most_of_all", bound_of_sum(s, (madi_charge_t)i));
+        madi_json_end(json, '}');
+    }
+}

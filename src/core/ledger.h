@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ledger: what peers make this process keep or do, each kind with a bound for one peer and one for all together.
+ *
+ * Whatever a peer can cause without a call of the program is charged to the peer's gate before it is kept, and given back when it
+ * goes.  What credits of the program's own channels bound already (messages, granted blocks) is not in here.  Past a bound the
+ * peer is in error: its connection ends with MAD_ERR_PROTOCOL, or, where one peer may speak for others behind it (streams
+ * through gateways), what it asked for is refused.  The table of bounds is in ledger.c; doc/limits.md explains it.
+ *
+ * A charge may be made under any lock: the counts are atomic, and order nothing. */
+#ifndef MADI_LEDGER_H
+#define MADI_LEDGER_H
+
+#include "base/json.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum madi_charge {
+    MADI_CHARGE_CTRL,       /* bytes: control packets that wait for the peer to read */
+    MADI_CHARGE_ANSWERS,    /* bytes: likewise, of those that are about streams (credit, refusals, signs of life) */
+    MADI_CHARGE_CHANNELS,   /* channels that the peer announced and the program has not open */
+    MADI_CHARGE_WAITING,    /* bytes: messages on these channels */
+    MADI_CHARGE_STREAMS,    /* streams that the peer opened on its hop */
+    MADI_CHARGE_HANDSHAKES, /* of these: end here, and are not connected */
+    MADI_CHARGE_PEERS,      /* processes that are known from this peer only */
+    MADI_CHARGE_DIALS,      /* calls on the peer's behalf, at an address that only peers have named */
+    MADI_CHARGES
+} madi_charge_t;
+
+typedef struct madi_bound {
+    const char *name; /* as mad_info shows it */
+    const char *what; /* behind a number: "bytes of ..." */
+    int64_t peer, sum;
+    const char *past; /* what happens, and the remedy: the end of a log text */
+} madi_bound_t;
+
+extern madi_bound_t madi_bounds[MADI_CHARGES]; /* constant, but for tests, which lower them */
+
+typedef struct madi_ledger {
+    _Atomic(int64_t) held[MADI_CHARGES];
+    _Atomic(int) past; /* 1 + the madi_charge_t whose bound the peer has passed; 0: none */
+} madi_ledger_t;
+
+/* All peers together.  Under the session's lock, but held. */
+typedef struct madi_ledger_sum {
+    _Atomic(int64_t) held[MADI_CHARGES];
+    int64_t answers; /* bound of MADI_CHARGE_ANSWERS, where that is less than the table's: a part of MAD_FORWARD_BUDGET; else 0 */
+    int64_t lines, lines_at; /* log lines that may still be written, and since when (ns) */
+    int64_t lines_left_out;
+} madi_ledger_sum_t;
+
+struct madi_gate;
+struct mad_session;
+
+/* Charge n to a peer.  False: that would pass a bound, and nothing is charged. */
+bool madi_charge(struct madi_gate *gate, madi_charge_t what, int64_t n);
+void madi_uncharge(struct madi_gate *gate, madi_charge_t what, int64_t n);
+
+/* A peer has passed this bound: its connection ends as soon as progress is made.  Any lock. */
+void madi_ledger_pass(struct madi_gate *gate, madi_charge_t what);
+/* End the connection of a peer that has passed a bound, if it has.  Under the session's lock. */
+void madi_ledger_judge(struct madi_gate *gate);
+
+/* True if one more line about peers may be logged now.  Lines that are left out are counted, and the next one that is
+ * logged says how many.  Under the session's lock. */
+bool madi_ledger_line(struct mad_session *session);
+
+/* Members of an object of mad_info: what one peer has of each kind, and all have, with the bounds. */
+void madi_ledger_say(const struct madi_gate *gate, madi_json_t *json);
+void madi_ledger_say_sum(const struct mad_session *session, madi_json_t *json);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Channels that peers speak of and the program has not open: their messages wait, in case it opens them.  Only the ledger
+ * bounds how many there are, and how much waits: the credits of a connection bound one channel, and names are free. */
+#include "core/core.h"
+
+bool madi_unopened_announced(madi_conn_t *conn)
+{
+    if (!conn->unopened || conn->unopened_counted)
+        return true;
+    conn->unopened_counted = madi_charge(conn->gate, MADI_CHARGE_CHANNELS, 1);
+    return conn->unopened_counted;
+}
+
+void madi_unopened_sweep(madi_gate_t *gate)
+{
+    if (atomic_load_explicit(&gate->ledger.held[MADI_CHARGE_CHANNELS], memory_order_relaxed) >=
+        madi_bounds[MADI_CHARGE_CHANNELS].peer)
+        madi_channels_sweep(gate->session);
+}
+
+/* Messages of peers that are lost are the first to go: nobody may ever open them, and only the program could have them
+ * forgotten.  True if there were any. */
+static bool lost_dropped(mad_session_t *s)
+{
+    int64_t dropped = 0;
+    for (madi_gate_t *gate = s->gates; gate; gate = gate->next) {
+        if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_DOWN)
+            continue;
+        for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate) {
+            dropped += conn->unopened_bytes;
+            if (conn->unopened_bytes)
+                madi_conn_drop(conn);
+        }
+    }
+    return dropped > 0;
+}
+
+void madi_unopened_message(madi_conn_t *conn, size_t len)
+{
+    int64_t n = (int64_t)(sizeof(madi_rx_msg_t) + len); /* more than a further packet has, which is as well */
+    madi_gate_t *gate = conn->gate;
+    if (!madi_charge(gate, MADI_CHARGE_WAITING, n) &&
+        (!lost_dropped(gate->session) || !madi_charge(gate, MADI_CHARGE_WAITING, n))) {
+        madi_ledger_pass(gate, MADI_CHARGE_WAITING);
+        return;
+    }
+    conn->unopened_bytes += n;
+}
+
+void madi_unopened_drained(madi_conn_t *conn)
+{
+    madi_uncharge(conn->gate, MADI_CHARGE_WAITING, conn->unopened_bytes);
+    conn->unopened_bytes = 0;
+}
+
+void madi_unopened_end(madi_conn_t *conn)
+{
+    madi_unopened_drained(conn);
+    if (conn->unopened_counted)
+        madi_uncharge(conn->gate, MADI_CHARGE_CHANNELS, 1);
+    conn->unopened_counted = false;
+}
