@@ -23,6 +23,11 @@ void madi_log_set_level(madi_log_level_t level)
     atomic_store_explicit(&shown, (int)level, memory_order_relaxed);
 }
 
+bool madi_log_shows(madi_log_level_t level)
+{
+    return (int)level <= atomic_load_explicit(&shown, memory_order_relaxed);
+}
+
 /* ---- Text of others ------------------------------------------------------------------------------------------------ */
 
 /* Bytes of the character that text begins with, and its number; 0 if it is no UTF-8. */
@@ -86,7 +91,7 @@ void madi_log(madi_log_level_t level, const char *part, const char *format, ...)
     size_t n;
     va_list args;
 
-    if ((int)level > atomic_load_explicit(&shown, memory_order_relaxed))
+    if (!madi_log_shows(level))
         return;
     if (r >= 0)
         snprintf(line, sizeof line, "mad: rank %d: %s: %s: ", r, part, names[level]);

@@ -3,6 +3,7 @@
 #ifndef MADI_LOG_H
 #define MADI_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum madi_log_level { MADI_LOG_ERROR, MADI_LOG_WARN, MADI_LOG_INFO, MADI_LOG_DEBUG } madi_log_level_t;
@@ -14,6 +15,9 @@ void madi_log(madi_log_level_t level, const char *part, const char *format, ...)
  * lines or the direction of text, too) and what is no UTF-8 become \xNN.  to is a string of less than room bytes, cut between
  * characters.  Return its length.  madi_log does this with all that it is given. */
 size_t madi_escape(char *to, size_t room, const char *from, size_t len);
+
+/* True if lines of this level are shown.  Any thread. */
+bool madi_log_shows(madi_log_level_t level);
 
 /* Shown before each line; set once when it is known (-1: none). */
 void madi_log_set_rank(int rank);

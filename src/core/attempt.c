@@ -280,6 +280,7 @@ void madi_attempt_verdict(hello_t *h)
         return;
     }
     madi_gate_floor(h->gate, verdict.floor);
+    madi_peer_proved(h->session, h->gate->peer, !h->session->forward || !h->session->forward->carried(link->adapter));
     fd = madi_hello_release(h);
     madi_hello_seal_give(h, link);
     status = link->driver->start(link, fd, true, reason);

@@ -72,6 +72,11 @@ madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer); /* NUL
 const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL: nobody, or not known yet */
 void madi_peer_drop(mad_session_t *session, madi_peer_t *peer); /* a peer without a gate */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
+/* Like madi_peer_add, of a process that a peer has told of: charged to that.  MAD_ERR_BUSY: the peer has told of too many. */
+mad_status_t madi_peer_learn(madi_gate_t *teller, const unsigned char *address, size_t len, mad_peer_t *peer);
+mad_peer_t madi_peer_find(mad_session_t *session, const unsigned char *address); /* by its identity; -1: not known */
+/* It has been connected: nobody is charged for it any more.  reached: by this process's call, so it is where it says. */
+void madi_peer_proved(mad_session_t *session, mad_peer_t peer, bool reached);
 mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, int lane, madi_gate_t **gate); /* makes it */
 madi_gate_t *madi_peer_gate_find(const mad_session_t *session, mad_peer_t peer, int lane); /* NULL: it was not made */
 int madi_lanes(mad_session_t *session); /* so many: 1 without a topology file */

@@ -211,7 +211,7 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
 static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
 {
     bool unopened = m->conn->unopened;
-    if (m->current && m->current->loan) {
+    if (m->current && madi_foreign_is_set(m->current->loan)) {
         m->current->link = link;
         atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
     }

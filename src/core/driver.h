@@ -226,6 +226,9 @@ struct madi_driver {
     /* True if this adapter can talk to one whose network has another name: subnets of different lengths, of which one holds
      * the other's address.  NULL: never. */
     bool (*common)(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
+    /* True if an address with which this adapter has a network in common lies in that network, as this host knows it, so that a
+     * call leads nowhere else: whoever named the address may have made it up.  Under the session's lock.  NULL: always. */
+    bool (*within)(madi_adapter_t *adapter, const void *addr, size_t len);
     /* Could this adapter reach the one with that address, given a network in common?  NULL: yes.  reason on false. */
     bool (*reachable)(madi_adapter_t *adapter, const void *addr, size_t len, char *reason);
     /* May this connection, which the core has accepted on listen_fd, begin its handshake?  Before a byte of it is read.  NULL:

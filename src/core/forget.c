@@ -43,6 +43,7 @@ static void gate_retire(madi_gate_t *gate)
     if (gate->forward)
         s->forward->free(gate);
     madi_ways_free(gate);
+    madi_charge_orphan(gate, MADI_CHARGE_PEERS, gate->ledger.held[MADI_CHARGE_PEERS]); /* they are known still */
     free(gate->by_remote);
     free(gate->share);
     gate->by_remote = NULL;
@@ -89,13 +90,41 @@ static bool forget(mad_session_t *s, madi_peer_t *p)
         else if (gate)
             gate->sharers--;
     }
+    if (p->serves)
+        s->forward->forget(s, p->number);
     madi_peer_drop(s, p);
     return true;
+}
+
+/* Peers by which streams went are kept, for those that wait for them; but only some of those that this process knows from their
+ * own call: anybody may call again and again as one that forwards. */
+#define SERVED_MOST 64
+
+static bool is_served_caller(const madi_peer_t *p)
+{
+    return p->serves && p->claimed;
+}
+
+static int served_callers_lost(mad_session_t *s)
+{
+    int n = 0;
+    for (const madi_gate_t *gate = s->gates; gate; gate = gate->next) {
+        const madi_peer_t *p = state_of(gate) == MADI_GATE_DOWN && !gate->lane ? madi_peer_at(s, gate->peer) : NULL;
+        n += p && is_served_caller(p);
+    }
+    return n;
+}
+
+/* It stays though it is lost. */
+static bool stays(const mad_session_t *s, const madi_peer_t *p, int served)
+{
+    return p->kept || p->number < s->size || (p->serves && !(is_served_caller(p) && served > SERVED_MOST));
 }
 
 void madi_peers_forget_lost(mad_session_t *s)
 {
     int64_t now = madi_now();
+    int served = s->forward ? served_callers_lost(s) : 0;
     bool later = false;
     madi_links_reap(s);
     for (madi_gate_t *gate = s->gates, *next; gate; gate = next) {
@@ -103,8 +132,9 @@ void madi_peers_forget_lost(mad_session_t *s)
         next = gate->next;
         while (next && next->peer == gate->peer) /* they go together */
             next = next->next;
-        if (state_of(gate) != MADI_GATE_DOWN || !p || p->kept || p->serves || p->number < s->size)
+        if (state_of(gate) != MADI_GATE_DOWN || !p || stays(s, p, served))
             continue;
+        served -= is_served_caller(p);
         if (now - gate->deadline < MADI_FORGET_NS || !forget(s, p))
             later = true;
         else if (next && next->peer < 0)

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "core/driver.h"
+#include <madeleine.h>
 
 struct madi_traffic;
 
@@ -45,6 +46,8 @@ typedef struct madi_forward {
     int (*security)(const madi_adapter_t *adapter);
     /* The gate is up.  Under the session's lock. */
     void (*up)(struct madi_gate *gate);
+    /* A peer that only it has kept is forgotten.  Under the session's lock. */
+    void (*forget)(struct mad_session *session, mad_peer_t peer);
     /* A FORWARD packet: as the upcalls of driver.h.  Under the session's lock. */
     madi_place_t (*rx_begin)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
     void (*rx_done)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);

@@ -29,6 +29,7 @@ void madi_link_up(madi_link_t *link)
     atomic_store_explicit(&gate->state, MADI_GATE_UP, memory_order_release); /* pairs with gate_usable */
     madi_unlock(&gate->tx_lock);
     madi_search_free(gate);
+    madi_peer_proved(gate->session, gate->peer, false);
     madi_gate_work(gate);
     if (gate->session->forward)
         gate->session->forward->up(gate);
@@ -126,7 +127,7 @@ static void tell_down(madi_gate_t *gate, mad_status_t status, const char *text)
     madi_log_level_t level = gate->quiet                     ? MADI_LOG_INFO
                              : gate->status == MAD_ERR_PEER ? MADI_LOG_WARN
                                                              : MADI_LOG_ERROR;
-    if ((!quiet || gate->quiet) && madi_ledger_line(s))
+    if ((!quiet || gate->quiet) && madi_ledger_line(s, level))
         madi_log(level, "core", "peer %d%s%s: %s: %s", gate->peer, on, name, mad_status_text(status), text);
     if (!quiet && !madi_lane_carries(s, gate->lane)) /* no message of this process is lost with it */
         madi_event(s, gate->status, gate->peer, "peer %d%s%s: %s: %.180s", gate->peer, on, name, mad_status_text(status),

@@ -17,21 +17,21 @@
  * at most twice in a window.  This side never stops to read instead: two processes that both did so would wait for each
  * other for ever. */
 madi_bound_t madi_bounds[MADI_CHARGES] = {
-    [MADI_CHARGE_CTRL] = {"ctrl", "bytes of control packets wait for it to read", 8 * MB, 64 * MB,
+    [MADI_CHARGE_CTRL] = {"ctrl", "bytes of control packets wait for it to read", 8 * MB, 64 * MB, true,
                           "it sends, and does not read what it is answered: end it, or look why it is stuck"},
-    [MADI_CHARGE_ANSWERS] = {"answers", "bytes of answers about streams wait for it to read", 1 * MB, 16 * MB,
+    [MADI_CHARGE_ANSWERS] = {"answers", "bytes of answers about streams wait for it to read", 1 * MB, 16 * MB, true,
                              "it sends, and does not read what it is answered: end it, or look why it is stuck"},
-    [MADI_CHARGE_CHANNELS] = {"channels", "channels that are not open here", 4096, 65536,
+    [MADI_CHARGE_CHANNELS] = {"channels", "channels that are not open here", 4096, 65536, true,
                               "open channels before peers send on them, or use fewer names"},
-    [MADI_CHARGE_WAITING] = {"waiting", "bytes of messages wait on channels that are not open here", 64 * MB, 256 * MB,
+    [MADI_CHARGE_WAITING] = {"waiting", "bytes of messages wait on channels that are not open here", 64 * MB, 256 * MB, true,
                              "open channels before peers send that much on them"},
-    [MADI_CHARGE_STREAMS] = {"streams", "streams are open from it", 16384, 65536,
+    [MADI_CHARGE_STREAMS] = {"streams", "streams are open from it", 16384, 65536, false,
                              "further ones are refused: use more gateways, or close peers that are not needed"},
-    [MADI_CHARGE_HANDSHAKES] = {"handshakes", "streams from it are not connected yet", 1024, 4096,
+    [MADI_CHARGE_HANDSHAKES] = {"handshakes", "streams from it are not connected yet", 1024, 4096, false,
                                 "further ones are refused, and may come again"},
-    [MADI_CHARGE_PEERS] = {"peers", "processes are known from it alone", 1024, 4096,
+    [MADI_CHARGE_PEERS] = {"peers", "bytes of addresses are known from it alone", 256 * KB, 1 * MB, false,
                            "further ones are ignored: name the job's processes to the gateway (a launcher, MAD_GATEWAYS)"},
-    [MADI_CHARGE_DIALS] = {"dials", "calls are under way for it", 16, 64,
+    [MADI_CHARGE_DIALS] = {"dials", "calls are under way for it", 16, 64, false,
                            "further ones are refused, and may come again: name the job's processes to the gateway (a "
                            "launcher, mad_peer_add)"},
 };
@@ -49,21 +49,33 @@ static int64_t held(const _Atomic(int64_t) *at)
 
 static int64_t bound_of_sum(const mad_session_t *s, madi_charge_t what)
 {
-    return what == MADI_CHARGE_ANSWERS && s->ledger.answers ? s->ledger.answers : madi_bounds[what].sum;
+    return s->ledger.most[what] ? s->ledger.most[what] : madi_bounds[what].sum;
 }
 
-/* When all together have too much, a peer with next to nothing is not the one that is in error. */
-static bool is_small(madi_charge_t what, int64_t n)
+/* When all together have too much, a peer that has no more than this is not the one that is in error. */
+static int64_t share(const mad_session_t *s, madi_charge_t what)
 {
-    return n <= madi_bounds[what].peer / 64;
+    int64_t most = bound_of_sum(s, what);
+    return (most < madi_bounds[what].peer ? most : madi_bounds[what].peer) / 16;
+}
+
+/* True if the charge is made though all together have too much: the peer that has most is ended instead, for kinds past whose
+ * bound a connection ends.  What is known from peers stays when they go, so there no peer is spared. */
+static bool is_spared(mad_session_t *s, madi_charge_t what, int64_t of_peer)
+{
+    if (what == MADI_CHARGE_PEERS || of_peer > share(s, what))
+        return false;
+    if (madi_bounds[what].ends)
+        atomic_fetch_or_explicit(&s->ledger.over, 1 << what, memory_order_relaxed);
+    return true;
 }
 
 bool madi_charge(madi_gate_t *gate, madi_charge_t what, int64_t n)
 {
-    _Atomic(int64_t) *own = &gate->ledger.held[what], *sum = &gate->session->ledger.held[what];
-    int64_t of_peer = atomic_fetch_add_explicit(own, n, memory_order_relaxed) + n;
-    int64_t of_all = atomic_fetch_add_explicit(sum, n, memory_order_relaxed) + n;
-    if (of_peer <= madi_bounds[what].peer && (of_all <= bound_of_sum(gate->session, what) || is_small(what, of_peer)))
+    mad_session_t *s = gate->session;
+    int64_t of_peer = atomic_fetch_add_explicit(&gate->ledger.held[what], n, memory_order_relaxed) + n;
+    int64_t of_all = atomic_fetch_add_explicit(&s->ledger.held[what], n, memory_order_relaxed) + n;
+    if (of_peer <= madi_bounds[what].peer && (of_all <= bound_of_sum(s, what) || is_spared(s, what, of_peer)))
         return true;
     madi_uncharge(gate, what, n);
     return false;
@@ -73,6 +85,16 @@ void madi_uncharge(madi_gate_t *gate, madi_charge_t what, int64_t n)
 {
     atomic_fetch_sub_explicit(&gate->ledger.held[what], n, memory_order_relaxed);
     atomic_fetch_sub_explicit(&gate->session->ledger.held[what], n, memory_order_relaxed);
+}
+
+void madi_charge_orphan(madi_gate_t *gate, madi_charge_t what, int64_t n)
+{
+    atomic_fetch_sub_explicit(&gate->ledger.held[what], n, memory_order_relaxed);
+}
+
+void madi_uncharge_orphan(mad_session_t *s, madi_charge_t what, int64_t n)
+{
+    atomic_fetch_sub_explicit(&s->ledger.held[what], n, memory_order_relaxed);
 }
 
 /* ---- Past a bound ------------------------------------------------------------------------------------------------ */
@@ -85,22 +107,64 @@ void madi_ledger_pass(madi_gate_t *gate, madi_charge_t what)
         madi_gate_work(gate);
 }
 
+static void explain(const madi_gate_t *gate, madi_charge_t what, char text[TEXT])
+{
+    const madi_bound_t *bound = &madi_bounds[what];
+    int64_t own = held(&gate->ledger.held[what]), all = held(&gate->session->ledger.held[what]);
+    bool of_sum = own <= bound->peer / 2; /* then all together have too much */
+    snprintf(text, TEXT, "%" PRId64 " %s%s, %" PRId64 " are allowed (\"%s\" in doc/limits.md); %s", of_sum ? all : own,
+             bound->what, of_sum ? " or others" : "", of_sum ? bound_of_sum(gate->session, what) : bound->peer, bound->name,
+             bound->past);
+}
+
+void madi_ledger_refused(madi_gate_t *gate, madi_charge_t what)
+{
+    char text[TEXT];
+    if (gate->ledger.warned & 1u << what || !madi_ledger_line(gate->session, MADI_LOG_WARN))
+        return;
+    gate->ledger.warned |= 1u << what;
+    explain(gate, what, text);
+    madi_log(MADI_LOG_WARN, "core", "peer %d: %s", gate->peer, text);
+}
+
 void madi_ledger_judge(madi_gate_t *gate)
 {
     int past = atomic_load_explicit(&gate->ledger.past, memory_order_relaxed);
-    const madi_bound_t *bound = &madi_bounds[past ? past - 1 : 0];
     char text[TEXT];
     if (MADI_LIKELY(!past) || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
         return;
-    snprintf(text, sizeof text, "%" PRId64 " %s, %" PRId64 " are allowed (\"%s\" in doc/limits.md); %s",
-             held(&gate->ledger.held[past - 1]), bound->what, bound->peer, bound->name, bound->past);
+    explain(gate, (madi_charge_t)(past - 1), text);
     madi_gate_down(gate, MAD_ERR_PROTOCOL, text);
 }
 
-bool madi_ledger_line(mad_session_t *s)
+static madi_gate_t *has_most(mad_session_t *s, madi_charge_t what)
+{
+    madi_gate_t *most = NULL;
+    for (madi_gate_t *gate = s->gates; gate; gate = gate->next)
+        if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP &&
+            (!most || held(&gate->ledger.held[what]) > held(&most->ledger.held[what])))
+            most = gate;
+    return most;
+}
+
+void madi_ledger_judge_all(mad_session_t *s)
+{
+    int over = atomic_exchange_explicit(&s->ledger.over, 0, memory_order_relaxed);
+    for (int i = 0; i < MADI_CHARGES; i++) {
+        madi_gate_t *gate = over & 1 << i ? has_most(s, (madi_charge_t)i) : NULL;
+        if (!gate || held(&s->ledger.held[i]) <= bound_of_sum(s, (madi_charge_t)i))
+            continue;
+        madi_ledger_pass(gate, (madi_charge_t)i);
+        madi_ledger_judge(gate);
+    }
+}
+
+bool madi_ledger_line(mad_session_t *s, madi_log_level_t level)
 {
     madi_ledger_sum_t *l = &s->ledger;
     int64_t now = madi_now(), more = l->lines_at ? (now - l->lines_at) / LINE_NS : LINES;
+    if (!madi_log_shows(level))
+        return false;
     if (more > 0) {
         l->lines = l->lines + more < LINES ? l->lines + more : LINES;
         l->lines_at = now;

@@ -11,6 +11,7 @@
 #define MADI_LEDGER_H
 
 #include "base/json.h"
+#include "base/log.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -23,7 +24,7 @@ typedef enum madi_charge {
     MADI_CHARGE_WAITING,    /* bytes: messages on these channels */
     MADI_CHARGE_STREAMS,    /* streams that the peer opened on its hop */
     MADI_CHARGE_HANDSHAKES, /* of these: end here, and are not connected */
-    MADI_CHARGE_PEERS,      /* processes that are known from this peer only */
+    MADI_CHARGE_PEERS,      /* bytes: what is kept of processes that are known from this peer only */
     MADI_CHARGE_DIALS,      /* calls on the peer's behalf, at an address that only peers have named */
     MADI_CHARGES
 } madi_charge_t;
@@ -32,6 +33,7 @@ typedef struct madi_bound {
     const char *name; /* as mad_info shows it */
     const char *what; /* behind a number: "bytes of ..." */
     int64_t peer, sum;
+    bool ends; /* the connection; else something is refused */
     const char *past; /* what happens, and the remedy: the end of a log text */
 } madi_bound_t;
 
@@ -40,12 +42,14 @@ extern madi_bound_t madi_bounds[MADI_CHARGES]; /* constant, but for tests, which
 typedef struct madi_ledger {
     _Atomic(int64_t) held[MADI_CHARGES];
     _Atomic(int) past; /* 1 + the madi_charge_t whose bound the peer has passed; 0: none */
+    unsigned warned;   /* bits: of these kinds the log says that something was refused.  Under the session's lock */
 } madi_ledger_t;
 
 /* All peers together.  Under the session's lock, but held. */
 typedef struct madi_ledger_sum {
     _Atomic(int64_t) held[MADI_CHARGES];
-    int64_t answers; /* bound of MADI_CHARGE_ANSWERS, where that is less than the table's: a part of MAD_FORWARD_BUDGET; else 0 */
+    _Atomic(int) over; /* bits: of these kinds all together have too much, and the peer that has most is to be ended */
+    int64_t most[MADI_CHARGES]; /* a bound that is less than the table's, as a part of MAD_FORWARD_BUDGET; 0: the table's */
     int64_t lines, lines_at; /* log lines that may still be written, and since when (ns) */
     int64_t lines_left_out;
 } madi_ledger_sum_t;
@@ -57,14 +61,23 @@ struct mad_session;
 bool madi_charge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 void madi_uncharge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 
+/* What is charged outlives the peer's gate: it stays in the sum alone.  And later goes from there. */
+void madi_charge_orphan(struct madi_gate *gate, madi_charge_t what, int64_t n);
+void madi_uncharge_orphan(struct mad_session *session, madi_charge_t what, int64_t n);
+
+/* Something was refused to a peer, whose connection goes on: a warning, once for each kind.  Under the session's lock. */
+void madi_ledger_refused(struct madi_gate *gate, madi_charge_t what);
 /* A peer has passed this bound: its connection ends as soon as progress is made.  Any lock. */
 void madi_ledger_pass(struct madi_gate *gate, madi_charge_t what);
 /* End the connection of a peer that has passed a bound, if it has.  Under the session's lock. */
 void madi_ledger_judge(struct madi_gate *gate);
 
-/* True if one more line about peers may be logged now.  Lines that are left out are counted, and the next one that is
+/* Where all together have too much: end the connection of the peer that has most.  Under the session's lock, outside of drivers. */
+void madi_ledger_judge_all(struct mad_session *session);
+
+/* True if one more line of this level about peers may be logged now.  Lines that are left out are counted, and the next one that is
  * logged says how many.  Under the session's lock. */
-bool madi_ledger_line(struct mad_session *session);
+bool madi_ledger_line(struct mad_session *session, madi_log_level_t level);
 
 /* Members of an object of mad_info: what one peer has of each kind, and all have, with the bounds. */
 void madi_ledger_say(const struct madi_gate *gate, madi_json_t *json);

@@ -445,8 +445,11 @@ typedef struct madi_peer {
     unsigned char *address; /* allocated; NULL: a rank whose address was not asked for yet */
     madi_gate_t **lanes;    /* from lane 1 on; NULL: none was used yet */
     mad_peer_t number;      /* -1: nobody stands here */
-    bool kept;              /* the program has added it: it is not forgotten by itself */
-    bool serves;            /* the forwarder sends streams by it */
+    bool kept : 1;          /* the program has added it: it is not forgotten by itself */
+    bool serves : 1;        /* the forwarder sends streams by it */
+    bool claimed : 1;       /* only peers have named its address, and this process has not reached it there */
+    bool wanted : 1;        /* as the end of a stream, by a peer: it was not connected yet */
+    bool told : 1;          /* only one of them knows it, and is charged: its gate is named behind the address (peer.c) */
 } madi_peer_t;
 
 /* An adapter that could not be opened: for explanations. */

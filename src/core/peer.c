@@ -74,8 +74,44 @@ static madi_peer_t *peer_new(mad_session_t *s)
     return place_of(s, s->next_peer++);
 }
 
+/* The gate by which a peer was told of; behind that peer's address. */
+typedef struct teller {
+    mad_peer_t peer;
+    int lane;
+} teller_t;
+
+static int64_t told_cost(const madi_peer_t *p)
+{
+    return (int64_t)(sizeof *p + sizeof(teller_t) + madi_address_len(p->address));
+}
+
+/* NULL: the teller is not there any more. */
+static madi_gate_t *told_by(const mad_session_t *s, const madi_peer_t *p)
+{
+    teller_t teller;
+    memcpy(&teller, p->address + madi_address_len(p->address), sizeof teller);
+    return madi_peer_gate_find(s, teller.peer, teller.lane);
+}
+
+static void told_uncharge(mad_session_t *s, const madi_peer_t *p)
+{
+    madi_gate_t *gate = told_by(s, p);
+    if (gate)
+        madi_uncharge(gate, MADI_CHARGE_PEERS, told_cost(p));
+    else
+        madi_uncharge_orphan(s, MADI_CHARGE_PEERS, told_cost(p));
+}
+
+static void told_end(mad_session_t *s, madi_peer_t *p)
+{
+    if (p->told)
+        told_uncharge(s, p);
+    p->told = false;
+}
+
 static void peer_free(mad_session_t *s, madi_peer_t *p)
 {
+    told_end(s, p);
     free(p->address);
     free(p->lanes);
     *p = (madi_peer_t){.number = -1};
@@ -156,7 +192,7 @@ static mad_status_t set_address(mad_session_t *s, madi_peer_t *p, const unsigned
 {
     if (index_grow(s))
         return MAD_ERR_NOMEM;
-    p->address = malloc(len);
+    p->address = malloc(len + sizeof(teller_t));
     if (!p->address)
         return MAD_ERR_NOMEM;
     memcpy(p->address, address, len);
@@ -177,7 +213,14 @@ static mad_status_t ranks(mad_session_t *s)
     return own->address ? MAD_OK : set_address(s, own, s->address, s->address_len);
 }
 
-mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_t len, mad_peer_t *peer)
+static bool is_address(const mad_session_t *s, mad_peer_t peer, const unsigned char *address, size_t len)
+{
+    const unsigned char *known = madi_peer_address(s, peer);
+    return known && madi_address_len(known) == len && !memcmp(known, address, len);
+}
+
+/* claimed: a peer says so, and nobody else has yet. */
+static mad_status_t add(mad_session_t *s, const unsigned char *address, size_t len, bool claimed, mad_peer_t *peer)
 {
     mad_status_t status = ranks(s);
     mad_peer_t p;
@@ -185,11 +228,14 @@ mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_
     if (status)
         return status;
     p = find(s, madi_address_uid(address));
+    if (p >= 0 && !claimed && is_address(s, p, address, len))
+        madi_peer_at(s, p)->claimed = false;
     rank = madi_address_rank(address, s->job);
     if (p < 0 && s->boot && rank >= 0 && rank < s->size && !madi_peer_address(s, rank)) {
         p = rank;
         if (set_address(s, madi_peer_at(s, p), address, len))
             return MAD_ERR_NOMEM;
+        madi_peer_at(s, p)->claimed = claimed;
     } else if (p < 0) {
         madi_peer_t *made = peer_new(s);
         if (!made)
@@ -198,10 +244,53 @@ mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_
             peer_free(s, made);
             return MAD_ERR_NOMEM;
         }
+        made->claimed = claimed;
         p = made->number;
     }
     *peer = p;
     return MAD_OK;
+}
+
+mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_t len, mad_peer_t *peer)
+{
+    return add(s, address, len, false, peer);
+}
+
+mad_peer_t madi_peer_find(mad_session_t *s, const unsigned char *address)
+{
+    return find(s, madi_address_uid(address));
+}
+
+mad_status_t madi_peer_learn(madi_gate_t *teller, const unsigned char *address, size_t len, mad_peer_t *peer)
+{
+    mad_session_t *s = teller->session;
+    int64_t cost = (int64_t)(sizeof(madi_peer_t) + sizeof(teller_t) + len);
+    teller_t by = {teller->peer, teller->lane};
+    mad_status_t status;
+    *peer = madi_peer_find(s, address);
+    if (*peer >= 0)
+        return MAD_OK;
+    if (!madi_charge(teller, MADI_CHARGE_PEERS, cost))
+        return MAD_ERR_BUSY;
+    status = add(s, address, len, true, peer);
+    if (status) {
+        madi_uncharge(teller, MADI_CHARGE_PEERS, cost);
+    } else {
+        madi_peer_t *p = madi_peer_at(s, *peer);
+        p->told = true;
+        memcpy(p->address + len, &by, sizeof by);
+    }
+    return status;
+}
+
+void madi_peer_proved(mad_session_t *s, mad_peer_t peer, bool reached)
+{
+    madi_peer_t *p = madi_peer_at(s, peer);
+    if (!p)
+        return;
+    told_end(s, p);
+    if (reached)
+        p->claimed = false;
 }
 
 /* ---- Gates --------------------------------------------------------------------------------------------------------- */
@@ -266,6 +355,13 @@ static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to
     return MAD_OK;
 }
 
+/* True if its teller could be charged for a second number, or need not be: the peer was connected once. */
+static bool told_again(mad_session_t *s, const madi_peer_t *p)
+{
+    madi_gate_t *gate = p->told ? told_by(s, p) : NULL;
+    return !p->told || (gate && madi_charge(gate, MADI_CHARGE_PEERS, told_cost(p)));
+}
+
 /* The index then finds the new number. */
 mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer)
 {
@@ -276,16 +372,22 @@ mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, int lane, bool q
     mad_status_t status;
     if (find(s, madi_address_uid(from->address)) != lost)
         return MAD_ERR_INVAL;
-    copy = malloc(len);
+    if (!told_again(s, from))
+        return MAD_ERR_INVAL;
+    copy = malloc(len + sizeof(teller_t));
     to = copy ? peer_new(s) : NULL;
+    from = madi_peer_at(s, lost); /* the table may have grown */
     if (!to) {
         free(copy);
+        if (from->told)
+            told_uncharge(s, from);
         return MAD_ERR_NOMEM;
     }
-    from = madi_peer_at(s, lost); /* the table may have grown */
-    memcpy(copy, from->address, len);
+    to->told = from->told;
+    memcpy(copy, from->address, len + (from->told ? sizeof(teller_t) : 0));
     to->address = copy;
     to->kept = from->kept;
+    to->claimed = from->claimed;
     s->peer_index[index_at(s, lost)] = (uint32_t)to->number + 1;
     *peer = to->number;
     status = gates_share(s, lost, *peer);
@@ -299,7 +401,7 @@ mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, int lane, bool q
 mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
-    mad_status_t status = madi_peer_add(s, address, len, &p);
+    mad_status_t status = add(s, address, len, lane >= 0, &p); /* on a lane it is a caller, who says so */
     if (!status && is_lost(s, p, lane))
         status = madi_peer_again(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)

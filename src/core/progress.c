@@ -53,6 +53,8 @@ static int pump_gates(mad_session_t *session)
     atomic_store_explicit(&session->has_work, 0, memory_order_relaxed);
     atomic_store_explicit(&session->strides_left, 0, memory_order_relaxed);
     madi_unlock(&session->work_lock);
+    if (MADI_UNLIKELY(atomic_load_explicit(&session->ledger.over, memory_order_relaxed)))
+        madi_ledger_judge_all(session);
     for (; list; list = next) {
         next = list->next_work;
         atomic_store_explicit(&list->work, 0, memory_order_release); /* pairs with madi_gate_work: next was read */

@@ -190,7 +190,7 @@ static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
 
 static int64_t look(gw_t *gw, int64_t now)
 {
-    int64_t next = NEVER, at;
+    int64_t next = gw_dials_look(gw, now), at;
     for (gw_hop_t *hop = gw->hops; hop; hop = hop->next)
         next = (at = look_at_hop(hop, now)) < next ? at : next;
     for (gw_end_t *end = gw->ends; end; end = end->next)

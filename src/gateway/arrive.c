@@ -3,13 +3,21 @@
 #include "gateway/gateway.h"
 #include "base/log.h"
 
-#include <stdio.h>
-
 #define FEW 256 /* bytes of a fragment about a stream: all but addresses and the handshake */
+
+#include <stdio.h>
 
 static void bad(gw_hop_t *hop, const char *text)
 {
     madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, text);
+}
+
+static void form_bad(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
+{
+    char text[GW_TEXT];
+    snprintf(text, sizeof text, "a fragment of kind %u and %u bytes: there is no such kind, or it is not as long (\"Fragments\" "
+             "in doc/wire.md)", hdr->flags & MADI_FORWARD_KIND, hdr->length);
+    bad(hop, text);
 }
 
 /* The other end has closed.  What it said of the handshake before, such as that its own call counts, may be lost with the way
@@ -57,7 +65,7 @@ static void move_came(gw_side_t *side, uint16_t passed)
         side->hop->moves = true;
     if (side->end)
         gw_move_came(side);
-    else if (gw_transit_other(side)->hop && passed < GW_HOPS)
+    else if (gw_transit_other(side)->hop && passed < GW_HOPS && gw_transit_moves(side))
         gw_side_say(gw_transit_other(side), MADI_FORWARD_MOVE, (uint16_t)(passed + 1), NULL, 0, NULL, 0);
 }
 
@@ -189,8 +197,8 @@ static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *
 {
     gw_side_t *side;
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
-    if (hdr->length < sizeof(madi_wire_forward_t) || kind < MADI_FORWARD_PACKET || kind >= MADI_FORWARD_KINDS) {
-        bad(hop, "a fragment of unknown form");
+    if (!gw_form_good(hdr)) {
+        form_bad(hop, hdr);
         return MADI_PLACE_DROP;
     }
     hop->asked = 0;
@@ -203,10 +211,6 @@ static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *
         return MADI_PLACE_DROP;
     if (kind == MADI_FORWARD_PACKET && rx->here >= gw_packet_head(side, hdr))
         return gw_end_packet(hop, side, hdr, rx);
-    if (kind != MADI_FORWARD_PACKET && hdr->length > 8192) {
-        bad(hop, "a fragment of unknown form");
-        return MADI_PLACE_DROP;
-    }
     if (kind != MADI_FORWARD_PACKET && rx->here == hdr->length)
         return whole_copied(hop, side, hdr, rx->head);
     return keep_whole(hop, side, hdr, rx);

@@ -6,8 +6,19 @@
 /* A stream always has room for a fragment of the longest kind, by the file, and some short ones.  Windows grow out of what is
  * left beyond half of the budget, so that many streams find room later. */
 #define SHORT 8192
-/* What goes without credit: OPEN (with an address), READY and CLOSE, once each. */
-#define FREE 8192
+/* What goes without credit beside OPEN: CLOSE, MOVE of both gateways and ends on the way, and of this one; once each. */
+#define FREE 1536
+
+/* What peers make a gateway keep beside fragments is a part of the budget, too: answers that they do not read, and what is known
+ * from them. */
+void gw_budget_shares(gw_t *gw)
+{
+    madi_ledger_sum_t *sum = &gw->base.session->ledger;
+    int64_t known = gw->budget_all / 32, most = madi_bounds[MADI_CHARGE_PEERS].sum;
+    sum->most[MADI_CHARGE_ANSWERS] = gw->budget_all / 16;
+    sum->most[MADI_CHARGE_PEERS] = known < most ? known : most;
+    gw->budget -= sum->most[MADI_CHARGE_ANSWERS] + sum->most[MADI_CHARGE_PEERS];
+}
 
 static uint64_t longest(const gw_t *gw)
 {
@@ -21,22 +32,24 @@ static uint64_t due(const gw_side_t *side)
     return half < spare ? half : spare;
 }
 
-bool gw_credit_open(gw_side_t *side)
+bool gw_credit_open(gw_side_t *side, size_t opening)
 {
     gw_t *gw = side->transit->gw;
     uint64_t window = longest(gw) + SHORT;
-    if (gw->budget < (int64_t)(window + FREE))
+    uint32_t free = FREE + (opening ? gw_cost(opening) : 0);
+    if (gw->budget < (int64_t)(window + free))
         return false;
-    gw->budget -= (int64_t)(window + FREE);
+    gw->budget -= (int64_t)(window + free);
     gw_rate_take(gw, (int64_t)window);
     side->rx_limit = side->rx_window = window;
+    side->free = free;
     return true;
 }
 
 void gw_credit_close(gw_side_t *side)
 {
     if (side->rx_window) {
-        side->transit->gw->budget += (int64_t)(side->rx_window + FREE);
+        side->transit->gw->budget += (int64_t)(side->rx_window + side->free);
         gw_rate_take(side->transit->gw, -(int64_t)(side->rx_limit - side->rx_used));
     }
     side->rx_window = 0;

@@ -154,6 +154,7 @@ void gw_ends_reap(gw_t *gw, bool all)
         gw_move_forget(end, MADI_CLOSE_LINK, "");
         reap_old(end, true);
         unwatch(end);
+        gw_end_uncharge(end);
         gw_end_leave_refused(end);
         if (end->side) {
             gw_side_close(end->side);
@@ -173,6 +174,7 @@ void gw_end_close(gw_end_t *end, mad_status_t status, const char *text)
     gw_side_t *side = end->side;
     bool closed = end->closed;
     end->closed = true;
+    gw_end_uncharge(end);
     gw_move_forget(end, MADI_CLOSE_LINK, text); /* the other end may be at it already */
     gw_window_drop(end, MAD_ERR_PEER);
     if (end->link)
@@ -219,11 +221,23 @@ static gw_end_t *find(gw_t *gw, uint64_t stream)
 static void begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open)
 {
     int fd = -1;
-    gw_end_t *end = gw_end_new(hop->gw, false, &fd);
-    gw_side_t *side = end ? gw_side_new(end) : NULL;
+    gw_side_t *side;
+    gw_end_t *end;
+    if (!madi_charge(hop->gate, MADI_CHARGE_HANDSHAKES, 1)) {
+        madi_ledger_refused(hop->gate, MADI_CHARGE_HANDSHAKES);
+        gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_PEER, "too many streams from this peer are not connected yet");
+        return;
+    }
+    end = gw_end_new(hop->gw, false, &fd);
+    if (end)
+        end->charged = hop;
+    else
+        madi_uncharge(hop->gate, MADI_CHARGE_HANDSHAKES, 1);
+    side = end ? gw_side_new(end) : NULL;
     if (!side || !gw_side_open(side, hop, &hdr->aux)) {
         free(side);
         if (end) {
+            gw_end_uncharge(end);
             madi_fd_close(fd);
             end->closed = end->gone = true;
             gw_end_finish(end);
@@ -283,7 +297,7 @@ void gw_end_ack_by(gw_end_t *end, gw_side_t *side, bool ask)
     madi_wire_forward_t forward = {.ack = end->rx_seq, .ask = ask};
     uint32_t len = (uint32_t)(sizeof forward + gw_protected_len(end, MADI_FORWARD_ACK, 0));
     gw_frag_t *frag;
-    if (!side || !side->hop || side->hop->down || !(frag = gw_frag_new(end->gw, len)))
+    if (!side || !side->hop || side->hop->down || gw_side_crowded(side) || !(frag = gw_frag_new(end->gw, len)))
         return; /* it will be asked for again */
     frag->hdr.flags = (uint8_t)(MADI_FORWARD_ACK | (side->opener ? MADI_FORWARD_OPENER : 0));
     frag->hdr.aux = side->label;
@@ -425,6 +439,7 @@ bool gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
         return false;
     end->link = link;
     end->started = true;
+    gw_end_uncharge(end);
     gw_end_route(end);
     unwatch(end);
     say(end, MADI_FORWARD_READY, NULL, 0);

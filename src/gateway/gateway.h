@@ -22,6 +22,8 @@
  *   know.c      gateways that come later                         cipher.c   keys that only the ends have
  *   protect.c   what an end proves, and seals                    verify.c   what it believes of what comes
  *   rate.c      a limit of bandwidth
+ *   label.c     streams by their numbers on a hop                form.c     lengths of fragments
+ *   dial.c      calls on behalf of peers
  *
  * Locks: everything under session->lock, but what leaves over a hop (queues of its sides, tx_*) under the tx_lock of its
  * gate.  A virtual link's send takes that after the tx_lock of the virtual link's own gate; never the other way round,
@@ -59,6 +61,7 @@ typedef struct gw_transit gw_transit_t;
 typedef struct gw_place gw_place_t;
 typedef struct gw_held gw_held_t;
 typedef struct gw_early gw_early_t;
+typedef struct gw_dial gw_dial_t;
 
 /* What has passed. */
 typedef struct gw_count {
@@ -103,9 +106,11 @@ struct gw_side {
     gw_hop_t *hop; /* NULL: that end is gone */
     uint32_t label;
     bool opener;   /* this process has opened the stream on this hop */
+    bool visited;  /* gw_sides_next */
     gw_end_t *end;         /* one of these: the stream ends here */
     gw_transit_t *transit; /* or passes through */
     gw_route_t *route;     /* of an old way */
+    gw_side_t *next_label; /* in hop->sides */
     gw_side_t *next_old;   /* of an end that has left this way: what came of it is heard no more */
     bool old;
     bool moves;            /* of an end: a gateway on this way has asked for another */
@@ -113,6 +118,7 @@ struct gw_side {
     uint32_t acks_out, acks_in; /* of an end, encrypted: proved ACKs that were sent, and have come, by this way */
     /* In: credits that this process has given.  Under the session's lock. */
     uint64_t rx_limit, rx_used, rx_back, rx_window, rx_told;
+    uint32_t free; /* bytes of the budget for what goes out here without credit */
     gw_side_t *next_tell;
     bool tells;
     gw_count_t in;
@@ -141,10 +147,13 @@ struct gw_hop {
     const char *network; /* as the file calls it; or NULL */
     bool moves;     /* it has asked that streams take other ways */
     bool over_told; /* that it lets more than GW_HOPS gateways follow has been logged */
+    bool named_far; /* the log says that it named an address which is not called */
     int64_t asked;  /* since when it owes a sign of life; 0: it does not */
-    /* Streams by label: [0] opened by the peer, [1] by this process. */
-    gw_side_t **sides[2];
-    uint32_t n_labels[2], cap_sides[2]; /* no label from n_labels on was given; cap_sides: a power of two */
+    /* Streams by label: [0] opened by the peer, [1] by this process (label.c). */
+    gw_side_t **sides[2]; /* by place: lists */
+    uint32_t n_sides[2], cap_sides[2];
+    uint32_t n_labels[2]; /* no label from there on was given */
+    uint32_t visited[2];  /* gw_sides_next: places that are done */
     /* The fragment that is coming in, between rx_begin and rx_done. */
     enum gw_in { GW_IN_NONE, GW_IN_END, GW_IN_TRANSIT, GW_IN_WHOLE } in;
     gw_side_t *in_side;
@@ -218,6 +227,7 @@ struct gw_end {
     bool half, half_asks;
     madi_wire_hdr_t half_hdr;
     madi_rx_t half_rx;
+    gw_hop_t *charged;   /* whose peer is charged for a handshake; NULL: it is over, or this process has opened the stream */
     madi_watch_t watch;  /* our end of the socket pair, while the handshake lasts; else -1 */
     int their_fd;        /* the other one's number */
     bool refused;        /* in hop->refused */
@@ -260,6 +270,8 @@ struct gw_transit {
     gw_transit_t *next;
     gw_side_t side[2];
     gw_route_t *route; /* NULL: it was not opened */
+    gw_dial_t *dial;   /* side[1] waits for a call, of whose end nothing is told; else NULL */
+    bool moved[2];     /* MOVE has come from the end beyond side[i], and has been passed on */
     bool direct;    /* the process beyond side[1] is the one that is wanted */
     bool closed[2]; /* by the end beyond side[i]; what it sent may still be waiting at the other side */
 };
@@ -283,10 +295,14 @@ struct gw {
     gw_place_t *places; /* by host: the processes that forward there, of the first n_placed peers; NULL: not asked for yet */
     uint32_t n_placed;
     uint32_t n_known;   /* so many peers were there when this process started; others came later */
+    uint64_t label_key; /* secret, odd: where a label stands in a table */
     uint64_t turn;      /* of ways that are equal */
     gw_hop_t *hops;
     gw_end_t *ends;
     gw_transit_t *transits;
+    gw_dial_t *dials;      /* dial.c */
+    gw_hop_t *asker;       /* on whose behalf the next process is looked for; NULL: for this process */
+    bool asker_claims;     /* and one is to be called whose address only peers have named */
     int n_transits, closing; /* closing: closed at both ends */
     _Atomic(int) unsettled; /* the next poll finds something in what follows, or: */
     bool later;             /* streams to be freed, or to be given a way */
@@ -344,13 +360,11 @@ bool gw_held_fill(gw_held_t *held, gw_frag_t *frag); /* when it has its head; fa
 
 /* hop.c */
 gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate); /* makes it; NULL: no memory */
-bool gw_label_new(gw_hop_t *hop, const madi_wire_hdr_t *hdr); /* of OPEN: nobody has it yet, and now it is taken */
 /* Give the stream a place on the hop: opened by this process under a new label, or by the peer under that one. */
 bool gw_side_open(gw_side_t *side, gw_hop_t *hop, const uint32_t *label);
-gw_side_t *gw_side_find(gw_hop_t *hop, const madi_wire_hdr_t *hdr);
+bool gw_side_crowded(gw_side_t *side); /* so much waits that an acknowledgement may be left out; takes the tx_lock */
 void gw_side_drop(gw_side_t *side);  /* what waits does not leave */
 void gw_side_close(gw_side_t *side); /* nor does anything come */
-bool gw_costs(const madi_wire_hdr_t *hdr); /* what is about the stream itself goes without credit */
 madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag); /* SENT or TAKEN; under tx_lock */
 static inline uint32_t gw_cost(size_t length) /* what a fragment costs: its memory, and something for small ones */
 {
@@ -372,6 +386,20 @@ void gw_side_activate(gw_side_t *side); /* it has a fragment, and maybe credit f
 void gw_hop_pump(gw_hop_t *hop);
 void gw_frag_done(madi_op_t *op, mad_status_t status);
 extern const madi_forward_t gw_forward;
+
+/* label.c; under the session's lock */
+void gw_labels_key(gw_t *gw); /* once, before there is a hop */
+bool gw_label_new(gw_hop_t *hop, const madi_wire_hdr_t *hdr); /* of OPEN: nobody has it yet, and now it is taken */
+bool gw_label_put(gw_hop_t *hop, gw_side_t *side); /* label and opener are set; false: no memory */
+void gw_label_drop(gw_hop_t *hop, gw_side_t *side);
+gw_side_t *gw_side_find(gw_hop_t *hop, const madi_wire_hdr_t *hdr); /* NULL: none */
+/* Of a hop that is down: a stream that this has not returned yet, though others come and go meanwhile; NULL: none is left. */
+gw_side_t *gw_sides_next(gw_hop_t *hop);
+void gw_labels_free(gw_hop_t *hop); /* close all */
+
+/* form.c; no lock */
+bool gw_form_good(const madi_wire_hdr_t *hdr); /* of a known kind, and as long as those may be */
+bool gw_costs(const madi_wire_hdr_t *hdr);     /* what is about the stream itself goes without credit */
 
 /* arrive.c; as in forward.h */
 madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
@@ -399,6 +427,14 @@ void gw_end_leave_refused(gw_end_t *end);
 void gw_end_route(gw_end_t *end); /* it has a new way */
 void gw_end_finish(gw_end_t *end); /* if both have closed */
 void gw_ends_reap(gw_t *gw, bool all);
+
+/* The handshake of a stream that a peer has opened is over, or nobody will be charged for it any more. */
+static inline void gw_end_uncharge(gw_end_t *end)
+{
+    if (end->charged)
+        madi_uncharge(end->charged->gate, MADI_CHARGE_HANDSHAKES, 1);
+    end->charged = NULL;
+}
 
 /* The tx_lock of the virtual link's gate, if there is one already. */
 static inline void gw_end_lock(gw_end_t *end)
@@ -515,6 +551,8 @@ mad_status_t gw_started(mad_session_t *session);
 bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address); /* by an adapter of ours that is not virtual */
 int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags); /* -1: not in the file; flags may be NULL */
 void gw_places_free(gw_t *gw);
+void gw_place_wanted(gw_t *gw, mad_peer_t peer); /* a process that a peer has named is connected */
+void gw_place_forget(mad_session_t *session, mad_peer_t peer); /* as in forward.h */
 /* Of a gate that is down: who was called is not there, or does not want us, as is said there.  A network that does not lead
  * there now may again, and who was connected once is called anew, to find that out. */
 static inline bool gw_nobody_there(const madi_gate_t *gate)
@@ -529,6 +567,21 @@ unsigned gw_flags_of(gw_t *gw, const unsigned char *address); /* GW_FORWARDS, GW
 mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
                           bool *direct, char *reason);
 
+/* dial.c; under the session's lock */
+/* True if an address that only peers name may be called.  False is logged, once of each peer that names one. */
+bool gw_dial_place(gw_hop_t *from, const unsigned char *address);
+/* True if this gate may be called, for gw->asker.  False: too many calls are under way for it, reason says. */
+bool gw_dial_may(gw_t *gw, const madi_gate_t *gate, char *reason);
+/* A call is under way, for the peer that has opened a stream under this label.  NULL: no memory, or too many. */
+gw_dial_t *gw_dial_new(gw_hop_t *hop, uint32_t label, bool direct);
+void gw_dial_follow(gw_dial_t *dial, gw_transit_t *transit); /* the stream waits for it */
+void gw_dial_leave(gw_transit_t *transit);                   /* the stream is over */
+void gw_dial_failed(gw_dial_t *dial); /* the opener is refused, but no sooner than after each call that fails */
+void gw_dials_up(const madi_gate_t *gate);
+void gw_dials_hop_down(gw_hop_t *hop);
+int64_t gw_dials_look(gw_t *gw, int64_t now); /* when to look again; INT64_MAX: there are none */
+void gw_dials_free(gw_t *gw);
+
 /* transit.c */
 void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body);
 void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag);
@@ -539,13 +592,22 @@ void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what w
 /* The end beyond it is gone. */
 void gw_transit_closed(gw_side_t *from, const madi_wire_close_t *c, const char *text);
 int gw_transits_reap(gw_t *gw, bool all);
+/* True once: MOVE has come by this side, and one is enough for the end. */
+static inline bool gw_transit_moves(gw_side_t *side)
+{
+    bool *moved = &side->transit->moved[side == &side->transit->side[1]], was = *moved;
+    *moved = true;
+    return !was;
+}
 static inline gw_side_t *gw_transit_other(gw_side_t *side)
 {
     return side == &side->transit->side[0] ? &side->transit->side[1] : &side->transit->side[0];
 }
 
 /* credit.c; under the session's lock, no tx_lock */
-bool gw_credit_open(gw_side_t *side); /* the first window; false: the budget is used up */
+void gw_budget_shares(gw_t *gw); /* once, at the start */
+bool gw_credit_open(gw_side_t *side, size_t opening); /* the first window, and OPEN if one goes out here; false: the budget is
+                                                      * used up */
 void gw_credit_close(gw_side_t *side);
 void gw_credit_first(gw_side_t *side);     /* tell it */
 void gw_credit_unlimited(gw_side_t *side); /* for an end */

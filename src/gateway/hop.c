@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SKIPPED 4096 /* labels of streams that were given up before they were opened */
 #define POOL 64 /* free fragments of full size that are kept */
 
 static gw_hop_t *hop_of(const madi_gate_t *gate)
@@ -40,65 +39,21 @@ gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate)
     return hop;
 }
 
-/* A side stands at the low bits of its label; the table grows until nobody else does, so it follows the streams that are
- * open, however many there were. */
-static gw_side_t **place_of(const gw_hop_t *hop, int mine, uint32_t label)
-{
-    return &hop->sides[mine][label & (hop->cap_sides[mine] - 1)];
-}
-
-static bool grow(gw_hop_t *hop, int mine)
-{
-    uint32_t was = hop->cap_sides[mine], cap = was ? 2 * was : 8;
-    gw_side_t **old = hop->sides[mine], **p = calloc(cap, sizeof *p);
-    if (!p)
-        return false;
-    hop->sides[mine] = p;
-    hop->cap_sides[mine] = cap;
-    for (uint32_t i = 0; i < was; i++)
-        if (old[i])
-            *place_of(hop, mine, old[i]->label) = old[i];
-    free(old);
-    return true;
-}
-
-/* Room for this label; those between it and the last one are nobody's. */
-static bool room(gw_hop_t *hop, int mine, uint32_t label)
-{
-    while (!hop->cap_sides[mine] || *place_of(hop, mine, label))
-        if (!grow(hop, mine))
-            return false;
-    if (hop->n_labels[mine] <= label)
-        hop->n_labels[mine] = label + 1;
-    return true;
-}
-
-bool gw_label_new(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
-{
-    return hdr->flags & MADI_FORWARD_OPENER && hdr->aux >= hop->n_labels[0] && hdr->aux - hop->n_labels[0] < SKIPPED &&
-           room(hop, 0, hdr->aux);
-}
-
 bool gw_side_open(gw_side_t *side, gw_hop_t *hop, const uint32_t *label)
 {
-    bool mine = !label;
-    uint32_t at = label ? *label : hop->n_labels[1];
-    if (hop->down || (mine && !room(hop, 1, at)))
+    if (hop->down || (label && !madi_charge(hop->gate, MADI_CHARGE_STREAMS, 1)))
         return false;
-    *place_of(hop, mine, at) = side;
+    side->label = label ? *label : hop->n_labels[1];
+    side->opener = !label;
+    if (!gw_label_put(hop, side)) {
+        if (label)
+            madi_uncharge(hop->gate, MADI_CHARGE_STREAMS, 1);
+        return false;
+    }
     side->hop = hop;
-    side->label = at;
-    side->opener = mine;
     side->queue_tail = &side->queue;
     side->tx_limit = UINT64_MAX;
     return true;
-}
-
-gw_side_t *gw_side_find(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
-{
-    bool mine = !(hdr->flags & MADI_FORWARD_OPENER);
-    gw_side_t *side = hop->cap_sides[mine] ? *place_of(hop, mine, hdr->aux) : NULL;
-    return side && side->label == hdr->aux ? side : NULL;
 }
 
 static void side_inactive(gw_side_t *side)
@@ -140,7 +95,9 @@ void gw_side_close(gw_side_t *side)
     gw_hop_t *hop = side->hop;
     if (!hop)
         return;
-    *place_of(hop, side->opener, side->label) = NULL;
+    gw_label_drop(hop, side);
+    if (!side->opener)
+        madi_uncharge(hop->gate, MADI_CHARGE_STREAMS, 1);
     if (hop->in_side == side)
         hop->in_side = NULL; /* what is coming in for it goes nowhere */
     gw_side_drop(side);
@@ -242,12 +199,6 @@ void gw_frag_done(madi_op_t *op, mad_status_t status)
 }
 
 /* ---- Out ------------------------------------------------------------------------------------------------------ */
-
-bool gw_costs(const madi_wire_hdr_t *hdr)
-{
-    unsigned kind = hdr->flags & MADI_FORWARD_KIND;
-    return kind == MADI_FORWARD_PACKET || kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_ACK;
-}
 
 bool gw_side_may(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost)
 {
@@ -404,6 +355,17 @@ static void pump(madi_gate_t *gate)
     gw_hop_pump(hop_of(gate));
 }
 
+#define CROWDED 256 /* fragments: a peer that asks for acknowledgement and does not read makes no more wait */
+
+bool gw_side_crowded(gw_side_t *side)
+{
+    bool crowded;
+    madi_lock(&side->hop->gate->tx_lock);
+    crowded = side->queued >= CROWDED;
+    madi_unlock(&side->hop->gate->tx_lock);
+    return crowded;
+}
+
 void gw_side_put(gw_side_t *side, gw_frag_t *frag)
 {
     gw_hop_t *hop = side->hop;
@@ -450,54 +412,55 @@ void gw_side_say_close(gw_side_t *side, enum madi_close_what what, mad_status_t 
 
 /* ---- The end of a hop ------------------------------------------------------------------------------------------ */
 
+/* Of what outlives the hop. */
+static void uncharge_all(gw_hop_t *hop)
+{
+    gw_dials_hop_down(hop);
+    for (gw_end_t *end = hop->gw->ends; end; end = end->next)
+        if (end->charged == hop)
+            gw_end_uncharge(end);
+}
+
 static void down(madi_gate_t *gate, const char *text)
 {
     gw_hop_t *hop = hop_of(gate);
+    gw_side_t *side;
     char why[GW_TEXT];
     if (hop->down)
         return;
     hop->down = true;
+    uncharge_all(hop);
     snprintf(why, sizeof why, "%s", text);
     if (hop->in_frag)
         gw_frag_free(hop->gw, hop->in_frag);
     hop->in = GW_IN_NONE;
     hop->in_frag = NULL;
-    for (int mine = 0; mine < 2; mine++)
-        for (uint32_t i = 0; i < hop->cap_sides[mine]; i++) {
-            gw_side_t *side = hop->sides[mine][i];
-            if (side && side->end)
-                gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
-            else if (side)
-                gw_transit_lost(side, why);
-        }
+    while ((side = gw_sides_next(hop))) {
+        if (side->end)
+            gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
+        else
+            gw_transit_lost(side, why);
+    }
 }
 
 static bool hop_idle(const madi_gate_t *gate)
 {
     const gw_hop_t *hop = hop_of(gate);
-    for (int mine = 0; mine < 2; mine++)
-        for (uint32_t i = 0; i < hop->cap_sides[mine]; i++)
-            if (hop->sides[mine][i])
-                return false;
-    return !hop->active && !hop->refused && !atomic_load_explicit(&hop->in_flight, memory_order_relaxed);
+    return !hop->n_sides[0] && !hop->n_sides[1] && !hop->active && !hop->refused && !atomic_load_explicit(&hop->in_flight, memory_order_relaxed);
 }
 
 static void hop_free(madi_gate_t *gate)
 {
     gw_hop_t *hop = hop_of(gate);
     gw_t *gw = hop->gw;
+    uncharge_all(hop);
     for (gw_hop_t **p = &gw->hops; *p; p = &(*p)->next)
         if (*p == hop) {
             *p = hop->next;
             break;
         }
-    for (int mine = 0; mine < 2; mine++)
-        for (uint32_t i = 0; i < hop->cap_sides[mine]; i++)
-            if (hop->sides[mine][i])
-                gw_side_close(hop->sides[mine][i]);
+    gw_labels_free(hop);
     gate->forward = NULL;
-    free(hop->sides[0]);
-    free(hop->sides[1]);
     free(hop);
 }
 
@@ -533,6 +496,7 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .carried = gw_carried,
                                    .security = gw_security,
                                    .up = gw_know_up,
+                                   .forget = gw_place_forget,
                                    .rx_begin = gw_rx_begin,
                                    .rx_done = gw_rx_done,
                                    .pump = pump,

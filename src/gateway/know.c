@@ -22,6 +22,14 @@ static bool forwards(gw_t *gw, const madi_gate_t *gate)
     return gw_flags_of(gw, madi_peer_address(gw->base.session, gate->peer)) & GW_FORWARDS;
 }
 
+/* True if so much waits for this gateway to read that it is told of no other: one that connects again and again would have
+ * it ended else. */
+static bool is_behind(const madi_gate_t *gate)
+{
+    return atomic_load_explicit((_Atomic(int64_t) *)&gate->ledger.held[MADI_CHARGE_ANSWERS], memory_order_relaxed) >
+           madi_bounds[MADI_CHARGE_ANSWERS].peer / 64;
+}
+
 static void tell(madi_gate_t *gate, const madi_gate_t *of)
 {
     const unsigned char *address = madi_peer_address(gate->session, of->peer);
@@ -38,6 +46,8 @@ void gw_know_up(madi_gate_t *gate)
 {
     mad_session_t *s = gate->session;
     gw_t *gw = gw_of_session(s);
+    gw_dials_up(gate);
+    gw_place_wanted(gw, gate->peer);
     bool late = (uint32_t)gate->peer >= gw->n_known && forwards(gw, gate);
     if (gate->forward)
         ((gw_hop_t *)gate->forward)->network = gw_network(gate);
@@ -46,7 +56,7 @@ void gw_know_up(madi_gate_t *gate)
     for (madi_gate_t *other = s->gates; other; other = other->next) {
         if (other == gate || !understands(gw, other) || !forwards(gw, other))
             continue;
-        if (late)
+        if (late && !is_behind(other))
             tell(other, gate);
         if ((uint32_t)other->peer >= gw->n_known)
             tell(gate, other);
@@ -61,7 +71,13 @@ void gw_know_came(gw_hop_t *hop, const unsigned char *address, size_t max)
         madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, "a gateway's address that is not one");
         return;
     }
-    if (gw_flags_of(hop->gw, address) & GW_FORWARDS && madi_peer_add(hop->gw->base.session, address, len, &peer) == MAD_OK)
+    /* Only those that forward are told, and only of others that do, on a network with them. */
+    if (!hop->gw->forwards || !(gw_flags_of(hop->gw, address) & GW_FORWARDS) ||
+        madi_peer_find(hop->gw->base.session, address) >= 0 || !gw_dial_place(hop, address))
+        return;
+    if (madi_peer_learn(hop->gate, address, len, &peer) != MAD_OK)
+        madi_ledger_refused(hop->gate, MADI_CHARGE_PEERS);
+    else if (madi_ledger_line(hop->gw->base.session, MADI_LOG_INFO))
         madi_log(MADI_LOG_INFO, "virtual", "peer %d is told of: it forwards on %s", peer,
                  madi_map_name(hop->gw->map, gw_host_of_peer(hop->gw, peer)));
 }

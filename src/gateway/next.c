@@ -94,6 +94,8 @@ static mad_status_t look_at_peers(gw_t *gw)
         int host;
         if (!madi_peer_at(s, p))
             continue; /* it has been forgotten */
+        if (madi_peer_at(s, p)->wanted)
+            continue; /* gw_place_wanted */
         if (!madi_peer_address(s, p) && (status = madi_peer_fetch(s, p)))
             break;
         host = gw_host_of(gw, madi_peer_address(s, p), &flags);
@@ -101,6 +103,28 @@ static mad_status_t look_at_peers(gw_t *gw)
             status = place_add(gw, host, p, flags & GW_DAEMON);
     }
     return status;
+}
+
+/* It is connected: if it forwards, streams may go by it. */
+void gw_place_wanted(gw_t *gw, mad_peer_t peer)
+{
+    madi_peer_t *p = madi_peer_at(gw->base.session, peer);
+    unsigned flags = 0;
+    int host = p->wanted ? gw_host_of(gw, p->address, &flags) : -1;
+    p->wanted = false;
+    if (host >= 0 && flags & GW_FORWARDS && gw->places && (uint32_t)peer < gw->n_placed)
+        place_add(gw, host, peer, flags & GW_DAEMON);
+}
+
+void gw_place_forget(mad_session_t *s, mad_peer_t peer)
+{
+    gw_t *gw = gw_of_session(s);
+    for (int host = 0; gw->places && host < madi_map_hosts(gw->map); host++) {
+        gw_place_t *at = &gw->places[host];
+        for (uint32_t i = 0; i < at->n; i++)
+            if (at->process[i].peer == peer)
+                at->process[i--] = at->process[--at->n];
+    }
 }
 
 void gw_places_free(gw_t *gw)
@@ -231,6 +255,8 @@ static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **o
     mad_status_t status = madi_peer_gate(s, peer, gw_lane_to(gw, lane, madi_peer_address(s, peer)), &gate);
     if (status)
         return status;
+    if (!gw_dial_may(gw, gate, reason))
+        return MAD_ERR_PEER;
     madi_gate_connect(gate);
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
         snprintf(reason, MADI_REASON_MAX, "the next process on the way is lost: %.150s", gate->why);
@@ -244,16 +270,39 @@ static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **o
     return MAD_OK;
 }
 
+/* A new peer: a process that the asker names, and that is not known yet. */
+static mad_status_t destination_new(gw_t *gw, const unsigned char *address, mad_peer_t *peer, char *reason)
+{
+    mad_status_t status = MAD_ERR_UNREACHABLE;
+    if (gw_dial_place(gw->asker, address))
+        status = madi_peer_learn(gw->asker->gate, address, madi_address_len(address), peer);
+    if (!status)
+        madi_peer_at(gw->base.session, *peer)->wanted = true;
+    if (status == MAD_ERR_BUSY) {
+        madi_ledger_refused(gw->asker->gate, MADI_CHARGE_PEERS);
+        status = MAD_ERR_PEER;
+    }
+    if (status)
+        snprintf(reason, MADI_REASON_MAX, "%s", status == MAD_ERR_UNREACHABLE
+                                                    ? "the address of the process that is wanted is on no network of this gateway"
+                                                    : "too many processes are known from this peer");
+    return status;
+}
+
 static mad_status_t to_destination(gw_t *gw, int lane, const unsigned char *address, madi_gate_t **gate, bool *direct,
                                    char *reason)
 {
-    mad_peer_t peer = -1;
-    mad_status_t status = madi_peer_add(gw->base.session, address, madi_address_len(address), &peer);
-    bool called = status || !lost(gw, lane, peer) || once_more(gw, lane, &peer);
+    mad_peer_t peer = madi_peer_find(gw->base.session, address);
+    mad_status_t status = MAD_OK;
+    if (peer < 0 && gw->asker)
+        status = destination_new(gw, address, &peer, reason);
+    else if (peer < 0)
+        status = madi_peer_add(gw->base.session, address, madi_address_len(address), &peer);
+    bool called = !status && (!lost(gw, lane, peer) || once_more(gw, lane, &peer));
     if (!status)
         status = gate_to(gw, lane, peer, gate, reason);
-    if (status == MAD_ERR_PEER && peer >= 0)
-        called &= gw_nobody_there(gate_of(gw, lane, peer));
+    if (status == MAD_ERR_PEER && called)
+        called = gate_of(gw, lane, peer) && gw_nobody_there(gate_of(gw, lane, peer));
     if (direct)
         *direct = called;
     return status;

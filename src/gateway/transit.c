@@ -20,7 +20,8 @@ void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what w
     memcpy(body.text, text, len);
     out.length = (uint32_t)(offsetof(__typeof__(body), text) + len);
     hop->gw->refused++;
-    madi_log(MADI_LOG_INFO, "virtual", "a stream is refused: %s", text);
+    if (madi_ledger_line(hop->gw->base.session, MADI_LOG_INFO))
+        madi_log(MADI_LOG_INFO, "virtual", "a stream is refused: %s", text);
     madi_gate_ctrl(hop->gate, &out, &body);
 }
 
@@ -29,18 +30,19 @@ static int peer_host(const madi_gate_t *gate)
     return gw_host_of(gw_of_session(gate->session), madi_peer_address(gate->session, gate->peer), NULL);
 }
 
-static gw_transit_t *transit_new(gw_t *gw)
+/* address_len: of the process that is wanted, which OPEN names once more. */
+static gw_transit_t *transit_new(gw_t *gw, size_t address_len)
 {
     gw_transit_t *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
     t->gw = gw;
     t->side[0].transit = t->side[1].transit = t;
-    if (!gw_credit_open(&t->side[0])) {
+    if (!gw_credit_open(&t->side[0], 0)) {
         free(t);
         return NULL;
     }
-    if (!gw_credit_open(&t->side[1])) {
+    if (!gw_credit_open(&t->side[1], sizeof(madi_wire_forward_t) + sizeof(madi_wire_open_t) + address_len)) {
         gw_credit_close(&t->side[0]);
         free(t);
         return NULL;
@@ -67,54 +69,83 @@ static uint16_t followers(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
     return GW_HOPS - 1;
 }
 
+/* Where it goes on.  Not MAD_OK: why not, in reason. */
+static mad_status_t way_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open,
+                           const unsigned char *address, madi_gate_t **gate, bool *direct, char *reason)
+{
+    gw_t *gw = hop->gw;
+    gw_avoid_t lost = {.lost = open->turn > 0}; /* who has lost a way needs another at once */
+    mad_status_t status;
+    if (!gw->forwards || gw->draining || !hdr->channel) {
+        snprintf(reason, MADI_REASON_MAX, "%s",
+                 !hdr->channel   ? "the way is too long"
+                 : !gw->forwards ? "this host does not forward"
+                                 : "this gateway is about to end, it takes no new streams");
+        return MAD_ERR_UNREACHABLE;
+    }
+    gw->asker = hop;
+    gw->asker_claims = false;
+    /* If that is only back, who was lost is called again: else two that each have lost the next send streams to each other,
+     * and nobody would ever find out that the lost ones are there. */
+    status = lost.lost ? gw_next_gate(gw, hop->gate->lane, address, &lost, gate, direct, reason) : MAD_ERR_UNREACHABLE;
+    if (status || *gate == hop->gate) {
+        reason[0] = 0;
+        status = gw_next_gate(gw, hop->gate->lane, address, NULL, gate, direct, reason);
+    }
+    gw->asker = NULL;
+    return status;
+}
+
+/* It does not go on.  t: as far as it was opened; or NULL. */
+static void not_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, gw_transit_t *t, mad_status_t status, bool gone,
+                   const char *reason)
+{
+    gw_t *gw = hop->gw;
+    char text[GW_TEXT + 1];
+    snprintf(text, sizeof text, "%s: %.100s", madi_map_name(gw->map, gw->host), reason);
+    if (t) {
+        t->closed[0] = t->closed[1] = true;
+        gw->closing++;
+        gw_later(gw);
+    }
+    gw_refuse(hop, hdr, gone ? MADI_CLOSE_GONE : MADI_CLOSE_WAY, status, text);
+}
+
 static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open, const unsigned char *address,
                     size_t len)
 {
     gw_t *gw = hop->gw;
-    gw_avoid_t lost = {.lost = open->turn > 0}; /* who has lost a way needs another at once */
-    char reason[MADI_REASON_MAX] = "", text[GW_TEXT + 1];
+    char reason[MADI_REASON_MAX] = "";
     madi_gate_t *gate = NULL;
-    mad_status_t status = hdr->channel ? MAD_OK : MAD_ERR_UNREACHABLE;
-    gw_transit_t *t = NULL;
-    gw_hop_t *next;
     madi_wire_open_t on = *open;
     bool direct = false;
+    mad_status_t status = way_on(hop, hdr, open, address, &gate, &direct, reason);
+    gw_dial_t *dial = gw->asker_claims ? gw_dial_new(hop, hdr->aux, direct) : NULL;
+    gw_transit_t *t;
+    gw_hop_t *next;
 
-    if (!gw->forwards || gw->draining)
-        status = MAD_ERR_UNREACHABLE;
-    /* If that is only back, who was lost is called again: else two that each have lost the next send streams to each other,
-     * and nobody would ever find out that the lost ones are there. */
-    if (!status && (!lost.lost || gw_next_gate(gw, hop->gate->lane, address, &lost, &gate, &direct, reason) ||
-                    gate == hop->gate)) {
-        reason[0] = 0;
-        status = gw_next_gate(gw, hop->gate->lane, address, NULL, &gate, &direct, reason);
-    } else if (status) {
-        snprintf(reason, sizeof reason, "%s",
-                 !gw->forwards  ? "this host does not forward"
-                 : gw->draining ? "this gateway is about to end, it takes no new streams"
-                                : "the way is too long");
-    }
-    if (!status && !(t = transit_new(gw))) {
-        status = MAD_ERR_NOMEM;
-        snprintf(reason, sizeof reason, "no room for one more stream; see MAD_FORWARD_BUDGET");
-    }
-    next = t ? gw_hop_get(gw, gate) : NULL;
-    if (status || !next || next == hop || !gw_side_open(&t->side[0], hop, &hdr->aux) ||
-        !gw_side_open(&t->side[1], next, NULL)) {
-        snprintf(text, sizeof text, "%s: %.100s", madi_map_name(gw->map, gw->host),
-                 reason[0] ? reason : next == hop ? "the way leads back" : mad_status_text(status));
-        if (t) {
-            t->closed[0] = t->closed[1] = true;
-            gw->closing++;
-            gw_later(gw);
-        }
-        gw_refuse(hop, hdr, status && direct ? MADI_CLOSE_GONE : MADI_CLOSE_WAY,
-                  status         ? status
-                  : next == hop ? MAD_ERR_PEER /* others, that would be nearer, are lost */
-                                : MAD_ERR_UNREACHABLE,
-                  text);
+    gw->asker_claims = false;
+    if (status && dial) {
+        gw_dial_failed(dial);
         return;
     }
+    if (status) {
+        not_on(hop, hdr, NULL, status, direct, reason[0] ? reason : mad_status_text(status));
+        return;
+    }
+    t = transit_new(gw, len);
+    if (!t) {
+        not_on(hop, hdr, NULL, MAD_ERR_NOMEM, false, "no room for one more stream; see MAD_FORWARD_BUDGET");
+        return;
+    }
+    next = gw_hop_get(gw, gate);
+    if (!next || next == hop || !gw_side_open(&t->side[0], hop, &hdr->aux) || !gw_side_open(&t->side[1], next, NULL)) {
+        not_on(hop, hdr, t, next == hop ? MAD_ERR_PEER /* others, that would be nearer, are lost */ : MAD_ERR_UNREACHABLE,
+               false, next == hop ? "the way leads back" : mad_status_text(MAD_OK));
+        return;
+    }
+    if (dial && atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
+        gw_dial_follow(dial, t);
     t->direct = direct;
     t->side[0].tx_limit = open->limit;
     t->side[1].tx_limit = GW_FIRST;
@@ -123,6 +154,17 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
     t->route = gw_route_open(gw, gw_lane_of(gw, hop->gate->lane), peer_host(hop->gate), peer_host(next->gate),
                              gw_host_of(gw, address, NULL), true);
     gw_side_say(&t->side[1], hdr->flags & MADI_FORWARD_KIND, followers(hop, hdr), &on, sizeof on, address, len);
+}
+
+/* True if the peer may open one more stream here. */
+static bool has_room(gw_hop_t *hop)
+{
+    bool may = madi_charge(hop->gate, MADI_CHARGE_STREAMS, 1);
+    if (may)
+        madi_uncharge(hop->gate, MADI_CHARGE_STREAMS, 1); /* gw_side_open charges it */
+    else
+        madi_ledger_refused(hop->gate, MADI_CHARGE_STREAMS);
+    return may;
 }
 
 void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body)
@@ -136,7 +178,9 @@ void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char
         return;
     }
     memcpy(&open, body + sizeof(madi_wire_forward_t), sizeof open);
-    if (!memcmp(madi_address_uid(address), hop->gw->base.session->uid, 16))
+    if (!has_room(hop))
+        gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_NOMEM, "too many streams are open from this peer");
+    else if (!memcmp(madi_address_uid(address), hop->gw->base.session->uid, 16))
         gw_end_open(hop, hdr, &open);
     else
         pass_on(hop, hdr, &open, address, len);
@@ -237,6 +281,21 @@ void gw_transit_closed(gw_side_t *from, const madi_wire_close_t *c, const char *
     closed(from->transit, from == &from->transit->side[1], c, text);
 }
 
+/* The call that it waited for has failed, of which the opener is told later: until then as if nothing had happened. */
+static void silenced(gw_transit_t *t)
+{
+    gw_dial_t *dial = t->dial;
+    bool over = t->closed[0] && t->closed[1];
+    gw_dial_leave(t);
+    if (t->side[0].hop && !t->closed[0])
+        gw_dial_failed(dial);
+    gw_side_close(&t->side[0]);
+    t->closed[0] = t->closed[1] = true;
+    if (!over)
+        t->gw->closing++;
+    gw_later(t->gw);
+}
+
 void gw_transit_lost(gw_side_t *side, const char *text)
 {
     gw_transit_t *t = side->transit;
@@ -245,6 +304,10 @@ void gw_transit_lost(gw_side_t *side, const char *text)
     bool never = side == &t->side[1] && t->direct && gw_nobody_there(side->hop->gate);
     madi_wire_close_t c = {.status = MAD_ERR_PEER, .what = never ? MADI_CLOSE_GONE : MADI_CLOSE_WAY};
     gw_side_close(side);
+    if (side == &t->side[1] && t->dial) {
+        silenced(t);
+        return;
+    }
     closed(t, side == &t->side[1], &c, why);
 }
 
@@ -268,6 +331,7 @@ int gw_transits_reap(gw_t *gw, bool all)
             continue;
         }
         *p = t->next;
+        gw_dial_leave(t);
         for (int i = 0; i < 2; i++) {
             gw_side_close(&t->side[i]);
             gw_credit_close(&t->side[i]);

@@ -87,7 +87,9 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
     memcpy(adapter->address + 1, name, strlen(name));
     adapter->address_len = 1 + strlen(name);
     adapter->address_len += gw_mark_put(adapter->address + adapter->address_len, MADI_ADDR_MAX - adapter->address_len);
+    gw_labels_key(gw);
     gw->budget = gw->budget_all = madi_knob_int(MADI_KNOB_FORWARD_BUDGET);
+    gw_budget_shares(gw);
     set_caps(gw, forced);
     if (gw_alive_open(gw)) {
         snprintf(reason, MADI_REASON_MAX, "no timer: %s", strerror(errno));
@@ -110,6 +112,7 @@ static void virtual_close(madi_adapter_t *adapter)
     gw_rate_close(gw);
     gw_transits_reap(gw, true);
     gw_ends_reap(gw, true);
+    gw_dials_free(gw);
 }
 
 static void virtual_fini(madi_adapter_t *adapter)

@@ -7,9 +7,10 @@
  *   1xxxxxxx       a call of the user's
  *   0wwfhhkp ...   a fragment from peer p; hh: how it is handed over; f: its bytes are all the same; k: what it acknowledges,
  *                  and whether it asks, comes first; ww: what it begins with: 0 nothing, 1 what OPEN needs to this
- *                  process, 2 to a peer, 3 a packet's header:
+ *                  process, 2 to a peer (from stream 0x80 on, to one that nobody knows), 3 a packet's header:
  *                  A READY without a body gets its proof, and a packet of an encrypted stream is sealed unless channel is 1:
- *                  [ack ask] [flags] [channel] [length 16] [seq] [aux] [limit stream turn ack | type flags length] body */
+ *                  [ack ask] [flags] [channel] [length 16] [seq] [aux] [limit stream turn ack | type flags length] body
+ * After each step no peer has more than the bounds allow, and the gateway keeps within its budget. */
 #include "base/clock.h"
 #include "fuzz.h"
 #include "gateway/gateway.h"
@@ -23,10 +24,29 @@
 
 static unsigned char other[100]; /* the address of the second peer */
 static size_t other_len;
+static unsigned char unknown[300]; /* of processes of host b that nobody knows */
+static size_t unknown_len;
+
+/* As the second peer's, and with what the topology file says. */
+static void unknown_begin(const world_t *w)
+{
+    const char *network = gw_of_session(w->session)->base.network;
+    size_t at = other_len, n = strlen(network);
+    memcpy(unknown, other, other_len);
+    memcpy(unknown + at, "\7virtual", 8);
+    at += 8;
+    unknown[at++] = (unsigned char)n;
+    memcpy(unknown + at, network, n);
+    at += n;
+    memcpy(unknown + at, "\2\0b", 3);
+    unknown_len = at + 3;
+    unknown[2] = (unsigned char)unknown_len;
+}
 
 static void begin(void)
 {
     world_driver("fake,virtual");
+    world_bounds_lower();
     world_topology();
 }
 
@@ -51,7 +71,7 @@ static void look(world_t *w, bool late)
 static size_t head(unsigned char *to, input_t *in, unsigned what, madi_wire_forward_t forward, const world_t *w)
 {
     size_t at = sizeof(madi_wire_forward_t);
-    memset(to, 0, 256);
+    memset(to, 0, 512);
     memcpy(to, &forward, sizeof forward);
     if (what == 1 || what == 2) {
         const void *address = other;
@@ -65,7 +85,13 @@ static size_t head(unsigned char *to, input_t *in, unsigned what, madi_wire_forw
         open.ack = take8(in);
         memcpy(to + at, &open, sizeof open);
         at += sizeof open;
+        if (what == 2 && open.stream >= 0x80) {
+            address = unknown;
+            len = unknown_len;
+        }
         memcpy(to + at, address, len);
+        if (address == unknown)
+            memset(to + at + 4, (int)open.stream, 16);
         at += len;
     } else if (what == 3) {
         madi_wire_hdr_t inner = {.type = take8(in), .flags = take8(in), .length = take8(in)};
@@ -160,6 +186,41 @@ static void fragment(world_t *w, input_t *in, uint8_t op)
     madi_unlock(&s->lock);
 }
 
+static uint64_t queued_cost(const gw_side_t *side)
+{
+    uint64_t n = 0;
+    for (const gw_frag_t *frag = side->queue; frag; frag = frag->next)
+        n += frag->cost;
+    return n;
+}
+
+/* What waits of streams that pass through is within what the budget has promised them, and all of that within the budget. */
+static void budget_check(world_t *w)
+{
+    mad_session_t *s = w->session;
+    gw_t *gw;
+    int64_t promised = 0;
+    uint32_t labels = 0;
+    madi_lock(&s->lock);
+    gw = gw_of_session(s);
+    for (const gw_transit_t *t = gw->transits; t; t = t->next)
+        for (int i = 0; i < 2; i++) {
+            const gw_side_t *from = &t->side[i], *out = &t->side[!i];
+            uint64_t owed = from->rx_used - from->rx_back; /* that came and has not left */
+            FUZZ_CHECK(owed <= from->rx_window && queued_cost(out) <= owed + out->free);
+            promised += (int64_t)from->rx_window + from->free;
+        }
+    promised += s->ledger.most[MADI_CHARGE_ANSWERS] + s->ledger.most[MADI_CHARGE_PEERS];
+    FUZZ_CHECK(promised == gw->budget_all - gw->budget && promised <= gw->budget_all);
+    for (const gw_hop_t *hop = gw->hops; hop; hop = hop->next) {
+        FUZZ_CHECK(hop->n_sides[0] == (uint32_t)atomic_load(&hop->gate->ledger.held[MADI_CHARGE_STREAMS]));
+        FUZZ_CHECK(hop->cap_sides[0] <= 2 * (uint32_t)madi_bounds[MADI_CHARGE_STREAMS].peer + 8);
+        labels += hop->n_sides[0];
+    }
+    FUZZ_CHECK((int64_t)labels <= madi_bounds[MADI_CHARGE_STREAMS].sum);
+    madi_unlock(&s->lock);
+}
+
 static void run(const uint8_t *data, size_t size)
 {
     input_t in = {data, data + size};
@@ -172,6 +233,7 @@ static void run(const uint8_t *data, size_t size)
     other_len = world_address(other, "fake", 0x66);
     if (mad_peer_add(w.session, other, other_len, &peer) != MAD_OK)
         abort();
+    unknown_begin(&w);
     first = w.gate;
     how = take8(&in);
     encrypts = how & 2;
@@ -189,6 +251,8 @@ static void run(const uint8_t *data, size_t size)
             world_step(&w, op & 0x7f);
         else
             fragment(&w, &in, op);
+        world_bounds_check(&w);
+        budget_check(&w);
     }
     world_progress(&w);
     world_close(&w);

@@ -68,6 +68,10 @@ for name, end, more in (("share", 35000, 1), ("share-refused", 35000, 0), ("shar
     seed("packets", name, announce + user(8, 6) + user(0) + packet(11, 0, 0, struct.pack("<IIQQQ", 1 << 20, 9, 70000, 8192 + end % 2, end)) +
          grant + user(0) + grant + user(0))
 seed("packets", "bye", announce + packet(7, 0, 0, b"") + user(8, 3) + user(0))
+# To the bounds of the ledger (bounds.c): channels, messages on them, answers that are not read.
+seed("packets", "channels", b"".join(packet(3, 0, i, b"c%02d\0" % i) for i in range(20)) + user(0))
+seed("packets", "waiting", packet(3, 0, 5, b"c\0") + b"".join(packet(1, 3, 5, b"", seq=i, aux=64) for i in range(24)) + user(0))
+seed("packets", "unread", user(14) + (packet(3, 0, 0, b"x\0") + packet(8, 0, 0, b"")) * 120 + user(0) * 4)
 seed("packets", "full", announce + user(14) + user(9, 2) + user(8, 3) + user(14) + user(0))
 
 stream = hdr(3, 0, 0, 2, 0, 0) + b"a\0" + hdr(1, 3, 0, 16, 0, 64) + desc(8) + b"12345678"
@@ -186,6 +190,12 @@ seed("forward", "transit", b"\1" + to_peer + user(0) + fragment(0, 0x84, hello, 
 seed("forward", "stalled", b"\1" + to_peer + user(14) + b"".join(
     fragment(3, 0x81, b"x" * 900, seq=i, begin=b"\1\3\10", hand=i & 3) for i in range(40)) + user(14) + user(0))
 seed("forward", "many", b"\1" + b"".join(opened(2, aux=i) for i in range(12)) + user(0))
+# To its bounds, likewise: labels, calls of processes that nobody knows, answers, handshakes, knowledge.
+seed("forward", "labels", b"\1" + b"".join(opened(2, aux=8 * i) for i in range(30)) + user(0))
+seed("forward", "unknown", b"\1" + b"".join(fragment(2, 0x82, aux=i, begin=bytes([255, 0x80 + i, 0, 0])) for i in range(12)) + user(0))
+seed("forward", "handshakes", b"\1" + b"".join(fragment(1, 0x82, aux=i, begin=bytes([255, 0x41 + i, 0, 0])) for i in range(8)) + user(0))
+seed("forward", "unread", b"\1" + user(14) + b"".join(fragment(0, 0x88, aux=i, told=b"\0\1") for i in range(60)) + user(0) * 4)
+seed("forward", "acks", b"\1" + to_me + user(14) + b"".join(fragment(0, 0x87, told=b"\0\1") for i in range(60)) + user(0) * 4)
 for active in (1, 0, 3, 2):  # the last two are encrypted
     begin = bytes([active]) + ready + user(8, 3) + user(9, 2)
     seed("forward", "packets-%d" % active, begin + packets + user(0) + fragment(0, 7, told=b"\2\1") + fragment(0, 6, end_link))

@@ -11,6 +11,22 @@ flooder.settimeout(20)
 before = target.memory()
 inline = struct.pack("<Q", 1) + b"x"
 announced = b"".join(struct.pack("<QII", 100000 | 1 << 48 | 1 << 50, 1 << 20 | i, 0) for i in range(BLOCKS))
+
+
+def taken():
+    """Wait until the target has taken the message, and so given its credit back; False: the connection is over."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        got = [line for line in target.lines if line.startswith("got from")]
+        if got:
+            target.lines.remove(got[0])
+            return True
+        if target.holding("peer 1: "):
+            return False
+        target.read(0.05)
+    return False
+
+
 flooder.sendall(packet(CHANNEL, channel=1, body=b"chat\0"))
 sent = 0
 try:
@@ -19,9 +35,7 @@ try:
         data = packet(MSG, 3, 1, body, seq, cost(16 + len(body)))
         flooder.sendall(data)
         sent += len(data)
-        time.sleep(0.002)  # credit is given back as messages are taken, and would be passed
-        target.read()
-        if not target.alive() or target.holding("wait for it to read"):
+        if not taken():
             break
 except OSError:
     pass

@@ -57,7 +57,7 @@ START_TEST(windows)
     uint32_t queue[4096];
     unsigned head = 0, tail = 0;
     transit_init(w, &t);
-    ck_assert(gw_credit_open(side));
+    ck_assert(gw_credit_open(side, 0));
     for (int i = 0; i < 200000; i++) {
         uint32_t cost = random_below(3) ? gw_cost(random_below(3000)) : gw_cost(random_below(GW_FRAGMENT));
         if (tail - head < 4096 && gw_credit_take(side, cost))
@@ -87,7 +87,7 @@ START_TEST(budget)
     int n = 0;
     for (; n < MOST; n++) {
         transit_init(w, &t[n]);
-        if (!gw_credit_open(&t[n].side[0]))
+        if (!gw_credit_open(&t[n].side[0], 0))
             break;
         for (int i = 0; i < 100; i++) { /* windows grow only out of half of it */
             ck_assert(gw_credit_take(&t[n].side[0], LONGEST));
@@ -99,7 +99,7 @@ START_TEST(budget)
     ck_assert_int_ge(n, (int)((4 << 20) / (LONGEST + 2 * 8192)));
     ck_assert_int_lt(n, MOST);
     gw_credit_close(&t[0].side[0]);
-    ck_assert(gw_credit_open(&t[n].side[0])); /* there is room again */
+    ck_assert(gw_credit_open(&t[n].side[0], 0)); /* there is room again */
     free(t);
     free(w);
 }
@@ -110,7 +110,7 @@ START_TEST(too_much)
     world_t *w = world_new(8 << 20);
     gw_transit_t t;
     transit_init(w, &t);
-    ck_assert(gw_credit_open(&t.side[0]));
+    ck_assert(gw_credit_open(&t.side[0], 0));
     ck_assert(gw_credit_take(&t.side[0], LONGEST));
     ck_assert(!gw_credit_take(&t.side[0], LONGEST));
     free(w);

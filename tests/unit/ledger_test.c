@@ -42,7 +42,7 @@ END_TEST
 
 START_TEST(all_have_theirs)
 {
-    int64_t most = madi_bounds[MADI_CHARGE_CTRL].peer, small = most / 64;
+    int64_t most = madi_bounds[MADI_CHARGE_CTRL].peer, small = most / 16;
     setup();
     session->ledger.held[MADI_CHARGE_CTRL] = madi_bounds[MADI_CHARGE_CTRL].sum; /* of others */
     ck_assert(madi_charge(gates[0], MADI_CHARGE_CTRL, small)); /* who has next to nothing is not in error */
@@ -57,9 +57,9 @@ END_TEST
 START_TEST(a_gateway_has_less_for_answers)
 {
     setup();
-    session->ledger.answers = 4096;
+    session->ledger.most[MADI_CHARGE_ANSWERS] = 4096;
     ck_assert(madi_charge(gates[0], MADI_CHARGE_ANSWERS, 4096));
-    ck_assert(!madi_charge(gates[1], MADI_CHARGE_ANSWERS, madi_bounds[MADI_CHARGE_ANSWERS].peer / 64 + 1));
+    ck_assert(!madi_charge(gates[1], MADI_CHARGE_ANSWERS, madi_bounds[MADI_CHARGE_ANSWERS].peer / 16 + 1));
     teardown();
 }
 END_TEST
@@ -69,12 +69,13 @@ START_TEST(lines_are_limited)
     int n = 0;
     setup();
     for (int i = 0; i < 2000; i++)
-        n += madi_ledger_line(session);
+        n += madi_ledger_line(session, MADI_LOG_WARN);
     ck_assert_int_ge(n, 256);
     ck_assert_int_lt(n, 300);
     ck_assert_int_gt(session->ledger.lines_left_out, 1600);
+    ck_assert(!madi_ledger_line(session, MADI_LOG_DEBUG)); /* it is not shown, and not counted */
     session->ledger.lines_at -= INT64_C(3600000000000); /* an hour passes */
-    ck_assert(madi_ledger_line(session));
+    ck_assert(madi_ledger_line(session, MADI_LOG_WARN));
     ck_assert_int_eq(session->ledger.lines, 255);
     ck_assert_int_eq(session->ledger.lines_left_out, 0); /* it was said */
     teardown();

@@ -41,7 +41,8 @@ typedef struct madi_tcp_subnet {
 typedef struct madi_tcp_adapter {
     madi_adapter_t pub;
     struct sockaddr_storage self; /* the interface's address, port 0: where connections come from */
-    madi_tcp_subnet_t subnet;
+    madi_tcp_subnet_t subnet;     /* of the network's name; ip_len 0: it has another one */
+    madi_tcp_subnet_t own_subnet; /* of the interface */
     bool loopback;
     bool listening;               /* pub.listen_fd is ours */
 
@@ -142,6 +143,7 @@ socklen_t madi_tcp_addr_len(const struct sockaddr_storage *addr);
 madi_tcp_subnet_t madi_tcp_subnet(const struct sockaddr *addr, const struct sockaddr *mask, const struct sockaddr *peer);
 void madi_tcp_subnet_name(const madi_tcp_subnet_t *subnet, char *name); /* MADI_NAME_MAX bytes */
 bool madi_tcp_network(const void *addr, size_t len, char *name); /* as driver.h says */
+bool madi_tcp_within(madi_adapter_t *adapter, const void *addr, size_t len);
 bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
 
 /* True if that address (len bytes) has these first bits. */

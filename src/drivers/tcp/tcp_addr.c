@@ -164,6 +164,18 @@ bool madi_tcp_holds(const unsigned char *net, int prefix, const unsigned char *i
     return !memcmp(masked, net, len);
 }
 
+#define PRIVILEGED 1024 /* ports below this one are no user's */
+
+bool madi_tcp_within(madi_adapter_t *adapter, const void *addr, size_t len)
+{
+    const madi_tcp_subnet_t *own = &((madi_tcp_adapter_t *)adapter)->own_subnet;
+    const unsigned char *a = addr;
+    size_t ip_len = tcp_ip_len(a, len);
+    if (!ip_len || ip_len != own->ip_len || (a[1] | a[2] << 8) < PRIVILEGED)
+        return false;
+    return madi_tcp_holds(own->ip, own->prefix, a + 3, ip_len) || (own->has_peer && !memcmp(own->peer, a + 3, ip_len));
+}
+
 /* True if this host sends from that very address when it sends to the peer's: its network is not known from a subnet, and
  * the routes say. */
 static bool tcp_is_routed(const struct sockaddr_storage *self, const struct sockaddr_storage *peer)

@@ -321,6 +321,7 @@ mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, char *reason)
     }
     tcp->loopback = tcp_is_loopback(i);
     memcpy(&tcp->self, i->ifa_addr, tcp_is_v6(i) ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+    tcp->own_subnet = tcp_subnet_of(i);
     status = tcp_network_knob(pub->name, i, pub->network, reason);
     if (status || pub->network[0])
         goto out;
