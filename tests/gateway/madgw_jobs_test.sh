@@ -238,9 +238,10 @@ END
 }
 two_words() { if [ "$owner_two" = 0 ]; then echo "--join - --rate"; else echo "--join $PWD/jobs/two.job"; fi; }
 
-# One job floods, the other has one stream; a bandwidth that this host has easily.
+# One job floods, the other has one stream: a seventh, if streams were what is shared.  A bandwidth that a busy host has, too;
+# bounds are for one that does not let a gateway run for longer than its bucket lasts.
 test_share() {
-    serve --rate 60M
+    serve --rate 30M
     start one 6 $owner_one "$BUILD/tests/flow" 6
     start two 1 $owner_two "$BUILD/tests/flow" 2
     go one
@@ -249,13 +250,13 @@ test_share() {
     finish two 0
     finish one 0
     check "flood: all of one end" 6 "$(grep -c MB/s one.out)"
-    at_least "flood: two has its half of 62.9 MB/s" "$(mb_of two)" 25
-    at_least "flood: one has what is left, and all when it is alone" "$(mb_of one)" 30
-    if awk "BEGIN { exit !($(mb_of one) <= 66) }"; then ok "flood: and no more"; else not_ok "flood: one has $(mb_of one)"; fi
+    at_least "flood: two has its half of 31.5 MB/s" "$(mb_of two)" 9
+    at_least "flood: one has what is left, and all when it is alone" "$(mb_of one)" 12
+    if awk "BEGIN { exit !($(mb_of one) <= 34) }"; then ok "flood: and no more"; else not_ok "flood: one has $(mb_of one)"; fi
     start three 1 $owner_two "$BUILD/tests/flow" 2
     go three
     finish three 0
-    at_least "alone, a job has all" "$(mb_of three)" 45
+    at_least "alone, a job has all" "$(mb_of three)" 18
     stop share
 }
 
