@@ -39,7 +39,7 @@ for d in src/drivers/*/; do
     d=${d%/}
     only "${d##*/}" "base/.*|core/(driver|seal|wire)\.h|drivers/${d##*/}/.*|$public" $(find "$d" -name '*.[ch]')
 done
-only tools "(base|tools|topology)/.*|core/ask\.h|gateway/daemon\.h|$public" $(find src/tools -name '*.[ch]')
+only tools "(base|tools|topology)/.*|core/(ask|secret)\.h|gateway/daemon\.h|$public" $(find src/tools -name '*.[ch]')
 only bench "(../)?[a-z_]+\.h|bench/.*|$public" $(find bench -name '*.[ch]')
 # What is below src/mpi is outside the library.
 only openmpi "base/foreign\.h|btl_mad\.h|mpi/key\.h|$public" $(find src/mpi/openmpi -name '*.[ch]')
