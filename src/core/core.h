@@ -180,7 +180,7 @@ mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len
 /* secure.c */
 /* Settle how an adapter's network is protected: by the topology file, or the driver's knobs.  Like the driver's secure. */
 mad_status_t madi_adapter_secure(madi_adapter_t *adapter, char *reason);
-/* A few words on it, for people: "seal: TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key". */
+/* Describe it in a few words for people: "seal: TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key". */
 void madi_security_text(const madi_adapter_t *adapter, char *text, size_t len);
 
 /* hello.h; under session->lock */

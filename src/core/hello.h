@@ -99,7 +99,7 @@ bool madi_hello_secret(const madi_hello_t *hello, madi_link_t *link);
 /* The text for a peer whose network has other security than ours. */
 void madi_hello_security_text(const madi_hello_t *hello, unsigned security, char *text, size_t len);
 
-/* What came from the socket (recv returned n, not more than 0) does not go on, or not now. */
+/* Nothing came from the socket now, or nothing more will: recv returned n, which is 0 or less. */
 void madi_hello_read_failed(madi_hello_t *hello, ssize_t n);
 
 /* hello_seal.c */
@@ -110,7 +110,7 @@ bool madi_hello_seal_go(madi_hello_t *hello);
 bool madi_hello_seal_write(madi_hello_t *hello, const struct iovec *vec, int n, size_t len); /* all, or false */
 ssize_t madi_hello_seal_read(madi_hello_t *hello, void *to, size_t len); /* like recv; EPROTO: see madi_seal_why */
 bool madi_hello_seal_more(const madi_hello_t *hello); /* more was received than read: no event will tell of it */
-void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* the link has it from now on; none: nothing */
+void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* the link owns the seal from now on, if there is one */
 
 /* accept.c */
 void madi_accept_hello(madi_hello_t *hello);

@@ -29,7 +29,7 @@ static bool seal_flush(hello_t *h)
     return n == (ssize_t)len;
 }
 
-/* False: it was ended. */
+/* Make the connection's seal.  False: the handshake was ended. */
 static bool seal_make(hello_t *h)
 {
     madi_seal_key_set(h->session->seal, h->session->secrets->gateway_key);
@@ -39,7 +39,7 @@ static bool seal_make(hello_t *h)
     return h->seal != NULL;
 }
 
-/* A caller of this sealed network that does not begin with TLS. */
+/* Refuse a caller of this sealed network that does not begin with TLS. */
 static void seal_unwanted(hello_t *h, int first)
 {
     char rest[4096];
@@ -55,7 +55,7 @@ static void seal_unwanted(hello_t *h, int first)
                       "MAD_TCP_SECURITY");
 }
 
-/* The passive side, before anything was read.  False: not yet, or it was ended. */
+/* Look at the first byte of a caller.  False: nothing has come, or the handshake was ended. */
 static bool seal_called(hello_t *h)
 {
     unsigned char first;
@@ -107,7 +107,7 @@ static bool seal_shake(hello_t *h)
     return false;
 }
 
-/* Receive more.  What recv returns. */
+/* Receive more.  Returns what recv does. */
 static ssize_t seal_receive(hello_t *h)
 {
     size_t room;
@@ -148,7 +148,7 @@ bool madi_hello_seal_write(hello_t *h, const struct iovec *vec, int n, size_t le
     return madi_seal_put(h->seal, vec, n, len) == len && seal_flush(h);
 }
 
-/* Open the next record.  What recv would return; EPROTO: it is not genuine, and madi_seal_why says more. */
+/* Open the next record.  Returns what recv would; EPROTO: the record is not genuine, and madi_seal_why says more. */
 static ssize_t seal_open(hello_t *h)
 {
     size_t len;

@@ -79,7 +79,7 @@ static int psk_find(SSL *ssl, const unsigned char *id, size_t len, SSL_SESSION *
     return (*session = psk_session(ssl)) != NULL;
 }
 
-/* Takes the traffic secrets from OpenSSL: "LABEL RANDOM SECRET", both in hexadecimal digits. */
+/* Take the traffic secrets from OpenSSL: "LABEL RANDOM SECRET", both in hexadecimal digits. */
 static void secret_take(const SSL *ssl, const char *line)
 {
     static const char client[] = "CLIENT_TRAFFIC_SECRET_0 ", server[] = "SERVER_TRAFFIC_SECRET_0 ";
@@ -259,7 +259,7 @@ const unsigned char *madi_seal_binding(const madi_seal_t *s)
 
 /* ---- The handshake ------------------------------------------------------------------------------------------------ */
 
-/* What OpenSSL wants to send goes to out. */
+/* Move what OpenSSL wants to send to out.  False: it is too much. */
 static bool shake_collect(madi_seal_t *s)
 {
     char *data;
@@ -292,7 +292,7 @@ static bool shake_feed(madi_seal_t *s, bool *broken)
     return true;
 }
 
-/* Why OpenSSL does not go on, in words for whoever starts the job. */
+/* Say why OpenSSL does not go on, in words for the user who starts the job. */
 static mad_status_t shake_explain(const madi_seal_t *s, char *reason)
 {
     unsigned long error = ERR_peek_error();
@@ -333,7 +333,7 @@ static madi_seal_state_t shake_failed(madi_seal_t *s, mad_status_t *status, char
     return MADI_SEAL_FAILED;
 }
 
-/* Both ends have shown their key: from now on records are made here. */
+/* Finish: both ends have shown their key, and records are made here from now on. */
 static madi_seal_state_t shake_done(madi_seal_t *s, mad_status_t *status, char *reason)
 {
     bool as_agreed = s->ctx->certified || SSL_session_reused(s->ssl);

@@ -33,16 +33,16 @@
 typedef struct madi_seal_ctx madi_seal_ctx_t; /* what the connections of a session have in common */
 typedef struct madi_seal madi_seal_t;         /* one connection */
 
-/* Settings by MAD_SEAL_CIPHER and MAD_SEAL_CERTIFICATE and the like.  NULL: reason (MADI_REASON_MAX) says why. */
+/* Make the settings of a session, by the knobs MAD_SEAL_*.  NULL: reason (MADI_REASON_MAX bytes) says why. */
 madi_seal_ctx_t *madi_seal_ctx_new(char *reason);
-/* The key of the job that both ends have, MADI_SEAL_KEY bytes, from which the PSK follows; it stays where it is as long as
- * connections are made.  Before the first one. */
+/* Set the key of the job that both ends have, MADI_SEAL_KEY bytes, from which the PSK follows.  Borrows it as long as
+ * connections are made.  To be called before the first connection. */
 void madi_seal_key_set(madi_seal_ctx_t *ctx, const unsigned char *key);
-void madi_seal_ctx_free(madi_seal_ctx_t *ctx); /* NULL is fine; connections of it may go on */
-/* "TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key": for people. */
+void madi_seal_ctx_free(madi_seal_ctx_t *ctx); /* NULL is fine; its connections may go on */
+/* Describe the settings for people: "TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key". */
 void madi_seal_ctx_text(const madi_seal_ctx_t *ctx, char *text, size_t len);
 
-/* A connection; active: this end begins.  NULL: no memory. */
+/* Make a connection; active: this end begins.  NULL without memory. */
 madi_seal_t *madi_seal_new(madi_seal_ctx_t *ctx, bool active);
 void madi_seal_free(madi_seal_t *seal); /* wipes the keys; NULL is fine */
 
@@ -51,19 +51,19 @@ typedef enum madi_seal_state {
     MADI_SEAL_READY,   /* likewise to be sent; records can follow */
     MADI_SEAL_FAILED   /* likewise to be sent (an alert); reason says why, and *status */
 } madi_seal_state_t;
-/* Go on with the handshake, with what was received. */
+/* Go on with the handshake, by what was received. */
 madi_seal_state_t madi_seal_shake(madi_seal_t *seal, mad_status_t *status, char *reason);
-/* After the handshake: bytes that nobody but these two ends can know. */
+/* Return MADI_SEAL_BINDING bytes that only these two ends know.  Precondition: the handshake is READY. */
 const unsigned char *madi_seal_binding(const madi_seal_t *seal);
 
 /* ---- Receiving -------------------------------------------------------------------------------------------------- */
 
-/* Where bytes from the network go, and how many may at most; never none. */
+/* Return where bytes from the network go; *len: how many may, at least one.  Precondition: all whole records are opened. */
 void *madi_seal_room(madi_seal_t *seal, size_t *len);
 void madi_seal_received(madi_seal_t *seal, size_t n);
 /* True if nothing is received and not opened, not even a part of a record. */
 bool madi_seal_empty(const madi_seal_t *seal);
-/* The first byte that was received and not used, or -1. */
+/* Return the first byte that was received and not used; -1 if there is none. */
 int madi_seal_first_byte(const madi_seal_t *seal);
 
 typedef enum madi_seal_next {
@@ -73,22 +73,23 @@ typedef enum madi_seal_next {
     MADI_SEAL_ENDED,   /* the peer says that nothing follows */
     MADI_SEAL_BROKEN   /* madi_seal_why says why; the connection must end */
 } madi_seal_next_t;
-/* Payload bytes of the next record at most, 0 if it is not whole yet; *broken: what has come is no record. */
+/* Return an upper bound of the next record's payload bytes; 0 if the record is not whole yet.  *broken: what has come is no
+ * record. */
 size_t madi_seal_peek(madi_seal_t *seal, bool *broken);
-/* Open the record that madi_seal_peek has announced.  to has room for as many bytes; they are wiped if the record is not
- * genuine. */
+/* Open the record that madi_seal_peek has announced, into to, which has room for that many bytes.  They are wiped if the record
+ * is not genuine. */
 madi_seal_next_t madi_seal_open(madi_seal_t *seal, void *to, size_t *len);
 const char *madi_seal_why(const madi_seal_t *seal);
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Encrypt what is in vec, up to max and MADI_SEAL_BATCH bytes, behind what waits at madi_seal_out; returns how many.  0 where
- * nothing fits now, or (errno EIO) encryption failed. */
+/* Encrypt what is in vec, up to max and MADI_SEAL_BATCH bytes, behind what waits at madi_seal_out.  Returns how many bytes were
+ * encrypted: 0 if nothing fits now, or (errno EIO) if encryption failed. */
 size_t madi_seal_put(madi_seal_t *seal, const struct iovec *vec, int n, size_t max);
-/* What is to be sent; *len may be 0. */
+/* Return what is to be sent; *len: how many bytes, perhaps 0. */
 const void *madi_seal_out(const madi_seal_t *seal, size_t *len);
 void madi_seal_sent(madi_seal_t *seal, size_t n);
-/* Say that nothing follows (close_notify); it then waits at madi_seal_out. */
+/* Put close_notify, which says that nothing follows, behind what waits at madi_seal_out. */
 void madi_seal_end(madi_seal_t *seal);
 
 /* ---- Sending by the kernel ---------------------------------------------------------------------------------------- */
@@ -98,9 +99,10 @@ void madi_seal_kernel_try(madi_seal_ctx_t *ctx);
 /* Have the kernel make the records that are sent on this TCP socket (kernel TLS); the caller then sends payload on it.  False:
  * it cannot, and all is as before.  Precondition: nothing waits at madi_seal_out. */
 bool madi_seal_kernel_begin(madi_seal_t *seal, int fd);
-/* So much payload is about to be sent; updates the key if it is time.  False (errno): the connection must end. */
+/* Count len bytes of payload that are about to be sent, and update the key if that is due.  False (errno): the connection must
+ * end. */
 bool madi_seal_kernel_count(madi_seal_t *seal, int fd, size_t len);
-void madi_seal_kernel_end(int fd); /* like madi_seal_end, and sends it */
+void madi_seal_kernel_end(int fd); /* send close_notify */
 
 /* For tests: update the key after so many records. */
 void madi_seal_rekey_after(madi_seal_t *seal, uint64_t records);

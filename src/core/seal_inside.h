@@ -73,12 +73,12 @@ struct madi_seal {
 /* seal_record.c: begin to use the secrets of the handshake. */
 bool madi_seal_keys_set(madi_seal_t *seal);
 void madi_seal_keys_wipe(madi_seal_t *seal);
-/* The key of the sending direction, into EVP_MAX_KEY_LENGTH bytes; and go on to the next one.  False without memory. */
+/* Derive the key of the sending direction into EVP_MAX_KEY_LENGTH bytes; go on to the next one.  False without memory. */
 bool madi_seal_tx_key(const madi_seal_t *seal, unsigned char *key);
 bool madi_seal_tx_next(madi_seal_t *seal);
 /* seal_kernel.c */
 bool madi_seal_kernel_update(madi_seal_t *seal, int fd); /* tell the peer, then give the kernel the next key */
-/* A record of this type, behind what waits.  False: it does not fit, or encryption failed. */
+/* Put a record of this type behind what waits.  False: it does not fit, or encryption failed. */
 bool madi_seal_put_as(madi_seal_t *seal, unsigned char type, const void *bytes, size_t len);
 
 #endif

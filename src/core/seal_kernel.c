@@ -31,7 +31,7 @@
 #define TRIAL_TEXT ((size_t)3 * MADI_SEAL_TEXT + 100) /* bytes; several records */
 #define TRIAL_MS 200
 
-/* The key of the sending direction, in the kernel's words.  Its length; 0: the kernel has no word for the cipher. */
+/* Write the key of the sending direction as the kernel takes it.  Returns the length; 0 if the kernel has not this cipher. */
 static size_t info_make(const madi_seal_t *s, const unsigned char *key, void *to)
 {
     struct tls12_crypto_info_aes_gcm_128 *small = to;
@@ -112,7 +112,7 @@ void madi_seal_kernel_end(int fd)
 
 /* ---- The trial ---------------------------------------------------------------------------------------------------- */
 
-/* Two ends of a connection over loopback.  False: there is none. */
+/* Connect two sockets over loopback.  False: that is not possible. */
 static bool pair_make(int fd[2])
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -161,7 +161,7 @@ static bool trial_receive(madi_seal_t *s, int fd, const unsigned char *want, siz
     return true;
 }
 
-/* Payload before and after an update of the key, and the end. */
+/* Send payload before and after an update of the key.  True if all of it opens. */
 static bool trial_run(madi_seal_t *from, madi_seal_t *to, const int fd[2], unsigned char *text)
 {
     for (int round = 0; round < 2; round++)
@@ -194,7 +194,7 @@ static bool trial(madi_seal_ctx_t *ctx)
     return good;
 }
 
-/* What the kernel lists, so that no module is loaded by asking. */
+/* True if the kernel lists TLS.  (To ask by setsockopt could load a module.) */
 static bool listed(void)
 {
     char line[256] = "";

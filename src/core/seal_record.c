@@ -116,7 +116,7 @@ typedef struct place {
     size_t used; /* bytes of it */
 } place_t;
 
-/* The next bytes, at most max of one piece; *len says how many, which is not 0 while any are left. */
+/* Return the next bytes, *len of one piece, at most max.  *len is not 0 while any are left. */
 static const unsigned char *piece_next(place_t *p, size_t max, size_t *len)
 {
     const unsigned char *at;
@@ -150,7 +150,7 @@ static bool payload_encrypt(EVP_CIPHER_CTX *cipher, unsigned char *to, place_t *
     return EVP_EncryptUpdate(cipher, to, &n, to, (int)len + 1) == 1;
 }
 
-/* A record of these bytes goes behind what waits. */
+/* Put a record of len bytes behind what waits. */
 static bool record_put(madi_seal_t *s, unsigned char type, place_t *from, size_t len)
 {
     unsigned char *head = s->out + s->out_n, *to = head + SEAL_HEAD;
@@ -175,7 +175,7 @@ bool madi_seal_put_as(madi_seal_t *s, unsigned char type, const void *bytes, siz
     return s->out_n + len + MADI_SEAL_MORE <= SEAL_OUT_SIZE && record_put(s, type, &from, len);
 }
 
-/* The peer is told that the next record is under the next key. */
+/* Tell the peer that the next record is under the next key. */
 static bool update_send(madi_seal_t *s)
 {
     static const unsigned char message[5] = {SEAL_KEY_UPDATE, 0, 0, 1, 0};
@@ -278,7 +278,7 @@ size_t madi_seal_peek(madi_seal_t *s, bool *broken)
     return there < SEAL_HEAD + body ? 0 : body - 1 - SEAL_TAG;
 }
 
-/* Decrypt payload, which goes to to, and the type.  False: the record is not genuine. */
+/* Decrypt len bytes of payload into to, and the type.  False: the record is not genuine. */
 static bool record_open(madi_seal_t *s, unsigned char *head, size_t len, unsigned char *to, unsigned char *type)
 {
     EVP_CIPHER_CTX *cipher = s->rx.cipher;

@@ -128,8 +128,7 @@ mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, char *reason);
 /* A listening socket on self, within the configured ports; sets pub.listen_fd and the address bytes. */
 mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason);
 
-/* How the adapter's network is protected, by the knob, else as the topology file has it (given; -1: it does not); sets
- * pub.security. */
+/* Set pub.security: by the knob, else as the topology file has it (given; -1: it has nothing), else auth. */
 mad_status_t madi_tcp_security(madi_tcp_adapter_t *tcp, int given, char *reason);
 
 /* tcp_addr.c */
@@ -175,13 +174,13 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *link, const struct iovec *vec, int n
 void madi_tcp_seal_link_close(madi_link_t *link);
 
 /* tcp_link.c */
-/* For tcp_seal.c: n bytes are at their place, in the body that is received or behind rx_buf's tail; returns events. */
+/* For tcp_seal.c.  Take n bytes that have been put where a read would have put them: into the body that is being received, or
+ * behind rx_buf's tail.  Returns events. */
 int madi_tcp_consume(madi_tcp_link_t *link, size_t n);
-/* Likewise, but all behind rx_buf's tail. */
+/* Like madi_tcp_consume, but all n bytes are behind rx_buf's tail. */
 int madi_tcp_parse(madi_tcp_link_t *link, size_t n);
-/* Are the first n bytes of rx_buf one packet that take may copy?  Copy it; false: it is none that a peer sends. */
-bool madi_tcp_is_one(const madi_tcp_link_t *link, size_t n);
-bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n);
+bool madi_tcp_is_one(const madi_tcp_link_t *link, size_t n); /* true if rx_buf's first n bytes are one packet that take may copy */
+bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n); /* copy it; false if no peer sends such a packet */
 void madi_tcp_unread_add(madi_tcp_link_t *link); /* have the next poll read it */
 void madi_tcp_ended(madi_tcp_link_t *link, int error); /* error: what recv said, 0 for an orderly end */
 ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n); /* how much the socket took, or -1; a full socket is 0 */

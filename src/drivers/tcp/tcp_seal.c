@@ -31,7 +31,7 @@ static bool seal_closed(madi_tcp_link_t *link)
 
 /* ---- Receiving -------------------------------------------------------------------------------------------------- */
 
-/* Open the next record; returns events, and goes on to parse what it holds. */
+/* Open the next record, and parse what it holds.  Returns events. */
 static int seal_open_one(madi_tcp_link_t *link, size_t len)
 {
     bool direct = link->in_body && link->body && len <= link->left;
@@ -103,7 +103,8 @@ int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget)
     return events;
 }
 
-/* If one record is all that is there, and one packet that take may copy is all that it holds: 1, and *others is 0. */
+/* Return 1 if one record is all that has come, and one packet that take may copy is all that it holds: packet has it then.
+ * Else 0, and *others is the number of packets that were parsed. */
 static int seal_take_one(madi_tcp_link_t *link, void *packet, int *others)
 {
     bool broken;
@@ -146,8 +147,8 @@ int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet)
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* How many bytes to encrypt before the next system call, of those that are left.  A message that is one batch goes in two
- * at least, so that the peer decrypts beside this process. */
+/* Return how many of the bytes that are left to encrypt before the next system call.  The last batch is cut in halves, so that
+ * the peer decrypts beside this process. */
 static size_t seal_batch(size_t left)
 {
     size_t half = left / 2 & ~(size_t)(MADI_SEAL_TEXT - 1); /* whole records */
@@ -239,7 +240,7 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n,
     return MADI_SENT;
 }
 
-/* Is something left to send?  Under the tx lock. */
+/* True if something is left to send.  Under the tx lock. */
 static bool seal_waits(const madi_tcp_link_t *link)
 {
     size_t len;
@@ -309,7 +310,7 @@ mad_status_t madi_tcp_seal_start(madi_link_t *pub, int fd, bool active, char *re
     return status;
 }
 
-/* No send runs, and none will: the link's sending half is at rest. */
+/* Precondition: no send runs, and none will, so the sending half is at rest. */
 void madi_tcp_seal_link_close(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
