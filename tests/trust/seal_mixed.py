@@ -58,13 +58,13 @@ refused("seal calls auth", env("seal"), env("auth"), "answers in the clear", "be
 refused("auth calls seal", env("auth"), env("seal"), "security for this network", "speaks in the clear")
 refused("none calls auth", env("none"), env("auth"), "security for this network", "security for this network")
 refused("auth calls none", env("auth"), env("none"), "security for this network", "security for this network")
-refused("another key", env("seal", TARGET_KEY="f" * 32), env("seal"), "give both the same key", "does not hold the job's key")
+refused("another key", env("seal", TARGET_KEY="another key of another job, 32 bytes"[:32]), env("seal"), "give both the same key", "does not hold the job's key")
 refused("another cipher", env("seal", MAD_SEAL_CIPHER="TLS_AES_256_GCM_SHA384"), env("seal"), "MAD_SEAL_CIPHER",
         "MAD_SEAL_CIPHER")
 agreed("seal and seal", env("seal"), env("seal"))
 agreed("seal by AES 256", env("seal", MAD_SEAL_CIPHER="TLS_AES_256_GCM_SHA384"),
        env("seal", MAD_SEAL_CIPHER="TLS_AES_256_GCM_SHA384"))
-agreed("none and none, with other keys", env("none", TARGET_KEY="f" * 32), env("none"))
+agreed("none and none, with other keys", env("none", TARGET_KEY="another key of another job, 32 bytes"[:32]), env("none"))
 SITE = b'networks = { wan = { driver = "tcp"; hosts = "a,b"; interface = "lo"; leaves_site = true; }; };'
 BY_FILE = dict(BASE, MAD_DRIVERS="tcp,self,virtual", MAD_TOPOLOGY="hex:" + SITE.hex(), MAD_HOST="a")
 agreed("a network that leaves the site, and seal", BY_FILE, env("seal"))
@@ -104,7 +104,7 @@ if subprocess.call("command -v openssl", shell=True, stdout=subprocess.DEVNULL) 
             "ended the sealed")
     refused("certificates here, the job's key there", of("site", "site"), env("seal"), "sealed handshake", "in common")
     refused("the job's key here, certificates there", env("seal"), of("site", "site"), "give certificates to both or none", "")
-    refused("certificates, and another key", of("site", "site", TARGET_KEY="f" * 32), of("site", "site"), "give both the same key",
+    refused("certificates, and another key", of("site", "site", TARGET_KEY="another key of another job, 32 bytes"[:32]), of("site", "site"), "give both the same key",
             "does not hold the job's key")
     broken = of("site", "site")
     broken["MAD_SEAL_PRIVATE_KEY"] = "/nonexistent"
