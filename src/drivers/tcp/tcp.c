@@ -137,7 +137,7 @@ static bool tcp_skips(madi_tcp_adapter_t *tcp)
     return true;
 }
 
-static bool tcp_can_take(const madi_tcp_link_t *link)
+static inline __attribute__((always_inline)) bool tcp_can_take(const madi_tcp_link_t *link)
 {
     return link && !atomic_load_explicit(&link->closed, memory_order_relaxed) &&
            !atomic_load_explicit(&link->tx_blocked, memory_order_relaxed) && !link->is_unread && !link->in_body &&
