@@ -292,18 +292,27 @@ static bool write_all(FILE *f)
  * may give it to others. */
 void madi_trace_write(void)
 {
-    char name[4000], why[PATH_MAX + 100];
-    madi_output_t out;
+    struct {
+        char name[4000], why[PATH_MAX + 100];
+        madi_output_t out;
+    } *t; /* too much for the stack of a user-level thread */
+    bool good = false;
     if (!madi_tracing)
         return;
-    snprintf(name, sizeof name, "%s.%s.%d.json", madi_knob_text(MADI_KNOB_TRACE), trace.host, (int)getpid());
-    if (madi_output_open(&out, name, 0600, false, why, sizeof why)) {
-        bool good = write_all(out.file);
-        snprintf(why, sizeof why, "%s", strerror(errno)); /* if not good */
-        if (madi_output_close(&out, good, why, sizeof why))
-            return;
+    t = malloc(sizeof *t);
+    if (!t) {
+        madi_log(MADI_LOG_WARN, "trace", "MAD_TRACE: no memory to write the timeline");
+        return;
     }
-    madi_log(MADI_LOG_WARN, "trace", "MAD_TRACE: %s cannot be written: %s", name, why);
+    snprintf(t->name, sizeof t->name, "%s.%s.%d.json", madi_knob_text(MADI_KNOB_TRACE), trace.host, (int)getpid());
+    if (madi_output_open(&t->out, t->name, 0600, false, t->why, sizeof t->why)) {
+        bool whole = write_all(t->out.file);
+        snprintf(t->why, sizeof t->why, "%s", strerror(errno)); /* if not whole */
+        good = madi_output_close(&t->out, whole, t->why, sizeof t->why);
+    }
+    if (!good)
+        madi_log(MADI_LOG_WARN, "trace", "MAD_TRACE: %s cannot be written: %s", t->name, t->why);
+    free(t);
 }
 
 bool madi_trace_begin(madi_answer_t *a)
