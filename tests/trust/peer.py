@@ -289,6 +289,13 @@ def open_body(address, limit=1 << 40, stream=1, turn=0, ack=0, proof=bytes(16)):
     return struct.pack("<QQII", limit, stream, turn, ack) + proof + address
 
 
+def close_body(status, what, text=b"", proof=bytes(16)):
+    return struct.pack("<II", status, what) + proof + text
+
+
+READY_BODY = bytes(48)  # proof and key, of an end that has neither
+
+
 # ---- shm ------------------------------------------------------------------------------------------------------------
 
 _layout = {}

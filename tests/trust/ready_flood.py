@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A member sends a gateway fragments that cost no credit, to a process that does not read: READY of any length, empty READY
+"""A member sends a gateway fragments that cost no credit, to a process that does not read: READY of any length, READY
 beyond what credit allows, and MOVE.  The gateway keeps within its budget."""
 from peer import *
 
@@ -49,6 +49,6 @@ def flood(name, body, count, text, kind=F_READY, limit=4):
 
 
 flood("long READY", bytes(8 * MIB - 64), 40 * MIB, "a fragment of kind 5 and")
-flood("empty READY", b"", 16 * MIB, "more fragments than credits")
+flood("READY", READY_BODY, 16 * MIB, "more fragments than credits")
 flood("MOVE", b"", 8 * MIB, None, kind=F_MOVE)
 finish()

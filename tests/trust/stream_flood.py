@@ -67,7 +67,7 @@ mapped = g.mapped()
 for i in range(600):
     label = 4096 * (i + 1)
     good &= g.flood(s, [fragment(F_OPEN, open_body(far, stream=2 + i), label=label, channel=16),
-                        fragment(F_CLOSE, struct.pack("<II", 2, 0), label=label)])
+                        fragment(F_CLOSE, close_body(2, 0), label=label)])
     for end in (s, deaf):  # so that nothing else is at its bound
         try:
             end.settimeout(0.001)
