@@ -6,6 +6,7 @@
 #include <check.h>
 #include <stddef.h>
 
+Suite *aead_suite(void);
 Suite *base_suite(void);
 Suite *json_suite(void);
 Suite *key_suite(void);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* AES-GCM by intel-ipsec-mb, for aead.c.
+ *
+ * The library is loaded when the first key is made, and only on processors with AES and carry-less multiplication for vectors of
+ * 512 bits: OpenSSL 3.0 does not use these, and is as quick without them.  So a process that encrypts nothing does not
+ * load it, and one on a host that lacks it does the same by OpenSSL. */
+#ifndef MADI_AEAD_FAST_H
+#define MADI_AEAD_FAST_H
+
+#include "core/aead.h"
+
+typedef struct madi_aead_fast madi_aead_fast_t;
+
+/* Make an object for keys of 16 or 32 bytes.  NULL: not built in, not here, not on this processor, or no memory. */
+madi_aead_fast_t *madi_aead_fast_new(size_t key_len);
+void madi_aead_fast_free(madi_aead_fast_t *fast); /* wipes the key; NULL is fine */
+void madi_aead_fast_key_set(madi_aead_fast_t *fast, const unsigned char *key);
+/* Like madi_aead_seal. */
+void madi_aead_fast_seal(madi_aead_fast_t *fast, const madi_aead_about_t *about, const struct iovec *vec, int n,
+                         unsigned char *out, unsigned char *tag);
+/* Like madi_aead_open, but compute the tag that the bytes should have: the caller compares, and wipes. */
+void madi_aead_fast_open(madi_aead_fast_t *fast, const madi_aead_about_t *about, const unsigned char *from,
+                         const struct iovec *vec, int n, unsigned char *tag);
+
+#endif
