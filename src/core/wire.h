@@ -129,7 +129,7 @@ enum madi_forward_kind {
     MADI_FORWARD_OPEN = 2,   /* madi_wire_open, then the address of the process that is wanted.  channel: hops left */
     MADI_FORWARD_CREDIT = 3, /* of this hop: madi_wire_credit */
     MADI_FORWARD_HELLO = 4,  /* bytes of the handshake between the ends */
-    MADI_FORWARD_READY = 5,  /* the sender's handshake is over: madi_wire_ready.  channel: the cipher that it seals by */
+    MADI_FORWARD_READY = 5,  /* the sender's handshake is over: madi_wire_ready */
     MADI_FORWARD_CLOSE = 6,  /* nothing follows: madi_wire_close, then a text without its zero */
     MADI_FORWARD_ACK = 7,    /* end to end: what madi_wire_forward says; of an encrypted stream, a proof.  seq then counts
                               * them */

@@ -3,7 +3,7 @@
  * is said about the stream.
  *
  *   secret (of the handshake of the two ends)
- *     |-- HKDF "mad stream, active, seal"  -- HMAC X25519 of both ends -- HKDF turn, generation --> key of the AEAD
+ *     |-- HKDF "mad stream, active, seal"  -- HMAC X25519 of both ends -- HKDF turn, generation --> key of AES-256-GCM
  *     |-- HKDF "mad stream, active, prove" --> HMAC-SHA-256 key
  *     `-- both again for the passive end
  *
@@ -21,14 +21,10 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* Which AEAD seals is for the sender to choose, by what is quickest for it, and READY says it.  Values travel. */
-enum gw_suite { GW_AES_256_GCM = 1, GW_AES_128_OCB = 2 };
-
 #define GW_SECRET 32
 #define GW_TAG ((size_t)16)
 #define GW_COVERED 16 /* bytes that a tag covers besides */
-/* Fragments under one key: 2^16 of 256 KiB are 2^30 blocks, where 2^34.5 are allowed (GCM: RFC 8446, 5.5) or 2^48 (OCB: RFC
- * 7253, 5). */
+/* Fragments under one key: 2^16 of 256 KiB are 2^30 blocks, where 2^34.5 are allowed (RFC 8446, 5.5). */
 #define GW_REKEY_BITS 16
 
 typedef struct gw_cipher gw_cipher_t;
@@ -57,12 +53,6 @@ const unsigned char *gw_cipher_public(const gw_cipher_t *cipher); /* what the ot
 /* Mix what both have offered into the keys that seal; the pair is forgotten.  False: that is no key of the other end's. */
 bool gw_cipher_agree(gw_cipher_t *cipher, const unsigned char theirs[GW_PUBLIC]);
 
-enum gw_suite gw_cipher_suite(const gw_cipher_t *cipher); /* by which this end seals */
-/* Choose by what this end seals, and whether ocb.h may do it, in both directions.  For tests.  False: OpenSSL refused. */
-bool gw_cipher_choose(gw_cipher_t *cipher, enum gw_suite suite, bool wide);
-/* The other end seals by this one.  False: there is none, or OpenSSL does not have it. */
-bool gw_cipher_take_suite(gw_cipher_t *cipher, unsigned suite);
-
 /* The number in its direction whose low 32 bits are seq: of those the one next to the last that was used. */
 uint64_t gw_cipher_number(const gw_cipher_t *cipher, enum gw_direction direction, uint32_t seq);
 
@@ -70,8 +60,7 @@ uint64_t gw_cipher_number(const gw_cipher_t *cipher, enum gw_direction direction
  * False: OpenSSL refused.  One thread at a time. */
 bool gw_cipher_seal(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *covered, const struct iovec *vec, int n,
                     unsigned char *out, unsigned char *tag);
-/* Open len bytes in place.  False: they are not what the other end has sealed for this place, and nothing of them may be
- * used.  The bytes must be private memory: nobody else may write them meanwhile.  One thread at a time. */
+/* Open len bytes in place.  False: they are not what the other end has sealed for this place, and are zeros now.  The bytes must be private memory: nobody else may write them meanwhile.  One thread at a time. */
 bool gw_cipher_open(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *covered, void *bytes, size_t len,
                     const unsigned char *tag);
 

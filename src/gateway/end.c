@@ -378,10 +378,6 @@ static void ready_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *
         gw_forged(side, "the end of the handshake is not the peer's");
         return;
     }
-    if (!gw_cipher_take_suite(end->cipher, hdr->channel)) {
-        gw_end_closed(end, MAD_ERR_UNSUPPORTED, "the peer encrypts by a cipher that this process's OpenSSL does not have");
-        return;
-    }
     gw_window_settle(end, forward.ack);
     end->rx_seq++;
     end->ready = true;

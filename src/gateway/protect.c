@@ -53,7 +53,6 @@ gw_said_t gw_said_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr, con
                        .turn = side->turn,
                        .stream = side->end->stream,
                        .number = hdr->seq,
-                       .suite = hdr->channel,
                        .ack = forward.ack,
                        .ask = forward.ask};
     if (said.kind == MADI_FORWARD_READY)
@@ -146,7 +145,6 @@ bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, 
     unsigned char *out = frag->body + sizeof(madi_wire_forward_t);
     madi_wire_forward_t forward;
     if (kind == MADI_FORWARD_READY) {
-        frag->hdr.channel = (uint16_t)gw_cipher_suite(end->cipher);
         memcpy(out + offsetof(madi_wire_ready_t, key), gw_cipher_public(end->cipher), GW_PUBLIC);
         return forward_prove(end->side, frag);
     }

@@ -13,13 +13,11 @@ typedef struct gw_said {
     uint64_t stream;
     uint32_t number; /* READY: of the fragment; ACK: of those by this way */
     uint32_t ack, ask;
-    uint32_t suite;  /* READY: gw_suite */
     uint32_t status; /* CLOSE */
-    uint32_t pad;
     char text[GW_TEXT]; /* CLOSE: as long as it is; READY: the key */
 } gw_said_t;
 #define GW_SAID offsetof(gw_said_t, text)
-static_assert(GW_SAID == 40, "said has no holes");
+static_assert(GW_SAID == 32, "said has no holes");
 
 /* What the tag of a packet covers besides: of its fragment what gateways pass on as it is. */
 typedef struct gw_covered {

@@ -143,7 +143,6 @@ static uint32_t protect(world_t *w, madi_wire_hdr_t *hdr, unsigned char *body)
     gw_said_t said;
     side.end = &peer;
     if (kind == MADI_FORWARD_READY && hdr->length == before) {
-        hdr->channel = (uint16_t)gw_cipher_suite(far);
         memcpy(body + before + offsetof(madi_wire_ready_t, key), gw_cipher_public(far), GW_PUBLIC);
         said = gw_said_forward(&side, hdr, body);
         gw_cipher_prove(far, &said, gw_said_len(&said), body + before);

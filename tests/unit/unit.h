@@ -21,7 +21,6 @@ Suite *boot_suite(void);
 Suite *gateway_suite(void);
 Suite *hosts_suite(void);
 Suite *madrun_suite(void);
-Suite *ocb_suite(void);
 Suite *range_suite(void);
 Suite *route_suite(void);
 Suite *search_suite(void);
