@@ -3,6 +3,7 @@
 #ifndef MADI_SEAL_INSIDE_H
 #define MADI_SEAL_INSIDE_H
 
+#include "core/aead.h"
 #include "core/driver.h"
 #include "core/seal.h"
 #include <openssl/evp.h>
@@ -10,8 +11,8 @@
 
 #define SEAL_HASH_MAX 48
 #define SEAL_HEAD 5
-#define SEAL_TAG 16
-#define SEAL_IV 12
+#define SEAL_TAG MADI_AEAD_TAG
+#define SEAL_IV MADI_AEAD_IV
 #define SEAL_IN_SIZE ((size_t)256 << 10) /* bytes received at once at most: many records for one system call */
 #define SEAL_OUT_SIZE (MADI_SEAL_BATCH + 2048)
 #define SEAL_RECORD_MAX (MADI_SEAL_TEXT + 256) /* what the header of an encrypted record may say */
@@ -39,7 +40,7 @@ struct madi_seal_ctx {
 
 /* One direction. */
 typedef struct seal_dir {
-    EVP_CIPHER_CTX *cipher;
+    madi_aead_t *aead;
     unsigned char secret[SEAL_HASH_MAX], iv[SEAL_IV];
     uint64_t seq;     /* records under this key */
     uint64_t updates; /* of the key */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL 1024 /* payload up to here is gathered first: one call of the cipher instead of several */
+#define PIECES 64 /* of a record at most, and one for its type */
 #define SPARE 64   /* bytes of the buffer that payload leaves for an update of the key, or the end */
 #define CLOSE_NOTIFY 0
 
@@ -36,22 +36,21 @@ static bool secret_expand(const madi_seal_ctx_t *ctx, const unsigned char *secre
     return done;
 }
 
-static bool dir_key(const madi_seal_ctx_t *ctx, seal_dir_t *dir, bool encrypts)
+static bool dir_key(const madi_seal_ctx_t *ctx, seal_dir_t *dir)
 {
     unsigned char key[EVP_MAX_KEY_LENGTH];
     bool done = secret_expand(ctx, dir->secret, "key", key, ctx->suite->key_len) &&
                 secret_expand(ctx, dir->secret, "iv", dir->iv, SEAL_IV) &&
-                EVP_CipherInit_ex(dir->cipher, ctx->cipher, NULL, key, dir->iv, encrypts) == 1;
+                madi_aead_key_set(dir->aead, key);
     OPENSSL_cleanse(key, sizeof key);
     dir->seq = 0;
     return done;
 }
 
-static bool dir_update(const madi_seal_ctx_t *ctx, seal_dir_t *dir, bool encrypts)
+static bool dir_update(const madi_seal_ctx_t *ctx, seal_dir_t *dir)
 {
     dir->updates++;
-    return secret_expand(ctx, dir->secret, "traffic upd", dir->secret, ctx->suite->hash_len) &&
-           dir_key(ctx, dir, encrypts);
+    return secret_expand(ctx, dir->secret, "traffic upd", dir->secret, ctx->suite->hash_len) && dir_key(ctx, dir);
 }
 
 bool madi_seal_tx_key(const madi_seal_t *s, unsigned char *key)
@@ -61,24 +60,24 @@ bool madi_seal_tx_key(const madi_seal_t *s, unsigned char *key)
 
 bool madi_seal_tx_next(madi_seal_t *s)
 {
-    return dir_update(s->ctx, &s->tx, true);
+    return dir_update(s->ctx, &s->tx);
 }
 
 bool madi_seal_keys_set(madi_seal_t *s)
 {
-    s->rx.cipher = EVP_CIPHER_CTX_new();
-    s->tx.cipher = EVP_CIPHER_CTX_new();
+    s->rx.aead = madi_aead_new(s->ctx->cipher, false);
+    s->tx.aead = madi_aead_new(s->ctx->cipher, true);
     memcpy(s->rx.secret, s->active ? s->server_secret : s->client_secret, SEAL_HASH_MAX);
     memcpy(s->tx.secret, s->active ? s->client_secret : s->server_secret, SEAL_HASH_MAX);
     OPENSSL_cleanse(s->client_secret, SEAL_HASH_MAX);
     OPENSSL_cleanse(s->server_secret, SEAL_HASH_MAX);
-    return s->rx.cipher && s->tx.cipher && dir_key(s->ctx, &s->rx, false) && dir_key(s->ctx, &s->tx, true);
+    return s->rx.aead && s->tx.aead && dir_key(s->ctx, &s->rx) && dir_key(s->ctx, &s->tx);
 }
 
 void madi_seal_keys_wipe(madi_seal_t *s)
 {
-    EVP_CIPHER_CTX_free(s->rx.cipher); /* which wipes it */
-    EVP_CIPHER_CTX_free(s->tx.cipher);
+    madi_aead_free(s->rx.aead);
+    madi_aead_free(s->tx.aead);
     OPENSSL_cleanse(&s->rx, sizeof s->rx);
     OPENSSL_cleanse(&s->tx, sizeof s->tx);
     OPENSSL_cleanse(s->client_secret, SEAL_HASH_MAX);
@@ -95,17 +94,14 @@ uint64_t madi_seal_updates(const madi_seal_t *s, bool sent)
     return sent ? s->tx.updates : s->rx.updates;
 }
 
-/* Begin the next record: its number makes the nonce, its header is authenticated too. */
-static bool record_begin(seal_dir_t *dir, const unsigned char *head)
+/* The next record: its number makes the nonce, its header is authenticated too. */
+static madi_aead_about_t record_next(seal_dir_t *dir, const unsigned char *head, unsigned char nonce[SEAL_IV])
 {
-    unsigned char nonce[SEAL_IV];
-    int n;
     memcpy(nonce, dir->iv, SEAL_IV);
     for (int i = 0; i < 8; i++)
         nonce[SEAL_IV - 1 - i] ^= (unsigned char)(dir->seq >> 8 * i);
     dir->seq++;
-    return EVP_CipherInit_ex(dir->cipher, NULL, NULL, NULL, nonce, -1) == 1 &&
-           EVP_CipherUpdate(dir->cipher, NULL, &n, head, SEAL_HEAD) == 1;
+    return (madi_aead_about_t){nonce, head, SEAL_HEAD};
 }
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
@@ -116,53 +112,42 @@ typedef struct place {
     size_t used; /* bytes of it */
 } place_t;
 
-/* Return the next bytes, *len of one piece, at most max.  *len is not 0 while any are left. */
-static const unsigned char *piece_next(place_t *p, size_t max, size_t *len)
+/* Take the next bytes, at most *len, which becomes how many.  Return the number of pieces that they are in, PIECES at most. */
+static int pieces_next(place_t *p, struct iovec *to, size_t *len)
 {
-    const unsigned char *at;
-    while (p->used == p->piece->iov_len) {
-        p->piece++;
-        p->used = 0;
-    }
-    at = (const unsigned char *)p->piece->iov_base + p->used;
-    *len = p->piece->iov_len - p->used < max ? p->piece->iov_len - p->used : max;
-    p->used += *len;
-    return at;
-}
-
-static bool payload_encrypt(EVP_CIPHER_CTX *cipher, unsigned char *to, place_t *from, size_t len, unsigned char type)
-{
-    size_t part;
-    int n;
-    if (len > SMALL) {
-        for (; len; len -= part, to += part) {
-            const unsigned char *at = piece_next(from, len, &part);
-            if (EVP_EncryptUpdate(cipher, to, &n, at, (int)part) != 1)
-                return false;
+    size_t left = *len;
+    int n = 0;
+    while (left && n < PIECES) {
+        size_t part = p->piece->iov_len - p->used;
+        if (!part) {
+            p->piece++;
+            p->used = 0;
+            continue;
         }
-        return EVP_EncryptUpdate(cipher, to, &n, &type, 1) == 1;
+        part = part < left ? part : left;
+        to[n++] = (struct iovec){(char *)p->piece->iov_base + p->used, part};
+        p->used += part;
+        left -= part;
     }
-    for (size_t at = 0; at < len; at += part) {
-        const unsigned char *piece = piece_next(from, len - at, &part);
-        memcpy(to + at, piece, part);
-    }
-    to[len] = type;
-    return EVP_EncryptUpdate(cipher, to, &n, to, (int)len + 1) == 1;
+    *len -= left;
+    return n;
 }
 
-/* Put a record of len bytes behind what waits. */
-static bool record_put(madi_seal_t *s, unsigned char type, place_t *from, size_t len)
+/* Put a record behind what waits, of *len bytes at most, which becomes how many. */
+static bool record_put(madi_seal_t *s, unsigned char type, place_t *from, size_t *len)
 {
-    unsigned char *head = s->out + s->out_n, *to = head + SEAL_HEAD;
-    size_t body = len + 1 + SEAL_TAG;
-    int n;
+    unsigned char *head = s->out + s->out_n, *to = head + SEAL_HEAD, nonce[SEAL_IV];
+    struct iovec text[PIECES + 1];
+    int n = pieces_next(from, text, len);
+    size_t body = *len + 1 + SEAL_TAG;
+    madi_aead_about_t about;
+    text[n++] = (struct iovec){&type, 1};
     head[0] = SEAL_DATA;
     head[1] = head[2] = 3;
     head[3] = (unsigned char)(body >> 8);
     head[4] = (unsigned char)body;
-    if (!record_begin(&s->tx, head) || !payload_encrypt(s->tx.cipher, to, from, len, type) ||
-        EVP_EncryptFinal_ex(s->tx.cipher, to, &n) != 1 ||
-        EVP_CIPHER_CTX_ctrl(s->tx.cipher, EVP_CTRL_AEAD_GET_TAG, SEAL_TAG, to + len + 1) != 1)
+    about = record_next(&s->tx, head, nonce);
+    if (!madi_aead_seal(s->tx.aead, &about, text, n, to, to + *len + 1))
         return false;
     s->out_n += SEAL_HEAD + body;
     return true;
@@ -172,7 +157,7 @@ bool madi_seal_put_as(madi_seal_t *s, unsigned char type, const void *bytes, siz
 {
     const struct iovec piece = {(void *)(uintptr_t)bytes, len};
     place_t from = {&piece, 0};
-    return s->out_n + len + MADI_SEAL_MORE <= SEAL_OUT_SIZE && record_put(s, type, &from, len);
+    return s->out_n + len + MADI_SEAL_MORE <= SEAL_OUT_SIZE && record_put(s, type, &from, &len);
 }
 
 /* Tell the peer that the next record is under the next key. */
@@ -180,7 +165,7 @@ static bool update_send(madi_seal_t *s)
 {
     static const unsigned char message[5] = {SEAL_KEY_UPDATE, 0, 0, 1, 0};
     atomic_store_explicit(&s->update_wanted, false, memory_order_relaxed);
-    return madi_seal_put_as(s, SEAL_HANDSHAKE, message, sizeof message) && dir_update(s->ctx, &s->tx, true);
+    return madi_seal_put_as(s, SEAL_HANDSHAKE, message, sizeof message) && dir_update(s->ctx, &s->tx);
 }
 
 size_t madi_seal_put(madi_seal_t *s, const struct iovec *vec, int n, size_t max)
@@ -196,7 +181,7 @@ size_t madi_seal_put(madi_seal_t *s, const struct iovec *vec, int n, size_t max)
             break;
         if (MADI_UNLIKELY(s->tx.seq >= s->rekey || atomic_load_explicit(&s->update_wanted, memory_order_relaxed)))
             s->ended = !update_send(s);
-        if (s->ended || !record_put(s, SEAL_DATA, &from, len)) {
+        if (s->ended || !record_put(s, SEAL_DATA, &from, &len)) {
             s->ended = true;
             errno = EIO;
             return 0;
@@ -222,7 +207,7 @@ void madi_seal_sent(madi_seal_t *s, size_t n)
 void madi_seal_end(madi_seal_t *s)
 {
     static const unsigned char alert[2] = {1, CLOSE_NOTIFY};
-    if (!s->ended && s->tx.cipher)
+    if (!s->ended && s->tx.aead)
         madi_seal_put_as(s, SEAL_ALERT, alert, sizeof alert);
     s->ended = true;
 }
@@ -278,28 +263,14 @@ size_t madi_seal_peek(madi_seal_t *s, bool *broken)
     return there < SEAL_HEAD + body ? 0 : body - 1 - SEAL_TAG;
 }
 
-/* Decrypt len bytes of payload into to, and the type.  False: the record is not genuine. */
-static bool record_open(madi_seal_t *s, unsigned char *head, size_t len, unsigned char *to, unsigned char *type)
+/* Decrypt len bytes of payload into `to`, and the type.  False: the record is not genuine. */
+static bool record_open(madi_seal_t *s, const unsigned char *head, size_t len, unsigned char *to, unsigned char *type)
 {
-    EVP_CIPHER_CTX *cipher = s->rx.cipher;
-    unsigned char small[SMALL + 1], *from = head + SEAL_HEAD;
-    bool gathered = len <= SMALL, good;
-    int n;
-    good = record_begin(&s->rx, head);
-    if (gathered)
-        good = good && EVP_DecryptUpdate(cipher, small, &n, from, (int)len + 1) == 1;
-    else
-        good = good && EVP_DecryptUpdate(cipher, to, &n, from, (int)len) == 1 &&
-               EVP_DecryptUpdate(cipher, type, &n, from + len, 1) == 1;
-    good = good && EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_SET_TAG, SEAL_TAG, from + len + 1) == 1 &&
-           EVP_DecryptFinal_ex(cipher, small, &n) == 1;
-    if (good && gathered) {
-        memcpy(to, small, len);
-        *type = small[len];
-    } else if (!good && !gathered) {
-        memset(to, 0, len);
-    }
-    return good;
+    const struct iovec text[2] = {{to, len}, {type, 1}};
+    const unsigned char *from = head + SEAL_HEAD;
+    unsigned char nonce[SEAL_IV];
+    const madi_aead_about_t about = record_next(&s->rx, head, nonce);
+    return madi_aead_open(s->rx.aead, &about, from, text, 2, from + len + 1);
 }
 
 static madi_seal_next_t alert_take(madi_seal_t *s, const unsigned char *alert, size_t len)
@@ -314,7 +285,7 @@ static madi_seal_next_t alert_take(madi_seal_t *s, const unsigned char *alert, s
 static madi_seal_next_t update_take(madi_seal_t *s, const unsigned char *message, size_t len)
 {
     static const unsigned char head[4] = {SEAL_KEY_UPDATE, 0, 0, 1};
-    if (len != 5 || memcmp(message, head, sizeof head) != 0 || message[4] > 1 || !dir_update(s->ctx, &s->rx, false)) {
+    if (len != 5 || memcmp(message, head, sizeof head) != 0 || message[4] > 1 || !dir_update(s->ctx, &s->rx)) {
         snprintf(s->why, sizeof s->why, "a message of TLS came that no Madeleine sends (type %u, %zu bytes)", message[0], len);
         return MADI_SEAL_BROKEN;
     }
