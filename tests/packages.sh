@@ -3,6 +3,7 @@
 # it can, else says what is missing and goes on.  (iproute2: madlab makes networks with ip.)
 build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libjansson-dev libpmix-dev libconfig-dev
     libseccomp-dev iproute2"
+case $(uname -m) in x86_64) build_packages="$build_packages libipsec-mb-dev" ;; esac # it is for no other processor
 # With these configure has the plugs for MPI programs built.
 mpi_packages="openmpi-bin libopenmpi-dev libfabric-dev"
 deb_packages="build-essential debhelper dpkg-dev fakeroot lintian"

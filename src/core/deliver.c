@@ -234,7 +234,7 @@ static madi_place_t next_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, m
     if (!packet)
         return MADI_PLACE_DROP;
     memset(packet, 0, sizeof *packet);
-    packet->data = madi_foreign_of(packet + 1);
+    packet->data = madi_foreign_skip(madi_foreign_of(packet), sizeof *packet);
     packet->len = hdr->length;
     packet->cost = hdr->aux;
     packet->last = hdr->flags & MADI_WIRE_LAST;

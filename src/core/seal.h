@@ -2,7 +2,7 @@
 /* Sealed connections: TLS 1.3 over memory, for any driver.
  *
  *   seal.c         the handshake, by OpenSSL: job's key as PSK with a key exchange, or certificates of both ends
- *   seal_record.c  the records after it: AEAD with the traffic secrets of that handshake, KeyUpdate, close_notify
+ *   seal_record.c  the records after it: AEAD (aead.h) with the traffic secrets of that handshake, KeyUpdate, close_notify
  *   seal_kernel.c  or the kernel makes those that a TCP socket sends, where it can
  *
  * OpenSSL makes the handshake, and hands over its traffic secrets; from then on this file makes and opens TLS records

@@ -59,6 +59,7 @@ static int topology_copy(entry_t *in, char *why, size_t len)
         snprintf(why, len, "no memory for the topology: %s", strerror(errno));
         return -1;
     }
+    (void)!fchown(in->topology, in->uid, in->gid); /* fails where there is no other user: then this process stays its owner */
     setenv("MAD_TOPOLOGY", at, 1);
     return 0;
 }
@@ -84,7 +85,7 @@ static int entry_open(entry_t *in, const madi_gw_options_t *o)
         fprintf(stderr, "madgw: --join %s: %s\n", o->join, why);
         return -1;
     }
-    if (topology_copy(in, why, sizeof why) != 0 || user_find(in, o, why, sizeof why) != 0) {
+    if (user_find(in, o, why, sizeof why) != 0 || topology_copy(in, why, sizeof why) != 0) {
         fprintf(stderr, "madgw: %s\n", why);
         return -1;
     }
