@@ -41,6 +41,11 @@ configures "a folder that was configured by hand" "status --recheck;status ;"
 for p in iproute2 gcc libhwloc-dev; do
     case " $(echo $build_packages) " in *" $p "*) ok "the first command installs $p" ;; *) not_ok "the first command lacks $p" ;; esac
 done
+case "$(uname -m) $(echo $build_packages)" in
+x86_64*\ libipsec-mb-dev*) ok "the first command installs libipsec-mb-dev" ;;
+x86_64*) not_ok "the first command lacks libipsec-mb-dev" ;;
+*libipsec-mb-dev*) not_ok "the first command wants libipsec-mb-dev, which is for x86-64 only" ;;
+esac
 for p in gdb build-essential libopenmpi-dev libfabric-dev; do
     case " $(echo $test_packages) " in *" $p "*) ok "the tests' command installs $p" ;; *) not_ok "the tests' command lacks $p" ;; esac
 done
