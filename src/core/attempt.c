@@ -297,7 +297,7 @@ void madi_attempt_refused(hello_t *h)
     if (code == MAD_ERR_AUTH)
         snprintf(text, sizeof text, "it refused this process: start both in one job, or give both the same key");
     else if (code == MAD_ERR_CONFIG)
-        snprintf(text, sizeof text, "it refused this process: the two have different topology files, or security for this network");
+        snprintf(text, sizeof text, "it refused this process: the peer has another file (MAD_TOPOLOGY), or other security for this network");
     else
         snprintf(text, sizeof text, "the peer refused the connection: %s", mad_status_text((mad_status_t)code));
     madi_hello_fail(h, code == MAD_ERR_AUTH || code == MAD_ERR_VERSION ? (mad_status_t)code : MAD_ERR_PEER, text);

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the memory of processes holds a job's key: key_memory.py JOBFILE PID...  One line for each copy that a core dump would
-have: the process, where, what of it.  The job's key, as bytes and as digits, and the keys that ranks derive from it."""
+"""Where the memory of processes holds a job's key: key_memory.py JOBFILE MADRUN PID...  One line for each copy that a core dump
+would have: the process, where, what of it.  The job's key, as bytes and as digits, and the keys that ranks derive from it.
+
+The job's file has the key of gateways only.  The job's own is found in madrun, in memory that dumps leave out: it is that from
+which the other one follows."""
 import hashlib
 import hmac
 import re
@@ -41,9 +44,30 @@ def copies(pid, wanted):
                     at = content.find(bytes_, at + 1)
 
 
+def job_key(madrun, of_gateways):
+    """The key in memory of madrun that no dump has; None: it is not there."""
+    with open("/proc/%d/mem" % madrun, "rb", 0) as memory:
+        for begin, end, _, flags in regions(madrun):
+            if "dd" not in flags or end - begin > 1 << 20:
+                continue
+            try:
+                memory.seek(begin)
+                content = memory.read(end - begin)
+            except OSError:
+                continue
+            for at in range(len(content) - 31):
+                window = content[at:at + 32]
+                if window.count(0) < 8 and derive(window, LABELS[1]) == of_gateways:
+                    return window
+    return None
+
+
 with open(sys.argv[1]) as file:
-    digits = next(line.split()[1] for line in file if line.startswith("key "))
-key = bytes.fromhex(digits)
-wanted = [("the key", key), ("its digits", digits.encode())] + [(label.decode(), derive(key, label)) for label in LABELS]
+    of_gateways = bytes.fromhex(next(line.split()[1] for line in file if line.startswith("gateway-key ")))
+key = job_key(int(sys.argv[2]), of_gateways)
+if not key:
+    sys.exit("madrun %s has no key in memory that dumps leave out" % sys.argv[2])
+wanted = [("the key", key), ("its digits", key.hex().encode())] + [(label.decode(), derive(key, label)) for label in LABELS]
+wanted.append(("digits of the gateways' key", of_gateways.hex().encode()))
 for pid in sys.argv[2:]:
     copies(int(pid), wanted)

@@ -29,7 +29,12 @@ looked_at() {
         check "$name: ranks" 2 "$(echo "$ranks" | wc -w)"
         # shellcheck disable=SC2086
         check "$name: no copy" "" "$(python3 "$src/tests/system/key_memory.py" job $madrun $ranks 2>&1)"
-        cp job given
+        # The look finds what is there: the digits of a key in an environment, and a process that waits.
+        SECRET=$(sed -n 's/^gateway-key //p' job) sleep 60 &
+        other=$!
+        check "$name: a copy is found" yes "$(python3 "$src/tests/system/key_memory.py" job "$madrun" $other |
+            grep -q "digits of the gateways' key at .*stack" && echo yes)"
+        kill $other
     else
         not_ok "$name: it did not start" "$(cat out err)"
     fi
@@ -40,10 +45,4 @@ looked_at() {
 looked_at "here"
 looked_at "other hosts" --hosts one,two --launch-agent ./agent
 
-# The look finds what is there: the digits of a key in an environment, and a shell that waits.
-digits=$(sed -n 's/^key //p' given)
-SECRET=$digits sleep 60 &
-other=$!
-check "a copy is found" yes "$(python3 "$src/tests/system/key_memory.py" given $other | grep -q 'its digits at .*stack' && echo yes)"
-kill $other
 [ $failures = 0 ]

@@ -126,9 +126,9 @@ void shm_sever(madi_link_t *link)
             continue;
         }
         if (patience > SEVER_LEAST_NS) /* so the line comes a few times at most */
-            madi_log(MADI_LOG_WARN, "shm", "a peer whose link ends says for %.1f ms that it writes this process's memory: "
+            madi_log(MADI_LOG_WARN, "shm", "a peer whose link ends says for %lld us that it writes this process's memory: "
                                            "not waited for any longer; memory of receives that failed may still change",
-                     (double)patience / 1e6);
+                     (long long)patience / 1000);
         a->sever_ns = patience > SEVER_LEAST_NS ? patience / 2 : patience;
         return;
     }
