@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY 32 /* bytes of each key: those for sealing are AES-256-GCM's */
+#define KEY 32 /* bytes of each key; AES-128-GCM takes the first half of those for sealing */
 
 /* One direction. */
 typedef struct keys {
@@ -130,7 +130,7 @@ static bool key_take(keys_t *keys, bool seals, uint32_t turn, uint64_t generatio
     unsigned char info[12], key[KEY];
     if (keys->keyed && keys->turn == turn && keys->generation == generation)
         return true;
-    if (!keys->aead && !(keys->aead = madi_aead_new(EVP_aes_256_gcm(), seals)))
+    if (!keys->aead && !(keys->aead = madi_aead_new(EVP_aes_128_gcm(), seals)))
         return false;
     memcpy(info, &turn, sizeof turn);
     memcpy(info + sizeof turn, &generation, sizeof generation);

@@ -3,7 +3,7 @@
  * is said about the stream.
  *
  *   secret (of the handshake of the two ends)
- *     |-- HKDF "mad stream, active, seal"  -- HMAC X25519 of both ends -- HKDF turn, generation --> key of AES-256-GCM
+ *     |-- HKDF "mad stream, active, seal"  -- HMAC X25519 of both ends -- HKDF turn, generation --> key of AES-128-GCM
  *     |-- HKDF "mad stream, active, prove" --> HMAC-SHA-256 key
  *     `-- both again for the passive end
  *
