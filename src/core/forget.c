@@ -96,13 +96,19 @@ static bool forget(mad_session_t *s, madi_peer_t *p)
     return true;
 }
 
-/* Peers by which streams went are kept, for those that wait for them; but only some of those that this process knows from their
- * own call: anybody may call again and again as one that forwards. */
+/* Gateways, and peers by which streams went, are kept, for those that wait for them: the first message to a host may come when
+ * its gateway has died, and waits for the next one.  But only some are kept of those that this process knows from their own call:
+ * anybody may call again and again as one that forwards. */
 #define SERVED_MOST 64
+
+static bool serves(const madi_peer_t *p)
+{
+    return p->serves || (p->address && madi_address_role(p->address) == MADI_ROLE_GATEWAY);
+}
 
 static bool is_served_caller(const madi_peer_t *p)
 {
-    return p->serves && p->claimed;
+    return p->claimed && serves(p);
 }
 
 static int served_callers_lost(mad_session_t *s)
@@ -118,7 +124,7 @@ static int served_callers_lost(mad_session_t *s)
 /* It stays though it is lost. */
 static bool stays(const mad_session_t *s, const madi_peer_t *p, int served)
 {
-    return p->kept || p->number < s->size || (p->serves && !(is_served_caller(p) && served > SERVED_MOST));
+    return p->kept || p->number < s->size || (serves(p) && !(is_served_caller(p) && served > SERVED_MOST));
 }
 
 void madi_peers_forget_lost(mad_session_t *s)

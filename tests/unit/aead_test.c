@@ -115,7 +115,7 @@ START_TEST(as_openssl)
     bytes_draw(text, ROOM);
     for (int c = 0; c < 3; c++) {
         objects_t o = objects_make(ciphers[c]);
-        for (size_t len = 0; len <= 4200; len++)
+        for (size_t len = 0; len <= 4200; len += len < 600 ? 1 : 37)
             compare(&o, len);
         for (size_t len = 4201; len < ROOM - 64; len += 5003)
             compare(&o, len);
