@@ -12,6 +12,7 @@ class Gateway:
         self.net = find(self.target.address, b"tcp")[1]
         self.virtual = find(self.target.address, b"virtual")[1]
         self.before = self.target.memory()
+        self.members = []
 
     def address(self, host, flags=b"\0", port=2049, pad_to=0):
         return make_address(os.urandom(16), [(b"tcp", self.net, b"\x04" + struct.pack("<H", port) +
@@ -21,6 +22,7 @@ class Gateway:
     def member(self):
         s = dial(self.target.address, self.address(b"a"))
         s.settimeout(10)
+        self.members.append(s)  # closed with answers unread it would reset, and the gateway lose what it has not read
         return s
 
     def flood(self, s, fragments):
