@@ -115,7 +115,7 @@ START_TEST(as_openssl)
     bytes_draw(text, ROOM);
     for (int c = 0; c < 3; c++) {
         objects_t o = objects_make(ciphers[c]);
-        for (size_t len = 0; len <= 4200; len += len < 600 ? 1 : 37)
+        for (size_t len = 0; len <= 4200; len++)
             compare(&o, len);
         for (size_t len = 4201; len < ROOM - 64; len += 5003)
             compare(&o, len);
@@ -135,8 +135,8 @@ static bool opens(const objects_t *o, const madi_aead_about_t *about, const unsi
     pieces_cut(vec, n, back, len);
     memset(back, 0x55, len);
     good = madi_aead_open(o->open, about, bytes, vec, n, tag);
-    for (size_t i = 0; i < len && !good; i++)
-        ck_assert_uint_eq(back[i], 0);
+    if (!good && len) /* wiped: zeros, all of it */
+        ck_assert(!back[0] && !memcmp(back, back + 1, len - 1));
     return good;
 }
 

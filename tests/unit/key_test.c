@@ -19,11 +19,13 @@ START_TEST(job_numbers_are_refused)
 {
     char text[64];
     for (unsigned local = 0; local < 16; local++)
-        for (unsigned family = 0; family < 65536; family += 13) {
+        for (unsigned family = 0; family < 65536; family++) {
             snprintf(text, sizeof text, "%08x%08x-%08x%08x", family, 0x1a, local, 0x1a);
-            ck_assert_msg(bits_of(text) < MAD_MPI_KEY_BITS_MIN, "%s has %d bits", text, bits_of(text));
+            if (bits_of(text) >= MAD_MPI_KEY_BITS_MIN)
+                ck_abort_msg("%s has %d bits", text, bits_of(text));
             snprintf(text, sizeof text, "%08X%08X-%08X%08X", family, 0u, local, family);
-            ck_assert_msg(bits_of(text) < MAD_MPI_KEY_BITS_MIN, "%s has %d bits", text, bits_of(text));
+            if (bits_of(text) >= MAD_MPI_KEY_BITS_MIN)
+                ck_abort_msg("%s has %d bits", text, bits_of(text));
         }
 }
 END_TEST
