@@ -61,13 +61,13 @@ struct mad_session;
 bool madi_charge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 void madi_uncharge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 
-/* What is charged outlives the peer's gate: it stays in the sum alone.  And later goes from there. */
+/* Keep a charge in the sum alone, where what is charged outlives the peer's gate; and take it from there later. */
 void madi_charge_orphan(struct madi_gate *gate, madi_charge_t what, int64_t n);
 void madi_uncharge_orphan(struct mad_session *session, madi_charge_t what, int64_t n);
 
-/* Something was refused to a peer, whose connection goes on: a warning, once for each kind.  Under the session's lock. */
+/* Log, once for each kind, that something was refused to a peer whose connection goes on.  Under the session's lock. */
 void madi_ledger_refused(struct madi_gate *gate, madi_charge_t what);
-/* A peer has passed this bound: its connection ends as soon as progress is made.  Any lock. */
+/* Have the connection of a peer that has passed this bound end with the next progress.  Any lock. */
 void madi_ledger_pass(struct madi_gate *gate, madi_charge_t what);
 /* End the connection of a peer that has passed a bound, if it has.  Under the session's lock. */
 void madi_ledger_judge(struct madi_gate *gate);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the two sides of a handshake sign: everything that they have said to each other so far, and so who they are.
+/* Proofs of the handshake: each side signs all frames that both have sent so far, in which the identities of both are.
  *
  *   proof of the active side  = HMAC(key, "A" | driver | binding | HELLO | CHALLENGE | PROOF)
  *   proof of the passive side = HMAC(key, "P" | driver | binding | HELLO | CHALLENGE | proof of the active side | VERDICT)

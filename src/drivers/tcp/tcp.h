@@ -186,7 +186,16 @@ void madi_tcp_ended(madi_tcp_link_t *link, int error); /* error: what recv said,
 ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n); /* how much the socket took, or -1; a full socket is 0 */
 void madi_tcp_broken(madi_tcp_link_t *link); /* sending failed with errno */
 void madi_tcp_advance(madi_tcp_link_t *link, size_t done); /* drop the first done bytes of vec[vec_at..vec_n) */
-void madi_tcp_holds_none(madi_tcp_link_t *link); /* what send has taken has left */
+
+/* The operation and the senders that wait until all that send has taken has left. */
+typedef struct madi_tcp_left {
+    madi_op_t *op; /* NULL if none */
+    bool refused;  /* a send found the link full meanwhile */
+} madi_tcp_left_t;
+/* Let sending go on, since all that send has taken has left.  Under the tx lock. */
+madi_tcp_left_t madi_tcp_left_take(madi_tcp_link_t *link);
+/* Complete the operation, and report that the link takes packets again.  Without the tx lock. */
+void madi_tcp_left_report(madi_tcp_link_t *link, const madi_tcp_left_t *left);
 /* The link is finished; it may be closed already when this returns. */
 void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text);
 mad_status_t madi_tcp_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);

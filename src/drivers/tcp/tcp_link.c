@@ -607,11 +607,6 @@ void madi_tcp_advance(madi_tcp_link_t *link, size_t done)
     tcp_advance(link, done);
 }
 
-void madi_tcp_holds_none(madi_tcp_link_t *link)
-{
-    tcp_keep_no_more(link);
-}
-
 madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
@@ -645,10 +640,28 @@ madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size
     return op ? MADI_TAKEN : MADI_SENT;
 }
 
+madi_tcp_left_t madi_tcp_left_take(madi_tcp_link_t *link)
+{
+    madi_tcp_left_t left = {.op = link->op, .refused = link->tx_refused};
+    tcp_keep_no_more(link);
+    link->op = NULL;
+    link->tx_refused = false;
+    atomic_store_explicit(&link->tx_blocked, false, memory_order_release);
+    return left;
+}
+
+void madi_tcp_left_report(madi_tcp_link_t *link, const madi_tcp_left_t *left)
+{
+    /* Both may send again on this link. */
+    if (left->op)
+        left->op->done(left->op, MAD_OK);
+    if (left->refused && !tcp_closed(link))
+        madi_link_writable(&link->pub);
+}
+
 int madi_tcp_flush(madi_tcp_link_t *link)
 {
-    madi_op_t *op = NULL;
-    bool refused = false;
+    madi_tcp_left_t left = {0};
     ssize_t done = 0;
     madi_link_lock_tx(&link->pub);
     if (link->vec_at < link->vec_n && !tcp_closed(link)) {
@@ -659,20 +672,10 @@ int madi_tcp_flush(madi_tcp_link_t *link)
         } else {
             tcp_advance(link, (size_t)done);
         }
-        if (done >= 0 && link->vec_at == link->vec_n) {
-            tcp_keep_no_more(link);
-            op = link->op;
-            refused = link->tx_refused;
-            link->op = NULL;
-            link->tx_refused = false;
-            atomic_store_explicit(&link->tx_blocked, false, memory_order_release);
-        }
+        if (done >= 0 && link->vec_at == link->vec_n)
+            left = madi_tcp_left_take(link);
     }
     madi_link_unlock_tx(&link->pub);
-    /* Both may send again on this link. */
-    if (op)
-        op->done(op, MAD_OK);
-    if (refused && !tcp_closed(link))
-        madi_link_writable(&link->pub);
+    madi_tcp_left_report(link, &left);
     return done > 0;
 }

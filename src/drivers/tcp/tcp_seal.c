@@ -250,8 +250,7 @@ static bool seal_waits(const madi_tcp_link_t *link)
 
 int madi_tcp_seal_flush(madi_tcp_link_t *link)
 {
-    madi_op_t *op = NULL;
-    bool refused = false;
+    madi_tcp_left_t left = {0};
     int done = 0;
     if (link->kernel)
         return madi_tcp_flush(link);
@@ -262,20 +261,11 @@ int madi_tcp_seal_flush(madi_tcp_link_t *link)
             link->vec_at = link->vec_n = 0;
             madi_tcp_broken(link);
         } else if (done > 0) {
-            madi_tcp_holds_none(link);
-            op = link->op;
-            refused = link->tx_refused;
-            link->op = NULL;
-            link->tx_refused = false;
-            atomic_store_explicit(&link->tx_blocked, false, memory_order_release);
+            left = madi_tcp_left_take(link);
         }
     }
     madi_link_unlock_tx(&link->pub);
-    /* Both may send again on this link. */
-    if (op)
-        op->done(op, MAD_OK);
-    if (refused && !seal_closed(link))
-        madi_link_writable(&link->pub);
+    madi_tcp_left_report(link, &left);
     return done > 0;
 }
 
