@@ -10,11 +10,11 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -153,7 +153,7 @@ void madi_accept_hello(hello_t *h)
         return;
     challenge.role = (uint8_t)s->secrets->role;
     h->expect = MADI_HELLO_PROOF;
-    if (RAND_bytes(challenge.nonce, sizeof challenge.nonce) != 1 ||
+    if (!madi_random(challenge.nonce, sizeof challenge.nonce) ||
         !madi_hello_send(h, MADI_HELLO_CHALLENGE, &challenge, sizeof challenge))
         madi_hello_fail(h, MAD_ERR_SYSTEM, "the challenge could not be sent");
 }

@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/own.h"
+#include "base/random.h"
 
 #include <errno.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,7 +172,7 @@ void madi_attempt_greet(hello_t *h)
 {
     mad_session_t *s = h->session;
     madi_greeting_t hello = {.role = (uint8_t)s->secrets->role, .security = h->adapter->security};
-    if (RAND_bytes(hello.nonce, sizeof hello.nonce) != 1) {
+    if (!madi_random(hello.nonce, sizeof hello.nonce)) {
         madi_hello_fail(h, MAD_ERR_SYSTEM, "no random numbers");
         return;
     }

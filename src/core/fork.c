@@ -7,6 +7,7 @@
  * fork takes the locks of all sessions first, so that no other thread is amid a change of what the child walks through; a
  * tx_lock that another thread holds guards what the child does not read. */
 #include "core/core.h"
+#include "core/trace.h"
 #include "base/knob.h"
 #include "base/log.h"
 
@@ -119,6 +120,7 @@ static void in_child(void)
     all = NULL;
     pthread_mutex_init(&lock, NULL);
     madi_knobs_forked();
+    madi_trace_forked();
 }
 
 /* ---- In the parent ---------------------------------------------------------------------------------------------- */

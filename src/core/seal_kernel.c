@@ -7,6 +7,7 @@
  * the key, must open by seal_record.c.  Where it does not, records are made here, and nothing else is different. */
 #include "base/knob.h"
 #include "base/own.h"
+#include "base/random.h"
 #include "core/seal_inside.h"
 
 #include <arpa/inet.h>
@@ -15,7 +16,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/crypto.h>
-#include <openssl/rand.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,8 +177,8 @@ static bool trial(madi_seal_ctx_t *ctx)
     madi_seal_t *from = madi_seal_new(ctx, true), *to = madi_seal_new(ctx, false);
     unsigned char *text = malloc(TRIAL_TEXT);
     int fd[2] = {-1, -1};
-    bool good = from && to && text && RAND_bytes(from->client_secret, SEAL_HASH_MAX) == 1 &&
-                RAND_bytes(from->server_secret, SEAL_HASH_MAX) == 1 && RAND_bytes(text, (int)TRIAL_TEXT) == 1;
+    bool good = from && to && text && madi_random(from->client_secret, SEAL_HASH_MAX) &&
+                madi_random(from->server_secret, SEAL_HASH_MAX) && madi_random(text, TRIAL_TEXT);
     if (good) {
         memcpy(to->client_secret, from->client_secret, SEAL_HASH_MAX);
         memcpy(to->server_secret, from->server_secret, SEAL_HASH_MAX);

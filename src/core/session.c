@@ -5,12 +5,12 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,9 +235,9 @@ static mad_status_t adapters_start(mad_session_t *s)
     return status ? status : adapters_open(s);
 }
 
-static bool random_bytes(void *bytes, int len)
+static bool random_bytes(void *bytes, size_t len)
 {
-    bool done = RAND_bytes(bytes, len) == 1;
+    bool done = madi_random(bytes, len);
     if (!done)
         madi_log(MADI_LOG_ERROR, "core", "the system gives no random bytes (getrandom): is it forbidden here?");
     return done;
@@ -293,10 +293,13 @@ static mad_status_t session_start(mad_session_t *s)
     return status;
 }
 
-/* Derive this process's secrets from the job's key (a rank) or the gateway key (a gateway). */
+/* Derive this process's secrets from the job's key (a rank) or the gateway key (a gateway).  Libcrypto is called
+ * under the session's lock, which fork takes first: so no child gets a copy of libcrypto amid a call of this library. */
 static mad_status_t secrets_take(mad_session_t *s, madi_role_t role, const void *key, size_t key_len)
 {
+    madi_lock(&s->lock);
     s->secrets = madi_secrets_open(role, key, key_len);
+    madi_unlock(&s->lock);
     if (!s->secrets)
         madi_log(MADI_LOG_ERROR, "core", "the job's key could not be taken: no memory, or libcrypto does not do HKDF");
     return s->secrets ? MAD_OK : MAD_ERR_NOMEM;

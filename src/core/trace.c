@@ -37,6 +37,11 @@ static int thread_id(void)
     return id;
 }
 
+void madi_trace_forked(void)
+{
+    atomic_store_explicit(&trace.lock.held, 0, memory_order_relaxed);
+}
+
 void madi_trace_add(const madi_trace_event_t *event)
 {
     madi_trace_event_t *to;

@@ -63,6 +63,7 @@ void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_li
 /* Read the knobs, and begin with the first session of the process.  What cannot be is logged, and the program goes on. */
 void madi_trace_start(const struct mad_session *session);
 void madi_trace_write(void); /* the file; no lock */
+void madi_trace_forked(void); /* in the child of a fork: another thread of the parent may have held the lock */
 
 /* Everything as text, in pieces; begins as all zero. */
 typedef struct madi_trace_text {

@@ -3,9 +3,9 @@
 #include "gateway/gateway.h"
 #include "base/knob.h"
 #include "base/own.h"
+#include "base/random.h"
 
 #include <errno.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -220,7 +220,7 @@ static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t 
         return status;
     hop = status ? NULL : gw_hop_get(gw, gate);
     end = hop || status ? gw_end_new(gw, true, fd) : NULL;
-    good = end && RAND_bytes((unsigned char *)&end->stream, sizeof end->stream) == 1;
+    good = end && madi_random(&end->stream, sizeof end->stream);
     if (good && status)
         gw_way_wait(end, reason);
     else if (good)

@@ -33,6 +33,7 @@ _Atomic(int) marceli_leader_sleeps;
 _Thread_local bool madi_looks_dear;
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t facts_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Barriers ------------------------------------------------------------------------------------------------- */
 
@@ -89,10 +90,9 @@ static void count_cores(void)
 
 int madi_server_facts(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool found;
     int64_t spin;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&facts_lock);
     if (!found && !madi_knob_load(MADI_KNOB_SPIN)) {
         spin = madi_knob_int(MADI_KNOB_SPIN);
         madi_server.spin_ns = spin >= 0 ? spin * 1000 : -1;
@@ -100,7 +100,7 @@ int madi_server_facts(void)
         count_cores();
         found = true;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&facts_lock);
     return found ? 0 : -1;
 }
 
@@ -119,6 +119,7 @@ static void forked(void)
     madi_server.lock = (madi_lock_t){0};
     marceli_leader_sleeps = rung = 0;
     pthread_mutex_init(&start_lock, NULL);
+    pthread_mutex_init(&facts_lock, NULL);
     if (madi_server.asymmetric)
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
     madi_async_forked();

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <madeleine.h>
 #include <marcel.h>
+#include <openssl/rand.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/prctl.h>
@@ -368,10 +369,20 @@ static void *opens_and_ends(void *arg)
     return arg;
 }
 
+/* The program's own use of libcrypto holds locks of libcrypto that a child of fork gets as they are. */
+static void *draws(void *arg)
+{
+    unsigned char bytes[64];
+    while (!atomic_load(&over))
+        CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
+    return arg;
+}
+
 /* Forks while other threads are inside the library. */
 static void busy(void)
 {
-    pthread_t threads[2];
+    pthread_t threads[3];
+    CHECK(!pthread_create(&threads[2], NULL, draws, NULL));
     CHECK(!pthread_create(&threads[0], NULL, always_inside, NULL));
     CHECK(!pthread_create(&threads[1], NULL, opens_and_ends, NULL));
     for (int i = 0; i < 200; i++) {
@@ -390,7 +401,7 @@ static void busy(void)
             break;
     }
     atomic_store(&over, true);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
 }
 
