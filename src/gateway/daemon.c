@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "gateway/gateway.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -254,13 +255,15 @@ typedef struct serving {
     bool until_abandoned;
 } serving_t;
 
+/* A SIGHUP asks to end as the first signal does, and counts only once: a launcher sends it at the end of the job, perhaps to a
+ * gateway that drains already. */
 static void told(madi_watch_t *watch, uint32_t events)
 {
     serving_t *serving = MADI_CONTAINER(watch, serving_t, watch);
     struct signalfd_siginfo info;
     (void)events;
     while (read(watch->fd, &info, sizeof info) == (ssize_t)sizeof info)
-        serving->told++;
+        serving->told += info.ssi_signo != SIGHUP || !serving->told;
     madi_watchers_wake(serving->session);
 }
 

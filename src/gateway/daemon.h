@@ -55,7 +55,8 @@ typedef enum madi_gateway_end {
     MADI_GATEWAY_ABANDONED /* all processes that were connected have gone; only if wanted */
 } madi_gateway_end_t;
 
-/* Forward until told to end.  signals: a signalfd, of which each signal says so: after the first one the session is drained.
+/* Forward until told to end.  signals: a signalfd, of which each signal says so: after the first one the session is drained,
+ * after a second one other than SIGHUP it ends at once.
  * reached (or NULL) is called once, when none of the calls of madi_gateway_announce waits for an answer any more, with
  * this gateway's host and how many processes are connected: from then on these find it. */
 madi_gateway_end_t madi_gateway_serve(mad_session_t *session, int signals, bool until_abandoned,

@@ -159,9 +159,11 @@ static void knobs_set(const madi_gw_options_t *o)
     setenv("MAD_SHM_DIRECT", "no", 0); /* a gateway has no memory that others are to look into */
 }
 
-static int signals_open(void)
+static int signals_open(bool launched)
 {
     sigset_t set;
+    if (launched)
+        signal(SIGHUP, SIG_DFL); /* its launcher may run under nohup, and ends it by this signal */
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
@@ -259,7 +261,7 @@ int main(int argc, char **argv)
         madi_serve_show(&o.serve);
         return 0;
     }
-    signals = signals_open(); /* before the session, whose threads are to have them blocked, too */
+    signals = signals_open(!o.join && !o.serve.dir); /* before the session, whose threads are to have them blocked, too */
     if (signals < 0) {
         perror("madgw: signals");
         return 1;

@@ -42,7 +42,8 @@ static void help(void)
          "  -v               say when it is ready, and why it ends\n"
          "  --help, --version\n"
          "\n"
-         "SIGTERM: take no new streams, and end when none passes any more; again: end at once.");
+         "SIGTERM: take no new streams, and end when none passes any more; again: end at once.\n"
+         "SIGHUP: the same, but never at once.");
 }
 
 static int core_take(void *arg, const char *name)

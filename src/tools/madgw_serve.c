@@ -35,6 +35,8 @@ static void signals_read(serve_t *s)
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGCHLD)
             continue;
+        if (info.ssi_signo == SIGHUP && s->told)
+            continue;
         s->told++;
         madi_jobs_signal(s->told > 1 ? SIGKILL : SIGTERM);
     }

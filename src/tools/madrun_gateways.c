@@ -256,7 +256,7 @@ void madi_run_gateways_end(void)
     if (ending || !left)
         return;
     ending = true;
-    signal_all(SIGTERM);
+    signal_all(SIGHUP); /* one that drains already goes on draining: a second SIGTERM would end it at once */
     madi_run_timer_set(&grace, GRACE_NS, kill_all);
 }
 
