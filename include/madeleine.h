@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Madeleine: messages of packed blocks over channels.
  *
- * A message is a sequence of blocks.  The sender packs them, the receiver unpacks them in the same order, with the
- * same lengths and the same modes.  The modes say when each side needs a block to be safe to reuse and when it needs
- * it to be there; in between the library is free to aggregate, to delay, and to avoid copies.
+ * A message is a sequence of blocks.  The sender packs them; the receiver unpacks them in the same order, with the same
+ * lengths and the same modes.  The modes say when each side may reuse a block's memory, and when the receiver needs the
+ * data.  Within those limits the library may aggregate, delay and avoid copies.
  *
- * Threads: every call may be made from any thread at any time, but one message handle is used by one thread at a time.
- * While the program computes, a thread of the library's own, which sleeps until something comes, lets requests and
- * handlers go on (knob MAD_PROGRESS_THREAD).
- * Times are in nanoseconds, lengths in bytes.  "May wait" means that the call may block the calling thread while it
- * makes the library progress; every other call returns at once.  Nothing aborts: what can fail returns a status.
+ * Threads: any thread may make any call at any time, but only one thread at a time may use a message handle.  While the
+ * program computes, the library's progress thread serves requests and handlers (knob MAD_PROGRESS_THREAD); it sleeps
+ * until an event arrives.  Times are in nanoseconds, lengths in bytes. "May wait" means that the call may block the
+ * calling thread, which makes progress meanwhile; every other call returns at once.  No call aborts the process: calls
+ * that can fail return a status.
  */
 #ifndef MADELEINE_H
 #define MADELEINE_H
@@ -27,33 +27,33 @@ extern "C" {
 #define MAD_VERSION_MAJOR 0
 #define MAD_VERSION_MINOR 1
 
-/* Time-out values: MAD_FOREVER waits without limit, 0 never waits, others are nanoseconds; below 0: a moment that has
- * passed, MAD_ERR_TIMEOUT if there is nothing yet. */
+/* Time-outs are in nanoseconds.  MAD_FOREVER waits without limit; 0 never waits.  Any other negative time counts as
+ * already past: the call returns MAD_ERR_TIMEOUT unless it can complete at once. */
 #define MAD_FOREVER (-1)
-/* For mad_begin_unpacking_timed: as 0, but looks only where that costs next to nothing.  For who tries in a loop, and gives
- * all networks their turn by a 0 now and then. */
+/* Only for mad_begin_unpacking_timed: like 0, but checks only the networks where a check costs next to nothing.  For
+ * polling loops, which also pass 0 now and then so that all networks are polled. */
 #define MAD_GLANCE (-2)
-/* As a source: a message from any peer. */
+/* As a source: receive from any peer. */
 #define MAD_ANY_SOURCE (-1)
-/* A leading EXPRESS prefix of up to so many bytes is there as soon as a message is open. */
+/* Longest leading EXPRESS prefix, in bytes, that is guaranteed to have arrived when a message is opened. */
 #define MAD_PREFIX_MAX 256
-/* The longest name of a channel, its final zero included. */
+/* Longest name of a channel in bytes, including the final zero. */
 #define MAD_CHANNEL_NAME_MAX 64
 
-typedef struct mad_session mad_session_t;       /* everything of one process */
+typedef struct mad_session mad_session_t;       /* a process's endpoint: adapters, peers, channels */
 typedef struct mad_channel mad_channel_t;       /* an isolated, named space of messages */
 typedef struct mad_connection mad_connection_t; /* a message being packed or unpacked */
-typedef struct mad_request mad_request_t;       /* an operation under way */
-typedef int mad_peer_t;                         /* a peer of the session: its rank, or what mad_peer_add gave */
+typedef struct mad_request mad_request_t;       /* a pending operation */
+typedef int mad_peer_t;                         /* a peer of the session: its rank, or the number from mad_peer_add */
 
-/* What the caller promises about the source of a block. */
+/* What the caller guarantees about the memory of a block that it sends. */
 typedef enum mad_send_mode {
     MAD_SEND_SAFER = 0,  /* may be changed as soon as mad_pack returns */
-    MAD_SEND_LATER = 1,  /* the value at mad_end_packing travels; then unchanged until the message completes */
+    MAD_SEND_LATER = 1,  /* sent with its value at mad_end_packing; then unchanged until the message completes */
     MAD_SEND_CHEAPER = 2 /* unchanged from mad_pack until the message completes */
 } mad_send_mode_t;
 
-/* When the receiver needs the block. */
+/* When the receiver needs the data of a block. */
 typedef enum mad_receive_mode {
     MAD_RECEIVE_EXPRESS = 0, /* when mad_unpack returns */
     MAD_RECEIVE_CHEAPER = 1  /* when mad_end_unpacking returns */
@@ -61,300 +61,317 @@ typedef enum mad_receive_mode {
 
 /* ---- Sessions ------------------------------------------------------------------------------------------------- */
 
-/* Start the process's session: find the launcher (ours, PMIx, PMI-1, or none: a session of one), open every driver,
- * publish this process's address.  Connects to nobody.  argc and argv may be NULL; they are not changed.
- * May wait (for the launcher).  Owns: *session is ended with mad_exit.
- * After fork, sessions stay the parent's: in the child every call for one, for its channels, messages and requests, fails
- * with MAD_ERR_FORKED (logged once), but for mad_exit and mad_channel_close, which do nothing; its descriptors are closed.
- * The child may open sessions of its own with mad_open.
- * Errors: MAD_ERR_BOOT (also when this process, or the parent of which it is a fork, has a session of the launcher already),
- * MAD_ERR_CONFIG (a knob with a bad value), MAD_ERR_NOMEM, MAD_ERR_SYSTEM. */
+/* Start the process's session: find the launcher (madrun, PMIx or PMI-1; without one, a session of one process), open
+ * all drivers, and publish this process's address.  Opens no connection. argc and argv may be NULL; they are not
+ * changed.  May wait (for the launcher).  Ownership: the caller ends *session with mad_exit.
+ *
+ * After fork, a session belongs to the parent.  In the child all calls for it, and for its channels, messages and
+ * requests, fail with MAD_ERR_FORKED (logged once); mad_exit and mad_channel_close do nothing.  The session's
+ * descriptors are closed in the child, which may start sessions of its own with mad_open.
+ *
+ * Errors: MAD_ERR_BOOT (also if this process, or the parent that forked it, already has a session from the launcher),
+ * MAD_ERR_CONFIG (a knob has an invalid value), MAD_ERR_NOMEM, MAD_ERR_SYSTEM. */
 mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session);
 
-/* Start a session that asks no launcher: peers are added by address with mad_peer_add.  key: the secret that all
- * sessions which may talk to each other share, key_len bytes (16 to 64); it is copied.  Owns and errors as
- * mad_init, but for MAD_ERR_BOOT, and MAD_ERR_INVAL (the key's length, or its bytes are all the same). */
+/* Start a session without a launcher; peers are added by address with mad_peer_add. key: the secret shared by all
+ * sessions that may talk to each other, key_len bytes (16 to 64); it is copied.  Ownership and errors as for mad_init,
+ * except that MAD_ERR_BOOT does not occur and MAD_ERR_INVAL means a key of wrong length, or one whose bytes are all
+ * equal. */
 mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session);
 
-/* End a session: deliver what was sent, by pending requests too (within the knob MAD_EXIT_TIMEOUT), close channels and
- * connections, free all.  Open messages and requests that are pending then end with MAD_ERR_CLOSED.  May wait.  NULL is
- * legal. */
+/* End a session: deliver what was sent, including by pending requests (within the knob MAD_EXIT_TIMEOUT), close
+ * channels and connections, and free everything.  Messages still open and requests still pending after that end with
+ * MAD_ERR_CLOSED. session may be NULL.  May wait. */
 void mad_exit(mad_session_t *session);
 
-/* This process's rank and the number of ranks; 0 and 1 without a launcher, and after mad_open.  Any thread. */
+/* Return this process's rank, and the number of ranks.  Without a launcher, and after mad_open, these are 0 and 1.  Any
+ * thread. */
 int mad_rank(const mad_session_t *session);
 int mad_size(const mad_session_t *session);
 
-/* Wait until all ranks of the launcher's job have called this; for starts and ends.  Goes through the launcher, and
- * says nothing about messages.  Any thread, one at a time.  May wait.  Errors: MAD_ERR_BOOT. */
+/* Wait until all ranks of the launcher's job have made this call; meant for start-up and shutdown.  The barrier goes
+ * through the launcher and does not order messages.  Any thread, but one at a time.  May wait.  Errors: MAD_ERR_BOOT. */
 mad_status_t mad_barrier(mad_session_t *session);
 
 /* ---- Addresses and peers -------------------------------------------------------------------------------------- */
 
-/* This process's address: *len bytes at *address, to be handed to others in any way.  Borrowed until mad_exit.  Always
- * MAD_OK. */
+/* Set *address and *len (bytes) to this process's address.  The program may pass it to other processes by any means.
+ * Borrowed until mad_exit.  Always returns MAD_OK. */
 mad_status_t mad_address(mad_session_t *session, const void **address, size_t *len);
 
-/* Add a peer by its address; connects on first use.  The same address gives the same peer; if the connection to that
- * was lost, a new one, with another number, to try again.  The bytes are copied.
- * Errors: MAD_ERR_INVAL (not an address), MAD_ERR_VERSION, MAD_ERR_NOMEM. */
+/* Add a peer by its address, len bytes, which are copied.  The first use of the peer opens the connection.  The same
+ * address yields the same peer; but after the connection to that peer was lost, it yields a new peer with another
+ * number, so that the program can try again.  Errors: MAD_ERR_INVAL (not an address), MAD_ERR_VERSION, MAD_ERR_NOMEM. */
 mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t len, mad_peer_t *peer);
 
-/* Forget a peer: close its connection in order, and give back what is kept of it.  Its number is never given to another peer;
- * calls with it fail with MAD_ERR_PEER from now on.  If it speaks to this process again, or
- * is added again, it is a peer with another number.  Peers that have called this process, were not added by it and are no
- * ranks are forgotten by themselves some time after they are lost, once no message of theirs is open or not received yet.
- * May wait (for what was sent to leave, within the knob MAD_EXIT_TIMEOUT).
- * Errors: MAD_ERR_INVAL (no such peer, a rank, this process itself), MAD_ERR_PEER (forgotten already), MAD_ERR_BUSY (a message
- * is open, pending or not received yet; or it is a gateway in use): nothing is changed, unless that came while it waited. */
+/* Forget a peer: close its connection in order and free its state.  Its number is never reused; calls with that number
+ * fail with MAD_ERR_PEER from now on.  A process that connects again, or is added again, becomes a peer with another
+ * number.
+ *
+ * Some peers are forgotten automatically a while after their connection is lost: those that connected by themselves,
+ * were never added by this process and are no ranks.  This requires that none of their messages is open or not yet
+ * received.
+ *
+ * May wait (until sent data have left, within the knob MAD_EXIT_TIMEOUT).  Errors: MAD_ERR_INVAL (no such peer, a rank,
+ * or this process itself), MAD_ERR_PEER (already forgotten), MAD_ERR_BUSY (a message is open, pending or not yet
+ * received, or the peer is a gateway in use).  After MAD_ERR_BUSY nothing has changed, unless the reason arose while
+ * the call waited. */
 mad_status_t mad_peer_forget(mad_session_t *session, mad_peer_t peer);
 
-/* How many adapters this process has, and a description of each, by index from 0.  For tools.
- * Errors: MAD_ERR_INVAL (no such adapter). */
+/* Number of this process's adapters, and a description of the one at index (from 0).  For tools.  Errors: MAD_ERR_INVAL
+ * (no such adapter). */
 typedef struct mad_adapter_info {
     const char *driver;     /* borrowed until mad_exit */
     const char *name;       /* the device: "memory", "eth0", ... */
-    const char *network;    /* two adapters talk if and only if they carry the same network name */
-    double latency_us;      /* expected, one way */
-    double bandwidth_MBs;   /* expected, 10^6 bytes a second */
-    size_t packet_max;      /* the longest packet that is copied */
-    size_t chunk_max;       /* the longest piece of a granted block */
+    const char *network;    /* two adapters can communicate if and only if they carry the same network name */
+    double latency_us;      /* expected, one way, in microseconds */
+    double bandwidth_MBs;   /* expected, in 10^6 bytes per second */
+    size_t packet_max;      /* longest packet that is copied, in bytes */
+    size_t chunk_max;       /* longest piece of a granted block, in bytes */
 } mad_adapter_info_t;
 int mad_adapter_count(const mad_session_t *session);
 mad_status_t mad_adapter_get(const mad_session_t *session, int index, mad_adapter_info_t *info);
 
-/* Which adapter carries the messages to a peer, or did so before the connection was lost: its index for
- * mad_adapter_get.  Any thread; never waits.
- * Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_AGAIN (was never connected). */
+/* Set *index to the adapter that carries the messages to a peer, or that did before the connection was lost; for
+ * mad_adapter_get.  Any thread; never waits.  Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_AGAIN (never connected). */
 mad_status_t mad_peer_adapter(mad_session_t *session, mad_peer_t peer, int *index);
 
-/* Which hosts the messages to a peer pass: their names in the topology file, in order, this process's and the peer's too,
- * with blanks between them, into buf, cut to len bytes (always ended with zero); an empty text when there is no gateway
- * between them.  The first gateway is the one in use; where there are more, those after it are on the best way from there.
- * Any thread; never waits.  Errors: MAD_ERR_INVAL (no such peer, len is 0), MAD_ERR_AGAIN (not connected). */
+/* Write the route of messages to a peer into buf: the hosts' names from the topology file, in order, separated by
+ * blanks, including this process's host and the peer's.  The text is cut to len bytes and always ends with a zero; it
+ * is empty if no gateway lies between.  The first gateway is the one in use; those after it are the best route from
+ * there.  Any thread; never waits.  Errors: MAD_ERR_INVAL (no such peer, or len is 0), MAD_ERR_AGAIN (not connected). */
 mad_status_t mad_peer_route(mad_session_t *session, mad_peer_t peer, char *buf, size_t len);
 
-/* The same of messages on this channel: one that the topology file names has networks of its own (mad_topology(5)). */
+/* Like mad_peer_route, but for messages on this channel: a channel that the topology file names has networks of its own
+ * (mad_topology(5)). */
 mad_status_t mad_channel_route(mad_channel_t *channel, mad_peer_t peer, char *buf, size_t len);
 
-/* Which ways to a peer were chosen and rejected, and why, as text for people into buf, cut to len bytes (always ended
- * with zero).  May wait (for the launcher, once for each rank).  Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_PEER (it has
- * been forgotten), MAD_ERR_BOOT, MAD_ERR_NOMEM. */
+/* Write into buf, for people, which paths to a peer were chosen and which were rejected, and why.  The text is cut to
+ * len bytes and always ends with a zero.  May wait (for the launcher, once per rank).  Errors: MAD_ERR_INVAL (no such
+ * peer), MAD_ERR_PEER (the peer was forgotten), MAD_ERR_BOOT, MAD_ERR_NOMEM. */
 mad_status_t mad_peer_explain(mad_session_t *session, mad_peer_t peer, char *buf, size_t len);
 
 /* ---- Channels ------------------------------------------------------------------------------------------------- */
 
-/* Open the channel of that name, at run time, on any subset of the processes; messages sent to a process that has
- * not opened it yet wait for it.  Owns: closed with mad_channel_close or by mad_exit.
- * Errors: MAD_ERR_INVAL (empty or too long a name), MAD_ERR_BUSY (open already), MAD_ERR_UNSUPPORTED (the name of a virtual
- * channel of the topology file that is not the one in use), MAD_ERR_NOMEM. */
+/* Open the channel with this name.  Any subset of the processes may open it, at any time; messages to a process that
+ * has not opened it yet wait for that process.  Ownership: closed with mad_channel_close, or by mad_exit.  Errors:
+ * MAD_ERR_INVAL (the name is empty or too long), MAD_ERR_BUSY (already open), MAD_ERR_UNSUPPORTED (the name of a
+ * virtual channel of the topology file that is not the one in use), MAD_ERR_NOMEM. */
 mad_status_t mad_channel_open(mad_session_t *session, const char *name, mad_channel_t **channel);
 
-/* Close: what is waiting on it ends with MAD_ERR_CLOSED; messages under way to peers are finished first, within the
- * knob MAD_EXIT_TIMEOUT (then a warning is logged, and they leave when they can).  The handle is not valid afterwards.
- * Messages that have come and were not opened wait for the next opening of that name, until their sender has closed the
- * channel too: then they are dropped, and complete at the sender.  May wait.  NULL is legal. */
+/* Close a channel; the handle is invalid afterwards.  Calls waiting on the channel end with MAD_ERR_CLOSED.  Messages
+ * being sent are finished first, within the knob MAD_EXIT_TIMEOUT; after that a warning is logged, and they leave when
+ * they can.  Messages that have arrived but were not opened wait for the next opening of this name.  Once their sender
+ * has closed the channel too, they are dropped, and complete at the sender. channel may be NULL.  May wait. */
 void mad_channel_close(mad_channel_t *channel);
 
-/* The name it was opened with.  Borrowed until mad_channel_close. */
+/* Return the name that the channel was opened with.  Borrowed until mad_channel_close. */
 const char *mad_channel_name(const mad_channel_t *channel);
 
 /* ---- Packing -------------------------------------------------------------------------------------------------- */
 
 /* Begin a message to a peer.  Holds the connection (channel, peer) until mad_end_packing; may wait while another
- * message holds it.  Never NULL: a message that could not begin remembers why, and mad_end_packing says it.
- * Owns: ended with mad_end_packing or mad_end_packing_request. */
+ * message holds it.  Never returns NULL: if the message cannot begin, the handle stores the reason, which
+ * mad_end_packing returns.  Ownership: ended with mad_end_packing or mad_end_packing_request. */
 mad_connection_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer);
 
-/* Append a block of len bytes (0 is legal, buf then may be NULL).  Never waits for the receiver.  Borrows buf as the
- * send mode says.
- * Errors: MAD_ERR_NOMEM, MAD_ERR_INVAL, or the message's first failure. */
+/* Append a block of len bytes (buf may be NULL if len is 0).  Never waits for the receiver. buf is borrowed for as long
+ * as the send mode says.  Errors: MAD_ERR_NOMEM, MAD_ERR_INVAL, or the message's first failure. */
 mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_send_mode_t send_mode,
                       mad_receive_mode_t receive_mode);
 
-/* Append one block made of n pieces in order; the other side may unpack it in other pieces, or in one.  The array is
- * copied; otherwise as mad_pack. */
+/* Append one block made of n pieces in order.  The receiver may unpack it in other pieces, or in one.  The array is
+ * copied.  Otherwise like mad_pack. */
 mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                              mad_receive_mode_t receive_mode);
 
-/* Append one block made of count pieces of len bytes, the start of each stride bytes after the one before; otherwise as
+/* Append one block made of count pieces of len bytes each, whose starts are stride bytes apart.  Otherwise like
  * mad_pack. */
 mad_status_t mad_pack_strided(mad_connection_t *cnx, const void *base, size_t len, size_t stride, size_t count,
                               mad_send_mode_t send_mode, mad_receive_mode_t receive_mode);
 
-/* Push out what was packed so far and may leave (LATER blocks may not).  Never waits.  Errors: the message's first
- * failure. */
+/* Send the blocks packed so far, except for LATER blocks, which must wait for the end.  Never waits.  Errors: the
+ * message's first failure. */
 mad_status_t mad_flush_packing(mad_connection_t *cnx);
 
-/* End the message and release the handle.  May wait until every buffer may be reused, for the receiver if need be.
- * Errors: the first failure of the message since its begin: MAD_ERR_INVAL, MAD_ERR_CLOSED, MAD_ERR_NOMEM, MAD_ERR_PEER,
+/* End the message and release the handle.  May wait until every buffer may be reused, if need be for the receiver.
+ * Errors: the message's first failure since its beginning: MAD_ERR_INVAL, MAD_ERR_CLOSED, MAD_ERR_NOMEM, MAD_ERR_PEER,
  * MAD_ERR_UNREACHABLE, MAD_ERR_AUTH, MAD_ERR_VERSION, MAD_ERR_MISMATCH. */
 mad_status_t mad_end_packing(mad_connection_t *cnx);
 
-/* The same without waiting: *request completes when every buffer may be reused; the connection is free for the next
- * message at once.  Owns: the request.  On an error there is no request, and the handle is released all the same: nothing is
- * sent, unless a part of the message had left (mad_flush_packing); then the rest is sent, and this waits for it. */
+/* Like mad_end_packing, but does not wait: *request completes when every buffer may be reused, and the connection is
+ * free for the next message at once.  Ownership: the caller owns *request.  On an error there is no request, and the
+ * handle is released nevertheless.  Nothing is sent then, unless part of the message had already left
+ * (mad_flush_packing): in that case this call sends the rest and waits for it. */
 mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **request);
 
 /* ---- Unpacking ------------------------------------------------------------------------------------------------ */
 
-/* Begin to receive: the next message on the channel, from any source, or from one (which may be MAD_ANY_SOURCE).  May
- * wait.  Never NULL: a message that could not be opened remembers why, and mad_end_unpacking says it.
- * Owns: ended with mad_end_unpacking or mad_end_unpacking_request. */
+/* Begin to receive the next message on the channel: from any source, or from source (MAD_ANY_SOURCE is allowed).  May
+ * wait.  Never returns NULL: if no message can be opened, the handle stores the reason, which mad_end_unpacking
+ * returns.  Ownership: ended with mad_end_unpacking or mad_end_unpacking_request. */
 mad_connection_t *mad_begin_unpacking(mad_channel_t *channel);
 mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source);
 
-/* The same with a time-out in nanoseconds (MAD_FOREVER: none; 0, MAD_GLANCE: try, never wait).  Errors: MAD_ERR_TIMEOUT
- * (MAD_ERR_AGAIN when it only tried), MAD_ERR_PEER, MAD_ERR_CLOSED; *cnx is set only on success. */
+/* Like mad_begin_unpacking_from, with a time-out in nanoseconds (MAD_FOREVER: no limit; 0 or MAD_GLANCE: try, never
+ * wait). *cnx is set only on success.  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN for a try), MAD_ERR_PEER, MAD_ERR_CLOSED. */
 mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
                                        mad_connection_t **cnx);
 
-/* The sender of a message being unpacked, the destination of one being packed; MAD_ANY_SOURCE if it could not begin. */
+/* Return the sender of a message being unpacked, or the destination of one being packed; MAD_ANY_SOURCE if the message
+ * could not begin. */
 mad_peer_t mad_message_peer(const mad_connection_t *cnx);
 
-/* Receive the next block into buf; EXPRESS waits for it.  CHEAPER borrows buf until the message has ended.  Errors:
- * MAD_ERR_MISMATCH (lengths or modes differ: nothing is written past len), MAD_ERR_PEER, MAD_ERR_NOMEM. */
+/* Receive the next block, len bytes, into buf.  An EXPRESS block is waited for; a CHEAPER block borrows buf until the
+ * message has ended.  Errors: MAD_ERR_MISMATCH (lengths or modes differ; nothing is written past len), MAD_ERR_PEER,
+ * MAD_ERR_NOMEM. */
 mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
                         mad_receive_mode_t receive_mode);
 
-/* As mad_unpack, but never waits: MAD_ERR_AGAIN, and buf is not touched, when an EXPRESS block is not there yet.  A big
- * one is asked for by the first call and comes into memory of the library: the call that finds it there copies it. */
+/* Like mad_unpack, but never waits: returns MAD_ERR_AGAIN, and leaves buf untouched, while an EXPRESS block has not
+ * arrived.  For a long block the first call asks the sender to send it into memory of the library; the call that finds
+ * it complete copies it to buf. */
 mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
                             mad_receive_mode_t receive_mode);
 
-/* The next block where it lies, whatever its length and receive mode: *len bytes at *base, which are there until the next
- * call for this message.  For runtimes whose messages say themselves what they are.  The sender may share this memory: one
- * that is hostile can change the bytes at any time, but not *len.  Copy what you check before you use it.  Never waits:
- * MAD_ERR_AGAIN when it is not there yet.  Errors: MAD_ERR_MISMATCH (there is no further block), MAD_ERR_PEER, MAD_ERR_NOMEM. */
+/* Return the next block in place, whatever its length and receive mode: *len bytes at *base, valid until the next call
+ * for this message.  For runtimes whose messages describe themselves.  The sender may share this memory: a hostile one
+ * can change the bytes at any time, but not *len, so copy before checking.  Never waits: MAD_ERR_AGAIN if the block has
+ * not arrived.  Errors: MAD_ERR_MISMATCH (no further block), MAD_ERR_PEER, MAD_ERR_NOMEM. */
 mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len);
 
-/* A message that was opened, and its first block as mad_borrow shows it; base NULL: ask mad_borrow.  A short message of one
- * block has ended already: cnx is NULL, and the block lies in this structure, so a copy of it has to set base anew. */
+/* An opened message with its first block in place, as from mad_borrow.  If base is NULL, call mad_borrow for the block.
+ * A short message of one block has already ended: cnx is NULL, and the block lies inside this structure, so a copy of
+ * the structure must set base anew. */
 typedef struct mad_arrival {
-    mad_connection_t *cnx; /* owned: ended with mad_end_unpacking; or NULL */
-    mad_peer_t peer;       /* its sender */
+    mad_connection_t *cnx; /* owned, ended with mad_end_unpacking; NULL if the message has ended */
+    mad_peer_t peer;       /* the sender */
     const void *base;
     size_t len;
-    uint64_t inside[7]; /* the library's */
+    uint64_t inside[7]; /* private to the library */
 } mad_arrival_t;
 
-/* Messages on the channel that are there already, from any source, opened: at most max, and at most 16, in the order in
- * which they would be opened one by one.  Looks as MAD_GLANCE does, never waits.  Their number; 0: none. */
+/* Open messages that have already arrived on the channel, from any source, in the order in which they would be opened
+ * one by one.  Opens at most max, and at most 16.  Return their number, 0 if none.  Polls like MAD_GLANCE; never waits. */
 int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max);
 
-/* As mad_unpack, into pieces in order, or count pieces of len bytes whose starts are stride bytes apart.  The array is
- * copied. */
+/* Like mad_unpack, but into n pieces in order, or into count pieces of len bytes whose starts are stride bytes apart.
+ * The array is copied. */
 mad_status_t mad_unpack_scatter(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                                 mad_receive_mode_t receive_mode);
 mad_status_t mad_unpack_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count,
                                 mad_send_mode_t send_mode, mad_receive_mode_t receive_mode);
 
-/* End the message, wait for all its blocks, release the handle.  Errors: the message's first failure; MAD_ERR_MISMATCH
- * also when blocks were not unpacked. */
+/* End the message: wait for all its blocks, and release the handle.  May wait.  Errors: the message's first failure;
+ * MAD_ERR_MISMATCH also if some blocks were not unpacked. */
 mad_status_t mad_end_unpacking(mad_connection_t *cnx);
-/* The same without waiting: *request completes when all blocks are there.  Owns: the request.  On an error there is no
- * request, and the handle is released all the same. */
+/* Like mad_end_unpacking, but does not wait: *request completes when all blocks have arrived.  Ownership: the caller
+ * owns *request.  On an error there is no request, and the handle is released nevertheless. */
 mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request);
-/* End a message of which no more is wanted: what was not unpacked is no disagreement, and blocks that were only announced
- * are not sent.  Never waits. */
+/* End a message whose remaining blocks are not wanted.  Blocks that were not unpacked are no mismatch, and blocks that
+ * were only announced are never sent.  Never waits. */
 void mad_drop_unpacking(mad_connection_t *cnx);
 
-/* The first failure of a message so far, or MAD_OK. */
+/* Return the message's first failure so far, or MAD_OK. */
 mad_status_t mad_message_status(const mad_connection_t *cnx);
 
 /* ---- Whole messages in one call ------------------------------------------------------------------------------- */
 
 typedef struct mad_block {
-    void *base;                      /* only read when sending */
+    void *base;                      /* not written to when sending */
     size_t len;
     mad_send_mode_t send_mode;
     mad_receive_mode_t receive_mode;
 } mad_block_t;
 
-/* Send a message of n blocks; holds no connection.  The array is copied, the buffers are borrowed until completion
- * (SAFER and LATER blocks are taken when the call is made).  request NULL: wait for completion.  Otherwise owns the
- * request, and never waits.  Errors: as mad_end_packing; nothing is sent then. */
+/* Send a message of n blocks without holding the connection.  The array is copied.  The buffers are borrowed until
+ * completion; SAFER and LATER blocks are copied during the call. request NULL: wait for completion.  Otherwise the
+ * caller owns *request, and the call never waits.  Errors: as for mad_end_packing; nothing is sent then. */
 mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
                              mad_request_t **request);
 
-/* Send a message of one EXPRESS block, made of n pieces in order, at once: when this returns MAD_OK it has left, and the
- * pieces may be changed.  MAD_ERR_AGAIN, and nothing is sent, when it cannot: no connection yet, messages before it, no
- * credits, or too long for one packet; then one of the other forms sends it.  Never waits.  Errors: MAD_ERR_INVAL. */
+/* Send at once a message of one EXPRESS block, made of n pieces in order.  On MAD_OK it has left, and the pieces may be
+ * changed.  On MAD_ERR_AGAIN nothing is sent: there is no connection yet, earlier messages are queued, credits are
+ * missing, or the message is too long for one packet.  Another form can then send it.  Never waits.  Errors:
+ * MAD_ERR_INVAL. */
 mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n);
 
-/* Post a receive before the message is there: from one named source, in posting order.  The data go straight into
- * the blocks, which are borrowed until completion.  request as above; posted receives of a source go before
- * begin_unpacking from that source, and before the handler.
- * Errors: MAD_ERR_INVAL (also for MAD_ANY_SOURCE), MAD_ERR_CLOSED, MAD_ERR_NOMEM, and those of unpacking. */
+/* Post a receive, before its message arrives, from one named source; receives match in posting order.  The data go
+ * straight into the blocks, which are borrowed until completion. request as for mad_send_blocks.  Posted receives take
+ * precedence over mad_begin_unpacking from that source, and over the handler.  Errors: MAD_ERR_INVAL (also for
+ * MAD_ANY_SOURCE), MAD_ERR_CLOSED, MAD_ERR_NOMEM, and those of unpacking. */
 mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
                                 mad_request_t **request);
 
 /* ---- Handlers ------------------------------------------------------------------------------------------------- */
 
 typedef enum mad_handled {
-    MAD_CONSUMED = 0, /* the handler unpacked what it wanted; the library ends the message, and drops what was left */
-    MAD_PARKED = 1    /* the handler keeps cnx: any thread unpacks and ends it later */
+    MAD_CONSUMED = 0, /* the library ends the message and drops the blocks that the handler did not unpack */
+    MAD_PARKED = 1    /* the handler keeps cnx; any thread unpacks and ends it later */
 } mad_handled_t;
 
-/* Called from whatever call makes the library progress, or by the progress thread, without a lock, with a message just
- * opened.  One thread at a time runs the handlers and callbacks of a session.  May unpack blocks that are there
- * (mad_try_unpack), start operations, park; never waits. */
+/* Handle a message that was just opened.  Called without a lock, from any call that makes progress or by the progress
+ * thread.  One thread at a time runs a session's handlers and callbacks.  May unpack blocks that have arrived
+ * (mad_try_unpack), start operations, or park the message; never waits. */
 typedef mad_handled_t (*mad_handler_t)(mad_channel_t *channel, mad_connection_t *cnx, void *arg);
 
-/* Install (or with NULL remove) the handler of a channel; from then on begin_unpacking on it sees nothing.  Messages
- * that wait already go to it too.  Any thread.  Always MAD_OK. */
+/* Install the handler of a channel, or remove it if NULL.  With a handler, mad_begin_unpacking finds no messages on the
+ * channel; those that already wait go to the handler too.  Any thread.  Always returns MAD_OK. */
 mad_status_t mad_channel_set_handler(mad_channel_t *channel, mad_handler_t handler, void *arg);
 
 /* ---- Requests ------------------------------------------------------------------------------------------------- */
 
-/* A request is waited for by one thread at a time, and freed by one of these three, or given up with a callback.
- * MAD_ERR_INVAL when there is none. */
+/* One thread at a time may wait for a request. mad_request_test, mad_request_wait or mad_request_wait_any frees it, or
+ * mad_request_callback gives it up.  These return MAD_ERR_INVAL if there is no request. */
 
-/* Complete?  MAD_ERR_AGAIN when not; else the operation's status, and *request is freed and set to NULL.  Makes the
- * library progress; never waits. */
+/* Return the operation's status if it has completed; *request is then freed and set to NULL.  MAD_ERR_AGAIN while it is
+ * pending.  Makes progress; never waits. */
 mad_status_t mad_request_test(mad_request_t **request);
-/* Wait up to timeout_ns nanoseconds.  MAD_ERR_TIMEOUT leaves the operation pending.  Frees as above.  May wait. */
+/* Wait up to timeout_ns nanoseconds for completion; frees the request like mad_request_test.  MAD_ERR_TIMEOUT: the
+ * operation is still pending.  May wait. */
 mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns);
-/* Wait for one of n of the same session (NULL entries are skipped); its index goes to *index, and it alone is freed.
- * MAD_ERR_INVAL when all are NULL.  May wait. */
+/* Wait for one of n requests of one session (NULL entries are skipped).  Sets *index to the completed one, and frees
+ * only that.  Errors: MAD_ERR_INVAL (all are NULL).  May wait. */
 mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeout_ns, int *index);
-/* Cancel: MAD_OK (the request completes with MAD_ERR_CANCELLED) or MAD_ERR_TOO_LATE.  The request must still be
- * waited for or freed.  MAD_ERR_INVAL for NULL. */
+/* Cancel a request.  MAD_OK: it will complete with MAD_ERR_CANCELLED.  MAD_ERR_TOO_LATE: it completes normally.  In
+ * both cases the request must still be waited for or freed.  MAD_ERR_INVAL for NULL. */
 mad_status_t mad_request_cancel(mad_request_t *request);
-/* Call fn(arg, status) once on completion, from progress (perhaps by the progress thread) or at once, then free the
- * request: the caller gives it up.  Messages that came before a failure go to their handlers before it is told.
- * fn NULL: nothing is called.  fn may start operations, and never waits. */
+/* Call fn(arg, status) once the request has completed, then free the request; the caller gives it up. fn runs at once
+ * or during progress, possibly in the progress thread.  Messages that arrived before a failure reach their handlers
+ * before fn reports that failure. fn NULL: call nothing. fn may start operations and never waits. */
 void mad_request_callback(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
 
-/* Whether the progress thread is used from now on, in all of the process, whatever MAD_PROGRESS_THREAD says: for runtimes
- * that poll themselves (0), or count on it (1), and shall not change an environment that other threads may be reading.  Call
- * it before the first session, or while no operation is under way.  Any thread. */
+/* Enable (1) or disable (0) the progress thread for the whole process from now on, overriding MAD_PROGRESS_THREAD.  For
+ * runtimes that poll by themselves, or rely on the thread, and must not change an environment that other threads may be
+ * reading.  Call it before the first session, or while no operation is pending.  Any thread. */
 void mad_progress_thread(int used);
-/* Hand progress over to the progress thread: the program is about to sleep outside the library (poll, a condition of its own)
- * until a handler or callback wakes it.  Otherwise a program that has polled by mad_progress or a test is expected to do so
- * again, and the thread takes its place only after some milliseconds.  Without the thread (MAD_PROGRESS_THREAD) nothing.  Any
- * thread; never waits. */
+/* Hand progress over to the progress thread at once: the program is about to sleep outside the library (poll, a
+ * condition variable) until a handler or callback wakes it.  Without this call, a program that has polled with
+ * mad_progress or a test is expected to poll again, and the thread takes over only after some milliseconds.  No effect
+ * without a progress thread (MAD_PROGRESS_THREAD).  Any thread; never waits. */
 void mad_hand_over(void);
-/* Make the library progress without waiting; runs callbacks and handlers that are due.  Returns the number of events
- * handled.  Any thread. */
+/* Make progress without waiting, and run callbacks and handlers that are due.  Return the number of events handled.
+ * Any thread. */
 int mad_progress(mad_session_t *session);
 
 /* ---- Conditions of the program's own -------------------------------------------------------------------------- */
 
-/* What the program's handlers and callbacks bring about can be waited for as a message is: by making progress, without a
- * hand-over between threads.  Also what other threads bring about. */
+/* A condition lets a thread wait for an effect of handlers, callbacks or other threads just as it waits for a message:
+ * it makes progress while it waits, without a hand-over between threads. */
 typedef struct mad_cond mad_cond_t;
 
-/* NULL: no memory, or no descriptors.  Owns: the caller, until mad_cond_free; nobody waits there then. */
+/* Create a condition; NULL if out of memory or descriptors.  Ownership: the caller frees it with mad_cond_free, when no
+ * thread waits on it. */
 mad_cond_t *mad_cond_new(void);
 void mad_cond_free(mad_cond_t *cond);
-/* Wait until test(arg) is not 0, making progress in all sessions of the process and running what is due of their handlers and
- * callbacks, for at most timeout_ns (MAD_FOREVER: no limit).  Any number of threads may wait, for different tests.  test is
- * called often, by the caller's thread and without a lock; it never waits and calls nothing of the library.
- * MAD_ERR_TIMEOUT: it is still 0.  May wait. */
+/* Wait until test(arg) is not 0, for at most timeout_ns nanoseconds (MAD_FOREVER: no limit).  Makes progress in all
+ * sessions of the process, and runs their handlers and callbacks that are due.  Any number of threads may wait, for
+ * different tests. test runs often, in the caller's thread and without a lock; it must not wait or call the library.
+ * MAD_ERR_TIMEOUT: test is still 0.  May wait. */
 mad_status_t mad_cond_wait(mad_cond_t *cond, int (*test)(void *arg), void *arg, int64_t timeout_ns);
-/* Have the threads that wait there test again: after each change of what they test, which the caller makes visible to them (an
- * atomic, a lock).  A full fence.  Any thread, in handlers and callbacks too; never waits. */
+/* Make all waiting threads run their tests again.  Call it after each change of what they test; the caller makes the
+ * change visible to them (by an atomic or a lock).  A full fence.  Any thread, also in handlers and callbacks; never
+ * waits. */
 void mad_cond_wake(mad_cond_t *cond);
 
 /* ---- Events --------------------------------------------------------------------------------------------------- */
@@ -365,8 +382,9 @@ typedef struct mad_event {
     char text[232]; /* cause and values, one line */
 } mad_event_t;
 
-/* The next event that belongs to no pending call (a peer's death, a mismatch found by a receiver after the send had
- * completed), oldest first; 1024 are kept.  MAD_ERR_AGAIN when there is none.  Never waits. */
+/* Return the oldest event that belongs to no pending call: for instance a peer's death, or a mismatch that a receiver
+ * found after the send had completed.  At most 1024 are kept; further ones are only logged.  MAD_ERR_AGAIN if none.
+ * Never waits. */
 mad_status_t mad_event_next(mad_session_t *session, mad_event_t *event);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The historic spellings of Madeleine over <madeleine.h>; for programs written from its slides. */
+/* Historic spellings of Madeleine, defined over <madeleine.h>; for programs written after its early slides. */
 #ifndef MADELEINE_LEGACY_H
 #define MADELEINE_LEGACY_H
 

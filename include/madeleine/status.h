@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one list of statuses.  Values are part of the ABI and are never reused. */
+/* The only list of statuses.  Values are part of the ABI and are never reused. */
 #ifndef MADELEINE_STATUS_H
 #define MADELEINE_STATUS_H
 
@@ -35,10 +35,10 @@ typedef enum mad_status {
 #undef MAD_STATUS_ENUM
 } mad_status_t;
 
-/* A short English text for a status; never NULL, a constant that is not freed.  Any thread. */
+/* Return a short English text for a status: a constant, never NULL.  Any thread. */
 const char *mad_status_text(mad_status_t status);
 
-/* The identifier of a status as in this header ("MAD_ERR_PEER"); never NULL.  Any thread. */
+/* Return the identifier of a status as in this header ("MAD_ERR_PEER"); never NULL.  Any thread. */
 const char *mad_status_name(mad_status_t status);
 
 #ifdef __cplusplus
