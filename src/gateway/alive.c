@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Do those who shall pass a stream on still live?  A connection that ends says so at once.  A process that hangs, or a
- * cable that is pulled, says nothing: who waits for something asks.
+/* Liveness of the gateways on a path.  A connection that ends is noticed at once.  A hung process or a pulled cable
+ * gives no event, so an endpoint that waits for something probes.
  *
- * A timer runs while there is something to watch, and slowly while there are only ends.  An end that waits, and has heard
- * nothing new between two looks, asks the other end for acknowledgement, and its next gateway for a sign of life; each
- * gateway that is asked about a stream asks the next one.  Whatever comes from a gateway is a sign of life.  When none
- * comes for MAD_FORWARD_DETECT its connection is ended, and then everything is as if it had died.  The other *end* owes no
- * sign of life: it may compute.  But its host acknowledges what the network brings, where the driver can tell; the last
- * gateway sees to that.
- * doc/gateways.md adds up how long that takes. */
+ * A timer runs fast while something is pending, and slowly while there are only endpoints.  An endpoint that waits, and
+ * saw nothing new between two checks, requests an acknowledgement from the other endpoint and a sign of life from its
+ * next gateway.  Each gateway that is probed about a stream probes the next one.  Anything that arrives from a gateway
+ * is a sign of life.  Without one for MAD_FORWARD_DETECT, the connection to it is ended, as if it had died.
+ *
+ * The other *endpoint* owes no sign of life: it may be computing.  But its host acknowledges what the network delivers,
+ * and the last gateway checks that where the driver can tell. doc/gateways.md adds up the resulting times. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -19,15 +19,15 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LOOKS 8                   /* in the time of detection: two pass before somebody asks */
-#define CROWD 16                  /* processes that take turns on a core: from there on who has its turn is long silent */
-#define LEAST INT64_C(5000000)    /* ns between looks; questions that are no further apart than that are of one look */
-#define QUICK INT64_C(50000000)   /* ns, at most, while a stream has no way */
+#define LOOKS 8                   /* checks per detection time; two pass before an endpoint probes */
+#define CROWD 16                  /* processes per core above which the default detection time grows */
+#define LEAST INT64_C(5000000)    /* ns: least time between checks; probes closer together than that belong to one check */
+#define QUICK INT64_C(50000000)   /* ns: longest time between checks while a stream has no path */
 #define NEVER INT64_MAX
-#define IDLE_ASKS 32               /* streams that are asked about at once while nothing is under way, in turn */
+#define IDLE_ASKS 32               /* idle streams probed at a time, in turn */
 
-/* The time of detection, ns; 0: nobody is asked.  Nobody chose the default, and where many take turns on a core who lives is
- * silent for longer. */
+/* Detection time in ns; 0: no probing.  The default grows with oversubscription, because a live process is then silent
+ * for longer; a configured time is used as it is. */
 static int64_t detection(const gw_t *gw)
 {
     int64_t ns = madi_knob_int(MADI_KNOB_FORWARD_DETECT);
@@ -63,12 +63,12 @@ void gw_alive_set(gw_t *gw)
 {
     if (atomic_exchange(&gw->ticks, 1))
         return;
-    marceli_async_count_later(1); /* also while the program computes; while it does not, nobody else is woken by what comes */
+    marceli_async_count_later(1); /* also while the program computes; otherwise no other thread is woken */
     marceli_async_kick_later();
     set(gw, period(gw));
 }
 
-/* ---- Questions ------------------------------------------------------------------------------------------------------- */
+/* ---- Questions -------------------------------------------------------------------------------------------------- */
 
 static bool ping(gw_side_t *side)
 {
@@ -85,7 +85,7 @@ void gw_side_ask(gw_side_t *side)
     if (!hop || hop->down || !detection(hop->gw))
         return;
     if (hop->asked && now - hop->asked > LEAST)
-        return; /* it owes an answer already */
+        return; /* an answer is already due */
     if (hop->forwards ? !ping(side) : !hop->gate->link || !hop->gate->link->driver->unheard)
         return;
     if (!hop->asked)
@@ -106,9 +106,9 @@ void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, con
         gw_side_ask(gw_transit_other(side));
 }
 
-/* ---- Looks: each returns when the next one is due --------------------------------------------------------------------- */
+/* ---- Checks: each returns the time of the next one -------------------------------------------------------------- */
 
-/* What the next hop does not take, or gives no credit for. */
+/* True if the next hop does not accept what the endpoint has to send, or gives no credit for it. */
 static bool refused(gw_end_t *end)
 {
     madi_gate_t *gate;
@@ -126,7 +126,7 @@ static bool refused(gw_end_t *end)
 
 static int64_t look_at_end(gw_end_t *end, int64_t now)
 {
-    /* What comes by the way proves those on it as well as what is acknowledged. */
+    /* News by this path proves its gateways alive just as acknowledgements do. */
     uint32_t news = atomic_load_explicit(&end->window.ack, memory_order_relaxed) + end->rx_seq;
     bool still = end->seen == news, unacked, moves;
     end->seen = news;
@@ -151,7 +151,8 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
     return now + period(end->gw);
 }
 
-/* The process owes no answer, but is its host there?  What was sent just before one look is acknowledged at the next. */
+/* True if the host does not acknowledge what the network delivers, although the process owes no answer.  Data sent just
+ * before one check are acknowledged by the next. */
 static bool host_unheard(gw_hop_t *hop, int64_t now)
 {
     madi_link_t *link = hop->gate->link;
@@ -159,11 +160,11 @@ static bool host_unheard(gw_hop_t *hop, int64_t now)
         link->driver->unheard(link, now - hop->asked))
         return true;
     if (!hop->forwards)
-        hop->asked = 0; /* until somebody asks again */
+        hop->asked = 0; /* until the next probe */
     return false;
 }
 
-/* On a slow network the question is behind all that was sent before, and the answer behind what the gateway had to send. */
+/* True if the network makes progress: on a slow one the probe queues behind earlier data, and so does the answer. */
 static bool network_moves(const gw_hop_t *hop)
 {
     madi_link_t *link = hop->gate->link;
@@ -177,9 +178,9 @@ static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
     char text[GW_TEXT];
     if (!hop->asked || hop->down || !hop->gate->link || (!hop->answers && !host_unheard(hop, now)))
         return NEVER;
-    if (now - hop->asked < limit) /* no later than after a period: while the timer is set nobody sets it for what is sent */
+    if (now - hop->asked < limit) /* within a period, since a running timer is not set again by a send */
         return hop->asked + limit < now + period(hop->gw) ? hop->asked + limit : now + period(hop->gw);
-    if (hop->answers && network_moves(hop)) /* it may not have been asked yet */
+    if (hop->answers && network_moves(hop)) /* the probe may not have reached it yet */
         return now + period(hop->gw);
     hop->gw->dead_gateways += hop->forwards;
     snprintf(text, sizeof text, "%s gives no sign of life for %lld ms (MAD_FORWARD_DETECT)",
@@ -198,9 +199,9 @@ static int64_t look(gw_t *gw, int64_t now)
     return next;
 }
 
-/* Who waits for what the other end is still to send has nothing under way by which it would find out that a gateway hangs,
- * or that the other end gave the stream up.  So the ways are asked about, now and then.  Only in the library: a program
- * that computes waits for nothing. */
+/* Probe the paths of idle streams now and then.  An endpoint that only waits to receive has nothing pending, and would
+ * not notice a hung gateway, or that the other endpoint gave the stream up.  Called only in the library: a computing
+ * program waits for nothing. */
 static void ask_idle(gw_t *gw)
 {
     uint32_t n = 0, at = 0;
@@ -212,8 +213,8 @@ static void ask_idle(gw_t *gw)
     gw->idle_turn += IDLE_ASKS;
 }
 
-/* This process itself was stopped, or had no time, or all of its host: what came meanwhile is not read yet, nobody has been
- * silent, and no way was looked for.  What is to be seen of it is a timer that is long over. */
+/* This process, or its whole host, did not run for a while, so the timer is overdue.  Messages may wait unread: silence
+ * during that time is not counted. */
 void gw_alive_forgive(gw_t *gw, int64_t now)
 {
     int64_t ns = now - atomic_load_explicit(&gw->due, memory_order_relaxed);
@@ -225,7 +226,7 @@ void gw_alive_forgive(gw_t *gw, int64_t now)
         end->lost += end->lost ? ns : 0;
         end->beside_at += ns;
         if (end->side && end->resuming)
-            end->try_at += ns; /* until when there may be an answer */
+            end->try_at += ns; /* deadline of an answer */
     }
     atomic_store_explicit(&gw->due, now, memory_order_relaxed);
 }
@@ -239,16 +240,16 @@ static void tick(madi_watch_t *watch, uint32_t events)
     if (read(watch->fd, &n, sizeof n) < 0)
         return;
     gw_alive_forgive(gw, now);
-    if (!atomic_exchange(&gw->ticks, 1)) { /* nothing was under way */
+    if (!atomic_exchange(&gw->ticks, 1)) { /* nothing was pending */
         marceli_async_count_later(1);
         ask_idle(gw);
     }
     next = look(gw, now);
     if (next == NEVER) {
         if (gw->ends)
-            set(gw, gw_patience(gw)); /* before somebody else may set it for sooner */
+            set(gw, gw_patience(gw)); /* first, because another thread may set it for sooner */
         atomic_store(&gw->ticks, 0);
-        next = look(gw, madi_now()); /* who sent something before saw that the timer was set */
+        next = look(gw, madi_now()); /* a thread that sent something before this saw the timer running */
         if (next == NEVER || atomic_exchange(&gw->ticks, 1)) {
             marceli_async_count_later(-1);
             return;

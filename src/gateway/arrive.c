@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes in over one gate, told apart: fragments that go on, packets for this process, and what is about streams. */
+/* Incoming fragments of one gate: to be passed on, packets for this process, and control fragments about streams. */
 #include "gateway/gateway.h"
 #include "base/log.h"
 
-#define FEW 256 /* bytes of a fragment about a stream: all but addresses and the handshake */
+#define FEW 256 /* bytes: longest control fragment handled on the stack; only addresses and the handshake are longer */
 
 #include <stdio.h>
 
@@ -20,8 +20,8 @@ static void form_bad(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
     bad(hop, text);
 }
 
-/* The other end has closed.  What it said of the handshake before, such as that its own call counts, may be lost with the way
- * that the stream had then. */
+/* The other endpoint has closed.  An earlier word of its handshake, for instance that its own connection attempt
+ * counts, may have been lost with the path that the stream had then. */
 static void end_closed(gw_end_t *end, mad_status_t status, const char *text)
 {
     if (end->active && !end->started && end->turn && end->link)
@@ -29,7 +29,7 @@ static void end_closed(gw_end_t *end, mad_status_t status, const char *text)
     gw_end_closed(end, status, text);
 }
 
-/* The gateways of an encrypted stream cannot end it: without the other end's proof only this way is over. */
+/* Gateways cannot end an encrypted stream: without the other endpoint's proof, only this path is over. */
 static void link_close_came(gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
     char why[GW_TEXT + 1];
@@ -58,7 +58,7 @@ static void close_came(gw_side_t *side, madi_wire_close_t *c, const char *text)
         link_close_came(side, c, text);
 }
 
-/* The gateway beyond this hop, or one behind it, wants streams to go elsewhere. */
+/* The gateway beyond this hop, or one behind it, asks that streams move elsewhere. */
 static void move_came(gw_side_t *side, uint16_t passed)
 {
     if (!passed)
@@ -74,7 +74,7 @@ static bool opens(unsigned kind)
     return kind == MADI_FORWARD_OPEN || kind == MADI_FORWARD_TRY;
 }
 
-/* What is about a stream, and lies whole in memory of this process. */
+/* Handle a control fragment, which lies completely in memory of this process. */
 static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const unsigned char *body)
 {
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
@@ -93,7 +93,7 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
     } else if (kind == MADI_FORWARD_KNOW) {
         gw_know_came(hop, rest, len);
     } else if (!side) {
-        return; /* it is closed here, and CLOSE is on its way */
+        return; /* closed here; CLOSE is on its way */
     } else if (kind == MADI_FORWARD_CREDIT && len == sizeof credit) {
         memcpy(&credit, rest, sizeof credit);
         gw_credit_came(side, credit.limit);
@@ -112,7 +112,7 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
     }
 }
 
-/* It lies whole in memory that the peer may change: it is copied before anything of it is read. */
+/* Handle a control fragment that lies in memory which the peer may change: copy it before reading it. */
 static madi_place_t whole_copied(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     unsigned char few[FEW];
@@ -128,7 +128,7 @@ static madi_place_t whole_copied(gw_hop_t *hop, gw_side_t *side, const madi_wire
     return MADI_PLACE_DROP;
 }
 
-/* Which fragments go through as they are? */
+/* True for fragments that pass through unchanged. */
 static bool passes(const gw_side_t *side, const madi_wire_hdr_t *hdr)
 {
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
@@ -151,7 +151,7 @@ static madi_place_t keep_whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_h
     return MADI_PLACE_COPY;
 }
 
-/* It goes on; into memory of ours, or as a loan. */
+/* Receive a fragment that is to be passed on: into our memory, or as a loan. */
 static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_frag_t *frag;
@@ -180,7 +180,7 @@ static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wir
         gw_transit_fragment(side, frag);
         return MADI_PLACE_KEEP;
     }
-    if (rx->here == hdr->length) { /* in memory that is the driver's: one copy */
+    if (rx->here == hdr->length) { /* in the driver's memory: one copy */
         madi_foreign_copy(frag->body, rx->head, hdr->length);
         hop->gw->copies++;
         gw_transit_fragment(side, frag);
@@ -216,7 +216,7 @@ static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *
     return keep_whole(hop, side, hdr, rx);
 }
 
-/* end 0: now.  One that lay whole in the driver's memory was there at once. */
+/* Trace an arrival; end 0 means now.  A fragment that lay complete in the driver's memory arrived at once. */
 static MADI_COLD void arrived_trace(gw_hop_t *hop, const madi_wire_hdr_t *hdr, int64_t end)
 {
     const gw_side_t *side = gw_side_find(hop, hdr);

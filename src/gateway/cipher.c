@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys of a stream's ends (cipher.h). */
+/* Keys of a stream's endpoints: the contracts are in cipher.h. */
 #include "gateway/cipher.h"
 
 #include "core/aead.h"
@@ -9,27 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY 32 /* bytes of each key; AES-128-GCM takes the first half of those for sealing */
+#define KEY 32 /* bytes of each key; AES-128-GCM uses the first half */
 
-/* One direction. */
+/* Keys of one direction. */
 typedef struct keys {
     unsigned char seal[KEY], prove[KEY];
-    madi_aead_t *aead; /* NULL before the first fragment is sealed or opened */
+    madi_aead_t *aead; /* NULL until a fragment is sealed or opened */
     bool keyed;        /* aead has the key of this turn and generation: */
     uint32_t turn;
     uint64_t generation;
-    uint64_t number; /* the greatest that was used */
+    uint64_t number; /* greatest number used */
 } keys_t;
 
 struct gw_cipher {
     keys_t keys[2]; /* by gw_direction */
     unsigned generation_bits;
     bool active;
-    EVP_PKEY *pair; /* for the exchange, until it is over; or NULL */
+    EVP_PKEY *pair; /* key pair of the exchange until its end; else NULL */
     unsigned char offered[GW_PUBLIC];
 };
 
-/* HKDF-Expand of RFC 5869 for one block, which a key is. */
+/* HKDF-Expand of RFC 5869 for a single block, the size of a key. */
 static bool key_expand(const unsigned char key[KEY], const void *info, size_t len, unsigned char out[KEY])
 {
     unsigned char text[64];
@@ -73,7 +73,7 @@ void gw_cipher_free(gw_cipher_t *c)
     free(c);
 }
 
-/* ---- The exchange ------------------------------------------------------------------------------------------------- */
+/* ---- The exchange ----------------------------------------------------------------------------------------------- */
 
 bool gw_cipher_offer(gw_cipher_t *c)
 {
@@ -101,7 +101,7 @@ static bool pair_derive(EVP_PKEY *pair, const unsigned char *theirs, unsigned ch
 
 bool gw_cipher_agree(gw_cipher_t *c, const unsigned char theirs[GW_PUBLIC])
 {
-    unsigned char mixed[3 * GW_PUBLIC]; /* what is shared, and both offers, the active end's first */
+    unsigned char mixed[3 * GW_PUBLIC]; /* shared secret, then both offers, the active endpoint's first */
     bool good = c->pair && pair_derive(c->pair, theirs, mixed);
     memcpy(mixed + GW_PUBLIC, c->active ? c->offered : theirs, GW_PUBLIC);
     memcpy(mixed + 2 * GW_PUBLIC, c->active ? theirs : c->offered, GW_PUBLIC);
@@ -116,7 +116,7 @@ bool gw_cipher_agree(gw_cipher_t *c, const unsigned char theirs[GW_PUBLIC])
     return good;
 }
 
-/* ---- Sealed ------------------------------------------------------------------------------------------------------- */
+/* ---- Sealed ----------------------------------------------------------------------------------------------------- */
 
 uint64_t gw_cipher_number(const gw_cipher_t *c, enum gw_direction direction, uint32_t seq)
 {
@@ -124,7 +124,7 @@ uint64_t gw_cipher_number(const gw_cipher_t *c, enum gw_direction direction, uin
     return near + (uint64_t)(int64_t)(int32_t)(seq - (uint32_t)near);
 }
 
-/* Give the AEAD of a direction the key of a turn and generation, if it has another one. */
+/* Set the AEAD's key for a turn and generation, unless it has that key already. */
 static bool key_take(keys_t *keys, bool seals, uint32_t turn, uint64_t generation)
 {
     unsigned char info[12], key[KEY];
@@ -141,7 +141,7 @@ static bool key_take(keys_t *keys, bool seals, uint32_t turn, uint64_t generatio
     return keys->keyed;
 }
 
-/* The nonce, and the keys for it. */
+/* Build the nonce, and set the key that belongs to it. */
 static bool nonce_take(gw_cipher_t *c, enum gw_direction direction, const gw_nonce_t *nonce, unsigned char iv[MADI_AEAD_IV])
 {
     memset(iv, 0, MADI_AEAD_IV);
@@ -179,7 +179,7 @@ bool gw_cipher_open(gw_cipher_t *c, const gw_nonce_t *nonce, const void *covered
     return true;
 }
 
-/* ---- Proved ------------------------------------------------------------------------------------------------------- */
+/* ---- Proved ----------------------------------------------------------------------------------------------------- */
 
 static bool said_mac(const keys_t *keys, const void *said, size_t len, unsigned char out[KEY])
 {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys that only the two ends of a stream have, and what they do with them: seal and open fragments, prove and check what
- * is said about the stream.
+/* Keys of the two endpoints of a stream, and their use: seal and open fragments, prove and verify control fragments.
  *
- *   secret (of the handshake of the two ends)
+ *   secret (from the handshake of the two endpoints)
  *     |-- HKDF "mad stream, active, seal"  -- HMAC X25519 of both ends -- HKDF turn, generation --> key of AES-128-GCM
  *     |-- HKDF "mad stream, active, prove" --> HMAC-SHA-256 key
  *     `-- both again for the passive end
  *
- * The exchange of keys (X25519, fresh for each stream) is authenticated by proofs, and makes what was recorded useless to whoever
- * gets the job's key later.  Each direction has keys of its own, so nothing that an end has sent comes back to it as the other end's.  A sealed
- * fragment has the number that it has in its direction as nonce, extended to 64 bits; each way of the stream (turn), and
- * every GW_REKEY fragments of it (generation), has a new key.  A fragment that is sent again goes by another way, so under
- * another key: what it carries may then differ, as its acknowledgement does. */
+ * The key exchange (X25519, new for each stream) is authenticated by proofs.  It gives forward secrecy: recorded
+ * traffic stays secret even if the job's key leaks later.  Each direction has keys of its own, so a fragment cannot be
+ * reflected to its sender as the other endpoint's.
+ *
+ * The nonce of a sealed fragment is its number in its direction, extended to 64 bits.  Each path of the stream (turn),
+ * and every 2^GW_REKEY_BITS fragments (generation), uses a new key.  A fragment sent again takes another path, hence
+ * another key: its content may differ, as its acknowledgement does. */
 #ifndef MADI_CIPHER_H
 #define MADI_CIPHER_H
 
@@ -23,48 +24,51 @@
 
 #define GW_SECRET 32
 #define GW_TAG ((size_t)16)
-#define GW_COVERED 16 /* bytes that a tag covers besides */
-/* Fragments under one key: 2^16 of 256 KiB are 2^30 blocks, where 2^34.5 are allowed (RFC 8446, 5.5). */
+#define GW_COVERED 16 /* additional bytes that a tag covers */
+/* log2 of the fragments under one key: 2^16 of 256 KiB are 2^30 blocks, of 2^34.5 allowed (RFC 8446, 5.5). */
 #define GW_REKEY_BITS 16
 
 typedef struct gw_cipher gw_cipher_t;
 
 enum gw_direction { GW_OURS, GW_THEIRS };
 
-/* What is sealed under one number: a whole packet; or the header of a long one, and its body. */
+/* Unit sealed under one number: a whole packet; or the header of a long packet, and its body. */
 enum gw_part { GW_PART_WHOLE, GW_PART_HEAD, GW_PART_BODY, GW_PARTS };
 
-/* Where a sealed part belongs.  No two parts that differ are ever sealed for one place. */
+/* Identity of a sealed part.  Two different parts are never sealed under the same identity. */
 typedef struct gw_nonce {
     uint32_t turn;
     enum gw_part part;
     uint64_t number;
 } gw_nonce_t;
 
-/* Make the keys of a stream.  active: this end has opened it.  generation_bits: log2 of the fragments under one key.
- * NULL: no memory, or OpenSSL refused. */
+/* Make the keys of a stream. active: this endpoint has opened it. generation_bits: log2 of the fragments under one key.
+ * NULL if out of memory, or if OpenSSL failed. */
 gw_cipher_t *gw_cipher_new(const unsigned char secret[GW_SECRET], bool active, unsigned generation_bits);
-void gw_cipher_free(gw_cipher_t *cipher); /* wipes the keys; NULL is fine */
+void gw_cipher_free(gw_cipher_t *cipher); /* wipes the keys; NULL is legal */
 
 #define GW_PUBLIC 32
-/* Make a key pair for the exchange.  False: OpenSSL refused. */
+/* Make a key pair for the exchange.  False if OpenSSL failed. */
 bool gw_cipher_offer(gw_cipher_t *cipher);
-const unsigned char *gw_cipher_public(const gw_cipher_t *cipher); /* what the other end is told of it; zeros before */
-/* Mix what both have offered into the keys that seal; the pair is forgotten.  False: that is no key of the other end's. */
+const unsigned char *gw_cipher_public(const gw_cipher_t *cipher); /* public key for the other endpoint; zeros before the
+                                                                   * offer */
+/* Mix both offers into the sealing keys, and forget the pair.  False if theirs is not a valid key. */
 bool gw_cipher_agree(gw_cipher_t *cipher, const unsigned char theirs[GW_PUBLIC]);
 
-/* The number in its direction whose low 32 bits are seq: of those the one next to the last that was used. */
+/* Return the 64-bit number in that direction whose low 32 bits are seq, and which is closest to the last number used. */
 uint64_t gw_cipher_number(const gw_cipher_t *cipher, enum gw_direction direction, uint32_t seq);
 
-/* Seal n pieces into out, which has room for all their bytes, and put the tag at tag.  covered: GW_COVERED bytes, or NULL.
- * False: OpenSSL refused.  One thread at a time. */
+/* Seal n pieces into out, which has room for all their bytes, and write the tag. covered: GW_COVERED bytes, or NULL.
+ * False if OpenSSL failed.  One thread at a time. */
 bool gw_cipher_seal(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *covered, const struct iovec *vec, int n,
                     unsigned char *out, unsigned char *tag);
-/* Open len bytes in place.  False: they are not what the other end has sealed for this place, and are zeros now.  The bytes must be private memory: nobody else may write them meanwhile.  One thread at a time. */
+/* Open len bytes in place.  False, and the bytes are zeroed, if the other endpoint did not seal them under this
+ * identity.  The bytes must be private memory that nobody else writes meanwhile.  One thread at a time. */
 bool gw_cipher_open(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *covered, void *bytes, size_t len,
                     const unsigned char *tag);
 
-/* Prove what this end says; true if the other end has said that.  Any thread. */
+/* Prove a statement of this endpoint; true if OpenSSL succeeded. gw_cipher_proved: true if the other endpoint proved
+ * it.  Any thread. */
 bool gw_cipher_prove(const gw_cipher_t *cipher, const void *said, size_t len, unsigned char proof[GW_TAG]);
 bool gw_cipher_proved(const gw_cipher_t *cipher, const void *said, size_t len, const unsigned char proof[GW_TAG]);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What has passed, by route: a row for each way of streams that was ever seen here, up to a limit. */
+/* Traffic counters by route: one row for each route of streams seen here, up to a limit. */
 #include "gateway/gateway.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUTES 256 /* rows; streams of further routes share one more */
+#define ROUTES 256 /* rows; all further routes share one more */
 
 gw_route_t *gw_route_open(gw_t *gw, int lane, int from, int via, int to, bool passes)
 {
@@ -54,7 +54,8 @@ void gw_trace(madi_trace_kind_t kind, int64_t began, int64_t end, const gw_side_
     madi_trace_add(&event);
 }
 
-/* ---- What the sides of streams have counted -------------------------------------------------------------------------- */
+/* ---- Counters of sides
+ * ------------------------------------------------------------------------------------------------ */
 
 static void count_add(gw_count_t *sum, const gw_count_t *count)
 {
@@ -62,7 +63,7 @@ static void count_add(gw_count_t *sum, const gw_count_t *count)
     sum->bytes += count->bytes;
 }
 
-/* there is the side towards the destination, back the other one; of a stream that ends here both are the same. */
+/* there: the side towards the destination; back: the other side.  For a stream that ends here both are the same. */
 static void sides_add(gw_route_t *r, const gw_side_t *there, const gw_side_t *back)
 {
     count_add(&r->there, &there->out);
@@ -90,7 +91,7 @@ static void host_text(const gw_t *gw, int host, char *buf, size_t len)
     snprintf(buf + at, len - at, "%s%s", at ? " " : "", madi_map_name(gw->map, host));
 }
 
-/* Which process is next is known; from there on it is the map's way. */
+/* The next process is known; from there on the route is the map's. */
 void gw_route_text(const madi_link_t *link, char *buf, size_t len)
 {
     enum { MOST = 32 };
@@ -106,15 +107,16 @@ void gw_route_text(const madi_link_t *link, char *buf, size_t len)
         host_text(end->gw, hosts[i], buf, len);
 }
 
-/* ---- Told ------------------------------------------------------------------------------------------------------------ */
+/* ---- Report
+ * ------------------------------------------------------------------------------------------------------------ */
 
-/* A row with the streams that are open. */
+/* A row, with its open streams included. */
 typedef struct told {
     gw_route_t all;
     int64_t open, queued, queued_bytes;
 } told_t;
 
-/* What a side has counted for what leaves is under tx_lock. */
+/* Copy a side's counters; those of outgoing traffic need the tx_lock. */
 static gw_side_t look(const gw_side_t *side)
 {
     madi_lock_t *lock = side->hop ? &side->hop->gate->tx_lock : NULL;

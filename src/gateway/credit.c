@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Credits on one hop: who sends fragments of a stream that passes through here may have so many bytes of them here.  Their
- * sum is what this process can ever hold.  Ends take everything at once, so they give credit without limit. */
+/* Flow control on one hop: the sender on a hop may have as many bytes of a stream's fragments pending here as it has
+ * credit for.  The sum of all credits bounds the memory of this process.  Endpoints consume everything at once, so they
+ * grant unlimited credit. */
 #include "gateway/gateway.h"
 
-/* A stream always has room for a fragment of the longest kind, by the file, and some short ones.  Windows grow out of what is
- * left beyond half of the budget, so that many streams find room later. */
+/* bytes: each window holds one fragment of the greatest length by the topology file, and some short ones.  Windows grow
+ * only out of what exceeds half of the budget, which leaves room for more streams. */
 #define SHORT 8192
-/* What goes without credit beside OPEN: CLOSE, MOVE of both gateways and ends on the way, and of this one; once each. */
+/* bytes for fragments without credit, besides OPEN: CLOSE and MOVE of each gateway and endpoint on the path, once each. */
 #define FREE 1536
 
-/* What peers make a gateway keep beside fragments is a part of the budget, too: answers that they do not read, and what is known
- * from them. */
+/* Other memory that peers cause comes out of the budget too: answers that they do not read, and addresses learned from
+ * them. */
 void gw_budget_shares(gw_t *gw)
 {
     madi_ledger_sum_t *sum = &gw->base.session->ledger;
@@ -25,7 +26,8 @@ static uint64_t longest(const gw_t *gw)
     return gw_cost(gw->fragment + MADI_FORWARD_HEAD);
 }
 
-/* So much is given back before it is told: half, but never so much that a long fragment would wait for what is not told. */
+/* Credit returned before CREDIT is sent: half of the window, or less if a long fragment would otherwise wait for unsent
+ * credit. */
 static uint64_t due(const gw_side_t *side)
 {
     uint64_t half = side->rx_window / 2, spare = side->rx_window - longest(side->transit->gw);
@@ -73,7 +75,7 @@ void gw_credit_back(gw_side_t *side, uint32_t cost)
     side->next_tell = NULL;
     if (!gw->tell)
         gw->tell_tail = &gw->tell;
-    *gw->tell_tail = side; /* in turn: with a limit of bandwidth not all are told at once */
+    *gw->tell_tail = side; /* in turn: under a bandwidth limit not all are served at once */
     gw->tell_tail = &side->next_tell;
     atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
 }

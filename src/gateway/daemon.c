@@ -13,9 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Which one --------------------------------------------------------------------------------------------------- */
+/* ---- Identity of a gateway
+ * -------------------------------------------------------------------------------------------- */
 
-/* As bytes: a zero, which ends the host's name, number, since. */
+/* Encoded length: a zero that ends the host's name, then number and since. */
 #define MARK (1 + sizeof(uint32_t) + sizeof(uint64_t))
 
 static gw_mark_t own;
@@ -39,7 +40,7 @@ size_t gw_mark_put(unsigned char *bytes, size_t room)
 gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len)
 {
     gw_mark_t mark = {0};
-    const unsigned char *at = len > 1 ? memchr(bytes + 1, 0, len - 1) : NULL; /* the first byte is no text */
+    const unsigned char *at = len > 1 ? memchr(bytes + 1, 0, len - 1) : NULL; /* the first byte is flags, not text */
     if (!at || (size_t)(bytes + len - at) != MARK)
         return mark;
     memcpy(&mark.number, at + 1, sizeof mark.number);
@@ -55,10 +56,11 @@ static void mark_own(int number)
     own.since = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* ---- Joining ----------------------------------------------------------------------------------------------------- */
+/* ---- Joining
+ * ---------------------------------------------------------------------------------------------------------- */
 
-/* The address that process number `number` of the job has put, as a peer of this session.  Under its lock, or before
- * anybody else has it. */
+/* Fetch the address that process `number` of the job has published, and add it as a peer.  Under the session's lock, or
+ * before any other thread has the session. */
 static mad_status_t learn(mad_session_t *s, madi_boot_t *boot, int number)
 {
     unsigned char bytes[MADI_ADDRESS_MAX];
@@ -108,7 +110,7 @@ mad_status_t gw_learn_named(mad_session_t *s)
     return status;
 }
 
-/* Those who are there now are known to all the others as well.  There may be no virtual adapter. */
+/* Record that all other processes know the current peers too.  There may be no virtual adapter. */
 static void know_all(mad_session_t *s)
 {
     if (s->forward)
@@ -128,7 +130,7 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
     if (status)
         return status;
     madi_lock(&(*session)->lock);
-    (*session)->told_rank = -1; /* its number is none of the ranks' */
+    (*session)->told_rank = -1; /* gateways have no rank number */
     (*session)->told_size = 0;
     madi_unlock(&(*session)->lock);
     return status;
@@ -164,7 +166,7 @@ mad_status_t madi_gateway_check(mad_session_t *s, const char **host)
     gw_t *gw = s->forward ? gw_of_session(s) : NULL;
     if (!gw && !*madi_knob_text(MADI_KNOB_TOPOLOGY))
         madi_log(MADI_LOG_ERROR, "virtual", "MAD_TOPOLOGY names no topology file: a gateway needs one");
-    if (!gw) /* else why has been said */
+    if (!gw) /* otherwise the reason was logged */
         return MAD_ERR_CONFIG;
     if (!gw->forwards) {
         madi_log(MADI_LOG_ERROR, "virtual", "the host %s is no gateway in the topology file: see mad_topology(5); MAD_HOST",
@@ -213,7 +215,8 @@ void madi_gateway_leave(madi_boot_t *boot)
         madi_boot_leave(boot);
 }
 
-/* ---- Serving ----------------------------------------------------------------------------------------------------- */
+/* ---- Serving
+ * ---------------------------------------------------------------------------------------------------------- */
 
 int madi_gateway_announce(mad_session_t *s)
 {
@@ -251,7 +254,7 @@ void madi_gateway_drain(mad_session_t *s)
 typedef struct serving {
     madi_watch_t watch;
     mad_session_t *session;
-    int told; /* under the session's lock */
+    int told; /* number of signals; under the session's lock */
     bool until_abandoned;
 } serving_t;
 
@@ -267,9 +270,9 @@ static void told(madi_watch_t *watch, uint32_t events)
     madi_watchers_wake(serving->session);
 }
 
-/* Nobody is there any more of those who were connected.  Daemons do not count, for two would keep each other, unless there
- * was nobody else; and one that never was there does not at all: its line was left in the job's file.  Under the session's
- * lock. */
+/* True if all processes that were connected are gone.  Daemons do not count, since two would keep each other alive,
+ * unless there were only daemons.  A daemon that never connected (a stale line in the job's file) does not count at
+ * all.  Under the session's lock. */
 static bool abandoned(const serving_t *serving)
 {
     mad_session_t *s = serving->session;
@@ -279,7 +282,7 @@ static bool abandoned(const serving_t *serving)
         bool up = state == MADI_GATE_UP || state == MADI_GATE_CONNECTING;
         bool daemon = gw_flags_of(gw_of_session(s), madi_peer_address(s, g->peer)) & GW_DAEMON;
         if (up && !daemon)
-            return false; /* mostly the first */
+            return false; /* usually the first one */
         there |= up;
         gone[daemon] |= state == MADI_GATE_DOWN && (!daemon || g->adapter);
     }
@@ -296,7 +299,8 @@ static bool is_told(void *arg)
     return end;
 }
 
-/* Processes, by their gates on lane 0, on which madi_gateway_announce calls: there are others for other lanes. */
+/* Count connected processes by their gates on lane 0, which madi_gateway_announce uses; other lanes have other gates.
+ * *calls: some are still connecting. */
 static int connected(mad_session_t *s, bool *calls)
 {
     int n = 0;
@@ -338,7 +342,7 @@ madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_
     int n;
     madi_lock(&s->lock);
     if (madi_watch_add(s, &serving.watch, EPOLLIN))
-        serving.told = 2; /* nobody could end it */
+        serving.told = 2; /* no signal could end it */
     madi_unlock(&s->lock);
     if (reached) {
         madi_watch_for(s, is_told_or_calls_no_more, &serving, INT64_MAX);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls on behalf of peers.  An OPEN names the process that is wanted, with its address; a gateway that does not know that
- * process has nothing else to go by, and whoever sent the OPEN may have made the address up.  So of an address that only
- * peers have named (madi_peer_t.claimed):
+/* Outgoing connections ("dials") on behalf of peers.  An OPEN names the destination process and its address.  A gateway
+ * that does not know that process has no other source, and the sender of the OPEN may have invented the address.  For
+ * an address that only peers have named (madi_peer_t.claimed) these rules hold:
  *
- *   - it has to be on a network of the topology file that both hosts are on, and in the subnet of the adapter that would call;
- *   - few calls for one peer are under way at a time, and few in all (MADI_CHARGE_DIALS);
- *   - nothing is said of how the call went, but that the process has not answered, and that always after the same time: whether a
- *     port is closed, filtered, or somebody else's is not to be learned here.
+ *   - it must be on a network of the topology file that both hosts share, and in the subnet of the adapter that would dial;
+ *   - few dials are pending at a time, for one peer and in total (MADI_CHARGE_DIALS);
+ *   - the only reported failure is that the process did not answer, always after the same delay: peers cannot find out
+ *     whether a port is closed, filtered, or in use by others.
  *
- * When a call is answered by the process that was wanted, which has proved the job's key, its address is no claim any more. */
+ * Once the destination has answered and proved the job's key, its address is no longer a claim. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -17,19 +17,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define AFTER INT64_C(500000000) /* ns: an attempt that met no answer is over by then */
+#define AFTER INT64_C(500000000) /* ns: by then every attempt without an answer has ended */
 
 struct gw_dial {
     gw_dial_t *next;
-    gw_hop_t *hop; /* of the peer that asked; NULL: it is gone, and the charge is in the sum alone */
+    gw_hop_t *hop; /* hop of the peer that asked; NULL: it is gone, and only the sum is charged */
     uint32_t label;
-    bool answers;  /* a refusal is due; until then the stream is not known to have failed, or is over */
-    bool direct;   /* the process that is wanted was called, and not a gateway */
-    gw_transit_t *transit; /* NULL: over */
-    int64_t at;    /* ns: when it ends */
+    bool answers;  /* a refusal is due; before that the stream has not failed yet, or is over */
+    bool direct;   /* the destination itself was dialled, not a gateway */
+    gw_transit_t *transit; /* NULL: the stream is over */
+    int64_t at;    /* ns: time of its end */
 };
 
-/* ---- Which addresses --------------------------------------------------------------------------------------------- */
+/* ---- Which addresses may be dialled
+ * ------------------------------------------------------------------------------------ */
 
 static bool is_claimed(const gw_t *gw, mad_peer_t peer)
 {
@@ -37,7 +38,7 @@ static bool is_claimed(const gw_t *gw, mad_peer_t peer)
     return p && p->claimed;
 }
 
-/* The host is on a network of this one, by the file. */
+/* True if the host shares a network with this one, by the topology file. */
 static bool host_is_near(gw_t *gw, int lane, const unsigned char *address)
 {
     char reason[MADI_REASON_MAX];
@@ -79,7 +80,8 @@ bool gw_dial_place(gw_hop_t *from, const unsigned char *address)
     return false;
 }
 
-/* ---- Which calls --------------------------------------------------------------------------------------------------- */
+/* ---- How many dials may be pending
+ * -------------------------------------------------------------------------------------- */
 
 static int64_t under_way(const _Atomic(int64_t) *held)
 {
@@ -138,7 +140,8 @@ void gw_dial_failed(gw_dial_t *dial)
     dial->answers = true;
 }
 
-/* ---- The end of a call ------------------------------------------------------------------------------------------------ */
+/* ---- The end of a dial
+ * -------------------------------------------------------------------------------------------------- */
 
 static void refuse(const gw_dial_t *dial)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ends of streams.  The handshake of the core works on a stream socket: each end gives it one of a pair, and carries
- * what is written there to the other end, so both prove the job's key to each other through all gateways.  When it is over
- * at both ends (READY), packets flow.  HELLO, READY and PACKET are numbered, and kept until they are acknowledged. */
+/* Endpoints of streams.  The core's handshake works on a stream socket: each endpoint gives it one end of a socket
+ * pair, and carries the bytes written there to the other endpoint.  So the two endpoints prove the job's key to each
+ * other through all gateways.  When the handshake is over at both (READY), packets flow.  HELLO, READY and PACKET are
+ * numbered, and kept until they are acknowledged. */
 #include "gateway/gateway.h"
 #include "base/knob.h"
 #include "base/own.h"
@@ -14,7 +15,7 @@
 
 #define AT_ONCE 4096 /* bytes of the handshake in one fragment */
 
-/* ---- Life ------------------------------------------------------------------------------------------------------ */
+/* ---- Creation and end ------------------------------------------------------------------------------------------- */
 
 static void unwatch(gw_end_t *end)
 {
@@ -25,7 +26,7 @@ static void unwatch(gw_end_t *end)
     end->watch.fd = -1;
 }
 
-/* Say something that is numbered.  Before the link is up: nobody else sends. */
+/* Send a numbered fragment.  Before the link is up, when no other thread sends. */
 static void say(gw_end_t *end, unsigned kind, const void *bytes, size_t len)
 {
     struct iovec vec = {(void *)bytes, len};
@@ -33,17 +34,17 @@ static void say(gw_end_t *end, unsigned kind, const void *bytes, size_t len)
     gw_frag_t *frag = gw_window_room(end, len, true) ? gw_frag_new(end->gw, body) : NULL;
     bool may = end->side && !end->resuming;
     if (!frag)
-        return; /* the deadlines of the handshake, or the loss of this process, tell the other end */
+        return; /* the other endpoint learns of it by the handshake's deadline, or by the loss of this process */
     gw_end_head(end, frag, kind, end->window.next, len, false);
     may = may && gw_protect(end, frag, &vec, len ? 1 : 0, len);
     gw_window_keep(end, kind, &vec, len ? 1 : 0, len);
     if (may)
         gw_side_put(end->side, frag);
     else
-        gw_frag_free(end->gw, frag); /* it leaves when there is a way */
+        gw_frag_free(end->gw, frag); /* it is sent once there is a path */
 }
 
-/* Carry what the handshake has written; true: its end of the pair is still open. */
+/* Carry what the core's handshake has written; true if the core's end of the pair is still open. */
 static bool carry(gw_end_t *end)
 {
     char bytes[AT_ONCE];
@@ -112,7 +113,7 @@ void gw_end_leave_refused(gw_end_t *end)
     madi_unlock(&gate->tx_lock);
 }
 
-/* Both have closed, or the way is gone: nothing more happens to it. */
+/* Have the endpoint freed if both sides have closed, or the path is gone. */
 void gw_end_finish(gw_end_t *end)
 {
     if (!end->closed || !end->gone || end->dead)
@@ -121,7 +122,7 @@ void gw_end_finish(gw_end_t *end)
     gw_later(end->gw);
 }
 
-/* Nothing waits to leave there any more, and no driver reads what has left. */
+/* True if nothing waits to leave on this side, and no driver reads what has left. */
 static bool quiet(const gw_side_t *side)
 {
     bool waits = side->queue && side->hop && !side->hop->down;
@@ -175,7 +176,7 @@ void gw_end_close(gw_end_t *end, mad_status_t status, const char *text)
     bool closed = end->closed;
     end->closed = true;
     gw_end_uncharge(end);
-    gw_move_forget(end, MADI_CLOSE_LINK, text); /* the other end may be at it already */
+    gw_move_forget(end, MADI_CLOSE_LINK, text); /* the other endpoint may have taken it already */
     gw_window_drop(end, MAD_ERR_PEER);
     if (end->link)
         ((gw_link_t *)end->link)->end = NULL;
@@ -189,7 +190,7 @@ void gw_end_close(gw_end_t *end, mad_status_t status, const char *text)
     if (side && side->hop && !side->hop->down)
         gw_side_say_close(side, MADI_CLOSE_LINK, status, text);
     else
-        end->gone = true; /* who looks for this end later learns that it is not there */
+        end->gone = true; /* a later search for this endpoint finds that it does not exist */
     gw_end_finish(end);
 }
 
@@ -201,14 +202,14 @@ void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text)
     end->gone = true;
     if (link && end->started)
         madi_link_down(link, status, text);
-    else if (link && !end->rx_seq) /* the handshake's: it closes the link */
+    else if (link && !end->rx_seq) /* the core's handshake closes the link */
         madi_hello_give_up(link, status, text);
-    /* Else what has come of the handshake says why; it finds the end of its socket behind that. */
+    /* Otherwise the bytes of the handshake contain the reason; the core reads them before the end of its socket. */
     gw_end_close(end, MAD_ERR_PEER, "");
     gw_end_finish(end);
 }
 
-/* ---- Opened by the other end ---------------------------------------------------------------------------------------- */
+/* ---- Opened by the other endpoint ------------------------------------------------------------------------------- */
 
 static gw_end_t *find(gw_t *gw, uint64_t stream)
 {
@@ -248,11 +249,11 @@ static void begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_ope
     end->side = side;
     end->stream = open->stream;
     end->turn = side->turn = open->turn;
-    end->rx_seq = 1; /* that was OPEN */
+    end->rx_seq = 1; /* number 0 was OPEN */
     side->tx_limit = open->limit;
     gw_credit_unlimited(side);
     if (open->turn)
-        gw_end_ack(end, false); /* an earlier OPEN has not come through, and the opener waits */
+        gw_end_ack(end, false); /* an earlier OPEN did not get through, and the opener waits */
     madi_hello_accept(&hop->gw->base, fd);
 }
 
@@ -298,7 +299,7 @@ void gw_end_ack_by(gw_end_t *end, gw_side_t *side, bool ask)
     uint32_t len = (uint32_t)(sizeof forward + gw_protected_len(end, MADI_FORWARD_ACK, 0));
     gw_frag_t *frag;
     if (!side || !side->hop || side->hop->down || gw_side_crowded(side) || !(frag = gw_frag_new(end->gw, len)))
-        return; /* it will be asked for again */
+        return; /* an acknowledgement will be requested again */
     frag->hdr.flags = (uint8_t)(MADI_FORWARD_ACK | (side->opener ? MADI_FORWARD_OPENER : 0));
     frag->hdr.aux = side->label;
     memcpy(frag->body, &forward, sizeof forward);
@@ -339,10 +340,10 @@ void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
         gw_end_ack(end, false);
 }
 
-/* Is it the next?  It counts as received when it is here whole. */
+/* True if this fragment is the next one.  It counts as received once it is complete. */
 static bool in_order(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
 {
-    if (end->resuming) /* what the other end sends by this way comes behind its answer */
+    if (end->resuming) /* fragments of the new path come after the other endpoint's answer */
         return false;
     if (!acked(end, forward->ack))
         return false;
@@ -350,7 +351,7 @@ static bool in_order(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_
         return true;
     if ((int32_t)(hdr->seq - end->rx_seq) > 0)
         gw_end_closed(end, MAD_ERR_PROTOCOL, "fragments are missing or out of order");
-    return false; /* or it was here already */
+    return false; /* or it is a duplicate */
 }
 
 static void up(gw_end_t *end)
@@ -359,15 +360,15 @@ static void up(gw_end_t *end)
         madi_link_up(end->link);
 }
 
-/* The other end has the keys, too.  READY may come before the handshake is over here, and is kept until then: there is at
- * most one, for nothing else is sent before this end's. */
+/* The other endpoint has the keys too.  READY may arrive before the handshake is over here, and is kept until then.  At
+ * most one is kept, because nothing else is sent before this endpoint's READY. */
 static void ready_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     gw_end_t *end = side->end;
     madi_wire_forward_t forward;
     memcpy(&forward, body, sizeof forward);
     if (end->resuming || end->ready || (int32_t)(hdr->seq - end->rx_seq) < 0)
-        return; /* it was here already, or it comes again */
+        return; /* a duplicate, or it will be sent again */
     if (!end->started && hdr->length == sizeof end->early->body && (end->early || (end->early = malloc(sizeof *end->early)))) {
         end->early->hdr = *hdr;
         end->early->turn = side->turn;
@@ -392,7 +393,7 @@ static void handshake_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const vo
     madi_wire_forward_t forward;
     size_t len = hdr->length - sizeof forward;
     memcpy(&forward, body, sizeof forward);
-    if (end->encrypts) { /* it is over here, and this proves nothing */
+    if (end->encrypts) { /* the handshake is over here; an unproved fragment proves nothing */
         if (!end->resuming && (int32_t)(hdr->seq - end->rx_seq) >= 0)
             gw_forged(side, "a piece of a handshake comes when it is over");
         return;
@@ -417,7 +418,7 @@ void gw_end_told(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
         handshake_came(side, hdr, body);
 }
 
-/* Where it goes is known by its way and its peer. */
+/* Set the route once both the path and the peer are known. */
 void gw_end_route(gw_end_t *end)
 {
     gw_t *gw = end->gw;
@@ -447,7 +448,7 @@ bool gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
     return true;
 }
 
-/* ---- Packets in ------------------------------------------------------------------------------------------------ */
+/* ---- Incoming packets ------------------------------------------------------------------------------------------- */
 
 void gw_end_received(gw_end_t *end, bool asks)
 {
@@ -465,13 +466,14 @@ void gw_end_half_received(gw_end_t *end)
     gw_end_received(end, end->half_asks);
 }
 
-/* Bodies that were lent are given back to the link that they came over: to one at a time.  While one is lent, who gives it
- * back reads which link that is, under no lock: then it is not written, not even as it is. */
+/* True if a body may be lent on from this carrier.  Lent bodies go back to the link that they came over, and only one
+ * link may have loans at a time.  While there are loans, threads that return them read link->carrier without a lock; so
+ * it must not be written then, not even with the same value. */
 static bool may_lend(gw_link_t *link, madi_link_t *carrier)
 {
     if (link->carrier == carrier)
         return true;
-    if (atomic_load_explicit(&link->base.loans, memory_order_acquire)) /* pairs with who gives back */
+    if (atomic_load_explicit(&link->base.loans, memory_order_acquire)) /* pairs with the release in virtual_slot_put */
         return false;
     link->carrier = carrier;
     return true;
@@ -485,7 +487,7 @@ static madi_place_t lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr_t *
     madi_rx_t in = {.loan = may ? body : (madi_foreign_t){0}};
     madi_place_t place;
     if (may)
-        atomic_fetch_add_explicit(&carrier->loans, 1, memory_order_relaxed); /* before it may be given back */
+        atomic_fetch_add_explicit(&carrier->loans, 1, memory_order_relaxed); /* before it may be returned */
     place = madi_rx_begin(&link->base, inner, &in);
     if (place == MADI_PLACE_KEEP)
         return place;
@@ -498,7 +500,8 @@ static madi_place_t lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr_t *
     return MADI_PLACE_DROP;
 }
 
-/* Its place is known, or found out now; the driver brings what is not here yet. */
+/* Receive a packet to its destination, which is known already or is determined now; the driver writes the part that is
+ * not here yet. */
 static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *inner, madi_rx_t *rx, bool all, bool asks)
 {
     gw_end_t *end = side->end;
@@ -519,7 +522,7 @@ static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_
     }
     hop->in = GW_IN_END;
     hop->in_side = side;
-    gw_alive_watch(end->gw); /* where the rest is to be written nothing else may be, until it is known whether it comes */
+    gw_alive_watch(end->gw); /* nothing else may write to that place until it is known whether the rest arrives */
     rx->base = end->half_rx.base;
     rx->skip = MADI_FORWARD_HEAD;
     return MADI_PLACE_COPY;
@@ -532,7 +535,7 @@ bool gw_end_holds(const gw_end_t *end, const madi_wire_hdr_t *inner, size_t leng
            (!end->half || !memcmp(inner, &end->half_hdr, sizeof *inner));
 }
 
-/* The packet's header, if there is one that may come now. */
+/* True if the fragment holds a packet that may arrive now; its header goes to inner. */
 static bool holds_packet(const gw_end_t *end, const madi_wire_hdr_t *hdr, madi_foreign_t head, madi_wire_hdr_t *inner)
 {
     if (hdr->length < MADI_FORWARD_HEAD || !end->ready || !end->started)

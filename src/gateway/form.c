@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What lengths fragments may have, by kind, and which of them cost credit.  Whatever does not cost is about the stream itself: it
- * is short, and few of it can wait at a time (doc/gateways.md). */
+/* Valid lengths of fragments by kind, and which kinds cost credit.  Kinds without a cost concern the stream itself:
+ * they are short, and few can be queued at a time (doc/gateways.md). */
 #include "gateway/gateway.h"
 
 #define HEAD sizeof(madi_wire_forward_t)
-#define GREETING 8192 /* bytes of the handshake, at most */
-#define SLACK 64      /* of a packet: what its end may add to it */
+#define GREETING 8192 /* longest piece of a handshake, in bytes */
+#define SLACK 64      /* bytes that an endpoint may add to a packet */
 
 typedef struct form {
     uint32_t least, most;

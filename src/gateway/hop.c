@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A gate over which fragments go: the streams on it, and what goes out, queued by stream and sent in turn.  What comes in
- * is in arrive.c. */
+/* A gate that carries fragments: the streams on it, and outgoing fragments, queued by stream and sent in turn.
+ * Incoming fragments are in arrive.c. */
 #include "gateway/gateway.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define POOL 64 /* free fragments of full size that are kept */
+#define POOL 64 /* most free fragments of full size that are kept */
 
 static gw_hop_t *hop_of(const madi_gate_t *gate)
 {
     return gate->forward;
 }
 
-/* ---- Hops and their streams ----------------------------------------------------------------------------------- */
+/* ---- Hops and their streams ------------------------------------------------------------------------------------- */
 
 gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate)
 {
@@ -99,14 +99,14 @@ void gw_side_close(gw_side_t *side)
     if (!side->opener)
         madi_uncharge(hop->gate, MADI_CHARGE_STREAMS, 1);
     if (hop->in_side == side)
-        hop->in_side = NULL; /* what is coming in for it goes nowhere */
+        hop->in_side = NULL; /* discard the rest of the fragment being received */
     gw_side_drop(side);
     side->hop = NULL;
 }
 
-/* ---- Fragments ------------------------------------------------------------------------------------------------ */
+/* ---- Fragments -------------------------------------------------------------------------------------------------- */
 
-/* The memory of long fragments is kept for the next ones; of others that would be more than what they cost. */
+/* Memory of long fragments is pooled.  Shorter ones are not: a pooled buffer is larger than what they are charged for. */
 gw_frag_t *gw_frag_new(gw_t *gw, uint32_t len)
 {
     size_t room = gw->fragment + MADI_FORWARD_HEAD;
@@ -152,7 +152,7 @@ void gw_frag_free(gw_t *gw, gw_frag_t *frag)
     gw->n_pool++;
 }
 
-/* It has left, or never will: its side forgets it.  Under the session's lock. */
+/* Account for a fragment that has left, or never will.  Under the session's lock. */
 static void frag_left(gw_frag_t *frag)
 {
     gw_side_t *side = frag->side;
@@ -166,7 +166,7 @@ static void frag_left(gw_frag_t *frag)
     side->in_flight--;
 }
 
-/* A user's: nobody reads its memory for this fragment any more.  No tx_lock. */
+/* Like frag_left, for a fragment of the program's memory, which no driver reads for it any more.  No tx_lock. */
 static void user_left(gw_frag_t *frag)
 {
     gw_held_t *held = frag->held;
@@ -177,7 +177,8 @@ static void user_left(gw_frag_t *frag)
     gw_held_left(held);
 }
 
-/* The driver is done with it; or it is taken out of a queue.  Under the session's lock, no tx_lock. */
+/* Completion of a fragment: the driver is done with it, or it was removed from a queue.  Under the session's lock, no
+ * tx_lock. */
 void gw_frag_done(madi_op_t *op, mad_status_t status)
 {
     gw_frag_t *frag = (gw_frag_t *)op;
@@ -190,7 +191,7 @@ void gw_frag_done(madi_op_t *op, mad_status_t status)
         atomic_fetch_sub_explicit(&hop->in_flight, 1, memory_order_relaxed);
     if (hop)
         madi_gate_work(hop->gate);
-    (void)status; /* when a hop has failed, the way has */
+    (void)status; /* if the hop failed, gw_way_lost handles that */
     if (frag->held)
         user_left(frag);
     else
@@ -198,7 +199,7 @@ void gw_frag_done(madi_op_t *op, mad_status_t status)
     gw_credit_tell(gw);
 }
 
-/* ---- Out ------------------------------------------------------------------------------------------------------ */
+/* ---- Outgoing --------------------------------------------------------------------------------------------------- */
 
 bool gw_side_may(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost)
 {
@@ -233,7 +234,7 @@ void gw_side_enqueue(gw_side_t *side, gw_frag_t *frag)
     gw_side_activate(side);
 }
 
-/* It has been given to the driver; frag is gone maybe, unless it was sent. */
+/* Trace a fragment that was given to the driver, which may have freed it, unless it was sent. */
 static MADI_COLD void frag_trace(const gw_side_t *side, uint32_t length, int64_t queued_at, int64_t began, madi_sent_t sent)
 {
     if (sent == MADI_AGAIN)
@@ -253,7 +254,7 @@ static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
     size_t total = sizeof frag->hdr + frag->hdr.length;
     madi_sent_t sent;
     frag->began = began;
-    frag->taken = true; /* before another thread may be told that it is done */
+    frag->taken = true; /* before another thread may complete it */
     atomic_fetch_add_explicit(&hop->in_flight, 1, memory_order_relaxed);
     sent = link->driver->send(link, frag->more ? frag->more : frag->vec, frag->n, total, &frag->op);
     if (sent != MADI_TAKEN) {
@@ -265,7 +266,7 @@ static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
     return sent;
 }
 
-/* Send the first fragment of the first side; false: the link is full.  What has left is put on *done. */
+/* Send the first fragment of the first active side; false if the link is full.  A sent fragment goes on the list *done. */
 static bool pump_one(gw_hop_t *hop, gw_frag_t **done)
 {
     gw_side_t *side = hop->active;
@@ -289,7 +290,7 @@ static bool pump_one(gw_hop_t *hop, gw_frag_t **done)
     side->queued_bytes -= frag->hdr.length;
     if (!side->queue)
         side->queue_tail = &side->queue;
-    gw_side_activate(side); /* behind the others */
+    gw_side_activate(side); /* behind the other sides */
     if (sent == MADI_SENT) {
         frag->next = *done;
         *done = frag;
@@ -318,7 +319,7 @@ void gw_hop_pump(gw_hop_t *hop)
     }
     while ((frag = done)) {
         done = frag->next;
-        if (frag->held) { /* its end takes another tx_lock */
+        if (frag->held) { /* its completion takes another tx_lock */
             frag->next = hop->gw->sent;
             hop->gw->sent = frag;
             atomic_store_explicit(&hop->gw->unsettled, 1, memory_order_relaxed);
@@ -332,7 +333,7 @@ madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag)
 {
     gw_hop_t *hop = side->hop;
     madi_sent_t sent = MADI_AGAIN;
-    madi_wire_hdr_t hdr = frag->hdr; /* for when it is gone */
+    madi_wire_hdr_t hdr = frag->hdr; /* a copy, since frag may be freed */
     uint32_t cost = frag->cost;
     frag->side = side;
     side->in_flight++;
@@ -355,7 +356,7 @@ static void pump(madi_gate_t *gate)
     gw_hop_pump(hop_of(gate));
 }
 
-#define CROWDED 256 /* fragments: a peer that asks for acknowledgement and does not read makes no more wait */
+#define CROWDED 256 /* fragments: a peer that requests acknowledgements but does not read gets no further ones */
 
 bool gw_side_crowded(gw_side_t *side)
 {
@@ -384,7 +385,7 @@ void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *b
     gw_frag_t *frag = gw_frag_new(gw, (uint32_t)(sizeof(madi_wire_forward_t) + len + more_len));
     unsigned char *at;
     if (!frag)
-        return; /* deadlines, or the loss of this process, tell the others */
+        return; /* the other processes learn of it by deadlines, or by the loss of this process */
     memset(frag->body, 0, sizeof(madi_wire_forward_t));
     at = frag->body + sizeof(madi_wire_forward_t);
     if (len)
@@ -410,9 +411,9 @@ void gw_side_say_close(gw_side_t *side, enum madi_close_what what, mad_status_t 
     gw_side_pass_close(side, &c, text);
 }
 
-/* ---- The end of a hop ------------------------------------------------------------------------------------------ */
+/* ---- The end of a hop ------------------------------------------------------------------------------------------- */
 
-/* Of what outlives the hop. */
+/* Release charges to the peer of this hop that outlive it. */
 static void uncharge_all(gw_hop_t *hop)
 {
     gw_dials_hop_down(hop);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gateways that come later.  Whoever starts with the others knows them from the launcher, or from a file; one that is
- * started by hand, or again, calls those that it knows.  They know each other from the neighbours that they have in common:
- * who is connected to one that came later tells its other gateways of it, and it of those that came before it in the same way.
+/* Gateways that join later.  Processes that start together know each other from the launcher, or from a file.  A
+ * gateway that is started by hand, or again, connects to those that it knows; gateways then learn of each other from
+ * common neighbours.  A process to which a late gateway connects sends that gateway's address to its other gateways,
+ * and sends it the addresses of gateways that joined late before.
  *
- * Only what one is connected to oneself is told, and nobody passes on what he was told: so a gateway that has gone is not
- * spoken of any more, and a job with many processes is not flooded.  That is enough, for a gateway on the way has to know of
- * the next one only if both are on one network, and then those in between are, too. */
+ * A process only advertises gateways that it is itself connected to, and nobody relays what was advertised.  So a
+ * gateway that has left is no longer advertised, and a large job is not flooded.  That suffices: a gateway on a path
+ * needs to know the next one only if both are on one network, and then their common neighbours are too. */
 #include "gateway/gateway.h"
 #include "base/log.h"
 
-/* Is there somebody at the other end of this gate who knows what is told? */
+/* True if the peer of this gate understands KNOW. */
 static bool understands(gw_t *gw, const madi_gate_t *gate)
 {
     int state = atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed);
@@ -22,8 +23,8 @@ static bool forwards(gw_t *gw, const madi_gate_t *gate)
     return gw_flags_of(gw, madi_peer_address(gw->base.session, gate->peer)) & GW_FORWARDS;
 }
 
-/* True if so much waits for this gateway to read that it is told of no other: one that connects again and again would have
- * it ended else. */
+/* True if too much is unread at this gateway to send it another address: a gateway that reconnects again and again
+ * could otherwise get it disconnected. */
 static bool is_behind(const madi_gate_t *gate)
 {
     return atomic_load_explicit((_Atomic(int64_t) *)&gate->ledger.held[MADI_CHARGE_ANSWERS], memory_order_relaxed) >
@@ -71,7 +72,7 @@ void gw_know_came(gw_hop_t *hop, const unsigned char *address, size_t max)
         madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, "a gateway's address that is not one");
         return;
     }
-    /* Only those that forward are told, and only of others that do, on a network with them. */
+    /* Only processes that forward take KNOW, and only about other forwarding processes on a network with them. */
     if (!hop->gw->forwards || !(gw_flags_of(hop->gw, address) & GW_FORWARDS) ||
         madi_peer_find(hop->gw->base.session, address) >= 0 || !gw_dial_place(hop, address))
         return;

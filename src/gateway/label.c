@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The streams of a hop by label.  Labels ascend for ever, and a peer may leave some out; so the table is a hash table, whose
- * size follows the streams that are there.  It has a secret: else a peer could choose labels that all stand in one place. */
+/* The streams of a hop, by label.  Labels only ascend, and a peer may skip some; so a hash table holds them, whose size
+ * follows the number of open streams.  The hash has a secret key, lest a peer choose labels that all collide. */
 #include "gateway/gateway.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define FIRST 8      /* places of a table; always a power of two */
-#define SKIPPED 4096 /* labels of streams that were given up before they were opened */
+#define FIRST 8      /* slots of a new table; always a power of two */
+#define SKIPPED 4096 /* most labels that may be skipped: streams given up before they were opened */
 
 static uint32_t place_of(const gw_hop_t *hop, int mine, uint32_t label)
 {

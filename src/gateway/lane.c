@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels that the topology file names, which take their own networks only.  Whatever speaks of ways has a lane
- * (forward.h), and all links of one stream are on the same, or on the one that carries for it: so a gateway knows from the
- * link over which a stream is opened by which networks it goes on, and nothing is said of it on the way.
+/* Lanes: channels that the topology file names use only their own networks.  Every path belongs to a lane (forward.h).
+ * All links of one stream are on the same lane, or on the lane that carries its streams.  So the link over which a
+ * stream is opened tells a gateway which networks to use next; fragments need not carry the lane.
  *
- * Of n lanes of the file number i has n + i to carry its streams between two ranks.  A rank that gives no sign of life while
- * streams wait is given up as a gateway, soon; what it is sent itself waits as it does for every other rank.  With a daemon
- * there is nothing but streams. */
+ * With n lanes in the file, lane n + i carries the streams of lane i between two ranks.  A rank that gives no sign of
+ * life while streams wait is soon given up as a gateway; direct messages to it wait, as for every other rank.  A daemon
+ * carries nothing but streams and needs no second lane. */
 #include "gateway/gateway.h"
 
 #include <limits.h>
@@ -46,10 +46,11 @@ int gw_lane_to(gw_t *gw, int lane, const unsigned char *address)
     unsigned flags = 0;
     int host = gw_host_of(gw, address, &flags);
     bool rank = !gw_is_daemon() && !(flags & GW_DAEMON);
-    return rank && host != gw->host ? lane + madi_map_lanes(gw->map) : lane; /* on one host nothing is silent alone */
+    return rank && host != gw->host ? lane + madi_map_lanes(gw->map) : lane; /* within one host no process is
+                                                                              * unreachable alone */
 }
 
-/* The virtual adapter's network has the file's hash in its name. */
+/* The name of the virtual adapter's network contains the topology file's hash. */
 bool gw_agrees(mad_session_t *session, const unsigned char *address)
 {
     return gw_host_of(gw_of_session(session), address, NULL) >= 0;

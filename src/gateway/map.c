@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hosts and ways, from the topology file. */
+/* Hosts and paths, from the topology file. */
 #include "gateway/map.h"
 #include "base/host.h"
 #include "base/knob.h"
@@ -18,14 +18,14 @@
 
 struct madi_map {
     madi_topo_t *topo;
-    madi_routes_t **routes; /* from here, by virtual channel; NULL: nobody asked yet */
-    char **interface;       /* of this host, on each network that it is on; NULL: not given */
-    int virtual;            /* of lane 0 */
+    madi_routes_t **routes; /* from this host, by virtual channel; NULL before the first use */
+    char **interface;       /* of this host on each of its networks; NULL: not given */
+    int virtual;            /* virtual channel of lane 0 */
     int self;
     uint64_t hash;
 };
 
-#define GIVEN "hex:" /* instead of a file's name: its text, as hexadecimal digits */
+#define GIVEN "hex:" /* prefix of a topology text given in place of a file name, in hexadecimal */
 
 static char *text_given(const char *digits, size_t *len)
 {
@@ -92,7 +92,7 @@ static bool find_virtual(madi_map_t *m, char *reason)
     return true;
 }
 
-/* The interface that has this address, with or without the length of a prefix behind it; NULL: none. */
+/* Return the interface with this address, which may have a prefix length behind it; NULL if none. */
 static const char *interface_with(const struct ifaddrs *all, const char *address)
 {
     unsigned char wanted[16];
@@ -111,7 +111,7 @@ static const char *interface_with(const struct ifaddrs *all, const char *address
     return NULL;
 }
 
-/* By which interface this host is on its networks.  False: no memory. */
+/* Find the interfaces of this host on its networks.  False if out of memory. */
 static bool interfaces_find(madi_map_t *m)
 {
     const madi_topo_host_t *self = &m->topo->host[m->self];
@@ -193,16 +193,16 @@ bool madi_map_forwards(const madi_map_t *m)
     return m->topo->host[m->self].gateway >= 0;
 }
 
-/* ---- Ways ------------------------------------------------------------------------------------------------------------ */
+/* ---- Paths ------------------------------------------------------------------------------------------------------ */
 
-/* The virtual channel of a lane; -1: it has one network, and no gateways. */
+/* Return the virtual channel of a lane; -1 for a lane with a single network and no gateways. */
 static int virtual_of(const madi_map_t *m, int lane)
 {
     return !lane ? m->virtual : lane <= m->topo->virtuals ? lane - 1 : -1;
 }
 
-/* Of the hosts where the best of these routes may go first, those that are better: the number-th, modulo their number; -1:
- * there is none. */
+/* Among the possible next hosts of the best routes, return one that choice->better accepts: the one at index
+ * choice->number, modulo their number. -1 if none. */
 static int better_next(const madi_route_t *route, int count, const madi_map_choice_t *choice)
 {
     uint64_t n = 0, wanted = UINT64_MAX;
@@ -250,7 +250,7 @@ int madi_map_way(const madi_map_t *m, int lane, int from, int to, int *hosts, in
     return hops;
 }
 
-/* Over the one network of a channel. */
+/* Return the next host over the single network of a channel. */
 static int next_on_channel(const madi_map_t *m, int lane, int to, char *reason)
 {
     const madi_topo_channel_t *channel = &m->topo->channel[lane - 1 - m->topo->virtuals];
@@ -288,7 +288,7 @@ int madi_map_next(const madi_map_t *m, int lane, int to, const madi_map_choice_t
     return next;
 }
 
-/* ---- Lanes ----------------------------------------------------------------------------------------------------------- */
+/* ---- Lanes ------------------------------------------------------------------------------------------------------ */
 
 int madi_map_lanes(const madi_map_t *m)
 {
@@ -328,7 +328,7 @@ bool madi_map_encrypts_any(const madi_map_t *m)
     return any;
 }
 
-/* Has the adapter been given to the i-th network of this host? */
+/* True if the adapter belongs to the i-th network of this host. */
 static bool is_on(const madi_map_t *m, int i, const char *driver, const char *adapter, const char *network)
 {
     const madi_topo_network_t *n = &m->topo->network[m->topo->host[m->self].on[i].network];

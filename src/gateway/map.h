@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which hosts there are, and through which of them others are reached: what virtual links need of the topology file. */
+/* Hosts, and the gateway hosts through which they are reached: the topology file's content that virtual links need. */
 #ifndef MADI_MAP_H
 #define MADI_MAP_H
 
@@ -7,60 +7,63 @@
 
 typedef struct madi_map madi_map_t;
 
-/* Read the topology file (its name; or "hex:" and its text as hexadecimal digits), and find in it the host that this
- * process runs on (MAD_HOST, or the host's own name).  Under one lock: ways are looked for when they are asked for first.
- * NULL: reason says why. */
+/* Read the topology file (its name, or "hex:" and its text in hexadecimal), and find this process's host in it
+ * (MAD_HOST, or the host's own name).  NULL on failure; reason says why.  All calls on one map must be under one lock,
+ * because paths are computed on first use. */
 madi_map_t *madi_map_open(const char *file, char *reason);
-void madi_map_close(madi_map_t *map); /* NULL is fine */
+void madi_map_close(madi_map_t *map); /* NULL is legal */
 
-/* Lanes (core/forward.h): one for each virtual channel of the file and each of its channels, from 1 on, for channels of that
- * name, with or without a slash and anything behind it.  Ways on lane 0 are those of one virtual channel
- * (MAD_VIRTUAL_CHANNEL, or the first). */
-int madi_map_lanes(const madi_map_t *map); /* 0 included */
-int madi_map_lane(const madi_map_t *map, const char *channel); /* 0: the file does not name it */
+/* Lanes (core/forward.h).  Lane 0 uses the paths of one virtual channel (MAD_VIRTUAL_CHANNEL, or the first one).  Each
+ * virtual channel and each channel of the file has a further lane, from 1 on.  A program's channel of that name, also
+ * with a slash and more behind it, uses that lane. */
+int madi_map_lanes(const madi_map_t *map); /* including lane 0 */
+int madi_map_lane(const madi_map_t *map, const char *channel); /* 0 if the file does not name the channel */
 const char *madi_map_lane_name(const madi_map_t *map, int lane); /* "" for 0 */
-/* True if what goes on this lane through gateways is encrypted from end to end, by the file; of any lane. */
+/* True if the file has traffic through gateways on this lane, or on any lane, encrypted end to end. */
 bool madi_map_encrypts(const madi_map_t *map, int lane);
 bool madi_map_encrypts_any(const madi_map_t *map);
-/* The place among the lane's networks (not 0) of the one that an adapter is on; 0 too if no network of the file has this
- * driver.  -1: it is on none, reason (if not NULL) says so.
- * An adapter is on the network of the file whose name its network has; or whose interface on this host, given by name or
- * address, is its name (up to a slash); or, if it is none of these, on each of its driver with no interface given. */
+/* Return the index, among the networks of the lane (not 0), of the one that an adapter is on; also 0 if no network of
+ * the file has this driver. -1 if it is on none; reason (may be NULL) says so.  An adapter is on the network of the
+ * file that has the same name as its own network.  It is also on the network whose interface on this host, given by
+ * name or address, is the adapter's name (up to a slash).  If neither holds, it is on each network of its driver for
+ * which no interface is given. */
 int madi_map_place(const madi_map_t *map, int lane, const char *driver, const char *adapter, const char *network,
                    char *reason);
-/* The security (madi_security_t) of the network that such an adapter is on: the strongest, where it may be on several; -1: none. */
+/* Return the security (madi_security_t) of the adapter's network, the strongest if it may be on several; -1 if it is on
+ * none. */
 int madi_map_security(const madi_map_t *map, const char *driver, const char *adapter, const char *network);
-/* The network of the file by which such an adapter reaches a host (-1, or this one: any), by its name; NULL: it is on none
- * that the other is on, or on several. */
+/* Return the name of the network by which the adapter reaches a host (-1 or this host: any).  NULL if there is no
+ * common network, or more than one. */
 const char *madi_map_network(const madi_map_t *map, const char *driver, const char *adapter, const char *network, int host);
 
-/* Hosts are numbers from 0: so many.  By name; -1: the file does not know it. */
+/* Number of hosts; hosts are numbered from 0. madi_map_host: number of a host by name, -1 if not in the file. */
 int madi_map_hosts(const madi_map_t *map);
 int madi_map_host(const madi_map_t *map, const char *name);
 const char *madi_map_name(const madi_map_t *map, int host);
 int madi_map_self(const madi_map_t *map);
-/* Does this host forward? */
+/* True if this host forwards. */
 bool madi_map_forwards(const madi_map_t *map);
-/* Which of several ways. */
+/* Selects one of several paths. */
 typedef struct madi_map_choice {
-    uint64_t number; /* the number-th of the best ones */
-    bool (*better)(void *arg, int host); /* NULL; or of those whose next host is such, if any is */
+    uint64_t number; /* index among the best paths, modulo their number */
+    bool (*better)(void *arg, int host); /* if not NULL, prefer paths whose next host satisfies it */
     void *arg;
-    const int *without; /* ways over these n hosts are left out, as if these were down */
+    const int *without; /* n hosts that no path may use, as if they were down */
     int n;
 } madi_map_choice_t;
 
-/* The next host on one of the lane's best ways to another one; `to` itself if it is on a network of this host's.  choice
- * NULL: any.  -1: there is no way, see reason. */
+/* Return the next host on one of the lane's best paths to host `to`; `to` itself if it shares a network with this host.
+ * choice NULL: any path. -1 if there is no path; reason says why. */
 int madi_map_next(const madi_map_t *map, int lane, int to, const madi_map_choice_t *choice, char *reason);
-/* The hosts of one of the lane's best ways between two hosts, from the first after `from` to `to`; as many of them as there
- * is room for.  How many it has; 0: there is no way. */
+/* Write the hosts of one of the lane's best paths, from the first one after `from` up to `to`, at most max of them.
+ * Return the length of the path; 0 if there is none. */
 int madi_map_way(const madi_map_t *map, int lane, int from, int to, int *hosts, int max);
-/* Have all networks a driver of these (by name, ended by NULL)? */
+/* True if the drivers of all networks are in this list (names, ended by NULL). */
 bool madi_map_drivers_among(const madi_map_t *map, const char *const *drivers);
-/* So many bytes the slowest network takes in this time, in whole pages; of those whose bandwidth the file declares. */
+/* Return the bytes that the slowest network transfers in us microseconds, in whole pages.  Only networks with a
+ * declared bandwidth count. */
 size_t madi_map_bytes_in(const madi_map_t *map, int us);
-/* A number that is the same for all who read the same file, and have the same ways on lane 0. */
+/* Return a hash that is equal for all processes that read the same file and use the same virtual channel on lane 0. */
 uint64_t madi_map_hash(const madi_map_t *map);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A way beside the one that a stream has: what the other end has opened, until this one can take it; and what is tried when
- * a gateway is about to leave (doc/gateways.md has the algorithm).
+/* A standby path beside the current path of a stream: one that the other endpoint has opened, or one that is tried
+ * because a gateway is about to leave (doc/gateways.md has the algorithm).
  *
- * A gateway that leaves carries its streams as long as they stay, and another one may be about to leave, too, and take no
- * more.  So the way that a stream has is left only when both ends are at another: TRY opens that, the other end answers with
- * ACK, the opener leaves the old way and says so with ACK by the new one, the other end follows, and then it is as with a
- * way that has failed. */
+ * A gateway that leaves carries its streams as long as they stay, and another gateway may be about to leave too and
+ * refuse them.  So the current path is only left once both endpoints are on another one.  TRY opens the standby path,
+ * and the other endpoint answers with ACK.  The opener then leaves the old path and says so with ACK on the new one.
+ * The other endpoint follows, and both resume as after a failed path. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 
@@ -17,10 +17,10 @@ void gw_move_forget(gw_end_t *end, enum madi_close_what what, const char *text)
     end->beside = NULL;
     end->beside_takes = false;
     gw_way_retire(end, side, what, text);
-    side->route = NULL; /* it was never on that of the end */
+    side->route = NULL; /* the endpoint's route does not count it */
 }
 
-/* ---- Taking it ---------------------------------------------------------------------------------------------------- */
+/* ---- Switching to the standby path ------------------------------------------------------------------------------ */
 
 void gw_move_take(gw_end_t *end)
 {
@@ -34,14 +34,14 @@ void gw_move_take(gw_end_t *end)
         gw_way_resume(end, end->beside_ack);
         return;
     }
-    end->lost = madi_now(); /* until the other end has answered */
+    end->lost = madi_now(); /* until the other endpoint answers */
     end->try_at = end->lost + gw_patience(end->gw);
     end->turns = 0;
     end->hope = true;
     gw_alive_soon(end->gw);
 }
 
-/* A packet of the stream is coming in by the way that it has, and its place is with the driver there. */
+/* True if a packet is arriving on the current path, whose destination the driver holds. */
 static bool amid_packet(const gw_end_t *end)
 {
     const gw_hop_t *hop = end->side ? end->side->hop : NULL;
@@ -58,7 +58,7 @@ static void take_when_possible(gw_end_t *end)
     gw_side_ask(end->side);
 }
 
-/* ---- By the other end ----------------------------------------------------------------------------------------------- */
+/* ---- Standby paths of the other endpoint ------------------------------------------------------------------------ */
 
 static bool begun_by_other(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
 {
@@ -66,7 +66,7 @@ static bool begun_by_other(gw_end_t *end, gw_hop_t *hop, uint32_t label, const m
     gw_move_forget(end, MADI_CLOSE_WAY, "the other end has opened another way");
     side = gw_way_begin(end, hop, &label);
     if (!side)
-        return false; /* the other end tries again */
+        return false; /* the other endpoint tries again */
     side->tx_limit = open->limit;
     side->turn = open->turn;
     end->beside = side;
@@ -88,12 +88,12 @@ void gw_move_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire
         gw_end_ack_by(end, end->beside, false);
 }
 
-/* It can be taken: the other end is there, or has left the old one. */
+/* The standby path may be taken: the other endpoint is on it, or has left the old path. */
 void gw_move_acked(gw_end_t *end, uint32_t ack)
 {
     if (end->beside_takes)
         return;
-    if (end->beside_turn <= end->turn) { /* meanwhile another one was taken */
+    if (end->beside_turn <= end->turn) { /* another path was taken meanwhile */
         gw_move_forget(end, MADI_CLOSE_WAY, "the other end has opened another way");
         return;
     }
@@ -101,7 +101,7 @@ void gw_move_acked(gw_end_t *end, uint32_t ack)
     take_when_possible(end);
 }
 
-/* ---- By this end ---------------------------------------------------------------------------------------------------- */
+/* ---- Standby paths of this endpoint ----------------------------------------------------------------------------- */
 
 static void try_next(gw_end_t *end)
 {
@@ -112,7 +112,7 @@ static void try_next(gw_end_t *end)
     gw_hop_t *hop;
     if (!address || gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason) != MAD_OK ||
         !(hop = gw_hop_get(gw, gate)) || !(end->beside = gw_way_begin(end, hop, NULL))) {
-        end->avoid.n = 0; /* it stays where it is, as long as that lives */
+        end->avoid.n = 0; /* keep the current path as long as it works */
         return;
     }
     end->beside_turn = gw_way_turn(end);
@@ -120,7 +120,8 @@ static void try_next(gw_end_t *end)
     gw_way_say_open(end, end->beside, MADI_FORWARD_TRY, end->beside_turn, address);
 }
 
-/* It is for this end to look for another way, and it is at the one that is to be left.  Who ends, too, stays there. */
+/* True if this endpoint has to find another path, and is still on the one to be left.  An endpoint whose process is
+ * ending stays. */
 static bool wanted(const gw_end_t *end)
 {
     return end->active && end->started && !end->closed && !end->lost && !end->resuming && end->side && end->side->moves &&
@@ -147,7 +148,7 @@ void gw_move_came(gw_side_t *side)
         gw_move_failed(end, "a gateway on this way is about to leave");
     else if (wanted(end) && !end->beside)
         try_next(end);
-    gw_alive_watch(end->gw); /* a gateway may come that takes it */
+    gw_alive_watch(end->gw); /* a new gateway may take the stream later */
 }
 
 bool gw_move_look(gw_end_t *end, int64_t now)
@@ -163,7 +164,7 @@ bool gw_move_look(gw_end_t *end, int64_t now)
     return true;
 }
 
-/* ---- A gateway that leaves ------------------------------------------------------------------------------------------ */
+/* ---- A leaving gateway ------------------------------------------------------------------------------------------ */
 
 void gw_drain(gw_t *gw)
 {
@@ -175,6 +176,6 @@ void gw_drain(gw_t *gw)
             if (!t->closed[i] && t->side[i].hop && !t->side[i].hop->down)
                 gw_side_say(&t->side[i], MADI_FORWARD_MOVE, 0, NULL, 0, NULL, 0);
     for (gw_end_t *end = gw->ends; end; end = end->next)
-        if (end->beside && end->beside->opener) /* it stays where it is now */
+        if (end->beside && end->beside->opener) /* the endpoint keeps its current path */
             gw_move_forget(end, MADI_CLOSE_WAY, "this end is about to leave");
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is next on the way to a process: that process itself, or one on a host that forwards. */
+/* The next process on the path to a destination: the destination itself, or a process on a host that forwards. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HOSTS_MOST 16            /* that are left out of a way */
-#define AGAIN INT64_C(200000000) /* ns before a process that was lost is called once more */
+#define HOSTS_MOST 16            /* most hosts excluded from a path */
+#define AGAIN INT64_C(200000000) /* ns before a lost process is dialled again */
 
-/* The processes of the program that forward, by host. */
+/* A forwarding process of the program; listed by host. */
 typedef struct process {
     mad_peer_t peer;
-    bool daemon; /* it does nothing else: ranks, which compute, are spared */
+    bool daemon; /* a process that only forwards; preferred, since ranks compute */
 } process_t;
 
 struct gw_place {
     process_t *process;
     uint32_t n, cap;
-    uint32_t turn; /* of several each is taken in turn, so that they share the load */
+    uint32_t turn; /* rotates over the processes, so that they share the load */
 };
 
 static bool entry_of(gw_t *gw, const unsigned char *address, madi_address_entry_t *e)
@@ -53,7 +53,7 @@ unsigned gw_flags_of(gw_t *gw, const unsigned char *address)
     return gw_host_of(gw, address, &flags) < 0 ? 0 : flags;
 }
 
-/* ---- Which processes forward --------------------------------------------------------------------------------------- */
+/* ---- Forwarding processes --------------------------------------------------------------------------------------- */
 
 static mad_status_t place_add(gw_t *gw, int host, mad_peer_t peer, bool daemon)
 {
@@ -64,7 +64,7 @@ static mad_status_t place_add(gw_t *gw, int host, mad_peer_t peer, bool daemon)
         before = mark_of(gw, at->process[i].peer);
         if (!before.since || before.number != mark.number)
             continue;
-        if (before.since <= mark.since) /* equal: it was lost, and has another number now */
+        if (before.since <= mark.since) /* equal: the peer was lost, and has a new number */
             at->process[i].peer = peer;
         return MAD_OK;
     }
@@ -80,12 +80,12 @@ static mad_status_t place_add(gw_t *gw, int host, mad_peer_t peer, bool daemon)
     return MAD_OK;
 }
 
-/* Peers that have come since the last time are put in their places.  Under the session's lock. */
+/* Add the peers that are new since the last call to their hosts' lists.  Under the session's lock. */
 static mad_status_t look_at_peers(gw_t *gw)
 {
     mad_session_t *s = gw->base.session;
     mad_peer_t me;
-    mad_status_t status = madi_peer_add(s, s->address, s->address_len, &me); /* now the ranks are among the peers */
+    mad_status_t status = madi_peer_add(s, s->address, s->address_len, &me); /* from here on the ranks are among the peers */
     if (!status && !gw->places && !(gw->places = calloc((size_t)madi_map_hosts(gw->map), sizeof *gw->places)))
         status = MAD_ERR_NOMEM;
     for (; !status && gw->n_placed < (uint32_t)s->next_peer; gw->n_placed += !status) {
@@ -93,9 +93,9 @@ static mad_status_t look_at_peers(gw_t *gw)
         unsigned flags = 0;
         int host;
         if (!madi_peer_at(s, p))
-            continue; /* it has been forgotten */
+            continue; /* forgotten meanwhile */
         if (madi_peer_at(s, p)->wanted)
-            continue; /* gw_place_wanted */
+            continue; /* handled by gw_place_wanted */
         if (!madi_peer_address(s, p) && (status = madi_peer_fetch(s, p)))
             break;
         host = gw_host_of(gw, madi_peer_address(s, p), &flags);
@@ -105,7 +105,7 @@ static mad_status_t look_at_peers(gw_t *gw)
     return status;
 }
 
-/* It is connected: if it forwards, streams may go by it. */
+/* A peer has connected: if it forwards, streams may use it from now on. */
 void gw_place_wanted(gw_t *gw, mad_peer_t peer)
 {
     madi_peer_t *p = madi_peer_at(gw->base.session, peer);
@@ -135,8 +135,9 @@ void gw_places_free(gw_t *gw)
     gw->places = NULL;
 }
 
-/* A gateway has to know the processes on the next gateways when others ask it to.  Who is none needs them for its first
- * virtual link; of not too many it asks now, all at once: later the others wait for it, and it for the launcher. */
+/* Look up the processes on other gateways at the start.  A gateway must know those on the next gateways when others ask
+ * it to forward.  Other processes need them for their first virtual link; in jobs of up to AT_ONCE ranks they fetch all
+ * addresses now, because later all would wait for each other and for the launcher. */
 #define AT_ONCE 2000
 mad_status_t gw_started(mad_session_t *s)
 {
@@ -160,14 +161,14 @@ static bool avoided(const gw_avoid_t *avoid, mad_peer_t peer)
     return false;
 }
 
-/* The link by which streams of this lane go on to it, if there is one. */
+/* Return the gate by which streams of this lane continue to the peer; NULL if there is none. */
 static madi_gate_t *gate_of(gw_t *gw, int lane, mad_peer_t peer)
 {
     mad_session_t *s = gw->base.session;
     return madi_peer_gate_find(s, peer, gw_lane_to(gw, lane, madi_peer_address(s, peer)));
 }
 
-/* Its connection is lost, or it wants streams to go elsewhere. */
+/* True if the connection to the peer is lost, or the peer asks that streams go elsewhere. */
 static bool lost(gw_t *gw, int lane, mad_peer_t peer)
 {
     madi_gate_t *gate = gate_of(gw, lane, peer);
@@ -175,7 +176,7 @@ static bool lost(gw_t *gw, int lane, mad_peer_t peer)
     return (gate && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) || (hop && hop->moves);
 }
 
-/* Was it lost, and may it be called again?  Then under a new number, which becomes *peer. */
+/* True if a lost peer may be dialled again; *peer is then its new number. */
 static bool once_more(gw_t *gw, int lane, mad_peer_t *peer)
 {
     mad_session_t *s = gw->base.session;
@@ -188,14 +189,14 @@ static bool once_more(gw_t *gw, int lane, mad_peer_t *peer)
     return true;
 }
 
-/* What is looked for. */
+/* What to search for. */
 typedef struct wish {
     gw_t *gw;
     int lane;
     const gw_avoid_t *avoid;
 } wish_t;
 
-/* Is there a daemon on this host that lives? */
+/* True if a live daemon is on this host. */
 static bool has_daemon(void *arg, int host)
 {
     const wish_t *w = arg;
@@ -206,8 +207,8 @@ static bool has_daemon(void *arg, int host)
     return false;
 }
 
-/* A process of that host which lives, daemons first; of several the next in turn.  When none is known to live, such as were
- * lost may be back.  MAD_ERR_PEER: not just now. */
+/* Choose a live process on the host, daemons first, in turn if there are several.  If none is known to be alive, a lost
+ * one may be dialled again.  MAD_ERR_PEER: none at the moment. */
 static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *avoid, mad_peer_t *peer, char *reason)
 {
     gw_place_t *at = &gw->places[host];
@@ -226,7 +227,7 @@ static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *a
     return dead || (!at->n && gw->awaits) ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE;
 }
 
-/* ---- The next process ---------------------------------------------------------------------------------------------- */
+/* ---- The next process ------------------------------------------------------------------------------------------- */
 
 bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address)
 {
@@ -239,7 +240,7 @@ bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address)
     return false;
 }
 
-/* Equal ways are taken in turn, connection by connection; each process begins somewhere else. */
+/* Return a number that rotates over equal paths, one step per connection; each process starts at a different one. */
 static uint64_t turn(gw_t *gw)
 {
     uint32_t first;
@@ -247,7 +248,7 @@ static uint64_t turn(gw_t *gw)
     return (uint64_t)first + gw->turn++;
 }
 
-/* The gate to it, if fragments can go over that. */
+/* Get the gate to a peer, if fragments can travel over it. */
 static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **out, char *reason)
 {
     madi_gate_t *gate;
@@ -270,7 +271,7 @@ static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **o
     return MAD_OK;
 }
 
-/* A new peer: a process that the asker names, and that is not known yet. */
+/* Add a peer for an unknown process that the asking hop names. */
 static mad_status_t destination_new(gw_t *gw, const unsigned char *address, mad_peer_t *peer, char *reason)
 {
     mad_status_t status = MAD_ERR_UNREACHABLE;
@@ -336,7 +337,7 @@ mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, cons
         if (!status && (status = gate_to(gw, lane, peer, gate, why)) == MAD_OK)
             return MAD_OK;
         if (!choice.n && !all.n)
-            snprintf(reason, MADI_REASON_MAX, "%s", why); /* of the best way */
+            snprintf(reason, MADI_REASON_MAX, "%s", why); /* the reason of the best path */
         if ((status != MAD_ERR_UNREACHABLE && status != MAD_ERR_PEER) || host < 0)
             return choice.n || all.n ? none : status;
         none = status == MAD_ERR_PEER ? status : none;

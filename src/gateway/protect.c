@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an end of a stream proves to the other one, and what it seals (cipher.h, verify.c).
+/* Proofs and sealing of what an endpoint sends (cipher.h; verify.c is the receiver).
  *
- * Every virtual link has keys of its two ends, of their handshake.  READY and the OPEN or TRY that resumes a stream carry a
- * proof, so a stream is resumed by its ends only.  Where the topology file says so (encrypt = "end-to-end") packets are
- * sealed, and ACK and CLOSE are proved, too: a gateway can drop, and nothing else. */
+ * Every virtual link has keys that only its two endpoints know, from their handshake.  READY, and the OPEN or TRY that
+ * resumes a stream, carry a proof; so only its endpoints can resume a stream.  Where the topology file says encrypt =
+ * "end-to-end", packets are sealed, and ACK and CLOSE are proved too.  A gateway can then drop fragments, and nothing
+ * else. */
 #include "gateway/gateway.h"
 #include "gateway/protect.h"
 
@@ -34,7 +35,7 @@ size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len)
     return kind == MADI_FORWARD_ACK ? MADI_WIRE_PROOF : 0;
 }
 
-/* ---- Proved ------------------------------------------------------------------------------------------------------- */
+/* ---- Proofs ----------------------------------------------------------------------------------------------------- */
 
 size_t gw_said_close(gw_said_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
@@ -74,7 +75,7 @@ void gw_protect_open(const gw_end_t *end, unsigned kind, madi_wire_open_t *open)
 {
     gw_said_t said = gw_said_open(kind, open);
     if (end->cipher && !gw_cipher_prove(end->cipher, &said, GW_SAID, open->proof))
-        memset(open->proof, 0, sizeof open->proof); /* it is refused, and tried again */
+        memset(open->proof, 0, sizeof open->proof); /* it will be refused, and tried again */
 }
 
 void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *text)
@@ -101,7 +102,7 @@ void gw_protect_ack(gw_side_t *side, gw_frag_t *frag)
         memset(frag->body + sizeof(madi_wire_forward_t), 0, MADI_WIRE_PROOF);
 }
 
-/* ---- Sealed ------------------------------------------------------------------------------------------------------- */
+/* ---- Sealing ---------------------------------------------------------------------------------------------------- */
 
 gw_covered_t gw_covered(const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
 {
@@ -111,7 +112,7 @@ gw_covered_t gw_covered(const madi_wire_hdr_t *hdr, const madi_wire_forward_t *f
                           .ask = forward->ask};
 }
 
-/* Header and body by themselves, the tags of both before the body. */
+/* Seal header and body separately; both tags go before the body. */
 static bool seal_parts(gw_end_t *end, gw_nonce_t *nonce, const gw_covered_t *covered, const struct iovec *vec, int n,
                        unsigned char *out)
 {

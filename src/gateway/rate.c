@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A limit of what a gateway passes on in a second, all streams together: what is limited are promises.  Credit is told to
- * neighbours only while the bucket is not empty, and then of one stream after another; so what waits for the limit waits at
- * the sources, not here, and sockets always drain. */
+/* A bandwidth limit for all traffic that a gateway passes on, applied to the credit that it grants.  CREDIT is sent to
+ * neighbours only while a token bucket is not empty, for one stream after another.  So what waits for the limit waits
+ * at the sources and not here, and sockets always drain. */
 #include "base/clock.h"
 #include "base/own.h"
 #include "gateway/daemon.h"
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define SECOND INT64_C(1000000000)
-#define DEPTH_NS (SECOND / 10) /* the bucket holds what passes in this time, for which a busy host may not let it run, */
-#define DEPTH_LEAST (1 << 20)  /* but at least this */
+#define DEPTH_NS (SECOND / 10) /* the bucket holds what passes in this time, in which a busy host may not run us, */
+#define DEPTH_LEAST (1 << 20)  /* but at least this many bytes */
 #define LATER_LEAST (SECOND / 5000)
 
 static int64_t depth_of(uint64_t limit)
@@ -22,21 +22,22 @@ static int64_t depth_of(uint64_t limit)
     return depth > DEPTH_LEAST ? depth : DEPTH_LEAST;
 }
 
+/* Add the bytes accrued since the last call. */
 static void bucket_fill(gw_t *gw, uint64_t limit)
 {
     int64_t now = madi_now(), depth = depth_of(limit);
     double came = (double)(now - gw->rate_at) * (double)limit / SECOND;
     if (came < 1)
-        return; /* the rest of a byte counts later */
+        return; /* fractions of a byte count later */
     gw->rate_at = now;
     gw->rate_left = came < (double)(depth - gw->rate_left) ? gw->rate_left + (int64_t)came : depth;
 }
 
-/* When there is something in the bucket again. */
+/* Set the timer to when the bucket is no longer empty. */
 static void timer_set(gw_t *gw, uint64_t limit)
 {
     double ns = (double)(1 - gw->rate_left) * SECOND / (double)limit;
-    int64_t later = ns > (double)SECOND ? SECOND : (int64_t)ns; /* by then the limit may be another */
+    int64_t later = ns > (double)SECOND ? SECOND : (int64_t)ns; /* by then the limit may have changed */
     struct itimerspec when = {{0, 0}, {0, 0}};
     if (later < LATER_LEAST)
         later = LATER_LEAST;
@@ -81,7 +82,7 @@ static void rate_timer_ready(madi_watch_t *watch, uint32_t events)
     if (read(watch->fd, &n, sizeof n) == (ssize_t)sizeof n)
         gw_credit_tell(gw);
     if (gw->closing)
-        gw_later(gw); /* streams that were only waiting for this */
+        gw_later(gw); /* streams that were waiting only for this */
 }
 
 void gw_rate_close(gw_t *gw)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Another way for a stream whose way has failed (doc/gateways.md has the algorithm, and why every packet is received once).
+/* Failover: another path for a stream whose path has failed (doc/gateways.md has the algorithm, and why each packet is
+ * received exactly once).
  *
- * An end that has lost its way opens another: OPEN with the stream's number, a turn greater than that of the last way, and
- * how much has come.  The other end leaves its old way, if it has not lost that too, answers with ACK, and both send
- * again what the other has not got.  Mostly the end does so that has opened the stream; the other one only when it has heard
- * nothing for a while.  When both do, the greater turn counts.
+ * An endpoint that has lost its path opens another one.  OPEN carries the stream's number, a turn greater than that of
+ * the last path, and the number of fragments received.  The other endpoint leaves its old path, if it has not lost that
+ * too, and answers with ACK; then both send again what the other has not received.  Usually the opener of the stream
+ * does this, and the other endpoint only if it saw nothing for a while.  If both do, the greater turn wins.
  *
- * A new stream does the same while its ends do not know each other yet, but only as long as it is told of gateways that have
- * died, and so may be back: other reasons why it cannot be are told at once. */
+ * A new stream does the same before its endpoints know each other.  But it tries further paths only if a gateway has
+ * died, since that gateway may come back; any other reason is reported at once. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -16,11 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PAUSE INT64_C(100000000)  /* ns, when all ways were tried, before they are tried again */
+#define PAUSE INT64_C(100000000)  /* ns: pause after all paths were tried */
 
-/* ---- Leaving a way ------------------------------------------------------------------------------------------------ */
+/* ---- Leaving a path --------------------------------------------------------------------------------------------- */
 
-/* Nobody sends by the old one any more, and by the new one only when both ends are at it. */
+/* Replace the current path.  Nothing is sent on the old one any more, and on the new one only when both endpoints use
+ * it. */
 static gw_side_t *take_side(gw_end_t *end, gw_side_t *new, bool resuming)
 {
     gw_side_t *old = end->side;
@@ -32,7 +34,7 @@ static gw_side_t *take_side(gw_end_t *end, gw_side_t *new, bool resuming)
     return old;
 }
 
-/* What waits there does not leave; what is under way is of no interest.  The side is freed when it is quiet. */
+/* Retire a path: discard what is queued there, and ignore what is still in flight.  The side is freed when it is quiet. */
 void gw_way_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, const char *text)
 {
     if (!side)
@@ -45,7 +47,7 @@ void gw_way_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, co
         gw_side_drop(side);
         gw_side_say_close(side, what, MAD_ERR_PEER, text);
         if (atomic_load_explicit(&side->in_flight, memory_order_relaxed))
-            gw_side_ask(side); /* a driver may be reading the program's memory */
+            gw_side_ask(side); /* a driver may still read the program's memory */
     } else {
         gw_side_close(side);
     }
@@ -84,7 +86,7 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
         gw_end_finish(end);
         return;
     }
-    if (end->link && end->link->gate->bye) { /* the peer has ended: nothing is to come, and nobody to send to */
+    if (end->link && end->link->gate->bye) { /* the peer has ended: there is nothing to receive, and nobody to send to */
         gw_way_change(end, NULL, true, "the peer has ended");
         gw_end_closed(end, status, text);
         return;
@@ -109,12 +111,13 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
         gw_move_take(end);
         return;
     }
-    if (end->beside && end->beside->opener) /* of which nothing is known yet; one of the other end waits for its word */
+    if (end->beside && end->beside->opener) /* its state is unknown; a standby path of the other endpoint waits for that
+                                             * one's ACK */
         gw_move_forget(end, MADI_CLOSE_WAY, "this end takes another way");
     gw_alive_soon(gw);
 }
 
-/* ---- Opening a way -------------------------------------------------------------------------------------------------- */
+/* ---- Opening a path --------------------------------------------------------------------------------------------- */
 
 gw_side_t *gw_way_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label)
 {
@@ -129,7 +132,7 @@ gw_side_t *gw_way_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label)
 
 uint32_t gw_way_turn(const gw_end_t *end)
 {
-    uint32_t turn = end->turn > end->turn_tried ? end->turn : end->turn_tried; /* no two ways have the same */
+    uint32_t turn = end->turn > end->turn_tried ? end->turn : end->turn_tried; /* unique among the paths */
     return end->active ? (turn | 1) + 1 : (turn + 1) | 1;
 }
 
@@ -143,7 +146,7 @@ void gw_way_say_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t tur
     gw_side_say(side, kind, GW_HOPS, &open, sizeof open, address, madi_address_len(address));
 }
 
-/* The first number, as if OPEN had been sent. */
+/* Start the numbering as if OPEN had been sent. */
 static void number(gw_end_t *end)
 {
     end->window.base = end->window.next = 1;
@@ -192,7 +195,8 @@ static void give_up(gw_end_t *end, bool late, const char *why)
     gw_end_closed(end, end->started ? MAD_ERR_PEER : end->status, end->started || late ? text : why);
 }
 
-/* Until when a way is looked for: of a new stream as long as its handshake may take, so that the reason is told. */
+/* Return the time until which a path is sought, ns.  For a new stream it ends a little before its handshake's deadline,
+ * so that the reason is reported. */
 static int64_t deadline_of(const gw_end_t *end)
 {
     int64_t deadline = end->lost + madi_knob_int(MADI_KNOB_FORWARD_DEADLINE), handshake;
@@ -202,7 +206,8 @@ static int64_t deadline_of(const gw_end_t *end)
     return handshake < deadline ? handshake : deadline;
 }
 
-/* All were tried.  The first time, the one that has failed is tried once more: it may have another way itself. */
+/* All paths were tried.  After the first round the path that failed is tried again: its gateway may itself have found
+ * another. */
 static void round_over(gw_end_t *end, int64_t now, const char *reason)
 {
     const char *why = end->why[0] ? end->why : reason;
@@ -224,13 +229,13 @@ static void try_next(gw_end_t *end, int64_t now)
     gw_hop_t *hop;
     mad_status_t status;
     if (!address) {
-        end->try_at = now + PAUSE; /* the other end opens one, or the handshake's time is up */
+        end->try_at = now + PAUSE; /* the other endpoint opens a path, or the handshake times out */
         return;
     }
-    end->avoid.lost = !end->turns; /* first those that live, wherever they are */
+    end->avoid.lost = !end->turns; /* in the first round only live processes, wherever they are */
     status = gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason);
     if (status) {
-        /* There is not even somebody who could say that the peer is gone. */
+        /* No gateway was found that could even report that the peer is gone. */
         end->hope |= !end->avoid.n && (end->started || status == MAD_ERR_PEER);
         round_over(end, now, reason);
         return;
@@ -278,7 +283,7 @@ int gw_ways_look(gw_t *gw)
     return n;
 }
 
-/* ---- A way ---------------------------------------------------------------------------------------------------------- */
+/* ---- A new path ------------------------------------------------------------------------------------------------- */
 
 void gw_way_resume(gw_end_t *end, uint32_t ack)
 {

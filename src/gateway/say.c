@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What mad_info shows of forwarding. */
+/* Report on forwarding for mad_info. */
 #include "gateway/gateway.h"
 #include "base/knob.h"
 
 #include <stdlib.h>
 
+/* Gateways on one host, by state. */
 typedef struct known {
     int host, up, leaving, lost;
 } known_t;
 
-/* The gateways that this process has spoken to, by host. */
+/* Report the gateways that this process has been connected to, by host. */
 static void say_gateways(madi_json_t *j, gw_t *gw)
 {
     known_t *known;
@@ -53,7 +54,7 @@ void gw_say(struct mad_session *session, madi_json_t *j)
     uint64_t unacked = 0;
     for (const gw_end_t *end = gw->ends; end; end = end->next) {
         ends += !end->closed;
-        unacked += end->window.bytes; /* as last looked at; a number for people needs no lock */
+        unacked += end->window.bytes; /* as of the last update; a report for people needs no lock */
     }
     madi_json_text(j, "host", madi_map_name(gw->map, gw->host));
     madi_json_bool(j, "forwards", gw->forwards);

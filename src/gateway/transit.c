@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams that pass through: opened towards the next process on the way, and their fragments sent on as they came. */
+/* Streams that pass through: opened towards the next process on the path, their fragments passed on unchanged. */
 #include "gateway/gateway.h"
 #include "base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+/* ---- Opening ---------------------------------------------------------------------------------------------------- */
 
 void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what what, mad_status_t status, const char *text)
 {
@@ -30,7 +30,7 @@ static int peer_host(const madi_gate_t *gate)
     return gw_host_of(gw_of_session(gate->session), madi_peer_address(gate->session, gate->peer), NULL);
 }
 
-/* address_len: of the process that is wanted, which OPEN names once more. */
+/* address_len: length of the destination's address, which the outgoing OPEN repeats. */
 static gw_transit_t *transit_new(gw_t *gw, size_t address_len)
 {
     gw_transit_t *t = calloc(1, sizeof *t);
@@ -54,8 +54,8 @@ static gw_transit_t *transit_new(gw_t *gw, size_t address_len)
     return t;
 }
 
-/* Number of gateways that may follow after this one.  A peer that names more than a way can have would let gateways hand its
- * stream to each other for as long. */
+/* Return the number of gateways that may follow this one.  A peer that asks for more than a path can have would let
+ * gateways pass its stream around for that long. */
 static uint16_t followers(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     if (hdr->channel <= GW_HOPS)
@@ -69,12 +69,12 @@ static uint16_t followers(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
     return GW_HOPS - 1;
 }
 
-/* Where it goes on.  Not MAD_OK: why not, in reason. */
+/* Choose the gate by which a stream continues.  On failure reason says why. */
 static mad_status_t way_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open,
                            const unsigned char *address, madi_gate_t **gate, bool *direct, char *reason)
 {
     gw_t *gw = hop->gw;
-    gw_avoid_t lost = {.lost = open->turn > 0}; /* who has lost a way needs another at once */
+    gw_avoid_t lost = {.lost = open->turn > 0}; /* a stream that has lost its path needs another one at once */
     mad_status_t status;
     if (!gw->forwards || gw->draining || !hdr->channel) {
         snprintf(reason, MADI_REASON_MAX, "%s",
@@ -85,8 +85,8 @@ static mad_status_t way_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi
     }
     gw->asker = hop;
     gw->asker_claims = false;
-    /* If that is only back, who was lost is called again: else two that each have lost the next send streams to each other,
-     * and nobody would ever find out that the lost ones are there. */
+    /* If the only other path leads back, lost processes are dialled again.  Otherwise two gateways that have each lost
+     * the next one would pass streams to each other, and never find out that it is back. */
     status = lost.lost ? gw_next_gate(gw, hop->gate->lane, address, &lost, gate, direct, reason) : MAD_ERR_UNREACHABLE;
     if (status || *gate == hop->gate) {
         reason[0] = 0;
@@ -96,7 +96,7 @@ static mad_status_t way_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi
     return status;
 }
 
-/* It does not go on.  t: as far as it was opened; or NULL. */
+/* Refuse a stream that cannot continue. t: as far as it was opened; or NULL. */
 static void not_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, gw_transit_t *t, mad_status_t status, bool gone,
                    const char *reason)
 {
@@ -140,7 +140,7 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
     }
     next = gw_hop_get(gw, gate);
     if (!next || next == hop || !gw_side_open(&t->side[0], hop, &hdr->aux) || !gw_side_open(&t->side[1], next, NULL)) {
-        not_on(hop, hdr, t, next == hop ? MAD_ERR_PEER /* others, that would be nearer, are lost */ : MAD_ERR_UNREACHABLE,
+        not_on(hop, hdr, t, next == hop ? MAD_ERR_PEER /* others, which would be nearer, are lost */ : MAD_ERR_UNREACHABLE,
                false, next == hop ? "the way leads back" : mad_status_text(MAD_OK));
         return;
     }
@@ -186,7 +186,7 @@ void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char
         pass_on(hop, hdr, &open, address, len);
 }
 
-/* ---- Fragments --------------------------------------------------------------------------------------------------- */
+/* ---- Fragments -------------------------------------------------------------------------------------------------- */
 
 static uint8_t flags_on(const gw_side_t *out, const madi_wire_hdr_t *hdr)
 {
@@ -258,7 +258,7 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
     gw_side_put(out, frag);
 }
 
-/* ---- The end ------------------------------------------------------------------------------------------------------ */
+/* ---- The end ---------------------------------------------------------------------------------------------------- */
 
 static void closed(gw_transit_t *t, int i, const madi_wire_close_t *c, const char *text)
 {
@@ -281,7 +281,7 @@ void gw_transit_closed(gw_side_t *from, const madi_wire_close_t *c, const char *
     closed(from->transit, from == &from->transit->side[1], c, text);
 }
 
-/* The call that it waited for has failed, of which the opener is told later: until then as if nothing had happened. */
+/* End a stream whose dial has failed.  Its opener is refused later (gw_dial_failed), and sees nothing until then. */
 static void silenced(gw_transit_t *t)
 {
     gw_dial_t *dial = t->dial;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an end of a stream believes: proofs of the other end, and packets that it has sealed (protect.c).
+/* Verification of what an endpoint receives: proofs of the other endpoint, and packets that it has sealed (protect.c).
  *
- * What fails here was changed, made up, left out or sent again by a gateway.  Then the way that it came by has failed, as if
- * that gateway had died: what is missing comes again by another way, and nothing wrong was delivered.  When that happens again
- * and again the stream ends. */
+ * A fragment that fails here was changed, forged, left out or repeated by a gateway.  Then its path has failed, as if
+ * that gateway had died: missing fragments arrive again by another path, and nothing wrong was delivered.  After
+ * several failures the stream ends. */
 #include "gateway/gateway.h"
 #include "base/log.h"
 #include "gateway/protect.h"
 
 #include <stdio.h>
 
-#define FORGED_MOST 4     /* ways that are given up for it in a row */
-#define FORGIVEN 65536    /* fragments that have come well since then, until they are forgotten */
+#define FORGED_MOST 4     /* most paths given up in a row because of forged fragments */
+#define FORGIVEN 65536    /* good fragments after which earlier forgeries no longer count */
 
 static const char *gateway_name(const gw_side_t *side)
 {
@@ -39,7 +39,7 @@ void gw_forged(gw_side_t *side, const char *text)
         gw_end_closed(end, MAD_ERR_PROTOCOL, why);
 }
 
-/* Something came twice.  Nothing happens by it. */
+/* Report a repeated fragment.  It has no other effect. */
 static void repeat_tell(gw_side_t *side)
 {
     gw_end_t *end = side->end;
@@ -49,12 +49,12 @@ static void repeat_tell(gw_side_t *side)
     end->repeated_told = true;
 }
 
-/* ---- Proofs ------------------------------------------------------------------------------------------------------- */
+/* ---- Proofs ----------------------------------------------------------------------------------------------------- */
 
 bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open)
 {
     gw_said_t said = gw_said_open(kind, open);
-    /* While an end has no keys yet it cannot prove anything, and no packet goes to it. */
+    /* An endpoint without keys cannot prove anything, but gets no packets either. */
     if (!end->cipher || gw_cipher_proved(end->cipher, &said, GW_SAID, open->proof) || !end->ready)
         return true;
     madi_log(end->unproved_told ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
@@ -86,7 +86,7 @@ bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body
     uint32_t before = side->acks_in;
     if (!end->encrypts)
         return true;
-    if (!end->ready) { /* the other end may have no keys yet; READY says anew what it has */
+    if (!end->ready) { /* the other endpoint may have no keys yet; READY repeats its state */
         side->acks_in = hdr->seq;
         return true;
     }
@@ -116,9 +116,10 @@ bool gw_close_proved(const gw_side_t *side, const madi_wire_close_t *c, const ch
     return gw_cipher_proved(side->end->cipher, &said, len, c->proof);
 }
 
-/* ---- Packets ------------------------------------------------------------------------------------------------------ */
+/* ---- Packets ---------------------------------------------------------------------------------------------------- */
 
-/* Fragments whose packet is sealed whole are not longer, and those with a header by itself are longer. */
+/* Limits of fragment lengths: packets sealed as a whole are at most WHOLE_MOST, those with a separate header at least
+ * PARTS_LEAST. */
 #define WHOLE_LEAST (MADI_FORWARD_HEAD + GW_TAG)
 #define WHOLE_MOST (WHOLE_LEAST + MADI_SEALED_WHOLE)
 #define PARTS_LEAST (MADI_SEALED_HEAD + MADI_SEALED_WHOLE + 1)
@@ -144,7 +145,7 @@ static gw_nonce_t nonce_of(const gw_end_t *end, enum gw_part part)
     return (gw_nonce_t){.turn = end->side->turn, .part = part, .number = gw_cipher_number(end->cipher, GW_THEIRS, end->rx_seq)};
 }
 
-/* What a packet's fragment may be acted on for: its header is authentic, and it is the next. */
+/* Check a packet whose header is authentic, and which is the next in order; false if it is invalid. */
 static bool packet_accept(gw_side_t *side, const madi_wire_forward_t *forward, const madi_wire_hdr_t *inner, size_t length)
 {
     gw_end_t *end = side->end;
@@ -158,7 +159,7 @@ static bool packet_accept(gw_side_t *side, const madi_wire_forward_t *forward, c
     return false;
 }
 
-/* A packet that was sealed whole: it is opened in memory of its own. */
+/* Receive a packet that was sealed as a whole: open it in private memory. */
 static void whole_came(gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t head)
 {
     gw_end_t *end = side->end;
@@ -201,11 +202,11 @@ bool gw_sealed_done(gw_side_t *side)
     gw_nonce_t nonce = nonce_of(end, GW_PART_BODY);
     if (gw_cipher_open(end->cipher, &nonce, NULL, end->half_rx.base, end->half_hdr.length, end->half_tag))
         return true;
-    gw_forged(side, "the body of a fragment was changed"); /* where it is to be it comes again, or nothing is delivered */
+    gw_forged(side, "the body of a fragment was changed"); /* its destination is filled again, or nothing is delivered */
     return false;
 }
 
-/* A long packet: its header says where its body goes, which is opened there when all of it has come. */
+/* Receive a long packet: its header determines the destination of the body, which is opened there once complete. */
 static madi_place_t parts_came(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_end_t *end = side->end;

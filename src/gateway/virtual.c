@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The driver `virtual`: links through gateways, for peers with whom this host has no network in common. */
+/* The driver `virtual`: links through gateways, for peers with which this host has no network in common. */
 #include "gateway/gateway.h"
 #include "base/knob.h"
 #include "base/own.h"
@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define RANK 200 /* after everything else */
-#define FORCED_LEAST 4096 /* bytes of a fragment, whatever is asked for */
+#define RANK 200 /* after all other drivers */
+#define FORCED_LEAST 4096 /* bytes: least forced length of a fragment */
 
-/* ---- The adapter ----------------------------------------------------------------------------------------------- */
+/* ---- The adapter ------------------------------------------------------------------------------------------------ */
 
 static mad_status_t virtual_probe(const madi_driver_t *driver, struct mad_session *session)
 {
@@ -22,11 +22,11 @@ static mad_status_t virtual_probe(const madi_driver_t *driver, struct mad_sessio
     return madi_adapter_found(session, driver, "topology") ? MAD_OK : MAD_ERR_NOMEM;
 }
 
-/* What the adapters of this process allow, which are open before this one. */
+/* Set the capabilities to what this process's other adapters, which are already open, allow. */
 static void set_caps(gw_t *gw, size_t forced)
 {
     mad_session_t *s = gw->base.session;
-    static const char *const long_chunks[] = {"tcp", NULL}; /* of drivers that others on the way may have, too */
+    static const char *const long_chunks[] = {"tcp", NULL}; /* drivers that other processes on the path may have too */
     size_t packet = GW_FRAGMENT_LEAST - 64, chunk = madi_map_bytes_in(gw->map, GW_FRAGMENT_US);
     if (chunk < packet || !madi_map_drivers_among(gw->map, long_chunks))
         chunk = packet;
@@ -46,7 +46,7 @@ static void set_caps(gw_t *gw, size_t forced)
         if (a->caps.chunk_max - GW_HEAD < chunk)
             chunk = a->caps.chunk_max - GW_HEAD;
     }
-    if (madi_map_encrypts_any(gw->map)) { /* what the tags add does not make fragments longer */
+    if (madi_map_encrypts_any(gw->map)) { /* tags must not make fragments longer */
         packet = (packet - GW_SEALS) & ~(size_t)63;
         chunk = (chunk - GW_SEALS) & ~(size_t)63;
     }
@@ -71,7 +71,8 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
         return MAD_ERR_CONFIG;
     gw->host = madi_map_self(gw->map);
     gw->forwards = madi_map_forwards(gw->map);
-    /* A forced length is part of it: one that has windows for shorter fragments could never take a longer one. */
+    /* A forced length is part of the name, because a process with windows for shorter fragments could never take a
+     * longer one. */
     snprintf(adapter->network, sizeof adapter->network, "topology@%016llx/%zu", (unsigned long long)madi_map_hash(gw->map),
              forced);
     name = madi_map_name(gw->map, gw->host);
@@ -99,7 +100,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
     adapter->session->forward = &gw->forward;
     marceli_async_count_serving(gw->forwards);
     gw->counted = gw->forwards;
-    madi_adapter_polled(adapter); /* it has work without links, too */
+    madi_adapter_polled(adapter); /* it has work even without links */
     return MAD_OK;
 }
 
@@ -140,7 +141,7 @@ int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, unsigned *fla
     return madi_map_host(gw->map, name);
 }
 
-/* ---- What was left to do when a lock was held ------------------------------------------------------------------------ */
+/* ---- Work left over while a lock was held ----------------------------------------------------------------------- */
 
 int gw_settle(gw_t *gw)
 {
@@ -148,7 +149,7 @@ int gw_settle(gw_t *gw)
     gw_frag_t *frag;
     if (!atomic_load_explicit(&gw->unsettled, memory_order_relaxed))
         return 0;
-    if (!gw->later) /* that is for the poll */
+    if (!gw->later) /* the poll handles later */
         atomic_store_explicit(&gw->unsettled, 0, memory_order_relaxed);
     while ((frag = gw->sent)) {
         gw->sent = frag->next;
@@ -184,7 +185,7 @@ static bool virtual_arm(madi_adapter_t *adapter)
     return !virtual_pure_poll(adapter);
 }
 
-/* ---- Links --------------------------------------------------------------------------------------------------------- */
+/* ---- Links ------------------------------------------------------------------------------------------------------ */
 
 bool gw_reachable(gw_t *gw, int lane, const void *addr, size_t len, char *reason)
 {
@@ -278,7 +279,7 @@ static void virtual_slot_put(madi_link_t *link, madi_foreign_t loan)
     atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_release); /* pairs with madi_links_reap */
 }
 
-/* Everything is acknowledged, and nothing about the stream itself waits to be given to the gate that carries it. */
+/* True if everything is acknowledged, and no control fragment about the stream waits to be given to its carrying gate. */
 static bool virtual_drained(madi_link_t *link)
 {
     gw_end_t *end = ((gw_link_t *)link)->end;
@@ -296,7 +297,7 @@ static bool virtual_drained(madi_link_t *link)
     return empty;
 }
 
-/* ---- Sending -------------------------------------------------------------------------------------------------------- */
+/* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
 static size_t held_len(const gw_held_t *held)
 {
@@ -310,7 +311,7 @@ gw_frag_t *gw_held_frag(gw_held_t *held)
 {
     size_t before = sizeof(madi_wire_forward_t);
     size_t payload = gw_protected_len(held->end, MADI_FORWARD_PACKET, held_len(held));
-    bool sealed = held->end->encrypts; /* then it is sent from memory of its own */
+    bool sealed = held->end->encrypts; /* sealed data are sent from a private buffer */
     gw_frag_t *frag = malloc(sizeof *frag + before + (sealed ? payload : (size_t)(held->n + 1) * sizeof *held->vec));
     if (!frag)
         return NULL;
@@ -340,8 +341,8 @@ bool gw_held_fill(gw_held_t *held, gw_frag_t *frag)
     return false;
 }
 
-/* What is kept of a packet: a piece of a granted block is the user's memory until the other end has it; what no driver takes
- * without an op is copied. */
+/* Record a packet until it is acknowledged.  A piece of a granted block stays in the program's memory (op is set); any
+ * other packet is copied, since no operation keeps its memory valid. */
 static gw_held_t *held_new(gw_end_t *end, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     gw_held_t *held = malloc(sizeof *held + (size_t)n * sizeof *vec + (op ? 0 : total));
@@ -361,7 +362,7 @@ static gw_held_t *held_new(gw_end_t *end, const struct iovec *vec, int n, size_t
     return held;
 }
 
-/* Sent now, or queued. */
+/* Send a packet that is kept as a gw_held_t, or queue it. */
 static madi_sent_t send_held(gw_end_t *end, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     gw_held_t *held = gw_window_room(end, total, false) ? held_new(end, vec, n, total, op) : NULL;
@@ -381,7 +382,7 @@ static madi_sent_t send_held(gw_end_t *end, const struct iovec *vec, int n, size
     atomic_fetch_add(&end->n_held, 1);
     gw_window_hold(end, held, total);
     if (gw_side_send_user(end->side, frag) == MADI_SENT) {
-        held->out--; /* acknowledgements are looked at under the lock that is held here */
+        held->out--; /* safe: acknowledgements are processed under the tx_lock held here */
         free(frag);
     }
     return op ? MADI_TAKEN : MADI_SENT;
@@ -399,13 +400,13 @@ static madi_sent_t refuse(gw_end_t *end)
     return MADI_AGAIN;
 }
 
-/* The headers of a fragment, in front of the packet's. */
+/* Headers of a fragment, before those of the packet. */
 typedef struct head {
     madi_wire_hdr_t hdr;
     madi_wire_forward_t forward;
 } head_t;
 
-/* The packet that vec[1] and what follows are, with the head in vec[0]. */
+/* Send a packet (vec[1] and the rest) with its head in vec[0]. */
 static bool send_now(madi_link_t *link, const struct iovec *vec, int n, size_t total)
 {
     unsigned char small[MADI_PACKET_SHORT];
@@ -418,7 +419,8 @@ static bool send_now(madi_link_t *link, const struct iovec *vec, int n, size_t t
     return link->driver->send(link, &(struct iovec){small, total}, 1, total, NULL) == MADI_SENT;
 }
 
-/* The same sealed, which makes one piece of it.  If it is not taken nobody has seen it. */
+/* Like send_now, but sealed into one piece.  If the link does not take it, nobody has seen it, so its nonce may be used
+ * again. */
 static bool send_sealed(gw_end_t *end, const head_t *head, const struct iovec *vec, int n, size_t total)
 {
     unsigned char small[sizeof *head + MADI_SEALED_WHOLE + GW_SEALS], *packet = small;
@@ -481,7 +483,7 @@ static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int 
     madi_gate_t *gate = end->side && !end->resuming ? end->side->hop->gate : NULL;
     madi_sent_t sent = MADI_AGAIN;
     if (MADI_UNLIKELY(!gate))
-        return MADI_AGAIN; /* it has no way now */
+        return MADI_AGAIN; /* no path now */
     madi_lock(&gate->tx_lock);
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
         sent = op ? send_held(end, vec, n, total, op) : send_packet(end, vec, n, total);
@@ -489,8 +491,9 @@ static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int 
     return sent;
 }
 
-/* A grant is two journeys through all gateways, so a block does not wait for one while nothing long is under way to that peer.
- * Else it does: what has many blocks under way would be before those who have few. */
+/* Longest packet that may go without a grant.  A grant costs two passes through all gateways, so a block goes without
+ * while nothing long is pending for that peer.  Otherwise it waits for a grant, so that a peer with many blocks does
+ * not delay those with few. */
 static size_t virtual_packet_room(madi_link_t *link)
 {
     const madi_caps_t *caps = &link->adapter->caps;

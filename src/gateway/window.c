@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an end has sent and the other end has not acknowledged, in the order of its numbers: to be sent again when the way
- * fails.  Packets are copied into a ring of bytes, long ones into memory of their own, from which they are sent; pieces of
- * granted blocks stay in the program's memory, which it gets back when they are acknowledged (and no driver reads them any
- * more).
+/* Send window of an endpoint: the fragments that the other endpoint has not acknowledged, in the order of their
+ * numbers, to be sent again if the path fails.  Packets are copied into a ring of bytes; long ones are copied into
+ * separate memory and sent from there.  Pieces of granted blocks stay in the program's memory, which the program gets
+ * back once they are acknowledged and no driver reads them any more.
  *
- * The ring is made of records without gaps; one of size 0 says that the next is at the beginning.  It grows, up to what
- * MAD_FORWARD_WINDOW allows, and is freed when nothing has been in it for a while. */
+ * The ring consists of records without gaps; a record of size 0 means that the next one is at the beginning of the
+ * ring.  The ring grows up to what MAD_FORWARD_WINDOW allows, and is freed when it was empty for a while. */
 #include "gateway/gateway.h"
 #include "base/knob.h"
 
 #include <stdlib.h>
 
 #define LEAST ((size_t)4096)
-#define CALM 4096 /* bytes of grants, credits and short messages, of which some are always under way */
-#define ASKS 4 /* times that acknowledgement is asked for in a window */
+#define CALM 4096 /* bytes of grants, credits and short messages, some of which are always pending */
+#define ASKS 4 /* acknowledgements requested per window */
 
 typedef struct kept {
-    uint32_t size; /* of the record; 0: go to the beginning */
-    uint32_t len;  /* of the fragment's payload */
+    uint32_t size; /* bytes of the record; 0: continue at the beginning of the ring */
+    uint32_t len;  /* bytes of the fragment's payload */
     gw_held_t *held;
     uint8_t kind;
     _Alignas(16) unsigned char bytes[];
@@ -33,7 +33,7 @@ static kept_t *at(const gw_window_t *w, uint64_t position)
     return (kept_t *)(void *)(w->ring + (position & (w->cap - 1)));
 }
 
-/* Positions of records, without those that only lead to the beginning. */
+/* Return the position of the next record, skipping one that only leads to the beginning. */
 static uint64_t real(const gw_window_t *w, uint64_t position)
 {
     if (position != w->tail && !at(w, position)->size)
@@ -41,7 +41,7 @@ static uint64_t real(const gw_window_t *w, uint64_t position)
     return position;
 }
 
-/* Where a record of this size would begin, and where it would end: after the tail, or at the beginning. */
+/* Return where a record of this size would begin: at the tail, or at the beginning of the ring. */
 static uint64_t begin_of(const gw_window_t *w, uint32_t size)
 {
     uint64_t left = w->cap - (w->tail & (w->cap - 1));
@@ -53,7 +53,8 @@ static bool fits(const gw_window_t *w, uint32_t size)
     return w->cap && begin_of(w, size) + size - w->head <= w->cap;
 }
 
-/* Of the window only the ring is written: acknowledgements come meanwhile. */
+/* Enlarge the ring.  Acknowledgements may arrive meanwhile, so of the window only the ring and its positions are
+ * written. */
 static bool grow(gw_window_t *w, uint32_t size)
 {
     uint64_t cap = w->cap ? w->cap * 2 : LEAST, tail = 0;
@@ -95,12 +96,13 @@ static void drop_first(gw_window_t *w, const kept_t *k)
     w->head = real(w, w->head + k->size);
     w->base++;
     if (w->head == w->tail)
-        w->head = w->tail = 0; /* and the same cache lines are used again */
+        w->head = w->tail = 0; /* reuse the same cache lines */
 }
 
-/* ---- Sending --------------------------------------------------------------------------------------------------- */
+/* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Copies in the ring that are acknowledged make room; what is held is given back by who may call the program. */
+/* Drop acknowledged copies from the front of the ring.  Entries that refer to the program's memory are dropped
+ * elsewhere, where operations may be completed. */
 static void forget_copies(gw_window_t *w)
 {
     uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
@@ -115,7 +117,7 @@ bool gw_window_room(gw_end_t *end, size_t len, bool copy)
     uint32_t size = record_size(copy ? len : 0);
     forget_copies(w);
     if (w->bytes + len > limit && w->head != w->tail) {
-        atomic_store(&w->full, 1); /* before the look: an acknowledgement comes before, or finds it */
+        atomic_store(&w->full, 1); /* before the check: an acknowledgement arrives earlier, or finds this set */
         forget_copies(w);
         if (w->bytes + len > limit)
             return false;
@@ -153,9 +155,9 @@ void gw_window_hold(gw_end_t *end, gw_held_t *held, size_t len)
     gw_alive_watch(end->gw);
 }
 
-/* ---- Acknowledged ---------------------------------------------------------------------------------------------- */
+/* ---- Acknowledgements ------------------------------------------------------------------------------------------- */
 
-/* The program's memory is its own again when the other end has it, or never will, and nobody reads it here. */
+/* Return memory to the program once the other endpoint has it, or never will, and no driver reads it here. */
 static void held_finish(gw_held_t *held)
 {
     madi_op_t *user = held->user;
@@ -167,7 +169,7 @@ static void held_finish(gw_held_t *held)
     end->n_held--;
     if (end->dead)
         gw_later(end->gw);
-    if (user) /* not of a copy */
+    if (user) /* NULL for a copy */
         user->done(user, status);
 }
 
@@ -184,7 +186,7 @@ static void held_over(gw_held_t *held, mad_status_t status)
     held_finish(held);
 }
 
-/* Take out what has been acknowledged, up to where the program's memory is given back; that is returned. */
+/* Remove acknowledged fragments, and return those that refer to the program's memory as a list. */
 static gw_held_t *take_held(gw_window_t *w)
 {
     uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
@@ -212,7 +214,8 @@ bool gw_window_came(gw_end_t *end, uint32_t ack)
         return true;
     if ((int32_t)(ack - before) < 0)
         return false;
-    atomic_store(&w->ack, ack); /* before the look at full and held, which are set before what they stand for leaves */
+    atomic_store(&w->ack, ack); /* before full and held are checked; a sender sets those before the fragments that they
+                                 * stand for leave */
     if (!atomic_load(&w->full) && !atomic_load(&w->held))
         return true;
     gw_end_lock(end);
@@ -259,7 +262,7 @@ bool gw_window_empty(gw_end_t *end)
     return empty;
 }
 
-/* ---- Again, and never ------------------------------------------------------------------------------------------- */
+/* ---- Sending again, and giving up ------------------------------------------------------------------------------- */
 
 int gw_window_resend(gw_end_t *end)
 {
@@ -275,9 +278,10 @@ int gw_window_resend(gw_end_t *end)
         struct iovec vec = {(void *)k->bytes, k->len};
         if (!frag)
             return -1;
-        gw_end_head(end, frag, k->kind, seq++, k->len, real(w, p + k->size) == w->tail); /* the program may wait for it */
+        gw_end_head(end, frag, k->kind, seq++, k->len, real(w, p + k->size) == w->tail); /* for the last one, since the
+                                                                                          * program may wait for it */
         if (k->held ? !gw_held_fill(k->held, frag) : !gw_protect(end, frag, &vec, k->len ? 1 : 0, k->len))
-            return -1; /* the stream is given up, with all that is its */
+            return -1; /* the stream is given up, with everything in the window */
         gw_side_put(end->side, frag);
     }
     return n;
@@ -308,7 +312,7 @@ bool gw_window_drains(gw_end_t *end)
     gw_end_lock(end);
     forget_copies(w);
     empty = w->head == w->tail;
-    asks = !empty && !end->resuming && end->drain_asked != w->next; /* what is sent again asks by itself */
+    asks = !empty && !end->resuming && end->drain_asked != w->next; /* fragments sent again request it themselves */
     if (asks)
         end->drain_asked = w->next;
     gw_end_unlock(end);
