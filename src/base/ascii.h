@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Text that machines write and read: the same in every locale of the program, which may have a comma in its numbers
- * (LC_NUMERIC), other letters, and other pairs of small and capital ones (LC_CTYPE: in Turkish I and i are none).  The
- * functions of <ctype.h>, strcasecmp, and printf and strtod of real numbers are for text of people: the library uses none
+/* Text for machines, independent of the program's locale.  A locale may write numbers with a comma (LC_NUMERIC), and
+ * may have other letters and other pairs of cases (LC_CTYPE: in Turkish, I and i are not a pair). <ctype.h>,
+ * strcasecmp, and printf and strtod of real numbers are for people's text.  The library uses none of them
  * (tests/system/locale_test.sh), and the programs of this tree never call setlocale. */
 #ifndef MADI_ASCII_H
 #define MADI_ASCII_H
@@ -31,7 +31,7 @@ static inline bool madi_is_alnum(char c)
     return madi_is_digit(c) || (madi_to_upper(c) >= 'A' && madi_to_upper(c) <= 'Z');
 }
 
-/* True if they are equal but for small and capital letters. */
+/* True if a and b are equal except for the case of ASCII letters. */
 static inline bool madi_same_word(const char *a, const char *b)
 {
     while (*a && madi_to_upper(*a) == madi_to_upper(*b))
@@ -39,8 +39,8 @@ static inline bool madi_same_word(const char *a, const char *b)
     return madi_to_upper(*a) == madi_to_upper(*b);
 }
 
-/* Write a finite number as printf's %.6g does in the C locale; return its length.  Whatever the locale puts between digits
- * is the point. */
+/* Write a finite number as printf's %.6g does in the C locale, and return its length.  Anything that the locale puts
+ * between digits becomes a point. */
 static inline size_t madi_real_text(double value, char text[32])
 {
     char *to = text;

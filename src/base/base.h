@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small things that everything uses: branch hints, sizes, locks of the fast path. */
+/* Definitions that everything uses: branch hints, sizes, copies, and the lock of the fast path. */
 #ifndef MADI_BASE_H
 #define MADI_BASE_H
 
@@ -13,26 +13,27 @@
 
 #define MADI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MADI_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define MADI_COLD __attribute__((noinline)) /* out of the way of a short path, which then needs no stack frame */
-#define MADI_ONE_REGISTER(p) __asm__("" : "+r"(p)) /* p is computed once, and its parts are addressed from it */
-#define MADI_LINE 64 /* bytes of a cache line */
+#define MADI_COLD __attribute__((noinline)) /* keep this out of a short path, which then needs no stack frame */
+#define MADI_ONE_REGISTER(p) __asm__("" : "+r"(p)) /* compute p once, and address its parts from one register */
+#define MADI_LINE 64 /* bytes per cache line */
 #define MADI_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define MADI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Does errno say that this process, or its host, has no descriptors or memory left? */
+/* True if errno reports that this process, or its host, has run out of descriptors or memory. */
 static inline bool madi_own_lack(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/* memcpy for kilobytes, wherever the two lie. */
+/* Like memcpy, for kilobytes at any alignment. */
 void madi_copy_bulk(void *to, const void *from, size_t n);
-/* What is in the pieces, one after the other. */
+/* Concatenate n pieces at to. */
 void madi_copy_pieces(void *to, const struct iovec *pieces, int n);
+/* Like memcpy, for more than 64 bytes; called by madi_copy. */
 void madi_copy_long(void *to, const void *from, size_t n);
 
-/* memcpy for lengths that are mostly small and not known when compiling: no call up to 64 bytes.  Builtins: a checked memcpy
- * (FORTIFY) checks nothing where neither room is known, and costs an instruction. */
+/* Like memcpy, for lengths that are usually small and unknown at compile time: no call up to 64 bytes.  Uses builtins
+ * because a checked memcpy (FORTIFY) costs an instruction, and cannot check where both object sizes are unknown. */
 static inline void madi_copy(void *to, const void *from, size_t n)
 {
     char *d = (char *)to;
@@ -60,8 +61,8 @@ static inline void madi_copy(void *to, const void *from, size_t n)
     }
 }
 
-/* A line that will be written: it comes for this core alone.  The compiler's own prefetch does that only where it is told
- * that all processors have the instruction; those that have not take it for none. */
+/* Fetch a cache line for writing, in exclusive state.  The compiler emits this instruction only if it may assume that
+ * all processors have it; processors without it execute it as a no-op. */
 static inline void madi_fetch_to_write(const void *at)
 {
 #if defined(__x86_64__)
@@ -71,6 +72,7 @@ static inline void madi_fetch_to_write(const void *at)
 #endif
 }
 
+/* Hint to the processor that this is a spin loop. */
 static inline void madi_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -80,8 +82,8 @@ static inline void madi_relax(void)
 #endif
 }
 
-/* A lock held for well under a microsecond.  One locked instruction to take, a plain store to release; a thread that
- * does not get it spins a little, then gives its core away, so that a preempted holder can run. */
+/* A lock held for well under a microsecond.  Taking it costs one locked instruction, releasing it a plain store.  A
+ * thread that does not get it spins briefly and then gives up its core, so that a preempted holder can run. */
 typedef struct madi_lock {
     atomic_int held;
 } madi_lock_t;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds on the monotonic clock; no system call where the vDSO has it. */
+/* Return the monotonic time in nanoseconds; without a system call where the vDSO provides it. */
 static inline int64_t madi_now(void)
 {
     struct timespec t;
@@ -14,8 +14,8 @@ static inline int64_t madi_now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The deadline of a time-out that begins now; MAD_FOREVER (-1) gives INT64_MAX, other values below 0
- * one that has passed. */
+/* Return the deadline of a time-out in nanoseconds that begins now.  MAD_FOREVER (-1) gives INT64_MAX; other negative
+ * times give a deadline in the past. */
 static inline int64_t madi_deadline(int64_t timeout_ns)
 {
     int64_t now;

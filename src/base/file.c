@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- Written ------------------------------------------------------------------------------------------------------ */
+/* ---- Output files ----------------------------------------------------------------------------------------------- */
 
-/* A new file of that name; what this user left there unfinished before is removed, and nothing else. */
+/* Create a new file.  An unfinished file that this user left there is removed first; nothing else is. */
 static int next_make(const char *next, mode_t mode)
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, fd = open(next, flags, mode);
@@ -22,7 +22,7 @@ static int next_make(const char *next, mode_t mode)
     return -1;
 }
 
-/* True if path names what is no file but can be written to, perhaps by a link (/dev/stdout). */
+/* True if path names something writable that is not a regular file (/dev/stdout), perhaps through a link. */
 static bool is_device(const char *path)
 {
     struct stat there;
@@ -35,7 +35,7 @@ static int device_open(const char *path)
     int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || (!fstat(fd, &now) && !S_ISREG(now.st_mode)))
         return fd;
-    close(fd); /* the link has changed meanwhile */
+    close(fd); /* the link has changed since the check */
     errno = ELOOP;
     return -1;
 }
@@ -103,7 +103,7 @@ bool madi_output_close(madi_output_t *o, bool good, char *why, size_t len)
 
 /* ---- Secrets -------------------------------------------------------------------------------------------------------- */
 
-/* False if others than this user and root have written, or may read or write; why says so. */
+/* False, with the reason in why, if others than this user and root own the file or have access to it. */
 static bool is_private(const struct stat *st, char *why, size_t len)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files that are written for somebody: never through a link, never half, never into what another user has put there; and
- * files with a secret, which are read only where nobody else could have read or written them. */
+/* Output files that are never written through a link, never left half written, and never written into another user's
+ * file; and secret files, which are only read if nobody else could have read or written them. */
 #ifndef MADI_FILE_H
 #define MADI_FILE_H
 
@@ -12,21 +12,22 @@
 
 typedef struct madi_output {
     FILE *file;
-    char path[PATH_MAX], next[PATH_MAX]; /* next: what path is called until it is whole; "": it is a device or a pipe */
+    char path[PATH_MAX], next[PATH_MAX]; /* temporary name until the file is complete; "" for a device or a pipe */
 } madi_output_t;
 
-/* Begin to write what path names: a new file with these rights less the umask; with `devices`, also a device or pipe that is
- * there, perhaps behind a link (for a path that a person has named: /dev/stdout).  False if it cannot be, or a link or another
- * thing lies there; why says what, with a remedy. */
+/* Begin to write the file path: a new file with this mode, less the umask.  With devices, an existing device or pipe is
+ * legal too, also behind a link (for a path that a person has given, as /dev/stdout).  False if that is impossible, or
+ * if a link or another object lies there; why gives the reason and a remedy. */
 bool madi_output_open(madi_output_t *output, const char *path, mode_t mode, bool devices, char *why, size_t len);
-/* End it: path is the whole file, or what it was before (good is false, or it cannot be; why says so if good was true). */
+/* Finish: path is then the complete file or, if good is false or an error occurs, what it was before.  If good was
+ * true, why gives the error. */
 bool madi_output_close(madi_output_t *output, bool good, char *why, size_t len);
 
-/* True if path is free for a file with a secret: nothing lies there, or a file of this user that nobody else may read or write.
- * False: why says what lies there, with a remedy. */
+/* True if path can hold a secret: nothing lies there, or a file of this user to which nobody else has access.  False:
+ * why describes what lies there, and a remedy. */
 bool madi_secret_free(const char *path, char *why, size_t len);
-/* Open a file with a secret that is there, as open does.  -1 if it cannot be, does not belong to this user or to root, or others
- * may read or write it; why says which, with a remedy. */
+/* Open an existing secret file, with flags as for open(2). -1 if that fails, if the file belongs to neither this user
+ * nor root, or if others have access to it; why gives the reason and a remedy. */
 int madi_secret_open(const char *path, int flags, char *why, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tells hosts, and places on them, from each other. */
+/* Identity of hosts, and of sets of processors on them. */
 #ifndef MADI_HOST_H
 #define MADI_HOST_H
 
@@ -9,15 +9,15 @@
 #define MADI_BOOT_ID_MAX 40
 #define MADI_HASH_START UINT64_C(0xcbf29ce484222325)
 
-/* FNV-1a, begun with MADI_HASH_START, or gone on with. */
+/* Extend an FNV-1a hash; the first call passes MADI_HASH_START. */
 uint64_t madi_hash(uint64_t hash, const void *bytes, size_t len);
 
-/* The name of the running kernel since it was started: the same in all containers and namespaces, new after the next start.
- * Empty where /proc does not tell. */
+/* Write the boot id of the running kernel: equal in all its containers and namespaces, and new after each boot.  Empty
+ * if /proc does not provide it. */
 void madi_boot_id(char name[MADI_BOOT_ID_MAX]);
 
-/* Of the processors on which this process may run, on this kernel: the same number for processes that share all of them.
- * Never 0. */
+/* Return a hash of this kernel and of the processors on which this process may run: equal for processes that share all
+ * of them.  Never 0. */
 uint64_t madi_place(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* JSON text, written piece by piece into memory that grows.  Commas are put where they belong. */
+/* JSON text, written piece by piece into growing memory.  Commas are inserted automatically. */
 #ifndef MADI_JSON_H
 #define MADI_JSON_H
 
@@ -7,18 +7,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Starts as all zero.  text is not ended with a zero; the caller takes len bytes away by setting len to 0. */
+/* Initialise to zeros. text has no final zero; the caller consumes len bytes by setting len to 0. */
 typedef struct madi_json {
     char *text;
     size_t len, cap;
-    bool comma;  /* something stands before the next value */
-    bool failed; /* out of memory: text is not complete */
+    bool comma;  /* the next value needs a comma before it */
+    bool failed; /* out of memory: text is incomplete */
 } madi_json_t;
 
-/* key: NULL inside an array and for the outermost value. */
+/* key is NULL inside an array, and for the outermost value. */
 void madi_json_begin(madi_json_t *json, const char *key, char bracket); /* '{' or '[' */
 void madi_json_end(madi_json_t *json, char bracket);                    /* '}' or ']' */
-void madi_json_text(madi_json_t *json, const char *key, const char *value); /* any bytes: what is not ASCII becomes '?' */
+void madi_json_text(madi_json_t *json, const char *key, const char *value); /* any bytes: non-ASCII ones become '?' */
 void madi_json_int(madi_json_t *json, const char *key, int64_t value);
 void madi_json_thousandths(madi_json_t *json, const char *key, int64_t value); /* value / 1000, exactly */
 void madi_json_real(madi_json_t *json, const char *key, double value);

@@ -157,9 +157,9 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                                     INT64_C(1) << 40},
 };
 
-/* Variables that belong to the launcher or to tools, not to this table. */
+/* Variables that belong to the launcher or to tools, and are not knobs. */
 static const char *const foreign[] = {"MAD_BOOT_FD"};
-#define TESTS "MAD_TEST_" /* what the tests are told begins so */
+#define TESTS "MAD_TEST_" /* prefix of variables for the tests */
 
 static struct {
     const char *text;
@@ -173,7 +173,7 @@ static mad_status_t bad(const madi_knob_t *knob, const char *text, const char *w
     return MAD_ERR_CONFIG;
 }
 
-/* A number with an optional binary suffix. */
+/* Parse a number with an optional binary suffix. */
 static bool parse_number(const char *text, int64_t *out)
 {
     char *end;
@@ -219,7 +219,8 @@ static mad_status_t load_one(madi_knob_id_t id, const char *env)
         if (knob->type == MADI_KNOB_MS)
             v *= 1000000;
     }
-    if (values[id].text == text && values[id].number == v) /* a later session's: threads of others read it meanwhile */
+    if (values[id].text == text && values[id].number == v) /* for a later session nothing may be written: other threads
+                                                            * may be reading */
         return MAD_OK;
     values[id].text = text;
     values[id].number = v;
@@ -246,7 +247,7 @@ static void check_name(const char *name, size_t len)
              name, madi_knobs[nearest].name);
 }
 
-/* Names that nobody knows are reported; where none is believed, once that this is so. */
+/* Report unknown names.  If a privileged program ignores all variables, report that once instead. */
 static void check_names(void)
 {
     static bool reported;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Knobs: settings from MAD_* environment variables, all in one table (knob.c), from which the parser, mad_info
- * and the manual page are made. */
+/* Knobs: settings from MAD_* environment variables, all in one table (knob.c).  The parser, mad_info and the manual
+ * page are generated from that table. */
 #ifndef MADI_KNOB_H
 #define MADI_KNOB_H
 
@@ -67,24 +67,25 @@ typedef enum madi_knob_type { MADI_KNOB_TEXT, MADI_KNOB_INT, MADI_KNOB_BYTES, MA
 typedef struct madi_knob {
     const char *name; /* "MAD_LOG" */
     madi_knob_type_t type;
-    const char *def; /* the default, as a user would write it */
+    const char *def; /* default, as a user would write it */
     const char *help;
-    int64_t min, max; /* of numbers */
+    int64_t min, max; /* limits of numeric values */
 } madi_knob_t;
 
 extern const madi_knob_t madi_knobs[MADI_KNOB_COUNT];
 
-/* Read all knobs from the environment, once per process.  A bad value is MAD_ERR_CONFIG, an unknown MAD_* variable a
- * warning with the nearest known name; both are logged. */
+/* Read all knobs from the environment; once per process.  An invalid value is MAD_ERR_CONFIG; an unknown MAD_* variable
+ * is a warning with the nearest known name.  Both are logged. */
 mad_status_t madi_knobs_load(void);
-/* In the child of a fork: no other thread reads them. */
+/* Reset the mutex in the child of a fork, where no other thread reads knobs. */
 void madi_knobs_forked(void);
-/* One knob alone, without a look at unknown names: for libmarcel, which knows but its own. */
+/* Read one knob without checking for unknown names: for libmarcel, which has only its own knobs. */
 mad_status_t madi_knob_load(madi_knob_id_t id);
-/* The value of a numeric knob in its base unit (bytes, nanoseconds for MS), of a text knob. After madi_knobs_load. */
+/* Return the value of a numeric knob in its base unit (bytes; nanoseconds for MS), or of a text knob.  After
+ * madi_knobs_load. */
 int64_t madi_knob_int(madi_knob_id_t id);
 const char *madi_knob_text(madi_knob_id_t id);
-/* As written in the environment, or NULL when the default holds. */
+/* Return the text from the environment; NULL if the default applies. */
 const char *madi_knob_origin(madi_knob_id_t id);
 
 #endif

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
-/* Spin for about a cache-line exchange or two, then yield, then sleep in growing steps: a holder that was preempted
+/* Spin for about one or two cache-line transfers, then yield, then sleep in growing steps: a holder that was preempted
  * (more threads than cores) gets its core back. */
 void madi_lock_slow(madi_lock_t *lock)
 {
@@ -19,7 +19,7 @@ void madi_lock_slow(madi_lock_t *lock)
             sched_yield();
         } else {
             nanosleep(&nap, NULL);
-            if (nap.tv_nsec < 1000000) /* one that is held for so long waits for somebody else, who wants the core */
+            if (nap.tv_nsec < 1000000) /* a lock held this long waits for another thread, which needs the core */
                 nap.tv_nsec *= 2;
         }
     }

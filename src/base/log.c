@@ -28,9 +28,9 @@ bool madi_log_shows(madi_log_level_t level)
     return (int)level <= atomic_load_explicit(&shown, memory_order_relaxed);
 }
 
-/* ---- Text of others ------------------------------------------------------------------------------------------------ */
+/* ---- Escaping --------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the character that text begins with, and its number; 0 if it is no UTF-8. */
+/* Decode the first UTF-8 character of text into *code, and return its length in bytes; 0 if it is invalid. */
 static size_t character(const unsigned char *text, size_t len, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -46,7 +46,8 @@ static size_t character(const unsigned char *text, size_t len, uint32_t *code)
     return *code < least[n] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : n;
 }
 
-/* True if a terminal shows it, and does nothing else: no control character, none that changes lines or the direction. */
+/* True if a terminal displays it without side effects: no control character, and none that changes lines or the text
+ * direction. */
 static bool is_shown(uint32_t code)
 {
     return code >= ' ' && (code < 0x7f || code >= 0xa0) && code != 0x200e && code != 0x200f &&
@@ -81,7 +82,7 @@ size_t madi_escape(char *to, size_t room, const char *from, size_t len)
     return used;
 }
 
-/* ---- Lines --------------------------------------------------------------------------------------------------------- */
+/* ---- Lines ------------------------------------------------------------------------------------------------------ */
 
 void madi_log(madi_log_level_t level, const char *part, const char *format, ...)
 {
@@ -101,9 +102,9 @@ void madi_log(madi_log_level_t level, const char *part, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     n = strlen(line);
-    n += madi_escape(line + n, sizeof line - n - 1, text, strlen(text)); /* names and texts of peers are in many of them */
+    n += madi_escape(line + n, sizeof line - n - 1, text, strlen(text)); /* many contain names and texts of peers */
     line[n++] = '\n';
-    if (write(STDERR_FILENO, line, n) < 0) /* one write: lines of several processes do not mix */
+    if (write(STDERR_FILENO, line, n) < 0) /* a single write, so that lines of several processes do not mix */
         return;
 }
 

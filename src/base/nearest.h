@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How near a misspelt name is to one that is known. */
+/* Distance between a misspelt name and a known one. */
 #ifndef MADI_NEAREST_H
 #define MADI_NEAREST_H
 
 #include <stddef.h>
 #include <string.h>
 
-/* How many single-letter changes lead from a (la bytes long) to b; 99 when b is long. */
+/* Return the edit distance between a (la bytes long) and b; 99 if b is too long. */
 static inline int madi_distance(const char *a, size_t la, const char *b)
 {
     size_t lb = strlen(b);

@@ -7,14 +7,15 @@
 #include <unistd.h>
 
 #define BITS 64
-#define WORDS (1 << 14) /* descriptors from 1,048,576 on, which is more than a kernel allows as it comes, are not owned */
+#define WORDS (1 << 14) /* descriptors from 1,048,576 on, above a kernel's default limit, are not owned */
 
 static _Atomic(uint64_t) owned[WORDS];
-static atomic_int n_words; /* that were ever used */
+static atomic_int n_words; /* number of words ever used */
 static madi_lock_t lock;   /* of the list */
 static _Atomic(madi_shared_t *) all_shared;
 
-/* In the child.  The only thread is here; a list that another thread was changing is whole at every moment. */
+/* Clean up in the child, where this is the only thread.  The list is consistent at every moment, even if another thread
+ * of the parent was changing it. */
 static void forked(void)
 {
     int n = atomic_load_explicit(&n_words, memory_order_relaxed);
@@ -53,7 +54,7 @@ int madi_fd_own(int fd)
 
 int madi_fd_close(int fd)
 {
-    if (fd >= 0 && fd / BITS < WORDS) /* before its number may be another one's */
+    if (fd >= 0 && fd / BITS < WORDS) /* before its number can belong to another descriptor */
         atomic_fetch_and_explicit(&owned[fd / BITS], ~(UINT64_C(1) << fd % BITS), memory_order_relaxed);
     return close(fd);
 }

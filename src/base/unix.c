@@ -13,15 +13,15 @@
 #include <unistd.h>
 
 #define SWEEP_MAX 512
-#define EARLY ".new" /* how a socket's name ends until it listens */
-#define EARLY_S 60   /* who has that name for longer was killed on the way */
+#define EARLY ".new" /* suffix of a socket's name until it listens */
+#define EARLY_S 60   /* seconds: a socket that keeps the suffix for longer belongs to a killed process */
 
 void madi_unix_dir_default(char *dir, size_t len)
 {
     snprintf(dir, len, "/tmp/madeleine-%u", (unsigned)geteuid());
 }
 
-/* What is wrong with the open directory, into fault; false if nothing is: it is this user's alone. */
+/* True if the open directory is not private to this user; fault describes the problem. */
 static bool dir_fault(int fd, const struct stat *st, char *fault, size_t len)
 {
     struct stat above;
@@ -31,18 +31,18 @@ static bool dir_fault(int fd, const struct stat *st, char *fault, size_t len)
         snprintf(fault, len, "its mode is %03o: give it 700", (unsigned)st->st_mode & 0777);
     else if (fstatat(fd, "..", &above, 0))
         snprintf(fault, len, "what it lies in cannot be looked at: %s", strerror(errno));
-    else if ((above.st_mode & 022) && !(above.st_mode & S_ISVTX)) /* others could put another in its place */
+    else if ((above.st_mode & 022) && !(above.st_mode & S_ISVTX)) /* others could replace it */
         snprintf(fault, len, "what it lies in has mode %03o: give that 1777 (sticky) or 755", (unsigned)above.st_mode & 0777);
     else
         return false;
     return true;
 }
 
-/* Open it as it is now, so that what is checked is what was opened.  -1: errno says why. */
+/* Open the directory first, so that the checks apply to what was opened. -1: see errno. */
 static int dir_open(const char *dir, bool made)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && made && errno == EACCES && !chmod(dir, 0700)) /* the umask took its owner's rights */
+    if (fd < 0 && made && errno == EACCES && !chmod(dir, 0700)) /* the umask removed the owner's rights */
         fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd;
 }
@@ -89,7 +89,8 @@ static int failed(int fd)
     return -1;
 }
 
-/* Between bind and listen a socket looks as if its owner were gone; a sweep must not find it then. */
+/* Between bind and listen a socket looks as if its owner were gone, and a sweep would remove it.  Hence the temporary
+ * name. */
 int madi_unix_listen(const char *path, int backlog)
 {
     char early[MADI_UNIX_PATH_MAX];
@@ -100,7 +101,7 @@ int madi_unix_listen(const char *path, int backlog)
         return -1;
     }
     fd = unix_socket(early, &sa);
-    /* Made for its owner alone from the first moment; a umask may take from that, so it is given once more. */
+    /* Private to its owner from the first moment; set twice because a umask may remove rights. */
     if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&sa, sizeof sa))
         return failed(fd);
     if (chmod(early, 0600) || listen(fd, backlog) || rename(early, path)) {
@@ -120,7 +121,7 @@ int madi_unix_connect(const char *path)
     return fd;
 }
 
-/* The name that the socket has, or was to have: false when it may be about to get that. */
+/* Write the final name of a socket.  False if the socket may be about to get that name. */
 static bool settled(const char *path, const char *name, char *final, size_t len)
 {
     struct stat st;
