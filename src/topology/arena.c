@@ -9,7 +9,7 @@
 
 struct madi_topo_chunk {
     madi_topo_chunk_t *next;
-    size_t pad; /* the bytes that follow are as aligned as malloc's */
+    size_t pad; /* keeps what follows aligned like malloc's memory */
 };
 
 void *madi_topo_alloc(madi_topo_arena_t *arena, size_t count, size_t size)

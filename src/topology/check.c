@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Is the topology right as a whole? */
+/* Consistency checks of a complete topology. */
 #include "topology/build.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* "red, blue": the networks of a host that are among those marked. */
+/* Write the names of those networks of a host that are marked: "red, blue". */
 static void networks_text(const madi_topo_t *topo, const madi_topo_host_t *host, const int *marked, char *text,
                           size_t len)
 {
@@ -41,7 +41,7 @@ static void gateways_check(madi_topo_build_t *b)
         }
 }
 
-/* ---- Does everybody reach everybody over a virtual channel? ----------------------------------------------------- */
+/* ---- Reachability over virtual channels ------------------------------------------------------------------------- */
 
 static int root(int *part, int n)
 {
@@ -50,7 +50,8 @@ static int root(int *part, int n)
     return n;
 }
 
-/* part[network]: the networks that gateways join with it have the same; -1: the channel is not over this network. */
+/* Set part[network] to a common value for networks that gateways connect; -1 for networks that the channel does not
+ * use. */
 static void parts_join(const madi_topo_t *topo, const madi_topo_virtual_t *v, int *part)
 {
     for (int n = 0; n < topo->networks; n++)
@@ -108,7 +109,7 @@ static void virtual_wrong(madi_topo_build_t *b, const madi_topo_virtual_t *v, co
                     b->topo->gateways && b->topo->gateway[0].given ? " and name it in gateways" : "");
 }
 
-/* When the networks are all in one part, or one part has everybody, nobody is asked one by one. */
+/* True if all networks of the channel are in one part, or one part has all hosts; pairs of hosts then need no check. */
 static bool in_one_part(const madi_topo_t *topo, const madi_topo_virtual_t *v, const int *part)
 {
     for (int p = 0; p < topo->networks; p++) {
@@ -152,7 +153,7 @@ static int by_address(const void *a, const void *b)
     return strcmp(((const named_t *)a)->address, ((const named_t *)b)->address);
 }
 
-/* Two hosts of a network with one address. */
+/* Report two hosts of a network that have the same address. */
 static void addresses_check(madi_topo_build_t *b, const madi_topo_network_t *n, int index)
 {
     const madi_topo_t *topo = b->topo;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was read, put in order by hosts, networks, clusters, and kinds; with defaults for what is not said. */
+/* Complete the structure that was read: order it by hosts, networks, clusters and kinds, and fill in defaults. */
 #include "topology/build.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Who is on what --------------------------------------------------------------------------------------------- */
+/* ---- Hosts and networks ----------------------------------------------------------------------------------------- */
 
-/* Pairs are by networks: dealt out in order, each host has its networks in order too. */
+/* Distribute the pairs.  They are ordered by network, so each host gets its networks in order too. */
 static bool pairs_deal(madi_topo_build_t *b)
 {
     madi_topo_t *topo = b->topo;
@@ -35,7 +35,7 @@ static bool pairs_deal(madi_topo_build_t *b)
     return true;
 }
 
-/* Hosts by the class each is in (-1: none), as slices of one array. */
+/* Group hosts by class (-1: none) into slices of one array. */
 static bool hosts_deal(madi_topo_build_t *b, int (*class_of)(const madi_topo_host_t *), int classes,
                        void (*slice)(madi_topo_t *, int class, int *host, int n))
 {
@@ -59,7 +59,7 @@ static bool hosts_deal(madi_topo_build_t *b, int (*class_of)(const madi_topo_hos
     return true;
 }
 
-/* ---- Hosts that are alike --------------------------------------------------------------------------------------- */
+/* ---- Equivalent hosts ------------------------------------------------------------------------------------------- */
 
 static bool same(const madi_topo_host_t *a, const madi_topo_host_t *b, bool gateways)
 {
@@ -79,7 +79,7 @@ static unsigned hash(const madi_topo_host_t *h, bool gateways)
     return x ^ x >> 15;
 }
 
-/* For each host the first of those like it. */
+/* Return, for each host, the first host that is equivalent to it. */
 static int *classify(madi_topo_build_t *b, bool gateways)
 {
     madi_topo_t *topo = b->topo;
@@ -131,9 +131,9 @@ static bool kinds_make(madi_topo_build_t *b)
     return hosts_deal(b, kind_of, topo->kinds, kind_slice);
 }
 
-/* ---- Clusters for hosts that are in none ------------------------------------------------------------------------ */
+/* ---- Clusters for hosts without one ----------------------------------------------------------------------------- */
 
-/* "red" or "red+blue", or with a '+' more when that is taken. */
+/* Name a cluster after its networks, "red" or "red+blue", with more '+' appended while the name is taken. */
 static const char *cluster_name(madi_topo_build_t *b, const madi_topo_host_t *host)
 {
     char name[80];
@@ -184,7 +184,7 @@ static bool clusters_make(madi_topo_build_t *b)
     return hosts_deal(b, cluster_of, topo->clusters, cluster_slice);
 }
 
-/* ---- Gateways and the virtual channel that are not named -------------------------------------------------------- */
+/* ---- Default gateways and default virtual channel --------------------------------------------------------------- */
 
 static int gateway_of(const madi_topo_host_t *host)
 {

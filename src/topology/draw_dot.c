@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Graphviz's language.  Names need no escapes: no character is allowed in them that has a meaning there. */
+/* Drawing in Graphviz's language.  Names need no escapes: they cannot contain a character with a meaning there. */
 #include "topology/draw.h"
 
-/* What goes behind a box's name, and how it looks. */
+/* Write the live text of a box and its style. */
 static void live_box(const madi_live_t *live, const madi_cell_t *cell, FILE *out)
 {
     static const char *const looks[] = {[MADI_LIVE_IDLE] = "fontcolor=\"#808080\"",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What runs on a topology, as texts, widths and colours. */
+/* Live data of a topology as texts, line widths and colours. */
 #include "topology/draw.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------ */
 
-/* By how much of the declared bandwidth the busier direction takes; UNKNOWN: none is declared. */
+/* Load class: share of the declared bandwidth that the busier direction takes; UNKNOWN if no bandwidth is declared. */
 enum { IDLE, LOW, MIDDLE, HIGH, UNKNOWN };
 static const struct {
     const char *colour, *meaning;
@@ -35,7 +35,7 @@ static int load_of(const madi_topo_network_t *n, const madi_live_on_t *on)
     return most < 0.4 * (double)n->bandwidth ? LOW : most < 0.8 * (double)n->bandwidth ? MIDDLE : HIGH;
 }
 
-/* One step for each power of ten from 10 kB/s on. */
+/* Width of a line: one step per power of ten, from 10 kB/s up. */
 double madi_live_width(const madi_live_on_t *on)
 {
     double most = on->bytes_out > on->bytes_in ? on->bytes_out : on->bytes_in, width = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A picture: clusters side by side, one inside the other where they are nested, all hosts in one row; below it a line for
- * each network, to which the hosts that are on it hang.
+/* Drawing as SVG: clusters side by side, nested ones inside each other, all hosts in one row; below it one line for
+ * each network, with a vertical line from each of its hosts.
  *
  *    +- site ------------------+
  *    | +- east ---+ +- west -+ |
@@ -14,11 +14,11 @@
 #include <string.h>
 
 #define MARGIN 10
-#define STEP 24 /* from a cluster's frame to that of one inside it */
+#define STEP 24 /* between the frames of nested clusters */
 #define CELL_HEIGHT 40
-#define LINE 40  /* from one network to the next */
+#define LINE 40  /* between networks */
 #define LETTER 8 /* width */
-/* Of what is live: smaller letters, lines of them, room for what is written beside a line. */
+/* For live data: smaller letters, their line height, and room beside a line. */
 #define SMALL 7
 #define SMALL_LINE 14
 #define BESIDE 26 /* letters */
@@ -26,11 +26,11 @@
 
 typedef struct picture {
     const madi_topo_t *topo;
-    const madi_live_t *live; /* NULL: nothing is known */
+    const madi_live_t *live; /* NULL: topology only */
     madi_cells_t cells;
     FILE *out;
-    int x, depth; /* so far; of the deepest cluster */
-    int right;    /* how far texts of networks go */
+    int x, depth; /* current position; depth of the deepest cluster */
+    int right;    /* right end of the networks' texts */
 } picture_t;
 
 static const char *colour(int network)
@@ -66,7 +66,7 @@ static int cell_height(const picture_t *p)
     return p->live ? CELL_HEIGHT + MADI_LIVE_LINES * SMALL_LINE + 6 : CELL_HEIGHT;
 }
 
-/* From one network to the next. */
+/* Distance between networks. */
 static int line_height(const picture_t *p)
 {
     return p->live ? LINE + 2 * SMALL_LINE : LINE;
@@ -77,7 +77,7 @@ static void text_draw(const picture_t *p, int x, int y, const char *style, const
     fprintf(p->out, "<text x=\"%d\" y=\"%d\" %s>%s</text>\n", x, y, style, text);
 }
 
-/* Wide enough for what stands in it, and for the lines from it. */
+/* Return a width that fits the cell's texts and its lines. */
 static int cell_width(const picture_t *p, const madi_cell_t *cell)
 {
     int letters = (int)strlen(cell->label), ons = p->topo->host[cell->host[0]].ons, bad;
@@ -89,7 +89,7 @@ static int cell_width(const picture_t *p, const madi_cell_t *cell)
     return width > least ? width : least;
 }
 
-/* What is out of the ordinary, the last line, is of the box's colour, but dark. */
+/* Draw the live text of a cell.  The last line, a problem, has a dark shade of the box's colour. */
 static void live_draw(const picture_t *p, const madi_cell_t *cell)
 {
     char line[MADI_LIVE_LINES][MADI_LIVE_LINE], style[100];
@@ -179,7 +179,7 @@ static void network_draw(picture_t *p, int n)
         p->right = p->x + 2 * MARGIN + letters * LETTER;
 }
 
-/* The k-th of a box's lines. */
+/* Draw the k-th line of a box. */
 static void on_draw(picture_t *p, const madi_cell_t *cell, int k)
 {
     const madi_topo_host_t *host = &p->topo->host[cell->host[0]];
@@ -200,7 +200,7 @@ static void on_draw(picture_t *p, const madi_cell_t *cell, int k)
     }
 }
 
-/* Returns how high it is. */
+/* Draw the legend, and return its height. */
 static int legend_draw(picture_t *p, int y)
 {
     static const struct {
@@ -256,7 +256,7 @@ static void picture_draw(picture_t *p)
             on_draw(p, &p->cells.cell[i], k);
 }
 
-/* The size stands at the beginning and is known at the end. */
+/* Draw into memory first: the size is written at the beginning, but known only at the end. */
 mad_status_t madi_topo_svg(const madi_topo_t *topo, const madi_live_t *live, FILE *out)
 {
     picture_t p = {.topo = topo, .live = live, .x = MARGIN};

@@ -10,7 +10,7 @@ static void add(madi_topo_build_t *build, const char *text)
 {
     size_t n = strlen(text);
     char *more = realloc(build->errors, build->errors_len + n + 1);
-    if (!more) /* what there is already is better than nothing */
+    if (!more) /* out of memory: keep the errors so far */
         return;
     memcpy(more + build->errors_len, text, n + 1);
     build->errors = more;
@@ -37,7 +37,7 @@ void madi_topo_wrong(madi_topo_build_t *build, int line, const char *format, ...
     va_end(args);
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ')
-            *c = '?'; /* one error, one line */
+            *c = '?'; /* one line per error */
     add(build, text);
     add(build, "\n");
 }

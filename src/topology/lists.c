@@ -33,7 +33,7 @@ static void text_hosts(madi_topo_list_t *list, const config_setting_t *text)
         madi_topo_wrong(list->build, list->line, "%s", why);
 }
 
-/* A host list: a text, or texts and groups in a list. */
+/* Visit the hosts of a host list: a text, or a list of texts and groups. */
 void madi_topo_each_host(madi_topo_list_t *list, const config_setting_t *hosts,
                          void (*group)(madi_topo_list_t *, const config_setting_t *))
 {
@@ -63,7 +63,7 @@ static int take_other(void *arg, const char *name)
     return 0;
 }
 
-/* A text of names, or an array of such texts. */
+/* Visit the names in a text, or in an array of texts. */
 void madi_topo_each_name(madi_topo_names_t *names, const config_setting_t *s)
 {
     char why[300];
@@ -108,7 +108,7 @@ void madi_topo_take_network(madi_topo_names_t *names, const char *name)
         madi_topo_name_add(names, i, name);
 }
 
-/* ---- Hosts of clusters, where hosts are asked for --------------------------------------------------------------- */
+/* ---- Hosts of clusters ------------------------------------------------------------------------------------------ */
 
 static bool inside(const madi_topo_t *topo, int cluster, int outer)
 {
@@ -128,7 +128,7 @@ static void take_cluster(madi_topo_names_t *names, const char *name)
     for (int host = 0; host < topo->hosts; host++)
         if (topo->host[host].cluster >= 0 && inside(topo, topo->host[host].cluster, cluster))
             names->hosts->take(names->hosts, host,
-                               -names->line); /* named by its cluster: what names it itself goes before */
+                               -names->line); /* named by its cluster: naming the host itself takes precedence */
 }
 
 void madi_topo_each_cluster(madi_topo_list_t *list, const config_setting_t *clusters)

@@ -30,7 +30,7 @@ static int wrong(expansion_t *x, const char *format, ...)
     return -1;
 }
 
-/* How many digits it has, up to one more than it may have. */
+/* Parse a number, and return its number of digits, or DIGITS_MAX + 1 if it is too long. */
 static int number(const char **at, const char *end, unsigned long *n)
 {
     const char *from = *at;
@@ -41,7 +41,7 @@ static int number(const char **at, const char *end, unsigned long *n)
 
 static int expand(expansion_t *x, size_t used, const char *rest, const char *end, int brackets);
 
-/* One item between brackets, "7" or "07-12", and all that stands behind the brackets. */
+/* Expand one item between brackets, "7" or "07-12", together with what follows the brackets. */
 static int item_expand(expansion_t *x, size_t used, const char *item, const char *stop, const char *rest,
                        const char *end, int brackets)
 {
@@ -70,7 +70,7 @@ static int item_expand(expansion_t *x, size_t used, const char *item, const char
     return result;
 }
 
-/* name holds what was before; rest to end are to follow. */
+/* Expand the text from rest to end; name already holds the part before it. */
 static int expand(expansion_t *x, size_t used, const char *rest, const char *end, int brackets)
 {
     const char *open = memchr(rest, '[', (size_t)(end - rest)), *head = open ? open : end, *close, *item;
@@ -122,9 +122,9 @@ int madi_range_expand(const char *text, int (*take)(void *arg, const char *name)
     return result;
 }
 
-/* ---- The other way ---------------------------------------------------------------------------------------------- */
+/* ---- Folding ---------------------------------------------------------------------------------------------------- */
 
-/* A name as head, number, tail, by its last number; width 0: it has none. */
+/* A name split at its last number into head, number and tail; width 0 if it has no number. */
 typedef struct parts {
     const char *name;
     size_t head;
@@ -151,14 +151,14 @@ static bool padded(const parts_t *p)
     return p->width > 1 && p->name[p->head] == '0';
 }
 
-/* Can both stand in one pair of brackets? */
+/* True if both names can share one pair of brackets. */
 static bool alike(const parts_t *a, const parts_t *b)
 {
     return a->width && b->width && a->head == b->head && !memcmp(a->name, b->name, a->head) &&
            !strcmp(a->name + a->head + a->width, b->name + b->head + b->width);
 }
 
-/* Is b what follows a in a range? */
+/* True if b follows a in a range that began with first. */
 static bool follows(const parts_t *first, const parts_t *a, const parts_t *b)
 {
     return b->number == a->number + 1 && (padded(first) ? b->width == first->width : !padded(b));
@@ -204,7 +204,7 @@ static void put_numbers(fold_t *f, int from, int to)
 void madi_range_fold(const char *(*name)(const void *arg, int i), const void *arg, int n, char *text, size_t len)
 {
     fold_t f = {name, arg, text, len, 0};
-    size_t whole = 0; /* up to where entries and ", ..." fit */
+    size_t whole = 0; /* length up to which entries and ", ..." fit */
     text[0] = 0;
     for (int i = 0; i < n;) {
         parts_t first = split(name(arg, i));

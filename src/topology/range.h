@@ -5,16 +5,16 @@
 
 #include <stddef.h>
 
-#define MADI_RANGE_MAX 100000   /* names of one text */
-#define MADI_RANGE_NAME_MAX 256 /* bytes of a name, final zero included */
+#define MADI_RANGE_MAX 100000   /* names per text */
+#define MADI_RANGE_NAME_MAX 256 /* bytes of a name, including the final zero */
 
-/* Call take for every name of "a, b, node[0-31]", in order; it stops when take returns other than 0, which is returned.
- * -1: the text is not understood, and why says what is wrong and what would be right; names may have been taken.
- * A number is as wide as the first of its range is written, if that begins with 0. */
+/* Call take for every name of "a, b, node[0-31]", in order, until it returns other than 0; return that value. -1 if the
+ * text is invalid: why gives the error and a correction. take may have been called before.  If the first number of a
+ * range is written with a leading 0, all its numbers have that width. */
 int madi_range_expand(const char *text, int (*take)(void *arg, const char *name), void *arg, char *why, size_t len);
 
-/* The other way: names in the order given, as short as can be: "node[0-31], gate".  name(arg, i) is the i-th of n.
- * At most len bytes with the final zero; ", ..." ends what does not fit. */
+/* Fold names, in the given order, into a short text: "node[0-31], gate". name(arg, i) is the i-th of n names.  Writes
+ * at most len bytes including the final zero; ", ..." replaces what does not fit. */
 void madi_range_fold(const char *(*name)(const void *arg, int i), const void *arg, int n, char *text, size_t len);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From libconfig's tree into the structure.  A group of settings is looked at as a whole against a table of those that
- * it may have (tree.h); what is left to do here is to take the values. */
+/* Conversion of libconfig's tree into the structure.  A table lists the settings that a group may have (tree.h checks
+ * them); the functions here take the values. */
 #include "topology/build.h"
 #include "topology/lists.h"
 
@@ -128,7 +128,7 @@ static void into_gateway(madi_topo_list_t *list, int host, int line)
     }
 }
 
-/* What ranges make of "0,2-3" between brackets. */
+/* Take one core; ranges have expanded "0,2-3" between brackets. */
 static int take_core(void *arg, const char *core)
 {
     madi_topo_names_t *names = arg;
@@ -195,7 +195,7 @@ static const madi_tree_entry_t channel_table[CHANNEL_COUNT] = {
     [CHANNEL_NETWORK] = {"network", MADI_TREE_TEXT, "the name of a network, such as \"red\"", true},
 };
 
-/* More than one name where one stands. */
+/* True if there are several names where one is allowed. */
 static bool is_list(const config_setting_t *s)
 {
     const char *text = config_setting_get_string(s);
@@ -227,15 +227,16 @@ static void channel_read(madi_topo_build_t *b, const config_setting_t *s)
                                                     .line = madi_tree_line(b, s)};
 }
 
+/* Settings of a virtual channel. */
 enum { VIRTUAL_OVER, VIRTUAL_ENCRYPT, VIRTUAL_COUNT };
 static const madi_tree_entry_t virtual_table[VIRTUAL_COUNT] = {
     [VIRTUAL_OVER] = {"over", MADI_TREE_TEXTS, "names of networks and channels such as \"red, blue\"", true},
     [VIRTUAL_ENCRYPT] = {"encrypt", MADI_TREE_TEXT, "\"end-to-end\" or \"none\"", false},
 };
 
-/* names->hosts is not used; index counts the channels. */
+/* State of a visit to the names in `over`. names.hosts is unused. */
 typedef struct over {
-    madi_topo_names_t names; /* first */
+    madi_topo_names_t names; /* must be first */
     int *channel, channels;
 } over_t;
 
@@ -246,7 +247,7 @@ static void take_over(madi_topo_names_t *names, const char *name)
     int channel = madi_topo_channel_find(topo, name), before = names->count;
     int network = channel >= 0 ? topo->channel[channel].network : madi_topo_network_find(topo, name);
     if (network < 0) {
-        if (channel < 0) /* else the channel is wrong, which has been said */
+        if (channel < 0) /* else the channel is wrong, which was reported */
             madi_topo_name_wrong(names, MADI_TOPO_NETWORK, "network or channel", name);
         return;
     }
@@ -307,7 +308,7 @@ static const madi_tree_entry_t file_table[FILE_COUNT] = {
                        false},
 };
 
-/* Call read for each named group of a section; index is that of the first. */
+/* Call read for each named group of a section. */
 static void section(madi_topo_build_t *b, const config_setting_t *s, const char *what,
                     void (*read)(madi_topo_build_t *, const config_setting_t *))
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Networks, as they stand in the file. */
+/* Networks of the topology file. */
 #include "topology/lists.h"
 #include "base/ascii.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The drivers there are; what their networks are like when the file does not say. */
+/* The known drivers, with the default latency and bandwidth of their networks. */
 static const struct {
     const char *name;
     int64_t latency_ps, bandwidth;
@@ -44,7 +44,7 @@ static const madi_tree_entry_t network_table[NETWORK_COUNT] = {
     [NETWORK_PARAMETERS] = {"parameters", MADI_TREE_GROUP, "a group such as { ports = \"7000-7099\"; }", false},
 };
 
-/* Of hosts in a group of their own. */
+/* Settings of a group of hosts on a network. */
 enum { ON_HOSTS, ON_INTERFACE, ON_ADDRESS, ON_COUNT };
 static const madi_tree_entry_t on_table[ON_COUNT] = {
     [ON_HOSTS] = {"hosts", MADI_TREE_TEXTS, "a text such as \"node[0-31]\"", true},
@@ -57,7 +57,7 @@ static void onto_network(madi_topo_list_t *list, int host, int line)
     madi_topo_build_t *b = list->build;
     const char *address = list->address && list->taken < list->addresses ? list->address[list->taken] : NULL;
     list->taken++;
-    if (b->topo->host[host].kind == list->index) { /* by itself and by its cluster: the first counts */
+    if (b->topo->host[host].kind == list->index) { /* named by itself and by its cluster: the first counts */
         if (line > 0)
             madi_topo_wrong(b, line, "host '%s' is named twice: name it once", b->topo->host[host].name);
         return;
@@ -70,7 +70,7 @@ static void onto_network(madi_topo_list_t *list, int host, int line)
     b->pair = madi_topo_grow(&b->scratch, b->pair, b->pairs, sizeof *b->pair);
     if (!b->pair)
         return;
-    b->topo->host[host].kind = list->index; /* until there are kinds: the last network that it was put on */
+    b->topo->host[host].kind = list->index; /* until kinds are assigned: the last network that the host was put on */
     b->pair[b->pairs++] = (madi_topo_pair_t){host, {list->index, list->interface, address}};
 }
 
@@ -84,7 +84,7 @@ static const char *read_interface(madi_topo_build_t *b, const config_setting_t *
     return madi_topo_copy(&b->whole->arena, text);
 }
 
-/* Four numbers, if it looks like that. */
+/* True if the text is a valid IPv4 address, or does not look like one. */
 static bool is_ipv4(const char *text)
 {
     struct in_addr address;
@@ -183,7 +183,7 @@ static void read_costs(madi_topo_build_t *b, const config_setting_t *latency, co
     }
 }
 
-/* Memory of one host is read by nobody in between. */
+/* Check the security of a network that is one host's memory, which nobody else can read. */
 static void security_of_memory(madi_topo_build_t *b, const config_setting_t *s, const config_setting_t *leaves,
                                const madi_topo_network_t *network)
 {
@@ -209,7 +209,7 @@ static void read_security(madi_topo_build_t *b, const config_setting_t *s, const
             found = i;
     if (found >= 0)
         network->security = (madi_topo_security_t)found;
-    else if (text && !strcmp(text, "key")) /* as it was called before */
+    else if (text && !strcmp(text, "key")) /* its former name */
         network->security = MADI_TOPO_AUTH;
     else if (text)
         madi_topo_wrong(b, madi_tree_line(b, s),
@@ -265,7 +265,7 @@ void madi_topo_network_read(madi_topo_build_t *b, const config_setting_t *s)
     if (!grown)
         return;
     topo->network = grown;
-    grown[topo->networks++] = network; /* known by its name, whatever else is wrong */
+    grown[topo->networks++] = network; /* known by its name, even if the rest is wrong */
     if (!madi_tree_group(b, s, network_table, NETWORK_COUNT, found))
         return;
     read_driver(b, found[NETWORK_DRIVER], &network);

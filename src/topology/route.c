@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How far all gateways are from one host. */
+/* Distances of all gateways from one host. */
 #include "topology/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HOP_COST_MAX INT64_C(10000000000000000) /* of one hop, in picoseconds: what all hops of a route make fits */
+#define HOP_COST_MAX INT64_C(10000000000000000) /* ps: largest cost of one hop, so that the sum of a route's hops does
+                                                 * not overflow */
 
 int madi_route_compare(madi_route_key_t a, madi_route_key_t b)
 {
@@ -16,7 +17,7 @@ int madi_route_compare(madi_route_key_t a, madi_route_key_t b)
     return (a.later > b.later) - (a.later < b.later);
 }
 
-/* ---- Networks and hops ---------------------------------------------------------------------------------------------- */
+/* ---- Networks and hops ------------------------------------------------------------------------------------------ */
 
 static int64_t hop_cost(const madi_topo_network_t *n, int64_t bytes)
 {
@@ -94,7 +95,7 @@ madi_route_key_t madi_route_edge(const madi_routes_t *r, madi_route_nets_t a, ma
     return key;
 }
 
-/* ---- Gateways ------------------------------------------------------------------------------------------------------- */
+/* ---- Gateways --------------------------------------------------------------------------------------------------- */
 
 static bool listed(const madi_routes_t *r, int host)
 {
@@ -104,7 +105,7 @@ static bool listed(const madi_routes_t *r, int host)
     return false;
 }
 
-/* Gateways with the networks of the first of them; if they join at least two that can be used. */
+/* Add a relay of gateways that share the networks of the first one, if at least two of these are usable. */
 static bool relay_add(madi_routes_t *r, const int *host, int hosts)
 {
     const madi_topo_host_t *h = &r->topo->host[host[0]];
@@ -123,7 +124,7 @@ static bool relay_add(madi_routes_t *r, const int *host, int hosts)
     return true;
 }
 
-/* The gateways of a kind; one that is down in part is alone. */
+/* Add the gateways of a kind; each one that is partly down becomes a relay of its own. */
 static bool kind_add(madi_routes_t *r, const madi_topo_kind_t *kind)
 {
     int *kept, n = 0, special = 0;
@@ -157,7 +158,7 @@ static bool relays_make(madi_routes_t *r)
             r->first[r->relay[y].on.net[i]]++;
     for (int n = 0; n <= topo->networks; n++)
         r->first[n] = sum +=
-            n < topo->networks ? r->first[n] : 0; /* where the last one ends: they are filled from behind */
+            n < topo->networks ? r->first[n] : 0; /* end of the slice: slices are filled backwards */
     r->at = madi_topo_alloc(&r->arena, (size_t)sum + 1, sizeof *r->at);
     for (int y = r->relays - 1; r->at && y >= 0; y--)
         for (int i = 0; i < r->relay[y].on.nets; i++)
@@ -165,14 +166,14 @@ static bool relays_make(madi_routes_t *r)
     return r->at != NULL;
 }
 
-/* ---- Distances ------------------------------------------------------------------------------------------------------ */
+/* ---- Distances -------------------------------------------------------------------------------------------------- */
 
 static madi_route_key_t sum(madi_route_key_t a, madi_route_key_t b)
 {
     return (madi_route_key_t){a.cost + b.cost, a.hops + b.hops, a.later + b.later};
 }
 
-/* Who has got nearer since is in the heap more than once: the first time counts. */
+/* Heap entry.  A relay that was reached on a shorter path later has several; the first one popped counts. */
 typedef struct entry {
     madi_route_key_t key;
     int relay;
@@ -221,7 +222,7 @@ static void reach_from(search_t *s, madi_route_nets_t nets, madi_route_key_t far
             reach(s, r->at[j], sum(far, madi_route_edge(r, nets, r->relay[r->at[j]].on, nets.net[i])));
 }
 
-/* In how many ways a best route gets to somebody on these networks at this distance. */
+/* Return the number of best routes that reach hosts on these networks at distance far. */
 static double ways_to(const madi_routes_t *r, madi_route_nets_t nets, madi_route_key_t far)
 {
     double ways = 0;
@@ -293,7 +294,7 @@ void madi_routes_free(madi_routes_t *r)
     free(r);
 }
 
-/* How far a host is, over the networks that it has; cost -1: it cannot be reached. */
+/* Return the distance of a host on these networks; cost -1 if it is unreachable. */
 static madi_route_key_t far_of(const madi_routes_t *r, madi_route_nets_t nets)
 {
     madi_route_key_t best = {-1, 0, 0}, key;

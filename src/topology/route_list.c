@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Routes in order: from the destination backwards, what promises least first.  How far it is from the source is known of
- * every gateway, so that nothing is looked at twice before the best route is whole. */
+/* Routes in order, by a best-first search backwards from the destination.  The distance of every gateway from the
+ * source is known, so the search expands nothing twice before the best route is complete. */
 #include "topology/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTS_MAX 200000 /* beginnings of routes that are kept: then the list ends early */
+#define PARTS_MAX 200000 /* most partial routes kept; beyond that the list ends early */
 #define DESTINATION -1
 #define SOURCE -2
 
-/* A route's end, from node on to the destination. */
+/* A partial route: from node to the destination. */
 typedef struct part {
-    madi_route_key_t behind; /* what it costs from node on */
-    madi_route_key_t whole;  /* with the way from the source to node, at best */
+    madi_route_key_t behind; /* key from node to the destination */
+    madi_route_key_t whole;  /* lower bound of the whole route, with the best path from the source to node */
     int node;                /* a relay */
-    int next;                /* the part after node, over network; -1 at the destination */
+    int next;                /* the part that follows, reached over network; -1 at the destination */
     int network;
 } part_t;
 
@@ -34,7 +34,7 @@ static madi_route_key_t sum(madi_route_key_t a, madi_route_key_t b)
     return (madi_route_key_t){a.cost + b.cost, a.hops + b.hops, a.later + b.later};
 }
 
-/* Of equals the one that is nearly whole: routes are finished one by one. */
+/* Among equal parts the longest comes first, so that routes are completed one by one. */
 static bool before(const void *arg, int a, int b)
 {
     const listing_t *l = arg;
@@ -69,7 +69,8 @@ static bool crossed(const listing_t *l, int at, int network)
     return false;
 }
 
-/* Through hosts like the two ends, or through these, a way is never of use, unless some of them are down in part. */
+/* True if a route may pass this relay.  Hosts equivalent to either end, or to a host already passed, are useless,
+ * unless some of them are partly down. */
 static bool passes(const listing_t *l, int at, int y)
 {
     const madi_routes_t *r = l->r;
@@ -86,7 +87,7 @@ static bool passes(const listing_t *l, int at, int y)
     return true;
 }
 
-/* Every way to go one hop back from a part. */
+/* Extend a part by every possible hop backwards. */
 static void extend(listing_t *l, int at)
 {
     const madi_routes_t *r = l->r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why routes are as they are. */
+/* Explanations of routes. */
 #include "topology/graph.h"
 #include "topology/value.h"
 
@@ -24,7 +24,7 @@ static void add(text_t *t, const char *format, ...)
     t->used = t->used + (size_t)n < t->len ? t->used + (size_t)n : t->len - 1;
 }
 
-/* "red, blue": those marked, in order. */
+/* Write the names of the marked networks, in order: "red, blue". */
 static void add_networks(text_t *t, const madi_topo_t *topo, const bool *marked)
 {
     bool any = false;
@@ -55,7 +55,7 @@ static void mark(bool *marked, madi_route_nets_t nets, int *any)
     }
 }
 
-/* Nothing of it can be used: why? */
+/* Explain that no network of a host is usable. */
 static void nothing(text_t *t, const madi_routes_t *r, int host)
 {
     add(t, "no network of host '%s' belongs to virtual channel '%s' and is up", r->topo->host[host].name,
@@ -93,7 +93,7 @@ void madi_routes_unreachable(const madi_routes_t *r, int to, char *why, size_t l
     free(net);
 }
 
-/* The first hop that uses another network than the preferred one, and which that is. */
+/* Name the first hop off the preferred network, and that network. */
 static void add_order(text_t *t, const madi_routes_t *r, const madi_route_t *best, const madi_route_t *route)
 {
     const madi_topo_t *topo = r->topo;

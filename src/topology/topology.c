@@ -15,7 +15,7 @@
 
 /* ---- Hosts by name ---------------------------------------------------------------------------------------------- */
 
-/* Without a dot at its end. */
+/* Length of a name without dots at its end. */
 static size_t name_length(const char *name)
 {
     size_t n = strlen(name);
@@ -39,14 +39,14 @@ static unsigned hash(const char *name)
     return h;
 }
 
-/* Hosts' names are those of DNS. */
+/* True if two host names are equal by the rules of DNS. */
 static bool same_name(const char *a, const char *b)
 {
     size_t n = name_length(a);
     return n == name_length(b) && same_letters(a, b, n);
 }
 
-/* Where name is in the table, or the empty place where it would be. */
+/* Return the slot of a name in the table, or the empty slot where it would go. */
 static unsigned slot_of(const madi_topo_whole_t *whole, const char *name)
 {
     unsigned i = hash(name) & (whole->slots - 1);
@@ -124,7 +124,7 @@ int madi_topo_self(const madi_topo_t *topo)
     return madi_topo_host_find(topo, name);
 }
 
-/* ---- Others by name --------------------------------------------------------------------------------------------- */
+/* ---- Other objects by name -------------------------------------------------------------------------------------- */
 
 static int count_of(const madi_topo_t *topo, madi_topo_what_t what)
 {
@@ -201,7 +201,7 @@ void madi_topo_hint(const madi_topo_t *topo, madi_topo_what_t what, const char *
     }
 }
 
-/* ---- What hosts are on ------------------------------------------------------------------------------------------ */
+/* ---- Networks of hosts ------------------------------------------------------------------------------------------ */
 
 const madi_topo_on_t *madi_topo_host_on(const madi_topo_t *topo, int host, int network)
 {

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN 60 /* bytes of a line, in messages */
+#define SHOWN 60 /* bytes of a line quoted in messages */
 
 struct madi_tree {
     config_t config;
 };
 
-/* One line, without its end. */
+/* Return a line without leading blanks and its end. */
 static const char *line_at(const madi_topo_build_t *build, int line, int *len)
 {
     const char *text, *end;
@@ -55,7 +55,7 @@ static bool odd_quotes(const char *text, int len)
     return quotes % 2;
 }
 
-/* What often goes wrong, by what the line looks like. */
+/* Return a hint at a frequent mistake, judged by the line. */
 static const char *syntax_hint(const char *text, int len)
 {
     bool plain = true, odd = odd_quotes(text, len);
@@ -68,8 +68,8 @@ static const char *syntax_hint(const char *text, int len)
                         "'-' and '_'";
 }
 
-/* A text that is not closed goes on to the end of the file, and that is where libconfig notices, or not: the first line with
- * an odd number of quotation marks, or else the line that it names. */
+/* Return the line to blame for an error at the end of the file.  An unclosed string extends to the end of the file, so
+ * take the first line with an odd number of quotation marks; else the given line. */
 static int line_meant(const madi_topo_build_t *build, int line)
 {
     for (int i = 1; i <= build->lines; i++) {
@@ -81,7 +81,7 @@ static int line_meant(const madi_topo_build_t *build, int line)
     return line;
 }
 
-/* What libconfig found.  It stops at the first. */
+/* Report libconfig's syntax error; it stops at the first one. */
 static void syntax_wrong(madi_topo_build_t *build, const madi_tree_t *tree)
 {
     int line = config_error_line(&tree->config), len;
@@ -110,7 +110,8 @@ static void syntax_wrong(madi_topo_build_t *build, const madi_tree_t *tree)
                         len, text, hint);
 }
 
-/* libconfig ends the process when it is to include a folder, and hangs on some files: it is not given the chance. */
+/* True if the text has an @include, which is an error. libconfig exits the process when it is to include a directory,
+ * and hangs on some files. */
 static bool includes(madi_topo_build_t *build)
 {
     for (int line = 1; line <= build->lines; line++) {
@@ -135,7 +136,7 @@ madi_tree_t *madi_tree_make(madi_topo_build_t *build, const char *text, size_t l
         return NULL;
     }
     if (!strncmp(copy, "\xef\xbb\xbf", 3))
-        memset(copy, ' ', 3); /* which some editors put there to say that it is UTF-8 */
+        memset(copy, ' ', 3); /* the byte order mark that some editors write for UTF-8 */
     if (!lines_find(build, copy) || includes(build))
         return NULL;
     config_init(&tree->config);
@@ -158,7 +159,8 @@ void madi_tree_free(madi_tree_t *tree)
         config_destroy(&tree->config);
 }
 
-/* libconfig gives to a text in an array or a list the line of what follows it. */
+/* Return the line of a setting. libconfig gives a string in an array or a list the line of what follows it, so the
+ * string is searched. */
 int madi_tree_line(const madi_topo_build_t *build, const config_setting_t *setting)
 {
     int line = (int)config_setting_source_line(setting);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the topology's parser: a text as libconfig's tree, and groups of settings against a table of what they may
- * hold. */
+/* Internal interface of the topology parser: a text as libconfig's tree, and the check of a group's settings against a
+ * table. */
 #ifndef MADI_TOPOLOGY_TREE_H
 #define MADI_TOPOLOGY_TREE_H
 
@@ -10,7 +10,7 @@
 
 #define MADI_TREE_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-/* Types of settings, as bits. */
+/* Bit masks of setting types. */
 enum {
     MADI_TREE_GROUP = 1 << CONFIG_TYPE_GROUP,
     MADI_TREE_INT = 1 << CONFIG_TYPE_INT,
@@ -28,14 +28,14 @@ typedef struct madi_tree_entry {
 
 typedef struct madi_tree madi_tree_t;
 
-/* NULL: the text is not in libconfig's syntax, which is an error of build then, or there is no memory.  What libconfig
- * would end the process for (a folder that is to be included) is refused before. */
+/* Parse a text.  NULL if it is not in libconfig's syntax, which adds an error, or if memory is lacking.  Texts that
+ * make libconfig exit the process (including a directory) are refused before. */
 madi_tree_t *madi_tree_make(madi_topo_build_t *build, const char *text, size_t len);
 const config_setting_t *madi_tree_root(const madi_tree_t *tree);
-void madi_tree_free(madi_tree_t *tree); /* NULL is fine */
+void madi_tree_free(madi_tree_t *tree); /* NULL is legal */
 
-/* Settings that the table does not have, of other types, or missing, are errors.  found[i]: the setting of entry i, or
- * NULL.  False: something is wrong. */
+/* Check a group against a table.  Unknown, missing or wrongly typed settings are errors. found[i]: the setting of entry
+ * i, or NULL.  False if there was an error. */
 bool madi_tree_group(madi_topo_build_t *build, const config_setting_t *group, const madi_tree_entry_t *table, int n,
                      const config_setting_t **found);
 

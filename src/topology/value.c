@@ -23,7 +23,7 @@ static const unit_t prefixes[] = {{"Ki", 1024.},
                                   {"", 1},
                                   {NULL, 0}};
 
-/* Digits with or without a point; *rest is what follows, blanks skipped. */
+/* Parse digits with an optional point; *rest is what follows, without leading blanks. */
 static bool number(const char *text, double *n, const char **rest)
 {
     double scale = 1;
@@ -47,7 +47,7 @@ static bool number(const char *text, double *n, const char **rest)
     return true;
 }
 
-/* A number, one of the units' names, and the rest of the text.  *value is rounded. */
+/* Parse a number, a unit, and the rest of the text. *value is rounded. */
 static bool scaled(const char *text, const unit_t *units, const char *const *ends, const double *factors, double min,
                    double max, int64_t *value)
 {
@@ -92,7 +92,7 @@ bool madi_value_bytes(const char *text, int64_t *bytes)
     return scaled(text, prefixes, ends, factors, 0, 1099511627776., bytes);
 }
 
-/* Locales that write a comma are not asked: digits are put together of whole numbers. */
+/* Write a number without printf's %f, whose comma depends on the locale: the digits come from integers. */
 static const char *decimal(double n, const char *unit, char text[MADI_VALUE_MAX])
 {
     int decimals = n < 10 ? 3 : n < 100 ? 2 : n < 1000 ? 1 : 0;
