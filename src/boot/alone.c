@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* No launcher: a session of one, whose values stay in this process. */
+/* Bootstrap without a launcher: a session of one process, whose values stay in this process. */
 #include "boot/boot.h"
 
 #include "base/log.h"
@@ -17,7 +17,7 @@ typedef struct pair {
 } pair_t;
 
 typedef struct alone {
-    madi_boot_t boot; /* first: the two are cast into each other */
+    madi_boot_t boot; /* must be first: the two types are cast into each other */
     pair_t *pairs;
 } alone_t;
 

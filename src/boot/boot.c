@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which launcher started this process?  The back ends are asked in a fixed order; the first that is there is used. */
+/* Choice of the launcher that started this process: back ends are tried in a fixed order, and the first one present is
+ * used. */
 #include "boot/boot.h"
 
 #include "base/base.h"
@@ -30,8 +31,8 @@ static const struct {
     {"PMI-1", "PMI_FD", pmi1_join},
 };
 
-/* Variables that say "one of many", and what to do when the launcher that set them cannot be talked to.  Without this
- * check each of the many would quietly be rank 0 of its own session of one. */
+/* Variables that indicate one process of many, with a remedy if no launcher that set them can be reached.  Without this
+ * check each of the many would silently be rank 0 of its own session of one. */
 static const struct {
     const char *variable, *remedy;
 } steps[] = {
@@ -40,7 +41,8 @@ static const struct {
     {"SLURM_NTASKS", "use srun --mpi=pmix, or start with madrun or mpiexec in the allocation"},
 };
 
-/* A launcher whose variable is not believed: this process would be rank 0 of its own session of one, too. */
+/* Refuse to run alone if a launcher's variable is ignored because of privileges: this process would silently be rank 0
+ * of its own session of one. */
 static mad_status_t check_hidden(void)
 {
     for (size_t i = 0; i < MADI_COUNT(launchers); i++)
@@ -99,7 +101,8 @@ int madi_boot_told(int *size)
     return -1;
 }
 
-/* Of a launcher: it knows one rank here, whose words a second session would mix with its own. */
+/* Joined launcher; NULL if none.  A launcher has only one rank in this process, and a second session would mix its
+ * messages with those of the first. */
 static madi_boot_t *_Atomic joined;
 
 mad_status_t madi_boot_join(madi_boot_t **boot)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Launchers' names for a job can be longer than ours may be; what tells two jobs apart may be at either end. */
+/* Names of jobs.  A launcher's name may be longer than ours can be, and two jobs' names may differ at either end only. */
 #ifndef MADI_BOOT_JOBNAME_H
 #define MADI_BOOT_JOBNAME_H
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Copy name into job; a name that is too long becomes a hash of the whole (FNV-1a, 64 bits) and its end. */
+/* Copy name into job; a name that is too long becomes a hash of the whole (FNV-1a, 64 bits) followed by its end. */
 static inline void madi_boot_job_name(char *job, size_t len, const char *name)
 {
     uint64_t hash = 14695981039346656037u;

@@ -2,18 +2,18 @@
 /* The PMI-1 wire protocol, spoken directly: lines of "name=value" words on a socket inherited from the launcher, one
  * answer per request.  Our launcher, hydra (MPICH) and others speak it.
  *
- * The launcher's store is one flat space of keys, and its values are short, so that the value V that rank R puts as K
- * is stored as  K.R.0 = "<length of V>:<beginning of V>",  K.R.1 = <next piece>, ...  A byte that a launcher may take for
- * something else is %xx there, in hexadecimal digits: Hydra, for one, takes backslashes away.
- * A piece is so short that no line is longer than FOREIGN_LINE: Hydra of MPICH 4.2 ends when an answer is, although it
- * announces values of 1024 bytes.
+ * The launcher's store is one flat space of keys with short values.  So the value V that rank R puts under K is stored
+ * in pieces: K.R.0 = "<length of V>:<beginning of V>", K.R.1 = <next piece>, ... Bytes that a launcher may interpret
+ * are written as %xx in hexadecimal: Hydra, for instance, removes backslashes.  Pieces are short enough that no line
+ * exceeds FOREIGN_LINE: Hydra of MPICH 4.2 exits on longer answers, although it announces values of 1024 bytes.
  *
- * Our launcher adds words to its answer to "init": mad_job, mad_rank, mad_size, mad_gateways, and mad_key, the job's secret
- * in hexadecimal digits, which so is in no environment and no argument list.  It is told mad_place (madi_place), and says at
- * the end of a fence how many have told it the same (mad_sharers).
+ * Our launcher adds words to its answer to "init": mad_job, mad_rank, mad_size, mad_gateways, and mad_key, the job's
+ * secret in hexadecimal, which therefore appears in no environment and no argument list.  This process sends mad_place
+ * (madi_place); at the end of a fence the launcher reports the number of processes with the same place (mad_sharers).
  *
- * While one thread waits for the end of a fence others may ask: it may be that some rank comes to the fence only after that.
- * So who fences waits without the lock, and whoever reads may come across the end of the fence, and then rings its bell. */
+ * While one thread waits for the end of a fence, others may make requests; some rank may even enter the fence only
+ * after such an answer.  So the thread in the fence waits without the lock.  Any thread that reads may receive the end
+ * of the fence, and then signals the eventfd `bell`. */
 #include "boot/boot.h"
 
 #include "base/env.h"
@@ -39,18 +39,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FOREIGN_LINE 1023 /* bytes of a line, newline included, that any launcher takes and gives */
-#define ANSWER_AROUND 64  /* of an answer to "get" beside the value */
+#define FOREIGN_LINE 1023 /* longest line in bytes, newline included, that every launcher accepts and sends */
+#define ANSWER_AROUND 64  /* bytes of an answer to "get" in addition to the value */
 
 typedef struct pmi1 {
-    madi_boot_t boot; /* first: the two are cast into each other */
-    pthread_mutex_t lock; /* of all else; held for a request and its answer */
-    int bell;         /* an eventfd: something for who fences was read by another */
-    bool fences;      /* its end has not been read yet */
-    int ahead;        /* requests that were sent by pmi1_ahead, and whose answers were not read */
-    size_t key_max, value_max; /* the launcher's limits, final zero included */
-    size_t line_max;           /* and of a line, newline included */
-    char space[256];           /* the name of the launcher's store */
+    madi_boot_t boot; /* must be first: the two types are cast into each other */
+    pthread_mutex_t lock; /* protects everything else; held for a request and its answer */
+    int bell;         /* eventfd: another thread has read something for the thread in the fence */
+    bool fences;      /* a fence is pending: its end has not been read yet */
+    int ahead;        /* number of requests sent by pmi1_ahead whose answers have not been read */
+    size_t key_max, value_max; /* the launcher's limits, including the final zero */
+    size_t line_max;           /* longest line, newline included */
+    char space[256];           /* name of the launcher's store */
     char out[MADI_PMI1_LINE_MAX];
     madi_pmi1_line_t line;
 } pmi1_t;
@@ -64,7 +64,7 @@ static bool answers(const pmi1_t *pmi, const char *command)
 
 static void bell_ring(const pmi1_t *pmi)
 {
-    (void)!eventfd_write(pmi->bell, 1); /* full: it rings already */
+    (void)!eventfd_write(pmi->bell, 1); /* if it is full it is signalled already */
 }
 
 static void read_sharers(pmi1_t *pmi)
@@ -74,6 +74,7 @@ static void read_sharers(pmi1_t *pmi)
         pmi->boot.sharers = (int)n;
 }
 
+/* Read an answer, which must be this command.  The end of a fence may arrive first. */
 static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
 {
     mad_status_t status = madi_pmi1_read(&pmi->line);
@@ -97,7 +98,7 @@ static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
     return MAD_OK;
 }
 
-/* Somebody asks for something else than was announced. */
+/* Discard the answers to prefetched requests, because another request follows. */
 static mad_status_t forget_ahead(pmi1_t *pmi)
 {
     mad_status_t status = MAD_OK;
@@ -106,7 +107,7 @@ static mad_status_t forget_ahead(pmi1_t *pmi)
     return status;
 }
 
-/* Send a line and read its answer, whose command must be `answer`. */
+/* Send a line and read its answer, which must be the command `answer`. */
 __attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, const char *answer, const char *format, ...)
 {
     mad_status_t status;
@@ -128,20 +129,20 @@ __attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, c
     return status == MAD_OK ? read_answer(pmi, answer) : status;
 }
 
-/* As the store knows piece number `piece` of rank's key; MAD_ERR_INVAL when that name is too long for it. */
+/* Write the store's name for a piece of rank's key; MAD_ERR_INVAL if it exceeds the launcher's limit. */
 static mad_status_t key_name(const pmi1_t *pmi, int rank, const char *key, unsigned piece, char name[static 128])
 {
     int n = snprintf(name, 128, "%s.%d.%u", key, rank, piece);
     return n > 0 && (size_t)n < pmi->key_max && n < 128 ? MAD_OK : MAD_ERR_INVAL;
 }
 
-/* Bytes that every launcher's parser lets through as they are. */
+/* True for bytes that every launcher's parser passes unchanged. */
 static bool passes(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c && strchr("-_.,:/+@", c));
 }
 
-/* Append to text, of which room bytes are left, as much of value as fits; returns how much of value that is. */
+/* Append as much of value to text as fits into room bytes, encoded; return the number of bytes of value taken. */
 static size_t encode(const char *value, char *text, size_t room)
 {
     size_t taken = 0;
@@ -165,7 +166,7 @@ static int digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The other way, into value, of which room bytes are left.  Returns how many it takes; -1: garbled, or too long. */
+/* Decode text into value, which has room bytes; return the length, -1 if the text is garbled or too long. */
 static ssize_t decode(const char *text, size_t len, char *value, size_t room)
 {
     size_t n = 0;
@@ -184,8 +185,8 @@ static ssize_t decode(const char *text, size_t len, char *value, size_t room)
     return (ssize_t)n;
 }
 
-/* Bytes of a piece that fit the launcher's limit for a value, and both the request to store it and the answer that brings it
- * fit its longest line. */
+/* Return the bytes of a piece: it must fit the launcher's limit for a value, and both the request that stores it and
+ * the answer that returns it must fit the longest line. */
 static size_t piece_room(const pmi1_t *pmi, const char *name)
 {
     size_t ask = strlen("cmd=put kvsname= key= value=\n") + strlen(pmi->space) + strlen(name);
@@ -193,7 +194,7 @@ static size_t piece_room(const pmi1_t *pmi, const char *name)
     return pmi->value_max - 1 < pmi->line_max - around ? pmi->value_max - 1 : pmi->line_max - around;
 }
 
-/* Put the beginning of *value as this piece, and move *value behind it. */
+/* Store the beginning of *value as this piece, and advance *value behind it. */
 static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, const char *prefix, const char **value)
 {
     char name[128], text[MADI_BOOT_VALUE_MAX];
@@ -229,7 +230,8 @@ static mad_status_t put(pmi1_t *pmi, const char *key, const char *value)
     return status;
 }
 
-/* What was read beyond the answer may be for who fences, and no socket tells it. */
+/* Release the lock.  Signal the thread in the fence if data for it may have been read already, since the socket will
+ * not become readable for them. */
 static void unlock(pmi1_t *pmi)
 {
     if (pmi->fences && (pmi->line.in_len || pmi->line.gone))
@@ -247,7 +249,7 @@ static mad_status_t pmi1_put(madi_boot_t *boot, const char *key, const char *val
     return status;
 }
 
-/* Get one piece; *data lies in the last answer. */
+/* Fetch one piece; *data points into the last answer. */
 static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned piece, const char **data, size_t *len)
 {
     char name[128];
@@ -353,7 +355,7 @@ static void pmi1_ahead(madi_boot_t *boot, const char *key, const int *ranks, int
     unlock(pmi);
 }
 
-/* Is there something to read, or does the bell ring?  Waits for it, or only looks. */
+/* True if data or a signal of the bell have come; waits for them, or only checks. */
 static bool comes(const pmi1_t *pmi, bool waits)
 {
     struct pollfd p[2] = {{.fd = pmi->line.fd, .events = POLLIN}, {.fd = pmi->bell, .events = POLLIN}};
@@ -367,7 +369,8 @@ static bool comes(const pmi1_t *pmi, bool waits)
     return n != 0;
 }
 
-/* With the lock, but for the wait.  Nobody else's answer is missing then, once those that were asked for ahead are read. */
+/* Wait for the end of the fence.  Called with the lock, which is released while waiting.  Once prefetched answers are
+ * read, no other thread's answer is outstanding. */
 static mad_status_t fence_end(pmi1_t *pmi)
 {
     mad_status_t status = MAD_OK;
@@ -407,11 +410,11 @@ static void pmi1_fini(madi_boot_t *boot)
 {
     pmi1_t *pmi = (pmi1_t *)boot;
     if (!pmi->line.gone)
-        (void)request(pmi, "finalize_ack", "cmd=finalize\n"); /* logged; there is nobody left to tell */
+        (void)request(pmi, "finalize_ack", "cmd=finalize\n"); /* a failure is logged; no caller is left to return it to */
     madi_fd_close(pmi->line.fd);
     madi_fd_close(pmi->bell);
     pthread_mutex_destroy(&pmi->lock);
-    explicit_bzero(pmi, sizeof(*pmi)); /* the job's key was here */
+    explicit_bzero(pmi, sizeof(*pmi)); /* it contained the job's key */
     free(pmi);
 }
 
@@ -432,14 +435,14 @@ static mad_status_t read_key(pmi1_t *pmi)
         pmi->boot.key[i] = (unsigned char)(high << 4 | low);
         pmi->boot.key_len = i + 1;
     }
-    memset(digits, '-', len); /* the rest of the line is still read */
+    memset(digits, '-', len); /* the rest of the line is still needed */
     if (pmi->boot.key_len == sizeof(pmi->boot.key))
         return MAD_OK;
     madi_log(MADI_LOG_ERROR, "boot", "the key from the launcher is garbled");
     return MAD_ERR_BOOT;
 }
 
-/* The answer to init: rank and size, the job and its key, as far as this launcher says them there. */
+/* Parse the answer to init: rank and size, the job and its key, as far as this launcher includes them. */
 static mad_status_t read_init(pmi1_t *pmi)
 {
     long rank = madi_pmi1_number(&pmi->line, "mad_rank", madi_boot_number("PMI_RANK", madi_boot_number("PMI_ID", -1)));
@@ -557,7 +560,7 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
         return status;
     }
     explicit_bzero(pmi->line.in, sizeof(pmi->line.in));
-    fcntl(madi_fd_own(pmi->line.fd), F_SETFD, FD_CLOEXEC); /* the children of this process are not ranks */
+    fcntl(madi_fd_own(pmi->line.fd), F_SETFD, FD_CLOEXEC); /* children of this process are not ranks */
     *boot = &pmi->boot;
     return MAD_OK;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Also when the launcher made the descriptor non-blocking.  Sets errno to ETIMEDOUT at the deadline. */
+/* Wait for events, also if the launcher made the descriptor non-blocking.  Sets errno to ETIMEDOUT at the deadline. */
 static int fd_wait(const madi_pmi1_line_t *line, short events)
 {
     struct pollfd p = {.fd = line->fd, .events = events};
@@ -66,7 +66,7 @@ mad_status_t madi_pmi1_read(madi_pmi1_line_t *line)
             line->text[len] = 0;
             line->in_len -= len + 1;
             memmove(line->in, end + 1, line->in_len);
-            explicit_bzero(line->in + line->in_len, len + 1); /* no copy of a key stays */
+            explicit_bzero(line->in + line->in_len, len + 1); /* leave no copy of a key */
             return MAD_OK;
         }
         if (line->in_len == sizeof(line->in)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* PMIx, as Open MPI's mpirun, prte and srun speak it.  Its library is loaded at run time, so that the same build works
- * on hosts without it; nothing of the header is used that would need the library when this is linked. */
+/* PMIx, as Open MPI's mpirun, prte and srun speak it.  Its library is loaded at run time, so one build works on hosts
+ * with and without it; of its header only what needs no linking is used. */
 #include "boot/boot.h"
 
 #ifdef HAVE_PMIX
@@ -18,11 +18,11 @@
 #define LIBRARY "libpmix.so.2"
 
 typedef struct pmix {
-    madi_boot_t boot; /* first: the two are cast into each other */
+    madi_boot_t boot; /* must be first: the two types are cast into each other */
     pmix_proc_t self;
 } pmix_t;
 
-/* The library stays loaded until the process ends: its threads and handlers outlive PMIx_Finalize. */
+/* Entry points.  The library stays loaded until the process ends: its threads and handlers outlive PMIx_Finalize. */
 static struct {
     pmix_status_t (*init)(pmix_proc_t *, pmix_info_t *, size_t);
     pmix_status_t (*finalize)(const pmix_info_t *, size_t);
@@ -84,7 +84,7 @@ static mad_status_t pmix_put(madi_boot_t *boot, const char *key, const char *val
     if (!pv.data.string)
         return MAD_ERR_NOMEM;
     status = lib.put(PMIX_GLOBAL, key, &pv);
-    explicit_bzero(pv.data.string, strlen(pv.data.string)); /* the job's key goes this way, too */
+    explicit_bzero(pv.data.string, strlen(pv.data.string)); /* it may be the job's key */
     free(pv.data.string);
     return status == PMIX_SUCCESS ? MAD_OK : failed("PMIx_Put", status);
 }
@@ -147,7 +147,7 @@ static void pmix_fini(madi_boot_t *boot)
 
 static const madi_boot_ops_t pmix_ops = {pmix_put, pmix_get, pmix_fence, NULL, pmix_fini};
 
-/* A number that the server has about the job; 0 when it is none. */
+/* Read a number about the job from the server; *number is 0 if there is none. */
 static pmix_status_t job_number(const pmix_t *pmix, const char *key, int *number)
 {
     pmix_value_t *pv = NULL;
