@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mad_info: what this host and live processes have to say.
+/* mad_info: reports on this host, on live processes, and on topology and trace files.
  *
- *   mad_info.c           this: the command line
+ *   mad_info.c           the command line
  *   mad_info_host.c      adapters, calibration, knobs      mad_info_calibrate.c  the measurements
- *   mad_info_explain.c   a live process                    mad_info_find.c, mad_info_ask.c   how it is found and asked
- *   mad_info_stats.c     live counters                     mad_info_metrics.c    what they mean, for Prometheus
- *   mad_info_trace.c     a live timeline                   mad_info_merge.c      several made one
- *   mad_info_lanes.c     as lanes, with                    mad_info_picture.c    their picture
- *   mad_info_doctor.c    is this host fit?                 mad_info_check_*.c    the checks
- *   mad_info_topology.c  a topology file                   mad_info_route.c      ways through it
- *   mad_info_live.c      what runs on it
- *   mad_info_print.c, mad_info_table.c   text out of JSON */
+ *   mad_info_explain.c   report on a live process          mad_info_find.c, mad_info_ask.c   finding and querying processes
+ *   mad_info_stats.c     live counters                     mad_info_metrics.c    their meaning, for Prometheus
+ *   mad_info_trace.c     a live timeline                   mad_info_merge.c      several merged
+ *   mad_info_lanes.c     timeline as lanes                 mad_info_picture.c    picture of the lanes
+ *   mad_info_doctor.c    check of this host                mad_info_check_*.c    the single checks
+ *   mad_info_topology.c  a topology file                   mad_info_route.c      routes through it
+ *   mad_info_live.c      live traffic on a topology
+ *   mad_info_print.c, mad_info_table.c   text from JSON */
 #include "tools/mad_info.h"
 
 #include <getopt.h>
@@ -25,7 +25,7 @@
 
 static const struct {
     const char *name, *arguments, *help;
-    const char *options; /* by the values that getopt gives for them */
+    const char *options; /* accepted options, by their getopt values */
     int args_min, args_max;
     int (*run)(const madi_info_options_t *options);
 } commands[] = {
@@ -47,7 +47,7 @@ static const struct {
     {"route", "[FILE] A B", "which ways messages go from host A to host B, and why: --channel NAME, --size BYTES", "jtcb", 2,
      3, madi_info_route},
 };
-#define GIVEN_MAX 128 /* values of options are letters */
+#define GIVEN_MAX 128 /* getopt values of options are below this */
 #define N_COMMANDS (int)(sizeof commands / sizeof *commands)
 
 static void help(void)
@@ -99,12 +99,12 @@ static const struct option table[] = {{"json", no_argument, NULL, 'j'},
                                       {"version", no_argument, NULL, 'V'},
                                       {NULL, 0, NULL, 0}};
 
-/* -1: go on, with given[] what getopt has given; else the exit code. */
+/* Parse the options; given[] records the getopt values seen. -1: continue; else the exit code. */
 static int parse(madi_info_options_t *o, char *given, int argc, char **argv)
 {
     int option;
     *o = (madi_info_options_t){.timeout = 3};
-    argv[0] = (char *)"mad_info"; /* how getopt's messages begin */
+    argv[0] = (char *)"mad_info"; /* prefix of getopt's messages */
     while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1) {
         if (option < GIVEN_MAX)
             given[option] = 1;
@@ -139,7 +139,7 @@ static int parse(madi_info_options_t *o, char *given, int argc, char **argv)
     return -1;
 }
 
-/* The command knows all options that are given; else one line says which it does not. */
+/* True if the command accepts all options given; otherwise report the first one that it does not. */
 static bool fits(int command, const char *given)
 {
     for (int i = 0; table[i].name; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mad_info: what the parts share.  A subcommand makes one JSON object and prints it, as it is (--json) or as text. */
+/* mad_info: shared declarations.  A subcommand builds one JSON object and prints it, as JSON (--json) or as text. */
 #ifndef MAD_INFO_H
 #define MAD_INFO_H
 
@@ -10,16 +10,16 @@
 typedef struct madi_info_options {
     bool json;
     double timeout; /* seconds that a process has to answer */
-    double watch;   /* seconds between two rounds; 0: one only */
-    double live;    /* seconds of a topology's traffic; 0: it is not looked at */
+    double watch;   /* seconds between two rounds; 0: a single round */
+    double live;    /* seconds over which a topology's traffic is measured; 0: no measurement */
     bool prometheus;
     bool dot;
-    const char *svg, *span, *size, *channel, *output; /* as given; NULL: not */
-    int argc;       /* what stands behind the subcommand */
+    const char *svg, *span, *size, *channel, *output; /* as given; NULL if not given */
+    int argc;       /* arguments after the subcommand */
     char **argv;
 } madi_info_options_t;
 
-/* The subcommands.  They return the exit code. */
+/* Subcommands.  Return the exit code. */
 int madi_info_host(const madi_info_options_t *options);    /* mad_info_host.c */
 int madi_info_knobs(const madi_info_options_t *options);   /* mad_info_host.c */
 int madi_info_explain(const madi_info_options_t *options); /* mad_info_explain.c */
@@ -29,43 +29,44 @@ int madi_info_doctor(const madi_info_options_t *options);  /* mad_info_doctor.c 
 int madi_info_topology(const madi_info_options_t *options); /* mad_info_topology.c */
 int madi_info_route(const madi_info_options_t *options);    /* mad_info_route.c */
 
-/* mad_info_ask.c: what a live process says of its sessions, an array; question as in core/ask.h, such as "explain 3".  NULL:
- * *why says why not, with the remedy. */
+/* mad_info_ask.c: query a live process; return an array with the answers of its sessions. question as in core/ask.h,
+ * for instance "explain 3".  NULL on failure; why gives the reason and a remedy. */
 #define MADI_INFO_WHY_MAX 400
 json_t *madi_info_ask(int pid, const char *question, double timeout, char *why);
-/* The same of all processes of this user, for root of all: [{pid sessions[]}], or {pid error} of one that does not answer. */
+/* Query all processes of this user (as root: of all users): [{pid sessions[]}], or {pid error} for one that does not
+ * answer. */
 json_t *madi_info_ask_all(const char *question, double timeout);
-/* The answer to "explain" of a session of this process, opened for the purpose with the knobs as they are. */
+/* Return the answer to "explain" from a session of this process, which is opened for this with the current knobs. */
 json_t *madi_info_ask_self(char *why);
 
-/* mad_info_explain.c: a number that is not negative; the program that a process runs. */
+/* mad_info_explain.c: parse a number that is not negative; name the program of a process. */
 bool madi_info_pid(const char *text, int *n);
 void madi_info_program(int pid, char *name, size_t len);
 
-/* mad_info_calibrate.c: measure this host, in about a second. */
+/* mad_info_calibrate.c: measure this host; takes about a second. */
 json_t *madi_info_calibrate(void);
 
-/* mad_info_print.c: members of JSON objects; missing ones are "" and 0. */
+/* mad_info_print.c: members of JSON objects; missing ones are "", 0 and false. */
 const char *madi_info_text(const json_t *object, const char *key);
 double madi_info_number(const json_t *object, const char *key);
 bool madi_info_true(const json_t *object, const char *key);
-const char *madi_info_bytes(double n); /* "64 KiB"; one of a few static buffers */
-const char *madi_info_rank(const json_t *session); /* "rank 2 of 3, ", "rank 2, ", ""; a static buffer */
+const char *madi_info_bytes(double n); /* "64 KiB"; in one of four static buffers */
+const char *madi_info_rank(const json_t *session); /* "rank 2 of 3, ", "rank 2, " or ""; in a static buffer */
 void madi_info_print_json(const json_t *object);
 void madi_info_print_adapters(const json_t *session);
-void madi_info_column(const char *text, int width); /* of a table: with blanks up to the width, two at least */
+void madi_info_column(const char *text, int width); /* print padded with blanks to width, at least two of them */
 void madi_info_print_knobs(const json_t *session, bool all); /* all: with defaults and help */
-/* A failure of the whole subcommand, to stderr, and with --json as {"error": why} to stdout.  Returns 1. */
+/* Report the failure of a subcommand: to stderr, and with --json also as {"error": why} to stdout.  Return 1. */
 int madi_info_failed(const madi_info_options_t *options, const char *why);
 
-/* mad_info_doctor.c: what a check found.  remedy NULL: nothing to be done. */
+/* mad_info_doctor.c: record the finding of a check. remedy NULL: nothing to be done. */
 typedef enum madi_verdict { MADI_OK, MADI_WARNING, MADI_BAD } madi_verdict_t;
 void madi_info_found(json_t *findings, const char *check, madi_verdict_t verdict, const char *remedy,
                      const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* One number from a file like /proc/sys/...; missing when there is none ("max" is -1). */
+/* Return one number from a file such as /proc/sys/...; missing if it has none ("max" is -1). */
 long long madi_info_file_number(const char *path, long long missing);
 
-/* The checks, each a file: limits of the process and its cgroup, memory, network, the library itself. */
+/* The checks, one file each: limits of the process and its cgroup, memory, network, the library itself. */
 void madi_info_check_limits(json_t *findings);
 void madi_info_check_memory(json_t *findings);
 void madi_info_check_network(json_t *findings);

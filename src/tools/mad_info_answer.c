@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a session has answered.  It may be another user's, when root asks: nothing in it is trusted. */
+/* Parsing of a session's answer.  As root, the session may be another user's: nothing in its answer is trusted. */
 #include "tools/mad_info_ask.h"
 
-/* True if the text is only what a session writes itself: nothing that could play tricks with a terminal. */
+/* True if the text has only bytes that a session writes itself, so that it cannot manipulate a terminal. */
 static bool is_plain(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put a question to the sessions of processes.  All are asked before the first answer is read, and all answers have one
- * deadline, so those who do not answer cost the time of one. */
+/* Queries to the sessions of processes.  All queries are sent before the first answer is read, and all answers share
+ * one deadline, so several silent processes cost no more time than one. */
 #include "tools/mad_info_ask.h"
 
 #include "base/clock.h"
@@ -17,9 +17,9 @@
 
 #define ANSWER_MAX ((size_t)1 << 29)
 
-/* One session's answer, as far as it has come. */
+/* The answer of one session, as far as it has arrived. */
 typedef struct answer {
-    int fd; /* -1: there is no more to come */
+    int fd; /* -1: nothing more to come */
     char *text;
     size_t len, cap;
     bool whole;
@@ -32,7 +32,7 @@ static void answer_end(answer_t *a, bool whole)
     a->whole = whole;
 }
 
-/* Take what is there. */
+/* Read what has arrived. */
 static void answer_take(answer_t *a)
 {
     for (;;) {
@@ -56,8 +56,8 @@ static void answer_take(answer_t *a)
     }
 }
 
-/* All at the same time: who is silent keeps nobody else's answer from being read.  session: makes the answer itself when it
- * is let. */
+/* Read all answers concurrently: a silent process does not delay the answers of others. session: this process's own
+ * session, which answers when it makes progress; or NULL. */
 static void answers_read(answer_t *answers, int n, int64_t deadline, mad_session_t *session)
 {
     struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
@@ -68,7 +68,7 @@ static void answers_read(answer_t *answers, int n, int64_t deadline, mad_session
             mad_progress(session);
         left = 0;
         for (int i = 0; i < n; i++) {
-            p[i] = (struct pollfd){.fd = answers[i].fd, .events = POLLIN}; /* poll leaves out -1 */
+            p[i] = (struct pollfd){.fd = answers[i].fd, .events = POLLIN}; /* poll ignores -1 */
             left += answers[i].fd >= 0;
         }
         if (left && poll(p, (nfds_t)n, session || until <= 0 ? 0 : (int)(until / 1000000) + 1) > 0)
@@ -84,7 +84,7 @@ static void answers_read(answer_t *answers, int n, int64_t deadline, mad_session
     free(p);
 }
 
-/* Why does it not answer? */
+/* Explain why a process does not answer. */
 static void why_silent(int pid, double timeout, char *why)
 {
     char state[64] = "";
@@ -107,10 +107,10 @@ static void question_put(const madi_target_t *t, const char *question)
     char line[64];
     int n = snprintf(line, sizeof line, "madeleine 1 %s\n", question);
     for (int i = 0; i < t->count; i++)
-        send(t->fds[i], line, (size_t)n, MSG_NOSIGNAL); /* a failure is one of the answer, too */
+        send(t->fds[i], line, (size_t)n, MSG_NOSIGNAL); /* a failure shows when the answer is read */
 }
 
-/* Frees the text.  NULL: why it is none. */
+/* Parse an answer, and free its text.  NULL on failure; why gives the reason. */
 static json_t *answer_parse(answer_t *a, int pid, double timeout, char *why)
 {
     json_t *answer = NULL;
@@ -133,8 +133,8 @@ static json_t *answer_parse(answer_t *a, int pid, double timeout, char *why)
     return answer;
 }
 
-/* What the sessions of these answer, by target; NULL of one that does not, whose why (one after another) says why not.  Ends
- * the connections. */
+/* Read the answers of the targets' sessions into all[], one array for each target; NULL for a target without an answer,
+ * whose reason goes to its part of why.  Closes the connections. */
 static void answers(madi_target_t *targets, int n, json_t **all, double timeout, mad_session_t *session, char *why)
 {
     answer_t *list;
@@ -176,7 +176,7 @@ json_t *madi_info_ask(int pid, const char *question, double timeout, char *why)
     do {
         t = (madi_target_t){.pid = pid};
         found = madi_target_find(&t, why);
-    } while (found && !t.count && madi_now() < deadline && !usleep(10000)); /* others are before us */
+    } while (found && !t.count && madi_now() < deadline && !usleep(10000)); /* other queries are before this one */
     if (!found)
         return NULL;
     question_put(&t, question);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Live processes: found by their sockets, and asked (core/ask.h). */
+/* Live processes: found by their sockets, and queried (core/ask.h). */
 #ifndef MAD_INFO_ASK_H
 #define MAD_INFO_ASK_H
 
@@ -8,19 +8,20 @@
 #define MADI_SESSIONS_MAX 16
 
 typedef struct madi_target {
-    int pid, inner_pid; /* as seen here, as it sees itself */
-    int fds[MADI_SESSIONS_MAX]; /* connected; the caller's */
+    int pid, inner_pid; /* as seen here; as seen by the process */
+    int fds[MADI_SESSIONS_MAX]; /* connected sockets, owned by the caller */
     int count;
-    bool full; /* a socket took no connection */
+    bool full; /* a socket refused a connection because its queue is full */
 } madi_target_t;
 
-/* mad_info_answer.c: the object that a session has answered; NULL: it is none, or holds what no session writes. */
+/* mad_info_answer.c: parse the object that a session has answered; NULL if it is none, or has bytes that no session
+ * writes. */
 json_t *madi_info_answer(const char *text, size_t len);
-/* mad_info_find.c: that process's sockets (only pid is set before).  False: why says why there are none. */
+/* mad_info_find.c: connect to the sockets of a process (only pid is set before).  False: why gives the reason. */
 bool madi_target_find(madi_target_t *target, char *why);
-/* Those of all processes of this user, or for root of all users; returns how many, the array is the caller's. */
+/* Find the processes of this user, as root of all users.  Return their number; the caller owns the array. */
 int madi_target_find_all(madi_target_t **targets);
-/* A line of /proc/PID/status, without its name ("State:"). */
+/* Read a line of /proc/PID/status, without its name ("State:"). */
 bool madi_status_line(int pid, const char *name, char *value, size_t len);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this host can do: cache lines between cores, copies, wake-ups, system calls.  Each measurement has a budget of
- * time, so that a busy host gives worse figures, not a longer wait. */
+/* Calibration of this host: cache lines between cores, copies, wake-ups, system calls.  Each measurement has a time
+ * budget, so a busy host gives worse figures, not a longer wait. */
 #include "tools/mad_info.h"
 
 #include "base/base.h"
@@ -46,9 +46,9 @@ static void pin(int cpu)
     sched_setaffinity(0, sizeof set, &set);
 }
 
-/* ---- Two threads that answer each other ----------------------------------------------------------------------- */
+/* ---- Two threads that answer each other ------------------------------------------------------------------------- */
 
-/* Each counts on a line of its own what it has said; thread 0 asks, thread 1 answers until it hears STOP. */
+/* Each thread counts its messages on its own cache line.  Thread 0 sends, thread 1 answers until it receives STOP. */
 #define STOP UINT32_MAX
 typedef struct said {
     _Alignas(128) _Atomic(uint32_t) count;
@@ -57,18 +57,18 @@ typedef struct said {
 typedef struct pair {
     said_t said[2];
     int cpu;       /* of thread 1 */
-    int bells[2];  /* eventfds in epolls, for wake-ups that way */
+    int bells[2];  /* eventfds watched by epolls, for wake-ups by eventfd */
     int epolls[2];
     void (*wait)(struct pair *pair, int me);
-    void (*ring)(struct pair *pair, int me); /* the other one */
+    void (*ring)(struct pair *pair, int me); /* wakes the other thread */
 } pair_t;
 
 static uint32_t heard(pair_t *p, int me)
 {
-    return atomic_load_explicit(&p->said[!me].count, memory_order_acquire); /* pairs with say */
+    return atomic_load_explicit(&p->said[!me].count, memory_order_acquire); /* pairs with the release in say */
 }
 
-/* What the other has said beyond old. */
+/* Wait until the other thread's count differs from old, and return it. */
 static uint32_t listen_to(pair_t *p, int me, uint32_t old)
 {
     while (heard(p, me) == old)
@@ -87,7 +87,7 @@ static void say(pair_t *p, int me, uint32_t count)
 static void wait_futex(pair_t *p, int me)
 {
     uint32_t mine = atomic_load_explicit(&p->said[me].count, memory_order_relaxed);
-    uint32_t old = me ? mine : mine - 1; /* the other has not gone on */
+    uint32_t old = me ? mine : mine - 1; /* the other thread's count before it goes on */
     syscall(SYS_futex, &p->said[!me].count, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
 }
 
@@ -121,7 +121,7 @@ static void *answer(void *arg)
     return NULL;
 }
 
-/* One way, in ns: half a round trip from this thread, on core from, to one on core to. */
+/* Measure the one-way time in ns: half a round trip from this thread, on core from, to one on core to. */
 static stats_t exchange(pair_t *p, int from, int to, int batch)
 {
     static double samples[SAMPLES];
@@ -146,7 +146,7 @@ static stats_t exchange(pair_t *p, int from, int to, int batch)
     return stats(samples, n);
 }
 
-/* ---- Cores ---------------------------------------------------------------------------------------------------- */
+/* ---- Cores ------------------------------------------------------------------------------------------------------ */
 
 static long long topology(int cpu, const char *what)
 {
@@ -164,7 +164,7 @@ static enum relation relation(int a, int b)
     return topology(a, "core_id") == topology(b, "core_id") ? SAME_CORE : SAME_PACKAGE;
 }
 
-/* One pair of cores of each kind. */
+/* Measure one pair of cores of each kind. */
 static json_t *lines(const cpu_set_t *allowed, int first)
 {
     static const char *const names[] = {"same core", "same package", "other package"};
@@ -208,7 +208,7 @@ static json_t *wakes(int from, int to)
     return list;
 }
 
-/* ---- One core ------------------------------------------------------------------------------------------------- */
+/* ---- One core --------------------------------------------------------------------------------------------------- */
 
 static json_t *copies(void)
 {
@@ -227,7 +227,7 @@ static json_t *copies(void)
             int64_t before = madi_now();
             for (size_t done = 0; done < 1 << 20; done += sizes[i]) {
                 memcpy(to, from, sizes[i]);
-                __asm__ volatile("" ::"r"(to) : "memory"); /* the copy is wanted */
+                __asm__ volatile("" ::"r"(to) : "memory"); /* keeps the copy */
             }
             double ns = (double)(madi_now() - before) / (sizes[i] < 1 << 20 ? (1 << 20) / (double)sizes[i] : 1);
             best = ns < best ? ns : best;
@@ -250,7 +250,7 @@ static void call_clock(void)
     madi_now();
 }
 
-/* The best of many batches, in ns per call. */
+/* Return the ns per call of the best of many batches. */
 static double cost(void (*call)(void))
 {
     double best = 1e30;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the library itself has to say when a session is opened with the knobs as they are, and what others left behind. */
+/* Checks of the library: its messages while a session is opened with the current knobs, and leftovers of other
+ * processes. */
 #include "tools/mad_info.h"
 
 #include "base/unix.h"
@@ -12,9 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- The session ---------------------------------------------------------------------------------------------- */
+/* ---- The session ------------------------------------------------------------------------------------------------ */
 
-/* Lines of the log are findings, all bad: what was asked for is not what one gets.  "mad: tcp: warning: TEXT" */
+/* Turn a line of the log, "mad: tcp: warning: TEXT", into a finding.  All are bad: a setting has no effect. */
 static void found_line(json_t *findings, char *line)
 {
     char *part = strstr(line, "mad: "), *level, *text;
@@ -32,7 +33,7 @@ static void found_line(json_t *findings, char *line)
                     text + 2);
 }
 
-/* Standard error goes to a file while a session is opened and asked. */
+/* Open and query a session, with standard error captured in a file. */
 static json_t *open_and_listen(json_t *findings, char *why)
 {
     int log = memfd_create("mad_info log", MFD_CLOEXEC), error = dup(STDERR_FILENO);
@@ -84,7 +85,7 @@ static void check_session(json_t *findings)
     json_decref(sessions);
 }
 
-/* ---- What was left behind ------------------------------------------------------------------------------------- */
+/* ---- Leftovers -------------------------------------------------------------------------------------------------- */
 
 static void check_stale(json_t *findings)
 {
@@ -120,6 +121,6 @@ static void check_stale(json_t *findings)
 
 void madi_info_check_library(json_t *findings)
 {
-    check_stale(findings); /* first: opening a session cleans up */
+    check_stale(findings); /* first, since opening a session cleans up */
     check_session(findings);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits of the process, of its control group, and of the cores it may use. */
+/* Checks of limits: of the process, of its control group, and of its cores. */
 #include "tools/mad_info.h"
 
 #include "base/base.h"
@@ -13,7 +13,7 @@
 
 #define NONE (-1) /* no limit */
 
-/* Below bad: bad; below low: a warning. */
+/* Values below bad are bad; those below low are a warning. */
 typedef struct limit {
     const char *check;
     int resource;
@@ -48,9 +48,9 @@ static void check_limit(json_t *findings, const limit_t *l)
                         "at most %lld %s", n, l->unit);
 }
 
-/* ---- Control groups ------------------------------------------------------------------------------------------- */
+/* ---- Control groups --------------------------------------------------------------------------------------------- */
 
-/* The group's folder in version 2 (controller NULL) or of a version 1 controller. */
+/* Write the group's directory, of version 2 (controller NULL) or of a version 1 controller. */
 static bool group_dir(const char *controller, char *dir, size_t len)
 {
     char line[512], *path, *list;
@@ -65,7 +65,7 @@ static bool group_dir(const char *controller, char *dir, size_t len)
         *path++ = 0;
         if (!controller ? list[0] == 0 : !strcmp(list, controller)) {
             snprintf(dir, len, "/sys/fs/cgroup%s%s%s", controller ? "/" : "", controller ? controller : "", path);
-            if (access(dir, F_OK)) /* seen from inside of a container */
+            if (access(dir, F_OK)) /* seen from inside a container */
                 snprintf(dir, len, "/sys/fs/cgroup%s%s", controller ? "/" : "", controller ? controller : "");
             found = true;
         }

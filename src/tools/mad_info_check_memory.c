@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What shared memory and single copies need. */
+/* Checks of what shared memory and single copies need. */
 #include "tools/mad_info.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAIR (8 << 20) /* about what two processes share */
+#define PAIR (8 << 20) /* bytes: about what two processes share */
 
 static void check_memfd(json_t *findings)
 {
@@ -49,7 +49,7 @@ static void check_dev_shm(json_t *findings)
     madi_info_found(findings, "/dev/shm", free_mib < 64 ? MADI_WARNING : MADI_OK, remedy, "%llu MiB free", free_mib);
 }
 
-/* May a process read the memory of another one of the user that is not its child? */
+/* Check that a process can read the memory of another process of this user that is not its child. */
 static void check_ptrace(json_t *findings)
 {
     static const char remedy[] =

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names and ports.  Interfaces and ports named in knobs are tried by the library itself: mad_info_check_library.c. */
+/* Checks of host names and ports.  Interfaces and ports named in knobs are tried by the library itself
+ * (mad_info_check_library.c). */
 #include "tools/mad_info.h"
 
 #include "base/base.h"
@@ -15,7 +16,7 @@
 
 #define NAME_SECONDS 5
 
-/* In a process of its own: a name server that does not answer holds up for long. */
+/* Resolve a name in a child process, because a silent name server blocks for a long time. */
 static int resolve(const char *name)
 {
     int status = 0;

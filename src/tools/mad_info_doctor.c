@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Is this host fit?  Runs the checks and says what is wrong, why, and what to do. */
+/* The subcommand doctor: runs the checks and prints each problem with its cause and remedy. */
 #include "tools/mad_info.h"
 
 #include <stdarg.h>
@@ -19,7 +19,7 @@ void madi_info_found(json_t *findings, const char *check, madi_verdict_t verdict
     vsnprintf(cause, sizeof cause, format, args);
     va_end(args);
     f = json_pack("{s:s, s:s, s:s}", "check", check, "verdict", names[verdict], "cause", cause);
-    if (!f) /* bytes that are not text */
+    if (!f) /* bytes that are not valid text */
         f = json_pack("{s:s, s:s, s:s}", "check", check, "verdict", names[verdict], "cause", "unprintable");
     if (verdict != MADI_OK && remedy)
         json_object_set_new(f, "remedy", json_string(remedy));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A live process explained. */
+/* The subcommand explain: a report on a live process. */
 #include "tools/mad_info.h"
 
 #include <limits.h>
@@ -111,7 +111,7 @@ void madi_info_program(int pid, char *name, size_t len)
     f = fopen(path, "re");
     if (f && fgets(name, (int)len, f))
         name[strcspn(name, "\n")] = 0;
-    for (char *c = name; *c; c++) /* the process chooses it */
+    for (char *c = name; *c; c++) /* the process chooses its name */
         if (*c < ' ' || *c > '~')
             *c = '?';
     if (f)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Find the sockets of processes.
+/* Finding the sockets of processes.
  *
- * A process may live in a container: another /tmp (looked at through /proc/PID/root), other process numbers (its own
- * number, by which the socket is called, is the last of NSpid), another user number (so every madeleine-* directory is
- * looked at).  What proves that a socket is its own is the number that the kernel gives for the listener. */
+ * A process in a container may have another /tmp (reached through /proc/PID/root).  It may have another process number;
+ * its own one, which names the socket, is the last of NSpid.  It may have another user number, so every madeleine-*
+ * directory is searched.  The process number that the kernel reports for the listener proves that a socket belongs to
+ * the process. */
 #include "tools/mad_info_ask.h"
 
 #include "base/unix.h"
@@ -57,7 +58,7 @@ static void find_in(void *arg, const char *dir)
         closedir(d);
 }
 
-/* Every user's directory of sockets below this root. */
+/* Call fn for every user's socket directory below root. */
 static void each_directory(const char *root, void (*fn)(void *arg, const char *dir), void *arg)
 {
     char tmp[64], path[512];
@@ -74,7 +75,7 @@ static void each_directory(const char *root, void (*fn)(void *arg, const char *d
         closedir(d);
 }
 
-/* The first line of a file of /proc/PID that holds this text, at its beginning if begins is set. */
+/* Read the first line of a file of /proc/PID that contains text, at its beginning if begins is set. */
 static bool line_find(int pid, const char *file, const char *text, bool begins, char *line, int len)
 {
     char path[48];
@@ -119,7 +120,7 @@ static void find_sockets(madi_target_t *t)
     each_directory(root, find_in, t);
 }
 
-/* Why was nothing found? */
+/* Explain why no socket was found. */
 static void why_none(int pid, char *why)
 {
     char line[512];
@@ -154,9 +155,9 @@ bool madi_target_find(madi_target_t *t, char *why)
     return t->count || t->full;
 }
 
-/* ---- All of them ------------------------------------------------------------------------------------------------- */
+/* ---- All processes ---------------------------------------------------------------------------------------------- */
 
-/* The processes that have sockets in this host's /tmp, as they see themselves. */
+/* Process numbers, as the processes see themselves, of the sockets in this host's /tmp. */
 typedef struct owners {
     int *pids, n;
 } owners_t;
@@ -178,7 +179,7 @@ static void owners_in(void *arg, const char *dir)
         closedir(d);
 }
 
-/* Does the process see the same /tmp as this one? */
+/* True if the process sees the same /tmp as this one. */
 static bool same_mounts(int pid)
 {
     char path[48];
@@ -187,7 +188,7 @@ static bool same_mounts(int pid)
     return !stat("/proc/self/ns/mnt", &here) && !stat(path, &there) && here.st_ino == there.st_ino;
 }
 
-/* Is it worth a look? */
+/* True if the process may have a session. */
 static bool may_be(const owners_t *owners, int pid)
 {
     char path[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* This host as the library sees it. */
+/* The subcommands host and knobs: this host as the library sees it. */
 #include "tools/mad_info.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From trace events to lanes.  Where events come from is not trusted more than any other file. */
+/* Conversion of trace events to lanes.  The events are not trusted more than any other file. */
 #include "tools/mad_info_lanes.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ typedef struct maker {
 } maker_t;
 
 static const struct {
-    const char *category, *word; /* the name begins with, or has, this */
+    const char *category, *word; /* the event's name contains this word */
     madi_lane_kind_t kind;
 } kinds[] = {{"message", "", MADI_LANE_MESSAGES},
              {"block", "", MADI_LANE_BLOCKS},
@@ -29,7 +29,7 @@ static const struct {
              {"stall", "", MADI_LANE_STALLS},
              {"wait", "", MADI_LANE_WAITS}};
 
-/* ---- Processes and lanes ------------------------------------------------------------------------------------------- */
+/* ---- Processes and lanes ---------------------------------------------------------------------------------------- */
 
 static int process_of(maker_t *m, double pid)
 {
@@ -55,7 +55,7 @@ static void process_name(maker_t *m, const json_t *event)
         m->order[i] = madi_info_number(args, "sort_index");
 }
 
-/* -1: none, or there are too many. */
+/* Return the lane of an event; -1 if it has none, or if there are too many lanes. */
 static int lane_of(maker_t *m, const json_t *event)
 {
     const char *category = madi_info_text(event, "cat"), *name = madi_info_text(event, "name");
@@ -82,7 +82,7 @@ static int lane_of(maker_t *m, const json_t *event)
     return i;
 }
 
-/* ---- Bars ---------------------------------------------------------------------------------------------------------- */
+/* ---- Bars ------------------------------------------------------------------------------------------------------- */
 
 static bool bar_add(maker_t *m, const json_t *event, double end)
 {
@@ -108,7 +108,7 @@ static bool bar_add(maker_t *m, const json_t *event, double end)
     return true;
 }
 
-/* The end of what begins follows it at once: so processes write it. */
+/* Add all events.  An end event directly follows its begin event: processes write them that way. */
 static bool events_add(maker_t *m, const json_t *events)
 {
     for (size_t i = 0; i < json_array_size(events); i++) {
@@ -135,7 +135,7 @@ static int by_lane(const void *a, const void *b)
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* Lanes by process, kind, name; bars with them. */
+/* Sort lanes by process, kind and name, and bars by lane and time. */
 static const madi_lanes_t *sorted;
 static const double *sorted_order;
 static int by_process(const void *a, const void *b)
@@ -176,13 +176,13 @@ static bool lanes_sort(maker_t *m)
     return good;
 }
 
-/* ---- What is shown ------------------------------------------------------------------------------------------------- */
+/* ---- Visible part ----------------------------------------------------------------------------------------------- */
 
 static void range_find(madi_lanes_t *l)
 {
     l->first = INFINITY;
     l->last = -INFINITY;
-    for (int round = 0; round < 2 && isinf(l->first); round++) /* sleeps count when there is nothing else */
+    for (int round = 0; round < 2 && isinf(l->first); round++) /* waits count only if there is nothing else */
         for (int i = 0; i < l->bars; i++) {
             if (!round && l->lane[l->bar[i].lane].kind == MADI_LANE_WAITS)
                 continue;
@@ -211,7 +211,7 @@ static bool span_take(madi_lanes_t *l, const char *span, char *why)
     return false;
 }
 
-/* The first row that is free; those that nothing is seen of are dropped. */
+/* Assign each bar the first free row; bars outside the visible part are dropped. */
 static void rows_find(madi_lanes_t *l)
 {
     double end[MADI_LANE_ROWS];
@@ -242,7 +242,7 @@ static void rows_find(madi_lanes_t *l)
     l->bars = n;
 }
 
-/* Of a process, or of each of a merged document. */
+/* Return the number of lost events, of a single process or of all parts of a merged document. */
 static double lost_of(const json_t *document)
 {
     const json_t *other = json_object_get(document, "otherData"), *merged = json_object_get(other, "merged"), *part;

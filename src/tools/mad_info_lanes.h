@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A timeline as lanes: what follows each other, or lies over each other, under one name in one process. */
+/* A timeline as lanes: events of one name in one process, drawn one after another or, if they overlap, in several rows. */
 #ifndef MAD_INFO_LANES_H
 #define MAD_INFO_LANES_H
 
 #include "tools/mad_info_trace.h"
 
-#define MADI_LANE_ROWS 4 /* of what is at the same time */
+#define MADI_LANE_ROWS 4 /* most rows of a lane, for events that overlap */
 
-/* In the order in which the lanes of a process stand. */
+/* In the order in which a process's lanes are drawn. */
 typedef enum madi_lane_kind {
     MADI_LANE_MESSAGES,
     MADI_LANE_BLOCKS,
@@ -23,15 +23,15 @@ typedef enum madi_lane_kind {
 typedef struct madi_bar {
     double begin, end; /* us of the timeline */
     double bytes;
-    int lane, row;     /* row -1: there is no room for it */
-    int number;        /* of the message, block, or stream */
+    int lane, row;     /* row -1: no row was free */
+    int number;        /* number of the message, block or stream */
 } madi_bar_t;
 
 typedef struct madi_lane {
     int process; /* index */
     madi_lane_kind_t kind;
     char name[80], network[32];
-    int rows, bars, crowded; /* crowded: bars for which there is no row */
+    int rows, bars, crowded; /* crowded: bars for which no row was free */
 } madi_lane_t;
 
 typedef struct madi_lanes {
@@ -41,18 +41,18 @@ typedef struct madi_lanes {
     int lanes;
     madi_bar_t *bar; /* by lane and beginning */
     int bars;
-    int outside;     /* bars that are not in the span */
-    double lost;     /* events that the processes had forgotten */
-    double from, to; /* what is shown; us of the timeline */
-    double first, last; /* what there is but threads that sleep */
+    int outside;     /* bars outside the span */
+    double lost;     /* events that the processes no longer had */
+    double from, to; /* visible part, us of the timeline */
+    double first, last; /* extent of all events except waits */
 } madi_lanes_t;
 
-/* Of a process's document, or a merged one.  span: microseconds from the first event on, "FROM-TO", or NULL: all.  False:
- * why says why not. */
+/* Make the lanes of a process's document, or of a merged one. span: "FROM-TO" in microseconds from the first event;
+ * NULL: everything.  False on failure; why gives the reason. */
 bool madi_lanes_make(const json_t *document, const char *span, madi_lanes_t *lanes, char *why);
 void madi_lanes_fini(madi_lanes_t *lanes);
 
-/* mad_info_picture.c: as a picture in that file; false: why not has been said. */
+/* mad_info_picture.c: draw the lanes into a file; false on failure, which was reported. */
 bool madi_lanes_draw(const madi_lanes_t *lanes, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the processes of this machine move over the networks of a topology file.  They are asked twice; counters become
- * rates. */
+/* Live traffic of this machine's processes over the networks of a topology file.  Processes are queried twice, and
+ * counters become rates. */
 #include "tools/mad_info_stats.h"
 #include "tools/mad_info_topology.h"
 
@@ -41,9 +41,9 @@ void madi_info_live_free(madi_live_t *live, const madi_topo_t *topo)
     free(live);
 }
 
-/* ---- Processes that do not answer ------------------------------------------------------------------------------------ */
+/* ---- Processes that do not answer ------------------------------------------------------------------------------- */
 
-/* A variable in the environment that a process began with. */
+/* Read a variable from the initial environment of a process. */
 static bool variable_of(int pid, const char *name, char *value, size_t max)
 {
     char path[48], *text = NULL;
@@ -64,7 +64,8 @@ static bool variable_of(int pid, const char *name, char *value, size_t max)
     return found;
 }
 
-/* Where a process is that does not say so; -1: on a host that the file does not name, so it is of another job. */
+/* Return the host of a process that does not answer; -1 if the file does not name it, so that it belongs to another
+ * job. */
 static int host_of_silent(const look_t *look, const json_t *first, int pid)
 {
     char name[256];
@@ -78,7 +79,7 @@ static int host_of_silent(const look_t *look, const json_t *first, int pid)
     return madi_topo_host_find(look->topo, name);
 }
 
-/* ---- Rates ----------------------------------------------------------------------------------------------------------- */
+/* ---- Rates ------------------------------------------------------------------------------------------------------ */
 
 static double positive(double n)
 {
@@ -130,7 +131,7 @@ static void add_forwarding(const look_t *look, madi_live_host_t *host, const jso
     }
 }
 
-/* Counters are zero in rates of sessions that began meanwhile: there is nothing to compare with. */
+/* Add a session.  Sessions that began meanwhile have no rates, since there is nothing to compare with. */
 static void add_session(look_t *look, const json_t *session, bool is_rate)
 {
     int host = madi_topo_host_find(look->topo, madi_info_text(session, "host"));
@@ -181,7 +182,7 @@ static void add_ended(look_t *look, const json_t *first, const json_t *second)
     }
 }
 
-/* ---- Told ------------------------------------------------------------------------------------------------------------ */
+/* ---- Report ----------------------------------------------------------------------------------------------------- */
 
 static void title_make(const look_t *look, double seconds)
 {
@@ -240,7 +241,7 @@ static void on_print(madi_table_t *t, const madi_topo_t *topo, int host, const m
     }
 }
 
-/* As in a drawing: hosts that are worth a word. */
+/* Print one host as in a drawing, unless there is nothing to report. */
 static void host_print(const madi_live_t *live, const madi_topo_t *topo, int host)
 {
     char line[MADI_LIVE_LINES][MADI_LIVE_LINE];

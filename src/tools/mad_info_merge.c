@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Timelines of several processes made one.
+/* Merging the timelines of several processes.
  *
- * Processes of one host (of one boot of a kernel) have the same clock.  The clocks of other hosts are brought to that of the
- * first file: by the hosts' real time, and where messages went both ways, so that none arrives before it was sent. */
+ * Processes on one host (with the same boot id) share a clock.  Clocks of other hosts are aligned with that of the
+ * first file: by the hosts' real time and, where messages went both ways, so that none arrives before it was sent. */
 #include "tools/mad_info_trace.h"
 
 #include <math.h>
@@ -10,24 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PID_FREE 10000000 /* numbers of processes whose own is taken begin here */
+#define PID_FREE 10000000 /* first process number given to processes whose own is taken */
 
 typedef struct part {
     const char *file;
     json_t *document, *other, *events;
     int pid;
     double shift;      /* us, added to its times */
-    const char *clock; /* how that was found */
+    const char *clock; /* how shift was determined */
 } part_t;
 
-/* A document that was made of several before. */
+/* True for a document that is itself the result of a merge. */
 static bool is_merged(const json_t *document)
 {
     return !strcmp(madi_info_text(json_object_get(document, "otherData"), "producer"), "Madeleine, merged") &&
            json_is_array(json_object_get(document, "traceEvents"));
 }
 
-/* ---- Read ----------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
 static bool part_read(part_t *p)
 {
@@ -35,7 +35,7 @@ static bool part_read(part_t *p)
     p->document = json_load_file(p->file, 0, &error);
     p->other = json_object_get(p->document, "otherData");
     p->events = json_object_get(p->document, "traceEvents");
-    if (!p->document && error.line < 0) /* it was not even opened, as is said there */
+    if (!p->document && error.line < 0) /* the file could not be opened; error.text says so */
         fprintf(stderr, "mad_info: %s\n", error.text);
     else if (!p->document)
         fprintf(stderr, "mad_info: %s: line %d: %s\n", p->file, error.line, error.text);
@@ -57,9 +57,10 @@ static bool same_job(const part_t *a, const part_t *b)
     return !strcmp(madi_info_text(a->other, "job"), madi_info_text(b->other, "job"));
 }
 
-/* ---- Clocks --------------------------------------------------------------------------------------------------------- */
+/* ---- Clocks ----------------------------------------------------------------------------------------------------- */
 
-/* A message by its ends; false: not one between ranks. */
+/* Write a key that is equal for the send and the receive event of a message; false if the event is not a message
+ * between ranks. */
 static bool message_key(const part_t *p, const json_t *event, bool sent, char *key, size_t len)
 {
     const json_t *args = json_object_get(event, "args");
@@ -72,7 +73,7 @@ static bool message_key(const part_t *p, const json_t *event, bool sent, char *k
     return true;
 }
 
-/* When each message was sent; of those that cannot be told apart, null. */
+/* Return the send times of messages by key; null for keys that are not unique. */
 static json_t *sends_of(const part_t *p)
 {
     json_t *sends = json_object(), *event;
@@ -85,7 +86,7 @@ static json_t *sends_of(const part_t *p)
     return sends;
 }
 
-/* The least time from sending (of these) to receiving, by the clocks as they are. */
+/* Return the least time from a send (of these) to its receive, by the clocks as they are. */
 static double least_way(const json_t *sends, const part_t *to)
 {
     double least = INFINITY;
@@ -101,8 +102,8 @@ static double least_way(const json_t *sends, const part_t *to)
     return least;
 }
 
-/* What is to be added to the times of p, so that they are those of the clock of first.  A message that p receives says that
- * it is not less than something, one that p sends that it is not more. */
+/* Determine what to add to the times of p to convert them to the clock of the first file.  Each message that p receives
+ * gives a lower bound, each one that it sends an upper bound. */
 static void find_shift(part_t *p, const part_t *parts, int n)
 {
     const part_t *first = &parts[0];
@@ -122,7 +123,7 @@ static void find_shift(part_t *p, const part_t *parts, int n)
     }
     json_decref(mine);
     if (low > high || (isinf(low) && isinf(high)))
-        return; /* clocks drift apart: nothing is right for all of the time */
+        return; /* the clocks drift: no shift fits the whole time */
     if (!isinf(low) && !isinf(high)) {
         p->shift = (low + high) / 2;
         p->clock = "messages";
@@ -147,9 +148,9 @@ static void find_clocks(part_t *parts, int n)
     }
 }
 
-/* ---- Together --------------------------------------------------------------------------------------------------------- */
+/* ---- Merging ---------------------------------------------------------------------------------------------------- */
 
-/* Hosts may give the same number to different processes. */
+/* Give each process a unique number, because hosts may use the same number for different processes. */
 static void number_processes(part_t *parts, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -178,7 +179,7 @@ static void part_add(json_t *all, json_t *list, const part_t *p)
                                           madi_info_number(p->other, "events_lost")));
 }
 
-/* One that is merged already is drawn as it is. */
+/* Draw a file that is already merged, as it is. -1 if it is not merged. */
 static int draw_merged(const madi_info_options_t *options, const char *file)
 {
     bool saved;

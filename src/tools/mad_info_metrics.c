@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The numbers of "mad_info stats": which of them only grow, and what each is called and means for Prometheus. */
+/* The numbers of "mad_info stats": which of them are counters, and their names and meanings for Prometheus. */
 #include "tools/mad_info_stats.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct metric {
-    const char *key; /* of the objects of its group; NULL: the last one */
+    const char *key; /* in the objects of its group; NULL ends the list */
     bool counter;
     const char *help;
 } metric_t;
@@ -92,12 +92,12 @@ static const metric_t of_marcel[] = {
     {NULL, false, NULL}};
 
 static const struct group {
-    const char *key;    /* in a session; an array of objects, or one object */
-    const char *prefix; /* of its metrics */
-    bool of_process;    /* the same in all sessions of a process */
+    const char *key;    /* member of a session: an array of objects, or one object */
+    const char *prefix; /* of the names of its metrics */
+    bool of_process;    /* equal in all sessions of a process */
     const metric_t *metrics;
-    const char *names[4]; /* the members that tell objects of an array apart: labels */
-    const char *label;    /* what the first of these is called as a label; NULL: as it is */
+    const char *names[4]; /* members that identify an object of the array; used as labels */
+    const char *label;    /* label for the first of these; NULL: its own name */
 } groups[] = {{"traffic", "", false, of_traffic, {"driver", "class"}, NULL},
               {"networks", "network_", false, of_networks, {"network", "driver", "adapter"}, NULL},
               {"channels", "channel_", false, of_channels, {"channel"}, NULL},
@@ -108,7 +108,7 @@ static const struct group {
               {"marcel", "marcel_", true, of_marcel, {NULL}, NULL}};
 #define N_GROUPS (int)(sizeof groups / sizeof *groups)
 
-/* The objects of a group in a session: an array that is the caller's. */
+/* Return the objects of a group in a session, as an array owned by the caller. */
 static json_t *objects_of(const json_t *session, const struct group *g)
 {
     json_t *found = json_object_get(session, g->key), *list;
@@ -122,7 +122,7 @@ static json_t *objects_of(const json_t *session, const struct group *g)
     return list;
 }
 
-/* ---- By second ---------------------------------------------------------------------------------------------------- */
+/* ---- Rates ------------------------------------------------------------------------------------------------------ */
 
 static const json_t *same_object(const json_t *list, const json_t *object, const struct group *g)
 {
@@ -146,7 +146,7 @@ static void object_rates(json_t *object, const json_t *before, const metric_t *m
                                 json_real((madi_info_number(object, m->key) - madi_info_number(before, m->key)) / seconds));
 }
 
-/* A process may open and end sessions. */
+/* Return the session with the same identity in an earlier answer; NULL if it was not open then. */
 static const json_t *same_session(const json_t *sessions, const json_t *session)
 {
     size_t i;
@@ -175,7 +175,7 @@ json_t *madi_stats_rates(const json_t *sessions, const json_t *before)
     return rates;
 }
 
-/* ---- Prometheus --------------------------------------------------------------------------------------------------- */
+/* ---- Prometheus ------------------------------------------------------------------------------------------------- */
 
 static void put_label(const char *name, const char *value)
 {
@@ -215,7 +215,7 @@ static void put_sample(const json_t *process, const json_t *session, size_t numb
         printf("} %" JSON_INTEGER_FORMAT "\n", json_integer_value(json_object_get(object, m->key)));
 }
 
-/* All samples of a metric stand together. */
+/* Print all samples of a metric together, as the format requires. */
 static void put_metric(const json_t *processes, const struct group *g, const metric_t *m)
 {
     size_t i, k, n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lanes as a picture: processes below each other, time from left to right.
+/* Picture of lanes: processes below each other, time from left to right.
  *
  *   rank 0 on red0      |
  *     send to 1         |  ##########################
@@ -10,7 +10,7 @@
  *                       +--------+--------+--------+---
  *                       0      500     1000     1500 us
  *
- * What lies within a pixel is one mark, so the picture's size has a bound whatever the timeline's is. */
+ * Bars within one pixel become one mark, so the size of the picture is bounded for any timeline. */
 #include "base/file.h"
 #include "tools/mad_info_lanes.h"
 
@@ -33,12 +33,12 @@ typedef struct drawing {
     const madi_lanes_t *l;
     FILE *out;
     int y, lanes; /* so far */
-    long marks, joined, crowded; /* of bars: such as share a mark, such as there was no row for */
+    long marks, joined, crowded; /* marks drawn; bars that share a mark; bars left out because no row was free */
     char network[16][32];
     int networks;
 } drawing_t;
 
-/* Names come from files. */
+/* Write text with escapes: names come from files. */
 static void text_put(FILE *out, const char *text)
 {
     for (; *text; text++)
@@ -54,9 +54,9 @@ static double x_of(const madi_lanes_t *l, double us)
     return x < LEFT ? LEFT : x > LEFT + WIDTH ? LEFT + WIDTH : x;
 }
 
-/* ---- Colours ------------------------------------------------------------------------------------------------------- */
+/* ---- Colours ---------------------------------------------------------------------------------------------------- */
 
-/* Each network has its own; those of what is no fragment are by kind. */
+/* Colours: each network has its own; what is not a fragment is coloured by kind. */
 static const char *const of_kinds[MADI_LANE_KINDS] = {
     [MADI_LANE_MESSAGES] = "#34495e", [MADI_LANE_BLOCKS] = "#7f8c8d", [MADI_LANE_PIECES] = "#a6acaf",
     [MADI_LANE_HELD] = "#d4ac0d",     [MADI_LANE_STALLS] = "#ff0000", [MADI_LANE_WAITS] = "#e5e8e8"};
@@ -77,12 +77,12 @@ static const char *colour_of(drawing_t *d, const madi_lane_t *lane)
     return of_networks[i % N_COLOURS];
 }
 
-/* ---- Lanes --------------------------------------------------------------------------------------------------------- */
+/* ---- Lanes ------------------------------------------------------------------------------------------------------ */
 
-/* Several bars that are one mark. */
+/* One or more bars drawn as one mark. */
 typedef struct mark {
     double left, right;
-    double begin, end, bytes; /* of the first, of the last, of all */
+    double begin, end, bytes; /* begin of the first, end of the last, sum of all */
     int count, number;
 } mark_t;
 
@@ -103,7 +103,7 @@ static void mark_draw(drawing_t *d, const mark_t *m, int row, const char *colour
     d->marks++;
 }
 
-/* A bar goes on with the mark before it when either is shorter than a pixel and there is none between them. */
+/* True if a bar continues the previous mark: there is no gap, and either one is shorter than a pixel. */
 static bool joins(const mark_t *m, double left, double right)
 {
     return m->count && left - m->right < 0.5 && (right - left < 1 || m->right - m->left < 1 || m->count > 1);
@@ -134,7 +134,7 @@ static void bars_draw(drawing_t *d, int first, int last, const char *colour)
         mark_draw(d, &mark[row], row, colour);
 }
 
-/* "red: fragments from 0", where the event's name has the driver and its network is known. */
+/* Name a lane "red: fragments from 0" if its network is known, in place of the driver in the event's name. */
 static void lane_name(const madi_lane_t *lane, char *name, size_t len)
 {
     const char *behind = strchr(lane->name, ':');
@@ -172,9 +172,9 @@ static void process_draw(drawing_t *d, int process)
     d->y += HEAD;
 }
 
-/* ---- Around them --------------------------------------------------------------------------------------------------- */
+/* ---- Scale and notes -------------------------------------------------------------------------------------------- */
 
-/* About ten of 1, 2 or 5 times a power of ten. */
+/* Return a scale step of 1, 2 or 5 times a power of ten that gives about ten steps. */
 static double step_of(double span)
 {
     double step = pow(10, floor(log10(span / 10)));
@@ -200,7 +200,7 @@ static void note(drawing_t *d, const char *colour, const char *text)
     fputs("</text>\n", d->out);
 }
 
-/* What is not as it is in the timeline is said. */
+/* Write notes on everything that the picture shows differently from the timeline. */
 static void notes_draw(drawing_t *d, int left_out)
 {
     const madi_lanes_t *l = d->l;
@@ -231,7 +231,7 @@ static void notes_draw(drawing_t *d, int left_out)
     }
 }
 
-/* Returns where the lanes end. */
+/* Draw the lanes, and return the position where they end. */
 static int picture_draw(drawing_t *d)
 {
     const madi_lanes_t *l = d->l;

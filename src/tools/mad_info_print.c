@@ -70,7 +70,7 @@ void madi_info_column(const char *text, int width)
     printf("%-*s  ", width - 2, text);
 }
 
-/* Width of a column with these texts, `least` or more; what is very long makes no other row longer. */
+/* Return the width of a column with these texts, at least `least`.  Very long texts do not widen the column. */
 static int column_width(const json_t *rows, const char *key, int least)
 {
     size_t i;

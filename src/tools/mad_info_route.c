@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which ways messages go from one host to another. */
+/* The subcommand route: routes from one host to another. */
 #include "tools/mad_info_topology.h"
 
 #include "topology/route.h"
@@ -21,7 +21,7 @@ typedef struct question {
     int64_t bytes;
 } question_t;
 
-/* A name without a domain, of hosts in several of them: that has been said. */
+/* True, and reported, if the name without a domain matches several hosts. */
 static bool several(const question_t *q, const char *name)
 {
     char list[300] = "", why[700];
@@ -52,7 +52,7 @@ static int unknown(const question_t *q, madi_topo_what_t what, const char *kind,
     return madi_info_failed(q->options, why);
 }
 
-/* 0, or the exit code. */
+/* Parse the arguments. 0, or the exit code. */
 static int question_make(question_t *q, const char *from, const char *to)
 {
     const char *channel = q->options->channel ? q->options->channel : getenv("MAD_VIRTUAL_CHANNEL");
@@ -73,7 +73,7 @@ static int question_make(question_t *q, const char *from, const char *to)
     return 0;
 }
 
-/* ---- What is said --------------------------------------------------------------------------------------------------- */
+/* ---- Output ----------------------------------------------------------------------------------------------------- */
 
 static json_t *route_json(const question_t *q, const madi_route_t *route, const char *why)
 {

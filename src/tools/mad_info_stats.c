@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What live processes have moved so far, or move by second. */
+/* The subcommand stats: traffic of live processes, in total or per second. */
 #include "tools/mad_info_stats.h"
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- Text ---------------------------------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------------------------- */
 
 static void heads(madi_table_t *t, const char *const *names)
 {
@@ -45,7 +45,7 @@ static void print_traffic(const json_t *s)
     madi_table_print(&t, "  ");
 }
 
-/* Where one process is on several networks, or the topology file calls them by names. */
+/* Print traffic by network, if the session uses a topology file. */
 static void print_networks(const json_t *s)
 {
     static const char *const names[] = {"network",  "adapter", "peers",  "sent", "bytes",
@@ -111,7 +111,7 @@ static void print_routes(const json_t *forwarding)
     madi_table_print(&t, "  ");
 }
 
-/* What is out of the ordinary. */
+/* Print exceptional states: draining, reroutes, lost gateways. */
 static void print_ways(const json_t *f)
 {
     static const char *const states[] = {"lost", "leaving"};
@@ -199,9 +199,9 @@ static void print_all(const json_t *processes, const json_t *before)
     fflush(stdout);
 }
 
-/* ---- Asked ---------------------------------------------------------------------------------------------------------- */
+/* ---- Queries ---------------------------------------------------------------------------------------------------- */
 
-/* Routes get the name that tells them apart. */
+/* Add names that identify the routes. */
 static void name_routes(json_t *session)
 {
     size_t i;
@@ -247,7 +247,7 @@ json_t *madi_stats_gather(const madi_info_options_t *o, int pid, char *why)
     return processes;
 }
 
-/* To stderr; true: there are some that do not answer. */
+/* Report processes that do not answer to stderr; true if there are any. */
 static bool tell_silent(const json_t *processes)
 {
     bool any = false;
@@ -286,14 +286,14 @@ void madi_sleep_until(int64_t when)
         ;
 }
 
-/* Again and again, until there is nobody any more. */
+/* Print rates repeatedly, until no process is left. */
 static int watch(const madi_info_options_t *o, int pid, json_t *processes)
 {
     char why[MADI_INFO_WHY_MAX];
     int64_t next = madi_now(), step = (int64_t)(o->watch * 1e9);
     while (processes && json_array_size(processes)) {
         json_t *now;
-        next = next + step < madi_now() ? madi_now() + step : next + step; /* no rush after a hold-up */
+        next = next + step < madi_now() ? madi_now() + step : next + step; /* no catching up after a delay */
         madi_sleep_until(next);
         now = madi_stats_gather(o, pid, why);
         if (now && json_array_size(now)) {

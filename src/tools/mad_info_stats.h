@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of "mad_info stats" share.  A process is {pid program sessions[]}, as core/stats.c answers. */
+/* Shared declarations of "mad_info stats".  A process is {pid program sessions[]}; core/stats.c makes the sessions. */
 #ifndef MAD_INFO_STATS_H
 #define MAD_INFO_STATS_H
 
@@ -8,20 +8,20 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What processes answer: {pid program sessions[]} or {pid program error} of each; pid -1: of all.  NULL: not even one, and
- * why. */
+/* Query a process, or all (pid -1).  Return [{pid program sessions[]}], with {pid program error} for a process that
+ * does not answer.  NULL if pid does not answer; why gives the reason. */
 json_t *madi_stats_gather(const madi_info_options_t *options, int pid, char *why);
-/* The process of that number among such as have answered; NULL: none. */
+/* Return the process with that number among those that have answered; NULL if none. */
 const json_t *madi_stats_process(const json_t *processes, double pid);
 void madi_sleep_until(int64_t when); /* ns of the monotonic clock */
 
 /* mad_info_metrics.c */
-/* The same sessions with what was counted since `before` (or ever, if that is NULL), by second; gauges as they are. */
+/* Return the sessions with counters as rates per second since `before` (NULL: as totals); gauges are unchanged. */
 json_t *madi_stats_rates(const json_t *sessions, const json_t *before);
-/* Text for Prometheus: processes as above, and {pid error} of those that do not answer. */
+/* Print for Prometheus: processes as above, including those with an error. */
 void madi_stats_prometheus(const json_t *processes);
 
-/* mad_info_table.c: cells are copied; the first row is the head.  Numbers stand on the right. */
+/* mad_info_table.c: a table; cells are copied, the first row is the head, numbers are right-aligned. */
 typedef struct madi_table {
     char **cells;
     int n, columns;
@@ -29,6 +29,6 @@ typedef struct madi_table {
 void madi_table_text(madi_table_t *table, const char *text);
 void madi_table_number(madi_table_t *table, double n);
 void madi_table_bytes(madi_table_t *table, double n);
-void madi_table_print(madi_table_t *table, const char *indent); /* unless there is but a head; and empty it */
+void madi_table_print(madi_table_t *table, const char *indent); /* print unless there is only a head; empties the table */
 
 #endif

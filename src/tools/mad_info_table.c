@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables whose columns are as wide as need be. */
+/* Tables whose columns are as wide as their contents. */
 #include "tools/mad_info_stats.h"
 
 #include <ctype.h>
@@ -36,7 +36,7 @@ static int width(const madi_table_t *t, int column)
     return (int)most;
 }
 
-/* By what stands below the head. */
+/* True if the first cell below the head is a number. */
 static bool is_of_numbers(const madi_table_t *t, int column)
 {
     int at = column + t->columns;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a topology file says, with what it does not say filled in. */
+/* The subcommand topology: the content of a topology file, with defaults filled in. */
 #include "base/file.h"
 #include "tools/mad_info_topology.h"
 
@@ -26,7 +26,7 @@ madi_topo_t *madi_info_topology_load(const madi_info_options_t *options, const c
     status = madi_topo_load(path, &topo, &errors);
     if (status == MAD_OK)
         return topo;
-    fputs(errors ? errors : mad_status_text(status), stderr); /* with file and line first, as editors know it */
+    fputs(errors ? errors : mad_status_text(status), stderr); /* file and line first, as editors expect */
     if (options->json) {
         json_t *object = json_pack("{s:s}", "error", errors ? errors : mad_status_text(status));
         madi_info_print_json(object);
@@ -36,7 +36,7 @@ madi_topo_t *madi_info_topology_load(const madi_info_options_t *options, const c
     return NULL;
 }
 
-/* ---- Lists of names ------------------------------------------------------------------------------------------------- */
+/* ---- Lists of names --------------------------------------------------------------------------------------------- */
 
 typedef struct namer {
     const madi_topo_t *topo;
@@ -78,7 +78,7 @@ static void networks_print(const madi_topo_t *topo, const int *network, int netw
         printf("%s%s", i ? ", " : "", topo->network[network[i]].name);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------------------------- */
 
 static json_t *network_json(const madi_topo_t *topo, int index)
 {
@@ -142,9 +142,9 @@ static json_t *topology_json(const madi_topo_t *topo)
                      virtuals);
 }
 
-/* ---- Text ----------------------------------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------------------------- */
 
-/* Hosts of a network that share an interface stand in one line, as long as they follow each other. */
+/* Print the hosts of a network: adjacent ones with the same interface share a line. */
 static void network_hosts_print(const madi_topo_t *topo, int index)
 {
     const madi_topo_network_t *n = &topo->network[index];
@@ -234,7 +234,7 @@ static void channels_text(const madi_topo_t *topo)
     }
 }
 
-/* ---- The command ---------------------------------------------------------------------------------------------------- */
+/* ---- The command ------------------------------------------------------------------------------------------------ */
 
 static int draw(const madi_info_options_t *options, const madi_topo_t *topo, const madi_live_t *live)
 {
@@ -242,7 +242,7 @@ static int draw(const madi_info_options_t *options, const madi_topo_t *topo, con
     madi_output_t out;
     if (madi_output_open(&out, options->svg, 0666, true, why, sizeof why)) {
         bool good = madi_topo_svg(topo, live, out.file) == MAD_OK;
-        snprintf(why, sizeof why, "%s", strerror(errno)); /* if not good */
+        snprintf(why, sizeof why, "%s", strerror(errno)); /* used if not good */
         if (madi_output_close(&out, good, why, sizeof why))
             return 0;
     }

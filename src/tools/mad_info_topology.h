@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mad_info: what its commands about topology files share. */
+/* Shared declarations of mad_info's commands about topology files. */
 #ifndef MAD_INFO_TOPOLOGY_H
 #define MAD_INFO_TOPOLOGY_H
 
 #include "tools/mad_info.h"
 #include "topology/draw.h"
 
-/* The file at path, or (NULL) that of MAD_TOPOLOGY.  NULL: why not has been said. */
+/* Load the file at path, or (NULL) that of MAD_TOPOLOGY.  NULL on failure, which was reported. */
 madi_topo_t *madi_info_topology_load(const madi_info_options_t *options, const char *path);
-/* Names of hosts: folded into text, which is returned; as an array. */
+/* Return names of hosts: folded into text; or as an array. */
 char *madi_info_hosts(const madi_topo_t *topo, const int *host, int hosts, char *text, size_t len);
 json_t *madi_info_hosts_json(const madi_topo_t *topo, const int *host, int hosts);
 
-/* mad_info_live.c: look twice at the processes of this machine.  NULL: no memory.  Freed by madi_info_live_free. */
+/* mad_info_live.c: measure the traffic of this machine's processes by two queries.  NULL if out of memory.  Free with
+ * madi_info_live_free. */
 madi_live_t *madi_info_live(const madi_info_options_t *options, const madi_topo_t *topo);
 void madi_info_live_free(madi_live_t *live, const madi_topo_t *topo);
 void madi_info_live_print(const madi_live_t *live, const madi_topo_t *topo);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Timelines (MAD_TRACE): of a live process, into a file; several files made one (mad_info_merge.c). */
+/* The subcommand trace: saves or draws the timeline (MAD_TRACE) of a live process, or of several files
+ * (mad_info_merge.c). */
 #include "base/file.h"
 #include "tools/mad_info_lanes.h"
 
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Nobody finds half a file.  name NULL: standard output. */
+/* Write a document to a file, which appears only when it is complete. name NULL: standard output. */
 bool madi_trace_save(const json_t *document, const char *name)
 {
     char why[PATH_MAX + 100];
@@ -22,7 +23,7 @@ bool madi_trace_save(const json_t *document, const char *name)
     }
     if (madi_output_open(&out, name, 0666, true, why, sizeof why)) {
         bool good = !json_dumpf(document, out.file, flags);
-        snprintf(why, sizeof why, "%s", strerror(errno)); /* if not good */
+        snprintf(why, sizeof why, "%s", strerror(errno)); /* used if not good */
         if (madi_output_close(&out, good, why, sizeof why))
             return true;
     }
@@ -30,7 +31,7 @@ bool madi_trace_save(const json_t *document, const char *name)
     return false;
 }
 
-/* As the process will call it, in this folder if its prefix is relative. */
+/* Build the default name, as the process itself would: relative to the current directory if its prefix is relative. */
 static void name_make(const json_t *document, char *name, size_t len)
 {
     const json_t *other = json_object_get(document, "otherData");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* madgw: a process of a job that only forwards messages between networks.
  *
- *   madgw.c          this: a job, until told to end              madgw_options.c  the command line
- *   madgw_join.c     a job's file
- *   madgw_serve.c    several jobs: a process of this program for each, which come and go with the files of a directory
- *   madgw_jobs.c     these files                                  madgw_process.c  these processes
- *   madgw_rate.c     the share that each has of the bandwidth
- *   madgw_confine.c  rights and limits that are given away       madgw_filter.c  the filter of system calls
- *   src/gateway/daemon.h  what it does in between */
+ *   madgw.c          serving one job until asked to end        madgw_options.c  the command line
+ *   madgw_join.c     the job file
+ *   madgw_serve.c    serving several jobs: one process each, started and ended as files of a directory come and go
+ *   madgw_jobs.c     these files                               madgw_process.c  these processes
+ *   madgw_rate.c     division of the bandwidth among jobs
+ *   madgw_confine.c  giving up privileges, setting limits      madgw_filter.c   the filter of system calls
+ *   src/gateway/daemon.h  the forwarding itself */
 #include "gateway/daemon.h"
 #include "tools/madgw_confine.h"
 #include "tools/madgw_join.h"
@@ -26,17 +26,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- Joining ----------------------------------------------------------------------------------------------------- */
+/* ---- Joining ---------------------------------------------------------------------------------------------------- */
 
 typedef struct entry {
-    int fd;            /* of the job's file; -1: the launcher's job */
-    bool adds;         /* lines can be added to it */
-    int topology;      /* of the topology's text, kept open; -1: none */
-    uid_t uid;         /* of the user that root becomes */
+    int fd;            /* of the job file; -1: the launcher's job */
+    bool adds;         /* lines can be appended to the file */
+    int topology;      /* the topology's text, kept open; -1: none */
+    uid_t uid;         /* user that root becomes */
     gid_t gid;
 } entry_t;
 
-/* Have MAD_TOPOLOGY name a copy in memory: the file may be one that only root can read.  0, or -1 with the reason in why. */
+/* Make MAD_TOPOLOGY name a copy in memory, since the file may be readable by root only. 0, or -1 with the reason in
+ * why. */
 static int topology_copy(entry_t *in, char *why, size_t len)
 {
     const char *path = getenv("MAD_TOPOLOGY");
@@ -59,12 +60,13 @@ static int topology_copy(entry_t *in, char *why, size_t len)
         snprintf(why, len, "no memory for the topology: %s", strerror(errno));
         return -1;
     }
-    (void)!fchown(in->topology, in->uid, in->gid); /* fails where there is no other user: then this process stays its owner */
+    (void)!fchown(in->topology, in->uid, in->gid); /* fails if there is no other user to change to: then this process
+                                                    * stays the owner */
     setenv("MAD_TOPOLOGY", at, 1);
     return 0;
 }
 
-/* The user that root becomes: the one that is named, else the owner of the job's file, else nobody. */
+/* Determine the user that root becomes: the given one, else the owner of the job file, else nobody. */
 static int user_find(entry_t *in, const madi_gw_options_t *o, char *why, size_t len)
 {
     struct stat st;
@@ -76,7 +78,7 @@ static int user_find(entry_t *in, const madi_gw_options_t *o, char *why, size_t 
     return madi_confine_find(o->user ? o->user : MADI_CONFINE_NOBODY, &in->uid, &in->gid, why, len);
 }
 
-/* Open what only root may open, then give all rights away.  Nothing that others have written is read before. */
+/* Open what only root may open, then give up all privileges.  Nothing that others have written is read before that. */
 static int entry_open(entry_t *in, const madi_gw_options_t *o)
 {
     char why[300] = "";
@@ -105,7 +107,8 @@ static void entry_close(entry_t *in)
         close(in->topology);
 }
 
-/* So that gateways that join later know of this one, though nobody is on the network between. */
+/* Append this gateway's address to the job file, so that gateways that join later can find it even without a common
+ * neighbour. */
 static void file_add(madi_job_file_t *job, const entry_t *in, const madi_gw_options_t *o, mad_session_t *session)
 {
     char why[200] = "it cannot be written";
@@ -120,7 +123,7 @@ static void file_add(madi_job_file_t *job, const entry_t *in, const madi_gw_opti
                 o->join, why);
 }
 
-/* The job of a file: a session with its key, topology and addresses. */
+/* Join the job of a file: open a session with its key, topology and addresses. */
 static mad_status_t file_join(const entry_t *in, const madi_gw_options_t *o, mad_session_t **session)
 {
     madi_job_file_t job;
@@ -147,16 +150,16 @@ static mad_status_t file_join(const entry_t *in, const madi_gw_options_t *o, mad
     return status;
 }
 
-/* ---- Serving ------------------------------------------------------------------------------------------------------ */
+/* ---- Serving ---------------------------------------------------------------------------------------------------- */
 
-/* It does nothing but forward: the bound on what may lie in it is not that of a gateway in a program, but part of the
- * host's memory, and a window for each stream of many fits into it.  It takes only what does lie there. */
+/* Set knobs for a process that only forwards.  Its memory limit is a share of the host's memory, which leaves room for
+ * a window for each of many streams; it only uses what it currently holds. */
 static void knobs_set(const madi_gw_options_t *o)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)o->serve.budget);
     setenv("MAD_FORWARD_BUDGET", text, 0);
-    setenv("MAD_SHM_DIRECT", "no", 0); /* a gateway has no memory that others are to look into */
+    setenv("MAD_SHM_DIRECT", "no", 0); /* a gateway has no memory that peers should access */
 }
 
 static int signals_open(bool launched)
@@ -169,7 +172,7 @@ static int signals_open(bool launched)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_IGN); /* as first process of a container: the kernel collects what is left to us */
+    signal(SIGCHLD, SIG_IGN); /* for the first process of a container: the kernel collects orphans */
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return -1;
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -202,7 +205,7 @@ static int serve(const madi_gw_options_t *o, mad_session_t *session, int signals
     return end == MADI_GATEWAY_TOLD ? 128 + SIGTERM : 0;
 }
 
-/* From here on this process can do what a gateway does, and nothing else. */
+/* From here on this process can only do what a gateway does. */
 static void confine(const madi_gw_options_t *o)
 {
     const char *traces = getenv("MAD_TRACE");
@@ -210,7 +213,7 @@ static void confine(const madi_gw_options_t *o)
     madi_confine_end(!o->no_filter, traces && *traces);
 }
 
-/* The limit of bandwidth, in a page that another process writes. */
+/* Apply the bandwidth limit, from a page that another process writes. */
 static mad_status_t limit_use(const madi_gw_options_t *o, mad_session_t *session)
 {
     void *page;
@@ -244,7 +247,7 @@ static int run(const madi_gw_options_t *o, int signals)
     if (!status)
         confine(o);
     code = status ? 1 : serve(o, session, signals, host);
-    if (code == 128 + SIGTERM) /* at once: whoever is connected sees it */
+    if (code == 128 + SIGTERM) /* at once; connected processes notice */
         _exit(code);
     mad_exit(session);
     madi_gateway_leave(boot);
@@ -261,7 +264,7 @@ int main(int argc, char **argv)
         madi_serve_show(&o.serve);
         return 0;
     }
-    signals = signals_open(!o.join && !o.serve.dir); /* before the session, whose threads are to have them blocked, too */
+    signals = signals_open(!o.join && !o.serve.dir); /* before the session, so that its threads block the signals too */
     if (signals < 0) {
         perror("madgw: signals");
         return 1;

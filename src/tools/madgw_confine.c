@@ -16,14 +16,14 @@
 #include <unistd.h>
 
 #define MIB ((int64_t)1 << 20)
-/* Of the program itself: code, stacks, rings of shared memory, buffers of connections.  Addresses are reserved more freely
- * than memory is used: each thread's arena of malloc takes 64 MiB of them. */
+/* Limits for the program itself: code, stacks, rings of shared memory, buffers of connections.  More addresses than
+ * memory are allowed, because malloc reserves 64 MiB for each thread's arena. */
 #define OWN_DATA (512 * MIB)
 #define OWN_ADDRESSES (8192 * MIB)
 #define DESCRIPTORS_MAX 65536
 #define NOBODY_ID 65534
 
-/* ---- Users -------------------------------------------------------------------------------------------------------- */
+/* ---- Users ------------------------------------------------------------------------------------------------------ */
 
 gid_t madi_confine_group(uid_t uid)
 {
@@ -57,8 +57,8 @@ int madi_confine_find(const char *name, uid_t *uid, gid_t *gid, char *why, size_
     return 0;
 }
 
-/* True if the namespace of this process knows one user only, its root: nobody else can be had, and outside it is the
- * ordinary user that has made the namespace, or is at least not known to be root. */
+/* True if the user namespace has a single user, its root.  Then no other user is available; outside, that root is an
+ * ordinary user who made the namespace, or at least is not known to be root. */
 static bool root_is_alone(void)
 {
     unsigned long inside, outside, count;
@@ -75,7 +75,7 @@ int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len)
     if (geteuid() != 0 && getuid() != 0)
         return 0;
     if (root_is_alone())
-        return 0; /* madi_confine_begin has taken what made it root */
+        return 0; /* madi_confine_begin has removed what made it root */
     if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0) {
         snprintf(why, len, "root cannot become user %u, group %u: %s; start it as an ordinary user", (unsigned)uid, (unsigned)gid,
                  strerror(errno));
@@ -85,16 +85,16 @@ int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len)
         snprintf(why, len, "root could be had again after it was given away");
         return -1;
     }
-    /* What belongs to the user who was root is of no use: directories that only root can read. */
+    /* The environment of the former user root is useless: its directories are readable by root only. */
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("HOME");
-    prctl(PR_SET_DUMPABLE, 1); /* until the session is open: /proc/self is this user's again */
+    prctl(PR_SET_DUMPABLE, 1); /* until the session is open, so that this user owns /proc/self again */
     return 0;
 }
 
-/* ---- Privileges --------------------------------------------------------------------------------------------------- */
+/* ---- Privileges ------------------------------------------------------------------------------------------------- */
 
-/* All but these, if this process is root in earnest. */
+/* Drop all capabilities except keep, and also these unless this process is the real root. */
 static void capabilities_drop(uint32_t keep)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -103,7 +103,7 @@ static void capabilities_drop(uint32_t keep)
         keep = 0;
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     for (int i = 0; prctl(PR_CAPBSET_READ, i) >= 0; i++)
-        prctl(PR_CAPBSET_DROP, i); /* fails where there is no right to, and so nothing to drop */
+        prctl(PR_CAPBSET_DROP, i); /* fails without the right to drop; then there is nothing to drop */
     if (syscall(SYS_capget, &head, data) != 0)
         return;
     for (int i = 0; i < 2; i++) {
@@ -115,7 +115,7 @@ static void capabilities_drop(uint32_t keep)
         fprintf(stderr, "madgw: capabilities cannot be given away: %s; going on with them\n", strerror(errno));
 }
 
-/* Lower both limits to most, or to what they are. */
+/* Lower both limits to most, unless they are lower already. */
 static void limit_set(int which, const char *name, rlim_t most)
 {
     struct rlimit limit;
@@ -140,7 +140,7 @@ static void all_drop(uint32_t keep)
 
 void madi_confine_begin(void)
 {
-    all_drop(1u << CAP_SETUID | 1u << CAP_SETGID); /* by which root becomes another user, which takes these, too */
+    all_drop(1u << CAP_SETUID | 1u << CAP_SETGID); /* needed by root to become another user, which removes these too */
 }
 
 void madi_confine_serve(void)
@@ -151,7 +151,7 @@ void madi_confine_serve(void)
 
 void madi_confine_memory(int64_t budget)
 {
-#ifndef MADI_SANITIZED /* whose shadow takes the whole space of addresses */
+#ifndef MADI_SANITIZED /* a sanitizer's shadow takes the whole address space */
     int64_t data = budget + budget / 4 + OWN_DATA;
     limit_set(RLIMIT_DATA, "memory", (rlim_t)data);
     limit_set(RLIMIT_AS, "addresses", (rlim_t)(data + OWN_ADDRESSES));

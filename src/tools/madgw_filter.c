@@ -23,12 +23,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define CALLS_MAX 1024 /* numbers of system calls are below */
+#define CALLS_MAX 1024 /* above every system call number */
 #define TEXT_MAX 240
 
-/* ---- A call that is not let through --------------------------------------------------------------------------------- */
+/* ---- A refused call --------------------------------------------------------------------------------------------- */
 
-/* Calls that no fault of the gateway itself explains. */
+/* Calls that no bug of the gateway itself can explain. */
 static const struct {
     int number;
     const char *name;
@@ -51,7 +51,7 @@ static const char *hostile_name(int number)
     return NULL;
 }
 
-/* snprintf may not be called from a handler of signals. */
+/* Append to text; snprintf must not be called in a signal handler. */
 static size_t text_add(char *text, size_t at, const char *more)
 {
     size_t n = strlen(more);
@@ -124,7 +124,7 @@ static const int plain[] = {
     SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(statx), SCMP_SYS(access),
     SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getdents64),
     SCMP_SYS(pread64), SCMP_SYS(pipe2), SCMP_SYS(eventfd2),
-    /* the end of its own sockets in the file system */
+    /* removal of its own sockets from the file system */
     SCMP_SYS(unlink), SCMP_SYS(unlinkat),
     /* waiting */
     SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(epoll_pwait2),
@@ -143,7 +143,7 @@ static const int plain[] = {
     SCMP_SYS(sched_setaffinity), SCMP_SYS(getcpu), SCMP_SYS(gettid), SCMP_SYS(exit), SCMP_SYS(exit_group),
     SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack), SCMP_SYS(restart_syscall),
     SCMP_SYS(set_tid_address),
-    /* about itself and the host */
+    /* information about itself and the host */
     SCMP_SYS(getpid), SCMP_SYS(getppid), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
     SCMP_SYS(getrandom), SCMP_SYS(getrusage), SCMP_SYS(getrlimit), SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(times),
     SCMP_SYS(pidfd_open),
@@ -154,7 +154,7 @@ static int rule_failed;
 static void allow(scmp_filter_ctx ctx, int call, unsigned n, const struct scmp_arg_cmp *args)
 {
     int result = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, call, n, args);
-    if (result < 0 && result != -EDOM) /* EDOM: there is no such call on this machine */
+    if (result < 0 && result != -EDOM) /* EDOM: this machine has no such call */
         rule_failed = result;
 }
 
@@ -165,7 +165,7 @@ static void allow(scmp_filter_ctx ctx, int call, unsigned n, const struct scmp_a
 
 static void sockets_allow(scmp_filter_ctx ctx)
 {
-    static const unsigned long asks[] = {FIONREAD, SIOCOUTQ, SIOCATMARK, TCGETS}; /* none that writes to a terminal */
+    static const unsigned long asks[] = {FIONREAD, SIOCOUTQ, SIOCATMARK, TCGETS}; /* none of these writes to a terminal */
     for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++)
         ALLOW(ctx, ioctl, ARG(1, EQ, asks[i], 0));
     ALLOW(ctx, socket, ARG(0, EQ, AF_UNIX, 0));
@@ -176,7 +176,7 @@ static void sockets_allow(scmp_filter_ctx ctx)
     }
 }
 
-/* Files are read; with traces they are written, too. */
+/* Allow opening files for reading; with traces, also for writing. */
 static void files_allow(scmp_filter_ctx ctx, bool traces)
 {
     const scmp_datum_t writes = O_ACCMODE | O_CREAT | O_TRUNC;
@@ -191,7 +191,7 @@ static void files_allow(scmp_filter_ctx ctx, bool traces)
     ALLOW(ctx, open, ARG(1, MASKED_EQ, writes, O_RDONLY));
 }
 
-/* Threads are made, no processes; memory is never made executable; this process signals and limits nobody else. */
+/* Allow threads but no processes, no executable memory, and signals and limits only for this process. */
 static void process_allow(scmp_filter_ctx ctx)
 {
     const scmp_datum_t thread = CLONE_VM | CLONE_THREAD;
@@ -219,7 +219,8 @@ static int filter_load(bool traces)
     sockets_allow(ctx);
     files_allow(ctx, traces);
     process_allow(ctx);
-    /* The C library calls clone instead, whose flags the filter sees; shm does without the other one (MAD_SHM_DIRECT). */
+    /* The C library falls back to clone, whose flags the filter can check; shm works without process_vm_readv
+     * (MAD_SHM_DIRECT). */
     seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(process_vm_readv), 0);
     result = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
@@ -239,7 +240,7 @@ void madi_filter_install(bool traces)
                 strerror(-result));
 }
 
-/* One more word of a list in lines of about 120 columns; *at: the column. */
+/* Print one more word of a list, in lines of about 120 columns; *at is the column. */
 static void word_show(const char *word, size_t *at)
 {
     if (*at > 100) {

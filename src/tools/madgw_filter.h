@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The filter of system calls: what a gateway whose session is open still calls is let through, nothing else. */
+/* The filter of system calls: only calls that a gateway with an open session still makes are allowed. */
 #ifndef MADI_MADGW_FILTER_H
 #define MADI_MADGW_FILTER_H
 
 #include <stdbool.h>
 
-/* Install the filter for all threads of this process, for ever.  Where there can be none, that is said in one line.
+/* Install the filter for all threads of this process, permanently.  If that is impossible, one line reports it.
  *
- * A call that is not let through is reported in one line on standard error, each kind once.  One that only somebody makes
- * who has taken the process over (another program, another user, another process's memory) ends the process with code 128 +
- * SIGSYS; any other one fails with ENOSYS.
+ * A refused call is reported in one line on standard error, each kind once.  Some calls are only made by an intruder
+ * who has taken the process over (execute a program, change the user, write another process's memory): these end the
+ * process with code 128 + SIGSYS.  All others fail with ENOSYS, openat with EPERM.
  *
- * traces: files may be opened for writing. */
+ * traces: allow opening files for writing. */
 void madi_filter_install(bool traces);
 
-/* Write the names of the calls that are let through to standard output, after that text. */
+/* Print head, and then the names of the allowed calls. */
 void madi_filter_show(const char *head);
 
 #endif

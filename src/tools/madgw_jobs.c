@@ -21,12 +21,12 @@
 #define SECOND INT64_C(1000000000)
 #define PAUSE_LEAST (SECOND / 10)
 #define PAUSE_MOST (30 * SECOND)
-#define LIVED (10 * SECOND) /* who lived for as long has not failed at the start */
-#define TRIES_KILLED 5 /* in a row, for gateways that a signal has ended */
-#define TRIES_FAILED 1 /* and those that could not join */
-#define LINES_MAX 120 /* that a job may write in a minute */
-#define SAID_MAX 300  /* lines about jobs in a minute */
-#define FILES_MAX 1024 /* that are looked at */
+#define LIVED (10 * SECOND) /* a gateway that lived this long has not failed at its start */
+#define TRIES_KILLED 5 /* restarts in a row for gateways ended by a signal */
+#define TRIES_FAILED 1 /* and for those that could not join */
+#define LINES_MAX 120 /* lines that a job may write per minute */
+#define SAID_MAX 300  /* lines about jobs per minute */
+#define FILES_MAX 1024 /* files that are considered */
 
 static const madi_serve_options_t *options;
 static madi_job_t *jobs;
@@ -61,7 +61,7 @@ madi_job_t *madi_jobs_first(void)
     return jobs;
 }
 
-/* ---- Which files are jobs ------------------------------------------------------------------------------------------- */
+/* ---- Job files -------------------------------------------------------------------------------------------------- */
 
 int madi_jobs_open(const madi_serve_options_t *asked, char *why, size_t len)
 {
@@ -84,7 +84,8 @@ int madi_jobs_open(const madi_serve_options_t *asked, char *why, size_t len)
     return 0;
 }
 
-/* Names that can be shown as they are.  Files that are still written have other endings (madrun's have six letters more). */
+/* True for names of jobs that can be printed unchanged.  Files being written have other endings (madrun's have six more
+ * letters). */
 static bool is_job_name(const char *name)
 {
     size_t len = strlen(name), end = sizeof MADI_JOB_SUFFIX - 1;
@@ -96,7 +97,7 @@ static bool is_job_name(const char *name)
     return true;
 }
 
-/* Why this file is no job of somebody here; NULL: it is one. */
+/* Return why a file is no valid job; NULL if it is one. */
 static const char *file_refused(const struct stat *st)
 {
     if (!S_ISREG(st->st_mode))
@@ -124,7 +125,7 @@ static void file_judge(madi_job_t *job, const struct stat *st)
     job->why = why;
 }
 
-/* ---- Come and go ----------------------------------------------------------------------------------------------------- */
+/* ---- Jobs that come and go -------------------------------------------------------------------------------------- */
 
 static bool job_pages(madi_job_t *job)
 {
@@ -152,7 +153,7 @@ static void job_add(const char *name, const struct stat *st)
 {
     madi_job_t *job = n_jobs < FILES_MAX ? calloc(1, sizeof *job) : NULL;
     if (!job)
-        return; /* the next look finds it again */
+        return; /* the next scan finds it again */
     snprintf(job->name, sizeof job->name, "%s", name);
     job->log = job->rate_fd = -1;
     job->seen = true;
@@ -166,7 +167,7 @@ static void job_add(const char *name, const struct stat *st)
     file_judge(job, st);
 }
 
-/* The file is not there any more: its gateway drains. */
+/* The file is gone, so drain its gateway. */
 static void job_leave(madi_job_t *job)
 {
     if (job->state == MADI_JOB_RUNS && options->verbose)
@@ -235,9 +236,9 @@ void madi_jobs_scan(void)
     }
 }
 
-/* ---- Processes ------------------------------------------------------------------------------------------------------- */
+/* ---- Processes -------------------------------------------------------------------------------------------------- */
 
-/* Places that are taken: of all jobs, and of this one's user. */
+/* Count the processes of all jobs, and those of this job's user. */
 static void count_places(const madi_job_t *like, int *all, int *own)
 {
     *all = *own = 0;
@@ -263,7 +264,7 @@ int madi_jobs_start_due(void)
             if (job->again != -1)
                 say(job, "waits: %d jobs are served, %d of this user; at most %d and %d (--jobs, --user-jobs)", all, own,
                     options->jobs, options->user_jobs);
-            job->again = -1; /* said */
+            job->again = -1; /* reported */
         } else if (madi_process_start(job, options, dir_fd)) {
             job->state = MADI_JOB_RUNS;
             job->started = now;
@@ -276,7 +277,7 @@ int madi_jobs_start_due(void)
     return first == INT64_MAX ? -1 : (int)((first - now) / 1000000 + 1);
 }
 
-/* One that ended without being told to. */
+/* Handle a gateway that ended on its own. */
 static void job_failed(madi_job_t *job, const char *how, int tries)
 {
     int64_t now = madi_now();
@@ -303,7 +304,7 @@ static void job_ended(madi_job_t *job, int status)
     struct stat st;
     if (job->log >= 0)
         madi_job_log(job);
-    line_end(job); /* that has no end */
+    line_end(job); /* an unfinished last line */
     if (job->log >= 0)
         close(job->log);
     job->log = -1;
@@ -311,13 +312,13 @@ static void job_ended(madi_job_t *job, int status)
     if (job->state != MADI_JOB_RUNS)
         return;
     if (fstatat(dir_fd, job->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && same_file(&job->file, &st))
-        job->file = st; /* it has added its line */
+        job->file = st; /* the gateway has added its line */
     if (WIFSIGNALED(status))
         snprintf(how, sizeof how, "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
         snprintf(how, sizeof how, "ended with exit code %d", code);
     if (code == 0 || code == 128 + SIGTERM) {
-        job->state = MADI_JOB_OVER; /* the job has ended, or somebody has told it to end, and means it */
+        job->state = MADI_JOB_OVER; /* the job has ended, or somebody has ended its gateway on purpose */
         if (options->verbose)
             say(job, "its gateway has ended");
     } else {
@@ -360,7 +361,7 @@ void madi_jobs_close(void)
     dir_fd = -1;
 }
 
-/* ---- What they say ----------------------------------------------------------------------------------------------------- */
+/* ---- Output of gateways ----------------------------------------------------------------------------------------- */
 
 static void line_end(madi_job_t *job)
 {
@@ -391,7 +392,7 @@ void madi_job_log(madi_job_t *job)
             if (bytes[k] == '\n' || job->line_len == sizeof job->line - 1)
                 line_end(job);
         }
-    if (n == 0) { /* it has closed that, or ended */
+    if (n == 0) { /* the gateway has closed it, or ended */
         close(job->log);
         job->log = -1;
     }

@@ -22,7 +22,8 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* How many bytes these digits are, written to `bytes`, which has room for n / 2; 0: they are none. */
+/* Decode n hexadecimal digits into bytes, which has room for n / 2.  Return the number of bytes; 0 if the text is
+ * invalid. */
 static size_t unhex(const char *text, size_t n, unsigned char *bytes)
 {
     for (size_t i = 0; i < n; i++) {
@@ -33,7 +34,7 @@ static size_t unhex(const char *text, size_t n, unsigned char *bytes)
     return n / 2;
 }
 
-/* " PLACE", which may be missing. */
+/* Parse " PLACE", which is optional. */
 static bool place_read(const char *text, size_t n, uint64_t *place)
 {
     unsigned char bytes[sizeof *place];
@@ -66,7 +67,8 @@ static int address_add(madi_job_file_t *job, const char *line, size_t len)
     return job->address[job->addresses++].len && good ? 0 : -1;
 }
 
-/* One line, and what belongs to it of the `left` bytes after that: how many these are; -1: not understood. */
+/* Parse one line, followed by `left` more bytes.  Return the number of these that belong to the line; -1 if it is
+ * invalid. */
 static ssize_t line_take(madi_job_file_t *job, const char *line, size_t n, size_t left)
 {
     const size_t head = sizeof KEY - 1;
@@ -129,7 +131,8 @@ int madi_job_file_open(const char *path, bool *adds, char *why, size_t len)
     return fd;
 }
 
-/* The text in twice the room; the old one, with the key, is wiped.  NULL: it is gone, too. */
+/* Move the text into twice the memory, and wipe the old copy, which has the key.  NULL if out of memory; the text is
+ * freed then too. */
 static char *text_grow(char *text, size_t *room)
 {
     char *more = malloc(2 * *room);
@@ -150,7 +153,7 @@ static ssize_t read_next(int fd, char *to, size_t n)
     return got;
 }
 
-/* No stream: its buffer would keep the key. */
+/* Reads without a stream, whose buffer would keep a copy of the key. */
 int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len)
 {
     size_t used = 0, room = 65536;
@@ -158,7 +161,7 @@ int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len)
     ssize_t n = 0;
     int result = -1;
     if (fd != STDIN_FILENO)
-        lseek(fd, 0, SEEK_SET); /* a pipe has no beginning */
+        lseek(fd, 0, SEEK_SET); /* a pipe cannot be rewound */
     while (text && used < FILE_MAX_BYTES && (n = read_next(fd, text + used, room - used)) > 0) {
         used += (size_t)n;
         if (used == room)
@@ -205,7 +208,7 @@ int madi_job_file_add(madi_job_file_t *job, int fd, const void *address, size_t 
     int result = -1;
     if (text)
         fclose(text);
-    flock(fd, LOCK_EX); /* where there are no locks a line of this length comes whole all the same, but for NFS */
+    flock(fd, LOCK_EX); /* without locks a line this short is still appended as a whole, except on NFS */
     good = good && write(fd, line, line_len) == (ssize_t)line_len;
     free(line);
     if (!good) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job's file: what a process needs to know to join the job from outside.  madrun --job-file writes it, madgw --join reads
- * it, and adds itself.  Lines, the key of the job's gateways (core/secret.h) among them, so that it is for the user's eyes only:
+/* The job file: everything that a process needs to join a job from outside. madrun --job-file writes it; madgw --join
+ * reads it and appends itself.  It contains the key of the job's gateways (core/secret.h), so only the user may read
+ * it:
  *
  *     madeleine-job 4
  *     gateway-key HEX
- *     address HEX PLACE   for each process; PLACE: its processors, as madi_place has them, if that is known
- *     topology BYTES      that follow
+ *     address HEX PLACE   for each process; PLACE: its processors (madi_place), if known
+ *     topology BYTES      followed by that many bytes
  *     address HEX PLACE   for each gateway that has joined since
  */
 #ifndef MADI_MADGW_JOIN_H
@@ -16,7 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define MADI_JOB_FILE "madeleine-job 4" /* counts up with each change of it */
+#define MADI_JOB_FILE "madeleine-job 4" /* increased with each change of the format */
 
 typedef struct madi_job_file {
     unsigned char key[32]; /* of gateways */
@@ -24,25 +25,26 @@ typedef struct madi_job_file {
     struct {
         unsigned char *bytes;
         size_t len;
-        uint64_t place; /* 0: not known */
+        uint64_t place; /* 0: unknown */
     } *address;
     size_t addresses;
     char *topology;
     size_t topology_len;
 } madi_job_file_t;
 
-/* A descriptor of the file at path, "-": of standard input; *adds: lines can be added to it.  -1, with the reason in why. */
+/* Open the file at path ("-": standard input). *adds: lines can be appended.  Return a descriptor, or -1 with the
+ * reason in why. */
 int madi_job_file_open(const char *path, bool *adds, char *why, size_t len);
-/* Read the open file from its beginning, or standard input.  0, or -1 with the reason in why. */
+/* Read the open file from its beginning, or standard input. 0, or -1 with the reason in why. */
 int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len);
-/* Like madi_job_file_read, but of a text. */
+/* Like madi_job_file_read, but from a text. */
 int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len, char *why, size_t len);
-/* One more process: append its line to the open file, then read that again, so that of two that join at once at least one
- * finds the other.  *job, as it was read before, is replaced; it stays as it is with -1, and the reason in why. */
+/* Append this process's line to the open file, then read the file again: of two processes that join at once, at least
+ * one finds the other.  Replaces *job.  On failure returns -1, with the reason in why, and *job is unchanged. */
 int madi_job_file_add(madi_job_file_t *job, int fd, const void *address, size_t address_len, char *why, size_t len);
-/* How many of these processes share the processors of this one. */
+/* Return the number of processes in the file that share this one's processors. */
 size_t madi_job_file_beside(const madi_job_file_t *job);
-/* Write that line. */
+/* Write the line of this process. */
 int madi_job_file_line(FILE *file, const void *address, size_t address_len);
 void madi_job_file_free(madi_job_file_t *job);
 

@@ -17,7 +17,7 @@
 #define PACKAGE_VERSION "unreleased"
 #endif
 #define JOBS_DEFAULT 8
-#define BUDGET_LEAST ((int64_t)1 << 20) /* of a job, as MAD_FORWARD_BUDGET */
+#define BUDGET_LEAST ((int64_t)1 << 20) /* per job, as for MAD_FORWARD_BUDGET */
 
 static void help(void)
 {
@@ -70,7 +70,7 @@ static int cores_take(const char *list)
     return -1;
 }
 
-/* "100", "64K", "2.5G": bytes.  -1: it is none, which has been said. */
+/* Parse bytes such as "100", "64K", "2.5G". -1 if invalid, which was reported. */
 static int64_t bytes_take(const char *option, const char *text)
 {
     static const char units[] = "KMGT";
@@ -107,7 +107,7 @@ static bool options_valid(const madi_gw_options_t *o)
     return true;
 }
 
-/* What the options say together. */
+/* Check the options together, and fill in defaults. */
 static int options_finish(madi_gw_options_t *o)
 {
     char why[200];
@@ -121,7 +121,7 @@ static int options_finish(madi_gw_options_t *o)
     if (!s->user_jobs)
         s->user_jobs = (s->jobs + 1) / 2;
     if (s->dir)
-        setenv("MAD_TCP_ALLOW", "subnets", 0); /* whom a job's file names must not be called because it says so */
+        setenv("MAD_TCP_ALLOW", "subnets", 0); /* a job file must not make us connect to arbitrary addresses */
     if (madi_confine_find(o->user ? o->user : MADI_CONFINE_NOBODY, &s->uid, &s->gid, why, sizeof why) != 0) {
         fprintf(stderr, "madgw: --user: %s\n", why);
         return 2;
@@ -134,7 +134,7 @@ static int options_finish(madi_gw_options_t *o)
     return -1;
 }
 
-/* An option of several jobs.  False: it is not valid, which has been said. */
+/* Parse an option for several jobs.  False if invalid, which was reported. */
 static bool serve_take(madi_gw_options_t *o, int option)
 {
     madi_serve_options_t *s = &o->serve;
@@ -147,7 +147,7 @@ static bool serve_take(madi_gw_options_t *o, int option)
     }
 }
 
-/* -1: go on; else the exit code. */
+/* -1: continue; else the exit code. */
 static int option_take(madi_gw_options_t *o, int option)
 {
     switch (option) {
@@ -192,7 +192,7 @@ int madi_gw_options(madi_gw_options_t *o, int argc, char **argv)
                                           {NULL, 0, NULL, 0}};
     int option, code;
     *o = (madi_gw_options_t){.rate_page = -1, .serve = {.jobs = JOBS_DEFAULT}};
-    argv[0] = (char *)"madgw"; /* how getopt's messages begin */
+    argv[0] = (char *)"madgw"; /* prefix of getopt's messages */
     while ((option = getopt_long(argc, argv, "v", table, NULL)) != -1)
         if ((code = option_take(o, option)) >= 0)
             return code;

@@ -16,7 +16,7 @@
 
 #define RATE_FD 3
 #define WORDS 16
-#define CANNOT 126 /* exit code: it could not become what it is to be; the line says why */
+#define CANNOT 126 /* exit code if the child could not be set up; a line reports why */
 
 extern char **environ;
 
@@ -36,7 +36,8 @@ static void child_failed(const char *what)
     _exit(CANNOT);
 }
 
-/* True for what a job's process gets of this one's environment: knobs, but not the topology, which the job's file has. */
+/* True for environment variables that a job's process inherits: knobs, except those given by the job file or by this
+ * process. */
 static bool is_passed(const char *pair)
 {
     static const char *const names[] = {"PATH=", "LD_LIBRARY_PATH=", "LANG=", "LC_ALL=", "TZ="};
@@ -84,7 +85,7 @@ static void words_make(child_t *child, bool by_descriptor)
     child->words[n] = NULL;
 }
 
-/* Root's own file, which the user whose rights the process gets cannot open. */
+/* Open a file of root's, which the user of the process cannot open. */
 static int file_open(const child_t *child)
 {
     struct stat st;
@@ -121,7 +122,7 @@ static void child_run(child_t *child)
     }
     if (chdir("/") != 0)
         child_failed("/");
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* after the change of user, which clears it */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* after the change of user, which resets it */
     if (getppid() != child->parent)
         _exit(CANNOT);
     execve("/proc/self/exe", (char *const *)(uintptr_t)child->words, child->env);

@@ -3,15 +3,16 @@
 
 #include "tools/madgw_jobs.h"
 
-#define JOBS_MAX 256 /* as --jobs */
-#define KEEPS 0.7    /* of what it needed before, lest a pause of some ms costs it its share */
+#define JOBS_MAX 256 /* largest --jobs */
+#define KEEPS 0.7    /* fraction of the previous need that is kept, so that a pause of some ms does not cost a job its
+                      * share */
 
 void madi_rate_divide(uint64_t total, uint64_t *need, size_t n)
 {
     uint64_t rest = total;
     size_t open = n; /* those without a share yet */
     bool done[JOBS_MAX] = {false};
-    while (open) { /* who needs no more than an equal part gets it; what is left is for the others */
+    while (open) { /* those that need no more than an equal part get it; the rest is left for the others */
         uint64_t part = rest / open;
         size_t before = open;
         for (size_t i = 0; i < n; i++)
@@ -29,7 +30,7 @@ void madi_rate_divide(uint64_t total, uint64_t *need, size_t n)
     }
 }
 
-/* What a job needs; the page may have anything in it. */
+/* Estimate a job's need.  The page is written by its process, and not trusted. */
 static uint64_t need_of(madi_job_t *job, uint64_t total, uint64_t least, int64_t ns)
 {
     uint64_t passed = atomic_load_explicit(&job->rate->passed, memory_order_relaxed);
@@ -56,6 +57,6 @@ void madi_rate_look(uint64_t total, int64_t ns)
     madi_rate_divide(total, need, n);
     n = 0;
     for (madi_job_t *job = madi_jobs_first(); job && n < running; job = job->next)
-        if (job->pid) /* 0 would be no limit */
+        if (job->pid) /* 0 would mean unlimited */
             atomic_store_explicit(&job->rate->limit, need[n] ? need[n] : 1, memory_order_relaxed), n++;
 }

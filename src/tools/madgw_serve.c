@@ -15,13 +15,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define LOOK_MS 2000 /* at the directory, where nobody tells of changes: other hosts' on NFS */
+#define LOOK_MS 2000 /* ms: interval of scans where the kernel reports no changes, as those of other hosts on NFS */
 #define FDS (2 + MADI_SERVE_JOBS_MAX)
 
 typedef struct serve {
     const madi_serve_options_t *options;
-    int signals, notes; /* notes: of inotify, -1: there is none */
-    int told;           /* signals that say that it is to end */
+    int signals, notes; /* notes: inotify's descriptor, -1: none */
+    int told;           /* number of signals that ask for the end */
     bool scan;          /* something in the directory has changed */
     int64_t scanned, rated;
     struct pollfd fds[FDS];
@@ -71,7 +71,7 @@ static bool some_run(void)
     return false;
 }
 
-/* Look at what is due.  Returns the ms until the next. */
+/* Do what is due, and return the ms until the next task. */
 static int due_do(serve_t *s)
 {
     int64_t now = madi_now();
@@ -110,7 +110,7 @@ static void serve_loop(serve_t *s)
     }
 }
 
-/* SIGCHLD, too, which the process of one job ignores. */
+/* Also receive SIGCHLD, which a process that serves one job ignores. */
 static int signals_add(int signals)
 {
     sigset_t set;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* madgw --serve: one gateway process for each job of a directory.  The process that serves handles names of files, processes
- * and lines of text, and no byte of a network or of a job's file. */
+/* madgw --serve: one gateway process for each job of a directory.  The serving process handles file names, processes
+ * and lines of text, and never reads a byte from a network or a job file. */
 #ifndef MADI_MADGW_SERVE_H
 #define MADI_MADGW_SERVE_H
 
@@ -8,10 +8,10 @@
 
 #define MADI_SERVE_JOBS_MAX 256
 
-/* Serve until a signal comes at that signalfd: then the gateways drain, and with a second signal they end at once.  Returns
- * the exit code. */
+/* Serve until a signal arrives on the signalfd: then the gateways drain; a second signal ends them at once.  Return the
+ * exit code. */
 int madi_serve(const madi_serve_options_t *options, int signals);
-/* Write to standard output what holds for each job. */
+/* Print the limits that apply to each job. */
 void madi_serve_show(const madi_serve_options_t *options);
 
 #endif

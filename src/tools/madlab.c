@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* madlab: the clusters of a topology file as namespaces on one machine.
  *
- *   madlab.c           this: the command line         madlab_plan.c   what a topology file asks for
- *   madlab_schedule.c  --at                           madlab_run.c    the keeper: the process outside
- *   madlab_first.c     the lab's first process        madlab_host.c   a host's first process
- *   madlab_exec.c      starting processes on a host   madlab_kill.c   killing them by name
- *   madlab_mounts.c    /tmp, /dev/shm, /proc, /sys    madlab_net.c    bridges, interfaces, rates
+ *   madlab.c           the command line              madlab_plan.c   plan of the lab, from the topology file
+ *   madlab_schedule.c  --at                          madlab_run.c    the keeper: the process outside the lab
+ *   madlab_first.c     the lab's first process       madlab_host.c   a host's first process
+ *   madlab_exec.c      starting processes on a host  madlab_kill.c   killing them by name
+ *   madlab_mounts.c    /tmp, /dev/shm, /proc, /sys   madlab_net.c    bridges, interfaces, rates
  *   madlab_base.c      messages, memory, titles */
 #include "tools/madlab_exec.h"
 #include "tools/madlab_net.h"
@@ -79,7 +79,7 @@ static int wrong(const char *what)
     return 2;
 }
 
-/* -1: go on; else the exit code. */
+/* -1: continue; else the exit code. */
 static int option_take(options_t *options, int option)
 {
     char *end;
@@ -117,7 +117,7 @@ static int options_parse(options_t *options, int argc, char **argv)
     return -1;
 }
 
-/* The file may come before the options or between them. */
+/* Parse the --at options after all others, because the topology file may stand before or between them. */
 static int events_parse(madi_lab_run_t *run, const options_t *options)
 {
     run->event = madi_lab_alloc((size_t)options->ats, sizeof(*run->event));
@@ -129,7 +129,8 @@ static int events_parse(madi_lab_run_t *run, const options_t *options)
     return -1;
 }
 
-/* The tools beside us, and where these are installed (in a bin) also the libraries that they are linked with. */
+/* Share the directory of the tools and, if it is the bin of an installation, all of the installation with its
+ * libraries. */
 static void tools_share(madi_lab_shares_t *shares, const char *self)
 {
     char why[PATH_MAX + 128];
@@ -146,7 +147,7 @@ static void tools_share(madi_lab_shares_t *shares, const char *self)
     free(dir);
 }
 
-/* What all hosts see of the machine's /tmp and /dev/shm. */
+/* Determine the parts of the machine's /tmp and /dev/shm that all hosts see. */
 static int shares_make(madi_lab_run_t *run, const options_t *options)
 {
     char self[PATH_MAX], why[PATH_MAX + 128];
@@ -195,7 +196,7 @@ static int run_prepared(madi_lab_run_t *run, const options_t *options)
     return madi_lab_run(run);
 }
 
-/* run and shell. */
+/* Commands run and shell. */
 static int lab_command(int argc, char **argv, bool shell)
 {
     static char *shell_argv[2];
@@ -217,7 +218,7 @@ static int lab_command(int argc, char **argv, bool shell)
         argc--;
         argv++;
     }
-    optind = 1; /* what is after the file, up to the command */
+    optind = 1; /* the arguments between the file and the command */
     if ((code = options_parse(&options, argc, argv)) >= 0)
         return code;
     run.argv = argv + optind;
@@ -260,7 +261,7 @@ int main(int argc, char **argv)
     static options_t options;
     const char *command;
     int fd;
-    do /* 0 to 2 must be taken, or our own would get their numbers */
+    do /* occupy 0 to 2, lest our own descriptors get these numbers */
         fd = open("/dev/null", O_RDWR);
     while (fd >= 0 && fd < 3);
     close(fd);
@@ -273,7 +274,7 @@ int main(int argc, char **argv)
     argv++;
     argc--;
     if (argc > 0)
-        argv[0] = (char *)"madlab"; /* how getopt's messages begin */
+        argv[0] = (char *)"madlab"; /* prefix of getopt's messages */
     if (strcmp(command, "run") == 0 || strcmp(command, "shell") == 0)
         return lab_command(argc, argv, command[0] == 's');
     if (strcmp(command, "list") == 0)

@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #define GRACE_MS 5000
-#define REQUEST_MAX (8u << 20) /* more than execve takes */
+#define REQUEST_MAX (8u << 20) /* more than execve accepts */
 
-/* Then come the texts, each ended by a zero: the directory, and the command's words. */
+/* Followed by texts, each ended by a zero: the directory, and the words of the command. */
 typedef struct request {
-    uint32_t len; /* of the texts */
+    uint32_t len; /* bytes of the texts */
     uint32_t foreground;
 } request_t;
 
@@ -56,7 +56,7 @@ static int host_connect(const char *host)
     return -1;
 }
 
-/* All of it, out or in. */
+/* Send or receive exactly len bytes. */
 static bool transfer(int fd, void *data, size_t len, bool out)
 {
     char *at = data;
@@ -82,7 +82,7 @@ static bool descriptors_send(int fd, const request_t *request)
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
     int fds[3];
     memset(&control, 0, sizeof(control));
-    for (int i = 0; i < 3; i++) { /* one that is closed is /dev/null there */
+    for (int i = 0; i < 3; i++) { /* a closed one becomes /dev/null there */
         fds[i] = fcntl(i, F_DUPFD_CLOEXEC, 3);
         if (fds[i] < 0)
             fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -155,7 +155,7 @@ int madi_lab_exec(int argc, char **argv)
     signals = signalfd(-1, &set, SFD_CLOEXEC);
     fd = madi_lab_exec_start(host, argv + skip, false);
     if (fd < 0 || signals < 0)
-        return 255; /* as ssh */
+        return 255; /* like ssh */
     for (;;) {
         struct pollfd look[2] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
         if (poll(look, 2, -1) < 0)
@@ -180,7 +180,7 @@ int madi_lab_exec_listen(const char *host)
     struct sockaddr_un where = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(where.sun_path, sizeof(where.sun_path), "%s/%s", MADI_LAB_SOCKETS, host);
-    unlink(where.sun_path); /* of the host before it was started again */
+    unlink(where.sun_path); /* left from before a restart of the host */
     if (fd >= 0 && bind(fd, (struct sockaddr *)&where, sizeof(where)) == 0 && listen(fd, 1024) == 0)
         return fd;
     return -1;
@@ -231,7 +231,7 @@ static _Noreturn void command_run(const char *host, const request_t *request, ch
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-/* Look after the command until its end, or that of the caller. */
+/* Supervise the command until it ends, or the caller goes away. */
 static _Noreturn void command_watch(int socket, int signals, pid_t pid, bool foreground)
 {
     const pid_t all = foreground ? pid : -pid;

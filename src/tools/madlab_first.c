@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first process of a lab: makes hosts and networks, starts the command, does what is scheduled. */
+/* The first process of a lab: makes the hosts and networks, starts the command, and performs the schedule. */
 #include "tools/madlab_exec.h"
 #include "tools/madlab_host.h"
 #include "tools/madlab_kill.h"
@@ -21,17 +21,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GRACE_S 5.0 /* between asking the command to end and ending it */
+#define GRACE_S 5.0 /* s: from the request to end until the command is killed */
 
 typedef struct lab {
     const madi_lab_run_t *run;
     const sigset_t *mask;
     madi_lab_links_t links;
-    pid_t *pid; /* of each host; 0: it is down */
+    pid_t *pid; /* of each host; 0: the host is down */
     int keeper, command, children;
-    double begin;    /* of the command */
-    double end;      /* when it is ended; 0: it may go on */
-    int code;        /* to exit with then */
+    double begin;    /* start of the command; seconds, monotonic */
+    double end;      /* when it is killed; 0: no end requested */
+    int code;        /* exit code then */
 } lab_t;
 
 static double now(void)
@@ -41,14 +41,14 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* --- making it --- */
+/* --- setup --- */
 
 static madi_lab_host_setup_t setup_of(const lab_t *lab, int host)
 {
     return (madi_lab_host_setup_t){lab->run->plan.host[host].name, lab->links.space[host], &lab->run->shares, lab->mask};
 }
 
-/* The names that host knows: of those that it shares a network with, and its own. */
+/* Write /etc/hosts of a host: the hosts that it shares a network with, and itself. */
 static bool names_write(const madi_lab_plan_t *plan, int host)
 {
     char *path = madi_lab_text("%s/hosts/%s", MADI_LAB_DIR, plan->host[host].name);
@@ -88,7 +88,8 @@ static bool script_write(const char *path, const char *text)
     return good;
 }
 
-/* Words as they are; and as ssh takes them: options without values first, then a line for a shell. */
+/* Write the launch agents: one that takes words, and one that takes arguments like ssh (options without values, then a
+ * line for a shell). */
 static bool agents_write(const char *self)
 {
     if (!*self || symlink(self, MADI_LAB_DIR "/madlab") != 0) {
@@ -163,7 +164,7 @@ static bool lab_make(lab_t *lab)
     return madi_lab_links_make(&lab->links, plan) == 0 && hosts_start(lab);
 }
 
-/* --- what is scheduled --- */
+/* --- scheduled actions --- */
 
 static int links_act(lab_t *lab, const madi_lab_event_t *event, int net, int port)
 {
@@ -261,7 +262,7 @@ static void event_do(lab_t *lab, const madi_lab_event_t *event)
 
 /* --- while the command runs --- */
 
-/* Ask the command to end; a second time, or when it takes too long, end it. */
+/* Ask the command to end.  On a second request, or after the grace time, kill it. */
 static void end_begin(lab_t *lab, unsigned char number, int code)
 {
     if (lab->end > 0)
@@ -277,7 +278,7 @@ static void signal_take(lab_t *lab, unsigned char byte)
     const unsigned char number = byte & ~MADI_LAB_TERMINAL;
     if (lab->begin == 0)
         exit(128 + number);
-    if (byte & MADI_LAB_TERMINAL) /* the command has it already, and may have a use for it */
+    if (byte & MADI_LAB_TERMINAL) /* the command has received it already, and may handle it */
         return;
     if (number == SIGUSR1 || number == SIGUSR2) {
         if (write(lab->command, &number, 1) != 1)
@@ -311,7 +312,7 @@ static void children_look(lab_t *lab)
     }
 }
 
-/* The command's end is ours. */
+/* The end of the command is ours too. */
 static void command_look(lab_t *lab, int events_left)
 {
     int code;
@@ -330,7 +331,7 @@ static void command_start(lab_t *lab, double begin)
     const madi_lab_plan_t *plan = &lab->run->plan;
     struct pollfd keeper = {.fd = lab->keeper, .events = POLLIN};
     int null;
-    while (poll(&keeper, 1, 0) > 0) /* somebody wants us to end */
+    while (poll(&keeper, 1, 0) > 0) /* a signal that asks us to end */
         keeper_look(lab);
     if (!lab->run->quiet)
         madi_lab_say("%d host%s, %d network%s made in %.2f s; '%s' runs on host '%s'", plan->hosts,
@@ -341,7 +342,7 @@ static void command_start(lab_t *lab, double begin)
         exit(MADI_LAB_FAILED);
     lab->begin = now();
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    dup2(null, 0); /* the command's input and output are its own */
+    dup2(null, 0); /* the command has its own copies */
     dup2(null, 1);
     close(null);
 }
@@ -387,7 +388,7 @@ void madi_lab_first(const madi_lab_run_t *run, int keeper, const sigset_t *mask)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     madi_lab_title("madlab-first", run->plan.path);
-    if (read(keeper, &go, 1) != 1 || go != '+') /* the keeper was there after the line above, and is root's map */
+    if (read(keeper, &go, 1) != 1 || go != '+') /* the keeper was alive after prctl, and has written our user map */
         exit(1);
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);

@@ -22,18 +22,18 @@ static void write_line(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd >= 0) {
-        if (write(fd, text, strlen(text)) < 0) { /* there is no such setting in this kernel */
+        if (write(fd, text, strlen(text)) < 0) { /* this kernel has no such setting */
         }
         close(fd);
     }
 }
 
-/* A namespace may begin with the machine's settings: a packet that came in by one interface leaves by none. */
+/* Disable forwarding between a host's interfaces.  A new namespace may inherit the machine's settings. */
 static void forwarding_stop(void)
 {
     write_line("/proc/sys/net/ipv4/ip_forward", "0");
     write_line("/proc/sys/net/ipv6/conf/all/forwarding", "0");
-    write_line("/proc/sys/net/ipv4/conf/all/arp_ignore", "1"); /* nor does one answer for the address of another */
+    write_line("/proc/sys/net/ipv4/conf/all/arp_ignore", "1"); /* no interface answers for the address of another */
     write_line("/proc/sys/net/ipv4/conf/all/arp_announce", "2");
 }
 
@@ -54,7 +54,7 @@ static bool host_prepare(const madi_lab_host_setup_t *setup, char *why, size_t l
     return true;
 }
 
-/* The host is there until it is killed. */
+/* Serve until the host is killed. */
 static _Noreturn void host_serve(const madi_lab_host_setup_t *setup, int listener)
 {
     struct signalfd_siginfo info;
@@ -123,7 +123,7 @@ pid_t madi_lab_host_start(const madi_lab_host_setup_t *setup, int *ready)
         madi_lab_say("host '%s' cannot be made: %s", setup->name, strerror(errno));
         return -1;
     }
-    pid = (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL); /* as fork */
+    pid = (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL); /* like fork */
     if (pid == 0)
         host_run(setup, fds[1]);
     close(fds[1]);

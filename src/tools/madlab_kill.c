@@ -21,7 +21,7 @@ static bool link_read(pid_t pid, const char *name, char *text, size_t len)
     return n > 0;
 }
 
-/* Up to the first zero or end of line. */
+/* Read a file up to the first zero or newline. */
 static bool file_read(pid_t pid, const char *name, char *text, size_t len)
 {
     char path[64];

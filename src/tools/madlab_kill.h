@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
-/* SIGKILL to all processes of the host whose first process is `first` that are called name: their own name, their program's
- * file, or their first argument's last part is that.  Returns how many. */
+/* Send SIGKILL to all processes named `name` of the host whose first process is `first`.  A process matches by its own
+ * name, its program file, or the last part of its first argument.  Return the number of processes. */
 int madi_lab_kill(pid_t first, const char *name);
 
 #endif

@@ -17,7 +17,7 @@
 static const char *const own[] = {"/tmp", "/dev/shm"};
 
 #define OWN (sizeof(own) / sizeof(own[0]))
-#define STAGE "/mnt" /* what is there is hidden for a moment, in this namespace only */
+#define STAGE "/mnt" /* hidden for a moment, in this namespace only */
 #define BUILD STAGE "/new"
 
 static bool below(const char *path, const char *dir)
@@ -26,7 +26,7 @@ static bool below(const char *path, const char *dir)
     return strncmp(path, dir, len) == 0 && (path[len] == '/' || path[len] == 0);
 }
 
-/* Which of our own it is in, or -1. */
+/* Return the index of our own directory that contains path; -1 if none does. */
 static int own_find(const char *path)
 {
     for (size_t i = 0; i < OWN; i++)
@@ -86,7 +86,7 @@ static bool failed(char *why, size_t len, const char *format, ...)
     return false;
 }
 
-/* Make what path is (a directory, or something to bind a file on), with what leads there. */
+/* Create path, a directory or a file to bind on, with its parent directories. */
 static bool place_make(const char *path, bool directory)
 {
     char dir[PATH_MAX];
@@ -115,7 +115,8 @@ static bool bind_at(const char *from, const char *to, char *why, size_t len)
     return true;
 }
 
-/* The new one of each is made before the old one is hidden: what is shared is in the old one. */
+/* Make our own /tmp and /dev/shm.  Each is built completely before it hides the machine's, which contains what is
+ * shared. */
 static bool own_make(const madi_lab_shares_t *shares, bool first, char *why, size_t len)
 {
     char at[PATH_MAX + 64];
@@ -147,7 +148,8 @@ static bool own_make(const madi_lab_shares_t *shares, bool first, char *why, siz
     return umount2(STAGE, MNT_DETACH) == 0 || failed(why, len, STAGE " cannot be unmounted");
 }
 
-/* The interfaces in /sys/class/net are those of the network namespace.  Without it programs see the machine's: no matter. */
+/* Mount /sys, whose /sys/class/net shows the interfaces of the network namespace.  If that fails, programs see the
+ * machine's, which is harmless. */
 static void sys_make(void)
 {
     if (mount("madlab", STAGE, "tmpfs", 0, "mode=0755") != 0)
@@ -159,7 +161,7 @@ static void sys_make(void)
     umount2(STAGE, MNT_DETACH);
 }
 
-/* Make the root of this namespace ours, from the directory `jail`, which is our root now. */
+/* Go from the directory `jail`, our current root, to the real root of this namespace. */
 static bool root_leave(int jail)
 {
     struct stat at, above;
@@ -172,8 +174,9 @@ static bool root_leave(int jail)
     return chroot(".") == 0;
 }
 
-/* After chroot the root may be no mount point, and cannot be made private; what is mounted below it would then be mounted
- * outside of the lab, too.  So make all of this namespace private from its own root, and a mount point of ours. */
+/* Make all mounts of this namespace private when our root, after a chroot, is no mount point and cannot be made private
+ * itself.  Otherwise mounts below it would appear outside the lab.  The namespace's real root is made private, and our
+ * root becomes a mount point. */
 static bool root_make(void)
 {
     int jail = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The files that a host sees: those of the machine, but /proc, /sys, /tmp and /dev/shm of its own, the lab's directory in
- * /tmp, and in these what is shared: the directories and files that all of the lab see as they are on the machine. */
+/* The files that a host sees: the machine's, but with its own /proc, /sys, /tmp and /dev/shm. /tmp contains the lab's
+ * directory.  Shared directories and files in /tmp and /dev/shm are visible to all of the lab as they are on the
+ * machine. */
 #ifndef MADI_MADLAB_MOUNTS_H
 #define MADI_MADLAB_MOUNTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MADI_LAB_DIR "/tmp/madlab"            /* in every host, the same */
-#define MADI_LAB_SOCKETS MADI_LAB_DIR "/host" /* the socket of each host's first process, by its name */
+#define MADI_LAB_DIR "/tmp/madlab"            /* at the same path in every host */
+#define MADI_LAB_SOCKETS MADI_LAB_DIR "/host" /* sockets of the hosts' first processes, by host name */
 
 typedef struct madi_lab_shares {
     char **path;
     int count;
 } madi_lab_shares_t;
 
-/* Add a directory or file.  Only those in /tmp and /dev/shm are kept, the others are seen anyway.  False: it is not there,
- * or is /tmp or /dev/shm itself; why has the reason. */
+/* Add a directory or file.  Only those in /tmp and /dev/shm are kept; others are visible anyway.  False if it does not
+ * exist, or is /tmp or /dev/shm itself; why gives the reason. */
 bool madi_lab_shares_add(madi_lab_shares_t *shares, const char *path, char *why, size_t len);
-/* Path is in /tmp or /dev/shm and not in what is shared: no host will see it. */
+/* True if no host will see path: it is in /tmp or /dev/shm, and not shared. */
 bool madi_lab_shares_hide(const madi_lab_shares_t *shares, const char *path);
 
-/* In a mount namespace of our own.  first: this is the lab's first process, and the lab's directory is made; else it is one
- * of its hosts.  False: why has the reason. */
+/* Make the mounts, in our own mount namespace. first: this is the lab's first process, and makes the lab's directory;
+ * otherwise it is a host.  False on failure; why gives the reason. */
 bool madi_lab_mounts_make(const madi_lab_shares_t *shares, bool first, char *why, size_t len);
-/* A file of the lab's directory takes the place of one of the machine, where there is one. */
+/* Replace a file of the machine, if it exists, by one of the lab's directory. */
 void madi_lab_mounts_replace(const char *file, const char *with);
 
 #endif

@@ -53,7 +53,8 @@ static _Noreturn void batch_run(const char *program, int space, int in, bool qui
     _exit(127);
 }
 
-/* Give program these commands, in the network namespace space (-1: here).  Frees the text. */
+/* Run a batch of commands with program (ip or tc), in the network namespace space (-1: the current one).  Frees the
+ * text. */
 static int batch(const char *program, int space, char *text, bool quiet)
 {
     int fds[2], status = -1;
@@ -82,7 +83,7 @@ static int batch(const char *program, int space, char *text, bool quiet)
     return status == 0 ? 0 : -1;
 }
 
-/* --- what is written to ip and tc --- */
+/* --- commands for ip and tc --- */
 
 typedef struct script {
     FILE *file;
@@ -107,8 +108,8 @@ static int script_run(script_t *script, const char *program, int space)
     return 0;
 }
 
-/* What passes at once: short of what a message is, but of the length of the 64 KiB that the kernel cuts into packets late
- * where the rate permits, and for as long as a timer may be late where it is high. */
+/* Return the burst size in bytes: smaller than a message, but enough for a 64 KiB segment that the kernel splits late,
+ * where the rate permits, and at high rates for the lateness of a timer. */
 static long long burst_of(int64_t rate)
 {
     long long burst = rate / 1700 > 80000 ? 80000 : rate / 1700;
@@ -117,7 +118,7 @@ static long long burst_of(int64_t rate)
     return burst < 10000 ? 10000 : burst;
 }
 
-/* 50 ms' worth may wait. */
+/* Shape to rate; up to 50 ms of data may queue. */
 static void shape_write(FILE *out, const char *interface, int64_t rate)
 {
     long long burst = burst_of(rate);
@@ -128,7 +129,8 @@ static void shape_write(FILE *out, const char *interface, int64_t rate)
 
 static void delay_write(FILE *out, const char *interface, int64_t delay_ps, int64_t rate)
 {
-    /* As many packets as can be under way: twice the product, of small ones; and never few. */
+    /* Queue as many packets as can be in flight: twice the bandwidth-delay product, in small packets, and at least
+     * 1000. */
     const double us = (double)delay_ps / 1e6, packets = rate > 0 ? (double)rate * us / 1e6 / 100 * 2 : 100000;
     fprintf(out, "qdisc replace dev %s root netem delay %.0fus limit %.0f", interface, us, packets > 1000 ? packets : 1000);
     if (rate > 0)
@@ -136,7 +138,7 @@ static void delay_write(FILE *out, const char *interface, int64_t delay_ps, int6
     fprintf(out, "\n");
 }
 
-/* What a port's qdiscs are to be: the host's side, and that of the bridge. */
+/* Write the commands for a port's qdiscs: on the host's side, and on the bridge's side. */
 static void inside_write(const madi_lab_links_t *links, int p, FILE *out)
 {
     if (links->tbf && links->rate[p] > 0)
@@ -185,7 +187,7 @@ static void missing_say(const madi_lab_links_t *links)
     }
 }
 
-/* A network namespace for each host. */
+/* Make a network namespace for each host. */
 static int spaces_make(madi_lab_links_t *links)
 {
     int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -201,13 +203,13 @@ static int spaces_make(madi_lab_links_t *links)
     return 0;
 }
 
-/* Bridges and pairs of interfaces; what is to be on them is quicker set while they are down. */
+/* Make bridges and interface pairs.  Qdiscs are set while the interfaces are down, which is faster. */
 static int bridges_make(const madi_lab_links_t *links)
 {
     const madi_lab_plan_t *plan = links->plan;
     script_t script;
     FILE *out = script_begin(&script);
-    for (int i = 0; i < plan->nets; i++) /* a bridge has no address: what it does not know ends there */
+    for (int i = 0; i < plan->nets; i++) /* a bridge has no address: frames for unknown destinations end there */
         fprintf(out, "link add name b%d type bridge forward_delay 0 mcast_snooping 0\n"
                      "link set dev b%d addrgenmode none up\n", i, i);
     for (int i = 0; i < plan->ports; i++)
@@ -263,14 +265,14 @@ int madi_lab_links_make(madi_lab_links_t *links, const madi_lab_plan_t *plan)
     return 0;
 }
 
-/* --- while it runs --- */
+/* --- while the lab runs --- */
 
 static int command(char *text)
 {
     return batch(ip_path, -1, text, false);
 }
 
-/* What was cut is silent: neither side sees its interface go down. */
+/* Connect or cut a port.  A cut is silent: neither side sees its interface go down. */
 static int port_join(madi_lab_links_t *links, int p, bool cut)
 {
     const madi_lab_port_t *port = &links->plan->port[p];
@@ -294,7 +296,7 @@ int madi_lab_links_cut(madi_lab_links_t *links, int net, int port)
     return port >= 0 ? port_join(links, port, true) : net_join(links, net, true);
 }
 
-/* Where there is to be no limit again there is a qdisc to be taken away, or one without a rate instead. */
+/* Set a port's qdiscs to its current rate.  Without a rate, a qdisc is removed, or replaced by one with only a delay. */
 static int port_shape(const madi_lab_links_t *links, int p)
 {
     const madi_lab_port_t *port = &links->plan->port[p];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The networks of a lab: a bridge each, in the network namespace that this is called in, and a pair of veth interfaces for
- * each host on it.  ip and tc (iproute2) do the work.
+/* The networks of a lab: one bridge for each, in the network namespace of the caller, and a pair of veth interfaces for
+ * each host on it.  The programs ip and tc (iproute2) do the work.
  *
  *   host: eth0 --tbf-->  <--tbf or netem-- p0 :bridge
  *
- * Both directions of a pair are shaped, so that neither one host nor many to one exceed a network's rate. */
+ * Both directions of a pair are shaped, so that neither one host, nor many hosts sending to one, exceed a network's
+ * rate. */
 #ifndef MADI_MADLAB_NET_H
 #define MADI_MADLAB_NET_H
 
@@ -12,23 +13,24 @@
 
 typedef struct madi_lab_links {
     const madi_lab_plan_t *plan;
-    int *space;        /* of each host: descriptor of its network namespace */
-    bool *net_cut;     /* of each network */
-    bool *port_cut;    /* of each port */
-    int64_t *rate;     /* of each port, as it is now, bytes in a second; 0: none */
-    bool tbf, netem;   /* what the kernel has */
+    int *space;        /* by host: descriptor of its network namespace */
+    bool *net_cut;     /* by network */
+    bool *port_cut;    /* by port */
+    int64_t *rate;     /* by port: current rate, bytes per second; 0: unlimited */
+    bool tbf, netem;   /* qdiscs that the kernel has */
 } madi_lab_links_t;
 
-/* The programs are there.  Else says what is missing. */
+/* True if the programs exist; otherwise reports which one is missing. */
 bool madi_lab_links_tools(void);
-/* What the kernel has; needs a network namespace that is ours.  False when it has said what cannot be done without. */
+/* Determine what the kernel supports; needs our own network namespace.  False if something essential is missing, which
+ * was reported. */
 bool madi_lab_links_probe(madi_lab_links_t *links);
-/* Make everything.  Returns -1 when it has said why not. */
+/* Make everything. -1 on failure, which was reported. */
 int madi_lab_links_make(madi_lab_links_t *links, const madi_lab_plan_t *plan);
 
-/* What a schedule does: for port, or for all of the network when port is -1. */
+/* Scheduled actions: for one port, or for all of the network if port is -1. */
 int madi_lab_links_cut(madi_lab_links_t *links, int net, int port);
-int madi_lab_links_restore(madi_lab_links_t *links, int net, int port); /* the declared rate, too */
+int madi_lab_links_restore(madi_lab_links_t *links, int net, int port); /* also restores the declared rate */
 int madi_lab_links_throttle(madi_lab_links_t *links, int net, int port, int64_t rate);
 
 #endif

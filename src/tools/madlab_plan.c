@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BRIDGE_MAX 1000 /* interfaces on one: the kernel's limit is 1,024 */
+#define BRIDGE_MAX 1000 /* most interfaces on a bridge; the kernel's limit is 1,024 */
 
 /* --- addresses --- */
 
 typedef struct address {
-    int family; /* AF_UNSPEC: none is declared */
+    int family; /* AF_UNSPEC: not declared */
     int prefix; /* -1: not declared */
     unsigned char byte[16];
 } address_t;
@@ -41,7 +41,7 @@ static bool address_parse(const char *text, address_t *address)
            address->prefix <= (address->family == AF_INET ? 32 : 128);
 }
 
-/* How many bits are the same. */
+/* Return the number of leading bits that two addresses share. */
 static int address_common(const address_t *a, const address_t *b)
 {
     int bits = 0;
@@ -50,8 +50,8 @@ static int address_common(const address_t *a, const address_t *b)
     return bits;
 }
 
-/* Addresses of the ports of one network: what is declared, and for the others the next free ones.  Where none is declared
- * network number N has 10.N+1.0.0/16. */
+/* Assign the addresses of the ports of a network: declared ones, and the next free ones for the others.  If none is
+ * declared, network number N uses 10.N+1.0.0/16. */
 static bool addresses_make(madi_lab_plan_t *plan, int net, const address_t *declared)
 {
     address_t base = {.family = AF_INET, .byte = {10, (unsigned char)(net % 255 + 1)}};
@@ -115,7 +115,7 @@ static bool name_fits(const char *name, size_t max)
            name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] == 0;
 }
 
-/* In a host's memory: nothing is between hosts. */
+/* True for a driver that uses one host's memory, and no network between hosts. */
 static bool in_memory(const char *driver)
 {
     return strcmp(driver, "shm") == 0 || strcmp(driver, "self") == 0;
@@ -246,7 +246,7 @@ int madi_lab_plan_host(const madi_lab_plan_t *plan, const char *name)
     return -1;
 }
 
-/* --- showing it --- */
+/* --- output --- */
 
 void madi_lab_plan_print(const madi_lab_plan_t *plan, FILE *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a lab is made of: the part of a topology that can be built of namespaces on one machine. */
+/* Plan of a lab: the part of a topology that can be built from namespaces on one machine. */
 #ifndef MADI_MADLAB_PLAN_H
 #define MADI_MADLAB_PLAN_H
 
@@ -8,17 +8,17 @@
 
 #include <stdio.h>
 
-#define MADI_LAB_LAUNCH "launch" /* the host that runs the command, unless told otherwise */
+#define MADI_LAB_LAUNCH "launch" /* host that runs the command by default */
 
 typedef struct madi_lab_net {
     char *name, *driver;
-    int64_t rate;     /* bytes in a second; 0: not declared */
-    int64_t delay_ps; /* one way; 0: not declared */
+    int64_t rate;     /* bytes per second; 0: not declared */
+    int64_t delay_ps; /* one way, in picoseconds; 0: not declared */
 } madi_lab_net_t;
 
 typedef struct madi_lab_host {
     char *name;
-    char *cluster; /* "": none */
+    char *cluster; /* "" if none */
 } madi_lab_host_t;
 
 /* A host's interface on a network. */
@@ -26,23 +26,23 @@ typedef struct madi_lab_port {
     int net, host;
     char *interface;
     char address[64]; /* ADDRESS/PREFIX */
-    char peer[16];    /* the other end of its veth pair, on the bridge */
+    char peer[16];    /* name of the other end of its veth pair, on the bridge */
 } madi_lab_port_t;
 
 typedef struct madi_lab_plan {
     char *path; /* of the topology file, absolute */
     madi_topo_t *topology;
     madi_lab_net_t *net;
-    madi_lab_host_t *host; /* the launch host is the last one, when the file does not name it */
+    madi_lab_host_t *host; /* the launch host comes last, if the file does not name it */
     madi_lab_port_t *port;
     int nets, hosts, ports, clusters;
 } madi_lab_plan_t;
 
-/* Returns 0, or -1 when it has said on standard error what is wrong with the file. */
+/* Read a topology file. 0; -1 if the file is invalid, which was reported. */
 int madi_lab_plan_read(madi_lab_plan_t *plan, const char *path);
 void madi_lab_plan_print(const madi_lab_plan_t *plan, FILE *out);
 
-/* -1: there is none of that name. */
+/* Return an index by name; -1 if there is none. */
 int madi_lab_plan_net(const madi_lab_plan_t *plan, const char *name);
 int madi_lab_plan_host(const madi_lab_plan_t *plan, const char *name);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keeper. */
+/* The keeper: the process outside a lab that starts it and waits for its end. */
 #include "tools/madlab_run.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 10000 /* with a first process that does not end by itself */
+#define PATIENCE_MS 10000 /* ms: time for a first process to end by itself */
 
 static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
@@ -28,7 +28,7 @@ static long number_in(const char *path)
     return n > 0 ? atol(text) : -1;
 }
 
-/* Why there are no namespaces for us, and what helps. */
+/* Report why namespaces are unavailable, with a remedy. */
 static void refused_say(int error)
 {
     if (error == ENOSPC)
@@ -56,12 +56,12 @@ static bool write_text(const char *path, const char *text)
     return done;
 }
 
-/* We are root in there. */
+/* Map our user to root in the namespace. */
 static bool map_users(pid_t pid)
 {
     char path[64], map[64];
     snprintf(path, sizeof(path), "/proc/%d/setgroups", (int)pid);
-    write_text(path, "deny"); /* not there before Linux 3.19 */
+    write_text(path, "deny"); /* does not exist before Linux 3.19 */
     snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
     snprintf(map, sizeof(map), "0 %u 1\n", (unsigned)geteuid());
     if (!write_text(path, map))
@@ -77,7 +77,7 @@ static pid_t first_start(const madi_lab_run_t *run, const int fds[2], int signal
     bool user = geteuid() != 0;
     pid_t pid = -1;
     if (!user) {
-        pid = (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL); /* as fork */
+        pid = (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL); /* like fork */
         user = pid < 0 && errno == EPERM;
     }
     if (user)
@@ -116,12 +116,12 @@ static int wait_end(pid_t pid, int pipe, int signals)
             continue;
         if (info.ssi_signo != SIGCHLD) {
             unsigned char byte = (unsigned char)(info.ssi_signo | (info.ssi_code == SI_KERNEL ? MADI_LAB_TERMINAL : 0));
-            if (write(pipe, &byte, 1) != 1) /* full: it does not listen */
+            if (write(pipe, &byte, 1) != 1) /* full: the process does not read it */
                 kill(pid, SIGKILL);
             ending = ending || (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2 && info.ssi_code != SI_KERNEL);
             continue;
         }
-        do /* as first process of a container, others are left to us */
+        do /* in the first process of a container, orphans must be reaped too */
             ended = waitpid(-1, &status, WNOHANG);
         while (ended > 0 && ended != pid);
         if (ended != pid)
@@ -154,7 +154,7 @@ int madi_lab_run(const madi_lab_run_t *run)
     fflush(NULL);
     pid = first_start(run, fds, signals, &mask);
     close(fds[0]);
-    signal(SIGPIPE, SIG_IGN); /* it may have ended */
+    signal(SIGPIPE, SIG_IGN); /* the first process may have ended */
     if (pid > 0 && write(fds[1], "+", 1) == 1)
         code = wait_end(pid, fds[1], signals);
     close(fds[1]);

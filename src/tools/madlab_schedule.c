@@ -23,7 +23,7 @@ static int unknown(const madi_lab_plan_t *plan, const char *text, const char *na
     return -1;
 }
 
-/* NETWORK, NETWORK/HOST, or HOST: all of its interfaces. */
+/* Parse NETWORK, NETWORK/HOST, or HOST (all its interfaces). */
 static int links_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, char *target)
 {
     char *slash = strchr(target, '/');
@@ -53,7 +53,7 @@ static int links_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, cha
                                   : "this network is in the memory of its hosts: there is no link");
 }
 
-/* HOST, or PROCESS@HOST. */
+/* Parse HOST, or PROCESS@HOST. */
 static int processes_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, char *target)
 {
     char *at = strrchr(target, '@');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is to happen to a lab while its command runs: SECONDS:ACTION:TARGET. */
+/* Actions on a lab while its command runs: SECONDS:ACTION:TARGET. */
 #ifndef MADI_MADLAB_SCHEDULE_H
 #define MADI_MADLAB_SCHEDULE_H
 
@@ -14,17 +14,17 @@ typedef enum madi_lab_action {
 } madi_lab_action_t;
 
 typedef struct madi_lab_event {
-    double at; /* seconds from the start of the command */
+    double at; /* seconds since the start of the command */
     madi_lab_action_t action;
-    const char *text;    /* as it was given, for messages */
-    int net, port, host; /* -1: not that */
-    char *process;       /* NULL: all of the host */
-    int64_t rate; /* bytes in a second */
+    const char *text;    /* as given, for messages */
+    int net, port, host; /* -1: not part of the target */
+    char *process;       /* NULL: the whole host */
+    int64_t rate; /* bytes per second */
 } madi_lab_event_t;
 
-/* -1 when it has said what is wrong with the text. */
+/* Parse an action. -1 if the text is invalid, which was reported. */
 int madi_lab_event_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, const char *text);
-/* By time; those of one time stay in the order in which they were given. */
+/* Sort by time; actions of equal time keep their order. */
 void madi_lab_events_sort(madi_lab_event_t *events, int count);
 
 #endif

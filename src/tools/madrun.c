@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* madrun: start the ranks of a session, here or on several hosts, and look after them until the last has ended.
+/* madrun: start the ranks of a session, here or on several hosts, and supervise them until the last one has ended.
  *
- *   madrun.c          this: from the command line to a job
- *   madrun_options.c  the command line             madrun_hosts.c   lists of hosts, ranks to hosts
- *   madrun_same.c     which names are one host
+ *   madrun.c          from the command line to a job
+ *   madrun_options.c  the command line             madrun_hosts.c   lists of hosts, placement of ranks
+ *   madrun_same.c     names of the same host
  *   madrun_topology.c the clusters of a file       madrun_gateways.c  gateways between them
  *   madrun_job.c      the job as a whole           madrun_pmi.c     the ranks' exchange of values
- *   madrun_local.c    the ranks of this host       madrun_bind.c    which cores they get
- *   madrun_remote.c   other hosts, through an agent that runs  madrun_proxy.c  there
- *   madrun_frame.c, madrun_spec.c                  what madrun and a proxy say to each other
- *   madrun_output.c   lines and labels             madrun_orphans.c what ranks leave behind
+ *   madrun_local.c    the ranks of this host       madrun_bind.c    their binding to cores
+ *   madrun_remote.c   other hosts, through a launch agent that runs  madrun_proxy.c  there
+ *   madrun_frame.c, madrun_spec.c                  protocol between madrun and a proxy
+ *   madrun_output.c   lines and labels             madrun_orphans.c processes left by ranks
  *   madrun_loop.c, madrun_signals.c   events
- *   madrun_jobfile.c  what others need to join     madrun_around.c  another launcher in the midst of gateways */
+ *   madrun_jobfile.c  the job file, for processes that join      madrun_around.c  another launcher amid gateways */
 #include "tools/madrun_job.h"
 #include "tools/madrun_loop.h"
 #include "tools/madrun_remote.h"
@@ -25,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Descriptors 0 to 2 must be taken, or our own pipes would get their numbers. */
+/* Occupy descriptors 0 to 2, lest our own pipes get these numbers. */
 static void descriptors_prepare(void)
 {
     int fd;
@@ -36,7 +36,7 @@ static void descriptors_prepare(void)
         close(fd);
 }
 
-/* --wdir becomes an absolute path, the same for all hosts. */
+/* Make --wdir an absolute path, which is the same on all hosts. */
 static int wdir_prepare(madi_run_options_t *options)
 {
     static char path[2 * PATH_MAX];
@@ -81,7 +81,7 @@ static int hosts_prepare(const madi_run_options_t *options, madi_run_hosts_t *ho
     return 0;
 }
 
-/* Better to find out before anything has been started. */
+/* Check that hosts resolve, before anything is started. */
 static int hosts_check(const madi_run_options_t *options, const madi_run_hosts_t *hosts)
 {
     for (int i = 0; i < hosts->count && !options->agent; i++) {
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
         code = 2;
     if (code < 0) {
         if (!options.hosts && !options.hostfile && !options.topology)
-            options.agent = NULL; /* here */
+            options.agent = NULL; /* run here */
         code = madi_run_job(&options, &hosts);
     }
     madi_run_topology_close();

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST "OMPI_MCA_mca_base_env_list=" /* names, with a semicolon between them */
+#define LIST "OMPI_MCA_mca_base_env_list=" /* names, separated by semicolons */
 
 extern char **environ;
 
@@ -23,7 +23,7 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The addresses among the lines of a job's file. */
+/* Add the addresses from the lines of a job file. */
 static void read_job(madi_run_buffer_t *gateways)
 {
     char *text = NULL, *line, *rest;
@@ -35,16 +35,16 @@ static void read_job(madi_run_buffer_t *gateways)
         char *value = strchr(line, ' ') + 1;
         if (begins(line, "address ")) {
             add(gateways, ",", strchr(madi_run_buffer_at(gateways), '=')[1] ? 1 : 0);
-            add(gateways, value, strcspn(value, " ")); /* without its place */
+            add(gateways, value, strcspn(value, " ")); /* without the place */
             add(gateways, "", 1);
-            gateways->len--; /* stays a string for the next look */
+            gateways->len--; /* keeps it a string for the next iteration */
         }
     }
     explicit_bzero(text, len);
     free(text);
 }
 
-/* Names that are set here and there, once; the three of this job stand at the end. */
+/* Add the names of variables set here and on the command line, once each; the three of this job come last. */
 static void list_names(madi_run_buffer_t *list, char **pairs, int n)
 {
     static const char *const own[] = {"MAD_TOPOLOGY=", "MAD_GATEWAYS=", "MAD_HOST=", "MAD_BOOT_FD=", LIST};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Another launcher, such as mpirun, started here in the midst of the topology file's gateways: what its processes, which
- * are none of madrun's, need to know to talk through these. */
+/* Another launcher, for instance mpirun, that runs amid the topology file's gateways: the information that its
+ * processes, which are not madrun's, need to communicate through these. */
 #ifndef MADI_MADRUN_AROUND_H
 #define MADI_MADRUN_AROUND_H
 
-/* The variables to set for it, "K=V" ... NULL: those given, then the topology file's text (for hosts need not share files;
- * in digits, for Open MPI passes no value that has an equals sign), the gateways' addresses, the job's key, and for Open MPI
- * the names of all these, and of MAD_* that are set here, so that it passes them on.  When all gateways have put their
- * addresses.  They are kept until madrun ends. */
+/* Return the environment for it, "K=V" ... NULL: the given variables, the topology file's text, the gateways' addresses
+ * and the job's key.  The text is hexadecimal, because hosts need not share files, and Open MPI forwards no value with
+ * an equals sign.  For Open MPI a list of the names of these variables and of MAD_* set here is added, so that it
+ * forwards them.  Call it when all gateways have put their addresses.  The strings are kept until madrun ends. */
 char **madi_run_around_env(char **given, int n);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What madrun and its proxy on another host say to each other, over the launch agent's standard input and output.
+/* The protocol between madrun and its proxy on another host, over the launch agent's standard input and output.
  *
- * The proxy first writes the line MADI_RUN_GREETING; what comes before (a login script's chatter) is skipped.  Then both
- * write frames: a header of 16 bytes, four 32-bit numbers, least significant byte first, and `len` bytes.
+ * The proxy first writes the line MADI_RUN_GREETING; everything before it (output of login scripts) is skipped.  Then
+ * both write frames: a header of 16 bytes, which are four 32-bit little-endian numbers, and `len` bytes of data.
  *
  *      0      4      8      12     16
  *      | type | rank | value| len  | data ...
@@ -12,16 +12,16 @@
 
 #include "tools/madrun_loop.h"
 
-#define MADI_RUN_GREETING "MADRUN-PROXY 3" /* counts up with each change of the frames */
+#define MADI_RUN_GREETING "MADRUN-PROXY 3" /* increased with each change of the frames */
 
 enum {
     /* to the proxy */
-    MADI_RUN_START = 1,  /* data: see madrun_remote.c */
+    MADI_RUN_START = 1,  /* data: see madrun_spec.c */
     MADI_RUN_REPLY = 2,  /* rank, data: for PMI */
-    MADI_RUN_STDIN = 3,  /* rank, data; none: the end */
-    MADI_RUN_SIGNAL = 4, /* value: its number */
-    MADI_RUN_HOLD = 5,   /* rank, value: stream that is not to be read ... */
-    MADI_RUN_READ = 6,   /* ... or again */
+    MADI_RUN_STDIN = 3,  /* rank, data; no data: end of input */
+    MADI_RUN_SIGNAL = 4, /* value: number of the signal */
+    MADI_RUN_HOLD = 5,   /* rank, value: stop reading this stream ... */
+    MADI_RUN_READ = 6,   /* ... and resume */
     /* from the proxy, see madi_run_events_t */
     MADI_RUN_LINE = 16,
     MADI_RUN_OUTPUT = 17, /* value: stream */
@@ -38,7 +38,7 @@ typedef struct madi_run_frame {
 } madi_run_frame_t;
 
 void madi_run_frame_send(madi_run_pipe_t *pipe, int type, int rank, int value, const void *data, size_t len);
-/* The first frame that was read: 1 and *frame; 0 when it is not complete; -1 when this cannot be one. */
+/* Return the first frame that was received: 1 and *frame; 0 if it is incomplete; -1 if the bytes are no frame. */
 int madi_run_frame_next(const madi_run_pipe_t *pipe, madi_run_frame_t *frame);
 void madi_run_frame_drop(madi_run_pipe_t *pipe, const madi_run_frame_t *frame);
 

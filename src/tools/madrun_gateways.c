@@ -15,29 +15,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GRACE_NS 2000000000LL  /* between SIGTERM, SIGKILL, and the end of agents that do not answer */
-#define SOON_NS 100000000LL    /* before one that has ended is started again */
-#define LATE_NS 30000000000LL  /* and at most: twice as long as the time before when it did not live for */
-#define LIVED 10               /* so many times that, as a member of the job */
-#define AGAIN_NS 1000000000LL  /* and one that did not even join the job; twice as long each time */
+#define GRACE_NS 2000000000LL  /* from SIGTERM to SIGKILL, and to the end of agents that do not answer */
+#define SOON_NS 100000000LL    /* first pause before a gateway is restarted */
+#define LATE_NS 30000000000LL  /* longest pause; the pause doubles if the gateway failed again soon, */
+#define LIVED 10               /* that is within this many times the last pause after it had joined */
+#define AGAIN_NS 1000000000LL  /* first pause for one that did not join the job; doubles each time */
 #define TRIES_MAX 5
 
 typedef struct gateway {
     const madi_run_gateway_t *what;
     madi_run_remote_t *remote;
-    bool joined;   /* since it was started last: all is well with it */
-    bool announce; /* the ranks do not know this one */
-    bool spoken;   /* why it failed has been said */
-    int64_t since; /* when it has joined */
-    int64_t pause; /* before it was started again after that, the last time; 0: it was not */
-    int tries;     /* in a row that did not join */
-    int64_t again; /* when it is to be started again; 0: not */
+    bool joined;   /* since its last start */
+    bool announce; /* the ranks do not know its address */
+    bool spoken;   /* the reason of its failure was reported */
+    int64_t since; /* when it joined */
+    int64_t pause; /* last pause after it had joined; 0: none yet */
+    int tries;     /* consecutive starts without joining */
+    int64_t again; /* when to start it again; 0: not planned */
     char host[300], **env;
     char *argv[8];
 } gateway_t;
 
 static const madi_run_options_t *options;
-static madi_run_spec_t ranks; /* their spec; wdir is ours */
+static madi_run_spec_t ranks; /* as for the ranks; wdir is our copy */
 static sigset_t mask;
 static gateway_t *gateways;
 static int count, left;
@@ -96,7 +96,8 @@ static void start_due(void)
         madi_run_timer_set(&restart, first - now, start_due);
 }
 
-/* One that comes up and fails each time is not started again and again as fast as the hosts can.  NULL: nothing to say. */
+/* Determine the pause before the next start, so that a gateway that fails again and again is not restarted too fast.
+ * Return an explanation; NULL if there is nothing to explain. */
 static const char *pause_of(gateway_t *g)
 {
     static char text[120];
@@ -113,7 +114,7 @@ static const char *pause_of(gateway_t *g)
     return text;
 }
 
-/* It has ended, or could not be started, for a reason that the user is told. */
+/* Handle the end of a gateway, or a failed start, and report text. meant: it was ended on purpose. */
 static void failed(gateway_t *g, const char *text, bool meant)
 {
     const char *late = NULL;
@@ -162,7 +163,7 @@ static void on_ended(int number, int status)
                  madi_run_signal_name(WTERMSIG(status)));
     else
         snprintf(text, sizeof(text), "the gateway on host '%s' ended with exit code %d", g->what->host, WEXITSTATUS(status));
-    /* Somebody has told it to end, and means it. */
+    /* Exit codes of a gateway that was ended on purpose. */
     failed(g, text, WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 128 + SIGTERM));
 }
 
@@ -181,9 +182,9 @@ static void on_done(void)
 
 static const madi_run_events_t events = {on_line, madi_run_output, on_taken, on_ended, on_failed, on_done};
 
-/* ---- For the job ------------------------------------------------------------------------------------------------- */
+/* ---- Interface for the job -------------------------------------------------------------------------------------- */
 
-/* madgw lies beside madrun, here and there. */
+/* Find madgw, which is in madrun's directory, here and on other hosts. */
 static void find_program(void)
 {
     ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);

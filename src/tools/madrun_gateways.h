@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gateways beside the ranks: processes (madgw) of the job that only forward.  Each has a proxy of its own, on this host
- * too, and a number after the ranks'.  They are started before the ranks, those that fail are started again, and they are
- * told to end when no rank is left. */
+/* Gateways: processes (madgw) of the job that only forward.  Each has its own proxy, also on this host, and a number
+ * after the ranks'.  Gateways are started before the ranks, restarted if they fail, and ended when no rank is left. */
 #ifndef MADI_MADRUN_GATEWAYS_H
 #define MADI_MADRUN_GATEWAYS_H
 
@@ -9,15 +8,15 @@
 #include "tools/madrun_options.h"
 #include "tools/madrun_topology.h"
 
-/* spec: as for the ranks, whose environment and directory gateways have, too. */
+/* Start the gateways. spec: that of the ranks, whose environment and directory gateways share. */
 void madi_run_gateways_start(const madi_run_options_t *options, const madi_run_gateway_t *gateways, int count,
                              const madi_run_spec_t *spec, const sigset_t *mask);
-void madi_run_gateways_reply(int number, const char *text, size_t len); /* to a PMI request */
-/* The ranks are being ended: gateways that fail are not started again. */
+void madi_run_gateways_reply(int number, const char *text, size_t len); /* reply to a PMI request */
+/* The ranks are being ended: do not restart gateways that fail. */
 void madi_run_gateways_release(void);
-/* No rank is left: let them end, and after some time make them. */
+/* No rank is left: ask the gateways to end, and kill them after some time. */
 void madi_run_gateways_end(void);
-int madi_run_gateways_left(void); /* how many agents and proxies have not ended */
+int madi_run_gateways_left(void); /* number of agents and proxies that have not ended */
 void madi_run_gateways_fini(void);
 
 #endif

@@ -16,7 +16,7 @@
 
 static pid_t guard;
 static int guard_fd = -1;
-static char mark[40]; /* "": not made yet */
+static char mark[40]; /* "" before the first use */
 
 static ssize_t read_group(int fd, pid_t *group)
 {
@@ -34,9 +34,9 @@ static _Noreturn void guard_run(int fd)
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    setsid(); /* what is sent to madrun's group is not for us */
+    setsid(); /* signals to madrun's group must not reach us */
     prctl(PR_SET_NAME, "madrun-guard");
-    dup2(fd, 0); /* hold nothing else open: somebody may wait for its end */
+    dup2(fd, 0); /* hold nothing else open: another process may wait for its end */
     close_range(1, ~0u, 0);
     while (read_group(0, &group) == (ssize_t)sizeof(group)) {
         if (group == 0)

@@ -14,7 +14,7 @@
 #define HOSTS_MAX 65536
 #define SLOTS_MAX 1000000
 
-/* A name must not be taken for an option or be split by a shell on its way to the launch agent. */
+/* True for a name that cannot be taken for an option, or be split by a shell, on its way to the launch agent. */
 static bool name_good(const char *name)
 {
     if (!isalnum((unsigned char)*name) && *name != '_' && *name != ':')
@@ -39,7 +39,8 @@ int madi_run_hosts_put(madi_run_hosts_t *hosts, const char *name, int slots, cha
         snprintf(why, len, "'%s' is no name of a host: give names as in 'a,b:4,node[1-8]'", name);
         return -1;
     }
-    if (last && strcmp(last->name, name) == 0) { /* a file with a line for each process; for others see madrun_same.h */
+    if (last && strcmp(last->name, name) == 0) { /* files with one line per process; for other duplicates see
+                                                  * madrun_same.h */
         madi_run_hosts_join(last, &one);
         return 0;
     }
@@ -178,7 +179,7 @@ int madi_run_hosts_place(madi_run_hosts_t *hosts, int ranks, char *why, size_t l
     rest = ranks % all;
     for (int i = 0; i < hosts->count; i++) {
         madi_run_host_t *host = &hosts->host[i];
-        int more = host->slots < rest ? host->slots : (int)rest; /* of what does not come out even */
+        int more = host->slots < rest ? host->slots : (int)rest; /* share of the remainder */
         int most = numbered ? host->slots : (int)(ranks / all * host->slots) + more;
         rest -= more;
         host->first = first;

@@ -21,20 +21,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GRACE_NS 2000000000LL     /* between SIGTERM and SIGKILL */
-#define TWICE_NS 1000000000LL     /* a second interrupt this soon after the first ends the job */
-#define STDIN_BYTES ((size_t)1 << 18) /* of standard input on the way to its rank */
+#define GRACE_NS 2000000000LL     /* from SIGTERM to SIGKILL */
+#define TWICE_NS 1000000000LL     /* a second interrupt within this time ends the job */
+#define STDIN_BYTES ((size_t)1 << 18) /* most bytes of standard input on their way to the rank */
 
 extern char **environ;
 
 static const madi_run_options_t *options;
-static madi_run_remote_t **home; /* of each rank; NULL: this host */
+static madi_run_remote_t **home; /* proxy of each rank; NULL: this host */
 static int hosts_left, exit_code;
-static bool stopping, *spoken;   /* of each rank: why it failed has been said */
+static bool stopping, *spoken;   /* by rank: the reason of its failure was reported */
 static madi_run_timer_t grace, limit;
 static madi_run_pipe_t input;
 static size_t input_under_way;
-static madi_run_spec_t *command; /* another launcher, which is started when the gateways are there; NULL: none, or it is */
+static madi_run_spec_t *command; /* another launcher, to be started when the gateways are up; NULL if none, or already
+                                  * started */
 static const sigset_t *command_mask;
 
 /* --- ending --- */
@@ -48,7 +49,7 @@ static void signal_all(int number)
 static void kill_all(void)
 {
     signal_all(SIGKILL);
-    madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill); /* a host that does not even answer to that */
+    madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill); /* for hosts that do not react even to SIGKILL */
 }
 
 static void on_done(void);
@@ -63,11 +64,11 @@ static void stop(void)
         on_done(); /* it will not be started any more */
     command = NULL;
     signal_all(SIGTERM);
-    signal_all(SIGCONT); /* a stopped process would not hear it */
+    signal_all(SIGCONT); /* a stopped process does not handle SIGTERM */
     madi_run_timer_set(&grace, GRACE_NS, kill_all);
 }
 
-/* rank failed for a reason that the user is told: only the first time, unless all go on. */
+/* Handle the failure of a rank.  Without --keep-going only the first one is reported. */
 static void fail(int rank, int code, const char *text)
 {
     if (exit_code == 0)
@@ -95,7 +96,7 @@ static void output_lost(void)
     stop();
 }
 
-/* --- what the ranks do --- */
+/* --- events of the ranks --- */
 
 static void on_output(int rank, int stream, const char *data, size_t len)
 {
@@ -151,7 +152,7 @@ static void on_failed(int rank, int code, const char *text)
     if (exit_code == 0)
         exit_code = code;
     if (!stopping && !said)
-        madi_run_say("%s", text); /* the same is wrong for all ranks */
+        madi_run_say("%s", text); /* the reason is the same for all ranks */
     said = true;
     spoken[rank] = true;
     stop();
@@ -186,7 +187,7 @@ static void command_start(void)
     input_open();
 }
 
-/* All addresses are there, or those of one more program that the ranks have started. */
+/* A barrier is over: all addresses are known, or those of one more program that the ranks have started. */
 static void pmi_passed(void)
 {
     char why[200];
@@ -196,7 +197,7 @@ static void pmi_passed(void)
         command_start();
 }
 
-/* A launcher waits for gateways, and there is none any more. */
+/* End the job if a launcher waits for gateways, and none is left. */
 static void check_command(void)
 {
     if (!command || madi_run_gateways_left())
@@ -217,7 +218,7 @@ static void pmi_aborted(int rank, int code)
     stop();
 }
 
-/* --- what the user does --- */
+/* --- actions of the user --- */
 
 static void got_input(madi_run_pipe_t *pipe)
 {
@@ -241,7 +242,7 @@ static void got_input(madi_run_pipe_t *pipe)
 
 static void input_open(void)
 {
-    bool background = isatty(0) && tcgetpgrp(0) != getpgrp(); /* the terminal's input is for somebody else */
+    bool background = isatty(0) && tcgetpgrp(0) != getpgrp(); /* the terminal's input belongs to another process group */
     input = (madi_run_pipe_t){.got = got_input, .read = !background, .shared = true};
     if (options->stdin_rank >= 0)
         madi_run_pipe_open(&input, 0);
@@ -271,7 +272,7 @@ static void on_signal(int number)
         return;
     case SIGTSTP:
         signal_all(SIGTSTP);
-        kill(getpid(), SIGSTOP); /* SIGCONT comes here when we go on */
+        kill(getpid(), SIGSTOP); /* SIGCONT is handled here when we continue */
         return;
     case SIGINT:
         interrupted();
@@ -282,7 +283,8 @@ static void on_signal(int number)
 
 /* --- starting --- */
 
-/* What ranks elsewhere get in addition to their host's environment: our knobs, then what was asked for. */
+/* Return the variables that ranks on other hosts get in addition to their host's environment: our knobs, then those of
+ * --env. */
 static char **remote_env(void)
 {
     size_t count = 0;
@@ -299,10 +301,11 @@ static char **remote_env(void)
 
 bool madi_run_job_here(const madi_run_options_t *asked, const char *host)
 {
-    return !asked->agent && madi_run_same_here(host, true); /* an agent may well reach another place of this host */
+    return !asked->agent && madi_run_same_here(host, true); /* an agent may reach another environment on this host */
 }
 
-/* With what the topology file calls this host, in *text; to be freed, unless it is env itself. */
+/* Return env with MAD_HOST added, the topology file's name of this host, stored in *text.  To be freed, unless it is
+ * env itself. */
 static char **host_env(char **env, const char *host, char (*text)[300])
 {
     size_t n = 0;
@@ -353,7 +356,7 @@ static void start(const madi_run_hosts_t *hosts, madi_run_spec_t *local, char **
         on_done();
 }
 
-/* Gateways first: those on other hosts take longest, and ranks that are there wait for their addresses. */
+/* Start gateways first: those on other hosts take longest, and the ranks wait for their addresses. */
 static void start_all(const madi_run_hosts_t *hosts, const madi_run_gateway_t *gateways, int count, madi_run_spec_t *local,
                       char **far_env, const sigset_t *mask)
 {

@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char written[PATH_MAX]; /* "": none */
+static char written[PATH_MAX]; /* "" if none */
 
 static int fill(FILE *file)
 {
     const char *topology = madi_run_topology_text();
-    char buffer[BUFSIZ]; /* the stream's, to be wiped: the key passes through it */
+    char buffer[BUFSIZ]; /* the stream's buffer, wiped afterwards because it contains the key */
     bool good;
     int result;
     setvbuf(file, buffer, _IOFBF, sizeof(buffer));
@@ -31,7 +31,8 @@ static int fill(FILE *file)
     return result;
 }
 
-/* A new file beside the one that path names, for its owner alone whatever the umask; its name into next.  -1: why. */
+/* Create a temporary file beside path, with its name in next, private to its owner whatever the umask. -1 with the
+ * reason in why. */
 static int next_make(const char *path, char *next, size_t next_len, char *why, size_t len)
 {
     int fd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each rank leads a process group of its own.  One that has ended stays a zombie until the last has: its number, which
- * is also its group's, cannot be given to somebody else meanwhile, so that signals to the group reach what it left
- * behind, and nobody else. */
+/* Each rank leads its own process group.  A rank that has ended stays a zombie until the last one has ended.  Its
+ * number, which is also the number of its group, can thus not be reused meanwhile, so signals to the group reach the
+ * processes that it left behind, and nobody else. */
 #include "tools/madrun_local.h"
 
 #include "tools/madrun_guard.h"
@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #define LINE_BYTES 16384           /* longest PMI request */
-#define LINGER_NS 500000000LL /* for children of ended ranks that hold their output open */
-#define KILLED_NS 10000000LL  /* between two looks whether all that was killed has ended ... */
-#define KILLED_MAX 200        /* ... and how many */
+#define LINGER_NS 500000000LL /* ns: for children of ended ranks that hold their output open */
+#define KILLED_NS 10000000LL  /* ns: interval of checks whether all killed processes have ended ... */
+#define KILLED_MAX 200        /* ... and their number */
 
 typedef struct rank {
     pid_t pid; /* 0: not started */
@@ -31,7 +31,7 @@ typedef struct rank {
     madi_run_pipe_t pmi, in, stream[2];
 } rank_t;
 
-/* What a child that could not become the program writes to the pipe `trouble`. */
+/* Message that a child which could not execute the program writes to the pipe `trouble`. */
 typedef struct trouble {
     int rank, error;
     enum { TROUBLE_WDIR, TROUBLE_EXEC } stage;
@@ -40,11 +40,11 @@ typedef struct trouble {
 static const madi_run_spec_t *spec;
 static const madi_run_events_t *events;
 static rank_t *ranks;
-static int left; /* ranks that have been started and have not ended */
-static bool collected; /* the ranks' numbers may be somebody else's */
+static int left; /* ranks that are running */
+static bool collected; /* the ranks have been reaped: their numbers may be reused */
 static bool told_done;
 static int trouble_fd = -1;
-static char topology[40]; /* a path; "": there is none */
+static char topology[40]; /* a path; "" if there is no topology */
 static madi_run_pipe_t trouble;
 static madi_run_timer_t linger;
 
@@ -79,17 +79,17 @@ static void got_request(madi_run_pipe_t *pipe)
         if (strlen(line) == len - 1)
             events->line(rank_of(pipe), line);
         if (pipe->fd < 0)
-            return; /* the answer could not be written: closed from within */
+            return; /* the answer could not be written, so the pipe was closed inside */
         madi_run_buffer_drop(&pipe->in, len);
     }
     if (pipe->eof || pipe->broken || pipe->in.len > LINE_BYTES)
-        madi_run_pipe_close(pipe); /* nobody is there, or somebody who does not speak the protocol */
+        madi_run_pipe_close(pipe); /* the client is gone, or does not speak the protocol */
 }
 
 static void got_stdin(madi_run_pipe_t *pipe)
 {
     if (pipe->broken)
-        madi_run_pipe_close(pipe); /* it does not read its input any more */
+        madi_run_pipe_close(pipe); /* the rank does not read its input any more */
 }
 
 static void sent_stdin(madi_run_pipe_t *pipe, size_t len)
@@ -131,7 +131,7 @@ static _Noreturn void child_fail(int rank, int stage)
 static void child_env(int rank, int boot_fd)
 {
     char text[16];
-    /* A launcher around us, for which this rank is no process of its own. */
+    /* Variables of a launcher around us, for which this rank is no separate process. */
     unsetenv("PMI_FD");
     unsetenv("PMI_PORT");
     unsetenv("PMIX_NAMESPACE");
@@ -154,12 +154,12 @@ static void child_env(int rank, int boot_fd)
 
 static _Noreturn void child_run(int rank, pid_t parent, const int fds[4], const cpu_set_t *place, const sigset_t *mask)
 {
-    /* A shell ignores the interrupts of what it starts in the background; ours are forwarded, and meant. */
+    /* A shell lets background jobs ignore interrupts; ours are forwarded on purpose. */
     static const int defaults[] = {SIGPIPE, SIGTTIN, SIGTTOU, SIGINT, SIGQUIT};
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(1); /* it died before we asked to be told */
+        _exit(1); /* the parent died before prctl */
     if (place)
         sched_setaffinity(0, sizeof(*place), place);
     dup2(fds[1], 0);
@@ -181,7 +181,7 @@ static _Noreturn void child_run(int rank, pid_t parent, const int fds[4], const 
 
 #define SPARE_DESCRIPTORS 64
 
-/* A rank takes four descriptors here.  The limit is raised only for those who need it: the ranks inherit it. */
+/* Raise the limit of descriptors if needed; a rank takes four here.  Ranks inherit the limit. */
 static void descriptors_raise(int count)
 {
     rlim_t need = 4 * (rlim_t)count + SPARE_DESCRIPTORS;
@@ -192,7 +192,7 @@ static void descriptors_raise(int count)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* So many that not even those which stay open while it runs are to be had: nothing is started then. */
+/* True if even the descriptors that stay open while the ranks run exceed the limit; then nothing is started. */
 static bool descriptors_lack(int count, char *text, size_t len)
 {
     struct rlimit limit;
@@ -203,7 +203,7 @@ static bool descriptors_lack(int count, char *text, size_t len)
     return true;
 }
 
-/* The four channels of a rank, as pairs of (ours, its): PMI, standard input, output, errors. */
+/* Open the four channels of a rank as pairs of (ours, its): PMI, standard input, output, error. */
 static int channels_open(int pairs[4][2], bool input)
 {
     int fds[2];
@@ -257,7 +257,7 @@ static int rank_start(rank_t *rank, const cpu_set_t *place, const sigset_t *mask
         const int fds[4] = {pairs[0][1], pairs[1][1], pairs[2][1], pairs[3][1]};
         child_run(number, parent, fds, place, mask);
     }
-    setpgid(rank->pid, rank->pid); /* the child does the same; whoever comes first */
+    setpgid(rank->pid, rank->pid); /* both parent and child do this, because either may run first */
     madi_run_guard_add(rank->pid);
     channels_close(pairs, 1);
     rank_listen(rank, pairs);
@@ -277,7 +277,7 @@ static void say_started(int i, const cpu_set_t *place)
     fprintf(stderr, "%s\n", text);
 }
 
-/* The hosts need not have a file system in common. */
+/* Keep the topology's text in a memory file, since hosts need not share a file system. */
 static const char *topology_keep(void)
 {
     if (spec->topology[0] &&
@@ -371,13 +371,13 @@ void madi_run_local_signal(int number)
 
 /* --- ending --- */
 
-/* All have ended, and so does what they left in their process groups. */
+/* All ranks have ended: kill the rest of their process groups, and reap them. */
 static void ranks_collect(void)
 {
     if (collected)
         return;
     madi_run_local_signal(SIGKILL);
-    madi_run_guard_end(); /* before their numbers become somebody else's */
+    madi_run_guard_end(); /* before their numbers can be reused */
     for (int i = 0; i < spec->count; i++)
         while (ranks[i].pid && waitpid(ranks[i].pid, NULL, 0) < 0 && errno == EINTR)
             ;
@@ -403,7 +403,7 @@ static void finish(void)
         for (int s = 0; s < 2; s++) {
             madi_run_pipe_t *pipe = &rank->stream[s];
             madi_run_pipe_drain(pipe);
-            if (pipe->fd >= 0) { /* held by something that left the process group */
+            if (pipe->fd >= 0) { /* held open by a process that left the process group */
                 pipe->eof = true;
                 got_output(pipe);
             }
@@ -415,7 +415,7 @@ static void finish(void)
     events->done();
 }
 
-/* Their children get a moment to write their last, then are killed, which closes the outputs. */
+/* Give children a moment for their last output, then kill them, which closes the outputs. */
 static void linger_over(void)
 {
     madi_run_local_signal(SIGKILL);
@@ -431,7 +431,7 @@ static void check_done(void)
     for (int i = 0; i < spec->count; i++)
         open = open || (ranks[i].pid && (ranks[i].stream[0].fd >= 0 || ranks[i].stream[1].fd >= 0));
     if (!open)
-        madi_run_timer_set(&linger, 0, finish); /* from the loop, not from deep inside */
+        madi_run_timer_set(&linger, 0, finish); /* from the loop, not from deep inside a callback */
     else if (linger.at == 0)
         madi_run_timer_set(&linger, LINGER_NS, linger_over);
 }
@@ -441,7 +441,7 @@ static void rank_ended(rank_t *rank, const siginfo_t *info)
     int status = info->si_code == CLD_EXITED ? (info->si_status & 0xff) << 8 : info->si_status & 0x7f;
     rank->exited = true;
     left--;
-    madi_run_pipe_drain(&rank->pmi); /* "finalize" may be its last word */
+    madi_run_pipe_drain(&rank->pmi); /* "finalize" may be its last request */
     madi_run_pipe_close(&rank->pmi);
     for (int s = 0; s < 2; s++)
         madi_run_pipe_drain(&rank->stream[s]);
@@ -461,7 +461,7 @@ void madi_run_local_reap(void)
 {
     if (!ranks || collected)
         return;
-    madi_run_pipe_drain(&trouble); /* why a rank could not be started comes before that it ended */
+    madi_run_pipe_drain(&trouble); /* the reason of a failed start must be handled before its end */
     for (int i = 0; i < spec->count; i++) {
         siginfo_t info = {.si_pid = 0};
         if (!ranks[i].exited && waitid(P_PID, (id_t)ranks[i].pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events are handled one per wait, so that a handler may close any pipe without leaving a stale event behind. */
+/* Handles one event per wait, so that a handler may close any pipe without leaving a stale event behind. */
 #include "tools/madrun_loop.h"
 
 #include "base/clock.h"
@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #define READ_BYTES 65536
-#define SHARED_BYTES 4096   /* a pipe that is writable takes this much without blocking */
-#define FULL_BYTES (1 << 20) /* a choking pipe is full with this much waiting ... */
-#define LOW_BYTES (1 << 18)  /* ... until it is down to this */
+#define SHARED_BYTES 4096   /* bytes that a writable pipe accepts without blocking */
+#define FULL_BYTES (1 << 20) /* a choking pipe is full with this much queued ... */
+#define LOW_BYTES (1 << 18)  /* ... until it drains to this */
 
 static int epoll_fd = -1;
-static int full_pipes; /* choking pipes that are full now */
+static int full_pipes; /* number of choking pipes that are full now */
 static madi_run_pipe_t *pipes;
 static madi_run_timer_t *timers;
 
@@ -92,13 +92,13 @@ void madi_run_buffer_drop(madi_run_buffer_t *buffer, size_t len)
 void madi_run_buffer_free(madi_run_buffer_t *buffer)
 {
     if (buffer->data)
-        explicit_bzero(buffer->data, buffer->cap); /* the job's key goes through some of them */
+        explicit_bzero(buffer->data, buffer->cap); /* some of them held the job's key */
     free(buffer->data);
     *buffer = (madi_run_buffer_t){.wipes = buffer->wipes};
 }
 
-/* Tell the kernel what this pipe waits for now.  A pipe that waits for nothing leaves the set: a hang-up would be
- * reported for ever otherwise. */
+/* Update what epoll watches for this pipe.  A pipe that waits for nothing is removed, because a hang-up would otherwise
+ * be reported forever. */
 static void rearm(madi_run_pipe_t *pipe)
 {
     struct epoll_event event = {.data.ptr = pipe};
@@ -115,9 +115,9 @@ static void rearm(madi_run_pipe_t *pipe)
     if (epoll_ctl(epoll_fd, op, pipe->fd, &event) == 0)
         pipe->armed = event.events;
     else if (errno == EPERM)
-        pipe->plain = true; /* a file: always ready */
+        pipe->plain = true; /* a regular file: always ready */
     else
-        no_memory(); /* what epoll_ctl can fail with here */
+        no_memory(); /* the only way that epoll_ctl can fail here */
 }
 
 static void hold_changed(void)
@@ -181,7 +181,7 @@ static void pipe_break(madi_run_pipe_t *pipe)
         pipe->got(pipe);
 }
 
-/* Write what goes; `once`: the descriptor is known to be writable, and one small write is all that may be tried. */
+/* Write what is possible. once: the descriptor is writable, and only one small write is known not to block. */
 static void pipe_write(madi_run_pipe_t *pipe, bool once)
 {
     while (pipe->fd >= 0 && pipe->out.len > 0) {
@@ -237,7 +237,7 @@ void madi_run_pipe_reading(madi_run_pipe_t *pipe, bool on)
     rearm(pipe);
 }
 
-/* False when there is nothing more at the moment. */
+/* Read once; false if nothing more is available now. */
 static bool pipe_read(madi_run_pipe_t *pipe)
 {
     ssize_t n;
@@ -249,7 +249,7 @@ static bool pipe_read(madi_run_pipe_t *pipe)
     if (n > 0)
         pipe->in.len += (size_t)n;
     else
-        pipe->eof = true; /* an error too: of a terminal whose other side is gone, of a socket that was reset */
+        pipe->eof = true; /* an error too: of a terminal that hung up, of a socket that was reset */
     rearm(pipe);
     pipe->got(pipe);
     return pipe->fd >= 0 && !pipe->eof;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* madrun's event loop: one thread, buffered pipes, timers.
  *
- * A pipe is one descriptor (pipe, socket, terminal, file) with what was read from it and what is still to be written.
- * Nothing here blocks, except writing to a plain file.  Out of memory ends the tool: the ranks end with it. */
+ * A pipe is a descriptor (pipe, socket, terminal, file) with what was read from it and what is still to be written.
+ * Nothing blocks here, except writing to a regular file.  If memory runs out the tool exits, and the ranks end with it. */
 #ifndef MADI_MADRUN_LOOP_H
 #define MADI_MADRUN_LOOP_H
 
@@ -13,7 +13,7 @@
 typedef struct madi_run_buffer {
     char *data; /* the bytes are data[from .. from + len) */
     size_t from, len, cap;
-    bool wipes; /* the job's key goes through it: nothing of what has passed stays behind */
+    bool wipes; /* the job's key passes through: erase what has been consumed */
 } madi_run_buffer_t;
 
 void madi_run_buffer_add(madi_run_buffer_t *buffer, const void *data, size_t len);
@@ -28,41 +28,41 @@ static inline char *madi_run_buffer_at(const madi_run_buffer_t *buffer)
 typedef struct madi_run_pipe madi_run_pipe_t;
 struct madi_run_pipe {
     /* Set by the owner before madi_run_pipe_open. */
-    void (*got)(madi_run_pipe_t *pipe);               /* there is more in `in`, or eof or broken became true */
+    void (*got)(madi_run_pipe_t *pipe);               /* `in` has grown, or eof or broken became true */
     void (*sent)(madi_run_pipe_t *pipe, size_t len); /* may be NULL */
     void *owner;
     int tag;
     bool read;   /* read from it */
     bool bulk;   /* not read while any choking pipe is full */
-    bool choke;  /* when much waits to be written here, bulk pipes wait */
-    bool shared; /* the descriptor is not ours alone: do not make it non-blocking */
-    /* For the owner to look at. */
+    bool choke;  /* if much is queued here, bulk pipes are not read */
+    bool shared; /* the descriptor is shared with other processes: do not make it non-blocking */
+    /* For the owner to read. */
     int fd; /* -1: closed */
     bool eof, broken;
     int error; /* broken: errno of the write */
     madi_run_buffer_t in, out;
-    /* The loop's own. */
+    /* Private to the loop. */
     uint32_t armed;
     bool plain, full, closing;
     madi_run_pipe_t *next, **link;
 };
 
-/* Take fd into the loop; closed by madi_run_pipe_close. */
+/* Add fd to the loop; madi_run_pipe_close closes it. */
 void madi_run_pipe_open(madi_run_pipe_t *pipe, int fd);
-/* Queue bytes and write what can be written now.  Ignored when the pipe is closed or broken. */
+/* Queue bytes, and write what can be written now.  No effect on a closed or broken pipe. */
 void madi_run_pipe_send(madi_run_pipe_t *pipe, const void *data, size_t len);
-/* Close at once, or when all that is queued has been written. Fine on a closed pipe. */
+/* Close at once, or after everything queued was written.  Legal for a closed pipe. */
 void madi_run_pipe_close(madi_run_pipe_t *pipe);
 void madi_run_pipe_close_when_sent(madi_run_pipe_t *pipe);
-/* Begin or cease to read. */
+/* Start or stop reading. */
 void madi_run_pipe_reading(madi_run_pipe_t *pipe, bool on);
-/* Read now what is there, until it is empty or at its end. */
+/* Read everything available now, until the pipe is empty or at its end. */
 void madi_run_pipe_drain(madi_run_pipe_t *pipe);
 
 typedef struct madi_run_timer madi_run_timer_t;
 struct madi_run_timer {
     void (*fire)(void);
-    int64_t at; /* on the monotonic clock, nanoseconds; 0: not set */
+    int64_t at; /* monotonic time, ns; 0: not set */
     madi_run_timer_t *next;
     bool listed;
 };

@@ -99,7 +99,7 @@ static int parse_timeout(madi_run_options_t *options, const char *text)
     return -1;
 }
 
-/* An empty command would start the processes here, under the other hosts' names. */
+/* An empty command would start the processes here, under the names of other hosts. */
 static int parse_agent(madi_run_options_t *options, char *text)
 {
     options->agent = text;
@@ -159,7 +159,8 @@ static int parse_one(madi_run_options_t *options, int option)
     }
 }
 
-/* Where there is another launcher nobody tells its processes of a gateway that is started again. */
+/* Check the options with --around.  Gateways are not restarted there, because nobody would inform the other launcher's
+ * processes. */
 static int check_around(madi_run_options_t *options)
 {
     const char *excluded = options->count      ? "-n"
@@ -190,8 +191,9 @@ int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv)
     options->label = true;
     options->bind = MADI_RUN_BIND_AUTO;
     options->env = madi_run_alloc((size_t)argc + 1, sizeof(char *));
-    argv[0] = (char *)"madrun";                                              /* how getopt's messages begin */
-    while ((option = getopt_long(argc, argv, "+n:v", table, NULL)) != -1) { /* +: the program's options are its own */
+    argv[0] = (char *)"madrun";                                              /* prefix of getopt's messages */
+    while ((option = getopt_long(argc, argv, "+n:v", table, NULL)) != -1) { /* +: stop at the program, whose options are
+                                                                             * its own */
         code = parse_one(options, option);
         if (code >= 0)
             return code;

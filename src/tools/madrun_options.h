@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the user asked for. */
+/* The command line of madrun. */
 #ifndef MADI_MADRUN_OPTIONS_H
 #define MADI_MADRUN_OPTIONS_H
 
@@ -9,26 +9,26 @@
 
 typedef struct madi_run_options {
     int count;               /* -n */
-    char *hosts, *hostfile;  /* at most one of them */
+    char *hosts, *hostfile;  /* at most one of them is set */
     char *agent;             /* NULL: ssh */
     char *topology;          /* NULL: none */
-    bool around;             /* the program is another launcher: it runs here, the gateways beside it */
+    bool around;             /* the program is another launcher: it runs here, amid the gateways */
     const char *gateways;    /* "restart", "once" or "none" */
     char *job_file;          /* NULL: none */
     madi_run_bind_t bind;
-    int reserve;             /* NUMA node kept for the system, -1: none */
+    int reserve;             /* NUMA node reserved for the system; -1: none */
     char **env;              /* "K=V" ... NULL */
     int env_count;
     char *wdir;              /* NULL: where madrun was started */
     bool keep_going, label, verbose;
     double timeout;          /* seconds; 0: none */
     int stdin_rank;          /* -1: none */
-    char **argv;             /* the program and its arguments, NULL at the end */
+    char **argv;             /* the program and its arguments, then NULL */
     int argc;
 } madi_run_options_t;
 
-/* Returns -1 to go on, else the exit code: 0 after --help or --version, 2 after a message about a bad option.  What
- * options point to lies in argv. */
+/* Parse the command line. -1: continue; else the exit code: 0 after --help or --version, 2 for an invalid option, which
+ * was reported.  Strings point into argv. */
 int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv);
 
 #endif

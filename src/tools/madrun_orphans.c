@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Children are found in /proc: those that madrun has not started itself are orphans.  (A wait for any child would find
- * ranks, which stay zombies until the last has ended; see madrun_local.c.) */
+/* Finds children in /proc; those that madrun has not started itself are orphans. (Waiting for any child would reap
+ * ranks, which stay zombies until the last one has ended; see madrun_local.c.) */
 #include "tools/madrun_orphans.h"
 
 #include "base/clock.h"
@@ -21,25 +21,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define REAP_NS 100000000LL /* between two looks through /proc, at least ... */
-#define REAP_PART 20        /* ... and this many times as long as a look takes */
-#define ROUNDS_MAX 1000     /* for marked processes that go on starting others */
+#define REAP_NS 100000000LL /* ns: least interval of scans of /proc ... */
+#define REAP_PART 20        /* ... and this many times the duration of a scan */
+#define ROUNDS_MAX 1000     /* for marked processes that keep starting others */
 
 /* A process as /proc shows it. */
 typedef struct entry {
-    const char *name; /* its folder in /proc; a number of another namespace if /proc is that namespace's */
+    const char *name; /* its directory in /proc; a number of another namespace if /proc belongs to that */
     pid_t pid;        /* its number in our namespace */
     bool zombie;
 } entry_t;
 
-typedef bool act_t(const entry_t *entry, void *arg); /* returns true if the process counts */
+typedef bool act_t(const entry_t *entry, void *arg); /* returns true if the process is to be counted */
 
-static pid_t *strangers; /* children that were there before */
+static pid_t *strangers; /* children that existed before */
 static size_t stranger_count;
 static madi_run_timer_t timer;
 static int64_t pause_ns = REAP_NS;
 
-/* ---- /proc ------------------------------------------------------------------------------------------------------- */
+/* ---- /proc ------------------------------------------------------------------------------------------------------ */
 
 static bool file_read(const char *name, const char *file, madi_run_buffer_t *to)
 {
@@ -57,14 +57,15 @@ static bool file_read(const char *name, const char *file, madi_run_buffer_t *to)
     return to->len > 1;
 }
 
-/* What follows "\nFIELD:\t" in the text of a status file, or "". */
+/* Return what follows "\nFIELD:\t" in the text of a status file; "" if it is missing. */
 static const char *field(const char *status, const char *name)
 {
     const char *at = strstr(status, name);
     return at ? at + strlen(name) : "";
 }
 
-/* The number of a process in our namespace: all of its numbers are listed, outermost first, and so are ours. */
+/* Return a process's number in our namespace.  Its numbers are listed from the outermost namespace inwards, and depth
+ * is our own level. */
 static pid_t number_here(const char *numbers, int depth)
 {
     char *end = NULL;
@@ -77,7 +78,7 @@ static pid_t number_here(const char *numbers, int depth)
     return (pid_t)pid;
 }
 
-/* How many numbers we have there, in namespaces within each other. */
+/* Return our level of nested PID namespaces, as /proc shows it. */
 static int depth_here(void)
 {
     madi_run_buffer_t status = {0};
@@ -92,7 +93,7 @@ static int depth_here(void)
     return depth ? depth : 1;
 }
 
-/* Act on each process, or on each child of ours.  Returns how many were counted. */
+/* Call act for each process, or for each of our children.  Return the number of processes counted. */
 static int processes_each(bool children, act_t *act, void *arg)
 {
     char self[32] = "";
@@ -115,7 +116,7 @@ static int processes_each(bool children, act_t *act, void *arg)
     return count;
 }
 
-/* True if the environment that a process was started with holds this "NAME=VALUE". */
+/* True if the initial environment of a process contains mark, a "NAME=VALUE". */
 static bool has_mark(const char *name, const char *mark)
 {
     madi_run_buffer_t all = {0};
@@ -130,7 +131,7 @@ static bool has_mark(const char *name, const char *mark)
     return found;
 }
 
-/* ---- Children ---------------------------------------------------------------------------------------------------- */
+/* ---- Children --------------------------------------------------------------------------------------------------- */
 
 static bool stranger_add(const entry_t *entry, void *arg)
 {
@@ -200,7 +201,7 @@ int madi_run_orphans_kill(void)
     return processes_each(true, end, NULL);
 }
 
-/* ---- For the guard ----------------------------------------------------------------------------------------------- */
+/* ---- For the guard ---------------------------------------------------------------------------------------------- */
 
 static bool end_marked(const entry_t *entry, void *arg)
 {

@@ -11,29 +11,30 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAUSE_NS 100000000LL   /* a begun line is shown when it has not grown for this long ... */
+#define PAUSE_NS 100000000LL   /* ns: an unfinished line is shown if it has not grown for this long ... */
 #define AGE_NS 1000000000LL    /* ... or is this old */
-#define TURN_NS 1000000000LL   /* while others wait, a shown line has this long to end ... */
-#define TURN_BYTES 65536       /* ... and again if it has grown by this much */
-#define WAITING_BYTES ((size_t)1 << 26) /* of all that waits; a begun line is shown then, or its rank waits */
-#define KEPT_BYTES ((size_t)1 << 18)    /* a larger buffer is given back when it is empty */
+#define TURN_NS 1000000000LL   /* ns: while others wait, a shown line has this long to end ... */
+#define TURN_BYTES 65536       /* ... and again if it has grown by this many bytes */
+#define WAITING_BYTES ((size_t)1 << 26) /* most bytes queued in total; beyond that, unfinished lines are shown, or ranks
+                                         * wait */
+#define KEPT_BYTES ((size_t)1 << 18)    /* a larger buffer is freed when it is empty */
 
-/* What a rank has written to one stream and is not in `out` yet. */
+/* Bytes that a rank has written to one stream, and that are not in `out` yet. */
 typedef struct text {
     madi_run_buffer_t bytes;
-    size_t searched;     /* bytes at the front that hold no newline */
-    int64_t first, last; /* arrival of the oldest and the youngest byte, on the monotonic clock, nanoseconds */
+    size_t searched;     /* leading bytes without a newline */
+    int64_t first, last; /* arrival of the oldest and newest byte; monotonic, ns */
     bool held;           /* the rank's descriptor is not read */
-    bool ended;          /* no more will come */
+    bool ended;          /* end of the stream */
 } text_t;
 
-/* Standard output or error. */
+/* Standard output or standard error. */
 typedef struct stream {
     madi_run_pipe_t out;
-    bool open;         /* what was written last does not end a line */
-    int owner;         /* rank of that line, which alone may write; -1: none */
-    int64_t turn;      /* end of the owner's turn, on the monotonic clock, nanoseconds; 0: nobody waits */
-    size_t turn_bytes; /* written by the owner in this turn */
+    bool open;         /* the last bytes written do not end a line */
+    int owner;         /* rank of the open line, which alone may write; -1: none */
+    int64_t turn;      /* end of the owner's turn; monotonic, ns; 0: nobody waits */
+    size_t turn_bytes; /* bytes written by the owner in this turn */
 } stream_t;
 
 static stream_t streams[2];
@@ -75,7 +76,7 @@ void madi_run_output_label(int number, const char *label)
 
 /* --- writing --- */
 
-/* What a program writes for programs is passed on as it is. */
+/* True if the text begins like a JSON object, which is passed on without a label. */
 static bool object_begins(const char *data, size_t len)
 {
     return len > 1 && data[0] == '{' && data[1] == '"';
@@ -88,7 +89,7 @@ static bool is_object(const char *data, size_t len)
     return len > 2 && object_begins(data, len) && data[len - 1] == '}';
 }
 
-/* Begin a line of rank (-1: madrun's own), or go on with the one that it has begun. */
+/* Begin a line of rank (-1: madrun's own), or continue its open line. */
 static void line_begin(stream_t *s, int rank, bool label)
 {
     char number[24];
@@ -139,7 +140,7 @@ static void whole_lines_write(int rank, int stream)
     text->searched = text->bytes.len;
 }
 
-/* --- whose turn it is --- */
+/* --- turns --- */
 
 static bool may_write(int rank, int stream)
 {
@@ -154,7 +155,7 @@ static void text_hold(int rank, int stream, bool on)
     text->held = on;
 }
 
-/* When the begun line is to be shown.  An object is no prompt, and its end decides on its label. */
+/* Return when an unfinished line is to be shown.  A JSON object is no prompt, and only its end decides on its label. */
 static int64_t text_due(const text_t *text, int stream)
 {
     int64_t pause = text->last + PAUSE_NS, age = text->first + AGE_NS;
@@ -165,7 +166,7 @@ static int64_t text_due(const text_t *text, int stream)
     return pause < age ? pause : age;
 }
 
-/* Write what may be written of rank's text. */
+/* Write what is due of a rank's text. */
 static void text_look(int rank, int stream, int64_t now)
 {
     text_t *text = &texts[rank][stream - 1];
@@ -183,7 +184,7 @@ static void text_look(int rank, int stream, int64_t now)
     }
 }
 
-/* The turn is over: the owner keeps it only while its line grows fast. */
+/* End the owner's turn, unless its line grows fast. */
 static void turn_look(stream_t *s, int64_t now)
 {
     if (!s->turn || (s->turn > now && s->owner >= 0))
@@ -194,7 +195,7 @@ static void turn_look(stream_t *s, int64_t now)
     s->turn_bytes = 0;
 }
 
-/* The end of the owner's turn, which begins when somebody waits. */
+/* Return the end of the owner's turn, which starts when another rank waits. */
 static int64_t turn_end(stream_t *s, int64_t now)
 {
     if (!s->turn) {
@@ -204,7 +205,7 @@ static int64_t turn_end(stream_t *s, int64_t now)
     return s->turn;
 }
 
-/* Write all that may be written to a stream.  Returns when there may be more, INT64_MAX: not by itself. */
+/* Write everything that is due to a stream.  Return when more may be due; INT64_MAX: not without new input. */
 static int64_t stream_look(int stream, int64_t now)
 {
     stream_t *s = &streams[stream - 1];
@@ -304,7 +305,7 @@ void madi_run_say(const char *format, ...)
     va_end(args);
     len = strlen(text);
     text[len++] = '\n';
-    if (texts) { /* in order with what the ranks write */
+    if (texts) { /* in order with the ranks' output */
         line_begin(&streams[1], -1, false);
         madi_run_pipe_send(&streams[1].out, text, len);
     } else {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the ranks write: lines, labelled, to madrun's own standard output and standard error.
+/* Output of the ranks: labelled lines on madrun's own standard output and standard error.
  *
- * Lines are passed on whole, whatever their length.  A line that does not end (a prompt, a progress bar) is shown after a
- * pause of 0.1 s, or when it is 1 s old, and is continued as it grows.  From then on it is open: the lines of other ranks
- * wait for its end.  They wait for 1 s, and again as long as the open line grows by 64 KiB each time; then a newline is put
- * behind the open line, and what still comes of it begins a line of its own.  What begins as a JSON object is shown only
- * when it has ended.  At most 64 MiB wait: beyond that a begun line is opened, or the ranks that wait for another's line
- * are not read.
+ * Lines are passed on as a whole, whatever their length.  An unfinished line (a prompt, a progress bar) is shown after
+ * a pause of 0.1 s, or when it is 1 s old, and continued as it grows.  From then on it is open: lines of other ranks
+ * wait for its end.  They wait for 1 s, and again for as long as the open line grows by 64 KiB each time.  Then a
+ * newline ends the open line, and what follows of it begins a new line.
+ *
+ * Text that begins like a JSON object is shown only when the object is complete.  At most 64 MiB are queued: beyond
+ * that, an unfinished line is opened, or ranks that wait for another rank's line are not read.
  */
 #ifndef MADI_MADRUN_OUTPUT_H
 #define MADI_MADRUN_OUTPUT_H
@@ -15,18 +16,19 @@
 #include <stddef.h>
 
 typedef struct madi_run_output_hooks {
-    void (*lost)(void);                            /* standard output or error cannot be written any more */
-    void (*hold)(int rank, int stream, bool on); /* cease to read what rank writes, or go on */
+    void (*lost)(void);                            /* standard output or standard error cannot be written any more */
+    void (*hold)(int rank, int stream, bool on); /* stop reading the rank's stream, or resume */
 } madi_run_output_hooks_t;
 
-/* One rank alone is passed on as it comes, unlabelled.  beside: number of processes that follow the ranks. */
+/* Initialise.  The output of a single rank is passed on as it comes, without labels. beside: number of processes after
+ * the ranks. */
 void madi_run_output_init(int ranks, int beside, bool label, const madi_run_output_hooks_t *hooks);
-void madi_run_output_label(int number, const char *label); /* instead of "[number] " */
+void madi_run_output_label(int number, const char *label); /* in place of "[number] " */
 void madi_run_output(int rank, int stream, const char *data, size_t len); /* len 0: its end */
-bool madi_run_output_waiting(void); /* something is still to be written */
+bool madi_run_output_waiting(void); /* something is still queued */
 void madi_run_output_fini(void);
 
-/* madrun's own messages: "madrun: " is put before, a newline behind. */
+/* Print madrun's own message, between "madrun: " and a newline. */
 void madi_run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -15,10 +15,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define KEY_MAX 256    /* bytes of a key, final zero included */
-#define VALUE_MAX 8192 /* of a value */
+#define KEY_MAX 256    /* bytes of a key, including the final zero */
+#define VALUE_MAX 8192 /* bytes of a value */
 #define BUCKETS_MIN 256
-#define ADDRESS_KEY "mad-addr.%d.0" /* what boot/pmi1.c makes of "mad-addr": values are long enough for one piece */
+#define ADDRESS_KEY "mad-addr.%d.0" /* boot/pmi1.c's name of "mad-addr"; values are long enough for a single piece */
 
 typedef struct pair {
     struct pair *next;
@@ -28,20 +28,20 @@ typedef struct pair {
 } pair_t;
 
 typedef struct client {
-    char place[17]; /* of its processors: the same as of who shares them; empty: not told */
-    int sharers;    /* how many have that; 0: it was not told */
+    char place[17]; /* hash of its processors: equal for processes that share them; empty: unknown */
+    int sharers;    /* number of processes with that place; 0: unknown */
     bool joined, left, waiting, ended;
-    bool passed; /* a gateway: the first barrier is over, and others it does not take part in */
+    bool passed; /* a gateway that has passed the first barrier; it takes no part in others */
 } client_t;
 
 static madi_run_pmi_hooks_t to;
 static client_t *clients; /* the ranks, then the gateways */
 static int count, gateways;
-static int waiting, ended; /* ranks */
+static int waiting, ended; /* numbers of ranks */
 static bool places_changed;
 static char job[64];
-static unsigned char secret[MADI_SECRET_LEN];         /* the job's key, which ranks are given */
-static unsigned char gateway_secret[MADI_SECRET_LEN]; /* which gateways are given */
+static unsigned char secret[MADI_SECRET_LEN];         /* the job's key, given to ranks */
+static unsigned char gateway_secret[MADI_SECRET_LEN]; /* given to gateways */
 static pair_t **buckets;
 static size_t bucket_count, pair_count;
 
@@ -110,10 +110,11 @@ __attribute__((format(printf, 2, 3))) static void reply(int rank, const char *fo
     va_end(args);
     if (n > 0 && (size_t)n < sizeof(text))
         to.reply(rank, text, (size_t)n);
-    explicit_bzero(text, n > 0 && (size_t)n < sizeof(text) ? (size_t)n : sizeof(text)); /* the key was in one of them */
+    explicit_bzero(text, n > 0 && (size_t)n < sizeof(text) ? (size_t)n : sizeof(text)); /* one of the replies contains
+                                                                                         * the key */
 }
 
-/* The value of a word of line, copied; false when it is not there or does not fit. */
+/* Copy the value of a word of line; false if it is missing, or does not fit. */
 static bool word(const char *line, const char *name, char *value, size_t len)
 {
     size_t n = strlen(name);
@@ -150,7 +151,7 @@ static void do_init(int rank, const char *line)
         clients[rank].place[0] = 0;
     places_changed = true;
     key_text(rank < count ? secret : gateway_secret, hex);
-    clients[rank].joined = true; /* perhaps again: one script may start several programs in turn */
+    clients[rank].joined = true; /* perhaps again: a script may start several programs in turn */
     clients[rank].left = false;
     reply(rank,
           "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 mad_job=%s mad_rank=%d mad_size=%d mad_gateways=%d "
@@ -209,7 +210,7 @@ static int compare_places(const void *a, const void *b)
     return strcmp((*(client_t *const *)a)->place, (*(client_t *const *)b)->place);
 }
 
-/* How many are at each one's place, when one was told or left since. */
+/* Count the processes at each place, if places have changed since. */
 static void count_sharers(void)
 {
     int all = count + gateways, end;
@@ -230,7 +231,7 @@ static void count_sharers(void)
     free(sorted);
 }
 
-/* The barrier is over when all that still can have come; the first one is the gateways', too. */
+/* Complete the barrier if everyone that still can has arrived.  Gateways take part in the first barrier only. */
 static void barrier_check(void)
 {
     bool any = waiting > 0;
@@ -306,7 +307,7 @@ void madi_run_pmi_line(int rank, const char *line)
     reply(rank, "cmd=%s_result rc=-1 msg=unknown_command\n", command);
 }
 
-/* Who asks for its address is not to wait for it, nor to find nothing. */
+/* Store an empty address for a process that will publish none, so that queries get an answer. */
 static void no_address(int number)
 {
     char key[40];
@@ -363,7 +364,7 @@ bool madi_run_pmi_write(FILE *file)
     return !ferror(file);
 }
 
-/* The pages that these bytes are on stay out of core dumps, with what else is on them. */
+/* Exclude the pages of these bytes from core dumps. */
 static void dump_not(const void *bytes, size_t len)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)bytes & ~(page - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* madrun on another host: starts the ranks there, and passes on everything in both directions.  When its standard
- * input ends, madrun is gone, and the ranks go too. */
+/* madrun on another host: starts the ranks there, and forwards everything in both directions.  When its standard input
+ * ends, madrun is gone, and the ranks are ended too. */
 #include "tools/madrun_remote.h"
 
 #include "tools/madrun_frame.h"
@@ -59,7 +59,7 @@ static void kill_ranks(void)
     madi_run_local_signal(SIGKILL);
 }
 
-/* madrun is gone, or somebody wants us to be. */
+/* madrun is gone, or a signal asks us to end. */
 static void end_ranks(void)
 {
     if (ending)

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHATTER_MAX (1 << 20) /* bytes before the greeting, of a host's start-up files */
+#define CHATTER_MAX (1 << 20) /* most bytes before the greeting: output of the host's start-up files */
 
 struct madi_run_remote {
     madi_run_remote_t *next;
@@ -27,9 +27,9 @@ struct madi_run_remote {
     const madi_run_events_t *events;
     pid_t pid; /* 0: ended */
     int status;
-    bool beside; /* not ranks */
+    bool beside; /* for gateways, not ranks */
     bool greeted, done, lost;
-    size_t chatter; /* bytes so far */
+    size_t chatter; /* bytes skipped so far */
     bool *ended; /* by rank - first */
     madi_run_pipe_t to, from;
 };
@@ -41,14 +41,14 @@ static const char *agent_of(const madi_run_remote_t *remote)
     return !remote->agent ? "ssh" : *remote->agent ? remote->agent : "madrun";
 }
 
-/* It, and what it has started; before its setsid it is alone. */
+/* Signal the agent and what it has started; until its setsid it is not yet a group leader. */
 static void agent_kill(const madi_run_remote_t *remote, int number)
 {
     if (remote->pid && kill(-remote->pid, number) != 0)
         kill(remote->pid, number);
 }
 
-/* The host cannot be reached any more. */
+/* Give a host up, because it cannot be reached any more. */
 static void lose(madi_run_remote_t *remote, const char *why)
 {
     char text[768];
@@ -70,7 +70,7 @@ static void lose(madi_run_remote_t *remote, const char *why)
     madi_run_pipe_close(&remote->to);
 }
 
-/* False: this cannot come from a proxy. */
+/* Handle a frame.  False if a proxy cannot have sent it. */
 static bool frame_handle(madi_run_remote_t *remote, const madi_run_frame_t *frame)
 {
     int index = frame->rank - remote->first;
@@ -102,13 +102,13 @@ static bool frame_handle(madi_run_remote_t *remote, const madi_run_frame_t *fram
             if (!remote->ended[i])
                 remote->events->ended(remote->first + i, 1 << 8);
         memset(remote->ended, 1, (size_t)remote->count);
-        madi_run_pipe_close_when_sent(&remote->to); /* the proxy ends then */
+        madi_run_pipe_close_when_sent(&remote->to); /* then the proxy ends */
         return true;
     default: return false;
     }
 }
 
-/* Skip lines up to the greeting.  False when there may be more before it. */
+/* Skip lines up to the greeting.  False if it has not arrived yet. */
 static bool greeting_found(madi_run_remote_t *remote, madi_run_pipe_t *pipe)
 {
     char *end;
@@ -160,7 +160,7 @@ static void got_frames(madi_run_pipe_t *pipe)
     if (found < 0)
         lose(remote, "what it says is garbled");
     if ((found < 0 || pipe->eof) && !remote->done)
-        agent_kill(remote, SIGTERM); /* without its output it is of no use; its end is reported by reap */
+        agent_kill(remote, SIGTERM); /* useless without its output; reap reports its end */
 }
 
 /* --- starting --- */
@@ -174,7 +174,7 @@ static _Noreturn void agent_run(const madi_run_remote_t *remote, const int in[2]
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
     int count = 0;
     path[n > 0 ? n : 0] = 0;
-    setsid(); /* no terminal: signals come from us only, and it cannot ask for a password behind our back */
+    setsid(); /* no terminal: signals come from us only, and the agent cannot ask for a password */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     putenv(of_agent);
     dup2(in[0], 0);
@@ -267,7 +267,7 @@ void madi_run_remote_signal_one(madi_run_remote_t *remote, int number)
 {
     if (!remote->events || remote->done || remote->lost)
         return;
-    if (!remote->greeted && ends(number)) /* nothing runs there, and perhaps nobody listens */
+    if (!remote->greeted && ends(number)) /* nothing runs there yet, and perhaps nobody reads */
         agent_kill(remote, SIGTERM);
     else
         madi_run_frame_send(&remote->to, MADI_RUN_SIGNAL, 0, number, NULL, 0);
@@ -315,7 +315,7 @@ void madi_run_remote_fini(void)
     }
 }
 
-/* ssh knows names of its own, from the user's ssh_config: what host does it make of this one? */
+/* Resolve a host by the user's ssh_config, which may define other names; false if it has no such entry. */
 static bool ssh_alias(const char *host, char *name, size_t len)
 {
     char command[512], line[512];
@@ -323,13 +323,13 @@ static bool ssh_alias(const char *host, char *name, size_t len)
     FILE *ssh;
     if ((size_t)snprintf(command, sizeof(command), "ssh -G %s 2>/dev/null", host) >= sizeof(command))
         return false;
-    ssh = popen(command, "re"); /* host has been checked to hold nothing that a shell would take to be its own */
+    ssh = popen(command, "re"); /* host was checked: it has no character that is special for a shell */
     while (ssh && fgets(line, sizeof(line), ssh)) {
         line[strcspn(line, "\n")] = 0;
         if (strncmp(line, "hostname ", 9) == 0)
             found = (size_t)snprintf(name, len, "%s", line + 9) < len;
         else if ((strncmp(line, "proxyjump ", 10) == 0 || strncmp(line, "proxycommand ", 13) == 0) && !strstr(line, " none"))
-            found = (size_t)snprintf(name, len, "localhost") < len; /* resolved elsewhere: nothing to check here */
+            found = (size_t)snprintf(name, len, "localhost") < len; /* resolved elsewhere: cannot be checked here */
     }
     if (ssh)
         pclose(ssh);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each name gets keys: itself in plain spelling, the set of its addresses, each address.  Hosts with a key in common are
- * one, but an address joins only where it was given as the name: hosts may have one in common that is no host's own (of a
- * bridge for containers, say). */
+/* Each name gets keys: its plain spelling, the set of its addresses, and each address.  Hosts with a common key are the
+ * same.  But an address only joins hosts if it was itself given as a name, because two hosts may have a common address
+ * that identifies neither (of a bridge for containers, for instance). */
 #include "tools/madrun_same.h"
 
 #include "tools/madrun_loop.h"
@@ -23,7 +23,7 @@
 typedef struct key {
     char *text;
     int host;
-    bool joins; /* those that have this key, too, are this host */
+    bool joins; /* hosts with this key are the same */
 } name_key_t;
 
 typedef struct addresses {
@@ -35,9 +35,9 @@ typedef struct addresses {
 static name_key_t *keys;
 static size_t key_count, key_room;
 
-/* ---- Names and addresses ----------------------------------------------------------------------------------------- */
+/* ---- Names and addresses ---------------------------------------------------------------------------------------- */
 
-/* The host's part of a name in plain spelling. */
+/* Write the host part of a name in plain spelling: lower case, no final dot. */
 static void plain_name(const char *name, char plain[static NAME_MAX_BYTES])
 {
     const char *at = strrchr(name, '@');
@@ -49,7 +49,7 @@ static void plain_name(const char *name, char plain[static NAME_MAX_BYTES])
     plain[len] = 0;
 }
 
-/* IPv4 within IPv6 is IPv4. */
+/* Write an address as text; an IPv4 address mapped into IPv6 as IPv4. */
 static bool address_text(const struct sockaddr *address, char *text, size_t len)
 {
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
@@ -66,7 +66,7 @@ static int texts_compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The addresses of a name, sorted, each once; none if it has none, or may not be looked up. */
+/* Determine the addresses of a name, sorted and unique; none if it has none, or must not be resolved. */
 static void addresses_of(const char *plain, bool resolve, addresses_t *to)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST}, *found = NULL;
@@ -125,7 +125,7 @@ bool madi_run_same_here(const char *name, bool resolve)
     return is_here(plain, &addresses);
 }
 
-/* ---- Keys -------------------------------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------------------------- */
 
 static void key_add(int host, char kind, const char *name, const char *text, bool joins)
 {
@@ -165,7 +165,7 @@ static void keys_add(int host, const char *name, bool resolve)
     madi_run_buffer_free(&set);
 }
 
-/* Those that join come first, then in the order of hosts. */
+/* Order by text, keys that join first, then by host. */
 static int keys_compare(const void *a, const void *b)
 {
     const name_key_t *one = a, *two = b;
@@ -173,7 +173,7 @@ static int keys_compare(const void *a, const void *b)
     return order ? order : one->joins != two->joins ? two->joins - one->joins : one->host - two->host;
 }
 
-/* The first of the hosts that are one with this. */
+/* Return the first host of the group that contains this one. */
 static int first_of(int *first, int host)
 {
     while (first[host] != host)

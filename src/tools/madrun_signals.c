@@ -31,7 +31,7 @@ int madi_run_signals_init(const int *numbers, size_t count, void (*act)(int numb
         sigdelset(&set, SIGHUP); /* under nohup */
     on_signal = act;
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGTTIN, SIG_IGN); /* in the background, reading the terminal ends our input; it does not stop the job */
+    signal(SIGTTIN, SIG_IGN); /* in the background, reading from the terminal ends our input, but must not stop the job */
     signal(SIGTTOU, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     if (sigprocmask(SIG_BLOCK, &set, before) != 0)

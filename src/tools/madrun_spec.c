@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A spec as bytes, for its way to a proxy. */
+/* Serialisation of a spec, for a proxy. */
 #include "tools/madrun_remote.h"
 
 #include <stdio.h>

@@ -17,7 +17,7 @@ static madi_run_gateway_t *list;
 static int listed;
 static bool look_up; /* names may be resolved */
 
-/* ---- The file ---------------------------------------------------------------------------------------------------- */
+/* ---- The file --------------------------------------------------------------------------------------------------- */
 
 static char *file_read(const char *path, size_t *len)
 {
@@ -72,9 +72,10 @@ const char *madi_run_topology_text(void)
     return text;
 }
 
-/* ---- Hosts ------------------------------------------------------------------------------------------------------- */
+/* ---- Hosts ------------------------------------------------------------------------------------------------------ */
 
-/* "user@name" is how it is reached; any name of this host, and any name of another's, means what the file calls it. */
+/* Return the file's host for a name. "user@name" reaches it as that user.  Any name of this host, or of another host,
+ * is mapped to the name in the file. */
 static int host_of(const char *reached)
 {
     const char *at = strrchr(reached, '@'), *name = at ? at + 1 : reached;
@@ -92,7 +93,7 @@ const char *madi_run_topology_name(const char *host)
     return topo->host[host_of(host)].name;
 }
 
-/* With the room that was asked for. */
+/* Add a host with the requested slots. */
 static int host_add(madi_run_hosts_t *hosts, const char *name, const madi_run_host_t *asked, char *why, size_t len)
 {
     int result = 0;
@@ -143,7 +144,7 @@ static int chosen(madi_run_hosts_t *hosts, char *why, size_t len)
     return result;
 }
 
-/* Keep as many of them as there are ranks, evenly over the list: so each cluster gets its share. */
+/* Keep as many hosts as there are ranks, evenly over the list, so that each cluster gets its share. */
 static void spread(madi_run_hosts_t *hosts, int ranks)
 {
     int count = hosts->count;
@@ -175,7 +176,7 @@ int madi_run_topology_hosts(madi_run_hosts_t *hosts, int ranks, bool resolve, ch
     return result;
 }
 
-/* ---- Gateways ---------------------------------------------------------------------------------------------------- */
+/* ---- Gateways --------------------------------------------------------------------------------------------------- */
 
 static bool kinds_meet(int a, int b)
 {
@@ -186,7 +187,7 @@ static bool kinds_meet(int a, int b)
     return false;
 }
 
-/* Do two of these hosts share no network? */
+/* True if two of these kinds share no network. */
 static bool apart(const bool *kinds)
 {
     for (int a = 0; a < topo->kinds; a++)

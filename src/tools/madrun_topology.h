@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job over the clusters of a topology file: on which hosts ranks run, and where gateways are started beside them. */
+/* A job over the clusters of a topology file: the hosts that run ranks, and the gateways started for them. */
 #ifndef MADI_MADRUN_TOPOLOGY_H
 #define MADI_MADRUN_TOPOLOGY_H
 
@@ -9,25 +9,26 @@
 
 /* One gateway process. */
 typedef struct madi_run_gateway {
-    const char *host;  /* how it is reached */
+    const char *host;  /* the name by which it is reached */
     const char *cores; /* "0,2,3"; "": anywhere */
 } madi_run_gateway_t;
 
-/* Read and check the file; all that follows is about this one.  -1: what is wrong has been said. */
+/* Read and check the file, which all other functions refer to. -1 on failure, which was reported. */
 int madi_run_topology_open(const char *path);
-void madi_run_topology_close(void); /* fine without one */
-const char *madi_run_topology_text(void); /* what the file says; NULL: there is none */
+void madi_run_topology_close(void); /* legal without a file */
+const char *madi_run_topology_text(void); /* text of the file; NULL if none */
 
-/* Hosts as the user named them (none: those of the file that do not forward, or all if all do): names of clusters become
- * their hosts; who is not in the file is an error.  Fewer ranks than hosts without numbers are dealt out evenly, the other
- * hosts are left out.  resolve: see madrun_same.h.  -1: why says what is wrong. */
+/* Determine the hosts from those that the user named (if none: all hosts of the file that do not forward, or all hosts
+ * if all forward).  Names of clusters are replaced by their hosts; a name that is not in the file is an error.  If
+ * there are fewer ranks than hosts without numbers, ranks are spread evenly, and the other hosts are left out. resolve:
+ * see madrun_same.h. -1: why gives the reason. */
 int madi_run_topology_hosts(madi_run_hosts_t *hosts, int ranks, bool resolve, char *why, size_t len);
-/* The name in the file of a host that is reached by this one. */
+/* Return the name in the file of a host that is reached by this name. */
 const char *madi_run_topology_name(const char *host);
 
-/* The gateways for these hosts, placed: on each host for which the file has them, as many as it says; where the file has
- * none, one on each host that forwards and has no rank.  None at all where all hosts share networks.  No hosts: they are not
- * known, and all gateways are wanted. */
+/* Determine the gateways for these hosts.  The file gives their number on each host; if it names none, there is one on
+ * each host that forwards and has no rank.  There are none if all hosts share networks.  No hosts: they are unknown,
+ * and all gateways are needed.  Return their number. */
 int madi_run_topology_gateways(const madi_run_hosts_t *hosts, const madi_run_gateway_t **gateways);
 
 #endif

@@ -13,7 +13,7 @@ int madi_memory_file(const char *name, const void *data, size_t len, char path[s
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     const char *at = data;
     if (fd >= 0)
-        fchmod(fd, 0600); /* they are made with all rights for all */
+        fchmod(fd, 0600); /* memfds are created with all permissions */
     while (fd >= 0 && len > 0) {
         ssize_t n = write(fd, at, len);
         if (n < 0 && errno == EINTR)
@@ -28,7 +28,7 @@ int madi_memory_file(const char *name, const void *data, size_t len, char path[s
         len -= (size_t)n;
     }
     if (fd >= 0)
-        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL); /* readers find what was given */
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL); /* readers find what was written */
     snprintf(path, 40, "/proc/%ld/fd/%d", (long)getpid(), fd);
     return fd;
 }
