@@ -27,6 +27,7 @@ Suite *search_suite(void);
 Suite *seal_suite(void);
 Suite *share_suite(void);
 Suite *topology_suite(void);
+Suite *path_suite(void);
 Suite *wait_suite(void);
 
 /* What goes to standard error from here on is kept; err_text gives it (constant memory, overwritten by the next). */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The path of a block: how its bytes come from the sender's memory into the receiver's.
+ *
+ *   copy     into the message's packet, as part of its header bytes: shorter than a gather entry costs
+ *   packet   in the message's packet, from where it lies; the receiver copies it out of the library's memory
+ *   write    the receive is posted, and the sender writes there
+ *   read     announced; the receiver reads the sender's memory
+ *   share    announced; each of the two moves a part of it, where that has proved quicker (share.h), else grant
+ *   grant    announced; sent in pieces when the receiver has named the place
+ *
+ * Both functions are pure: they read their arguments and nothing else.  A driver gets its caps->rdv_min from the costs of
+ * the host (costs.h) when it opens; each block is then compared with that. */
+#ifndef MADI_PATH_H
+#define MADI_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum madi_path {
+    MADI_PATH_COPY,
+    MADI_PATH_PACKET,
+    MADI_PATH_WRITE,
+    MADI_PATH_READ,
+    MADI_PATH_SHARE,
+    MADI_PATH_GRANT,
+    MADI_PATHS /* one more than the last */
+} madi_path_t;
+
+/* What the sender does until the block has left. */
+typedef enum madi_path_sender {
+    MADI_SENDER_WAITS,   /* in a call that blocks */
+    MADI_SENDER_POLLS,   /* it has a request, and calls for progress all the time */
+    MADI_SENDER_COMPUTES /* it has a request, and may be long in coming back */
+} madi_path_sender_t;
+
+typedef struct madi_path_block {
+    uint64_t len;    /* bytes */
+    uint64_t room;   /* bytes: the longest block that the message's packet takes now */
+    bool contiguous; /* false: in several segments */
+    bool held;       /* LATER, of a message that has not ended: its bytes may still change */
+    bool direct;     /* the two processes reach each other's memory */
+    bool posted;     /* the receive is posted, and the sender knows where */
+    bool alone;      /* nothing else is under way between the two, and it is the message's only long block */
+    madi_path_sender_t sender;
+} madi_path_block_t;
+
+madi_path_t madi_path_choose(const madi_path_block_t *block, size_t grant_min);
+
+const char *madi_path_name(madi_path_t path);
+
+/* What a link of this host takes. */
+typedef struct madi_path_costs {
+    uint32_t copy_ps;   /* picoseconds a byte: one copy between buffers that lie in a cache */
+    uint32_t turn_ns;   /* a short packet, one way */
+    uint32_t direct_ns; /* one read of the peer's memory, however short; 0: cannot be done */
+    uint32_t direct_ps; /* and each byte of it */
+    uint8_t copies;     /* that a block in a packet takes beyond what a granted one does: 0 where the two sides copy at the
+                         * same time */
+} madi_path_costs_t;
+
+/* Length in bytes from which on a block that is announced is there sooner than one in a packet. */
+size_t madi_path_grant_min(const madi_path_costs_t *costs);
+#define MADI_PATH_GRANT_LEAST ((size_t)4096) /* what madi_path_grant_min returns at least, and at most */
+#define MADI_PATH_GRANT_MOST ((size_t)1 << 20)
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* core/path.c: the path of a block by its length, its form, and what both sides do. */
+#include "unit.h"
+
+#include "core/path.h"
+#include <string.h>
+
+#define GRANT_MIN 32768
+#define ROOM 32744
+
+enum { ONE = 1, HELD = 2, DIRECT = 4, POSTED = 8, ALONE = 16 };
+
+typedef struct row {
+    uint64_t len;
+    unsigned is; /* of the above */
+    madi_path_sender_t sender;
+    madi_path_t path;
+} row_t;
+
+static madi_path_t chosen(const row_t *row, uint64_t room, size_t grant_min)
+{
+    madi_path_block_t b = {.len = row->len,
+                           .room = room,
+                           .contiguous = row->is & ONE,
+                           .held = row->is & HELD,
+                           .direct = row->is & DIRECT,
+                           .posted = row->is & POSTED,
+                           .alone = row->is & ALONE,
+                           .sender = row->sender};
+    return madi_path_choose(&b, grant_min);
+}
+
+static const row_t rows[] = {
+    /* What fits goes with its message, whatever both sides do. */
+    {0, ONE, MADI_SENDER_WAITS, MADI_PATH_COPY},
+    {192, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_COPY},
+    {193, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_PACKET},
+    {192, 0, MADI_SENDER_WAITS, MADI_PATH_PACKET},
+    {ROOM, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_PACKET},
+    {ROOM, ONE | DIRECT | ALONE, MADI_SENDER_COMPUTES, MADI_PATH_PACKET},
+    /* What does not fit is announced even below the threshold. */
+    {ROOM + 1, ONE, MADI_SENDER_WAITS, MADI_PATH_GRANT},
+    /* Posted: the sender that waits writes it; one that has a request goes on. */
+    {GRANT_MIN, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_WRITE},
+    {1 << 24, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_WRITE},
+    {GRANT_MIN, ONE | POSTED, MADI_SENDER_WAITS, MADI_PATH_GRANT},
+    {GRANT_MIN, DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_GRANT},
+    {GRANT_MIN, ONE | DIRECT | POSTED | ALONE, MADI_SENDER_COMPUTES, MADI_PATH_READ},
+    {GRANT_MIN, ONE | DIRECT | POSTED | ALONE, MADI_SENDER_POLLS, MADI_PATH_SHARE},
+    /* Not posted. */
+    {GRANT_MIN, ONE | DIRECT, MADI_SENDER_WAITS, MADI_PATH_SHARE},
+    {GRANT_MIN, ONE | DIRECT, MADI_SENDER_COMPUTES, MADI_PATH_GRANT},
+    {GRANT_MIN, ONE | DIRECT | ALONE, MADI_SENDER_COMPUTES, MADI_PATH_READ},
+    {GRANT_MIN, ONE, MADI_SENDER_COMPUTES, MADI_PATH_GRANT},
+    {GRANT_MIN, DIRECT, MADI_SENDER_WAITS, MADI_PATH_GRANT},
+    /* Its bytes may still change. */
+    {8, ONE | HELD | DIRECT, MADI_SENDER_WAITS, MADI_PATH_GRANT},
+    {GRANT_MIN, ONE | HELD | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_GRANT},
+};
+
+START_TEST(chooses)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        ck_assert_msg(chosen(&rows[i], ROOM, GRANT_MIN) == rows[i].path, "row %zu, %llu bytes: %s, not %s", i,
+                      (unsigned long long)rows[i].len, madi_path_name(chosen(&rows[i], ROOM, GRANT_MIN)),
+                      madi_path_name(rows[i].path));
+}
+END_TEST
+
+/* For each form and sender: once a block is announced, longer ones are too. */
+START_TEST(one_threshold)
+{
+    for (unsigned is = 0; is < 32; is++)
+        for (int sender = MADI_SENDER_WAITS; sender <= MADI_SENDER_COMPUTES; sender++) {
+            bool announced = false;
+            for (uint64_t len = 1; len < UINT64_C(1) << 24; len += len / 7 + 1) {
+                row_t row = {len, is, (madi_path_sender_t)sender, MADI_PATH_GRANT};
+                bool is_announced = chosen(&row, 1 << 18, 50000) > MADI_PATH_PACKET;
+                ck_assert(is_announced || !announced);
+                announced = is_announced;
+            }
+            ck_assert(announced);
+        }
+}
+END_TEST
+
+/* A link of short turns: from a few KiB on.  Long ones: from hundreds. */
+START_TEST(grant_min_follows_costs)
+{
+    madi_path_costs_t shm = {.copy_ps = 60, .turn_ns = 150, .direct_ns = 500, .direct_ps = 70, .copies = 1};
+    madi_path_costs_t tcp = {.copy_ps = 60, .turn_ns = 8000, .copies = 1};
+    ck_assert_uint_eq(madi_path_grant_min(&tcp), 16000 * 1000 / 60);
+    ck_assert_uint_eq(madi_path_grant_min(&shm), 300 * 1000 / 60);
+    shm.copies = 0; /* both sides copy at once: only a quicker direct path is worth the announcement */
+    ck_assert_uint_eq(madi_path_grant_min(&shm), MADI_PATH_GRANT_MOST);
+    shm.direct_ps = 40;
+    ck_assert_uint_eq(madi_path_grant_min(&shm), 650 * 1000 / 20);
+    shm.direct_ns = 0; /* forbidden */
+    ck_assert_uint_eq(madi_path_grant_min(&shm), MADI_PATH_GRANT_MOST);
+}
+END_TEST
+
+START_TEST(grant_min_is_bounded)
+{
+    static const uint32_t odd[] = {0, 1, 1000, UINT32_MAX};
+    for (int i = 0; i < 4 * 4 * 4 * 4 * 2; i++) {
+        madi_path_costs_t c = {odd[i & 3], odd[i >> 2 & 3], odd[i >> 4 & 3], odd[i >> 6 & 3], (uint8_t)(i >> 8 ? 255 : 0)};
+        size_t n = madi_path_grant_min(&c);
+        ck_assert(n >= MADI_PATH_GRANT_LEAST && n <= MADI_PATH_GRANT_MOST);
+    }
+}
+END_TEST
+
+START_TEST(named)
+{
+    for (int i = 0; i < MADI_PATHS; i++)
+        for (int k = 0; k < i; k++)
+            ck_assert_str_ne(madi_path_name((madi_path_t)i), madi_path_name((madi_path_t)k));
+    ck_assert_str_eq(madi_path_name(MADI_PATHS), "unknown");
+}
+END_TEST
+
+Suite *path_suite(void)
+{
+    const TTest *tests[] = {chooses, one_threshold, grant_min_follows_costs, grant_min_is_bounded, named};
+    return SUITE_OF("path", tests);
+}
