@@ -117,6 +117,12 @@ static int option_set(bench_options_t *o, const char *name, const char *value)
         return count_parse(value, &o->ms);
     else if (!strcmp(name, "--cpus"))
         return cpus_parse(value, o->cpus);
+    else if (!strcmp(name, "--form"))
+        o->form = value;
+    else if (!strcmp(name, "--receive"))
+        o->receive = value;
+    else if (!strcmp(name, "--ways"))
+        o->ways = value;
     else if (!strcmp(name, "--threads"))
         return threads_parse(value, &o->user_level);
     else

@@ -25,6 +25,7 @@ typedef struct bench_options {
     int batches;
     int pairs;                /* 0: all */
     int ms;                   /* of tests that take a time */
+    const char *form, *receive, *ways; /* of rates; NULL: the usual one */
     int cpus[BENCH_CPUS_MAX]; /* -1: not pinned */
     bool json;
     bool help;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of 8 bytes for counting their instructions: instr self|shm|tcp.
+/* Messages of 8 bytes for counting their instructions: instr self|shm|tcp [request|callback|call].
  *
  * instr_send is one message from begin to end of packing, instr_receive from begin to end of unpacking; when it is
- * called the message is there already, untouched.  Nothing is counted here; callgrind does, for example
+ * called the message is there already, untouched.  By request, callback or one call: to the end of the request.  Nothing is counted here; callgrind does, for example
  *     valgrind --tool=callgrind --toggle-collect='instr_send*' --callgrind-out-file=F.%p instr shm
  * and the total is divided by the number of calls, which each process prints at its end.
  * Two processes that take turns, as in a ping-pong; a pipe between them says that a message is there, so that waiting
@@ -20,17 +20,20 @@
 #define WARM_UP 200 /* connections and memory are there before we count */
 #define MESSAGES 1000
 
+typedef mad_status_t sender_t(mad_channel_t *channel, mad_peer_t peer, const void *buf);
+
 typedef struct side {
     mad_session_t *session;
     mad_channel_t *channel;
     mad_peer_t peer;
     int pipe; /* to the other process */
     bool first, alone;
+    sender_t *send; /* in the form that is counted */
     char *from, *to;
     int sent, received;
 } side_t;
 
-mad_status_t instr_send(mad_channel_t *channel, mad_peer_t peer, const void *buf);
+sender_t instr_send, instr_send_request, instr_send_callback, instr_send_call;
 mad_status_t instr_receive(mad_channel_t *channel, mad_peer_t peer, void *buf);
 
 __attribute__((noinline)) mad_status_t instr_send(mad_channel_t *channel, mad_peer_t peer, const void *buf)
@@ -47,11 +50,49 @@ __attribute__((noinline)) mad_status_t instr_receive(mad_channel_t *channel, mad
     return mad_end_unpacking(cnx);
 }
 
-/* The same, not counted. */
-static mad_status_t warm_send(side_t *s)
+/* ---- Other forms of sending ----------------------------------------------------------------------------------- */
+
+__attribute__((noinline)) mad_status_t instr_send_request(mad_channel_t *channel, mad_peer_t peer, const void *buf)
 {
-    mad_connection_t *cnx = mad_begin_packing(s->channel, s->peer);
-    mad_pack(cnx, s->from, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    mad_request_t *request;
+    mad_connection_t *cnx = mad_begin_packing(channel, peer);
+    mad_pack(cnx, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    mad_status_t status = mad_end_packing_request(cnx, &request);
+    return status ? status : mad_request_wait(&request, MAD_FOREVER);
+}
+
+static mad_status_t called; /* what the last callback was given */
+
+static void callback(void *arg, mad_status_t status)
+{
+    (void)arg;
+    called = status;
+}
+
+__attribute__((noinline)) mad_status_t instr_send_callback(mad_channel_t *channel, mad_peer_t peer, const void *buf)
+{
+    mad_request_t *request;
+    mad_connection_t *cnx = mad_begin_packing(channel, peer);
+    mad_pack(cnx, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    mad_status_t status = mad_end_packing_request(cnx, &request);
+    if (!status)
+        mad_request_callback(request, callback, NULL);
+    return status ? status : called;
+}
+
+__attribute__((noinline)) mad_status_t instr_send_call(mad_channel_t *channel, mad_peer_t peer, const void *buf)
+{
+    mad_request_t *request;
+    mad_block_t block = {(void *)(uintptr_t)buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    mad_status_t status = mad_send_blocks(channel, peer, &block, 1, &request);
+    return status ? status : mad_request_wait(&request, MAD_FOREVER);
+}
+
+/* Like instr_send, but not counted. */
+static mad_status_t warm_send(mad_channel_t *channel, mad_peer_t peer, const void *buf)
+{
+    mad_connection_t *cnx = mad_begin_packing(channel, peer);
+    mad_pack(cnx, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     return mad_end_packing(cnx);
 }
 
@@ -65,7 +106,7 @@ static mad_status_t warm_receive(side_t *s)
 static mad_status_t message_send(side_t *s, int i, bool warm)
 {
     memcpy(s->from, &i, sizeof i);
-    mad_status_t status = warm ? warm_send(s) : instr_send(s->channel, s->peer, s->from);
+    mad_status_t status = (warm ? warm_send : s->send)(s->channel, s->peer, s->from);
     s->sent += !warm;
     if (!status && !s->alone && write(s->pipe, "", 1) != 1)
         status = MAD_ERR_SYSTEM;
@@ -132,11 +173,24 @@ static mad_status_t side_run(side_t *s)
     return status;
 }
 
+static sender_t *form_find(const char *name)
+{
+    static const struct {
+        const char *name;
+        sender_t *send;
+    } forms[] = {{"request", instr_send_request}, {"callback", instr_send_callback}, {"call", instr_send_call}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (!strcmp(name, forms[i].name))
+            return forms[i].send;
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     int fds[2];
-    if (argc != 2)
-        return fputs("usage: instr self|shm|tcp (under callgrind)\n", stderr), 2;
+    sender_t *send = argc == 3 ? form_find(argv[2]) : argc == 2 ? instr_send : NULL;
+    if (!send)
+        return fputs("usage: instr self|shm|tcp [request|callback|call] (under callgrind)\n", stderr), 2;
     bool alone = !strcmp(argv[1], "self");
     if (setenv("MAD_PREFER", argv[1], 1) || socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
         return perror("instr"), 1;
@@ -144,7 +198,8 @@ int main(int argc, char **argv)
     if (child < 0)
         return perror("instr"), 1;
     close(fds[child ? 1 : 0]);
-    side_t side = {.pipe = fds[child ? 0 : 1], .first = child > 0, .alone = alone, .from = calloc(1, 8), .to = calloc(1, 8)};
+    side_t side = {.pipe = fds[child ? 0 : 1], .first = child > 0, .alone = alone, .send = send,
+                   .from = calloc(1, 8), .to = calloc(1, 8)};
     mad_status_t status = side.from && side.to ? side_run(&side) : MAD_ERR_NOMEM;
     int ended = 0;
     if (status)

@@ -32,6 +32,7 @@ typedef struct perf_test {
     int (*run)(perf_t *p);
     bool timed; /* it goes on for --ms */
     bool pairs; /* it knows --pairs */
+    bool forms; /* it knows --form, --receive and --ways */
 } perf_test_t;
 
 extern const perf_test_t perf_pingpong, perf_bandwidth, perf_bidir, perf_rate, perf_manytoone, perf_modes, perf_mixed,

@@ -21,29 +21,17 @@ static int body(void *perf, int n)
     return p->first ? perf_windows_send(p, p->peer, n) : receiver_body(p, n);
 }
 
-static int stream(perf_t *p, const char *test, int window)
+static int run(perf_t *p)
 {
     int rc = 0;
-    p->window = window;
+    p->window = 16;
     for (int i = 0; i < p->options.n_sizes && !rc && perf_in_pair(p); i++) {
         p->size = p->options.sizes[i];
         rc = perf_verify(p);
         if (!rc)
-            rc = perf_stream_size(p, test, body, window);
+            rc = perf_stream_size(p, perf_bandwidth.name, body, p->window);
     }
     return rc;
 }
 
-static int run_bandwidth(perf_t *p)
-{
-    return stream(p, perf_bandwidth.name, 16);
-}
-
-/* The rate of small messages is a stream with a long window. */
-static int run_rate(perf_t *p)
-{
-    return stream(p, perf_rate.name, PERF_WINDOW);
-}
-
-const perf_test_t perf_bandwidth = {"bandwidth", "windows of 16 messages one way", "1K-4M", .run = run_bandwidth};
-const perf_test_t perf_rate = {"rate", "windows of 64 small messages one way", "8", .run = run_rate};
+const perf_test_t perf_bandwidth = {"bandwidth", "windows of 16 messages one way", "1K-4M", .run = run};

@@ -58,13 +58,14 @@ def profile_read(path):
     return sums, by_function, locked_in
 
 
-def side_count(context, driver, side):
-    """One side of a message, by message."""
+def side_count(context, driver, form, side):
+    """One side of a message, by message; form: how it is sent, None for the blocking calls."""
     with tempfile.TemporaryDirectory() as folder:
         # In the build folder instr is a script that starts it: so children are traced.
         command = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", "--toggle-collect=instr_%s*" % side,
                    "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no",
                    "--callgrind-out-file=" + os.path.join(folder, "out.%p"), context.program("instr"), driver]
+        command += [form] if form else []
         code, out, err = run(command, timeout=100)
         messages = sum(map(int, re.findall(r'"%s": (\d+)' % ("sent" if side == "send" else "received"), out)))
         if code or not messages:
@@ -78,12 +79,12 @@ def side_count(context, driver, side):
                   "locked": {name: n / messages for name, n in locked_in.most_common(8)}}
 
 
-def instr(driver):
+def instr(driver, form=None):
     def measure(context, sizes):
         for tool in ("valgrind", "objdump"):
             if not shutil.which(tool):
                 raise Missing(tool + " is not installed")
-        (send, send_by), (receive, receive_by) = (side_count(context, driver, s) for s in ("send", "receive"))
+        (send, send_by), (receive, receive_by) = (side_count(context, driver, form, s) for s in ("send", "receive"))
         return {8: {"size": 8, "instructions": send["instructions"] + receive["instructions"],
                     "instructions_send": send["instructions"], "instructions_receive": receive["instructions"],
                     "locked": max(send["locked"], receive["locked"]),
@@ -93,4 +94,5 @@ def instr(driver):
     return measure
 
 
-SOURCES = {"instr-shm": instr("shm"), "instr-self": instr("self")}
+SOURCES = {"instr-shm": instr("shm"), "instr-self": instr("self"),
+           **{"instr-shm-" + form: instr("shm", form) for form in ("request", "callback", "call")}}

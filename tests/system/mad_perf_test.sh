@@ -39,6 +39,14 @@ for driver in self shm tcp; do
     outcome "modes over $driver" $?
 done
 for driver in shm tcp; do
+    for form in request,posted blocking,open call,unexpected callback,posted; do
+        receive=${form#*,} form=${form%,*}
+        for ways in one both; do
+            perf 2 rate --driver $driver --form $form --receive $receive --ways $ways --sizes 8,512 $few &&
+                rows rate $driver "8 512" && grep -q "\"form\": \"$form\", \"receive\": \"$receive\"" "$out/out"
+            outcome "rates over $driver: $form, $receive, $ways" $?
+        done
+    done
     perf 3 many-to-one --driver $driver --sizes 8,100K --batches 2 --iters 3 --json && rows many-to-one $driver "8 102400"
     outcome "many-to-one over $driver" $?
     perf 4 ring --driver $driver --sizes 8,1M --batches 2 --iters 3 --json && rows ring $driver "8 1048576" &&
@@ -90,6 +98,9 @@ mistake "an unknown option" "bad option or value: --size" 1 pingpong --size 8
 mistake "a size that is none" "bad option or value: --sizes 8Q" 1 pingpong --sizes 8Q
 mistake "pairs of a test that has none" "pairs is not an option of pingpong" 1 pingpong --pairs 1
 mistake "a time for a test that takes none" "ms is not an option of ring" 1 ring --ms 10
+mistake "a form that is none" "form carrier: no such one" 1 rate --form carrier
+mistake "a form of a test that has none" "form, --receive and --ways are not options of pingpong" 1 pingpong --form call
+mistake "long windows that both sides send and wait for" "at most 512 bytes" 1 rate --form blocking --sizes 1K
 mistake "a processor that is none" "processor 99999 cannot be used" 1 pingpong --cpus 99999,99998
 mistake "no batches" "bad option or value: --batches 0" 1 pingpong --batches 0
 mistake "a driver that is none" "no such driver" 1 pingpong --driver smh
