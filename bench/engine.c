@@ -193,6 +193,13 @@ bench_stats_t bench_stats(double *samples, int n)
     return (bench_stats_t){.best = samples[0], .median = median, .mean = sum / n};
 }
 
+static uint64_t untimed; /* nanoseconds of this batch */
+
+void bench_untimed(uint64_t ns)
+{
+    untimed += ns;
+}
+
 int bench_measure(const bench_options_t *options, size_t size, double divisor, bench_body_t body, void *arg,
                   bench_stats_t *stats)
 {
@@ -203,8 +210,9 @@ int bench_measure(const bench_options_t *options, size_t size, double divisor, b
     int rc = body(arg, iterations);
     for (int i = 0; i < batches && !rc; i++) {
         uint64_t start = bench_now();
+        untimed = 0;
         rc = body(arg, iterations);
-        samples[i] = (double)(bench_now() - start) / 1e3 / (iterations * divisor);
+        samples[i] = (double)(bench_now() - start - untimed) / 1e3 / (iterations * divisor);
         if (stats)
             bench_progress("measuring", size, i + 1, batches);
     }

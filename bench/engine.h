@@ -77,6 +77,9 @@ bench_stats_t bench_stats(double *samples, int n);
 int bench_measure(const bench_options_t *options, size_t size, double divisor, bench_body_t body, void *arg,
                   bench_stats_t *stats);
 
+/* Leave out of the batch under way what the body did in ns nanoseconds of it. */
+void bench_untimed(uint64_t ns);
+
 /* Print a row: a JSON object on one line, or a line of a table (with its head before the first row of a test). */
 void bench_row_print(const bench_options_t *options, const bench_row_t *row);
 
