@@ -42,7 +42,7 @@ done
 only tools "(base|tools|topology)/.*|core/(ask|secret)\.h|gateway/daemon\.h|$public" $(find src/tools -name '*.[ch]')
 only bench "(../)?[a-z_]+\.h|bench/.*|$public" $(find bench -name '*.[ch]')
 # What is below src/mpi is outside the library.
-only openmpi "base/foreign\.h|btl_mad\.h|mpi/key\.h|$public" $(find src/mpi/openmpi -name '*.[ch]')
+only openmpi "base/foreign\.h|(btl_mad|job_key)\.h|mpi/key\.h|$public" $(find src/mpi/openmpi -name '*.[ch]')
 only ofi "(ofi|key)\.h|mpi/key\.h|mpi/device/device\.h|$public" $(find src/mpi/ofi -name '*.[ch]')
 only device "base/foreign\.h|(device|inside|match)\.h|$public" $(find src/mpi/device -name '*.[ch]')
 only examples "$public" $(find examples -name '*.[ch]')

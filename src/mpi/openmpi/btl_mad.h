@@ -2,7 +2,7 @@
 /* Open MPI's byte transfer layer (BTL) over Madeleine: the component mad of Open MPI 4.1.
  *
  *   component.c   found and started by Open MPI: session, channel, parameters, the address for others
- *   key.c         the key of the job: from the environment, or by Open MPI's exchange
+ *   key.c         the key of the job: from the environment, or by Open MPI's exchange (job_key.h)
  *   peers.c       the other processes: their addresses, endpoints, deaths
  *   fragment.c    descriptors: allocated, filled from a convertor
  *   send.c        fragments out
@@ -21,8 +21,6 @@
  * them, and is put together by the receiver. */
 #ifndef MAD_BTL_H
 #define MAD_BTL_H
-
-#include "mpi/key.h"
 
 #include <opal_config.h>
 
@@ -123,9 +121,6 @@ static inline bool mad_btl_begins(const void *begin, mca_btl_base_tag_t tag)
     unsigned char first = *(const unsigned char *)begin;
     return OPAL_LIKELY(first == tag && first);
 }
-
-/* key.c: find the key of the job, at most until the first process of the job has made one.  False, logged: there is none. */
-bool mad_btl_key(mad_mpi_key_t *key);
 
 /* peers.c */
 mca_btl_base_module_t *mad_btl_decide(mad_peer_t peer, bool is_near); /* is_near: supposed before it is connected */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Found and started by Open MPI. */
 #include "btl_mad.h"
+#include "job_key.h"
 
 #include <opal/threads/thread_usage.h>
 #include <opal/util/output.h>
@@ -69,9 +70,10 @@ static int component_close(void)
 
 static mad_status_t session_open(void)
 {
+    const mad_ompi_exchange_t exchange = {"madeleine.btl.key", "btl mad", opal_btl_base_framework.framework_output};
     mad_mpi_key_t key;
     mad_status_t status;
-    if (!mad_btl_key(&key))
+    if (!mad_ompi_key(&exchange, &key))
         return MAD_ERR_BOOT;
     /* That thread calls nothing of Open MPI: what it has completed stands in a list. */
     mad_progress_thread(mad_btl->async != 0);

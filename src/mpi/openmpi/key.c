@@ -8,29 +8,31 @@
  *                ------------------------------------------------->     first process: get; put, commit -->  the others: get
  *
  * Nothing of this is a barrier: a process without this component need not take part. */
-#include "btl_mad.h"
+#include "job_key.h"
 
 #include <openssl/crypto.h>
+#include <opal_config.h>
+
 #include <opal/mca/pmix/pmix.h>
 #include <opal/util/output.h>
+#include <opal/util/proc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define NAME "madeleine.btl.key"
 #define PARENT_WAIT 1            /* s; a job that runs has put its key long ago */
 #define FIRST "the first process of the job"
 #define RETRY (10 * 1000 * 1000) /* ns between two tries, when the first process has put other things before its key */
 
-static void key_put(const mad_mpi_key_t *key)
+static void key_put(const mad_ompi_exchange_t *exchange, const mad_mpi_key_t *key)
 {
     char text[MAD_MPI_KEY_TEXT];
     opal_value_t value;
     int rc;
     OBJ_CONSTRUCT(&value, opal_value_t);
     mad_mpi_key_write(key, text);
-    value.key = (char *)NAME;
+    value.key = (char *)exchange->name;
     value.type = OPAL_STRING;
     value.data.string = text;
     rc = opal_pmix.put(OPAL_PMIX_GLOBAL, &value);
@@ -41,13 +43,14 @@ static void key_put(const mad_mpi_key_t *key)
     OBJ_DESTRUCT(&value);
     OPENSSL_cleanse(text, sizeof text);
     if (rc != OPAL_SUCCESS)
-        opal_output_verbose(1, opal_btl_base_framework.framework_output,
-                            "btl mad: Open MPI's exchange takes no key (%s): other processes will not reach this one",
-                            opal_strerror(rc));
+        opal_output_verbose(1, exchange->output,
+                            "%s: Open MPI's exchange takes no key (%s): other processes will not reach this one",
+                            exchange->label, opal_strerror(rc));
 }
 
 /* One try, which waits for the process's first commit. */
-static int key_try(opal_process_name_t of, int seconds, const char *source, mad_mpi_key_t *key)
+static int key_try(const mad_ompi_exchange_t *exchange, opal_process_name_t of, int seconds, const char *source,
+                   mad_mpi_key_t *key)
 {
     opal_value_t *value = NULL, *timeout = OBJ_NEW(opal_value_t);
     opal_list_t infos;
@@ -57,7 +60,7 @@ static int key_try(opal_process_name_t of, int seconds, const char *source, mad_
     timeout->type = OPAL_INT;
     timeout->data.integer = seconds;
     opal_list_append(&infos, &timeout->super);
-    rc = opal_pmix.get(&of, NAME, &infos, &value);
+    rc = opal_pmix.get(&of, exchange->name, &infos, &value);
     OPAL_LIST_DESTRUCT(&infos);
     if (rc == OPAL_SUCCESS && (!value || value->type != OPAL_STRING || !value->data.string ||
                                !mad_mpi_key_read(key, value->data.string, source)))
@@ -77,11 +80,11 @@ static int64_t now_s(void)
     return t.tv_sec;
 }
 
-static bool key_get(opal_process_name_t of, mad_mpi_key_t *key)
+static bool key_get(const mad_ompi_exchange_t *exchange, opal_process_name_t of, mad_mpi_key_t *key)
 {
     int64_t end = now_s() + MAD_MPI_KEY_WAIT, left;
     int rc = OPAL_ERR_TIMEOUT;
-    while ((left = end - now_s()) > 0 && (rc = key_try(of, (int)left, FIRST, key)) == OPAL_ERR_NOT_FOUND)
+    while ((left = end - now_s()) > 0 && (rc = key_try(exchange, of, (int)left, FIRST, key)) == OPAL_ERR_NOT_FOUND)
         nanosleep(&(struct timespec){0, RETRY}, NULL);
     if (rc == OPAL_SUCCESS)
         return true;
@@ -93,7 +96,7 @@ static bool key_get(opal_process_name_t of, mad_mpi_key_t *key)
 
 /* The job that started this one passes its key on, if it has one of this kind.  Its name, with which a port begins, is also its
  * name space in PMIx, which Open MPI does not know as early as this. */
-static bool key_of_parent(mad_mpi_key_t *key)
+static bool key_of_parent(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
 {
     const char *port = secure_getenv("OMPI_PARENT_PORT");
     char *end, space[32];
@@ -104,31 +107,31 @@ static bool key_of_parent(mad_mpi_key_t *key)
     snprintf(space, sizeof space, "%lu", job);
     if (opal_pmix.register_jobid)
         opal_pmix.register_jobid(first.jobid, space);
-    return key_try(first, PARENT_WAIT, "the job that started this one", key) == OPAL_SUCCESS;
+    return key_try(exchange, first, PARENT_WAIT, "the job that started this one", key) == OPAL_SUCCESS;
 }
 
-static bool key_exchange(mad_mpi_key_t *key)
+static bool key_exchange(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
 {
     opal_process_name_t first = {OPAL_PROC_MY_NAME.jobid, 0};
     if (OPAL_PROC_MY_NAME.vpid != 0)
-        return key_get(first, key);
-    if (!key_of_parent(key) && !mad_mpi_key_make(key, "made by this process, the first of its job"))
+        return key_get(exchange, first, key);
+    if (!key_of_parent(exchange, key) && !mad_mpi_key_make(key, "made by this process, the first of its job"))
         return false;
-    key_put(key);
+    key_put(exchange, key);
     return true;
 }
 
-bool mad_btl_key(mad_mpi_key_t *key)
+bool mad_ompi_key(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
 {
     int found = mad_mpi_key_environment(key);
     if (key->why[0])
-        opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl mad: %s", key->why);
-    if (!found && !key_exchange(key))
+        opal_output_verbose(1, exchange->output, "%s: %s", exchange->label, key->why);
+    if (!found && !key_exchange(exchange, key))
         found = -1;
     if (found < 0) {
-        opal_output(0, "btl mad: no key: %s", key->why);
+        opal_output(0, "%s: no key: %s", exchange->label, key->why);
         return false;
     }
-    opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl mad: the key is from: %s", key->source);
+    opal_output_verbose(1, exchange->output, "%s: the key is from: %s", exchange->label, key->source);
     return true;
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The key of a job of Open MPI, for each of its components that opens a session. */
+#ifndef MAD_OMPI_JOB_KEY_H
+#define MAD_OMPI_JOB_KEY_H
+
+#include "mpi/key.h"
+
+typedef struct mad_ompi_exchange {
+    const char *name;  /* the key's name in Open MPI's exchange; static */
+    const char *label; /* begins each log line: "btl mad"; static */
+    int output;        /* Open MPI's stream for log lines */
+} mad_ompi_exchange_t;
+
+/* Find the key of the job; wait at most until the job's first process has made one.  False, logged: there is none. */
+bool mad_ompi_key(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key);
+
+#endif
