@@ -90,6 +90,9 @@ typedef struct madi_lock {
 
 void madi_lock_slow(madi_lock_t *lock);
 
+/* The pause after the n-th look, from 0, of a thread that waits for another one to leave a short section. */
+void madi_pause(unsigned n);
+
 static inline bool madi_trylock(madi_lock_t *lock)
 {
     return !atomic_load_explicit(&lock->held, memory_order_relaxed) &&

@@ -4,23 +4,28 @@
 #include <sched.h>
 #include <time.h>
 
+/* The lock, or section, is held for so long that its holder waits for the core. */
+static void nap(unsigned n)
+{
+    struct timespec time = {0, 1000L << (n < 10 ? n : 10)};
+    nanosleep(&time, NULL);
+}
+
 /* Spin for about one or two cache-line transfers, then yield, then sleep in growing steps: a holder that was preempted
  * (more threads than cores) gets its core back. */
+void madi_pause(unsigned n)
+{
+    unsigned round = n / 64;
+    if (n % 64 != 63)
+        madi_relax();
+    else if (round < 16)
+        sched_yield();
+    else
+        nap(round - 16);
+}
+
 void madi_lock_slow(madi_lock_t *lock)
 {
-    struct timespec nap = {0, 1000};
-    for (unsigned round = 0;; round++) {
-        for (int i = 0; i < 64; i++) {
-            if (madi_trylock(lock))
-                return;
-            madi_relax();
-        }
-        if (round < 16) {
-            sched_yield();
-        } else {
-            nanosleep(&nap, NULL);
-            if (nap.tv_nsec < 1000000) /* a lock held this long waits for another thread, which needs the core */
-                nap.tv_nsec *= 2;
-        }
-    }
+    for (unsigned n = 0; !madi_trylock(lock); n++)
+        madi_pause(n);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/cancel.h"
+#include "marcel/bias.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"
 #include "marcel/waiter.h"
@@ -57,6 +58,8 @@ static bool begins_to_join(madi_party_t *party)
 /* Who does this holds its control block by BUSY. */
 static bool end_wait(madi_party_t *party)
 {
+    if (!party->plain)
+        madi_bias_pass(__atomic_load_n(&MADI_PARTY_ULT(party)->worker, __ATOMIC_RELAXED));
     while (!madi_claim(party, MADI_WAIT_CANCELLED)) {
         if (!begins_to_join(party))
             return false;

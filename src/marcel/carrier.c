@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/carrier.h"
 #include "base/log.h"
+#include "marcel/bias.h"
 #include "marcel/guard.h"
 #include "marcel/helper.h"
 #include "marcel/marcel.h"
@@ -51,6 +52,7 @@ static bool left_behind; /* by a fork */
  * would inherit what is blocked.  Else there is none. */
 static void forked(void)
 {
+    madi_bias_forked(madi_worker_self());
     if (mine)
         pthread_sigmask(SIG_SETMASK, &carriers.before, NULL);
     else

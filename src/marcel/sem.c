@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Semaphores: a queue whose value is the count.  One atomic read-modify-write for each call, that of the lock. */
+/* Semaphores: a queue whose value is the count.  One atomic read-modify-write for each call, that of the lock; none for
+ * that while one worker has it to itself (bias.h). */
+#include "marcel/bias.h"
 #include "marcel/cancel.h"
 #include "marcel/sched.h"
 #include "marcel/sleep.h"
@@ -7,11 +9,23 @@
 #include <errno.h>
 #include <marcel.h>
 
-_Static_assert(sizeof(madi_waitq_t) <= sizeof(marcel_sem_t), "a public semaphore holds a queue");
+/* Uses of a semaphore by one worker, one after the other, before it is biased to it; each time 32 times as many, so that
+ * what it costs to take a bias away (a membarrier: microseconds) is spread over them. */
+#define BIAS_AFTER 1024u
+#define BIAS_SLOWER 32u
 
-static inline madi_waitq_t *queue_of(marcel_sem_t *sem)
+typedef struct semaphore {
+    madi_waitq_t queue;
+    uint32_t last;  /* user: the `bias` of its worker, 0 for a plain pthread.  This and the next two: under the lock */
+    uint32_t left;  /* uses by that worker before it gets the bias */
+    uint32_t after; /* what `left` begins with */
+} semaphore_t;
+
+_Static_assert(sizeof(semaphore_t) <= sizeof(marcel_sem_t), "a public semaphore holds one");
+
+static inline semaphore_t *inside(marcel_sem_t *sem)
 {
-    return (madi_waitq_t *)(void *)sem;
+    return (semaphore_t *)(void *)sem;
 }
 
 int marcel_sem_init(marcel_sem_t *sem, int shared, unsigned value)
@@ -19,14 +33,55 @@ int marcel_sem_init(marcel_sem_t *sem, int shared, unsigned value)
     if (shared || value > MARCEL_SEM_VALUE_MAX)
         return EINVAL;
     memset(sem, 0, sizeof *sem);
-    queue_of(sem)->value = value;
+    inside(sem)->queue.value = value;
+    inside(sem)->after = inside(sem)->left = BIAS_AFTER;
     return 0;
 }
 
 int marcel_sem_destroy(marcel_sem_t *sem)
 {
-    return madi_waitq_close(queue_of(sem));
+    return madi_waitq_close(&inside(sem)->queue);
 }
+
+/* ---- The lock ------------------------------------------------------------------------------------------------- */
+
+/* worker: the caller's; NULL: a plain pthread.  True if biased. */
+static inline bool enter(semaphore_t *s, madi_worker_t *worker)
+{
+    uint32_t user = 0;
+    if (MADI_LIKELY(worker != NULL)) {
+        if (madi_bias_enter(worker, &s->queue))
+            return true;
+        user = worker->bias;
+    }
+    madi_waitq_lock(&s->queue);
+    if (s->last != user) {
+        s->last = user;
+        s->left = s->after;
+    } else if (s->left) {
+        s->left--;
+    }
+    return false;
+}
+
+static inline void leave(semaphore_t *s, madi_worker_t *worker, bool biased)
+{
+    if (MADI_LIKELY(biased))
+        madi_bias_leave(worker);
+    else
+        madi_unlock(&s->queue.lock);
+}
+
+/* As leave, after a post: if only the caller's worker has used it for long, it is biased from now on. */
+static MADI_COLD void leave_biased(semaphore_t *s, madi_worker_t *worker)
+{
+    uint32_t word = worker && !s->queue.first && worker->bias != MADI_BIAS_NONE ? worker->bias : 0;
+    if (word)
+        s->after = s->left = s->after > UINT32_MAX / BIAS_SLOWER ? UINT32_MAX : s->after * BIAS_SLOWER;
+    atomic_store_explicit(&s->queue.lock.held, (int)word, memory_order_release); /* pairs with the next exchange */
+}
+
+/* ---- Wait and post -------------------------------------------------------------------------------------------- */
 
 /* Read without the lock by spin. */
 static inline void value_set(madi_waitq_t *queue, uint32_t value)
@@ -46,33 +101,41 @@ static MADI_COLD void spin(madi_worker_t *worker, const madi_waitq_t *queue)
 }
 
 /* Take one, or leave the lock to the caller.  True: taken, unlocked. */
-static inline bool take(madi_waitq_t *queue)
+static inline bool take(semaphore_t *s, madi_worker_t *worker)
 {
-    madi_lock(&queue->lock);
-    if (!queue->value)
+    bool biased = enter(s, worker);
+    if (!s->queue.value)
         return false;
-    value_set(queue, queue->value - 1);
-    madi_unlock(&queue->lock);
+    value_set(&s->queue, s->queue.value - 1);
+    leave(s, worker, biased);
     return true;
+}
+
+/* After a take that left it. */
+static inline void leave_untaken(semaphore_t *s, madi_worker_t *worker)
+{
+    leave(s, worker, worker && atomic_load_explicit(&worker->holds, memory_order_relaxed));
 }
 
 static MADI_COLD int wait_until(void *sem, void *none, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
-    madi_waitq_t *queue = queue_of(sem);
+    semaphore_t *s = inside(sem);
+    madi_worker_t *worker;
     int rc;
     (void)none;
     if (!self)
         return ENOMEM;
     madi_cancel_point(self);
-    if (take(queue))
+    worker = self->plain ? NULL : madi_worker_self();
+    if (take(s, worker))
         return 0;
     if (deadline <= 0) {
-        madi_unlock(&queue->lock);
+        leave_untaken(s, worker);
         return ETIMEDOUT;
     }
-    madi_waitq_add(queue, self);
-    rc = madi_block_point(self, queue, deadline);
+    madi_waitq_add(&s->queue, self);
+    rc = madi_block_point(self, &s->queue, deadline);
     if (rc == ECANCELED)
         madi_cancel_act(self);
     return rc;
@@ -81,26 +144,26 @@ static MADI_COLD int wait_until(void *sem, void *none, int64_t deadline)
 int marcel_sem_wait(marcel_sem_t *sem)
 {
     madi_ult_t *self = madi_ult_self();
-    madi_waitq_t *queue = queue_of(sem);
+    semaphore_t *s = inside(sem);
     if (MADI_UNLIKELY(!self))
         return wait_until(sem, NULL, MADI_NEVER);
     madi_cancel_point(&self->party);
-    if (!__atomic_load_n(&queue->value, __ATOMIC_RELAXED) && !madi_queue_first(self->worker))
-        spin(self->worker, queue);
-    if (take(queue))
+    if (!__atomic_load_n(&s->queue.value, __ATOMIC_RELAXED) && !madi_queue_first(self->worker))
+        spin(self->worker, &s->queue);
+    if (take(s, self->worker))
         return 0;
-    madi_waitq_add(queue, &self->party);
-    if (MADI_UNLIKELY(madi_block_point(&self->party, queue, MADI_NEVER)))
+    madi_waitq_add(&s->queue, &self->party);
+    if (MADI_UNLIKELY(madi_block_point(&self->party, &s->queue, MADI_NEVER)))
         madi_cancel_act(&self->party);
     return 0;
 }
 
 int marcel_sem_trywait(marcel_sem_t *sem)
 {
-    madi_waitq_t *queue = queue_of(sem);
-    if (take(queue))
+    madi_worker_t *worker = madi_worker_self();
+    if (take(inside(sem), worker))
         return 0;
-    madi_unlock(&queue->lock);
+    leave_untaken(inside(sem), worker);
     return EAGAIN;
 }
 
@@ -116,18 +179,24 @@ int marcel_sem_timedwait(marcel_sem_t *sem, const struct timespec *until)
 
 int marcel_sem_post(marcel_sem_t *sem)
 {
-    madi_waitq_t *queue = queue_of(sem);
+    semaphore_t *s = inside(sem);
+    madi_worker_t *worker = madi_worker_self();
     madi_party_t *party;
+    bool biased;
     int rc = 0;
-    madi_lock(&queue->lock);
-    party = madi_waitq_take(queue);
+    madi_fetch_to_write(s); /* from another core it comes once, not to be read and then to be written */
+    biased = enter(s, worker);
+    party = biased ? madi_bias_take(&s->queue) : madi_waitq_take(&s->queue);
     if (!party) {
-        if (MADI_LIKELY(queue->value < MARCEL_SEM_VALUE_MAX))
-            value_set(queue, queue->value + 1);
+        if (MADI_LIKELY(s->queue.value < MARCEL_SEM_VALUE_MAX))
+            value_set(&s->queue, s->queue.value + 1);
         else
             rc = EOVERFLOW;
     }
-    madi_unlock(&queue->lock);
+    if (MADI_LIKELY(biased || s->left))
+        leave(s, worker, biased);
+    else
+        leave_biased(s, worker);
     if (party)
         madi_wake(party);
     return rc;
@@ -135,9 +204,6 @@ int marcel_sem_post(marcel_sem_t *sem)
 
 int marcel_sem_getvalue(marcel_sem_t *sem, int *value)
 {
-    madi_waitq_t *queue = queue_of(sem);
-    madi_lock(&queue->lock);
-    *value = (int)queue->value;
-    madi_unlock(&queue->lock);
+    *value = (int)__atomic_load_n(&inside(sem)->queue.value, __ATOMIC_RELAXED);
     return 0;
 }

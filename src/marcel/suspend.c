@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a thread stops running, and how it becomes ready again: sched.h has the rules. */
 #include "base/clock.h"
+#include "marcel/bias.h"
 #include "marcel/cancel.h"
 #include "marcel/late.h"
 #include "marcel/lead.h"
@@ -35,7 +36,7 @@ static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_w
     atomic_uint *woken = &self->party.woken;
     unsigned spins = MADI_PARTY_SPINS;
     atomic_store_explicit(woken, MADI_PARTY_SPINS, memory_order_relaxed);
-    madi_unlock(&queue->lock);
+    madi_waitq_leave(worker, queue);
     for (int i = 0; i < MADI_SPINS && madi_inbox_empty(&worker->inbox); i++) {
         if (atomic_load_explicit(woken, memory_order_acquire) == MADI_PARTY_WOKEN) { /* pairs with wake_spinning */
             __builtin_prefetch(woken, 1); /* back from the waker's core, before it is written in the next wait */
@@ -67,17 +68,24 @@ static void unlock_post(void *lock)
     madi_unlock(lock);
 }
 
+static void bias_post(void *worker)
+{
+    madi_bias_leave(worker);
+}
+
 /* With the queue's lock, which is released. */
 static inline __attribute__((always_inline)) void suspend_in(madi_worker_t *worker, madi_waitq_t *queue)
 {
     madi_ult_t *to = madi_pick(worker);
-    madi_post_t post = unlock_post;
+    bool biased = atomic_load_explicit(&worker->holds, memory_order_relaxed) != NULL;
+    madi_post_t post = biased ? bias_post : unlock_post;
+    void *arg = biased ? (void *)worker : &queue->lock;
     if (MADI_UNLIKELY(to == worker->base) && madi_may_spin(worker)) {
         if (spin_woken(worker, worker->current, queue))
             return;
         post = NULL;
     }
-    suspend(worker, to, post, &queue->lock);
+    suspend(worker, to, post, arg);
 }
 
 void madi_looks_begin(madi_worker_t *worker)
@@ -214,7 +222,7 @@ int madi_block_point(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
     party->queue = queue;
     atomic_store_explicit(&party->wait, MADI_WAIT_OPEN, memory_order_release); /* pairs with madi_claim */
     if (MADI_UNLIKELY(madi_cancel_missed_here(party))) {
-        madi_unlock(&queue->lock);
+        madi_waitq_leave(madi_worker_self(), queue);
         return ECANCELED;
     }
     if (MADI_UNLIKELY(deadline != MADI_NEVER))
@@ -256,7 +264,7 @@ void madi_claim_end(madi_party_t *party, madi_waitq_t *queue)
 {
     if (!queue)
         return;
-    madi_lock(&queue->lock);
+    madi_waitq_lock(queue);
     madi_waitq_remove(queue, party);
     madi_unlock(&queue->lock);
 }
@@ -332,7 +340,7 @@ int madi_waitq_close(madi_waitq_t *queue)
 {
     bool left = false, waits = false;
     while (!left && !waits) {
-        madi_lock(&queue->lock); /* who woke last has left it */
+        madi_waitq_lock(queue); /* who woke last has left it */
         madi_party_t *party = queue->first;
         left = !party;
         while (party && !(waits = madi_waitq_waits(party)) && party->next != queue->first)

@@ -15,7 +15,24 @@ typedef struct madi_waitq {
     madi_party_t *first; /* a ring; NULL: nobody waits */
 } madi_waitq_t;
 
-/* All with the lock held. */
+/* ---- The lock ------------------------------------------------------------------------------------------------- */
+
+/* Words of the lock of a queue that may be biased (bias.h). */
+#define MADI_BIAS_LOCKED 1
+#define MADI_BIAS_NONE 3u
+
+/* word: what was there instead of 0. */
+__attribute__((visibility("hidden"))) void madi_waitq_lock_slow(madi_waitq_t *queue, int word);
+
+/* Lock a queue that may be biased; it is not biased any more.  Ends with madi_unlock. */
+static inline void madi_waitq_lock(madi_waitq_t *queue)
+{
+    int word = atomic_exchange_explicit(&queue->lock.held, MADI_BIAS_LOCKED, memory_order_acquire);
+    if (MADI_UNLIKELY(word))
+        madi_waitq_lock_slow(queue, word);
+}
+
+/* ---- All with the lock held ----------------------------------------------------------------------------------- */
 
 static inline void madi_waitq_add(madi_waitq_t *queue, madi_party_t *party)
 {

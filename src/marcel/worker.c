@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/worker.h"
 #include "base/clock.h"
+#include "marcel/bias.h"
 #include "marcel/late.h"
 #include "marcel/lead.h"
 #include "marcel/marcel.h"
@@ -163,6 +164,7 @@ int madi_worker_init(madi_worker_t *worker, int index, int n)
 {
     memset((void *)worker, 0, sizeof *worker);
     worker->index = index;
+    worker->bias = madi_bias_of(index);
     worker->tick = worker->period = MADI_PERIOD;
     worker->movable.head.next = worker->movable.head.prev = &worker->movable.head;
     for (int i = 0; i < MADI_LEVELS; i++)

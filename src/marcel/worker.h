@@ -56,6 +56,8 @@ typedef struct madi_worker {
     uint32_t tick;       /* counts down to a look at clock and seeds */
     madi_post_t post; /* what whoever arrives runs first (sched.h); NULL: nothing */
     void *post_arg;
+    _Atomic(struct madi_waitq *) holds; /* the biased queue in whose section it is (bias.h); NULL: none.  Others read it */
+    uint32_t bias;                      /* what a lock word says that is biased to it */
     madi_cxx_t cxx;
     madi_post_t late_post; /* the one of a thread whose timer is to be armed after it (late.h) */
     void *late_post_arg;

@@ -42,6 +42,11 @@ void test_hidden(void);
 /* workers_late.c */
 void test_late_elsewhere(void);
 
+/* workers_bias.c */
+void test_bias_taken_away(void);
+void test_bias_cancelled(void);
+void test_bias_forked(void);
+
 /* workers_turns.c */
 void test_ring(void);
 void test_cond(void);

@@ -121,5 +121,5 @@ trap 'rm -rf "$MODEL_DIR"' EXIT
 trap 'exit 1' INT TERM HUP
 jobs=$(nproc)
 [ "$jobs" -le 4 ] || jobs=4
-[ $# -gt 0 ] || set -- leader ways handshake late waiter deputy async request mutex
+[ $# -gt 0 ] || set -- leader ways handshake late waiter deputy async request mutex bias
 tasks "$@" | xargs -P "$jobs" -L 1 sh "$here/run.sh" task

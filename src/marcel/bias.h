@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Locks of wait queues that one worker has to itself.
+ *
+ * A biased queue is one whose lock word names a worker.  That worker enters and leaves without an atomic
+ * read-modify-write; every other thread first takes the bias away, for good.  The word of a queue's lock is
+ *   0                  free
+ *   MADI_BIAS_LOCKED   held by a thread that took it by an exchange
+ *   worker->bias       biased to that worker: an even number, 2 for worker 0
+ *
+ *   the worker                                 another thread
+ *   holds = queue                              word = exchange(LOCKED)       finds the worker's bias
+ *   compiler barrier                           barrier of all threads        (membarrier)
+ *   word == bias: enter                        wait while holds == queue
+ *   ... leave: holds = NULL (release)          it has the lock               (acquire)
+ *
+ * Either the worker sees LOCKED, or the other thread sees `holds` after its barrier.  Without membarrier no queue is
+ * biased.  The threads of one worker never meet in the section: they switch only with its exit as post-switch function
+ * (sched.h).  Nested sections do not exist: only semaphores are biased, and none is used under the lock of another.
+ *
+ * Waiters of a biased queue are threads of its worker: it is given with the queue empty, and every other thread takes it
+ * away first.  So in the child of a fork nobody waits in a queue that a lost worker was in (madi_bias_forked). */
+#ifndef MADI_BIAS_H
+#define MADI_BIAS_H
+
+#include "marcel/cancel.h"
+#include "marcel/waitq.h"
+#include "marcel/worker.h"
+
+#pragma GCC visibility push(hidden)
+
+/* The worker's value of a lock word; MADI_BIAS_NONE, which no word has, if the host has no membarrier. */
+uint32_t madi_bias_of(int index);
+
+/* After a barrier of all threads: wait until the worker has left the section that it was in before, if any. */
+void madi_bias_pass(madi_worker_t *worker);
+
+/* In the child of a fork.  survivor: the worker whose kernel thread made it; NULL if none.  The sections of all others are
+ * over, and what they left half done is put in order. */
+void madi_bias_forked(madi_worker_t *survivor);
+
+#pragma GCC visibility pop
+
+/* Enter the section of a queue that is biased to the caller's worker.  False if it is not. */
+static inline bool madi_bias_enter(madi_worker_t *worker, madi_waitq_t *queue)
+{
+    atomic_store_explicit(&worker->holds, queue, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* pairs with the barrier of all threads in bias.c */
+    if (MADI_LIKELY((uint32_t)atomic_load_explicit(&queue->lock.held, memory_order_relaxed) == worker->bias))
+        return true;
+    atomic_store_explicit(&worker->holds, NULL, memory_order_release);
+    return false;
+}
+
+static inline void madi_bias_leave(madi_worker_t *worker)
+{
+    atomic_store_explicit(&worker->holds, NULL, memory_order_release); /* pairs with the acquire in bias.c */
+}
+
+/* Like madi_waitq_take, in the section.  The clock ends waits on this worker only, and a canceller first sets BUSY and waits
+ * until this section is over (madi_bias_pass): so a plain store decides how the wait ends. */
+static inline madi_party_t *madi_bias_take(madi_waitq_t *queue)
+{
+    madi_party_t *party = queue->first;
+    if (!party)
+        return NULL;
+    if (MADI_UNLIKELY(MADI_PARTY_ULT(party)->moves || !madi_waitq_waits(party) ||
+                      atomic_load_explicit(&party->thread->cancel, memory_order_relaxed) & MADI_CANCEL_BUSY))
+        return madi_waitq_take(queue);
+    if (atomic_load_explicit(&party->wait, memory_order_relaxed) != MADI_WAIT_PLAIN)
+        atomic_store_explicit(&party->wait, MADI_WAIT_WOKEN, memory_order_relaxed);
+    madi_waitq_remove(queue, party);
+    return party;
+}
+
+/* Leave a queue that the caller, a user-level thread, has entered in either way. */
+static inline void madi_waitq_leave(madi_worker_t *worker, madi_waitq_t *queue)
+{
+    if (atomic_load_explicit(&worker->holds, memory_order_relaxed))
+        madi_bias_leave(worker);
+    else
+        madi_unlock(&queue->lock);
+}
+
+#endif

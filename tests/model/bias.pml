@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queues whose lock one worker has to itself (bias.h of libmarcel): the worker's section without a locked instruction, a
+ * thread that takes the bias away, and a canceller of a thread that waits in the queue.
+ *
+ * The worker's stores stand in a buffer until the hardware, or a barrier of all threads, makes them seen. */
+#define LOCKED 1
+#define BIAS 2
+
+#define OPEN 1 /* party->wait */
+#define WOKEN 2
+#define CANCELLED 3
+
+#define POSTS 3
+
+byte word = BIAS;
+bool holds;                    /* as others see it */
+bool holds_written, buffered;  /* as the worker sees it; is that not seen yet? */
+byte inside;                   /* the section, or the lock */
+bool busy;                     /* thread->cancel: BUSY */
+byte wait;
+bool queued;
+byte values;                   /* posted, and neither taken nor used to wake */
+byte woken, cancels, posts;
+bool over;
+
+inline holds_set(v) { d_step { holds_written = v; buffered = true } }
+inline barrier_all() {
+#ifndef NO_BARRIER
+    d_step { if :: buffered -> holds = holds_written; buffered = false :: else fi }
+#else
+    skip
+#endif
+}
+
+/* What stands in the buffer may be seen at any time. */
+proctype hardware()
+{
+    do
+    :: d_step { buffered -> holds = holds_written; buffered = false }
+    :: over -> break
+    od
+}
+
+inline enter()
+{
+    biased = false;
+#ifndef NOTHING_SAID
+    holds_set(true);
+#endif
+    if
+    :: word == BIAS -> biased = true
+    :: else ->
+        holds_set(false);
+        atomic { word == 0 -> word = LOCKED; holds = holds_written; buffered = false } /* an exchange empties the buffer */
+    fi;
+    d_step { inside++; assert(inside == 1) }
+}
+
+inline leave()
+{
+    d_step { inside-- };
+    if
+    :: biased -> holds_set(false)
+    :: else -> d_step { word = 0; if :: buffered -> holds = holds_written; buffered = false :: else fi }
+    fi
+}
+
+/* One thread of the worker waits, another posts. */
+proctype worker()
+{
+    byte i, seen;
+    bool biased, plain;
+    enter();
+    d_step { wait = OPEN; queued = true };
+    leave();
+    do
+    :: i == POSTS -> break
+    :: else ->
+        i++;
+        enter();
+        if
+        :: queued ->
+#ifdef BUSY_NOT_SEEN
+            plain = biased;
+#else
+            plain = biased && !busy;
+#endif
+            if
+            :: plain ->
+                seen = wait;
+                if
+                :: seen == OPEN -> wait = WOKEN; woken++; queued = false
+                :: else -> values++
+                fi
+            :: else ->
+                if
+                :: atomic { wait == OPEN -> wait = WOKEN } woken++; queued = false
+                :: atomic { wait != OPEN -> values++ }
+                fi
+            fi
+        :: else -> values++
+        fi;
+        posts++;
+        leave()
+    od
+}
+
+inline lock_other()
+{
+    atomic { word != LOCKED -> old = word; word = LOCKED };
+    if
+    :: old == BIAS ->
+        barrier_all();
+        !holds
+    :: else
+    fi;
+    d_step { inside++; assert(inside == 1) }
+}
+
+inline unlock_other()
+{
+    d_step { inside--; word = 0 }
+}
+
+/* Takes one if it can. */
+proctype other()
+{
+    byte old;
+    lock_other();
+    if
+    :: values > 0 -> values--; posts--
+    :: else
+    fi;
+    unlock_other()
+}
+
+proctype canceller()
+{
+    byte old;
+    bool won;
+    busy = true;
+    barrier_all();
+#ifndef NOT_WAITED
+    if
+    :: !holds
+    fi;
+#endif
+    if
+    :: atomic { wait == OPEN -> wait = CANCELLED; won = true }
+    :: atomic { wait != OPEN -> skip }
+    fi;
+    if
+    :: won ->
+        lock_other();
+        assert(queued);
+        queued = false;
+        cancels++;
+        unlock_other()
+    :: else
+    fi;
+    busy = false
+}
+
+init
+{
+    atomic { run hardware(); run worker(); run other(); run canceller() }
+    _nr_pr == 2; /* the hardware and this */
+    over = true;
+    assert(woken + cancels <= 1);
+    assert(woken + cancels == 1 || queued);
+    assert(woken + values == posts)
+}
