@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static const perf_test_t *const tests[] = {&perf_yield,    &perf_create_join, &perf_lock,
-                                           &perf_handoff,  &perf_handoff_cond, &perf_handoff_cross,
+                                           &perf_handoff,  &perf_handoff_cond, &perf_handoff_cross, &perf_directed,
                                            &perf_wake,     &perf_forkjoin,    &perf_memory,
                                            &perf_million};
 #define N_TESTS (sizeof tests / sizeof *tests)

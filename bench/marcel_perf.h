@@ -26,7 +26,7 @@ typedef struct perf_test {
     bool one_cpu;            /* the whole process is bound to one processor, and nobody spins */
 } perf_test_t;
 
-extern const perf_test_t perf_yield, perf_create_join, perf_lock, perf_handoff, perf_handoff_cond, perf_handoff_cross,
+extern const perf_test_t perf_yield, perf_create_join, perf_lock, perf_handoff, perf_handoff_cond, perf_handoff_cross, perf_directed,
     perf_wake, perf_forkjoin, perf_memory, perf_million;
 
 /* Bytes of memory by thread in the last batch of each kind; 0: not measured. */

@@ -86,6 +86,11 @@ def marcel(*tests):
     return measure
 
 
+def argobots(context, sizes):
+    """The quickest of its directed switches."""
+    return run_rows([context.peer("peer_abt", libs=("-labt",)), "--cpus", context.cpus, "--json"])
+
+
 def wake(key):
     """The same as marcel's wake by plain threads: what the kernel takes for it here."""
     def measure(context, sizes):
@@ -158,8 +163,9 @@ SOURCES = {
     "overlap-shm": overlap("shm"),
     "overlap-tcp": overlap("tcp"),
     "raw-overlap": overlap_raw,
-    "marcel": marcel("yield", "create_join", "lock", "handoff", "handoff_cond", "handoff_cross", "wake", "memory"),
+    "marcel": marcel("yield", "create_join", "lock", "handoff", "handoff_cond", "handoff_cross", "directed", "wake", "memory"),
     "million": marcel("million"),
+    "argobots": argobots,
     "futex": wake("pthread_ns_median"),
     "epoll": wake("epoll_ns_median"),
     "scale": scale,
