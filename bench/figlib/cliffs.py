@@ -3,6 +3,7 @@
 
 import json
 
+from . import curve
 from .context import Missing, run
 
 # Where shm changes its way and mad_info does not say it (shm.h): packets of one cell, of several; the short form; whole
@@ -37,22 +38,23 @@ def numbers(node, within):
 
 
 def sizes(context):
-    wanted = {1 << i for i in range(23)} | {3 << i for i in range(21)}
+    wanted = set(curve.sizes())
     for at in thresholds(context):
         wanted |= {at - 1, at, at + 1}
     return sorted(wanted)
 
 
-def judge(results):
-    """{"worst": how many times slower than between its neighbours, "at": the size} of the best of all rounds."""
-    rounds = [one["ours-shm"] for one in results if one.get("ours-shm")]
-    if not rounds:
+def options(context):
+    return []
+
+
+def judge(figure, results):
+    """The worst of the best of all rounds: how many times as long as the line between its neighbours says."""
+    best = {size: times[0] for size, times in curve.times(results, figure.ours).items()}
+    if not best:
         return None
-    best = {s: min(r[s]["latency_us_best"] for r in rounds if s in r) for s in rounds[0]}
-    order = sorted(best)
-    found = []
-    for low, size, high in zip(order, order[1:], order[2:]):
-        between = best[low] + (best[high] - best[low]) * (size - low) / (high - low)
-        found.append((best[size] / between, size))
-    found.sort(reverse=True)
-    return {"worst": found[0][0], "at": found[0][1], "next": found[1:6], "sweep": best}
+    found = curve.neighbours(best)
+    worst, at = found[0]
+    return {"ours": {"best": worst, "median": worst}, "of_target": worst / figure.allowed, "peer": None, "at": at,
+            "sweep": {figure.ours: best}, "note": "worst at %d B; then %s" % (
+                at, ", ".join("%d B %.2f" % (size, ratio) for ratio, size in found[1:6]))}

@@ -2,6 +2,7 @@
 """Where things are and how programs are run: the cores, the programs of ours, the peers compiled on demand."""
 
 import atexit
+import copy
 import glob
 import json
 import os
@@ -11,6 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+
+from . import peers
 
 HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # the folder bench
 
@@ -97,10 +100,12 @@ def run_rows(command, env=None, timeout=None, cpus=None):
 
 class Context:
     limit = 120  # seconds that one program may take
+    at = None    # the peer in a prefix that is measured now; None: the distribution's
 
     def __init__(self, build, quick):
         self.quick = quick
         self.fewer = ["--batches", "15"] if quick else []  # options of programs for which an impression takes less
+        self.lighter = []  # options of every program, of sweeps over many sizes
         if quick:
             Context.limit = 40
         self.cpu_list = cpus_choose()
@@ -136,13 +141,35 @@ class Context:
             raise Missing("tests/%s is not built (make programs)" % name)
         return path
 
+    def of(self, peer):
+        """This context with a peer of a prefix instead of the distribution's."""
+        context = copy.copy(self)
+        context.at = peer
+        return context
+
+    def light(self, options):
+        """This context with options that every program of a sweep gets."""
+        context = copy.copy(self)
+        context.lighter = list(options)
+        return context
+
+    def prefix(self, package):
+        """The prefix of the package that is measured now; None: the distribution's."""
+        return self.at.prefix if self.at and self.at.package == package else None
+
+    def library_path(self):
+        """The environment in which programs of the distribution take the libraries of the prefix."""
+        return {"LD_LIBRARY_PATH": os.path.join(self.at.prefix, "lib")} if self.at else {}
+
     def peer(self, source, compiler="cc", libs=(), suffix="", files=()):
         """A program of bench/raw, or of these files, compiled with the peer's compiler or libraries and kept."""
-        name = source + suffix
+        if self.at and compiler == "cc":
+            libs = peers.compile_options(self.at) + list(libs)
+        name = source + suffix + (peers.suffix(self.at) if self.at else "")
         if name in self.compiled:
             return self.compiled[name]
         files = files or [os.path.join("raw", source + ".c")]
-        sources = [os.path.join(HERE, name) for name in files] + [os.path.join(HERE, "engine.c")]
+        sources = [os.path.join(HERE, name) for name in files] + [os.path.join(HERE, "engine.c"), os.path.join(HERE, "buffers.c")]
         if not shutil.which(compiler):
             raise Missing(compiler + " is not installed")
         os.makedirs(self.cache, exist_ok=True)
@@ -160,7 +187,7 @@ class Context:
         return target
 
     def tail(self, sizes):
-        return ["--sizes", ",".join(map(str, sorted(sizes))), "--cpus", self.cpus, "--json"]
+        return ["--sizes", ",".join(map(str, sorted(sizes))), "--cpus", self.cpus, "--json"] + self.lighter
 
     def madrun(self, n, *more):
         return [self.program("madrun"), "--no-label", "-n", str(n)] + list(more)

@@ -13,7 +13,7 @@ floors    raw interfaces: shown, and used by allowed
 target    as text
 allowed   (v, best) -> the most that ours may be in this round (for MB/s the least), None when what it compares with is
           missing; v(source) is that source's value in this round, v(source, field) another one of its row, best the
-          peer's;  None: there is no target, the value is only told
+          peer's;  None: there is no target, the value is only told; of a figure over many sizes (measure.SWEEPS): numbers
 """
 
 import collections
@@ -21,6 +21,8 @@ import collections
 KIB, MIB = 1 << 10, 1 << 20
 SHARE = "of the fair share"
 MILLION = "million / s"
+NETWORKS = (("shm", "shared memory"), ("tcp", "TCP on loopback"))
+PLUGS = (("mpi", "Open MPI", "mad"), ("mpi-ofi", "Open MPI by libfabric", "ofi"))  # figures' names, words, way
 MORE = ("MB/s", SHARE, MILLION)  # units of which more is better
 
 Figure = collections.namedtuple("Figure", "name what group ours size field unit peers others floors target allowed")

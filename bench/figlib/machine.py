@@ -8,16 +8,17 @@ import subprocess
 import sys
 import time
 
+from . import peers
 from .context import HERE, Missing, run
 
-VERSIONS = [("Open MPI", ["mpirun.openmpi", "--version"]), ("MPICH", ["mpichversion"]), ("UCX", ["ucx_info", "-v"]),
-            ("libfabric", ["fi_info", "--version"]),
+VERSIONS = [("MPICH", ["mpichversion"]),
             ("NetPIPE", ["dpkg-query", "-W", "-f", "${Version}", "netpipe-openmpi"]),
             ("valgrind", ["valgrind", "--version"]), ("compiler", ["cc", "--version"]), ("kernel", ["uname", "-sr"])]
 
 
-def versions():
-    found = {}
+def versions(prefixed=()):
+    """Peers say how they were built; prefixed: those of --peer."""
+    found = peers.built_list(prefixed)
     for name, command in VERSIONS:
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20)

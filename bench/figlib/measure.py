@@ -6,21 +6,21 @@ import statistics
 import sys
 import time
 
-from . import cliffs, rows
+from . import cliffs, curve, rows
 from .context import Missing, say
 
 
+# Groups whose figures are of many sizes.
+SWEEPS = {"cliffs": cliffs, "curve-shm": curve.WHOLE, "curve-tcp": curve.WHOLE, "cold-shm": curve.SOME, "cold-tcp": curve.SOME}
 QUICK_SECONDS = 40  # after these an impression of a group takes no further round
 
 
 def wanted_sizes(context, figures, with_others):
     wanted = {}
     for f in figures:
-        if f.group == "cliffs":
-            wanted[f.ours] = set(cliffs.sizes(context))
-            continue
+        sweep = SWEEPS.get(f.group)
         for source in f.floors + (f.ours,) + f.peers + (f.others if with_others else ()):
-            wanted.setdefault(source, set()).add(8 if source == "line" else f.size)
+            wanted.setdefault(source, set()).update(sweep.sizes(context) if sweep else [8 if source == "line" else f.size])
     return wanted
 
 
@@ -63,6 +63,8 @@ def measure(context, group, figures, rounds):
     missing, results, start = {}, [], time.time()
     ours = {f.ours for f in figures}
     n = rounds_of(group, rounds)
+    if group in SWEEPS:
+        context = context.light(SWEEPS[group].options(context))
     for number in range(n):
         with_others = number < (1 if context.quick else rows.FEW)
         wanted = wanted_sizes(context, figures, with_others)
@@ -112,15 +114,19 @@ def note(figure, results, missing):
     return "ours: " + missing[figure.ours] if figure.ours in missing and results else said
 
 
+def sweep_row(figure, results, missing):
+    """Of many sizes: what the sweep says of them in the form of a row."""
+    row = rows.judge(figure._replace(allowed=None), [], missing)
+    found = SWEEPS[figure.group].judge(figure, results)
+    if found:
+        ours = found["ours"] if found["peer"] else {"best": None, "median": None}
+        row.update(found, rounds=len(results), ratio_best=ours["best"], ratio_median=ours["median"], verdict="pass" if found["of_target"] <= 1 else "FAIL")
+    return row
+
+
 def figure_row(context, figure, results, missing):
-    if figure.group == "cliffs":
-        found = cliffs.judge(results)
-        row = rows.judge(figure, [{figure.ours: {0: found}}] if found else [], missing)
-        if found:
-            row["note"] = "worst at %d B; then %s" % (found["at"], ", ".join("%d B %.2f" % (s, r) for r, s in
-                                                                            found["next"]))
-            row["rounds"] = len(results)
-            row["sweep"] = found["sweep"]
+    if figure.group in SWEEPS:
+        row = sweep_row(figure, results, missing)
     else:
         row = rows.judge(figure, results, missing)
         row["note"] = note(figure, results, missing)

@@ -21,6 +21,7 @@ SIZES = (8, 64 * KIB)  # of collectives
 TRANSFERS = 5000  # of fi_pingpong
 OB1 = ["--mca", "pml", "ob1", "--mca", "btl"]
 OFI = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "mad"]
+UCX = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"]
 LOOPBACK = ["--mca", "btl_tcp_if_include", "lo"]
 TCP = {"MAD_DRIVERS": "self,tcp"}
 # One-sided communication, of which osc ucx fails where it has no network: as messages, which Open MPI takes by itself; by
@@ -57,6 +58,9 @@ def provider(context):
 WAYS = {
     "openmpi-shm": lambda context: (OB1 + ["vader,self"], {}),
     "openmpi-tcp": lambda context: (OB1 + ["tcp,self"] + LOOPBACK, {}),
+    # Its layer for UCX, which may be another UCX than that it was built with (--peer ucx=PREFIX).
+    "openmpi-ucx-shm": lambda context: (UCX, {"UCX_TLS": "sm,self"}),
+    "openmpi-ucx-tcp": lambda context: (UCX, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}),
     "mpi-mad-shm": lambda context: (OB1 + ["mad,self"] + component(context), {}),
     "mpi-mad-tcp": lambda context: (OB1 + ["mad,self"] + component(context), TCP),
     "mpi-ofi-shm": lambda context: (OFI, provider(context)),
@@ -64,19 +68,31 @@ WAYS = {
 }
 
 
+def command(context, name):
+    """A command of Open MPI: of the prefix that is measured now, else the distribution's."""
+    prefix = context.prefix("openmpi")
+    path = os.path.join(prefix, "bin", name) if prefix else name + ".openmpi"
+    if not shutil.which(path):
+        raise Missing("%s is not installed" % path)
+    return path
+
+
 def job(context, way, ranks=2, bind="core"):
-    """The command that starts so many processes, and its environment."""
-    if not shutil.which("mpirun.openmpi"):
-        raise Missing("mpirun.openmpi is not installed")
+    """The command that starts ranks processes, and its environment."""
+    launch = command(context, "mpirun")
     arguments, env = WAYS[way](context)
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     crowd = ["--oversubscribe"] if ranks > 2 else []
-    return ["mpirun.openmpi"] + root + crowd + ["--bind-to", bind, "-n", str(ranks)] + arguments, env
+    return [launch] + root + crowd + ["--bind-to", bind, "-n", str(ranks)] + arguments, dict(context.library_path(), **env)
+
+
+def peer_mpi(context):
+    return context.peer("peer_mpi", command(context, "mpicc"), suffix=".openmpi")
 
 
 def mpi_perf(context):
-    names = ("mpi_perf", "rate", "overlap", "matching", "collectives", "rma")
-    return context.peer("mpi_perf", "mpicc.openmpi", suffix=".openmpi",
+    names = ("mpi_perf", "overlap", "matching", "collectives", "rma")
+    return context.peer("mpi_perf", command(context, "mpicc"), suffix=".openmpi",
                         files=[os.path.join("mpi", name + ".c") for name in names] + ["overlap.c"])
 
 
@@ -92,29 +108,22 @@ def rows_list(command, env):
     return rows
 
 
-def pingpong(way):
+def pingpong(way, options=()):
     def measure(context, sizes):
-        command, env = job(context, way)
-        return run_rows(command + [context.peer("peer_mpi", "mpicc.openmpi", suffix=".openmpi")] + tail(context, sizes), env)
-    return measure
-
-
-def rate(way):
-    def measure(context, sizes):
-        command, env = job(context, way)
-        return run_rows(command + [mpi_perf(context), "rate"] + tail(context, sizes), env)
+        launch, env = job(context, way)
+        return run_rows(launch + [peer_mpi(context)] + list(options) + tail(context, sizes), env)
     return measure
 
 
 def overlap(way):
     """As of mad_perf overlap: rank 0 has a core of its own; helpers and a waiting peer the other.  The worst row counts."""
     def measure(context, sizes):
-        command, env = job(context, way, bind="none")
+        launch, env = job(context, way, bind="none")
         if way.startswith("mpi-mad"):
-            command += ["--mca", "btl_mad_async", "1"]
+            launch += ["--mca", "btl_mad_async", "1"]
         if way.startswith("mpi-ofi"):
-            command += ["--mca", "mtl_ofi_data_progress", "auto"]
-        rows = rows_list(command + [mpi_perf(context), "overlap"] + tail(context, sizes), env)
+            launch += ["--mca", "mtl_ofi_data_progress", "auto"]
+        rows = rows_list(launch + [mpi_perf(context), "overlap"] + tail(context, sizes), env)
         worst = max(rows, key=lambda row: row["exposed_percent"])
         exposed = {w: max(r["exposed_percent"] for r in rows if r["way"] == w) for w in ("send", "receive")}
         worst["note"] = "sent %.1f %%, received %.1f %%" % (exposed["send"], exposed["receive"])
@@ -125,8 +134,8 @@ def overlap(way):
 def matching(way):
     """{OTHERS: {test: how many times as long as beside none}}"""
     def measure(context, sizes):
-        command, env = job(context, way)
-        rows = rows_list(command + [mpi_perf(context), "matching", "--iters", "50", "--batches", "20"] +
+        launch, env = job(context, way)
+        rows = rows_list(launch + [mpi_perf(context), "matching", "--iters", "50", "--batches", "20"] +
                          tail(context, [0, OTHERS]), env)
         us = {(row["test"], row["size"]): row["latency_us_best"] for row in rows}
         tests = ("unexpected", "posted")
@@ -146,11 +155,11 @@ def by_operation(rows, field):
 def collectives(way, ranks):
     """More processes than cores take turns, so fewer operations do, and one batch that had luck says nothing."""
     def measure(context, sizes):
-        command, env = job(context, way, ranks, "none" if ranks > 2 else "core")
+        launch, env = job(context, way, ranks, "none" if ranks > 2 else "core")
         few = ["--iters", "100", "--batches", "20"] if ranks == 2 else ["--iters", "20", "--batches", "10"]
         # Where there are more processes they are not tied to processors.
         options = tail(context, SIZES) + (["--cpus", "-1,-1"] if ranks > 2 else [])
-        rows = rows_list(command + [mpi_perf(context), "collectives"] + few + options, env)
+        rows = rows_list(launch + [mpi_perf(context), "collectives"] + few + options, env)
         return by_operation(rows, "latency_us_best" if ranks == 2 else "latency_us_median")
     return measure
 
@@ -158,9 +167,9 @@ def collectives(way, ranks):
 def rma(way):
     """{size: {operation: us}}"""
     def measure(context, sizes):
-        command, env = job(context, way)
-        command += (STRAIGHT if way.startswith("mpi-ofi") else MESSAGES) + [mpi_perf(context), "rma"]
-        return by_operation(rows_list(command + ["--iters", "10", "--batches", "10"] + tail(context, sizes), env),
+        launch, env = job(context, way)
+        launch += (STRAIGHT if way.startswith("mpi-ofi") else MESSAGES) + [mpi_perf(context), "rma"]
+        return by_operation(rows_list(launch + ["--iters", "10", "--batches", "10"] + tail(context, sizes), env),
                             "latency_us_best")
     return measure
 
@@ -170,7 +179,7 @@ def rma(way):
 def libfabric(name, settings, wait="poll"):
     """peer_ofi; wait: as its --wait has it."""
     def measure(context, sizes):
-        env = dict(provider(context), PEER_OFI_PROVIDER=name, **settings)
+        env = dict(provider(context) if name == "mad" else context.library_path(), PEER_OFI_PROVIDER=name, **settings)
         return run_rows([context.peer("peer_ofi", libs=("-lfabric",)), "--wait", wait] + tail(context, sizes), env)
     return measure
 
@@ -222,7 +231,6 @@ SOURCES.update({"libfabric-mad-%s-%s" % (network, wait): libfabric("mad", settin
                 for network, settings in (("shm", {}), ("tcp", TCP)) for wait in WAITS})
 SOURCES.update({"libfabric-%s-%s" % (short, wait): libfabric(name, {}, wait)
                 for short, name in (("sockets", "sockets"), ("tcp", "tcp;ofi_rxm")) for wait in WAITS})
-SOURCES.update({way + "-rate": rate(way) for way in WAYS})
 SOURCES.update({way + "-overlap": overlap(way) for way in WAYS})
 SOURCES.update({way + "-matching": matching(way) for way in WAYS if way.endswith("-shm")})
 SOURCES.update({way + "-rma": rma(way) for way in WAYS})

@@ -77,15 +77,14 @@ def collectives(way):
 
 def pingpong(way):
     def measure(context, sizes):
-        program = context.peer("peer_mpi", "mpicc.openmpi", suffix=".openmpi")
-        return between(context, way, [program] + short(sizes))
+        return between(context, way, [mpi.peer_mpi(context)] + short(sizes))
     return measure
 
 
 def stream(way):
     """In windows of 64 messages."""
     def measure(context, sizes):
-        return between(context, way, [mpi.mpi_perf(context), "rate"] + lab.sized(sizes))
+        return between(context, way, [mpi.peer_mpi(context), "--test", "rate", "--receive", "posted"] + lab.sized(sizes))
     return measure
 
 

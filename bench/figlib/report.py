@@ -29,7 +29,7 @@ def verdict_text(row):
 
 
 def cells(row):
-    peer = "%s %s" % (pair(row["peer_value"]), row["peer"]) if row["peer"] else "-"
+    peer = " ".join([pair(row["peer_value"])] * bool(row["peer_value"]) + [row["peer"]]) if row["peer"] else "-"
     raw = ", ".join("%s %s" % (f, pair(row["others"][f])) for f in row["floors"] if f in row["others"]) or "-"
     return [row["figure"], row["target"], "%s %s" % (pair(row["ours"]), row["unit"]), peer, number(row["ratio_best"]),
             number(row["ratio_median"]), raw, number(row["of_target"]), str(row["rounds"]), verdict_text(row)]

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The figures of MPI.  Each of the two ways into Open MPI (the component, the provider for libfabric) has the same rows."""
 
-from . import mpi
-from .figure import KIB, MIB, MILLION, Figure, at_most, bandwidth, latency, of_floor, over, times
+from . import mpi, rows_rate
+from .figure import KIB, MIB, NETWORKS, PLUGS, Figure, at_most, bandwidth, latency, of_floor, over, times
 
-OWN = "%s x Open MPI's own"
-PLUGS = (("mpi", "Open MPI", "mad"), ("mpi-ofi", "Open MPI by libfabric", "ofi"))  # figures' names, words, way
-NETWORKS = (("shm", "shared memory"), ("tcp", "TCP on loopback"))
+OWN = "%s x Open MPI's best path"
 LARGE = ((64 * KIB, "64K", "64 KiB"), (MIB, "1M", "1 MiB"), (4 * MIB, "4M", "4 MiB"))
 QUEUES = (("unexpected", "unexpected messages"), ("posted", "posted receives"))
 
@@ -15,18 +13,12 @@ def sizes(name, what, way):
     """Ping-pongs."""
     def row(kind, network, size, short, words, sign, factor):
         return kind("%s-%s-%s" % (name, network, short), words, "mpi-sizes", "mpi-%s-%s" % (way, network), size,
-                    ("openmpi-" + network,), (), (), OWN % ("%s %s" % (sign, factor)), times(factor))
+                    ("openmpi-" + network, "openmpi-ucx-" + network), (), (), OWN % ("%s %s" % (sign, factor)), times(factor))
     return [row(latency, "shm", 8, "8", "%s over shared memory, 8 B" % what, "<=", 1.0)] + [
         row(latency, "shm", size, short, "the same, " + words, "<=", 0.95) for size, short, words in LARGE] + [
         row(latency, "tcp", 8, "8", what + " over TCP on loopback, 8 B", "<=", 0.95),
         row(latency, "tcp", *LARGE[0][:2], "the same, " + LARGE[0][2], "<=", 1.0)] + [
         row(bandwidth, "tcp", size, short, "the same, " + words, ">=", 1.0) for size, short, words in LARGE[1:]]
-
-
-def rate(name, what, way, network, words):
-    return Figure("%s-rate-%s" % (name, network), "%s over %s, messages of 8 B" % (what, words), "mpi-rate",
-                  "mpi-%s-%s-rate" % (way, network), 8, "per_us_best", MILLION, ("openmpi-%s-rate" % network,), (), (),
-                  OWN % ">= 1.0", times(1.0))
 
 
 def overlap(name, what, way, network, words):
@@ -90,7 +82,8 @@ def gateways(name, what, way):
 def alone(program, network, words, size, short, text):
     """Without an MPI library."""
     return latency("%s-%s-%s" % (program, network, short), "%s over %s, %s" % (program, words, text), "libfabric",
-                   "%s-mad-%s" % (program, network), size, ("%s-%s" % (program, network),), (), (), "none", None)
+                   "%s-mad-%s" % (program, network), size, ("%s-%s" % (program, network),), (), (), "<= 1.0 x libfabric's own provider",
+                   times(1.0))
 
 
 WAITS = {"sread": "fi_cq_sread", "cntr": "fi_cntr_wait", "fd": "poll after fi_trywait",
@@ -120,10 +113,9 @@ def waits(wait, network, words):
     return [waited(wait, network, words, *size) for size in sizes]
 
 
-FIGURES = [row for plug in PLUGS for row in sizes(*plug)] + [
-    rate(*plug, *network) for plug in PLUGS for network in NETWORKS] + [
+FIGURES = [row for plug in PLUGS for row in sizes(*plug)] + rows_rate.MPI_FIGURES + [
     overlap(*plug, *network) for plug in PLUGS for network in NETWORKS] + [
-    matching(PLUGS[0], *queue, "none: Open MPI matches", None) for queue in QUEUES] + [
+    matching(PLUGS[0], *queue, "<= 1.1 x Open MPI's own, as Open MPI matches", times(1.1)) for queue in QUEUES] + [
     matching(PLUGS[1], *queue, "<= 2 x beside none", at_most(2)) for queue in QUEUES] + [
     collective("barrier", 8, ranks) for ranks in mpi.RANKS] + [
     collective(operation, size, ranks)

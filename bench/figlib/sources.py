@@ -27,17 +27,9 @@ def copy(context, sizes):
     return raw("raw_copy", {"RAW_COPY_KEEP": os.path.join(context.scratch, "copy")})(context, sizes)
 
 
-def ours(driver):
+def ours(driver, test="pingpong", options=()):
     def measure(context, sizes):
-        return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", driver)
-                        + context.tail(sizes))
-    return measure
-
-
-def waiting(test, driver):
-    """Messages that go to a handler, and a program that waits for that: see perf_waits.c."""
-    def measure(context, sizes):
-        return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), test, "--driver", driver)
+        return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), test, "--driver", driver, *options)
                         + context.tail(sizes))
     return measure
 
@@ -55,9 +47,10 @@ def alone(context, sizes):
                     + context.tail(sizes))
 
 
-def linked(name, libs, env):
+def linked(name, libs, env, options=()):
     def measure(context, sizes):
-        return run_rows([context.peer(name, libs=libs)] + context.tail(sizes), env)
+        return run_rows([context.peer(name, libs=libs)] + list(options) + context.tail(sizes),
+                        dict(context.library_path(), **env))
     return measure
 
 
@@ -120,7 +113,19 @@ def netpipe_tcp(context, command):
         receiver.wait()
 
 
-UCX = ("-lucp", "-lucs")
+UCX, OFI = ("-lucp", "-lucs"), ("-lfabric",)
+LOOPBACK = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
+# Peers that are linked with our programs: (program, libraries, environment).
+LINKED = {
+    "ucx-posix": ("peer_ucx", UCX, {"UCX_TLS": "posix,self"}),
+    "ucx-sm": ("peer_ucx", UCX, {"UCX_TLS": "sm,self"}),
+    "ucx-tcp": ("peer_ucx", UCX, LOOPBACK),
+    "libfabric-shm": ("peer_ofi", OFI, {"PEER_OFI_PROVIDER": "shm"}),
+    "libfabric-sm2": ("peer_ofi", OFI, {"PEER_OFI_PROVIDER": "sm2"}),
+    "libfabric-tcp": ("peer_ofi", OFI, {"PEER_OFI_PROVIDER": "tcp;ofi_rxm"}),
+    # From libfabric 1.18 on it has messages itself; before, ofi_rxm has them above it.
+    "libfabric-tcp-rdm": ("peer_ofi", OFI, {"PEER_OFI_PROVIDER": "tcp"}),
+}
 
 SOURCES = {
     "line": raw("raw_line"),
@@ -130,18 +135,14 @@ SOURCES = {
     "ours-shm": ours("shm"),
     "ours-tcp": ours("tcp"),
     "ours-self": alone,
-    "ours-shm-cond": waiting("cond", "shm"),
-    "ours-shm-outside": waiting("outside", "shm"),
-    "ours-tcp-cond": waiting("cond", "tcp"),
-    "ours-tcp-outside": waiting("outside", "tcp"),
+    "ours-shm-cond": ours("shm", "cond"),
+    "ours-shm-outside": ours("shm", "outside"),
+    "ours-tcp-cond": ours("tcp", "cond"),
+    "ours-tcp-outside": ours("tcp", "outside"),
     "mpich-shm": mpich,
-    "ucx-posix": linked("peer_ucx", UCX, {"UCX_TLS": "posix,self"}),
     # A longer queue than the default one: what a user who tunes UCX for large messages gets.
     "ucx-posix-fifo": linked("peer_ucx", UCX, {"UCX_TLS": "posix,self", "UCX_POSIX_FIFO_SIZE": "256"}),
-    "ucx-sm": linked("peer_ucx", UCX, {"UCX_TLS": "sm,self"}),
-    "ucx-tcp": linked("peer_ucx", UCX, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}),
-    "libfabric-shm": linked("peer_ofi", ("-lfabric",), {"PEER_OFI_PROVIDER": "shm"}),
-    "libfabric-tcp": linked("peer_ofi", ("-lfabric",), {"PEER_OFI_PROVIDER": "tcp;ofi_rxm"}),
     "netpipe-openmpi": netpipe("NPopenmpi", "netpipe-openmpi", netpipe_mpi),
     "netpipe-tcp": netpipe("NPtcp", "netpipe-tcp", netpipe_tcp),
 }
+SOURCES.update({name: linked(*how) for name, how in LINKED.items()})

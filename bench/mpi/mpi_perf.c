@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How fast an MPI library is, by the rules of the other benchmarks:
  *
- *   mpi_perf rate          a window of 64 messages one way, answered by one byte; by message
  *   mpi_perf overlap       how much of a message is hidden by computing
  *   mpi_perf matching      8 bytes there and back, beside so many others in the queues (--sizes)
  *   mpi_perf collectives   barrier, broadcast, sum, and all to all
  *   mpi_perf rma           memory of the other process is written, read, and added to
  *
- * Options are those of all benchmarks (engine.h).  The ping-pong is peer_mpi. */
+ * Options are those of all benchmarks (engine.h).  The ping-pong and rates are peer_mpi. */
 #include "mpi_perf.h"
 
 #include <string.h>
 
-static const mpi_perf_test_t *const tests[] = {&mpi_perf_rate,        &mpi_perf_overlap, &mpi_perf_matching,
-                                              &mpi_perf_collectives, &mpi_perf_rma};
+static const mpi_perf_test_t *const tests[] = {&mpi_perf_overlap, &mpi_perf_matching, &mpi_perf_collectives,
+                                              &mpi_perf_rma};
 
 int mpi_perf_print(const mpi_perf_t *p, const char *test, bench_stats_t us, int units, const char *extra)
 {
@@ -49,7 +48,7 @@ static int start(mpi_perf_t *p, const mpi_perf_test_t *test, int argc, char **ar
     size_t most = 8;
     if (!test || p->ranks < 2 || (test->ranks && test->ranks != p->ranks)) {
         if (p->first)
-            fputs("usage: mpirun -n 2 mpi_perf rate|overlap|matching|collectives|rma [--sizes LIST] [--cpus A,B]\n"
+            fputs("usage: mpirun -n 2 mpi_perf overlap|matching|collectives|rma [--sizes LIST] [--cpus A,B]\n"
                   "       [--iters N] [--batches N] [--json]; collectives: also more processes\n", stderr);
         return -1;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same ping-pong over libfabric's tagged messages, between two forked processes that exchange addresses over a
- * socket pair.  PEER_OFI_PROVIDER chooses the provider (shm unless set).  --wait says how each side waits for what has been
- * sent and for what comes: poll reads the queue again and again; sread waits in fi_cq_sread, cntr in fi_cntr_wait, fd in
- * poll on the queue's descriptor after fi_trywait. */
+/* The ping-pong over libfabric's tagged messages, between two forked processes that exchange addresses over a socket pair;
+ * with buffers that are not warm (cold.h); and windows of messages (rate.h).  PEER_OFI_PROVIDER chooses the provider (shm
+ * unless set).  --wait says how each side of a ping-pong waits for what has been sent and for what comes: poll reads the
+ * queue again and again; sread waits in fi_cq_sread, cntr in fi_cntr_wait, fd in poll on the queue's descriptor after
+ * fi_trywait. */
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -13,10 +14,18 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
-#include "pair.h"
+#include "cold.h"
+#include "rate.h"
 
 enum wait { POLL, SREAD, CNTR, FD, WAITS };
 static const char *const waits[WAITS] = {"poll", "sread", "cntr", "fd"};
+
+typedef struct operation {
+    struct fi_context2 context; /* first: a completion names it */
+    bool done;
+} operation_t;
+
+enum { TAG = 1, MARK = 2 };
 
 typedef struct side {
     pair_t pair;
@@ -31,8 +40,8 @@ typedef struct side {
     uint64_t counted;
     int cq_fd;             /* of the queue (FD) */
     fi_addr_t peer;
-    struct fi_context2 sent, received; /* completions are told apart by their address */
-    bool sent_done, received_done;
+    operation_t sent, received;
+    operation_t starts[RATE_WINDOW], posts[RATE_WINDOW]; /* of a window */
 } side_t;
 
 /* Sleep in poll until the queue has something, unless it has already. */
@@ -44,23 +53,21 @@ static void descriptor_wait(side_t *s)
         poll(&p, 1, -1);
 }
 
-static int entry_take(side_t *s, ssize_t n, const struct fi_cq_tagged_entry *entry)
+static int entry_take(ssize_t n, const struct fi_cq_tagged_entry *entry)
 {
     if (n == -FI_EAGAIN)
         return 0;
     if (n != 1)
         return -1;
-    if (entry->op_context == &s->sent)
-        s->sent_done = true;
-    else if (entry->op_context == &s->received)
-        s->received_done = true;
+    if (entry->op_context)
+        ((operation_t *)entry->op_context)->done = true;
     return 0;
 }
 
 static int progress(side_t *s)
 {
     struct fi_cq_tagged_entry entry;
-    return entry_take(s, fi_cq_read(s->cq, &entry, 1), &entry);
+    return entry_take(fi_cq_read(s->cq, &entry, 1), &entry);
 }
 
 /* What has been sent or is to come is not there yet. */
@@ -70,38 +77,98 @@ static int progress_wait(side_t *s)
     ssize_t n = s->wait == SREAD ? fi_cq_sread(s->cq, &entry, 1, NULL, -1) : fi_cq_read(s->cq, &entry, 1);
     if (n == -FI_EAGAIN && s->wait == FD)
         descriptor_wait(s);
-    return entry_take(s, n, &entry);
+    return entry_take(n, &entry);
+}
+
+static int send_start(side_t *s, operation_t *op, size_t size, uint64_t tag)
+{
+    const void *from = s->pair.send;
+    bool inject = size <= s->info->tx_attr->inject_size;
+    ssize_t rc;
+    op->done = inject;
+    while ((rc = inject ? fi_tinject(s->ep, from, size, s->peer, tag)
+                        : fi_tsend(s->ep, from, size, NULL, s->peer, tag, &op->context)) == -FI_EAGAIN)
+        if (progress(s))
+            return -1;
+    return rc ? -1 : 0;
+}
+
+static int receive_start(side_t *s, operation_t *op, void *to, size_t size, uint64_t tag)
+{
+    ssize_t rc;
+    op->done = false;
+    while ((rc = fi_trecv(s->ep, to, size, NULL, FI_ADDR_UNSPEC, tag, 0, &op->context)) == -FI_EAGAIN)
+        if (progress(s))
+            return -1;
+    return rc ? -1 : 0;
+}
+
+static int operation_wait(side_t *s, const operation_t *op)
+{
+    int rc = 0;
+    while (!rc && !op->done)
+        rc = progress_wait(s);
+    return rc ? -1 : 0;
 }
 
 static int message_send(pair_t *pair)
 {
     side_t *s = (side_t *)pair;
-    bool inject = pair->size <= s->info->tx_attr->inject_size;
-    ssize_t rc;
-    s->sent_done = inject;
-    while ((rc = inject ? fi_tinject(s->ep, pair->send, pair->size, s->peer, 1)
-                        : fi_tsend(s->ep, pair->send, pair->size, NULL, s->peer, 1, &s->sent)) == -FI_EAGAIN)
-        if (progress(s))
-            return -1;
-    while (!rc && !s->sent_done)
-        rc = progress_wait(s);
-    return rc ? -1 : 0;
+    return send_start(s, &s->sent, pair->size, TAG) ? -1 : operation_wait(s, &s->sent);
 }
 
 static int message_receive(pair_t *pair)
 {
     side_t *s = (side_t *)pair;
-    ssize_t rc;
-    s->received_done = false;
-    while ((rc = fi_trecv(s->ep, pair->receive, pair->size, NULL, FI_ADDR_UNSPEC, 1, 0, &s->received)) == -FI_EAGAIN)
-        if (progress(s))
-            return -1;
+    int rc = receive_start(s, &s->received, pair->receive, pair->size, TAG);
     if (!rc && s->wait == CNTR)
         rc = fi_cntr_wait(s->cntr, ++s->counted, -1);
-    while (!rc && !s->received_done)
-        rc = progress_wait(s);
-    return rc ? -1 : 0;
+    return rc ? -1 : operation_wait(s, &s->received);
 }
+
+/* ---- Windows --------------------------------------------------------------------------------------------------- */
+
+static int message_start(pair_t *pair, int i)
+{
+    side_t *s = (side_t *)pair;
+    return send_start(s, &s->starts[i], pair->size, TAG);
+}
+
+static int message_wait(pair_t *pair, int i)
+{
+    side_t *s = (side_t *)pair;
+    return operation_wait(s, &s->starts[i]);
+}
+
+static int message_post(pair_t *pair, int i)
+{
+    side_t *s = (side_t *)pair;
+    return receive_start(s, &s->posts[i], pair->receive, pair->size, TAG);
+}
+
+static int posted_wait(pair_t *pair, int i)
+{
+    side_t *s = (side_t *)pair;
+    return operation_wait(s, &s->posts[i]);
+}
+
+static int mark_send(pair_t *pair)
+{
+    side_t *s = (side_t *)pair;
+    return send_start(s, &s->sent, 1, MARK) ? -1 : operation_wait(s, &s->sent);
+}
+
+static int mark_receive(pair_t *pair)
+{
+    char byte;
+    side_t *s = (side_t *)pair;
+    return receive_start(s, &s->received, &byte, 1, MARK) ? -1 : operation_wait(s, &s->received);
+}
+
+static const rate_moves_t moves = {message_send, message_receive, message_start, message_wait, NULL,
+                                   message_post, posted_wait, mark_send, mark_receive};
+
+/* ---- Both sides ------------------------------------------------------------------------------------------------ */
 
 static int ofi_body(void *arg, int n)
 {
@@ -134,7 +201,7 @@ static int side_open(side_t *s)
     int rc = fi_getinfo(FI_VERSION(1, 9), internet ? "127.0.0.1" : NULL, NULL, internet ? FI_SOURCE : 0, hints,
                         &s->info);
     fi_freeinfo(hints);
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 64,
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 4 * RATE_WINDOW,
                             .wait_obj = s->wait == FD ? FI_WAIT_FD : s->wait == SREAD ? FI_WAIT_UNSPEC : FI_WAIT_NONE};
     struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 2};
     return rc || fi_fabric(s->info->fabric_attr, &s->fabric, NULL)
@@ -181,19 +248,41 @@ static enum wait wait_named(const char *name)
     return i;
 }
 
+static int test_run(side_t *s, const bench_options_t *o, const char *test, rate_t *rate, cold_t *cold)
+{
+    cold->pair = rate->pair = &s->pair;
+    rate->moves = &moves;
+    cold->send = message_send;
+    cold->receive = message_receive;
+    if (!strcmp(test, "rate"))
+        return rate_test(rate, o);
+    if (!strcmp(test, "pingpong"))
+        return pair_sizes(&s->pair, o, ofi_body, &s->pair);
+    return cold_test(cold, o, !strcmp(test, "fresh"));
+}
+
+static void help(void)
+{
+    puts("peer_ofi [--test pingpong|fresh|written|rate] [--wait poll|sread|cntr|fd] [--sizes LIST] [--cpus A,B] [--iters N]\n"
+         "         [--batches N] [--json]\n"
+         "         rate: [--form request|blocking] [--receive open|posted|unexpected] [--ways one|both]\n"
+         "PEER_OFI_PROVIDER is the provider");
+}
+
 int main(int argc, char **argv)
 {
     bench_options_t o;
+    rate_t rate = {.sends = false};
+    cold_t cold = {.pair = NULL};
+    bench_shared_name_t name;
     enum wait wait = wait_named(pair_option(&argc, argv, "--wait", waits[POLL]));
-    if (bench_options_parse(&o, argc, argv, 1, "8,1K,64K,1M,4M") || wait == WAITS)
+    const char *test = pair_option(&argc, argv, "--test", "pingpong");
+    if (rate_options(&rate, &argc, argv) || bench_options_parse(&o, argc, argv, 1, "8,1K,64K,1M,4M") || wait == WAITS)
         return 2;
-    if (o.help) {
-        puts("peer_ofi [--wait poll|sread|cntr|fd] [--sizes LIST] [--cpus A,B] [--iters N] [--batches N] [--json]\n"
-             "PEER_OFI_PROVIDER is the provider");
-        return 0;
-    }
+    if (o.help)
+        return help(), 0;
     int fds[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) || bench_shared_make(&cold.shared, pair_most(&o), &name))
         return perror("peer_ofi"), 1;
     pid_t child = pair_fork(&o, fds);
     if (child < 0)
@@ -205,7 +294,7 @@ int main(int argc, char **argv)
     if (side_open(&side) || side_connect(&side, fd))
         return fputs("peer_ofi: cannot open the provider\n", stderr), 1;
     side.pair.driver = side.info->fabric_attr->prov_name;
-    int rc = pair_sizes(&side.pair, &o, ofi_body, &side.pair);
+    int rc = test_run(&side, &o, test, &rate, &cold);
     if (!rc)
         side_close(&side, fd);
     return pair_end(child, rc);

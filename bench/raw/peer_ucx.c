@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same ping-pong over UCP tags, between two forked processes that exchange addresses over a socket pair.
- * UCX_TLS chooses the transports (posix,self unless set). */
+/* The ping-pong over UCP tags, between two forked processes that exchange addresses over a socket pair; with buffers that
+ * are not warm (cold.h); and windows of messages (rate.h).  UCX_TLS chooses the transports (posix,self unless set). */
 #include <sys/socket.h>
 
 #include <ucp/api/ucp.h>
 
-#include "pair.h"
+#include "cold.h"
+#include "rate.h"
 
 typedef struct side {
     pair_t pair;
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_ep_h ep;
+    ucs_status_ptr_t sent[RATE_WINDOW], posted[RATE_WINDOW];
+    bool callbacks; /* sends have one */
+    int called;
 } side_t;
+
+enum { TAG = 1, MARK = 2 };
 
 static int finish(side_t *s, ucs_status_ptr_t request)
 {
@@ -31,15 +37,85 @@ static int message_send(pair_t *pair)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     side_t *s = (side_t *)pair;
-    return finish(s, ucp_tag_send_nbx(s->ep, pair->send, pair->size, 1, &param));
+    return finish(s, ucp_tag_send_nbx(s->ep, pair->send, pair->size, TAG, &param));
 }
 
 static int message_receive(pair_t *pair)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     side_t *s = (side_t *)pair;
-    return finish(s, ucp_tag_recv_nbx(s->worker, pair->receive, pair->size, 1, (ucp_tag_t)-1, &param));
+    return finish(s, ucp_tag_recv_nbx(s->worker, pair->receive, pair->size, TAG, (ucp_tag_t)-1, &param));
 }
+
+/* ---- Windows --------------------------------------------------------------------------------------------------- */
+
+static void sent_callback(void *request, ucs_status_t status, void *side)
+{
+    (void)status;
+    ((side_t *)side)->called++;
+    ucp_request_free(request);
+}
+
+static int message_start(pair_t *pair, int i)
+{
+    side_t *s = (side_t *)pair;
+    ucp_request_param_t param = {.op_attr_mask = 0};
+    if (s->callbacks)
+        param = (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                      .cb.send = sent_callback, .user_data = s};
+    s->sent[i] = ucp_tag_send_nbx(s->ep, pair->send, pair->size, TAG, &param);
+    s->called += s->callbacks && !s->sent[i]; /* sent at once: no callback comes */
+    return UCS_PTR_IS_ERR(s->sent[i]) ? -1 : 0;
+}
+
+static int message_wait(pair_t *pair, int i)
+{
+    side_t *s = (side_t *)pair;
+    return finish(s, s->sent[i]);
+}
+
+static int callbacks_wait(pair_t *pair, int n)
+{
+    side_t *s = (side_t *)pair;
+    while (s->called < n)
+        ucp_worker_progress(s->worker);
+    s->called -= n;
+    return 0;
+}
+
+static int message_post(pair_t *pair, int i)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    side_t *s = (side_t *)pair;
+    s->posted[i] = ucp_tag_recv_nbx(s->worker, pair->receive, pair->size, TAG, (ucp_tag_t)-1, &param);
+    return UCS_PTR_IS_ERR(s->posted[i]) ? -1 : 0;
+}
+
+static int posted_wait(pair_t *pair, int i)
+{
+    side_t *s = (side_t *)pair;
+    return finish(s, s->posted[i]);
+}
+
+static int mark_send(pair_t *pair)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    side_t *s = (side_t *)pair;
+    return finish(s, ucp_tag_send_nbx(s->ep, pair->send, 1, MARK, &param));
+}
+
+static int mark_receive(pair_t *pair)
+{
+    char byte;
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    side_t *s = (side_t *)pair;
+    return finish(s, ucp_tag_recv_nbx(s->worker, &byte, 1, MARK, (ucp_tag_t)-1, &param));
+}
+
+static const rate_moves_t moves = {message_send, message_receive, message_start, message_wait, callbacks_wait,
+                                   message_post, posted_wait, mark_send, mark_receive};
+
+/* ---- Both sides ------------------------------------------------------------------------------------------------ */
 
 static int ucx_body(void *arg, int n)
 {
@@ -100,17 +176,37 @@ static void side_close(side_t *s, int fd)
     ucp_cleanup(s->context);
 }
 
+static int test_run(side_t *s, const bench_options_t *o, const char *test, rate_t *rate, cold_t *cold)
+{
+    s->callbacks = rate->form == RATE_CALLBACK;
+    cold->pair = rate->pair = &s->pair;
+    rate->moves = &moves;
+    cold->send = message_send;
+    cold->receive = message_receive;
+    if (!strcmp(test, "rate"))
+        return rate_test(rate, o);
+    if (!strcmp(test, "pingpong"))
+        return pair_sizes(&s->pair, o, ucx_body, &s->pair);
+    return cold_test(cold, o, !strcmp(test, "fresh"));
+}
+
 int main(int argc, char **argv)
 {
     bench_options_t o;
-    if (bench_options_parse(&o, argc, argv, 1, "8,1K,64K,1M,4M"))
+    rate_t rate = {.sends = false};
+    cold_t cold = {.pair = NULL};
+    bench_shared_name_t name;
+    const char *test = pair_option(&argc, argv, "--test", "pingpong");
+    if (rate_options(&rate, &argc, argv) || bench_options_parse(&o, argc, argv, 1, "8,1K,64K,1M,4M"))
         return 2;
     if (o.help) {
-        puts("peer_ucx [--sizes LIST] [--cpus A,B] [--iters N] [--batches N] [--json]; UCX_TLS chooses transports");
+        puts("peer_ucx [--test pingpong|fresh|written|rate] [--sizes LIST] [--cpus A,B] [--iters N] [--batches N] [--json]\n"
+             "         rate: [--form request|blocking|callback] [--receive open|posted|unexpected] [--ways one|both]\n"
+             "UCX_TLS chooses transports");
         return 0;
     }
     int fds[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) || bench_shared_make(&cold.shared, pair_most(&o), &name))
         return perror("peer_ucx"), 1;
     setenv("UCX_TLS", "posix,self", 0);
     pid_t child = pair_fork(&o, fds);
@@ -122,7 +218,7 @@ int main(int argc, char **argv)
         return 1;
     if (side_open(&side, fd))
         return fputs("peer_ucx: cannot open the transports of UCX_TLS\n", stderr), 1;
-    int rc = pair_sizes(&side.pair, &o, ucx_body, &side.pair);
+    int rc = test_run(&side, &o, test, &rate, &cold);
     if (!rc)
         side_close(&side, fd);
     return pair_end(child, rc);

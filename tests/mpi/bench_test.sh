@@ -47,7 +47,7 @@ have() {
 
 have 8 mpi-shm- mpi-tcp-
 have 8 mpi-ofi-shm- mpi-ofi-tcp-
-have 4 mpi-rate- mpi-ofi-rate-
+have 20 mpi-rate- mpi-ofi-rate-
 have 4 mpi-overlap- mpi-ofi-overlap-
 have 4 mpi-unexpected mpi-posted mpi-ofi-unexpected mpi-ofi-posted
 have 21 mpi-barrier- mpi-bcast- mpi-allreduce- mpi-alltoall-

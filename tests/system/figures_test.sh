@@ -19,6 +19,10 @@ run() {
     [ "$code" != 1 ] || code=0
 }
 
+within 60 python3 "$top/tests/system/figures_unit.py" >unit 2>&1
+check "what it computes" 0 $?
+grep -E '^(FAIL|ERROR|Ran|.*Error)' unit
+
 run --list
 check "list: exit code" 0 "$code"
 cut -d' ' -f1 out >names
@@ -26,9 +30,14 @@ check "list: each name once" "" "$(sort names | uniq -d)"
 run --list mpi
 check_lines "list: figures that begin so" "$(grep -c '^mpi-' names)" '^mpi-' out
 run --list mpi-overlap
+check_lines "list: the whole curve" 1 '^curve-shm$' names
 check_lines "list: a group" 4 '^mpi-(ofi-)?overlap-(shm|tcp) ' out
 run no-such-figure
 check "an unknown figure" 2 "$code"
+
+run --peer ucx=/nonexistent/prefix --list
+check "a peer in a prefix that is not there" 2 "$code"
+check_lines "a peer in a prefix that is not there: says so" 1 'there is no folder /nonexistent/prefix' err
 
 # A reader that has gone is no error to talk of.
 for what in --list --help; do
@@ -60,7 +69,7 @@ check "document: exit code" 0 "$code"
 check_lines "document: one run" 1 '^All of it is one run' out
 check_lines "document: its facts" 5 '^- (measured: (commit|release) .|command: bench/figures |rounds: 2$|began: 20[0-9-]+ [0-9:]+ UTC$|load before: [0-9.]+$)' out
 check_lines "document: best and median" 1 '\| shm-8-line \|.*\| [0-9.]+( \([0-9.]+\))? us \|.*\| 2 \| (pass|FAIL) \|$' out
-check_lines "document: what is not measured is said" 1 'not measured: shm-8, .*lost' out
+check_lines "document: what is not measured is said" 1 'not measured: .*shm-8, .*lost' out
 for promise in "Shared memory" TCP MPI Waiting Gateways Instructions Oversubscription "User-level threads" Overlap Scale "Wrong worlds" \
     "Nothing lost"; do
     check_lines "document: $promise" 1 "^### $promise\$" out

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Peers in prefixes (--peer NAME=PREFIX) beside those of the distribution, and how each of them was built.
+
+A source of a peer in a prefix is called SOURCE@VERSION: the same program, compiled and run with that prefix."""
+
+import collections
+import functools
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+
+Peer = collections.namedtuple("Peer", "package prefix version built")
+
+# Package: the beginnings of its sources' names; the command that knows how it was built, below its prefix.
+PACKAGES = {
+    "ucx": (("ucx-", "openmpi-ucx-"), ("bin/ucx_info", "-v", "-b")),
+    "libfabric": (("libfabric-",), ("bin/fi_info", "--version")),
+    "openmpi": (("openmpi-",), ("bin/ompi_info", "--all", "--parsable")),
+    "argobots": (("argobots",), ()),  # it has no such program
+}
+# Not a peer's: ours below the peer's interface.  Nor what runs in a lab, which sees the distribution only.
+NOT = re.compile(r"-mad-|-(hosts|kernel)\b")
+
+
+def output(command):
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20)
+        return done.stdout if not done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+# ---- How it was built: pure functions of what the peer's own program says; (version, words) ---------------------------
+
+def ucx_built(text):
+    version = re.search(r"(?:Library version:|Version)\s+(\d[\w.]*)", text)
+    on = set(re.findall(r"^#define (ENABLE_\w+)\s+1$", text, re.M))
+    checks = [what for what, name in (("parameter checks", "ENABLE_PARAMS_CHECK"), ("assertions", "ENABLE_ASSERT"),
+                                      ("debug data", "ENABLE_DEBUG_DATA")) if name in on]
+    known = "#define ENABLE_" in text
+    how = "with " + ", ".join(checks) if checks else "release" if known else "unknown: it does not say"
+    return version and version.group(1), how + (" (multi-threading)" if "ENABLE_MT" in on else "")
+
+
+def libfabric_built(text):
+    """It says nothing but its version; one built for debugging marks that."""
+    version = re.search(r"^libfabric:\s*(\d[\w.]*)", text, re.M)
+    return version and version.group(1), "debug" if re.search(r"debug", text, re.I) else "release (it names no options)"
+
+
+def openmpi_built(text):
+    version = re.search(r"^(?:ompi:version:full:|\s*Open MPI:\s*)(\S+)", text, re.M)
+    debug = re.search(r"^option:debug:(\w+)", text, re.M)
+    flags = re.search(r"^option:build:cflags:(.*)", text, re.M)
+    optimised = re.findall(r"-O\w*", flags.group(1)) if flags else []
+    how = "unknown" if not debug else "with debugging" if debug.group(1) == "yes" else "release"
+    return version and version.group(1), how + (" (%s)" % optimised[-1] if optimised and how == "release" else "")
+
+
+def argobots_built(text):
+    """From its pkg-config file."""
+    version = re.search(r"^Version:\s*(\S+)", text, re.M)
+    return version and version.group(1), "unknown: it does not say"
+
+
+BUILT = {"ucx": ucx_built, "libfabric": libfabric_built, "openmpi": openmpi_built, "argobots": argobots_built}
+
+
+def told(package, prefix):
+    """What the package says about itself; prefix: where it is."""
+    if package == "argobots":
+        try:
+            with open(os.path.join(prefix, "lib", "pkgconfig", "argobots.pc")) as file:
+                return file.read()
+        except OSError:
+            return ""
+    program, *arguments = PACKAGES[package][1]
+    return output([os.path.join(prefix, program)] + arguments)
+
+
+@functools.lru_cache(maxsize=None)
+def find(package, prefix):
+    version, built = BUILT[package](told(package, prefix))
+    return Peer(package, prefix, version, built)
+
+
+# ---- The command line ---------------------------------------------------------------------------------------------------
+
+def parse(text):
+    """NAME=PREFIX; ValueError says what is wrong."""
+    package, equals, prefix = text.partition("=")
+    if not equals or not prefix or package not in PACKAGES:
+        raise ValueError("--peer %s: NAME=PREFIX is needed, NAME one of %s" % (text, ", ".join(PACKAGES)))
+    prefix = os.path.abspath(os.path.expanduser(prefix))
+    if not os.path.isdir(prefix):
+        raise ValueError("--peer %s: there is no folder %s" % (text, prefix))
+    peer = find(package, prefix)
+    if not peer.version:
+        raise ValueError("--peer %s: no %s below %s that says its version" % (text, package, prefix))
+    return peer
+
+
+def tag(source, peer):
+    """As the source is called: a package that is not the first of the name is named."""
+    first = source.split("-")[0] == peer.package
+    return "%s@%s%s" % (source, "" if first else peer.package + "-", peer.version)
+
+
+def belongs(source, package):
+    return source.startswith(PACKAGES[package][0]) and not NOT.search(source)
+
+
+def sources_add(sources, peers):
+    """{source: [its names in prefixes]}, which are added to sources."""
+    added = {}
+    for peer in peers:
+        for source in [s for s in sources if "@" not in s and belongs(s, peer.package)]:
+            name = tag(source, peer)
+            while name in sources:  # two prefixes of one version
+                name += "'"
+            sources[name] = within(sources[source], peer)
+            added.setdefault(source, []).append(name)
+    return added
+
+
+def within(source, peer):
+    return lambda context, sizes: source(context.of(peer), sizes)
+
+
+def figures_widen(figures, added):
+    """Each peer's builds in prefixes are peers too, and judged like it."""
+    def wide(names):
+        return tuple(n for name in names for n in [name] + added.get(name, []))
+    return [f._replace(peers=wide(f.peers), others=wide(f.others)) for f in figures]
+
+
+# ---- What compiling and running take ------------------------------------------------------------------------------------
+
+def compile_options(peer):
+    lib = os.path.join(peer.prefix, "lib")
+    return ["-I" + os.path.join(peer.prefix, "include"), "-L" + lib, "-Wl,-rpath," + lib]
+
+
+def suffix(peer):
+    """Programs of different prefixes are different files."""
+    return ".%s-%s" % (peer.package, hashlib.sha256(peer.prefix.encode()).hexdigest()[:12])
+
+
+# ---- The table ----------------------------------------------------------------------------------------------------------
+
+NAMES = {"ucx": "UCX", "libfabric": "libfabric", "openmpi": "Open MPI", "argobots": "Argobots"}
+
+
+def built_list(peers):
+    """{name and version: how it was built}, of the distribution's and of those in prefixes."""
+    found = {}
+    for package in ("ucx", "libfabric", "openmpi"):
+        here = find(package, "/usr")
+        if here.version:
+            found["%s %s" % (NAMES[package], here.version)] = "the distribution's, " + here.built
+    for peer in peers:
+        found["%s %s (--peer %s)" % (NAMES[peer.package], peer.version, shlex.quote(peer.package))] = peer.built
+    return found

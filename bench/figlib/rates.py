@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Windows of 64 messages in each form of sending and receiving: `mad_perf rate`, and the peers' programs by the same rules
+(raw/rate.h).  A source is called PEER-rate-FORM."""
+
+from . import mpi, sources
+
+# Form: (words, options).  Requests are what all do that name no other way of sending.
+FORMS = {
+    "blocking": ("blocking sends", ["--form", "blocking"]),
+    "call": ("one call a message", ["--form", "call"]),
+    "request": ("requests", ["--form", "request"]),
+    "callback": ("requests with callbacks", ["--form", "callback"]),
+    "posted": ("requests, receives posted", ["--receive", "posted"]),
+    "unexpected": ("requests, messages before their receives", ["--receive", "unexpected"]),
+    "both": ("requests, receives posted, both ways at once", ["--receive", "posted", "--ways", "both"]),
+}
+# What a peer has instead: one call is how all of them send by request.
+INSTEAD = {"call": "request"}
+MPI_FORMS = ("blocking", "request", "posted", "unexpected", "both")
+LIBFABRIC_FORMS = MPI_FORMS
+FEWER = ["--iters", "100", "--batches", "30"]
+
+
+def rated(source):
+    """Messages per microsecond, of one direction."""
+    def measure(context, sizes):
+        rows = source(context, sizes)
+        for row in rows.values():
+            row["per_us_best"] = 1 / row["latency_us_best"]
+        return rows
+    return measure
+
+
+def named(source, form):
+    return "%s-rate-%s" % (source, form)
+
+
+def options(form):
+    return ["--test", "rate"] + FORMS[form][1] + FEWER
+
+
+SOURCES = {named("ours-" + driver, form): rated(sources.ours(driver, "rate", FORMS[form][1] + FEWER))
+           for driver in ("shm", "tcp") for form in FORMS}
+SOURCES.update({named(way, form): rated(mpi.pingpong(way, options(form))) for way in mpi.WAYS for form in MPI_FORMS})
+SOURCES.update({named(name, form): rated(sources.linked(*how, options(form)))
+                for name, how in sources.LINKED.items()
+                for form in (LIBFABRIC_FORMS if how[0] == "peer_ofi" else [f for f in FORMS if f not in INSTEAD])})

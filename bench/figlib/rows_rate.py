@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures of rates: messages of 8 B in windows of 64, in each form, native and through each way into Open MPI."""
+
+from . import rates
+from .figure import MILLION, NETWORKS, PLUGS, Figure, times
+from .rows_curve import PEERS
+
+
+def peers(network, form):
+    """Those that have the form, or what they have instead."""
+    names = (rates.named(peer, rates.INSTEAD.get(form, form)) for peer in PEERS[network])
+    return tuple(name for name in names if name in rates.SOURCES)
+
+
+def row(name, what, group, ours, beside, target, factor):
+    return Figure(name, what, group, ours, 8, "per_us_best", MILLION, beside, (), (), target, times(factor))
+
+
+def native(network, words, form):
+    return row("rate-%s-%s" % (network, form), "%s, 8 B, %s" % (words, rates.FORMS[form][0]), "rate-" + network,
+               rates.named("ours-" + network, form), peers(network, form), ">= 1.3 x best peer", 1.3)
+
+
+def plugged(plug, network, words, form):
+    name, what, way = plug
+    own = tuple(rates.named(source + network, form) for source in ("openmpi-", "openmpi-ucx-"))
+    return row("%s-rate-%s-%s" % (name, network, form), "%s over %s, 8 B, %s" % (what, words, rates.FORMS[form][0]),
+               "mpi-rate", rates.named("mpi-%s-%s" % (way, network), form), own, ">= 1.0 x Open MPI's best path", 1.0)
+
+
+FIGURES = [native(*network, form) for network in NETWORKS for form in rates.FORMS]
+MPI_FIGURES = [plugged(plug, *network, form) for plug in PLUGS for network in NETWORKS for form in rates.MPI_FORMS]
