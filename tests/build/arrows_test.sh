@@ -43,6 +43,7 @@ only tools "(base|tools|topology)/.*|core/(ask|secret)\.h|gateway/daemon\.h|$pub
 only bench "(../)?[a-z_]+\.h|bench/.*|$public" $(find bench -name '*.[ch]')
 # What is below src/mpi is outside the library.
 only openmpi "base/foreign\.h|(btl_mad|job_key)\.h|mpi/key\.h|$public" $(find src/mpi/openmpi -name '*.[ch]')
+only pml "pml_mad\.h|mpi/key\.h|mpi/openmpi/job_key\.h|mpi/device/device\.h|$public" $(find src/mpi/pml -name '*.[ch]')
 only ofi "(ofi|key)\.h|mpi/key\.h|mpi/device/device\.h|$public" $(find src/mpi/ofi -name '*.[ch]')
 only device "base/foreign\.h|(device|inside|match)\.h|$public" $(find src/mpi/device -name '*.[ch]')
 only examples "$public" $(find examples -name '*.[ch]')

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Open MPI's point-to-point layer (PML) over the matching device: the component mad of Open MPI 4.1.
+ *
+ *   component.c   found and started by Open MPI: device, parameters, progress
+ *   peers.c       the other processes: their addresses, and which peer is which rank of a communicator
+ *   request.c     requests: completed, started again, freed, cancelled
+ *   data.c        buffers of MPI datatypes: in one piece, or packed
+ *   send.c        sends of all modes
+ *   receive.c     receives
+ *   probe.c       probes, and the receives of messages that a probe has taken
+ *
+ * The device matches: its tag is the communicator's number and MPI's tag, its data are the sender's rank.
+ *
+ *     63              32 31                 0        31                0
+ *    +------------------+--------------------+      +------------------+
+ *    | c_contextid      | MPI's tag, signed  |      | rank of sender   |
+ *    +------------------+--------------------+      +------------------+
+ *
+ * MPI_ANY_TAG leaves out the bits of the tag but for the sign, since negative tags are Open MPI's own.
+ *
+ * The device reports what has completed under its lock.  There a request is marked complete, and nothing of Open MPI
+ * is called that could come back: requests with a callback, and those that were freed before, wait in a list for the
+ * next call of mad_pml_progress (request.c). */
+#ifndef MAD_PML_H
+#define MAD_PML_H
+
+#include "mpi/device/device.h"
+
+#include <ompi_config.h>
+
+#include <ompi/communicator/communicator.h>
+#include <ompi/datatype/ompi_datatype.h>
+#include <ompi/mca/pml/base/base.h>
+#include <ompi/mca/pml/pml.h>
+#include <ompi/message/message.h>
+#include <ompi/proc/proc.h>
+#include <ompi/request/request.h>
+#include <opal/class/opal_free_list.h>
+#include <opal/datatype/opal_convertor.h>
+
+#include <madeleine.h>
+#include <stdatomic.h>
+
+#define MAD_PML_CONTEXT_MAX 0x00ffffff
+#define MAD_PML_NO_PEER (-1)
+
+/* Open MPI has a pointer to this in each communicator.  Entries are filled on first use, then stay. */
+struct mca_pml_comm_t {
+    int n;                   /* ranks: of the remote group, if there is one */
+    _Atomic mad_peer_t by[]; /* MAD_PML_NO_PEER: not known yet */
+};
+
+typedef enum mad_pml_kind { MAD_PML_SEND, MAD_PML_RECEIVE } mad_pml_kind_t;
+
+/* The caller's buffer, as the device sees it. */
+typedef struct mad_pml_data {
+    struct iovec piece;       /* the caller's memory, or the packed copy */
+    void *packed;             /* owned; NULL: the data lie in one piece */
+    ompi_datatype_t *type;    /* retained while it is packed; else NULL */
+    opal_convertor_t convertor; /* valid while there is a packed copy */
+} mad_pml_data_t;
+
+typedef struct mad_pml_request {
+    ompi_request_t super; /* first: Open MPI has this; its req_mpi_object.comm is retained */
+    struct mad_pml_request *next; /* in the list of request.c */
+    mad_pml_kind_t kind;
+    mca_pml_base_send_mode_t mode;
+    int peer, tag;             /* as the caller gave them: a rank, or MPI_ANY_SOURCE; a tag, or MPI_ANY_TAG */
+    void *buf;                 /* of persistent requests, as are count and type */
+    size_t count;
+    ompi_datatype_t *type;     /* retained if the request is persistent; else NULL */
+    void *attached;            /* a part of the buffer of MPI_Buffer_attach; NULL: none */
+    mad_pml_data_t data;
+} mad_pml_request_t;
+OBJ_CLASS_DECLARATION(mad_pml_request_t);
+
+/* Number of messages and bytes: counted only for the report. */
+typedef struct mad_pml_count {
+    atomic_ullong n, bytes;
+} mad_pml_count_t;
+
+typedef struct mad_pml_component {
+    mca_pml_base_component_2_0_0_t super;
+    mad_dev_t *dev;
+    opal_free_list_t requests;
+    _Atomic(mad_pml_request_t *) ended; /* complete for the device, not for Open MPI yet: request.c */
+    atomic_int failures;                /* that were logged */
+    bool report;                        /* parameter */
+    mad_pml_count_t sent, received;
+} mad_pml_component_t;
+
+/* Open MPI looks for this name. */
+extern mad_pml_component_t mca_pml_mad_component;
+extern mca_pml_base_module_t mad_pml_module;
+#define mad_pml (&mca_pml_mad_component)
+
+static inline void mad_pml_count(mad_pml_count_t *count, size_t bytes)
+{
+    if (OPAL_LIKELY(!mad_pml->report))
+        return;
+    atomic_fetch_add_explicit(&count->n, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&count->bytes, bytes, memory_order_relaxed);
+}
+
+static inline uint64_t mad_pml_tag(const ompi_communicator_t *comm, int tag)
+{
+    return (uint64_t)comm->c_contextid << 32 | (uint32_t)tag;
+}
+
+/* component.c */
+int mad_pml_progress(void);
+/* Wait until the request is complete; it stays. */
+void mad_pml_wait(mad_pml_request_t *request);
+/* Open MPI's error code for a status. */
+int mad_pml_error(mad_status_t status);
+
+/* peers.c */
+mad_peer_t mad_pml_find_peer(ompi_communicator_t *comm, int rank);
+/* The peer that is this rank; MAD_PML_NO_PEER, logged: it cannot be reached. */
+static inline mad_peer_t mad_pml_peer(ompi_communicator_t *comm, int rank)
+{
+    mad_peer_t peer = atomic_load_explicit(&comm->c_pml_comm->by[rank], memory_order_relaxed);
+    return OPAL_LIKELY(peer >= 0) ? peer : mad_pml_find_peer(comm, rank);
+}
+/* The rank of a peer; claimed: the rank that its message names.  MPI_ANY_SOURCE: it has none in this communicator. */
+int mad_pml_rank(ompi_communicator_t *comm, mad_peer_t peer, uint64_t claimed);
+int mad_pml_publish(void); /* this process's address, for others */
+int mad_pml_add_procs(struct ompi_proc_t **procs, size_t n);
+int mad_pml_del_procs(struct ompi_proc_t **procs, size_t n);
+int mad_pml_add_comm(ompi_communicator_t *comm);
+int mad_pml_del_comm(ompi_communicator_t *comm);
+
+/* request.c */
+/* A request for a message of this communicator, not started; NULL: no memory. */
+mad_pml_request_t *mad_pml_request_new(mad_pml_kind_t kind, ompi_communicator_t *comm, int peer, int tag);
+void mad_pml_request_release(mad_pml_request_t *request); /* one that is not under way */
+int mad_pml_request_free(ompi_request_t **request);
+int mad_pml_request_start(size_t n, ompi_request_t **requests);
+/* A persistent request remembers what it sends or receives. */
+void mad_pml_request_keep(mad_pml_request_t *request, void *buf, size_t count, ompi_datatype_t *type);
+/* The device is done with the request, whose status is set.  Any thread. */
+void mad_pml_request_complete(mad_pml_request_t *request);
+int mad_pml_request_end_all(void); /* what waits in the list; returns their number */
+void mad_pml_tell(void *arg, const mad_dev_done_t *done);
+void mad_pml_tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
+
+/* data.c */
+static inline bool mad_pml_is_plain(const ompi_datatype_t *type, size_t count)
+{
+    return OPAL_LIKELY((type->super.flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) &&
+                       (count == 1 || (type->super.flags & OPAL_DATATYPE_FLAG_NO_GAPS)));
+}
+static inline struct iovec mad_pml_piece(const void *buf, size_t count, const ompi_datatype_t *type)
+{
+    return (struct iovec){(char *)buf + type->super.true_lb, type->super.size * count};
+}
+/* Of other data than in one piece: a packed copy, or room for one.  Errors: OMPI_ERR_OUT_OF_RESOURCE. */
+int mad_pml_data_pack(mad_pml_data_t *data, const void *buf, size_t count, ompi_datatype_t *type);
+int mad_pml_data_room(mad_pml_data_t *data, void *buf, size_t count, ompi_datatype_t *type);
+/* What was received, len bytes, goes where it belongs. */
+void mad_pml_data_unpack(mad_pml_data_t *data, size_t len);
+void mad_pml_data_release(mad_pml_data_t *data);
+/* Pack into memory that has room for all of it. */
+void mad_pml_data_pack_to(void *to, const void *buf, size_t count, ompi_datatype_t *type);
+
+/* send.c */
+int mad_pml_send_begin(mad_pml_request_t *request, const void *buf, size_t count, ompi_datatype_t *type);
+int mad_pml_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int to, int tag, mca_pml_base_send_mode_t mode,
+                       ompi_communicator_t *comm, ompi_request_t **request);
+int mad_pml_isend(const void *buf, size_t count, ompi_datatype_t *type, int to, int tag, mca_pml_base_send_mode_t mode,
+                  ompi_communicator_t *comm, ompi_request_t **request);
+int mad_pml_send(const void *buf, size_t count, ompi_datatype_t *type, int to, int tag, mca_pml_base_send_mode_t mode,
+                 ompi_communicator_t *comm);
+
+/* receive.c */
+int mad_pml_receive_begin(mad_pml_request_t *request, void *buf, size_t count, ompi_datatype_t *type);
+/* What a receive of this rank and tag matches.  OMPI_ERR_UNREACH: that rank cannot be reached. */
+int mad_pml_pattern(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t *comm);
+/* Wait, and end like MPI_Recv; status may be MPI_STATUS_IGNORE. */
+int mad_pml_receive_end(mad_pml_request_t *request, ompi_status_public_t *status);
+/* Prepare the request's data for what comes.  *piece is valid as long as the request. */
+int mad_pml_receive_into(mad_pml_request_t *request, void *buf, size_t count, ompi_datatype_t *type, mad_dev_receive_t *r);
+int mad_pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int from, int tag, ompi_communicator_t *comm,
+                       ompi_request_t **request);
+int mad_pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int from, int tag, ompi_communicator_t *comm,
+                  ompi_request_t **request);
+int mad_pml_recv(void *buf, size_t count, ompi_datatype_t *type, int from, int tag, ompi_communicator_t *comm,
+                 ompi_status_public_t *status);
+
+/* probe.c */
+int mad_pml_iprobe(int from, int tag, ompi_communicator_t *comm, int *found, ompi_status_public_t *status);
+int mad_pml_probe(int from, int tag, ompi_communicator_t *comm, ompi_status_public_t *status);
+int mad_pml_improbe(int from, int tag, ompi_communicator_t *comm, int *found, ompi_message_t **message,
+                    ompi_status_public_t *status);
+int mad_pml_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t **message, ompi_status_public_t *status);
+int mad_pml_imrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message, ompi_request_t **request);
+int mad_pml_mrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message, ompi_status_public_t *status);
+
+#endif
