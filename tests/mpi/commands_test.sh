@@ -10,7 +10,7 @@ unset FI_PROVIDER_PATH
 # What a user need not say on a host of their own: where the libraries are, that four processes are few enough, who they are
 mkdir bin && ln -s "$(command -v mpirun.openmpi)" bin/mpirun
 PATH="$dir/bin:$PATH"
-export PATH LD_LIBRARY_PATH="$libs" OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_mad_report=1 MAD_LOG=info
+export PATH LD_LIBRARY_PATH="$libs" OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_mad_report=1 OMPI_MCA_pml_mad_report=1 MAD_LOG=info
 
 cat >program.c <<'END_OF_C'
 #include <mpi.h>
@@ -43,5 +43,6 @@ typed() {
 }
 typed README.md btl btl=mad "btl mad: sent"
 typed doc/mpi.md btl btl=mad "btl mad: sent"
+typed doc/mpi.md pml pml=mad "pml mad: sent"
 typed doc/mpi.md ofi mtl=ofi " is used"
 [ $failures = 0 ]

@@ -59,10 +59,11 @@ if [ "${plugs#*btl}" != "$plugs" ]; then
     check_has "btl: Open MPI ends the ranks that need the dead one, and says why" \
         "the peer died or its connection was lost" err
 fi
-over=ofi
-for drivers in self,shm self,tcp; do
-    [ "${plugs#*ofi}" != "$plugs" ] || break
-    MAD_DRIVERS=$drivers mpi 3 ./survive >out 2>err
-    check_lines "ofi, $drivers: what needs the dead fails, the others go on" 2 'goes on: right' err
+for over in ofi pml; do
+    case " $plugs " in *" $over "*) ;; *) continue ;; esac
+    for drivers in self,shm self,tcp; do
+        MAD_DRIVERS=$drivers mpi 3 ./survive >out 2>err
+        check_lines "$over, $drivers: what needs the dead fails, the others go on" 2 'goes on: right' err
+    done
 done
 [ $failures = 0 ]

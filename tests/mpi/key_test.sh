@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The key of a job, over both plugs.  Where no mpirun has given random bits (srun --mpi=pmix and other direct launches; here: the
+# The key of a job, over each plug.  Where no mpirun has given random bits (srun --mpi=pmix and other direct launches; here: the
 # variable is taken away, and mpirun is only the PMIx server) Open MPI's own key is the number of the job: a stranger that
 # knows it does not join, and the job runs all the same, also one that it starts.  Keys that can be guessed are refused.
 . "$(dirname "$0")/plugs.sh"
@@ -22,6 +22,7 @@ test_runs() {
 test_single() {
     case $over in
     btl) with="OMPI_MCA_pml=ob1 OMPI_MCA_btl=mad,self OMPI_MCA_mca_base_component_path=$BUILD/.libs:$own" ;;
+    pml) with="OMPI_MCA_pml=mad OMPI_MCA_mca_base_component_path=$BUILD/.libs:$own" ;;
     ofi) with="OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=mad" ;;
     esac
     # shellcheck disable=SC2086
@@ -49,7 +50,7 @@ attacked() {
     check_has "$name: the job goes on" "sum 2" out
 }
 test_attack() {
-    case $over in btl) modex=btl.mad.4.1 ;; ofi) modex=mtl.ofi.4.1 ;; esac
+    case $over in btl) modex=btl.mad.4.1 ;; pml) modex=pml.mad.4.1 ;; ofi) modex=mtl.ofi.4.1 ;; esac
     # shellcheck disable=SC2086
     attacked "$way: the number of the job" "" $bare
     check_lines "$way: the number of the job is no key" 2 '^rank [01]: refused' verdict
@@ -73,7 +74,7 @@ test_refused() {
 
 # ---- No log has a key
 test_silent() {
-    flags="--mca btl_base_verbose 100"
+    flags="--mca btl_base_verbose 100 --mca pml_base_verbose 100"
     key=9f03c1d27be54a680d7725b8e1f4963a text="Horses.eat/many%oats"
     export FI_LOG_LEVEL=debug FI_LOG_PROV=mad MAD_LOG=debug
     MADELEINE_KEY=$key mpi 2 ./groups >out 2>err

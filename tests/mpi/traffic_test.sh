@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Random traffic of MPI programs through both plugs, every byte looked at: one thread, and several with MPI_THREAD_MULTIPLE.
+# Random traffic of MPI programs through each plug, every byte looked at: one thread, and several with MPI_THREAD_MULTIPLE.
 # LONG=1: ten minutes each, of more processes (SECONDS_=N: another time); SEED=N: another seed, else by the clock.
 . "$(dirname "$0")/plugs.sh"
 plugs_start openmpi-bin /usr/bin/mpirun.openmpi
@@ -21,7 +21,7 @@ random() {
 }
 for over in $plugs; do
     unset TRAFFIC_MATCHED
-    [ $over = btl ] || export TRAFFIC_MATCHED=no # Open MPI 4.1 hangs in them over every provider
+    [ $over != ofi ] || export TRAFFIC_MATCHED=no # Open MPI 4.1 hangs in them over every provider
     random "$over, shm" 3 1
     random "$over, shm, threads" 2 3
     MAD_DRIVERS=self,tcp random "$over, tcp, threads" 3 2
