@@ -26,6 +26,7 @@ extern "C" {
 
 #define MAD_VERSION_MAJOR 0
 #define MAD_VERSION_MINOR 1
+#define MAD_VERSION_PATCH 0
 
 /* Time-outs are in nanoseconds.  MAD_FOREVER waits without limit; 0 never waits.  Any other negative time counts as
  * already past: the call returns MAD_ERR_TIMEOUT unless it can complete at once. */
@@ -58,6 +59,19 @@ typedef enum mad_receive_mode {
     MAD_RECEIVE_EXPRESS = 0, /* when mad_unpack returns */
     MAD_RECEIVE_CHEAPER = 1  /* when mad_end_unpacking returns */
 } mad_receive_mode_t;
+
+/* ---- Version and options -------------------------------------------------------------------------------------- */
+
+/* Store the version of the library that the program runs with, where the pointers are not NULL.  MAD_VERSION_MAJOR, _MINOR
+ * and _PATCH are that of the headers which it was compiled with.  Any thread; never waits. */
+void mad_version(int *major, int *minor, int *patch);
+
+/* Set a knob (madeleine-knobs(7)) for the sessions that this process starts later, without a change of its environment.
+ * name: that of the variable, "MAD_PREFER"; value: as it would be written there, copied; NULL: the default again.  A
+ * variable that the user has set wins over the program.  Any thread.
+ * Errors: MAD_ERR_INVAL (no knob of that name) and MAD_ERR_CONFIG (the value), both logged; MAD_ERR_BUSY (the knob is in
+ * use: a session has started in this process or, for a knob of libmarcel, its threads have); MAD_ERR_NOMEM. */
+mad_status_t mad_option_set(const char *name, const char *value);
 
 /* ---- Sessions ------------------------------------------------------------------------------------------------- */
 

@@ -34,6 +34,10 @@ struct iovec;
 extern "C" {
 #endif
 
+#define MARCEL_VERSION_MAJOR 0
+#define MARCEL_VERSION_MINOR 1
+#define MARCEL_VERSION_PATCH 0
+
 /* ---- The library ---------------------------------------------------------------------------------------------- */
 
 /* Start the workers: one per core that the process may use (knob MAD_WORKERS).  Optional, since the first marcel_create
@@ -45,6 +49,15 @@ int marcel_init(void);
 /* End the workers; the library can be started again.  Only from a plain pthread.  Errors: EBUSY (a thread has not
  * ended), EPERM (from a user-level thread), ENOTSUP (as for marcel_init). */
 int marcel_fini(void);
+
+/* Set a knob (marcel(7)) before it is first used, without a change of the environment: MAD_WORKERS, MAD_STACK_SIZE and
+ * their like.  name: that of the variable; value: as it would be written there, copied; NULL: the default again.  A variable
+ * that the user has set wins over the program.  Knobs of libmadeleine are accepted, and have no effect here: mad_option_set
+ * sets both.  Errors: EINVAL (no knob of that name, or the value; logged), EBUSY (the knob is in use), ENOMEM. */
+int marcel_option_set(const char *name, const char *value);
+
+/* Store the version of the library that the program runs with, where the pointers are not NULL. */
+void marcel_version(int *major, int *minor, int *patch);
 
 /* Number of running workers; 0 before the start. */
 int marcel_workers(void);

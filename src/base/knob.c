@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,11 +162,19 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
 static const char *const foreign[] = {"MAD_BOOT_FD"};
 #define TESTS "MAD_TEST_" /* prefix of variables for the tests */
 
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* sessions may start in several threads */
+
 static struct {
     const char *text;
     int64_t number;
     bool set;
 } values[MADI_KNOB_COUNT];
+
+/* Values that the program has set.  `loaded`: other threads may read the text, so it stays. */
+static struct {
+    char *text; /* NULL: nothing */
+    bool loaded;
+} options[MADI_KNOB_COUNT];
 
 static mad_status_t bad(const madi_knob_t *knob, const char *text, const char *want)
 {
@@ -203,46 +212,72 @@ static bool parse_bool(const char *text, int64_t *out)
     return false;
 }
 
-static mad_status_t load_one(madi_knob_id_t id, const char *env)
+/* The value in its base unit; 0 for a text. */
+static mad_status_t knob_parse(const madi_knob_t *knob, const char *text, int64_t *v)
 {
-    const madi_knob_t *knob = &madi_knobs[id];
-    const char *text = env ? env : knob->def;
-    int64_t v = 0;
     char want[96];
-
-    if (knob->type == MADI_KNOB_BOOL && !parse_bool(text, &v))
+    *v = 0;
+    if (knob->type == MADI_KNOB_BOOL && !parse_bool(text, v))
         return bad(knob, text, "yes or no");
     if (knob->type == MADI_KNOB_INT || knob->type == MADI_KNOB_BYTES || knob->type == MADI_KNOB_MS) {
         snprintf(want, sizeof want, "a number from %lld to %lld", (long long)knob->min, (long long)knob->max);
-        if (!parse_number(text, &v) || v < knob->min || v > knob->max)
+        if (!parse_number(text, v) || *v < knob->min || *v > knob->max)
             return bad(knob, text, want);
         if (knob->type == MADI_KNOB_MS)
-            v *= 1000000;
+            *v *= 1000000;
     }
-    if (values[id].text == text && values[id].number == v) /* for a later session nothing may be written: other threads
-                                                            * may be reading */
+    return MAD_OK;
+}
+
+/* With the lock. */
+static mad_status_t load_one(madi_knob_id_t id)
+{
+    const madi_knob_t *knob = &madi_knobs[id];
+    const char *given = madi_env(knob->name), *text;
+    mad_status_t status;
+    int64_t v;
+
+    if (!given)
+        given = options[id].text;
+    text = given ? given : knob->def;
+    status = knob_parse(knob, text, &v);
+    if (status)
+        return status;
+    options[id].loaded = true;
+    if (values[id].text == text && values[id].number == v) /* for a later session nothing may be written: other
+                                                            * threads may be reading */
         return MAD_OK;
     values[id].text = text;
     values[id].number = v;
-    values[id].set = env != NULL;
+    values[id].set = given != NULL;
     return MAD_OK;
+}
+
+/* The knob of that name, or the one with the nearest name. */
+static madi_knob_id_t knob_find(const char *name, size_t len, bool *found)
+{
+    int best = INT_MAX, nearest = 0;
+    for (int i = 0; i < MADI_KNOB_COUNT && best; i++) {
+        int d = madi_distance(name, len, madi_knobs[i].name);
+        if (d < best)
+            best = d, nearest = i;
+    }
+    *found = best == 0;
+    return (madi_knob_id_t)nearest;
 }
 
 static void check_name(const char *name, size_t len)
 {
-    int best = 99, nearest = 0;
+    madi_knob_id_t nearest;
+    bool found;
     for (size_t i = 0; i < MADI_COUNT(foreign); i++)
         if (strlen(foreign[i]) == len && !strncmp(foreign[i], name, len))
             return;
     if (len > strlen(TESTS) && !strncmp(name, TESTS, strlen(TESTS)))
         return;
-    for (int i = 0; i < MADI_KNOB_COUNT; i++) {
-        int d = madi_distance(name, len, madi_knobs[i].name);
-        if (d == 0)
-            return;
-        if (d < best)
-            best = d, nearest = i;
-    }
+    nearest = knob_find(name, len, &found);
+    if (found)
+        return;
     madi_log(MADI_LOG_WARN, "knob", "unknown variable %.*s: did you mean %s? (mad_info knobs lists all)", (int)len,
              name, madi_knobs[nearest].name);
 }
@@ -281,8 +316,6 @@ static void load_log_level(void)
              values[MADI_KNOB_LOG].text);
 }
 
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* sessions may start in several threads */
-
 void madi_knobs_forked(void)
 {
     pthread_mutex_init(&one_at_a_time, NULL);
@@ -293,7 +326,7 @@ mad_status_t madi_knobs_load(void)
     mad_status_t first = MAD_OK;
     pthread_mutex_lock(&one_at_a_time);
     for (int i = 0; i < MADI_KNOB_COUNT; i++) {
-        mad_status_t st = load_one((madi_knob_id_t)i, madi_env(madi_knobs[i].name));
+        mad_status_t st = load_one((madi_knob_id_t)i);
         if (st && !first)
             first = st;
     }
@@ -306,7 +339,47 @@ mad_status_t madi_knobs_load(void)
 
 mad_status_t madi_knob_load(madi_knob_id_t id)
 {
-    return load_one(id, madi_env(madi_knobs[id].name));
+    mad_status_t status;
+    pthread_mutex_lock(&one_at_a_time);
+    status = load_one(id);
+    pthread_mutex_unlock(&one_at_a_time);
+    return status;
+}
+
+/* With the lock. */
+static mad_status_t option_replace(madi_knob_id_t id, const char *value)
+{
+    char *copy = NULL;
+    if (options[id].loaded)
+        return MAD_ERR_BUSY;
+    if (value && !(copy = strdup(value)))
+        return MAD_ERR_NOMEM;
+    free(options[id].text);
+    options[id].text = copy;
+    return MAD_OK;
+}
+
+mad_status_t madi_knob_set(const char *name, const char *value)
+{
+    mad_status_t status;
+    madi_knob_id_t id;
+    bool found;
+    int64_t v;
+    if (!name)
+        return MAD_ERR_INVAL;
+    id = knob_find(name, strlen(name), &found);
+    if (!found) {
+        madi_log(MADI_LOG_ERROR, "knob", "unknown option '%.60s': did you mean %s? (mad_info knobs lists all)", name,
+                 madi_knobs[id].name);
+        return MAD_ERR_INVAL;
+    }
+    status = value ? knob_parse(&madi_knobs[id], value, &v) : MAD_OK;
+    if (status)
+        return status;
+    pthread_mutex_lock(&one_at_a_time);
+    status = option_replace(id, value);
+    pthread_mutex_unlock(&one_at_a_time);
+    return status;
 }
 
 int64_t madi_knob_int(madi_knob_id_t id)

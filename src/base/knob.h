@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Knobs: settings from MAD_* environment variables, all in one table (knob.c).  The parser, mad_info and the manual
- * page are generated from that table. */
+/* Knobs: settings from MAD_* environment variables and from the program (madi_knob_set), all in one table (knob.c).  The
+ * parser, mad_info and the manual page are generated from that table.  Each library that contains knob.c keeps its own
+ * values. */
 #ifndef MADI_KNOB_H
 #define MADI_KNOB_H
 
@@ -74,8 +75,12 @@ typedef struct madi_knob {
 
 extern const madi_knob_t madi_knobs[MADI_KNOB_COUNT];
 
-/* Read all knobs from the environment; once per process.  An invalid value is MAD_ERR_CONFIG; an unknown MAD_* variable
- * is a warning with the nearest known name.  Both are logged. */
+/* Set a knob for later loads, as if its default were `value`; NULL: the default again.  A variable of the environment wins.
+ * The value is copied.  Errors: MAD_ERR_INVAL (no knob of that name) and MAD_ERR_CONFIG (bad value), both logged;
+ * MAD_ERR_BUSY (the knob has been loaded), MAD_ERR_NOMEM. */
+mad_status_t madi_knob_set(const char *name, const char *value);
+/* Load all knobs when a session starts.  An invalid value is MAD_ERR_CONFIG; an unknown MAD_* variable is a warning with
+ * the nearest known name.  Both are logged. */
 mad_status_t madi_knobs_load(void);
 /* Reset the mutex in the child of a fork, where no other thread reads knobs. */
 void madi_knobs_forked(void);
@@ -85,7 +90,7 @@ mad_status_t madi_knob_load(madi_knob_id_t id);
  * madi_knobs_load. */
 int64_t madi_knob_int(madi_knob_id_t id);
 const char *madi_knob_text(madi_knob_id_t id);
-/* Return the text from the environment; NULL if the default applies. */
+/* Return the text from the environment or the program; NULL if the default applies. */
 const char *madi_knob_origin(madi_knob_id_t id);
 
 #endif

@@ -120,6 +120,7 @@ static void forked(void)
     marceli_leader_sleeps = rung = 0;
     pthread_mutex_init(&start_lock, NULL);
     pthread_mutex_init(&facts_lock, NULL);
+    madi_knobs_forked();
     if (madi_server.asymmetric)
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
     madi_async_forked();

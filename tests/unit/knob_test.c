@@ -135,6 +135,38 @@ START_TEST(foreign_and_near_prefixes)
 }
 END_TEST
 
+START_TEST(program_sets_what_the_environment_does_not)
+{
+    environment_clear();
+    ck_assert_int_eq(madi_knob_set("MAD_CREDIT_FLOOR", "1M"), MAD_OK);
+    ck_assert_int_eq(madi_knob_set("MAD_CREDIT_FLOOR", "1"), MAD_ERR_CONFIG); /* the earlier one stays */
+    ck_assert_int_eq(madi_knob_set("MAD_TRACE", "here"), MAD_OK);
+    ck_assert_int_eq(madi_knob_set("MAD_SPIN", "5"), MAD_OK);
+    ck_assert_int_eq(madi_knob_set("MAD_SPIN", NULL), MAD_OK);
+    ck_assert_int_eq(load_with("MAD_TRACE", "there"), MAD_OK);
+    ck_assert_int_eq(madi_knob_int(MADI_KNOB_CREDIT_FLOOR), 1 << 20);
+    ck_assert_str_eq(madi_knob_origin(MADI_KNOB_CREDIT_FLOOR), "1M");
+    ck_assert_str_eq(madi_knob_text(MADI_KNOB_TRACE), "there");
+    ck_assert_ptr_null(madi_knob_origin(MADI_KNOB_SPIN));
+    ck_assert_int_eq(madi_knob_int(MADI_KNOB_SPIN), -1);
+}
+END_TEST
+
+START_TEST(program_sets_nothing_once_loaded)
+{
+    environment_clear();
+    ck_assert_int_eq(load_with("MAD_SPIN", "soon"), MAD_ERR_CONFIG); /* not loaded, all others are */
+    unsetenv("MAD_SPIN");
+    ck_assert_int_eq(madi_knob_set("MAD_SPIN", "5"), MAD_OK);
+    ck_assert_int_eq(madi_knob_set("MAD_TRACE", "here"), MAD_ERR_BUSY);
+    ck_assert_int_eq(madi_knobs_load(), MAD_OK);
+    ck_assert_int_eq(madi_knob_int(MADI_KNOB_SPIN), 5);
+    ck_assert_int_eq(madi_knob_set("MAD_SPIN", "6"), MAD_ERR_BUSY);
+    ck_assert_int_eq(madi_knob_set("MAD_SPIN", NULL), MAD_ERR_BUSY);
+    ck_assert_str_eq(madi_knob_text(MADI_KNOB_TRACE), "");
+}
+END_TEST
+
 START_TEST(log_level)
 {
     environment_clear();
@@ -147,7 +179,7 @@ END_TEST
 
 Suite *knob_suite(void)
 {
-    const TTest *tests[] = {table,    units,    bad_numbers, booleans, misspelt, foreign_and_near_prefixes,
-                            log_level};
+    const TTest *tests[] = {table, units, bad_numbers, booleans, misspelt, foreign_and_near_prefixes,
+                            program_sets_what_the_environment_does_not, program_sets_nothing_once_loaded, log_level};
     return SUITE_OF("knob", tests);
 }
