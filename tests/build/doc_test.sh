@@ -49,6 +49,16 @@ for f in $(sed '/^```/,/^```/d' "$here"/*.md "$here"/doc/*.md |
 done
 [ -z "$bad" ] && ok "files that documents name" || not_ok "files that documents name and that are not there:$bad"
 
+# ---- Functions, types, constants, knobs and files by their names
+bad=$(python3 "$here/tests/build/doc_names.py" "$here")
+[ -z "$bad" ] && ok "names in documents" || not_ok "names in documents that the tree does not have:" "$bad"
+# The check can fail.
+mkdir -p "$work/tree/src" "$work/tree/doc"
+echo 'int madi_here(void); #define MADI_LIMIT 1' >"$work/tree/src/here.c"
+echo 'Call `madi_here` and `madi_gone()`, up to `MADI_LIMIT` or `MADI_GONE`; see `here.c`, `gone.c`, `src/here.c`.' >"$work/tree/doc/a.md"
+check "a stale name is found" "doc/a.md:1: madi_gone() doc/a.md:1: MADI_GONE doc/a.md:1: gone.c " \
+    "$(python3 "$here/tests/build/doc_names.py" "$work/tree" | tr '\n' ' ')"
+
 # ---- Options and commands of tools that documents name
 bad=
 for tool in madrun madgw madlab mad_info mad_perf mad_scale marcel_perf; do
