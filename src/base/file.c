@@ -101,7 +101,7 @@ bool madi_output_close(madi_output_t *o, bool good, char *why, size_t len)
     return false;
 }
 
-/* ---- Secrets -------------------------------------------------------------------------------------------------------- */
+/* ---- Secrets ---------------------------------------------------------------------------------------------------- */
 
 /* False, with the reason in why, if others than this user and root own the file or have access to it. */
 static bool is_private(const struct stat *st, char *why, size_t len)
