@@ -369,12 +369,16 @@ static void *opens_and_ends(void *arg)
     return arg;
 }
 
-/* The program's own use of libcrypto holds locks of libcrypto that a child of fork gets as they are. */
+static atomic_bool drawn;
+
+/* The program's own use of libcrypto: a child of fork gets the locks of libcrypto's generator as this thread left them. */
 static void *draws(void *arg)
 {
     unsigned char bytes[64];
-    while (!atomic_load(&over))
+    while (!atomic_load(&over)) {
         CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
+        atomic_store(&drawn, true);
+    }
     return arg;
 }
 
@@ -383,6 +387,8 @@ static void busy(void)
 {
     pthread_t threads[3];
     CHECK(!pthread_create(&threads[2], NULL, draws, NULL));
+    while (!atomic_load(&drawn)) /* the first draw loads algorithms under a lock that no library can take before a fork */
+        sched_yield();
     CHECK(!pthread_create(&threads[0], NULL, always_inside, NULL));
     CHECK(!pthread_create(&threads[1], NULL, opens_and_ends, NULL));
     for (int i = 0; i < 200; i++) {
