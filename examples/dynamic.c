@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes without a launcher: they exchange their addresses over a pipe, a file would do as well, and talk.
- * ./dynamic */
+/* Two processes without a launcher.  They exchange their addresses over a socket pair (a file would do as well), and
+ * then a greeting.  Run: ./dynamic */
 #include <madeleine.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The other process's address; what carries it does not matter. */
+/* Exchange addresses with the other process, and add it as a peer.  The transport of the addresses does not matter. */
 static mad_status_t meet(mad_session_t *session, int other, mad_peer_t *peer)
 {
     unsigned char theirs[4096];
@@ -77,7 +77,7 @@ int main(void)
     pid_t pid;
     if (getrandom(key, sizeof key, 0) != sizeof key || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends))
         return 1;
-    pid = fork(); /* before there is a session */
+    pid = fork(); /* before a session exists */
     if (pid < 0)
         return 1;
     child = pid == 0;

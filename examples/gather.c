@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks in pieces: a column of a matrix becomes a row, and two strings become one.  madrun -n 2 ./gather */
+/* Blocks made of pieces: a column of a matrix is received as a row, and two strings as one.  Run: madrun -n 2 ./gather */
 #include <madeleine.h>
 #include <stdio.h>
 
@@ -27,7 +27,7 @@ static mad_status_t receive_pieces(mad_channel_t *channel)
 {
     double column[ROWS];
     char head[4], rest[sizeof "in two pieces" - sizeof head];
-    struct iovec pieces[2] = {{head, sizeof head}, {rest, sizeof rest}}; /* others than the sender's */
+    struct iovec pieces[2] = {{head, sizeof head}, {rest, sizeof rest}}; /* pieces differ from the sender's */
     mad_connection_t *cnx = mad_begin_unpacking(channel);
     mad_status_t status;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handler: rank 0 sends short texts and long ones.  Rank 1's handler takes the short ones where it is called, and
- * parks the long ones, whose body stays with the sender until the main thread unpacks it.  madrun -n 2 ./handler */
+/* A handler.  Rank 0 sends short and long texts.  Rank 1's handler unpacks the short ones at once, and parks the long
+ * ones, whose body stays with the sender until the main thread unpacks it.  Run: madrun -n 2 ./handler */
 #include <madeleine.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #define LONG 500000
 
 typedef struct inbox {
-    atomic_int n_short, n_parked; /* the handler may be called in another thread than main */
+    atomic_int n_short, n_parked; /* the handler may run in another thread than main */
     mad_connection_t *parked[MESSAGES];
     size_t lengths[MESSAGES];
 } inbox_t;
@@ -24,7 +24,7 @@ static mad_handled_t on_message(mad_channel_t *channel, mad_connection_t *cnx, v
     size_t len = 0;
     int n;
     (void)channel;
-    /* The leading EXPRESS block is there when the handler is called. */
+    /* The leading EXPRESS block has arrived when the handler is called. */
     if (mad_try_unpack(cnx, &len, sizeof len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS) != MAD_OK)
         return MAD_CONSUMED;
     if (len <= sizeof text && mad_try_unpack(cnx, text, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS) == MAD_OK) {
@@ -62,7 +62,7 @@ static mad_status_t receive_texts(mad_session_t *session, mad_channel_t *channel
     mad_status_t status = mad_channel_set_handler(channel, on_message, &inbox);
     int done = 0, good = 0;
     while (status == MAD_OK && done + atomic_load(&inbox.n_short) < MESSAGES) {
-        mad_progress(session); /* or anything else that makes the library progress */
+        mad_progress(session); /* or any other call that makes progress */
         if (done < atomic_load(&inbox.n_parked)) {
             char *text = calloc(1, inbox.lengths[done]);
             mad_unpack(inbox.parked[done], text, inbox.lengths[done], MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A server with a thread per message: rank 0 gives each request to a user-level thread of its own, which takes as long as it
- * takes, and answers when it is done; those that are quick do not wait for those that are slow.
- * madrun -n 3 ./message_threads */
+/* A server with one thread per message.  Rank 0 passes each request to a new user-level thread, which takes its time
+ * and answers when it is done: quick requests do not wait for slow ones.  Run: madrun -n 3 ./message_threads */
 #include <madeleine.h>
 #include <marcel.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REQUESTS 100 /* of each client, all at once */
+#define REQUESTS 100 /* per client, sent at once */
 
 typedef struct question {
     long number;
-    unsigned long microseconds; /* that it takes */
+    unsigned long microseconds; /* duration of its handling */
 } question_t;
 
 typedef struct answer {
@@ -32,7 +31,8 @@ typedef struct request {
     question_t question;
 } request_t;
 
-/* A file to be read, another server to be asked: it waits, and its worker does not. */
+/* Handle a request.  The sleep stands for reading a file, or for a query to another server: the thread waits, but its
+ * worker does not. */
 static void *handle(void *arg)
 {
     request_t *r = arg;
@@ -57,7 +57,7 @@ static int take_one(server_t *server, const marcel_attr_t *detached)
     if (!r)
         return 1;
     r->server = server;
-    cnx = mad_begin_unpacking(server->requests); /* others run meanwhile */
+    cnx = mad_begin_unpacking(server->requests); /* other threads run meanwhile */
     r->client = mad_message_peer(cnx);
     mad_unpack(cnx, &r->question, sizeof r->question, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     if (mad_end_unpacking(cnx) == MAD_OK && marcel_create(&thread, detached, handle, r) == 0)
@@ -106,7 +106,7 @@ static int ask(mad_channel_t *requests, mad_channel_t *answers, int rank)
             return 1;
         expected += q.number * q.number;
     }
-    for (int i = 0; i < REQUESTS; i++) { /* in the order in which they are done */
+    for (int i = 0; i < REQUESTS; i++) { /* answers arrive in any order */
         answer_t a = {0, 0};
         mad_connection_t *cnx = mad_begin_unpacking(answers);
         mad_unpack(cnx, &a, sizeof a, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the modes mean: one message with a block in each of the six pairs.  The sender changes its SAFER blocks after
- * mad_pack and its LATER blocks before mad_end_packing.  madrun -n 2 ./modes */
+/* The meaning of the modes: one message with one block for each of the six pairs.  The sender changes its SAFER blocks
+ * after mad_pack, and its LATER blocks before mad_end_packing.  Run: madrun -n 2 ./modes */
 #include <madeleine.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,11 +22,11 @@ static mad_status_t send_all(mad_channel_t *channel)
         strcpy(text[i], "at pack");
         mad_pack(cnx, text[i], sizeof text[i], pairs[i].send, pairs[i].receive);
         if (pairs[i].send == MAD_SEND_SAFER)
-            strcpy(text[i], "too late"); /* has no effect */
+            strcpy(text[i], "too late"); /* has no effect on the message */
     }
     for (int i = 0; i < 6; i++)
         if (pairs[i].send == MAD_SEND_LATER)
-            strcpy(text[i], "at the end"); /* this travels */
+            strcpy(text[i], "at the end"); /* this value is sent */
     return mad_end_packing(cnx);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A parallel loop by user-level threads: the range is cut in two until the pieces are small. */
+/* A parallel sum with user-level threads: the range is halved until the parts are small.  Run: ./parallel */
 #include <marcel.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void *sum_up(void *arg)
     marcel_t thread;
     if (range->to - range->from > SMALL && marcel_create(&thread, NULL, sum_up, &right) == 0) {
         sum_up(&left);
-        marcel_join(thread, NULL); /* if nobody has begun it, it runs now, here */
+        marcel_join(thread, NULL); /* if the thread has not started, it runs here, now */
         range->sum = left.sum + right.sum;
         return NULL;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first program: rank 0 sends a number, rank 1 sends it back plus one, a few times.  madrun -n 2 ./ping */
+/* The first program: rank 0 sends a number, rank 1 adds one and sends it back, a few times.  Run: madrun -n 2 ./ping */
 #include <madeleine.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@ static mad_status_t send_number(mad_channel_t *channel, mad_peer_t peer, int num
 {
     mad_connection_t *cnx = mad_begin_packing(channel, peer);
     mad_pack(cnx, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_packing(cnx); /* says the first failure of the three */
+    return mad_end_packing(cnx); /* returns the first failure of the three calls */
 }
 
 static mad_status_t receive_number(mad_channel_t *channel, int *number)

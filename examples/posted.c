@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An exchange of big blocks that cannot deadlock: each rank posts a receive from every other, then sends to every other,
- * and takes what completes as it completes.  madrun -n 3 ./posted */
+/* An exchange of long blocks that cannot deadlock.  Each rank posts a receive from every other rank, then sends to
+ * every other rank, and handles completions in any order.  Run: madrun -n 3 ./posted */
 #include <madeleine.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static uint32_t word(int from, int to, uint32_t i)
     return (uint32_t)from * 1000003u + (uint32_t)to * 101u + i;
 }
 
-/* requests[p]: the receive from p; requests[n + p]: the send to p. */
+/* Start all transfers: requests[p] is the receive from p, requests[n + p] the send to p. */
 static mad_status_t start(mad_channel_t *channel, int me, int n, uint32_t *in, uint32_t *out, mad_request_t **requests)
 {
     mad_status_t status = MAD_OK;
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
         status = finish(mad_rank(session), n, in, requests);
     if (status != MAD_OK)
         fprintf(stderr, "posted: %s\n", mad_status_text(status));
-    mad_exit(session); /* before the buffers go */
+    mad_exit(session); /* before the buffers are freed */
     free(requests);
     free(out);
     free(in);

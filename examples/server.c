@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A server that takes requests from whoever comes first: rank 0 adds up what the others send, and answers each with the
- * sum of its own numbers.  madrun -n 4 ./server */
+/* A server that takes requests in order of arrival: rank 0 adds up the numbers from the other ranks, and answers each
+ * rank with the sum of its own numbers.  Run: madrun -n 4 ./server */
 #include <madeleine.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REQUESTS 10 /* of each client */
+#define REQUESTS 10 /* per client */
 
 static mad_status_t serve(mad_channel_t *requests, mad_channel_t *answers, int clients)
 {

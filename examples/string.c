@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A string of unknown length: its length goes EXPRESS, its bytes CHEAPER into memory allocated once the length is
- * known.  madrun -n 2 ./string "some text" */
+/* A string of unknown length: its length is sent EXPRESS, its bytes CHEAPER, into memory that is allocated once the
+ * length is known.  Run: madrun -n 2 ./string "some text" */
 #include <madeleine/legacy.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads: four of rank 0 send to rank 1 on one channel, four of rank 1 take what comes.  madrun -n 2 ./threads */
+/* Threads: four threads of rank 0 send to rank 1 on one channel, and four threads of rank 1 receive.  Run: madrun -n 2
+ * ./threads */
 #include <madeleine.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #define THREADS 4
-#define MESSAGES 1000 /* of each thread */
+#define MESSAGES 1000 /* per thread */
 
 typedef struct shared {
     mad_channel_t *channel;
