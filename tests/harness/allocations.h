@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Allocations that fail on purpose: for the one source file of a program that is linked with --wrap=malloc, calloc, realloc
- * and posix_memalign, and the library's objects. */
+/* Injected failures of allocations.  For a single source file of a program that is linked with the library's objects
+ * and --wrap=malloc, calloc, realloc and posix_memalign. */
 #ifndef TEST_ALLOCATIONS_H
 #define TEST_ALLOCATIONS_H
 
@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static _Atomic(int) left; /* so many succeed, then one fails; negative: none does */
+static _Atomic(int) left; /* number of allocations that succeed before one fails; negative: none fails */
 static _Atomic(int) failed;
-static _Thread_local size_t denied; /* malloc of so many bytes fails in this thread; 0: none */
+static _Thread_local size_t denied; /* malloc of exactly this many bytes fails in this thread; 0: none */
 
 static bool may(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program of named cases: PROGRAM [CASE...].  It runs those that are named, all when none is, in the order of its table,
- * and prints a line "ok CASE" or "not ok CASE" for each; what a check found goes to stderr (test.h).
+/* A program of named cases: PROGRAM [CASE...].  It runs the given cases (all if none is given) in the order of its
+ * table, and prints "ok CASE" or "not ok CASE" for each.  Failed checks are reported on stderr (test.h).
  *
  *     int main(int argc, char **argv)
  *     {
@@ -14,20 +14,20 @@
 #include "test.h"
 
 typedef struct test_case {
-    const char *name; /* NULL: behind the last */
+    const char *name; /* NULL ends the table */
     void (*run)(void);
 } test_case_t;
 
 typedef struct test_suite {
     const test_case_t *cases;
-    unsigned seconds;     /* each case's deadline */
-    const char *suffix;   /* of the names that are printed; NULL: none */
-    void (*before)(void); /* each case, within its deadline; NULL: nothing */
+    unsigned seconds;     /* deadline of each case */
+    const char *suffix;   /* appended to the names that are printed; NULL: none */
+    void (*before)(void); /* called before each case, within its deadline; may be NULL */
 } test_suite_t;
 
-/* A name in argv that is no case's is a failure. */
+/* Run the cases.  A name in argv that is not a case counts as a failure. */
 void test_run(const test_suite_t *suite, int argc, char **argv);
-/* The program's last step, within a minute, and then its exit status. */
+/* Run the program's last step, with a deadline of a minute, and return the exit status. */
 int test_over(void (*end)(void));
 
 #endif

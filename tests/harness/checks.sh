@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by test scripts: checks that print "ok NAME" or "not ok NAME" and why, and count.
+# Sourced by test scripts.  Each check prints "ok NAME", or "not ok NAME" with the reason, and counts the failures.
 failures=0
-trap 'exit 143' INT TERM HUP # and so what a script does at its EXIT is done when it is ended, too
-limit=${limit:-60} # what ends nothing by itself is ended after so many seconds
+trap 'exit 143' INT TERM HUP # so that a script's EXIT trap also runs when a signal ends it
+limit=${limit:-60} # seconds after which a hanging command is killed
 
 ok() { echo "ok $1"; }
 not_ok() {
@@ -13,29 +13,29 @@ not_ok() {
 }
 # check NAME EXPECTED GOT
 check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "expected: $2" "got:      $3"; fi; }
-# check_has NAME TEXT FILE...: some line holds TEXT
+# check_has NAME TEXT FILE...: passes if a line of the files contains TEXT
 check_has() {
     name=$1 text=$2
     shift 2
     if grep -qF -- "$text" "$@"; then ok "$name"; else not_ok "$name" "no '$text' in:" "$(head -c 3000 "$@")"; fi
 }
-# check_lines NAME NUMBER PATTERN FILE: so many lines hold the pattern
+# check_lines NAME NUMBER PATTERN FILE: passes if exactly NUMBER lines match the extended regular expression
 check_lines() {
     lines=$(grep -cE -- "$3" "$4")
     if [ "$lines" = "$2" ]; then ok "$1"; else not_ok "$1" "$lines lines, not $2, with '$3' in:" "$(head -c 3000 "$4")"; fi
 }
-# within SECONDS COMMAND...: run with a limit on its time, killed if need be
+# within SECONDS COMMAND...: runs the command, ends it after SECONDS, and kills it 5 seconds later if it is still there
 within() {
     seconds=$1
     shift
     timeout -k 5 "$seconds" "$@"
 }
-# running TEXT: how many processes have it in their command lines, but this shell and what it runs for this
+# running TEXT: prints how many processes have TEXT in their command line, without the grep processes
 running() {
     for c in /proc/[0-9]*/cmdline; do tr '\0' ' ' <"$c" 2>/dev/null | grep -F -- "$1"; done 2>/dev/null | grep -vc grep
 }
-# wait_for CONDITION...: until this command succeeds; fails when it did not within the limit.  For what has no event that a
-# shell could wait for (a read, wait): the sleep between two looks leaves the processor to others, it is no guess.
+# wait_for CONDITION...: repeats the command until it succeeds, and fails after $limit seconds.  Use it only where the shell
+# has no event to block on (read, wait).  The sleep between two attempts only yields the processor.
 wait_for() {
     wait_end=$(($(now_ms) + limit * 1000))
     until "$@"; do
@@ -44,8 +44,8 @@ wait_for() {
     done
 }
 none_running() { [ "$(running "$1")" = 0 ]; }
-# check_none NAME TEXT: all such processes end within the limit
+# check_none NAME TEXT: passes if every process that `running TEXT` counts ends within $limit seconds
 check_none() { if wait_for none_running "$2"; then ok "$1"; else not_ok "$1" "$(running "$2") are left: $2"; fi; }
-# has_pmix: the library was built with it
+# has_pmix: true if the library was built with PMIx
 has_pmix() { ! PMIX_NAMESPACE=nowhere "$BUILD/tests/world" listen >/dev/null 2>&1; }
 now_ms() { echo $(($(date +%s%N) / 1000000)); }

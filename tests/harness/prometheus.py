@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Is standard input what Prometheus reads (text format 0.0.4)?  Strictly, and by the parser of python3-prometheus-client where
-that is installed.  Prints what is wrong, or the number of samples."""
+"""Checks that standard input is valid Prometheus text format 0.0.4: with a strict parser here, and with the parser of
+python3-prometheus-client where it is installed.  Prints what is wrong, or the number of samples."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ SAMPLE = re.compile(r"(%s)(?:\{(%s(?:,%s)*)\})? (-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[
 
 
 def wrong(text):
-    """What is wrong, or None, and the number of samples."""
+    """Returns what is wrong, or None, and the number of samples."""
     if not text.endswith("\n"):
         return "the last line has no end", 0
     helps, types, seen, over, now = set(), {}, set(), set(), None

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tests' harness: checks that print file, line, and values and go on, and a deadline per test.
- * One file of the program defines TEST_MAIN before it includes this. */
+/* The tests' harness: checks that print file, line and values and let the test continue, and a deadline for each test.
+ * One file of the program defines TEST_MAIN before it includes this header. */
 #ifndef TEST_HARNESS_H
 #define TEST_HARNESS_H
 
@@ -15,20 +15,20 @@
 #include <string.h>
 #include <unistd.h>
 
-/* All give whether the check held: if (!CHECK(p != NULL)) return; */
+/* All return whether the check held: if (!CHECK(p != NULL)) return; */
 #define CHECK(cond) test_check((cond), __FILE__, __LINE__, "%s", #cond)
 #define CHECK_MSG(cond, ...) test_check((cond), __FILE__, __LINE__, __VA_ARGS__)
 #define CHECK_EQ(a, b) test_equal((long long)(a), (long long)(b), __FILE__, __LINE__, #a, #b)
 #define CHECK_STATUS(a, b) test_status((a), (b), __FILE__, __LINE__, #a)
 #define CHECK_OK(a) CHECK_STATUS(a, MAD_OK)
 
-extern _Atomic(int) test_failures;  /* of this process, since it began */
-extern char test_who[32];           /* printed before each failure: which process */
+extern _Atomic(int) test_failures;  /* of this process, since its start */
+extern char test_who[32];           /* name of the process, printed before each failure */
 
 bool test_check(bool held, const char *file, int line, const char *format, ...) __attribute__((format(printf, 4, 5)));
 bool test_equal(long long a, long long b, const char *file, int line, const char *text_a, const char *text_b);
 bool test_status(mad_status_t got, mad_status_t expected, const char *file, int line, const char *text);
-/* The test of this name must be over within so many seconds, else the process aborts and says which it was. */
+/* Begin a test.  If it is not over within `seconds`, the process aborts and reports the test's name. */
 void test_begin(const char *name, unsigned seconds);
 void test_end(void);
 
