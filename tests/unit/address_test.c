@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/address.c, and what tcp says in an address (drivers/tcp/tcp_addr.c) */
+/* Tests of core/address.c, and of the address entries of tcp (drivers/tcp/tcp_addr.c). */
 #include "unit.h"
 
 #include "base/knob.h"
@@ -16,7 +16,7 @@ static madi_driver_t drivers[2] = {{.name = "alpha"}, {.name = "beta"}};
 static madi_adapter_t one, two, *adapters[2] = {&one, &two};
 static mad_session_t session;
 
-/* An address with two entries. */
+/* Make the session's address with two entries. */
 static void make(void)
 {
     one = (madi_adapter_t){.driver = &drivers[0], .network = "net-1", .address = "abc", .address_len = 3};
@@ -48,14 +48,14 @@ START_TEST(round_trip)
     ck_assert_str_eq(e.network, "");
     ck_assert_uint_eq(e.len, 0);
     at = e.at;
-    ck_assert(madi_address_next(session.address, &at, &e)); /* an entry is found again by its offset */
+    ck_assert(madi_address_next(session.address, &at, &e)); /* the offset of an entry finds it again */
     ck_assert_str_eq(e.driver, "beta");
     ck_assert(!madi_address_next(session.address, &at, &e));
     free(session.address);
 }
 END_TEST
 
-/* Bytes may follow an address; it knows its own length. */
+/* Bytes may follow an address, because the address holds its own length. */
 START_TEST(bytes_behind)
 {
     unsigned char bytes[600] = {0};
@@ -73,7 +73,7 @@ START_TEST(truncated)
     size_t len;
     make();
     for (size_t n = 0; n < session.address_len; n++) {
-        unsigned char *cut = malloc(n ? n : 1); /* of just that size: a sanitizer sees what is read behind it */
+        unsigned char *cut = malloc(n ? n : 1); /* exactly n bytes, so that a sanitizer reports a read past the end */
         memcpy(cut, session.address, n);
         ck_assert_int_eq(madi_address_check(cut, n, &len), MAD_ERR_INVAL);
         free(cut);
@@ -82,7 +82,7 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* The length says less or more than the entries take, or than there can be. */
+/* The length field is one too large, one too small, or larger than any address. */
 START_TEST(wrong_lengths)
 {
     unsigned char bytes[600] = {0};
@@ -111,14 +111,14 @@ START_TEST(other_version)
 }
 END_TEST
 
-/* Names that do not fit leave their entry out, and not the others. */
+/* A name that is too long leaves out its own entry only. */
 START_TEST(long_names)
 {
     unsigned char bytes[200] = {0};
     madi_address_entry_t e;
     size_t at = 32, len;
     bytes[0] = 2;
-    bytes[at++] = 20; /* a driver's name of 20 bytes: more than an entry holds */
+    bytes[at++] = 20; /* 20 bytes: longer than an entry's driver name may be */
     memset(bytes + at, 'd', 20);
     at += 22;
     memcpy(bytes + at, "\3tcp\1n\1b", 8);
@@ -149,7 +149,7 @@ static struct sockaddr_storage ip(int family, const char *text, int port)
     return a;
 }
 
-/* An adapter of tcp as its open makes it. */
+/* Make a tcp adapter as its open function does. */
 static madi_tcp_adapter_t tcp_adapter(int family, const char *address, const char *mask, const char *peer)
 {
     madi_tcp_adapter_t tcp = {.pub.driver = &madi_driver_tcp};
@@ -174,7 +174,8 @@ static bool can_talk(madi_tcp_adapter_t *a, const madi_tcp_adapter_t *b)
            madi_tcp_common(&a->pub, b->pub.network, b->pub.address, b->pub.address_len);
 }
 
-/* Adapters of tcp talk in one subnet, as the two ends of a pair, and where the subnet of one holds the other. */
+/* Two tcp adapters can communicate in one subnet, as the ends of a point-to-point link, and if one's subnet contains
+ * the other. */
 START_TEST(subnets)
 {
     static const struct {
@@ -205,7 +206,8 @@ START_TEST(subnets)
 }
 END_TEST
 
-/* A host of many networks: an address does not spell out what follows from it, and what it cannot hold is an error. */
+/* A host with many networks: the address leaves out names that follow from the subnet, and too many adapters are an
+ * error. */
 START_TEST(many_networks)
 {
     enum { MOST = 800 };
@@ -238,7 +240,7 @@ START_TEST(many_networks)
 }
 END_TEST
 
-/* True if the list allows a call from an adapter in 10.1.2.0/24, or in fd00:1::/64, to that address and port. */
+/* Return true if the list allows a call from an adapter in 10.1.2.0/24 or fd00:1::/64 to this address and port. */
 static bool allowed(const char *list, const char *address, int port)
 {
     int family = strchr(address, ':') ? AF_INET6 : AF_INET;
@@ -285,7 +287,7 @@ START_TEST(allow_lists)
 }
 END_TEST
 
-/* Without a launcher there is no rank. */
+/* Without a launcher the rank is unknown. */
 START_TEST(no_rank)
 {
     make();

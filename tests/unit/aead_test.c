@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/aead.c: a vector of GCM's specification, and the same bytes by intel-ipsec-mb as by OpenSSL, for texts of all lengths. */
+/* Tests of core/aead.c: vectors of GCM's specification, and equal results of intel-ipsec-mb and OpenSSL for many
+ * lengths. */
 #include "unit.h"
 
 #include "core/aead.h"
@@ -25,7 +26,7 @@ static void bytes_draw(unsigned char *to, size_t len)
         to[i] = (unsigned char)draw(256);
 }
 
-/* Cut len bytes at `at` into n pieces, some of them empty. */
+/* Split len bytes at `at` into n pieces, some of them empty. */
 static void pieces_cut(struct iovec *vec, int n, unsigned char *at, size_t len)
 {
     for (int i = 0; i < n; i++) {
@@ -36,7 +37,7 @@ static void pieces_cut(struct iovec *vec, int n, unsigned char *at, size_t len)
     }
 }
 
-/* Objects of one cipher: by what there is, and by OpenSSL. */
+/* Three objects of one cipher: seal and open use the fastest implementation at hand, plain uses OpenSSL. */
 typedef struct objects {
     madi_aead_t *seal, *open, *plain;
 } objects_t;
@@ -96,7 +97,7 @@ static void same_seals(const objects_t *o, const madi_aead_about_t *about, size_
     ck_assert_mem_eq(got_tag, want_tag, sizeof want_tag);
 }
 
-/* Of this length, at some address, with some key when it is time for another one. */
+/* Compare both implementations for this length at a random alignment.  Every seventh length sets a new key. */
 static void compare(const objects_t *o, size_t len)
 {
     unsigned char iv[MADI_AEAD_IV], also[24];
@@ -126,7 +127,7 @@ START_TEST(as_openssl)
 }
 END_TEST
 
-/* True if it opens; else nothing of the text is to be seen. */
+/* Return true if the bytes open.  Otherwise check that no plaintext is left in the buffer. */
 static bool opens(const objects_t *o, const madi_aead_about_t *about, const unsigned char *bytes, size_t len,
                   const unsigned char *tag, int n)
 {
@@ -135,7 +136,7 @@ static bool opens(const objects_t *o, const madi_aead_about_t *about, const unsi
     pieces_cut(vec, n, back, len);
     memset(back, 0x55, len);
     good = madi_aead_open(o->open, about, bytes, vec, n, tag);
-    if (!good && len) /* wiped: zeros, all of it */
+    if (!good && len) /* the whole buffer must be zero */
         ck_assert(!back[0] && !memcmp(back, back + 1, len - 1));
     return good;
 }
@@ -176,7 +177,8 @@ START_TEST(not_changed)
 }
 END_TEST
 
-/* Test cases 3 and 4 of "The Galois/Counter Mode of Operation" (McGrew, Viega): 64 bytes; 60 with 20 that are covered. */
+/* Test cases 3 and 4 of "The Galois/Counter Mode of Operation" (McGrew, Viega): 64 bytes without additional data, and
+ * 60 bytes with 20 bytes of additional data. */
 START_TEST(vectors)
 {
     static const unsigned char key[16] = {0xfe, 0xff, 0xe9, 0x92, 0x86, 0x65, 0x73, 0x1c,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* base: status, copy, lock, clock, log. */
+/* Tests of base: status, copy, lock, clock, and log. */
 #include "unit.h"
 
 #include "base/base.h"
@@ -23,7 +23,7 @@ START_TEST(status_texts)
 }
 END_TEST
 
-/* Values are never given twice. */
+/* The numeric values are part of the ABI and never change. */
 START_TEST(status_values)
 {
     static const int values[] = {
@@ -37,7 +37,7 @@ START_TEST(status_values)
 }
 END_TEST
 
-/* Every length, with the bytes around left alone. */
+/* Copy every length, and check that the bytes around the destination stay unchanged. */
 START_TEST(copy_lengths)
 {
     unsigned char from[300], to[316];
@@ -53,7 +53,7 @@ START_TEST(copy_lengths)
 }
 END_TEST
 
-/* Wherever in their pages the two lie. */
+/* Copy between any two offsets within a page. */
 START_TEST(copies_bulk)
 {
     enum { PAGE = 4096, LEN = 5000 };
@@ -87,7 +87,7 @@ static void *count_up(void *arg)
     return arg;
 }
 
-/* More threads than cores: the slow path too. */
+/* More threads than cores, so that the slow path of the lock runs too. */
 START_TEST(lock_excludes)
 {
     pthread_t threads[8];
@@ -127,7 +127,7 @@ START_TEST(log_levels)
 }
 END_TEST
 
-/* A line that is too long is cut, and still a line. */
+/* A line that is too long is truncated, and still ends as a line. */
 START_TEST(log_long)
 {
     char text[5000];
@@ -140,7 +140,7 @@ START_TEST(log_long)
 }
 END_TEST
 
-/* What a terminal obeys is shown; letters of all languages stay. */
+/* Control characters of terminals are escaped, and letters of all languages are kept. */
 START_TEST(log_escapes)
 {
     static const struct {
@@ -149,9 +149,9 @@ START_TEST(log_escapes)
                  {"\x1b]0;t\a\r\n\t\x7f", "\\x1b]0;t\\x07\\x0d\\x0a\\x09\\x7f"},
                  {"gr\xc3\xbc\xc3\x9f \xe6\xbc\xa2 \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe6\xbc\xa2 \xf0\x9f\x98\x80"},
                  {"\xc2\x9b" "31m", "\\xc2\\x9b31m"},                   /* a control character of two bytes */
-                 {"\xe2\x80\xae" "evil", "\\xe2\\x80\\xae" "evil"},   /* right to left */
-                 {"\xff\xc3", "\\xff\\xc3"},                           /* no character, and half of one */
-                 {"\xc0\x9b\xe0\x82\x9b", "\\xc0\\x9b\\xe0\\x82\\x9b"}, /* longer than need be */
+                 {"\xe2\x80\xae" "evil", "\\xe2\\x80\\xae" "evil"},   /* the right-to-left override */
+                 {"\xff\xc3", "\\xff\\xc3"},                           /* an invalid byte, and an incomplete character */
+                 {"\xc0\x9b\xe0\x82\x9b", "\\xc0\\x9b\\xe0\\x82\\x9b"}, /* overlong encodings */
                  {"\xed\xa0\x80\xf4\x90\x80\x80", "\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80"}};
     char to[100];
     for (size_t i = 0; i < MADI_COUNT(cases); i++) {
@@ -160,7 +160,7 @@ START_TEST(log_escapes)
     }
     ck_assert_uint_eq(madi_escape(to, sizeof to, "a\0b", 3), 6);
     ck_assert_str_eq(to, "a\\x00b");
-    ck_assert_uint_eq(madi_escape(to, 5, "a\x1b", 2), 1); /* nothing by half */
+    ck_assert_uint_eq(madi_escape(to, 5, "a\x1b", 2), 1); /* an escape sequence is never cut */
     ck_assert_str_eq(to, "a");
     ck_assert_uint_eq(madi_escape(to, 1, "a", 1), 0);
     ck_assert_str_eq(to, "");

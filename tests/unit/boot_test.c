@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* boot: the client of PMI-1 against a launcher that says what the test wants, job names, and no launcher. */
+/* Tests of boot: the PMI-1 client against a launcher with prepared answers, job names, and a start without a launcher. */
 #include "unit.h"
 
 #include "boot/boot.h"
@@ -24,7 +24,7 @@ START_TEST(job_names)
     name[199] = 0;
     madi_boot_job_name(a, sizeof a, name);
     ck_assert_uint_eq(strlen(a), 63);
-    name[0] = 'm'; /* what tells them apart may be at either end */
+    name[0] = 'm'; /* long names that differ at either end stay distinct */
     madi_boot_job_name(b, sizeof b, name);
     ck_assert_uint_eq(strlen(b), 63);
     ck_assert_str_ne(a, b);
@@ -56,7 +56,7 @@ START_TEST(alone)
 }
 END_TEST
 
-/* ---- A launcher with prepared answers, one per line that it is sent ----------------------------------------------- */
+/* ---- A launcher with prepared answers, one per request line ----------------------------------------------------- */
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define INIT "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 mad_job=j mad_rank=1 mad_size=4 mad_key=" KEY "\n"
@@ -64,7 +64,7 @@ END_TEST
 #define NAME "cmd=my_kvsname kvsname=space\n"
 
 typedef struct launcher {
-    const char *answers[24]; /* NULL at the end */
+    const char *answers[24]; /* ends with NULL */
     int fd;
 } launcher_t;
 
@@ -79,7 +79,7 @@ static void *launch(void *arg)
                 return NULL;
         while (c != '\n');
         if (write(l.fd, *answer, strlen(*answer)) != (ssize_t)strlen(*answer))
-            return NULL; /* the other side gave up */
+            return NULL; /* the client closed the connection */
     }
     shutdown(l.fd, SHUT_WR);
     return NULL;
@@ -118,7 +118,7 @@ START_TEST(pmi1_joins)
 }
 END_TEST
 
-/* Other launchers say rank and size elsewhere, and no key. */
+/* Other launchers pass rank and size in other ways, and give no key. */
 START_TEST(pmi1_of_others)
 {
     madi_boot_t *boot;
@@ -159,7 +159,7 @@ START_TEST(pmi1_garbled_values)
     }
     ck_assert_int_eq(join_with(all, &boot), MAD_OK);
     for (int i = 0; i < 14; i++)
-        if (strcmp(bad[i], "3:")) /* that one asks for more */
+        if (strcmp(bad[i], "3:")) /* the client sends more requests for this one */
             ck_assert_msg(boot->ops->get(boot, 0, "k", value, sizeof value) == MAD_ERR_BOOT, "'%s' was accepted", bad[i]);
 }
 END_TEST
@@ -188,12 +188,12 @@ START_TEST(pmi1_bad_greetings)
         madi_boot_t *boot = NULL;
         ck_assert_msg(join_with(bad[i], &boot) == MAD_ERR_BOOT, "greeting %zu was accepted", i);
         ck_assert_ptr_null(boot);
-        ck_assert_str_ne(err_text(), ""); /* and said why */
+        ck_assert_str_ne(err_text(), ""); /* with an error message */
     }
 }
 END_TEST
 
-/* An answer without an end. */
+/* An answer without a line end. */
 START_TEST(pmi1_endless_line)
 {
     static char line[3 * MADI_BOOT_VALUE_MAX];
@@ -216,7 +216,7 @@ START_TEST(pmi1_bad_descriptors)
     ck_assert_int_eq(madi_boot_pmi1_join("TEST_FD", &boot), MAD_ERR_BOOT);
     setenv("TEST_FD", "2x", 1);
     ck_assert_int_eq(madi_boot_pmi1_join("TEST_FD", &boot), MAD_ERR_BOOT);
-    setenv("TEST_FD", "2", 1); /* open, but no socket */
+    setenv("TEST_FD", "2", 1); /* open, but not a socket */
     ck_assert_int_eq(madi_boot_pmi1_join("TEST_FD", &boot), MAD_ERR_BOOT);
     ck_assert_ptr_nonnull(strstr(err_text(), "is no socket of this process"));
 }

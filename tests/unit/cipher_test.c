@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gateway/cipher.c: what one end seals and proves the other one takes, in its place, and nobody else and nowhere else. */
+/* Tests of gateway/cipher.c: only the other end opens what one end sealed or proved, and only under the same nonce. */
 #include "unit.h"
 
 #include "gateway/cipher.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define LEN ((size_t)301) /* no whole blocks */
-#define FEW 4 /* generations of 16 numbers */
+#define LEN ((size_t)301) /* bytes; no multiple of the block size */
+#define FEW 4 /* log2 of the numbers per generation: each key serves 16 numbers */
 
 static const unsigned char secret[GW_SECRET] = "the ends know this, nobody else";
 static const char covered[GW_COVERED] = "ack 17";
@@ -17,7 +17,7 @@ typedef struct sealed {
     unsigned char bytes[LEN], tag[GW_TAG];
 } sealed_t;
 
-static gw_cipher_t *ends[2]; /* the active one first */
+static gw_cipher_t *ends[2]; /* the active end first */
 
 static void pair_make(void)
 {
@@ -40,7 +40,7 @@ static unsigned char plain(size_t i)
     return (unsigned char)(i * 7 + 3);
 }
 
-/* What end 0 or 1 seals for that place, given in three pieces. */
+/* Return what end 0 or 1 seals under this nonce, given in three pieces. */
 static sealed_t seal(int end, gw_nonce_t place)
 {
     unsigned char bytes[LEN];
@@ -52,7 +52,7 @@ static sealed_t seal(int end, gw_nonce_t place)
     return s;
 }
 
-/* True if the end takes it, and it is what was sealed. */
+/* Return true if the end opens it.  Then the plaintext must be as it was sealed. */
 static bool opens_as(int end, const sealed_t *s, const char *aad)
 {
     sealed_t copy = *s;
@@ -91,7 +91,7 @@ START_TEST(not_elsewhere)
     sealed_t s, other;
     pair_make();
     s = seal(0, place);
-    ck_assert(!opens(0, &s)); /* sent back */
+    ck_assert(!opens(0, &s)); /* reflected to its sender */
     ck_assert(!opens_as(1, &s, (const char[GW_COVERED]){"ack 18"}));
     other = s;
     other.place.number++;
@@ -115,7 +115,7 @@ START_TEST(not_elsewhere)
         other.tag[i] ^= 0x80;
         ck_assert(!opens(1, &other));
     }
-    ck_assert(opens(1, &s)); /* what failed before has changed nothing */
+    ck_assert(opens(1, &s)); /* the failures above changed no state */
     pair_free();
 }
 END_TEST
@@ -137,7 +137,7 @@ START_TEST(not_with_other_keys)
 }
 END_TEST
 
-/* Whoever has the secret, but was not one of those that exchanged keys, opens nothing. */
+/* An end with the secret that took no part in the key exchange opens nothing. */
 START_TEST(keys_are_exchanged)
 {
     static const unsigned char none[GW_PUBLIC];
@@ -150,7 +150,7 @@ START_TEST(keys_are_exchanged)
     ck_assert_ptr_nonnull(later = gw_cipher_new(secret, false, FEW));
     ends[1] = later;
     ck_assert(!opens(1, &s));
-    ck_assert(!gw_cipher_agree(later, gw_cipher_public(ends[0]))); /* it has offered nothing */
+    ck_assert(!gw_cipher_agree(later, gw_cipher_public(ends[0]))); /* it has not offered a public key */
     ck_assert(gw_cipher_offer(later) && !gw_cipher_agree(later, none));
     ck_assert(gw_cipher_offer(later) && gw_cipher_agree(later, gw_cipher_public(ends[0])));
     ck_assert(!opens(1, &s));
@@ -159,7 +159,7 @@ START_TEST(keys_are_exchanged)
 }
 END_TEST
 
-/* The same bytes: sealed anew by another way, or under the key of another generation, nothing of them is the same. */
+/* The same plaintext on another connection, or under another generation's key, gives a different ciphertext. */
 START_TEST(rekeyed)
 {
     sealed_t first, s;
@@ -170,11 +170,11 @@ START_TEST(rekeyed)
         ck_assert(memcmp(s.bytes, first.bytes, 16) && memcmp(s.tag, first.tag, GW_TAG));
         ck_assert(opens(1, &s));
     }
-    for (uint64_t number = 14; number < 40; number++) { /* over the ends of two generations */
+    for (uint64_t number = 14; number < 40; number++) { /* crosses two changes of generation */
         s = seal(0, (gw_nonce_t){.number = number});
         ck_assert(opens(1, &s));
     }
-    s = seal(0, (gw_nonce_t){.number = 15}); /* and back, as when all is sent again */
+    s = seal(0, (gw_nonce_t){.number = 15}); /* and back, as in a retransmission */
     ck_assert(!memcmp(&s, &first, sizeof s));
     ck_assert(opens(1, &s));
     pair_free();
@@ -186,7 +186,7 @@ START_TEST(numbers_go_on)
     gw_nonce_t place = {.number = 0};
     pair_make();
     ck_assert_uint_eq(gw_cipher_number(ends[0], GW_OURS, 5), 5);
-    for (int i = 0; i < 10; i++) { /* each step is less than half of 32 bits */
+    for (int i = 0; i < 10; i++) { /* each step is less than half of the 32-bit range */
         place.number += 0x70000000;
         ck_assert_uint_eq(gw_cipher_number(ends[0], GW_OURS, (uint32_t)place.number), place.number);
         seal(0, place);
@@ -205,7 +205,7 @@ START_TEST(proofs)
     pair_make();
     ck_assert(gw_cipher_prove(ends[0], said, sizeof said, proof));
     ck_assert(gw_cipher_proved(ends[1], said, sizeof said, proof));
-    ck_assert(!gw_cipher_proved(ends[0], said, sizeof said, proof)); /* sent back */
+    ck_assert(!gw_cipher_proved(ends[0], said, sizeof said, proof)); /* reflected to its sender */
     ck_assert(!gw_cipher_proved(ends[1], other, sizeof other, proof));
     ck_assert(!gw_cipher_proved(ends[1], said, sizeof said - 1, proof));
     proof[15] ^= 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/cond.c, and what the progress thread does for a program that sleeps outside the library.  How often it slept, looked by
- * its clock, and led is counted; no time is taken. */
+/* Tests of core/cond.c, and of the progress thread for a program that sleeps outside the library.  They count how often
+ * the thread slept, polled at its clock tick, and led.  No test measures time. */
 #include "unit.h"
 
 #include "core/core.h"
@@ -44,7 +44,7 @@ static marceli_state_t state_now(void)
     return state;
 }
 
-/* One process that is its own peer, and handles what it gets. */
+/* Open a session of one process that sends to itself and handles each message. */
 static void begin(void)
 {
     setenv("MAD_DRIVERS", "self", 1);
@@ -61,9 +61,9 @@ static void end(void)
     mad_cond_free(cond);
 }
 
-/* ---- In the library ------------------------------------------------------------------------------------------------- */
+/* ---- In the library --------------------------------------------------------------------------------------------- */
 
-/* Who waits makes progress, and runs the handler: nobody else does. */
+/* A waiting thread itself makes progress and runs the handler, without the progress thread. */
 START_TEST(waits_alone)
 {
     int n = 1;
@@ -85,7 +85,7 @@ static void *waits(void *arg)
     return mad_cond_wait(cond, enough, arg, MAD_FOREVER) ? NULL : arg;
 }
 
-/* Several, each for something of its own, one as the leader and others behind it. */
+/* Several threads wait, each for its own condition: one leads, and the others sleep behind it. */
 START_TEST(many_wait)
 {
     enum { N = 5 };
@@ -106,7 +106,7 @@ START_TEST(many_wait)
                 send_one();
                 while (atomic_load(&come) == before)
                     sched_yield();
-            } else { /* brought about by another thread, without a message */
+            } else { /* another thread makes the condition true without a message */
                 atomic_fetch_add(&come, 1);
                 mad_cond_wake(cond);
             }
@@ -117,7 +117,7 @@ START_TEST(many_wait)
 }
 END_TEST
 
-/* Who waits again and again leads each time; the progress thread does not take over in between. */
+/* A thread that waits repeatedly leads each time, and the progress thread does not take over in between. */
 START_TEST(waits_again)
 {
     enum { N = 20000 };
@@ -137,9 +137,10 @@ START_TEST(waits_again)
 }
 END_TEST
 
-/* ---- Outside --------------------------------------------------------------------------------------------------------- */
+/* ---- Outside the library ---------------------------------------------------------------------------------------- */
 
-/* A program that has polled, and says that it will sleep: the thread leads at once, and not after looks by its clock. */
+/* A program polls, and then calls mad_hand_over: the progress thread leads at once, not only after its next clock
+ * ticks. */
 START_TEST(hands_over)
 {
     enum { N = 200 };
@@ -160,7 +161,7 @@ START_TEST(hands_over)
 }
 END_TEST
 
-#define LONG ((size_t)16 << 20) /* 64 strides */
+#define LONG ((size_t)16 << 20) /* bytes: 64 strides */
 
 static sem_t over;
 
@@ -174,8 +175,8 @@ typedef struct side {
     mad_session_t *session;
     mad_channel_t *channel;
     mad_peer_t peer;
-    mad_block_t block; /* to send, or to be received */
-    int fd;            /* to the other one */
+    mad_block_t block; /* what is sent or received */
+    int fd;            /* a socket to the other process */
 } side_t;
 
 static void side_open(side_t *s)
@@ -202,7 +203,7 @@ static void side_close(side_t *s)
     close(s->fd);
 }
 
-/* The other process: sends so many, each when it is told to, and waits in the library meanwhile. */
+/* The other process: sends n messages, each after a byte from the socket, and waits in the library meanwhile. */
 static int sends(side_t *s, int n)
 {
     char byte;
@@ -216,7 +217,7 @@ static int sends(side_t *s, int n)
     return n;
 }
 
-/* This one sleeps outside the library until it is there: all is done by the progress thread. */
+/* Sleep outside the library until the message has arrived, so that the progress thread does all the work. */
 static void receive_outside(side_t *s)
 {
     mad_status_t received = MAD_ERR_AGAIN;
@@ -229,7 +230,8 @@ static void receive_outside(side_t *s)
     ck_assert_int_eq(received, MAD_OK);
 }
 
-/* Between two strides that this side reads nothing has to come: nobody sleeps there, the thread no more than others. */
+/* A large block is read in strides from the sender's memory.  No message arrives between two strides, so the progress
+ * thread must not sleep there. */
 START_TEST(strides_without_sleep)
 {
     enum { N = 5 };
@@ -249,7 +251,7 @@ START_TEST(strides_without_sleep)
     side_open(&s);
     for (int i = 0; i < N; i++) {
         receive_outside(&s);
-        if (!i) /* they are connected */
+        if (!i) /* the connection is up */
             before = state_now().sleeps;
     }
     before = state_now().sleeps - before;
@@ -258,7 +260,7 @@ START_TEST(strides_without_sleep)
     side_close(&s);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    if (read_by_strides == N * LONG) /* else the kernel does not let it */
+    if (read_by_strides == N * LONG) /* otherwise the kernel forbids reading the peer's memory */
         ck_assert_uint_lt(before, 16 * (N - 1));
     sem_destroy(&over);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/handle.c, core/calls.c, the clock of core/hello.c, and the sizes that the fast path and the memory of a silent peer
- * depend on. */
+/* Tests of core/handle.c, core/calls.c, the timeouts of core/hello.c, and the sizes on which the fast path and the
+ * memory per peer depend. */
 #include "unit.h"
 
 #include "base/clock.h"
@@ -42,7 +42,7 @@ START_TEST(handles_add_get_del)
         madi_handle_del(h, handle[i]);
     for (int i = 0; i < 100; i++)
         ck_assert_ptr_eq(madi_handle_get(h, handle[i]), i % 2 ? &objects[i] : NULL);
-    madi_handle_del(h, handle[0]); /* a second time: no effect */
+    madi_handle_del(h, handle[0]); /* again: no effect */
     seen = 0;
     madi_handles_each(h, see, NULL);
     ck_assert_int_eq(seen, 50);
@@ -51,7 +51,7 @@ START_TEST(handles_add_get_del)
 }
 END_TEST
 
-/* A handle that was given back is not valid again when its place is used anew. */
+/* A deleted handle stays invalid when its entry is used again. */
 START_TEST(handles_stale)
 {
     struct madi_handles *h = madi_handles_new();
@@ -68,7 +68,7 @@ START_TEST(handles_stale)
 }
 END_TEST
 
-/* The table has an end, and says so. */
+/* The table has a limit, and reports when it is reached. */
 START_TEST(handles_full)
 {
     struct madi_handles *h = madi_handles_new();
@@ -89,7 +89,8 @@ START_TEST(handles_full)
 }
 END_TEST
 
-/* A peer that was never spoken to costs little: its entry here, an index slot (4 bytes, half empty), its address. */
+/* A peer without a connection costs little memory: this entry, an index slot (4 bytes, half of them empty), and its
+ * address. */
 START_TEST(sizes)
 {
     ck_assert_uint_le(sizeof(madi_peer_t), 32);
@@ -101,8 +102,8 @@ START_TEST(sizes)
 }
 END_TEST
 
-/* Messages of small blocks whose sum passes the end of the memory in which they are staged: whole messages to this
- * process itself, of every sum around it. */
+/* Send messages of small blocks to this process itself.  Their sums range around the size of the memory in which
+ * blocks are staged. */
 START_TEST(stage_borders)
 {
     enum { STEP = 40 };
@@ -129,14 +130,14 @@ START_TEST(stage_borders)
 }
 END_TEST
 
-/* ---- What fails is told after the messages that were there before ------------------------------------------------ */
+/* ---- Failed requests are reported after the messages that arrived before ---------------------------------------- */
 
 static char order[16];
 static mad_session_t *handling;
 static mad_channel_t *messages;
 static mad_request_t *failing;
 
-/* Each has another one sent, so that messages never end. */
+/* Each message causes another one, so that messages never end. */
 static mad_handled_t note_message(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
 {
     (void)cnx;
@@ -155,7 +156,7 @@ static void note_failure(void *arg, mad_status_t status)
     order[strlen(order)] = 'f';
 }
 
-/* While this runs no other is called: there are messages to be handled, and a request that has failed. */
+/* While this handler runs no other one is called: so messages and a failed request wait at the same time. */
 static mad_handled_t both_at_once(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
 {
     (void)channel;
@@ -182,13 +183,14 @@ START_TEST(failures_come_last)
     while (strlen(order) < 12)
         mad_progress(handling);
     ck_assert_ptr_nonnull(strchr(order, 'f'));
-    ck_assert_int_ge(strchr(order, 'f') - order, 3); /* after those that were there */
-    ck_assert_int_le(strchr(order, 'f') - order, 5); /* and not after all that came later */
+    ck_assert_int_ge(strchr(order, 'f') - order, 3); /* after the messages that were there before */
+    ck_assert_int_le(strchr(order, 'f') - order, 5); /* but not after all later ones */
     mad_exit(handling);
 }
 END_TEST
 
-/* Who stood still for a minute between two looks has not waited for it; time between looks counts. */
+/* The time in which the process did not run, such as a minute of suspension, does not count against a handshake's
+ * deadline.  The time between regular checks does. */
 START_TEST(standing_still)
 {
     const int64_t second = INT64_C(1000000000);
@@ -204,7 +206,7 @@ START_TEST(standing_still)
     gate.next = others = s->gates;
     s->gates = &gate;
     madi_hello_expire(s, now);
-    ck_assert_int_le(madi_hello_deadline(s), now + second); /* it is seen soon that nobody looks */
+    ck_assert_int_le(madi_hello_deadline(s), now + second); /* it is soon noticed if nobody checks */
     now += 60 * second;
     madi_hello_expire(s, now);
     ck_assert_int_eq(atomic_load(&gate.state), MADI_GATE_CONNECTING);
@@ -219,7 +221,7 @@ START_TEST(standing_still)
 }
 END_TEST
 
-/* Of two calls that crossed the peer's was to count, and has not come: it is called again. */
+/* After simultaneous connects the peer's should have won, but never arrives: so this side connects again. */
 START_TEST(calls_again)
 {
     mad_session_t *s;
@@ -230,7 +232,7 @@ START_TEST(calls_again)
     ck_assert_int_eq(madi_peer_gate(s, 0, 0, &gate), MAD_OK);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_IDLE);
     madi_hello_patience(gate);
-    atomic_store(&gate->state, MADI_GATE_CONNECTING); /* as it is after that */
+    atomic_store(&gate->state, MADI_GATE_CONNECTING); /* the state after losing the tie */
     gate->call_at = madi_now() + 1000000000;
     madi_hello_expire(s, madi_now());
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
@@ -250,7 +252,7 @@ static void knocked(madi_watch_t *watch, uint32_t events)
     eventfd_read(watch->fd, &n);
 }
 
-/* The same while the program computes and no handshake is open: the thread at the door sees to it. */
+/* The same while the program computes and no handshake is open: the door's thread makes the call. */
 START_TEST(calls_again_beside)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -266,7 +268,7 @@ START_TEST(calls_again_beside)
     gate->call_at = madi_now() + 50000000;
     ck_assert_int_eq(madi_watch_add_rare(s, &knock, EPOLLIN), MAD_OK);
     madi_unlock(&s->lock);
-    ck_assert_int_eq(eventfd_write(knock.fd, 1), 0); /* as the peer's word that its own call counts */
+    ck_assert_int_eq(eventfd_write(knock.fd, 1), 0); /* stands for the peer's message that its own call wins */
     for (int i = 0; i < 20000 && atomic_load(&gate->state) != MADI_GATE_UP; i++)
         nanosleep(&moment, NULL);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_UP);

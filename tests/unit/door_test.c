@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* marcel/door.c: who stands at a door is answered by its thread. */
+/* Tests of marcel/door.c: the door's thread calls the answer function when the descriptor is ready. */
 #include "door_test.h"
 
 #include "base/clock.h"
@@ -11,17 +11,18 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define WITHIN 20 /* s; it is a matter of milliseconds */
+#define WITHIN 20 /* seconds; milliseconds in practice */
 
 typedef struct house {
     marceli_door_t door;
     sem_t answered;
     _Atomic(int) answers;
-    int busy;     /* so many times nobody can be let in */
-    int64_t soon; /* ns until it is to be called again; 0: not */
+    int busy;     /* how many answers return false before one succeeds */
+    int64_t soon; /* ns until the next call is due; 0: no time is set */
 } house_t;
 
-/* As programs have it: it lies on the stack of the door's thread, too, and is more than that was given. */
+/* Thread-local data as a program may have it: it lies on the stack of the door's thread, and exceeds the stack size
+ * asked for. */
 static _Thread_local volatile char own[400 * 1024];
 
 static bool answer(void *arg, int64_t *again)
@@ -69,7 +70,7 @@ START_TEST(who_calls_is_answered)
         eventfd_write(two.door.fd, 1);
         is_answered(&two);
     }
-    ck_assert_int_eq(one.answers, 0); /* nobody stood there */
+    ck_assert_int_eq(one.answers, 0); /* its descriptor was never ready */
     close_house(&two);
     eventfd_write(one.door.fd, 1);
     is_answered(&one);
@@ -79,7 +80,7 @@ START_TEST(who_calls_is_answered)
 }
 END_TEST
 
-/* It comes again until he is let in. */
+/* The thread calls again until the answer function returns true. */
 START_TEST(who_is_not_let_in)
 {
     house_t house = {.busy = 4};
@@ -89,7 +90,7 @@ START_TEST(who_is_not_let_in)
         is_answered(&house);
     marceli_door_close(&house.door);
     ck_assert_int_eq(house.answers, 5);
-    marceli_door_close(&house.door); /* not open any more: nothing */
+    marceli_door_close(&house.door); /* closing a closed door has no effect */
     close_house(&house);
 }
 END_TEST
@@ -105,7 +106,7 @@ START_TEST(by_the_clock)
 }
 END_TEST
 
-/* What cannot be watched is not opened, and leaves no thread behind. */
+/* A descriptor that cannot be polled is refused, and no thread is left behind. */
 START_TEST(no_door)
 {
     marceli_door_t door = {.fd = -1, .answer = answer, .again = INT64_MAX};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of door_test.c, for the program of marcel_test.c. */
+/* The tests of door_test.c for the program of marcel_test.c. */
 #ifndef DOOR_TEST_H
 #define DOOR_TEST_H
 

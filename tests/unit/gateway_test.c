@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gateway: credits of a hop, when it is looked at, and who is next on the way. */
+/* Tests of the gateway: a hop's credits and keepalive timer, and the choice of the next host. */
 #include "unit.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@
 
 #define LONGEST gw_cost(GW_FRAGMENT + MADI_FORWARD_HEAD)
 
-/* A gateway with one hop, whose gate is not up: what it would tell is seen in rx_limit. */
+/* A gateway with one hop, whose gate is not up.  The credits that it would grant are seen in rx_limit. */
 typedef struct world {
     gw_t gw;
     madi_gate_t gate;
@@ -48,7 +48,8 @@ static unsigned random_below(unsigned n)
     return (x >> 8) % n;
 }
 
-/* Whatever lengths came and went: when all has left, the longest fragment may come; and never is more here than promised. */
+/* With random fragment lengths: an idle window always admits the longest fragment, and no more bytes are held than were
+ * granted. */
 START_TEST(windows)
 {
     world_t *w = world_new(16 << 20);
@@ -72,7 +73,7 @@ START_TEST(windows)
         if (head == tail)
             ck_assert_uint_ge(side->rx_limit - side->rx_used, LONGEST);
     }
-    ck_assert_uint_eq(side->rx_window, GW_WINDOW_MAX); /* it has kept pace */
+    ck_assert_uint_eq(side->rx_window, GW_WINDOW_MAX); /* the window grew to its maximum */
     gw_credit_close(side);
     ck_assert_int_eq(w->gw.budget, w->gw.budget_all);
     free(w);
@@ -89,7 +90,7 @@ START_TEST(budget)
         transit_init(w, &t[n]);
         if (!gw_credit_open(&t[n].side[0], 0))
             break;
-        for (int i = 0; i < 100; i++) { /* windows grow only out of half of it */
+        for (int i = 0; i < 100; i++) { /* windows grow only while half of the budget is free */
             ck_assert(gw_credit_take(&t[n].side[0], LONGEST));
             gw_credit_back(&t[n].side[0], LONGEST);
             gw_credit_tell(&w->gw);
@@ -99,7 +100,7 @@ START_TEST(budget)
     ck_assert_int_ge(n, (int)((4 << 20) / (LONGEST + 2 * 8192)));
     ck_assert_int_lt(n, MOST);
     gw_credit_close(&t[0].side[0]);
-    ck_assert(gw_credit_open(&t[n].side[0], 0)); /* there is room again */
+    ck_assert(gw_credit_open(&t[n].side[0], 0)); /* the budget has room again */
     free(t);
     free(w);
 }
@@ -117,7 +118,7 @@ START_TEST(too_much)
 }
 END_TEST
 
-/* ---- Signs of life ---------------------------------------------------------------------------------------------- */
+/* ---- Keepalive -------------------------------------------------------------------------------------------------- */
 
 static mad_session_t *session_new(void)
 {
@@ -128,8 +129,8 @@ static mad_session_t *session_new(void)
     return session;
 }
 
-/* While the timer is set, what is sent does not set it: so it is over soon, though the only thing to see is an answer that is
- * not due for long. */
+/* While the timer is set, sending does not reset it.  So the timer must fire soon, though the only deadline is a late
+ * answer. */
 START_TEST(looks)
 {
     world_t *w = world_new(0);
@@ -156,7 +157,8 @@ START_TEST(looks)
 }
 END_TEST
 
-/* Who has a core seldom is silent for long: the default is so patient; what was chosen holds. */
+/* The default timeout grows with the processes per core, because such a process rarely runs.  A configured timeout is
+ * kept. */
 static void patience_is(int64_t ns, int64_t of_few)
 {
     world_t *w = world_new(0);
@@ -168,7 +170,7 @@ static void patience_is(int64_t ns, int64_t of_few)
     ck_assert_int_eq(gw_patience(&w->gw), of_few);
     session->processes = 32 * cores;
     ck_assert_int_eq(gw_patience(&w->gw), ns);
-    session->processes = INT_MAX; /* a launcher that tells nonsense */
+    session->processes = INT_MAX; /* an absurd value from the launcher */
     ck_assert_int_ge(gw_patience(&w->gw), ns);
     free(session);
     free(w);
@@ -235,7 +237,7 @@ START_TEST(next_host)
 }
 END_TEST
 
-/* From a to d there are ways over b, b2, and c: virtual channels for both, and a channel that stays on one network. */
+/* From a to d there are routes over b, b2, and c: a virtual channel for each, and a channel that stays on one network. */
 #define LANES \
     "networks = { ab = { driver = \"tcp\"; hosts = (\"b,b2\", { hosts = \"a\"; interface = \"x0\"; }); };\n" \
     "bd = { driver = \"tcp\"; hosts = \"b,b2,d\"; };\n" \
@@ -272,7 +274,7 @@ START_TEST(lanes)
     without = madi_map_host(m, "b");
     ck_assert_int_eq(madi_map_next(m, madi_map_lane(m, "one"), madi_map_host(m, "d"), &one_less, reason),
                      madi_map_host(m, "b2"));
-    without = madi_map_host(m, "c"); /* there is another way, but not on this lane */
+    without = madi_map_host(m, "c"); /* there is another route, but not on this lane */
     ck_assert_int_eq(madi_map_next(m, madi_map_lane(m, "two"), madi_map_host(m, "d"), &one_less, reason), -1);
     ck_assert_int_eq(next_to(m, "inner", "b", reason), madi_map_host(m, "b"));
     ck_assert_int_eq(next_to(m, "inner", "d", reason), -1);
@@ -286,7 +288,7 @@ static bool is_host(void *arg, int host)
     return host == *(int *)arg;
 }
 
-/* Of equal ways in turn, or those that are better, if there are any. */
+/* Equal routes take turns; if some are better, only those are used. */
 START_TEST(choice)
 {
     char reason[MADI_REASON_MAX] = "";
@@ -306,14 +308,15 @@ START_TEST(choice)
         next = madi_map_next(m, 0, d, &(madi_map_choice_t){.number = i, .better = is_host, .arg = &b2}, reason);
         ck_assert_int_eq(next, b2);
         next = madi_map_next(m, 0, d, &(madi_map_choice_t){.number = i, .better = is_host, .arg = &c}, reason);
-        ck_assert(next == b || next == b2); /* c is on no way of this lane */
+        ck_assert(next == b || next == b2); /* no route of this lane crosses c */
     }
     ck_assert_int_eq(turns, 2);
     madi_map_close(m);
 }
 END_TEST
 
-/* Which adapters of a are on whose networks: by interface, by address, by the network's name, or as the only ones left. */
+/* Find which adapter of host a is on a lane's networks: by interface, by address, by network name, or as the only one
+ * left. */
 START_TEST(places)
 {
     char reason[MADI_REASON_MAX] = "";
@@ -331,15 +334,17 @@ START_TEST(places)
     ck_assert_msg(strstr(reason, "none of the networks of channel two") != NULL, "%s", reason);
     ck_assert_int_eq(madi_map_place(m, two, "tcp", "lo", "127.0.0.0/8", reason), 0);
     ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x0", "10.0.0.0/8", reason), -1);
-    ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x00", "10.0.0.0/8", reason), 0); /* no other is without an interface */
-    ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x0", "in", reason), 0);          /* called so */
+    ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x00", "10.0.0.0/8", reason), 0); /* no other one lacks an interface */
+    ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x0", "in", reason), 0);          /* the adapter's network has this
+                                                                                        * name */
     ck_assert_int_eq(madi_map_place(m, two, "tcp", "x00", "10.0.0.0/8", reason), -1);
-    ck_assert_int_eq(madi_map_place(m, one, "shm", "memory", "abc", reason), 0); /* the file says nothing of such */
+    ck_assert_int_eq(madi_map_place(m, one, "shm", "memory", "abc", reason), 0); /* the file does not describe this
+                                                                                  * driver's networks */
     madi_map_close(m);
 }
 END_TEST
 
-/* Lane 0 has the ways of the virtual channel that MAD_VIRTUAL_CHANNEL names, also where some hosts are left out. */
+/* Lane 0 has the routes of the virtual channel that MAD_VIRTUAL_CHANNEL names, also if some hosts are excluded. */
 START_TEST(virtual_channel)
 {
     char reason[MADI_REASON_MAX] = "";
@@ -361,7 +366,7 @@ START_TEST(virtual_channel)
     ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), &one_less, reason), -1);
     ck_assert_int_eq(madi_map_way(m, 0, madi_map_self(m), madi_map_host(m, "d"), hosts, 4), 2);
     ck_assert_int_eq(hosts[0], madi_map_host(m, "c"));
-    ck_assert(madi_map_hash(m) != hash); /* they do not talk with those of the other */
+    ck_assert(madi_map_hash(m) != hash); /* processes with different settings do not communicate */
     madi_map_close(m);
     setenv("MAD_VIRTUAL_CHANNEL", "three", 1);
     ck_assert(!map_of(LANES, "a", reason));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tools/madrun_hosts.c */
+/* Tests of tools/madrun_hosts.c: lists of hosts, host files, and the placement of processes. */
 #include "unit.h"
 
 #include "tools/madrun_hosts.h"
@@ -16,7 +16,7 @@ static int add(const char *list)
     return madi_run_hosts_add(&hosts, list, why, sizeof why);
 }
 
-/* "name:slots name:slots ..." */
+/* Return the list as "name:slots name:slots ...". */
 static const char *listed(void)
 {
     static char text[2048];
@@ -66,7 +66,7 @@ START_TEST(bad_lists)
 }
 END_TEST
 
-/* Room that is said again and again stays a number. */
+/* The slots of a host that is listed again and again do not overflow. */
 START_TEST(slots_do_not_overflow)
 {
     int result = 0;
@@ -111,7 +111,7 @@ START_TEST(files)
     madi_run_hosts_fini(&hosts);
     ck_assert_int_eq(madi_run_hosts_read(&hosts, "/nowhere/hosts", why, sizeof why), -1);
     ck_assert_ptr_nonnull(strstr(why, "cannot be read"));
-    ck_assert_int_eq(madi_run_hosts_read(&hosts, "/", why, sizeof why), -1); /* a directory can be opened */
+    ck_assert_int_eq(madi_run_hosts_read(&hosts, "/", why, sizeof why), -1); /* a directory can be opened, but not read */
     ck_assert_ptr_nonnull(strstr(why, "cannot be read: Is a directory"));
 }
 END_TEST
@@ -119,7 +119,7 @@ END_TEST
 START_TEST(places)
 {
     ck_assert_int_eq(add("a,b,c"), 0);
-    ck_assert_int_eq(madi_run_hosts_place(&hosts, 5, why, sizeof why), 0); /* even shares */
+    ck_assert_int_eq(madi_run_hosts_place(&hosts, 5, why, sizeof why), 0); /* processes are spread evenly */
     ck_assert_int_eq(hosts.host[0].count, 2);
     ck_assert_int_eq(hosts.host[1].first, 2);
     ck_assert_int_eq(hosts.host[2].first, 4);
@@ -127,7 +127,7 @@ START_TEST(places)
     madi_run_hosts_fini(&hosts);
 
     ck_assert_int_eq(add("a:2,b,c:4"), 0);
-    ck_assert_int_eq(madi_run_hosts_place(&hosts, 3, why, sizeof why), 0); /* c is not needed */
+    ck_assert_int_eq(madi_run_hosts_place(&hosts, 3, why, sizeof why), 0); /* host c gets no process */
     ck_assert_int_eq(hosts.count, 2);
     ck_assert_int_eq(hosts.host[1].first, 2);
     madi_run_hosts_fini(&hosts);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* JSON that is written, and the private directory with its sockets. */
+/* Tests of base: writing JSON, and the private directory with its sockets. */
 #include "base/base.h"
 #include "base/json.h"
 #include "base/unix.h"
@@ -35,7 +35,7 @@ START_TEST(json_nested)
 }
 END_TEST
 
-/* Nothing that is not plain text gets through. */
+/* Control characters and bytes outside ASCII are replaced. */
 START_TEST(json_escapes)
 {
     madi_json_t j = {0};
@@ -63,7 +63,7 @@ static bool any_socket(const char *name)
     return name[0] == 's' && !strchr(name, '.');
 }
 
-/* A socket at path that nobody listens on, made so many seconds ago. */
+/* Make a socket at path without a listener, with a modification time this many seconds ago. */
 static void lose_socket(const char *path, int seconds)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -78,7 +78,7 @@ static void lose_socket(const char *path, int seconds)
     ck_assert_int_eq(utimes(path, times), 0);
 }
 
-/* A sweep removes what nobody listens on, and nothing else. */
+/* A sweep removes the sockets without a listener, and nothing else. */
 START_TEST(unix_sweep)
 {
     char dir[] = "/tmp/unit-unix-XXXXXX", live[64], dead[64], other[64];
@@ -101,11 +101,12 @@ START_TEST(unix_sweep)
     ck_assert_int_eq(unlink(live), 0);
     ck_assert_int_eq(unlink(other), 0);
     close(fd);
-    ck_assert_int_eq(rmdir(dir), 0); /* nothing else was left, NAME.new in particular */
+    ck_assert_int_eq(rmdir(dir), 0); /* nothing else is left, not even NAME.new */
 }
 END_TEST
 
-/* Who is killed before the socket has its name leaves it under the early one: removed when nobody can be about to go on. */
+/* A process killed before it renames its socket leaves NAME.new.  The sweep removes it only once it is too old to be in
+ * use. */
 START_TEST(unix_sweep_early)
 {
     char dir[] = "/tmp/unit-unix-XXXXXX", old[64], young[64], other[64];
@@ -152,7 +153,7 @@ static unsigned mode_of(const char *path)
     return st.st_mode & 07777;
 }
 
-/* Whatever the umask: the directory is its owner's, and so is the socket, from its first moment on. */
+/* Whatever the umask is, only the owner has access to the directory, and to the socket from its creation on. */
 START_TEST(unix_modes)
 {
     static const mode_t masks[] = {0, 022, 077, 0277, 0777};
@@ -178,7 +179,7 @@ START_TEST(unix_modes)
 }
 END_TEST
 
-/* Others have the name, or could take it: each says so, and what helps. */
+/* Others own the directory's name, or could take it: each error names the cause and the remedy. */
 START_TEST(unix_dir_squatted)
 {
     char top[] = "/tmp/unit-unix-XXXXXX", dir[64], elsewhere[64], reason[200] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys of jobs of MPI: what is taken for one, and what can be guessed. */
+/* Tests of the keys of MPI jobs: which environment variables serve as a key, and which keys are too easy to guess. */
 #include "unit.h"
 
 #include "mpi/key.h"
@@ -14,7 +14,7 @@ static int bits_of(const char *text)
     return mad_mpi_key_bits(text, strlen(text));
 }
 
-/* The number of a job as Open MPI writes it where no mpirun gave random bits: two words of 32 bits each, twice. */
+/* Open MPI writes the job's number where mpirun gave no random bits: two words of 32 bits, twice.  These are refused. */
 START_TEST(job_numbers_are_refused)
 {
     char text[64];
@@ -87,7 +87,7 @@ START_TEST(environment_in_order)
 }
 END_TEST
 
-/* Nothing comes in the place of one that a user has set and that is wrong. */
+/* A key that the user sets wrongly is an error, and no other source replaces it. */
 START_TEST(wrong_madeleine_key)
 {
     static const char *const texts[] = {"short", "00", "00112233445566778899aabbccddeeff", "5f1d0a93c27be64810f9a3d67c25e8b",

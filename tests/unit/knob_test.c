@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* base/knob.c: each test runs in a process of its own, so the environment is its own too. */
+/* Tests of base/knob.c.  Each test runs in its own process, and so has its own environment. */
 #include "unit.h"
 
 #include "base/base.h"
@@ -16,7 +16,7 @@ static void environment_clear(void)
     err_keep();
 }
 
-/* The table itself: complete, and its defaults are valid. */
+/* The table is complete, and its defaults are valid. */
 START_TEST(table)
 {
     environment_clear();
@@ -71,7 +71,7 @@ START_TEST(bad_numbers)
     environment_clear();
     for (size_t i = 0; i < MADI_COUNT(bad); i++)
         ck_assert_msg(load_with("MAD_CREDIT_FLOOR", bad[i]) == MAD_ERR_CONFIG, "'%s' was accepted", bad[i]);
-    /* the message names the knob, the value, what is valid, and the default */
+    /* the message names the knob, the value, the valid values, and the default */
     snprintf(want, sizeof want, "%s='64KB' is not valid: give a number from %lld to %lld (default '%s')", knob->name,
              (long long)knob->min, (long long)knob->max, knob->def);
     ck_assert_msg(strstr(err_text(), want) != NULL, "no '%s' in: %s", want, err_text());
@@ -95,7 +95,7 @@ START_TEST(booleans)
 }
 END_TEST
 
-/* Every knob's name with one letter changed, left out, or doubled leads back to it. */
+/* For every knob, a name with one letter changed, left out, or doubled gives the right suggestion. */
 START_TEST(misspelt)
 {
     environment_clear();
@@ -122,8 +122,8 @@ END_TEST
 START_TEST(foreign_and_near_prefixes)
 {
     environment_clear();
-    setenv("MAD_BOOT_FD", "5", 1); /* the launcher's */
-    setenv("MADNESS", "1", 1);     /* not ours */
+    setenv("MAD_BOOT_FD", "5", 1); /* set by the launcher */
+    setenv("MADNESS", "1", 1);     /* not a variable of Madeleine */
     setenv("MAD_TEST_MPICH", "1", 1);
     setenv("MAD_", "1", 1);
     setenv("MAD_THIS_IS_A_NAME_MUCH_LONGER_THAN_ANY_KNOB_AND_LONGER_THAN_THE_TABLE_OF_DISTANCES", "1", 1);

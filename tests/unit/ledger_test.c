@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/ledger.c: charges, their bounds for a peer and for all, and log lines. */
+/* Tests of core/ledger.c: charges, their bounds per peer and for all peers, and the limit on log lines. */
 #include "unit.h"
 
 #include "core/core.h"
@@ -31,7 +31,7 @@ START_TEST(a_peer_has_its_bound)
     setup();
     ck_assert(madi_charge(gates[0], MADI_CHARGE_CHANNELS, most));
     ck_assert(!madi_charge(gates[0], MADI_CHARGE_CHANNELS, 1));
-    ck_assert_int_eq(gates[0]->ledger.held[MADI_CHARGE_CHANNELS], most); /* what was refused is not charged */
+    ck_assert_int_eq(gates[0]->ledger.held[MADI_CHARGE_CHANNELS], most); /* a refused charge is not counted */
     ck_assert(madi_charge(gates[1], MADI_CHARGE_CHANNELS, 1));
     ck_assert_int_eq(session->ledger.held[MADI_CHARGE_CHANNELS], most + 1);
     madi_uncharge(gates[0], MADI_CHARGE_CHANNELS, 1);
@@ -44,8 +44,8 @@ START_TEST(all_have_theirs)
 {
     int64_t most = madi_bounds[MADI_CHARGE_CTRL].peer, small = most / 16;
     setup();
-    session->ledger.held[MADI_CHARGE_CTRL] = madi_bounds[MADI_CHARGE_CTRL].sum; /* of others */
-    ck_assert(madi_charge(gates[0], MADI_CHARGE_CTRL, small)); /* who has next to nothing is not in error */
+    session->ledger.held[MADI_CHARGE_CTRL] = madi_bounds[MADI_CHARGE_CTRL].sum; /* charged to other peers */
+    ck_assert(madi_charge(gates[0], MADI_CHARGE_CTRL, small)); /* a peer that holds little is not refused */
     ck_assert(!madi_charge(gates[0], MADI_CHARGE_CTRL, 1));
     ck_assert(!madi_charge(gates[1], MADI_CHARGE_CTRL, small + 1));
     session->ledger.held[MADI_CHARGE_CTRL] -= most;
@@ -73,16 +73,16 @@ START_TEST(lines_are_limited)
     ck_assert_int_ge(n, 256);
     ck_assert_int_lt(n, 300);
     ck_assert_int_gt(session->ledger.lines_left_out, 1600);
-    ck_assert(!madi_ledger_line(session, MADI_LOG_DEBUG)); /* it is not shown, and not counted */
+    ck_assert(!madi_ledger_line(session, MADI_LOG_DEBUG)); /* this level is not shown, and so not counted */
     session->ledger.lines_at -= INT64_C(3600000000000); /* an hour passes */
     ck_assert(madi_ledger_line(session, MADI_LOG_WARN));
     ck_assert_int_eq(session->ledger.lines, 255);
-    ck_assert_int_eq(session->ledger.lines_left_out, 0); /* it was said */
+    ck_assert_int_eq(session->ledger.lines_left_out, 0); /* the number left out was logged */
     teardown();
 }
 END_TEST
 
-/* What a text of the log is made from: no kind is without. */
+/* Every kind of charge has the texts from which log lines are made. */
 START_TEST(the_table_is_whole)
 {
     for (int i = 0; i < MADI_CHARGES; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tools/madrun_frame.c, madrun_spec.c, madrun_pmi.c, madgw_join.c */
+/* Tests of tools/madrun_frame.c, madrun_spec.c, madrun_pmi.c, and madgw_join.c. */
 #include "unit.h"
 #include "base/host.h"
 #include "core/secret.h"
@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Frames ------------------------------------------------------------------------------------------------------- */
+/* ---- Frames ----------------------------------------------------------------------------------------------------- */
 
 static const char frame_bytes[] = "\x11\0\0\0\x02\0\0\0\xff\xff\xff\xff\x03\0\0\0abc"
                                   "\x15\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 #define FRAME_BYTES (sizeof frame_bytes - 1)
 
-/* However the bytes are cut, the same frames come out. */
+/* The same frames result however the bytes are split. */
 START_TEST(frames_in_pieces)
 {
     for (size_t step = 1; step <= FRAME_BYTES; step++) {
@@ -62,7 +62,7 @@ START_TEST(frames_too_long)
 }
 END_TEST
 
-/* ---- Specs -------------------------------------------------------------------------------------------------------- */
+/* ---- Specs ------------------------------------------------------------------------------------------------------ */
 
 static char *spec_env[] = {"A=1", "B=", NULL}, *spec_argv[] = {"prog", "", "x y", NULL};
 static const madi_run_spec_t spec = {.first = 3, .count = 2, .size = 8, .bind = MADI_RUN_BIND_CORE, .reserve = -1,
@@ -145,7 +145,7 @@ START_TEST(spec_garbled)
 }
 END_TEST
 
-/* ---- PMI ---------------------------------------------------------------------------------------------------------- */
+/* ---- PMI -------------------------------------------------------------------------------------------------------- */
 
 static char replies[4][10000];
 static int passed;
@@ -222,7 +222,7 @@ START_TEST(pmi_store)
     snprintf(line, sizeof line, "cmd=put key=long value=%08191d", 0);
     ck_assert_ptr_nonnull(strstr(ask(0, line), "rc=0"));
     ck_assert_uint_gt(strlen(ask(0, "cmd=get key=long")), 8191);
-    for (int i = 0; i < 5000; i++) { /* it grows */
+    for (int i = 0; i < 5000; i++) { /* the store grows */
         snprintf(line, sizeof line, "cmd=put key=n%d value=%d", i, i * 3);
         ask(i % 3, line);
     }
@@ -235,7 +235,7 @@ START_TEST(pmi_barrier)
 {
     pmi_begin();
     ck_assert_str_eq(ask(0, "cmd=barrier_in"), "");
-    ck_assert_str_eq(ask(0, "cmd=barrier_in"), ""); /* twice is once */
+    ck_assert_str_eq(ask(0, "cmd=barrier_in"), ""); /* entering twice counts once */
     ck_assert_str_eq(ask(1, "cmd=barrier_in"), "");
     ck_assert_str_eq(ask(2, "cmd=barrier_in"), "cmd=barrier_out\n");
     ck_assert_str_eq(replies[0], "cmd=barrier_out\n");
@@ -243,20 +243,20 @@ START_TEST(pmi_barrier)
     ask(0, "cmd=barrier_in");
     ask(1, "cmd=barrier_in");
     ck_assert_str_eq(replies[0], "");
-    madi_run_pmi_ended(2); /* nobody waits for who is gone */
+    madi_run_pmi_ended(2); /* a barrier does not wait for a process that has ended */
     ck_assert_str_eq(replies[0], "cmd=barrier_out\n");
     madi_run_pmi_fini();
 }
 END_TEST
 
-/* How many have the same processors is said to those who have told theirs. */
+/* The number of processes with the same processors is sent to each process that reported its own. */
 START_TEST(pmi_places)
 {
     pmi_begin();
     ask(0, "cmd=init mad_place=00000000000000aa");
     ask(1, "cmd=init");
     ask(2, "cmd=init mad_place=00000000000000bb");
-    ask(2, "cmd=init mad_place=00000000000000aa"); /* the next program of a script */
+    ask(2, "cmd=init mad_place=00000000000000aa"); /* the next program of a script reports again */
     ask(0, "cmd=barrier_in");
     ask(1, "cmd=barrier_in");
     ck_assert_str_eq(ask(2, "cmd=barrier_in"), "cmd=barrier_out mad_sharers=2\n");
@@ -266,7 +266,7 @@ START_TEST(pmi_places)
 }
 END_TEST
 
-/* Process 3 is a gateway: its is the first barrier only, and it may come again. */
+/* Process 3 is a gateway: it takes part in the first barrier only, and may be restarted. */
 START_TEST(pmi_gateway)
 {
     pmi_begin_with(1);
@@ -291,7 +291,8 @@ START_TEST(pmi_gateway)
 }
 END_TEST
 
-/* One that does not come up holds nobody up, and its address is none; ranks that all end do not hold it. */
+/* A gateway that does not start delays no rank, and its address is empty.  A gateway does not wait for ranks that
+ * ended. */
 START_TEST(pmi_gateway_fails)
 {
     pmi_begin_with(1);
@@ -319,8 +320,8 @@ START_TEST(pmi_ends)
     ask(1, "cmd=init");
     ck_assert_str_eq(ask(1, "cmd=finalize"), "cmd=finalize_ack\n");
     ck_assert(madi_run_pmi_ended(0));
-    ck_assert(!madi_run_pmi_ended(0)); /* said once */
-    ck_assert(!madi_run_pmi_ended(1)); /* in order */
+    ck_assert(!madi_run_pmi_ended(0)); /* reported once */
+    ck_assert(!madi_run_pmi_ended(1)); /* a normal end */
     ck_assert_str_eq(ask(0, "cmd=init"), "");
     madi_run_pmi_line(2, "cmd=abort exitcode=12");
     ck_assert_int_eq(aborted_rank, 2);
@@ -329,12 +330,12 @@ START_TEST(pmi_ends)
 }
 END_TEST
 
-/* ---- A job's file ------------------------------------------------------------------------------------------------- */
+/* ---- A job's file ----------------------------------------------------------------------------------------------- */
 
 #define KEY_HEX "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define JOB_HEAD MADI_JOB_FILE "\ngateway-key " KEY_HEX "\n"
 
-/* The key that the launcher gives this process.  False if it gives none. */
+/* Get the key that the launcher gives this process.  Return false if it gives none. */
 static bool key_of(int process, unsigned char key[MADI_SECRET_LEN])
 {
     const char *at = strstr(ask(process, "cmd=init"), "mad_key=");
@@ -344,7 +345,7 @@ static bool key_of(int process, unsigned char key[MADI_SECRET_LEN])
     return at != NULL;
 }
 
-/* What the launcher writes of a job is read back. */
+/* The job file that the launcher writes is read back. */
 START_TEST(job_file)
 {
     unsigned char job_key[MADI_SECRET_LEN], gateway_key[MADI_SECRET_LEN], derived[MADI_SECRET_LEN];
@@ -359,7 +360,7 @@ START_TEST(job_file)
         ask(i, line);
     }
     snprintf(here, sizeof here, "cmd=init mad_place=%016" PRIx64, madi_place());
-    ck_assert(key_of(0, job_key) && key_of(3, gateway_key)); /* the fourth is a gateway */
+    ck_assert(key_of(0, job_key) && key_of(3, gateway_key)); /* process 3 is a gateway */
     ask(0, here);
     ask(1, "cmd=init mad_place=00000000000000aa");
     ck_assert(madi_secret_gateway(job_key, sizeof job_key, derived));
@@ -370,16 +371,16 @@ START_TEST(job_file)
     fclose(file);
     ck_assert_msg(madi_job_file_parse(&job, text, len, why, sizeof why) == 0, "%s", why);
     ck_assert_uint_eq(job.key_len, 32);
-    ck_assert_mem_eq(job.key, gateway_key, sizeof gateway_key); /* never the job's */
-    ck_assert_uint_eq(job.addresses, 3); /* one has none */
+    ck_assert_mem_eq(job.key, gateway_key, sizeof gateway_key); /* the gateways' key, not the job's */
+    ck_assert_uint_eq(job.addresses, 3); /* one rank has no address */
     ck_assert_uint_eq(job.address[2].len, 2);
     ck_assert_mem_eq(job.address[2].bytes, "\x0a\x0b", 2);
     ck_assert_str_eq(job.topology, "a=1\n");
     ck_assert_uint_eq(job.address[1].place, 0xaa);
     ck_assert_uint_eq(job.address[2].place, 0);
-    ck_assert_uint_eq(madi_job_file_beside(&job), 1); /* the others are elsewhere, or have not said */
+    ck_assert_uint_eq(madi_job_file_beside(&job), 1); /* the other ranks are on other nodes, or have not reported */
     madi_job_file_free(&job);
-    for (size_t n = 0; n < len; n++) { /* cut off anywhere it is not taken */
+    for (size_t n = 0; n < len; n++) { /* a truncated file is refused, wherever it ends */
         char *cut = malloc(n ? n : 1);
         memcpy(cut, text, n);
         ck_assert_int_eq(madi_job_file_parse(&job, cut, n, why, sizeof why), -1);
@@ -387,7 +388,7 @@ START_TEST(job_file)
     }
     free(text);
     file = open_memstream(&text, &len);
-    fprintf(file, JOB_HEAD "address 01\ntopology 3\na=1"); /* and no end of a line */
+    fprintf(file, JOB_HEAD "address 01\ntopology 3\na=1"); /* without a line end */
     madi_job_file_line(file, "\x02\xa0", 2);
     fclose(file);
     ck_assert_msg(madi_job_file_parse(&job, text, len, why, sizeof why) == 0, "%s", why);
@@ -420,7 +421,7 @@ START_TEST(bad_job_files)
         MADI_JOB_FILE "\naddress 00\ntopology 0\n",
         MADI_JOB_FILE "\ngateway-key \naddress 00\ntopology 0\n",
         MADI_JOB_FILE "\ngateway-key 00\naddress 00\ntopology 0\n",
-        MADI_JOB_FILE "\nkey " KEY_HEX "\naddress 00\ntopology 0\n", /* the job's is none of a gateway's business */
+        MADI_JOB_FILE "\nkey " KEY_HEX "\naddress 00\ntopology 0\n", /* a gateway must not get the job's key */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char why[200] = "";

@@ -28,7 +28,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
-/* ---- Switch ---------------------------------------------------------------------------------------------------- */
+/* ---- Switch ----------------------------------------------------------------------------------------------------- */
 
 static void *context[2];
 static int trace;
@@ -59,15 +59,15 @@ START_TEST(test_switch)
         trace = (10 * trace + 2) % 1000000;
         madi_switch(&context[0], context[1]);
     }
-    ck_assert_int_eq(trace, 121212 / 10 * 10 + 2); /* by turns, and the last time it only leaves */
+    ck_assert_int_eq(trace, 121212 / 10 * 10 + 2); /* they alternate, and the last switch only leaves */
     madi_slot_put(ult);
 }
 END_TEST
 
-/* ---- Waiters of one object --------------------------------------------------------------------------------------- */
+/* ---- Waiters of one object -------------------------------------------------------------------------------------- */
 
-/* Each event wakes one more, past those that are awake, until a thousand are: a burst for a hundred thousand that wait would
- * go past all who have not run yet, each time. */
+/* Each event wakes one more waiter, up to a thousand awake ones.  Without this limit, a burst of events for many
+ * waiters would pass over all awake ones each time. */
 START_TEST(test_waiters)
 {
     enum { ALL = 1500, ENOUGH = 1000 };
@@ -79,7 +79,7 @@ START_TEST(test_waiters)
         ck_assert(marceli_waiters_wake_one(&list));
         ck_assert_int_eq(marceli_waiter_is_woken(&w[i]), i < ENOUGH);
     }
-    for (int i = 0; i < ENOUGH; i++) { /* who leaves makes room */
+    for (int i = 0; i < ENOUGH; i++) { /* a waiter that leaves lets one more be woken */
         marceli_waiters_del(&w[i]);
         ck_assert(marceli_waiters_wake_one(&list) == (i < ALL - ENOUGH));
         ck_assert(i >= ALL - ENOUGH || marceli_waiter_is_woken(&w[ENOUGH + i]));
@@ -111,7 +111,7 @@ START_TEST(test_slots)
     }
     for (unsigned i = 0; i < MADI_COUNT(slot); i++)
         madi_slot_put(slot[i]);
-    ck_assert_ptr_eq(madi_slot_get(slot[63]->shift), slot[63]); /* the last used first */
+    ck_assert_ptr_eq(madi_slot_get(slot[63]->shift), slot[63]); /* the last slot freed is used first */
     ck_assert_ptr_null(madi_slot_get(MADI_SLOT_SHIFT_MAX + 1));
     ck_assert_uint_eq(madi_slot_shift(65536 - madi_guard_size() - MADI_SLOT_TOP), 16);
     ck_assert_uint_eq(madi_slot_shift(65536 - madi_guard_size() - MADI_SLOT_TOP + 1), 17);
@@ -128,7 +128,7 @@ static madi_ult_t *slot_guarded(madi_guard_t method, int64_t limit)
     return ult;
 }
 
-START_TEST(test_guard_install) /* SIGSEGV, with or without the system's way */
+START_TEST(test_guard_install) /* ends with SIGSEGV, with or without the kernel's guard pages */
 {
     madi_ult_t *ult = slot_guarded(MADI_GUARD_AUTO, 10);
     ck_assert_int_eq(ult->flags & MADI_ULT_CANARY, 0);
@@ -144,7 +144,7 @@ START_TEST(test_guard_mprotect)
 }
 END_TEST
 
-START_TEST(test_guard_reported) /* SIGABRT: the handler knows it for an overflow */
+START_TEST(test_guard_reported) /* ends with SIGABRT: the handler recognises an overflow */
 {
     madi_ult_t *ult = slot_guarded(MADI_GUARD_MPROTECT, 10);
     madi_guard_watch();
@@ -152,7 +152,7 @@ START_TEST(test_guard_reported) /* SIGABRT: the handler knows it for an overflow
 }
 END_TEST
 
-START_TEST(test_guard_others) /* SIGSEGV: not ours */
+START_TEST(test_guard_others) /* ends with SIGSEGV: the address is no guard page */
 {
     slot_guarded(MADI_GUARD_MPROTECT, 10);
     madi_guard_watch();
@@ -171,12 +171,12 @@ START_TEST(test_guard_limit)
         ck_assert_int_eq(!(ult->flags & MADI_ULT_CANARY), i < 3);
     }
     ult->party.thread = NULL;
-    madi_guard_check(ult); /* alive */
-    ((char *)madi_slot_low(ult))[-1] = 1; /* no guard */
+    madi_guard_check(ult); /* does not abort */
+    ((char *)madi_slot_low(ult))[-1] = 1; /* this slot has no guard page */
 }
 END_TEST
 
-START_TEST(test_canary_dies) /* SIGABRT */
+START_TEST(test_canary_dies) /* ends with SIGABRT */
 {
     madi_ult_t *ult = slot_guarded(MADI_GUARD_MPROTECT, 0);
     ck_assert_int_ne(ult->flags & MADI_ULT_CANARY, 0);
@@ -185,7 +185,7 @@ START_TEST(test_canary_dies) /* SIGABRT */
 }
 END_TEST
 
-/* ---- Seeds ------------------------------------------------------------------------------------------------------- */
+/* ---- Seeds ------------------------------------------------------------------------------------------------------ */
 
 #define SEEDS 2000
 static struct marcel_thread seed[SEEDS];
@@ -197,12 +197,12 @@ START_TEST(test_deque)
     ck_assert_ptr_null(madi_deque_pop(&deque));
     ck_assert_ptr_null(madi_deque_steal(&deque));
     for (int i = 0; i < SEEDS; i++)
-        ck_assert_int_eq(madi_deque_push(&deque, &seed[i]), 0); /* it grows */
+        ck_assert_int_eq(madi_deque_push(&deque, &seed[i]), 0); /* the deque grows */
     for (int i = 0; i < 10; i++)
         ck_assert_ptr_eq(madi_deque_steal(&deque), &seed[i]);
     for (int i = SEEDS - 1; i >= SEEDS - 10; i--)
         ck_assert_ptr_eq(madi_deque_pop(&deque), &seed[i]);
-    /* Out of the middle: its entry is stale, and skipped from both ends. */
+    /* A seed taken from the middle leaves a stale entry, which both ends skip. */
     ck_assert(madi_seed_take(&seed[10]));
     ck_assert(!madi_seed_take(&seed[10]));
     madi_deque_forget(&deque, &seed[10]);
@@ -210,7 +210,7 @@ START_TEST(test_deque)
     ck_assert(madi_seed_take(&seed[SEEDS - 11]));
     madi_deque_forget(&deque, &seed[SEEDS - 11]);
     ck_assert_ptr_eq(madi_deque_pop(&deque), &seed[SEEDS - 12]);
-    /* The owner goes below where thieves look, and fills up again: they find it all the same. */
+    /* The owner pops below the thieves' position and pushes again: thieves still find the new seed. */
     while (madi_deque_pop(&deque))
         ;
     ck_assert(madi_deque_empty(&deque));
@@ -221,7 +221,7 @@ START_TEST(test_deque)
 }
 END_TEST
 
-START_TEST(test_deque_stale) /* entries that nobody pops are thrown out: it does not grow without end */
+START_TEST(test_deque_stale) /* stale entries are dropped, so that the deque does not grow without bound */
 {
     madi_deque_t deque;
     ck_assert_int_eq(madi_deque_init(&deque), 0);
@@ -250,7 +250,7 @@ static void *thief(void *arg)
     return arg;
 }
 
-START_TEST(test_deque_thieves) /* each seed is taken once */
+START_TEST(test_deque_thieves) /* each seed is taken exactly once */
 {
     pthread_t thread[2];
     ck_assert_int_eq(madi_deque_init(&shared), 0);
@@ -267,7 +267,7 @@ START_TEST(test_deque_thieves) /* each seed is taken once */
         }
         for (struct marcel_thread *one; (one = madi_deque_pop(&shared));)
             atomic_fetch_add(&taken[one - seed], 1);
-        for (int i = 0; i < SEEDS; i++) /* a thief may be between the two */
+        for (int i = 0; i < SEEDS; i++) /* a thief may have stolen a seed and not counted it yet */
             while (atomic_load(&taken[i]) == 0)
                 sched_yield();
         for (int i = 0; i < SEEDS; i++)
@@ -280,7 +280,7 @@ START_TEST(test_deque_thieves) /* each seed is taken once */
 }
 END_TEST
 
-/* ---- Inbox, timers, queues --------------------------------------------------------------------------------------- */
+/* ---- Inbox, timers, queues -------------------------------------------------------------------------------------- */
 
 START_TEST(test_inbox)
 {
@@ -302,7 +302,7 @@ START_TEST(test_inbox)
 }
 END_TEST
 
-START_TEST(test_timers) /* against what sorting would give, with some taken out in between */
+START_TEST(test_timers) /* timers fire in order of their deadlines, with some disarmed in between */
 {
     static madi_timer_t timer[500];
     madi_timers_t timers = {NULL};
@@ -325,7 +325,7 @@ START_TEST(test_timers) /* against what sorting would give, with some taken out 
             ck_assert_int_ge(due->deadline, last);
             ck_assert_int_le(due->deadline, now);
             last = due->deadline;
-            madi_timer_disarm(&timers, due); /* nothing */
+            madi_timer_disarm(&timers, due); /* disarming a timer that is due has no effect */
         }
         for (unsigned i = 0; i < MADI_COUNT(timer); i++)
             ck_assert(!timer[i].back || timer[i].deadline > now);
@@ -347,7 +347,7 @@ START_TEST(test_waitq)
     madi_waitq_remove(&queue, &party[1]);
     atomic_store(&party[0].wait, MADI_WAIT_EXPIRED);
     atomic_store(&party[2].wait, MADI_WAIT_TIMED);
-    ck_assert_ptr_eq(madi_waitq_take(&queue), &party[2]); /* the first is too late already */
+    ck_assert_ptr_eq(madi_waitq_take(&queue), &party[2]); /* the first one has timed out already */
     ck_assert_uint_eq(atomic_load(&party[2].wait), MADI_WAIT_WOKEN);
     ck_assert_ptr_eq(madi_waitq_take(&queue), &party[3]);
     ck_assert_ptr_null(madi_waitq_take(&queue));
@@ -357,14 +357,14 @@ START_TEST(test_waitq)
 }
 END_TEST
 
-/* ---- Places and sizes --------------------------------------------------------------------------------------------- */
+/* ---- Places and sizes ------------------------------------------------------------------------------------------- */
 
 START_TEST(test_places)
 {
     cpu_set_t allowed, all, one;
     int n;
     ck_assert_int_eq(madi_place_find(1), 0);
-    ck_assert(!madi_place_get(0, &one)); /* a single worker is left to the kernel */
+    ck_assert(!madi_place_get(0, &one)); /* a single worker is not bound */
     ck_assert_int_eq(sched_getaffinity(0, sizeof allowed, &allowed), 0);
     n = CPU_COUNT(&allowed);
     CPU_ZERO(&all);
@@ -382,7 +382,7 @@ START_TEST(test_places)
 }
 END_TEST
 
-START_TEST(test_sizes) /* what a million of them are made of, and what is promised to programs */
+START_TEST(test_sizes) /* sizes per thread, of which there may be a million, and sizes in the public ABI */
 {
     ck_assert_uint_le(sizeof(struct marcel_thread), 64);
 #if !MADI_TOOLS_END && !defined(MADI_TOOLS_ASAN)
@@ -395,7 +395,7 @@ START_TEST(test_sizes) /* what a million of them are made of, and what is promis
 }
 END_TEST
 
-/* ---- The clock and a waker at once ---------------------------------------------------------------------------- */
+/* ---- A wake and a timeout at the same time ---------------------------------------------------------------------- */
 
 #define SOON 20000000 /* ns */
 
@@ -420,8 +420,8 @@ static void *wait_until_soon(void *arg)
     return NULL;
 }
 
-/* A waker is held up between its two steps, and the deadline passes: the thread does not go on before the waker has seen
- * that, or it would be made ready while it runs. */
+/* A waker is delayed between its two steps, and the deadline passes.  The thread must not go on before the waker
+ * notices, or it would be made ready while it runs. */
 START_TEST(test_woken_as_the_clock_ends_it)
 {
     late_t late = {.there = 0};
@@ -435,7 +435,7 @@ START_TEST(test_woken_as_the_clock_ends_it)
         asleep = MARCELI_ASLEEP;
     while (!atomic_compare_exchange_strong(&late.waiter.word, &asleep, MARCELI_WOKEN) && !atomic_load(&late.back));
     ck_assert_int_eq(atomic_load(&late.back), 0);
-    poll(NULL, 0, 5 * SOON / 1000000); /* that nothing happens has no event */
+    poll(NULL, 0, 5 * SOON / 1000000); /* an event that must not happen cannot be waited for */
     ck_assert_msg(!atomic_load(&late.back), "it runs, and will be made ready");
     atomic_fetch_sub(&madi_server.blocked, 1);
     madi_ult_wake(late.waiter.ult);
@@ -464,7 +464,7 @@ typedef struct overdue {
     bool slept;
 } overdue_t;
 
-/* When it is about to sleep, it is held up until long after its deadline. */
+/* Delay a thread that is about to sleep until long after its deadline. */
 static bool held_up(void *arg)
 {
     overdue_t *o = arg;
@@ -476,7 +476,7 @@ static bool held_up(void *arg)
     return false;
 }
 
-/* Which is no reason to sleep for ever. */
+/* A thread that is past its deadline when it goes to sleep does not sleep forever. */
 START_TEST(test_overdue_without_pwait2)
 {
     overdue_t o = {.slept = false};
@@ -490,10 +490,10 @@ START_TEST(test_overdue_without_pwait2)
 }
 END_TEST
 
-/* ---- Taken from another worker --------------------------------------------------------------------------------- */
+/* ---- Stolen from another worker --------------------------------------------------------------------------------- */
 
-/* A worker has taken a thread that moves from another one, and before it runs it something comes for itself: the taken one
- * is not queued behind that, which may compute for long, but stands where a third worker finds it. */
+/* A worker has stolen a movable thread, and a thread of its own becomes ready before it runs the stolen one.  The
+ * stolen thread must not queue behind it, which may compute for long, but stay where a third worker finds it. */
 START_TEST(test_stolen_stays_in_sight)
 {
     static madi_worker_t workers[3];
@@ -515,7 +515,7 @@ START_TEST(test_stolen_stays_in_sight)
     ck_assert_ptr_eq(madi_pick_all(&workers[2]), &moving);
     ck_assert_ptr_eq(moving.worker, &workers[2]);
     ck_assert(!madi_share_find(&workers[2], true));
-    madi_movable_put(&workers[0], &moving); /* and if nothing comes it runs at once */
+    madi_movable_put(&workers[0], &moving); /* without other work the stolen thread runs at once */
     ck_assert(madi_share_find(&workers[1], true));
     ck_assert_ptr_eq(madi_pick_all(&workers[1]), &moving);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* topology/range.c and topology/value.c */
+/* Tests of topology/range.c and topology/value.c. */
 #include "unit.h"
 
 #include "topology/range.h"
@@ -36,7 +36,7 @@ static const char *name_at(const void *arg, int i)
     return names[i];
 }
 
-/* What a text makes, and what is made of that again. */
+/* Expand each text, and fold the result back. */
 START_TEST(ranges)
 {
     static const struct {
@@ -117,7 +117,7 @@ START_TEST(stops)
 }
 END_TEST
 
-/* What does not fit ends in dots, at the end of a whole entry, whatever the room is. */
+/* A list that does not fit is truncated after a whole entry, and ends in dots, for every buffer size. */
 START_TEST(folded_short)
 {
     char why[200], text[64];

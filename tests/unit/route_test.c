@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* topology/route: against all pairs by brute force over random graphs; and what is said of routes. */
+/* Tests of topology/route: random graphs against brute force over all pairs, and the texts that explain routes. */
 #include "unit.h"
 
 #include "topology/route.h"
@@ -16,7 +16,7 @@ static madi_topo_t *parse(const char *text)
     return topo;
 }
 
-/* ---- Random graphs -------------------------------------------------------------------------------------------------- */
+/* ---- Random graphs ---------------------------------------------------------------------------------------------- */
 
 #define HOSTS 14
 #define NETWORKS 7
@@ -26,8 +26,8 @@ static madi_topo_t *parse(const char *text)
 #define FAR INT64_MAX
 
 static uint64_t seed;
-static bool on[HOSTS][NETWORKS], through[HOSTS][NETWORKS]; /* is there; forwards */
-static int64_t cost[NETWORKS];                             /* of a hop, times 64, and 1: hops are counted along */
+static bool on[HOSTS][NETWORKS], through[HOSTS][NETWORKS]; /* [host][network]: is attached; forwards */
+static int64_t cost[NETWORKS];                             /* of a hop, times 64, plus 1 per hop, as a tie-breaker */
 static bool ordered;
 
 static int random_below(int n)
@@ -36,8 +36,8 @@ static int random_below(int n)
     return (int)((seed >> 33) % (uint64_t)n);
 }
 
-/* Few values, so that many routes cost the same.  Host h0 is behind the others in the file, so numbers are not the same
- * there; "super" is a gateway on all networks, that the file may be accepted, and is always down. */
+/* Few different latencies, so that many routes cost the same.  The file lists the hosts in reverse order, so its host
+ * numbers differ from these.  "super" is a gateway on all networks, so that the file is accepted, and is always down. */
 static void networks_write(char *text, size_t *n)
 {
     *n += (size_t)sprintf(text + *n, "networks = {\n");
@@ -59,7 +59,8 @@ static void gateways_write(char *text, size_t *n)
 {
     *n += (size_t)sprintf(text + *n, "gateways = ( \"super\"");
     for (int h = 0; h < HOSTS; h++) {
-        int mine[NETWORKS], k = 0, mode = random_below(4); /* 0: no gateway; 1: between two networks; else all */
+        int mine[NETWORKS], k = 0, mode = random_below(4); /* 0: no gateway; 1: between two networks; 2, 3: between all
+                                                            * its networks */
         for (int i = 0; i < NETWORKS; i++)
             if (on[h][i])
                 mine[k++] = i;
@@ -105,7 +106,7 @@ static madi_topo_t *graph_make(void)
     return parse(text);
 }
 
-/* Some things are down, in the file's numbers for the library, and taken out of the arrays. */
+/* Take some hosts and networks down: in `down` by the file's numbers for the library, and by removal from the arrays. */
 static int downs_make(const madi_topo_t *topo, madi_route_down_t down[8])
 {
     int downs = 0;
@@ -123,7 +124,7 @@ static int downs_make(const madi_topo_t *topo, madi_route_down_t down[8])
     return downs;
 }
 
-/* The cheapest hop between two, and in how many ways it can be made. */
+/* Return the cost of the cheapest hop between two hosts, and in *ways how many networks offer it. */
 static int64_t hop(const bool *a, const bool *b, int *ways)
 {
     int64_t best = FAR;
@@ -142,7 +143,7 @@ static int64_t plus(int64_t a, int64_t b)
     return a == FAR || b == FAR ? FAR : a + b;
 }
 
-static int64_t between[HOSTS][HOSTS]; /* gateways, each forwarding at both ends */
+static int64_t between[HOSTS][HOSTS]; /* between gateways that forward at both ends */
 
 static void floyd_warshall(void)
 {
@@ -157,7 +158,7 @@ static void floyd_warshall(void)
                     between[x][y] = plus(between[x][k], between[k][y]);
 }
 
-/* From s to g, arriving where it forwards. */
+/* Return the cost from s to gateway g, arriving on a network where g forwards. */
 static int64_t far_of(int s, int g)
 {
     int64_t best = FAR;
@@ -178,7 +179,7 @@ static int64_t distance(int s, int t)
     return best;
 }
 
-/* In how many ways s gets to somebody who takes messages from `into` at that distance. */
+/* Count the routes from s, of cost `total`, to a host that receives on the networks in `into`. */
 static double ways_of(int s, int t, const bool *into, int64_t total)
 {
     int ways;
@@ -198,7 +199,7 @@ static int number_of(const madi_topo_t *topo, int host)
     return topo->host[host].name[0] == 'h' ? atoi(topo->host[host].name + 1) : -1;
 }
 
-/* Every way that routes stand for is one, and no two are the same. */
+/* Check that each pick is a valid route, and that all picks differ. */
 static void picks_check(const madi_topo_t *topo, const madi_route_t *route, int count, int s, int t, double ways)
 {
     int(*all)[2][MADI_ROUTE_HOPS_MAX] = calloc((size_t)ways, sizeof *all);
@@ -303,7 +304,7 @@ START_TEST(random_graphs_with_order)
 }
 END_TEST
 
-/* ---- What is said --------------------------------------------------------------------------------------------------- */
+/* ---- The explanations ------------------------------------------------------------------------------------------- */
 
 static madi_route_t route[16];
 static int count;
@@ -368,7 +369,7 @@ START_TEST(chain_is_cut)
 }
 END_TEST
 
-/* The order says which network carries a hop; what is cheaper comes after it. */
+/* The order of a virtual channel decides which network carries a hop, before the cost does. */
 START_TEST(order)
 {
     madi_topo_t *t = parse("networks = {" NET("ib", "1us", "a, b")
@@ -391,7 +392,7 @@ START_TEST(order)
 }
 END_TEST
 
-/* A route of as many hops as there may be, and one of more. */
+/* A route with the maximum number of hops, and one with one hop more. */
 START_TEST(hops_limit)
 {
     char text[8192] = "networks = {\n", why[500];
@@ -407,7 +408,8 @@ START_TEST(hops_limit)
 }
 END_TEST
 
-/* 100,000 hosts: memory and time for kinds, not hosts; two clusters with 1,000 gateways that are alike. */
+/* 100,000 hosts: memory and time depend on the kinds of hosts, not on the hosts.  Two clusters, joined by 1,000 equal
+ * gateways. */
 START_TEST(large)
 {
     madi_topo_t *t =

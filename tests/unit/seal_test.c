@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sealed connections: handshake and records, two ends in memory. */
+/* Tests of sealed connections: the handshake and the records, between two ends in memory. */
 #include "core/driver.h"
 #include "core/seal.h"
 #include "base/knob.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct pair {
-    madi_seal_ctx_t *ctx[2]; /* of the active and of the passive end */
+    madi_seal_ctx_t *ctx[2]; /* of the active and the passive end */
     madi_seal_t *end[2];
     mad_status_t status[2];
     char reason[2][MADI_REASON_MAX];
@@ -18,7 +18,7 @@ typedef struct pair {
 
 static const unsigned char key[MADI_SEAL_KEY] = "the key of a job";
 
-/* Move what one end has to send to the other; at most max bytes. */
+/* Move at most max bytes of one end's output to the other. */
 static size_t carry(madi_seal_t *from, madi_seal_t *to, size_t max)
 {
     size_t len, room;
@@ -32,7 +32,7 @@ static size_t carry(madi_seal_t *from, madi_seal_t *to, size_t max)
     return len;
 }
 
-/* Both ends until they are ready, or one has failed; chunk bytes at a time. */
+/* Run the handshake until both ends are ready or have failed.  Move chunk bytes at a time. */
 static bool shake(pair_t *p, size_t chunk)
 {
     madi_seal_state_t state[2] = {MADI_SEAL_SHAKING, MADI_SEAL_SHAKING};
@@ -77,7 +77,7 @@ static void pair_ready(pair_t *p)
     ck_assert_msg(shake(p, SIZE_MAX), "%s / %s", p->reason[0], p->reason[1]);
 }
 
-/* All that is there; *next: what was last. */
+/* Open all records that are there.  *next: the kind of the last one. */
 static size_t take(madi_seal_t *s, unsigned char *to, size_t max, madi_seal_next_t *next)
 {
     size_t got = 0, len;
@@ -124,7 +124,7 @@ START_TEST(seal_binds_each_connection_alone)
 }
 END_TEST
 
-/* Pieces of any length, both ways, in records that come in any portions. */
+/* Payloads of any length, both ways, in records that arrive in pieces of any size. */
 START_TEST(seal_carries)
 {
     static const size_t lengths[] = {1, 8, 24, 63, 1023, 1024, 1025, 4096, 16383, 16384, 16385, 40000, MADI_SEAL_BATCH};
@@ -163,7 +163,7 @@ START_TEST(seal_hides)
 }
 END_TEST
 
-/* What is done to the second of three records of these lengths. */
+/* How the second of three records is altered. */
 enum harm { CHANGE_HEAD, CHANGE_LENGTH, CHANGE_PAYLOAD, CHANGE_TAG, DROP, REPEAT, SWAP, FORGE_ALERT, HARMS };
 
 static void harm_do(enum harm harm, unsigned char *records, size_t one, size_t *n)
@@ -213,7 +213,7 @@ START_TEST(seal_notices_harm)
             ck_assert_uint_eq(taken, harm == REPEAT ? 2 * lengths[i] : lengths[i]);
             ck_assert_int_eq(next, MADI_SEAL_BROKEN);
             ck_assert_str_ne(madi_seal_why(p.end[1]), "");
-            for (size_t k = taken; k < taken + lengths[i]; k++) /* nothing of a record that is not genuine stays */
+            for (size_t k = taken; k < taken + lengths[i]; k++) /* no plaintext of a forged record is left */
                 ck_assert(got[k] == 0xaa || got[k] == 0);
             pair_end(&p);
         }
@@ -278,7 +278,7 @@ START_TEST(seal_refuses_another_key)
 }
 END_TEST
 
-/* The handshake too: any byte of it that is changed ends it, on both sides, and no key is in use. */
+/* Changing any byte of the handshake makes it fail at both ends, and no key is used. */
 START_TEST(seal_notices_a_changed_handshake)
 {
     for (int turn = 0; turn < 60; turn++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/search.c and the calling side of core/hello.c: ways beside each other, with this test as the peer at the other end of
- * every way.  Time is what the test says it is, and nobody but the test looks at descriptors. */
+/* Tests of core/search.c and of the connecting side of core/hello.c: parallel connection attempts over several ways.
+ * The test is the peer at the other end of every way, sets the time, and alone polls the descriptors. */
 #include "unit.h"
 
 #include "base/clock.h"
@@ -14,13 +14,14 @@
 
 #define WAYS_MAX 100
 #define SECOND INT64_C(1000000000)
-#define HEAD 12 /* bytes of a frame's head */
+#define HEAD 12 /* bytes of a frame's header */
 enum { HELLO = 1, CHALLENGE, PROOF, VERDICT, REFUSE };
 
 static mad_session_t *s;
 static madi_gate_t *gate;
 static madi_adapter_t made[WAYS_MAX];
-static int other[WAYS_MAX], n_started, refuses; /* by way: our end; those that connect has refused */
+static int other[WAYS_MAX], n_started, refuses; /* the test's end of each way; the number of connects; how many ways
+                                                 * refuse to connect */
 static int64_t now;
 
 static mad_status_t fake_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
@@ -47,7 +48,7 @@ static void fake_fini(madi_link_t *link)
 static const madi_driver_t fake = {
     .name = "fake", .link_size = sizeof(madi_link_t), .connect = fake_connect, .link_fini = fake_fini};
 
-/* A session with n ways to a peer, way i in class[i] (rank), and the search begun. */
+/* Open a session with n ways to a peer, way i of rank rank[i], and begin the search. */
 static void begin(int n, const int *rank)
 {
     unsigned char address[64] = {2};
@@ -78,20 +79,20 @@ static void begin(int n, const int *rank)
     madi_gate_connect(gate);
 }
 
-/* The session is not ended: its adapters are the test's, and its process ends. */
+/* The session is not closed: its adapters belong to the test, and the process ends here. */
 static void end(void)
 {
     madi_unlock(&s->lock);
 }
 
-/* All that is there is handled. */
+/* Handle all events that are there. */
 static void progress(void)
 {
     while (madi_poll_descriptors(s))
         ;
 }
 
-/* So much time has passed, in small steps. */
+/* Let this time pass, in small steps. */
 static void pass(int64_t ns)
 {
     for (int64_t until = now + ns; now < until; now += SECOND / 10)
@@ -107,7 +108,7 @@ static void say(int way, int kind, const void *body, size_t len)
     progress();
 }
 
-/* The kind of the frame that has come by a way; 0: none; -1: it is closed. */
+/* Return the type of the next frame on a way, 0 if there is none, or -1 if the way is closed. */
 static int heard(int way)
 {
     unsigned char frame[9000];
@@ -120,7 +121,7 @@ static int heard(int way)
     return frame[6];
 }
 
-static const unsigned char nonce[20] = {1, 2, 3}; /* and role and security 0 */
+static const unsigned char nonce[20] = {1, 2, 3}; /* role and security are 0 */
 
 static void challenge(int way)
 {
@@ -129,14 +130,14 @@ static void challenge(int way)
     say(way, CHALLENGE, nonce, sizeof nonce);
 }
 
-/* 100 ways that say nothing: all are tried within a few delays. */
+/* 100 silent ways: the search tries all of them within a few delays. */
 START_TEST(waves)
 {
     static const int at[] = {1, 2, 4, 8, 16, 32, 64, 100};
     begin(100, NULL);
     for (int i = 0; i < 8; i++) {
         ck_assert_int_eq(n_started, at[i]);
-        gate->search->next_at = now; /* a delay later */
+        gate->search->next_at = now; /* the next delay is over */
         ck_assert_int_le(madi_hello_deadline(s), now);
         madi_hello_expire(s, now);
     }
@@ -155,7 +156,7 @@ START_TEST(waves)
 }
 END_TEST
 
-/* A way that fails is followed at once; when all have failed so has the search. */
+/* When a way fails the next one starts at once.  When all have failed, so has the search. */
 START_TEST(failures)
 {
     refuses = 70;
@@ -167,7 +168,8 @@ START_TEST(failures)
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
     close(other[71]);
     progress();
-    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING); /* it had too many callers, or has ended: see once more */
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING); /* the peer may have been busy, or has ended: one
+                                                                        * more attempt */
     ck_assert_int_gt(gate->call_at, 0);
     refuses = 72;
     madi_hello_expire(s, gate->call_at);
@@ -180,7 +182,7 @@ START_TEST(failures)
 }
 END_TEST
 
-/* A better way that answers later is waited for, for a delay; and taken, if it answers by then. */
+/* The search waits one delay for a better way, and takes it if it answers in this time. */
 START_TEST(better_later)
 {
     static const int rank[] = {10, 50};
@@ -227,7 +229,7 @@ START_TEST(better_fails)
 }
 END_TEST
 
-/* Among equals the first that answers is taken. */
+/* Of equal ways the first that answers is taken. */
 START_TEST(equals)
 {
     begin(2, NULL);
@@ -239,7 +241,7 @@ START_TEST(equals)
 }
 END_TEST
 
-/* The way that was taken fails: those that were closed for it are tried again. */
+/* If the chosen way fails, the ways closed for it are tried again. */
 START_TEST(taken_fails)
 {
     begin(2, NULL);
@@ -258,7 +260,8 @@ START_TEST(taken_fails)
 }
 END_TEST
 
-/* Somebody else is at one of the addresses: that ends its way only.  Another key ends the search, whatever the others do. */
+/* A different process at one address ends this way only.  A different key makes the search fail, whatever the other
+ * ways do. */
 START_TEST(refusals)
 {
     uint32_t stranger = MAD_ERR_PEER, key = MAD_ERR_AUTH;
@@ -271,7 +274,7 @@ START_TEST(refusals)
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
     ck_assert_int_eq(n_started, 3);
     say(1, REFUSE, &key, sizeof key);
-    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING); /* that was nobody's proven word */
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING); /* the refusal was not authenticated */
     say(2, REFUSE, &stranger, sizeof stranger);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
     ck_assert_int_eq(gate->status, MAD_ERR_AUTH);
@@ -281,7 +284,7 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* A peer that closes every handshake without a word is called again, some times, and given up. */
+/* A peer that closes every handshake silently is tried a limited number of times. */
 START_TEST(cuts)
 {
     int searches = 1;
@@ -300,7 +303,7 @@ START_TEST(cuts)
 }
 END_TEST
 
-/* Nobody answers: the search ends in time, and says so of every way. */
+/* No way answers: the search ends after its timeout, and the error names the ways. */
 START_TEST(silence)
 {
     begin(5, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/share.c: which of two ways is used, from what both have taken. */
+/* Tests of core/share.c: the choice between copying and sharing a block, from measured times. */
 #include "unit.h"
 
 #include "core/share.h"
@@ -7,7 +7,7 @@
 
 #define LEN 65536
 
-/* So many blocks of which the way costs [shared or not] ns; returns how many were shared. */
+/* Move n blocks that take cost[shared] ns each.  Return how many were shared. */
 static int blocks(madi_share_t *s, int n, uint64_t len, const int64_t cost[2])
 {
     int shared = 0;
@@ -23,17 +23,18 @@ static int blocks(madi_share_t *s, int n, uint64_t len, const int64_t cost[2])
 static const int64_t far_apart[2] = {22000, 5600}, near[2] = {2600, 5600}, same[2] = {5000, 5000},
                      little[2] = {5000, 4500};
 
-/* So many in a row are tried: 4 MiB. */
+/* How many blocks in a row are measured: 4 MiB. */
 #define TRY (64 - 1)
 
-/* Both are tried, then the quicker one is used; the other costs a small part of the time, however slow it is. */
+/* Both ways are measured, and then the faster one is used.  Further trials of the slower one cost little, however slow
+ * it is. */
 START_TEST(learns)
 {
     madi_share_t s = {0};
     int n;
     ck_assert_int_eq(blocks(&s, TRY, LEN, far_apart), 0);
     ck_assert_int_eq(blocks(&s, TRY, LEN, far_apart), TRY);
-    blocks(&s, 20000, LEN, far_apart); /* at first more often */
+    blocks(&s, 20000, LEN, far_apart); /* trials are more frequent at first */
     n = 100000 - blocks(&s, 100000, LEN, far_apart);
     ck_assert_int_gt(n, TRY);
     ck_assert_double_lt(n * 22000., 100000 * 5600. / 50);
@@ -47,7 +48,7 @@ START_TEST(learns)
 
     memset(&s, 0, sizeof s);
     blocks(&s, 20000, LEN, same);
-    ck_assert_int_le(blocks(&s, 64 * TRY, LEN, same), TRY + 1); /* not told apart: as it was without */
+    ck_assert_int_le(blocks(&s, 64 * TRY, LEN, same), TRY + 1); /* no clear difference: copied, as without measurements */
 
     memset(&s, 0, sizeof s);
     blocks(&s, 20000, LEN, little);
@@ -55,7 +56,7 @@ START_TEST(learns)
 }
 END_TEST
 
-/* What has not been used for long is slow at first. */
+/* The first uses of a way are slow, and do not decide. */
 START_TEST(cold)
 {
     madi_share_t s = {0};
@@ -68,19 +69,19 @@ START_TEST(cold)
 }
 END_TEST
 
-/* The processes move: what was quicker is not. */
+/* When the processes move, the other way may become the faster one. */
 START_TEST(follows)
 {
     madi_share_t s = {0};
     blocks(&s, 2 * TRY + 10, LEN, near);
-    blocks(&s, 8 * MADI_SHARE_KEPT, LEN, far_apart); /* one in eight is timed */
+    blocks(&s, 8 * MADI_SHARE_KEPT, LEN, far_apart); /* one block in eight is timed */
     ck_assert_int_eq(blocks(&s, 64, LEN, far_apart), 64);
-    blocks(&s, 64 * 64 * 9, LEN, near); /* seen when the other way is tried */
+    blocks(&s, 64 * 64 * 9, LEN, near); /* noticed when the other way is tried */
     ck_assert_int_eq(blocks(&s, 64, LEN, near), 0);
 }
 END_TEST
 
-/* One that takes very long, or no time at all, changes nothing. */
+/* A single very large or very small time changes nothing. */
 START_TEST(single)
 {
     madi_share_t s = {0};
@@ -96,7 +97,7 @@ START_TEST(single)
 }
 END_TEST
 
-/* Each class of lengths for itself; within one, times are by the byte. */
+/* Each class of lengths has its own choice.  Within a class, times are per byte. */
 START_TEST(classes)
 {
     madi_share_t s = {0};
@@ -105,15 +106,15 @@ START_TEST(classes)
     blocks(&s, 300, 4 * LEN, far_apart);
     ck_assert_int_eq(blocks(&s, 32, LEN, near), 0);
     ck_assert_int_eq(blocks(&s, 32, 4 * LEN, far_apart), 32);
-    ck_assert_int_eq(blocks(&s, 32, 7 * LEN, longer), 32); /* it is of that class */
+    ck_assert_int_eq(blocks(&s, 32, 7 * LEN, longer), 32); /* of the same class */
     blocks(&s, 20, UINT64_C(1) << 40, far_apart);
-    ck_assert_int_eq(blocks(&s, 24, UINT64_C(1) << 47, far_apart), 24); /* the last one */
+    ck_assert_int_eq(blocks(&s, 24, UINT64_C(1) << 47, far_apart), 24); /* the last class */
     blocks(&s, 300, 20000, far_apart);
-    ck_assert_int_eq(blocks(&s, 32, 40000, far_apart), 32); /* the first one */
+    ck_assert_int_eq(blocks(&s, 32, 40000, far_apart), 32); /* the first class */
 }
 END_TEST
 
-/* Times that cannot be: nothing but a wrong choice comes of it, and not for ever. */
+/* Impossible times cause at most a wrong choice, and not a lasting one. */
 START_TEST(odd_times)
 {
     madi_share_t s = {0};
@@ -127,17 +128,17 @@ START_TEST(odd_times)
 }
 END_TEST
 
-/* Who polled at once the last time is taken to do so again. */
+/* A caller that polled immediately the last time is expected to do so again. */
 START_TEST(habit)
 {
     madi_share_habit_t h = {0};
-    ck_assert(!madi_share_begun(&h, 1000000)); /* nothing is known */
+    ck_assert(!madi_share_begun(&h, 1000000)); /* nothing is known yet */
     madi_share_polled(&h, 1000300);
-    madi_share_polled(&h, 1900000); /* only the first look counts */
+    madi_share_polled(&h, 1900000); /* only the first poll counts */
     ck_assert(madi_share_begun(&h, 2000000));
-    madi_share_polled(&h, 2050000); /* it has computed */
+    madi_share_polled(&h, 2050000); /* the caller computed first */
     ck_assert(!madi_share_begun(&h, 3000000));
-    ck_assert(!madi_share_begun(&h, 3000200)); /* of several, the last */
+    ck_assert(!madi_share_begun(&h, 3000200)); /* the last of several begun operations counts */
     madi_share_polled(&h, 3000400);
     ck_assert(madi_share_begun(&h, 4000000));
 }

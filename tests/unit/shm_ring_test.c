@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rings of drivers/shm alone: two links over one region in this process, the core's upcalls replaced. */
+/* Tests of the rings of drivers/shm: two links over one region in this process, with the core's callbacks replaced. */
 #include "base/log.h"
 #include "drivers/shm/shm.h"
 
@@ -19,10 +19,10 @@ static shm_region_t *region;
 static shm_adapter_t adapters[2];
 static shm_bell_t bells[2];
 static const madi_driver_t driver = {.slot_put = shm_slot_put};
-static shm_link_t links[2]; /* 0 sends, 1 receives */
+static shm_link_t links[2]; /* link 0 sends, link 1 receives */
 static int peer_event;
 
-/* What was received: the last packet, and loans that are kept. */
+/* The last packet received, and the loans that are kept. */
 static unsigned char last[SHM_CHUNK + 64];
 static madi_wire_hdr_t last_hdr;
 static size_t packets, downs;
@@ -78,7 +78,7 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
 
 void madi_link_lock_tx(madi_link_t *link)
 {
-    (void)link; /* one thread sends */
+    (void)link; /* only one thread sends */
 }
 
 void madi_link_unlock_tx(madi_link_t *link)
@@ -98,7 +98,7 @@ const char *madi_remedy(int error)
     return "";
 }
 
-/* True if the event was rung since the last question: its count is at the maximum otherwise. */
+/* Return true if the event was signalled since the last call, which leaves its count at the maximum. */
 static bool rung(void)
 {
     uint64_t one = 1;
@@ -115,7 +115,7 @@ static void setup(void)
     ck_assert_ptr_ne(region, MAP_FAILED);
     peer_event = shm_event_make(reason);
     ck_assert_int_ge(peer_event, 0);
-    rung(); /* the ring that tries it */
+    rung(); /* removes the signal with which the event was tried */
     for (int i = 0; i < 2; i++) {
         adapters[i].bell = &bells[i];
         adapters[i].cores = 2;
@@ -134,7 +134,7 @@ static void setup(void)
     }
 }
 
-/* Send a packet of so many body bytes in pieces, filled by a number; op: what it is a piece of. */
+/* Send a packet of len body bytes in n pieces, filled by its number.  op: the operation it belongs to. */
 static madi_sent_t send_piece(size_t len, int n, unsigned number, madi_op_t *op)
 {
     static unsigned char body[SHM_CHUNK];
@@ -151,7 +151,7 @@ static madi_sent_t send_piece(size_t len, int n, unsigned number, madi_op_t *op)
         vec[i] = (struct iovec){body + at, part};
         at += part;
     }
-    if (n == 1) { /* all behind the header */
+    if (n == 1) { /* the body directly follows the header */
         static unsigned char whole[sizeof head.hdr + 64];
         memcpy(whole, &head.hdr, sizeof head.hdr);
         memcpy(whole + sizeof head.hdr, body, len);
@@ -180,7 +180,7 @@ static void check_last(size_t len, unsigned number)
                      number, len);
 }
 
-/* Every length around the borders, in one to four pieces, several times around the ring. */
+/* All lengths around the limits, in one to four pieces, several times around the ring. */
 START_TEST(lengths)
 {
     static const size_t borders[] = {SHM_CELL_DATA, 2 * SHM_CELL_DATA, SHM_CELLS_MAX * SHM_CELL_DATA - 16, 512,
@@ -208,7 +208,7 @@ START_TEST(lengths)
 }
 END_TEST
 
-/* A full ring refuses, and nothing is lost or out of order. */
+/* A full ring refuses packets, and none is lost or out of order. */
 START_TEST(full_ring)
 {
     unsigned sent = 0, got = 0;
@@ -226,7 +226,7 @@ START_TEST(full_ring)
 }
 END_TEST
 
-/* Runs that are kept long are passed over; when all are, the sender is refused, and goes on when one comes back. */
+/* Runs that stay lent are skipped.  When all are lent, the sender is refused, and continues when one is returned. */
 START_TEST(loans)
 {
     unsigned number = 0;
@@ -235,7 +235,7 @@ START_TEST(loans)
     while (send_body(SHM_UNIT, 2, number + 1) == MADI_SENT) {
         ck_assert_int_eq(poll_once(), 1);
         check_last(SHM_UNIT, ++number);
-        if (n_kept == SHM_UNITS || number > 3 * SHM_UNITS) /* it lends a part of them; the rest is copied */
+        if (n_kept == SHM_UNITS || number > 3 * SHM_UNITS) /* only a part of the runs is lent; the rest is copied */
             break;
     }
     ck_assert_uint_ge(n_kept, 8);
@@ -259,14 +259,14 @@ static void go_round(madi_op_t *op, unsigned most)
         ck_assert_int_eq(send_piece(SHM_CHUNK - i % 3 * SHM_UNIT, 2, i, op), MADI_SENT);
         ck_assert_int_eq(poll_once(), 1);
         check_last(SHM_CHUNK - i % 3 * SHM_UNIT, i);
-        if (i > SHM_UNITS / 8) /* it began anywhere */
+        if (i > SHM_UNITS / 8) /* the start position is arbitrary */
             farthest = links[0].next > farthest ? links[0].next : farthest;
     }
     ck_assert_uint_le(farthest, most);
     ck_assert_uint_gt(farthest, most - most / 8);
 }
 
-/* Long blocks turn round earlier than others: also where runs are lent, wherever these are. */
+/* Long blocks wrap around earlier than others, also while runs are lent anywhere. */
 START_TEST(long_blocks)
 {
     madi_op_t piece = {.of = SHM_LONG}, shorter = {.of = SHM_LONG - 1};
@@ -275,7 +275,7 @@ START_TEST(long_blocks)
     go_round(&shorter, SHM_UNITS);
     go_round(&piece, SHM_LONG_UNITS);
     go_round(NULL, SHM_UNITS);
-    for (lent = 0; lent == n_kept; lent++) { /* as many as can be, among these units, each with a gap behind it */
+    for (lent = 0; lent == n_kept; lent++) { /* lends as many runs as possible of these units, each followed by a free gap */
         keep = true;
         ck_assert_int_eq(send_piece(SHM_CHUNK, 2, 1, &piece), MADI_SENT);
         ck_assert_int_eq(poll_once(), 1);
@@ -289,13 +289,13 @@ START_TEST(long_blocks)
         sent++;
     ck_assert_uint_gt(sent, 0);
     ck_assert_uint_le((sent + n_kept) * SHM_CHUNK, SHM_LONG_UNITS * SHM_UNIT);
-    ck_assert(shm_arm(&adapters[0].base)); /* what is behind is no space for it */
+    ck_assert(shm_arm(&adapters[0].base)); /* the units behind do not count as space for a long block */
     shm_disarm(&adapters[0].base);
     ck_assert_int_eq(send_body(SHM_CHUNK, 2, 1), MADI_SENT);
 }
 END_TEST
 
-/* What is short is copied, what is not is lent, until too much is; what is wrong is left to poll. */
+/* Short packets are copied and longer ones are lent, up to a limit.  Invalid ones are left to poll. */
 START_TEST(taking)
 {
     unsigned char packet[sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX];
@@ -327,7 +327,7 @@ START_TEST(taking)
 }
 END_TEST
 
-/* Short packets, several at once, in order, around the ring; what is longer, and stands between them, is left to others. */
+/* Take several short packets at once, in order, around the ring.  Longer ones between them are left to poll. */
 START_TEST(taking_short)
 {
     enum { PLACE = MADI_PACKET_SHORT + 8 };
@@ -368,7 +368,7 @@ START_TEST(taking_short)
 }
 END_TEST
 
-/* Small bodies stay in the first window; many peers share what there is. */
+/* Small bodies stay in the first window, and many peers share the available memory. */
 START_TEST(windows)
 {
     setup();
@@ -402,7 +402,7 @@ START_TEST(windows)
 }
 END_TEST
 
-/* Bodies that nobody wants give their blocks back. */
+/* Bodies that are dropped free their blocks. */
 START_TEST(dropped)
 {
     setup();
@@ -415,7 +415,8 @@ START_TEST(dropped)
 }
 END_TEST
 
-/* A body that is copied before its header is known goes when that is, after what was sent meanwhile, or never. */
+/* A body is copied before its header is known.  It is sent when the header is known, after packets sent meanwhile, or
+ * never. */
 START_TEST(prepared)
 {
     static unsigned char body[SHM_CHUNK];
@@ -441,7 +442,7 @@ START_TEST(prepared)
         check_last(len, i);
     }
     ck_assert_int_eq(poll_once(), 0);
-    for (unsigned n = 0; n <= SHM_CELLS; n++) { /* and not into a full ring */
+    for (unsigned n = 0; n <= SHM_CELLS; n++) { /* a full ring refuses it */
         madi_wire_hdr_t hdr = {.type = MADI_WIRE_DATA, .length = 1000};
         void *at = shm_prepare(&links[0].base, body, 1000);
         ck_assert_int_eq(shm_send_prepared(&links[0].base, &hdr, at), n < SHM_CELLS);
@@ -473,15 +474,15 @@ START_TEST(two_threads)
 }
 END_TEST
 
-/* Who sleeps is woken; who does not is left alone. */
+/* A sleeping receiver is woken, and one that is awake is not signalled. */
 START_TEST(sleeping)
 {
     setup();
-    atomic_store(&bells[1].fence, 1); /* no other process, no membarrier: a plain fence does here */
+    atomic_store(&bells[1].fence, 1); /* a plain fence suffices without another process and membarrier */
     ck_assert_int_eq(send_body(8, 2, 1), MADI_SENT);
     ck_assert(!rung());
     ck_assert(shm_pure_poll(&adapters[1].base));
-    ck_assert(!shm_arm(&adapters[1].base)); /* there is something */
+    ck_assert(!shm_arm(&adapters[1].base)); /* a packet is waiting */
     shm_disarm(&adapters[1].base);
     ck_assert_int_eq(poll_once(), 1);
     ck_assert(!shm_pure_poll(&adapters[1].base));
@@ -495,7 +496,7 @@ START_TEST(sleeping)
 }
 END_TEST
 
-/* Where there are more processes than cores nobody interrupts the others to fence them: who sends fences. */
+/* With more processes than cores, no process interrupts the others for a barrier: each sender fences itself. */
 START_TEST(crowd)
 {
     char reason[MADI_REASON_MAX];
@@ -506,7 +507,7 @@ START_TEST(crowd)
 }
 END_TEST
 
-/* Like eventfd, but of that count and with those flags. */
+/* Make an eventfd with this count and these flags. */
 static int event_of(uint64_t count, int flags)
 {
     int fd = eventfd(0, flags | EFD_CLOEXEC);
@@ -514,7 +515,7 @@ static int event_of(uint64_t count, int flags)
     return fd;
 }
 
-/* Only an event whose count does not run out is taken, and a question to another descriptor does not wait. */
+/* Only an eventfd whose count cannot run out is accepted, and checking any other descriptor does not block. */
 START_TEST(events)
 {
     int ends[2], wrong[] = {event_of(UINT64_MAX - 1, EFD_NONBLOCK), event_of(3, EFD_SEMAPHORE), eventfd(0, EFD_SEMAPHORE),
@@ -526,14 +527,14 @@ START_TEST(events)
     ck_assert(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
     wrong[n++] = ends[0];
     wrong[n++] = memfd_create("anon_inode:[eventfd]", 0);
-    for (int i = 0; i < 11; i++) /* the last is no descriptor */
+    for (int i = 0; i < 11; i++) /* the last entry is no open descriptor */
         ck_assert_msg(!shm_event_valid(wrong[i]), "%d", i);
     ck_assert(shm_event_valid(event_of(UINT64_MAX - 1, EFD_SEMAPHORE)));
     ck_assert(shm_event_valid(event_of(UINT64_C(1) << 63 | 1, EFD_SEMAPHORE)));
 }
 END_TEST
 
-/* A ring does not wait whatever the peer does with what it shares: count 0, count at its maximum, flags cleared. */
+/* A signal never blocks, whatever the peer does with the shared eventfd: count 0, count at its maximum, other flags. */
 START_TEST(rings)
 {
     static const uint64_t counts[] = {UINT64_MAX - 1, 1, 0};
@@ -544,12 +545,12 @@ START_TEST(rings)
             shm_bell_ring(&l);
         alarm(0);
         close(l.peer_fd);
-        shm_bell_ring(&l); /* a descriptor that is not there does no harm either */
+        shm_bell_ring(&l); /* a closed descriptor does no harm either */
     }
 }
 END_TEST
 
-/* Each ring is an edge, whatever others do with the count meanwhile; what is not rung is none. */
+/* Each signal is an edge for epoll, whatever others do with the count, and without a signal there is none. */
 START_TEST(edges)
 {
     char reason[MADI_REASON_MAX];
@@ -563,14 +564,14 @@ START_TEST(edges)
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(epoll_wait(set, &e, 1, 0), 0);
         shm_bell_ring(&l);
-        while (i && write(fd, &one, sizeof one) == sizeof one) /* a peer that would hide it */
+        while (i && write(fd, &one, sizeof one) == sizeof one) /* a peer that tries to hide the signal */
             ;
         ck_assert_int_eq(epoll_wait(set, &e, 1, 0), 1);
     }
 }
 END_TEST
 
-/* The bell can be written by its owner alone; memory of another length or with other seals is not taken. */
+/* Only the owner can write the bell.  Memory of another length or with other seals is refused. */
 START_TEST(seals)
 {
     char reason[MADI_REASON_MAX], path[64];
@@ -588,7 +589,7 @@ START_TEST(seals)
     ck_assert(!shm_sealed(a.bell_fd, SHM_BELL_SIZE - 1, a.bell_seals));
 
     fd = shm_memory_make(8192, 8192, reason);
-    ck_assert(!shm_sealed(fd, 8192, SHM_SEALS)); /* not yet */
+    ck_assert(!shm_sealed(fd, 8192, SHM_SEALS)); /* not sealed yet */
     ck_assert_int_eq(shm_memory_seal(fd, false), SHM_SEALS);
     ck_assert(shm_sealed(fd, 8192, SHM_SEALS));
     ck_assert(!shm_sealed(fd, 4096, SHM_SEALS));
@@ -596,14 +597,14 @@ START_TEST(seals)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     closed = open(path, O_RDONLY);
     ck_assert_int_ge(closed, 0);
-    ck_assert(!shm_sealed(closed, 8192, SHM_SEALS)); /* cannot be mapped to write */
+    ck_assert(!shm_sealed(closed, 8192, SHM_SEALS)); /* cannot be mapped writable */
     ck_assert(!shm_sealed(open(path, O_PATH), 8192, SHM_SEALS));
     ck_assert(!shm_sealed(open("/dev/zero", O_RDWR), 8192, SHM_SEALS));
     ck_assert(!shm_sealed(memfd_create("huge", MFD_ALLOW_SEALING | MFD_HUGETLB), 0, 0));
 }
 END_TEST
 
-/* A peer that has said that it is gone, and sends all the same, is not listened to for ever. */
+/* A peer that announced its end, and still sends, is not read forever. */
 START_TEST(drained)
 {
     setup();
@@ -615,7 +616,7 @@ START_TEST(drained)
 }
 END_TEST
 
-/* Who sleeps because the ring is full is woken when there is space again. */
+/* A sender that sleeps because the ring is full is woken when there is space again. */
 START_TEST(space)
 {
     unsigned sent = 0;
@@ -623,7 +624,7 @@ START_TEST(space)
     atomic_store(&bells[0].fence, 1);
     while (send_body(8, 2, sent + 1) == MADI_SENT)
         sent++;
-    ck_assert(shm_arm(&adapters[0].base)); /* there is nothing to receive, and no space */
+    ck_assert(shm_arm(&adapters[0].base)); /* nothing to receive, and no space */
     ck_assert(!rung());
     while (poll_once())
         ;
@@ -631,7 +632,7 @@ START_TEST(space)
     shm_disarm(&adapters[0].base);
     ck_assert(!shm_arm(&adapters[0].base)); /* there is space already */
     shm_disarm(&adapters[0].base);
-    ck_assert(shm_arm(&adapters[0].base)); /* nobody waits for it any more */
+    ck_assert(shm_arm(&adapters[0].base)); /* no sender waits for space now */
     shm_disarm(&adapters[0].base);
     while (send_body(SHM_CHUNK, 2, 1) == MADI_SENT)
         ;
@@ -642,18 +643,18 @@ START_TEST(space)
 }
 END_TEST
 
-/* The memory is shared with the peer: what it writes there takes down the link, not the process. */
+/* The memory is shared with the peer: invalid contents take down the link, not the process. */
 START_TEST(garbage)
 {
     static const struct {
-        uint64_t unit; /* + 1 */
+        uint64_t unit; /* plus 1; 0: the body is in cells */
         uint32_t length;
     } bad[] = {
-        {0, SHM_CELLS_MAX * SHM_CELL_DATA - sizeof(madi_wire_hdr_t) + 1}, /* a length that is not in cells */
+        {0, SHM_CELLS_MAX * SHM_CELL_DATA - sizeof(madi_wire_hdr_t) + 1}, /* too long for cells */
         {0, UINT32_MAX},
         {1, SHM_CHUNK + 1},
         {65535, 10},
-        {SHM_UNITS + 1, 1}, /* behind the last unit */
+        {SHM_UNITS + 1, 1}, /* past the last unit */
         {SHM_UNITS, SHM_UNIT + 1},
         {1, UINT32_MAX},
     };

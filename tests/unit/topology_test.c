@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* topology/: reading and checking.  Errors are compared to the letter, with their lines. */
+/* Tests of topology/: reading and checking files.  Errors are compared exactly, with their line numbers. */
 #include "unit.h"
 
 #include "core/driver.h"
@@ -35,7 +35,7 @@ static void bad(const char *text, const char *want)
     free(errors);
 }
 
-/* ---- What is wrong ---------------------------------------------------------------------------------------------- */
+/* ---- Wrong files ------------------------------------------------------------------------------------------------ */
 
 START_TEST(syntax)
 {
@@ -244,7 +244,7 @@ START_TEST(apart)
         "F:5: virtual channel 'all': host 'r0' (on red) cannot reach host 'b0' (on blue): no gateway joins these "
         "networks; put a "
         "host on both\n");
-    /* on two networks, but no gateway: it reaches all, and joins nothing */
+    /* host x is on two networks, but no gateway: it reaches all hosts, and joins no networks */
     bad("networks = { red = { driver = \"tcp\"; hosts = \"r, x, g\"; }; blue = { driver = \"tcp\"; hosts = \"b, x\"; "
         "};\n"
         "green = { driver = \"tcp\"; hosts = \"g, x\"; }; };\ngateways = ( { hosts = \"g\"; networks = \"red, green\"; "
@@ -256,7 +256,7 @@ START_TEST(apart)
 }
 END_TEST
 
-/* Files as people write them: a line of the message is enough to go on. */
+/* Typical mistakes: one line of the error message must say how to fix the file. */
 #define NET(text) "networks = {\nred = { driver = \"tcp\"; hosts = " text "; };\n};\n"
 #define WRITTEN "settings are written name = value; with texts in \"...\", groups in { }, lists in ( ), arrays in [ ]"
 #define NAMES "; names begin with a letter, and go on with letters, digits, '-' and '_'\n"
@@ -352,7 +352,7 @@ START_TEST(by_hand)
 }
 END_TEST
 
-/* As some editors write files. */
+/* Files as other editors write them: a byte order mark, and other line ends. */
 START_TEST(other_systems)
 {
     madi_topo_free(good("\xef\xbb\xbf" TWO));
@@ -362,7 +362,7 @@ START_TEST(other_systems)
 }
 END_TEST
 
-/* What follows from it is not said. */
+/* No further errors that follow from the first one are reported. */
 START_TEST(many_networks)
 {
     char *text = malloc(200000), *errors = NULL;
@@ -378,7 +378,7 @@ START_TEST(many_networks)
 }
 END_TEST
 
-/* All that is wrong is said, up to a limit. */
+/* All errors are reported, up to a limit. */
 START_TEST(many_errors)
 {
     char text[4000] = "networks = {\n", *errors = NULL;
@@ -410,7 +410,7 @@ START_TEST(files)
 }
 END_TEST
 
-/* ---- What is right ---------------------------------------------------------------------------------------------- */
+/* ---- Correct files ---------------------------------------------------------------------------------------------- */
 
 START_TEST(defaults)
 {
@@ -483,7 +483,7 @@ START_TEST(everything)
     ck_assert_int_eq(t->virtual[0].channel[1], -1);
     ck_assert_int_eq(t->virtual[0].network[1], 1);
     ck_assert(t->virtual[0].encrypts && !t->virtual[1].encrypts && !t->virtual[2].encrypts);
-    ck_assert_int_eq(t->kinds, 3); /* east; g; the rest of west */
+    ck_assert_int_eq(t->kinds, 3); /* the kinds are east, g, and the rest of west */
     madi_topo_free(t);
 }
 END_TEST
@@ -494,13 +494,13 @@ START_TEST(host_names)
     ck_assert_int_eq(madi_topo_host_find(t, "a.example.org"), 0);
     ck_assert_int_eq(madi_topo_host_find(t, "b"), 1);
     ck_assert_int_eq(madi_topo_host_find(t, "b.two"), -1);
-    ck_assert_int_eq(madi_topo_host_find(t, "c"), -1); /* which? */
+    ck_assert_int_eq(madi_topo_host_find(t, "c"), -1); /* ambiguous */
     ck_assert_int_eq(madi_topo_host_find(t, "c.two"), 3);
     madi_topo_free(t);
 }
 END_TEST
 
-/* The drivers that a file may name are those there are. */
+/* A file may name each driver of the library. */
 START_TEST(drivers)
 {
     for (const madi_driver_t *const *d = madi_drivers; *d; d++) {
@@ -524,7 +524,8 @@ START_TEST(large)
 }
 END_TEST
 
-/* Of live boxes: the border's colour, and where it ends; the last line's colour, which is within it. */
+/* Check a box of a live drawing: its border's colour, its last line's colour, and that this line lies within the
+ * border. */
 static void marked(const char *svg, const char *border, const char *fill, const char *line)
 {
     char want[100];
@@ -540,7 +541,7 @@ static void marked(const char *svg, const char *border, const char *fill, const 
     while (text > svg && strncmp(text, "<text", 5))
         text--;
     ck_assert_int_eq(sscanf(text, "<text x=\"%*d\" y=\"%d\"", &at), 1);
-    ck_assert_int_ge(y + height, at + 6); /* what hangs below the line, and a little more */
+    ck_assert_int_ge(y + height, at + 6); /* 6 pixels: the descenders, and a margin */
 }
 
 START_TEST(live_marks)
@@ -555,7 +556,7 @@ START_TEST(live_marks)
     FILE *out = open_memstream(&svg, &len);
     int g = madi_topo_host_find(t, "g"), h = madi_topo_host_find(t, "h");
     ck_assert_int_eq(t->hosts, 4);
-    for (int i = 0; i < 4; i++) /* as many lines as there can be */
+    for (int i = 0; i < 4; i++) /* the maximum number of lines */
         host[i] = (madi_live_host_t){.on = on[i], .processes = 1, .gateways = 1, .stalls = 1};
     host[g].draining = 1;
     host[h].lost_to = 2;

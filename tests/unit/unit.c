@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs all suites; 'ok' and 'not ok' lines as tests/run counts them. */
+/* Run all suites, and print 'ok' and 'not ok' lines, which tests/run counts. */
 #include "unit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unit tests of what lies inside: one file per subject, one suite per file, each test in a process of its own. */
+/* Unit tests of internal functions: one file and suite per subject, and one process per test. */
 #ifndef UNIT_H
 #define UNIT_H
 
@@ -30,11 +30,11 @@ Suite *topology_suite(void);
 Suite *path_suite(void);
 Suite *wait_suite(void);
 
-/* What goes to standard error from here on is kept; err_text gives it (constant memory, overwritten by the next). */
+/* Capture standard error from here on.  err_text returns it in static memory, which the next call overwrites. */
 void err_keep(void);
 const char *err_text(void);
 
-/* A suite of one case. */
+/* Make a suite with one test case. */
 Suite *suite_of(const char *name, const TTest *const *tests, size_t count);
 #define SUITE_OF(name, tests) suite_of(name, tests, sizeof(tests) / sizeof *(tests))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/wait.c: several threads of a process that wait at the same time. */
+/* Tests of core/wait.c: several threads of a process that wait at the same time. */
 #include "unit.h"
 
 #include "core/core.h"
@@ -28,8 +28,8 @@
 typedef struct waiter {
     mad_channel_t *channel;
     pthread_t thread;
-    int messages; /* to receive */
-    long switches; /* how often it has slept */
+    int messages; /* how many to receive */
+    long switches; /* how often the thread has slept */
 } waiter_t;
 
 static mad_session_t *session;
@@ -49,7 +49,7 @@ static void send_to(mad_channel_t *channel)
     ck_assert_int_eq(mad_end_packing(mad_begin_packing(channel, 0)), MAD_OK);
 }
 
-/* One process with threads that wait, each on a channel of its own. */
+/* Open a session of one process with threads that wait, each on its own channel. */
 static void begin_with(void *(*run)(void *), int messages)
 {
     char name[16];
@@ -85,12 +85,12 @@ static int64_t clock_ns(clockid_t clock)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* ---- While a handler runs ------------------------------------------------------------------------------------- */
+/* ---- While a handler runs --------------------------------------------------------------------------------------- */
 
 static int64_t elapsed, used;
 static sem_t handled;
 
-/* A handler that takes long, and uses no time of the processor itself. */
+/* A handler that takes long without using the processor. */
 static mad_handled_t slow(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
 {
     int64_t begun = clock_ns(CLOCK_MONOTONIC), before = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -104,7 +104,7 @@ static mad_handled_t slow(mad_channel_t *channel, mad_connection_t *cnx, void *a
     return MAD_CONSUMED;
 }
 
-/* The threads that wait meanwhile sleep: they do not go round because there is a handler to be run. */
+/* The other waiting threads sleep meanwhile, and do not spin because a handler is to be run. */
 START_TEST(handler_lets_others_sleep)
 {
     mad_channel_t *channel;
@@ -123,12 +123,12 @@ START_TEST(handler_lets_others_sleep)
 }
 END_TEST
 
-/* ---- A handler's thread stands first ---------------------------------------------------------------------------- */
+/* ---- The first waiter's thread runs a handler ------------------------------------------------------------------- */
 
 static sem_t entered, passed, over;
 static bool held_up;
 
-/* It returns when another thread has got its message. */
+/* Return when another thread has received its message. */
 static mad_handled_t until_passed(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
 {
     struct timespec limit;
@@ -150,7 +150,7 @@ static void *receive_and_pass(void *arg)
     return status ? NULL : arg;
 }
 
-/* So many threads wait, all but one asleep behind the one that leads. */
+/* Wait until n threads wait, all but the leader asleep. */
 static void until_waiting(int n)
 {
     marceli_state_t state;
@@ -160,7 +160,8 @@ static void until_waiting(int n)
     } while (state.inside < n || state.followers < n - 1);
 }
 
-/* The first of two threads that wait for the same runs a handler; a third one leads: the message goes to the second. */
+/* Two threads wait on the same channel.  The first runs a handler, and a third one leads: the message must go to the
+ * second. */
 START_TEST(handler_holds_up_nothing)
 {
     mad_channel_t *same, *other, *slow_one;
@@ -175,7 +176,7 @@ START_TEST(handler_holds_up_nothing)
     ck_assert_int_eq(mad_channel_open(session, "other", &other), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "slow", &slow_one), MAD_OK);
     ck_assert_int_eq(mad_channel_set_handler(slow_one, until_passed, NULL), MAD_OK);
-    for (int i = 0; i < 3; i++) { /* the last to fall asleep is the first to lead */
+    for (int i = 0; i < 3; i++) { /* the last to fall asleep leads first */
         ck_assert_int_eq(pthread_create(&threads[i], NULL, receive_and_pass, i < 2 ? same : other), 0);
         until_waiting(i + 1);
     }
@@ -198,7 +199,7 @@ START_TEST(handler_holds_up_nothing)
 }
 END_TEST
 
-/* ---- While another thread gets messages ------------------------------------------------------------------------ */
+/* ---- While another thread receives messages --------------------------------------------------------------------- */
 
 #define MESSAGES 300
 
@@ -225,7 +226,7 @@ static void *receive_one(void *arg)
     return w;
 }
 
-/* A message wakes the thread that waits for it, and no other: all others but the one that leads sleep on. */
+/* A message wakes only the thread that waits for it: all others but the leader stay asleep. */
 START_TEST(message_wakes_one)
 {
     mad_channel_t *busy;
@@ -237,7 +238,7 @@ START_TEST(message_wakes_one)
     ck_assert_int_eq(mad_channel_open(session, "busy", &busy), MAD_OK);
     ck_assert_int_eq(pthread_create(&thread, NULL, receive_many, busy), 0);
     for (int i = 0; i < MESSAGES; i++) {
-        poll(NULL, 0, 1); /* it waits again: what is tested is its waking */
+        poll(NULL, 0, 1); /* lets it wait again, because its waking is tested */
         send_to(busy);
         sem_wait(&got);
     }
@@ -253,10 +254,10 @@ START_TEST(message_wakes_one)
 }
 END_TEST
 
-/* ---- What another thread takes away --------------------------------------------------------------------------- */
+/* ---- Events that another thread takes --------------------------------------------------------------------------- */
 
 #define ROUNDS 100
-#define BURST 40 /* more than one poll takes */
+#define BURST 40 /* more than one poll handles */
 
 typedef struct talker {
     mad_session_t *session;
@@ -276,7 +277,7 @@ typedef struct burst {
     _Atomic(int) go;
 } burst_t;
 
-/* Messages that nobody waits for, then one that somebody does. */
+/* Send messages that no thread waits for, and then one that a thread waits for. */
 static void *send_burst(void *arg)
 {
     burst_t *b = arg;
@@ -288,7 +289,7 @@ static void *send_burst(void *arg)
     return NULL;
 }
 
-/* Fetch the event for which the leader sleeps, if this thread is quicker. */
+/* Take the event for which the leader sleeps, if this thread is faster. */
 static void rob(mad_session_t *s)
 {
     int robbed = 0, received = 0;
@@ -307,7 +308,7 @@ static void *receive_last(void *arg)
     return good ? arg : NULL;
 }
 
-/* A leader sleeps; another thread fetches its event, handles a part of what has come, and does not come back. */
+/* While the leader sleeps another thread takes its event, handles a part of the messages, and does not return. */
 START_TEST(robbed_leader)
 {
     talker_t a, b;
@@ -369,7 +370,7 @@ static bool is_progress_thread(const char *tid)
     return !strcmp(name, "mad-progress\n");
 }
 
-/* Of the kernel; 0: there is none.  *all: how many kernel threads there are. */
+/* Return the progress thread's kernel id, or 0 if there is none.  *all: the number of kernel threads. */
 static pid_t progress_thread(int *all)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -398,7 +399,7 @@ static bool may_use(pid_t tid, int cpu)
     return CPU_ISSET(cpu, &set);
 }
 
-/* A receive is pending, and the progress thread looks after it: may it run on that processor? */
+/* Leave a receive to the progress thread.  Return true if that thread may run on this processor. */
 static bool shares(mad_channel_t *channel, int cpu)
 {
     static char from[BIG], to[BIG];
@@ -419,7 +420,7 @@ static bool shares(mad_channel_t *channel, int cpu)
     return may;
 }
 
-/* Two processors of those that the process may use; false: there is but one. */
+/* Find two processors that the process may use.  Return false if there is only one. */
 static bool two_processors(int cpus[2])
 {
     cpu_set_t mine;
@@ -431,7 +432,7 @@ static bool two_processors(int cpus[2])
     return n == 2;
 }
 
-/* It leaves the processor to who begins an operation and computes, and moves when he does. */
+/* The progress thread avoids the processor of the thread that begins an operation, and moves when that thread moves. */
 START_TEST(progress_elsewhere)
 {
     mad_channel_t *channel;
@@ -444,13 +445,13 @@ START_TEST(progress_elsewhere)
     ck_assert_int_eq(mad_channel_open(session, "place", &channel), MAD_OK);
     ck_assert(!shares(channel, cpus[0]));
     limit = clock_ns(CLOCK_MONOTONIC) + INT64_C(10000000000);
-    while (shares(channel, cpus[1])) /* it may still have led, and was not called */
+    while (shares(channel, cpus[1])) /* the thread may still lead, and so was not woken */
         ck_assert_msg(clock_ns(CLOCK_MONOTONIC) < limit, "it stays where its caller is now");
     mad_exit(session);
 }
 END_TEST
 
-/* And from the processor of who polls, though it is not called, as it leads all the time. */
+/* It also leaves the processor of a polling thread, although it leads all the time and is not woken. */
 START_TEST(progress_aside)
 {
     static char to[BIG];
@@ -479,7 +480,7 @@ START_TEST(progress_aside)
 }
 END_TEST
 
-/* No thread of this process can be bound from now on. */
+/* Forbid sched_setaffinity for this process.  Return false if that is impossible. */
 static bool forbid_binding(void)
 {
     struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
@@ -490,9 +491,10 @@ static bool forbid_binding(void)
     return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* ---- What the progress thread does without ---------------------------------------------------------------------- */
+/* ---- What the progress thread avoids ---------------------------------------------------------------------------- */
 
-/* Its barriers would interrupt who computes: that it may sleep is said by who calls it, and unsaid when it is not needed. */
+/* A barrier of the progress thread would interrupt computing threads.  So the calling thread marks the leader as asleep
+ * for it, and removes the mark when it is not needed. */
 START_TEST(said_by_caller)
 {
     static char from[BIG], to[BIG];
@@ -506,7 +508,7 @@ START_TEST(said_by_caller)
     ck_assert_int_eq(mad_channel_open(session, "said", &channel), MAD_OK);
     for (int i = 0; i < 100; i++) {
         ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
-        if (i == 0) /* the thread has hardly begun; later it may have led still, and was not called */
+        if (i == 0) /* the thread has only begun; in later rounds it may still lead, and then it is not woken */
             ck_assert_int_ne(atomic_load(&marceli_leader_sleeps), 0);
         cnx = mad_begin_packing(channel, 0);
         mad_pack(cnx, from, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
@@ -520,7 +522,7 @@ START_TEST(said_by_caller)
 }
 END_TEST
 
-/* A program that polls itself has none, until it says that it wants one. */
+/* A program that polls itself has no progress thread until it asks for one. */
 START_TEST(unused)
 {
     static char to[BIG];
@@ -545,7 +547,7 @@ START_TEST(unused)
 }
 END_TEST
 
-/* A receive that nothing comes for. */
+/* Post a receive, and cancel it. */
 static void begin_and_cancel(mad_channel_t *channel)
 {
     static char to[BIG];
@@ -556,7 +558,7 @@ static void begin_and_cancel(mad_channel_t *channel)
     ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_ERR_CANCELLED);
 }
 
-/* The processors that it would take were taken away, or none may be asked for: it takes its caller's. */
+/* If the thread cannot be bound it uses its caller's processors. */
 START_TEST(cannot_be_bound)
 {
     mad_channel_t *channel;
@@ -573,12 +575,13 @@ START_TEST(cannot_be_bound)
 END_TEST
 
 #if defined(MADI_TOOLS_ASAN) || defined(MADI_TOOLS_TSAN)
-enum { NEEDS_ROOM = 1 }; /* these want more memory at any time */
+enum { NEEDS_ROOM = 1 }; /* sanitizers need more memory at any time */
 #else
 enum { NEEDS_ROOM = 0 };
 #endif
 
-/* There is no room for its stack: that is said once, each operation tries again, and there it is when there is room. */
+/* Without memory for its stack there is no progress thread.  One log line says so, each operation tries again, and the
+ * thread starts when there is memory. */
 START_TEST(cannot_be_made)
 {
     struct rlimit limit, none;
@@ -591,7 +594,7 @@ START_TEST(cannot_be_made)
     mad_progress_thread(0);
     ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "no room", &channel), MAD_OK);
-    begin_and_cancel(channel); /* takes the memory that it needs */
+    begin_and_cancel(channel); /* allocates the memory that later calls need */
     mad_progress_thread(1);
     err_keep();
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &limit), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/wire.h: the layout is a promise to other releases and other machines. */
+/* Tests of core/wire.h: other releases and machines rely on this layout. */
 #include "unit.h"
 
 #include "core/wire.h"
@@ -36,7 +36,7 @@ START_TEST(bodies_layout)
 }
 END_TEST
 
-/* Values that travel. */
+/* Values that are part of the protocol. */
 START_TEST(values)
 {
     ck_assert_int_eq(MADI_WIRE_MSG, 1);
