@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks: many, empty, in pieces, of a length known late, flushed. */
+/* Blocks: many of them, empty ones, in pieces, of a length known late, and flushed. */
 #include "conform.h"
 
-/* ---- Many blocks ---------------------------------------------------------------------------------------------- */
+/* ---- Many blocks ------------------------------------------------------------------------------------------------ */
 
 #define MANY 1000
 
@@ -52,7 +52,7 @@ static void many_receive(env_t *e)
     }
 }
 
-/* ---- A length, then so many bytes ----------------------------------------------------------------------------- */
+/* ---- A length, and then a block of this length ------------------------------------------------------------------ */
 
 static const size_t strings[] = {0, 1, 10, 200, 5000, 12200, 100000, 1 << 20};
 
@@ -86,12 +86,12 @@ static void string_receive(env_t *e)
     }
 }
 
-/* ---- Nothing -------------------------------------------------------------------------------------------------- */
+/* ---- Empty blocks and messages ---------------------------------------------------------------------------------- */
 
 static void empty_send(env_t *e)
 {
     int value = 42;
-    mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer); /* no block at all */
+    mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer); /* a message without blocks */
     CHECK_OK(mad_end_packing(cnx));
     cnx = mad_begin_packing(e->ch[0], e->peer);
     for (int pair = 0; pair < 6; pair++) {
@@ -104,7 +104,7 @@ static void empty_send(env_t *e)
     CHECK_OK(mad_pack(cnx, NULL, 0, CHEAPER, EXPRESS));
     CHECK_OK(mad_end_packing(cnx));
     CHECK_OK(mad_send_blocks(e->ch[0], e->peer, NULL, 0, NULL));
-    cnx = mad_begin_packing(e->ch[0], e->peer); /* flushed, and nothing after */
+    cnx = mad_begin_packing(e->ch[0], e->peer); /* flushed twice, with no block after */
     CHECK_OK(mad_flush_packing(cnx));
     CHECK_OK(mad_pack(cnx, &value, sizeof value, CHEAPER, LAZY));
     CHECK_OK(mad_flush_packing(cnx));
@@ -138,11 +138,11 @@ static void empty_receive(env_t *e)
     CHECK_EQ(value, 42);
 }
 
-/* ---- Pieces --------------------------------------------------------------------------------------------------- */
+/* ---- Pieces ----------------------------------------------------------------------------------------------------- */
 
 static const size_t totals[] = {12, 180, 600, 12000, 60000, 1200000};
 
-/* n pieces of a buffer, of odd lengths, together total. */
+/* Cut a buffer of total bytes into n pieces of uneven lengths. */
 static void cut(struct iovec *pieces, int n, char *buf, size_t total)
 {
     size_t at = 0;
@@ -154,7 +154,8 @@ static void cut(struct iovec *pieces, int n, char *buf, size_t total)
     }
 }
 
-/* how: bits 0-1 the sender's shape, 2-3 the receiver's (plain, pieces, many pieces, strided), 4 EXPRESS */
+/* how: bits 0-1 are the sender's shape, bits 2-3 the receiver's (plain, a few pieces, many pieces, strided).  Bit 4:
+ * EXPRESS. */
 static void pieces_send(env_t *e)
 {
     for (size_t t = 0; t < COUNT(totals); t++)
@@ -217,7 +218,7 @@ static void pieces_receive(env_t *e)
         }
 }
 
-/* ---- Flush ---------------------------------------------------------------------------------------------------- */
+/* ---- Flush ------------------------------------------------------------------------------------------------------ */
 
 static const size_t flushed[] = {1, 8, 192, 600, 5000, 100000, 1 << 20};
 
@@ -231,7 +232,7 @@ static void flush_send(env_t *e)
         fill(b, 30000, 2);
         mad_pack(cnx, a, len, CHEAPER, EXPRESS);
         CHECK_OK(mad_flush_packing(cnx));
-        hear(e); /* the receiver has it */
+        hear(e); /* the receiver has the block */
         mad_pack(cnx, b, 100, CHEAPER, LAZY);
         CHECK_OK(mad_flush_packing(cnx));
         mad_pack(cnx, b, 30000, LATER, LAZY);
@@ -265,7 +266,7 @@ static void flush_receive(env_t *e)
     }
 }
 
-/* LATER with CHEAPER delays only itself: what is packed after it can be flushed past it. */
+/* A block with LATER and CHEAPER delays only itself: a block packed after it can be flushed before it is sent. */
 static void flush_past_send(env_t *e)
 {
     uint32_t late = 1, now = 5;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels: independent of each other; any source; bad peers and arguments. */
+/* Channels: they are independent, and receive from any source.  Invalid peers and arguments. */
 #include "conform.h"
 
-/* ---- One is ignored ------------------------------------------------------------------------------------------- */
+/* ---- An ignored channel ----------------------------------------------------------------------------------------- */
 
 #define IGNORED 10000
 #define IGNORED_LEN 200
@@ -19,7 +19,7 @@ static void ignored_send(env_t *e)
         mad_pack(cnx, buf, IGNORED_LEN, SAFER, LAZY);
         CHECK_OK(mad_end_packing_request(cnx, &r[i]));
     }
-    for (uint32_t i = 0; i < 300; i++) { /* another works: small and big, there and back */
+    for (uint32_t i = 0; i < 300; i++) { /* other channels work meanwhile, with small and big messages in both directions */
         size_t len = i % 50 == 49 ? 200000 : i;
         send_numbered(e, e->ch[1], i, len);
         receive_numbered(e, e->ch[2], i, len);
@@ -56,7 +56,7 @@ static void ignored_receive(env_t *e)
     }
 }
 
-/* An ignored message with a big body, and one half packed, do not stop another channel. */
+/* A big message that is not received, and a half-packed message, do not block another channel. */
 static void halves_send(env_t *e)
 {
     size_t len = 2 << 20;
@@ -98,7 +98,7 @@ static void halves_receive(env_t *e)
     free(head);
 }
 
-/* ---- Any source ----------------------------------------------------------------------------------------------- */
+/* ---- Any source ------------------------------------------------------------------------------------------------- */
 
 #define FROM_EACH 400
 
@@ -145,9 +145,9 @@ static void any_source(env_t *e)
     if (e->rank) {
         mad_connection_t *cnx;
         numbers_to(e, e->ch[0], 0, FROM_EACH);
-        numbers_to(e, e->ch[1], 0, 50); /* nobody asks for these yet */
+        numbers_to(e, e->ch[1], 0, 50); /* rank 0 does not receive these yet */
         numbers_to(e, e->ch[2], 0, 1);
-        cnx = mad_begin_unpacking(e->ch[3]); /* rank 0 has all */
+        cnx = mad_begin_unpacking(e->ch[3]); /* rank 0 has received all */
         CHECK_OK(mad_unpack(cnx, &c, 1, CHEAPER, LAZY));
         CHECK_OK(mad_end_unpacking(cnx));
         return;
@@ -156,7 +156,8 @@ static void any_source(env_t *e)
         number_from_any(e->ch[0], next);
     CHECK_EQ(next[1], FROM_EACH);
     CHECK_EQ(next[2], FROM_EACH);
-    for (mad_peer_t peer = 2; peer > 0; peer--) { /* named sources; both have sent all on the other channel */
+    for (mad_peer_t peer = 2; peer > 0; peer--) { /* named sources, in reverse order; both have sent all messages on
+                                                   * channel 0 */
         uint32_t number = 1;
         mad_connection_t *cnx = mad_begin_unpacking_from(e->ch[2], peer);
         CHECK_EQ(mad_message_peer(cnx), peer);
@@ -175,7 +176,7 @@ static void any_source(env_t *e)
         CHECK_OK(mad_send_blocks(e->ch[3], peer, &(mad_block_t){&c, 1, CHEAPER, LAZY}, 1, NULL));
 }
 
-/* ---- What is not valid ---------------------------------------------------------------------------------------- */
+/* ---- Invalid arguments ------------------------------------------------------------------------------------------ */
 
 static void invalid_send(env_t *e)
 {
@@ -209,12 +210,12 @@ static void invalid_send(env_t *e)
             CHECK_STATUS(mad_end_unpacking(cnx), MAD_ERR_INVAL);
         }
     }
-    cnx = mad_begin_packing(e->ch[0], e->peer); /* an argument that is not valid fails the message ... */
+    cnx = mad_begin_packing(e->ch[0], e->peer); /* an invalid argument fails the message ... */
     CHECK_OK(mad_pack(cnx, buf, 8, CHEAPER, LAZY));
     CHECK_STATUS(mad_pack(cnx, NULL, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
     CHECK_STATUS(mad_pack(cnx, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
     CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
-    send_numbered(e, e->ch[0], 5, 100); /* ... and not the connection */
+    send_numbered(e, e->ch[0], 5, 100); /* ... but not the connection */
     CHECK_STATUS(mad_channel_open(e->session, mad_channel_name(e->ch[0]), &again), MAD_ERR_BUSY);
     CHECK_STATUS(mad_channel_open(e->session, "", &again), MAD_ERR_INVAL);
     memset(long_name, 'x', sizeof long_name);

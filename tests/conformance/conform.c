@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conform --list | conform TEST... | conform all   (one process: the driver self; else madrun -n N) */
+/* Usage: conform --list | conform TEST... | conform all.  Without a launcher it runs one process over the driver self;
+ * madrun -n N runs more. */
 #define TEST_MAIN
 #include "conform.h"
 
@@ -7,7 +8,7 @@ static const test_t *const groups[] = {mode_tests,    block_tests,    request_te
                                        runtime_tests, channel_tests, mismatch_tests, thread_tests,  session_tests,
                                        limit_tests};
 
-/* ---- For the tests -------------------------------------------------------------------------------------------- */
+/* ---- Functions for the tests ------------------------------------------------------------------------------------ */
 
 static bool user_level(void)
 {
@@ -24,7 +25,7 @@ void thread_start(thread_t *thread, void *(*run)(void *arg), void *arg)
     }
     marcel_attr_t attr;
     marcel_attr_init(&attr);
-    marcel_attr_setstacksize(&attr, 1 << 20); /* tests have big variables */
+    marcel_attr_setstacksize(&attr, 1 << 20); /* tests have large local variables */
     CHECK(marcel_create(&thread->marcel, &attr, run, arg) == 0);
     marcel_attr_destroy(&attr);
 }
@@ -131,7 +132,7 @@ void receive_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len)
     free(body);
 }
 
-/* ---- Running -------------------------------------------------------------------------------------------------- */
+/* ---- Running ---------------------------------------------------------------------------------------------------- */
 
 static const test_t *find(const char *name)
 {
@@ -163,7 +164,7 @@ static void receiver(role_t *r)
     tell(&r->env);
 }
 
-/* CONFORM_CHANNELS="one two": the roles' channels are on these of the topology file, in turn. */
+/* CONFORM_CHANNELS="one two": distributes the test's channels over these channels of the topology file, in turn. */
 static void channel_name(char *name, size_t len, const char *test, int i)
 {
     const char *list = getenv("CONFORM_CHANNELS");
@@ -266,7 +267,8 @@ static int run_session(const char *const *names, int n)
             }
             run_test(&e, t);
         }
-        if (e.size > 2 && first && first->procs == 2) { /* the others' messages pass through those without a role */
+        if (e.size > 2 && first && first->procs == 2) { /* waits, because the messages may be forwarded by ranks without
+                                                         * a role */
             alarm(0);
             CHECK_OK(mad_barrier(e.session));
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The conformance suite: what a message means, over each driver.
+/* The conformance suite: checks the semantics of messages over each driver.
  *
- * A test has two roles, which are two processes (ranks 0 and 1) or, over the driver self, two threads of one process
- * that is its own peer.  Tests that need another shape have one function for all ranks, or open their own sessions. */
+ * A test has two roles.  They are two processes (ranks 0 and 1) or, over the driver self, two threads of one process
+ * that is its own peer.  Other tests have one function for all ranks, or open their own sessions. */
 #ifndef CONFORM_H
 #define CONFORM_H
 
@@ -28,33 +28,33 @@ typedef struct env {
     mad_session_t *session;
     mad_peer_t peer; /* the other role */
     int rank, size;
-    int me; /* 0 sends, 1 receives */
+    int me; /* the role: 0 sends, 1 receives */
     bool self;
     mad_channel_t *ch[CHANNELS];
-    mad_channel_t *ctl[2]; /* to the role of that number */
+    mad_channel_t *ctl[2]; /* [i]: control channel to role i */
 } env_t;
 
 typedef struct test {
     const char *name;
-    int procs;                  /* 2: the roles; 3: all() on three; 1: all() without a launcher's session */
+    int procs;                  /* 2: two roles; 3: all() on three processes; 1: all() without a launched session */
     void (*send)(env_t *e);
     void (*receive)(env_t *e);
     void (*all)(env_t *e);
-    const char *knob;           /* NAME=VALUE, set before the session starts */
+    const char *knob;           /* NAME=VALUE: set in the environment before the session starts */
 } test_t;
 
 extern const test_t mode_tests[], block_tests[], request_tests[], posted_tests[], direct_tests[], handler_tests[], channel_tests[],
     runtime_tests[], mismatch_tests[], thread_tests[], session_tests[], limit_tests[];
 
-/* The roles meet: what one tells the other hears. */
+/* The roles synchronise: hear waits for the other role's tell. */
 void tell(env_t *e);
 void hear(env_t *e);
 mad_status_t hear_within(env_t *e, int64_t timeout_ns);
 
-/* The messages to this peer take the driver that was wanted (NULL: any). */
+/* Check that messages to this peer use the wanted driver.  NULL: any driver. */
 void check_driver(mad_session_t *session, mad_peer_t peer, const char *wanted);
 
-/* A thread: a plain pthread, or with CONFORM_THREADS=marcel a user-level one, as everything then is that makes calls. */
+/* A thread that calls the library: a pthread, or with CONFORM_THREADS=marcel a user-level thread. */
 typedef struct thread {
     bool user_level;
     pthread_t plain;
@@ -64,13 +64,13 @@ void thread_start(thread_t *thread, void *(*run)(void *arg), void *arg);
 void thread_join(thread_t *thread);
 
 int64_t now_ns(void);
-/* Bytes that depend on the seed; holds() checks them and says where they differ. */
+/* Fill len bytes in a pattern of the seed.  holds checks them, and reports where they differ. */
 void fill(void *buf, size_t len, uint32_t seed);
 bool holds(const void *buf, size_t len, uint32_t seed, const char *file, int line);
 #define HOLDS(buf, len, seed) holds(buf, len, seed, __FILE__, __LINE__)
-void *get(size_t len); /* memory, never NULL */
+void *get(size_t len); /* allocates memory; never NULL */
 
-/* A message of a number (EXPRESS) and a body (CHEAPER) filled with it. */
+/* Send a message with a number (EXPRESS) and a body (CHEAPER) of len bytes in that number's pattern. */
 void send_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len);
 void receive_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len);
 

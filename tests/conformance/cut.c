@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a cut leaves: cut DRIVER SEED ROUNDS.  In each round sessions of this process talk over the driver (behind fault,
- * which cuts the link of two of them after some packets) in both directions, until both sides fail.
+/* Tests what a lost link leaves behind.  Usage: cut DRIVER SEED ROUNDS.  In each round, sessions of this process
+ * exchange messages in both directions over the driver, until both sides fail.  The driver fault cuts the link of two
+ * of them after some packets.
  *
- *   - what was delivered is a prefix of what was sent, whole and in order
- *   - then, on both ends, everything that waits for the other ends with MAD_ERR_PEER: begin, end, requests, posted receives
- *   - a third session, whose link is not cut, goes on
- *   - nothing hangs: not the calls, not the end of the session */
+ *   - The messages received are a prefix of those sent, complete and in order.
+ *   - Then every operation on the lost peer fails with MAD_ERR_PEER, at both ends: begin, end, requests, posted receives.
+ *   - A third session, whose link is not cut, still works.
+ *   - No call hangs, and neither does closing the session. */
 #define TEST_MAIN
 #include "../harness/test.h"
 
@@ -14,14 +15,14 @@
 
 #define SECOND INT64_C(1000000000)
 #define LENGTH_MAX 200000
-#define MESSAGES 100000 /* many more than come before a cut */
+#define MESSAGES 100000 /* more than are sent before a cut */
 
 typedef struct side {
     mad_session_t *session;
     mad_channel_t *data, *quiet;
     mad_peer_t peer;
-    uint32_t salt;     /* of what it sends */
-    uint32_t begun;    /* messages */
+    uint32_t salt;     /* seed of the contents that this side sends */
+    uint32_t begun;    /* number of messages begun */
     uint32_t received;
     struct side *other;
 } side_t;
@@ -33,7 +34,7 @@ static uint32_t mix(uint32_t x)
     return x ^ x >> 16;
 }
 
-/* Mostly short, some long enough to be granted. */
+/* Mostly short lengths.  Some are long enough for a rendezvous. */
 static size_t length_of(uint32_t salt, uint32_t i)
 {
     uint32_t r = mix(salt + i * 7919);
@@ -91,7 +92,7 @@ static void *sender(void *arg)
     return NULL;
 }
 
-/* MAD_OK: one whole message, which was the next. */
+/* Receive the next message.  MAD_OK: it is complete, and the next in order. */
 static mad_status_t receive_one(side_t *s, unsigned char *body)
 {
     uint32_t salt = s->other->salt, i = s->received, got = ~i;
@@ -121,7 +122,7 @@ static void *receiver(void *arg)
     return NULL;
 }
 
-/* What is begun before the cut and nobody ever answers. */
+/* Operations begun before the cut that the peer never completes. */
 typedef struct idle {
     mad_connection_t *cnx;
     mad_request_t *posted;
@@ -164,7 +165,7 @@ static bool know(side_t *a, side_t *b)
            CHECK_OK(mad_peer_add(a->session, address, len, &a->peer));
 }
 
-/* c asks a, who knows c from its messages only: their link is as good as ever. */
+/* Session c exchanges messages with a, which has not added c as a peer.  Their link must be unaffected. */
 static void *third(void *arg)
 {
     side_t *c = arg;
@@ -225,7 +226,7 @@ static void round_of(uint32_t seed, bool self)
     if (third_is) {
         pthread_create(&extra, NULL, third, &c);
         third_answer(&a);
-        while (pthread_tryjoin_np(extra, NULL)) /* the last answer may still wait for the link */
+        while (pthread_tryjoin_np(extra, NULL)) /* the last answer may still wait to be sent */
             mad_progress(a.session);
         mad_exit(c.session);
     }

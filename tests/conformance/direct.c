@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of one long block by request: where the driver can, they go from memory to memory by one of the two sides. */
+/* Messages of one long block by request.  Where the driver can, one of the two sides copies them directly between the
+ * buffers. */
 #include "conform.h"
 
 #define DIRECT 24
@@ -40,7 +41,7 @@ static void receive_one(env_t *e, size_t len, uint32_t seed)
     free(p);
 }
 
-/* All are begun before the first is awaited. */
+/* All requests begin before the first is waited for. */
 static void requests_send(env_t *e)
 {
     mad_request_t *r[DIRECT];
@@ -61,7 +62,8 @@ static void requests_receive(env_t *e)
         receive_one(e, direct_len(i), (uint32_t)i);
 }
 
-/* Posted and awaited one by one (kind 0), all before the first (1); between them short messages that nobody posted for (2). */
+/* Kind 0: each receive is posted and waited for in turn.  Kind 1: all are posted first.  Kind 2: as kind 0, with short
+ * messages between them that have no posted receive. */
 static void posts_send(env_t *e)
 {
     for (int kind = 0; kind < 3; kind++) {
@@ -111,7 +113,8 @@ static void posts_receive(env_t *e)
     }
 }
 
-/* Taken back before anything came, the next one gets the message; afterwards it is too late. */
+/* A receive cancelled before its message arrives leaves the message to the next one.  The second receive is cancelled
+ * while the message for the first one arrives. */
 static void cancel_send(env_t *e)
 {
     for (int i = 0; i < DIRECT; i++) {
@@ -130,7 +133,7 @@ static void cancel_receive(env_t *e)
         if (i % 2) {
             mad_status_t status;
             tell(e);
-            status = mad_request_cancel(r[1]); /* as the message comes: for the first one */
+            status = mad_request_cancel(r[1]); /* at this time the message for r[0] arrives */
             CHECK_STATUS(status, MAD_OK);
             CHECK_STATUS(mad_request_wait(&r[1], MAD_FOREVER), MAD_ERR_CANCELLED);
             CHECK_OK(mad_request_wait(&r[0], MAD_FOREVER));
@@ -149,7 +152,7 @@ static void cancel_receive(env_t *e)
     }
 }
 
-/* Posted for one length, sent another, and one block more than was posted for; both sides by request. */
+/* The message is shorter than posted for, or has one block more; the sender may use a request. */
 static void other_send(env_t *e)
 {
     void *p = filled(1 << 20, 3);
@@ -185,8 +188,8 @@ static void other_receive(env_t *e)
     free(p);
 }
 
-/* Both sides wait: each may move a part.  More than one long block in a message; received whole, in pieces, asked for again and
- * again, and posted. */
+/* Both sides wait, and each may copy a part.  Messages have several long blocks, received as a whole, in pieces, by
+ * mad_try_unpack, or by a posted receive. */
 #define SHARED (3 * DIRECT)
 
 static void shared_send(env_t *e)
@@ -201,7 +204,7 @@ static void shared_send(env_t *e)
         if (i % 2)
             memset(p, 0, len);
         CHECK_OK(mad_end_packing(c));
-        memset(p, 0, len); /* it is over: what is read from here now is wrong */
+        memset(p, 0, len); /* the message has been sent, so reading these bytes now is an error */
         memset(q, 0, len);
         free(p);
         free(q);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handlers: consume, park, start operations; the leading EXPRESS prefix. */
+/* Handlers: they consume or park messages, start operations, and read the leading EXPRESS blocks. */
 #include "conform.h"
 
 typedef struct state {
@@ -18,7 +18,7 @@ static void until(env_t *e, _Atomic(int) *count, int n)
         mad_progress(e->session);
 }
 
-/* The state of a test whose messages on the first channel go to this handler. */
+/* Set the handler of the first channel, and return the test's state. */
 static state_t *handle(env_t *e, mad_handler_t handler)
 {
     state_t *s = get(sizeof *s);
@@ -35,7 +35,7 @@ static void handle_no_more(state_t *s)
     CHECK_EQ(s->bad, 0);
 }
 
-/* ---- Consume -------------------------------------------------------------------------------------------------- */
+/* ---- Consume ---------------------------------------------------------------------------------------------------- */
 
 #define CONSUMED 400
 
@@ -44,7 +44,7 @@ static void consume_send(env_t *e)
     hear(e);
     for (uint32_t i = 0; i < CONSUMED; i++)
         send_numbered(e, e->ch[0], i, 64);
-    hear(e); /* the handler is removed */
+    hear(e); /* the receiver has removed its handler */
     send_numbered(e, e->ch[0], 7, 64);
 }
 
@@ -74,9 +74,10 @@ static void consume_receive(env_t *e)
     free(s);
 }
 
-/* ---- Leave the rest ------------------------------------------------------------------------------------------- */
+/* ---- Leave the rest --------------------------------------------------------------------------------------------- */
 
-/* What a handler leaves is dropped: nobody hears of it, whether it lies in the packet at hand, comes later, or is big. */
+/* The blocks that a handler does not unpack are dropped without an error, whether they have arrived, arrive later, or
+ * are big. */
 #define LEFT 60
 
 static void leave_send(env_t *e)
@@ -122,7 +123,7 @@ static void leave_receive(env_t *e)
     free(s);
 }
 
-/* The same by who opens them, some of them kept for a while. */
+/* The same for mad_drop_unpacking, after some messages were kept open for a while. */
 static void drop_receive(env_t *e)
 {
     mad_connection_t *kept[4];
@@ -153,7 +154,7 @@ static void drop_send(env_t *e)
         mad_block_t blocks[2] = {{&i, sizeof i, SAFER, EXPRESS}, {body, i % 2 ? 100000 : 100, CHEAPER, LAZY}};
         CHECK_OK(mad_send_blocks(e->ch[0], e->peer, blocks, 2, &r[i]));
     }
-    for (int i = 0; i < (int)COUNT(r); i++) /* nothing of it is awaited by anybody */
+    for (int i = 0; i < (int)COUNT(r); i++) /* they complete, though the receiver unpacks no block */
         CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
     hear(e);
     while (mad_event_next(e->session, &event) == MAD_OK)
@@ -161,7 +162,7 @@ static void drop_send(env_t *e)
     free(body);
 }
 
-/* ---- Park ----------------------------------------------------------------------------------------------------- */
+/* ---- Park ------------------------------------------------------------------------------------------------------- */
 
 static const size_t parked_lens[] = {10, 1000, 100000, 1 << 20, 0, 13000};
 
@@ -198,7 +199,7 @@ static mad_handled_t park(mad_channel_t *channel, mad_connection_t *cnx, void *a
 static void park_receive(env_t *e)
 {
     state_t *s = handle(e, park);
-    until(e, &s->count, (int)COUNT(parked_lens)); /* the bodies not asked for do not keep the next messages away */
+    until(e, &s->count, (int)COUNT(parked_lens)); /* bodies that are not unpacked yet do not hold back the next messages */
     for (int i = (int)COUNT(parked_lens) - 1; i >= 0; i--) {
         void *buf = get(s->lens[i]);
         CHECK_EQ(s->lens[i], parked_lens[i]);
@@ -211,7 +212,7 @@ static void park_receive(env_t *e)
     free(s);
 }
 
-/* ---- Start operations ----------------------------------------------------------------------------------------- */
+/* ---- Start operations ------------------------------------------------------------------------------------------- */
 
 #define REPLIES 200
 
@@ -261,9 +262,9 @@ static void reply_receive(env_t *e)
     free(s);
 }
 
-/* ---- The prefix ----------------------------------------------------------------------------------------------- */
+/* ---- The prefix ------------------------------------------------------------------------------------------------- */
 
-/* 32 EXPRESS blocks of 8 bytes of all send modes, then a body: all are there when the handler has the message. */
+/* 32 EXPRESS blocks of 8 bytes in all send modes, and then a body.  All 32 have arrived when the handler is called. */
 #define PREFIX_BLOCKS (MAD_PREFIX_MAX / 8)
 
 static void prefix_send(env_t *e)
@@ -278,7 +279,7 @@ static void prefix_send(env_t *e)
             mad_pack(cnx, &values[i], 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
         }
         mad_pack(cnx, body, round % 2 ? 100000 : 100, CHEAPER, LAZY);
-        mad_end_packing(cnx); /* a handler that found less has said so, and gave up */
+        mad_end_packing(cnx); /* fails if the handler found fewer blocks, which it has reported */
     }
     free(body);
 }
@@ -315,7 +316,7 @@ static void prefix_receive(env_t *e)
         if (!s->short_by[round])
             CHECK_OK(mad_end_unpacking(s->parked[round]));
         else
-            mad_end_unpacking(s->parked[round]); /* the rest of the prefix was not taken */
+            mad_end_unpacking(s->parked[round]); /* fails, because a part of the prefix was not unpacked */
     }
     handle_no_more(s);
     free(body);

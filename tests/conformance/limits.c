@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Thousands at once, and every length at which the way of a block changes. */
+/* Thousands of requests or blocks at once, and all lengths around the sizes at which the method of transfer changes. */
 #include "conform.h"
 
 #include <stdlib.h>
 #include <sys/uio.h>
 
 #define THOUSANDS 10000
-#define BY_ANY 100 /* of them are waited for among all: each look is at all */
+#define BY_ANY 100 /* waited for with mad_request_wait_any, which examines all requests each time */
 
-/* ---- Requests ------------------------------------------------------------------------------------------------- */
+/* ---- Requests --------------------------------------------------------------------------------------------------- */
 
 static size_t request_len(int i)
 {
@@ -42,7 +42,7 @@ static void request_over(thousands_t *t, int i, bool sends)
     free(t->bodies[i]);
 }
 
-/* All are under way before the first is waited for; whose turn it is to begin goes by the round. */
+/* All requests are pending before the first is waited for.  In round 0 the sender begins, in round 1 the receiver. */
 static void requests(env_t *e, bool sends)
 {
     thousands_t *t = get(sizeof *t);
@@ -80,14 +80,15 @@ static void requests_receive(env_t *e)
     requests(e, false);
 }
 
-/* ---- Blocks and pieces of one message ------------------------------------------------------------------------- */
+/* ---- Blocks and pieces of one message --------------------------------------------------------------------------- */
 
 static size_t block_len(int i)
 {
     return i % 1000 == 5 ? 30000 : (size_t)(i * 7919) % 97;
 }
 
-/* The same bytes as one area, as so many blocks, and as so many pieces of one block, of other lengths there than here. */
+/* The same bytes as one area, as THOUSANDS blocks, and as pieces of one block.  The two sides cut the pieces
+ * differently. */
 typedef struct area {
     unsigned char *all;
     size_t len;
@@ -135,7 +136,7 @@ static void blocks_send(env_t *e)
     area_t a = area_new(true);
     mad_connection_t *cnx;
     CHECK_OK(mad_send_blocks(e->ch[0], e->peer, a.blocks, THOUSANDS, NULL));
-    hear(e); /* the next is posted */
+    hear(e); /* the receiver has posted the next receive */
     CHECK_OK(mad_send_blocks(e->ch[0], e->peer, a.blocks, THOUSANDS, NULL));
     cnx = mad_begin_packing(e->ch[0], e->peer);
     CHECK_OK(mad_pack_gather(cnx, a.pieces, THOUSANDS, CHEAPER, LAZY));
@@ -167,14 +168,15 @@ static void blocks_receive(env_t *e)
     area_free(&b);
 }
 
-/* ---- Lengths -------------------------------------------------------------------------------------------------- */
+/* ---- Lengths ---------------------------------------------------------------------------------------------------- */
 
-/* Where a block is copied, gathered, granted or cut otherwise, here or in a driver; what an adapter says comes with these.
- * Descriptors and headers make it so much earlier: every length is tried from BEFORE before to two after. */
+/* The lengths in bytes at which a block is copied, gathered, granted, or cut differently, in the core or in a driver.
+ * The sizes that the adapter reports are added.  Headers take up to BEFORE bytes, so all lengths from BEFORE less to
+ * two more are tested. */
 static const size_t switches[] = {0,       40,      56,      64,      192,      256,      448,      512,     1024,
                                   2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10};
 #define BEFORE 72
-/* Longer ones are tried at themselves and less a header. */
+/* Around longer ones, only some lengths are tested. */
 static const size_t far_switches[] = {128 << 10, 256 << 10, 512 << 10, 1 << 20};
 static const int far_steps[] = {-49, -48, -47, -25, -24, -23, -1, 0, 1};
 #define LENGTHS_MAX 4096
@@ -205,7 +207,7 @@ static int far(size_t at, size_t *lengths, int n)
     return n;
 }
 
-/* Both sides are connected, and by the same driver: what one makes of its adapter is what the other does. */
+/* Both sides use the same driver, and so compute the same lengths from its adapter. */
 static int lengths_all(env_t *e, size_t *lengths)
 {
     size_t told[2];
@@ -220,8 +222,8 @@ static int lengths_all(env_t *e, size_t *lengths)
     return n;
 }
 
-/* Alone in a message, as CHEAPER, then as EXPRESS; behind another block; with one behind it.  Long ones, which take a while
- * where everything is watched, in the first way only. */
+/* Way 0: alone, CHEAPER.  Way 1: alone, EXPRESS.  Way 2: after another block.  Way 3: before another block.  Lengths
+ * over 1 MiB are tested in way 0 only, because they are slow under a sanitizer. */
 static int ways_of(size_t len)
 {
     return len > 1 << 20 ? 1 : 4;
@@ -264,7 +266,7 @@ static void length_receive(env_t *e, size_t len, int way, int i)
     free(body);
 }
 
-/* Of all lengths, in all ways: this. */
+/* Run this function for all lengths in all ways. */
 static void lengths_each(env_t *e, void (*run)(env_t *e, size_t len, int way, int i))
 {
     size_t *lengths = get(LENGTHS_MAX * sizeof *lengths);

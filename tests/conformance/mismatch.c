@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two sides disagree: both learn it, nothing is written past a buffer, and the next message is fine. */
+/* The two sides disagree on the blocks: both get an error, no byte is written past a buffer, and the next message
+ * works. */
 #include "conform.h"
 
 #include <sched.h>
@@ -50,8 +51,8 @@ static int drain_events(env_t *e, mad_peer_t peer, char *text)
     return n;
 }
 
-/* Who was not told by the call is told by an event; until the deadline of the test.  Where threads run one at a time it is
- * the receiver's turn. */
+/* If the call returned MAD_OK, wait for an event, up to the test's deadline.  Yield, so that a user-level receiver
+ * can run. */
 static int wait_events(env_t *e, mad_status_t status, char *text)
 {
     int n = 0;
@@ -60,7 +61,7 @@ static int wait_events(env_t *e, mad_status_t status, char *text)
     return n;
 }
 
-/* The event says of a side that has fewer blocks that it has no such block. */
+/* Return true if the event names a missing block exactly when one side has fewer blocks. */
 static bool says_none(size_t i, const char *text)
 {
     int sent = cases[i].sent.n, expected = cases[i].expected.n;
@@ -142,7 +143,7 @@ static void cases_receive(env_t *e)
         }
 }
 
-/* Posted receives that do not fit. */
+/* Posted receives that do not match their message. */
 static void posted_send(env_t *e)
 {
     char text[256] = "";
@@ -193,7 +194,7 @@ static void posted_receive(env_t *e)
     }
 }
 
-/* Blocks unpacked before they are there, the sender then packs something else. */
+/* Blocks are unpacked before they arrive, and then the sender packs different ones. */
 static void late_send(env_t *e)
 {
     char text[256] = "";
@@ -204,7 +205,7 @@ static void late_send(env_t *e)
         mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
         mad_pack(cnx, buf, 8, CHEAPER, EXPRESS);
         mad_flush_packing(cnx);
-        hear(e); /* the receiver has unpacked all */
+        hear(e); /* the receiver has unpacked all blocks */
         mad_pack(cnx, buf, 100, CHEAPER, LAZY);
         if (round)
             mad_pack(cnx, buf, round == 1 ? 200 : round == 2 ? 100000 : 5000, CHEAPER, LAZY);

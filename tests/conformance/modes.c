@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The six pairs of modes over all sizes; what changes between pack and end. */
+/* The six pairs of modes over all sizes, and buffers that change between mad_pack and mad_end_packing. */
 #include "conform.h"
 
 #define K 1024
@@ -26,7 +26,7 @@ static void alone_send(env_t *e)
             fill(buf, sizes[s], (uint32_t)(s * 8) + (uint32_t)pair);
             CHECK_OK(mad_pack(cnx, buf, sizes[s], smode(pair), rmode(pair)));
             CHECK_OK(mad_end_packing(cnx));
-            memset(buf, 0, sizes[s]); /* complete: it may be reused */
+            memset(buf, 0, sizes[s]); /* the message is complete, so the buffer may be reused */
             free(buf);
         }
 }
@@ -52,7 +52,7 @@ static void alone_receive(env_t *e)
         }
 }
 
-/* All sizes in each pair of modes between two small blocks, two of them in one message. */
+/* All sizes in each pair of modes between small blocks, two of them in one message. */
 static void between_send(env_t *e)
 {
     for (size_t s = 0; s < COUNT(sizes); s++)
@@ -102,7 +102,7 @@ static void between_receive(env_t *e)
         }
 }
 
-/* SAFER: the value at mad_pack travels.  LATER: the value at mad_end_packing.  With bit 0 of how: by request. */
+/* SAFER sends the value at mad_pack, and LATER the value at mad_end_packing.  Bit 0 of how: by request. */
 static void changed_send(env_t *e)
 {
     for (size_t s = 0; s < COUNT(sizes); s++)
@@ -144,7 +144,7 @@ static void changed_receive(env_t *e)
         }
 }
 
-/* The same of blocks in pieces. */
+/* The same for blocks in pieces. */
 static const size_t piece_lens[] = {8, 100, 300, 9000, 200000};
 
 static void changed_pieces_send(env_t *e)
@@ -187,7 +187,7 @@ static void changed_pieces_receive(env_t *e)
         }
 }
 
-/* LATER with EXPRESS holds itself back, also when it is flushed. */
+/* A block with LATER and EXPRESS is sent only at the end, also when it is flushed. */
 static void later_express_send(env_t *e)
 {
     uint32_t value = 1, after = 7;

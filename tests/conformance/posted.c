@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receives posted before the message is there, and after. */
+/* Receives posted before and after their messages arrive. */
 #include "conform.h"
 
 #define POSTS 20
@@ -50,7 +50,7 @@ static void before_receive(env_t *e)
     }
 }
 
-/* The messages are there first: the big ones wait for the receives. */
+/* The messages come first: the big ones wait for the receives. */
 static void after_send(env_t *e)
 {
     mad_request_t *r[POSTS];
@@ -88,7 +88,7 @@ static void after_receive(env_t *e)
     }
 }
 
-/* Posted receives go before begin_unpacking; both on one channel. */
+/* Posted receives precede mad_begin_unpacking on the same channel. */
 static void mixed_send(env_t *e)
 {
     hear(e);
@@ -113,7 +113,7 @@ static void mixed_receive(env_t *e)
     }
 }
 
-/* A posted receive that nothing matched can be taken back: the message goes to the next. */
+/* A posted receive without a message can be cancelled: the message goes to the next one. */
 static void cancel_send(env_t *e)
 {
     hear(e);
@@ -126,7 +126,7 @@ static void cancel_receive(env_t *e)
     mad_request_t *r[4];
     uint32_t numbers[4];
     void *bodies[4];
-    static const int as[4] = {3, 3, 4, 4}; /* 0 and 3 are taken back */
+    static const int as[4] = {3, 3, 4, 4}; /* 0 and 3 are cancelled */
     for (int i = 0; i < 4; i++)
         post(e, as[i], &numbers[i], &bodies[i], &r[i]);
     CHECK_OK(mad_request_cancel(r[0]));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: test, wait, wait-any, time-out, cancel, callback; order of messages of all forms; try. */
+/* Requests: test, wait, wait-any, timeout, cancel, callback, the order of messages of all kinds, and the try functions. */
 #include "conform.h"
 
 static const size_t lens[] = {0, 8, 200, 1000, 12500, 100000, 1 << 20};
 
-/* ---- Many under way at both sides ----------------------------------------------------------------------------- */
+/* ---- Many pending requests at both sides ------------------------------------------------------------------------ */
 
 #define UNDER_WAY 60
 
@@ -39,7 +39,7 @@ static void many_receive(env_t *e)
     mad_connection_t *open[4];
     void *bufs[4];
     hear(e);
-    for (int i = 0; i < UNDER_WAY; i += 4) { /* four open at once, ended from the last to the first */
+    for (int i = 0; i < UNDER_WAY; i += 4) { /* four messages are open at once, and end in reverse order */
         for (int j = 0; j < 4; j++) {
             int number = -1;
             size_t len = lens[(size_t)(i + j) % COUNT(lens)];
@@ -61,7 +61,7 @@ static void many_receive(env_t *e)
     }
 }
 
-/* ---- Time-out, test ------------------------------------------------------------------------------------------- */
+/* ---- Timeout, test ---------------------------------------------------------------------------------------------- */
 
 static void timeout_send(env_t *e)
 {
@@ -108,7 +108,7 @@ static void timeout_receive(env_t *e)
     free(buf);
 }
 
-/* ---- Cancel --------------------------------------------------------------------------------------------------- */
+/* ---- Cancel ----------------------------------------------------------------------------------------------------- */
 
 static void too_late_send(env_t *e)
 {
@@ -121,13 +121,13 @@ static void too_late_send(env_t *e)
     fill(buf, len, 4);
     mad_pack(cnx, buf, len, CHEAPER, LAZY);
     CHECK_OK(mad_end_packing_request(cnx, &r));
-    hear(e); /* it is open there */
+    hear(e); /* the receiver has opened the message */
     CHECK_STATUS(mad_request_cancel(r), MAD_ERR_TOO_LATE);
     tell(e);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     free(buf);
     CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &(mad_block_t){&len, sizeof len, CHEAPER, LAZY}, 1, &r));
-    hear(e); /* it is there */
+    hear(e); /* the receiver has unpacked it */
     CHECK_STATUS(mad_request_cancel(r), MAD_ERR_TOO_LATE);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
 }
@@ -155,8 +155,8 @@ static void too_late_receive(env_t *e)
     tell(e);
 }
 
-/* The receiver ignores the channel until credits have stopped the sender: the last has not left and can be taken back,
- * and so can one in the middle. */
+/* The receiver ignores the channel until the sender has no credits left.  Then the last message, and one before it,
+ * have not been sent and can be cancelled. */
 #define STUCK 4000
 
 static void cancel_send_send(env_t *e)
@@ -197,7 +197,7 @@ static void cancel_send_receive(env_t *e)
     for (int i = 0; i <= STUCK; i++) {
         int number = -1;
         mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-        i += i == STUCK - 5 || i == STUCK - 1; /* these were taken back */
+        i += i == STUCK - 5 || i == STUCK - 1; /* these two were cancelled */
         CHECK_OK(mad_unpack(cnx, &number, sizeof number, SAFER, EXPRESS));
         CHECK_EQ(number, i);
         CHECK_OK(mad_unpack(cnx, buf, 1024, SAFER, LAZY));
@@ -207,7 +207,7 @@ static void cancel_send_receive(env_t *e)
     free(buf);
 }
 
-/* ---- Callbacks ------------------------------------------------------------------------------------------------ */
+/* ---- Callbacks -------------------------------------------------------------------------------------------------- */
 
 typedef struct chain {
     env_t *e;
@@ -215,7 +215,7 @@ typedef struct chain {
     int value;
 } chain_t;
 
-/* Starts the next send: callbacks may start operations. */
+/* Start the next send, because callbacks may start operations. */
 static void sent_one(void *arg, mad_status_t status)
 {
     chain_t *c = arg;
@@ -239,7 +239,7 @@ static void callback_send(env_t *e)
     fill(buf, len, 7);
     CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &(mad_block_t){buf, len, CHEAPER, LAZY}, 1, &r));
     mad_request_callback(r, sent_one, &c);
-    CHECK_EQ(c.count, 0); /* the receiver has not asked */
+    CHECK_EQ(c.count, 0); /* the receiver has not begun to receive */
     tell(e);
     while (c.count < 50)
         mad_progress(e->session);
@@ -279,7 +279,7 @@ static void callback_receive(env_t *e)
     free(buf);
 }
 
-/* ---- Order ---------------------------------------------------------------------------------------------------- */
+/* ---- Order ------------------------------------------------------------------------------------------------------ */
 
 #define ORDER 1500
 
@@ -329,7 +329,7 @@ static void order_receive(env_t *e)
     free(buf);
 }
 
-/* One-call messages while a message is being packed: they go after it. */
+/* Messages sent by one call while another one is being packed follow that one. */
 static void held_send(env_t *e)
 {
     for (int how = 0; how < 4; how++) {
@@ -376,7 +376,7 @@ static void held_receive(env_t *e)
         }
 }
 
-/* ---- Try ------------------------------------------------------------------------------------------------------ */
+/* ---- Try -------------------------------------------------------------------------------------------------------- */
 
 static void try_send(env_t *e)
 {
@@ -434,7 +434,7 @@ static void try_receive(env_t *e)
     free(mid);
 }
 
-/* An EXPRESS block is there when mad_try_unpack says so, also a big one. */
+/* If mad_try_unpack succeeds, an EXPRESS block has arrived completely, also a big one. */
 static void try_big_send(env_t *e)
 {
     void *buf = get(1 << 20);
@@ -459,7 +459,7 @@ static void try_big_receive(env_t *e)
     free(buf);
 }
 
-/* ---- Progress without calls ----------------------------------------------------------------------------------- */
+/* ---- Progress without calls ------------------------------------------------------------------------------------- */
 
 #define AWAY (4 << 20)
 
@@ -468,7 +468,7 @@ static void came(void *arg, mad_status_t status)
     *(_Atomic(int) *)arg = status == MAD_OK ? 1 : -1;
 }
 
-/* The program computes, and does not call the library, so it looks at the flag: five seconds at most. */
+/* Wait for the flag for about 5 s without calling the library, as a computing program would. */
 static void away_until(_Atomic(int) *flag)
 {
     for (int i = 0; i < 5000 && !*flag; i++)
@@ -488,11 +488,12 @@ static void away_send(env_t *e)
     fill(buf, AWAY, 3);
     CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, &r));
     mad_request_callback(r, came, &flag);
-    away_until(&flag); /* the receiver calls, we do not */
+    away_until(&flag); /* the receiver calls the library, and this side does not */
     for (size_t i = 0; i < COUNT(away_lens); i++) {
         hear(e);
         block.len = away_lens[i];
-        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, NULL)); /* we call, the receiver does not */
+        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, NULL)); /* this side calls the library, and the receiver
+                                                                        * does not */
         hear(e);
     }
 }
@@ -520,7 +521,7 @@ static void away_receive(env_t *e)
     }
 }
 
-/* Nobody runs, nobody calls: all wait for what the callbacks post, each of them twenty seconds at most. */
+/* No thread computes or calls the library: all wait for the semaphore that the callbacks post, 20 s at most. */
 static void post(void *arg, mad_status_t status)
 {
     CHECK_OK(status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What runtimes use: messages that leave at once or not at all, blocks that are read where they lie, glances. */
+/* Functions for language runtimes: mad_send_now, mad_borrow, and mad_glance. */
 #include "conform.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static mad_connection_t *next_message(env_t *e, int64_t look)
     return cnx;
 }
 
-/* ---- One block, of three pieces and one that is empty -------------------------------------------------------------- */
+/* ---- One block, of three pieces and an empty one ---------------------------------------------------------------- */
 
 static void now_send(env_t *e)
 {
@@ -37,13 +37,13 @@ static void now_send(env_t *e)
         status = mad_send_now(e->ch[0], e->peer, pieces, 4);
         at_once += status == MAD_OK;
         if (status == MAD_OK) {
-            memset(body, 0, len_of(i)); /* it has left */
+            memset(body, 0, len_of(i)); /* it has been sent, so the buffer may be reused */
             continue;
         }
         CHECK_STATUS(status, MAD_ERR_AGAIN);
         mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
         CHECK_OK(mad_pack_gather(cnx, pieces, 4, CHEAPER, EXPRESS));
-        CHECK_STATUS(mad_send_now(e->ch[0], e->peer, pieces, 4), MAD_ERR_AGAIN); /* not before a message that has begun */
+        CHECK_STATUS(mad_send_now(e->ch[0], e->peer, pieces, 4), MAD_ERR_AGAIN); /* a message that has begun comes first */
         CHECK_OK(mad_end_packing(cnx));
     }
     CHECK(at_once > 0);
@@ -71,7 +71,7 @@ static void now_check(mad_connection_t *cnx, const unsigned char *at, size_t len
     CHECK_OK(status);
     CHECK_EQ(len, sizeof i + len_of(i));
     memcpy(&number, at, sizeof number);
-    CHECK_EQ(number, i); /* in order, whichever way they went */
+    CHECK_EQ(number, i); /* in order, however they were sent */
     HOLDS(at + sizeof i, len_of(i), i);
 }
 
@@ -85,7 +85,7 @@ static void now_receive(env_t *e)
     tell(e);
 }
 
-/* ---- Many at once ------------------------------------------------------------------------------------------------ */
+/* ---- Many at once ----------------------------------------------------------------------------------------------- */
 
 static void glance_receive(env_t *e)
 {
@@ -99,13 +99,13 @@ static void glance_receive(env_t *e)
             CHECK_EQ(arrivals[k].peer, e->peer);
             now_check(arrivals[k].cnx, arrivals[k].base, arrivals[k].len, i + (uint32_t)k);
         }
-        for (int k = 0; k < n; k++) /* not in the order of their structures */
+        for (int k = 0; k < n; k++) /* in a different order than they arrived */
             if (arrivals[(k + n / 2) % n].cnx)
                 CHECK_OK(mad_end_unpacking(arrivals[(k + n / 2) % n].cnx));
         i += (uint32_t)n;
         if (!n && ++tries % 8 == 0)
             mad_progress(e->session);
-        if (!n && tries % 64 == 0 && i < MANY) { /* beside the other forms */
+        if (!n && tries % 64 == 0 && i < MANY) { /* mixed with the other receive function */
             mad_connection_t *cnx = next_message(e, 0);
             now_check(cnx, NULL, 0, i++);
             CHECK_OK(mad_end_unpacking(cnx));
@@ -114,7 +114,7 @@ static void glance_receive(env_t *e)
     tell(e);
 }
 
-/* ---- Blocks of all lengths and modes, some of them borrowed -------------------------------------------------------- */
+/* ---- Blocks of all lengths and modes, some of them borrowed ----------------------------------------------------- */
 
 static const size_t block_lens[] = {0, 5, 300, 20000, 40000, 100000, 1 << 20, 64};
 
@@ -173,7 +173,7 @@ static void none_send(env_t *e)
     hear(e);
     while (mad_event_next(e->session, &event) == MAD_ERR_AGAIN && now_ns() < deadline)
         mad_progress(e->session);
-    CHECK_STATUS(event.status, MAD_ERR_MISMATCH); /* and later tests do not find it */
+    CHECK_STATUS(event.status, MAD_ERR_MISMATCH); /* takes the event, so that later tests do not find it */
 }
 
 static void none_receive(env_t *e)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions without a launcher, in one process: mad_open, mad_peer_add, keys. */
+/* Sessions without a launcher, in one process: mad_open, mad_peer_add, and keys. */
 #include "conform.h"
 
 typedef struct pair {
@@ -45,7 +45,7 @@ static void *echo(void *arg)
 {
     pair_t *p = arg;
     env_t e = side(p, 1);
-    mad_connection_t *cnx = mad_begin_unpacking(p->ch[1]); /* from a peer that was never added here */
+    mad_connection_t *cnx = mad_begin_unpacking(p->ch[1]); /* from a peer that this session has not added */
     CHECK_OK(mad_end_unpacking(cnx));
     for (uint32_t i = 0; i < 50; i++) {
         receive_numbered(&e, p->ch[1], i, i * i * 100);
@@ -99,7 +99,7 @@ static void wrong_key(env_t *unused)
         CHECK_STATUS(mad_request_wait(&r, 15 * SECOND), MAD_ERR_AUTH);
         CHECK_MSG(now_ns() - start < 15 * SECOND, "it took %lld ms", (long long)((now_ns() - start) / MS));
         CHECK_STATUS(mad_begin_unpacking_timed(p.ch[1], MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_AGAIN);
-        cnx = mad_begin_packing(p.ch[0], p.peer[0]); /* and from then on at once */
+        cnx = mad_begin_packing(p.ch[0], p.peer[0]); /* later messages fail immediately */
         mad_pack(cnx, &value, sizeof value, SAFER, LAZY);
         CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_AUTH);
         p.stop = 1;
@@ -118,7 +118,8 @@ static void *hear_last(void *arg)
     return NULL;
 }
 
-/* A request that is pending when its session ends, for which the receiver has not named a place yet: it is delivered. */
+/* A request is pending when its session is closed, and the receiver has not given a buffer yet: the message is
+ * delivered. */
 static void last_request(env_t *unused)
 {
     pair_t p = {.stop = 0};
@@ -148,7 +149,7 @@ static void *talk_again(void *arg)
     return NULL;
 }
 
-/* Sessions begin and end while others of the process are at work. */
+/* Sessions are opened and closed while others of the process exchange messages. */
 static void beside(env_t *e)
 {
     thread_t thread;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many threads: four send on three channels, two receive. */
+/* Many threads: four send on three channels, and two receive. */
 #include "conform.h"
 
 #define SENDERS 4
 #define RECEIVERS 2
 #define BUSY 3
-#define EACH 300 /* messages of a thread on a channel */
+#define EACH 300 /* messages per thread and channel */
 
 typedef struct work {
     env_t *e;
@@ -113,7 +113,7 @@ static void busy_receive(env_t *e)
     free((void *)seen);
 }
 
-/* Threads that wait at the same time, each for its own channel, served one after the other. */
+/* Several threads wait at the same time, each for its own channel, and get their messages one after the other. */
 static void *wait_own(void *arg)
 {
     work_t *w = arg;
