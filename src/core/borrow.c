@@ -59,6 +59,13 @@ mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len)
     if (!cnx->session || !m->conn)
         return madi_message_status(cnx);
     mad_progress(cnx->session);
+    if (MADI_UNLIKELY(m->begun)) {
+        madi_begun_look(m);
+        if (m->begun && atomic_load_explicit(&m->first.link->state, memory_order_acquire) == MADI_LINK_UP)
+            return MAD_ERR_AGAIN;
+        if (m->begun) /* it has come before the link's end, or never will */
+            madi_begun_wait(m);
+    }
     madi_lock(&cnx->session->lock);
     status = borrow_slow(m, base, len);
     madi_unlock(&cnx->session->lock);

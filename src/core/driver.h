@@ -131,6 +131,7 @@ struct madi_link {
     madi_adapter_t *adapter;
     struct madi_gate *gate;    /* the core's: the peer */
     _Atomic(int) state;        /* madi_link_state_t; set by the core */
+    uint64_t begun;            /* the driver's: not 0 after take has lent a body that is still being written */
     bool direct;               /* set before madi_link_up: get and put work */
     madi_link_t *outer;        /* NULL; or this link is wrapped by that one, whose driver's upcalls hear of it */
     madi_link_t *next_dead;    /* the core's */
@@ -254,8 +255,14 @@ struct madi_driver {
     /* Does the packet that poll would hand over next lie whole in the driver's memory?  Then forget it and return its link.
      * Either copy it to packet (header, then at least MADI_SHORT_MAX and at most MADI_TAKE_MAX bytes) and leave *loan alone;
      * or copy the header only, and lend the body as for madi_rx_begin: *loan.  NULL says nothing about what poll finds.
-     * Called while the adapter has a link.  A driver without this has only poll. */
+     * Called while the adapter has a link.  A driver without this has only poll.
+     * A lent body may lack bytes of its last block that are still being written: then link->begun is set, and the packet is
+     * not forgotten yet (keep_begun).  poll hands it over when all of it is there. */
     madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
+    /* Forget the packet that take has just lent, for the core keeps it, and clear link->begun.  Called like take. */
+    void (*keep_begun)(madi_link_t *link);
+    /* Number of bytes that are there of a body that was lent so; more than it has: all.  Any thread, until slot_put. */
+    uint64_t (*here)(madi_link_t *link, uint64_t begun);
     /* The same of short packets, several at once: as many as come next, at most max, all of one link, which goes to *link.
      * Each is copied (header, then MADI_SHORT_MAX bytes) to a place of its own, stride bytes behind the one before.  Their
      * number; 0 says nothing about what take and poll find.  Called like take.  NULL: the driver has only take. */

@@ -40,7 +40,7 @@ struct mad_connection {
     uint8_t kind;
     /* What the short paths ask: nothing out of the ordinary about it.  Sending: all blocks are in `small`, nothing has
      * left.  Receiving: all of the message is in the packet at hand (1), and this structure holds it (2), or it is lent
-     * and nothing else is to be cleared (3).  Only the thread that has the message changes it. */
+     * and nothing else is to be cleared (3), or it is lent and being written (4).  Only the thread that has the message changes it. */
     uint8_t plain;
     _Atomic(int) status; /* the first failure */
     mad_session_t *session;
@@ -237,6 +237,7 @@ struct madi_rx_msg {
     madi_conn_t *conn;
     madi_rx_packet_t *current;      /* owns cur..end, or NULL: in here */
     madi_rx_packet_t first;         /* of a body that is lent */
+    uint64_t begun;                 /* of plain 4, the driver's: cur..end is what is there, and the last block goes on */
     madi_rx_packet_t *head, **tail; /* further packets */
     madi_rx_block_t *blocks, **blocks_tail; /* waiting */
     _Atomic(uint32_t) rdv_pending;

@@ -111,7 +111,9 @@ static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
 {
     madi_foreign_t loan = m->first.loan;
     m->first.loan = (madi_foreign_t){0};
-    if (madi_foreign_is_set(loan))
+    if (link->begun) /* poll has it when it is whole */
+        link->begun = 0;
+    else if (madi_foreign_is_set(loan))
         madi_rx_whole(link, &m->hdr, loan, true);
     else
         madi_rx_short(link, &m->hdr, madi_foreign_of(m->data));
@@ -128,6 +130,13 @@ static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *c
     m->current = &m->first;
     m->base.plain = 3;
     atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
+    if (link->begun) {
+        m->begun = link->begun;
+        m->base.plain = 4;
+        m->end = m->cur;
+        link->driver->keep_begun(link);
+        madi_begun_look(m);
+    }
 }
 
 /* Every few hundred messages: the sender is told its credits, and others get their turn. */
@@ -331,6 +340,8 @@ static void arrive(mad_arrival_t *arrival, madi_rx_msg_t *m)
 {
     arrival->cnx = &m->base;
     arrival->peer = m->conn->gate->peer;
+    if (MADI_UNLIKELY(m->begun))
+        madi_begun_spin(m);
     if (MADI_LIKELY(madi_borrow_plain(m, &arrival->base, &arrival->len)))
         return;
     arrival->base = NULL;

@@ -4,7 +4,8 @@
  *   deliver.c   packets come in              open.c        messages are opened
  *   block.c     their blocks are read        unpack.c      ... into the program's memory
  *   rdv_recv.c  blocks that are granted      unpack_end.c  the end of a message
- *   posted.c    receives posted before           borrow.c      ... where they lie */
+ *   posted.c    receives posted before           borrow.c      ... where they lie
+ *   begun.c     messages that are still being written */
 #ifndef MADI_RECEIVE_H
 #define MADI_RECEIVE_H
 
@@ -86,6 +87,14 @@ void madi_rx_ring_free(mad_session_t *session);
 void madi_rx_abandon(madi_gate_t *gate); /* the rest of what is coming in will not come */
 void madi_rx_packet_free(madi_rx_packet_t *packet);
 void madi_packet_return(madi_rx_packet_t *packet); /* give its loan back */
+
+/* begun.c; only the thread that has the message */
+void madi_begun_look(madi_rx_msg_t *msg); /* its end is behind what is there now; all: it is plain 3 */
+void madi_begun_spin(madi_rx_msg_t *msg); /* like madi_begun_look, but wait for all as long as a copy takes */
+void madi_begun_wait(madi_rx_msg_t *msg); /* wait for all, or fail; no lock */
+void madi_begun_skip(madi_rx_msg_t *msg); /* nobody reads the rest */
+/* Copy the message's last block while it is written; false: the block at the cursor is another one, or of another form. */
+bool madi_begun_unpack(madi_rx_msg_t *msg, void *buf, size_t len, uint64_t desc);
 
 /* open.c; under session->lock */
 static inline void madi_openers_wake(madi_conn_t *conn) /* one that waits for a message like the one that has come */

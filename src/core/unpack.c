@@ -93,6 +93,18 @@ static bool is_here(void *arg)
     return madi_done(arg);
 }
 
+/* The block at the cursor is read when all of it is there. */
+static mad_status_t begun_whole(madi_rx_msg_t *m, bool may_wait)
+{
+    if (may_wait) {
+        madi_begun_wait(m);
+        return madi_message_status(&m->base);
+    }
+    mad_progress(m->base.session); /* as for any other that has not come */
+    madi_begun_look(m);
+    return m->begun ? MAD_ERR_AGAIN : MAD_OK;
+}
+
 static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc, bool may_wait)
 {
     mad_session_t *session = m->base.session;
@@ -102,6 +114,11 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
 
     if (!session || !m->conn || status)
         return status;
+    if (MADI_UNLIKELY(m->begun)) {
+        status = begun_whole(m, may_wait);
+        if (status)
+            return status;
+    }
     if (MADI_UNLIKELY(m->early && m->early->borrowed)) {
         madi_lock(&session->lock);
         madi_early_drop(m);
@@ -159,6 +176,8 @@ static __attribute__((noinline)) mad_status_t unpack_other(mad_connection_t *cnx
     /* What is not plain is read under the lock only: progress may be feeding it. */
     if (cnx->plain && buf && len <= MADI_PLAIN_MAX && unpack_plain(m, buf, len, desc))
         return MAD_OK;
+    if (MADI_UNLIKELY(m->begun) && buf && may_wait && madi_begun_unpack(m, buf, len, desc))
+        return madi_message_status(cnx);
     if (madi_message_status(cnx))
         return madi_message_status(cnx);
     if ((!buf && len) || len > MADI_WIRE_LEN_MAX || !legal) {

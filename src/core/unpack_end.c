@@ -104,6 +104,8 @@ static mad_status_t end_loan(madi_rx_msg_t *m)
 static __attribute__((noinline)) mad_status_t end_other(madi_rx_msg_t *m)
 {
     mad_status_t status = madi_message_status(&m->base);
+    if (MADI_UNLIKELY(m->begun))
+        madi_begun_skip(m);
     if (m->base.plain == 3 && !madi_rx_left(m))
         return end_loan(m);
     if (!m->base.session || !m->conn)
@@ -134,6 +136,8 @@ mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **re
     mad_request_t *r = cnx->session ? madi_request_new(cnx->session, true) : NULL;
     mad_status_t status;
 
+    if (MADI_UNLIKELY(m->begun))
+        madi_begun_skip(m);
     if (!r || !m->conn) {
         status = mad_end_unpacking(cnx);
         if (!r)
@@ -156,6 +160,8 @@ void mad_drop_unpacking(mad_connection_t *cnx)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
     mad_request_t *request;
+    if (MADI_UNLIKELY(m->begun))
+        madi_begun_skip(m);
     if (MADI_LIKELY(cnx->plain && !madi_rx_left(m))) { /* there is nothing to wait for */
         mad_end_unpacking(cnx);
         return;

@@ -208,6 +208,51 @@ START_TEST(lengths)
 }
 END_TEST
 
+/* The last block of a long body is written after the cell.  A body of which a part is missing is not handed over by poll, and
+ * keeps nobody awake; take lends what is there, and leaves the packet where it is until it is kept. */
+START_TEST(begun)
+{
+    unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA];
+    madi_link_t *link = &links[1].base;
+    madi_foreign_t loan = {0};
+    setup();
+    ck_assert_int_eq(send_body(20, 2, 1), MADI_SENT); /* which makes the inbox the hot one */
+    ck_assert(shm_pure_poll(&adapters[1].base));
+    ck_assert_int_eq(poll_once(), 1);
+    atomic_store(&adapters[1].hot, links[1].inbox);
+    ck_assert_int_eq(send_body(16000, 3, 2), MADI_SENT);
+    atomic_fetch_sub(&links[0].out->filled, 7000);
+    ck_assert(!shm_any(&adapters[1]));
+    ck_assert_int_eq(poll_once(), 0);
+    for (int i = 0; i < 2; i++) { /* as often as is asked */
+        ck_assert_ptr_eq(shm_take(&adapters[1].base, packet, &loan), link);
+        ck_assert(madi_foreign_is_set(loan) && link->begun);
+    }
+    ck_assert_uint_eq(shm_here(link, link->begun), 9000);
+    link->outer = link; /* one that is wrapped is handed over whole */
+    ck_assert_ptr_null(shm_take(&adapters[1].base, packet, &loan));
+    link->outer = NULL;
+    atomic_fetch_add(&links[0].out->filled, 7000);
+    ck_assert(shm_any(&adapters[1]));
+    ck_assert_int_eq(poll_once(), 1);
+    check_last(16000, 2);
+    ck_assert_int_eq(send_body(16000, 3, 3), MADI_SENT);
+    atomic_fetch_sub(&links[0].out->filled, 1);
+    ck_assert_ptr_eq(shm_take(&adapters[1].base, packet, &loan), link);
+    shm_keep_begun(link);
+    ck_assert_uint_eq(link->begun, 0);
+    ck_assert_int_eq(poll_once(), 0);
+    shm_slot_put(link, loan);
+    atomic_fetch_add(&links[0].out->filled, 1);
+    for (unsigned number = 4; number < 500; number++) {
+        ck_assert_int_eq(send_body(SHM_CHUNK - number, 2, number), MADI_SENT);
+        ck_assert_int_eq(poll_once(), 1);
+        check_last(SHM_CHUNK - number, number);
+    }
+    ck_assert_uint_eq(downs, 0);
+}
+END_TEST
+
 /* A full ring refuses packets, and none is lost or out of order. */
 START_TEST(full_ring)
 {
@@ -677,7 +722,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *tests[] = {lengths, full_ring, loans, long_blocks, taking, taking_short, windows, dropped, prepared,
+    const TTest *tests[] = {lengths, begun, full_ring, loans, long_blocks, taking, taking_short, windows, dropped, prepared,
                             two_threads, sleeping, events, rings, edges, seals, drained, crowd, space, garbage};
     Suite *suite = suite_create("shm_ring");
     TCase *tcase = tcase_create("shm_ring");

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 Suite *aead_suite(void);
+Suite *begun_suite(void);
 Suite *base_suite(void);
 Suite *json_suite(void);
 Suite *key_suite(void);

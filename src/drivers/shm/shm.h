@@ -9,7 +9,8 @@
  *             SHM_CELLS_MAX cells, of which only the first one's head counts; it is written last.  A receiver that waits
  *             fetches as many cells as the last packet had: their lines then come together.
  *   units     a body that does not fit into cells lies in a run of units; one cell then holds the header
- *             and the run's first unit.  Runs are used in turn.  A run ends with an unused unit: the processor of the
+ *             and the run's first unit.  Runs are used in turn.  The last block of a longer body is written after
+ *             that cell, piece by piece, and read meanwhile: each side copies while the other does.  A run ends with an unused unit: the processor of the
  *             receiver fetches ahead past the end of what is read, and lines that it holds are dear to write.
  *
  * Units are used in turn, not the last one first, because lines that were pushed out of the private caches are cheaper
@@ -23,6 +24,9 @@
  * What is published by what (every store is atomic; release and acquire, so nothing depends on x86):
  *
  *   cell->head      release by the sender after cell and run are written; acquire by the receiver before it reads them
+ *   half->filled    release by the sender after each piece of a body whose cell says that it is begun; acquire by the
+ *                   receiver before it reads so far.  Counts the bytes of all these bodies; the cell has the count at which
+ *                   its body begins.  A body is complete when its successor's cell is there
  *   half->consumed  release by the receiver after it has read cells; acquire by the sender before it writes them anew
  *   half->freed[]   release by whoever gives a run back, after its last read; acquire by the sender before it writes it
  *   inbox           the receiver's own: what a thread that polls without a lock needs, never freed
@@ -44,7 +48,7 @@
 #include "core/driver.h"
 
 #define SHM_MAGIC 0x6d6873u
-#define SHM_LAYOUT 6
+#define SHM_LAYOUT 7
 
 #define SHM_CELLS 64 /* a power of two */
 #define SHM_CELL_DATA 56
@@ -60,7 +64,8 @@
 #define SHM_CHUNK (32 * 1024)       /* the longest body */
 
 typedef struct shm_cell {
-    /* bits 0-31: number + 1; 32-47: the body's first unit + 1, or 0 when it is in cells */
+    /* bits 0-31: number + 1; 32-47: the body's first unit + 1, or 0 when it is in cells; 48: the body is begun, and
+     * behind the header stands 1 + the count at which it begins */
     _Atomic(uint64_t) head;
     volatile madi_foreign_byte_t data[SHM_CELL_DATA];
 } shm_cell_t;
@@ -89,6 +94,7 @@ typedef struct shm_half {
     _Atomic(uint32_t) severed;     /* its memory is neither to be read nor to be written any more */
     shm_offer_t offers[SHM_OFFERS]; /* the word is the sender's too */
     /* written by the sender */
+    _Alignas(MADI_LINE) _Atomic(uint64_t) filled; /* bytes of all bodies that were begun */
     _Alignas(MADI_LINE) _Atomic(uint32_t) putting; /* it writes the receiver's memory */
     _Alignas(MADI_LINE) _Atomic(uint32_t) wanted; /* it sleeps and wants space */
     _Atomic(uint32_t) window;                       /* units in use */
@@ -142,6 +148,7 @@ typedef struct shm_link {
     const _Atomic(uint32_t) *attentive; /* not 0: the peer may sleep, or has to be fenced for */
     uint32_t sent, sent_limit;    /* cells */
     uint32_t next, known, window; /* units: tried next, first not known to be free, in use */
+    uint64_t filled;              /* as in the half */
     uint32_t reach;               /* what is sent now uses no units behind these */
     bool stuck;                   /* a packet found no space; under the tx lock */
     bool fence;                   /* one of the two cannot be fenced by the other */
@@ -227,6 +234,8 @@ void *shm_prepare(madi_link_t *link, const void *body, size_t len);
 bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
 void shm_forget(madi_link_t *link, void *prepared);
 void shm_slot_put(madi_link_t *link, madi_foreign_t loan);
+void shm_keep_begun(madi_link_t *link);
+uint64_t shm_here(madi_link_t *link, uint64_t begun);
 int shm_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
 int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);

@@ -11,6 +11,11 @@ static_assert(SHM_CELL_DATA == MADI_PACKET_SHORT, "a short packet fills one cell
 #define TELL (SHM_CELLS / 4)    /* consumed cells are told in steps of so many */
 #define FETCH (20 * MADI_LINE)  /* bytes of a body that are fetched as soon as it is known where they are */
 #define PUT_LONG 4096
+#define BEGUN (UINT32_C(1) << 16)      /* in the upper half of a head */
+#define BEGUN_MIN 6144                 /* bytes of a last block that is written after its cell */
+#define PIECES 3                       /* of it, unless they are shorter or longer than these bytes */
+#define PIECE_MIN 3072
+#define PIECE_MAX 8192
 #define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
 #define LEND (2 * LONGEST)                 /* at most half of the units in use are lent */
 #define LEND_MAX 21                        /* loans */
@@ -68,11 +73,40 @@ static void put(void *to, const void *from, size_t len)
         madi_copy(to, from, len);
 }
 
-static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_t len)
+/* The body's last block, in pieces that the receiver copies out while the next one is copied in.  The cell, and what stands
+ * before the block, are there. */
+static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *block)
+{
+    const char *from = block->iov_base;
+    size_t piece = block->iov_len / PIECES & ~(size_t)(MADI_LINE - 1);
+    piece = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
+    for (size_t done = 0, n; done < block->iov_len; done += n) {
+        n = block->iov_len - done < piece ? block->iov_len - done : piece;
+        madi_copy_bulk(to + done, from + done, n);
+        l->filled += n;
+        atomic_store_explicit(&l->out->filled, l->filled, memory_order_release); /* pairs with shm_here */
+    }
+    shm_bell_order(l);
+    if (MADI_UNLIKELY(atomic_load_explicit(&l->peer_bell->asleep, memory_order_relaxed)))
+        shm_bell_ring(l);
+}
+
+/* Publish a cell whose body lacks its last block yet; before: bytes of the body in front of that. */
+static void publish_begun(shm_link_t *l, shm_cell_t *cell, uint32_t at, size_t before)
+{
+    uint64_t begun = l->filled + 1;
+    memcpy(shm_out(cell->data + sizeof(madi_wire_hdr_t)), &begun, sizeof begun);
+    l->filled += before;
+    atomic_store_explicit(&l->out->filled, l->filled, memory_order_release); /* pairs with shm_here */
+    publish(l, cell, HEAD(l->sent, (at + 1) | BEGUN), 1);
+}
+
+static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_t len, bool may_begin)
 {
     shm_cell_t *cell = &l->out->cells[l->sent & MASK];
     size_t first = vec[0].iov_len - sizeof(madi_wire_hdr_t);
     uint32_t at = shm_run_take(l, len);
+    int begun = may_begin && n > 1 && vec[n - 1].iov_len >= BEGUN_MIN;
     unsigned char *to;
 
     if (MADI_UNLIKELY(at == SHM_RUN_NONE))
@@ -81,9 +115,14 @@ static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_
     memcpy(shm_out(cell->data), vec[0].iov_base, sizeof(madi_wire_hdr_t));
     madi_copy(to, (const char *)vec[0].iov_base + sizeof(madi_wire_hdr_t), first);
     to += first;
-    for (int i = 1; i < n; to += vec[i++].iov_len)
+    for (int i = 1; i < n - begun; to += vec[i++].iov_len)
         put(to, vec[i].iov_base, vec[i].iov_len);
-    publish(l, cell, HEAD(l->sent, at + 1), 1);
+    if (begun) {
+        publish_begun(l, cell, at, len - vec[n - 1].iov_len);
+        send_pieces(l, to, &vec[n - 1]);
+    } else {
+        publish(l, cell, HEAD(l->sent, at + 1), 1);
+    }
     return MADI_SENT;
 }
 
@@ -111,7 +150,7 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
 
     l->reach = op && op->of >= SHM_LONG ? SHM_LONG_UNITS : SHM_UNITS;
     if (total > sizeof packet)
-        return cells_free(l, 1) ? send_run(l, vec, n, total - sizeof(madi_wire_hdr_t)) : stuck(l);
+        return cells_free(l, 1) ? send_run(l, vec, n, total - sizeof(madi_wire_hdr_t), !op) : stuck(l);
     if (n == 1)
         return send_cells(l, vec[0].iov_base, total);
     for (int i = 0; i < n; to += vec[i++].iov_len)
@@ -267,6 +306,31 @@ static void cells_packet(shm_link_t *l, const shm_cell_t *first, const madi_wire
         madi_rx_done(&l->base, hdr, &rx);
 }
 
+/* 1 + the count at which the body in this cell's run begins. */
+static uint64_t cell_begun(const shm_cell_t *cell)
+{
+    return madi_foreign_read8(madi_foreign_of(cell->data + sizeof(madi_wire_hdr_t)));
+}
+
+uint64_t shm_here(madi_link_t *link, uint64_t begun)
+{
+    const shm_link_t *l = (const shm_link_t *)link;
+    return atomic_load_explicit(&l->in->filled, memory_order_acquire) - (begun - 1); /* pairs with send_pieces */
+}
+
+void shm_keep_begun(madi_link_t *link)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    link->begun = 0;
+    consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
+}
+
+/* True if all of the body in the cell's run is there; run: the upper half of the cell's head. */
+static bool run_whole(shm_link_t *l, const shm_cell_t *cell, uint32_t run, uint32_t length)
+{
+    return !(run & BEGUN) || shm_here(&l->base, cell_begun(cell)) >= length;
+}
+
 static inline bool may_lend(const shm_link_t *l)
 {
     uint32_t most = atomic_load_explicit(&l->in->window, memory_order_relaxed) / LEND;
@@ -305,6 +369,9 @@ static bool one_packet(shm_link_t *l)
         cells_packet(l, cell, &hdr);
         return true;
     }
+    if (run && !run_whole(l, cell, run, hdr.length))
+        return false;
+    run &= BEGUN - 1;
     if (MADI_UNLIKELY(!run || !run_valid(&hdr, run - 1))) {
         madi_link_down(&l->base, MAD_ERR_PROTOCOL, "the shared ring holds what no sender writes");
         return false;
@@ -374,13 +441,23 @@ int shm_poll(madi_adapter_t *adapter, int budget)
     return n;
 }
 
+/* Its last block is being written.  The packet stays until the core keeps it. */
+static madi_link_t *take_begun(shm_link_t *l, const shm_cell_t *cell, uint32_t unit, madi_foreign_t *loan)
+{
+    l->base.begun = l->base.outer ? 0 : cell_begun(cell);
+    if (!l->base.begun)
+        return NULL;
+    *loan = madi_foreign_of(l->in->units[unit]);
+    return &l->base;
+}
+
 /* The cell that is next has not come, or its body lies in a run.  Nothing is kept for it. */
 static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void *packet, madi_foreign_t *loan)
 {
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
     uint32_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
     uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
-    uint32_t unit = (uint32_t)(head >> 32) - 1;
+    uint32_t run = (uint32_t)(head >> 32), unit = (run & (BEGUN - 1)) - 1;
     const madi_wire_hdr_t *hdr = packet;
     shm_link_t *l = inbox->link;
     if ((uint32_t)head != number || unit >= SHM_UNITS || !may_lend(l))
@@ -388,6 +465,8 @@ static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void 
     copy_header(packet, cell);
     if (MADI_UNLIKELY(!run_valid(hdr, unit)))
         return NULL; /* poll says what is wrong */
+    if (!run_whole(l, cell, run, hdr->length))
+        return take_begun(l, cell, unit, loan);
     *loan = madi_foreign_of(l->in->units[unit]);
     for (uint32_t i = 0; i < hdr->length && i < FETCH; i += MADI_LINE)
         __builtin_prefetch((const void *)&l->in->units[unit][i]);
@@ -490,11 +569,26 @@ bool shm_pure_poll(madi_adapter_t *adapter)
     return false;
 }
 
+/* True if poll would find something: a body that is begun, whose sender may be stopped, keeps nobody awake. */
+static bool ready_whole(shm_inbox_t *inbox)
+{
+    shm_link_t *l = inbox->link;
+    const shm_cell_t *cell;
+    madi_wire_hdr_t hdr;
+    uint32_t run;
+    if (!ready(inbox) || !l)
+        return false;
+    cell = &l->in->cells[l->received & MASK];
+    run = (uint32_t)(atomic_load_explicit(&cell->head, memory_order_acquire) >> 32); /* pairs with publish */
+    copy_header(&hdr, cell);
+    return run_whole(l, cell, run, hdr.length);
+}
+
 bool shm_any(shm_adapter_t *a)
 {
     shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);
     for (int i = 0; i < atomic_load_explicit(&a->n_inboxes, memory_order_relaxed); i++)
-        if (ready(inboxes[i]))
+        if (ready_whole(inboxes[i]))
             return true;
     return false;
 }

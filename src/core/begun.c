@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages that are opened while their last block is still being written: the receiver copies what is there while the sender
+ * copies the rest.
+ *
+ * The message is one packet that lies in memory of the link (driver.h: take).  What stands before its last block, and the
+ * descriptor of that, are there from the beginning.  cur..end is what is there as of the last look, so whoever reads no
+ * further need not know.  As all of it is there the message becomes one like others that are lent.
+ *
+ * The sender is copying, so the rest comes within microseconds; unless it is kept from its core, stopped or killed. */
+#include "core/core.h"
+#include "base/clock.h"
+
+#define SPINS 4096   /* looks: longer than a sender takes that has a core */
+#define LOOK 1000000 /* ns between looks of one that sleeps: the bell rings for the thread that leads, and this may be another */
+
+/* As the peer says, which may take back what it has said: each use reads it once. */
+static size_t here(const madi_rx_msg_t *m)
+{
+    uint64_t n = m->first.link->driver->here(m->first.link, m->begun);
+    return n < m->hdr.length ? (size_t)n : m->hdr.length;
+}
+
+/* n bytes are there; never fewer than before. */
+static void end_set(madi_rx_msg_t *m, size_t n)
+{
+    if (n > madi_foreign_between(m->first.loan, m->end))
+        m->end = madi_foreign_skip(m->first.loan, n);
+    if (n < m->hdr.length)
+        return;
+    m->begun = 0;
+    if (m->base.plain == 4) /* else it has failed */
+        m->base.plain = 3;
+}
+
+void madi_begun_look(madi_rx_msg_t *m)
+{
+    end_set(m, here(m));
+}
+
+void madi_begun_skip(madi_rx_msg_t *m)
+{
+    end_set(m, m->hdr.length);
+}
+
+/* Number of bytes that are there, as soon as it is n or more; after a while, any number. */
+static size_t spin(const madi_rx_msg_t *m, size_t n)
+{
+    size_t there = here(m);
+    for (int i = 0; there < n && i < SPINS; i++) {
+        madi_relax();
+        there = here(m);
+    }
+    return there;
+}
+
+void madi_begun_spin(madi_rx_msg_t *m)
+{
+    end_set(m, spin(m, m->hdr.length));
+}
+
+typedef struct rest {
+    const madi_rx_msg_t *msg;
+    size_t n, there;
+} rest_t;
+
+static bool rest_there(void *arg)
+{
+    rest_t *rest = arg;
+    bool down = atomic_load_explicit(&rest->msg->first.link->state, memory_order_acquire) != MADI_LINK_UP;
+    rest->there = here(rest->msg); /* after that: all that came before the end */
+    return rest->there >= rest->n || down;
+}
+
+static void rest_lost(madi_rx_msg_t *m)
+{
+    madi_message_fail(&m->base, MAD_ERR_PEER);
+    madi_begun_skip(m);
+    m->cur = m->end;
+    m->base.plain = 0;
+}
+
+/* Number of bytes that are there, n or more.  Fewer: the message has failed. */
+static size_t rest_wait(madi_rx_msg_t *m, size_t n)
+{
+    rest_t rest = {m, n, spin(m, n)};
+    marceli_waiter_t w;
+    if (MADI_LIKELY(rest.there >= n))
+        return rest.there;
+    do {
+        marceli_waiter_init(&w);
+    } while (!marceli_wait(&w, rest_there, &rest, madi_deadline(LOOK)));
+    if (rest.there < n)
+        rest_lost(m);
+    return rest.there;
+}
+
+void madi_begun_wait(madi_rx_msg_t *m)
+{
+    size_t there = rest_wait(m, m->hdr.length);
+    if (m->begun) /* it has not failed */
+        end_set(m, there);
+}
+
+bool madi_begun_unpack(madi_rx_msg_t *m, void *buf, size_t len, uint64_t desc)
+{
+    size_t before = madi_foreign_between(m->first.loan, m->cur) + 8, there;
+    if (madi_rx_left(m) < 8 || !madi_foreign_equals8(m->cur, desc) || m->hdr.length - before != len)
+        return false;
+    for (size_t done = 0; done < len; done = there - before) {
+        there = rest_wait(m, before + done + 1);
+        if (!m->begun)
+            return true;
+        madi_foreign_copy_any((char *)buf + done, madi_foreign_skip(m->cur, 8 + done), there - before - done);
+    }
+    madi_begun_skip(m); /* all of it was there */
+    m->cur = madi_foreign_skip(m->cur, 8 + len);
+    m->index++;
+    return true;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* core/begun.c: a message whose last block is still being written, by a driver that shows it bit by bit. */
+#include "unit.h"
+
+#include "core/core.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAD 16   /* bytes: a descriptor, and a block of 8 bytes */
+#define LEN 10000 /* of the last block */
+#define ALL (HEAD + 8 + LEN)
+
+static size_t shown, step; /* bytes of the body; so many more at each look */
+static unsigned char body[ALL], out[LEN];
+
+static uint64_t here_by_steps(madi_link_t *link, uint64_t begun)
+{
+    size_t n = shown;
+    (void)link;
+    ck_assert_uint_eq(begun, 77);
+    shown += step;
+    return n;
+}
+
+static const madi_driver_t driver = {.name = "begun", .here = here_by_steps};
+static madi_link_t link = {.driver = &driver};
+static madi_rx_msg_t msg;
+
+static uint64_t last_desc(void)
+{
+    return madi_wire_desc(LEN, MADI_WIRE_INLINE, MAD_RECEIVE_CHEAPER, 0);
+}
+
+/* The message as it is when the first block has been read. */
+static madi_rx_msg_t *setup(size_t first, size_t by)
+{
+    uint64_t desc = last_desc();
+    memset(&msg, 0, sizeof msg);
+    for (size_t i = 0; i < ALL; i++)
+        body[i] = (unsigned char)(i * 7 + 1);
+    memcpy(body + HEAD, &desc, 8);
+    shown = first;
+    step = by;
+    atomic_store(&link.state, MADI_LINK_UP);
+    msg.base.kind = MADI_MESSAGE_RX;
+    msg.base.plain = 4;
+    msg.begun = 77;
+    msg.hdr.length = ALL;
+    msg.first.link = &link;
+    msg.first.loan = madi_foreign_of(body);
+    msg.cur = msg.end = madi_foreign_of(body + HEAD);
+    madi_begun_look(&msg);
+    return &msg;
+}
+
+/* At whatever steps it comes, it is there at the end, and the message like others. */
+START_TEST(unpacks_as_it_comes)
+{
+    static const size_t steps[] = {1, 7, 64, 4096, LEN};
+    for (size_t i = 0; i < MADI_COUNT(steps); i++) {
+        madi_rx_msg_t *m = setup(HEAD + 8, steps[i]);
+        memset(out, 0, sizeof out);
+        ck_assert_uint_eq(madi_rx_left(m), 8);
+        ck_assert(madi_begun_unpack(m, out, LEN, last_desc()));
+        ck_assert_int_eq(memcmp(out, body + HEAD + 8, LEN), 0);
+        ck_assert(!m->begun && m->base.plain == 3 && !madi_rx_left(m) && m->index == 1);
+    }
+}
+END_TEST
+
+/* What is not the last block, or of another form, is left to others. */
+START_TEST(unpacks_only_the_last)
+{
+    madi_rx_msg_t *m = setup(HEAD + 8, 0);
+    ck_assert(!madi_begun_unpack(m, out, LEN - 1, last_desc() - 1));
+    ck_assert(!madi_begun_unpack(m, out, LEN, last_desc() ^ UINT64_C(1) << 50));
+    m = setup(HEAD + 7, 0); /* what no sender shows */
+    ck_assert(!madi_begun_unpack(m, out, LEN, last_desc()));
+    m = setup(HEAD + 8, 0);
+    m->hdr.length++;
+    ck_assert(!madi_begun_unpack(m, out, LEN, last_desc()));
+    ck_assert(m->begun && m->base.plain == 4);
+}
+END_TEST
+
+/* A peer that takes back what it has said makes nothing of it unread, or read twice. */
+START_TEST(never_goes_back)
+{
+    madi_rx_msg_t *m = setup(HEAD + 8 + 5000, 0);
+    ck_assert_uint_eq(madi_rx_left(m), 8 + 5000);
+    shown = 3;
+    madi_begun_look(m);
+    ck_assert_uint_eq(madi_rx_left(m), 8 + 5000);
+    m = setup(HEAD + 8, (size_t)1 << 63); /* every other look sees all */
+    ck_assert(madi_begun_unpack(m, out, LEN, last_desc()));
+    ck_assert_int_eq(memcmp(out, body + HEAD + 8, LEN), 0);
+}
+END_TEST
+
+START_TEST(looks_and_waits)
+{
+    madi_rx_msg_t *m = setup(HEAD + 8, 100);
+    madi_begun_look(m);
+    ck_assert(m->begun && madi_rx_left(m) == 8 + 100);
+    madi_begun_wait(m);
+    ck_assert(!m->begun && m->base.plain == 3 && madi_rx_left(m) == 8 + LEN);
+    m = setup(HEAD + 8, 100);
+    madi_begun_spin(m);
+    ck_assert(!m->begun && madi_rx_left(m) == 8 + LEN);
+    m = setup(HEAD + 8, 0);
+    madi_begun_spin(m); /* it ends */
+    ck_assert(m->begun);
+    madi_begun_skip(m);
+    ck_assert(!m->begun && m->base.plain == 3 && madi_rx_left(m) == 8 + LEN);
+}
+END_TEST
+
+/* The sender dies in the middle: the message fails, and nothing of it is left to be read. */
+START_TEST(lost_in_the_middle)
+{
+    madi_rx_msg_t *m = setup(HEAD + 8 + 100, 0);
+    ck_assert_int_eq(marceli_server_open(), 0);
+    atomic_store(&link.state, MADI_LINK_DOWN);
+    ck_assert(madi_begun_unpack(m, out, LEN, last_desc()));
+    ck_assert_int_eq(madi_message_status(&m->base), MAD_ERR_PEER);
+    ck_assert(!m->begun && !m->base.plain && !madi_rx_left(m));
+    m = setup(HEAD + 8 + 100, 0);
+    atomic_store(&link.state, MADI_LINK_DOWN);
+    madi_begun_wait(m);
+    ck_assert_int_eq(madi_message_status(&m->base), MAD_ERR_PEER);
+    m = setup(ALL, 0); /* but not if all had come */
+    atomic_store(&link.state, MADI_LINK_DOWN);
+    ck_assert(!m->begun && !madi_message_status(&m->base));
+}
+END_TEST
+
+Suite *begun_suite(void)
+{
+    const TTest *tests[] = {unpacks_as_it_comes, unpacks_only_the_last, never_goes_back, looks_and_waits, lost_in_the_middle};
+    return SUITE_OF("begun", tests);
+}
