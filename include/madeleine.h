@@ -336,7 +336,8 @@ mad_status_t mad_channel_set_handler(mad_channel_t *channel, mad_handler_t handl
 /* ---- Requests ------------------------------------------------------------------------------------------------- */
 
 /* One thread at a time may wait for a request. mad_request_test, mad_request_wait or mad_request_wait_any frees it, or
- * mad_request_callback gives it up.  These return MAD_ERR_INVAL if there is no request. */
+ * mad_request_callback gives it up.  These return MAD_ERR_INVAL if there is no request.  Requests that were complete from
+ * the start may be equal: a request does not name its operation. */
 
 /* Return the operation's status if it has completed; *request is then freed and set to NULL.  MAD_ERR_AGAIN while it is
  * pending.  Makes progress; never waits. */

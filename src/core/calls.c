@@ -30,7 +30,7 @@ void madi_calls_run(mad_session_t *session)
     const madi_rx_msg_t *last = NULL;
     /* One thread at a time, so that messages are handled in their order; none inside another. */
     if (MADI_LIKELY(!atomic_load_explicit(&session->has_calls, memory_order_acquire)) ||
-        atomic_exchange_explicit(&session->calling, 1, memory_order_acquire))
+        atomic_exchange_explicit(&session->calling, 1, memory_order_acq_rel)) /* pairs with madi_call_run */
         return;
     for (;;) {
         mad_request_t *r;
@@ -65,4 +65,16 @@ void madi_calls_run(mad_session_t *session)
             mad_request_test(&r);
         }
     }
+}
+
+bool madi_call_run(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg)
+{
+    madi_calls_run(session);
+    if (atomic_exchange_explicit(&session->calling, 1, memory_order_acquire))
+        return false;
+    fn(arg, MAD_OK);
+    /* A thread that has added a call meanwhile found this one calling.  By its exchange what it has added is seen here. */
+    atomic_exchange_explicit(&session->calling, 0, memory_order_acq_rel);
+    madi_calls_run(session);
+    return true;
 }

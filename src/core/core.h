@@ -248,6 +248,23 @@ static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t pee
 }
 
 /* request.c */
+/* An instant request: its operation completed with MAD_OK within the call that returns it.  It has no structure, but is the
+ * session's address with the lowest bit set: nothing is allocated, nothing is freed. */
+static inline mad_request_t *madi_request_instant(mad_session_t *session)
+{
+    static_assert(_Alignof(mad_session_t) > 1, "the lowest bit is free");
+    return (mad_request_t *)((uintptr_t)session | 1);
+}
+static inline bool madi_request_is_instant(const mad_request_t *request)
+{
+    return (uintptr_t)request & 1;
+}
+/* True if a call may return one.  While callbacks run, the next one has to be queued, by its request's structure: so they do
+ * not nest, and a lack of memory is reported before anything is sent. */
+static inline bool madi_request_may_be_instant(const mad_session_t *session)
+{
+    return MADI_LIKELY(!atomic_load_explicit(&((mad_session_t *)session)->calling, memory_order_relaxed));
+}
 mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: it needs progress while nobody waits */
 void madi_request_by_peer(mad_request_t *request); /* the peer will finish it; before it can be done */
 void madi_request_left(mad_request_t *request); /* a call leaves it to the user; no lock */
@@ -280,6 +297,8 @@ void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter); /*
 
 /* calls.c */
 void madi_calls_run(mad_session_t *session); /* callbacks and handlers; no lock */
+/* Run a callback with MAD_OK here and now, behind those that wait.  False: a thread runs some already, perhaps this one. */
+bool madi_call_run(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg);
 
 /* There are some that nobody runs; who runs some goes on until there are none. */
 static inline bool madi_calls_wait(const mad_session_t *session)

@@ -149,3 +149,49 @@ mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct 
     }
     return MADI_LIKELY(conn != NULL) ? send_short(conn, &head, len) : not_there(channel, peer);
 }
+
+/* ---- Blocks --------------------------------------------------------------------------------------------------- */
+
+/* Copy blocks behind a header, in wire format; LATER ones are taken now.  Return the packet's length; 0 if they are not to be
+ * copied, or not valid. */
+static size_t blocks_copy(unsigned char packet[MADI_STAGE], const mad_block_t *blocks, int n)
+{
+    size_t total = sizeof(madi_wire_hdr_t);
+    for (const mad_block_t *b = blocks; b < blocks + n; b++) {
+        mad_send_mode_t mode = b->send_mode == MAD_SEND_LATER ? MAD_SEND_SAFER : b->send_mode;
+        uint64_t desc = madi_wire_desc(b->len, MADI_WIRE_INLINE, b->receive_mode, mode);
+        if (MADI_UNLIKELY(b->len > MADI_COPY_SHORT || total + 8 + b->len > MADI_STAGE || !b->base ||
+                          (unsigned)b->send_mode > 2 || (unsigned)b->receive_mode > 1))
+            return 0;
+        memcpy(packet + total, &desc, 8);
+        madi_copy(packet + total + 8, b->base, b->len);
+        total += 8 + b->len;
+    }
+    return total;
+}
+
+/* Longer than a short packet. */
+static __attribute__((noinline)) bool send_copied(madi_conn_t *conn, void *packet, size_t total)
+{
+    struct iovec vec = {packet, total};
+    return conn->link->driver->send(conn->link, &vec, 1, total, NULL) == MADI_SENT;
+}
+
+bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n)
+{
+    _Alignas(16) unsigned char packet[MADI_STAGE];
+    size_t total = blocks_copy(packet, blocks, n);
+    uint64_t cost = madi_wire_cost(total);
+    mad_status_t status = MAD_ERR_AGAIN;
+
+    if (MADI_UNLIKELY(!total))
+        return false;
+    madi_lock(&conn->gate->tx_lock);
+    if (way_free(conn, cost)) {
+        head_begin(conn, (head_t *)packet, total, cost);
+        status = left(conn, cost, MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, packet, total)
+                                                                          : send_copied(conn, packet, total));
+    }
+    madi_unlock(&conn->gate->tx_lock);
+    return status == MAD_OK;
+}

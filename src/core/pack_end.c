@@ -259,89 +259,111 @@ static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
     return end_wait(tx, &wait);
 }
 
-mad_status_t mad_end_packing(mad_connection_t *cnx)
+/* End a plain message whose way is free: it has left, and the connection is released.  False: nothing has happened. */
+static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
 {
-    madi_tx_t *tx = (madi_tx_t *)cnx;
     madi_conn_t *conn = tx->conn;
-
-    if (MADI_LIKELY(cnx->plain)) {
-        madi_lock(&conn->gate->tx_lock);
-        if (MADI_LIKELY(send_at_once(conn, tx))) {
-            tx->stage_len = sizeof(madi_wire_hdr_t); /* the rest is as it was */
-            packing_release(conn);
-            madi_unlock(&conn->gate->tx_lock);
-            return MAD_OK;
-        }
-        madi_unlock(&conn->gate->tx_lock);
+    bool sent;
+    madi_lock(&conn->gate->tx_lock);
+    sent = send_at_once(conn, tx);
+    if (MADI_LIKELY(sent)) {
+        tx->stage_len = sizeof(madi_wire_hdr_t); /* the rest is as it was */
+        packing_release(conn);
     }
-    return end_slow(tx);
+    madi_unlock(&conn->gate->tx_lock);
+    return sent;
 }
 
-mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **request)
+mad_status_t mad_end_packing(mad_connection_t *cnx)
+{
+    if (MADI_LIKELY(cnx->plain) && MADI_LIKELY(end_plain((madi_tx_t *)cnx)))
+        return MAD_OK;
+    return end_slow((madi_tx_t *)cnx);
+}
+
+/* End a message that fits into one packet whose way is free.  False: it is as it was. */
+static bool end_whole(madi_tx_t *tx)
+{
+    madi_conn_t *conn = tx->conn;
+    bool sent;
+    madi_lock(&conn->gate->tx_lock);
+    sent = !tx->queued && madi_tx_send_whole(tx);
+    if (sent) {
+        madi_tx_reset_pieces(tx);
+        packing_release(conn);
+    }
+    madi_unlock(&conn->gate->tx_lock);
+    return sent;
+}
+
+/* No memory for a request: the message is taken back; if a part of it has left, the rest must go. */
+static mad_status_t end_unrequested(mad_connection_t *cnx)
+{
+    mad_status_t status;
+    madi_message_fail(cnx, MAD_ERR_NOMEM);
+    status = mad_end_packing(cnx);
+    return status ? status : MAD_ERR_NOMEM;
+}
+
+static __attribute__((noinline)) mad_status_t end_by_request(mad_connection_t *cnx, mad_request_t **request)
 {
     madi_tx_t *tx = (madi_tx_t *)cnx;
     madi_conn_t *conn = tx->conn;
-    mad_request_t *r = cnx->session ? madi_request_new(cnx->session, true) : NULL;
-    mad_status_t status;
+    mad_session_t *session = cnx->session;
+    bool good, instant = session && madi_request_may_be_instant(session);
+    mad_request_t *r = session && !instant ? madi_request_new(session, true) : NULL;
 
-    if (!r) {
-        madi_message_fail(cnx, MAD_ERR_NOMEM); /* taken back; if a part has left, the rest must go */
-        status = mad_end_packing(cnx);
-        return status ? status : MAD_ERR_NOMEM;
-    }
+    if (!r && !instant)
+        return end_unrequested(cnx);
     if (conn)
         close_pieces(tx);
-    if (!conn || failed_early(tx)) {
-        status = conn ? end_failed(tx) : end_broken(cnx);
-        madi_request_complete(r, status);
-    } else {
+    good = conn && !failed_early(tx);
+    if (good && end_whole(tx)) {
+        if (r)
+            madi_request_complete(r, MAD_OK);
+        *request = r ? r : madi_request_instant(session);
+        return MAD_OK;
+    }
+    if (!r && !(r = madi_request_new(session, true)))
+        return end_unrequested(cnx);
+    if (good) {
         madi_lock(&conn->gate->tx_lock);
         end_queued(tx, NULL, r);
         madi_unlock(&conn->gate->tx_lock);
+    } else {
+        madi_request_complete(r, conn ? end_failed(tx) : end_broken(cnx));
     }
     madi_request_left(r);
     *request = r;
     return MAD_OK;
 }
 
+mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **request)
+{
+    mad_session_t *session = cnx->session; /* once it has left the message is the next packer's */
+    if (MADI_LIKELY(cnx->plain) && madi_request_may_be_instant(session) && MADI_LIKELY(end_plain((madi_tx_t *)cnx))) {
+        *request = madi_request_instant(session);
+        return MAD_OK;
+    }
+    return end_by_request(cnx, request);
+}
+
 /* ---- One call ------------------------------------------------------------------------------------------------- */
 
-mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
-                             mad_request_t **request)
+static mad_status_t blocks_add(madi_tx_t *tx, const mad_block_t *blocks, int n)
 {
     mad_status_t status = MAD_OK;
-    madi_conn_t *conn = madi_conn_get(channel, peer, &status);
-    marceli_waiter_t waiter;
-    madi_waitable_t wait = {.waiter = &waiter};
-    madi_tx_t *tx;
-
-    if (n < 0 || (n && !blocks))
-        status = MAD_ERR_INVAL;
-    if (status)
-        return status;
-    tx = madi_tx_new(channel->session, conn);
-    if (!tx)
-        return MAD_ERR_NOMEM;
     for (int i = 0; i < n && !status; i++)
         status = madi_tx_add(tx, blocks[i].base, blocks[i].len,
-                           blocks[i].send_mode == MAD_SEND_LATER ? MAD_SEND_SAFER : blocks[i].send_mode,
-                           blocks[i].receive_mode);
-    if (!status)
-        status = madi_tx_close_run(tx);
-    if (!status && request && !(tx->request = madi_request_new(channel->session, true)))
-        status = MAD_ERR_NOMEM;
-    if (status) {
-        madi_tx_free(tx);
-        return status;
-    }
-    if (request) {
-        *request = tx->request;
-        tx->request->tx = tx;
-    } else {
-        marceli_waiter_init(&waiter);
-        tx->wait = &wait;
-    }
-    tx->ended = true;
+                             blocks[i].send_mode == MAD_SEND_LATER ? MAD_SEND_SAFER : blocks[i].send_mode,
+                             blocks[i].receive_mode);
+    return status ? status : madi_tx_close_run(tx);
+}
+
+/* Behind a message that is being packed the queue is closed: deferred. */
+static void send_ended(madi_tx_t *tx)
+{
+    madi_conn_t *conn = tx->conn;
     madi_lock(&conn->gate->tx_lock);
     if (atomic_load_explicit(&conn->packing, memory_order_relaxed)) {
         tx->next = NULL;
@@ -356,8 +378,54 @@ mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_
         send_queue(conn);
     }
     madi_unlock(&conn->gate->tx_lock);
+}
+
+static __attribute__((noinline)) mad_status_t send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks,
+                                                          int n, mad_request_t **request)
+{
+    mad_status_t status = MAD_OK;
+    madi_conn_t *conn = madi_conn_get(channel, peer, &status);
+    marceli_waiter_t waiter;
+    madi_waitable_t wait = {.waiter = &waiter};
+    madi_tx_t *tx;
+
+    if (n < 0 || (n && !blocks))
+        status = MAD_ERR_INVAL;
+    if (status)
+        return status;
+    tx = madi_tx_new(channel->session, conn);
+    if (!tx)
+        return MAD_ERR_NOMEM;
+    status = blocks_add(tx, blocks, n);
+    if (!status && request && !(tx->request = madi_request_new(channel->session, true)))
+        status = MAD_ERR_NOMEM;
+    if (status) {
+        madi_tx_free(tx);
+        return status;
+    }
+    if (request) {
+        *request = tx->request;
+        tx->request->tx = tx;
+    } else {
+        marceli_waiter_init(&waiter);
+        tx->wait = &wait;
+    }
+    tx->ended = true;
+    send_ended(tx);
     if (!request)
         return end_wait(tx, &wait);
     madi_request_left(*request);
+    return MAD_OK;
+}
+
+mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
+                             mad_request_t **request)
+{
+    madi_conn_t *conn = madi_conn_peek(channel, peer);
+    if (MADI_UNLIKELY(!conn || n < 0 || (n && !blocks) || (request && !madi_request_may_be_instant(channel->session)) ||
+                      !madi_blocks_send_now(conn, blocks, n)))
+        return send_blocks(channel, peer, blocks, n, request);
+    if (request)
+        *request = madi_request_instant(channel->session);
     return MAD_OK;
 }

@@ -18,9 +18,15 @@ mad_request_t *madi_request_new(mad_session_t *session, bool async)
     return r;
 }
 
+static mad_session_t *session_of(mad_request_t *r)
+{
+    return madi_request_is_instant(r) ? (mad_session_t *)((uintptr_t)r - 1) : r->session;
+}
+
 static bool is_done(mad_request_t *r)
 {
-    return atomic_load_explicit(&r->state, memory_order_acquire) == MADI_REQUEST_DONE;
+    return madi_request_is_instant(r) ||
+           atomic_load_explicit(&r->state, memory_order_acquire) == MADI_REQUEST_DONE;
 }
 
 /* The peer will finish it. */
@@ -91,10 +97,29 @@ void madi_request_complete(mad_request_t *r, mad_status_t status)
     madi_watchers_wake(session);
 }
 
+/* Of an instant request.  Behind a callback that runs it is queued, by a structure. */
+static void callback_instant(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg)
+{
+    mad_request_t *r;
+    if (!fn || madi_call_run(session, fn, arg))
+        return;
+    r = madi_request_new(session, false);
+    if (!r) { /* better inside another one than never */
+        fn(arg, MAD_OK);
+        return;
+    }
+    madi_request_complete(r, MAD_OK);
+    mad_request_callback(r, fn, arg);
+}
+
 void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t status), void *arg)
 {
     uintptr_t pending = MADI_REQUEST_PENDING;
-    mad_session_t *session = r->session;
+    mad_session_t *session = session_of(r);
+    if (madi_request_is_instant(r)) {
+        callback_instant(session, fn, arg);
+        return;
+    }
     if (madi_session_usable(session)) { /* nobody else completes it */
         if (fn)
             fn(arg, is_done(r) ? r->status : MAD_ERR_FORKED);
@@ -127,8 +152,11 @@ static mad_status_t lost(mad_request_t **request)
 static mad_status_t take(mad_request_t **request)
 {
     mad_request_t *r = *request;
-    mad_status_t status = r->status;
+    mad_status_t status;
     *request = NULL;
+    if (madi_request_is_instant(r))
+        return MAD_OK;
+    status = r->status;
     free(r);
     return status;
 }
@@ -150,14 +178,12 @@ static bool request_done(void *arg)
     return is_done(arg);
 }
 
-mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns)
+static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **request, int64_t timeout_ns)
 {
-    mad_request_t *r = request ? *request : NULL;
+    mad_request_t *r = *request;
     uintptr_t state = MADI_REQUEST_PENDING;
     marceli_waiter_t w;
 
-    if (!r)
-        return MAD_ERR_INVAL;
     if (is_lost(r) && !is_done(r))
         return lost(request);
     marceli_waiter_init(&w);
@@ -172,6 +198,15 @@ mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns)
     while (!atomic_load_explicit(&r->let_go, memory_order_acquire)) /* pairs with madi_request_complete */
         sched_yield();
     return take(request);
+}
+
+mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns)
+{
+    if (MADI_UNLIKELY(!request || !*request))
+        return MAD_ERR_INVAL;
+    if (MADI_LIKELY(is_done(*request)))
+        return take(request);
+    return request_wait(request, timeout_ns);
 }
 
 typedef struct any {
@@ -203,9 +238,13 @@ mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeo
     any_t a = {requests, n, -1};
     mad_session_t *session = NULL;
     for (int i = 0; i < n && !session; i++)
-        session = requests[i] ? requests[i]->session : NULL;
+        session = requests[i] ? session_of(requests[i]) : NULL;
     if (!session)
         return MAD_ERR_INVAL;
+    if (any_done(&a)) {
+        *index = a.index;
+        return take(&requests[a.index]);
+    }
     if (session->forked)
         return any_lost(requests, n, index);
     if (madi_watch_for(session, any_done, &a, madi_deadline(timeout_ns)) != MAD_OK)
@@ -270,9 +309,11 @@ mad_status_t mad_request_cancel(mad_request_t *r)
     bool cancelled = false;
     if (!r)
         return MAD_ERR_INVAL;
-    session = r->session;
+    session = session_of(r);
     if (madi_session_usable(session))
         return MAD_ERR_FORKED;
+    if (madi_request_is_instant(r))
+        return MAD_ERR_TOO_LATE;
     madi_lock(&session->lock);
     if (!is_done(r)) {
         if (r->posted)

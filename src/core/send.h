@@ -3,6 +3,7 @@
  *
  *   pack.c      the blocks of a message      tx.c        its structure
  *   pack_end.c  its end, one-call forms      send.c      packets, the queue of a connection, credits
+ *   now.c       messages that leave at once, from the caller's memory
  *   rdv_send.c  blocks that are announced, and sent when granted */
 #ifndef MADI_SEND_H
 #define MADI_SEND_H
@@ -27,6 +28,10 @@ mad_status_t madi_tx_close_run(madi_tx_t *tx); /* what was staged since the last
 void madi_tx_lock(madi_tx_t *tx); /* tx_lock, when the message was flushed */
 void madi_tx_unlock(madi_tx_t *tx);
 mad_status_t madi_tx_settle(madi_tx_t *tx);    /* the end: LATER segments take their values where they must be copied */
+
+/* now.c */
+/* Send a message of small blocks, if its way is free.  False: nothing was done; they may be too long, or not valid. */
+bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n);
 
 /* pack_end.c */
 void madi_packing_release(madi_conn_t *conn); /* give the connection to the next message; under gate->tx_lock */
