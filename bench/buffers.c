@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SPACE ((size_t)128 << 20) /* bytes: more than the caches of a host with few cores hold */
+#define SPACE ((size_t)128 << 20) /* bytes: more than a core's own caches hold; some hosts' shared ones hold more */
 #define LINE 64
 
 static char *pages_map(size_t len, int flags, int fd)

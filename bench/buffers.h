@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers that are not warm: out of a space that no cache holds (fresh), or written by the other process's core (shared). */
+/* Buffers that are not warm: out of a space larger than a core's own caches (fresh), or written by the other process's core (shared). */
 #ifndef BENCH_BUFFERS_H
 #define BENCH_BUFFERS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ping-pong with buffers that are not warm.  fresh: each message is sent from and received into memory that no cache
- * holds.  written: each message is sent from memory that the other process's core has just written, which is not timed. */
+/* The ping-pong with buffers that are not warm.  fresh: each message is sent from and received into memory that no core's
+ * own cache holds.  written: each message is sent from memory that the other process's core has just written, which is not timed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ static int fresh_size(cold_t *c)
     char *warm = c->p->receive;
     int rc = -1;
     if (bench_space_open(&c->from, c->p->size, FILL) || bench_space_open(&c->to, c->p->size, 0))
-        perror("mad_perf: memory that no cache holds");
+        perror("mad_perf: memory for buffers long unused");
     else
         rc = size_run(c, perf_fresh.name, fresh_body);
     bench_space_close(&c->from);
@@ -125,6 +125,6 @@ static int run_written(perf_t *p)
     return sizes_run(p, written_size);
 }
 
-const perf_test_t perf_fresh = {"fresh", "the ping-pong with buffers that no cache holds", "8-4M", .run = run_fresh};
+const perf_test_t perf_fresh = {"fresh", "the ping-pong with buffers long unused", "8-4M", .run = run_fresh};
 const perf_test_t perf_written = {"written", "the ping-pong with buffers that the other core has just written (same host)",
                                   "8-4M", .run = run_written};

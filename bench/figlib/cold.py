@@ -5,7 +5,7 @@
 from . import mpi, sources
 
 # Test: words.
-TESTS = {"fresh": "buffers that no cache holds", "written": "what the other core has just written"}
+TESTS = {"fresh": "buffers long unused", "written": "what the other core has just written"}
 
 SOURCES = {"ours-%s-%s" % (driver, test): sources.ours(driver, test) for driver in ("shm", "tcp") for test in TESTS}
 SOURCES.update({"%s-%s" % (way, test): mpi.pingpong(way, ["--test", test]) for way in mpi.WAYS for test in TESTS})

@@ -59,7 +59,7 @@ PROMISES = [
      "One way, every size 2^k and 1.5 x 2^k from 1 B to 16 MiB: none above 1.0 x the best at that size of Open MPI, UCX and "
      "libfabric, each in every build that is there; the geometric mean at most 0.75 x. 8 B: at most 0.90 x the best of "
      "Open MPI and UCX, and at most the time of a cache line + 42 ns. 1 KiB: at most 0.90 x. 64 KiB, 1 MiB, 4 MiB: at most "
-     "0.9 x the best peer, or 1.1 x the raw copy of the same round where that is more. With buffers that no cache holds, and "
+     "0.9 x the best peer, or 1.1 x the raw copy of the same round where that is more. With buffers long unused, and "
      "with what the other core has just written: from 8 B to 16 MiB none above 1.0 x the best peer. No cliff: of all these sizes, and "
      "one byte around every threshold, none takes more than 1.15 x what its neighbours let expect. Messages of 8 B in windows "
      "of 64, in every form: at least 1.3 x the rate of the best peer in that form.",
