@@ -46,9 +46,15 @@ def measured(context):
         return "unknown"
 
 
+def command_shown(arguments):
+    """Without the folders of this host."""
+    return shlex.join(["bench/figures"] + [re.sub(r"^((?:--peer=)?(?:%s))=.*" % "|".join(peers.PACKAGES), r"\1=PREFIX", a)
+                                           for a in arguments])
+
+
 def this_run(context, rounds):
     """The facts of a run; all of its rows carry them, so that rows of different runs are told apart."""
-    return {"measured": measured(context), "command": shlex.join(["bench/figures"] + sys.argv[1:]), "rounds": rounds,
+    return {"measured": measured(context), "command": command_shown(sys.argv[1:]), "rounds": rounds,
             "began": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "load before": "%.2f" % os.getloadavg()[0]}
 
 

@@ -70,7 +70,7 @@ def run_lines(facts, kinds=("run", "machine", "versions")):
 
 
 def verdict(results):
-    """One sentence."""
+    """One sentence, with the names of what does not pass."""
     by = {row["figure"]: row["verdict"] for row in results}
     named = {"pass": [], "FAIL": [], "not measured": [], "told": []}
     for figure in rows.FIGURES:
@@ -97,11 +97,11 @@ def print_table(results):
 
 # ---- The document ------------------------------------------------------------------------------------------------------
 
-INTRODUCTION = """<!-- Made by `make figures` (bench/figures --markdown): do not edit. -->
-# Performance
+INTRODUCTION = """<!-- Made by `make figures` (bench/figures --document): do not edit. -->
+# Figures
 
-Every figure below belongs to a promise of the project and is measured by `bench/figures NAME`; `bench/figures --list`
-lists them.
+For developers: every figure that the project promises, beside its target. Users begin with [performance](performance.md).
+`bench/figures NAME` measures a figure, `bench/figures --list` lists them.
 
 How it is measured:
 
@@ -111,6 +111,9 @@ How it is measured:
   batches and the same statistics, bound to the same two processors. NetPIPE is its own program.
 - At least 60 batches of at least 500 round trips up to 4 KiB, 100 to 64 KiB, 20 to 1 MiB, 8 above. Best is the best
   batch; payload is checked in an untimed pass.
+- A curve is the ping-pong of 48 sizes. At each size the peer that is hardest to beat counts, by the median of the rounds'
+  ratios; the figure is the worst of all sizes. Rates are windows of 64 messages, in each form of sending and receiving.
+- A peer in a prefix (`--peer NAME=PREFIX`) is called `NAME@VERSION`; how each build was made is listed at the end.
 - Programs of MPI are `peer_mpi` (`bench/raw`) and `mpi_perf` (`bench/mpi`), the same ones over our channels and over the MPI
   library's own: Open MPI with `btl mad,self` (names `mpi-`), with `mtl ofi` and our provider (`mpi-ofi-`), and with
   `btl vader,self` or `tcp,self`. Of `overlap` the worst of send and receive, of computing for 1, 1.5 and 2 times the message,

@@ -76,6 +76,14 @@ for promise in "Shared memory" TCP MPI Waiting Gateways Instructions Oversubscri
 done
 check_lines "document: every figure belongs to a promise" 0 '^### Further' out
 check_lines "document: the machine" 1 '^- processor: .' out
+mkdir document
+cp "$top/doc/performance.md" document
+cp out document/expected.md
+run --from one.json --document document
+check "the page and the table: exit code" 0 "$code"
+check "the table is what --markdown writes" "" "$(diff document/expected.md document/figures.md 2>&1)"
+check_lines "the page: its run" 1 '^- shm-8-line, scale-connect: measured: (commit|release) ' document/performance.md
+check_lines "the page: no part is left out" 0 '^Not measured yet' document/performance.md
 run --from one.json --from another.json --markdown
 check_lines "document: of two runs" 1 '^This is put together of 2 runs' out
 

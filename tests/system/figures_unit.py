@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What bench/figures computes of numbers and texts that are given: python3 figures_unit.py (figures_test.sh runs it)."""
 
+import json
 import os
 import sys
 import unittest
+import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "bench"))
-from figlib import cliffs, curve, measure, peers, rates, rows  # noqa: E402
+from figlib import cliffs, curve, machine, measure, page, peers, rates, rows, svg  # noqa: E402
 from figlib.figure import Figure, times  # noqa: E402
 
 UCX_CHECKED = """#define ENABLE_ASSERT             1
@@ -143,6 +145,65 @@ class Peers(unittest.TestCase):
         self.assertEqual(asked, ["/b"])
         wide = peers.figures_widen([figure(times(1))._replace(peers=("x", "ucx-posix"))], added)[0]
         self.assertEqual(wide.peers, ("x", "ucx-posix", "ucx-posix@1.23.0", "ucx-posix@1.23.0'"))
+
+
+def curve_row():
+    """A row as it comes from a file: sizes are text."""
+    row = measure.figure_row(None, figure((1.0, None))._replace(name="curve-shm", ours="ours-shm", peers=("ucx-a", "ucx-b@2")),
+                             [{s.replace("ours", "ours-shm").replace("a", "ucx-a") if s != "b" else "ucx-b@2": r
+                               for s, r in one.items()} for one in ROUNDS], {})
+    facts = {"run": {"measured": "commit x"}, "machine": {"processor": "p"}, "versions": {"UCX 2": "release"}}
+    return json.loads(json.dumps(dict(row, **facts)))
+
+
+class Document(unittest.TestCase):
+    def test_of_each_library_the_quickest_build_counts(self):
+        found = dict(page.families(curve_row()))
+        self.assertEqual(found["Madeleine"], {8: (2, "ours-shm"), 12: (2, "ours-shm"), 16: (3, "ours-shm")})
+        self.assertEqual(found["UCX"][8], (2, "ucx-a"))
+        self.assertEqual(found["UCX"][12][0], 2)
+        self.assertNotIn("libfabric", found)
+
+    def test_plots_are_small_and_well_formed(self):
+        drawn = page.plots([curve_row()])
+        self.assertEqual(sorted(drawn), ["latency-shm.svg", "ratio-shm.svg"])
+        for image in drawn.values():
+            self.assertEqual(xml.etree.ElementTree.fromstring(image).tag, "{http://www.w3.org/2000/svg}svg")
+            self.assertLess(len(image), 20000)
+        self.assertEqual(drawn, page.plots([curve_row()]))
+
+    def test_axes(self):
+        self.assertEqual(svg.decades(0.08, 900), [0.01, 0.1, 1, 10, 100, 1000])
+        self.assertEqual(svg.steps(0, 1.9)[-1], 2)
+        axes = svg.Axes([("a", [(1, 0.1), (16, 10)])], True)
+        self.assertEqual((axes.x(1), axes.y(10)), (svg.LEFT, svg.TOP))
+        self.assertEqual(axes.x(4), (axes.x(1) + axes.x(16)) / 2)
+        self.assertEqual(svg.Axes([("a", [(1, 1), (16, 9)])], False, 2).y(9), svg.TOP)  # above: at the edge
+
+    def test_parts_are_written_anew_and_the_rest_is_kept(self):
+        text = "a\n<!-- made: run -->\nold\n<!-- end -->\nb\n<!-- made: other -->\nkept\n<!-- end -->\n"
+        filled = page.page_fill(text, {"run": "new \\1\n"})
+        self.assertEqual(filled, text.replace("old", "new \\1"))
+        self.assertEqual(page.page_fill(filled, {"run": "new \\1\n"}), filled)
+
+    def test_parts(self):
+        made = page.parts([curve_row()])
+        self.assertIn("At 1 of 3 sizes", made["curve_shm"])
+        self.assertIn("The worst is 12 B: 1.25 x ucx-b@2", made["curve_shm"])
+        self.assertIn("| 8 B | **2** | **2** |", made["curve_shm"].replace(".000", ""))
+        self.assertIn("Not measured", made["curve_tcp"])
+        self.assertIn("UCX 2: release", made["run"])
+        self.assertEqual(made["verdict"], "0 figures meet their targets, 1 do not: curve-shm.\n")
+
+    def test_the_page_has_all_parts(self):
+        with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "doc", "performance.md")) as file:
+            self.assertEqual(sorted(name for _, name, _ in page.PART.findall(file.read())), sorted(page.parts([curve_row()])))
+
+
+class Machine(unittest.TestCase):
+    def test_no_folder_of_a_peer_is_published(self):
+        self.assertEqual(machine.command_shown(["--peer", "ucx=/home/a/ucx", "--peer=openmpi=/b", "--build", "build", "shm-8"]),
+                         "bench/figures --peer ucx=PREFIX --peer=openmpi=PREFIX --build build shm-8")
 
 
 class Rows(unittest.TestCase):
