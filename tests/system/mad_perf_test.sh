@@ -52,7 +52,7 @@ for driver in shm tcp; do
     perf 4 ring --driver $driver --sizes 8,1M --batches 2 --iters 3 --json && rows ring $driver "8 1048576" &&
         grep -q '"ranks": 4' "$out/out"
     outcome "ring over $driver" $?
-    for t in cond outside; do
+    for t in cond outside fresh written; do
         perf 2 $t --driver $driver --sizes 8,64K,3M --batches 2 --iters 20 --json && rows $t $driver "8 65536 3145728"
         outcome "$t over $driver" $?
     done
