@@ -172,6 +172,6 @@ SOURCES = {
     "start-madrun": start(lambda context: context.madrun(START_PROCESSES)),
     # mpirun of Open MPI 4.1 often does not end after processes that end at once.
     "start-mpich": start(lambda context: ["mpiexec.mpich", "-n", str(START_PROCESSES)]),
-    "worlds": tests("system/worlds_test.sh", "world"),
+    "worlds": tests("system/worlds_test.sh", "world", "confined"),
     "lost": tests("soak/run.sh", "soak/soak"),
 }

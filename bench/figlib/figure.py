@@ -22,7 +22,9 @@ KIB, MIB = 1 << 10, 1 << 20
 SHARE = "of the fair share"
 MILLION = "million / s"
 NETWORKS = (("shm", "shared memory"), ("tcp", "TCP on loopback"))
-PLUGS = (("mpi", "Open MPI", "mad"), ("mpi-ofi", "Open MPI by libfabric", "ofi"))  # figures' names, words, way
+# Ways into Open MPI: figures' names, words, way.  The layer has ping-pongs and rates.
+PLUGS = (("mpi", "Open MPI", "mad"), ("mpi-ofi", "Open MPI by libfabric", "ofi"))
+LAYER = ("mpi-pml", "Open MPI by our layer", "pml")
 MORE = ("MB/s", SHARE, MILLION)  # units of which more is better
 
 Figure = collections.namedtuple("Figure", "name what group ours size field unit peers others floors target allowed")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open MPI over our channels, by its component and by the provider for libfabric, and over its own transports; libfabric's
+"""Open MPI over our channels, by its component, by our point-to-point layer and by the provider for libfabric, and over its own transports; libfabric's
 own programs.  The programs that measure are raw/peer_mpi.c and those of the folder mpi."""
 
 import glob
@@ -43,9 +43,9 @@ def module_folder(context, kind, name):
     raise Missing("%s was not built (configure says why)" % name)
 
 
-def component(context):
+def component(context, name="mca_btl_mad.so"):
     """Where Open MPI finds our component beside its own."""
-    folder = module_folder(context, "openmpi", "mca_btl_mad.so")
+    folder = module_folder(context, "openmpi", name)
     code, out, err = run(["ompi_info", "--path", "pkglibdir", "--parsable"])
     return ["--mca", "mca_base_component_path", folder + ":" + out.strip().split(":")[-1]]
 
@@ -63,6 +63,8 @@ WAYS = {
     "openmpi-ucx-tcp": lambda context: (UCX, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}),
     "mpi-mad-shm": lambda context: (OB1 + ["mad,self"] + component(context), {}),
     "mpi-mad-tcp": lambda context: (OB1 + ["mad,self"] + component(context), TCP),
+    "mpi-pml-shm": lambda context: (["--mca", "pml", "mad"] + component(context, "mca_pml_mad.so"), {}),
+    "mpi-pml-tcp": lambda context: (["--mca", "pml", "mad"] + component(context, "mca_pml_mad.so"), TCP),
     "mpi-ofi-shm": lambda context: (OFI, provider(context)),
     "mpi-ofi-tcp": lambda context: (OFI, dict(provider(context), **TCP)),
 }

@@ -14,11 +14,11 @@ FAMILIES = (("Open MPI", "openmpi-"), ("UCX", "ucx-"), ("libfabric", "libfabric-
 CURVES = (("curve-shm", "shm", "shared memory"), ("curve-tcp", "tcp", "TCP on loopback"))
 SHOWN = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 RATES = ("rate-shm-blocking", "rate-shm-request", "rate-shm-posted", "rate-shm-both", "mpi-rate-shm-posted",
-         "mpi-ofi-rate-shm-posted")
+         "mpi-pml-rate-shm-posted", "mpi-ofi-rate-shm-posted")
 IMAGES = "![One way through {words}](plots/latency-{short}.svg)\n\n" \
          "![Time through {words}, ours to the others'](plots/ratio-{short}.svg)\n\n"
-MORE = ("shm-8-line", "shm-64K", "shm-1M", "tcp-1M", "mpi-shm-8", "mpi-ofi-shm-8", "mpi-tcp-8", "ring", "tcp-wait",
-        "instructions", "marcel-yield", "marcel-create", "marcel-handoff", "marcel-memory")
+MORE = ("shm-8-line", "shm-64K", "shm-1M", "tcp-1M", "mpi-shm-8", "mpi-pml-shm-8", "mpi-ofi-shm-8", "mpi-tcp-8", "ring", "tcp-wait",
+        "instructions", "marcel-yield", "marcel-create", "marcel-handoff", "marcel-directed", "marcel-memory")
 
 
 # ---- What a row says --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 """The figures of MPI.  Each of the two ways into Open MPI (the component, the provider for libfabric) has the same rows."""
 
 from . import mpi, rows_rate
-from .figure import KIB, MIB, NETWORKS, PLUGS, Figure, at_most, bandwidth, latency, of_floor, over, times
+from .figure import KIB, LAYER, MIB, NETWORKS, PLUGS, Figure, at_most, bandwidth, latency, of_floor, over, times
 
 OWN = "%s x Open MPI's best path"
 LARGE = ((64 * KIB, "64K", "64 KiB"), (MIB, "1M", "1 MiB"), (4 * MIB, "4M", "4 MiB"))
@@ -113,7 +113,7 @@ def waits(wait, network, words):
     return [waited(wait, network, words, *size) for size in sizes]
 
 
-FIGURES = [row for plug in PLUGS for row in sizes(*plug)] + rows_rate.MPI_FIGURES + [
+FIGURES = [row for plug in PLUGS + (LAYER,) for row in sizes(*plug)] + rows_rate.MPI_FIGURES + [
     overlap(*plug, *network) for plug in PLUGS for network in NETWORKS] + [
     matching(PLUGS[0], *queue, "<= 1.1 x Open MPI's own, as Open MPI matches", times(1.1)) for queue in QUEUES] + [
     matching(PLUGS[1], *queue, "<= 2 x beside none", at_most(2)) for queue in QUEUES] + [

@@ -2,7 +2,7 @@
 """The figures of rates: messages of 8 B in windows of 64, in each form, native and through each way into Open MPI."""
 
 from . import rates
-from .figure import MILLION, NETWORKS, PLUGS, Figure, times
+from .figure import LAYER, MILLION, NETWORKS, PLUGS, Figure, times
 from .rows_curve import PEERS
 
 
@@ -29,4 +29,4 @@ def plugged(plug, network, words, form):
 
 
 FIGURES = [native(*network, form) for network in NETWORKS for form in rates.FORMS]
-MPI_FIGURES = [plugged(plug, *network, form) for plug in PLUGS for network in NETWORKS for form in rates.MPI_FORMS]
+MPI_FIGURES = [plugged(plug, *network, form) for plug in PLUGS + (LAYER,) for network in NETWORKS for form in rates.MPI_FORMS]
