@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 
 Peer = collections.namedtuple("Peer", "package prefix version built")
 
@@ -59,10 +60,24 @@ def openmpi_built(text):
     return version and version.group(1), how + (" (%s)" % optimised[-1] if optimised and how == "release" else "")
 
 
+# ABT_info_query_config(kind, &yes) without ABT_init: kinds of the enumeration in abt.h.
+ARGOBOTS_KINDS = {"debug": 0, "checks of errors": 4}
+ARGOBOTS_ASK = """
+import ctypes, sys
+library, yes = ctypes.CDLL(sys.argv[1]), ctypes.c_int(0)
+for name, kind in %r.items():
+    if not library.ABT_info_query_config(kind, ctypes.byref(yes)):
+        print("%%s: %%d" %% (name, yes.value))
+""" % ARGOBOTS_KINDS
+
+
 def argobots_built(text):
-    """From its pkg-config file."""
+    """From its pkg-config file, and what the library answers."""
     version = re.search(r"^Version:\s*(\S+)", text, re.M)
-    return version and version.group(1), "unknown: it does not say"
+    answers = dict(re.findall(r"^(%s): (\d)$" % "|".join(ARGOBOTS_KINDS), text, re.M))
+    on = [name for name, yes in answers.items() if yes != "0"]
+    how = "with " + ", ".join(on) if on else "release" if answers else "unknown: it does not say"
+    return version and version.group(1), how
 
 
 BUILT = {"ucx": ucx_built, "libfabric": libfabric_built, "openmpi": openmpi_built, "argobots": argobots_built}
@@ -73,7 +88,7 @@ def told(package, prefix):
     if package == "argobots":
         try:
             with open(os.path.join(prefix, "lib", "pkgconfig", "argobots.pc")) as file:
-                return file.read()
+                return file.read() + output([sys.executable, "-c", ARGOBOTS_ASK, os.path.join(prefix, "lib", "libabt.so")])
         except OSError:
             return ""
     program, *arguments = PACKAGES[package][1]

@@ -115,7 +115,10 @@ class Peers(unittest.TestCase):
         self.assertEqual(peers.openmpi_built(said % "yes"), ("5.0.7", "with debugging"))
 
     def test_argobots(self):
-        self.assertEqual(peers.argobots_built("Name: Argobots\nVersion: 1.2\n")[0], "1.2")
+        said = "Name: Argobots\nVersion: 1.2\n"
+        self.assertEqual(peers.argobots_built(said), ("1.2", "unknown: it does not say"))
+        self.assertEqual(peers.argobots_built(said + "debug: 0\nchecks of errors: 0\n"), ("1.2", "release"))
+        self.assertEqual(peers.argobots_built(said + "debug: 0\nchecks of errors: 1\n"), ("1.2", "with checks of errors"))
 
     def test_option(self):
         for wrong in ("ucx", "ucx=", "=/usr", "gasnet=/usr", "ucx=/nonexistent/prefix"):
