@@ -8,7 +8,7 @@ import re
 import ctext
 
 PERSONS = (r"users?|readers?|persons?|people|somebody|anybody|everybody|nobody|someone|anyone|everyone|"
-           r"administrators?|engineers?|attackers?|authors?|contributors?|operators?|owners?|programmers?")
+           r"administrators?|engineers?|attackers?|authors?|contributors?|developers?|operators?|owners?|programmers?")
 WHO = re.compile(r"\bwho\b", re.I)
 PERSON_WHO = re.compile(r"\b(?:" + PERSONS + r"),?\s+who$", re.I)
 TOLD = re.compile(r"\b(?:is|are|was|were|be|been|being)\s+(?:not\s+)?told\b", re.I)
