@@ -420,6 +420,13 @@ static void mismatched(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi
     madi_unlock(&gate->tx_lock);
 }
 
+static void bye_came(madi_link_t *link)
+{
+    link->gate->bye = true;
+    if (link->driver->acknowledge)
+        link->driver->acknowledge(link);
+}
+
 static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
     static const uint32_t sizes[] = {[MADI_WIRE_GRANT] = sizeof(madi_wire_grant_t),
@@ -440,7 +447,7 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
     case MADI_WIRE_SHARE: granted(link->gate, true, body); break;
     case MADI_WIRE_CREDIT: credit_came(link->gate, hdr, body); break;
     case MADI_WIRE_MISMATCH: mismatched(link->gate, hdr, body); break;
-    case MADI_WIRE_BYE: link->gate->bye = true; break;
+    case MADI_WIRE_BYE: bye_came(link); break;
     case MADI_WIRE_CLOSE: good = madi_number_closed(link->gate, hdr->channel); break;
     case MADI_WIRE_CLOSED: good = madi_number_free(link->gate, hdr->channel); break;
     default: protocol_error(link, "a packet of unknown type"); break;

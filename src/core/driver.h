@@ -292,6 +292,9 @@ struct madi_driver {
     /* Is everything that send took out of the driver's hands, so that link_close does not lose it?  (In tcp: the peer's
      * kernel has it.)  For an orderly end, which asks again every millisecond until it is.  NULL: yes. */
     bool (*drained)(madi_link_t *link);
+    /* Have the network acknowledge at once what has come, rather than with what this side sends next: the peer has ended in
+     * order, and waits until it has drained.  Under the session's lock.  NULL: the network does. */
+    void (*acknowledge)(madi_link_t *link);
     /* Is something under way to the peer's host, and did that acknowledge nothing for so many ns?  (Whether the peer itself
      * computes or is stopped does not matter.)  Under the session's lock.  NULL: not known. */
     bool (*unheard)(madi_link_t *link, int64_t ns);

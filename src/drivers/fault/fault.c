@@ -439,6 +439,7 @@ const madi_driver_t madi_driver_fault = {
     .take = fault_take,
     .slot_put = fault_slot_put,
     .drained = fault_drained,
+    .acknowledge = fault_acknowledge,
     .link_close = fault_link_close,
     .link_fini = fault_link_fini,
 };

@@ -120,6 +120,7 @@ void fault_rx_free(fault_link_t *l);
 madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 bool fault_send_short(madi_link_t *link, const void *packet, size_t total);
 bool fault_drained(madi_link_t *link);
+void fault_acknowledge(madi_link_t *link);
 int fault_flush(fault_link_t *l, int64_t now); /* what is due; under the session's lock; returns how many */
 void fault_tx_end(fault_link_t *l);            /* it is closed: forget packets, end ops */
 

@@ -229,6 +229,13 @@ bool fault_drained(madi_link_t *link)
     return !l->inner->driver->drained || l->inner->driver->drained(l->inner);
 }
 
+void fault_acknowledge(madi_link_t *link)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    if (l->inner->driver->acknowledge)
+        l->inner->driver->acknowledge(l->inner);
+}
+
 void fault_tx_end(fault_link_t *l)
 {
     fault_out_t *p;

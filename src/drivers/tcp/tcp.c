@@ -263,7 +263,7 @@ static void tcp_disarm(madi_adapter_t *adapter)
     .adapter_size = sizeof(madi_tcp_adapter_t), .link_size = sizeof(madi_tcp_link_t), .probe = madi_tcp_probe,          \
     .open = tcp_open, .close = tcp_close, .fini = tcp_close, .secure = tcp_secure, .pure_poll = tcp_pure_poll,          \
     .arm = tcp_arm, .disarm = tcp_disarm, .network = madi_tcp_network, .common = madi_tcp_common,                       \
-    .reachable = tcp_reachable, .within = madi_tcp_within, .admits = madi_tcp_admits, .connect = madi_tcp_connect, .drained = madi_tcp_drained, .unheard = madi_tcp_unheard,  \
+    .reachable = tcp_reachable, .within = madi_tcp_within, .admits = madi_tcp_admits, .connect = madi_tcp_connect, .drained = madi_tcp_drained, .acknowledge = madi_tcp_acknowledge, .unheard = madi_tcp_unheard,  \
     .moves = madi_tcp_moves, .link_fini = madi_tcp_link_fini
 
 static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason);

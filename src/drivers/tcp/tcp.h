@@ -202,6 +202,7 @@ mad_status_t madi_tcp_connect(madi_link_t *link, const void *addr, size_t len, i
 mad_status_t madi_tcp_start(madi_link_t *link, int fd, bool active, char *reason);
 madi_sent_t madi_tcp_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 bool madi_tcp_drained(madi_link_t *link);
+void madi_tcp_acknowledge(madi_link_t *link); /* as driver.h says */
 void madi_tcp_link_close(madi_link_t *link);
 void madi_tcp_link_fini(madi_link_t *link);
 /* Read and parse about budget packets; returns events. */

@@ -177,6 +177,13 @@ bool madi_tcp_drained(madi_link_t *pub)
     return ioctl(link->watch.fd, SIOCOUTQ, &unacknowledged) < 0 || !unacknowledged;
 }
 
+/* The kernel sends the acknowledgement that it holds back, for up to 40 ms, to have something to send with it. */
+void madi_tcp_acknowledge(madi_link_t *pub)
+{
+    int one = 1;
+    setsockopt(((madi_tcp_link_t *)pub)->watch.fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof(one));
+}
+
 /* The descriptor stays open until fini, since a sender may be using it; shutting it down makes its send fail. */
 void madi_tcp_link_close(madi_link_t *pub)
 {
