@@ -62,24 +62,31 @@ bool madi_block_agrees(const madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
     return (sent & mask) == (expected & mask);
 }
 
+void madi_packet_next(madi_rx_msg_t *m)
+{
+    madi_rx_packet_t *packet = m->head;
+    if (m->current)
+        madi_rx_packet_free(m->current);
+    m->head = packet->next;
+    if (!m->head)
+        m->tail = &m->head;
+    m->current = packet;
+    m->cur = packet->data;
+    m->end = madi_foreign_skip(packet->data, packet->len);
+    m->cur_last = packet->last;
+    m->conn->rx_held -= packet->cost;
+    madi_credit_return(m->conn, packet->cost);
+    packet->cost = 0;
+    madi_conn_hand_back(m->conn);
+}
+
 /* Is there a block to be parsed?  Moves on to the next packet if need be.  Under session->lock. */
 bool madi_block_next(madi_rx_msg_t *m)
 {
     while (!madi_rx_left(m) && !m->cur_last && m->head) {
-        madi_rx_packet_t *packet = m->head;
-        if (m->current)
-            madi_rx_packet_free(m->current);
-        m->head = packet->next;
-        if (!m->head)
-            m->tail = &m->head;
-        m->current = packet;
-        m->cur = packet->data;
-        m->end = madi_foreign_skip(packet->data, packet->len);
-        m->cur_last = packet->last;
-        m->conn->rx_held -= packet->cost;
-        madi_credit_return(m->conn, packet->cost);
-        packet->cost = 0;
-        madi_conn_hand_back(m->conn);
+        madi_packet_next(m);
+        if (MADI_UNLIKELY(m->current->cont || m->cont_left))
+            madi_cont_skip(m, m->current->cont);
     }
     return madi_rx_left(m) > 0;
 }
@@ -99,6 +106,7 @@ mad_status_t madi_block_look(madi_rx_msg_t *m, madi_sent_block_t *b)
     b->announced = kind == MADI_WIRE_RDV || kind == MADI_WIRE_RDV_AT;
     b->waits = kind == MADI_WIRE_RDV_AT && (b->desc & MADI_WIRE_DESC_WAITS);
     b->placed = kind == MADI_WIRE_PLACED;
+    b->continued = false;
     if (b->placed) {
         if (!m->placed || m->index)
             goto garbage;
@@ -117,8 +125,12 @@ mad_status_t madi_block_look(madi_rx_msg_t *m, madi_sent_block_t *b)
             goto garbage;
         b->inside = b->rdv.eager;
     }
-    if (b->inside > madi_foreign_between(p, m->end))
-        goto garbage;
+    if (b->inside > madi_foreign_between(p, m->end)) {
+        if (kind != MADI_WIRE_INLINE || m->cur_last)
+            goto garbage;
+        b->continued = true;
+        b->inside = madi_foreign_between(p, m->end);
+    }
     b->data = p;
     b->behind = madi_foreign_skip(p, b->inside);
     return MAD_OK;
@@ -136,10 +148,12 @@ static void count_placed(madi_conn_t *conn, uint64_t len)
     conn->block_bytes_in += len;
 }
 
-static void block_refuse(madi_rx_msg_t *m, const madi_sent_block_t *b)
+void madi_block_refuse(madi_rx_msg_t *m, const madi_sent_block_t *b)
 {
     if (b->announced)
         madi_rdv_send_grant(m->conn->gate, b->rdv.sender, 0, b->inside, true);
+    if (b->continued)
+        madi_cont_drop(m, b);
 }
 
 mad_status_t madi_block_place(madi_rx_msg_t *m, const madi_sent_block_t *b, const struct iovec *pieces, int n,
@@ -153,9 +167,11 @@ mad_status_t madi_block_place(madi_rx_msg_t *m, const madi_sent_block_t *b, cons
             count_placed(m->conn, MADI_WIRE_DESC_LEN(b->desc));
         if (b->announced)
             status = madi_rdv_grant(m, pieces, n, MADI_WIRE_DESC_LEN(b->desc), b, wait);
+        if (b->continued)
+            status = madi_cont_start(m, pieces, n, b, wait);
     } else {
         madi_block_mismatch(m, b->desc, expected);
-        block_refuse(m, b);
+        madi_block_refuse(m, b);
         status = MAD_ERR_MISMATCH;
     }
     m->index++;
@@ -180,7 +196,7 @@ void madi_block_drop(madi_rx_msg_t *m, bool disagrees)
     m->cur = b.behind;
     if (disagrees)
         madi_block_mismatch(m, b.desc, MADI_WIRE_DESC_NONE);
-    block_refuse(m, &b);
+    madi_block_refuse(m, &b);
     m->index++;
 }
 

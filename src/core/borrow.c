@@ -38,11 +38,11 @@ static mad_status_t borrow_slow(madi_rx_msg_t *m, const void **base, size_t *len
     if (m->blocks || !madi_block_next(m))
         return MAD_ERR_AGAIN;
     status = madi_block_look(m, &b);
-    if (!status && b.announced)
+    if (!status && (b.announced || b.continued))
         status = madi_early_start(m, &b);
     if (status)
         return status;
-    if (b.announced)
+    if (b.announced || b.continued)
         return borrow_early(m, base, len);
     m->cur = b.behind;
     m->index++;

@@ -108,15 +108,19 @@ void madi_rx_packet_free(madi_rx_packet_t *packet)
         free(packet);
 }
 
+#define WINDOW_MAX ((uint64_t)1 << 20)
+
 void madi_credit_tell(madi_conn_t *conn)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CREDIT, .channel = conn->remote, .length = sizeof(madi_wire_credit_t)};
     madi_wire_credit_t credit;
     mad_session_t *session = conn->gate->session;
     int64_t more = (int64_t)conn->rx_window;
+    if (session->tell == conn)
+        session->tell = NULL;
     if (more > session->credit_budget)
         more = session->credit_budget;
-    if (conn->rx_window < (1u << 20) && more > 0) { /* it keeps pace: let more be under way */
+    if (conn->rx_window < WINDOW_MAX && more > 0) { /* it keeps pace: let more be under way */
         conn->rx_window += (uint64_t)more;
         session->credit_budget -= more;
     }
@@ -126,9 +130,25 @@ void madi_credit_tell(madi_conn_t *conn)
     madi_gate_ctrl(conn->gate, &hdr, &credit);
 }
 
+/* A sender that has much of its window left need not learn of it between a long message and the answer to it. */
+void madi_credit_return_later(madi_conn_t *conn, uint32_t cost)
+{
+    mad_session_t *session = conn->gate->session;
+    conn->rx_left -= cost;
+    if (conn->rx_left >= 0)
+        return;
+    if (session->tell && session->tell != conn)
+        madi_credit_tell(session->tell);
+    session->tell = conn;
+    if (conn->rx_window < WINDOW_MAX || conn->rx_left < -(int64_t)(conn->rx_window / 4))
+        madi_credit_tell(conn);
+}
+
 /* What the connection had beyond its floor goes back to the session. */
 void madi_credit_forget(madi_conn_t *conn)
 {
+    if (conn->gate->session->tell == conn)
+        conn->gate->session->tell = NULL;
     conn->gate->session->credit_budget += (int64_t)(conn->rx_window - conn->rx_floor);
     conn->rx_window = conn->rx_floor;
 }
@@ -230,7 +250,20 @@ static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
 
 static madi_place_t next_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
-    madi_rx_packet_t *packet = malloc(sizeof *packet + hdr->length);
+    madi_rx_msg_t *m = conn->arriving;
+    madi_rx_packet_t *packet;
+
+    rx->more = (uintptr_t)conn;
+    if (madi_cont_of(m)) {
+        if (madi_cont_begin(m, hdr, rx))
+            return MADI_PLACE_COPY;
+        protocol_error(conn->gate->link, "a packet that does not go on with its block");
+        return MADI_PLACE_DROP;
+    }
+    m->put_off = rx->defer && hdr->flags & MADI_WIRE_CONT && !m->put_off;
+    if (m->put_off)
+        return MADI_PLACE_LATER;
+    packet = malloc(sizeof *packet + hdr->length);
     if (!packet)
         return MADI_PLACE_DROP;
     memset(packet, 0, sizeof *packet);
@@ -238,9 +271,9 @@ static madi_place_t next_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, m
     packet->len = hdr->length;
     packet->cost = hdr->aux;
     packet->last = hdr->flags & MADI_WIRE_LAST;
+    packet->cont = hdr->flags & MADI_WIRE_CONT;
     rx->base = packet + 1;
     rx->cookie = packet;
-    rx->more = (uintptr_t)conn;
     return MADI_PLACE_COPY;
 }
 
@@ -257,7 +290,9 @@ static void next_packet_done(madi_conn_t *conn, madi_rx_packet_t *packet)
         conn->arriving = NULL;
         madi_conn_rx_quick(conn);
     }
-    if (m->opened)
+    if (madi_cont_of(m))
+        madi_cont_feed(m);
+    else if (m->opened)
         madi_rx_feed(m);
 }
 
@@ -270,7 +305,8 @@ static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr,
         protocol_error(link, "a packet for a channel that was not announced");
         return MADI_PLACE_DROP;
     }
-    if (MADI_UNLIKELY(!(hdr->flags & MADI_WIRE_FIRST) != (conn->arriving != NULL))) {
+    if (MADI_UNLIKELY(!(hdr->flags & MADI_WIRE_FIRST) != (conn->arriving != NULL) ||
+                      (hdr->flags & MADI_WIRE_CONT && !conn->arriving))) {
         protocol_error(link, "a piece of a message without its beginning");
         return MADI_PLACE_DROP;
     }
@@ -284,7 +320,7 @@ static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr,
         madi_link_down(link, MAD_ERR_NOMEM, "no memory for a message");
     else if (place == MADI_PLACE_KEEP)
         first_packet_done(link, rx->cookie);
-    else {
+    else if (place != MADI_PLACE_LATER) {
         link->gate->half = rx->cookie;
         link->gate->half_first = hdr->flags & MADI_WIRE_FIRST;
     }
@@ -501,6 +537,8 @@ void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
         link->gate->half = NULL;
         if (MADI_LIKELY(hdr->flags & MADI_WIRE_FIRST))
             first_packet_done(link, rx->cookie);
+        else if (!rx->cookie)
+            madi_cont_done(((madi_conn_t *)(uintptr_t)rx->more)->arriving, hdr);
         else
             next_packet_done((madi_conn_t *)(uintptr_t)rx->more, rx->cookie);
     } else if (hdr->type == MADI_WIRE_DATA) {

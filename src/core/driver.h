@@ -81,6 +81,8 @@ struct madi_op {
     void (*done)(madi_op_t *op, mad_status_t status);
     bool last; /* nothing else follows that the program waits for: the sooner this is done, the better */
     uint64_t of; /* bytes of the block that this is a piece of */
+    size_t ahead; /* so many first bytes of what send is given are another packet, whose memory does not stay: what cannot leave
+                   * at once is copied.  0, unless caps.ahead */
 };
 
 /* What a link of an adapter can do; plain data, set by open. */
@@ -91,6 +93,8 @@ typedef struct madi_caps {
     size_t chunk_min;     /* not 0: the driver copies, and overlaps its copying with the peer's when a block goes in
                            * several pieces, of this size at least; less than chunk_max */
     size_t rdv_min;       /* blocks from here on are better granted first than copied */
+    size_t cont_min;      /* blocks from here on, and below rdv_min, begin in their message's packet and go on in a packet of
+                           * their own, up to chunk_max, which the receiver's driver may put where the block is to be.  0: none */
     size_t rdv_eager;     /* so many bytes of such a block may go ahead of the grant */
     int gather_max;       /* pieces that send takes: 16 or more, for the core sends up to 16 */
     double latency_us;    /* one way, small */
@@ -98,6 +102,8 @@ typedef struct madi_caps {
     int rank;             /* of two ways to a peer the one with the lower rank is used: self 0, shm 10, tcp 50,
                            * virtual 200 */
     bool self;            /* reaches this process itself, and nobody else */
+    bool ahead;           /* send takes a packet, as it takes one without an op, ahead of one with an op: in one go.  Then
+                           * gather_max is 18 or more */
     bool many;            /* send may be given an op that is taken already: done is called as often as it was taken, and
                            * the header is copied */
 } madi_caps_t;
@@ -163,7 +169,9 @@ typedef enum madi_place {
     MADI_PLACE_KEEP, /* the core keeps rx->loan (and has used the packet): the driver leaves these bytes alone until
                       * its slot_put is called with the same pointer, which may be before madi_rx_begin has returned.
                       * No madi_rx_done. */
-    MADI_PLACE_DROP  /* read and forget the body; no madi_rx_done */
+    MADI_PLACE_DROP, /* read and forget the body; no madi_rx_done */
+    MADI_PLACE_LATER /* only if rx->defer was set: keep the packet, poll no further on this link, and ask again in the next
+                      * poll; until then the program may name a place.  At most once a packet */
 } madi_place_t;
 
 typedef struct madi_rx {
@@ -176,6 +184,7 @@ typedef struct madi_rx {
      * out, for COPY: so many are left out of what is put at base. */
     madi_foreign_t head;
     uint32_t here, skip;
+    bool defer;   /* in: LATER may be answered */
 } madi_rx_t;
 
 /* A driver that wraps others (fault) makes their links itself and sets outer in them; what their drivers then say to the

@@ -142,6 +142,10 @@ struct madi_tx {
     uint32_t seq;
     uint32_t rdv_pending;  /* rendezvous blocks not finished */
     uint32_t n_held;       /* of these, such as were announced before the end and wait for it */
+    uint64_t cont_left;    /* bytes of the piece next_piece that go in packets of their own: it has begun; 0: it has not */
+    bool cont_busy;        /* the driver has such a packet: cont_op and cont_hdr */
+    madi_op_t cont_op;
+    madi_wire_hdr_t cont_hdr;
     int64_t began;         /* traced: when it was queued */
     uint64_t put_at, put;  /* the first block goes to this address of the receiver's; so much of it is there */
     bool put_tried;        /* it is known whether it does */
@@ -160,6 +164,7 @@ typedef struct madi_rx_packet {
     madi_foreign_t data; /* in this allocation, or a loan */
     uint32_t len, cost;
     bool last;
+    bool cont;   /* it goes on with the block of the packet before */
     bool inside; /* not an allocation of its own */
     madi_foreign_t loan;
     madi_link_t *link;
@@ -242,6 +247,9 @@ struct madi_rx_msg {
     madi_rx_block_t *blocks, **blocks_tail; /* waiting */
     _Atomic(uint32_t) rdv_pending;
     madi_rx_early_t *early;         /* the next block, if it is on its way already */
+    uint64_t cont_left;             /* bytes of the block before the cursor that the next packets bring */
+    _Atomic(struct madi_rdv_recv *) cont; /* where they go; NULL: nobody wants them.  Changed under session->lock */
+    bool put_off;                   /* a packet of these was left to the driver's next poll, once */
     mad_request_t *request;
     int64_t began;                  /* traced: when its first packet was there */
     marceli_waiter_t *waiter;          /* a call that waits for more of it; under session->lock */
@@ -523,6 +531,7 @@ struct mad_session {
     int spare_fd;                  /* closed for a moment to turn callers away when there are no descriptors left */
     madi_link_t *dead_links;       /* closed, to be freed outside of callbacks */
     int64_t credit_budget;
+    madi_conn_t *tell;  /* its sender's credits are to be told when nothing else is to be done; NULL: none */
     int64_t credit_floor;
     /* Progress. */
     int epfd, rare_epfd; /* the second in the first, by `rare`, and in the door */

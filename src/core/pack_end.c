@@ -254,6 +254,19 @@ static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
         madi_unlock(&conn->gate->tx_lock);
         return MAD_OK;
     }
+    if (!tx->queued && madi_tx_send_begun(tx)) {
+        if (!tx->cont_busy) {
+            madi_tx_reset_pieces(tx);
+            packing_release(conn);
+            madi_unlock(&conn->gate->tx_lock);
+            return MAD_OK;
+        }
+        tx->wait = &wait;
+        conn->spare = NULL;
+        packing_release(conn);
+        madi_unlock(&conn->gate->tx_lock);
+        return end_wait(tx, &wait);
+    }
     end_queued(tx, &wait, NULL);
     madi_unlock(&conn->gate->tx_lock);
     return end_wait(tx, &wait);

@@ -101,6 +101,8 @@ int madi_progress_after(mad_session_t *session, int n)
 {
     if (MADI_UNLIKELY(--session->ticks < 0))
         n += madi_look_around(session);
+    if (MADI_UNLIKELY(!n && session->tell != NULL))
+        madi_credit_tell(session->tell);
     n += pump_gates(session);
     if (MADI_UNLIKELY(session->dead_links != NULL))
         madi_links_reap(session);

@@ -49,7 +49,7 @@ static void pull_done(madi_rdv_recv_t *r)
     madi_rdv_recv_check(r);
 }
 
-static unsigned char *place(const madi_rdv_recv_t *r)
+unsigned char *madi_rdv_place(const madi_rdv_recv_t *r)
 {
     return r->bounce ? r->bounce : r->pieces[0].iov_base;
 }
@@ -58,7 +58,7 @@ static void pull_stride(madi_rdv_recv_t *r)
 {
     madi_gate_t *gate = r->gate;
     size_t n = r->len - r->read < STRIDE ? (size_t)(r->len - r->read) : STRIDE;
-    struct iovec vec[2] = {{place(r) + r->read, n}};
+    struct iovec vec[2] = {{madi_rdv_place(r) + r->read, n}};
     if (!gate->link->driver->get(gate->link, vec, 1, r->at + r->read, n))
         pull_refused(r);
     else if ((r->read += n) == r->len)
@@ -110,7 +110,7 @@ static bool may_share(madi_rdv_recv_t *r, const madi_sent_block_t *block)
 static void share(madi_rdv_recv_t *r, uint64_t at)
 {
     madi_gate_t *gate = r->gate;
-    uint64_t to = (uintptr_t)place(r), middle = to + r->eager + (r->len - r->eager) / 2;
+    uint64_t to = (uintptr_t)madi_rdv_place(r), middle = to + r->eager + (r->len - r->eager) / 2;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_SHARE, .length = sizeof(madi_wire_share_t)};
     madi_wire_share_t s = {r->sender, r->handle, r->len, to, (middle & ~(uint64_t)4095) - to};
     bool first = !gate->pulls;
@@ -140,6 +140,8 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
                             * the message is gone as soon as that is counted */
     if (r->at)
         pull_end(r);
+    if (madi_cont_of(m) == r)
+        atomic_store_explicit(&m->cont, NULL, memory_order_relaxed);
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_BLOCK_IN, r->began, m->conn, r->handle, r->len);
     if (r->bounce)
@@ -194,6 +196,43 @@ static void choose(madi_rdv_recv_t *r, const madi_sent_block_t *block)
     }
 }
 
+madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t len, uint64_t here,
+                                   madi_waitable_t *wait, bool granted)
+{
+    madi_gate_t *gate = m->conn->gate;
+    madi_rdv_recv_t *r = calloc(1, sizeof *r + (size_t)n * sizeof *pieces);
+    if (!r)
+        return NULL;
+    if (n > 1 && !(r->bounce = malloc(len)))
+        goto fail;
+    if (granted && !(r->handle = madi_handle_add(gate->session->receives, r)))
+        goto fail;
+    r->msg = m;
+    r->gate = gate;
+    r->len = len;
+    r->received = r->eager = here;
+    r->end = len;
+    r->wait = wait;
+    if (wait)
+        atomic_store_explicit(&wait->done, 0, memory_order_relaxed);
+    r->n = n;
+    memcpy(r->pieces, pieces, (size_t)n * sizeof *pieces);
+    r->next = gate->incoming;
+    if (r->next)
+        r->next->prev = r;
+    gate->incoming = r;
+    if (m->base.plain) /* not so when progress grants what comes later: then the owner may be looking at it */
+        m->base.plain = 0;
+    atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
+    r->began = madi_trace_now();
+    return r;
+
+fail:
+    free(r->bounce);
+    free(r);
+    return NULL;
+}
+
 /* Name the destination of a block to its sender; wait, if there is one, is done when it is filled.  Under
  * session->lock. */
 mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t len,
@@ -209,39 +248,12 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n,
     }
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
         return MAD_ERR_PEER;
-    r = calloc(1, sizeof *r + (size_t)n * sizeof *pieces);
-    if (r && n > 1)
-        r->bounce = malloc(len);
-    if (r)
-        r->handle = madi_handle_add(gate->session->receives, r);
-    if (!r || !r->handle || (n > 1 && !r->bounce)) {
-        if (r && r->handle)
-            madi_handle_del(gate->session->receives, r->handle);
-        if (r)
-            free(r->bounce);
-        free(r);
+    r = madi_rdv_recv_new(m, pieces, n, len, rdv->eager, wait, true);
+    if (!r) {
         madi_rdv_send_grant(gate, rdv->sender, 0, len, true);
         return MAD_ERR_NOMEM;
     }
-    r->msg = m;
-    r->gate = gate;
-    r->len = len;
-    r->received = r->eager = rdv->eager;
-    r->end = len;
-    r->wait = wait;
-    if (wait)
-        atomic_store_explicit(&wait->done, 0, memory_order_relaxed);
-    r->n = n;
-    memcpy(r->pieces, pieces, (size_t)n * sizeof *pieces);
-    r->next = gate->incoming;
-    if (r->next)
-        r->next->prev = r;
-    gate->incoming = r;
-    if (m->base.plain) /* not so when progress grants what comes later: then the owner may be looking at it */
-        m->base.plain = 0;
-    atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     r->sender = rdv->sender;
-    r->began = madi_trace_now();
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_GRANT, 0, m->conn, r->handle, len);
     choose(r, block);
@@ -266,7 +278,7 @@ static bool early_done(void *arg)
     return madi_done(&m->early->here) || madi_message_status(&m->base);
 }
 
-/* The next block is announced: have it sent, into memory of ours, since the caller may come back with another buffer.
+/* The next block is announced, or goes on in further packets: have it come into memory of ours, since the caller may come back with another buffer.
  * Under session->lock. */
 mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
 {
@@ -276,7 +288,7 @@ mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
     mad_status_t status;
     m->cur = b->behind;
     if (!early) {
-        madi_rdv_send_grant(m->conn->gate, b->rdv.sender, 0, b->inside, true);
+        madi_block_refuse(m, b);
         madi_message_fail(&m->base, MAD_ERR_NOMEM);
         return MAD_ERR_NOMEM;
     }
@@ -287,7 +299,8 @@ mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
     madi_foreign_copy(early->data, b->data, b->inside);
     m->base.plain = 0;
     m->early = early;
-    status = madi_rdv_grant(m, &piece, 1, len, b, &early->here);
+    status = b->continued ? madi_cont_start(m, &piece, 1, b, &early->here)
+                          : madi_rdv_grant(m, &piece, 1, len, b, &early->here);
     if (status)
         madi_message_fail(&m->base, status);
     return status || madi_done(&early->here) ? status : MAD_ERR_AGAIN;

@@ -5,7 +5,8 @@
  *   block.c     their blocks are read        unpack.c      ... into the program's memory
  *   rdv_recv.c  blocks that are granted      unpack_end.c  the end of a message
  *   posted.c    receives posted before           borrow.c      ... where they lie
- *   begun.c     messages that are still being written */
+ *   begun.c     messages that are still being written
+ *   cont.c      blocks that go on in further packets */
 #ifndef MADI_RECEIVE_H
 #define MADI_RECEIVE_H
 
@@ -27,6 +28,7 @@ static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
     if (MADI_UNLIKELY(conn->rx_left < 0))
         madi_credit_tell(conn);
 }
+void madi_credit_return_later(madi_conn_t *conn, uint32_t cost); /* the sender may learn of it when nothing comes */
 void madi_credit_forget(madi_conn_t *conn);
 madi_rx_msg_t *madi_rx_more(mad_session_t *session);
 void madi_rx_clear(madi_rx_msg_t *msg);   /* everything as it is in a new one */
@@ -111,6 +113,7 @@ typedef struct madi_sent_block {
     uint64_t desc;
     bool announced; /* the rest of it is to be granted */
     bool placed;    /* all of it is where it belongs */
+    bool continued; /* the bytes that are not here come in the next packets */
     bool waits;     /* announced, with an address: its sender waits */
     uint64_t at;    /* announced: its address, or 0 */
     madi_wire_rdv_t rdv;
@@ -119,6 +122,7 @@ typedef struct madi_sent_block {
     madi_foreign_t behind; /* what follows it in the packet */
 } madi_sent_block_t;
 bool madi_block_next(madi_rx_msg_t *msg); /* is there one at the cursor?  Goes on to the next packet if need be */
+void madi_packet_next(madi_rx_msg_t *msg); /* the packet that comes next, and is there, is the one at hand now */
 bool madi_block_none(const madi_rx_msg_t *msg); /* the message has no further one */
 bool madi_block_agrees(const madi_rx_msg_t *msg, uint64_t sent, uint64_t expected);
 /* Tell both sides that they disagree.  Descriptors, or MADI_WIRE_DESC_NONE and MADI_WIRE_DESC_ANY. */
@@ -133,10 +137,32 @@ mad_status_t madi_block_place(madi_rx_msg_t *msg, const madi_sent_block_t *block
 /* Like madi_block_place, but looks at it first. */
 mad_status_t madi_block_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
                              madi_waitable_t *wait);
+void madi_block_refuse(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* what of it is not here is not wanted */
 void madi_block_drop(madi_rx_msg_t *msg, bool disagrees); /* nobody unpacks it; true: both sides are told */
 void madi_spread(const struct iovec *pieces, int n, madi_foreign_t src, uint64_t skip, uint64_t len);
 
+/* cont.c; under session->lock */
+static inline madi_rdv_recv_t *madi_cont_of(madi_rx_msg_t *msg) /* any lock, or none */
+{
+    return atomic_load_explicit(&msg->cont, memory_order_relaxed);
+}
+/* Put what comes of a continued block, behind the bytes that are here, into the pieces; wait: as for madi_rdv_grant. */
+mad_status_t madi_cont_start(madi_rx_msg_t *msg, const struct iovec *pieces, int n, const madi_sent_block_t *block,
+                             madi_waitable_t *wait);
+void madi_cont_drop(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* nobody wants it */
+void madi_cont_skip(madi_rx_msg_t *msg, bool cont); /* the packet at hand, which goes on (or does not) with a dropped block */
+void madi_cont_feed(madi_rx_msg_t *msg); /* a packet of it has come in elsewhere: put it where it belongs */
+/* A packet that goes on with a block whose place is known.  False: it is not one of that block. */
+bool madi_cont_begin(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+void madi_cont_done(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr);
+void madi_cont_poll(madi_rx_msg_t *msg); /* until it is there, or it takes long; no lock */
+
 /* rdv_recv.c; under session->lock */
+/* The receiving of a block of which so many bytes are there; wait, if there is one, is done when it is filled.  granted: by a
+ * handle.  NULL: no memory. */
+madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len, uint64_t here,
+                                   madi_waitable_t *wait, bool granted);
+unsigned char *madi_rdv_place(const madi_rdv_recv_t *r); /* where its first byte goes */
 /* Name the destination of a block to its sender; wait, if there is one, is done when it is filled. */
 mad_status_t madi_rdv_grant(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len,
                             const madi_sent_block_t *block, madi_waitable_t *wait);
@@ -146,7 +172,8 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
 void madi_rdv_recv_check(madi_rdv_recv_t *r); /* the same, if all of it is here */
 void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* the sender has written what is before it */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
-mad_status_t madi_early_start(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* have it sent: announced, at the cursor */
+/* Have a block come that is not all here: announced or continued, at the cursor. */
+mad_status_t madi_early_start(madi_rx_msg_t *msg, const madi_sent_block_t *block);
 mad_status_t madi_early_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
                              bool may_wait); /* no lock */
 void madi_early_drop(madi_rx_msg_t *msg);

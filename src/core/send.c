@@ -58,11 +58,12 @@ static mad_status_t announce(madi_conn_t *conn)
 #define OWN 4096 /* bytes of a packet that are gathered here: header, descriptors, small blocks */
 
 typedef struct packet {
-    struct iovec vec[MADI_GATHER];
+    struct iovec vec[MADI_GATHER + 2]; /* two for the rest of a block */
     int n, max;
     size_t total, room, own_len;
     uint32_t next;      /* the piece after the packet's last */
     uint32_t announced; /* the handle of the first block that is announced; 0: none */
+    uint64_t cont_left; /* bytes of the piece `next` that are not in the packet, but its beginning is */
     _Alignas(16) unsigned char own[OWN];
 } packet_t;
 
@@ -188,6 +189,24 @@ static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, cons
     return true;
 }
 
+#define BEGUN_MAX ((size_t)512) /* bytes of a packet with the beginning of a block: cheap to copy, and read at once */
+
+/* Add the beginning of a block that goes on in a packet of its own; it is the last of this one.  False: it does not fit, or there
+ * is no credit for all of it now. */
+static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_t *piece, size_t len)
+{
+    const madi_conn_t *conn = tx->conn;
+    size_t n = p->total + 8 < BEGUN_MAX ? BEGUN_MAX - 8 - p->total : 0;
+    if (!piece->base || !packet_fits(p, 2, 8, n) ||
+        madi_wire_cost(p->total + 8 + n) + madi_cont_cost(len - n) > conn->quick + conn->credit_left)
+        return false;
+    packet_copy(p, &piece->desc, 8);
+    if (n)
+        packet_add(p, piece->base, n);
+    p->cont_left = len - n;
+    return true;
+}
+
 /* Add one block to the packet; false: it does not fit any more, or has to wait. */
 static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, const madi_caps_t *caps, bool whole)
 {
@@ -195,6 +214,10 @@ static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, co
     bool held = piece->later && !tx->ended;
     if (held && !MADI_WIRE_DESC_RMODE(piece->desc))
         return false; /* LATER and EXPRESS: what follows waits too */
+    if (!held && !piece->handle && piece->base && madi_cont_is(caps, len)) {
+        if (whole || packet_add_begun(p, tx, piece, len))
+            return !whole;
+    }
     if (!held && !piece->handle && len < caps->rdv_min &&
         (len + 8 + sizeof(madi_wire_hdr_t) <= caps->packet_max || packet_lengthen(p, tx->conn, piece, len)))
         return packet_add_inline(p, piece);
@@ -216,6 +239,7 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
     p->max = caps->gather_max < MADI_GATHER ? caps->gather_max : MADI_GATHER;
     p->n = 0;
     p->announced = 0;
+    p->cont_left = 0;
     p->total = 0;
     p->room = caps->packet_max;
     p->own_len = sizeof *hdr;
@@ -223,7 +247,7 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
     for (; i < tx->n_pieces; i++) {
         madi_piece_t *piece = &tx->pieces[i];
         if (!piece->run) {
-            if (!packet_add_block(p, tx, piece, caps, whole))
+            if (!packet_add_block(p, tx, piece, caps, whole) || p->cont_left)
                 break;
         } else if (!packet_add_run(p, tx->stage + piece->off, piece->len)) {
             break;
@@ -237,6 +261,22 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
     hdr->length = (uint32_t)(p->total - sizeof *hdr);
     hdr->seq = tx->seq;
     hdr->aux = (uint32_t)madi_wire_cost(p->total);
+}
+
+/* Send a packet with the beginning of a block, and what follows it in one go. */
+static bool packet_send_begun(packet_t *p, madi_tx_t *tx)
+{
+    uint32_t at = tx->next_piece;
+    tx->next_piece = p->next;
+    tx->cont_left = p->cont_left;
+    if (madi_cont_send(tx, p->vec, p->n, p->total)) {
+        *(tx->conn->quick ? &tx->conn->quick : &tx->conn->credit_left) -= packet_hdr(p)->aux;
+        tx->started = true;
+        return true;
+    }
+    tx->next_piece = at;
+    tx->cont_left = 0;
+    return false;
 }
 
 static bool packet_send(packet_t *p, madi_conn_t *conn)
@@ -266,6 +306,24 @@ bool madi_tx_send_whole(madi_tx_t *tx)
     return true;
 }
 
+bool madi_tx_send_begun(madi_tx_t *tx)
+{
+    madi_conn_t *conn = tx->conn;
+    const madi_caps_t *caps;
+    packet_t p;
+
+    if (!conn->quick || !tx->n_pieces || !(caps = &conn->link->adapter->caps)->ahead ||
+        !madi_cont_is(caps, MADI_WIRE_DESC_LEN(tx->pieces[tx->n_pieces - 1].desc)))
+        return false;
+    tx->ended = true;
+    tx->seq = (uint32_t)conn->tx_seq;
+    packet_build(&p, tx, caps, false);
+    if (p.announced || !p.cont_left || p.next + 1 != tx->n_pieces || !packet_send_begun(&p, tx))
+        return false;
+    conn->tx_seq++;
+    return true;
+}
+
 /* Send what a message has ready.  MAD_ERR_AGAIN: the link or the credits are exhausted. */
 static mad_status_t tx_pump(madi_tx_t *tx)
 {
@@ -274,19 +332,30 @@ static mad_status_t tx_pump(madi_tx_t *tx)
 
     while (!tx->all_sent) {
         bool last;
+        if (tx->cont_left) {
+            if (!madi_cont_send(tx, p.vec, 0, 0))
+                return MAD_ERR_AGAIN;
+            continue;
+        }
         packet_build(&p, tx, &conn->gate->link->adapter->caps, false);
         last = packet_hdr(&p)->flags & MADI_WIRE_LAST;
         if (p.next == tx->next_piece && !last && tx->put_at)
             conn->starved = false;
-        if (p.next == tx->next_piece && !last)
+        if (p.next == tx->next_piece && !last && !p.cont_left)
             return tx->ended ? MAD_ERR_AGAIN : MAD_OK; /* no memory to announce a block; or LATER holds it back */
         conn->starved = packet_hdr(&p)->aux > conn->credit_left;
+        if (p.cont_left && conn->gate->link->adapter->caps.ahead) {
+            if (!packet_send_begun(&p, tx))
+                return MAD_ERR_AGAIN;
+            continue;
+        }
         if (conn->starved || !packet_send(&p, conn))
             return MAD_ERR_AGAIN;
         if (p.announced && tx->wait && !conn->gate->shares)
             madi_rdv_prepare(conn->gate, p.announced);
         tx->started = true;
         tx->next_piece = p.next;
+        tx->cont_left = p.cont_left;
         tx->all_sent = last;
     }
     return MAD_OK;

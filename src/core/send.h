@@ -4,7 +4,8 @@
  *   pack.c      the blocks of a message      tx.c        its structure
  *   pack_end.c  its end, one-call forms      send.c      packets, the queue of a connection, credits
  *   now.c       messages that leave at once, from the caller's memory
- *   rdv_send.c  blocks that are announced, and sent when granted */
+ *   rdv_send.c  blocks that are announced, and sent when granted
+ *   cont.c      blocks that go on in packets of their own */
 #ifndef MADI_SEND_H
 #define MADI_SEND_H
 
@@ -38,6 +39,9 @@ void madi_packing_release(madi_conn_t *conn); /* give the connection to the next
 
 /* send.c; under gate->tx_lock */
 bool madi_tx_send_whole(madi_tx_t *tx); /* an ended message in one packet, at once; false: nothing was done */
+/* An ended message whose last block goes on in a packet of its own, at once; false: nothing was done, but a block may have been
+ * announced.  It is not over while tx->cont_busy. */
+bool madi_tx_send_begun(madi_tx_t *tx);
 void madi_tx_check_complete(madi_tx_t *tx);
 void madi_conn_quick(madi_conn_t *conn); /* see whether a message may go at once, from now on */
 static inline void madi_conn_slow(madi_conn_t *conn) /* it may not */
@@ -54,6 +58,21 @@ void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
 bool madi_conn_wants_link(const madi_conn_t *conn); /* what it waits for is the link, not credits */
 void madi_conn_kick(madi_conn_t *conn); /* put into the gate's list of pending connections */
 void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
+
+/* cont.c; under gate->tx_lock */
+/* True if a block of that length, which is not held back, goes on in a packet of its own if there is credit for it. */
+static inline bool madi_cont_is(const madi_caps_t *caps, size_t len)
+{
+    return caps->cont_min && len >= caps->cont_min && len < caps->rdv_min && len + sizeof(madi_wire_hdr_t) <= caps->chunk_max;
+}
+/* Credit that the rest of a block uses. */
+static inline uint64_t madi_cont_cost(uint64_t left)
+{
+    return madi_wire_cost(sizeof(madi_wire_hdr_t) + left);
+}
+/* Send the rest of the block that has begun, and ahead of it the packet of so many bytes in vec, of n pieces, which has room for
+ * two more; 0: none.  False: the link is full. */
+bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead);
 
 /* rdv_send.c; under gate->tx_lock */
 /* Give a block its handle (again); 0: no memory.  eager: bytes that go ahead; held: until the message has ended. */

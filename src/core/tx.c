@@ -33,8 +33,8 @@ static void free_pieces(madi_tx_t *tx)
 void madi_tx_reset_pieces(madi_tx_t *tx)
 {
     free_pieces(tx);
-    tx->n_pieces = 0;
-    tx->ended = false;
+    tx->n_pieces = tx->next_piece = 0;
+    tx->ended = tx->started = tx->all_sent = false;
     tx->stage = tx->small;
     tx->stage_cap = sizeof tx->small;
     madi_tx_reset(tx);

@@ -83,7 +83,7 @@ static mad_status_t block_take(madi_rx_msg_t *m, const struct iovec *pieces, int
     bool express = !MADI_WIRE_DESC_RMODE(desc);
     if (status)
         return status;
-    if (express && !may_wait && b.announced && madi_block_agrees(m, b.desc, desc))
+    if (express && !may_wait && (b.announced || b.continued) && madi_block_agrees(m, b.desc, desc))
         return madi_early_start(m, &b);
     return madi_block_place(m, &b, pieces, n, desc, express ? here : NULL);
 }
@@ -127,7 +127,8 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     if (m->early)
         return madi_early_take(m, pieces, n, desc, may_wait);
     if (express && may_wait) {
-        madi_message_wait(m, block_there, m);
+        if (!block_there(m))
+            madi_message_wait(m, block_there, m);
     } else if (express && !block_there(m)) {
         mad_progress(session);
         if (!block_there(m))
@@ -146,6 +147,8 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     if (!status && m->early)
         return madi_early_take(m, pieces, n, desc, false);
     if (!status && !madi_done(&here)) {
+        if (madi_cont_of(m))
+            madi_cont_poll(m);
         madi_message_wait(m, is_here, &here);
         status = madi_message_status(&m->base);
     }

@@ -112,7 +112,10 @@ static __attribute__((noinline)) mad_status_t end_other(madi_rx_msg_t *m)
         return end_broken(&m->base);
     if (m->live || madi_rx_left(m) || !m->cur_last || m->blocks || m->early || status ||
         atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) {
-        madi_message_wait(m, end_test, m);
+        if (madi_cont_of(m))
+            madi_cont_poll(m);
+        if (!end_test(m))
+            madi_message_wait(m, end_test, m);
         status = madi_message_status(&m->base);
     }
     rx_release(m);

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 9
+#define MADI_WIRE_VERSION 10
 #define MADI_FORWARD_DAEMON 4u /* in the first byte of virtual's entry of an address: the process does nothing but forward */
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -50,13 +50,15 @@ enum madi_wire_type {
 enum madi_wire_flags {
     MADI_WIRE_FIRST = 1, /* MSG: the first packet of the message */
     MADI_WIRE_LAST = 2,  /* MSG: the last one */
-    MADI_WIRE_MODES = 4  /* MSG: descriptors carry the send mode too */
+    MADI_WIRE_MODES = 4, /* MSG: descriptors carry the send mode too */
+    MADI_WIRE_CONT = 8   /* MSG: the next bytes of the block that the packet before has begun, and nothing else */
 };
 
 /* A block descriptor, 8 bytes, unaligned in the packet:
  *   bits 0-47 length of the block; 48-49 kind; 50 receive mode; 51-52 send mode (when MADI_WIRE_MODES); 53 of RDV_AT: the
  *   sender waits, and can move a part of it
- * kind INLINE: the block's bytes follow.  kind RDV: a madi_wire_rdv and its eager bytes follow.  Only on links where the two
+ * kind INLINE: the block's bytes follow, as many as are in the packet; if that is not the message's last the others may come in
+ * the next packets (MADI_WIRE_CONT).  kind RDV: a madi_wire_rdv and its eager bytes follow.  Only on links where the two
  * processes reach each other's memory: kind RDV_AT: a madi_wire_rdv, the block's address (8 bytes), and its eager bytes
  * follow; kind PLACED: nothing follows, the bytes are where the receiver has offered. */
 enum madi_wire_kind { MADI_WIRE_INLINE = 0, MADI_WIRE_RDV = 1, MADI_WIRE_RDV_AT = 2, MADI_WIRE_PLACED = 3 };

@@ -53,6 +53,20 @@ seed("packets", "short", announce + packet(1, 3, 0, desc(8) + b"12345678", aux=6
 seed("packets", "posted", announce + user(7, 3) + packet(1, 3, 1, desc(8) + b"12345678" + desc(8, rmode=1) + b"abcdefgh", aux=64))
 seed("packets", "pieces", announce + packet(1, 1, 0, desc(4) + b"1234", aux=64) + user(1) + user(2, 2) + user(3, 3) +
      packet(1, 2, 0, desc(8, rmode=1) + b"12345678", aux=64, hand=2) + user(5))
+# A block that goes on in the next packet, or the next two: opened before, after and between, in all forms; then such as no peer sends.
+begun = packet(1, 1, 0, desc(1000, rmode=1) + b"b" * 100, aux=128)
+rest = packet(1, 10, 0, b"r" * 900, aux=960)
+halves = packet(1, 8, 0, b"r" * 400, aux=448), packet(1, 10, 0, b"r" * 500, aux=576)
+seed("packets", "continued", announce + begun + user(1) + user(3, 7) + rest + user(5) + begun + rest + user(1) + user(4, 7) + user(5) +
+     begun + user(1) + packet(1, 10, 0, b"r" * 900, aux=960, hand=2) + user(3, 7) + user(5))
+seed("packets", "continued-halves", announce + (begun + user(1) + halves[0] + user(4, 7) + halves[1] + user(5)) * 2 +
+     user(7, 7) + begun + halves[0] + halves[1] + begun + user(1) + user(5) + halves[0] + halves[1] + user(0))
+seed("packets", "continued-asked", announce + packet(1, 1, 0, desc(1000) + b"b" * 100, aux=128) + user(1) + user(2, 7) + user(15) + rest +
+     user(15) + user(2, 7) + user(5) + user(10) + begun + rest + user(0))
+for name, wrong in (("long", packet(1, 10, 0, b"r" * 901, aux=960)), ("short", packet(1, 10, 0, b"r" * 899, aux=960)),
+                    ("none", packet(1, 2, 0, desc(8) + b"12345678", aux=64)), ("first", packet(1, 11, 0, b"r" * 900, aux=960))):
+    seed("packets", "continued-" + name, announce + begun + user(1) + user(3, 7) + wrong + user(5) + user(0))
+    seed("packets", "continued-unasked-" + name, announce + begun + wrong + user(1) + user(3, 7) + user(5) + user(0))
 seed("packets", "rendezvous", announce + packet(1, 3, 0, desc(5000, 1, 1) + struct.pack("<II", 7, 10) + b"0123456789", aux=64) +
      user(1) + user(3, 0) + packet(2, 0, 0, b"x" * 100, seq=10, aux=0, wide=False))
 seed("packets", "loan", announce + packet(1, 3, 0, desc(1000) + b"y" * 1000, aux=1024, hand=1) + user(1) + user(2, 7) + user(5))
@@ -81,6 +95,8 @@ seed("tcp", "body", bytes([6, 0x01, 0x32, 0x05, 0x01, 0x73, 0x05]) + stream + bi
 rdv = hdr(1, 3, 0, 26, 0, 64) + desc(1000, 1, 1) + struct.pack("<II", 7, 10) + b"0123456789"
 seed("tcp", "rendezvous", bytes([3, 0x01, 0x73, 0x00]) + hdr(3, 0, 0, 2, 0, 0) + b"a\0" + rdv +
      hdr(2, 0, 0, 100, 10, 1 << 20) + b"x" * 100)
+begun = hdr(1, 1, 0, 108, 0, 128) + desc(1000, rmode=1) + b"b" * 100 + hdr(1, 10, 0, 900, 0, 960) + b"r" * 900
+seed("tcp", "continued", bytes([9, 0x0E, 0x0E, 0x0E, 0x0E, 0x0E, 0x0E, 0x01, 0x73, 0x05]) + hdr(3, 0, 0, 2, 0, 0) + b"a\0" + begun * 2)
 seed("tcp", "taken", bytes([4, 0xBF, 0x51, 0x01, 0x05]) + hdr(3, 0, 0, 2, 0, 0) + b"a\0" + hdr(1, 3, 0, 8, 0, 64) + desc(0))
 seed("tcp", "taken-wrong", bytes([4, 0xBF, 0x51, 0x01, 0x05]) + hdr(3, 0, 0, 2, 0, 0) + b"a\0" + b"\1\3" + b"z" * 40)
 seed("tcp", "garbage", bytes([0]) + b"GET / HTTP/1.0\r\n\r\n")

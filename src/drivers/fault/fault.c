@@ -146,6 +146,7 @@ static void caps_shorten(fault_adapter_t *a)
     madi_caps_t *c = &a->base.caps;
     size_t packet = MADI_PACKET_MIN + fault_roll(&a->dice, 3 * MADI_PACKET_MIN);
     size_t chunk = MADI_PACKET_MIN + fault_roll(&a->dice, 8 * MADI_PACKET_MIN);
+    c->ahead = false;
     if (packet < c->packet_max)
         c->packet_max = packet;
     if (chunk < c->chunk_max)
