@@ -322,12 +322,12 @@ static void channel_leave(mad_channel_t *c)
     c->handler = NULL;
     atomic_store_explicit(&c->closed, 1, memory_order_relaxed);
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel)
-        for (madi_posted_t *p; (p = conn->posted); free(p)) {
+        for (madi_posted_t *p; (p = conn->posted);) {
             conn->posted = p->next;
             if (!conn->posted)
                 conn->posted_tail = &conn->posted;
-            p->request->posted = NULL;
-            madi_request_complete(p->request, MAD_ERR_CLOSED);
+            p->request.posted = NULL;
+            madi_request_complete(&p->request, MAD_ERR_CLOSED);
         }
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel) {
         conn->unopened = true;

@@ -265,6 +265,7 @@ static inline bool madi_request_may_be_instant(const mad_session_t *session)
 {
     return MADI_LIKELY(!atomic_load_explicit(&((mad_session_t *)session)->calling, memory_order_relaxed));
 }
+void madi_request_init(mad_request_t *request, mad_session_t *session, bool async);
 mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: it needs progress while nobody waits */
 void madi_request_by_peer(mad_request_t *request); /* the peer will finish it; before it can be done */
 void madi_request_left(mad_request_t *request); /* a call leaves it to the user; no lock */

@@ -67,7 +67,8 @@ struct mad_request {
     void (*callback)(void *arg, mad_status_t status);
     void *arg;
     mad_request_t *next; /* in the session's list of callbacks to run */
-    _Atomic(int) counted; /* by the progress thread: 0, or as follows */
+    int counted;         /* by the progress thread: 0, or as above; fixed when its owner has it */
+    bool counted_called; /* once more, since it has a callback; its owner's until the state says so */
     /* What it is for; both NULL once done. Under session->lock. */
     madi_tx_t *tx;
     madi_rx_msg_t *rx;
@@ -263,8 +264,8 @@ struct madi_rx_msg {
 
 /* A receive posted before the message. */
 typedef struct madi_posted {
+    mad_request_t request; /* must be first: whoever frees it frees this */
     struct madi_posted *next;
-    mad_request_t *request;
     madi_conn_t *conn;
     int offer;    /* the driver's number of what the sender was told; -1: nothing */
     bool claimed; /* by the sender, which has written the block or is at it */

@@ -53,10 +53,9 @@ void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
             madi_block_wait(m, &piece, 1, desc);
     }
     m->ended = true;
-    m->request = posted->request;
+    m->request = &posted->request;
     m->request->posted = NULL;
     m->request->rx = m;
-    free(posted);
     madi_rx_finish(m);
 }
 
@@ -79,17 +78,20 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
     conn = madi_conn_get(channel, source, &status);
     if (!conn)
         return status;
-    posted = malloc(sizeof *posted + (size_t)n * sizeof *blocks);
     for (int i = 0; i < n; i++)
         len += blocks[i].len;
-    r = posted ? madi_request_new(session, len >= ASYNC_MIN) : NULL;
-    if (!r) {
-        free(posted);
+    posted = malloc(sizeof *posted + (size_t)n * sizeof *blocks);
+    if (!posted)
         return MAD_ERR_NOMEM;
-    }
+    r = &posted->request;
+    madi_request_init(r, session, len >= ASYNC_MIN);
     if (!n) /* it says only when the peer is lost, and may be pending for good: no thread is kept awake for that */
-        atomic_store_explicit(&r->counted, 0, memory_order_relaxed);
-    *posted = (madi_posted_t){.request = r, .conn = conn, .offer = -1, .n = n};
+        r->counted = 0;
+    posted->conn = conn;
+    posted->next = NULL;
+    posted->offer = -1;
+    posted->claimed = false;
+    posted->n = n;
     if (n)
         memcpy(posted->blocks, blocks, (size_t)n * sizeof *blocks);
     r->posted = posted;
@@ -99,11 +101,9 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
         madi_posted_start(posted, m);
     } else if (atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
         r->posted = NULL;
-        free(posted);
         madi_request_complete(r, conn->gate->status);
     } else if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) { /* since the connection was looked up */
         r->posted = NULL;
-        free(posted);
         madi_request_complete(r, madi_channel_status(channel));
     } else {
         *conn->posted_tail = posted;

@@ -6,15 +6,18 @@
 #include <sched.h>
 #include <stdlib.h>
 
+void madi_request_init(mad_request_t *r, mad_session_t *session, bool async)
+{
+    *r = (mad_request_t){.session = session, .counted = async ? MADI_COUNTED : MADI_COUNTED_NOT};
+    if (async)
+        marceli_async_count(1);
+}
+
 mad_request_t *madi_request_new(mad_session_t *session, bool async)
 {
-    mad_request_t *r = calloc(1, sizeof *r);
-    if (r) {
-        r->session = session;
-        atomic_init(&r->counted, async ? MADI_COUNTED : MADI_COUNTED_NOT);
-        if (async)
-            marceli_async_count(1);
-    }
+    mad_request_t *r = malloc(sizeof *r);
+    if (r)
+        madi_request_init(r, session, async);
     return r;
 }
 
@@ -23,43 +26,38 @@ static mad_session_t *session_of(mad_request_t *r)
     return madi_request_is_instant(r) ? (mad_session_t *)((uintptr_t)r - 1) : r->session;
 }
 
-static bool is_done(mad_request_t *r)
+static bool is_done(const mad_request_t *r)
 {
     return madi_request_is_instant(r) ||
-           atomic_load_explicit(&r->state, memory_order_acquire) == MADI_REQUEST_DONE;
+           atomic_load_explicit(&((mad_request_t *)r)->state, memory_order_acquire) == MADI_REQUEST_DONE;
 }
 
 /* The peer will finish it. */
 void madi_request_by_peer(mad_request_t *r)
 {
     marceli_async_count_later(1);
-    if (atomic_exchange_explicit(&r->counted, MADI_COUNTED_LATER, memory_order_relaxed) == MADI_COUNTED)
+    if (r->counted == MADI_COUNTED)
         marceli_async_count(-1);
+    r->counted = MADI_COUNTED_LATER;
 }
 
-/* It is awaited by more than its owner. */
-static void count_now(mad_request_t *r)
+/* It gets a callback, so it is awaited by more than its owner.  True: it is counted once more, until it is done. */
+static bool count_called(const mad_request_t *r)
 {
-    int counted = atomic_load_explicit(&r->counted, memory_order_relaxed);
-    do {
-        if (!counted || counted == MADI_COUNTED) /* 0: it is complete, or never to be counted */
-            return;
-    } while (!atomic_compare_exchange_weak_explicit(&r->counted, &counted, MADI_COUNTED, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    if (is_done(r) || !r->counted || r->counted == MADI_COUNTED)
+        return false;
     marceli_async_count(1);
-    if (counted == MADI_COUNTED_LATER)
-        marceli_async_count_later(-1);
     marceli_async_kick();
+    return true;
 }
 
 void madi_request_left(mad_request_t *r)
 {
-    int counted = atomic_load_explicit(&r->counted, memory_order_relaxed);
     if (is_done(r))
         return;
-    if (counted == MADI_COUNTED)
+    if (r->counted == MADI_COUNTED)
         marceli_async_kick_left();
-    else if (counted == MADI_COUNTED_LATER)
+    else if (r->counted == MADI_COUNTED_LATER)
         marceli_async_kick_later();
 }
 
@@ -79,14 +77,15 @@ void madi_request_complete(mad_request_t *r, mad_status_t status)
 {
     mad_session_t *session = r->session;
     uintptr_t before;
-    int counted = atomic_exchange_explicit(&r->counted, 0, memory_order_relaxed);
     r->status = status;
-    if (counted == MADI_COUNTED)
+    if (r->counted == MADI_COUNTED)
         marceli_async_count(-1);
-    else if (counted == MADI_COUNTED_LATER)
+    else if (r->counted == MADI_COUNTED_LATER)
         marceli_async_count_later(-1);
     before = atomic_exchange_explicit(&r->state, MADI_REQUEST_DONE, memory_order_acq_rel);
     if (before == MADI_REQUEST_CALLBACK) {
+        if (r->counted_called)
+            marceli_async_count(-1);
         queue_callback(r);
         madi_session_moved(session);
         marceli_async_has_calls();
@@ -128,9 +127,11 @@ void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t s
     }
     r->callback = fn;
     r->arg = arg;
-    count_now(r); /* before who completes it may free it */
+    r->counted_called = count_called(r); /* before the thread that completes it may free it */
     if (!atomic_compare_exchange_strong_explicit(&r->state, &pending, MADI_REQUEST_CALLBACK, memory_order_acq_rel,
                                                  memory_order_acquire)) {
+        if (r->counted_called)
+            marceli_async_count(-1);
         queue_callback(r);
         madi_calls_run(session);
     }
@@ -267,7 +268,6 @@ static bool cancel_posted(mad_request_t *r)
                 posted->conn->posted_tail = p;
             r->posted = NULL;
             madi_conn_rx_quick(posted->conn);
-            free(posted);
             return true;
         }
     return false;

@@ -218,10 +218,10 @@ void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
             marceli_waiter_wake(m->waiter);
         madi_rx_finish(m);
     }
-    for (madi_posted_t *p; (p = conn->posted); free(p)) {
+    for (madi_posted_t *p; (p = conn->posted);) {
         conn->posted = p->next;
-        p->request->posted = NULL;
-        madi_request_complete(p->request, status);
+        p->request.posted = NULL;
+        madi_request_complete(&p->request, status);
     }
     conn->posted_tail = &conn->posted;
     madi_conn_rx_quick(conn);
