@@ -78,9 +78,9 @@ def polyline(axes, points, colour, width):
     return '<path d="M%s" stroke="%s" stroke-width="%g" stroke-linejoin="round"/>\n' % (path, colour, width)
 
 
-def chart(title, unit, series, log=True, mark=None, most=None):
-    """series: [(name, [(size, value)])], the first drawn thick; mark: a value with a line of its own; most: values above are
-    drawn at the edge."""
+def chart(title, unit, series, log=True, mark=None, most=None, first=0):
+    """series: [(name, [(size, value)])]; mark: a value with a line of its own; most: values above are drawn at the edge; first:
+    the colour of the first series.  That of colour 0 is drawn thick."""
     axes = Axes(series, log, most)
     body = HEAD % (WIDTH, HEIGHT, WIDTH, HEIGHT) + grid(axes)
     body += text(LEFT, 24, title, "start", ' font-size="15" font-weight="bold"')
@@ -88,10 +88,9 @@ def chart(title, unit, series, log=True, mark=None, most=None):
     body += text(18, HEIGHT / 2, unit, more=' transform="rotate(-90 18 %g)"' % (HEIGHT / 2))
     if mark is not None:
         body += line(LEFT, axes.y(mark), WIDTH - RIGHT, axes.y(mark), "#222", 1.5)
-    for i, (name, points) in reversed(list(enumerate(series))):
-        body += polyline(axes, points, COLOURS[i % len(COLOURS)], 1.6 if i else 3)
-    for i, (name, _) in enumerate(series):
-        y = TOP + 14 + 22 * i
-        body += line(WIDTH - RIGHT + 14, y - 4, WIDTH - RIGHT + 40, y - 4, COLOURS[i % len(COLOURS)], 1.6 if i else 3)
+    for i, (name, points) in reversed(list(enumerate(series, first))):
+        colour, width, y = COLOURS[i % len(COLOURS)], 1.8 if i else 3, TOP + 14 + 22 * (i - first)
+        body += polyline(axes, points, colour, width)
+        body += line(WIDTH - RIGHT + 14, y - 4, WIDTH - RIGHT + 40, y - 4, colour, width)
         body += text(WIDTH - RIGHT + 46, y, name, "start")
     return body + "</svg>\n"
