@@ -14,22 +14,22 @@
 
 /* ---- Parameters ------------------------------------------------------------------------------------------------ */
 
-static int component_register(void)
+static int pml_component_register(void)
 {
     mca_base_component_var_register(&mad_pml->super.pmlm_version, "report",
-                                    "Print at the end how many messages and bytes went through Madeleine (to the standard error "
-                                    "output)",
+                                    "Print at the end how many messages and bytes went through Madeleine (to the standard "
+                                    "error output)",
                                     MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
                                     &mad_pml->report);
     return OMPI_SUCCESS;
 }
 
-static int component_open(void)
+static int pml_component_open(void)
 {
     return OMPI_SUCCESS;
 }
 
-static int component_close(void)
+static int pml_component_close(void)
 {
     return OMPI_SUCCESS;
 }
@@ -76,7 +76,7 @@ int mad_pml_error(mad_status_t status)
 
 /* ---- Start and end --------------------------------------------------------------------------------------------- */
 
-static mad_status_t device_open(bool threaded)
+static mad_status_t pml_device_open(bool threaded)
 {
     const mad_ompi_exchange_t exchange = {"madeleine.pml.key", "pml mad", ompi_pml_base_framework.framework_output};
     mad_dev_options_t options = {.channel = "openmpi-pml", .threaded = threaded, .tell = mad_pml_tell,
@@ -93,7 +93,7 @@ static mad_status_t device_open(bool threaded)
     return status;
 }
 
-static int requests_init(void)
+static int pml_requests_init(void)
 {
     OBJ_CONSTRUCT(&mad_pml->requests, opal_free_list_t);
     return opal_free_list_init(&mad_pml->requests, sizeof(mad_pml_request_t), opal_cache_line_size,
@@ -101,13 +101,13 @@ static int requests_init(void)
 }
 
 /* True if the user has named this component.  A session is not opened for programs that would use another layer. */
-static bool is_selected(void)
+static bool pml_is_selected(void)
 {
     const char *selection = ompi_pml_base_framework.framework_selection;
     return selection && *selection && *selection != '^';
 }
 
-static int device_close(void)
+static int pml_device_close(void)
 {
     if (!mad_pml->dev)
         return OMPI_SUCCESS;
@@ -119,49 +119,49 @@ static int device_close(void)
     return OMPI_SUCCESS;
 }
 
-static mca_pml_base_module_t *component_init(int *priority, bool progress_threads, bool mpi_threads)
+static mca_pml_base_module_t *pml_component_init(int *priority, bool progress_threads, bool mpi_threads)
 {
     mad_status_t status;
     (void)progress_threads;
-    if (!is_selected())
+    if (!pml_is_selected())
         return NULL;
-    status = device_open(mpi_threads || opal_using_threads());
+    status = pml_device_open(mpi_threads || opal_using_threads());
     if (status) {
         opal_output(0, "pml mad: no session: %s", mad_status_text(status));
         return NULL;
     }
-    if (requests_init() != OMPI_SUCCESS || mad_pml_publish() != OMPI_SUCCESS) {
-        device_close();
+    if (pml_requests_init() != OMPI_SUCCESS || mad_pml_publish() != OMPI_SUCCESS) {
+        pml_device_close();
         return NULL;
     }
     *priority = PRIORITY;
     return &mad_pml_module;
 }
 
-static int component_finalize(void)
+static int pml_component_finalize(void)
 {
     if (mad_pml->dev && mad_pml->report)
         fprintf(stderr, "pml mad: sent %llu messages %llu bytes, received %llu messages %llu bytes\n",
                 (unsigned long long)mad_pml->sent.n, (unsigned long long)mad_pml->sent.bytes,
                 (unsigned long long)mad_pml->received.n, (unsigned long long)mad_pml->received.bytes);
-    return device_close();
+    return pml_device_close();
 }
 
-static int module_enable(bool enable)
+static int pml_module_enable(bool enable)
 {
     if (enable)
         opal_progress_register(mad_pml_progress);
     return OMPI_SUCCESS;
 }
 
-static int module_dump(ompi_communicator_t *comm, int verbose)
+static int pml_module_dump(ompi_communicator_t *comm, int verbose)
 {
     (void)comm;
     (void)verbose;
     return OMPI_SUCCESS;
 }
 
-static int module_checkpoint(int state)
+static int pml_module_checkpoint(int state)
 {
     (void)state;
     return OMPI_ERR_NOT_SUPPORTED;
@@ -172,7 +172,7 @@ static int module_checkpoint(int state)
 mca_pml_base_module_t mad_pml_module = {
     .pml_add_procs = mad_pml_add_procs,
     .pml_del_procs = mad_pml_del_procs,
-    .pml_enable = module_enable,
+    .pml_enable = pml_module_enable,
     .pml_progress = mad_pml_progress,
     .pml_add_comm = mad_pml_add_comm,
     .pml_del_comm = mad_pml_del_comm,
@@ -189,8 +189,8 @@ mca_pml_base_module_t mad_pml_module = {
     .pml_mprobe = mad_pml_mprobe,
     .pml_imrecv = mad_pml_imrecv,
     .pml_mrecv = mad_pml_mrecv,
-    .pml_dump = module_dump,
-    .pml_ft_event = module_checkpoint,
+    .pml_dump = pml_module_dump,
+    .pml_ft_event = pml_module_checkpoint,
     .pml_max_contextid = MAD_PML_CONTEXT_MAX,
     .pml_max_tag = INT32_MAX,
 };
@@ -203,12 +203,12 @@ mad_pml_component_t mca_pml_mad_component = {
                     MCA_PML_BASE_VERSION_2_0_0,
                     .mca_component_name = "mad",
                     MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
-                    .mca_open_component = component_open,
-                    .mca_close_component = component_close,
-                    .mca_register_component_params = component_register,
+                    .mca_open_component = pml_component_open,
+                    .mca_close_component = pml_component_close,
+                    .mca_register_component_params = pml_component_register,
                 },
             .pmlm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
-            .pmlm_init = component_init,
-            .pmlm_finalize = component_finalize,
+            .pmlm_init = pml_component_init,
+            .pmlm_finalize = pml_component_finalize,
         },
 };

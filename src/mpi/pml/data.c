@@ -17,7 +17,7 @@ static int data_alloc(mad_pml_data_t *data, size_t len, ompi_datatype_t *type)
     return OMPI_SUCCESS;
 }
 
-static void convert(opal_convertor_t *convertor, struct iovec piece, bool packs)
+static void data_convert(opal_convertor_t *convertor, struct iovec piece, bool packs)
 {
     uint32_t n = 1;
     size_t len = piece.iov_len;
@@ -34,7 +34,7 @@ int mad_pml_data_pack(mad_pml_data_t *data, const void *buf, size_t count, ompi_
     if (data_alloc(data, type->super.size * count, type) != OMPI_SUCCESS)
         return OMPI_ERR_OUT_OF_RESOURCE;
     opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count, buf, 0, &data->convertor);
-    convert(&data->convertor, data->piece, true);
+    data_convert(&data->convertor, data->piece, true);
     return OMPI_SUCCESS;
 }
 
@@ -43,7 +43,7 @@ void mad_pml_data_pack_to(void *to, const void *buf, size_t count, ompi_datatype
     opal_convertor_t convertor;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count, buf, 0, &convertor);
-    convert(&convertor, (struct iovec){to, type->super.size * count}, true);
+    data_convert(&convertor, (struct iovec){to, type->super.size * count}, true);
     OBJ_DESTRUCT(&convertor);
 }
 
@@ -57,7 +57,7 @@ int mad_pml_data_room(mad_pml_data_t *data, void *buf, size_t count, ompi_dataty
 
 void mad_pml_data_unpack(mad_pml_data_t *data, size_t len)
 {
-    convert(&data->convertor, (struct iovec){data->packed, len}, false);
+    data_convert(&data->convertor, (struct iovec){data->packed, len}, false);
 }
 
 void mad_pml_data_release(mad_pml_data_t *data)

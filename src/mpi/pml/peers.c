@@ -20,19 +20,19 @@ int mad_pml_publish(void)
 /* ---- Processes ------------------------------------------------------------------------------------------------- */
 
 /* A process holds its peer's number, and one more, so that NULL is "not known yet". */
-static mad_peer_t peer_of_proc(const ompi_proc_t *proc)
+static mad_peer_t proc_peer(const ompi_proc_t *proc)
 {
     return (mad_peer_t)(intptr_t)proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_PML] - 1;
 }
 
-static int peer_add(ompi_proc_t *proc)
+static int proc_peer_add(ompi_proc_t *proc)
 {
     mad_status_t status = MAD_ERR_UNREACHABLE;
     void *address = NULL;
     size_t len = 0;
     mad_peer_t peer;
     int rc;
-    if (peer_of_proc(proc) >= 0)
+    if (proc_peer(proc) >= 0)
         return OMPI_SUCCESS;
     OPAL_MODEX_RECV(rc, &mad_pml->super.pmlm_version, &proc->super.proc_name, &address, &len);
     if (rc == OMPI_SUCCESS)
@@ -51,14 +51,14 @@ int mad_pml_add_procs(struct ompi_proc_t **procs, size_t n)
 {
     int rc = mca_pml_base_pml_check_selected("mad", procs, n);
     for (size_t i = 0; rc == OMPI_SUCCESS && i < n; i++)
-        rc = peer_add(procs[i]);
+        rc = proc_peer_add(procs[i]);
     return rc;
 }
 
 int mad_pml_del_procs(struct ompi_proc_t **procs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        mad_peer_t peer = peer_of_proc(procs[i]);
+        mad_peer_t peer = proc_peer(procs[i]);
         if (peer >= 0)
             mad_dev_peer_forget(mad_pml->dev, peer);
         procs[i]->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_PML] = NULL;
@@ -92,8 +92,8 @@ mad_peer_t mad_pml_find_peer(ompi_communicator_t *comm, int rank)
 {
     ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
     mad_peer_t peer = MAD_PML_NO_PEER;
-    if (proc && peer_add(proc) == OMPI_SUCCESS) {
-        peer = peer_of_proc(proc);
+    if (proc && proc_peer_add(proc) == OMPI_SUCCESS) {
+        peer = proc_peer(proc);
         atomic_store_explicit(&comm->c_pml_comm->by[rank], peer, memory_order_relaxed);
     }
     return peer;

@@ -5,7 +5,7 @@
 #include <opal/runtime/opal_progress.h>
 
 /* MAD_ERR_AGAIN: no message now. */
-static mad_status_t look(mad_dev_receive_t *r, mad_dev_probe_t how, ompi_communicator_t *comm, int from,
+static mad_status_t probe_look(mad_dev_receive_t *r, mad_dev_probe_t how, ompi_communicator_t *comm, int from,
                          ompi_status_public_t *status)
 {
     mad_dev_done_t found;
@@ -27,10 +27,10 @@ int mad_pml_iprobe(int from, int tag, ompi_communicator_t *comm, int *found, omp
     *found = 0;
     if (rc != OMPI_SUCCESS)
         return rc;
-    seen = look(&r, MAD_DEV_PEEK, comm, from, status);
+    seen = probe_look(&r, MAD_DEV_PEEK, comm, from, status);
     if (seen == MAD_ERR_AGAIN) {
         opal_progress();
-        seen = look(&r, MAD_DEV_PEEK, comm, from, status);
+        seen = probe_look(&r, MAD_DEV_PEEK, comm, from, status);
     }
     *found = seen == MAD_OK;
     return seen == MAD_ERR_AGAIN ? OMPI_SUCCESS : mad_pml_error(seen);
@@ -57,17 +57,17 @@ static void message_fill(ompi_message_t *message, mad_pml_request_t *r, ompi_com
 }
 
 /* Take the message under the request, which is its context. */
-static int claim(int from, int tag, ompi_communicator_t *comm, mad_pml_request_t *r, ompi_status_public_t *status)
+static int probe_claim(int from, int tag, ompi_communicator_t *comm, mad_pml_request_t *r, ompi_status_public_t *status)
 {
     mad_dev_receive_t receive = {.context = r};
     mad_status_t seen;
     int rc = mad_pml_pattern(&receive, from, tag, comm);
     if (rc != OMPI_SUCCESS)
         return rc;
-    seen = look(&receive, MAD_DEV_CLAIM, comm, from, status);
+    seen = probe_look(&receive, MAD_DEV_CLAIM, comm, from, status);
     if (seen == MAD_ERR_AGAIN) {
         opal_progress();
-        seen = look(&receive, MAD_DEV_CLAIM, comm, from, status);
+        seen = probe_look(&receive, MAD_DEV_CLAIM, comm, from, status);
     }
     return seen == MAD_ERR_AGAIN ? OMPI_ERR_NOT_FOUND : mad_pml_error(seen);
 }
@@ -78,7 +78,7 @@ int mad_pml_improbe(int from, int tag, ompi_communicator_t *comm, int *found, om
     mad_pml_request_t *r = mad_pml_request_new(MAD_PML_RECEIVE, comm, from, tag);
     ompi_message_t *taken = ompi_message_alloc();
     ompi_status_public_t own;
-    int rc = r && taken ? claim(from, tag, comm, r, &own) : OMPI_ERR_OUT_OF_RESOURCE;
+    int rc = r && taken ? probe_claim(from, tag, comm, r, &own) : OMPI_ERR_OUT_OF_RESOURCE;
     *found = rc == OMPI_SUCCESS;
     if (*found) {
         message_fill(taken, r, comm, &own);
@@ -104,7 +104,7 @@ int mad_pml_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t 
 }
 
 /* The request of the message receives it.  The message is gone. */
-static int receive_claimed(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message, mad_pml_request_t **request)
+static int claimed_receive(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message, mad_pml_request_t **request)
 {
     mad_pml_request_t *r = (*message)->req_ptr;
     mad_dev_receive_t receive = {.space = MAD_DEV_TAGGED};
@@ -123,7 +123,7 @@ static int receive_claimed(void *buf, size_t count, ompi_datatype_t *type, ompi_
 int mad_pml_imrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message, ompi_request_t **request)
 {
     mad_pml_request_t *r;
-    int rc = receive_claimed(buf, count, type, message, &r);
+    int rc = claimed_receive(buf, count, type, message, &r);
     if (rc == OMPI_SUCCESS)
         *request = &r->super;
     return rc;
@@ -132,6 +132,6 @@ int mad_pml_imrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_
 int mad_pml_mrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message, ompi_status_public_t *status)
 {
     mad_pml_request_t *r;
-    int rc = receive_claimed(buf, count, type, message, &r);
+    int rc = claimed_receive(buf, count, type, message, &r);
     return rc == OMPI_SUCCESS ? mad_pml_receive_end(r, status) : rc;
 }

@@ -136,16 +136,17 @@ static void ended_push(mad_pml_request_t *r)
         ;
 }
 
-/* What was there before: a thread that waits is woken. */
-static void wake(void *before, const mad_pml_request_t *r)
+/* What was there before: a thread that waits is woken.  error: of the request, which may be gone. */
+static void waiter_wake(void *before, int error)
 {
     if (before != REQUEST_PENDING && before != REQUEST_COMPLETED)
-        wait_sync_update(before, 1, r->super.req_status.MPI_ERROR);
+        wait_sync_update(before, 1, error);
 }
 
 /* As soon as the request is complete another thread may free it. */
 void mad_pml_request_complete(mad_pml_request_t *r)
 {
+    int error = r->super.req_status.MPI_ERROR;
     void *before;
     if (OPAL_UNLIKELY(r->super.req_complete_cb || r->attached)) {
         ended_push(r);
@@ -159,13 +160,14 @@ void mad_pml_request_complete(mad_pml_request_t *r)
         ended_push(r);
         return;
     }
-    wake(before, r);
+    waiter_wake(before, error);
 }
 
 /* A callback that returns 1 has started the request again, or freed it. */
 static void request_end(mad_pml_request_t *r)
 {
     ompi_request_complete_fn_t callback = r->super.req_complete_cb;
+    int error = r->super.req_status.MPI_ERROR;
     void *before;
     if (r->attached) {
         mca_pml_base_bsend_request_free(r->attached);
@@ -182,7 +184,7 @@ static void request_end(mad_pml_request_t *r)
     if (before == REQUEST_FREED)
         mad_pml_request_release(r);
     else
-        wake(before, r);
+        waiter_wake(before, error);
 }
 
 /* Oldest first. */
@@ -205,7 +207,7 @@ int mad_pml_request_end_all(void)
 
 /* ---- Completions of the device: under its lock ------------------------------------------------------------------- */
 
-static void log_failure(const mad_pml_request_t *r, mad_status_t status)
+static void failure_log(const mad_pml_request_t *r, mad_status_t status)
 {
     if (atomic_fetch_add(&mad_pml->failures, 1) < FAILURES_LOGGED)
         opal_output(0, "pml mad: a %s rank %d of communicator %u failed: %s",
@@ -214,27 +216,27 @@ static void log_failure(const mad_pml_request_t *r, mad_status_t status)
 }
 
 /* Statuses have MPI's own error classes. */
-static int error_class(mad_status_t status)
+static int status_error(mad_status_t status)
 {
     if (status == MAD_OK || status == MAD_ERR_CANCELLED)
         return MPI_SUCCESS;
     return status == MAD_ERR_NOMEM ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
 }
 
-static void tell_failed(mad_pml_request_t *r, mad_status_t status)
+static void request_failed(mad_pml_request_t *r, mad_status_t status)
 {
     ompi_status_public_t *s = &r->super.req_status;
     s->MPI_SOURCE = r->peer;
     s->MPI_TAG = r->tag;
-    s->MPI_ERROR = error_class(status);
+    s->MPI_ERROR = status_error(status);
     s->_cancelled = status == MAD_ERR_CANCELLED;
     s->_ucount = 0;
     if (!s->_cancelled)
-        log_failure(r, status);
+        failure_log(r, status);
     mad_pml_request_complete(r);
 }
 
-static inline void set_received(mad_pml_request_t *r, mad_peer_t peer, uint64_t claimed, uint64_t tag, size_t len)
+static inline void status_received(mad_pml_request_t *r, mad_peer_t peer, uint64_t claimed, uint64_t tag, size_t len)
 {
     ompi_status_public_t *s = &r->super.req_status;
     s->MPI_SOURCE = OPAL_LIKELY(r->peer >= 0) ? r->peer : mad_pml_rank(r->super.req_mpi_object.comm, peer, claimed);
@@ -252,7 +254,7 @@ void mad_pml_tell_got(void *arg, void *context, uint64_t flags, const mad_dev_go
     mad_pml_request_t *r = context;
     (void)arg;
     (void)flags;
-    set_received(r, got->source, got->data, got->tag, got->len);
+    status_received(r, got->source, got->data, got->tag, got->len);
     mad_pml_request_complete(r);
 }
 
@@ -261,11 +263,11 @@ void mad_pml_tell(void *arg, const mad_dev_done_t *done)
     mad_pml_request_t *r = done->context;
     (void)arg;
     if (done->status) {
-        tell_failed(r, done->status);
+        request_failed(r, done->status);
         return;
     }
     if (!done->sent)
-        set_received(r, done->source, done->data, done->tag, done->len);
+        status_received(r, done->source, done->data, done->tag, done->len);
     if (!done->sent && done->whole > done->len)
         r->super.req_status.MPI_ERROR = MPI_ERR_TRUNCATE;
     mad_pml_request_complete(r);

@@ -5,7 +5,7 @@
 #include <ompi/mca/pml/base/pml_base_bsend.h>
 
 /* True if the message has left. */
-static inline bool leaves_now(ompi_communicator_t *comm, mad_peer_t to, int tag, struct iovec piece)
+static inline bool message_leaves(ompi_communicator_t *comm, mad_peer_t to, int tag, struct iovec piece)
 {
     struct iovec pieces[2];
     pieces[1] = piece;
@@ -17,11 +17,11 @@ static inline bool leaves_now(ompi_communicator_t *comm, mad_peer_t to, int tag,
 }
 
 /* What all modes may try first: true if it is over.  A synchronous send ends with its receive. */
-static inline bool sent_now(const void *buf, size_t count, const ompi_datatype_t *type, mad_peer_t to, int tag,
+static inline bool message_sent(const void *buf, size_t count, const ompi_datatype_t *type, mad_peer_t to, int tag,
                             mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
     return OPAL_LIKELY(mode != MCA_PML_BASE_SEND_SYNCHRONOUS && to >= 0) && mad_pml_is_plain(type, count) &&
-           leaves_now(comm, to, tag, mad_pml_piece(buf, count, type));
+           message_leaves(comm, to, tag, mad_pml_piece(buf, count, type));
 }
 
 /* ---- With a request -------------------------------------------------------------------------------------------- */
@@ -147,7 +147,7 @@ int mad_pml_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int
 int mad_pml_isend(const void *buf, size_t count, ompi_datatype_t *type, int to, int tag, mca_pml_base_send_mode_t mode,
                   ompi_communicator_t *comm, ompi_request_t **request)
 {
-    if (!sent_now(buf, count, type, mad_pml_peer(comm, to), tag, mode, comm))
+    if (!message_sent(buf, count, type, mad_pml_peer(comm, to), tag, mode, comm))
         return isend_later(buf, count, type, to, tag, mode, comm, request);
     *request = &ompi_request_empty;
     return OMPI_SUCCESS;
@@ -156,7 +156,7 @@ int mad_pml_isend(const void *buf, size_t count, ompi_datatype_t *type, int to, 
 int mad_pml_send(const void *buf, size_t count, ompi_datatype_t *type, int to, int tag, mca_pml_base_send_mode_t mode,
                  ompi_communicator_t *comm)
 {
-    if (!sent_now(buf, count, type, mad_pml_peer(comm, to), tag, mode, comm))
+    if (!message_sent(buf, count, type, mad_pml_peer(comm, to), tag, mode, comm))
         return send_and_wait(buf, count, type, to, tag, mode, comm);
     return OMPI_SUCCESS;
 }
