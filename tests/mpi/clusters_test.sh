@@ -1,15 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI programs across two clusters that share no network (madlab), started by mpirun as it is from a host that reaches both:
-# by the component mad of Open MPI and by libfabric's provider, through one gateway and through two, which are killed.
+# by the component and the layer mad of Open MPI and by libfabric's provider, through one gateway and through two, which are killed.
 # MPICH's mpiexec starts programs too, when MAD_TEST_MPICH names an MPICH for libfabric (doc/mpi.md says how to have one);
 # so does Slurm, where it is installed.
 . "$(dirname "$0")/openmpi.sh"
 . "$here/inputs.sh"
 PROGRAMS="count messages groups types rounds later"
-PLUGS=
-[ -f "$BUILD/.libs/mca_btl_mad.so" ] && PLUGS="btl"
-[ -f "$BUILD/.libs/libmad-fi.so" ] && ompi_info --parsable 2>/dev/null | grep -q '^mca:mtl:ofi:' && PLUGS="$PLUGS mtl"
 
 # ---- Outside: programs, and the lab
 
@@ -29,9 +26,14 @@ lab() {
 }
 
 outside() {
+    PLUGS=
+    [ -f "$BUILD/.libs/mca_btl_mad.so" ] && PLUGS="btl"
+    [ -f "$BUILD/.libs/libmad-fi.so" ] && ompi_info --parsable 2>/dev/null | grep -q '^mca:mtl:ofi:' && PLUGS="$PLUGS mtl"
     MPICH=
     [ ! -x "$MAD_TEST_MPICH/bin/mpiexec" ] || [ ! -f "$BUILD/.libs/libmad-fi.so" ] || MPICH=$MAD_TEST_MPICH
-    [ -n "$PLUGS" ] || { echo "no plug for Open MPI was built: configure says why"; exit 77; }
+    layer=
+    [ ! -f "$BUILD/.libs/mca_pml_mad.so" ] || layer=pml
+    [ -n "$PLUGS$layer" ] || { echo "no plug for Open MPI was built: configure says why"; exit 77; }
     openmpi_start "a plug"
     cat >one.conf <<'END'
 networks = {
@@ -52,10 +54,13 @@ END
         compile $PROGRAMS
         cd .. || exit 1
     fi
-    # ONE, TWO, SLURM: of these tests only, for example ONE=counted TWO= SLURM=
+    # ONE, TWO, SLURM, LAYER: of these tests only, for example ONE=counted TWO= SLURM= LAYER=
     lab "one gateway" one.conf ${ONE-programs counted others big none_left wrong_key no_gateway}
     lab "two gateways" two.conf ${TWO-programs rank_killed one_left}
     lab "Slurm" one.conf ${SLURM-slurm}
+    # in a lab of its own, with the time that this has
+    PLUGS=$layer MPICH=
+    [ -z "$layer" ] || lab "the layer" two.conf ${LAYER-programs rank_killed one_left wrong_key}
     [ $failures = 0 ]
 }
 
@@ -96,6 +101,9 @@ by() {
     export OMPI_MCA_osc=pt2pt # between hosts Open MPI has no windows otherwise, over its own tcp neither
     if [ "$plug" = btl ]; then
         export OMPI_MCA_mca_base_component_path="$BUILD/.libs:$components" OMPI_MCA_pml=ob1 OMPI_MCA_btl=mad,self
+    elif [ "$plug" = pml ]; then
+        unset OMPI_MCA_btl
+        export OMPI_MCA_mca_base_component_path="$BUILD/.libs:$components" OMPI_MCA_pml=mad
     else
         unset OMPI_MCA_mca_base_component_path OMPI_MCA_btl
         export OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=mad
