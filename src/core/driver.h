@@ -382,7 +382,7 @@ struct madi_watch {
     bool rare; /* the core's: as it was added */
 };
 mad_status_t madi_watch_add(struct mad_session *session, madi_watch_t *watch, uint32_t events);
-/* The same for what comes seldom and is answered though the program computes (marcel/door.h): who calls, what belongs to a
+/* The same for what comes seldom and is answered though the program computes (accept_thread.h): who calls, what belongs to a
  * handshake, the end of a peer; no messages. */
 mad_status_t madi_watch_add_rare(struct mad_session *session, madi_watch_t *watch, uint32_t events);
 void madi_watch_change(struct mad_session *session, madi_watch_t *watch, uint32_t events);

@@ -22,8 +22,8 @@
 #include "core/ledger.h"
 #include "core/share.h"
 #include "core/trace.h"
-#include "marcel/door.h"
-#include "marcel/server.h"
+#include "engine/accept_thread.h"
+#include "engine/engine.h"
 #include <madeleine.h>
 
 typedef struct madi_gate madi_gate_t;

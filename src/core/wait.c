@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a session's threads wait: it is a category of the polling server (marcel/server.h), which does the waiting. */
-#include "core/core.h"
+/* How a session's threads wait: it is a category of the polling server (engine/engine.h), which does the waiting. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "core/core.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/bias.h"
-#include "marcel/lead.h"
+#include "engine/leader.h"
 #include "marcel/marcel.h"
 
 #include <marcel.h>

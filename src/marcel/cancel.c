@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/cancel.h"
+#include "engine/waiter.h"
 #include "marcel/bias.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"
-#include "marcel/waiter.h"
 
 #include <errno.h>
 #include <marcel.h>

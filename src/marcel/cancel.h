@@ -13,7 +13,7 @@
 #ifndef MADI_CANCEL_H
 #define MADI_CANCEL_H
 
-#include "marcel/lead.h"
+#include "engine/leader.h"
 #include "marcel/waitq.h"
 
 enum { MADI_CANCEL_PENDING = 1, MADI_CANCEL_OFF = 2, MADI_CANCEL_BUSY = 4, MADI_CANCEL_ENDS = 8 };

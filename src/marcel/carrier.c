@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/carrier.h"
 #include "base/log.h"
+#include "engine/helper.h"
 #include "marcel/bias.h"
 #include "marcel/guard.h"
-#include "marcel/helper.h"
 #include "marcel/marcel.h"
 #include "marcel/party.h"
 #include "marcel/place.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/first.h"
+#include "engine/accept_thread.h"
+#include "engine/leader.h"
 #include "marcel/carrier.h"
-#include "marcel/door.h"
-#include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end. */
 #include "base/knob.h"
+#include "engine/leader.h"
 #include "marcel/carrier.h"
 #include "marcel/first.h"
 #include "marcel/guard.h"
-#include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/place.h"
 #include "marcel/sched.h"

@@ -2,10 +2,10 @@
 /* Who runs next: queues, seeds, what is looked at now and then, yield. */
 #include "marcel/sched.h"
 #include "base/clock.h"
+#include "engine/leader.h"
 #include "marcel/cancel.h"
 #include "marcel/guard.h"
 #include "marcel/late.h"
-#include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/name.h"
 #include "marcel/share.h"

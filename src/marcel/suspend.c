@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a thread stops running, and how it becomes ready again: sched.h has the rules. */
 #include "base/clock.h"
+#include "engine/leader.h"
 #include "marcel/bias.h"
 #include "marcel/cancel.h"
 #include "marcel/late.h"
-#include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"

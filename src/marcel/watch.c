@@ -2,10 +2,10 @@
 #include "marcel/watch.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "engine/engine.h"
 #include "marcel/cancel.h"
 #include "marcel/carrier.h"
 #include "marcel/sched.h"
-#include "marcel/server.h"
 
 #include <errno.h>
 #include <poll.h>

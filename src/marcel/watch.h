@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waits of user-level threads for descriptors: one category of the polling server (server.h) with an epoll set for all.
+/* Waits of user-level threads for descriptors: one category of the polling server (engine.h) with an epoll set for all.
  *
  * Whose call would block stands in the descriptor's list, in the order of arrival, until it does not:
  *     madi_watch_begin(&watch, fd, POLLIN);
@@ -17,7 +17,7 @@
 #ifndef MADI_WATCH_H
 #define MADI_WATCH_H
 
-#include "marcel/waiter.h"
+#include "engine/waiter.h"
 
 typedef struct madi_watch {
     marceli_waiter_t waiter;

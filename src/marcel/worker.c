@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/worker.h"
 #include "base/clock.h"
+#include "engine/leader.h"
 #include "marcel/bias.h"
 #include "marcel/late.h"
-#include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
 #include "marcel/party.h"

@@ -14,11 +14,11 @@
 #ifndef MADI_WORKER_H
 #define MADI_WORKER_H
 
+#include "engine/waiter.h"
 #include "marcel/cxx.h"
 #include "marcel/deque.h"
 #include "marcel/inbox.h"
 #include "marcel/slot.h"
-#include "marcel/waiter.h"
 
 #include <pthread.h>
 
@@ -76,7 +76,7 @@ typedef struct madi_worker {
     uint32_t period;               /* switches between looks at the clock: MADI_PERIOD, or fewer if these take long */
     uint32_t switches;             /* that are not in `periods` yet */
     int64_t ticked;                /* the last look, if anybody waits for it; 0 */
-    int64_t look_at, look_every;   /* ns: when it looks at what comes from outside (lead.c) */
+    int64_t look_at, look_every;   /* ns: when it looks at what comes from outside (leader.c) */
     bool starved;                  /* a seed could not start for lack of memory: look again soon */
     madi_ult_t *base;              /* the scheduler's own context, on the stack of the kernel thread that runs it */
     madi_counter_t created, ended, periods, idles, steals; /* a period is MADI_PERIOD switches */

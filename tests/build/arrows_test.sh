@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Who may include whom: include <- base <- {marcel, topology} <- core <- {drivers, boot} <- {tools, bench, examples}; the core
-# knows the polling server and the door and nothing else of marcel, a driver the contract (and seal.h) and nothing else of the core, and no
-# other driver.
+# Who may include whom: include <- base <- {engine, marcel, topology} <- core <- {drivers, boot} <- {tools, bench, examples}.
+# engine and marcel, one library, know these headers of each other and no more.  The core knows the polling server and the
+# accept thread, and nothing of marcel; a driver the contract (and seal.h) and nothing else of the core, and no other driver.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 
@@ -31,9 +31,13 @@ only base "base/.*|$public" $(find src/base -name '*.[ch]')
 only topology "base/.*|topology/.*|$public" $(find src/topology -name '*.[ch]')
 only gateway "(base|core|gateway|topology)/.*|$public" $(find src/gateway -name '*.[ch]')
 only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
-only marcel "(base|marcel)/.*|$public" $(find src/marcel -name '*.[ch]')
+# Waits poll on the schedulers' stacks; schedulers with nothing to run wait, and lead.
+engine="(base|engine)/.*|marcel/(marcel|monitor|party|sched|watch|worker)\.h|$public"
+marcel="(base|marcel)/.*|engine/(accept_thread|engine|helper|leader|waiter)\.h|$public"
+only engine "$engine" $(find src/engine -name '*.[ch]')
+only marcel "$marcel" $(find src/marcel -name '*.[ch]')
 # The core asks the launcher through its one interface.
-only core "(base|core)/.*|boot/boot\.h|topology/(topology|route)\.h|marcel/(door|server)\.h|$public" $(find src/core -name '*.[ch]')
+only core "(base|core)/.*|boot/boot\.h|topology/(topology|route)\.h|engine/(accept_thread|engine)\.h|$public" $(find src/core -name '*.[ch]')
 only drivers "base/.*|core/(driver|seal|wire)\.h|drivers/.*|$public" $(find src/drivers -name '*.[ch]')
 for d in src/drivers/*/; do
     d=${d%/}
@@ -51,11 +55,18 @@ only conformance "conform\.h|\.\./harness/test\.h|harness/test\.h|$public" $(fin
 
 # The check can fail.
 trial=$(mktemp) || exit 1
-echo '#include "core/core.h"' >"$trial"
-if [ "$(only trial "base/.*" "$trial" | head -1 | cut -c1-6)" = "not ok" ]; then
-    ok "a wrong arrow is found"
-else
-    not_ok "a wrong arrow is found"
-fi
+# found NAME ALLOWED HEADER: an include of that header is found to be wrong.
+found() {
+    echo "#include \"$3\"" >"$trial"
+    if [ "$(only trial "$2" "$trial" | head -1 | cut -c1-6)" = "not ok" ]; then
+        ok "a wrong arrow is found: $1"
+    else
+        not_ok "a wrong arrow is found: $1"
+    fi
+}
+found "base to core" "base/.*" core/core.h
+found "engine to slots" "$engine" marcel/slot.h
+found "engine to core" "$engine" core/core.h
+found "marcel to follower" "$marcel" engine/follower.h
 rm -f "$trial"
 [ $failures = 0 ]

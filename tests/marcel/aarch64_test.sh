@@ -15,7 +15,7 @@ cases=$src/tests/marcel/cxx
 # shellcheck disable=SC2086
 built() {
     for f in "$src"/tests/marcel/threads*.c "$src/tests/marcel/support.c" "$src/tests/harness/cases.c" \
-        "$src"/src/marcel/*.[cS] "$src"/src/base/knob.c "$src"/src/base/lock.c "$src"/src/base/log.c "$src"/src/base/own.c "$src"/src/base/status.c; do
+        "$src"/src/engine/*.c "$src"/src/marcel/*.[cS] "$src"/src/base/knob.c "$src"/src/base/lock.c "$src"/src/base/log.c "$src"/src/base/own.c "$src"/src/base/status.c; do
         echo "-fexceptions -c $f -o $work/$(echo "${f#"$src"/}" | tr / _).o"
     done | xargs -P "$(nproc)" -L 1 aarch64-linux-gnu-gcc $options &&
         aarch64-linux-gnu-gcc $options -o "$work/threads" "$work"/*.o -lm

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress thread (async.c of libmarcel).
+/* The progress thread (progress_thread.c of libmarcel).
  *
  * A thread of the program leaves an operation that needs progress, with a callback, and computes for ever; or one that
  * another process finishes, as a rule (LATER), for which the thread is there only when nothing has moved from one tick of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Idle workers: who of them leads for the user-level threads that wait, and who is called when the leader runs one (lead.c and
- * follow.c of libmarcel; how a leader sleeps is in leader.pml).
+/* Idle workers: who of them leads for the user-level threads that wait, and who is called when the leader runs one (leader.c and
+ * follower.c of libmarcel; how a leader sleeps is in leader.pml).
  *
  * Two workers, two threads, of one worker or of both.  A thread waits for a message, runs when it has come, and waits again, or
  * runs for ever.  Messages come at any time.  In the end every message has been polled as long as a thread waits and

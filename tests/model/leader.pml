@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The leader: who polls for all that wait, how it sleeps, and who comes after it (lead.c, follow.c, server.c and waiter.c
+/* The leader: who polls for all that wait, how it sleeps, and who comes after it (leader.c, follower.c, engine.c and waiter.c
  * of libmarcel).
  *
  * Three threads wait, each for a message of its own; one may give up.  A fourth sends these messages, and one for a

@@ -196,7 +196,7 @@ look:
     if
     :: found -> goto leave
     :: !found
-    :: atomic { !found && !occupied -> occupied = true } /* run_calls of lead.c */
+    :: atomic { !found && !occupied -> occupied = true } /* run_calls of leader.c */
 #ifndef OCCUPIED_UNMARKED
         atomic { fence(me); word[me] = WOKEN } /* a message that comes from here on wakes another */
 #endif

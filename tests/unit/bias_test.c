@@ -2,8 +2,8 @@
 /* Queues whose lock one worker has to itself (bias.h of libmarcel). */
 #include "bias_test.h"
 
+#include "engine/leader.h"
 #include "marcel/bias.h"
-#include "marcel/lead.h"
 #include "marcel/marcel.h"
 
 #include <marcel.h>

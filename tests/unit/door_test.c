@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of marcel/door.c: the door's thread calls the answer function when the descriptor is ready. */
+/* Tests of engine/accept_thread.c: the door's thread calls the answer function when the descriptor is ready. */
 #include "door_test.h"
 
 #include "base/clock.h"
-#include "marcel/door.h"
+#include "engine/accept_thread.h"
 
 #include <errno.h>
 #include <semaphore.h>

@@ -4,10 +4,11 @@
 #include "door_test.h"
 
 #include "base/clock.h"
+#include "engine/leader.h"
+#include "engine/waiter.h"
 #include "marcel/deque.h"
 #include "marcel/guard.h"
 #include "marcel/inbox.h"
-#include "marcel/lead.h"
 #include "marcel/marcel.h"
 #include "marcel/mutex.h"
 #include "marcel/name.h"
@@ -16,7 +17,6 @@
 #include "marcel/share.h"
 #include "marcel/slot.h"
 #include "marcel/timer.h"
-#include "marcel/waiter.h"
 #include "marcel/waitq.h"
 
 #include <check.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "marcel/door.h"
+#include "engine/accept_thread.h"
 #include "base/clock.h"
 #include "base/own.h"
-#include "marcel/helper.h"
+#include "engine/helper.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,13 +3,13 @@
 #ifndef MADI_PARK_H
 #define MADI_PARK_H
 
-#include "marcel/waiter.h"
+#include "engine/waiter.h"
 
 /* Sleep until it is woken, or the deadline (madi_now's ns) has passed; it may come back without either.  The caller is the
  * waiter.  May switch. */
 void madi_park(marceli_waiter_t *w, int64_t deadline);
 
-/* server.c: around a sleep of a kernel thread, which is told if somebody wants to know. */
+/* engine.c: around a sleep of a kernel thread, which is told if somebody wants to know. */
 int64_t madi_sleep_begins(void);
 void madi_sleep_ends(int64_t began);
 

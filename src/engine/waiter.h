@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiters: threads that wait for an event that comes through the polling server (server.h), each on its own stack.
+/* Waiters: threads that wait for an event that comes through the polling server (engine.h), each on its own stack.
  *
  * A waiter stands in a list of the object that it waits for (a channel, a connection), or is named there, before it looks
  * for the last time; who changes the object wakes it.  So an event wakes one thread and not all.

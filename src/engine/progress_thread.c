@@ -33,8 +33,8 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
-#include "marcel/follow.h"
-#include "marcel/helper.h"
+#include "engine/follower.h"
+#include "engine/helper.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"
 

@@ -12,10 +12,10 @@
  * Locks.  The callbacks of a category are called with none but the category's own turn (one poller at a time, none else
  * waits for it), by any kernel thread, never on a user-level thread's stack in mid-switch; they may wake waiters and must
  * not block or switch. */
-#ifndef MARCELI_SERVER_H
-#define MARCELI_SERVER_H
+#ifndef MARCELI_ENGINE_H
+#define MARCELI_ENGINE_H
 
-#include "marcel/waiter.h"
+#include "engine/waiter.h"
 
 typedef struct marceli_category {
     const char *name; /* for people */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A wait that sleeps while another one leads, and how one that sleeps comes to lead.  Between lead.c and follow.c. */
-#ifndef MADI_FOLLOW_H
-#define MADI_FOLLOW_H
+/* A wait that sleeps while another one leads, and how one that sleeps comes to lead.  Between leader.c and follower.c. */
+#ifndef MADI_FOLLOWER_H
+#define MADI_FOLLOWER_H
 
-#include "marcel/lead.h"
+#include "engine/leader.h"
 
 /* On the stack of who waits. */
 typedef struct madi_waiting {
@@ -58,12 +58,12 @@ static inline bool madi_other_may_lead(void)
 
 #pragma GCC visibility push(hidden)
 
-/* ---- lead.c --------------------------------------------------------------------------------------------------- */
+/* ---- leader.c --------------------------------------------------------------------------------------------------- */
 
 /* Has not every process with so many waiting threads its cores? */
 bool madi_crowded(int processes, int waiting);
 
-/* ---- follow.c ------------------------------------------------------------------------------------------------- */
+/* ---- follower.c ------------------------------------------------------------------------------------------------- */
 
 /* If nobody leads, one of those that sleep shall: who waits, for it cannot be helped otherwise; an idle worker if
  * user-level threads of others wait. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "marcel/waiter.h"
+#include "engine/waiter.h"
 #include "base/clock.h"
-#include "marcel/lead.h"
-#include "marcel/park.h"
+#include "engine/engine.h"
+#include "engine/leader.h"
+#include "engine/park.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"
-#include "marcel/server.h"
 
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The polling server: its categories, one look at all of them, and the leader's sleep. */
-#include "marcel/server.h"
+#include "engine/engine.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
-#include "marcel/door.h"
-#include "marcel/follow.h"
-#include "marcel/lead.h"
+#include "engine/accept_thread.h"
+#include "engine/follower.h"
+#include "engine/leader.h"
+#include "engine/park.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
-#include "marcel/park.h"
 #include "marcel/watch.h"
 
 #include <errno.h>

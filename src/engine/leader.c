@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a wait goes: who leads, how long it spins and yields, when it sleeps.  What happens behind a leader: follow.c. */
-#include "marcel/follow.h"
+/* How a wait goes: who leads, how long it spins and yields, when it sleeps.  What happens behind a leader: follower.c. */
 #include "base/clock.h"
-#include "marcel/park.h"
+#include "engine/follower.h"
+#include "engine/park.h"
 #include "marcel/sched.h"
 
 #include <limits.h>

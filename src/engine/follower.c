@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who sleeps while another one leads: the lists of them, who is woken to lead, the deputy. */
-#include "marcel/follow.h"
+#include "engine/follower.h"
 #include "base/clock.h"
+#include "engine/park.h"
 #include "marcel/marcel.h"
-#include "marcel/park.h"
 
 #define DEPUTY 500000 /* ns between its looks */
 #define DEPUTY_BAN (32 * DEPUTY)

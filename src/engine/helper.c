@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "marcel/helper.h"
+#include "engine/helper.h"
 
 #include <link.h>
 #include <signal.h>

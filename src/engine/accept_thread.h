@@ -2,8 +2,8 @@
 /* Callers are answered though the program computes: a thread of the library's own sleeps on the descriptors at which they
  * come.  Whoever is in the library sees them as well, and sooner; so the thread, once woken, waits for a moment before it
  * looks whether somebody still stands there.  It costs nothing while nobody calls. */
-#ifndef MADI_DOOR_H
-#define MADI_DOOR_H
+#ifndef MADI_ACCEPT_THREAD_H
+#define MADI_ACCEPT_THREAD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

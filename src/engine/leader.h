@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of the polling server: what its files share.  server.c has the categories and the leader's sleep, lead.c
- * who leads and how a wait goes, follow.c the sleep behind a leader, async.c the progress thread. */
-#ifndef MADI_LEAD_H
-#define MADI_LEAD_H
+/* The inside of the polling server: what its files share.  engine.c has the categories and the leader's sleep, leader.c
+ * who leads and how a wait goes, follower.c the sleep behind a leader, progress_thread.c the progress thread. */
+#ifndef MADI_LEADER_H
+#define MADI_LEADER_H
 
-#include "marcel/server.h"
+#include "engine/engine.h"
 #include "marcel/worker.h"
 
 #include <sched.h>
@@ -59,7 +59,7 @@ typedef struct madi_server {
 
 extern madi_server_t madi_server;
 
-/* server.c */
+/* engine.c */
 /* Find out what every wait goes by: spin_ns, asymmetric, cores.  Before workers or categories; again: nothing.  -1: the knob
  * is wrong (logged). */
 int madi_server_facts(void);
@@ -74,7 +74,7 @@ void madi_server_calls_no(madi_source_t *source);
  * says so already, and a barrier was executed since; it still does when this returns. */
 void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline, bool said);
 
-/* lead.c */
+/* leader.c */
 bool madi_lead(int who);
 void madi_lead_no_more(void);
 int64_t madi_spin_ns(int processes, int waiting);
@@ -90,7 +90,7 @@ static inline bool madi_server_waits(void) /* does anybody? */
     return atomic_load_explicit(&madi_server.blocked, memory_order_relaxed);
 }
 
-/* follow.c */
+/* follower.c */
 /* The worker will run a thread, however long, and not lead: if user-level threads wait and nobody leads, an idle worker
  * shall. */
 void madi_lead_elsewhere(madi_worker_t *worker);
@@ -98,7 +98,7 @@ void madi_lead_elsewhere(madi_worker_t *worker);
 /* waiter.c */
 extern _Thread_local bool madi_woke_other; /* this kernel thread has woken what another one has to run */
 
-/* async.c */
+/* progress_thread.c */
 extern _Thread_local bool madi_is_progress_thread; /* nobody has to wake it, if it is the one that may sleep */
 int madi_async_enter(void); /* a kernel thread waits, and so makes progress, from now on ... */
 void madi_async_leave(bool returns); /* ... no more.  enter: how many do; returns: it, or another one, will do so soon */
