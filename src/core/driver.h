@@ -95,6 +95,8 @@ typedef struct madi_caps {
     size_t rdv_min;       /* blocks from here on are better granted first than copied */
     size_t cont_min;      /* blocks from here on, and below rdv_min, begin in their message's packet and go on in a packet of
                            * their own, up to chunk_max, which the receiver's driver may put where the block is to be.  0: none */
+    size_t direct_min;    /* not 0: of a sender that waits and answers, where link->direct, those from here on are better
+                           * announced, and read by the receiver.  At most rdv_min; both are as path.h has them */
     size_t rdv_eager;     /* so many bytes of such a block may go ahead of the grant */
     int gather_max;       /* pieces that send takes: 16 or more, for the core sends up to 16 */
     double latency_us;    /* one way, small */
@@ -254,6 +256,9 @@ struct madi_driver {
     /* Send one packet: vec[0] begins with the wire header; total is the sum.  op NULL: packets up to packet_max, answer
      * SENT or AGAIN (a driver that can place only a part of it copies the rest).  op: up to chunk_max. */
     madi_sent_t (*send)(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+    /* True if a message has come since the last one left, as far as that is known: the next one is likely to be waited for,
+     * and nothing follows it.  Under the tx lock.  NULL: it is not known. */
+    bool (*answers)(madi_link_t *link);
     /* How long may the next packet be that send takes without an op?  Asked where a block longer than packet_max allows, and
      * shorter than rdv_min, would have to wait for its grant; it goes in its message's packet if that is long enough, and
      * there is credit for it.  Under the tx lock.  NULL: packet_max. */

@@ -107,6 +107,7 @@ typedef struct madi_rdv_send {
     uint64_t len, sent;
     uint64_t end;       /* this side moves what is before it; len, unless the block is shared */
     uint64_t put_at;    /* shared: the block's address at the receiver, where it can be written; else 0 */
+    bool readable;      /* its address was announced */
     bool shared;
     bool fetched;       /* shared: the receiver has what is behind end */
     void *prepared; /* the next piece lies in the driver's memory already; then gate->prepared */

@@ -2,8 +2,8 @@
 /* Which path a block takes, and from which length on it is announced. */
 #include "core/path.h"
 
-#define COPY_MAX 192      /* bytes, as MADI_COPY_MAX: longer ones are a gather entry */
-#define SHARE_MIN 16384   /* bytes: each side moves two pages at the least */
+#define COPY_MAX 192    /* bytes, as MADI_COPY_MAX: longer ones are a gather entry */
+#define SHARE_MIN 32768   /* bytes, as the first class of share.h: half of it takes as long as asking the sender does */
 
 const char *madi_path_name(madi_path_t path)
 {
@@ -18,34 +18,33 @@ static madi_path_t announced(const madi_path_block_t *b)
         return MADI_PATH_GRANT;
     if (b->sender == MADI_SENDER_COMPUTES)
         return b->alone ? MADI_PATH_READ : MADI_PATH_GRANT;
-    return b->len >= SHARE_MIN ? MADI_PATH_SHARE : MADI_PATH_GRANT;
+    return b->len >= SHARE_MIN ? MADI_PATH_SHARE : MADI_PATH_READ;
 }
 
-madi_path_t madi_path_choose(const madi_path_block_t *b, size_t grant_min)
+madi_path_t madi_path_choose(const madi_path_block_t *b, const madi_path_limits_t *limits)
 {
-    if (!b->held && b->len <= b->room && b->len < grant_min)
+    bool written = b->direct && b->contiguous && !b->held && b->sender == MADI_SENDER_WAITS;
+    size_t min = limits->grant_min;
+    if (written && b->answers && limits->direct_min && limits->direct_min < min)
+        min = limits->direct_min;
+    if (!b->held && b->len <= b->room && b->len < min)
         return b->contiguous && b->len <= COPY_MAX ? MADI_PATH_COPY : MADI_PATH_PACKET;
-    if (b->posted && b->direct && b->contiguous && !b->held && b->sender == MADI_SENDER_WAITS)
-        return MADI_PATH_WRITE;
-    return announced(b);
+    return written && b->posted ? MADI_PATH_WRITE : announced(b);
 }
 
-/* The length at which a fixed cost of ns is made up for by ps saved a byte. */
-static uint64_t made_up(uint64_t ns, uint64_t ps)
+/* The length at which ps saved a byte make up for ns, within bounds. */
+static size_t made_up(uint64_t ns, uint64_t ps)
 {
-    return ps ? ns * 1000 / ps : UINT64_MAX;
+    uint64_t len = ps ? ns * 1000 / ps : MADI_PATH_MOST;
+    return len < MADI_PATH_LEAST ? MADI_PATH_LEAST : len > MADI_PATH_MOST ? MADI_PATH_MOST : (size_t)len;
 }
 
-size_t madi_path_grant_min(const madi_path_costs_t *c)
+madi_path_limits_t madi_path_limits(const madi_path_costs_t *c)
 {
-    /* The announcement and the grant are two packets more. */
-    uint64_t least = made_up(2 * (uint64_t)c->turn_ns, (uint64_t)c->copies * c->copy_ps);
-    /* Read by the receiver: the announcement, and the call.  One copy is saved, and `copies` more. */
-    uint64_t spared = (1 + (uint64_t)c->copies) * c->copy_ps, direct = UINT64_MAX;
-    if (c->direct_ns && spared > c->direct_ps)
-        direct = made_up((uint64_t)c->turn_ns + c->direct_ns, spared - c->direct_ps);
-    least = direct < least ? direct : least;
-    if (least < MADI_PATH_GRANT_LEAST)
-        return MADI_PATH_GRANT_LEAST;
-    return least > MADI_PATH_GRANT_MOST ? MADI_PATH_GRANT_MOST : (size_t)least;
+    /* The announcement and the grant are two packets more; or the announcement and the call, for one copy less. */
+    uint64_t copies = (uint64_t)c->copies * c->copy_ps, all = copies + c->copy_ps;
+    madi_path_limits_t limits = {.grant_min = made_up(2 * (uint64_t)c->turn_ns, copies)};
+    if (c->direct_ns)
+        limits.direct_min = made_up((uint64_t)c->turn_ns + c->direct_ns, all > c->direct_ps ? all - c->direct_ps : 0);
+    return limits;
 }

@@ -5,11 +5,12 @@
  *   packet   in the message's packet, from where it lies; the receiver copies it out of the library's memory
  *   write    the receive is posted, and the sender writes there
  *   read     announced; the receiver reads the sender's memory
- *   share    announced; each of the two moves a part of it, where that has proved quicker (share.h), else grant
+ *   share    announced; each of the two moves a part of it, where that has proved quicker (share.h), else grant.  The
+ *            sender hears from the receiver first, so shorter ones are read
  *   grant    announced; sent in pieces when the receiver has named the place
  *
- * Both functions are pure: they read their arguments and nothing else.  A driver gets its caps->rdv_min from the costs of
- * the host (costs.h) when it opens; each block is then compared with that. */
+ * Both functions are pure: they read their arguments and nothing else.  A driver makes the limits in its caps of what its
+ * links cost when it opens; each block is then compared with those. */
 #ifndef MADI_PATH_H
 #define MADI_PATH_H
 
@@ -41,11 +42,19 @@ typedef struct madi_path_block {
     bool held;       /* LATER, of a message that has not ended: its bytes may still change */
     bool direct;     /* the two processes reach each other's memory */
     bool posted;     /* the receive is posted, and the sender knows where */
+    bool answers;    /* messages of both take turns: the receiver waits for this one, and nothing follows it */
     bool alone;      /* nothing else is under way between the two, and it is the message's only long block */
     madi_path_sender_t sender;
 } madi_path_block_t;
 
-madi_path_t madi_path_choose(const madi_path_block_t *block, size_t grant_min);
+/* Lengths in bytes from which on blocks are better announced than put into a packet. */
+typedef struct madi_path_limits {
+    size_t grant_min;  /* if they are granted */
+    size_t direct_min; /* if one of the two reaches the other's memory, and the sender answers and waits; 0: as grant_min.  In a
+                        * stream packets are quicker: the two sides copy different messages at the same time */
+} madi_path_limits_t;
+
+madi_path_t madi_path_choose(const madi_path_block_t *block, const madi_path_limits_t *limits);
 
 const char *madi_path_name(madi_path_t path);
 
@@ -59,9 +68,9 @@ typedef struct madi_path_costs {
                          * same time */
 } madi_path_costs_t;
 
-/* Length in bytes from which on a block that is announced is there sooner than one in a packet. */
-size_t madi_path_grant_min(const madi_path_costs_t *costs);
-#define MADI_PATH_GRANT_LEAST ((size_t)4096) /* what madi_path_grant_min returns at least, and at most */
-#define MADI_PATH_GRANT_MOST ((size_t)1 << 20)
+/* Limits, each from MADI_PATH_LEAST to MADI_PATH_MOST; direct_min 0 if memory cannot be reached. */
+madi_path_limits_t madi_path_limits(const madi_path_costs_t *costs);
+#define MADI_PATH_LEAST ((size_t)4096)
+#define MADI_PATH_MOST ((size_t)1 << 20)
 
 #endif

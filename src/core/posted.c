@@ -7,6 +7,12 @@
 
 #define ASYNC_MIN 8192 /* bytes of a posted receive that is worth a progress thread: it may need a grant */
 
+/* Bytes of a posted receive that a sender that waits would rather write than send. */
+static size_t offer_min(const madi_caps_t *caps)
+{
+    return caps->direct_min ? caps->direct_min : caps->rdv_min;
+}
+
 /* Tell the sender of the first posted receive where it is, so that a sender that waits writes there, and the receiver has
  * nothing to do.  It is for the message that begins behind all that has come so far, whatever that may be: the first
  * posted receive has precedence over everybody else who asks. */
@@ -17,7 +23,7 @@ void madi_posted_offer(madi_conn_t *conn)
     madi_offer_t offer;
     if (p->offer >= 0 || p->claimed || p->n != 1 || conn->arriving || !conn->remote_known ||
         atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP || !gate->link->direct ||
-        p->blocks[0].len < gate->link->adapter->caps.rdv_min)
+        p->blocks[0].len < offer_min(&gate->link->adapter->caps))
         return;
     offer = (madi_offer_t){.position = madi_credit_consumed(conn) + conn->rx_held,
                            .len = p->blocks[0].len,

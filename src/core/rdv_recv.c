@@ -2,12 +2,12 @@
 /* Blocks that were announced: granted to the sender, and received; also such as mad_try_unpack asked for. */
 #include "core/core.h"
 #include "base/clock.h"
+#include "core/path.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define STRIDE ((size_t)256 * 1024) /* bytes that are read in one go, with the session's lock held: some 20 us */
-#define SHARE_MIN 16384             /* bytes that are worth it: each side has a page at the least */
 
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop)
 {
@@ -89,12 +89,10 @@ static void pull_start(madi_rdv_recv_t *r, uint64_t at)
 
 /* ---- Shared --------------------------------------------------------------------------------------------------- */
 
-/* Is it one that both sides could move, and shall they? */
-static bool may_share(madi_rdv_recv_t *r, const madi_sent_block_t *block)
+/* Shall both sides move it? */
+static bool may_share(madi_rdv_recv_t *r)
 {
     madi_gate_t *gate = r->gate;
-    if (!block->at || !block->waits || !gate->link->direct || r->len - r->eager < SHARE_MIN)
-        return false;
     if (!gate->share)
         gate->share = calloc(1, sizeof *gate->share);
     if (!gate->share)
@@ -105,22 +103,29 @@ static bool may_share(madi_rdv_recv_t *r, const madi_sent_block_t *block)
     return r->shared;
 }
 
-/* The parts meet where a page begins in this side's memory.  The first stride at once: who waits for it has nothing else to
- * do, and the sender is at it too. */
+/* Read what is behind r->end.  The first stride at once: who waits for it has nothing else to do, and the sender is at its own
+ * part, or waits too. */
+static void pull_at_once(madi_rdv_recv_t *r, uint64_t at)
+{
+    madi_gate_t *gate = r->gate;
+    bool first = !gate->pulls;
+    pull_start(r, at);
+    if (first)
+        pull_stride(r);
+    if (gate->pulls)
+        madi_gate_go_on(gate);
+}
+
+/* The parts meet where a page begins in this side's memory. */
 static void share(madi_rdv_recv_t *r, uint64_t at)
 {
     madi_gate_t *gate = r->gate;
     uint64_t to = (uintptr_t)madi_rdv_place(r), middle = to + r->eager + (r->len - r->eager) / 2;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_SHARE, .length = sizeof(madi_wire_share_t)};
     madi_wire_share_t s = {r->sender, r->handle, r->len, to, (middle & ~(uint64_t)4095) - to};
-    bool first = !gate->pulls;
     r->end = s.end;
     madi_gate_ctrl(gate, &hdr, &s);
-    pull_start(r, at);
-    if (first)
-        pull_stride(r);
-    if (gate->pulls)
-        madi_gate_go_on(gate);
+    pull_at_once(r, at);
 }
 
 void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end)
@@ -181,18 +186,32 @@ void madi_rdv_recv_check(madi_rdv_recv_t *r)
     madi_rdv_recv_done(r);
 }
 
-/* It is shared, read, or sent. */
+/* It is shared, read, or sent.  That its address is there says that its sender allows the first two. */
+static madi_path_t path_of(const madi_rdv_recv_t *r, const madi_sent_block_t *block)
+{
+    static const madi_path_limits_t announced = {0};
+    madi_path_block_t b = {.len = r->len - r->eager,
+                           .contiguous = block->at,
+                           .direct = r->gate->link->direct,
+                           .alone = !block->waits,
+                           .sender = block->waits ? MADI_SENDER_WAITS : MADI_SENDER_COMPUTES};
+    return madi_path_choose(&b, &announced);
+}
+
 static void choose(madi_rdv_recv_t *r, const madi_sent_block_t *block)
 {
-    madi_gate_t *gate = r->gate;
-    if (may_share(r, block)) {
+    madi_path_t path = path_of(r, block);
+    if (path == MADI_PATH_SHARE && may_share(r)) {
         share(r, block->at);
-    } else if (block->at && !block->waits && gate->link->direct) {
+    } else if (path == MADI_PATH_READ && block->waits) {
+        r->end = r->eager;
+        pull_at_once(r, block->at);
+    } else if (path == MADI_PATH_READ) {
         r->end = r->eager;
         pull_start(r, block->at);
-        madi_gate_go_on(gate);
+        madi_gate_go_on(r->gate);
     } else {
-        madi_rdv_send_grant(gate, r->sender, r->handle, r->len, false);
+        madi_rdv_send_grant(r->gate, r->sender, r->handle, r->len, false);
     }
 }
 

@@ -10,7 +10,7 @@
 #define PUT_REST MADI_SHORT_MAX /* bytes of a shared block that go as a packet: it says that the others are there */
 #define PREPARED_MAX 16384 /* bytes: longer ones are not ready before the grant is here */
 
-uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held)
+uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable)
 {
     madi_gate_t *gate = tx->conn->gate;
     madi_rdv_send_t *r = piece->handle ? madi_handle_get(gate->sends, piece->handle) : NULL;
@@ -38,6 +38,7 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
         tx->n_held += held;
     }
     r->sent = eager;
+    r->readable = readable;
     return r->handle;
 }
 
@@ -362,8 +363,10 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
         return;
     }
     if (grant->drop || r->sent == r->len) {
-        if (grant->drop && r->tx->by_peer && r->sent < r->len && grant->len == r->len)
+        if (grant->drop && r->readable && r->sent < r->len && grant->len == r->len) {
+            gate->shares = true; /* not prepared in vain again */
             count_fetched(gate, r);
+        }
         rdv_finish(gate, r);
         return;
     }

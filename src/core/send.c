@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets out of messages: the queue of each connection, and its credits. */
 #include "core/core.h"
+#include "core/path.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +149,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
         size_t room = p->room - 24 < eager ? p->room - 24 : eager;
         rdv.eager = (uint32_t)(room < len ? room : len);
     }
-    rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held);
+    rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held, direct);
     if (!rdv.sender)
         return false; /* no memory: it stays pending until there is some */
     if (!p->announced && !held)
@@ -207,6 +208,25 @@ static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_
     return true;
 }
 
+/* True if the block goes with its message's packet.  Whoever has ended the message without a request waits for what does not
+ * leave at once. */
+static bool goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *piece, const madi_caps_t *caps, bool held)
+{
+    size_t len = MADI_WIRE_DESC_LEN(piece->desc);
+    madi_link_t *link = tx->conn->gate->link;
+    madi_path_limits_t limits = {caps->rdv_min, caps->direct_min};
+    madi_path_block_t block = {.len = len,
+                               .room = MADI_WIRE_LEN_MAX,
+                               .contiguous = piece->base,
+                               .held = held,
+                               .direct = link->direct,
+                               .answers = link->direct && link->driver->answers && link->driver->answers(link),
+                               .sender = tx->ended && !tx->request ? MADI_SENDER_WAITS : MADI_SENDER_COMPUTES};
+    if (piece->handle || madi_path_choose(&block, &limits) > MADI_PATH_PACKET)
+        return false;
+    return len + 8 + sizeof(madi_wire_hdr_t) <= caps->packet_max || packet_lengthen(p, tx->conn, piece, len);
+}
+
 /* Add one block to the packet; false: it does not fit any more, or has to wait. */
 static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, const madi_caps_t *caps, bool whole)
 {
@@ -218,8 +238,7 @@ static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, co
         if (whole || packet_add_begun(p, tx, piece, len))
             return !whole;
     }
-    if (!held && !piece->handle && len < caps->rdv_min &&
-        (len + 8 + sizeof(madi_wire_hdr_t) <= caps->packet_max || packet_lengthen(p, tx->conn, piece, len)))
+    if (goes_inside(p, tx, piece, caps, held))
         return packet_add_inline(p, piece);
     if (!whole && madi_tx_put(tx, piece)) {
         uint64_t desc = piece->desc | (uint64_t)MADI_WIRE_PLACED << 48;

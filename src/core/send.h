@@ -76,7 +76,7 @@ bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead);
 
 /* rdv_send.c; under gate->tx_lock */
 /* Give a block its handle (again); 0: no memory.  eager: bytes that go ahead; held: until the message has ended. */
-uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held);
+uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable);
 /* Has the receiver offered a place for this block?  Then a stride of it is written there: tx->put. */
 bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece);
 void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle); /* its announcement has left: what can be done meanwhile? */

@@ -220,6 +220,8 @@ START_TEST(begun)
     ck_assert(shm_pure_poll(&adapters[1].base));
     ck_assert_int_eq(poll_once(), 1);
     atomic_store(&adapters[1].hot, links[1].inbox);
+    ck_assert(!shm_answers(&links[0].base));
+    atomic_store(&links[0].ahead, 0); /* an answer has come */
     ck_assert_int_eq(send_body(16000, 3, 2), MADI_SENT);
     atomic_fetch_sub(&links[0].out->filled, 7000);
     ck_assert(!shm_any(&adapters[1]));
@@ -236,6 +238,7 @@ START_TEST(begun)
     ck_assert(shm_any(&adapters[1]));
     ck_assert_int_eq(poll_once(), 1);
     check_last(16000, 2);
+    atomic_store(&links[0].ahead, 0);
     ck_assert_int_eq(send_body(16000, 3, 3), MADI_SENT);
     atomic_fetch_sub(&links[0].out->filled, 1);
     ck_assert_ptr_eq(shm_take(&adapters[1].base, packet, &loan), link);
@@ -245,10 +248,15 @@ START_TEST(begun)
     shm_slot_put(link, loan);
     atomic_fetch_add(&links[0].out->filled, 1);
     for (unsigned number = 4; number < 500; number++) {
+        atomic_store(&links[0].ahead, 0);
         ck_assert_int_eq(send_body(SHM_CHUNK - number, 2, number), MADI_SENT);
         ck_assert_int_eq(poll_once(), 1);
         check_last(SHM_CHUNK - number, number);
     }
+    ck_assert_int_eq(send_body(16000, 3, 1), MADI_SENT); /* in a stream it is copied whole first */
+    atomic_fetch_sub(&links[0].out->filled, 1);
+    ck_assert_int_eq(poll_once(), 1);
+    check_last(16000, 1);
     ck_assert_uint_eq(downs, 0);
 }
 END_TEST

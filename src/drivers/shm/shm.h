@@ -236,6 +236,7 @@ void shm_forget(madi_link_t *link, void *prepared);
 void shm_slot_put(madi_link_t *link, madi_foreign_t loan);
 void shm_keep_begun(madi_link_t *link);
 uint64_t shm_here(madi_link_t *link, uint64_t begun);
+bool shm_answers(madi_link_t *link);
 int shm_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
 int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);

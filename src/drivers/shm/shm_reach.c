@@ -2,8 +2,8 @@
 /* Large blocks from one process's memory straight into the other's, by one of the two alone: process_vm_readv and _writev.
  *
  * Whom a process identifier names is proved, not believed: each side keeps random bytes in its own memory, and shows them
- * and their address in what is shared.  They are read in every call that reads, and before one that writes, if that was not
- * done within some microseconds.  So another process that got the number, or another program that the peer has become, is
+ * and their address in what is shared.  They are read in every call that reads much, and before one that writes or reads
+ * little, if that was not done within some microseconds.  So another process that got the number, or another program that the peer has become, is
  * told apart.
  *
  * Memory is given back to the program when a request ends, also when it fails while the peer lives.  The owner then says
@@ -26,7 +26,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PROVED_NS 100000 /* so long a proof is good for writing: reading shows it anew every time */
+#define PROVED_NS 100000 /* so long a proof is good: what reads much shows it anew every time */
+#define SHORT_READ 65536   /* bytes */
 #define SEVER_LEAST_NS (SHM_SEVER_NS / 128)
 
 /* ---- Proof ---------------------------------------------------------------------------------------------------- */
@@ -80,10 +81,17 @@ void shm_reach_try(shm_link_t *l)
 
 /* ---- Reading and writing -------------------------------------------------------------------------------------- */
 
+/* Of a short read the proof would be a quarter of the time. */
+static bool read_short(shm_link_t *l, const struct iovec *to, int n, uint64_t from, size_t len)
+{
+    struct iovec remote = {(void *)(uintptr_t)from, len};
+    return proved(l) && process_vm_readv(l->pid, to, (unsigned long)n, &remote, 1, 0) == (ssize_t)len;
+}
+
 bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len)
 {
     shm_link_t *l = (shm_link_t *)link;
-    if (!read_proved(l, to, n, from, len))
+    if (!(len < SHORT_READ ? read_short(l, to, n, from, len) : read_proved(l, to, n, from, len)))
         return false;
     atomic_thread_fence(memory_order_seq_cst);
     return !atomic_load_explicit(&l->out->severed, memory_order_relaxed); /* pairs with shm_sever */

@@ -74,7 +74,8 @@ static void put(void *to, const void *from, size_t len)
 }
 
 /* The body's last block, in pieces that the receiver copies out while the next one is copied in.  The cell, and what stands
- * before the block, are there. */
+ * before the block, are there.  In a stream of messages that is in the way of both: there the receiver is busy with the one
+ * before, or waits; so it is done where messages and answers take turns. */
 static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *block)
 {
     const char *from = block->iov_base;
@@ -143,19 +144,42 @@ static madi_sent_t send_cells(shm_link_t *l, const unsigned char *packet, size_t
     return MADI_SENT;
 }
 
-madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+/* A message has left (came: has come).  What is about messages, as their grants and credits, is none. */
+static inline void note_turn(shm_link_t *l, unsigned type, bool came)
 {
-    shm_link_t *l = (shm_link_t *)link;
-    unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA], *to = packet;
+    if (type == MADI_WIRE_MSG)
+        atomic_store_explicit(&l->ahead, came ? 0 : AHEAD_OUT * sizeof(shm_cell_t), memory_order_relaxed);
+}
 
-    l->reach = op && op->of >= SHM_LONG ? SHM_LONG_UNITS : SHM_UNITS;
+bool shm_answers(madi_link_t *link)
+{
+    return !atomic_load_explicit(&((shm_link_t *)link)->ahead, memory_order_relaxed);
+}
+
+static madi_sent_t send_packet(shm_link_t *l, const struct iovec *vec, int n, size_t total, const madi_op_t *op)
+{
+    unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA], *to = packet;
+    if (total > sizeof packet && !cells_free(l, 1))
+        return stuck(l);
     if (total > sizeof packet)
-        return cells_free(l, 1) ? send_run(l, vec, n, total - sizeof(madi_wire_hdr_t), !op) : stuck(l);
+        return send_run(l, vec, n, total - sizeof(madi_wire_hdr_t), !op && shm_answers(&l->base));
     if (n == 1)
         return send_cells(l, vec[0].iov_base, total);
     for (int i = 0; i < n; to += vec[i++].iov_len)
         madi_copy(to, vec[i].iov_base, vec[i].iov_len);
     return send_cells(l, packet, total);
+}
+
+madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    unsigned type = ((const madi_wire_hdr_t *)vec[0].iov_base)->type;
+    madi_sent_t sent;
+    l->reach = op && op->of >= SHM_LONG ? SHM_LONG_UNITS : SHM_UNITS;
+    sent = send_packet(l, vec, n, total, op);
+    if (sent != MADI_AGAIN)
+        note_turn(l, type, false);
+    return sent;
 }
 
 static __attribute__((noinline)) bool short_stuck(shm_link_t *l)
@@ -322,6 +346,7 @@ void shm_keep_begun(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
     link->begun = 0;
+    note_turn(l, MADI_WIRE_MSG, true);
     consume(l, l->inbox, &l->in->cells[l->received & MASK], l->received + 1);
 }
 
@@ -359,6 +384,7 @@ static bool one_packet(shm_link_t *l)
     if ((uint32_t)head != l->received + 1)
         return false;
     copy_header(&hdr, cell);
+    note_turn(l, hdr.type, true);
     if (!run && MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) {
         madi_rx_short(&l->base, &hdr, madi_foreign_of(cell->data + sizeof hdr));
         if (MADI_LIKELY(l->inbox != NULL)) /* else that has closed the link */
@@ -470,6 +496,7 @@ static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void 
     *loan = madi_foreign_of(l->in->units[unit]);
     for (uint32_t i = 0; i < hdr->length && i < FETCH; i += MADI_LINE)
         __builtin_prefetch((const void *)&l->in->units[unit][i]);
+    note_turn(l, hdr->type, true);
     consume(l, inbox, cell, number);
     return &l->base;
 }
