@@ -248,6 +248,7 @@ struct madi_rx_msg {
     madi_rx_packet_t *head, **tail; /* further packets */
     madi_rx_block_t *blocks, **blocks_tail; /* waiting */
     _Atomic(uint32_t) rdv_pending;
+    uint64_t rdv_bytes;             /* of all blocks that were granted; under session->lock */
     madi_rx_early_t *early;         /* the next block, if it is on its way already */
     uint64_t cont_left;             /* bytes of the block before the cursor that the next packets bring */
     _Atomic(struct madi_rdv_recv *) cont; /* where they go; NULL: nobody wants them.  Changed under session->lock */

@@ -2,6 +2,7 @@
 /* Packing: flushing, ending, and whole messages in one call. */
 #include "core/core.h"
 #include "base/clock.h"
+#include "core/path.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -208,9 +209,19 @@ static bool end_done(void *arg)
     return madi_done(arg);
 }
 
+/* Bytes of the blocks that lie where the program has them: the longest part of what is left to be sent. */
+static uint64_t bytes_outside(const madi_tx_t *tx)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < tx->n_pieces; i++)
+        sum += tx->pieces[i].run ? 0 : MADI_WIRE_DESC_LEN(tx->pieces[i].desc);
+    return sum;
+}
+
 static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
 {
     mad_status_t status;
+    wait->waiter->expected = madi_path_wait_ns(bytes_outside(tx));
     marceli_wait(wait->waiter, end_done, wait, INT64_MAX);
     status = madi_message_status(&tx->base);
     madi_lock(&tx->conn->gate->tx_lock); /* whoever completed it has let go of it */

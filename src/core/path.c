@@ -48,3 +48,10 @@ madi_path_limits_t madi_path_limits(const madi_path_costs_t *c)
         limits.direct_min = made_up((uint64_t)c->turn_ns + c->direct_ns, all > c->direct_ps ? all - c->direct_ps : 0);
     return limits;
 }
+
+int64_t madi_path_wait_ns(uint64_t len)
+{
+    const uint64_t ps = 300, most = 4000000;
+    uint64_t ns = len / 1000 * ps;
+    return (int64_t)(ns < most ? ns : most);
+}

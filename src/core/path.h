@@ -73,4 +73,8 @@ madi_path_limits_t madi_path_limits(const madi_path_costs_t *costs);
 #define MADI_PATH_LEAST ((size_t)4096)
 #define MADI_PATH_MOST ((size_t)1 << 20)
 
+/* Nanoseconds for which a thread that waits for so many bytes under way spins: twice what they take on a slow host, but 4 ms at
+ * most.  Sleeping and being woken costs more than the rest of a block. */
+int64_t madi_path_wait_ns(uint64_t len);
+
 #endif

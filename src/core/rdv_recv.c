@@ -243,6 +243,7 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
     if (m->base.plain) /* not so when progress grants what comes later: then the owner may be looking at it */
         m->base.plain = 0;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
+    m->rdv_bytes += len;
     r->began = madi_trace_now();
     return r;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unpacking: the blocks of an open message. */
 #include "core/core.h"
+#include "core/path.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@ void madi_message_wait(madi_rx_msg_t *m, bool (*test)(void *arg), void *arg)
     marceli_waiter_t w;
     marceli_waiter_init(&w);
     madi_lock(&session->lock);
+    w.expected = madi_path_wait_ns(m->rdv_bytes);
     m->waiter = &w;
     madi_unlock(&session->lock);
     marceli_wait(&w, test, arg, INT64_MAX);

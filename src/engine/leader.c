@@ -379,6 +379,8 @@ static void wait_begin(madi_waiting_t *w)
     w->spin_ns = madi_spin_ns(madi_processes(), madi_async_enter());
     if (w->spin_ns && madi_server.spin_ns < 0 && (w->worker || w->waiter->ult) && madi_now() < spins_not_until)
         w->spin_ns = 0;
+    if (w->spin_ns && madi_server.spin_ns < 0 && w->waiter->expected > w->spin_ns)
+        w->spin_ns = w->waiter->expected;
     w->yield_ns = yield_ns(w->spin_ns);
 }
 

@@ -22,6 +22,7 @@ enum marceli_waiter_state { MARCELI_RUNNING, MARCELI_ASLEEP, MARCELI_LEADS_ASLEE
 typedef struct marceli_waiter {
     _Atomic(uint32_t) word;                  /* marceli_waiter_state; a futex */
     struct madi_ult *ult;                    /* the thread; NULL: a plain pthread */
+    int64_t expected; /* ns that its wait is likely to take: if it spins at all it spins so long; 0: not known */
     bool returns; /* its thread waits again in a moment, as a rule: the progress thread is not called for what it leaves */
     struct marceli_waiters *list;            /* of an object; NULL: in none */
     struct marceli_waiter *next, *prev;      /* in it, under the object's lock */

@@ -129,6 +129,16 @@ START_TEST(limits_are_bounded)
 }
 END_TEST
 
+START_TEST(waits_as_long_as_bytes_take)
+{
+    ck_assert_int_eq(madi_path_wait_ns(0), 0);
+    ck_assert_int_eq(madi_path_wait_ns(4000000), 1200000);
+    ck_assert_int_eq(madi_path_wait_ns(UINT64_MAX), 4000000);
+    for (uint64_t len = 1; len < UINT64_C(1) << 60; len *= 3)
+        ck_assert_int_le(madi_path_wait_ns(len), madi_path_wait_ns(len * 3));
+}
+END_TEST
+
 START_TEST(named)
 {
     for (int i = 0; i < MADI_PATHS; i++)
@@ -140,6 +150,7 @@ END_TEST
 
 Suite *path_suite(void)
 {
-    const TTest *tests[] = {chooses, one_threshold, limits_follow_costs, limits_are_bounded, named};
+    const TTest *tests[] = {chooses, one_threshold, limits_follow_costs, limits_are_bounded, waits_as_long_as_bytes_take,
+                            named};
     return SUITE_OF("path", tests);
 }
