@@ -13,7 +13,8 @@
 #define PART_LAST 6
 #define TIMED_EVERY 8 /* blocks, while nothing is tried */
 #define AT_ONCE 5000  /* ns: who calls for progress later than that has computed */
-#define SLOWER_MAX 16 /* times: what was slower than that had other reasons, and is tried as often as if it were not */
+#define SLOWER_BITS 4
+#define SLOWER_MAX (1 << SLOWER_BITS) /* times: what was slower than that had other reasons, and is tried as often as if it were not */
 
 static madi_share_class_t *class_of(madi_share_t *share, uint64_t len, int *bits)
 {
@@ -33,9 +34,11 @@ static uint32_t until_next_try(const madi_share_class_t *c, uint64_t len)
 {
     uint64_t least = (uint64_t)try_blocks(len) << (PART_FIRST + c->rarer);
     uint64_t n = least * c->middle[!c->shared] / ((uint64_t)c->middle[c->shared] + 1);
+    /* What seemed much slower in few tries may have had other reasons. */
+    uint64_t most = least * (c->rarer < SLOWER_BITS ? UINT64_C(1) << c->rarer : SLOWER_MAX);
     if (n < least)
         n = least;
-    return (uint32_t)(n < least * SLOWER_MAX ? n : least * SLOWER_MAX);
+    return (uint32_t)(n < most ? n : most);
 }
 
 bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
