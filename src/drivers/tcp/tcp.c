@@ -13,7 +13,9 @@ static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
 {
     caps->packet_max = MADI_TCP_PACKET_MAX;
     caps->chunk_max = MADI_TCP_CHUNK_MAX;
-    caps->rdv_min = (size_t)64 << 10;
+    caps->rdv_min = MADI_TCP_GRANT_MIN;
+    caps->cont_min = MADI_TCP_CONT_MIN;
+    caps->ahead = true;
     caps->rdv_eager = MADI_TCP_EAGER;
     caps->gather_max = MADI_TCP_GATHER;
     caps->latency_us = loopback ? 4 : 15;
@@ -73,20 +75,23 @@ static bool tcp_reachable(madi_adapter_t *adapter, const void *addr, size_t len,
 /* What differs between plain and sealed links; the polls below are compiled for each, with calls that are known. */
 typedef struct tcp_io {
     int (*receive)(madi_tcp_link_t *link, int budget);
-    int (*take)(madi_tcp_link_t *link, void *packet);
+    int (*take)(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan);
     int (*flush)(madi_tcp_link_t *link);
 } tcp_io_t;
 static const tcp_io_t tcp_plain = {madi_tcp_receive, madi_tcp_take, madi_tcp_flush};
 static const tcp_io_t tcp_sealed = {madi_tcp_seal_receive, madi_tcp_seal_take, madi_tcp_seal_flush};
 
-/* Links that could not be read to the end last time: no edge will tell of them again. */
-static inline __attribute__((always_inline)) int tcp_poll_unread(madi_tcp_adapter_t *tcp, int budget, const tcp_io_t *io)
+/* Links that could not be read to the end last time: no edge will tell of them again.  One that is read to the end now goes to
+ * *emptied. */
+static inline __attribute__((always_inline)) int tcp_poll_unread(madi_tcp_adapter_t *tcp, int budget, const tcp_io_t *io,
+                                                                  madi_tcp_link_t **emptied)
 {
     int events = 0;
     for (int turns = tcp->unread_count; turns > 0 && tcp->unread && events < budget; turns--) {
         madi_tcp_link_t *link = tcp->unread;
         madi_tcp_unread_remove(link);
         events += io->receive(link, budget - events);
+        *emptied = link->is_unread ? NULL : link;
     }
     return events;
 }
@@ -146,7 +151,7 @@ static inline __attribute__((always_inline)) bool tcp_can_take(const madi_tcp_li
 
 /* What a spinning waiter is for as a rule: one packet of a few bytes, alone in the socket. */
 static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapter_t *adapter, void *packet,
-                                                                         const tcp_io_t *io)
+                                                                         madi_foreign_t *loan, const tcp_io_t *io)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
     int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), n;
@@ -157,9 +162,9 @@ static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapt
     }
     if (left <= 0 || tcp->unread || tcp_skips(tcp) || !tcp_can_take(link = tcp_hot(tcp)))
         return NULL;
-    n = io->take(link, packet);
+    n = io->take(link, packet, loan);
     tcp_tried(tcp, link, n);
-    if (n <= 0)
+    if (n <= 0 && !tcp->unread)
         tcp->tried = 1 - n;
     if (n == 0) {
         tcp_cool(tcp, link, left);
@@ -175,14 +180,12 @@ static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapt
 
 static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
-    (void)loan;
-    return tcp_take_by(adapter, packet, &tcp_plain);
+    return tcp_take_by(adapter, packet, loan, &tcp_plain);
 }
 
 static madi_link_t *tcp_take_sealed(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
-    (void)loan;
-    return tcp_take_by(adapter, packet, &tcp_sealed);
+    return tcp_take_by(adapter, packet, loan, &tcp_sealed);
 }
 
 static int tcp_poll_others(madi_tcp_adapter_t *tcp)
@@ -198,7 +201,7 @@ static inline __attribute__((always_inline)) int tcp_poll_by(madi_adapter_t *ada
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
     int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), events = 0;
-    madi_tcp_link_t *link;
+    madi_tcp_link_t *link, *emptied = NULL;
     if (tcp->tried) {
         events = tcp->tried - 1;
         tcp->tried = 0;
@@ -207,13 +210,13 @@ static inline __attribute__((always_inline)) int tcp_poll_by(madi_adapter_t *ada
     if (left <= 0 || tcp_skips(tcp))
         return 0;
     if (tcp->unread)
-        events = tcp_poll_unread(tcp, budget, io);
+        events = tcp_poll_unread(tcp, budget, io, &emptied);
     link = tcp_hot(tcp);
     if (link && !atomic_load_explicit(&link->closed, memory_order_relaxed)) {
         int before = events;
         if (atomic_load_explicit(&link->tx_blocked, memory_order_relaxed))
             events += io->flush(link);
-        if (!link->is_unread && events < budget)
+        if (!link->is_unread && events < budget && link != emptied)
             events += io->receive(link, budget - events);
         tcp_tried(tcp, link, events - before);
     }
@@ -293,4 +296,5 @@ const madi_driver_t madi_driver_tcp = {TCP_COMMON,
                                        .take = tcp_take,
                                        .start = madi_tcp_start,
                                        .send = madi_tcp_send,
+                                       .slot_put = madi_tcp_slot_put,
                                        .link_close = madi_tcp_link_close};

@@ -5,7 +5,9 @@
  *   tcp_if.c    interfaces of the host, network names, ports
  *   tcp_addr.c  subnets, address bytes
  *   tcp_allow.c which addresses may be called, and may call
- *   tcp_link.c  links: the byte stream cut into packets, both ways
+ *   tcp_buffer.c  the receive buffers of a link, which are lent
+ *   tcp_link.c  links: their life, and the byte stream cut into packets
+ *   tcp_send.c  packets out
  *   tcp_alive.c whether the peer is still there
  *   tcp_seal.c  sealed links
  *
@@ -23,10 +25,13 @@
 #define MADI_TCP_PACKET_MAX ((size_t)32 << 10)
 #define MADI_TCP_EAGER ((size_t)16 << 10) /* of a block that waits for its grant */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20)
+#define MADI_TCP_CONT_MIN ((size_t)30 << 10)   /* from here on a second read is quicker than a copy */
+#define MADI_TCP_GRANT_MIN ((size_t)512 << 10) /* from here on a round trip is quicker than what credit allows */
 #define MADI_TCP_GATHER 32
 #define MADI_TCP_RX_SIZE ((size_t)64 << 10) /* the receive buffer: many small packets for one system call */
 #define MADI_TCP_RX_LOW ((size_t)4 << 10)   /* what is read beside big bodies: each byte of it is copied twice */
-#define MADI_TCP_BIG ((size_t)256 << 10)    /* such bodies; below, the call saved is worth more (64 KiB: 15, not 19us) */
+#define MADI_TCP_BIG ((size_t)256 << 10)    /* such bodies, and ... */
+#define MADI_TCP_PLACED ((size_t)16 << 10)  /* ... those that go straight to where they belong */
 
 typedef struct madi_tcp_link madi_tcp_link_t;
 
@@ -73,6 +78,12 @@ typedef struct madi_tcp_adapter {
     atomic_bool alive_set;
 } madi_tcp_adapter_t;
 
+#define MADI_TCP_BUFFERS 3
+typedef struct madi_tcp_buffer {
+    _Atomic(char *) data; /* MADI_TCP_RX_SIZE bytes and a few; NULL: not needed yet */
+    atomic_uint loans;
+} madi_tcp_buffer_t;
+
 struct madi_tcp_link {
     madi_link_t pub;
     madi_watch_t watch; /* watch.fd: the socket, from start to fini */
@@ -85,18 +96,20 @@ struct madi_tcp_link {
 
     /* Receiving, under the session's lock.  rx_buf[head..tail) is not parsed yet; within a body, left bytes are
      * missing, and those of them that are not in rx_buf go to body. */
-    char *rx_buf;
+    char *rx_buf; /* the data of current */
+    madi_tcp_buffer_t *current, buffer[MADI_TCP_BUFFERS];
     size_t head, tail, room; /* room: how much may be read into rx_buf at once */
     madi_wire_hdr_t hdr;
     madi_rx_t rx;
     madi_place_t place;
     bool in_body, is_unread;
+    bool deferred; /* the packet whose header is at head was left to the next poll */
     char *body;
     size_t left;
     madi_tcp_link_t *unread_next;
 
     /* Sending, under the link's tx lock.  What the socket did not take yet lies in vec[vec_at..vec_n): tx_buf for
-     * packets (copied), tx_hdr and the user's memory for op. */
+     * packets (copied), the sender's memory for op. */
     atomic_bool tx_blocked; /* set before the socket is tried, so that an edge seen meanwhile finds it set */
     bool tx_holds;          /* a rest in tx_buf, counted by madi_link_holds */
     bool tx_refused;        /* a send was answered AGAIN: madi_link_writable is due */
@@ -105,7 +118,6 @@ struct madi_tcp_link {
     madi_op_t *op;
     int vec_at, vec_n;
     struct iovec vec[MADI_TCP_GATHER + 1];
-    char tx_hdr[sizeof(madi_wire_hdr_t)];
     bool said_end; /* sealed: the peer has said that nothing follows */
     bool kernel;   /* sealed: the kernel makes the records that are sent */
 };
@@ -165,13 +177,29 @@ bool madi_tcp_moves(madi_link_t *link, int64_t ns);
 void madi_tcp_started_add(madi_tcp_link_t *link);
 void madi_tcp_started_remove(madi_tcp_link_t *link); /* also when it was removed */
 
+/* tcp_buffer.c; under the session's lock */
+bool madi_tcp_buffers_open(madi_tcp_link_t *link); /* false: no memory */
+void madi_tcp_buffers_free(madi_tcp_link_t *link);
+bool madi_tcp_lend(madi_tcp_link_t *link); /* true if bytes of rx_buf may be lent: slot_put follows, whoever calls it */
+void madi_tcp_slot_put(madi_link_t *link, madi_foreign_t loan); /* any lock, or none */
+void madi_tcp_compact(madi_tcp_link_t *link); /* what is not parsed begins at 0, in a buffer of which nothing is lent */
+
 /* tcp_seal.c; the comments are those of driver.h and of the plain ones below */
 int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget);
-int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet);
+int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan);
 int madi_tcp_seal_flush(madi_tcp_link_t *link);
 mad_status_t madi_tcp_seal_start(madi_link_t *link, int fd, bool active, char *reason);
 madi_sent_t madi_tcp_seal_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 void madi_tcp_seal_link_close(madi_link_t *link);
+
+static inline madi_tcp_adapter_t *madi_tcp_of(madi_tcp_link_t *link)
+{
+    return (madi_tcp_adapter_t *)link->pub.adapter;
+}
+static inline bool madi_tcp_closed(madi_tcp_link_t *link)
+{
+    return atomic_load_explicit(&link->closed, memory_order_relaxed);
+}
 
 /* tcp_link.c */
 /* For tcp_seal.c.  Take n bytes that have been put where a read would have put them: into the body that is being received, or
@@ -183,6 +211,8 @@ bool madi_tcp_is_one(const madi_tcp_link_t *link, size_t n); /* true if rx_buf's
 bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n); /* copy it; false if no peer sends such a packet */
 void madi_tcp_unread_add(madi_tcp_link_t *link); /* have the next poll read it */
 void madi_tcp_ended(madi_tcp_link_t *link, int error); /* error: what recv said, 0 for an orderly end */
+/* tcp_send.c */
+void madi_tcp_keep_no_more(madi_tcp_link_t *link); /* nothing of a packet is left in tx_buf */
 ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n); /* how much the socket took, or -1; a full socket is 0 */
 void madi_tcp_broken(madi_tcp_link_t *link); /* sending failed with errno */
 void madi_tcp_advance(madi_tcp_link_t *link, size_t done); /* drop the first done bytes of vec[vec_at..vec_n) */
@@ -196,22 +226,24 @@ typedef struct madi_tcp_left {
 madi_tcp_left_t madi_tcp_left_take(madi_tcp_link_t *link);
 /* Complete the operation, and report that the link takes packets again.  Without the tx lock. */
 void madi_tcp_left_report(madi_tcp_link_t *link, const madi_tcp_left_t *left);
+madi_sent_t madi_tcp_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+/* Go on with what the socket did not take; returns events.  Takes the tx lock. */
+int madi_tcp_flush(madi_tcp_link_t *link);
+
+/* tcp_link.c */
 /* The link is finished; it may be closed already when this returns. */
 void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text);
 mad_status_t madi_tcp_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
 mad_status_t madi_tcp_start(madi_link_t *link, int fd, bool active, char *reason);
-madi_sent_t madi_tcp_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 bool madi_tcp_drained(madi_link_t *link);
 void madi_tcp_acknowledge(madi_link_t *link); /* as driver.h says */
 void madi_tcp_link_close(madi_link_t *link);
 void madi_tcp_link_fini(madi_link_t *link);
 /* Read and parse about budget packets; returns events. */
 int madi_tcp_receive(madi_tcp_link_t *link, int budget);
-/* One read of a link of which nothing is left over.  1: a packet that came alone, and take may copy, is at packet; else how
- * many others were read, and parsed, negated. */
-int madi_tcp_take(madi_tcp_link_t *link, void *packet);
-/* Go on with what the socket did not take; returns events.  Takes the tx lock. */
-int madi_tcp_flush(madi_tcp_link_t *link);
+/* One read of a link of which nothing is left over.  1: a packet that came alone is at packet, or its header, and its body is at
+ * loan; else how many others were read, and parsed, negated. */
+int madi_tcp_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan);
 void madi_tcp_unread_remove(madi_tcp_link_t *link);
 /* Stop watching; watch again (which tells of what came meanwhile). */
 void madi_tcp_park(madi_tcp_link_t *link);

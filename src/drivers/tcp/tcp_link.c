@@ -17,17 +17,6 @@
 #include <unistd.h>
 
 #define TCP_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
-#define TCP_SMALL 512 /* gathered packets up to here are cheaper copied than described to the kernel */
-
-static madi_tcp_adapter_t *tcp_of(madi_tcp_link_t *link)
-{
-    return (madi_tcp_adapter_t *)link->pub.adapter;
-}
-
-static bool tcp_closed(madi_tcp_link_t *link)
-{
-    return atomic_load_explicit(&link->closed, memory_order_relaxed);
-}
 
 /* The core may close the link inside madi_link_down or later: from here on it is left alone in either case. */
 void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text)
@@ -100,7 +89,7 @@ static void tcp_ready(madi_watch_t *watch, uint32_t events)
 mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
-    madi_tcp_adapter_t *tcp = tcp_of(link);
+    madi_tcp_adapter_t *tcp = madi_tcp_of(link);
     mad_status_t status;
     int one = 1, flags = fcntl(fd, F_GETFL);
     (void)active;
@@ -110,10 +99,9 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
         link->watch.ready = tcp_ready;
     link->started = true;
     link->room = MADI_TCP_RX_SIZE;
-    /* Both are only address space until they are used. */
-    link->rx_buf = malloc(MADI_TCP_RX_SIZE + MADI_SHORT_MAX); /* a short body may be read beyond its end */
+    /* Buffers are only address space until they are used. */
     link->tx_buf = malloc(MADI_TCP_PACKET_MAX);
-    if (!link->rx_buf || !link->tx_buf) {
+    if (!madi_tcp_buffers_open(link) || !link->tx_buf) {
         snprintf(reason, MADI_REASON_MAX, "no memory for the buffers of a tcp link");
         return MAD_ERR_NOMEM;
     }
@@ -143,7 +131,7 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
 
 void madi_tcp_park(madi_tcp_link_t *link)
 {
-    madi_tcp_adapter_t *tcp = tcp_of(link);
+    madi_tcp_adapter_t *tcp = madi_tcp_of(link);
     if (!link->watched)
         return;
     madi_watch_del(link->pub.adapter->session, &link->watch);
@@ -188,7 +176,8 @@ void madi_tcp_acknowledge(madi_link_t *pub)
 void madi_tcp_link_close(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
-    madi_tcp_adapter_t *tcp = tcp_of(link);
+    madi_tcp_adapter_t *tcp = madi_tcp_of(link);
+    madi_op_t *op = link->op;
     if (!link->started || link->shut)
         return;
     link->shut = true;
@@ -205,20 +194,15 @@ void madi_tcp_link_close(madi_link_t *pub)
     madi_tcp_unread_remove(link);
     madi_tcp_started_remove(link);
     shutdown(link->watch.fd, SHUT_RDWR);
-}
-
-static void tcp_keep_no_more(madi_tcp_link_t *link)
-{
-    if (link->tx_holds)
-        madi_link_holds(&link->pub, -1);
-    link->tx_holds = false;
+    link->op = NULL;
+    if (op)
+        op->done(op, MAD_ERR_PEER);
 }
 
 void madi_tcp_link_fini(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
-    madi_tcp_adapter_t *tcp = tcp_of(link);
-    madi_op_t *op = link->op;
+    madi_tcp_adapter_t *tcp = madi_tcp_of(link);
     if (!link->started)
         return;
     madi_tcp_link_close(pub);
@@ -226,21 +210,18 @@ void madi_tcp_link_fini(madi_link_t *pub)
     if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) == link)
         atomic_store_explicit(&tcp->hot_sent, NULL, memory_order_relaxed);
     link->started = false;
-    link->op = NULL;
     madi_fd_close(link->watch.fd);
-    tcp_keep_no_more(link);
-    free(link->rx_buf);
+    madi_tcp_keep_no_more(link);
+    madi_tcp_buffers_free(link);
     free(link->tx_buf);
-    link->rx_buf = link->tx_buf = NULL;
-    if (op)
-        op->done(op, MAD_ERR_PEER);
+    link->tx_buf = NULL;
 }
 
 /* ---- Receiving -------------------------------------------------------------------------------------------------- */
 
 static void tcp_unread_add(madi_tcp_link_t *link)
 {
-    madi_tcp_adapter_t *tcp = tcp_of(link);
+    madi_tcp_adapter_t *tcp = madi_tcp_of(link);
     if (link->is_unread)
         return;
     link->is_unread = true;
@@ -256,7 +237,7 @@ static void tcp_unread_add(madi_tcp_link_t *link)
 
 void madi_tcp_unread_remove(madi_tcp_link_t *link)
 {
-    madi_tcp_adapter_t *tcp = tcp_of(link);
+    madi_tcp_adapter_t *tcp = madi_tcp_of(link);
     madi_tcp_link_t **at = &tcp->unread, *before = NULL;
     if (!link->is_unread)
         return;
@@ -288,10 +269,16 @@ static void tcp_ended(madi_tcp_link_t *link, int error)
     }
 }
 
+/* True if the body of that packet belongs into memory of the program, where that is known. */
+static bool tcp_placed(const madi_wire_hdr_t *hdr)
+{
+    return hdr->type == MADI_WIRE_DATA || (hdr->type == MADI_WIRE_MSG && hdr->flags & MADI_WIRE_CONT);
+}
+
 /* Does a peer send this?  If not the link is finished. */
 static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
 {
-    bool big = hdr->type == MADI_WIRE_DATA || hdr->type == MADI_WIRE_FORWARD;
+    bool big = tcp_placed(hdr) || hdr->type == MADI_WIRE_FORWARD;
     size_t max = (big ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX) - sizeof(*hdr);
     char text[MADI_REASON_MAX];
     if (MADI_LIKELY(hdr->type >= MADI_WIRE_MSG && hdr->type < MADI_WIRE_TYPES && hdr->length <= max))
@@ -302,20 +289,29 @@ static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
     return false;
 }
 
-/* A header was taken from rx_buf: ask where the body goes. */
-static void tcp_begin(madi_tcp_link_t *link)
+/* A header was taken from rx_buf: ask where the body goes.  False: that is asked again in the next poll. */
+static bool tcp_begin(madi_tcp_link_t *link)
 {
-    link->rx.loan = (madi_foreign_t){0};
+    bool whole = link->tail - link->head >= link->hdr.length;
+    bool lent = whole && link->hdr.type == MADI_WIRE_MSG && link->hdr.length > MADI_TAKE_MAX && madi_tcp_lend(link);
+    madi_foreign_t loan = lent ? madi_foreign_of(link->rx_buf + link->head) : (madi_foreign_t){0};
+    link->rx.loan = loan;
     link->rx.head = madi_foreign_of(link->rx_buf + link->head);
     link->rx.here = (uint32_t)(link->tail - link->head < link->hdr.length ? link->tail - link->head : link->hdr.length);
     link->rx.skip = 0;
+    link->rx.defer = !link->pub.seal; /* there a record may come before it */
     link->place = madi_rx_begin(&link->pub, &link->hdr, &link->rx);
+    if (lent && link->place != MADI_PLACE_KEEP)
+        madi_tcp_slot_put(&link->pub, loan);
+    if (link->place == MADI_PLACE_LATER)
+        return false;
     link->body = link->place == MADI_PLACE_COPY ? link->rx.base : NULL;
     link->left = link->hdr.length - link->rx.skip;
     link->head += link->rx.skip;
     link->in_body = true;
-    if (link->left >= MADI_TCP_BIG)
+    if (link->left >= (tcp_placed(&link->hdr) ? MADI_TCP_PLACED : MADI_TCP_BIG))
         link->room = MADI_TCP_RX_LOW; /* what follows it probably is big too */
+    return true;
 }
 
 static void tcp_finish(madi_tcp_link_t *link)
@@ -351,7 +347,7 @@ static size_t tcp_forward_head(const madi_tcp_link_t *link)
 static int tcp_parse(madi_tcp_link_t *link)
 {
     int packets = 0;
-    while (!tcp_closed(link)) {
+    while (!madi_tcp_closed(link)) {
         if (!link->in_body) {
             size_t there = link->tail - link->head;
             if (there < sizeof(madi_wire_hdr_t))
@@ -368,20 +364,22 @@ static int tcp_parse(madi_tcp_link_t *link)
                 packets++;
                 continue;
             }
-            tcp_begin(link);
+            if (!tcp_begin(link)) {
+                link->head -= sizeof(link->hdr);
+                link->deferred = true;
+                tcp_unread_add(link);
+                return packets;
+            }
             continue;
         }
         if (!tcp_body(link))
             break;
         packets++;
     }
-    if (link->head == link->tail) {
+    if (link->head == link->tail)
         link->head = link->tail = 0;
-    } else if (link->head) {
-        memmove(link->rx_buf, link->rx_buf + link->head, link->tail - link->head);
-        link->tail -= link->head;
-        link->head = 0;
-    }
+    else
+        madi_tcp_compact(link);
     return packets;
 }
 
@@ -389,6 +387,7 @@ static int tcp_parse(madi_tcp_link_t *link)
 static ssize_t tcp_read(madi_tcp_link_t *link, size_t *want)
 {
     ssize_t n;
+    madi_tcp_compact(link);
     if (link->in_body && link->body) { /* rx_buf is empty: the body had the first claim on it */
         struct iovec vec[2] = {{link->body, link->left}, {link->rx_buf, link->room}};
         struct msghdr msg = {.msg_iov = vec, .msg_iovlen = 2};
@@ -435,7 +434,21 @@ static bool tcp_is_one(const madi_tcp_link_t *link, size_t n)
            n == sizeof(madi_wire_hdr_t) + length;
 }
 
-int madi_tcp_take(madi_tcp_link_t *link, void *packet)
+/* Lend the body of the packet that is all that was read; false: it is none, or cannot be lent. */
+static bool tcp_take_lent(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan, size_t n)
+{
+    madi_wire_hdr_t hdr;
+    if (n <= sizeof(hdr) + MADI_TAKE_MAX)
+        return false;
+    memcpy(&hdr, link->rx_buf, sizeof(hdr));
+    if (hdr.type != MADI_WIRE_MSG || n != sizeof(hdr) + hdr.length || n > MADI_TCP_PACKET_MAX || !madi_tcp_lend(link))
+        return false;
+    memcpy(packet, &hdr, sizeof(hdr));
+    *loan = madi_foreign_of(link->rx_buf + sizeof(hdr));
+    return true;
+}
+
+int madi_tcp_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan)
 {
     size_t want;
     ssize_t n = tcp_read(link, &want);
@@ -451,8 +464,10 @@ int madi_tcp_take(madi_tcp_link_t *link, void *packet)
             memcpy((char *)packet + MADI_PACKET_SHORT, link->rx_buf + MADI_PACKET_SHORT, (size_t)n - MADI_PACKET_SHORT);
         return tcp_check(link, packet);
     }
+    if (tcp_take_lent(link, packet, loan, (size_t)n))
+        return 1;
     others = tcp_consume(link, (size_t)n);
-    if ((size_t)n == want && !tcp_closed(link))
+    if ((size_t)n == want && !madi_tcp_closed(link))
         tcp_unread_add(link);
     return -others;
 }
@@ -460,7 +475,11 @@ int madi_tcp_take(madi_tcp_link_t *link, void *packet)
 int madi_tcp_receive(madi_tcp_link_t *link, int budget)
 {
     int events = 0;
-    while (!tcp_closed(link)) {
+    if (link->deferred) {
+        link->deferred = false;
+        events = tcp_parse(link);
+    }
+    while (!madi_tcp_closed(link) && !link->deferred) {
         size_t want;
         ssize_t n = tcp_read(link, &want);
         if (n <= 0) {
@@ -471,14 +490,14 @@ int madi_tcp_receive(madi_tcp_link_t *link, int budget)
         events += tcp_consume(link, (size_t)n);
         if ((size_t)n < want && !link->ending) /* the socket was empty: no call to hear that again */
             break;
-        if (events >= budget && !tcp_closed(link)) {
+        if (events >= budget && !madi_tcp_closed(link)) {
             tcp_unread_add(link);
             break;
         }
     }
-    if (!tcp_closed(link)) {
-        tcp_of(link)->hot_got = link;
-        madi_tcp_heat(tcp_of(link));
+    if (!madi_tcp_closed(link)) {
+        madi_tcp_of(link)->hot_got = link;
+        madi_tcp_heat(madi_tcp_of(link));
     }
     return events;
 }
@@ -519,170 +538,4 @@ bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n)
 {
     memcpy(packet, link->rx_buf, n > MADI_PACKET_SHORT ? n : MADI_PACKET_SHORT);
     return tcp_check(link, packet);
-}
-
-/* ---- Sending ---------------------------------------------------------------------------------------------------- */
-
-/* How much the socket took, or -1; a full socket is 0. */
-static ssize_t tcp_write(int fd, const struct iovec *vec, int n)
-{
-    struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)vec, .msg_iovlen = (size_t)n};
-    ssize_t done;
-    do {
-        if (n == 1)
-            done = send(fd, vec->iov_base, vec->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
-        else
-            done = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-    } while (done < 0 && errno == EINTR);
-    if (done < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM))
-        return 0;
-    return done;
-}
-
-static ssize_t tcp_write_small(int fd, const struct iovec *vec, int n)
-{
-    char copy[TCP_SMALL];
-    struct iovec one = {copy, 0};
-    for (int i = 0; i < n; i++) {
-        if (vec[i].iov_len) /* else it may have no base */
-            memcpy(copy + one.iov_len, vec[i].iov_base, vec[i].iov_len);
-        one.iov_len += vec[i].iov_len;
-    }
-    return tcp_write(fd, &one, 1);
-}
-
-/* Sending failed.  Called from any thread without the session's lock, so the receiving side reports it: shutting the
- * socket down makes that see the end. */
-static void tcp_broken(madi_tcp_link_t *link)
-{
-    atomic_store_explicit(&link->tx_errno, errno, memory_order_relaxed);
-    shutdown(link->watch.fd, SHUT_RDWR);
-}
-
-/* Drop the first done bytes of vec[vec_at..vec_n). */
-static void tcp_advance(madi_tcp_link_t *link, size_t done)
-{
-    while (link->vec_at < link->vec_n && done >= link->vec[link->vec_at].iov_len)
-        done -= link->vec[link->vec_at++].iov_len;
-    if (done) {
-        struct iovec *v = &link->vec[link->vec_at];
-        v->iov_base = (char *)v->iov_base + done;
-        v->iov_len -= done;
-    }
-}
-
-/* Keep what the socket did not take: a copy of a packet's rest; of an op's the header and where the payload is. */
-static void tcp_keep(madi_tcp_link_t *link, const struct iovec *vec, int n, size_t done, madi_op_t *op)
-{
-    struct iovec *to = link->vec;
-    link->vec_at = 0;
-    link->op = op;
-    if (op) {
-        memcpy(link->tx_hdr, vec->iov_base, sizeof(link->tx_hdr));
-        *to++ = (struct iovec){link->tx_hdr, sizeof(link->tx_hdr)};
-        *to++ = (struct iovec){(char *)vec->iov_base + sizeof(link->tx_hdr), vec->iov_len - sizeof(link->tx_hdr)};
-        memcpy(to, vec + 1, (size_t)(n - 1) * sizeof(*vec));
-        link->vec_n = n + 1;
-        tcp_advance(link, done);
-        return;
-    }
-    *to = (struct iovec){link->tx_buf, 0};
-    link->vec_n = 1;
-    for (int i = 0; i < n; i++) {
-        size_t skip = done < vec[i].iov_len ? done : vec[i].iov_len;
-        done -= skip;
-        if (vec[i].iov_len > skip)
-            memcpy(link->tx_buf + to->iov_len, (char *)vec[i].iov_base + skip, vec[i].iov_len - skip);
-        to->iov_len += vec[i].iov_len - skip;
-    }
-    link->tx_holds = true;
-    madi_link_holds(&link->pub, 1);
-}
-
-ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n)
-{
-    return tcp_write(fd, vec, n);
-}
-
-void madi_tcp_broken(madi_tcp_link_t *link)
-{
-    tcp_broken(link);
-}
-
-void madi_tcp_advance(madi_tcp_link_t *link, size_t done)
-{
-    tcp_advance(link, done);
-}
-
-madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)
-{
-    madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
-    madi_tcp_adapter_t *tcp = tcp_of(link);
-    ssize_t done;
-    assert(n >= 1 && n <= MADI_TCP_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t));
-    assert(total <= (op ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX));
-
-    if (atomic_load_explicit(&link->tx_blocked, memory_order_relaxed)) {
-        link->tx_refused = true;
-        return MADI_AGAIN;
-    }
-    /* Before the socket is tried: an edge that comes right after it was full must find this set (the order between
-     * the two threads is made by the kernel's locks around the socket's queue of watchers). */
-    atomic_store_explicit(&link->tx_blocked, true, memory_order_release);
-    done = n > 1 && total <= TCP_SMALL ? tcp_write_small(link->watch.fd, vec, n) : tcp_write(link->watch.fd, vec, n);
-    if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) != link)
-        atomic_store_explicit(&tcp->hot_sent, link, memory_order_relaxed);
-    madi_tcp_heat(tcp);
-    if (MADI_UNLIKELY(!atomic_load_explicit(&tcp->alive_set, memory_order_relaxed)))
-        madi_tcp_alive_set(tcp);
-    if (MADI_LIKELY(done == (ssize_t)total)) {
-        atomic_store_explicit(&link->tx_blocked, false, memory_order_release);
-        return MADI_SENT;
-    }
-    if (done < 0) {
-        tcp_broken(link);
-        return MADI_AGAIN;
-    }
-    tcp_keep(link, vec, n, (size_t)done, op);
-    return op ? MADI_TAKEN : MADI_SENT;
-}
-
-madi_tcp_left_t madi_tcp_left_take(madi_tcp_link_t *link)
-{
-    madi_tcp_left_t left = {.op = link->op, .refused = link->tx_refused};
-    tcp_keep_no_more(link);
-    link->op = NULL;
-    link->tx_refused = false;
-    atomic_store_explicit(&link->tx_blocked, false, memory_order_release);
-    return left;
-}
-
-void madi_tcp_left_report(madi_tcp_link_t *link, const madi_tcp_left_t *left)
-{
-    /* Both may send again on this link. */
-    if (left->op)
-        left->op->done(left->op, MAD_OK);
-    if (left->refused && !tcp_closed(link))
-        madi_link_writable(&link->pub);
-}
-
-int madi_tcp_flush(madi_tcp_link_t *link)
-{
-    madi_tcp_left_t left = {0};
-    ssize_t done = 0;
-    madi_link_lock_tx(&link->pub);
-    if (link->vec_at < link->vec_n && !tcp_closed(link)) {
-        done = tcp_write(link->watch.fd, link->vec + link->vec_at, link->vec_n - link->vec_at);
-        if (done < 0) {
-            tcp_broken(link);
-            link->vec_at = link->vec_n = 0; /* blocked for ever; the end is seen by receive */
-        } else {
-            tcp_advance(link, (size_t)done);
-        }
-        if (done >= 0 && link->vec_at == link->vec_n)
-            left = madi_tcp_left_take(link);
-    }
-    madi_link_unlock_tx(&link->pub);
-    madi_tcp_left_report(link, &left);
-    return done > 0;
 }

@@ -127,11 +127,12 @@ static int seal_take_one(madi_tcp_link_t *link, void *packet, int *others)
     }
 }
 
-int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet)
+int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan)
 {
     size_t want;
     ssize_t n = seal_read(link, &want);
     int others;
+    (void)loan;
     if (n <= 0) {
         if (n == 0 || errno != EAGAIN)
             madi_tcp_ended(link, n ? errno : 0);
@@ -202,7 +203,7 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n,
     madi_tcp_adapter_t *tcp = seal_adapter(link);
     int done;
     assert(n >= 1 && n <= MADI_TCP_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t));
-    assert(total <= (op ? MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX));
+    assert(total <= (op ? op->ahead + MADI_TCP_CHUNK_MAX : MADI_TCP_PACKET_MAX));
     (void)total;
 
     if (link->kernel)
