@@ -8,7 +8,7 @@ src=$(cd "$(dirname "$0")/../.." && pwd)
 
 # includes FILES...: "FILE HEADER" for each #include of ours.
 includes() {
-    grep -HE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"|include[[:space:]]+<(madeleine|pm2|marcel)' "$@" /dev/null |
+    grep -HE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"|include[[:space:]]+<(madeleine|marcel)' "$@" /dev/null |
         sed -E 's/:.*include[[:space:]]+["<]([^">]*)[">].*/ \1/'
 }
 
@@ -24,7 +24,7 @@ only() {
     fi
 }
 
-public='madeleine\.h|madeleine/[a-z]+\.h|marcel\.h|pm2\.h'
+public='madeleine\.h|madeleine/[a-z]+\.h|marcel\.h'
 cd "$src" || exit 1
 only include "$public" $(find include -name '*.h')
 only base "base/.*|$public" $(find src/base -name '*.[ch]')

@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True
 import ctext  # noqa: E402
 
 # Speak of programs, profiles and tests of others: there only names of ours are looked for.
-OTHERS = ("doc/mpi.md", "doc/performance.md")
+OTHERS = ("doc/mpi.md", "doc/performance.md", "doc/figures.md")
 OURS = ("mad_", "madi_", "marcel_", "marceli_", "MAD_", "MADI_")
 PAST = ("doc/rationale.md", "NEWS")
 CODE = ("src", "include", "examples", "bench", "tests", "man", "packaging", "configure.ac", "Makefile.am", "check.sh",

@@ -16,7 +16,7 @@ RULES = {
 }
 # Folder of src: what its external functions may begin with, beside madi_, mad_ and the folder's own name.
 PREFIXES = {
-    "marcel": ("marcel_", "marceli_", "pm2_"),
+    "marcel": ("marcel_", "marceli_"),
     "engine": ("marcel_", "marceli_"),
     "gateway": ("gw_",),
     "mpi/device": ("dev_",),

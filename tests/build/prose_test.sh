@@ -48,6 +48,9 @@ if ratchet --check prose >"$work/log"; then ok "fewer breaches pass"; else not_o
 check_has "fewer breaches are reported" "hint: prose who doc: 0, the limit is 1" "$work/log"
 echo '/* It sends. */' >"$tree/src/seed.c"
 ratchet --lower >"$work/log"
+mkdir "$work/other" && cp -r "$tree/doc" "$work/other"
+ratchet --against "$work/other" >"$work/log2"
 check "--lower lowers and never raises" "who src 1" "$(grep -v '^#' "$tree/tests/build/prose_limits" | tr '\n' ' ' | sed 's/ $//')"
 check_has "--lower reports what is above its limit" "above its limit: prose start src: 1, the limit is 0" "$work/log"
+check_has "--against shows what another tree does not have" "prose start src: src/seed.c:1: It sends." "$work/log2"
 [ $failures = 0 ]

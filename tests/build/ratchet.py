@@ -9,6 +9,7 @@ is reported, and --lower writes it down.
     ratchet.py --check CHECK          compare; exit with 1 if a count is above its limit
     ratchet.py --show CHECK RULE AREA list the places
     ratchet.py --file FILE            list all places in one file
+    ratchet.py --against TREE         list the places that another source tree does not have
     ratchet.py --lower                lower the limits of all checks to the counts
     ratchet.py --write                set the limits of all checks to the counts, also where that raises them
 """
@@ -87,12 +88,29 @@ def rewrite(root, lower):
                 print(f"above its limit: {check} {key[0]} {key[1]}: {len(places)}, the limit is {new[key]}")
 
 
+def only_here(root, other):
+    """Print the places of root that the other tree does not have, wherever they stand in a file."""
+    def text(place):
+        return place.split(": ", 1)[1].split(", also ")[0]
+
+    for check, module in CHECKS.items():
+        there = module.find(other)
+        for key, places in sorted(module.find(root).items()):
+            left = [text(p) for p in there.get(key, [])]
+            for place in places:
+                if text(place) in left:
+                    left.remove(text(place))
+                else:
+                    print(f"{check} {key[0]} {key[1]}: {place}")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--root", default=os.path.dirname(os.path.dirname(HERE)), help="the source tree")
     p.add_argument("--check", choices=CHECKS)
     p.add_argument("--show", nargs=3, metavar=("CHECK", "RULE", "AREA"))
     p.add_argument("--file")
+    p.add_argument("--against", metavar="TREE")
     p.add_argument("--lower", action="store_true")
     p.add_argument("--write", action="store_true")
     a = p.parse_args()
@@ -108,6 +126,8 @@ def main():
                 for place in places:
                     if place.startswith(name + ":"):
                         print(f"{rule}: {place}")
+    if a.against:
+        only_here(a.root, a.against)
     if a.lower or a.write:
         rewrite(a.root, not a.write)
     return 0

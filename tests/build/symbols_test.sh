@@ -13,7 +13,7 @@ for header in $(cd "$src/include" && find . -name '*.h' | sed 's|^\./||'); do
     echo "#include <$header>"
 done >"$work/all.c"
 gcc -E -P -DMARCEL_NO_INLINE -I"$src/include" "$work/all.c" | tr '\n' ' ' | sed 's/;/;\n/g; s/}/}\n/g' |
-    grep -vE '^ *(typedef|static)' | grep -oE '\b(mad|marcel|pm2)_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u >"$work/all"
+    grep -vE '^ *(typedef|static)' | grep -oE '\b(mad|marcel)_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u >"$work/all"
 
 # exports LIBRARY PREFIX VERSION LEAST
 exports() {
