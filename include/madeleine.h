@@ -47,7 +47,7 @@ typedef struct mad_connection mad_connection_t; /* a message being packed or unp
 typedef struct mad_request mad_request_t;       /* a pending operation */
 typedef int mad_peer_t;                         /* a peer of the session: its rank, or the number from mad_peer_add */
 
-/* What the caller guarantees about the memory of a block that it sends. */
+/* The caller's guarantee about the memory of a block that it sends. */
 typedef enum mad_send_mode {
     MAD_SEND_SAFER = 0,  /* may be changed as soon as mad_pack returns */
     MAD_SEND_LATER = 1,  /* sent with its value at mad_end_packing; then unchanged until the message completes */
