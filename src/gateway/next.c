@@ -189,7 +189,7 @@ static bool once_more(gw_t *gw, int lane, mad_peer_t *peer)
     return true;
 }
 
-/* What to search for. */
+/* The argument of the search: the lane, and the hosts to avoid. */
 typedef struct wish {
     gw_t *gw;
     int lane;
