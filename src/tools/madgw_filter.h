@@ -7,9 +7,9 @@
 
 /* Install the filter for all threads of this process, permanently.  If that is impossible, one line reports it.
  *
- * A refused call is reported in one line on standard error, each kind once.  Some calls are only made by an intruder
- * who has taken the process over (execute a program, change the user, write another process's memory): these end the
- * process with code 128 + SIGSYS.  All others fail with ENOSYS, openat with EPERM.
+ * A refused call is reported in one line on standard error, each kind once.  Some calls end the process with code 128 +
+ * SIGSYS, because only injected code makes them: to execute a program, change the user, or write another process's
+ * memory.  All others fail with ENOSYS, openat with EPERM.
  *
  * traces: allow opening files for writing. */
 void madi_filter_install(bool traces);

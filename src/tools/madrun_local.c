@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Each rank leads its own process group.  A rank that has ended stays a zombie until the last one has ended.  Its
- * number, which is also the number of its group, can thus not be reused meanwhile, so signals to the group reach the
- * processes that it left behind, and nobody else. */
+ * number, which is also the group's, can thus not be reused meanwhile.  So signals to the group reach only the
+ * processes that the rank left behind. */
 #include "tools/madrun_local.h"
 
 #include "tools/madrun_guard.h"

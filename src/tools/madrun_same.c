@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Each name gets keys: its plain spelling, the set of its addresses, and each address.  Hosts with a common key are the
- * same.  But an address only joins hosts if it was itself given as a name, because two hosts may have a common address
- * that identifies neither (of a bridge for containers, for instance). */
+ * same.  But an address only joins hosts if it was itself given as a name.  Two hosts may have a common address that
+ * identifies neither, such as a container bridge's. */
 #include "tools/madrun_same.h"
 
 #include "tools/madrun_loop.h"
