@@ -123,7 +123,7 @@ static void leave_receive(env_t *e)
     free(s);
 }
 
-/* The same for mad_drop_unpacking, after some messages were kept open for a while. */
+/* Like handlers_leave, with mad_drop_unpacking.  The last messages are kept open for a while before. */
 static void drop_receive(env_t *e)
 {
     mad_connection_t *kept[4];

@@ -87,7 +87,7 @@ static size_t block_len(int i)
     return i % 1000 == 5 ? 30000 : (size_t)(i * 7919) % 97;
 }
 
-/* The same bytes as one area, as THOUSANDS blocks, and as pieces of one block.  The two sides cut the pieces
+/* Equal bytes in three forms: an area, THOUSANDS blocks, and pieces of a block.  The two sides cut the pieces
  * differently. */
 typedef struct area {
     unsigned char *all;

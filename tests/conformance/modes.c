@@ -144,7 +144,7 @@ static void changed_receive(env_t *e)
         }
 }
 
-/* The same for blocks in pieces. */
+/* Like modes_changed, for blocks in pieces. */
 static const size_t piece_lens[] = {8, 100, 300, 9000, 200000};
 
 static void changed_pieces_send(env_t *e)

@@ -159,7 +159,7 @@ START_TEST(keys_are_exchanged)
 }
 END_TEST
 
-/* The same plaintext on another connection, or under another generation's key, gives a different ciphertext. */
+/* Equal plaintext on another path, or under another generation's key, gives a different ciphertext. */
 START_TEST(rekeyed)
 {
     sealed_t first, s;

@@ -252,7 +252,7 @@ static void knocked(madi_watch_t *watch, uint32_t events)
     eventfd_read(watch->fd, &n);
 }
 
-/* The same while the program computes and no handshake is open: the door's thread makes the call. */
+/* Like calls_again, while the program computes and no handshake is open: the door's thread makes the call. */
 START_TEST(calls_again_beside)
 {
     const struct timespec moment = {.tv_nsec = 1000000};

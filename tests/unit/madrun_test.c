@@ -19,7 +19,7 @@ static const char frame_bytes[] = "\x11\0\0\0\x02\0\0\0\xff\xff\xff\xff\x03\0\0\
                                   "\x15\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 #define FRAME_BYTES (sizeof frame_bytes - 1)
 
-/* The same frames result however the bytes are split. */
+/* However the bytes are split, the frames are the same. */
 START_TEST(frames_in_pieces)
 {
     for (size_t step = 1; step <= FRAME_BYTES; step++) {

@@ -451,7 +451,7 @@ START_TEST(progress_elsewhere)
 }
 END_TEST
 
-/* It also leaves the processor of a polling thread, although it leads all the time and is not woken. */
+/* The thread also leaves the processor of a polling thread, although it leads all the time and is not woken. */
 START_TEST(progress_aside)
 {
     static char to[BIG];
