@@ -35,7 +35,7 @@ def computing(context, n):
 
 
 def ring(beside, threads="pthread"):
-    """Four processes on two cores pass a token; beside: so many others that compute."""
+    """Four processes on two cores pass a token; beside: number of others that compute."""
     def measure(context, sizes):
         command = context.madrun(4, "--bind", "none", context.program("mad_perf"), "ring", "--driver", "shm", "--sizes",
                                  "8", "--threads", threads, "--json")
@@ -122,7 +122,7 @@ START_PROCESSES = 64
 
 
 def start(command):
-    """So many processes that do nothing, started and ended by a launcher; the median of five starts."""
+    """START_PROCESSES that do nothing, started and ended by a launcher; the median of five starts."""
     def measure(context, sizes):
         times = []
         for _ in range(5):

@@ -53,7 +53,7 @@ def command_shown(arguments):
 
 
 def this_run(context, rounds):
-    """The facts of a run; all of its rows carry them, so that rows of different runs are told apart."""
+    """The facts of a run; all of its rows carry them, so that rows of different runs can be distinguished."""
     return {"measured": measured(context), "command": command_shown(sys.argv[1:]), "rounds": rounds,
             "began": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "load before": "%.2f" % os.getloadavg()[0]}
 

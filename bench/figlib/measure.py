@@ -46,7 +46,7 @@ def round_run(context, number, wanted, missing, ours):
         try:
             this[source] = rows.SOURCES[source](context, sizes)
         except Missing as why:
-            # A peer that fails is left out from then on; a failure of ours is told and counts.
+            # A peer that fails is left out from then on; a failure of ours is reported and counts.
             if source not in missing:
                 say("%s is left out: %s" % (source, why))
             missing[source] = str(why) + (" (round %d)" % (number + 1) if number else "")

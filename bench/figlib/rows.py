@@ -81,15 +81,15 @@ PROMISES = [
      "memory at most 0.95 x; over TCP 64 KiB at most 1.0 x, 1 MiB and 4 MiB at least its bandwidth. Messages of 8 B in "
      "windows of 64, in every form: at least the rate of its best path. A message of 1 MiB that is sent or received while the process computes for 1 "
      "to 2 times its length: at least 95 % of the shorter one is hidden by the longer (`btl_mad_async` 1, "
-     "FI_PROGRESS_AUTO; each row notes sends and receives). With two cores a receive has none left that is free: who "
-     "computes has one, and the sender waits on the other, where its copy is done as well; over TCP `raw-overlap` is "
+     "FI_PROGRESS_AUTO; each row notes sends and receives). With two cores a receive has none left that is free: the "
+     "computing process has one, and the sender waits on the other, where its copy is done as well; over TCP `raw-overlap` is "
      "what a socket and a thread hide there. Beside 10,000 unexpected messages or posted receives that do not match, 8 "
      "B take at most 2 x as long where we match, which is below the provider; above the component Open MPI matches, so "
-     "at most 1.1 x as long as over its own transport. Between hosts of a lab (madlab) that share no network, through a gateway, 8 B take at most 5 % "
-     "or 0.3 us longer than without MPI; a stream of 64 KiB has as much bandwidth as without MPI, one of 1 MiB 0.9 x "
+     "at most 1.1 x as long as over its own transport. Between hosts of a lab (madlab) that share no network, through a "
+     "gateway, 8 B take at most 5 % or 0.3 us longer than without MPI; a stream of 64 KiB has as much bandwidth as without MPI, one of 1 MiB 0.9 x "
      "that of a relay of sockets, both less 5 %. Barrier, broadcast, sum and all to all of two processes on each of "
-     "two hosts of a lab, so through memory and over TCP, take at most 1.0 x. What they take is told of put, get and "
-     "accumulate (one at a time, and in batches), of barrier, broadcast, sum and all to all of 2, 4 and 8 processes "
+     "two hosts of a lab, so through memory and over TCP, take at most 1.0 x. Without targets: put, get and "
+     "accumulate (one at a time, and in batches), and barrier, broadcast, sum and all to all of 2, 4 and 8 processes "
      "(which take turns where there are fewer cores). Ping-pongs by libfabric alone take at most 1.0 x what they take over "
      "its own providers.",
      ("mpi-sizes", "mpi-rate", "mpi-overlap", "mpi-matching", "mpi-collectives", "mpi-hosts", "mpi-rma",
@@ -105,8 +105,8 @@ PROMISES = [
      "most 1.3 x what a relay of sockets adds that does nothing else; a stream of messages of 1 MiB has at least 0.9 x "
      "the relay's bandwidth, and more than through socat and zmq_proxy. Encrypted from end to end it has at least 0.85 x the "
      "bandwidth that it has without, and 8 B take at most 1 / 0.85 as long. Between hosts of a lab (madlab) whose networks are "
-     "limited to 1 Gbit/s (tbf) it has at least 0.98 x the bandwidth of a socket over one of them; what the kernel has when "
-     "it forwards packets between unlimited ones is told. Nobody has to choose the length of fragments: with the best one "
+     "limited to 1 Gbit/s (tbf) it has at least 0.98 x the bandwidth of a socket over one of them; the "
+     "kernel's own forwarding between unlimited ones is shown beside, without a target. Nobody has to choose the length of fragments: with the best one "
      "of 4 to 256 KiB a message of 1 MiB is at most 1.15 x as fast. Of a hundred streams at once the slowest has at least "
      "0.8 of its share. A gateway never holds more than its budget, and a program that computes on it loses no more than "
      "the processor time that forwarding takes. When one of two gateways dies or hangs under load, messages go on within "
@@ -138,7 +138,7 @@ PROMISES = [
      "launcher takes.",
      ("scale", "start")),
     ("Wrong worlds",
-     "What is wrong around a session is told in one message with its cause and remedy; nothing hangs, nothing aborts, "
+     "What is wrong around a session is reported in one message with its cause and remedy; nothing hangs, nothing aborts, "
      "others go on. Each row of the table in [troubleshooting.md](troubleshooting.md) is a test.",
      ("worlds",)),
     ("Nothing lost",

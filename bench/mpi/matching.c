@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What others in the queues cost: 8 bytes there and back while each side has so many unexpected messages that no receive
- * asks for, then so many receives posted that no message meets; each with a tag of its own.  Two rows. */
+/* The cost of others in the queues: 8 bytes there and back while each side has N unexpected messages that no receive asks
+ * for, then N posted receives that no message meets; each with a tag of its own.  N is the size; two rows. */
 #include "mpi_perf.h"
 
 #define TAG 1

@@ -2,7 +2,7 @@
 /* How fast an MPI library is, by the rules of the other benchmarks:
  *
  *   mpi_perf overlap       how much of a message is hidden by computing
- *   mpi_perf matching      8 bytes there and back, beside so many others in the queues (--sizes)
+ *   mpi_perf matching      8 bytes there and back, beside others in the queues (--sizes: how many)
  *   mpi_perf collectives   barrier, broadcast, sum, and all to all
  *   mpi_perf rma           memory of the other process is written, read, and added to
  *
