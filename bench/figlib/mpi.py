@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open MPI over our channels, by its component, by our point-to-point layer and by the provider for libfabric, and over its own transports; libfabric's
-own programs.  The programs that measure are raw/peer_mpi.c and those of the folder mpi."""
+"""Open MPI over our channels, by its component, by our point-to-point layer and by the provider for libfabric, and over
+its own transports; libfabric's own programs.  The programs that measure are raw/peer_mpi.c and those of the folder mpi."""
 
 import glob
 import json

@@ -17,8 +17,8 @@ RATES = ("rate-shm-blocking", "rate-shm-request", "rate-shm-posted", "rate-shm-b
          "mpi-pml-rate-shm-posted", "mpi-ofi-rate-shm-posted")
 IMAGES = "![One way through {words}](plots/latency-{short}.svg)\n\n" \
          "![Time through {words}, ours to the others'](plots/ratio-{short}.svg)\n\n"
-MORE = ("shm-8-line", "shm-64K", "shm-1M", "tcp-1M", "mpi-shm-8", "mpi-pml-shm-8", "mpi-ofi-shm-8", "mpi-tcp-8", "ring", "tcp-wait",
-        "instructions", "marcel-yield", "marcel-create", "marcel-handoff", "marcel-directed", "marcel-memory")
+MORE = ("shm-8-line", "shm-64K", "shm-1M", "tcp-1M", "mpi-shm-8", "mpi-pml-shm-8", "mpi-ofi-shm-8", "mpi-tcp-8", "ring",
+        "tcp-wait", "instructions", "marcel-yield", "marcel-create", "marcel-handoff", "marcel-directed", "marcel-memory")
 
 
 # ---- What a row says --------------------------------------------------------------------------------------------------------
@@ -89,7 +89,8 @@ def curve_part(row, short, words):
         least = min((t for t, (name, _) in zip(times, found) if t and not name.startswith("raw")), default=None)
         if least:
             lines.append([curve.size_text(size)] + [time_text(t, least) for t in times])
-    return IMAGES.format(short=short, words=words) + curve_words(row) + "\n" + table(["size"] + [name + ", us" for name, _ in found], lines)
+    head = ["size"] + [name + ", us" for name, _ in found]
+    return IMAGES.format(short=short, words=words) + curve_words(row) + "\n" + table(head, lines)
 
 
 def time_text(time, least):
@@ -111,8 +112,8 @@ def run_part(results):
     for facts, figures in report.runs_of(results):
         named = ", ".join(figures) if len(figures) < 6 else "%s and %d others" % (", ".join(figures[:3]), len(figures) - 3)
         lines.append("- %s: %s" % (named, "; ".join(report.run_lines(facts, ("run",)))))
-    return "\n".join(lines + ["- " + line for line in report.run_lines(report.runs_of(results)[0][0], ("machine", "versions"))]) \
-        + "\n"
+    first = report.runs_of(results)[0][0]
+    return "\n".join(lines + ["- " + line for line in report.run_lines(first, ("machine", "versions"))]) + "\n"
 
 
 def verdict_part(results):

@@ -3,14 +3,16 @@
 
 import statistics
 
-from . import behaviour, cold, counts, failover, gateway, gateway_host, lab, mpi, mpi_gateway, rates, rows_curve, rows_mpi, rows_rate, seal, sources
+from . import (behaviour, cold, counts, failover, gateway, gateway_host, lab, mpi, mpi_gateway, rates, rows_curve, rows_mpi,
+               rows_rate, seal, sources)
 from .figure import (KIB, MIB, MORE, SHARE, Figure, at_most, bandwidth, count, latency, of_floor, over, times, times_lines,
                      times_or_floor, times_rmw)
 
 FEW = 3  # rounds in which others are measured
 
 SOURCES = dict(sources.SOURCES, **counts.SOURCES, **behaviour.SOURCES, **gateway.SOURCES, **gateway_host.SOURCES,
-               **seal.SOURCES, **lab.SOURCES, **failover.SOURCES, **mpi.SOURCES, **mpi_gateway.SOURCES, **rates.SOURCES, **cold.SOURCES)
+               **seal.SOURCES, **lab.SOURCES, **failover.SOURCES, **mpi.SOURCES, **mpi_gateway.SOURCES,
+               **rates.SOURCES, **cold.SOURCES)
 
 # group: what it is, seconds of one round where this was written, rounds at most (counts need no second one)
 GROUPS = {
@@ -56,18 +58,19 @@ GROUPS = {
 # What was promised, in the order of the document: title, the words, the groups that measure it.
 PROMISES = [
     ("Shared memory",
-     "One way, every size 2^k and 1.5 x 2^k from 1 B to 16 MiB: none above 1.0 x the best at that size of Open MPI, UCX and "
-     "libfabric, each in every build that is there; the geometric mean at most 0.75 x. 8 B: at most 0.90 x the best of "
+     "One way, every size 2^k and 1.5 x 2^k from 1 B to 16 MiB: none above 1.0 x the best at that size of Open MPI, UCX and"
+     " libfabric, each in every build that is there; the geometric mean at most 0.75 x. 8 B: at most 0.90 x the best of "
      "Open MPI and UCX, and at most the time of a cache line + 42 ns. 1 KiB: at most 0.90 x. 64 KiB, 1 MiB, 4 MiB: at most "
-     "0.9 x the best peer, or 1.1 x the raw copy of the same round where that is more. With buffers long unused, and "
-     "with what the other core has just written: from 8 B to 16 MiB none above 1.0 x the best peer. No cliff: of all these sizes, and "
-     "one byte around every threshold, none takes more than 1.15 x what its neighbours let expect. Messages of 8 B in windows "
-     "of 64, in every form: at least 1.3 x the rate of the best peer in that form.",
+     "0.9 x the best peer, or 1.1 x the raw copy of the same round where that is more. With buffers long unused, and with "
+     "what the other core has just written: from 8 B to 16 MiB none above 1.0 x the best peer. No cliff: of all these "
+     "sizes, and one byte around every threshold, none takes more than 1.15 x what its neighbours let expect. Messages of 8"
+     " B in windows of 64, in every form: at least 1.3 x the rate of the best peer in that form.",
      ("curve-shm", "cold-shm", "rate-shm", "shm-small", "shm-large", "cliffs")),
     ("TCP",
-     "On loopback, every size from 1 B to 16 MiB: none above 1.0 x the best at that size of Open MPI, UCX and libfabric. "
-     "8 B: at most a spinning raw socket + the larger of 5 % and 200 ns. 1 MiB and 4 MiB: at least 0.97 x "
-     "the best of raw socket and Open MPI. Buffers that are not warm, and rates: as in shared memory. A receiver that waits long costs no processor.",
+     "On loopback, every size from 1 B to 16 MiB: none above 1.0 x the best at that size of Open MPI, UCX and libfabric. 8 "
+     "B: at most a spinning raw socket + the larger of 5 % and 200 ns. 1 MiB and 4 MiB: at least 0.97 x the best of raw "
+     "socket and Open MPI. Buffers that are not warm, and rates: as in shared memory. A receiver that waits long costs no "
+     "processor.",
      ("curve-tcp", "cold-tcp", "rate-tcp", "tcp", "idle")),
     ("Sealed networks",
      "TCP on loopback with security seal (TLS 1.3). 1 MiB: at least 0.9 x what `openssl speed` says of the cipher on one "
@@ -76,22 +79,22 @@ PROMISES = [
      "A connection: at most 400 us of processor more than one that is not sealed, both sides together.",
      ("seal",)),
     ("MPI",
-     "Open MPI's own programs, over our channels (by the component, by the point-to-point layer, and by the provider for libfabric) and over "
-     "its best transport: 8 B at most 1.0 x in shared memory and 0.95 x over TCP; 64 KiB, 1 MiB and 4 MiB in shared "
-     "memory at most 0.95 x; over TCP 64 KiB at most 1.0 x, 1 MiB and 4 MiB at least its bandwidth. Messages of 8 B in "
-     "windows of 64, in every form: at least the rate of its best path. A message of 1 MiB that is sent or received while the process computes for 1 "
-     "to 2 times its length: at least 95 % of the shorter one is hidden by the longer (`btl_mad_async` 1, "
-     "FI_PROGRESS_AUTO; each row notes sends and receives). With two cores a receive has none left that is free: the "
-     "computing process has one, and the sender waits on the other, where its copy is done as well; over TCP `raw-overlap` is "
-     "what a socket and a thread hide there. Beside 10,000 unexpected messages or posted receives that do not match, 8 "
-     "B take at most 2 x as long where we match, which is below the provider; above the component Open MPI matches, so "
-     "at most 1.1 x as long as over its own transport. Between hosts of a lab (madlab) that share no network, through a "
-     "gateway, 8 B take at most 5 % or 0.3 us longer than without MPI; a stream of 64 KiB has as much bandwidth as without MPI, one of 1 MiB 0.9 x "
-     "that of a relay of sockets, both less 5 %. Barrier, broadcast, sum and all to all of two processes on each of "
-     "two hosts of a lab, so through memory and over TCP, take at most 1.0 x. Without targets: put, get and "
-     "accumulate (one at a time, and in batches), and barrier, broadcast, sum and all to all of 2, 4 and 8 processes "
-     "(which take turns where there are fewer cores). Ping-pongs by libfabric alone take at most 1.0 x what they take over "
-     "its own providers.",
+     "Open MPI's own programs, over our channels (by the component, by the point-to-point layer, and by the provider for "
+     "libfabric) and over its best transport: 8 B at most 1.0 x in shared memory and 0.95 x over TCP; 64 KiB, 1 MiB and 4 "
+     "MiB in shared memory at most 0.95 x; over TCP 64 KiB at most 1.0 x, 1 MiB and 4 MiB at least its bandwidth. Messages "
+     "of 8 B in windows of 64, in every form: at least the rate of its best path. A message of 1 MiB that is sent or "
+     "received while the process computes for 1 to 2 times its length: at least 95 % of the shorter one is hidden by the "
+     "longer (`btl_mad_async` 1, FI_PROGRESS_AUTO; each row notes sends and receives). With two cores a receive has none "
+     "left that is free: the computing process has one, and the sender waits on the other, where its copy is done as well; "
+     "over TCP `raw-overlap` is what a socket and a thread hide there. Beside 10,000 unexpected messages or posted receives"
+     " that do not match, 8 B take at most 2 x as long where we match, which is below the provider; above the component "
+     "Open MPI matches, so at most 1.1 x as long as over its own transport. Between hosts of a lab (madlab) that share no "
+     "network, through a gateway, 8 B take at most 5 % or 0.3 us longer than without MPI; a stream of 64 KiB has as much "
+     "bandwidth as without MPI, one of 1 MiB 0.9 x that of a relay of sockets, both less 5 %. Barrier, broadcast, sum and "
+     "all to all of two processes on each of two hosts of a lab, so through memory and over TCP, take at most 1.0 x. "
+     "Without targets: put, get and accumulate (one at a time, and in batches), and barrier, broadcast, sum and all to all "
+     "of 2, 4 and 8 processes (which take turns where there are fewer cores). Ping-pongs by libfabric alone take at most "
+     "1.0 x what they take over its own providers.",
      ("mpi-sizes", "mpi-rate", "mpi-overlap", "mpi-matching", "mpi-collectives", "mpi-hosts", "mpi-rma",
       "mpi-gateway", "libfabric")),
     ("Waiting",
@@ -102,15 +105,16 @@ PROMISES = [
      ("blocking",)),
     ("Gateways",
      "Between processes without a network in common, all three on this host: what the gateway adds to 8 B one way is at "
-     "most 1.3 x what a relay of sockets adds that does nothing else; a stream of messages of 1 MiB has at least 0.9 x "
-     "the relay's bandwidth, and more than through socat and zmq_proxy. Encrypted from end to end it has at least 0.85 x the "
-     "bandwidth that it has without, and 8 B take at most 1 / 0.85 as long. Between hosts of a lab (madlab) whose networks are "
-     "limited to 1 Gbit/s (tbf) it has at least 0.98 x the bandwidth of a socket over one of them; the "
-     "kernel's own forwarding between unlimited ones is shown beside, without a target. Nobody has to choose the length of fragments: with the best one "
-     "of 4 to 256 KiB a message of 1 MiB is at most 1.15 x as fast. Of a hundred streams at once the slowest has at least "
-     "0.8 of its share. A gateway never holds more than its budget, and a program that computes on it loses no more than "
-     "the processor time that forwarding takes. When one of two gateways dies or hangs under load, messages go on within "
-     "twice the time of detection (MAD_FORWARD_DETECT, here 500 ms), and none is lost, doubled or out of order.",
+     "most 1.3 x what a relay of sockets adds that does nothing else; a stream of messages of 1 MiB has at least 0.9 x the "
+     "relay's bandwidth, and more than through socat and zmq_proxy. Encrypted from end to end it has at least 0.85 x the "
+     "bandwidth that it has without, and 8 B take at most 1 / 0.85 as long. Between hosts of a lab (madlab) whose networks "
+     "are limited to 1 Gbit/s (tbf) it has at least 0.98 x the bandwidth of a socket over one of them; the kernel's own "
+     "forwarding between unlimited ones is shown beside, without a target. Nobody has to choose the length of fragments: "
+     "with the best one of 4 to 256 KiB a message of 1 MiB is at most 1.15 x as fast. Of a hundred streams at once the "
+     "slowest has at least 0.8 of its share. A gateway never holds more than its budget, and a program that computes on it "
+     "loses no more than the processor time that forwarding takes. When one of two gateways dies or hangs under load, "
+     "messages go on within twice the time of detection (MAD_FORWARD_DETECT, here 500 ms), and none is lost, doubled or out"
+     " of order.",
      ("gateway", "gateway-load", "gateway-lab", "failover")),
     ("Instructions",
      "Of one message of 8 B, begin to end of packing and begin to end of unpacking with the message there: at most "
@@ -133,8 +137,8 @@ PROMISES = [
      "hide there.",
      ("overlap",)),
     ("Scale",
-     "10,000 peers added by address and never spoken to: each adds at most 100 B and its compact address. Connecting "
-     "ends at its deadline with an explained error. 64 processes are started and ended in at most 1.1 x the time that MPICH's "
+     "10,000 peers added by address and never spoken to: each adds at most 100 B and its compact address. Connecting ends "
+     "at its deadline with an explained error. 64 processes are started and ended in at most 1.1 x the time that MPICH's "
      "launcher takes.",
      ("scale", "start")),
     ("Wrong worlds",
