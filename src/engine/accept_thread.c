@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define NAP_MIN 1 /* ms: so long whoever is in the library has to see a caller first ... */
+#define NAP_MIN 1 /* ms that a thread inside the library has to see an incoming connection first ... */
 #define NAP_MAX 64 /* ... doubled up to that while one stands there whom nobody can let in */
 #define STACK (256 * 1024)
 
@@ -84,7 +84,7 @@ static void *run(void *arg)
         if (stopping)
             return arg;
         switch (answer_all(&again)) {
-        case NOBODY: nap = NAP_MIN; break; /* who is in the library was first */
+        case NOBODY: nap = NAP_MIN; break; /* a thread inside the library was first */
         case ANSWERED: nap = 0; break;     /* nobody is, and more will come */
         case IN_VAIN: nap = !nap ? NAP_MIN : nap < NAP_MAX ? 2 * nap : NAP_MAX; break;
         }

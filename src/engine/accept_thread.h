@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Callers are answered though the program computes: a thread of the library's own sleeps on the descriptors at which they
- * come.  Whoever is in the library sees them as well, and sooner; so the thread, once woken, waits for a moment before it
- * looks whether somebody still stands there.  It costs nothing while nobody calls. */
+/* Serves incoming connections while the program computes: a thread of the library's own sleeps on the listening
+ * descriptors.  A thread inside the library sees a connection as well, and sooner.  So the accept thread, once woken,
+ * waits for a moment before it looks whether the connection is still pending.  It costs nothing while no connection
+ * comes. */
 #ifndef MADI_ACCEPT_THREAD_H
 #define MADI_ACCEPT_THREAD_H
 
@@ -21,7 +22,7 @@ typedef struct marceli_door {
     struct marceli_door *next;
 } marceli_door_t;
 
-/* The caller owns the door; 0, or an errno: then nobody answers but who is in the library. */
+/* The caller owns the door.  Return 0, or an error number: then only threads inside the library serve it. */
 int marceli_door_open(marceli_door_t *door);
 /* Waits until answer is not being called; after that it is not any more.  Of one that is not open: nothing. */
 void marceli_door_close(marceli_door_t *door);

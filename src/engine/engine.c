@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define EVENTS 8            /* of categories they are not looked at, and come again until they are dealt with */
-#define BELL 1              /* who rings has put something where a look finds it that makes no system call */
+#define BELL 1              /* a thread that rings has put something where a look without a system call finds it */
 #define FENCELESS 100000000 /* ns of the longest sleep where there is no membarrier: some stores have no fence */
 
 madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
@@ -334,7 +334,7 @@ void madi_server_run(madi_source_t *source)
     madi_server_calls_no(source);
 }
 
-/* ---- Sleeps that are told ---------------------------------------------------------------------------------------- */
+/* ---- Reports of sleeps ------------------------------------------------------------------------------------------- */
 
 static _Atomic(void (*)(int64_t)) tell_slept;
 

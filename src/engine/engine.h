@@ -60,8 +60,8 @@ void marceli_barrier_light(void);
 /* Something has changed that the sleeping leader would not hear of: wake it.  Any lock. */
 void marceli_leader_wake(void);
 
-/* Not 0: the leader sleeps, or is about to (or it cannot be known without a fence): who changes something calls
- * marceli_leader_wake. */
+/* Not 0 if the leader sleeps or is about to, or if that cannot be known without a fence.  A thread that changes
+ * something then calls marceli_leader_wake. */
 extern _Atomic(int) marceli_leader_sleeps;
 const _Atomic(int) *marceli_attentive(void);
 
@@ -70,18 +70,19 @@ const _Atomic(int) *marceli_attentive(void);
 /* So many operations more (less) need progress though nobody waits: a kernel thread of the server's own then leads, while
  * no other does.  Any lock. */
 void marceli_async_count(int n);
-/* The same of what others ask for whenever they like: handlers, forwarding. */
+/* Like marceli_async_count, but for what other processes ask for at any time: handlers, forwarding. */
 void marceli_async_count_serving(int n);
 /* Whether it is used, whatever MAD_PROGRESS_THREAD says; before anything is counted.  Is it? */
 void marceli_async_allow(bool allowed);
 bool marceli_async_allowed(void);
 bool marceli_async_counted_on(void); /* has the program said that it is? */
-/* It keeps from the processor of its caller, who polls, and may compute after this: nobody calls it while it leads all the
- * time, as with handlers, and its caller may have moved, or bound itself, since. */
+/* Move the progress thread off the processor of the caller, which polls, and may compute after this.  While the thread
+ * leads all the time, as with handlers, no kick does so, and the caller may have moved or bound itself since. */
 void marceli_async_aside(void);
 /* Before a call returns that left such ones.  No lock. */
 void marceli_async_kick(void);
-/* The same of a request, which the program polls for from now on, or computes beside.  It polls: now. */
+/* Like marceli_async_kick, but for a request that the program polls for from now on, or computes beside.
+ * marceli_async_polled: the program polls now. */
 void marceli_async_kick_left(void);
 void marceli_async_polled(void);
 extern _Atomic(int64_t) marceli_async_left; /* when something was left, or the thread began to lead; 0: it has polled since */
@@ -93,8 +94,8 @@ static inline void marceli_async_poll(void)
 /* The caller will sleep outside the library until a handler or callback of its own wakes it: the thread leads from now on,
  * though the program has polled.  No lock. */
 void marceli_async_hand_over(void);
-/* The same for operations that somebody else finishes, as a rule: the thread is there for them only if that takes longer
- * than some milliseconds in which nobody calls the library. */
+/* Like marceli_async_count and marceli_async_kick, but for operations that as a rule another process finishes: the
+ * thread serves them only after some milliseconds without a call of the library. */
 void marceli_async_count_later(int n);
 void marceli_async_kick_later(void);
 /* As if one of them had begun and ended: for what is counted once while it goes on.  Any lock, and cheap. */
@@ -104,15 +105,16 @@ void marceli_async_has_calls(void);
 
 /* ---- To be told ----------------------------------------------------------------------------------------------- */
 
-/* Has the host fewer cores than the job has processes?  Then who waits sleeps often, and sleeping has to be cheap. */
+/* True if the host has fewer cores than the job has processes.  Waiting threads then sleep often, and sleeping has to
+ * be cheap. */
 bool marceli_crowded(int processes);
 /* So many processes share this one's processors, which may be some of the host's only: of how many on the whole host would it
  * have as little? */
 int marceli_crowd(int sharers);
-/* How many of so many processes take turns on each core of the host, rounded down.  While the server is open. */
+/* Number of the given processes that take turns on each core of the host, rounded down.  While the server is open. */
 int marceli_turns(int processes);
 
-/* What mad_info shows.  Counts are of all time. */
+/* State as mad_info shows it.  Counts are of all time. */
 #define MARCELI_KINDS 4 /* of categories, by name */
 typedef struct marceli_state {
     int64_t spin_ns;  /* how long a wait spins when it has a core */
@@ -131,8 +133,8 @@ typedef struct marceli_state {
 } marceli_state_t;
 void marceli_state_get(marceli_state_t *state); /* any lock; also from a callback */
 
-/* Each sleep of a kernel thread that waited is told, with when it began, afterwards by that thread: once, before there are
- * others.  It must not wait. */
+/* Report each sleep of a waiting kernel thread: after the sleep that thread calls slept with the time when it began.
+ * Called once, before there are other threads. slept must not wait. */
 void marceli_tell_sleeps(void (*slept)(int64_t begin));
 
 /* Looks of a wait before the clock is asked: what a caller may do by itself before marceli_wait. */

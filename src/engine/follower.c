@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who sleeps while another one leads: the lists of them, who is woken to lead, the deputy. */
+/* Threads that sleep while another one leads: their lists, the choice of the next leader, the deputy. */
 #include "engine/follower.h"
 #include "base/clock.h"
 #include "engine/park.h"
@@ -123,7 +123,7 @@ static void deputy_looks(madi_waiting_t *w)
 static bool deputy_needed(madi_waiting_t *w)
 {
     bool others_came = w->deputy && terms() != w->terms;
-    madi_deputy_no_more(w); /* before it looks whether somebody leads: who leaves looks for a deputy afterwards */
+    madi_deputy_no_more(w); /* before it looks for a leader: a leader that leaves looks for a deputy afterwards */
     return w->defers && (madi_other_may_lead() || others_came) && madi_deputy_become(w);
 }
 

@@ -5,7 +5,7 @@
 
 #include "engine/leader.h"
 
-/* On the stack of who waits. */
+/* On the stack of the waiting thread. */
 typedef struct madi_waiting {
     marceli_waiter_t *waiter;
     bool (*test)(void *arg);
@@ -20,7 +20,7 @@ typedef struct madi_waiting {
     uint64_t terms;         /* when it became that */
 } madi_waiting_t;
 
-/* Does somebody wait here who would have to be woken if another one led? */
+/* True if a thread waits here that would have to be woken if another one led. */
 static inline bool madi_waits_itself(const madi_waiting_t *w)
 {
     return !w->worker || w->worker->waiting;
@@ -49,7 +49,8 @@ static inline bool madi_follower_may_lead(void)
     return leader == MADI_LED_BY_NOBODY || leader == MADI_LED_BY_OTHER;
 }
 
-/* Shall one lead that does not wait itself?  Who asks for that place will lead, or call madi_leader_wanted. */
+/* True if a worker shall lead that does not wait itself.  A thread that asks for that place will lead, or call
+ * madi_leader_wanted. */
 static inline bool madi_other_may_lead(void)
 {
     return atomic_load_explicit(&madi_server.blocked, memory_order_seq_cst) && madi_led_by() == MADI_LED_BY_NOBODY &&
@@ -60,13 +61,13 @@ static inline bool madi_other_may_lead(void)
 
 /* ---- leader.c --------------------------------------------------------------------------------------------------- */
 
-/* Has not every process with so many waiting threads its cores? */
+/* True if the processes, each with that number of waiting threads, have more waiting threads than cores. */
 bool madi_crowded(int processes, int waiting);
 
 /* ---- follower.c ------------------------------------------------------------------------------------------------- */
 
-/* If nobody leads, one of those that sleep shall: who waits, for it cannot be helped otherwise; an idle worker if
- * user-level threads of others wait. */
+/* If nobody leads, wake one sleeping thread to lead: one that waits itself, which no other thread serves; else an idle
+ * worker, if user-level threads of others wait. */
 void madi_leader_wanted(void);
 /* Is it worth while to see whether the last leader comes back, before another one is woken?  On crowded cores, where that
  * costs as much as a message; unless it was in vain lately. */

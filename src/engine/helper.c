@@ -17,7 +17,7 @@ static int tls_add(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* What is _Thread_local in the program and its libraries lies on the stack of each thread, too. */
+/* Thread-local variables of the program and its libraries lie on the stack of each thread, too. */
 static size_t stack_min(void)
 {
     size_t tls = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a wait goes: who leads, how long it spins and yields, when it sleeps.  What happens behind a leader: follower.c. */
+/* How a wait goes: which thread leads, how long it spins and yields, when it sleeps.  What happens behind a leader:
+ * follower.c. */
 #include "base/clock.h"
 #include "engine/follower.h"
 #include "engine/park.h"
@@ -14,7 +15,7 @@
 #define SPINS 1000      /* looks at the beginning of a wait, before the clock is asked */
 #define CLOCK_EVERY 32  /* spins between looks at the clock; none if looks make system calls, which take longer than it */
 #define DEEP_EVERY 256  /* spins between looks at the descriptors */
-#define YIELD_EVERY 10000  /* ns of spinning between yields: who has the same processor may be what it waits for */
+#define YIELD_EVERY 10000  /* ns of spinning between yields: the peer that it waits for may need the same processor */
 #define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
 #define YIELD_LONG 1000000 /* ns; the same while it spins */
 #define YIELD_BAN 64       /* times as long as that one took there are no yields */
@@ -61,7 +62,7 @@ int marceli_spins(int processes)
     return (int)(spins < SPINS ? spins : SPINS);
 }
 
-/* ---- Who leads ------------------------------------------------------------------------------------------------ */
+/* ---- The lead ------------------------------------------------------------------------------------------------- */
 
 bool madi_lead(int who)
 {
@@ -120,7 +121,7 @@ static void lead(madi_waiting_t *w)
         ask_no_more(w);
 }
 
-/* It leads for others: is that not needed any more, or somebody there who wants to? */
+/* True if a leader for others is not needed any more, or another thread wants to lead. */
 static bool makes_room(const madi_waiting_t *w)
 {
     return w->for_others && (atomic_load_explicit(&madi_server.askers, memory_order_seq_cst) ||
@@ -181,8 +182,9 @@ static void calls_apart(madi_source_t *source)
     marcel_attr_destroy(&attr);
 }
 
-/* The program's code may take long: another thread leads meanwhile, and what comes wakes another thread that waits for it.
- * What this one was woken for before is not kept from it: then whoever leads next runs the calls, or the progress thread. */
+/* The program's code may take long: another thread leads meanwhile, and what comes wakes another thread that waits for
+ * it.  Events that woke this one before are not kept from it: then the next leader, or the progress thread, runs the
+ * calls. */
 static void run_here(madi_waiting_t *w, madi_source_t *source)
 {
     marceli_waiter_occupied(w->waiter);
@@ -268,9 +270,9 @@ static bool yield_some(madi_waiting_t *w)
     return after >= w->deadline;
 }
 
-/* A plain kernel thread that spins; spun_from: since when, without a yield.  The progress thread of a peer may have been woken
- * on this processor, and the kernel does not interrupt one that spins for it, for milliseconds.  It may take as long as a big
- * message does; who takes longer computes. */
+/* A plain kernel thread that spins; spun_from: since when, without a yield.  The progress thread of a peer may have
+ * been woken on this processor, and the kernel does not interrupt one that spins for it, for milliseconds.  A spin may
+ * take as long as a big message does; a peer that takes longer computes. */
 static void yield_now_and_then(const madi_waiting_t *w, int64_t *spun_from, int64_t now)
 {
     static _Thread_local int64_t banned_until;
@@ -363,7 +365,7 @@ static void wait_here(madi_waiting_t *w)
             ask_no_more(w);
             madi_follow(w);
         } else {
-            sched_yield(); /* who leads makes room */
+            sched_yield(); /* the leader makes room */
         }
     }
     end(w);
@@ -413,7 +415,7 @@ static void park(madi_waiting_t *w)
         worker->waiting--;
 }
 
-/* Whoever leaves the library, the worker's others will be back in a moment. */
+/* Whichever thread leaves the library, others of its worker will be back in a moment. */
 static bool leaves_others(madi_worker_t *worker, bool done)
 {
     return (!done || madi_has_others(worker) || worker->waiting) && madi_patient();
@@ -465,7 +467,7 @@ void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, i
     madi_async_leave(worker->waiting > 1 && madi_patient()); /* the one that was woken is still counted */
 }
 
-/* What it finds nothing at costs less and less of the time. */
+/* Looks that find nothing take less and less of the time. */
 void madi_server_tick(madi_worker_t *worker, int64_t now)
 {
     madi_source_t *calls;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of the polling server: what its files share.  engine.c has the categories and the leader's sleep, leader.c
- * who leads and how a wait goes, follower.c the sleep behind a leader, progress_thread.c the progress thread. */
+/* The inside of the polling server: what its files share. engine.c has the categories and the leader's sleep, leader.c
+ * the choice of the leader and the course of a wait, follower.c the sleep behind a leader, progress_thread.c the
+ * progress thread. */
 #ifndef MADI_LEADER_H
 #define MADI_LEADER_H
 
@@ -21,12 +22,13 @@ typedef struct madi_source {
     _Atomic(int) users;   /* threads that run its calls, or are about to; without the turn */
     _Atomic(bool) apart;  /* a thread was made for that, and has not begun */
     marceli_category_t c;
-    madi_counter_t polls, hits; /* these are read without the turn: who answers may have it */
+    madi_counter_t polls, hits; /* read without the turn, which the thread that answers queries may have */
     _Atomic(const char *) name;
 } madi_source_t;
 
-/* Who leads: one that waits itself (a plain pthread, or an idle worker of whose threads some wait); an idle worker for
- * threads of others, which are busy; the progress thread.  The last two make room for who waits. */
+/* The leader: a thread that waits itself (a plain pthread, or an idle worker of whose threads some wait); an idle
+ * worker for threads of others, which are busy; the progress thread.  The last two make room for a thread that waits
+ * itself. */
 enum madi_led { MADI_LED_BY_NOBODY, MADI_LED_BY_WAITER, MADI_LED_BY_OTHER, MADI_LED_BY_THREAD };
 
 typedef struct madi_server {
@@ -46,7 +48,7 @@ typedef struct madi_server {
     marceli_waiter_t *followers; /* under lock: plain pthreads that sleep while another one leads ... */
     marceli_waiter_t *idle;      /* ... and workers */
     _Atomic(int) n_followers, n_idle;
-    _Atomic(int) askers;     /* who want to lead in the place of MADI_LED_BY_OTHER; they poll until it has made room */
+    _Atomic(int) askers;     /* threads that want to lead in place of MADI_LED_BY_OTHER; they poll until it has made room */
     _Atomic(int) deputy;     /* one of the idle looks now and then whether somebody leads ... */
     _Atomic(int64_t) prompt_until; /* ... but until then it is called at once */
     madi_counter_t terms;    /* of leaders; counted by the one that leads */
@@ -83,7 +85,7 @@ int64_t madi_spin_ns(int processes, int waiting);
 void madi_lead_beside(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool said);
 /* A worker with nothing to run waits: until test(arg) is true, or the deadline has passed. */
 void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, int64_t deadline);
-/* From a scheduler whose worker is busy: poll for those who wait, now and then; now: madi_now. */
+/* From a scheduler whose worker is busy: poll now and then for the threads that wait. now: madi_now. */
 void madi_server_tick(madi_worker_t *worker, int64_t now);
 static inline bool madi_server_waits(void) /* does anybody? */
 {

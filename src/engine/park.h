@@ -9,7 +9,7 @@
  * waiter.  May switch. */
 void madi_park(marceli_waiter_t *w, int64_t deadline);
 
-/* engine.c: around a sleep of a kernel thread, which is told if somebody wants to know. */
+/* engine.c: around a sleep of a kernel thread, which is reported if marceli_tell_sleeps was called. */
 int64_t madi_sleep_begins(void);
 void madi_sleep_ends(int64_t began);
 

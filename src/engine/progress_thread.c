@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The progress thread: operations go on while the application computes.
  *
- * It exists from the first operation on that needs it (a request of several packets, a handler), and it sleeps: on a
- * futex while nothing is pending or while a thread of the application waits in the library, and so makes progress
+ * The thread exists from the first operation on that needs it (a request of several packets, a handler), and sleeps: on
+ * a futex while nothing is pending or while a thread of the application waits in the library, and so makes progress
  * itself; else in epoll, as the leader, with everything armed.  A program that only waits never pays for it.
  *
- * Why no wake-up is lost: who makes an operation pending counts it, then looks whether the thread leads; the thread says
- * that it leads, then looks at the count, and again after it has stopped.  All of that is sequentially consistent.  The same
- * with a callback that is to be run: the last operation may be done and its callback not.
+ * Why no wake-up is lost: a caller that makes an operation pending counts it, then looks whether the thread leads.  The
+ * thread says that it leads, then looks at the count, and again after it has stopped.  All of that is sequentially
+ * consistent.  Callbacks that are to be run are seen in that way, too: the last operation may be done and its callback
+ * not.
  *
- * Operations that another process finishes, as a rule, are counted apart (later).  Waking the thread for them would take
- * longer than they take, and the core from whoever works.  While there are such ones, and a while after, it looks by the
- * clock: are there still some, and was none begun or finished since the last look?  Then it is needed after all.
+ * Operations that another process finishes, as a rule, are counted apart (later).  Waking the thread for them would
+ * take longer than they take, and the core from a thread that works.  While there are any, and a while after, the
+ * thread looks by the clock: if some are left, and none was begun or finished since the last look, it is needed after
+ * all.
  *
  * User-level threads come and go: where one that leaves an operation pending has others beside it, its worker will be back
  * in a moment, as a rule.  On crowded cores the thread is not called for that as long as it looks by the clock; it does so
@@ -27,9 +29,9 @@
  * before it sleeps again.  Beside requests it does not, for they are there because the program computes, and on the other
  * processor may be the peer that sends what they wait for.
  *
- * A leader's barrier (madi_lead_sleep) interrupts whoever computes, and takes 10 to 20 us on a virtual machine, as does each
- * call of one processor to another.  So who calls the thread says in its place that it may sleep, and executes the barrier
- * while the thread does not run; that holds as long as it is needed. */
+ * A leader's barrier (madi_lead_sleep) interrupts the threads that compute, and takes 10 to 20 us on a virtual machine,
+ * as does each call of one processor to another.  So the caller that wakes the thread says in its place that it may
+ * sleep, and executes the barrier while the thread does not run; that holds as long as it is needed. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -47,7 +49,7 @@
 #define TICK INT64_C(4000000) /* ns between looks */
 #define POLLS_BACK 64         /* after a hand-over: from then on the program is one that polls */
 #define TICKS 25              /* looks after the last of these operations */
-#define AT_ONCE INT64_C(20000) /* ns: who polls later than that after it has left something has computed */
+#define AT_ONCE INT64_C(20000) /* ns: a program that polls later than that after it has left something has computed */
 
 _Thread_local bool madi_is_progress_thread;
 _Atomic(int64_t) marceli_async_left;
@@ -67,7 +69,7 @@ static struct async {
     _Atomic(int) ticking; /* it looks by the clock */
     _Atomic(int) polls;   /* the program polls for what it leaves */
     _Atomic(int) polled;  /* it did so while the thread led */
-    _Atomic(int) away;    /* the program sleeps elsewhere: so many polls in a row would mean that it does not any more */
+    _Atomic(int) away;    /* the program sleeps elsewhere; that number of polls in a row means that it does not any more */
     atomic_uint go; /* futex; changes when there may be something to do */
     _Atomic(int) tid;    /* of the kernel; 0: it does not run yet */
     _Atomic(int) avoids; /* a processor, + 1; 0: none */
@@ -114,7 +116,7 @@ static bool calls_wait(void)
     madi_source_t *source;
     if (!atomic_load(&async.calls))
         return false;
-    atomic_store(&async.calls, 0); /* before the look: who adds some then says so again */
+    atomic_store(&async.calls, 0); /* before the look: a caller that adds some after it says so again */
     source = madi_server_calls();
     if (!source)
         return false;
@@ -154,9 +156,9 @@ static void rest(unsigned seen)
     looks_left = atomic_load(&async.later) || now != moved ? TICKS : looks_left - 1;
     moved = now;
     atomic_store(&async.ticking, looks_left > 0);
-    if (looks_left <= 0 && !atomic_load(&async.later)) { /* who begins one looks at ticking afterwards ... */
+    if (looks_left <= 0 && !atomic_load(&async.later)) { /* a caller that begins one looks at ticking afterwards ... */
         looks_left = 0;
-        if (!needed() && !atomic_load(&async.polled)) /* ... as does who left one since, and did not call */
+        if (!needed() && !atomic_load(&async.polled)) /* ... as does one that has left one since, and did not kick */
             madi_futex_wait(&async.go, seen, MADI_NEVER);
         return;
     }
@@ -190,7 +192,7 @@ static void *run(void *arg)
         atomic_store(&async.leading, 1);
         madi_count(&madi_server.thread_terms);
         if (!atomic_load(&marceli_async_left))
-            atomic_store(&marceli_async_left, madi_now()); /* who polls is to say so */
+            atomic_store(&marceli_async_left, madi_now()); /* a program that polls has to say so */
         madi_lead_beside(&async.waiter, not_needed, only_serves(), is_said()); /* unless another one still leads */
         atomic_store(&async.leading, 0); /* before any sleep on go: as long as it is 1 nobody calls */
     }
@@ -198,9 +200,9 @@ static void *run(void *arg)
     return arg;
 }
 
-/* Where it may run: on every processor that the process had at the start, though its caller may have bound itself to one by
- * now; but not on that of its caller, who is about to compute.  There the kernel would wake it when all others are in use,
- * even if only by a peer that waits for it.  Returns that processor + 1, or 0. */
+/* Choose the processors of the thread: all that the process had at the start, though its caller may have bound itself
+ * to one by now, but not that of its caller, which is about to compute.  There the kernel would wake it when all others
+ * are in use, even if only by a peer that waits for it.  Returns that processor + 1, or 0. */
 static int processors(cpu_set_t *set)
 {
     int cpu = sched_getcpu();
@@ -322,7 +324,7 @@ void marceli_async_has_calls(void)
         call(false);
 }
 
-/* It will come by itself, and goes on looking. */
+/* The thread will come by itself, and goes on looking. */
 static bool comes_soon(void)
 {
     marceli_async_moves();

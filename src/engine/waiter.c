@@ -30,7 +30,7 @@ static bool fall_asleep(marceli_waiter_t *w)
                                                    memory_order_relaxed);
 }
 
-/* Who changes its word from ASLEEP counts it out: the polling server need not be looked after for it any more. */
+/* The thread that changes its word from ASLEEP counts it out: no thread has to poll for it any more. */
 static void ult_wake(madi_ult_t *ult)
 {
     atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
@@ -124,7 +124,7 @@ bool marceli_waiters_wake_one(marceli_waiters_t *list)
     marceli_waiter_t *w = list->first;
     int awake = 0;
     if (w)
-        atomic_thread_fence(memory_order_seq_cst); /* who was woken before looks after its word says RUNNING */
+        atomic_thread_fence(memory_order_seq_cst); /* a thread that was woken before looks after its word says RUNNING */
     for (; w && marceli_waiter_is_woken(w); w = w->next)
         if (++awake == AWAKE_ENOUGH)
             return true;

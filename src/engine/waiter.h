@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waiters: threads that wait for an event that comes through the polling server (engine.h), each on its own stack.
  *
- * A waiter stands in a list of the object that it waits for (a channel, a connection), or is named there, before it looks
- * for the last time; who changes the object wakes it.  So an event wakes one thread and not all.
+ * A waiter stands in a list of the object that it waits for (a channel, a connection), or is named there, before it
+ * looks for the last time; the thread that changes the object wakes it.  So an event wakes one thread and not all.
  *
- * Why no wake-up is lost: a waiter's word says whether it runs, sleeps, or was woken.  It goes to sleep only by changing
- * RUNNING into ASLEEP (or LEADS_ASLEEP, in epoll); who wakes it writes WOKEN, which makes that change fail, or finds that
- * it sleeps and does what brings it back.
+ * Why no wake-up is lost: a waiter's word says whether it runs, sleeps, or was woken.  It goes to sleep only by
+ * changing RUNNING into ASLEEP (or LEADS_ASLEEP, in epoll); the waker writes WOKEN, which makes that change fail, or
+ * finds that the waiter sleeps and brings it back.
  *
- * It is a user-level thread, which then leaves its worker to others, or a plain pthread, which sleeps on a futex. */
+ * A waiter is a user-level thread, which then leaves its worker to others, or a plain pthread, which sleeps on a futex. */
 #ifndef MARCELI_WAITER_H
 #define MARCELI_WAITER_H
 
@@ -37,7 +37,8 @@ typedef struct marceli_waiters {
 /* For the calling thread; ends without a call, when it stands nowhere. */
 void marceli_waiter_init(marceli_waiter_t *w);
 
-/* It looks again.  Any lock but the server's own; the caller sees to it that the waiter is there until this returns. */
+/* Make the waiter look again.  Any lock but the server's own may be held; the caller sees to it that the waiter exists
+ * until this returns. */
 void marceli_waiter_wake(marceli_waiter_t *w);
 
 /* By the waiter's own thread: it will not look for a while, so that marceli_waiters_wake_one passes it over.  It looks once
@@ -51,8 +52,8 @@ static inline bool marceli_waiter_is_woken(const marceli_waiter_t *w)
 
 void marceli_waiters_add(marceli_waiters_t *list, marceli_waiter_t *w); /* as the last */
 void marceli_waiters_del(marceli_waiter_t *w);
-/* One that is not awake anyway; false: there is none.  None as well where a thousand before it are awake: who has found
- * what it waited for, and leaves the list, sees to it that the next is woken if there is more. */
+/* Wake the first that is not awake; false if there is none, or if a thousand before it are awake.  A waiter that has
+ * found what it waited for, and leaves the list, has to wake the next if there is more. */
 bool marceli_waiters_wake_one(marceli_waiters_t *list);
 void marceli_waiters_wake_all(marceli_waiters_t *list);
 
