@@ -144,15 +144,18 @@ def file_write(path, text):
         file.write(text)
 
 
+def path_of(folder):
+    return os.path.join(folder, "performance.md")
+
+
 def document_write(folder, results):
     """figures.md, performance.md and plots below folder, where performance.md is there already."""
-    page = os.path.join(folder, "performance.md")
-    with open(page) as file:
+    with open(path_of(folder)) as file:
         text = file.read()
     with contextlib.redirect_stdout(io.StringIO()) as rows:
         report.print_markdown(results)
     file_write(os.path.join(folder, "figures.md"), rows.getvalue())
-    file_write(page, page_fill(text, parts(results)))
+    file_write(path_of(folder), page_fill(text, parts(results)))
     os.makedirs(os.path.join(folder, "plots"), exist_ok=True)
     for name, image in plots(results).items():
         file_write(os.path.join(folder, "plots", name), image)

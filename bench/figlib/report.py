@@ -69,12 +69,25 @@ def run_lines(facts, kinds=("run", "machine", "versions")):
     return ["%s: %s" % (name, text) for kind in kinds for name, text in facts[kind].items()]
 
 
+def groups_shorten(names):
+    """A group of which all figures are among the names stands for them."""
+    groups = {}
+    for figure in rows.FIGURES:
+        groups.setdefault(figure.group, []).append(figure.name)
+    found = []
+    for group, members in groups.items():
+        missing = [name for name in members if name in names]
+        found += ["all of " + group] if missing == members and len(members) > 1 else missing
+    return found
+
+
 def verdict(results):
     """One sentence, with the names of what does not pass."""
     by = {row["figure"]: row["verdict"] for row in results}
     named = {"pass": [], "FAIL": [], "not measured": [], "told": []}
     for figure in rows.FIGURES:
         named[by.get(figure.name, "not measured")].append(figure.name)
+    named["not measured"] = groups_shorten(named["not measured"])
     text = "%d of %d figures pass" % (len(named["pass"]), len(rows.FIGURES) - len(named["told"]))
     for what, key in (("failed", "FAIL"), ("not measured", "not measured"), ("without a target", "told")):
         text += "; %s: %s" % (what, ", ".join(named[key])) if named[key] else ""

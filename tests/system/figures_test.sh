@@ -95,8 +95,10 @@ check_lines "a curve is measured" 1 '^curve-shm 2 ours-tcp ours-shm ours-tcp 1 1
 check_lines "buffers that are not warm are measured" 1 \
     '^cold-shm-fresh 2 ours-shm-written ours-shm-fresh ours-shm-written 1 12 4096 (pass|FAIL)$' swept
 mkdir document
-cp "$top/doc/performance.md" document
 cp out document/expected.md
+run --from one.json --document document
+check "no page to write into: exit code" 2 "$code"
+cp "$top/doc/performance.md" document
 run --from one.json --document document
 check "the page and the table: exit code" 0 "$code"
 check "the table is what --markdown writes" "" "$(diff document/expected.md document/figures.md 2>&1)"

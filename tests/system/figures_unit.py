@@ -9,7 +9,7 @@ import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "bench"))
-from figlib import cliffs, curve, machine, measure, page, peers, rates, rows, svg  # noqa: E402
+from figlib import cliffs, curve, machine, measure, page, peers, rates, report, rows, svg  # noqa: E402
 from figlib.figure import Figure, times  # noqa: E402
 
 UCX_CHECKED = """#define ENABLE_ASSERT             1
@@ -201,6 +201,12 @@ class Document(unittest.TestCase):
     def test_the_page_has_all_parts(self):
         with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "doc", "performance.md")) as file:
             self.assertEqual(sorted(name for _, name, _ in page.PART.findall(file.read())), sorted(page.parts([curve_row()])))
+
+
+class Report(unittest.TestCase):
+    def test_groups_are_named_once(self):
+        names = [f.name for f in rows.FIGURES if f.group in ("ring", "lost")] + ["shm-8"]
+        self.assertEqual(report.groups_shorten(names), ["shm-8", "all of ring", "lost"])
 
 
 class Machine(unittest.TestCase):
