@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# MPICH's own test-suite over both plugs: no test fails that passes over the same MPI library's own tcp (suite.py says how
+# MPICH's own test-suite over each plug: no test fails that passes over the same MPI library's own tcp (suite.py says how
 # that is found out).  MAD_TEST_SUITE names the suite's folder test/mpi, built for Open MPI; MAD_TEST_MPICH_SUITE one that
 # was built for the MPICH that MAD_TEST_MPICH names; doc/mpi.md says how to have them.  FOLDERS: other folders of it.
 suite=$MAD_TEST_SUITE mpich_suite=$MAD_TEST_MPICH_SUITE mpich=$MAD_TEST_MPICH

@@ -28,6 +28,7 @@ OWN = ["--mca", "pml", "ob1", "--mca", "btl"]
 # way: its command up to the number of processes, its environment, the ways that it is compared with
 WAYS = {
     "btl": (OMPI + OWN + ["mad,self", "--mca", "mca_base_component_path", "{build}/.libs:{own}"], {}, ["tcp"]),
+    "pml": (OMPI + ["--mca", "pml", "mad", "--mca", "mca_base_component_path", "{build}/.libs:{own}"], {}, ["tcp"]),
     "ofi": (OMPI + ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "mad"],
             {"FI_PROVIDER_PATH": "{build}/.libs"}, ["tcp", "ofi-tcp"]),
     "tcp": (OMPI + OWN + ["tcp,self"], {}, []),
