@@ -4,7 +4,7 @@
 
 #define TAG_BITS UINT64_C(0x7fffffff) /* of MPI's tag, but for the sign */
 
-int mad_pml_pattern(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t *comm)
+static inline int pattern_set(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t *comm)
 {
     bool any = tag == MPI_ANY_TAG;
     r->from = from == MPI_ANY_SOURCE ? MAD_ANY_SOURCE : mad_pml_peer(comm, from);
@@ -14,7 +14,7 @@ int mad_pml_pattern(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t
     return from == MPI_ANY_SOURCE || OPAL_LIKELY(r->from >= 0) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
-int mad_pml_receive_into(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type, mad_dev_receive_t *receive)
+static inline int data_set(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type, mad_dev_receive_t *receive)
 {
     int rc = OMPI_SUCCESS;
     if (mad_pml_is_plain(type, count))
@@ -27,13 +27,34 @@ int mad_pml_receive_into(mad_pml_request_t *r, void *buf, size_t count, ompi_dat
     return rc;
 }
 
-int mad_pml_receive_begin(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type)
+/* What each receive goes through, in line. */
+static inline int receive_begin(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type, int from, int tag,
+                                ompi_communicator_t *comm)
 {
     mad_dev_receive_t receive = {.multi = 0};
-    int rc = mad_pml_pattern(&receive, r->peer, r->tag, r->super.req_mpi_object.comm);
+    mad_status_t status;
+    int rc = pattern_set(&receive, from, tag, comm);
     if (OPAL_LIKELY(rc == OMPI_SUCCESS))
-        rc = mad_pml_receive_into(r, buf, count, type, &receive);
-    return OPAL_LIKELY(rc == OMPI_SUCCESS) ? mad_pml_error(mad_dev_receive(mad_pml->dev, &receive)) : rc;
+        rc = data_set(r, buf, count, type, &receive);
+    if (OPAL_UNLIKELY(rc != OMPI_SUCCESS))
+        return rc;
+    status = mad_dev_receive(mad_pml->dev, &receive);
+    return OPAL_LIKELY(!status) ? OMPI_SUCCESS : mad_pml_error(status);
+}
+
+int mad_pml_pattern(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t *comm)
+{
+    return pattern_set(r, from, tag, comm);
+}
+
+int mad_pml_receive_into(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type, mad_dev_receive_t *receive)
+{
+    return data_set(r, buf, count, type, receive);
+}
+
+int mad_pml_receive_begin(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type)
+{
+    return receive_begin(r, buf, count, type, r->peer, r->tag, r->super.req_mpi_object.comm);
 }
 
 int mad_pml_receive_end(mad_pml_request_t *r, ompi_status_public_t *status)
@@ -68,7 +89,7 @@ int mad_pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int from, int 
     if (OPAL_UNLIKELY(!r))
         return OMPI_ERR_OUT_OF_RESOURCE;
     *request = &r->super; /* before the receive, which may be complete at once */
-    rc = mad_pml_receive_begin(r, buf, count, type);
+    rc = receive_begin(r, buf, count, type, from, tag, comm);
     if (OPAL_UNLIKELY(rc != OMPI_SUCCESS)) {
         *request = MPI_REQUEST_NULL;
         mad_pml_request_release(r);
@@ -83,7 +104,7 @@ int mad_pml_recv(void *buf, size_t count, ompi_datatype_t *type, int from, int t
     int rc;
     if (OPAL_UNLIKELY(!r))
         return OMPI_ERR_OUT_OF_RESOURCE;
-    rc = mad_pml_receive_begin(r, buf, count, type);
+    rc = receive_begin(r, buf, count, type, from, tag, comm);
     if (OPAL_LIKELY(rc == OMPI_SUCCESS))
         return mad_pml_receive_end(r, status);
     mad_pml_request_release(r);
