@@ -69,6 +69,10 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                               "long blocks go from memory to memory, those of requests by the process that waits for them, "
                               "others by both where that is quicker; where the kernel lets it",
                               0, 1},
+    [MADI_KNOB_SHM_READ_MIN] = {"MAD_SHM_READ_MIN", MADI_KNOB_BYTES, "0",
+                                "length from which on the receiver reads a block whose sender waits, where messages and "
+                                "answers take turns; 0: by what mad_info has measured on this host, else 12K",
+                                0, GB},
     [MADI_KNOB_TCP_INTERFACES] = {"MAD_TCP_INTERFACES", MADI_KNOB_TEXT, "",
                                   "network interfaces to use, comma-separated; empty: all that are up", 0, 0},
     [MADI_KNOB_TCP_PORTS] = {"MAD_TCP_PORTS", MADI_KNOB_TEXT, "", "ports to listen on, LOW-HIGH; empty: any", 0, 0},

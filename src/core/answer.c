@@ -44,6 +44,7 @@ static void say_caps(madi_json_t *j, const madi_caps_t *caps)
     madi_json_int(j, "packet_max", (int64_t)caps->packet_max);
     madi_json_int(j, "chunk_max", (int64_t)caps->chunk_max);
     madi_json_int(j, "grant_min", (int64_t)caps->rdv_min);
+    madi_json_int(j, "read_min", (int64_t)caps->direct_min);
     madi_json_int(j, "ahead_of_grant", (int64_t)caps->rdv_eager);
     madi_json_int(j, "gather_max", caps->gather_max);
     madi_json_real(j, "latency_us", caps->latency_us);

@@ -2,6 +2,8 @@
 /* Which path a block takes, and from which length on it is announced. */
 #include "core/path.h"
 
+#define PIECES_SAVE 5   /* a fifth of two copies, where the two sides copy at the same time */
+#define ANNOUNCE_NS 200 /* the two sides' own work for one that is announced */
 #define COPY_MAX 192    /* bytes, as MADI_COPY_MAX: longer ones are a gather entry */
 #define SHARE_MIN 32768   /* bytes, as the first class of share.h: half of it takes as long as asking the sender does */
 
@@ -39,13 +41,13 @@ static size_t made_up(uint64_t ns, uint64_t ps)
     return len < MADI_PATH_LEAST ? MADI_PATH_LEAST : len > MADI_PATH_MOST ? MADI_PATH_MOST : (size_t)len;
 }
 
-madi_path_limits_t madi_path_limits(const madi_path_costs_t *c)
+madi_path_limits_t madi_path_limits(const madi_costs_t *c)
 {
     /* The announcement and the grant are two packets more; or the announcement and the call, for one copy less. */
     uint64_t copies = (uint64_t)c->copies * c->copy_ps, all = copies + c->copy_ps;
     madi_path_limits_t limits = {.grant_min = made_up(2 * (uint64_t)c->turn_ns, copies)};
     if (c->direct_ns)
-        limits.direct_min = made_up((uint64_t)c->turn_ns + c->direct_ns, all > c->direct_ps ? all - c->direct_ps : 0);
+        limits.direct_min = made_up((uint64_t)c->turn_ns + c->direct_ns + ANNOUNCE_NS, all > c->direct_ps ? all - c->direct_ps : 0);
     return limits;
 }
 
@@ -54,4 +56,14 @@ int64_t madi_path_wait_ns(uint64_t len)
     const uint64_t ps = 300, most = 4000000;
     uint64_t ns = len / 1000 * ps;
     return (int64_t)(ns < most ? ns : most);
+}
+
+bool madi_path_host_limits(madi_path_limits_t *limits)
+{
+    madi_costs_t c;
+    if (!madi_costs_load(&c))
+        return false;
+    c.copy_ps -= c.copy_ps / PIECES_SAVE;
+    *limits = madi_path_limits(&c);
+    return true;
 }

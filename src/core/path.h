@@ -9,10 +9,12 @@
  *            sender hears from the receiver first, so shorter ones are read
  *   grant    announced; sent in pieces when the receiver has named the place
  *
- * Both functions are pure: they read their arguments and nothing else.  A driver makes the limits in its caps of what its
- * links cost when it opens; each block is then compared with those. */
+ * madi_path_choose and madi_path_limits are pure: they read their arguments and nothing else.  A driver makes the limits in
+ * its caps of what its links cost when it opens; each block is then compared with those. */
 #ifndef MADI_PATH_H
 #define MADI_PATH_H
+
+#include "base/costs.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,20 +60,13 @@ madi_path_t madi_path_choose(const madi_path_block_t *block, const madi_path_lim
 
 const char *madi_path_name(madi_path_t path);
 
-/* What a link of this host takes. */
-typedef struct madi_path_costs {
-    uint32_t copy_ps;   /* picoseconds a byte: one copy between buffers that lie in a cache */
-    uint32_t turn_ns;   /* a short packet, one way */
-    uint32_t direct_ns; /* one read of the peer's memory, however short; 0: cannot be done */
-    uint32_t direct_ps; /* and each byte of it */
-    uint8_t copies;     /* that a block in a packet takes beyond what a granted one does: 0 where the two sides copy at the
-                         * same time */
-} madi_path_costs_t;
-
 /* Limits, each from MADI_PATH_LEAST to MADI_PATH_MOST; direct_min 0 if memory cannot be reached. */
-madi_path_limits_t madi_path_limits(const madi_path_costs_t *costs);
+madi_path_limits_t madi_path_limits(const madi_costs_t *costs);
 #define MADI_PATH_LEAST ((size_t)4096)
 #define MADI_PATH_MOST ((size_t)1 << 20)
+
+/* Limits of a driver of shared memory by the costs of this host; false: mad_info has not measured them. */
+bool madi_path_host_limits(madi_path_limits_t *limits);
 
 /* Nanoseconds for which a thread that waits for so many bytes under way spins: twice what they take on a slow host, but 4 ms at
  * most.  Sleeping and being woken costs more than the rest of a block. */

@@ -43,7 +43,8 @@ json_t *madi_info_ask_self(char *why);
 bool madi_info_pid(const char *text, int *n);
 void madi_info_program(int pid, char *name, size_t len);
 
-/* mad_info_calibrate.c: measure this host; takes about a second. */
+/* mad_info_calibrate.c: measure this host, in about a second. */
+json_t *madi_info_costs(int first, int last); /* mad_info_costs.c: between these cores; empty if they are one */
 json_t *madi_info_calibrate(void);
 
 /* mad_info_print.c: members of JSON objects; missing ones are "", 0 and false. */

@@ -293,9 +293,9 @@ json_t *madi_info_calibrate(void)
     for (int i = 0; i < CPU_SETSIZE; i++)
         last = CPU_ISSET(i, &allowed) ? i : last;
     processor(name, sizeof name);
-    out = json_pack("{s:s, s:i, s:o, s:o, s:o, s:f, s:f}", "processor", name, "cores", CPU_COUNT(&allowed), "lines",
+    out = json_pack("{s:s, s:i, s:o, s:o, s:o, s:f, s:f, s:o}", "processor", name, "cores", CPU_COUNT(&allowed), "lines",
                     lines(&allowed, first), "wakes", wakes(first, last), "copies", copies(), "syscall_ns",
-                    cost(call_system), "clock_ns", cost(call_clock));
+                    cost(call_system), "clock_ns", cost(call_clock), "costs", madi_info_costs(first, last));
     sched_setaffinity(0, sizeof allowed, &allowed);
     return out;
 }

@@ -4,6 +4,25 @@
 
 #include <stdio.h>
 
+/* What sessions choose paths by. */
+static void print_costs(const json_t *c)
+{
+    if (!json_object_get(c, "copy_ps")) {
+        if (json_object_size(c))
+            printf("  costs: %s\n", madi_info_text(c, "not_kept"));
+        return;
+    }
+    printf("  costs: turn %.0f ns, copy %.3f ns a byte, ", madi_info_number(c, "turn_ns"), madi_info_number(c, "copy_ps") / 1000);
+    if (madi_info_number(c, "direct_ns"))
+        printf("direct %.0f ns and %.3f ns a byte", madi_info_number(c, "direct_ns"), madi_info_number(c, "direct_ps") / 1000);
+    else
+        printf("direct not possible");
+    if (json_object_get(c, "file"))
+        printf("; kept in %s\n", madi_info_text(c, "file"));
+    else
+        printf("; not kept: %s\n", madi_info_text(c, "not_kept"));
+}
+
 static void print_calibration(const json_t *c)
 {
     size_t i;
@@ -20,6 +39,7 @@ static void print_calibration(const json_t *c)
         printf("  wake-up by %-16s  best %.2f us, median %.2f us one way\n", madi_info_text(v, "by"),
                madi_info_number(v, "best_us"), madi_info_number(v, "median_us"));
     printf("  system call %.0f ns, clock %.0f ns\n", madi_info_number(c, "syscall_ns"), madi_info_number(c, "clock_ns"));
+    print_costs(json_object_get(c, "costs"));
 }
 
 int madi_info_host(const madi_info_options_t *options)

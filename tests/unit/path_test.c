@@ -95,7 +95,7 @@ START_TEST(one_threshold)
 }
 END_TEST
 
-static bool limits_are(const madi_path_costs_t *costs, size_t grant_min, size_t direct_min)
+static bool limits_are(const madi_costs_t *costs, size_t grant_min, size_t direct_min)
 {
     madi_path_limits_t limits = madi_path_limits(costs);
     return limits.grant_min == grant_min && limits.direct_min == direct_min;
@@ -104,14 +104,14 @@ static bool limits_are(const madi_path_costs_t *costs, size_t grant_min, size_t 
 /* A link of short turns: from a few KiB on.  Long ones: from hundreds. */
 START_TEST(limits_follow_costs)
 {
-    madi_path_costs_t shm = {.copy_ps = 60, .turn_ns = 150, .direct_ns = 500, .direct_ps = 70, .copies = 1};
-    madi_path_costs_t tcp = {.copy_ps = 60, .turn_ns = 8000, .copies = 1};
+    madi_costs_t shm = {.copy_ps = 60, .turn_ns = 150, .direct_ns = 500, .direct_ps = 70, .copies = 1};
+    madi_costs_t tcp = {.copy_ps = 60, .turn_ns = 8000, .copies = 1};
     ck_assert(limits_are(&tcp, 16000 * 1000 / 60, 0));
-    ck_assert(limits_are(&shm, 300 * 1000 / 60, 650 * 1000 / 50));
+    ck_assert(limits_are(&shm, 300 * 1000 / 60, 850 * 1000 / 50));
     shm.copies = 0; /* both sides copy at once: only a quicker direct path is worth the announcement */
     ck_assert(limits_are(&shm, MADI_PATH_MOST, MADI_PATH_MOST));
     shm.direct_ps = 40;
-    ck_assert(limits_are(&shm, MADI_PATH_MOST, 650 * 1000 / 20));
+    ck_assert(limits_are(&shm, MADI_PATH_MOST, 850 * 1000 / 20));
     shm.direct_ns = 0; /* forbidden */
     ck_assert(limits_are(&shm, MADI_PATH_MOST, 0));
 }
@@ -121,7 +121,7 @@ START_TEST(limits_are_bounded)
 {
     static const uint32_t odd[] = {0, 1, 1000, UINT32_MAX};
     for (int i = 0; i < 4 * 4 * 4 * 4 * 2; i++) {
-        madi_path_costs_t c = {odd[i & 3], odd[i >> 2 & 3], odd[i >> 4 & 3], odd[i >> 6 & 3], (uint8_t)(i >> 8 ? 255 : 0)};
+        madi_costs_t c = {odd[i & 3], odd[i >> 2 & 3], odd[i >> 4 & 3], odd[i >> 6 & 3], (uint8_t)(i >> 8 ? 255 : 0)};
         madi_path_limits_t n = madi_path_limits(&c);
         ck_assert(n.grant_min >= MADI_PATH_LEAST && n.grant_min <= MADI_PATH_MOST);
         ck_assert(c.direct_ns ? n.direct_min >= MADI_PATH_LEAST && n.direct_min <= MADI_PATH_MOST : !n.direct_min);

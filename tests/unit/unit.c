@@ -41,7 +41,7 @@ Suite *suite_of(const char *name, const TTest *const *tests, size_t count)
 int main(void)
 {
     Suite *(*const suites[])(void) = {aead_suite, base_suite, begun_suite, json_suite, key_suite, knob_suite, address_suite,
-                                      wire_suite, core_suite, wait_suite, cipher_suite, cond_suite, ledger_suite, boot_suite, gateway_suite,
+                                      wire_suite, core_suite, wait_suite, cipher_suite, cond_suite, costs_suite, ledger_suite, boot_suite, gateway_suite,
                                       hosts_suite, madrun_suite, path_suite, range_suite, route_suite, search_suite, seal_suite,
                                       share_suite, topology_suite};
     SRunner *runner = srunner_create(NULL);

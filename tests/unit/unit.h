@@ -18,6 +18,7 @@ Suite *cipher_suite(void);
 Suite *cond_suite(void);
 Suite *ledger_suite(void);
 Suite *core_suite(void);
+Suite *costs_suite(void);
 Suite *boot_suite(void);
 Suite *gateway_suite(void);
 Suite *hosts_suite(void);

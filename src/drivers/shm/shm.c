@@ -82,6 +82,18 @@ static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
     return true;
 }
 
+#define RDV_MIN ((size_t)32 * 1024)
+#define DIRECT_MIN ((size_t)12 * 1024) /* of a host whose costs are not known */
+
+static size_t direct_min(void)
+{
+    size_t given = (size_t)madi_knob_int(MADI_KNOB_SHM_READ_MIN), min = given ? given : DIRECT_MIN;
+    madi_path_limits_t limits;
+    if (!given && madi_path_host_limits(&limits) && limits.direct_min)
+        min = limits.direct_min;
+    return min < RDV_MIN ? min : RDV_MIN;
+}
+
 static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
@@ -109,8 +121,8 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     adapter->caps = (madi_caps_t){.packet_max = SHM_CHUNK,
                                   .chunk_max = SHM_CHUNK + sizeof(madi_wire_hdr_t),
                                   .chunk_min = 8 * 1024,
-                                  .rdv_min = 32 * 1024,
-                                  .direct_min = 12 * 1024,
+                                  .rdv_min = RDV_MIN,
+                                  .direct_min = direct_min(),
                                   .rdv_eager = 0,
                                   .gather_max = 16,
                                   .latency_us = 0.1,

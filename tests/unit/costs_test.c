@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* base/costs.c: the file of a host's costs, and what is not taken for one. */
+#include "unit.h"
+
+#include "base/costs.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const madi_costs_t some = {.copy_ps = 90, .turn_ns = 130, .direct_ns = 500, .direct_ps = 70, .copies = 1};
+
+static bool is_same(const madi_costs_t *a, const madi_costs_t *b)
+{
+    return a->copy_ps == b->copy_ps && a->turn_ns == b->turn_ns && a->direct_ns == b->direct_ns &&
+           a->direct_ps == b->direct_ps && a->copies == b->copies;
+}
+
+START_TEST(text_is_read_back)
+{
+    char text[MADI_COSTS_TEXT_MAX];
+    madi_costs_t c = {0}, none = some;
+    madi_costs_text(&some, text);
+    ck_assert(madi_costs_parse(text, &c));
+    ck_assert(is_same(&c, &some));
+    none.direct_ns = none.direct_ps = 0; /* where it is forbidden */
+    madi_costs_text(&none, text);
+    ck_assert(madi_costs_parse(text, &c));
+    ck_assert(is_same(&c, &none));
+}
+END_TEST
+
+/* Every text that is shorter, longer or of other figures than can be; costs stay as they were. */
+START_TEST(others_are_refused)
+{
+    static const madi_costs_t odd[] = {{0, 1, 1, 1, 1}, {100001, 1, 1, 1, 1}, {1, 0, 1, 1, 1},
+                                            {1, 10000001, 1, 1, 1}, {1, 1, 10000001, 1, 1}, {1, 1, 1, 100001, 1},
+                                            {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 1}};
+    char text[MADI_COSTS_TEXT_MAX], other[MADI_COSTS_TEXT_MAX + 1];
+    madi_costs_t c = some;
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        madi_costs_text(&odd[i], text);
+        ck_assert(!madi_costs_parse(text, &c));
+    }
+    madi_costs_text(&some, text);
+    for (size_t n = 0; text[n]; n++) {
+        snprintf(other, sizeof other, "%.*s", (int)n, text);
+        ck_assert(!madi_costs_parse(other, &c));
+    }
+    snprintf(other, sizeof other, "%s ", text);
+    ck_assert(!madi_costs_parse(other, &c));
+    memcpy(other, text, sizeof text);
+    other[strlen("madeleine costs 1\n")]++; /* another processor */
+    ck_assert(!madi_costs_parse(other, &c));
+    ck_assert(is_same(&c, &some));
+}
+END_TEST
+
+static void write_file(const char *path, const char *text, mode_t mode)
+{
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(chmod(path, mode), 0);
+}
+
+START_TEST(file_is_read_if_it_is_ours)
+{
+    char dir[] = "/tmp/costsXXXXXX", sub[64], path[MADI_COSTS_PATH_MAX], target[64], text[MADI_COSTS_TEXT_MAX];
+    madi_costs_t c = {0};
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    setenv("XDG_CACHE_HOME", dir, 1);
+    snprintf(sub, sizeof sub, "%s/madeleine", dir);
+    snprintf(target, sizeof target, "%s/target", dir);
+    ck_assert(madi_costs_path(path));
+    ck_assert(!strncmp(path, sub, strlen(sub)));
+    ck_assert(!madi_costs_load(&c)); /* no folder */
+    ck_assert_int_eq(mkdir(sub, 0700), 0);
+    ck_assert(!madi_costs_load(&c)); /* no file */
+    madi_costs_text(&some, text);
+    write_file(path, text, 0600);
+    ck_assert(madi_costs_load(&c) && is_same(&c, &some));
+    ck_assert_int_eq(chmod(path, 0620), 0); /* others may write it */
+    ck_assert(!madi_costs_load(&c));
+    ck_assert_int_eq(rename(path, target), 0);
+    ck_assert_int_eq(chmod(target, 0600), 0);
+    ck_assert_int_eq(symlink(target, path), 0); /* a link */
+    ck_assert(!madi_costs_load(&c));
+    unlink(path);
+    ck_assert_int_eq(mkfifo(path, 0600), 0); /* a pipe, which does not keep it waiting */
+    ck_assert(!madi_costs_load(&c));
+    unlink(path);
+    write_file(path, "", 0600);
+    ck_assert(!madi_costs_load(&c));
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    unsetenv("HOME");
+    ck_assert(!madi_costs_path(path));
+    unlink(target);
+    setenv("XDG_CACHE_HOME", dir, 1);
+    ck_assert(madi_costs_path(path));
+    unlink(path);
+    rmdir(sub);
+    rmdir(dir);
+}
+END_TEST
+
+Suite *costs_suite(void)
+{
+    const TTest *tests[] = {text_is_read_back, others_are_refused, file_is_read_if_it_is_ours};
+    return SUITE_OF("costs", tests);
+}
