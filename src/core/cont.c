@@ -167,7 +167,8 @@ void madi_cont_poll(madi_rx_msg_t *m)
         if (!hit)
             continue;
         madi_lock(&session->lock);
-        madi_progress_after(session, hit->driver->poll(hit, 1));
+        if (!madi_progress_after(session, hit->driver->poll(hit, 1)))
+            madi_poll_missed(session, hit);
         madi_unlock(&session->lock);
         if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
             madi_calls_run(session);
