@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two processes over tcp.  The first sends a message and ends in order; the second waits for one more that does not come, and
+ * learns that the peer has ended.  It has its kernel acknowledge the peer's last packet at once: else mad_exit of the first
+ * would wait for an acknowledgement that is delayed by some 40 ms.  The library's calls of setsockopt come to this program. */
+#define TEST_MAIN
+#include "harness/test.h"
+
+#include <madeleine.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static _Atomic(int) acknowledged;
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+    int on = 0;
+    if (level == IPPROTO_TCP && name == TCP_QUICKACK && len == sizeof on) {
+        memcpy(&on, value, sizeof on);
+        atomic_fetch_add(&acknowledged, on);
+    }
+    return (int)syscall(SYS_setsockopt, fd, level, name, value, len);
+}
+
+static void leave_first(mad_channel_t *channel)
+{
+    int number = 7;
+    mad_connection_t *cnx = mad_begin_packing(channel, 1);
+    CHECK_OK(mad_pack(cnx, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS));
+    CHECK_OK(mad_end_packing(cnx));
+}
+
+static void wait_for_more(mad_channel_t *channel)
+{
+    int number = 0;
+    mad_connection_t *cnx = mad_begin_unpacking_from(channel, 0);
+    CHECK_OK(mad_unpack(cnx, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS));
+    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK_EQ(number, 7);
+    CHECK_STATUS(mad_begin_unpacking_timed(channel, 0, MAD_FOREVER, &cnx), MAD_ERR_PEER);
+    CHECK_EQ(atomic_load(&acknowledged), 1);
+}
+
+int main(int argc, char **argv)
+{
+    mad_session_t *session;
+    mad_channel_t *channel;
+    test_begin("farewell", 120);
+    CHECK_OK(mad_init(&argc, &argv, &session));
+    CHECK_OK(mad_channel_open(session, "farewell", &channel));
+    if (mad_rank(session))
+        wait_for_more(channel);
+    else
+        leave_first(channel);
+    mad_exit(session);
+    test_end();
+    return atomic_load(&test_failures) != 0;
+}
