@@ -259,13 +259,7 @@ static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
     if (failed_early(tx))
         return end_failed(tx);
     madi_lock(&conn->gate->tx_lock);
-    if (!tx->queued && madi_tx_send_whole(tx)) {
-        madi_tx_reset_pieces(tx);
-        packing_release(conn);
-        madi_unlock(&conn->gate->tx_lock);
-        return MAD_OK;
-    }
-    if (!tx->queued && madi_tx_send_begun(tx)) {
+    if (!tx->queued && (madi_tx_send_begun(tx) || madi_tx_send_whole(tx))) {
         if (!tx->cont_busy) {
             madi_tx_reset_pieces(tx);
             packing_release(conn);
@@ -275,10 +269,9 @@ static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
         tx->wait = &wait;
         conn->spare = NULL;
         packing_release(conn);
-        madi_unlock(&conn->gate->tx_lock);
-        return end_wait(tx, &wait);
+    } else {
+        end_queued(tx, &wait, NULL);
     }
-    end_queued(tx, &wait, NULL);
     madi_unlock(&conn->gate->tx_lock);
     return end_wait(tx, &wait);
 }
