@@ -500,10 +500,30 @@ static MADI_COLD mad_connection_t *open_forever(mad_channel_t *channel, mad_peer
     return &m->base;
 }
 
+/* One that came before it was asked for.  Where handlers or callbacks wait to be run the long way runs them. */
+static madi_rx_msg_t *open_ready(mad_channel_t *channel, madi_conn_t *conn)
+{
+    mad_session_t *session = channel->session;
+    madi_rx_msg_t *m;
+    if (!atomic_load_explicit(&channel->n_ready, memory_order_relaxed) ||
+        atomic_load_explicit(&session->has_calls, memory_order_relaxed))
+        return NULL;
+    madi_lock(&session->lock);
+    m = conn ? madi_rx_take_from(conn) : take_any(channel);
+    madi_unlock(&session->lock);
+    return m;
+}
+
+static __attribute__((noinline)) mad_connection_t *open_other(mad_channel_t *channel, madi_conn_t *conn)
+{
+    madi_rx_msg_t *m = open_ready(channel, conn);
+    return m ? &m->base : open_forever(channel, conn ? conn->gate->peer : MAD_ANY_SOURCE);
+}
+
 static mad_connection_t *open_one(mad_channel_t *channel, madi_conn_t *conn)
 {
     madi_rx_msg_t *m = open_quick(channel, conn);
-    return MADI_LIKELY(m != NULL) ? &m->base : open_forever(channel, conn ? conn->gate->peer : MAD_ANY_SOURCE);
+    return MADI_LIKELY(m != NULL) ? &m->base : open_other(channel, conn);
 }
 
 mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source)
