@@ -179,10 +179,7 @@ static void message_offer(madi_rx_msg_t *m)
     mad_session_t *session = m->base.session;
     if (MADI_UNLIKELY(conn->posted != NULL)) {
         madi_posted_t *posted = conn->posted;
-        conn->posted = posted->next;
-        if (!conn->posted)
-            conn->posted_tail = &conn->posted;
-        madi_conn_rx_quick(conn);
+        madi_posted_next(conn);
         madi_rx_ask(m);
         madi_posted_start(posted, m);
     } else if (MADI_UNLIKELY(conn->channel->handler != NULL)) {
@@ -500,6 +497,11 @@ void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t
     if (MADI_UNLIKELY(link->outer != NULL)) {
         link->outer->driver->upcalls->rx_short(link, hdr, body);
         return;
+    }
+    if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG)) {
+        madi_conn_t *conn = madi_conn_by_remote(link->gate, hdr->channel);
+        if (conn && conn->posted && madi_posted_take_short(conn, hdr, body))
+            return;
     }
     if (madi_rx_begin(link, hdr, &rx) != MADI_PLACE_COPY)
         return;

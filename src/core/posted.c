@@ -65,6 +65,40 @@ void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
     madi_rx_finish(m);
 }
 
+/* Take the first posted receive of a connection off its list. */
+void madi_posted_next(madi_conn_t *conn)
+{
+    conn->posted = conn->posted->next;
+    if (conn->posted) {
+        madi_posted_offer(conn);
+    } else {
+        conn->posted_tail = &conn->posted;
+        madi_conn_rx_quick(conn);
+    }
+}
+
+/* The modes and lengths of both sides have to be equal: else the long way tells who is wrong. */
+bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body)
+{
+    madi_posted_t *p = conn->posted;
+    const mad_block_t *b = p->blocks;
+
+    if (p->n != 1 || p->offer >= 0 || p->claimed || conn->arriving || conn->unopened || madi_tracing ||
+        hdr->length != 8 + b->len || hdr->flags != (MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) ||
+        hdr->aux != madi_wire_cost(hdr->length + sizeof *hdr) ||
+        madi_credit_consumed(conn) + conn->rx_held + hdr->aux > conn->rx_limit ||
+        !madi_foreign_equals8(body, madi_wire_desc(b->len, MADI_WIRE_INLINE, b->receive_mode, b->send_mode)))
+        return false;
+    if (b->len)
+        madi_foreign_copy_any(b->base, madi_foreign_skip(body, 8), b->len);
+    conn->rx_messages++;
+    madi_credit_return(conn, hdr->aux);
+    madi_posted_next(conn);
+    p->request.posted = NULL;
+    madi_request_complete(&p->request, MAD_OK);
+    return true;
+}
+
 mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
                                 mad_request_t **request)
 {

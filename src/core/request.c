@@ -179,6 +179,28 @@ static bool request_done(void *arg)
     return is_done(arg);
 }
 
+#define POLLED 16 /* packets that one look of a wait handles */
+
+/* The common wait: what comes is looked for without a waiter and without a look at the clock.  True: it is done. */
+static bool wait_polled(mad_request_t *r)
+{
+    mad_session_t *session = r->session;
+    for (int i = session->spins; i > 0 && !is_done(r); i--) {
+        madi_adapter_t *hit;
+        if (marceli_is_led() || marceli_others_ready())
+            return false; /* another thread polls for all, or wants to run */
+        hit = madi_poll_hit(session);
+        if (!hit && !atomic_load_explicit(&session->has_work, memory_order_relaxed))
+            continue;
+        madi_lock(&session->lock);
+        if (!madi_progress_after(session, hit ? hit->driver->poll(hit, POLLED) : 0) && hit)
+            madi_poll_missed(session, hit);
+        madi_unlock(&session->lock);
+        madi_calls_run(session);
+    }
+    return is_done(r);
+}
+
 static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **request, int64_t timeout_ns)
 {
     mad_request_t *r = *request;
@@ -187,6 +209,8 @@ static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **reque
 
     if (is_lost(r) && !is_done(r))
         return lost(request);
+    if (timeout_ns && wait_polled(r))
+        return take(request);
     marceli_waiter_init(&w);
     if (!atomic_compare_exchange_strong_explicit(&r->state, &state, (uintptr_t)&w, memory_order_acq_rel,
                                                  memory_order_acquire))
