@@ -99,11 +99,15 @@ void madi_request_complete(mad_request_t *r, mad_status_t status)
 /* Of an instant request.  Behind a callback that runs it is queued, by a structure. */
 static void callback_instant(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg)
 {
-    mad_request_t *r;
-    if (!fn || madi_call_run(session, fn, arg))
+    mad_request_t *r = NULL;
+    if (!fn)
         return;
-    r = madi_request_new(session, false);
-    if (!r) { /* better inside another one than never */
+    if (!madi_session_usable(session)) {
+        if (madi_call_run(session, fn, arg))
+            return;
+        r = madi_request_new(session, false);
+    }
+    if (!r) { /* a child of fork has no callbacks that wait; without memory better inside another one than never */
         fn(arg, MAD_OK);
         return;
     }
