@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Barriers: a queue of those that have arrived.
  *
- * `value` is at least how many wait; those whose deadline passes leave without a word.  So who seems to be the last counts.
- * One whose deadline has passed, but that is still in the queue then, has arrived in time. */
+ * `value` is at least how many wait; those whose deadline passes leave without a word.  So a thread that seems to be
+ * the last counts the queue.  One whose deadline has passed, but that is still in the queue then, has arrived in time. */
 #include "marcel/sched.h"
 #include "marcel/sleep.h"
 

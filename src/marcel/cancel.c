@@ -14,7 +14,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Waits in the polling server ------------------------------------------------------------------------------ */
 
-/* Under the lock the waiter is there.  Who cancels has written so before; so a waiter that begins afterwards sees it. */
+/* Under the lock the waiter exists.  A canceller has written PENDING before; so a waiter that begins afterwards sees
+ * it. */
 void madi_interrupt_begin(madi_party_t *self, struct marceli_waiter *w)
 {
     madi_lock(&self->interrupt_lock);
@@ -46,7 +47,8 @@ static madi_party_t *party_of(struct marcel_thread *thread)
     return thread->run ? NULL : thread->value; /* the record of a plain pthread (party.c) runs nothing */
 }
 
-/* It has said that it joins, but nobody could find it there yet; it looks at the word, or is there in a moment. */
+/* True if the party has said that it joins, but could not be found there yet.  It looks at the word, or is there in a
+ * moment. */
 static bool begins_to_join(madi_party_t *party)
 {
     unsigned wait = atomic_load_explicit(&party->wait, memory_order_acquire);
@@ -55,7 +57,7 @@ static bool begins_to_join(madi_party_t *party)
            (wait == MADI_WAIT_JOINS_OPEN && atomic_load_explicit(&joins->joiner, memory_order_relaxed) == MADI_JOINER_NONE);
 }
 
-/* Who does this holds its control block by BUSY. */
+/* The caller holds its control block by BUSY. */
 static bool end_wait(madi_party_t *party)
 {
     if (!party->plain)

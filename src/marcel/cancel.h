@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cancellation at points: a thread that is asked to end does so where it next calls one of the waiting calls.
  *
- * The word `cancel` of a record: PENDING, set by marcel_cancel for good; OFF, changed by the thread itself alone, while it
- * does not want to hear of it; ENDS, set by itself for good, once it has begun to end; BUSY, somebody is in marcel_cancel
+ * The word `cancel` of a record: PENDING, set by marcel_cancel for good; OFF, changed by the thread itself alone, while
+ * cancellation is disabled; ENDS, set by itself for good, once it has begun to end; BUSY, somebody is in marcel_cancel
  * and may touch the thread's control block.
  *
  * A point looks at the word when it begins (madi_cancel_point), and waits as madi_block_point does.  Why no cancel is
- * lost: who waits says so (MADI_WAIT_OPEN), and then looks at the word; who cancels writes the word, and then looks whether
- * the thread waits (madi_claim).  Between the two steps of the canceller is a barrier of all threads, so that those of
- * the waiter need none: waits are many, cancels few.  In the same way a thread that ends first forgets its control block,
- * and then looks for BUSY. */
+ * lost: a waiter says so (MADI_WAIT_OPEN), and then looks at the word; a canceller writes the word, and then looks
+ * whether the thread waits (madi_claim).  Between the two steps of the canceller is a barrier of all threads, so that
+ * those of the waiter need none: waits are many, cancels few.  In the same way a thread that ends first forgets its
+ * control block, and then looks for BUSY. */
 #ifndef MADI_CANCEL_H
 #define MADI_CANCEL_H
 
@@ -74,11 +74,11 @@ static inline bool madi_cancel_pending_now(const struct marcel_thread *thread)
     return MADI_UNLIKELY(madi_cancel_pending(thread));
 }
 
-/* After the party, the caller, has said that it waits without a queue: has a cancel come before?  True: the wait is over;
- * it is the caller who makes it ready. */
+/* After the party, the caller, has said that it waits without a queue: true if a cancel came before.  The wait is over
+ * then, and the caller makes the party ready. */
 #define madi_cancel_missed(party) (madi_cancel_pending_now((party)->thread) && madi_claim((party), MADI_WAIT_CANCELLED))
 
-/* The same when it is in a queue, whose lock it holds. */
+/* Like madi_cancel_missed, but for a party in a queue, whose lock it holds. */
 static inline bool madi_cancel_missed_here(madi_party_t *party)
 {
     return madi_cancel_pending_now(party->thread) && madi_cancel_back_out(party);

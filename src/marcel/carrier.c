@@ -23,7 +23,7 @@ static struct carriers {
     madi_lock_t lock;
     madi_carrier_t *spares, *all;
     unsigned n; /* that have been made */
-    sigset_t before; /* signals that who started the workers blocks */
+    sigset_t before; /* signals that the thread that started the workers blocks */
 } carriers;
 _Atomic(int) madi_n_lodged;
 
@@ -120,7 +120,7 @@ static void *carrier_main(void *arg)
     if (madi_guard_thread_start(&carrier->signal_stack))
         madi_log(MADI_LOG_WARN, "marcel", "no memory for a signal stack: overflows of stacks are not reported");
     tools_adopt(&carrier->base);
-    /* acquire: pairs with who offers */
+    /* acquire: pairs with the release in offer */
     while ((offer = atomic_exchange_explicit(&carrier->offer, 0, memory_order_acquire)) != MADI_CARRIER_STOP) {
         if (offer)
             carry(carrier, carrier->offered);

@@ -7,9 +7,10 @@
  * kernel thread is a spare one from then on.  So a worker is carried by one kernel thread at any time, and there are as
  * many kernel threads as workers and blocking calls at the same time.
  *
- * The hand-over is one word of the spare one, `offer`: who changes it from the number of who offers to 0 has the worker.
- * That is the number of a kernel thread, since the same worker may be offered to the same spare one again, by another, while
- * the first call goes on.  All that the worker alone touches is passed on by that word.
+ * The hand-over is one word of the spare one, `offer`, with the number of the kernel thread that offers.  The thread
+ * that changes it to 0 has the worker.  The number is that of a kernel thread, since the same worker may be offered to
+ * the same spare one again, by another, while the first call goes on.  All that the worker alone touches is passed on
+ * by that word.
  *
  * A call that was not declared is handed over by the monitor (monitor.h) in the same way. */
 #ifndef MADI_CARRIER_H
@@ -20,7 +21,7 @@
 
 #include <pthread.h>
 
-/* What a worker's scheduler changes at each switch. */
+/* Values that a worker's scheduler changes at each switch. */
 typedef struct madi_beat {
     const madi_ult_t *current;
     uint64_t periods;
@@ -34,14 +35,14 @@ typedef struct madi_carrier {
     madi_ult_t base;        /* the scheduler's context on this kernel thread's own stack */
     madi_ult_t *blocked;    /* the thread that has kept it for a blocking call; NULL: none has */
     unsigned depth;         /* such calls one inside the other */
-    bool lodged;            /* it has not said so: it comes back when it next asks who it is */
+    bool lodged;            /* an undeclared call: the thread comes back when it next asks for its worker */
     struct madi_carrier *heir;  /* to whom the worker was offered last; not in the list of spare ones; NULL: none */
     struct madi_carrier *spare; /* the next in that list */
     struct madi_carrier *all;   /* the next of all */
     pthread_t kernel_thread;
     int place;              /* the worker to whose place it is bound; -1: to none */
     unsigned number;        /* of this kernel thread */
-    madi_worker_t *offered; /* the worker; written by who offers */
+    madi_worker_t *offered; /* the worker; written by the kernel thread that offers */
     _Atomic(madi_worker_t *) carries; /* for the monitor; NULL: it is spare, or its thread is in a declared call */
     int tid;
     void *signal_stack;
@@ -51,7 +52,7 @@ typedef struct madi_carrier {
     int n_same;
     struct madi_carrier *gift; /* for the next heir, since a handler cannot make one */
     atomic_uint retake;     /* enum madi_retake */
-    _Alignas(2 * MADI_LINE) atomic_uint offer; /* a futex: 0, the number of who offers, or a value below */
+    _Alignas(2 * MADI_LINE) atomic_uint offer; /* a futex: 0, the number of the kernel thread that offers, or a value below */
 } madi_carrier_t;
 
 #define MADI_CARRIER_STOP (~0u)  /* end */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Conditions: a queue.  Who waits is in it before the mutex is released, and cannot be taken out before it is off its
+/* Conditions: a queue.  A waiter is in it before the mutex is released, and cannot be taken out before it is off its
  * stack, since the queue's lock is kept until then. */
 #include "marcel/cancel.h"
 #include "marcel/sched.h"

@@ -17,7 +17,7 @@ typedef madi_cxx_state_t *(*globals_t)(void);
 
 static globals_t run_times[MADI_CXX_MAX]; /* from NULL to a value before madi_cxx_found counts it, and never changed */
 _Atomic(int) madi_cxx_found;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* who adds one; no call of the dynamic linker under it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add one; no call of the dynamic linker under it */
 
 static const madi_cxx_state_t none, several = {.uncaught = 1};
 
@@ -73,7 +73,7 @@ static MADI_COLD void look_closer(void)
     if (__cxa_get_globals)
         add(__cxa_get_globals);
     for (int i = 0; i < loaded.n; i++) {
-        /* It stays for good: workers keep addresses of its variables. */
+        /* Keep it loaded for good: workers keep addresses of its variables. */
         void *library = dlopen(loaded.path[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
         globals_t get = library ? (globals_t)(uintptr_t)dlsym(library, "__cxa_get_globals") : NULL;
         if (get)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The seeds of one worker: the last in is the first that the owner takes out, thieves take the oldest.
  *
- * The entries are hints.  A seed belongs to whoever changes its state from SEED to TAKEN, by compare-and-swap, wherever
- * its entry is; marcel_join takes seeds out of the middle that way.  An entry whose seed is taken is stale, and is
- * dropped when somebody comes across it.  A stale entry may point to a record that has become another seed since: then it
- * is a hint of that one, no less true.  So the owner pays one atomic read-modify-write for a seed, the claim, and thieves
- * write nothing that it depends on: they never move its end.
+ * The entries are hints.  A seed belongs to the thread that changes its state from SEED to TAKEN, by compare-and-swap,
+ * wherever its entry is; marcel_join takes seeds out of the middle that way.  An entry whose seed is taken is stale,
+ * and is dropped when somebody comes across it.  A stale entry may point to a record that has become another seed
+ * since: then it is a hint of that one, no less true.  So the owner pays one atomic read-modify-write for a seed, the
+ * claim, and thieves write nothing that it depends on: they never move its end.
  *
  * Owner: the calling worker.  Thief: any worker (several at a time).  `first` is where thieves begin to look, and may
  * be behind what is true; a thief that finds nothing from there looks at everything. */

@@ -193,7 +193,7 @@ static ssize_t recv_attempt(madi_fd_call_t *call)
     return recv_now(call);
 }
 
-/* What is left, if the other end lives: an error stays for the next call, and raises no SIGPIPE. */
+/* Write the rest, if the other end lives: an error stays for the next call, and raises no SIGPIPE. */
 static ssize_t send_rest(madi_fd_call_t *call)
 {
     int ready = madi_fd_poll_now(call->fd, POLLOUT);
@@ -202,8 +202,8 @@ static ssize_t send_rest(madi_fd_call_t *call)
     return send_by(call, call->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* What MSG_WAITALL still wants: nothing behind passed descriptors and before the urgent mark, and not the error that
- * internet sockets keep for the next call. */
+/* Read the rest that MSG_WAITALL wants: nothing behind passed descriptors and before the urgent mark, and not the error
+ * that internet sockets keep for the next call. */
 static ssize_t recv_rest(madi_fd_call_t *call)
 {
     int at_mark = 0, bytes = 0, ready;

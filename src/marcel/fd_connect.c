@@ -20,7 +20,7 @@ static APART int poll_plain(int fd, uint32_t events, int64_t deadline)
     return n < 0 ? -errno : !n ? -ETIMEDOUT : p.revents & POLLNVAL ? -EBADF : p.revents;
 }
 
-/* What the kernel's epoll refuses (a file, of which no event was asked for that it always has). */
+/* Poll a descriptor that the kernel's epoll refuses: a file, of which no event was asked for that it always has. */
 static MADI_COLD int poll_aside(int fd, uint32_t events, int64_t deadline)
 {
     int entered = marcel_enter_blocking(), n = poll_plain(fd, events, deadline);

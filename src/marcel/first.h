@@ -4,7 +4,7 @@
  * first thread waits at its end until no other thread of the program is left, and ends the process.  Meanwhile it also takes
  * the process's signals, which all kernel threads of the library block.
  *
- * It asks by the clock: nobody who ends a thread should have to count for this one case.  A kernel thread of a tool
+ * It looks by the clock: the end of a thread should not have to count for this one case.  A kernel thread of a tool
  * (ThreadSanitizer's, an emulator's) counts as one of the program: there such a process has to be ended by a signal. */
 #ifndef MADI_FIRST_H
 #define MADI_FIRST_H

@@ -132,7 +132,7 @@ void madi_guard_unwatch(void)
 {
     for (int i = 0; guard.watching && i < 2; i++) {
         struct sigaction now;
-        /* Whoever took the signal after us passes on to us: then it stays. */
+        /* A handler that was installed after ours passes on to ours: then ours stays. */
         if (!sigaction(signals[i], NULL, &now) && now.sa_sigaction == on_fault)
             sigaction(signals[i], &guard.before[i], NULL);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What keeps a thread from growing over the end of its stack.
+/* Guards, which keep a thread from growing over the end of its stack.
  *
  * The lowest page of a slot is a guard: by MADV_GUARD_INSTALL where the kernel has it (it splits no mapping), else by
  * mprotect up to a limit, since each such guard costs two of the mappings that the kernel allows (vm.max_map_count).
@@ -25,7 +25,7 @@ size_t madi_guard_size(void);
 /* Is the canary of this thread alive?  Ends the process if not. */
 void madi_guard_check(const madi_ult_t *ult);
 
-/* The handler that reports overflows; all other faults go to whoever had the signal before. */
+/* The handler that reports overflows; all other faults go to the handler that had the signal before. */
 void madi_guard_watch(void);
 void madi_guard_unwatch(void);
 #define MADI_SIGNAL_STACK ((size_t)64 * 1024)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What others send to a worker: threads that they made ready, and seeds.  Anybody puts in, the worker takes all out.
+/* Inbox of a worker: threads that others made ready, and seeds.  Any thread puts in, the worker takes all out.
  *
  * A stack of links; the lowest bit of a link says what holds it: 0 a control block (its `inbox`), 1 a record (its
  * `link`), both aligned. */

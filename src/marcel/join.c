@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Joins that wait.  Who joins puts its party where the other thread's end looks for it (`joiner`): this word decides who
- * makes the joiner ready, the end, the clock, or a cancel (madi_claim). */
+/* Joins that wait.  A joiner puts its party where the other thread's end looks for it (`joiner`).  That word decides
+ * what makes the joiner ready: the end, the clock, or a cancel (madi_claim). */
 #include "marcel/join.h"
 #include "marcel/cancel.h"
 #include "marcel/marcel.h"
@@ -32,7 +32,7 @@ static void join_post(void *arg)
     madi_party_t *self = joining->self;
     uintptr_t found;
     if (!stand(joining->thread, self, &found)) {
-        atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed); /* who cancels does not wait for it */
+        atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed); /* a canceller does not wait for it */
         madi_ready(MADI_PARTY_ULT(self));
     }
 }

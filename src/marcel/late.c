@@ -34,7 +34,7 @@ void madi_late_leave(madi_ult_t *self)
     madi_unlock(&lock);
 }
 
-/* It has left its stack, and is known to who wakes it. */
+/* The thread has left its stack, and wakers can find it. */
 static void arm_post(void *arg)
 {
     madi_ult_t *ult = arg;

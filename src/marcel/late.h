@@ -2,14 +2,16 @@
 /* Deadlines of threads that may move: one heap for all workers, so that whichever looks at the clock first makes a late
  * one ready, though the worker that it ran on computes.  (Those of others are in their worker's own heap.)
  *
- * A thread is in the heap only off its stack, and found by who wakes it: it sets `clocks` and switches; who arrives on the
- * next stack runs what makes it known, then arms the timer and clears `clocks`.  It may go on elsewhere meanwhile, so the
- * end of the wait waits for that.  Who takes it out of the heap decides under the heap's lock whether it is late, and the
- * end of the wait takes that lock: so nobody ends a later wait of it by mistake.
+ * A thread is in the heap only off its stack, when wakers can find it.  It sets `clocks` and switches; the thread that
+ * arrives on the next stack runs the post-switch function that makes it known, then arms the timer and clears `clocks`.
+ * It may go on elsewhere meanwhile, so the end of the wait waits for that.  The worker that takes it out of the heap
+ * decides under the heap's lock whether it is late, and the end of the wait takes that lock: so a later wait is never
+ * ended by mistake.
  *
- * Of the workers that sleep one sleeps only until the first deadline.  Why none is slept over: who arms one that is now the
- * first, or is about to run a thread, looks who sleeps and until when, and wakes one if need be; who goes to sleep writes
- * until when, then that it sleeps, then looks at the first deadline and at the others; all sequentially consistent. */
+ * Of the workers that sleep one sleeps only until the first deadline.  Why none is slept over: a worker that arms one
+ * that is now the first, or is about to run a thread, looks which workers sleep and until when, and wakes one if need
+ * be.  A worker that goes to sleep writes until when, then that it sleeps, then looks at the first deadline and at the
+ * others.  All of that is sequentially consistent. */
 #ifndef MADI_LATE_H
 #define MADI_LATE_H
 

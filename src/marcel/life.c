@@ -52,7 +52,7 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
         start_with_traits(ult, thread->traits);
     madi_tools_begin(&ult->tools, madi_slot_low(ult), madi_slot_room(ult));
     ult->sp = madi_switch_frame(ult, madi_ult_main);
-    atomic_store_explicit(&thread->ult, ult, memory_order_release); /* who finds it finds a control block */
+    atomic_store_explicit(&thread->ult, ult, memory_order_release); /* a thread that finds it finds a control block */
     return ult;
 }
 
@@ -66,7 +66,7 @@ static void ended_post(void *arg)
         madi_slot_put(ult);
 }
 
-/* Nobody waits for it on this worker as a caller does: who then is next? */
+/* No joiner on this worker waits in place: choose the next thread. */
 static madi_ult_t *end_alone(madi_worker_t *worker, struct marcel_thread *thread)
 {
     /* release: the result is there; acquire: what a joiner wrote */
@@ -115,7 +115,7 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
     worker->current = to;
     if (MADI_UNLIKELY(((self->flags | to->flags) & MADI_ULT_BOTH) | madi_cxx_held(&worker->cxx)))
         madi_switch_extra(worker, self, to);
-    /* Only now, so that it was not the slot of who is next. */
+    /* Only now, so that it was not the slot of the next thread. */
     bool usual = self->shift == madi_marcel.slot_shift;
     if (MADI_LIKELY(usual))
         madi_worker_slot_put(worker, self);

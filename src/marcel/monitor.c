@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define QUIET 100 /* looks at workers that run nothing, before it sleeps */
-#define FALLBACK INT64_C(1000000000) /* ns of that sleep, where no barrier tells who began to run */
+#define FALLBACK INT64_C(1000000000) /* ns of that sleep, without a barrier: which workers run is not seen */
 
 _Atomic(uint64_t) madi_monitor_retaken;
 _Atomic(int) madi_monitor_asleep;
@@ -142,7 +142,7 @@ static bool call_of(int tid, madi_call_t *call)
                   &call->args[2], &call->args[3], &call->args[4], &call->args[5], &call->sp, &call->pc) == 9;
 }
 
-/* What changes at each switch.  A look from outside at what is the worker's alone: it need not be true. */
+/* Read from outside the values that change at each switch.  They are the worker's alone: the result need not be true. */
 __attribute__((no_sanitize("thread"), noinline)) static madi_beat_t beat_of(const madi_worker_t *worker)
 {
     return (madi_beat_t){*(madi_ult_t *const volatile *)&worker->current,
@@ -206,8 +206,8 @@ static bool look(void)
     return runs;
 }
 
-/* Until somebody runs something.  Who begins to says so, then looks whether we sleep; we the other way round, and between
- * our two steps is a barrier of all threads. */
+/* Sleep until a worker runs something.  A worker that begins to says so, then looks whether the monitor sleeps; the
+ * monitor goes the other way round, and between its two steps is a barrier of all threads. */
 static void sleep_on(void)
 {
     bool barrier = madi_server.asymmetric;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The monitor: takes workers away from threads that block in system calls without having said so (marcel_enter_blocking).
  *
- * A kernel thread of its own looks at the workers every MAD_MONITOR milliseconds, and sleeps while none runs anything.  A
- * worker that has not switched since the last look is looked up in /proc: which system call is its kernel thread in, with
- * which arguments, from where?  If it is the same at two looks, and one that a signal does not end (below), the kernel
- * thread gets a signal.  The handler, on the stuck kernel thread itself, compares: if it is in the middle of that very call,
- * about to begin it anew, it offers the worker to a spare kernel thread, just as marcel_enter_blocking would have done.
- * The call goes on; the thread lodges on its kernel thread, as a plain pthread would, until it next asks who it is
- * (madi_ult_self), at the latest at its end: then it goes home.
+ * A kernel thread of its own looks at the workers every MAD_MONITOR milliseconds, and sleeps while none runs anything.
+ * A worker that has not switched since the last look is looked up in /proc: which system call is its kernel thread in,
+ * with which arguments, from where?  If it is the same at two looks, and one that a signal does not end (below), the
+ * kernel thread gets a signal.  The handler, on the stuck kernel thread itself, compares: if it is in the middle of
+ * that very call, about to begin it anew, it offers the worker to a spare kernel thread, just as marcel_enter_blocking
+ * would have done.  The call goes on; the thread lodges on its kernel thread, as a plain pthread would, until it next
+ * asks for its worker (madi_ult_self), at the latest at its end: then it goes home.
  *
  * So no code that runs is interrupted but by a comparison; and nothing of libmarcel itself blocks in one of these calls with
  * a worker at hand, but for the calls of fd.c on files, which ask anew afterwards.

@@ -190,8 +190,9 @@ static MADI_COLD void unlock_wake(madi_mutex_t *m, unsigned typed)
         word = atomic_load_explicit(&m->word, memory_order_relaxed);
         party = madi_waitq_take(&m->queue);
         if (!party) {
-            /* Nobody: those that came have left late.  The bits go under the lock, so that who comes from now on sets them
-             * again, and we look again.  The word is the last that is touched: whoever locks it next may destroy it. */
+            /* No waiter: those that came have left late.  The bits go under the lock, so that a waiter that comes from
+             * now on sets them again, and we look again.  The word is touched last: the thread that locks it next may
+             * destroy it. */
             word = typed | MADI_MUTEX_LOCKED;
             atomic_store_explicit(&m->word, word, memory_order_relaxed);
             madi_unlock(&m->queue.lock);

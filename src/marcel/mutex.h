@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The mutex inside: a word that is 0 or 1 most of the time, and a queue.
  *
- * The word: LOCKED; WAITERS: somebody is in the queue, or was a moment ago; HANDOFF: the first in the queue was woken once
- * and found the mutex taken again, so the next unlock gives it the mutex; TYPED: recursive or errorcheck.  WAITERS and
- * HANDOFF are set under the lock of the queue, and cleared by who unlocks.  A woken waiter competes again (who runs may take
- * the mutex meanwhile without a switch), and if it loses, it waits first in the queue, and sets HANDOFF.
+ * The word: LOCKED; WAITERS: somebody is in the queue, or was a moment ago; HANDOFF: the first in the queue was woken
+ * once and found the mutex taken again, so the next unlock gives it the mutex; TYPED: recursive or errorcheck.  WAITERS
+ * and HANDOFF are set under the lock of the queue, and cleared by the thread that unlocks.  A woken waiter competes
+ * again (a running thread may take the mutex meanwhile without a switch), and if it loses, it waits first in the queue,
+ * and sets HANDOFF.
  *
- * Every waiter that tries again either takes the mutex or sets WAITERS, under the queue's lock; so whoever holds it wakes
- * the next, and no waiter is forgotten. */
+ * Every waiter that tries again either takes the mutex or sets WAITERS, under the queue's lock; so the holder wakes the
+ * next, and no waiter is forgotten. */
 #ifndef MADI_MUTEX_H
 #define MADI_MUTEX_H
 
@@ -21,7 +22,7 @@ typedef struct madi_mutex {
     atomic_uint word;
     unsigned type;
     madi_waitq_t queue;
-    _Atomic(madi_party_t *) owner; /* of a typed one; else only who was given it by HANDOFF, until it knows */
+    _Atomic(madi_party_t *) owner; /* of a typed one; else only the waiter that was given it by HANDOFF, until it knows */
     unsigned long depth;           /* recursive: how often the owner has it beyond the first */
 } madi_mutex_t;
 

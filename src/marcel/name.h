@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What attributes and marcel_setname say of a thread. */
+/* Traits of a thread, from attributes and marcel_setname. */
 #ifndef MADI_NAME_H
 #define MADI_NAME_H
 

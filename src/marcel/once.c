@@ -6,7 +6,7 @@
 
 enum { NOT_YET, RUNNING, DONE };
 
-/* Those who wait for any once: few at a time; each looks again when one is done. */
+/* Waiters for any once: few at a time; each looks again when one is done. */
 static madi_waitq_t waiting;
 
 static atomic_uint *state_of(marcel_once_t *once)
@@ -36,7 +36,7 @@ static void end(atomic_uint *state, unsigned how)
     madi_wake_all(&waiting);
 }
 
-/* Who ran it was cancelled, or left by marcel_exit: it is as if nobody had. */
+/* The thread that ran it was cancelled, or left by marcel_exit: the once is as if it had not been run. */
 static void left(void *state)
 {
     end(state, NOT_YET);

@@ -23,7 +23,7 @@ static void plain_end(void *arg)
 {
     madi_party_t *party = arg;
     if (party->keys) {
-        pthread_setspecific(key, party); /* its destructors may ask who they are */
+        pthread_setspecific(key, party); /* its destructors may call marcel_self */
         madi_keys_end(party);
         pthread_setspecific(key, NULL);
     }
@@ -131,7 +131,7 @@ int madi_party_sleep_until(madi_party_t *party, int64_t deadline)
 
 void madi_party_wake(madi_party_t *party)
 {
-    /* It may be gone as soon as it sees this: the futex call then wakes nobody. */
+    /* The party may be gone as soon as it sees this: the futex call then wakes no thread. */
     atomic_store_explicit(&party->woken, 1, memory_order_release);
     madi_futex_wake(&party->woken);
 }

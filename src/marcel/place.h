@@ -12,8 +12,8 @@
 /* How many cores the process may use; without hwloc: processors. */
 int madi_place_cores(void);
 
-/* Is the cpuset a part of the host, which somebody gave to this process?  Else others share it, and who is bound to a core
- * that another process computes on waits for milliseconds. */
+/* True if the cpuset is a part of the host, given to this process by a launcher or batch system.  Else other processes
+ * share it, and a thread bound to a core on which one of them computes waits for milliseconds. */
 bool madi_place_exclusive(void);
 
 /* Find places for n workers, within the processors that the process may use.  Several workers share none; a single one

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Locks for many readers or one writer.  All under the lock of one queue, in the order of arrival: a reader does not pass
- * a writer that waits, so nobody starves; readers that follow each other go in together.  Who leaves gives the lock to who
- * is next, so it is never free while somebody waits.
+/* Locks for many readers or one writer.  All under the lock of one queue, in the order of arrival: a reader does not
+ * pass a writer that waits, so no thread starves; readers that follow each other go in together.  A thread that leaves
+ * gives the lock to the next, so it is never free while a thread waits.
  *
  * A reader that has this or another lock for reading already passes the writers: it may be this one, for which such a
  * writer waits. */
@@ -43,7 +43,7 @@ int marcel_rwlock_destroy(marcel_rwlock_t *rwlock)
     return held ? EBUSY : madi_waitq_close(queue);
 }
 
-/* ---- Who is next ---------------------------------------------------------------------------------------------- */
+/* ---- The next thread ------------------------------------------------------------------------------------------- */
 
 static bool try_give(madi_rwlock_t *l, madi_party_t *party)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who runs next: queues, seeds, what is looked at now and then, yield. */
+/* Choice of the next thread: queues, seeds, the looks now and then, yield. */
 #include "marcel/sched.h"
 #include "base/clock.h"
 #include "engine/leader.h"
@@ -228,7 +228,7 @@ static void place_leave(madi_ult_t *ult)
     if (madi_cancel_off(joiner->thread))
         return;
     atomic_store_explicit(&joiner->joins, thread, memory_order_relaxed);
-    /* It is ours until it is OPEN: a canceller could make it ready on another worker, where it ends. */
+    /* The joiner is ours until it is OPEN: then a canceller could make it ready on another worker, where it ends. */
     atomic_store_explicit(&joiner->wait, MADI_WAIT_JOINS_SOON, memory_order_release); /* pairs with marcel_cancel */
     if (madi_cancel_pending_now(joiner->thread)) {
         atomic_store_explicit(&thread->joiner, MADI_JOINER_NONE, memory_order_relaxed);

@@ -2,25 +2,25 @@
 /* The scheduler: how a thread stops running, and how it becomes ready again.  Everything that waits is built on this.
  *
  * The rule of the post-switch function.  A thread that blocks may be woken only when its registers are saved: not by
- * itself before the switch, since another worker could run it at once on a stack that is still in use.  So what makes it
- * visible (the release of the lock of the queue in which it waits) is not done by it, but on the next stack, first thing
- * after the switch: worker->post.  Whoever arrives anywhere runs it: madi_arrive.
+ * itself before the switch, since another worker could run it at once on a stack that is still in use.  So what makes
+ * it visible (the release of the lock of the queue in which it waits) is not done by it, but on the next stack, first
+ * thing after the switch: worker->post.  The thread that arrives runs it: madi_arrive.
  *
  * To wait, with queue->lock held, and after a last look at what is waited for:
  *     madi_waitq_add(queue, party);
  *     rc = madi_block(party, queue, deadline);         releases the lock, comes back woken (0) or late (ETIMEDOUT)
  * To wake:
  *     madi_lock(&queue->lock);
- *     party = madi_waitq_take(queue);                  who takes it out must wake it: exactly one does
+ *     party = madi_waitq_take(queue);                  the thread that takes it out must wake it
  *     madi_unlock(&queue->lock);
  *     if (party)
  *         madi_wake(party);                            never with the lock held: it may make a system call
  * A wake is never lost, since the lock is held from the look until the waiter can be taken out; and it is never
  * spurious.  Parties are user-level threads and plain pthreads alike.
  *
- * The lock is held during the choice of who runs next, so that choice takes no lock and allocates nothing.  Whatever does
- * (the inbox, expired timers, a seed for which no slot is at hand), and sleeping, is done by the scheduler on its own
- * stack, `base`, which is switched to like a thread.
+ * The lock is held during the choice of the next thread, so that choice takes no lock and allocates nothing.  Whatever
+ * does (the inbox, expired timers, a seed for which no slot is at hand), and sleeping, is done by the scheduler on its
+ * own stack, `base`, which is switched to like a thread.
  *
  * Deadlines are madi_now's nanoseconds, INT64_MAX: none.  A party whose deadline has passed is taken out of its queue by
  * its own worker (one that moves: by any, late.h; a plain pthread: by itself), under the queue's lock.  Whether it is late
@@ -48,8 +48,8 @@ madi_party_t *madi_party_self(void);
 int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline);
 void madi_wake(madi_party_t *party);
 
-/* The same as a point of cancellation (cancel.h).  ECANCELED: it is out of the queue, nobody woke it; the caller puts in
- * order what it has begun, and calls madi_cancel_act. */
+/* Like madi_block, but a point of cancellation (cancel.h).  Return ECANCELED if a cancel ended the wait: the party is
+ * out of the queue, and no thread woke it.  The caller puts in order what it has begun, and calls madi_cancel_act. */
 int madi_block_point(madi_party_t *party, madi_waitq_t *queue, int64_t deadline);
 
 /* End the wait of a party for another reason than a wake: `how` is MADI_WAIT_EXPIRED or MADI_WAIT_CANCELLED.  False: it is
@@ -57,7 +57,8 @@ int madi_block_point(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
  * make it ready. */
 bool madi_claim(madi_party_t *party, unsigned how);
 
-/* The same in two steps: it is decided, without a lock; and it is out of its queue, NULL: it was in none. */
+/* Like madi_claim, but in two steps: begin decides, without a lock; end takes the party out of its queue, NULL if it
+ * was in none. */
 bool madi_claim_begin(madi_party_t *party, unsigned how, madi_waitq_t **queue);
 void madi_claim_end(madi_party_t *party, madi_waitq_t *queue);
 
@@ -71,7 +72,7 @@ int madi_waitq_close(madi_waitq_t *queue);
 /* Let others run; the caller is ready: worker->current.  A look at the clock and at seeds is part of it now and then. */
 void madi_yield(madi_worker_t *worker);
 
-/* The same, and `to` runs, which is suspended on this worker, ready, and in no queue. */
+/* Like madi_yield, but run `to`, which is suspended on this worker, ready, and in no queue. */
 void madi_yield_now(madi_worker_t *worker, madi_ult_t *to);
 
 /* The caller, worker->current, blocks; post(arg) is run on the next stack, and makes it possible to wake it. */
@@ -126,7 +127,7 @@ void madi_ult_main(void);
 /* The calling user-level thread ends, on an empty stack: what is on its stack is over.  Its result is thread->value. */
 _Noreturn void madi_ult_end_anew(madi_ult_t *self);
 
-/* On `base`: who runs next, after a look at all there is; NULL: nobody. */
+/* On `base`: return the thread that runs next, after a look at all there is; NULL if none. */
 madi_ult_t *madi_pick_all(madi_worker_t *worker);
 
 /* Rare parts of what is below; extra also makes a join that was to end in place one of the usual ones. */
@@ -185,7 +186,7 @@ static inline bool madi_usual_waits(madi_worker_t *worker)
     return !madi_deque_empty(&worker->deque) || !madi_movable_empty(worker);
 }
 
-/* Who runs next: `base` when nobody is ready, and for all that is rare. */
+/* Return the thread that runs next: `base` when none is ready, and for all that is rare. */
 static inline madi_ult_t *madi_pick(madi_worker_t *worker)
 {
     madi_link_t *usual = &worker->queue[MADI_USUAL], *first = usual->next;

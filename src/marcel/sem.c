@@ -89,7 +89,7 @@ static inline void value_set(madi_waitq_t *queue, uint32_t value)
     __atomic_store_n(&queue->value, value, __ATOMIC_RELAXED);
 }
 
-/* Nobody else is ready on this worker: a look from outside now and then, so that who posts has the lock to itself. */
+/* No other thread is ready on this worker: look at the value without the lock, so that a poster has the lock to itself. */
 static MADI_COLD void spin(madi_worker_t *worker, const madi_waitq_t *queue)
 {
     if (!madi_may_spin(worker))

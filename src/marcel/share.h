@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What any worker may run: seeds (deque.h), started threads that may move, and what plain pthreads create.
+/* Threads that any worker may run: seeds (deque.h), started threads that may move, and seeds of plain pthreads.
  *
  *   deque     seeds of a worker; the owner takes the youngest, others the oldest
  *   movable   ready threads of a worker that were created migratable; each takes the one that waits longest.  A thread is in
@@ -9,9 +9,10 @@
  * A worker with nothing of its own looks at those of others, the nearest first (place.h); now and then while it spins, so
  * that it does not take their lines away all the time, and at everything before it sleeps.
  *
- * Why none is left behind while a worker sleeps: who puts something in looks afterwards whether one sleeps, and wakes the
- * nearest; who goes to sleep says so (idle, n_asleep), then looks at everything.  Between the two steps of the sleeper is
- * a barrier of all threads, so that there is none in the creation of a seed (madi_shared, pairs with idle in worker.c). */
+ * Why none is left behind while a worker sleeps: a thread that puts something in looks afterwards whether a worker
+ * sleeps, and wakes the nearest; a worker that goes to sleep says so (idle, n_asleep), then looks at everything.
+ * Between the two steps of the sleeper is a barrier of all threads, so that there is none in the creation of a seed
+ * (madi_shared, pairs with idle in worker.c). */
 #ifndef MADI_SHARE_H
 #define MADI_SHARE_H
 
@@ -37,7 +38,8 @@ bool madi_share_find(madi_worker_t *worker, bool all);
 /* One more worker may have something to do: wake one that sleeps, the one nearest to `worker` (or NULL). */
 void madi_share_wake(madi_worker_t *worker);
 
-/* It was woken and is about to run a thread, maybe not what it was woken for: if there is more, another sleeper is woken. */
+/* Called by a woken worker that is about to run a thread, maybe not the one for which it was woken: if there is more,
+ * wake another sleeper. */
 void madi_share_pass_on(madi_worker_t *worker);
 
 #pragma GCC visibility pop

@@ -34,7 +34,7 @@ static int reserve(void)
             continue;
         madi_region.base = ((uintptr_t)at + align - 1) & ~(align - 1);
         madi_region.size = size;
-        madvise(at, size + align, MADV_DONTDUMP); /* who writes a core file by reading would go through all of it */
+        madvise(at, size + align, MADV_DONTDUMP); /* a core file written by reading would hold all of it */
         next_slab = madi_region.base;
         return 0;
     }

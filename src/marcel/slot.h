@@ -5,9 +5,9 @@
  *   | guard (a page) | stack, growing down <-                 | madi_ult_t |
  *
  * All slots lie in one region of addresses, reserved at the start and made usable in slabs of 16 MiB; a table says, by
- * slab, how big its slots are.  So the address of anything on a stack leads to the control block: that is how a fault,
- * or a debugger that has a stack pointer, is told whose it is.  (The scheduler itself asks its worker, which is quicker: see
- * doc/threads.md.)
+ * slab, how big its slots are.  So the address of anything on a stack leads to the control block: that is how a fault
+ * handler, or a debugger that has a stack pointer, finds the thread.  (The scheduler itself asks its worker, which is
+ * quicker: see doc/threads.md.)
  *
  * Guards: see guard.h.  A slot is never given back to the system; each worker keeps the last ones it used (worker.h), and
  * what is more than that goes to a list of all. */
@@ -62,7 +62,7 @@ int madi_slot_init(void);
 madi_ult_t *madi_slot_get(unsigned shift);
 void madi_slot_put(madi_ult_t *ult);
 
-/* The shift for a stack of so many bytes that the program asks for. */
+/* The shift for a stack of the length in bytes that the program asks for. */
 unsigned madi_slot_shift(size_t stack);
 /* That of the knob (init.c). */
 unsigned madi_slot_shift_usual(void);

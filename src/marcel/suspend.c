@@ -28,9 +28,10 @@ void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg)
     suspend(worker, madi_pick(worker), post, arg);
 }
 
-/* Nobody else is ready here: before it leaves its stack, the thread looks for a while whether a thread elsewhere wakes it.
- * In the queue it can be found; as long as `woken` is SPINS who takes it out says so there, and nowhere else.  Who comes
- * later puts it into the inbox, which is read only when it has left its stack.  Releases the lock; true: woken. */
+/* No other thread is ready here: before it leaves its stack, the thread looks for a while whether a thread elsewhere
+ * wakes it.  In the queue it can be found; as long as `woken` is SPINS, a waker that takes it out writes WOKEN there,
+ * and does nothing else.  A later waker puts it into the inbox, which is read only when it has left its stack.
+ * Releases the lock.  True if woken. */
 static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_waitq_t *queue)
 {
     atomic_uint *woken = &self->party.woken;
@@ -237,7 +238,7 @@ static bool claim_join(madi_party_t *party, unsigned wait, unsigned how)
     uintptr_t joiner = (uintptr_t)party;
     if (wait == MADI_WAIT_JOINS_TIMED && how == MADI_WAIT_CANCELLED)
         return false;
-    /* It may be another join by now, or none: `joins` is a record all the same, and then not ours. */
+    /* The join may be another one by now, or none: `joins` is a record all the same, and then not ours. */
     if (!atomic_compare_exchange_strong_explicit(&joins->joiner, &joiner, MADI_JOINER_NONE, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;
@@ -253,7 +254,7 @@ bool madi_claim_begin(madi_party_t *party, unsigned how, madi_waitq_t **queue)
         return claim_join(party, wait, how);
     if ((wait != MADI_WAIT_TIMED || how == MADI_WAIT_CANCELLED) && wait != MADI_WAIT_OPEN)
         return false;
-    /* acquire: pairs with the release of who waits, for its queue */
+    /* acquire: pairs with the release of the waiter, for its queue */
     if (!atomic_compare_exchange_strong_explicit(&party->wait, &wait, how, memory_order_acquire, memory_order_relaxed))
         return false;
     *queue = party->queue; /* it stays: nobody else can wake the party */
@@ -340,7 +341,7 @@ int madi_waitq_close(madi_waitq_t *queue)
 {
     bool left = false, waits = false;
     while (!left && !waits) {
-        madi_waitq_lock(queue); /* who woke last has left it */
+        madi_waitq_lock(queue); /* the last waker has left it */
         madi_party_t *party = queue->first;
         left = !party;
         while (party && !(waits = madi_waitq_waits(party)) && party->next != queue->first)

@@ -5,7 +5,7 @@
  *                          marcel_join ends with (the result).  It lives as long as somebody may name the thread.
  *   madi_ult_t             the control block of a started user-level thread, at the top of its slot (slot.h).  It lives
  *                          as long as the thread runs.
- *   madi_party_t           whoever can wait: the first part of a control block, or the record of a plain pthread
+ *   madi_party_t           any thread that can wait: the first part of a control block, or the record of a plain pthread
  *                          (party.c).
  *
  * Pools and slots are never given back while the library is in use: a pointer to one of these always points to one of
@@ -28,7 +28,7 @@ struct marcel_cleanup;
 /* ---- The record ----------------------------------------------------------------------------------------------- */
 
 enum madi_thread_state {
-    MADI_SEED = 1, /* nobody has taken it; changed by a compare-and-swap to TAKEN only: who wins it starts it */
+    MADI_SEED = 1, /* no worker has taken it; a compare-and-swap changes it to TAKEN only: the winner starts it */
     MADI_TAKEN,    /* starts, runs, or has ended: see `joiner` */
     MADI_GONE      /* in a pool */
 };
@@ -55,14 +55,14 @@ static inline bool madi_gone(const struct marcel_thread *thread)
     return atomic_load_explicit(&((struct marcel_thread *)thread)->state, memory_order_relaxed) == MADI_GONE;
 }
 
-/* ---- Who can wait --------------------------------------------------------------------------------------------- */
+/* ---- Threads that can wait ------------------------------------------------------------------------------------ */
 
-/* What a wait is in.  A wait that nothing but a wake can end stays PLAIN.  One that the clock may end begins as TIMED, one
- * that a cancel may end as well as OPEN; whoever changes that by compare-and-swap decides how it ends: a waker to WOKEN,
- * the clock to EXPIRED, a cancel to CANCELLED.
- * In a join all of this is decided by the `joiner` of the other thread: who changes it from the party to something else.
- * A join is PLAIN, JOINS_TIMED, or JOINS_OPEN, and stays so when it is woken.  JOINS_SOON becomes one of them in a
- * moment: who cancels waits for it. */
+/* State of a wait.  A wait that nothing but a wake can end stays PLAIN.  One that the clock may end begins as TIMED, one
+ * that a cancel may end as well as OPEN; the thread that changes that by compare-and-swap decides how it ends: a waker
+ * to WOKEN, the clock to EXPIRED, a cancel to CANCELLED. (In a queue that is biased the waker stores WOKEN: bias.h.) In
+ * a join the `joiner` of the other thread decides: the thread that changes it from the party to something else ends the
+ * wait.  A join is PLAIN, JOINS_TIMED, or JOINS_OPEN, and stays so when it is woken.  JOINS_SOON becomes one of them in
+ * a moment: a canceller waits for it. */
 enum madi_wait {
     MADI_WAIT_PLAIN,
     MADI_WAIT_TIMED,
@@ -105,12 +105,12 @@ typedef struct madi_link {
 } madi_link_t;
 
 enum {
-    /* What a switch from or to it has to do besides. */
+    /* Work that a switch from or to it has to do besides. */
     MADI_ULT_KEEPS_FP = 1,
     MADI_ULT_CANARY = 2,
     MADI_ULT_THROWS = 4, /* it was switched out in the middle of an exception, which is in `cxx` */
     MADI_ULT_BOTH = 0xff,
-    /* What its next switch to another has to do besides. */
+    /* Work that its next switch to another has to do besides. */
     MADI_ULT_IN_PLACE = 0x100, /* its joiner, of the same worker, goes on as soon as it ends */
     MADI_ULT_LATE = 0x200      /* late.h */
 };
@@ -128,7 +128,7 @@ typedef struct madi_ult {
     madi_tools_t tools;
     uintptr_t inbox;            /* link in an inbox (inbox.h) */
     struct madi_ult *pooled;    /* the next of a list of free slots */
-    _Alignas(MADI_LINE) madi_party_t party; /* its first line goes to who wakes it and back */
+    _Alignas(MADI_LINE) madi_party_t party; /* its first line goes to the waker and back */
     madi_timer_t timer;         /* armed while it waits with a deadline */
     madi_fp_t fp;               /* of a thread that keeps its own */
     madi_cxx_state_t cxx[MADI_CXX_MAX]; /* by run time, of one that throws while it is switched out */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What sanitizers are told of switches.  In other builds all of it is nothing.
+/* Announces switches to sanitizers.  Empty in other builds.
  *
- * TSan keeps a stack of calls for each fiber: what leaves one and arrives in another must be one function (always_inline),
- * else the entry is noted in one and the end in the other.
+ * TSan keeps a stack of calls for each fiber: the code that leaves one and arrives in another must be one function
+ * (always_inline), else the entry is noted in one and the end in the other.
  *
  * madi_tools_t is part of every context: user-level threads and the schedulers' own stacks. */
 #ifndef MADI_TOOLS_H

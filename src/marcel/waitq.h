@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queues of those who wait for one thing, first come first served: the inside of every lock, and its lock.
+/* Queues of threads that wait for one thing, first come first served: the inside of every lock, and its lock.
  *
  * The lock is held for a few dozen instructions, and is the innermost but one: under it only the lock of another waitq in
  * the order of doc/threads.md (condition before mutex).  A thread that blocks keeps it until it is off its stack
@@ -83,7 +83,7 @@ static inline bool madi_waitq_win(madi_party_t *party)
                                                                               memory_order_relaxed, memory_order_relaxed));
 }
 
-/* Take out the first whose wait has not ended yet; NULL: none.  Whoever takes it out must wake it. */
+/* Take out the first whose wait has not ended yet; NULL if none.  The caller that takes it out must wake it. */
 static inline madi_party_t *madi_waitq_take(madi_waitq_t *queue)
 {
     madi_party_t *party = queue->first;

@@ -19,7 +19,7 @@ _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &
                    POLLERR == EPOLLERR && POLLHUP == EPOLLHUP,
                "one set of names for events");
 
-#define TROUBLE (uint32_t)(POLLERR | POLLHUP) /* what everybody is told of */
+#define TROUBLE (uint32_t)(POLLERR | POLLHUP) /* events of which all are notified */
 #define CLOSED (UINT32_C(1) << 31)            /* told: by marcel_close */
 #define EVENTS 64                             /* taken by one look */
 
@@ -71,7 +71,7 @@ static watched_t *find_or_make(int fd)
     return find(fd);
 }
 
-/* ---- What is told --------------------------------------------------------------------------------------------- */
+/* ---- Notification ---------------------------------------------------------------------------------------------- */
 
 static madi_watch_t *watch_of(marceli_waiter_t *w)
 {
@@ -89,8 +89,8 @@ static void tell(madi_watch_t *watch, uint32_t what)
     marceli_waiter_wake(&watch->waiter);
 }
 
-/* What those want who have not been told, but for what somebody before them was.  Of a hundred thousand that all want to
- * read only the first is looked at. */
+/* Return the events wanted by those not yet notified, without those of which one before them was notified.  Of a
+ * hundred thousand that all want to read only the first is looked at. */
 static uint32_t wanted(watched_t *watched)
 {
     uint32_t all = 0, taken = 0, asked = 0;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waits of user-level threads for descriptors: one category of the polling server (engine.h) with an epoll set for all.
  *
- * Whose call would block stands in the descriptor's list, in the order of arrival, until it does not:
+ * A thread whose call would block stands in the descriptor's list, in the order of arrival, until the call does not:
  *     madi_watch_begin(&watch, fd, POLLIN);
  *     do
  *         rc = madi_watch_wait(&watch, deadline);
  *     while (!rc && (n = attempt()) == -EAGAIN);
  *     madi_watch_end(&watch);
  * A descriptor is registered for one event at a time (EPOLLONESHOT), and only for what somebody waits for.  An event wakes
- * the first that waits for it; when that one leaves the list the descriptor is registered again for who is left, so ten
+ * the first that waits for it; when that one leaves the list the descriptor is registered again for the others, so ten
  * thousand that wait for one descriptor are not all woken by each event.
  *
- * Why no wake-up is lost: registering looks at the descriptor, so what came between the attempt and it is told at once; and
- * as long as somebody in the list has not been told of an event, the descriptor is registered for what he wants, or
- * somebody before him was told of it who is still in the list, and registers it when he leaves or waits again. */
+ * Why no wake-up is lost: registering looks at the descriptor, so an event that came after the attempt is notified at
+ * once; and as long as a thread in the list was not notified of an event, the descriptor is registered for it, or a
+ * thread before it was notified and is still in the list: that one registers the descriptor when it leaves or waits
+ * again. */
 #ifndef MADI_WATCH_H
 #define MADI_WATCH_H
 
@@ -27,7 +28,7 @@ typedef struct madi_watch {
     _Atomic(uint32_t) told; /* which came, under the list's lock; 0: it waits */
 } madi_watch_t;
 
-/* What is known of a descriptor; it is right as long as the program closes it by marcel_close.  Sockets are before MADI_FD_PIPE. */
+/* Facts about a descriptor, right as long as the program closes it by marcel_close.  Sockets are before MADI_FD_PIPE. */
 enum madi_fd_kind {
     MADI_FD_UNKNOWN,   /* or a file: that is not remembered */
     MADI_FD_LOWAT,     /* a socket with SO_RCVLOWAT above 1 */
@@ -58,7 +59,7 @@ void madi_watch_forked(void);
 /* Something was done to a descriptor by this process: somebody may wait for its other end, so look soon. */
 void madi_watch_hint(void);
 
-/* Close it; who waits for it is told -EBADF.  0 or a negative error number. */
+/* Close it; threads that wait for it get -EBADF.  Return 0 or a negative error number. */
 int madi_watch_close(int fd);
 
 enum madi_fd_kind madi_fd_kind_get(int fd);

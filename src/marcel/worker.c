@@ -51,8 +51,8 @@ void madi_worker_slot_less(madi_worker_t *worker)
 
 /* ---- Sleep ---------------------------------------------------------------------------------------------------- */
 
-/* Who puts something into the inbox does so before it looks at idle, the worker says idle before it looks at the inbox, all
- * sequentially consistent: one of the two sees the other.  For what others have: share.h. */
+/* A thread puts something into the inbox before it looks at idle; the worker sets idle before it looks at the inbox;
+ * all sequentially consistent: one of the two sees the other.  For what others have: share.h. */
 void madi_worker_sleeps(madi_worker_t *worker, bool barrier)
 {
     atomic_exchange_explicit(&worker->idle, 1, memory_order_seq_cst);
@@ -61,7 +61,7 @@ void madi_worker_sleeps(madi_worker_t *worker, bool barrier)
         marceli_barrier();
 }
 
-/* Whoever changes idle to 0 counts. */
+/* The thread that changes idle to 0 counts. */
 static bool idle_end(madi_worker_t *worker)
 {
     int idle = 1;

@@ -51,10 +51,10 @@ static inline __attribute__((always_inline)) void madi_count_release(madi_counte
 
 typedef struct madi_worker {
     /* Of the worker alone. */
-    madi_ult_t *current; /* who runs; NULL: the scheduler, on base */
+    madi_ult_t *current; /* the thread that runs; NULL: the scheduler, on base */
     uint32_t odd;        /* a bit for each level but the usual one that has somebody */
     uint32_t tick;       /* counts down to a look at clock and seeds */
-    madi_post_t post; /* what whoever arrives runs first (sched.h); NULL: nothing */
+    madi_post_t post; /* run first by the thread that arrives (sched.h); NULL: nothing */
     void *post_arg;
     _Atomic(struct madi_waitq *) holds; /* the biased queue in whose section it is (bias.h); NULL: none.  Others read it */
     uint32_t bias;                      /* what a lock word says that is biased to it */
@@ -68,7 +68,7 @@ typedef struct madi_worker {
     madi_timers_t timers;
     struct marcel_thread *pending; /* a seed that was taken, and that base must start */
     madi_ult_t *stolen;            /* one that moves, taken from another worker, and that base must run */
-    bool movable_turn;             /* who of the others came first in the last period: one that moves, or a seed */
+    bool movable_turn;             /* which came first in the last period: one that moves, or a seed */
     int *near, n_near;             /* the other workers, the nearest first */
     unsigned looks;                /* since it has been idle */
     bool woken;                    /* from its last sleep, and it has not run anything since */
@@ -85,8 +85,8 @@ typedef struct madi_worker {
     _Alignas(2 * MADI_LINE) madi_deque_t deque;
     _Alignas(2 * MADI_LINE) madi_movable_t movable;
     _Alignas(2 * MADI_LINE) madi_inbox_t inbox;
-    _Alignas(2 * MADI_LINE) _Atomic(int) idle; /* it sleeps, or is about to; who changes it to 0 wakes it ... */
-    marceli_waiter_t waiter;                   /* ... like any other who waits for something from outside */
+    _Alignas(2 * MADI_LINE) _Atomic(int) idle; /* it sleeps, or is about to; the thread that changes it to 0 wakes it ... */
+    marceli_waiter_t waiter;                   /* ... like any other that waits for something from outside */
     _Atomic(int64_t) until;                    /* and it looks at the clock then; before `idle` */
     atomic_bool stop;
     int index;
