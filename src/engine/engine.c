@@ -181,7 +181,7 @@ static bool is_free(madi_source_t *source)
     return !source->live && !atomic_load_explicit(&source->users, memory_order_acquire);
 }
 
-/* Is there a category that may have operations that go on while nobody waits?  Such ones have calls.  Under start_lock,
+/* True if a category may have operations that go on while no thread waits: categories with calls do.  Under start_lock,
  * where `live` changes. */
 static bool any_live(void)
 {

@@ -22,7 +22,7 @@ typedef struct marceli_category {
     void *arg;        /* of the callbacks */
     /* Handle what is there; returns how many events.  deep: look where it costs a system call too. */
     int (*poll)(void *arg, bool deep);
-    /* Is there anything?  Cheap, no lock, changes nothing. */
+    /* True if there may be events.  Cheap, no lock, changes nothing. */
     bool (*pure_poll)(void *arg);
     /* The leader goes to sleep: from now on fd becomes readable, or marceli_leader_wake is called, when something comes.
      * false: there is something already.  *deadline is lowered to when poll is wanted at the latest.  In either case
@@ -139,9 +139,9 @@ void marceli_tell_sleeps(void (*slept)(int64_t begin));
 
 /* Looks of a wait before the clock is asked: what a caller may do by itself before marceli_wait. */
 int marceli_spins(int processes);
-/* Does a plain pthread or worker poll for all at this moment? */
+/* True if a plain pthread or worker polls for all at this moment. */
 bool marceli_is_led(void);
-/* Has the calling user-level thread's worker others to run?  Then it does not spin.  false: no, or a plain pthread. */
+/* True if the calling user-level thread's worker has others to run: then it does not spin.  False for a plain pthread. */
 bool marceli_others_ready(void);
 /* Let them: for calls that a thread makes again and again until something is there.  May switch. */
 void marceli_give_way(void);

@@ -101,7 +101,8 @@ void madi_deputy_no_more(madi_waiting_t *w)
     w->deputy = false;
 }
 
-/* Has nobody led in all that time?  Then it leads.  If that is often so, nobody is waited for like that for a while. */
+/* The deputy wakes: if no thread has led in all that time it leads.  If that is often so, an idle worker is called at
+ * once for a while. */
 static void deputy_looks(madi_waiting_t *w)
 {
     static _Atomic(int) returns;

@@ -42,7 +42,7 @@ static inline int madi_led_by(void)
     return atomic_load_explicit(&madi_server.leader, memory_order_seq_cst);
 }
 
-/* Does nobody lead, or one that makes room? */
+/* True if no thread leads, or one that makes room. */
 static inline bool madi_follower_may_lead(void)
 {
     int leader = madi_led_by();
@@ -69,10 +69,10 @@ bool madi_crowded(int processes, int waiting);
 /* If nobody leads, wake one sleeping thread to lead: one that waits itself, which no other thread serves; else an idle
  * worker, if user-level threads of others wait. */
 void madi_leader_wanted(void);
-/* Is it worth while to see whether the last leader comes back, before another one is woken?  On crowded cores, where that
- * costs as much as a message; unless it was in vain lately. */
+/* True if it is worth while to see whether the last leader comes back, before another one is woken.  On crowded cores,
+ * where that costs as much as a message; unless it was in vain lately. */
 bool madi_patient(void);
-/* May it sleep?  What it has to be told comes to it, or somebody leads, or need not. */
+/* True if the thread may sleep: its events come to it, or another thread leads, or none has to. */
 bool madi_may_follow(const madi_waiting_t *w);
 /* Sleep behind a leader: until woken, to lead or for its own; or the deadline has passed.  It asks for nothing. */
 void madi_follow(madi_waiting_t *w);

@@ -110,7 +110,7 @@ static void unsay(void)
 
 /* ---- The thread ------------------------------------------------------------------------------------------------------- */
 
-/* Do calls wait to be run?  Each look takes locks, so they are looked at only when there may be some. */
+/* True if calls wait to be run.  Each look takes locks, so they are looked at only when there may be some. */
 static bool calls_wait(void)
 {
     madi_source_t *source;

@@ -139,7 +139,7 @@ int madi_fd_may_wait(const madi_fd_call_t *call)
     return flags & O_NONBLOCK ? -EAGAIN : 0;
 }
 
-/* Has an internet socket no port though it needs one?  There was none left. */
+/* True if an internet socket has no port though it needs one: there was none left. */
 static bool has_no_port(int fd)
 {
     struct sockaddr_storage own = {.ss_family = AF_UNSPEC};

@@ -22,7 +22,7 @@ void madi_guard_init(madi_guard_t method, int64_t limit);
 bool madi_guard_set(void *low);
 size_t madi_guard_size(void);
 
-/* Is the canary of this thread alive?  Ends the process if not. */
+/* Check the canary of this thread; end the process if it was overwritten. */
 void madi_guard_check(const madi_ult_t *ult);
 
 /* The handler that reports overflows; all other faults go to the handler that had the signal before. */

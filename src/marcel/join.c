@@ -48,7 +48,7 @@ static int wait_plain(madi_party_t *self, struct marcel_thread *thread, int64_t 
     return madi_party_sleep_until(self, deadline);
 }
 
-/* Does it wait for us? */
+/* True if it waits for the caller. */
 static bool joins_us(const madi_party_t *self, struct marcel_thread *thread)
 {
     madi_ult_t *other = atomic_load_explicit(&thread->ult, memory_order_acquire);

@@ -31,7 +31,7 @@ void madi_late_switch(madi_ult_t *self);
 /* On base: make those that are late ready, on this worker. */
 void madi_late_run(madi_worker_t *worker, int64_t now);
 
-/* Is there a deadline, and none of the other workers sleeps only until then? */
+/* True if there is a deadline, and none of the other workers sleeps only until then. */
 bool madi_late_left_alone(madi_worker_t *worker);
 
 /* The worker is about to run a thread, which may compute for long: if the first deadline is left alone, one that sleeps is

@@ -21,7 +21,7 @@ typedef struct madi_marcel {
 
 extern madi_marcel_t madi_marcel;
 
-/* Have all user-level threads ended? */
+/* True if all user-level threads have ended. */
 bool madi_marcel_all_ended(void);
 
 /* Records of threads (thread.h), from the worker's own list; NULL worker: from that of all.  NULL: no memory. */

@@ -34,7 +34,7 @@ void madi_monitor_stop(void);
 
 /* The signal that carriers let through; 0: there is no monitor. */
 int madi_monitor_signal(void);
-/* Has it a kernel thread now? */
+/* True if the monitor has a kernel thread now. */
 bool madi_monitor_runs(void);
 
 /* Workers taken away, so far. */

@@ -88,8 +88,9 @@ void madi_suspend_until(madi_ult_t *self, madi_post_t post, void *arg, int64_t d
 void madi_suspend_end(madi_ult_t *self, bool woken);
 void madi_ult_wake(madi_ult_t *ult);
 
-/* Has the calling user-level thread, which is about to wait, nobody to leave its worker to?  Then it may first look, that
- * often, whether another worker gives it what it waits for: about 3 us, several times what that takes. */
+/* True if the calling user-level thread, which is about to wait, has no other thread to leave its worker to.  Then it
+ * may first look, MADI_SPINS times, whether another worker gives it what it waits for: about 3 us, several times what
+ * that takes. */
 #define MADI_SPINS 150
 bool madi_may_spin(madi_worker_t *worker);
 
@@ -202,7 +203,7 @@ static inline madi_ult_t *madi_pick(madi_worker_t *worker)
     return madi_usual_waits(worker) ? madi_pick_other(worker) : worker->base;
 }
 
-/* Is there anybody else to run here? */
+/* True if the worker has another thread to run. */
 static inline bool madi_has_others(madi_worker_t *worker)
 {
     return madi_queue_first(worker) || !madi_inbox_empty(&worker->inbox) || !madi_deque_empty(&worker->deque) ||

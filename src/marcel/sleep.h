@@ -13,7 +13,7 @@
  * real-time clock during the wait is not seen).  0 or EINVAL. */
 int madi_deadline_of(clockid_t clock, const struct timespec *until, int64_t *deadline);
 
-/* Is it one that deadlines may be of? */
+/* True if deadlines may be times of that clock. */
 static inline bool madi_clock_known(clockid_t clock)
 {
     return clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME;

@@ -305,7 +305,7 @@ void madi_ready(madi_ult_t *ult)
     madi_worker_wake(worker);
 }
 
-/* Is it in spin_woken?  release: pairs with its acquire. */
+/* Wake it if it is in spin_woken; true if it was. release: pairs with its acquire. */
 static inline bool wake_spinning(madi_party_t *party)
 {
     unsigned spins = MADI_PARTY_SPINS;

@@ -49,7 +49,7 @@ struct marcel_thread {
     atomic_uint cancel;              /* cancel.h */
 };
 
-/* Was it joined, or has it ended detached?  No longer so as soon as the record is another thread's. */
+/* True if it was joined, or has ended detached.  No longer so as soon as the record is another thread's. */
 static inline bool madi_gone(const struct marcel_thread *thread)
 {
     return atomic_load_explicit(&((struct marcel_thread *)thread)->state, memory_order_relaxed) == MADI_GONE;

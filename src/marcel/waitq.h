@@ -67,14 +67,14 @@ static inline void madi_waitq_remove(madi_waitq_t *queue, madi_party_t *party)
         queue->first = party->next;
 }
 
-/* Has neither the clock nor a cancel ended the wait? */
+/* True if neither the clock nor a cancel has ended the wait. */
 static inline bool madi_waitq_waits(const madi_party_t *party)
 {
     return atomic_load_explicit(&((madi_party_t *)party)->wait, memory_order_relaxed) <= MADI_WAIT_OPEN;
 }
 
-/* Is the wait of this one in the queue ended by the caller?  If so it must take it out and wake it (madi_wake); else the
- * clock or a cancel was first, and it goes as soon as the lock is free. */
+/* Decide that the caller ends the wait of this party in the queue.  If true it must take it out and wake it
+ * (madi_wake); else the clock or a cancel was first, and it goes as soon as the lock is free. */
 static inline bool madi_waitq_win(madi_party_t *party)
 {
     unsigned wait = atomic_load_explicit(&party->wait, memory_order_relaxed);
