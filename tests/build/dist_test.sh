@@ -11,7 +11,7 @@ tracked() {
 }
 [ -n "$(tracked)" ] || { echo "skipped: no checkout, or no git: there is nothing to compare with"; exit 77; }
 make -s -C "$BUILD" distdir distdir="$work/release" >"$work/log" 2>&1 || { not_ok "make distdir" "$(cat "$work/log")"; exit 1; }
-# What is of use in a checkout only.
+# Files of use in a checkout only are left out.
 tracked | grep -v '^\.gitignore$' | while read -r f; do
     [ -e "$here/$f" ] && [ ! -e "$work/release/$f" ] && echo "$f"
 done >"$work/missing"

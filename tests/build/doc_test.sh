@@ -59,6 +59,10 @@ echo 'Call `madi_here` and `madi_gone()`, up to `MADI_LIMIT` or `MADI_GONE`; see
 check "a stale name is found" "doc/a.md:1: madi_gone() doc/a.md:1: MADI_GONE doc/a.md:1: gone.c " \
     "$(python3 "$here/tests/build/doc_names.py" "$work/tree" | tr '\n' ' ')"
 
+# ---- The glossary: each term once, in order
+sed -n '/^| term/,/^$/p' "$here/doc/glossary.md" | sed '1,2d; /^$/d; s/^| //; s/ |.*//' >"$work/terms"
+check "the glossary is in order" "" "$(LC_ALL=C sort -fu "$work/terms" | diff "$work/terms" -)"
+
 # ---- Options and commands of tools that documents name
 bad=
 for tool in madrun madgw madlab mad_info mad_perf mad_scale marcel_perf; do

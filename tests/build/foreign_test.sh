@@ -47,7 +47,7 @@ forbidden 'to[0] = (char)cell->data[0]'
 forbidden 'memcpy(hdr, cell->data, sizeof *hdr)'
 forbidden 'madi_copy(to, half->units[3], 8)'
 
-# ---- What the types let pass ---------------------------------------------------------------------------------------
+# ---- Reads that the types permit ---------------------------------------------------------------------------------------
 
 # FILE|PATTERN of what may stand there|why
 cat >"$work/listed" <<'END'

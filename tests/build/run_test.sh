@@ -77,7 +77,7 @@ rm -f go
 tell 2 tests/slow.sh tests/quick.sh
 check "sections are whole" "not ok late " "$(section slow.sh | tr '\n' ' ')"
 
-# What hangs, and what leaves a process.
+# A test that hangs, and one that leaves a process.
 echo "timeout 999 sleep 1000.$mark" | script hangs
 LIMIT=1 tell 2 tests/hangs.sh tests/good.sh
 check "what hangs is ended" "1 2 passed, 1 failed, 0 skipped" "$code $(tail -1 out)"
