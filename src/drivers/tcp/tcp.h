@@ -103,6 +103,7 @@ struct madi_tcp_link {
     madi_rx_t rx;
     madi_place_t place;
     bool in_body, is_unread;
+    bool lent;     /* something of rx_buf was lent, and may be still */
     bool deferred; /* the packet whose header is at head was left to the next poll */
     char *body;
     size_t left;

@@ -64,6 +64,7 @@ bool madi_tcp_lend(madi_tcp_link_t *link)
     if (link->pub.seal || !buffer_spare(link))
         return false;
     atomic_fetch_add_explicit(&link->current->loans, 1, memory_order_relaxed);
+    link->lent = true;
     return true;
 }
 
@@ -93,6 +94,7 @@ void madi_tcp_compact(madi_tcp_link_t *link)
     } else if (left && link->head) {
         memmove(link->rx_buf, from, left);
     }
+    link->lent = false;
     link->head = 0;
     link->tail = left;
 }

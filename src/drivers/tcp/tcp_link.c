@@ -387,7 +387,8 @@ static int tcp_parse(madi_tcp_link_t *link)
 static ssize_t tcp_read(madi_tcp_link_t *link, size_t *want)
 {
     ssize_t n;
-    madi_tcp_compact(link);
+    if (MADI_UNLIKELY(link->lent || link->head))
+        madi_tcp_compact(link);
     if (link->in_body && link->body) { /* rx_buf is empty: the body had the first claim on it */
         struct iovec vec[2] = {{link->body, link->left}, {link->rx_buf, link->room}};
         struct msghdr msg = {.msg_iov = vec, .msg_iovlen = 2};
