@@ -95,8 +95,8 @@ typedef struct madi_caps {
     size_t chunk_min;     /* not 0: the driver copies, and its copying overlaps the peer's when a block is sent in pieces of
                            * at least this length; less than chunk_max */
     size_t rdv_min;       /* blocks from this length on use rendezvous: a grant is cheaper than a copy */
-    size_t cont_min;      /* blocks from this length up to rdv_min (exclusive) begin in their message's packet.  The rest comes
-                           * in a packet of up to chunk_max, which the receiver's driver may place directly.  0: none */
+    size_t cont_min;      /* blocks from this length up to rdv_min (exclusive) begin in their message's packet.  The rest
+                           * comes in a packet of up to chunk_max, which the receiver's driver may place itself.  0: none */
     size_t direct_min;    /* where link->direct: blocks from this length on, of a sender that waits and answers, are
                            * announced and read by the receiver.  At most rdv_min; both as in path.h.  0: none */
     size_t rdv_eager;     /* bytes of a rendezvous block that may be sent ahead of the grant */
@@ -204,7 +204,7 @@ typedef struct madi_upcalls {
 struct madi_driver {
     int abi; /* MADI_DRIVER_ABI */
     const char *name;
-    /* Text for users, the end of an explanation: how to make adapters of different networks communicate.  NULL: impossible. */
+    /* Text for users, the end of an explanation: how to make adapters of different networks communicate.  NULL: no way. */
     const char *apart;
     size_t adapter_size, link_size; /* bytes of the driver's structures, which begin with the public part */
     bool on_request;                /* used only when MAD_DRIVERS names it */
