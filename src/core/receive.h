@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files that receive messages offer each other and the rest of the core.  Included by core.h.
+/* Functions of the files that receive messages.  Included by core.h.
  *
- *   deliver.c   packets come in              open.c        messages are opened
- *   block.c     their blocks are read        unpack.c      ... into the program's memory
- *   rdv_recv.c  blocks that are granted      unpack_end.c  the end of a message
- *   posted.c    receives posted before           borrow.c      ... where they lie
- *   begun.c     messages that are still being written
- *   cont.c      blocks that go on in further packets */
+ *   deliver.c   incoming packets             open.c        opening of messages
+ *   block.c     parsing of blocks            unpack.c      unpacking into the program's memory
+ *   rdv_recv.c  rendezvous blocks            unpack_end.c  end of unpacking
+ *   posted.c    posted receives              borrow.c      reading of blocks in place
+ *   begun.c     lent messages that the sender is still writing
+ *   cont.c      continued blocks: those whose rest comes in further packets */
 #ifndef MADI_RECEIVE_H
 #define MADI_RECEIVE_H
 
@@ -16,8 +16,8 @@
 
 /* deliver.c; under session->lock */
 void madi_rx_make_ready(madi_rx_msg_t *msg);
-void madi_conn_rx_quick(madi_conn_t *conn); /* set rx_head anew: something about the connection has changed */
-void madi_credit_tell(madi_conn_t *conn);
+void madi_conn_rx_quick(madi_conn_t *conn); /* recompute rx_head after a change of the connection */
+void madi_credit_tell(madi_conn_t *conn); /* send the credit limit to the sender */
 static inline uint64_t madi_credit_consumed(const madi_conn_t *conn)
 {
     return conn->rx_tell - (uint64_t)conn->rx_left;
@@ -28,12 +28,12 @@ static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
     if (MADI_UNLIKELY(conn->rx_left < 0))
         madi_credit_tell(conn);
 }
-void madi_credit_return_later(madi_conn_t *conn, uint32_t cost); /* the sender may learn of it when nothing comes */
+void madi_credit_return_later(madi_conn_t *conn, uint32_t cost); /* like madi_credit_return, sent when progress is idle */
 void madi_credit_forget(madi_conn_t *conn);
 madi_rx_msg_t *madi_rx_more(mad_session_t *session);
-void madi_rx_clear(madi_rx_msg_t *msg);   /* everything as it is in a new one */
+void madi_rx_clear(madi_rx_msg_t *msg);   /* reset all fields for reuse */
 
-/* An empty message, marked as used; rx_start makes it one.  NULL: no memory. */
+/* Return an empty message structure, marked as used; madi_rx_start fills it.  NULL: no memory. */
 static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
 {
     madi_rx_msg_t *m = session->rx_ring;
@@ -43,13 +43,14 @@ static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
     return m;
 }
 
-/* It is cleared, or it was plain 2, or 3 and its loan was returned.  Any thread, any lock. */
+/* Give the structure back for reuse.  Precondition: cleared, or plain 2, or plain 3 with its loan returned.  Any thread,
+ * any lock. */
 static inline void madi_rx_free(madi_rx_msg_t *m)
 {
     atomic_store_explicit(&m->used, 0, memory_order_release); /* pairs with madi_rx_new */
 }
 
-/* It begins with the packet whose header is in hdr and whose body lies at data. */
+/* Set up a message by its first packet, whose header is in m->hdr and whose body is at data. */
 static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, madi_foreign_t data, bool opened)
 {
     m->conn = conn;
@@ -58,13 +59,14 @@ static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, madi_forei
     m->state = opened ? 0x010101 : 0x0101;
 }
 
-/* Bytes of the packet at hand that are not unpacked yet. */
+/* Number of bytes of the current packet that are not unpacked yet. */
 static inline size_t madi_rx_left(const madi_rx_msg_t *m)
 {
     return madi_foreign_between(m->cur, m->end);
 }
 
-/* The next block of a message that is all in the packet at hand, if it lies there whole: the cursor moves behind it. */
+/* Return the next block of a message in place, and move the cursor behind it.  False unless the message is plain, and the
+ * block inline and whole. */
 static inline bool madi_borrow_plain(madi_rx_msg_t *m, const void **base, size_t *len)
 {
     uint64_t desc;
@@ -86,59 +88,60 @@ static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t
     return MADI_LIKELY(number < gate->n_remote) ? gate->by_remote[number] : NULL;
 }
 void madi_rx_ring_free(mad_session_t *session);
-void madi_rx_abandon(madi_gate_t *gate); /* the rest of what is coming in will not come */
+void madi_rx_abandon(madi_gate_t *gate); /* give up a packet of which only a part has arrived */
 void madi_rx_packet_free(madi_rx_packet_t *packet);
-void madi_packet_return(madi_rx_packet_t *packet); /* give its loan back */
+void madi_packet_return(madi_rx_packet_t *packet); /* return its loan to the driver */
 
-/* begun.c; only the thread that has the message */
-void madi_begun_look(madi_rx_msg_t *msg); /* its end is behind what is there now; all: it is plain 3 */
-void madi_begun_spin(madi_rx_msg_t *msg); /* like madi_begun_look, but wait for all as long as a copy takes */
-void madi_begun_wait(madi_rx_msg_t *msg); /* wait for all, or fail; no lock */
-void madi_begun_skip(madi_rx_msg_t *msg); /* nobody reads the rest */
-/* Copy the message's last block while it is written; false: the block at the cursor is another one, or of another form. */
+/* begun.c; only by the thread that owns the message */
+void madi_begun_look(madi_rx_msg_t *msg); /* move its end behind the bytes written so far; all: it becomes plain 3 */
+void madi_begun_spin(madi_rx_msg_t *msg); /* like madi_begun_look, but spin for all bytes as long as a copy would take */
+void madi_begun_wait(madi_rx_msg_t *msg); /* wait for all bytes, or fail; no lock */
+void madi_begun_skip(madi_rx_msg_t *msg); /* discard the rest */
+/* Copy the message's last block while it is being written; false if the block at the cursor is not that one, or differs. */
 bool madi_begun_unpack(madi_rx_msg_t *msg, void *buf, size_t len, uint64_t desc);
 
 /* open.c; under session->lock */
-static inline void madi_openers_wake(madi_conn_t *conn) /* one that waits for a message like the one that has come */
+static inline void madi_openers_wake(madi_conn_t *conn) /* wake one thread that waits for a message of this connection */
 {
     if (!marceli_waiters_wake_one(&conn->openers))
         marceli_waiters_wake_one(&conn->channel->openers);
 }
-void madi_rx_ask(madi_rx_msg_t *msg); /* it is opened: its credit goes back */
-madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn); /* the next message of a connection, or NULL */
+void madi_rx_ask(madi_rx_msg_t *msg); /* return the credit of a message that is being opened */
+madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn); /* take the next message of a connection; NULL if none */
 
 /* block.c; under session->lock */
-/* A block as it lies in the packet. */
+/* A parsed block of the current packet. */
 typedef struct madi_sent_block {
     uint64_t desc;
-    bool announced; /* the rest of it is to be granted */
-    bool placed;    /* all of it is where it belongs */
-    bool continued; /* the bytes that are not here come in the next packets */
-    bool waits;     /* announced, with an address: its sender waits */
-    uint64_t at;    /* announced: its address, or 0 */
+    bool announced; /* rendezvous: its rest needs a grant */
+    bool placed;    /* the sender has written all of it to its destination */
+    bool continued; /* its rest comes in the next packets */
+    bool waits;     /* announced with an address: the sender waits for its end, and can move a part of it */
+    uint64_t at;    /* announced: its address in the sender's memory; 0: none */
     madi_wire_rdv_t rdv;
     madi_foreign_t data;
-    uint64_t inside; /* bytes of it that are here */
-    madi_foreign_t behind; /* what follows it in the packet */
+    uint64_t inside; /* number of its bytes at data */
+    madi_foreign_t behind; /* the end of the block in the packet */
 } madi_sent_block_t;
-bool madi_block_next(madi_rx_msg_t *msg); /* is there one at the cursor?  Goes on to the next packet if need be */
-void madi_packet_next(madi_rx_msg_t *msg); /* the packet that comes next, and is there, is the one at hand now */
-bool madi_block_none(const madi_rx_msg_t *msg); /* the message has no further one */
-bool madi_block_agrees(const madi_rx_msg_t *msg, uint64_t sent, uint64_t expected);
-/* Tell both sides that they disagree.  Descriptors, or MADI_WIRE_DESC_NONE and MADI_WIRE_DESC_ANY. */
+bool madi_block_next(madi_rx_msg_t *msg); /* true if a block is at the cursor, which moves to the next packet if needed */
+void madi_packet_next(madi_rx_msg_t *msg); /* make the next packet the current one; precondition: it has arrived */
+bool madi_block_none(const madi_rx_msg_t *msg); /* true if the message has no further block */
+bool madi_block_agrees(const madi_rx_msg_t *msg, uint64_t sent, uint64_t expected); /* two descriptors */
+/* Report a mismatch to both sides.  Descriptors, or MADI_WIRE_DESC_NONE and MADI_WIRE_DESC_ANY. */
 void madi_block_mismatch(madi_rx_msg_t *msg, uint64_t sent, uint64_t expected);
 #define MADI_BLOCK_WORDS 40
-const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* for people: what a descriptor says; buf */
-/* Read the block at the cursor, once.  The cursor stays, but goes to the end if the message fails: MAD_ERR_PROTOCOL. */
+const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* describe it in a text; returns buf */
+/* Parse the block at the cursor, once; the cursor stays.  MAD_ERR_PROTOCOL: the message fails, and the cursor moves to its
+ * end. */
 mad_status_t madi_block_look(madi_rx_msg_t *msg, madi_sent_block_t *block);
-/* Put the block at the cursor, as it was looked at, into the pieces.  wait: as for madi_rdv_grant. */
+/* Put the block at the cursor, as madi_block_look has parsed it, into the pieces.  wait: as for madi_rdv_grant. */
 mad_status_t madi_block_place(madi_rx_msg_t *msg, const madi_sent_block_t *block, const struct iovec *pieces, int n,
                               uint64_t expected, madi_waitable_t *wait);
-/* Like madi_block_place, but looks at it first. */
+/* Like madi_block_place, but parses the block first. */
 mad_status_t madi_block_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
                              madi_waitable_t *wait);
-void madi_block_refuse(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* what of it is not here is not wanted */
-void madi_block_drop(madi_rx_msg_t *msg, bool disagrees); /* nobody unpacks it; true: both sides are told */
+void madi_block_refuse(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* discard its rest, which is not here yet */
+void madi_block_drop(madi_rx_msg_t *msg, bool disagrees); /* discard a block; disagrees: report a mismatch to both sides */
 void madi_spread(const struct iovec *pieces, int n, madi_foreign_t src, uint64_t skip, uint64_t len);
 
 /* cont.c; under session->lock */
@@ -146,53 +149,53 @@ static inline madi_rdv_recv_t *madi_cont_of(madi_rx_msg_t *msg) /* any lock, or 
 {
     return atomic_load_explicit(&msg->cont, memory_order_relaxed);
 }
-/* Put what comes of a continued block, behind the bytes that are here, into the pieces; wait: as for madi_rdv_grant. */
+/* Direct the rest of a continued block, behind the bytes that are here, into the pieces.  wait: as for madi_rdv_grant. */
 mad_status_t madi_cont_start(madi_rx_msg_t *msg, const struct iovec *pieces, int n, const madi_sent_block_t *block,
                              madi_waitable_t *wait);
-void madi_cont_drop(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* nobody wants it */
-void madi_cont_skip(madi_rx_msg_t *msg, bool cont); /* the packet at hand, which goes on (or does not) with a dropped block */
-void madi_cont_feed(madi_rx_msg_t *msg); /* a packet of it has come in elsewhere: put it where it belongs */
-/* A packet that goes on with a block whose place is known.  False: it is not one of that block. */
+void madi_cont_drop(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* discard the rest of a continued block */
+void madi_cont_skip(madi_rx_msg_t *msg, bool cont); /* skip a dropped block's bytes; cont: the packet continues it */
+void madi_cont_feed(madi_rx_msg_t *msg); /* copy a packet of it that arrived elsewhere to the destination */
+/* Begin to receive a packet that continues a block whose destination is known.  False: it does not continue that block. */
 bool madi_cont_begin(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void madi_cont_done(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr);
-void madi_cont_poll(madi_rx_msg_t *msg); /* until it is there, or it takes long; no lock */
+void madi_cont_poll(madi_rx_msg_t *msg); /* poll for a limited time until the block is complete; no lock */
 
 /* rdv_recv.c; under session->lock */
-/* The receiving of a block of which so many bytes are there; wait, if there is one, is done when it is filled.  granted: by a
- * handle.  NULL: no memory. */
+/* Make the state of a block that is being received; here: number of its bytes that have arrived.  wait (or NULL) completes
+ * when all have.  granted: gets a handle, for a grant.  NULL: no memory. */
 madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len, uint64_t here,
                                    madi_waitable_t *wait, bool granted);
-unsigned char *madi_rdv_place(const madi_rdv_recv_t *r); /* where its first byte goes */
-/* Name the destination of a block to its sender; wait, if there is one, is done when it is filled. */
+unsigned char *madi_rdv_place(const madi_rdv_recv_t *r); /* the destination of its first byte */
+/* Send a grant for a block, with its destination; wait (or NULL) completes when the block has arrived. */
 mad_status_t madi_rdv_grant(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len,
                             const madi_sent_block_t *block, madi_waitable_t *wait);
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop);
-int madi_rdv_pull(madi_gate_t *gate); /* read the next stride of what is read from a sender's memory; 0: there is none */
-void madi_rdv_recv_done(madi_rdv_recv_t *r); /* spread and account */
-void madi_rdv_recv_check(madi_rdv_recv_t *r); /* the same, if all of it is here */
-void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* the sender has written what is before it */
+int madi_rdv_pull(madi_gate_t *gate); /* read the next stride from the sender's memory; 0: nothing is to be read */
+void madi_rdv_recv_done(madi_rdv_recv_t *r); /* complete it: spread over the pieces, and count */
+void madi_rdv_recv_check(madi_rdv_recv_t *r); /* like madi_rdv_recv_done, but only if all of it is here */
+void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* record that the sender has written all bytes before end */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
-/* Have a block come that is not all here: announced or continued, at the cursor. */
+/* Begin to receive the rest of the announced or continued block at the cursor into memory of the library. */
 mad_status_t madi_early_start(madi_rx_msg_t *msg, const madi_sent_block_t *block);
 mad_status_t madi_early_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
                              bool may_wait); /* no lock */
 void madi_early_drop(madi_rx_msg_t *msg);
-static inline void madi_early_forget(madi_rx_msg_t *msg) /* a borrowed block goes with the next call */
+static inline void madi_early_forget(madi_rx_msg_t *msg) /* free a borrowed block: it is valid until the next call only */
 {
     if (msg->early && msg->early->borrowed)
         madi_early_drop(msg);
 }
 
-/* unpack.c; under session->lock, but for the first */
-void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg); /* for more of it; no lock */
-void madi_rx_feed(madi_rx_msg_t *msg); /* give waiting blocks what has come */
-/* A CHEAPER block that is not there yet waits. */
+/* unpack.c; under session->lock, except the first */
+void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg); /* wait for more of it; no lock */
+void madi_rx_feed(madi_rx_msg_t *msg); /* fill waiting blocks with data that has arrived */
+/* Queue the destination of a CHEAPER block that has not arrived. */
 mad_status_t madi_block_wait(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t desc);
 
 /* unpack_end.c; under session->lock */
-void madi_rx_finish(madi_rx_msg_t *msg); /* ended and nothing missing: complete it */
+void madi_rx_finish(madi_rx_msg_t *msg); /* complete its request if it has ended and nothing is missing */
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
-void madi_rx_drop(madi_rx_msg_t *msg); /* one that nobody has; it has come */
+void madi_rx_drop(madi_rx_msg_t *msg); /* discard an arrived message that is not opened */
 
 /* posted.c; under session->lock */
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
