@@ -33,7 +33,7 @@ typedef struct bench_shared {
     int fd;     /* of the memory, in the process that made it; -1: closed */
 } bench_shared_t;
 
-/* What the other process needs to open the same memory. */
+/* Names the memory for the other process, which opens it. */
 typedef struct bench_shared_name {
     int64_t pid, fd, len;
 } bench_shared_name_t;

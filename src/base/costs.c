@@ -17,7 +17,7 @@
 #define NS_MAX 10000000
 
 /* "model name" of the first processor; where /proc has none, the machine's type. */
-static void processor(char *name, size_t len, const char *machine)
+static void processor_name(char *name, size_t len, const char *machine)
 {
     char line[256];
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -40,7 +40,7 @@ static void identity(char *text, size_t len)
     char name[128];
     if (uname(&u))
         memset(&u, 0, sizeof u);
-    processor(name, sizeof name, u.machine);
+    processor_name(name, sizeof name, u.machine);
     snprintf(text, len, "%.127s, %.100s, %ld processors", name, u.release, sysconf(_SC_NPROCESSORS_ONLN));
 }
 

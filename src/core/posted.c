@@ -77,7 +77,7 @@ void madi_posted_next(madi_conn_t *conn)
     }
 }
 
-/* The modes and lengths of both sides have to be equal: else the long way tells who is wrong. */
+/* False where modes or lengths of the two sides differ: the general path then reports which side is wrong. */
 bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     madi_posted_t *p = conn->posted;

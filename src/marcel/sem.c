@@ -46,7 +46,7 @@ int marcel_sem_destroy(marcel_sem_t *sem)
 /* ---- The lock ------------------------------------------------------------------------------------------------- */
 
 /* worker: the caller's; NULL: a plain pthread.  True if biased. */
-static inline bool enter(semaphore_t *s, madi_worker_t *worker)
+static inline bool sem_enter(semaphore_t *s, madi_worker_t *worker)
 {
     uint32_t user = 0;
     if (MADI_LIKELY(worker != NULL)) {
@@ -64,7 +64,7 @@ static inline bool enter(semaphore_t *s, madi_worker_t *worker)
     return false;
 }
 
-static inline void leave(semaphore_t *s, madi_worker_t *worker, bool biased)
+static inline void sem_leave(semaphore_t *s, madi_worker_t *worker, bool biased)
 {
     if (MADI_LIKELY(biased))
         madi_bias_leave(worker);
@@ -72,7 +72,7 @@ static inline void leave(semaphore_t *s, madi_worker_t *worker, bool biased)
         madi_unlock(&s->queue.lock);
 }
 
-/* As leave, after a post: if only the caller's worker has used it for long, it is biased from now on. */
+/* Like sem_leave, after a post: if only the caller's worker has used it for long, it is biased from now on. */
 static MADI_COLD void leave_biased(semaphore_t *s, madi_worker_t *worker)
 {
     uint32_t word = worker && !s->queue.first && worker->bias != MADI_BIAS_NONE ? worker->bias : 0;
@@ -83,14 +83,14 @@ static MADI_COLD void leave_biased(semaphore_t *s, madi_worker_t *worker)
 
 /* ---- Wait and post -------------------------------------------------------------------------------------------- */
 
-/* Read without the lock by spin. */
+/* Read without the lock by sem_spin. */
 static inline void value_set(madi_waitq_t *queue, uint32_t value)
 {
     __atomic_store_n(&queue->value, value, __ATOMIC_RELAXED);
 }
 
 /* No other thread is ready on this worker: look at the value without the lock, so that a poster has the lock to itself. */
-static MADI_COLD void spin(madi_worker_t *worker, const madi_waitq_t *queue)
+static MADI_COLD void sem_spin(madi_worker_t *worker, const madi_waitq_t *queue)
 {
     if (!madi_may_spin(worker))
         return;
@@ -103,18 +103,18 @@ static MADI_COLD void spin(madi_worker_t *worker, const madi_waitq_t *queue)
 /* Take one, or leave the lock to the caller.  True: taken, unlocked. */
 static inline bool take(semaphore_t *s, madi_worker_t *worker)
 {
-    bool biased = enter(s, worker);
+    bool biased = sem_enter(s, worker);
     if (!s->queue.value)
         return false;
     value_set(&s->queue, s->queue.value - 1);
-    leave(s, worker, biased);
+    sem_leave(s, worker, biased);
     return true;
 }
 
 /* After a take that left it. */
 static inline void leave_untaken(semaphore_t *s, madi_worker_t *worker)
 {
-    leave(s, worker, worker && atomic_load_explicit(&worker->holds, memory_order_relaxed));
+    sem_leave(s, worker, worker && atomic_load_explicit(&worker->holds, memory_order_relaxed));
 }
 
 static MADI_COLD int wait_until(void *sem, void *none, int64_t deadline)
@@ -149,7 +149,7 @@ int marcel_sem_wait(marcel_sem_t *sem)
         return wait_until(sem, NULL, MADI_NEVER);
     madi_cancel_point(&self->party);
     if (!__atomic_load_n(&s->queue.value, __ATOMIC_RELAXED) && !madi_queue_first(self->worker))
-        spin(self->worker, &s->queue);
+        sem_spin(self->worker, &s->queue);
     if (take(s, self->worker))
         return 0;
     madi_waitq_add(&s->queue, &self->party);
@@ -185,7 +185,7 @@ int marcel_sem_post(marcel_sem_t *sem)
     bool biased;
     int rc = 0;
     madi_fetch_to_write(s); /* from another core it comes once, not to be read and then to be written */
-    biased = enter(s, worker);
+    biased = sem_enter(s, worker);
     party = biased ? madi_bias_take(&s->queue) : madi_waitq_take(&s->queue);
     if (!party) {
         if (MADI_LIKELY(s->queue.value < MARCEL_SEM_VALUE_MAX))
@@ -194,7 +194,7 @@ int marcel_sem_post(marcel_sem_t *sem)
             rc = EOVERFLOW;
     }
     if (MADI_LIKELY(biased || s->left))
-        leave(s, worker, biased);
+        sem_leave(s, worker, biased);
     else
         leave_biased(s, worker);
     if (party)

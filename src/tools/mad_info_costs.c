@@ -110,7 +110,7 @@ static int64_t best_round(sides_t *s, size_t copied, bool (*part)(sides_t *s, si
 }
 
 /* The costs; false: others used the cores meanwhile, and the figures contradict each other. */
-static bool measure(sides_t *s, madi_costs_t *c)
+static bool costs_measure(sides_t *s, madi_costs_t *c)
 {
     int64_t turns = best_round(s, 1, NULL, 0, true), copies = best_round(s, LEN, copy_out, LEN, true);
     int64_t little = best_round(s, 0, read_direct, 64, false), much = best_round(s, 0, read_direct, LEN, false);
@@ -138,7 +138,7 @@ static void folder_make(const char *path)
     }
 }
 
-static json_t *store(const madi_costs_t *c)
+static json_t *costs_store(const madi_costs_t *c)
 {
     char path[MADI_COSTS_PATH_MAX], text[MADI_COSTS_TEXT_MAX], why[256] = "no cache folder: HOME is not set";
     madi_output_t out;
@@ -166,13 +166,13 @@ json_t *madi_info_costs(int first, int last)
     s.between = memory + LEN;
     s.to = memory + 2 * LEN;
     bind_to(first);
-    good = measure(&s, &c);
+    good = costs_measure(&s, &c);
     free(memory);
     if (madi_costs_load(&before) && (!good || c.turn_ns > before.turn_ns + before.turn_ns / 4))
         c = before;
     else if (!good)
         return json_pack("{s:s}", "not_kept", "the host is busy: try again");
-    out = store(&c);
+    out = costs_store(&c);
     json_object_update_new(out, json_pack("{s:I, s:I, s:I, s:I}", "copy_ps", (json_int_t)c.copy_ps, "turn_ns",
                                           (json_int_t)c.turn_ns, "direct_ns", (json_int_t)c.direct_ns, "direct_ps",
                                           (json_int_t)c.direct_ps));

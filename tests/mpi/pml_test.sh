@@ -51,7 +51,7 @@ moved shm 100 20000
 moved shm_long 10 1000000
 MAD_DRIVERS=self,tcp moved tcp_long 10 1000000
 
-# ---- Who names another layer, or none, gets no session
+# ---- A process that names another layer, or none, gets no session
 within $limit mpirun.openmpi --oversubscribe -np 2 --mca pml ob1 --mca btl vader,self \
     --mca mca_base_component_path "$BUILD/.libs:$own" --mca pml_mad_report 1 ./count 1 1 </dev/null >out 2>err
 check "another layer is named: exit code" 0 $?

@@ -157,7 +157,7 @@ static inline struct iovec mad_pml_piece(const void *buf, size_t count, const om
 /* Of other data than in one piece: a packed copy, or room for one.  Errors: OMPI_ERR_OUT_OF_RESOURCE. */
 int mad_pml_data_pack(mad_pml_data_t *data, const void *buf, size_t count, ompi_datatype_t *type);
 int mad_pml_data_room(mad_pml_data_t *data, void *buf, size_t count, ompi_datatype_t *type);
-/* What was received, len bytes, goes where it belongs. */
+/* Unpack the len bytes received into the buffer of the receive. */
 void mad_pml_data_unpack(mad_pml_data_t *data, size_t len);
 void mad_pml_data_release(mad_pml_data_t *data);
 /* Pack into memory that has room for all of it. */

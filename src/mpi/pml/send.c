@@ -26,7 +26,7 @@ static inline bool message_sent(const void *buf, size_t count, const ompi_dataty
 
 /* ---- With a request -------------------------------------------------------------------------------------------- */
 
-static int send_piece(mad_pml_request_t *r, mad_peer_t to, const struct iovec *piece)
+static int pml_send_piece(mad_pml_request_t *r, mad_peer_t to, const struct iovec *piece)
 {
     ompi_communicator_t *comm = r->super.req_mpi_object.comm;
     mad_dev_send_t s = {.to = to, .space = MAD_DEV_TAGGED, .pieces = piece, .n = 1, .tag = mad_pml_tag(comm, r->tag),
@@ -61,7 +61,7 @@ static int send_buffered(mad_pml_request_t *r, mad_peer_t to, const void *buf, s
     }
     mad_pml_data_pack_to(own->attached, buf, count, type);
     own->data.piece = (struct iovec){own->attached, len};
-    rc = send_piece(own, to, &own->data.piece);
+    rc = pml_send_piece(own, to, &own->data.piece);
     if (rc != OMPI_SUCCESS) {
         mca_pml_base_bsend_request_free(own->attached);
         own->attached = NULL;
@@ -86,7 +86,7 @@ int mad_pml_send_begin(mad_pml_request_t *r, const void *buf, size_t count, ompi
         r->data.piece = mad_pml_piece(buf, count, type);
     else
         rc = mad_pml_data_pack(&r->data, buf, count, type);
-    return rc == OMPI_SUCCESS ? send_piece(r, to, &r->data.piece) : rc;
+    return rc == OMPI_SUCCESS ? pml_send_piece(r, to, &r->data.piece) : rc;
 }
 
 /* A request for what could not leave at once; NULL: *rc says why. */
