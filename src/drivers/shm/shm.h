@@ -48,9 +48,9 @@
 #include "core/driver.h"
 
 #define SHM_MAGIC 0x6d6873u
-#define SHM_LAYOUT 7
+#define SHM_LAYOUT 8
 
-#define SHM_CELLS 64 /* a power of two */
+#define SHM_CELLS 128 /* a power of two: two windows of 64 short messages, as benchmarks and programs send them */
 #define SHM_CELL_DATA 56
 #define SHM_CELLS_MAX 8 /* of one packet: 448 bytes */
 #define SHM_UNIT 2048
@@ -98,7 +98,7 @@ typedef struct shm_half {
     _Alignas(MADI_LINE) _Atomic(uint32_t) putting; /* it writes the receiver's memory */
     _Alignas(MADI_LINE) _Atomic(uint32_t) wanted; /* it sleeps and wants space */
     _Atomic(uint32_t) window;                       /* units in use */
-    _Alignas(4096) shm_cell_t cells[SHM_CELLS]; /* a page, so that what is behind a cell is told from its address */
+    _Alignas(4096) shm_cell_t cells[SHM_CELLS];
     _Alignas(4096) volatile madi_foreign_byte_t units[SHM_UNITS][SHM_UNIT];
 } shm_half_t;
 

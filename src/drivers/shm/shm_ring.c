@@ -5,7 +5,6 @@
 #define HEAD(number, unit) ((uint64_t)(uint32_t)((number) + 1) | (uint64_t)(unit) << 32)
 static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX,
               "take hands over all that is in cells");
-static_assert(sizeof((shm_half_t *)0)->cells == 4096, "the cells are a page");
 static_assert(SHM_CELL_DATA == MADI_PACKET_SHORT, "a short packet fills one cell");
 #define MASK (SHM_CELLS - 1)
 #define TELL (SHM_CELLS / 4)    /* consumed cells are told in steps of so many */
@@ -415,13 +414,13 @@ static inline bool ready(shm_inbox_t *inbox)
            atomic_load_explicit(&inbox->number, memory_order_relaxed);
 }
 
-/* While the first cell is awaited: what will be behind it, if the next packet is like the last one. */
+/* While the first cell is awaited: fetch the cells that follow it, if the next packet is like the last one.  Where the ring
+ * ends this fetches lines of no use. */
 static inline void fetch_more(shm_inbox_t *inbox)
 {
-    const char *cell = (const char *)atomic_load_explicit(&inbox->next, memory_order_relaxed);
-    size_t at = (uintptr_t)cell % sizeof((shm_half_t *)0)->cells;
+    const shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
     for (uint32_t more = atomic_load_explicit(&inbox->more, memory_order_relaxed); MADI_UNLIKELY(more); more--)
-        __builtin_prefetch(cell - at + (at + more * sizeof(shm_cell_t)) % sizeof((shm_half_t *)0)->cells);
+        __builtin_prefetch((const void *)&cell[more]);
 }
 
 static inline int poll_link(shm_link_t *l, int budget)
