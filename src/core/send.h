@@ -32,7 +32,7 @@ void madi_tx_unlock(madi_tx_t *tx);
 mad_status_t madi_tx_settle(madi_tx_t *tx);    /* at the end: copy the values of LATER blocks where a copy is needed */
 
 /* now.c */
-/* Send a message of small blocks if it can leave at once.  False: nothing was done; blocks may be too long or invalid. */
+/* Send a message of small blocks if it can leave at once.  False: nothing was done; a block may be too long or invalid. */
 bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n);
 
 /* pack_end.c */

@@ -41,7 +41,7 @@ static bool directory(char *dir, size_t len, struct stat *st, char *reason)
     return false;
 }
 
-/* The same name if and only if it is the same directory of the same running kernel. */
+/* Name the network: equal names if and only if it is one directory of one running kernel. */
 static void name_network(madi_adapter_t *a, const struct stat *st)
 {
     char kernel[MADI_BOOT_ID_MAX];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sleeping and waking: what each process tells its peers about itself, and how they ring.
+/* Sleeping and waking: the state that each process shows its peers, and how they ring.
  *
- * The event that a process passes to its peers is an eventfd in semaphore mode whose count is at its maximum, and a peer
- * rings by reading it.  Every read takes 1 from the count, and wakes who watches for edges.  Reading it and not writing is
- * what makes it harmless in both directions, though all who have the descriptor share its flags and its count:
+ * The event that a process passes to its peers is an eventfd in semaphore mode whose count is at its maximum.  A peer rings
+ * by reading it.  Every read takes 1 from the count, and wakes a thread that watches the descriptor for edges.  All
+ * processes that have the descriptor share its flags and its count.  Reading, rather than writing, makes it harmless:
  *
- *   to the ringer     a read waits only at count 0, and not even then with RWF_NOWAIT, which is of the call.  (O_NONBLOCK is
- *                     of the descriptor's description: the peer could clear it, and a write then waits at the maximum.)
- *   to the others     nobody can take the count away (2^64 reads) or bring it where a ring goes unnoticed, so no peer can
- *                     keep another one's ring from arriving
- *   to the sleeper    it only watches: it never reads or writes what peers share, and rings that come before it looks
- *                     are one event */
+ *   to the ringer     a read blocks only at count 0, and not even then with RWF_NOWAIT, a flag of the call.  (O_NONBLOCK
+ *                     belongs to the shared description: the peer could clear it, and a write then blocks at the maximum.)
+ *   to other peers    no process can exhaust the count (2^64 reads) or set it so that a ring has no effect, so no peer can
+ *                     suppress the ring of another
+ *   to the sleeper    it only watches, and never reads or writes the shared count; several rings before it looks are one
+ *                     event */
 #include "base/log.h"
 #include "drivers/shm/shm.h"
 
@@ -127,7 +127,7 @@ void shm_bell_stuck(shm_link_t *l)
     atomic_fetch_add_explicit(&((shm_adapter_t *)l->base.adapter)->n_stuck, 1, memory_order_relaxed);
 }
 
-/* Tell the peers of all stuck links that space is wanted, or, when that was told: is there space meanwhile? */
+/* For all stuck links: told false: ask the peer to report space.  True: return true if one has space now. */
 static bool stuck_each(shm_adapter_t *a, bool told)
 {
     shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inboxes: what polling looks at.  Under the session's lock, but threads look at them without it meanwhile. */
+/* Inboxes, which polling reads.  Changed under the session's lock, while other threads read them without it. */
 #include "drivers/shm/shm.h"
 
 #include <stdlib.h>
 
-static shm_cell_t never; /* head 0: no cell has this number when it is looked for here */
+static shm_cell_t never; /* its head is 0, which is never the number of the cell that a poll expects here */
 
 static void inbox_set(shm_inbox_t *inbox, shm_cell_t *next, shm_link_t *link)
 {
@@ -13,7 +13,7 @@ static void inbox_set(shm_inbox_t *inbox, shm_cell_t *next, shm_link_t *link)
     inbox->link = link;
 }
 
-/* One more inbox at the end of the list. */
+/* Append one more inbox to the array. */
 static shm_inbox_t *inbox_new(shm_adapter_t *a)
 {
     int n = atomic_load_explicit(&a->n_inboxes, memory_order_relaxed);

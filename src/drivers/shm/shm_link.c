@@ -43,7 +43,7 @@ static void unmap(shm_link_t *l)
         int cap = a->cap_ranges ? a->cap_ranges * 2 : 8;
         void **p = realloc(a->ranges, (size_t)cap * sizeof *p);
         if (!p)
-            return; /* rather lose it */
+            return; /* without memory the range stays reserved for ever */
         a->ranges = p;
         a->cap_ranges = cap;
     }
@@ -148,7 +148,7 @@ static void socket_ready(madi_watch_t *watch, uint32_t events)
     }
     if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) {
         if (is_up)
-            shm_drain(l); /* what it sent before it went */
+            shm_drain(l); /* packets that it sent before its end */
         madi_link_down(&l->base, MAD_ERR_PEER, "the process is gone");
     }
 }
@@ -163,7 +163,7 @@ static void process_ready(madi_watch_t *watch, uint32_t events)
     madi_link_down(&l->base, MAD_ERR_PEER, "the process is gone");
 }
 
-/* Where the kernel, or the process identifiers seen here, allow none, the socket alone tells. */
+/* Watch a pidfd of the peer.  Where the kernel or the process number allows none, only the socket shows the peer's end. */
 static void process_watch(shm_link_t *l)
 {
     struct ucred who;

@@ -45,8 +45,8 @@ int shm_memory_seal(int fd, bool own)
     return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) ? 0 : fcntl(fd, F_GET_SEALS) & SEALS_ASKED;
 }
 
-/* Only memory of memfd_create has seals, so the first question tells it from all else.  That of huge pages has them too, and
- * a signal for who touches it when there are none left. */
+/* Only memory of memfd_create has seals, so the first call identifies it.  Memory of huge pages is refused (TMPFS_MAGIC):
+ * it has seals too, but an access raises a signal when no huge page is left. */
 bool shm_sealed(int fd, size_t size, int seals)
 {
     struct stat st;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the two sides pass over the socket, and whether it is what it should be.
+/* Passing descriptors over the socket, and checking those that a peer has passed.
  *
- * A peer can pass any descriptor.  Each is checked before anything else is done with it, in this order: what it is, by
- * questions that no file system answers (that of a FUSE mount is a program, which need not answer); then seals and length.
- * What is not right is closed, and the link refused.
+ * A peer can pass any descriptor.  Each is checked before it is used: first its kind, by system calls that no file system
+ * serves (a FUSE mount is served by a program, which may never answer); then seals and length.  A wrong descriptor is
+ * closed, and the link refused.
  *
- * Closing can wait, too: the last copy of a TCP socket with SO_LINGER for what it has not sent.  So all that come are taken,
- * as the kernel closes what there is no room for, and none of them lingers. */
+ * Closing can block, too: the last copy of a TCP socket with SO_LINGER, until its data is sent.  The kernel closes
+ * descriptors for which the receive call has no room.  So all are received, and lingering is switched off for each. */
 #include "base/own.h"
 #include "drivers/shm/shm.h"
 

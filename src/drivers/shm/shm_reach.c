@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Large blocks from one process's memory straight into the other's, by one of the two alone: process_vm_readv and _writev.
+/* Direct copies of large blocks between the memory of two processes, made by one of them: process_vm_readv and _writev.
  *
- * Whom a process identifier names is proved, not believed: each side keeps random bytes in its own memory, and shows them
- * and their address in what is shared.  They are read in every call that reads much, and before one that writes or reads
- * little, if that was not done within some microseconds.  So another process that got the number, or another program that the peer has become, is
- * told apart.
+ * Each side verifies that the peer's process number still names the peer.  It keeps random bytes in its own memory, and
+ * shows them and their address in the shared memory.  A long read also reads these bytes, in the same call.  A short read
+ * and a write require that they were read at most PROVED_NS ago.  So a process that got the number later, or another
+ * program executed by the peer, is detected.
  *
- * Memory is given back to the program when a request ends, also when it fails while the peer lives.  The owner then says
- * so first (severed).  Who has read looks at that afterwards, and forgets what it has read.  Who writes says before that it
- * does (putting), then looks; the owner waits until it has stopped, a stride at most.  Both are store, fence, load.
+ * When a request fails while the peer lives, its memory returns to the program.  Its owner first sets `severed`.  A reader
+ * checks that after its read, and discards the bytes if it is set.  A writer sets `putting`, then checks `severed`; the
+ * owner waits until `putting` is 0, for one stride at most.  Both are store, fence, load.
  *
- * The owner waits on the peer's word, and a peer may say for ever that it writes.  A stride takes 0.1 ms, or as long as the
- * peer's thread is kept from its core meanwhile; who says so for longer is not waited for.  A process that was kept waiting
- * so waits half as long the next time: peers that come again and again cost it twice SHM_SEVER_NS in all. */
+ * A faulty peer may leave `putting` set for ever.  A stride takes 0.1 ms, or as long as the peer's thread is preempted; the
+ * owner limits its wait to SHM_SEVER_NS.  After a wait that reached the limit the next limit is half of it: peers that
+ * reconnect again and again cost at most twice SHM_SEVER_NS in all. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -26,7 +26,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PROVED_NS 100000 /* so long a proof is good: what reads much shows it anew every time */
+#define PROVED_NS 100000 /* validity of a proof, for short reads and for writes */
 #define SHORT_READ 65536   /* bytes */
 #define SEVER_LEAST_NS (SHM_SEVER_NS / 128)
 
@@ -41,7 +41,7 @@ void shm_reach_show(shm_link_t *l)
     mine->at = (uintptr_t)l->proof;
 }
 
-/* Read the peer's proof together with n pieces; more is in vec behind them. */
+/* Read n pieces and the peer's proof in one call; `to` has room for one more piece. */
 static bool read_proved(shm_link_t *l, struct iovec *to, int n, uint64_t from, size_t len)
 {
     unsigned char proof[sizeof l->proof];
@@ -56,14 +56,14 @@ static bool read_proved(shm_link_t *l, struct iovec *to, int n, uint64_t from, s
     return true;
 }
 
-/* Writing cannot show it in the same call: it was read just before. */
+/* True if the proof is valid, or was read again just now.  For writes, which cannot read it in the same call. */
 static bool proved(shm_link_t *l)
 {
     struct iovec vec[1];
     return madi_now() - atomic_load_explicit(&l->proved, memory_order_relaxed) < PROVED_NS || read_proved(l, vec, 0, 0, 0);
 }
 
-/* Both ways are tried once.  What is written is a number that nobody reads. */
+/* Test once whether this process can read and write the peer's memory.  The number written there is never used. */
 void shm_reach_try(shm_link_t *l)
 {
     struct ucred who;
@@ -81,7 +81,7 @@ void shm_reach_try(shm_link_t *l)
 
 /* ---- Reading and writing -------------------------------------------------------------------------------------- */
 
-/* Of a short read the proof would be a quarter of the time. */
+/* Read without the proof, which would take a quarter of a short read's time. */
 static bool read_short(shm_link_t *l, const struct iovec *to, int n, uint64_t from, size_t len)
 {
     struct iovec remote = {(void *)(uintptr_t)from, len};
@@ -116,7 +116,7 @@ static bool peer_gone(const shm_link_t *l)
     return l->fd < 0 || poll(&p, 1, 0) != 0;
 }
 
-/* A peer that is stopped is not inside the call any more. */
+/* A stopped peer does not delay this: it stops outside of the system call that writes. */
 void shm_sever(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
@@ -166,7 +166,7 @@ bool shm_withdraw(madi_link_t *link, int number)
 {
     shm_offer_t *o = &((shm_link_t *)link)->in->offers[number];
     uint32_t word = atomic_load_explicit(&o->word, memory_order_relaxed);
-    /* Claimed: the sender does not touch it any more. */
+    /* A sender that has claimed the offer does not touch it any more. */
     return STATE(atomic_exchange_explicit(&o->word, NEXT(word, SHM_OFFER_FREE), memory_order_acq_rel)) == SHM_OFFER_OPEN;
 }
 
@@ -179,7 +179,7 @@ bool shm_claim(madi_link_t *link, madi_offer_t *wanted)
         madi_offer_t found;
         if (STATE(word) != SHM_OFFER_OPEN)
             continue;
-        madi_foreign_copy(&found, madi_foreign_of(&o->offer), sizeof found); /* is what it was if the word is */
+        madi_foreign_copy(&found, madi_foreign_of(&o->offer), sizeof found); /* valid if the word has not changed below */
         if (found.channel == wanted->channel && found.position == wanted->position && found.len == wanted->len &&
             atomic_compare_exchange_strong_explicit(&o->word, &word, word - SHM_OFFER_OPEN + SHM_OFFER_TAKEN,
                                                     memory_order_acq_rel, memory_order_relaxed)) {

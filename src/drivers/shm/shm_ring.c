@@ -7,12 +7,12 @@ static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TA
               "take hands over all that is in cells");
 static_assert(SHM_CELL_DATA == MADI_PACKET_SHORT, "a short packet fills one cell");
 #define MASK (SHM_CELLS - 1)
-#define TELL (SHM_CELLS / 4)    /* consumed cells are told in steps of so many */
-#define FETCH (20 * MADI_LINE)  /* bytes of a body that are fetched as soon as it is known where they are */
-#define PUT_LONG 4096
-#define BEGUN (UINT32_C(1) << 16)      /* in the upper half of a head */
-#define BEGUN_MIN 6144                 /* bytes of a last block that is written after its cell */
-#define PIECES 3                       /* of it, unless they are shorter or longer than these bytes */
+#define TELL (SHM_CELLS / 4)    /* step, in cells, in which `consumed` is stored */
+#define FETCH (20 * MADI_LINE)  /* bytes of a body that are prefetched as soon as its place is known */
+#define PUT_LONG 4096           /* bytes: longer copies are made by madi_copy_bulk */
+#define BEGUN (UINT32_C(1) << 16)      /* bit of a head's upper half: the body is incomplete */
+#define BEGUN_MIN 6144                 /* bytes: shortest last block that is written after its cell */
+#define PIECES 3                       /* number of its pieces, each of PIECE_MIN to PIECE_MAX bytes */
 #define PIECE_MIN 3072
 #define PIECE_MAX 8192
 #define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
@@ -20,10 +20,10 @@ static_assert(SHM_CELL_DATA == MADI_PACKET_SHORT, "a short packet fills one cell
 #define LEND_MAX 21                        /* loans */
 static_assert(SHM_LONG_UNITS - (LEND_MAX + 1) * LONGEST > (LEND_MAX + 2) * (LONGEST - 1),
               "wherever all loans and a prepared body lie among them, a piece of a long block has a place");
-/* In a stream of short messages lines are fetched before they are needed: so many cells behind the one that is read, or
- * written.  Lines to be written too, since the next lock would wait until the last one has come.  Where messages and answers
- * take turns that is in the way of those lines that are needed: so who sends fetches the line at hand after a message has
- * come, and who takes does it only when several are asked for. */
+/* Distance in cells at which a stream of short messages prefetches: ahead of the cell that is read (AHEAD) or written
+ * (AHEAD_OUT).  Lines to be written are prefetched because the next locked instruction would wait for them.  Where messages
+ * and answers alternate, prefetches delay the lines that are needed.  So after an arrival the sender prefetches the present
+ * line only, and the receiver prefetches only when asked for several packets. */
 #define AHEAD 3
 #define AHEAD_OUT 2
 #define LOOK 8                  /* inboxes that one pure_poll or poll looks at */
@@ -63,7 +63,7 @@ static madi_sent_t stuck(shm_link_t *l)
     return MADI_AGAIN;
 }
 
-/* Into lines that are far away the C library's way of long copies is better than ours. */
+/* Copy into shared memory.  Into distant lines, long copies of the C library's kind are faster than ours. */
 static void put(void *to, const void *from, size_t len)
 {
     if (len > PUT_LONG)
@@ -72,9 +72,9 @@ static void put(void *to, const void *from, size_t len)
         madi_copy(to, from, len);
 }
 
-/* The body's last block, in pieces that the receiver copies out while the next one is copied in.  The cell, and what stands
- * before the block, are there.  In a stream of messages that is in the way of both: there the receiver is busy with the one
- * before, or waits; so it is done where messages and answers take turns. */
+/* Write the body's last block in pieces, so that the receiver copies one out while the next is copied in.  The cell and the
+ * bytes before the block are published already.  Used where messages and answers alternate.  In a stream it would delay both
+ * sides, since the receiver is busy with the message before, or waits. */
 static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *block)
 {
     const char *from = block->iov_base;
@@ -91,7 +91,7 @@ static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *bl
         shm_bell_ring(l);
 }
 
-/* Publish a cell whose body lacks its last block yet; before: bytes of the body in front of that. */
+/* Publish a cell before the last block of its body is written; before: bytes of the body in front of that block. */
 static void publish_begun(shm_link_t *l, shm_cell_t *cell, uint32_t at, size_t before)
 {
     uint64_t begun = l->filled + 1;
@@ -126,7 +126,7 @@ static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_
     return MADI_SENT;
 }
 
-/* The last cells first: a receiver that waits looks at the first one. */
+/* Send a packet in cells.  The first cell is written last: a waiting receiver looks at that one. */
 static madi_sent_t send_cells(shm_link_t *l, const unsigned char *packet, size_t total)
 {
     uint32_t cells = cells_of(total);
@@ -187,7 +187,7 @@ static __attribute__((noinline)) bool short_stuck(shm_link_t *l)
     return false;
 }
 
-/* It may be that the peer sleeps. */
+/* Ring if the peer sleeps, when it may. */
 static __attribute__((noinline)) bool short_ring(shm_link_t *l)
 {
     shm_bell_order(l);
@@ -256,7 +256,7 @@ void shm_slot_put(madi_link_t *link, madi_foreign_t loan)
     shm_run_free(l, unit_of(l->in, madi_foreign_pass_on(loan)));
 }
 
-/* Now and then the sender is told which cells may be used again.  The ring's end is such a time too. */
+/* Store the number of consumed cells for the sender, and wrap at the ring's end. */
 static __attribute__((noinline)) void tell(shm_link_t *l, shm_inbox_t *inbox, uint32_t number)
 {
     atomic_store_explicit(&inbox->more, 0, memory_order_relaxed);
@@ -265,7 +265,7 @@ static __attribute__((noinline)) void tell(shm_link_t *l, shm_inbox_t *inbox, ui
     shm_bell_space(l);
 }
 
-/* A cell was read; number: the low half of its head.  True: it is time to tell. */
+/* Count a cell that was read; number: the low half of its head.  True: tell is due. */
 static inline bool step(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
 {
     l->received = number;
@@ -280,7 +280,7 @@ static inline void consume(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, 
         tell(l, inbox, number);
 }
 
-/* Several were. */
+/* Count several cells that were read. */
 static void consume_cells(shm_link_t *l, uint32_t cells)
 {
     shm_inbox_t *inbox = l->inbox;
@@ -367,7 +367,7 @@ static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t unit)
     madi_rx_whole(&l->base, hdr, madi_foreign_of(l->in->units[unit]), may_lend(l));
 }
 
-/* What a peer writes is checked: the memory is shared with it. */
+/* True if the body lies within the units.  The peer can write the shared memory, so its numbers are checked. */
 static bool run_valid(const madi_wire_hdr_t *hdr, uint32_t unit)
 {
     return hdr->length <= SHM_CHUNK && unit < SHM_UNITS && hdr->length <= (SHM_UNITS - unit) * (size_t)SHM_UNIT;

@@ -8,14 +8,14 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-#define AHEAD 8 /* an eighth of the window is looked at in one go: the receiver's counters are read seldom */
+#define AHEAD 8 /* an eighth of the window is examined at a time, so that the receiver's counters are read rarely */
 
 static uint32_t units_of(size_t len)
 {
     return (uint32_t)((len + SHM_UNIT - 1) / SHM_UNIT) + 1;
 }
 
-/* Is the run that begins at this unit given back?  Then its units are free. */
+/* True if the run that begins at this unit was returned: its units are free then. */
 static bool run_reclaim(shm_link_t *l, uint32_t start)
 {
     if (atomic_load_explicit(&l->out->freed[start], memory_order_acquire) != l->used[start]) /* pairs with run_free */
@@ -51,7 +51,7 @@ static uint32_t window_max(const shm_link_t *l)
     return share > SHM_UNITS ? SHM_UNITS : share < SHM_WINDOW_MIN ? SHM_WINDOW_MIN : share & ~1u; /* whole pages */
 }
 
-/* Use units up to this one.  They are made present first: where memory is short this fails here and not by a signal. */
+/* Extend the window to this unit.  Its memory is allocated first: a lack of memory is an error here, not a signal later. */
 static bool window_set(shm_link_t *l, uint32_t to)
 {
     void *from = l->window ? shm_out(l->out->units[l->window]) : (void *)l->out;
@@ -75,13 +75,13 @@ static bool window_grow(shm_link_t *l)
     return to > l->window && window_set(l, to);
 }
 
-/* Where what is sent now turns round. */
+/* Number of the units that the present packet may use: allocation wraps there. */
 static inline uint32_t end_of(const shm_link_t *l)
 {
     return l->reach < l->window ? l->reach : l->window;
 }
 
-/* The next n free units in turn; runs that are lent to the receiver's user for long are passed over. */
+/* Find the next n free units, round robin; runs that the receiver's program keeps lent for long are skipped. */
 static bool run_find(shm_link_t *l, uint32_t n, size_t len)
 {
     uint32_t passed = 0, start, next = l->next, known = l->known;
@@ -128,7 +128,7 @@ void shm_run_drop(shm_link_t *l, uint32_t unit)
 
 void shm_run_free(shm_link_t *l, uint32_t unit)
 {
-    uint8_t times = atomic_load_explicit(&l->in->freed[unit], memory_order_relaxed); /* nobody else has this run */
+    uint8_t times = atomic_load_explicit(&l->in->freed[unit], memory_order_relaxed); /* no other thread has this run */
     atomic_store_explicit(&l->in->freed[unit], (uint8_t)(times + 1), memory_order_release); /* pairs with run_reclaim */
     shm_bell_space(l);
 }
