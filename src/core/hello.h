@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The handshake on a fresh stream socket: version, who is at each end, and a proof of a key of the job by both.
+/* The handshake on a new stream socket: version, identities, and a proof of a key of the job by both ends.
  *
  *   active                                               passive
  *   HELLO     nonce, identity wanted, own identity,  ->
@@ -9,13 +9,13 @@
  *                                                    <-  VERDICT   proof, status, credit floor
  *   either may be answered by REFUSE: a status, and the socket is closed
  *
- * A process that has not proved the key learns the version, role and security of the other, and nothing else.  REFUSE, and
- * the end of the socket, are nobody's proven word: they end this way to the peer, and say nothing of other ways.
+ * A process that has not proved the key learns only the version, role and security of the other.  REFUSE and the end of the
+ * socket are not authenticated: they end this path to the peer, and do not affect other paths.
  *
- *   hello.c          life of a handshake, frames             accept.c    the passive side: callers, their number and sources
+ *   hello.c          life of a handshake, frames             accept.c    the passive side: incoming connections, limits
  *   hello_due.c      deadlines                               attempt.c   the active side
  *   hello_seal.c     TLS below it, where the network is sealed
- *   proof.h          what is signed                          secret.h    by which key
+ *   proof.h          the signed bytes                        secret.h    the keys
  *
  * Everything here is under session->lock. */
 #ifndef MADI_HELLO_H
@@ -28,7 +28,7 @@
 static_assert(MADI_HELLO_BODY_MAX >= MADI_ADDRESS_MAX + 256, "a proof holds an address");
 
 typedef enum madi_hello_kind {
-    MADI_HELLO_NONE = 0, /* nothing is due */
+    MADI_HELLO_NONE = 0, /* no frame is expected */
     MADI_HELLO_HELLO = 1,
     MADI_HELLO_CHALLENGE = 2,
     MADI_HELLO_PROOF = 3,
@@ -58,22 +58,22 @@ typedef struct madi_hello {
     madi_link_t *link;  /* active */
     int way;            /* active: of the gate's search */
     bool active, connected;
-    bool challenged;    /* active: it can be taken */
-    int64_t hold;       /* then: until when a better way may come, too */
-    bool unsure;        /* what the peer has said may be lost */
+    bool challenged;    /* active: CHALLENGE has arrived, so the attempt can be chosen */
+    int64_t hold;       /* then: until when to wait for a better path (ns) */
+    bool unsure;        /* an end without a verdict is no refusal: the peer's answer may be lost */
     madi_hello_kind_t expect; /* the kind of the next frame */
     int64_t deadline;
     int64_t began;
-    bool looked_behind; /* process is known, or cannot be */
-    pid_t process;      /* at the other end, if it is on this host; or 0 */
-    uint64_t source;    /* passive: of the caller (accept.c) */
+    bool looked_behind; /* process was determined, or cannot be */
+    pid_t process;      /* the process at the other end, if it is on this host; or 0 */
+    uint64_t source;    /* passive: the source of the connection (accept.c) */
     madi_transcript_t transcript;
-    madi_frame_t head;   /* of the frame that is coming in */
-    unsigned char *body; /* its body, when the head is here */
-    size_t n_in;         /* bytes of both that are here */
-    madi_seal_t *seal;   /* of a sealed network, from the first byte on; NULL: not yet, or none */
-    bool sealed;         /* frames can go through it */
-    unsigned char *text; /* the record that was opened last; text[text_at..text_n) is not read yet */
+    madi_frame_t head;   /* header of the frame that is arriving */
+    unsigned char *body; /* its body, once the header is complete */
+    size_t n_in;         /* bytes of both that have arrived */
+    madi_seal_t *seal;   /* state of a sealed network, from the first byte on; NULL: not yet, or not sealed */
+    bool sealed;         /* TLS is ready to carry frames */
+    unsigned char *text; /* the last record, decrypted; text[text_at..text_n) is not read yet */
     size_t text_at, text_n;
     struct madi_hello *next;
 } madi_hello_t;
@@ -82,11 +82,11 @@ typedef struct madi_hello {
 /* Make a handshake that takes fd on success.  NULL without memory. */
 madi_hello_t *madi_hello_new(mad_session_t *session, madi_adapter_t *adapter, int fd);
 void madi_hello_ready(madi_watch_t *watch, uint32_t events);
-/* End the handshake, and return its descriptor, which is the caller's now. */
+/* End the handshake, and return its descriptor, which the calling function owns then. */
 int madi_hello_release(madi_hello_t *hello);
-/* End a handshake that has failed: a way of ours with this status, or a caller with a line in the log. */
+/* End a handshake that has failed: an attempt ends with this status, an incoming connection with a line in the log. */
 void madi_hello_fail(madi_hello_t *hello, mad_status_t status, const char *text);
-/* Like madi_hello_fail, but say the status to the other side first. */
+/* Like madi_hello_fail, but send the status to the other side first (REFUSE). */
 void madi_hello_refuse(madi_hello_t *hello, mad_status_t status, const char *text);
 bool madi_hello_send(madi_hello_t *hello, madi_hello_kind_t kind, const void *body, size_t len);
 /* Send a frame with this side's proof before the body. */
@@ -96,21 +96,21 @@ bool madi_hello_check_signed(madi_hello_t *hello);
 madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* as the peer claims; its proof is by the key of this role */
 /* Derive the link's secret (link->secret).  Precondition: both proofs are made.  False without memory. */
 bool madi_hello_secret(const madi_hello_t *hello, madi_link_t *link);
-/* The text for a peer whose network has other security than ours. */
+/* Make the text of an error: the peer's network has another security than ours. */
 void madi_hello_security_text(const madi_hello_t *hello, unsigned security, char *text, size_t len);
 
-/* Nothing came from the socket now, or nothing more will: recv returned n, which is 0 or less. */
+/* Handle a result n of recv that is 0 or negative: no bytes now, the end, or an error. */
 void madi_hello_read_failed(madi_hello_t *hello, ssize_t n);
 
 /* hello_seal.c */
 /* Begin TLS (active).  False: the handshake was ended. */
 bool madi_hello_seal_begin(madi_hello_t *hello);
-/* Bytes are here: go on with TLS.  False: it is not done, or the handshake was ended. */
+/* Continue TLS with bytes that have arrived.  False: not complete yet, or the handshake was ended. */
 bool madi_hello_seal_go(madi_hello_t *hello);
 bool madi_hello_seal_write(madi_hello_t *hello, const struct iovec *vec, int n, size_t len); /* all, or false */
 ssize_t madi_hello_seal_read(madi_hello_t *hello, void *to, size_t len); /* like recv; EPROTO: see madi_seal_why */
-bool madi_hello_seal_more(const madi_hello_t *hello); /* more was received than read: no event will tell of it */
-void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* the link owns the seal from now on, if there is one */
+bool madi_hello_seal_more(const madi_hello_t *hello); /* true if received bytes are unread: no event reports them */
+void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* pass the seal, if any, to the link, which owns it */
 
 /* accept.c */
 void madi_accept_hello(madi_hello_t *hello);
@@ -119,11 +119,11 @@ void madi_accept_refused(madi_hello_t *hello, mad_status_t status, const char *t
 
 /* attempt.c */
 void madi_attempt_connected(madi_hello_t *hello);
-void madi_attempt_greet(madi_hello_t *hello); /* say HELLO */
+void madi_attempt_greet(madi_hello_t *hello); /* send HELLO */
 void madi_attempt_challenge(madi_hello_t *hello);
 void madi_attempt_verdict(madi_hello_t *hello);
 void madi_attempt_refused(madi_hello_t *hello);
-void madi_attempt_cut(madi_hello_t *hello, const char *text); /* the socket ended without a word */
-void madi_attempt_again(madi_gate_t *gate);                   /* call once more, within the same time */
+void madi_attempt_cut(madi_hello_t *hello, const char *text); /* the socket ended without an answer */
+void madi_attempt_again(madi_gate_t *gate);                   /* connect once more, same deadline */
 
 #endif

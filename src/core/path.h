@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The path of a block: how its bytes come from the sender's memory into the receiver's.
+/* The path of a block: how its bytes get from the sender's memory into the receiver's.
  *
- *   copy     into the message's packet, as part of its header bytes: shorter than a gather entry costs
- *   packet   in the message's packet, from where it lies; the receiver copies it out of the library's memory
- *   write    the receive is posted, and the sender writes there
+ *   copy     copied into the message's stage buffer: cheaper than a gather entry for a short block
+ *   packet   gathered into the message's packet; the receiver copies it out of the library's memory
+ *   write    the receive is posted, and the sender writes to its memory
  *   read     announced; the receiver reads the sender's memory
- *   share    announced; each of the two moves a part of it, where that has proved quicker (share.h), else grant.  The
- *            sender hears from the receiver first, so shorter ones are read
- *   grant    announced; sent in pieces when the receiver has named the place
+ *   share    announced; each side moves a part of it, where that has proved faster (share.h), else grant.  The sender
+ *            needs the receiver's answer first, so shorter blocks are read
+ *   grant    announced; sent in pieces after the receiver has granted it
  *
  * madi_path_choose and madi_path_limits are pure: they read their arguments and nothing else.  A driver makes the limits in
  * its caps of what its links cost when it opens; each block is then compared with those. */
@@ -30,30 +30,30 @@ typedef enum madi_path {
     MADI_PATHS /* one more than the last */
 } madi_path_t;
 
-/* What the sender does until the block has left. */
+/* The sender's behaviour until the block has left. */
 typedef enum madi_path_sender {
     MADI_SENDER_WAITS,   /* in a call that blocks */
-    MADI_SENDER_POLLS,   /* it has a request, and calls for progress all the time */
-    MADI_SENDER_COMPUTES /* it has a request, and may be long in coming back */
+    MADI_SENDER_POLLS,   /* has a request, and calls for progress all the time */
+    MADI_SENDER_COMPUTES /* has a request, and may not call for progress for long */
 } madi_path_sender_t;
 
 typedef struct madi_path_block {
     uint64_t len;    /* bytes */
-    uint64_t room;   /* bytes: the longest block that the message's packet takes now */
+    uint64_t room;   /* bytes: the longest block that still fits into the message's packet */
     bool contiguous; /* false: in several segments */
     bool held;       /* LATER, of a message that has not ended: its bytes may still change */
     bool direct;     /* the two processes reach each other's memory */
-    bool posted;     /* the receive is posted, and the sender knows where */
-    bool answers;    /* messages of both take turns: the receiver waits for this one, and nothing follows it */
-    bool alone;      /* nothing else is under way between the two, and it is the message's only long block */
+    bool posted;     /* the receive is posted, and its address was offered to the sender */
+    bool answers;    /* messages and answers alternate: the receiver waits for this one, and nothing follows it */
+    bool alone;      /* nothing else is in flight between the two, and it is the message's only long block */
     madi_path_sender_t sender;
 } madi_path_block_t;
 
-/* Lengths in bytes from which on blocks are better announced than put into a packet. */
+/* Lengths in bytes from which on it is faster to announce a block than to put it into a packet. */
 typedef struct madi_path_limits {
-    size_t grant_min;  /* if they are granted */
-    size_t direct_min; /* if one of the two reaches the other's memory, and the sender answers and waits; 0: as grant_min.  In a
-                        * stream packets are quicker: the two sides copy different messages at the same time */
+    size_t grant_min;  /* for blocks that are granted and sent */
+    size_t direct_min; /* for direct access to memory, by a sender that answers and waits; 0: like grant_min.  In a stream
+                        * packets are faster: the two sides copy different messages at the same time */
 } madi_path_limits_t;
 
 madi_path_t madi_path_choose(const madi_path_block_t *block, const madi_path_limits_t *limits);

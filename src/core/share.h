@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Is a block whose two sides wait moved by both, each a part of it from memory to memory (shared), or sent through the
- * link as others are?  Which is quicker depends on where the two processes run, and that changes; so it is learned, per
- * gate and class of lengths, from how long granted blocks take.  Under session->lock. */
+/* The choice for a block whose two sides wait: shared (each side moves a part of it from memory to memory) or sent through
+ * the link.  The faster method depends on where the two processes run, which changes.  So it is learned, per gate and class
+ * of lengths, from the durations of granted blocks.  Under session->lock. */
 #ifndef MADI_SHARE_H
 #define MADI_SHARE_H
 
@@ -13,44 +13,44 @@
 #include <stdint.h>
 
 #define MADI_SHARE_CLASSES 9 /* from 32 KiB on, by powers of two; the last one has all longer ones */
-#define MADI_SHARE_KEPT 5    /* times that are kept of each way: what counts is the one in the middle */
+#define MADI_SHARE_KEPT 5    /* durations that are kept of each method; their median counts */
 
 typedef struct madi_share_class {
     uint32_t took[2][MADI_SHARE_KEPT]; /* ns, as if for the shortest block of the class; [1]: shared */
-    uint32_t middle[2];                /* of these; 0: not known yet */
-    uint32_t left;                     /* blocks until the way that is not used is tried again */
-    uint32_t run;                      /* blocks left of a try */
-    uint8_t count[2];                  /* of the times that are kept */
-    uint8_t oldest[2];
-    uint8_t tried; /* at the beginning: ways that have been */
-    uint8_t rarer; /* so much rarer are tries than at first */
-    bool shared;   /* what is used */
-    bool trying;   /* the other one, meanwhile */
+    uint32_t middle[2];                /* median of these, ns; 0: not known yet */
+    uint32_t left;                     /* blocks until the next trial of the method that is not in use */
+    uint32_t run;                      /* blocks left of the present trial */
+    uint8_t count[2];                  /* number of durations that are kept */
+    uint8_t oldest[2];                 /* index of the oldest one */
+    uint8_t tried; /* at the beginning: number of methods that were tried */
+    uint8_t rarer; /* log2 of the factor by which trials are rarer than at first */
+    bool shared;   /* the method in use */
+    bool trying;   /* a trial of the other method is running */
 } madi_share_class_t;
 
 typedef struct madi_share {
     madi_share_class_t classes[MADI_SHARE_CLASSES];
 } madi_share_t;
 
-/* Shall the next block of that length be shared?  *timed: how long it takes is to be told; of most it is not, for reading the
- * clock twice is two parts in a hundred of 64 KiB. */
+/* True if the next block of that length is to be shared.  *timed: its duration is to be reported with madi_share_took.  Most
+ * are not timed, since reading the clock twice takes 2 % of the time of 64 KiB. */
 bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed);
-/* One took so long, from its grant to its end here. */
+/* Report the duration of a block, from its grant to its end here. */
 void madi_share_took(madi_share_t *share, uint64_t len, bool shared, int64_t ns);
 
-/* Who sends a long block with a request computes beside it, or polls for its end from the beginning on, as an MPI library
- * does in a send that blocks.  That is not said, but is likely to be as it was the last time.  Any thread, no lock. */
+/* A thread that sends a long block with a request either computes meanwhile, or polls for its end from the beginning, as an
+ * MPI library does in a blocking send.  The next send is assumed to behave like the last one.  Any thread, no lock. */
 typedef struct madi_share_habit {
-    _Atomic int64_t begun; /* when the last one was; 0: there was progress since */
-    atomic_bool polls;
+    _Atomic int64_t begun; /* ns: when the last one began; 0: the program has called for progress since */
+    atomic_bool polls;     /* the last sender polled */
 } madi_share_habit_t;
 
-/* One is begun now: will its sender poll? */
+/* Record that a send begins now; true if its sender is expected to poll. */
 bool madi_share_begun(madi_share_habit_t *habit, int64_t now);
-/* The program calls for progress now. */
+/* Record that the program calls for progress now. */
 void madi_share_polled(madi_share_habit_t *habit, int64_t now);
 
-/* The same by the clock, if there is something to be learned. */
+/* Like madi_share_polled, with the present time, if a send is being observed. */
 static inline void madi_share_poll(madi_share_habit_t *habit)
 {
     if (MADI_UNLIKELY(atomic_load_explicit(&habit->begun, memory_order_relaxed) != 0))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What travels: packet headers and block descriptors.  Little-endian, fixed widths; values are never reused.
- * Everything read from here was written by a peer: check it before use. */
+/* The wire format: packet headers and block descriptors.  Little-endian, fixed widths; values are never reused.
+ * All received values were written by a peer: check them before use. */
 #ifndef MADI_WIRE_H
 #define MADI_WIRE_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define MADI_WIRE_VERSION 10
-#define MADI_FORWARD_DAEMON 4u /* in the first byte of virtual's entry of an address: the process does nothing but forward */
+#define MADI_FORWARD_DAEMON 4u /* bit of the first byte of virtual's entry in an address: the process only forwards */
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "packets are written as they lie in memory: this host needs conversions that are not written yet"
@@ -35,7 +35,7 @@ static_assert(sizeof(madi_wire_hdr_t) == 16, "packet header");
 enum madi_wire_type {
     MADI_WIRE_MSG = 1,     /* see above */
     MADI_WIRE_DATA = 2,    /* see above */
-    MADI_WIRE_CHANNEL = 3, /* channel: a number that is free; body: the channel's name */
+    MADI_WIRE_CHANNEL = 3, /* announces a channel's number; channel: the number, which was free; body: the name */
     MADI_WIRE_GRANT = 4,   /* body: madi_wire_grant */
     MADI_WIRE_CREDIT = 5,  /* channel as the *sender of the messages* numbers it; body: madi_wire_credit */
     MADI_WIRE_MISMATCH = 6, /* body: madi_wire_mismatch */
@@ -51,18 +51,20 @@ enum madi_wire_flags {
     MADI_WIRE_FIRST = 1, /* MSG: the first packet of the message */
     MADI_WIRE_LAST = 2,  /* MSG: the last one */
     MADI_WIRE_MODES = 4, /* MSG: descriptors carry the send mode too */
-    MADI_WIRE_CONT = 8   /* MSG: the next bytes of the block that the packet before has begun, and nothing else */
+    MADI_WIRE_CONT = 8   /* MSG: only the next bytes of the block that the packet before has begun */
 };
 
 /* A block descriptor, 8 bytes, unaligned in the packet:
- *   bits 0-47 length of the block; 48-49 kind; 50 receive mode; 51-52 send mode (when MADI_WIRE_MODES); 53 of RDV_AT: the
- *   sender waits, and can move a part of it
- * kind INLINE: the block's bytes follow, as many as are in the packet; if that is not the message's last the others may come in
- * the next packets (MADI_WIRE_CONT).  kind RDV: a madi_wire_rdv and its eager bytes follow.  Only on links where the two
- * processes reach each other's memory: kind RDV_AT: a madi_wire_rdv, the block's address (8 bytes), and its eager bytes
- * follow; kind PLACED: nothing follows, the bytes are where the receiver has offered. */
+ *   bits 0-47 length of the block; 48-49 kind; 50 receive mode; 51-52 send mode (when MADI_WIRE_MODES); 53, RDV_AT only:
+ *   the sender waits, and can move a part of the block
+ * kind INLINE: the block's bytes follow, up to the packet's end.  If that is not the message's last packet, the rest may
+ * come in the next packets (MADI_WIRE_CONT).
+ * kind RDV: a madi_wire_rdv and its eager bytes follow.
+ * Two more kinds are for links where the two processes reach each other's memory.  kind RDV_AT: a madi_wire_rdv, the
+ * block's address (8 bytes), and its eager bytes follow.  kind PLACED: nothing follows; the sender has written the bytes to
+ * the offered destination. */
 enum madi_wire_kind { MADI_WIRE_INLINE = 0, MADI_WIRE_RDV = 1, MADI_WIRE_RDV_AT = 2, MADI_WIRE_PLACED = 3 };
-/* What a packet costs the receiver who has not asked for it: aux of MSG packets.  total: with the header. */
+/* Credit bytes that a packet uses until its message is opened: aux of MSG packets.  total: bytes, with the header. */
 static inline uint64_t madi_wire_cost(uint64_t total)
 {
     return (total + 63) & ~UINT64_C(63);
@@ -79,39 +81,39 @@ static inline uint64_t madi_wire_desc(uint64_t len, unsigned kind, unsigned rmod
 #define MADI_WIRE_DESC_RMODE(d) ((unsigned)((d) >> 50 & 1))
 #define MADI_WIRE_DESC_SMODE(d) ((unsigned)((d) >> 51 & 3))
 #define MADI_WIRE_DESC_WAITS (UINT64_C(1) << 53)
-/* In MISMATCH only: that side has no block of this number; the receiver takes one of any length. */
+/* In MISMATCH only.  NONE: that side has no block of this number.  ANY: the receiver accepts any length. */
 #define MADI_WIRE_DESC_NONE (UINT64_C(1) << 54)
 #define MADI_WIRE_DESC_ANY (UINT64_C(1) << 55)
 
 typedef struct madi_wire_rdv {
     uint32_t sender; /* the sender's handle of the block */
-    uint32_t eager;  /* so many of the block's first bytes follow here */
+    uint32_t eager;  /* number of the block's first bytes that follow here */
 } madi_wire_rdv_t;
 static_assert(sizeof(madi_wire_rdv_t) == 8, "rendezvous");
 
 typedef struct madi_wire_grant {
     uint32_t sender;   /* from madi_wire_rdv */
     uint32_t receiver; /* goes into aux of the DATA packets */
-    uint64_t len;      /* what the receiver expects; 0 with drop: send nothing */
-    uint32_t drop;     /* 1: the receiver does not want the block; it is complete at the sender */
+    uint64_t len;      /* bytes that the receiver expects; 0 with drop: send nothing */
+    uint32_t drop;     /* 1: the receiver discards the block, which is complete at the sender then */
     uint32_t pad;
 } madi_wire_grant_t;
 static_assert(sizeof(madi_wire_grant_t) == 24, "grant");
 
-/* A grant of a block whose sender waits and has named its address: both sides move a part of it.  The sender writes what
- * is before end into the receiver's memory, as much of it as can be, and sends the rest of that as DATA: at least one byte,
- * which says that all before it is there.  The receiver reads what is behind end, and then sends the grant that drops the
- * block; if it cannot, one that does not: then all that is behind end comes as DATA too. */
+/* A grant of a block whose sender waits and has sent its address: both sides move a part of it.  The sender writes the bytes
+ * before end into the receiver's memory, as far as it can, and sends the rest of them as DATA.  That is at least one byte,
+ * which shows that all bytes before it have been written.  The receiver reads the bytes behind end, and then sends a grant
+ * with drop.  If it cannot read them, it sends a grant without drop, and they come as DATA too. */
 typedef struct madi_wire_share {
     uint32_t sender, receiver; /* as in madi_wire_grant */
     uint64_t len;              /* likewise */
-    uint64_t at;               /* where the block begins in the receiver's memory */
+    uint64_t at;               /* address of the block in the receiver's memory */
     uint64_t end;              /* offset in the block */
 } madi_wire_share_t;
 static_assert(sizeof(madi_wire_share_t) == 32, "share");
 
 typedef struct madi_wire_credit {
-    uint64_t limit; /* the sender of messages may have used so many credit bytes in all */
+    uint64_t limit; /* credit bytes that the sender of the messages may have used in all */
 } madi_wire_credit_t;
 static_assert(sizeof(madi_wire_credit_t) == 8, "credit");
 
@@ -128,17 +130,17 @@ static_assert(sizeof(madi_wire_mismatch_t) == 24, "mismatch");
  * The body begins with madi_wire_forward. */
 enum madi_forward_kind {
     MADI_FORWARD_PACKET = 1, /* a packet of the virtual link: header and body */
-    MADI_FORWARD_OPEN = 2,   /* madi_wire_open, then the address of the process that is wanted.  channel: hops left */
+    MADI_FORWARD_OPEN = 2,   /* madi_wire_open, then the address of the stream's other end.  channel: hops left */
     MADI_FORWARD_CREDIT = 3, /* of this hop: madi_wire_credit */
     MADI_FORWARD_HELLO = 4,  /* bytes of the handshake between the ends */
     MADI_FORWARD_READY = 5,  /* the sender's handshake is over: madi_wire_ready */
     MADI_FORWARD_CLOSE = 6,  /* nothing follows: madi_wire_close, then a text without its zero */
-    MADI_FORWARD_ACK = 7,    /* end to end: what madi_wire_forward says; of an encrypted stream, a proof.  seq then counts
-                              * them */
-    MADI_FORWARD_PING = 8,   /* ask 1: does who passes this stream on live, and those behind?  Answered with ask 0 */
-    MADI_FORWARD_MOVE = 9,   /* to the ends: take another way.  channel: gateways that it has passed */
-    MADI_FORWARD_TRY = 10,   /* as OPEN: a way beside the one that the stream has, which goes on */
-    MADI_FORWARD_KNOW = 11,  /* of this hop, about no stream: the address of a process that forwards */
+    MADI_FORWARD_ACK = 7,    /* end to end: only madi_wire_forward; of an encrypted stream also a proof, and seq counts
+                              * these packets */
+    MADI_FORWARD_PING = 8,   /* ask 1: queries whether the gateways of this stream are alive; the answer has ask 0 */
+    MADI_FORWARD_MOVE = 9,   /* to the ends: use another path.  channel: number of gateways that it has passed */
+    MADI_FORWARD_TRY = 10,   /* like OPEN, for a path in parallel with the stream's present one, which stays in use */
+    MADI_FORWARD_KNOW = 11,  /* of this hop, for no stream: the address of a process that forwards */
     MADI_FORWARD_KINDS       /* one more than the last */
 };
 #define MADI_FORWARD_KIND 0x7f
@@ -149,7 +151,7 @@ typedef struct madi_wire_forward {
     uint32_t ask; /* 1: acknowledge this at once */
 } madi_wire_forward_t;
 static_assert(sizeof(madi_wire_forward_t) == 8, "forward");
-/* So much of a fragment is looked at to know where it goes: of a packet, the inner header too. */
+/* Bytes of a fragment that are read to decide where it goes: of a packet, the inner header too. */
 #define MADI_FORWARD_HEAD (sizeof(madi_wire_forward_t) + sizeof(madi_wire_hdr_t))
 /* The packet of an encrypted stream: one with a body of at most MADI_SEALED_WHOLE bytes is sealed whole, its tag
  * behind it; of a longer one header and body are sealed by themselves, so that the place of the body is known, and is
@@ -163,10 +165,10 @@ static_assert(sizeof(madi_wire_forward_t) == 8, "forward");
 
 typedef struct madi_wire_open {
     uint64_t limit;  /* credits that the opener gives for the other direction on this hop */
-    uint64_t stream; /* a random number that the ends know the stream by, on whatever way */
-    uint32_t turn;   /* 0: the first way of the stream; later ones have greater numbers, odd from the end that was called */
+    uint64_t stream; /* a random number that identifies the stream at its ends, on any path */
+    uint32_t turn;   /* 0: the first path of the stream; later ones have greater numbers, odd from the passive end */
     uint32_t ack;    /* as in madi_wire_forward */
-    uint8_t proof[MADI_WIRE_PROOF]; /* of all but the limit */
+    uint8_t proof[MADI_WIRE_PROOF]; /* of all fields but the limit */
 } madi_wire_open_t;
 static_assert(sizeof(madi_wire_open_t) == 40, "open");
 
@@ -185,8 +187,8 @@ static_assert(sizeof(madi_wire_close_t) == 24, "close");
 
 enum madi_close_what {
     MADI_CLOSE_LINK = 0, /* the other end has closed the virtual link */
-    MADI_CLOSE_WAY = 1,  /* this way has failed, or its end takes another */
-    MADI_CLOSE_GONE = 2  /* the process that is wanted does not answer at its address */
+    MADI_CLOSE_WAY = 1,  /* this path has failed, or its end uses another one */
+    MADI_CLOSE_GONE = 2  /* the process at the other end does not answer at its address */
 };
 
 #endif

@@ -57,7 +57,7 @@
 #define SHM_UNITS 1536              /* 3 MiB */
 #define SHM_WINDOW_MIN 128          /* units in use at first: 256 KiB */
 #define SHM_WINDOW_SHARE (8 * 1536) /* units of all links of a process together, beyond which each link gets fewer */
-#define SHM_LONG (2 << 20)          /* bytes: pieces of blocks from this length on use only the first SHM_LONG_UNITS units; */
+#define SHM_LONG (2 << 20)          /* bytes: pieces of blocks from this length on use the first SHM_LONG_UNITS units, */
 #define SHM_LONG_UNITS 768          /* long blocks need the caches, so the ring has to be small (doc/rationale.md) */
 #define SHM_WINDOW_CROWD 1536       /* SHM_WINDOW_SHARE with more peers than cores: a cache then serves several rings */
 #define SHM_WINDOW_SMALL 512        /* bytes: bodies up to this length do not enlarge the window */
