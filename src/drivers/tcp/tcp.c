@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SEALED_MBS 3000 /* what a core encrypts beside what it copies */
+#define SEALED_MBS 3000 /* MB/s that a core encrypts besides its copies */
 
 static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
 {
@@ -20,7 +20,7 @@ static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
     caps->gather_max = MADI_TCP_GATHER;
     caps->latency_us = loopback ? 4 : 15;
     caps->bandwidth_MBs = loopback ? 8000 : 1100;
-    /* Beside equal ways: loopback before a real interface, IPv4 (shorter headers) before IPv6. */
+    /* Among paths that are equal otherwise: loopback before a real interface, IPv4 (shorter headers) before IPv6. */
     caps->rank = (loopback ? 45 : 50) + (v6 ? 1 : 0);
 }
 
@@ -72,7 +72,7 @@ static bool tcp_reachable(madi_adapter_t *adapter, const void *addr, size_t len,
 
 /* ---- Polling ---------------------------------------------------------------------------------------------------- */
 
-/* What differs between plain and sealed links; the polls below are compiled for each, with calls that are known. */
+/* The functions that differ between plain and sealed links.  The polls below are compiled for each, with direct calls. */
 typedef struct tcp_io {
     int (*receive)(madi_tcp_link_t *link, int budget);
     int (*take)(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan);
@@ -81,8 +81,8 @@ typedef struct tcp_io {
 static const tcp_io_t tcp_plain = {madi_tcp_receive, madi_tcp_take, madi_tcp_flush};
 static const tcp_io_t tcp_sealed = {madi_tcp_seal_receive, madi_tcp_seal_take, madi_tcp_seal_flush};
 
-/* Links that could not be read to the end last time: no edge will tell of them again.  One that is read to the end now goes to
- * *emptied. */
+/* Poll links that were not read to the end last time: no further edge reports them.  *emptied: one that is read to the end
+ * now. */
 static inline __attribute__((always_inline)) int tcp_poll_unread(madi_tcp_adapter_t *tcp, int budget, const tcp_io_t *io,
                                                                   madi_tcp_link_t **emptied)
 {
@@ -106,7 +106,7 @@ static madi_tcp_link_t *tcp_hot(madi_tcp_adapter_t *tcp)
     return sent;
 }
 
-/* Decide from one hot link's try whether watching it is worth its price. */
+/* Decide, after a try of a hot link, whether to watch it. */
 static void tcp_tried(madi_tcp_adapter_t *tcp, madi_tcp_link_t *link, int events)
 {
     if (link == tcp->parked) {
@@ -119,8 +119,8 @@ static void tcp_tried(madi_tcp_adapter_t *tcp, madi_tcp_link_t *link, int events
     }
 }
 
-/* Nothing came: try less and less often, so that a process that spins for another network soon pays next to nothing.  Where
- * messages come by other links too, every few tries the next poll asks for all of them. */
+/* Account for a try that found nothing: try less and less often, so that a process that spins for another network soon pays
+ * almost nothing.  If messages arrive by other links too, after every few tries the next poll polls all of them. */
 static void tcp_cool(madi_tcp_adapter_t *tcp, const madi_tcp_link_t *link, int left)
 {
     int tries = MADI_TCP_HOT - left;
@@ -132,7 +132,7 @@ static void tcp_cool(madi_tcp_adapter_t *tcp, const madi_tcp_link_t *link, int l
         madi_tcp_unpark(tcp);
 }
 
-/* Count down a poll that is to be left out; heat sets this to 0, so links with unread bytes are not affected. */
+/* True if this poll is to be skipped; counts it.  heat sets the count to 0, so links with unread bytes are not affected. */
 static bool tcp_skips(madi_tcp_adapter_t *tcp)
 {
     int skip = atomic_load_explicit(&tcp->skip, memory_order_relaxed);
@@ -149,7 +149,7 @@ static inline __attribute__((always_inline)) bool tcp_can_take(const madi_tcp_li
            link->head == link->tail && !link->ending;
 }
 
-/* What a spinning waiter is for as a rule: one packet of a few bytes, alone in the socket. */
+/* Take one short packet that is alone in the socket: the usual case of a spinning thread. */
 static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapter_t *adapter, void *packet,
                                                                          madi_foreign_t *loan, const tcp_io_t *io)
 {
@@ -196,7 +196,7 @@ static int tcp_poll_others(madi_tcp_adapter_t *tcp)
     return madi_poll_descriptors(tcp->pub.session);
 }
 
-/* A spinning waiter comes here: a receive call on the right socket is quicker than asking epoll first. */
+/* Poll for a spinning thread: a receive call on the right socket is faster than a call of epoll before it. */
 static inline __attribute__((always_inline)) int tcp_poll_by(madi_adapter_t *adapter, int budget, const tcp_io_t *io)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
@@ -259,7 +259,7 @@ static void tcp_disarm(madi_adapter_t *adapter)
     ((madi_tcp_adapter_t *)adapter)->armed = false;
 }
 
-/* What both tables have. */
+/* The functions common to the tables of plain and sealed links. */
 #define TCP_COMMON                                                                                                      \
     .abi = MADI_DRIVER_ABI, .name = "tcp",                                                                              \
     .apart = "give both an interface in one subnet, or one network name with MAD_TCP_NETWORK",                          \
@@ -278,7 +278,7 @@ static const madi_driver_t tcp_driver_sealed = {TCP_COMMON,
                                                 .send = madi_tcp_seal_send,
                                                 .link_close = madi_tcp_seal_link_close};
 
-/* From now on the adapter's calls are those of sealed links. */
+/* Set the adapter's security; for SEAL give it the table of sealed links. */
 static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason)
 {
     mad_status_t status = madi_tcp_security((madi_tcp_adapter_t *)adapter, given, reason);

@@ -4,7 +4,7 @@
  *   tcp.c       the table, and adapters: open, poll, when polling is worth a system call
  *   tcp_if.c    interfaces of the host, network names, ports
  *   tcp_addr.c  subnets, address bytes
- *   tcp_allow.c which addresses may be called, and may call
+ *   tcp_allow.c addresses to which and from which connections are allowed
  *   tcp_buffer.c  the receive buffers of a link, which are lent
  *   tcp_link.c  links: their life, and the byte stream cut into packets
  *   tcp_send.c  packets out
@@ -23,23 +23,23 @@
 #include <sys/socket.h>
 
 #define MADI_TCP_PACKET_MAX ((size_t)32 << 10)
-#define MADI_TCP_EAGER ((size_t)16 << 10) /* of a block that waits for its grant */
+#define MADI_TCP_EAGER ((size_t)16 << 10) /* bytes sent ahead of a block's grant */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20)
 #define MADI_TCP_CONT_MIN ((size_t)30 << 10)   /* from here on a second read is quicker than a copy */
 #define MADI_TCP_GRANT_MIN ((size_t)768 << 10) /* from here on a round trip is quicker than what credit allows */
 #define MADI_TCP_GATHER 32
 #define MADI_TCP_RX_SIZE ((size_t)64 << 10) /* the receive buffer: many small packets for one system call */
-#define MADI_TCP_RX_LOW ((size_t)4 << 10)   /* what is read beside big bodies: each byte of it is copied twice */
-#define MADI_TCP_BIG ((size_t)256 << 10)    /* such bodies, and ... */
-#define MADI_TCP_PLACED ((size_t)16 << 10)  /* ... those that go straight to where they belong */
+#define MADI_TCP_RX_LOW ((size_t)4 << 10)   /* bytes read into the buffer behind a big body: each is copied twice */
+#define MADI_TCP_BIG ((size_t)256 << 10)    /* bytes: shortest big body, and ... */
+#define MADI_TCP_PLACED ((size_t)16 << 10)  /* ... the shortest one that is read directly to its destination */
 
 typedef struct madi_tcp_link madi_tcp_link_t;
 
 /* Zeroed before use, and compared as memory. */
 typedef struct madi_tcp_subnet {
-    unsigned char ip_len, prefix; /* bytes, 0: none (loopback, or a name that somebody gave); bits */
-    bool has_peer;                /* the address is one end of a point-to-point pair, */
-    unsigned char peer[16];       /* of which this is the other end */
+    unsigned char ip_len, prefix; /* bytes, 0: none (loopback, or a name set by a knob); bits */
+    bool has_peer;                /* the address is one end of a point-to-point pair */
+    unsigned char peer[16];       /* its other end */
     unsigned char ip[16];         /* its first bits; the rest is 0 */
 } madi_tcp_subnet_t;
 
@@ -59,9 +59,9 @@ typedef struct madi_tcp_adapter {
     atomic_int hot_left, skip;
     bool turn;
     int tried;     /* not 0: take has just made the system call for the next poll too; 1 + the packets that were parsed */
-    int leave_out; /* so many takes: what was read last has that many packets, or the socket was emptied */
-    unsigned vain; /* tries of a hot link that found nothing; */
-    bool ask;      /* the next poll asks for the others */
+    int leave_out; /* number of takes to skip: the last read had that many packets, or emptied the socket */
+    unsigned vain; /* number of tries of a hot link that found nothing */
+    bool ask;      /* the next poll polls the other links, too */
 
     /* Being watched costs a packet that arrives 0.2 us inside the kernel, even when nobody asks epoll.  So a link that
      * polls find busy is parked: not watched, but tried by every other poll at least, until the process is about to
@@ -91,14 +91,14 @@ struct madi_tcp_link {
     bool watched, shut;
     madi_tcp_link_t *started_next, **started_at;
     int64_t silent_since; /* tcp_alive.c */
-    bool ending;        /* the watch saw the connection's end: read on until it is there */
-    atomic_bool closed; /* no upcalls any more: it is down, or link_close was called */
+    bool ending;        /* the watch reported the connection's end: read until recv returns it */
+    atomic_bool closed; /* no upcalls any more: the link is down, or link_close was called */
 
     /* Receiving, under the session's lock.  rx_buf[head..tail) is not parsed yet; within a body, left bytes are
      * missing, and those of them that are not in rx_buf go to body. */
     char *rx_buf; /* the data of current */
     madi_tcp_buffer_t *current, buffer[MADI_TCP_BUFFERS];
-    size_t head, tail, room; /* room: how much may be read into rx_buf at once */
+    size_t head, tail, room; /* room: most bytes of one read into rx_buf */
     madi_wire_hdr_t hdr;
     madi_rx_t rx;
     madi_place_t place;
@@ -114,19 +114,19 @@ struct madi_tcp_link {
     atomic_bool tx_blocked; /* set before the socket is tried, so that an edge seen meanwhile finds it set */
     bool tx_holds;          /* a rest in tx_buf, counted by madi_link_holds */
     bool tx_refused;        /* a send was answered AGAIN: madi_link_writable is due */
-    atomic_int tx_errno;    /* why sending ended */
+    atomic_int tx_errno;    /* the error that ended sending; 0: none */
     char *tx_buf;
     madi_op_t *op;
     int vec_at, vec_n;
     struct iovec vec[MADI_TCP_GATHER + 1];
-    bool said_end; /* sealed: the peer has said that nothing follows */
-    bool kernel;   /* sealed: the kernel makes the records that are sent */
+    bool said_end; /* sealed: close_notify has arrived: nothing follows */
+    bool kernel;   /* sealed: the kernel makes the records to be sent (kernel TLS) */
 };
 
 #define MADI_TCP_HOT 4000 /* empty tries until a link is no longer hot: about a millisecond of system calls */
 #define MADI_TCP_PARK 64  /* hot receives until a link is parked */
-#define MADI_TCP_UNPARK 256 /* empty tries until it is watched again */
-#define MADI_TCP_OTHERS 4   /* empty tries until all other links are asked for */
+#define MADI_TCP_UNPARK 256 /* empty tries until a parked link is watched again */
+#define MADI_TCP_OTHERS 4   /* empty tries until all other links are polled */
 
 static inline void madi_tcp_heat(madi_tcp_adapter_t *tcp)
 {
@@ -136,22 +136,22 @@ static inline void madi_tcp_heat(madi_tcp_adapter_t *tcp)
 
 /* tcp_if.c */
 mad_status_t madi_tcp_probe(const madi_driver_t *driver, struct mad_session *session);
-/* Sets self, network, subnet, loopback of the adapter called pub.name. */
+/* Set self, network, subnet and loopback of the adapter pub.name. */
 mad_status_t madi_tcp_if_find(madi_tcp_adapter_t *tcp, char *reason);
-/* A listening socket on self, within the configured ports; sets pub.listen_fd and the address bytes. */
+/* Make a listening socket on self, within the configured ports; sets pub.listen_fd and the address bytes. */
 mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason);
 
-/* Set pub.security: by the knob, else as the topology file has it (given; -1: it has nothing), else auth. */
+/* Set pub.security: by the knob, else by the topology file (given; -1: none), else auth. */
 mad_status_t madi_tcp_security(madi_tcp_adapter_t *tcp, int given, char *reason);
 
 /* tcp_addr.c */
-/* The address's bytes, with the prefix of its subnet if the network is named after it; returns how many. */
+/* Write an adapter's address bytes, with the subnet's prefix if the network has its name; returns their number. */
 size_t madi_tcp_addr_put(const struct sockaddr_storage *addr, const madi_tcp_subnet_t *subnet, unsigned char *to);
-/* A peer's address bytes; false when they are not such. */
+/* Parse a peer's address bytes; false if they are malformed. */
 bool madi_tcp_addr_get(const void *addr, size_t len, struct sockaddr_storage *to, socklen_t *to_len);
 void madi_tcp_addr_text(const struct sockaddr_storage *addr, char *text, size_t size);
 socklen_t madi_tcp_addr_len(const struct sockaddr_storage *addr);
-/* Of an interface's address; mask and peer as getifaddrs says them, or NULL. */
+/* Return the subnet of an interface's address; mask and peer as from getifaddrs, or NULL. */
 madi_tcp_subnet_t madi_tcp_subnet(const struct sockaddr *addr, const struct sockaddr *mask, const struct sockaddr *peer);
 void madi_tcp_subnet_name(const madi_tcp_subnet_t *subnet, char *name); /* MADI_NAME_MAX bytes */
 bool madi_tcp_network(const void *addr, size_t len, char *name); /* as driver.h says */
@@ -163,27 +163,27 @@ bool madi_tcp_holds(const unsigned char *net, int prefix, const unsigned char *i
 
 /* tcp_allow.c; any lock */
 bool madi_tcp_allow_check(char *reason); /* false: MAD_TCP_ALLOW is not valid; reason has MADI_REASON_MAX bytes */
-/* True if this process may call that address, or (calls) be called from it. */
+/* True if this process may connect to that address, or (calls) accept connections from it. */
 bool madi_tcp_allows(const madi_tcp_adapter_t *tcp, const struct sockaddr_storage *peer, bool calls);
 bool madi_tcp_admits(madi_adapter_t *adapter, int fd, char *reason); /* as driver.h says */
 
 /* tcp_alive.c; all but set under the session's lock */
-mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason); /* with its first link: most adapters have none */
+mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason); /* at the first link: most adapters have none */
 void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* fine on a half-made adapter */
-/* Bytes are under way. */
+/* Start the timer if needed: bytes are under way. */
 void madi_tcp_alive_set(madi_tcp_adapter_t *tcp);
 void madi_tcp_keepalive(int fd);
 bool madi_tcp_unheard(madi_link_t *link, int64_t ns);
 bool madi_tcp_moves(madi_link_t *link, int64_t ns);
 void madi_tcp_started_add(madi_tcp_link_t *link);
-void madi_tcp_started_remove(madi_tcp_link_t *link); /* also when it was removed */
+void madi_tcp_started_remove(madi_tcp_link_t *link); /* no effect if it was removed already */
 
 /* tcp_buffer.c; under the session's lock */
 bool madi_tcp_buffers_open(madi_tcp_link_t *link); /* false: no memory */
 void madi_tcp_buffers_free(madi_tcp_link_t *link);
 bool madi_tcp_lend(madi_tcp_link_t *link); /* true if bytes of rx_buf may be lent: slot_put follows, whoever calls it */
 void madi_tcp_slot_put(madi_link_t *link, madi_foreign_t loan); /* any lock, or none */
-void madi_tcp_compact(madi_tcp_link_t *link); /* what is not parsed begins at 0, in a buffer of which nothing is lent */
+void madi_tcp_compact(madi_tcp_link_t *link); /* move the unparsed bytes to offset 0 of a buffer without loans */
 
 /* tcp_seal.c; the comments are those of driver.h and of the plain ones below */
 int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget);
@@ -203,19 +203,19 @@ static inline bool madi_tcp_closed(madi_tcp_link_t *link)
 }
 
 /* tcp_link.c */
-/* For tcp_seal.c.  Take n bytes that have been put where a read would have put them: into the body that is being received, or
- * behind rx_buf's tail.  Returns events. */
+/* For tcp_seal.c.  Process n bytes that lie where a read would have put them: in the body that is being received, or behind
+ * rx_buf's tail.  Returns the number of events. */
 int madi_tcp_consume(madi_tcp_link_t *link, size_t n);
 /* Like madi_tcp_consume, but all n bytes are behind rx_buf's tail. */
 int madi_tcp_parse(madi_tcp_link_t *link, size_t n);
 bool madi_tcp_is_one(const madi_tcp_link_t *link, size_t n); /* true if rx_buf's first n bytes are one packet that take may copy */
 bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n); /* copy it; false if no peer sends such a packet */
 void madi_tcp_unread_add(madi_tcp_link_t *link); /* have the next poll read it */
-void madi_tcp_ended(madi_tcp_link_t *link, int error); /* error: what recv said, 0 for an orderly end */
+void madi_tcp_ended(madi_tcp_link_t *link, int error); /* error: errno of recv, 0 for an orderly end */
 /* tcp_send.c */
-void madi_tcp_keep_no_more(madi_tcp_link_t *link); /* nothing of a packet is left in tx_buf */
-ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n); /* how much the socket took, or -1; a full socket is 0 */
-void madi_tcp_broken(madi_tcp_link_t *link); /* sending failed with errno */
+void madi_tcp_keep_no_more(madi_tcp_link_t *link); /* record that tx_buf is empty */
+ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n); /* number of bytes that the socket took; -1: errno */
+void madi_tcp_broken(madi_tcp_link_t *link); /* end the link after an error of sending (errno) */
 void madi_tcp_advance(madi_tcp_link_t *link, size_t done); /* drop the first done bytes of vec[vec_at..vec_n) */
 
 /* The operation and the senders that wait until all that send has taken has left. */
@@ -228,11 +228,11 @@ madi_tcp_left_t madi_tcp_left_take(madi_tcp_link_t *link);
 /* Complete the operation, and report that the link takes packets again.  Without the tx lock. */
 void madi_tcp_left_report(madi_tcp_link_t *link, const madi_tcp_left_t *left);
 madi_sent_t madi_tcp_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-/* Go on with what the socket did not take; returns events.  Takes the tx lock. */
+/* Send bytes that the socket did not take before; returns the number of events.  Takes the tx lock. */
 int madi_tcp_flush(madi_tcp_link_t *link);
 
 /* tcp_link.c */
-/* The link is finished; it may be closed already when this returns. */
+/* Report that the link is down; it may be closed when this returns. */
 void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text);
 mad_status_t madi_tcp_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
 mad_status_t madi_tcp_start(madi_link_t *link, int fd, bool active, char *reason);
@@ -240,13 +240,13 @@ bool madi_tcp_drained(madi_link_t *link);
 void madi_tcp_acknowledge(madi_link_t *link); /* as driver.h says */
 void madi_tcp_link_close(madi_link_t *link);
 void madi_tcp_link_fini(madi_link_t *link);
-/* Read and parse about budget packets; returns events. */
+/* Read and parse about budget packets; returns the number of events. */
 int madi_tcp_receive(madi_tcp_link_t *link, int budget);
-/* One read of a link of which nothing is left over.  1: a packet that came alone is at packet, or its header, and its body is at
- * loan; else how many others were read, and parsed, negated. */
+/* Read once from a link without unparsed bytes.  1: exactly one packet arrived; it is at packet, or its header is there and
+ * its body at loan.  Else the negative number of packets that were read and parsed. */
 int madi_tcp_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan);
 void madi_tcp_unread_remove(madi_tcp_link_t *link);
-/* Stop watching; watch again (which tells of what came meanwhile). */
+/* Stop watching the link; watch it again, which reports bytes that arrived meanwhile. */
 void madi_tcp_park(madi_tcp_link_t *link);
 void madi_tcp_unpark(madi_tcp_adapter_t *tcp);
 

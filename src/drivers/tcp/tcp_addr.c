@@ -36,7 +36,7 @@ size_t madi_tcp_addr_put(const struct sockaddr_storage *addr, const madi_tcp_sub
     return 4 + ip_len;
 }
 
-/* Length of the IP address in address bytes; 0: they are none. */
+/* Length in bytes of the IP address in address bytes; 0: malformed. */
 static size_t tcp_ip_len(const unsigned char *a, size_t len)
 {
     size_t ip_len = len && a[0] == 4 ? 4 : 16;
@@ -116,7 +116,7 @@ madi_tcp_subnet_t madi_tcp_subnet(const struct sockaddr *addr, const struct sock
     return s;
 }
 
-/* Both ends make the same name of the two addresses. */
+/* Make the network's name from the two addresses, equal at both ends. */
 static void tcp_pair_name(const madi_tcp_subnet_t *s, char *name)
 {
     bool swap = memcmp(s->ip, s->peer, s->ip_len) > 0;
@@ -164,7 +164,7 @@ bool madi_tcp_holds(const unsigned char *net, int prefix, const unsigned char *i
     return !memcmp(masked, net, len);
 }
 
-#define PRIVILEGED 1024 /* ports below this one are no user's */
+#define PRIVILEGED 1024 /* lowest port that a process without privileges may use */
 
 bool madi_tcp_within(madi_adapter_t *adapter, const void *addr, size_t len)
 {
@@ -176,8 +176,7 @@ bool madi_tcp_within(madi_adapter_t *adapter, const void *addr, size_t len)
     return madi_tcp_holds(own->ip, own->prefix, a + 3, ip_len) || (own->has_peer && !memcmp(own->peer, a + 3, ip_len));
 }
 
-/* True if this host sends from that very address when it sends to the peer's: its network is not known from a subnet, and
- * the routes say. */
+/* True if this host's routes use this address as the source towards the peer's: for networks without a known subnet. */
 static bool tcp_is_routed(const struct sockaddr_storage *self, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage from;
@@ -203,7 +202,7 @@ bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *a
     unsigned char net[16];
     int bits = (int)(8 * ip_len), prefix;
     if (!ip_len || ip_len != tcp->subnet.ip_len || tcp->subnet.has_peer || !madi_tcp_network(addr, len, name) ||
-        strcmp(name, network) != 0) /* a name that somebody gave */
+        strcmp(name, network) != 0) /* a name set by a knob */
         return false;
     prefix = a[len - 1];
     memcpy(net, a + 3, ip_len);

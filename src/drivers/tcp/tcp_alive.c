@@ -20,7 +20,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LOOKS 8 /* in a time-out */
+#define LOOKS 8 /* checks within one time-out */
 
 static int at_least_1(int64_t n)
 {
@@ -47,8 +47,8 @@ void madi_tcp_alive_set(madi_tcp_adapter_t *tcp)
         timerfd_settime(tcp->alive.fd, 0, &when, NULL);
 }
 
-/* Are bytes under way of which nothing was heard?  Bytes that the peer has no room for are not under way, but the
- * kernel's question whether it has some now is. */
+/* True if bytes are under way and nothing was acknowledged for ns nanoseconds.  Bytes for which the peer has no room are not
+ * under way, but the kernel's window probe is. */
 static bool tcp_unheard(const struct tcp_info *info, int64_t ns)
 {
     return (info->tcpi_unacked || info->tcpi_probes) && (int64_t)info->tcpi_last_ack_recv * 1000000 >= ns;
@@ -72,7 +72,7 @@ bool madi_tcp_moves(madi_link_t *pub, int64_t ns)
            (int64_t)info.tcpi_last_data_recv * 1000000 < ns;
 }
 
-/* Returns whether the link must be looked at again. */
+/* Check one link; true if it must be checked again. */
 static bool tcp_look(madi_tcp_link_t *link, int64_t now)
 {
     int64_t limit = madi_knob_int(MADI_KNOB_PEER_TIMEOUT);
@@ -89,7 +89,7 @@ static bool tcp_look(madi_tcp_link_t *link, int64_t now)
         link->silent_since = 0;
     } else if (!link->silent_since) {
         link->silent_since = now;
-    } else if (now - link->silent_since >= limit - limit / LOOKS * 2) { /* one was lost before the first look */
+    } else if (now - link->silent_since >= limit - limit / LOOKS * 2) { /* one was lost before the first check */
         snprintf(text, sizeof(text), "no acknowledgement for %lld ms (MAD_PEER_TIMEOUT): the host or the network is gone",
                  (long long)(limit / 1000000));
         madi_tcp_down(link, MAD_ERR_PEER, text);
@@ -108,7 +108,7 @@ static void tcp_alive_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     if (read(watch->fd, &n, sizeof(n)) < 0)
         return;
-    /* Before the looks: a send that still found it set has its bytes in the socket by now. */
+    /* Before the checks: a send that still found it set has its bytes in the socket by now. */
     atomic_store_explicit(&tcp->alive_set, false, memory_order_seq_cst);
     for (madi_tcp_link_t *link = tcp->started; link; link = next) {
         next = link->started_next;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tcp: the addresses that this process may call and be called by (MAD_TCP_ALLOW).
+/* tcp: the addresses to which this process may connect, and from which it accepts connections (MAD_TCP_ALLOW).
  *
  *     list     = item *("," item)
  *     item     = network [":" PORT ["-" PORT]]
  *     network  = IPV4 ["/" BITS] | "[" IPV6 ["/" BITS] "]" | IPV6 "/" BITS | "subnets" | "any"
  *
- * "subnets": what the adapter's own subnet holds.  Ports are those that are called; who calls has one that says nothing.  The
- * list is read for each address: there are few of them, and no memory is to be kept. */
+ * "subnets": all addresses of the adapter's own subnet.  PORT restricts the destination of outgoing connections; the source
+ * port of an incoming one means nothing.  The list is parsed for each address: there are few, and no memory is kept. */
 #include "base/knob.h"
 #include "drivers/tcp/tcp.h"
 
@@ -56,7 +56,7 @@ static bool network_read(const char *text, size_t len, tcp_item_t *item)
     return item->ip_len > 0;
 }
 
-/* Where the network's text ends, before the colon of ports. */
+/* Return the end of the network's text, before the colon of ports. */
 static const char *network_end(const char *text, const char *end)
 {
     const char *colon = memchr(text, ':', (size_t)(end - text));
@@ -108,7 +108,7 @@ static bool item_holds(const tcp_item_t *item, const madi_tcp_adapter_t *tcp, co
     }
 }
 
-/* The next item of the list, which is what is left of it.  NULL: none. */
+/* Return the next item, and advance list behind it.  NULL: none. */
 static const char *list_next(const char **list, const char **end)
 {
     const char *at = *list + strspn(*list, ", ");

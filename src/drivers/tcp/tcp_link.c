@@ -18,7 +18,8 @@
 
 #define TCP_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
-/* The core may close the link inside madi_link_down or later: from here on it is left alone in either case. */
+/* Report that the link is down.  The core may close it inside madi_link_down or later; the driver does not use it from here
+ * on. */
 void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text)
 {
     atomic_store_explicit(&link->closed, true, memory_order_relaxed);
@@ -41,7 +42,7 @@ mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, in
         return MAD_ERR_PROTOCOL;
     }
     madi_tcp_addr_text(&peer, text, sizeof(text));
-    if (!madi_tcp_allows(tcp, &peer, false)) { /* whoever asks for it */
+    if (!madi_tcp_allows(tcp, &peer, false)) { /* also for peers that the program has added */
         snprintf(reason, MADI_REASON_MAX, "%s is not on the list of MAD_TCP_ALLOW", text);
         return MAD_ERR_CONFIG;
     }
@@ -81,7 +82,7 @@ static void tcp_ready(madi_watch_t *watch, uint32_t events)
     const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
     if ((events & (EPOLLOUT | end)) && atomic_load_explicit(&link->tx_blocked, memory_order_relaxed))
         madi_tcp_flush(link);
-    link->ending |= (events & end) != 0; /* no further edge will tell */
+    link->ending |= (events & end) != 0; /* no further edge reports it */
     if ((events & (EPOLLIN | end)) && !link->is_unread)
         madi_tcp_receive(link, 64);
 }
@@ -154,8 +155,8 @@ void madi_tcp_unpark(madi_tcp_adapter_t *tcp)
     link->watched = true;
 }
 
-/* Closing a socket that holds unread bytes resets the connection, and a reset throws away what this kernel still has to
- * send: only what the peer's kernel has acknowledged is safe. */
+/* Closing a socket with unread bytes resets the connection, and a reset discards bytes that this kernel still has to send.
+ * Only bytes that the peer's kernel has acknowledged are safe. */
 bool madi_tcp_drained(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
@@ -165,7 +166,7 @@ bool madi_tcp_drained(madi_link_t *pub)
     return ioctl(link->watch.fd, SIOCOUTQ, &unacknowledged) < 0 || !unacknowledged;
 }
 
-/* The kernel sends the acknowledgement that it holds back, for up to 40 ms, to have something to send with it. */
+/* Have the kernel send a delayed acknowledgement, which it may hold back for up to 40 ms. */
 void madi_tcp_acknowledge(madi_link_t *pub)
 {
     int one = 1;
@@ -206,7 +207,7 @@ void madi_tcp_link_fini(madi_link_t *pub)
     if (!link->started)
         return;
     madi_tcp_link_close(pub);
-    /* A send that ran beside close may have put it back. */
+    /* A send that ran in parallel with close may have put it back. */
     if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) == link)
         atomic_store_explicit(&tcp->hot_sent, NULL, memory_order_relaxed);
     link->started = false;
@@ -232,7 +233,7 @@ static void tcp_unread_add(madi_tcp_link_t *link)
         tcp->unread = link;
     tcp->unread_last = link;
     tcp->unread_count++;
-    madi_tcp_heat(tcp); /* else nobody would poll */
+    madi_tcp_heat(tcp); /* else no poll would try it */
 }
 
 void madi_tcp_unread_remove(madi_tcp_link_t *link)
@@ -250,7 +251,7 @@ void madi_tcp_unread_remove(madi_tcp_link_t *link)
     tcp->unread_count--;
 }
 
-/* The connection ended; error: what recv said, 0 for an orderly end. */
+/* End the link at the connection's end; error: errno of recv, 0 for an orderly end. */
 static void tcp_ended(madi_tcp_link_t *link, int error)
 {
     int tx_error = atomic_load_explicit(&link->tx_errno, memory_order_relaxed);
@@ -269,13 +270,13 @@ static void tcp_ended(madi_tcp_link_t *link, int error)
     }
 }
 
-/* True if the body of that packet belongs into memory of the program, where that is known. */
+/* True if the body of that packet may have a destination in the program's memory. */
 static bool tcp_placed(const madi_wire_hdr_t *hdr)
 {
     return hdr->type == MADI_WIRE_DATA || (hdr->type == MADI_WIRE_MSG && hdr->flags & MADI_WIRE_CONT);
 }
 
-/* Does a peer send this?  If not the link is finished. */
+/* True if the header is valid; if not the link ends. */
 static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
 {
     bool big = tcp_placed(hdr) || hdr->type == MADI_WIRE_FORWARD;
@@ -289,7 +290,7 @@ static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
     return false;
 }
 
-/* A header was taken from rx_buf: ask where the body goes.  False: that is asked again in the next poll. */
+/* Ask the core where the body of the packet goes whose header was taken from rx_buf.  False: ask again in the next poll. */
 static bool tcp_begin(madi_tcp_link_t *link)
 {
     bool whole = link->tail - link->head >= link->hdr.length;
@@ -299,7 +300,7 @@ static bool tcp_begin(madi_tcp_link_t *link)
     link->rx.head = madi_foreign_of(link->rx_buf + link->head);
     link->rx.here = (uint32_t)(link->tail - link->head < link->hdr.length ? link->tail - link->head : link->hdr.length);
     link->rx.skip = 0;
-    link->rx.defer = !link->pub.seal; /* there a record may come before it */
+    link->rx.defer = !link->pub.seal; /* on a sealed link another record may be processed before it */
     link->place = madi_rx_begin(&link->pub, &link->hdr, &link->rx);
     if (lent && link->place != MADI_PLACE_KEEP)
         madi_tcp_slot_put(&link->pub, loan);
@@ -310,7 +311,7 @@ static bool tcp_begin(madi_tcp_link_t *link)
     link->head += link->rx.skip;
     link->in_body = true;
     if (link->left >= (tcp_placed(&link->hdr) ? MADI_TCP_PLACED : MADI_TCP_BIG))
-        link->room = MADI_TCP_RX_LOW; /* what follows it probably is big too */
+        link->room = MADI_TCP_RX_LOW; /* the next packet probably is big, too */
     return true;
 }
 
@@ -321,7 +322,7 @@ static void tcp_finish(madi_tcp_link_t *link)
         madi_rx_done(&link->pub, &link->hdr, &link->rx);
 }
 
-/* Give the body what of it lies in rx_buf.  True: it is complete. */
+/* Move bytes of the body from rx_buf to it.  True: it is complete. */
 static bool tcp_body(madi_tcp_link_t *link)
 {
     size_t part = link->tail - link->head < link->left ? link->tail - link->head : link->left;
@@ -337,13 +338,13 @@ static bool tcp_body(madi_tcp_link_t *link)
     return true;
 }
 
-/* So much of a fragment's body is to be there before it is told. */
+/* Number of bytes of a fragment's body that must be here before it is reported to the core. */
 static size_t tcp_forward_head(const madi_tcp_link_t *link)
 {
     return link->hdr.length < MADI_FORWARD_HEAD ? link->hdr.length : MADI_FORWARD_HEAD;
 }
 
-/* Take the packets out of rx_buf; afterwards it holds less than what begins a packet.  Returns how many were finished. */
+/* Parse the packets in rx_buf, until less than a packet's header is left.  Returns the number of completed packets. */
 static int tcp_parse(madi_tcp_link_t *link)
 {
     int packets = 0;
@@ -383,7 +384,7 @@ static int tcp_parse(madi_tcp_link_t *link)
     return packets;
 }
 
-/* One system call.  Returns what recv does; *want is how much was asked for. */
+/* Read by one system call.  Returns its result; *want: number of bytes requested. */
 static ssize_t tcp_read(madi_tcp_link_t *link, size_t *want)
 {
     ssize_t n;
@@ -405,7 +406,7 @@ static ssize_t tcp_read(madi_tcp_link_t *link, size_t *want)
     return n;
 }
 
-/* n bytes were read: the body's part is in place already, the rest is to be parsed. */
+/* Process n bytes that were read: the body's part is in place already, the rest is to be parsed. */
 static int tcp_consume(madi_tcp_link_t *link, size_t n)
 {
     if (link->in_body && link->body) {
@@ -426,7 +427,7 @@ static int tcp_consume(madi_tcp_link_t *link, size_t n)
     return n ? (int)n : 1;
 }
 
-/* Are these n bytes one packet that take may copy? */
+/* True if these n bytes are one packet that take may copy. */
 static bool tcp_is_one(const madi_tcp_link_t *link, size_t n)
 {
     uint32_t length;
@@ -435,7 +436,7 @@ static bool tcp_is_one(const madi_tcp_link_t *link, size_t n)
            n == sizeof(madi_wire_hdr_t) + length;
 }
 
-/* Lend the body of the packet that is all that was read; false: it is none, or cannot be lent. */
+/* Lend the body if the n bytes that were read are one packet; false if they are not, or it cannot be lent. */
 static bool tcp_take_lent(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan, size_t n)
 {
     madi_wire_hdr_t hdr;
@@ -489,7 +490,7 @@ int madi_tcp_receive(madi_tcp_link_t *link, int budget)
             return events + (n == 0);
         }
         events += tcp_consume(link, (size_t)n);
-        if ((size_t)n < want && !link->ending) /* the socket was empty: no call to hear that again */
+        if ((size_t)n < want && !link->ending) /* the socket is empty: another call would only confirm that */
             break;
         if (events >= budget && !madi_tcp_closed(link)) {
             tcp_unread_add(link);
@@ -503,7 +504,7 @@ int madi_tcp_receive(madi_tcp_link_t *link, int budget)
     return events;
 }
 
-/* For sealed links; static ones beside them, so that what is not sealed is compiled as if these were not there. */
+/* For sealed links.  These wrap the static functions, so that those of plain links are still inlined. */
 void madi_tcp_unread_add(madi_tcp_link_t *link)
 {
     tcp_unread_add(link);

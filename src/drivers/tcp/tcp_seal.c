@@ -64,7 +64,7 @@ static int seal_open_all(madi_tcp_link_t *link)
     return events;
 }
 
-/* One system call.  Returns what recv does; *want is how much was asked for. */
+/* Read by one system call.  Returns its result; *want: number of bytes requested. */
 static ssize_t seal_read(madi_tcp_link_t *link, size_t *want)
 {
     void *to = madi_seal_room(link->pub.seal, want);
@@ -89,7 +89,7 @@ int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget)
             return events + (n == 0);
         }
         events += seal_open_all(link);
-        if ((size_t)n < want && !link->ending) /* the socket was empty: no call to hear that again */
+        if ((size_t)n < want && !link->ending) /* the socket is empty: another call would only confirm that */
             break;
         if (events >= budget && !seal_closed(link)) {
             madi_tcp_unread_add(link);
@@ -103,8 +103,8 @@ int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget)
     return events;
 }
 
-/* Return 1 if one record is all that has come, and one packet that take may copy is all that it holds: packet has it then.
- * Else 0, and *others is the number of packets that were parsed. */
+/* Return 1 if exactly one record has arrived, and it holds exactly one packet that take may copy; the packet is copied to
+ * packet.  Else 0, and *others is the number of packets that were parsed. */
 static int seal_take_one(madi_tcp_link_t *link, void *packet, int *others)
 {
     bool broken;
@@ -148,8 +148,8 @@ int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Return how many of the bytes that are left to encrypt before the next system call.  The last batch is cut in halves, so that
- * the peer decrypts beside this process. */
+/* Number of bytes to encrypt before the next system call.  The last batch is cut in halves, so that the peer's decryption
+ * overlaps this process's encryption. */
 static size_t seal_batch(size_t left)
 {
     size_t half = left / 2 & ~(size_t)(MADI_SEAL_TEXT - 1); /* whole records */
@@ -158,7 +158,7 @@ static size_t seal_batch(size_t left)
     return half > SEAL_BATCH_MIN ? half : SEAL_BATCH_MIN;
 }
 
-/* Encrypt and send what waits.  1: all of it has left; 0: the socket is full; -1: the connection is broken. */
+/* Encrypt and send the waiting bytes.  1: all have left; 0: the socket is full; -1: the connection is broken. */
 static int seal_pump(madi_tcp_link_t *link)
 {
     size_t left = 0;
@@ -185,7 +185,7 @@ static int seal_pump(madi_tcp_link_t *link)
     }
 }
 
-/* The kernel makes the records: send payload as on a link that is not sealed. */
+/* Send on a link whose records the kernel makes: payload, as on a plain link. */
 static madi_sent_t seal_send_kernel(madi_tcp_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     if (!atomic_load_explicit(&link->tx_blocked, memory_order_relaxed) &&
@@ -278,7 +278,7 @@ static void seal_ready(madi_watch_t *watch, uint32_t events)
     const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
     if ((events & (EPOLLOUT | end)) && atomic_load_explicit(&link->tx_blocked, memory_order_relaxed))
         madi_tcp_seal_flush(link);
-    link->ending |= (events & end) != 0; /* no further edge will tell */
+    link->ending |= (events & end) != 0; /* no further edge reports it */
     if ((events & (EPOLLIN | end)) && !link->is_unread)
         madi_tcp_seal_receive(link, 64);
 }
@@ -296,7 +296,7 @@ mad_status_t madi_tcp_seal_start(madi_link_t *pub, int fd, bool active, char *re
     link->watch.ready = seal_ready;
     link->kernel = madi_seal_kernel_begin(pub->seal, fd);
     status = madi_tcp_start(pub, fd, active, reason);
-    if (!status && !seal_closed(link) && !madi_seal_empty(pub->seal)) /* what came right behind the handshake */
+    if (!status && !seal_closed(link) && !madi_seal_empty(pub->seal)) /* bytes that arrived directly behind the handshake */
         madi_tcp_unread_add(link);
     return status;
 }

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define TCP_SMALL 512 /* gathered packets up to here are cheaper copied than described to the kernel */
+#define TCP_SMALL 512 /* bytes: gathered packets up to this length are copied, which is cheaper than a gather list */
 
 void madi_tcp_keep_no_more(madi_tcp_link_t *link)
 {
@@ -14,7 +14,7 @@ void madi_tcp_keep_no_more(madi_tcp_link_t *link)
     link->tx_holds = false;
 }
 
-/* How much the socket took, or -1; a full socket is 0. */
+/* Return the number of bytes that the socket took, 0 if it is full, -1 on an error. */
 static ssize_t tcp_write(int fd, const struct iovec *vec, int n)
 {
     struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)vec, .msg_iovlen = (size_t)n};
@@ -42,8 +42,8 @@ static ssize_t tcp_write_small(int fd, const struct iovec *vec, int n)
     return tcp_write(fd, &one, 1);
 }
 
-/* Sending failed.  Called from any thread without the session's lock, so the receiving side reports it: shutting the
- * socket down makes that see the end. */
+/* Handle an error of sending.  Runs in any thread without the session's lock, so the receiving side has to report it: it
+ * sees the end of the connection after this shutdown of the socket. */
 static void tcp_broken(madi_tcp_link_t *link)
 {
     atomic_store_explicit(&link->tx_errno, errno, memory_order_relaxed);
@@ -62,7 +62,7 @@ static void tcp_advance(madi_tcp_link_t *link, size_t done)
     }
 }
 
-/* Keep a copy of what the socket did not take of a packet. */
+/* Keep a copy of the part of a packet that the socket did not take. */
 static void tcp_keep_copy(madi_tcp_link_t *link, const struct iovec *vec, int n, size_t done)
 {
     struct iovec *to = link->vec;
@@ -78,7 +78,7 @@ static void tcp_keep_copy(madi_tcp_link_t *link, const struct iovec *vec, int n,
     }
 }
 
-/* Keep where that of an op lies; a copy of the packet ahead of it, if that did not leave. */
+/* Keep the addresses of the part of an op's packet that the socket did not take; copy the rest of the packet ahead of it. */
 static void tcp_keep_op(madi_tcp_link_t *link, const struct iovec *vec, int n, size_t done, madi_op_t *op)
 {
     size_t ahead = 0;
@@ -119,8 +119,8 @@ madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size
         link->tx_refused = true;
         return MADI_AGAIN;
     }
-    /* Before the socket is tried: an edge that comes right after it was full must find this set (the order between
-     * the two threads is made by the kernel's locks around the socket's queue of watchers). */
+    /* Before the socket is tried: an edge directly after it was full must find this set.  (The kernel's locks around the
+     * socket's queue of watchers order the two threads.) */
     atomic_store_explicit(&link->tx_blocked, true, memory_order_release);
     done = n > 1 && total <= TCP_SMALL ? tcp_write_small(link->watch.fd, vec, n) : tcp_write(link->watch.fd, vec, n);
     if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) != link)
