@@ -70,7 +70,7 @@ void fault_count(fault_link_t *l, fault_dice_t *dice)
 
 /* ---- Which drivers are wrapped -------------------------------------------------------------------------------- */
 
-/* One table for each driver there is: so that the adapters that its probe finds are known as its. */
+/* One table for each wrapped driver, so that the adapters of its probe are attributed to it. */
 typedef struct wrapper {
     madi_driver_t table; /* must be first */
     const madi_driver_t *inner;
@@ -155,7 +155,7 @@ static void caps_shorten(fault_adapter_t *a)
         c->chunk_min = c->chunk_max / 2;
 }
 
-/* The file does not know this driver's networks. */
+/* The topology file has no networks of this driver. */
 static mad_status_t fault_secure(madi_adapter_t *adapter, int given, char *reason)
 {
     madi_adapter_t *inner = ((fault_adapter_t *)adapter)->inner;
@@ -280,7 +280,7 @@ static int fault_poll(madi_adapter_t *adapter, int budget)
     fault_adapter_t *a = (fault_adapter_t *)adapter;
     int64_t now = madi_now();
     int n = 0;
-    /* What is not done now says again when it is due. */
+    /* Work that is not done now sets its due time again. */
     atomic_store_explicit(&a->due, INT64_MAX, memory_order_seq_cst);
     if (hidden(a, now))
         fault_due(a, a->hidden_until);
@@ -398,7 +398,7 @@ static void fault_link_close(madi_link_t *link)
     atomic_store_explicit(&l->inner->state, MADI_LINK_DOWN, memory_order_relaxed);
     if (l->inner->driver->link_close)
         l->inner->driver->link_close(l->inner);
-    fault_tx_end(l); /* not only in fini, which waits for what is lent */
+    fault_tx_end(l); /* not only in fini, which waits for loans */
 }
 
 static void fault_link_fini(madi_link_t *link)
@@ -408,9 +408,9 @@ static void fault_link_fini(madi_link_t *link)
         return;
     if (!l->closed) /* connect failed */
         fault_link_close(link);
-    fault_rx_free(l); /* gives loans back, so before */
+    fault_rx_free(l); /* returns loans, so it comes before */
     l->inner->driver->link_fini(l->inner);
-    fault_tx_end(l); /* what the inner driver has just ended */
+    fault_tx_end(l); /* complete the ops that the inner driver has just ended */
     free(l->inner);
     l->inner = NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fault: wraps another driver and does to the core everything that driver.h allows a driver to do, at random.
  *
- *   core -> fault -> inner driver     send is refused, taken and sent later, finished late; packets and chunks are short;
- *                                     polls look away; arm finds work that is not there; links come up late
+ *   core -> fault -> inner driver     send is refused, taken and sent later, completed late; packets and chunks are short;
+ *                                     polls find nothing; arm reports work that is not there; links come up late
  *   inner driver -> fault -> core     packets wait here while those of other links overtake them; bodies are lent from
  *                                     here, or never; links are cut
  *
@@ -17,7 +17,7 @@
 
 #include "core/driver.h"
 
-/* A sequence of numbers that its seed decides.  Each is used under one lock. */
+/* A pseudo-random sequence, determined by its seed.  Each is used under one lock. */
 typedef struct fault_dice {
     uint64_t state;
 } fault_dice_t;
@@ -25,13 +25,13 @@ typedef struct fault_dice {
 uint64_t fault_roll(fault_dice_t *dice, uint64_t n); /* 0..n-1 */
 bool fault_chance(fault_dice_t *dice, int percent);
 
-/* How much of everything; from the knobs. */
+/* Probabilities and limits of the faults, from the knobs. */
 typedef struct fault_plan {
     uint64_t seed;
     int delay, again, arm; /* percent */
     int64_t delay_ns;      /* at most */
     bool shorten;
-    int lend; /* percent of the bodies that are lent from here; -1: none are lent, not the inner driver's either */
+    int lend; /* percent of the bodies that this driver lends; -1: none are lent, those of the inner driver neither */
     int64_t cut_after, cut_one_in; /* packets; 0: never */
 } fault_plan_t;
 
@@ -42,25 +42,25 @@ typedef struct fault_adapter {
     madi_adapter_t *inner;
     fault_plan_t plan;
     fault_dice_t dice;    /* under the session's lock */
-    fault_link_t *links;  /* that are not closed */
-    uint64_t n_links;     /* made so far */
-    int64_t hidden_until; /* no look at the inner driver before */
-    _Atomic(int64_t) due; /* the next time something is to be done here */
-    int timer_fd;         /* wakes a sleeper then */
+    fault_link_t *links;  /* open links */
+    uint64_t n_links;     /* number of links made so far */
+    int64_t hidden_until; /* ns: the inner driver is not polled before */
+    _Atomic(int64_t) due; /* ns: the next time at which something is due here */
+    int timer_fd;         /* wakes a sleeping thread then */
     madi_watch_t timer;
     bool inner_open, inner_closed;
 } fault_adapter_t;
 
-/* A packet that came and waits. */
+/* A received packet that is delivered later. */
 typedef struct fault_in {
     struct fault_in *next;
     madi_wire_hdr_t hdr;
     int64_t due;
     madi_foreign_t loan; /* the inner driver's, or not set */
-    unsigned char *body; /* if not: in here; MADI_SHORT_MAX bytes at least */
+    unsigned char *body; /* without a loan: its body, behind this; MADI_SHORT_MAX bytes at least */
 } fault_in_t;
 
-/* A packet that was taken or has to look so. */
+/* A packet to send that was taken, or has to appear so. */
 typedef struct fault_out {
     madi_op_t op; /* for the inner driver; must be first */
     struct fault_out *next;
@@ -77,7 +77,7 @@ typedef struct fault_out {
 struct fault_link {
     madi_link_t base;
     madi_link_t *inner;
-    fault_link_t *next; /* kept when it is closed: a poll may be walking */
+    fault_link_t *next; /* stays valid after close, since a poll may be iterating */
     uint64_t number;
     bool closed;
     _Atomic(int) cut;            /* what cut it happens at the next poll */
@@ -98,20 +98,20 @@ struct fault_link {
     fault_out_t *out, **out_tail;
     int n_out;
     bool refused;
-    _Atomic(int) pending; /* packets and ops that drained waits for */
+    _Atomic(int) pending; /* number of packets and ops for which drained waits */
     madi_lock_t late_lock;
-    fault_out_t *late; /* ops to be finished */
+    fault_out_t *late; /* ops to be completed */
 };
 
 /* fault.c */
-/* Some time from now, by chance none. */
+/* Return a random time from now on, perhaps now. */
 int64_t fault_delay(fault_adapter_t *a, fault_dice_t *dice, int64_t now);
-void fault_due(fault_adapter_t *a, int64_t when); /* poll then, or before; any lock */
-void fault_count(fault_link_t *l, fault_dice_t *dice); /* a packet moved: is it the one at which the link is cut? */
+void fault_due(fault_adapter_t *a, int64_t when); /* request a poll at that time, or before; any lock */
+void fault_count(fault_link_t *l, fault_dice_t *dice); /* count a packet, and cut the link if that is due */
 
 /* fault_rx.c; under the session's lock */
 extern const madi_upcalls_t fault_upcalls;
-int fault_deliver(fault_link_t *l, int64_t now); /* what is due; returns how many */
+int fault_deliver(fault_link_t *l, int64_t now); /* deliver packets that are due; returns their number */
 madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
 void fault_slot_put(madi_link_t *link, madi_foreign_t loan);
 void fault_rx_free(fault_link_t *l);
@@ -121,8 +121,8 @@ madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t
 bool fault_send_short(madi_link_t *link, const void *packet, size_t total);
 bool fault_drained(madi_link_t *link);
 void fault_acknowledge(madi_link_t *link);
-int fault_flush(fault_link_t *l, int64_t now); /* what is due; under the session's lock; returns how many */
-void fault_tx_end(fault_link_t *l);            /* it is closed: forget packets, end ops */
+int fault_flush(fault_link_t *l, int64_t now); /* send and complete those due; under the session's lock; their number */
+void fault_tx_end(fault_link_t *l);            /* at close: discard packets, complete ops */
 
 static inline fault_adapter_t *fault_of(fault_link_t *l)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault: what the inner driver says, passed on at once or later. */
+/* fault: upcalls of the inner driver, passed on at once or later. */
 #include "drivers/fault/fault.h"
 #include "base/clock.h"
 
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GONE 0xdb /* what memory holds after the core has given it back */
+#define GONE 0xdb /* pattern written into memory after the core has returned it */
 
 static fault_link_t *outer_of(madi_link_t *inner)
 {
     return (fault_link_t *)inner->outer;
 }
 
-/* Nothing comes to the core any more. */
+/* True if the core gets no upcalls any more. */
 static bool deaf(fault_link_t *l)
 {
     return l->closed || l->is_down || atomic_load_explicit(&l->cut, memory_order_relaxed);
@@ -60,7 +60,7 @@ static void in_free(fault_link_t *l, fault_in_t *p)
     free(p);
 }
 
-/* May a packet go to the core now?  Not before the link is up, nor past one that waits. */
+/* True if a packet may be delivered now: the link is up, and no earlier packet waits. */
 static bool passes(fault_link_t *l)
 {
     return l->told_up && !l->in && fault_delay(fault_of(l), &l->dice, 0) == 0 &&
@@ -168,7 +168,7 @@ static void tell_down(fault_link_t *l)
     madi_link_down(&l->base, l->down_status, text);
 }
 
-/* What came before is delivered before the end is told. */
+/* Packets that arrived before the end are delivered before it is reported. */
 static void up_link_down(madi_link_t *inner, mad_status_t status, const char *text)
 {
     fault_link_t *l = outer_of(inner);
@@ -208,7 +208,7 @@ static void lend(fault_link_t *l, fault_in_t *p)
     madi_unlock(&l->lent_lock);
 }
 
-/* NULL: nothing of that address is lent from here. */
+/* Remove a loan of this driver from its list; NULL: it is none. */
 static fault_in_t *unlend(fault_link_t *l, madi_foreign_t loan)
 {
     fault_in_t **at, *p;
@@ -234,7 +234,7 @@ void fault_slot_put(madi_link_t *link, madi_foreign_t loan)
     atomic_fetch_sub_explicit(&l->inner->loans, 1, memory_order_relaxed);
 }
 
-/* The next packet of a link, if it is short and due. */
+/* Take the next stored packet of a link, if it is short and due. */
 static bool take_stored(fault_link_t *l, int64_t now, void *packet)
 {
     fault_in_t *p = l->in;
@@ -334,7 +334,7 @@ void fault_rx_free(fault_link_t *l)
         l->in = p->next;
         in_free(l, p);
     }
-    while ((p = l->lent)) { /* the session has ended, and with it what was lent */
+    while ((p = l->lent)) { /* the session has ended, and its loans with it */
         l->lent = p->next;
         in_free(l, p);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault: what the core sends, refused, sent later, or finished later. */
+/* fault: packets of the core, which are refused, sent later, or completed later. */
 #include "drivers/fault/fault.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -40,7 +40,7 @@ static void finish_later(fault_out_t *p, mad_status_t status, int64_t due)
     fault_due(fault_of(l), due);
 }
 
-/* The inner driver is done with an op. */
+/* Completion of an op by the inner driver. */
 static void inner_done(madi_op_t *op, mad_status_t status)
 {
     fault_out_t *p = (fault_out_t *)op;
@@ -48,7 +48,7 @@ static void inner_done(madi_op_t *op, mad_status_t status)
     finish_later(p, status, l->closed ? 0 : fault_delay(fault_of(l), &l->dice, madi_now()));
 }
 
-/* Call done of what is due; the list is taken apart without the lock, for done may send. */
+/* Call done for the ops that are due; without the lock, since done may send. */
 static int finish_due(fault_link_t *l, int64_t now)
 {
     fault_out_t *list, *p;
@@ -126,7 +126,7 @@ static madi_sent_t refuse(fault_link_t *l)
     return MADI_AGAIN;
 }
 
-/* An op that goes to the inner driver at once; even when that has sent it, it may look taken. */
+/* Pass an op to the inner driver at once; even if that has sent it, this may return TAKEN. */
 static madi_sent_t send_op(fault_link_t *l, fault_out_t *p, int64_t now)
 {
     madi_sent_t sent = inner_send(l, p);

@@ -20,10 +20,10 @@ typedef struct self_link {
 
 typedef struct self_adapter {
     madi_adapter_t base;
-    _Atomic(self_link_t *) link; /* there is one peer */
-    /* The ring's, but pure_poll may run beside link_fini. */
-    _Atomic(uint64_t) head; /* read so far; poll's */
-    _Atomic(uint64_t) tail; /* written so far; send's */
+    _Atomic(self_link_t *) link; /* the only one; NULL if none */
+    /* State of the ring, kept here because pure_poll may run in parallel with link_fini. */
+    _Atomic(uint64_t) head; /* bytes read so far; written by poll */
+    _Atomic(uint64_t) tail; /* bytes written so far; written by send */
 } self_adapter_t;
 
 static mad_status_t self_probe(const madi_driver_t *driver, struct mad_session *session)
@@ -91,7 +91,7 @@ static int self_poll(madi_adapter_t *adapter, int budget)
         }
         one_packet(l, p + 8, len);
         if (MADI_UNLIKELY(!atomic_load_explicit(&a->link, memory_order_relaxed)))
-            return n; /* that has closed the link */
+            return n; /* an upcall has closed the link */
         head += rounded((size_t)len + 8);
         atomic_store_explicit(&a->head, head, memory_order_release); /* pairs with room */
         n++;
@@ -144,7 +144,7 @@ static mad_status_t self_connect(madi_link_t *link, const void *addr, size_t len
     return MAD_OK;
 }
 
-/* Room for a packet that does not wrap; NULL: none. */
+/* Return contiguous room in the ring for need bytes; NULL: none. */
 static unsigned char *room(self_link_t *l, self_adapter_t *a, size_t need, uint64_t *tail)
 {
     uint64_t head = atomic_load_explicit(&a->head, memory_order_acquire); /* pairs with self_poll */

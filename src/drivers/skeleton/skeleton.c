@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* skeleton: the smallest complete driver, to be copied by who writes one for a new network.  Read core/driver.h first,
- * doc/new-driver.md beside this.
+/* skeleton: the smallest complete driver, to be copied for a driver of a new network.  Read core/driver.h first, and
+ * doc/new-driver.md along with this.
  *
  * Its network is the host: a link is a UNIX stream socket, on which packets follow each other (header, body, header,
  * ...).  It has what every driver needs and nothing else: it copies, knows no loans, takes no ops, polls every link.
@@ -21,14 +21,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PACKET_MAX 8192 /* yours: what one send of the network carries cheaply */
+#define PACKET_MAX 8192 /* bytes; yours: the longest packet that your network sends cheaply in one call */
 
 typedef struct skeleton_link skeleton_link_t;
 
 /* The core allocates and zeroes these; the public part comes first. */
 typedef struct skeleton_adapter {
     madi_adapter_t base;
-    skeleton_link_t *links; /* that poll looks at */
+    skeleton_link_t *links; /* all open links, for poll */
 } skeleton_adapter_t;
 
 struct skeleton_link {
@@ -36,7 +36,7 @@ struct skeleton_link {
     skeleton_link_t *next;
     madi_watch_t watch; /* of the socket; watch.fd is valid while started */
     bool started, closed;
-    /* Receiving, under the session's lock: how much of the header, then of the body, is in. */
+    /* Receiving, under the session's lock: number of received bytes of the header, then of the body. */
     madi_wire_hdr_t hdr;
     size_t got;
     madi_rx_t rx;
@@ -85,7 +85,7 @@ static mad_status_t skeleton_open(madi_adapter_t *a, char *reason)
 
     if (!name_network(a, reason))
         return MAD_ERR_SYSTEM;
-    /* The core accepts on listen_fd and runs the handshake, which refuses who has not the job's key. */
+    /* The core accepts on listen_fd and runs the handshake, which refuses a process without the job's key. */
     fd = madi_fd_own(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     a->listen_fd = fd;
     if (fd < 0 || bind(fd, (struct sockaddr *)&sa, len) || listen(fd, SOMAXCONN)) {
@@ -94,23 +94,23 @@ static mad_status_t skeleton_open(madi_adapter_t *a, char *reason)
     }
     len = sizeof sa;
     getsockname(fd, (struct sockaddr *)&sa, &len);
-    /* What a peer needs to know to connect.  It travels in the process's address and is never interpreted elsewhere. */
+    /* The bytes that a peer needs to connect.  They are part of the process's address, and no other code interprets them. */
     a->address_len = len - offsetof(struct sockaddr_un, sun_path);
     memcpy(a->address, sa.sun_path, a->address_len);
     a->caps = (madi_caps_t){.packet_max = PACKET_MAX,
-                            .chunk_max = PACKET_MAX, /* yours: as long as zero copy carries */
+                            .chunk_max = PACKET_MAX, /* yours: the longest packet that zero copy can send */
                             .rdv_min = PACKET_MAX,
                             .rdv_eager = PACKET_MAX,
                             .gather_max = 16,
                             .latency_us = 5,
                             .bandwidth_MBs = 2000,
-                            .rank = 90}; /* after every other way */
+                            .rank = 90}; /* after tcp */
     return MAD_OK;
 }
 
 static void skeleton_close(madi_adapter_t *a)
 {
-    (void)a; /* yours: tell the network that nothing is accepted any more */
+    (void)a; /* yours: make the network accept nothing any more */
 }
 
 /* Also of an adapter that open left half made. */
@@ -179,7 +179,7 @@ static void skeleton_link_close(madi_link_t *link)
         return;
     l->closed = true;
     madi_watch_del(link->adapter->session, &l->watch);
-    shutdown(l->watch.fd, SHUT_RDWR); /* the peer hears of it, after what was sent before */
+    shutdown(l->watch.fd, SHUT_RDWR); /* the peer sees the end, after all bytes sent before */
     for (skeleton_link_t **p = &adapter_of(l)->links; *p; p = &(*p)->next)
         if (*p == l) {
             *p = l->next;
@@ -187,7 +187,7 @@ static void skeleton_link_close(madi_link_t *link)
         }
 }
 
-/* No lock is needed: nobody uses the link any more. */
+/* No lock is needed: no thread uses the link any more. */
 static void skeleton_link_fini(madi_link_t *link)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
@@ -198,7 +198,7 @@ static void skeleton_link_fini(madi_link_t *link)
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
 
-/* Keep what the socket did not take; room for a whole packet. */
+/* Keep a copy of the bytes that the socket did not take; there is room for a whole packet. */
 static void keep(skeleton_link_t *l, const struct iovec *vec, int n, size_t done)
 {
     l->rest_at = l->rest_len = 0;
@@ -210,9 +210,9 @@ static void keep(skeleton_link_t *l, const struct iovec *vec, int n, size_t done
     }
 }
 
-/* Under the tx lock, by any thread, without the session's lock.  What fails is told by the receiving side, which sees the
- * end of the connection under the right lock.  The packet counts as sent when nobody needs the buffers any more, so op is
- * not used: yours, if it sends out of the user's memory, answers TAKEN and calls op->done from poll. */
+/* Under the tx lock, by any thread, without the session's lock.  The receiving side reports a failure, since it sees the end
+ * of the connection under the right lock.  The packet is complete when its memory is no longer needed, which is at once, so
+ * op is not used.  Yours, if it sends directly from the program's memory, returns TAKEN and calls op->done from poll. */
 static madi_sent_t skeleton_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
@@ -235,7 +235,7 @@ static madi_sent_t skeleton_send(madi_link_t *link, const struct iovec *vec, int
     return MADI_SENT;
 }
 
-/* Go on with the rest.  Under the session's lock, so the tx lock is taken for it. */
+/* Send the kept bytes.  Under the session's lock; takes the tx lock. */
 static int flush(skeleton_link_t *l)
 {
     bool writable = false;
@@ -272,7 +272,7 @@ static bool skeleton_drained(madi_link_t *link)
 
 /* ---- Receiving ------------------------------------------------------------------------------------------------ */
 
-/* Where the next bytes go, and how many: the header, the body, or a body that nobody wants. */
+/* Return the destination of the next bytes, and their number: the header, the body, or a body that is dropped. */
 static void *wanted(skeleton_link_t *l, size_t *len)
 {
     static _Thread_local unsigned char sink[4096];
@@ -289,7 +289,7 @@ static void *wanted(skeleton_link_t *l, size_t *len)
     return sink;
 }
 
-/* The header is in: what a peer wrote is checked before it is used, then the core says where the body goes. */
+/* Handle a complete header: check the peer's values before their use, then ask the core where the body goes. */
 static void begin(skeleton_link_t *l)
 {
     if (l->hdr.length > PACKET_MAX - sizeof l->hdr) {
@@ -336,8 +336,8 @@ static int progress(skeleton_link_t *l, int budget)
     return n;
 }
 
-/* Yours: look at the completion queue.  pure_poll and arm are missing here: there is no look that costs less than a
- * receive call, and the watched socket wakes who sleeps. */
+/* Yours: poll the completion queue.  pure_poll and arm are missing here: no test costs less than a receive call, and the
+ * watched socket wakes a sleeping thread. */
 static int skeleton_poll(madi_adapter_t *a, int budget)
 {
     int n = 0;
