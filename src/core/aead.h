@@ -16,7 +16,7 @@
 
 typedef struct madi_aead madi_aead_t;
 
-/* What a tag covers besides the text.  No two texts may have the same iv under one key. */
+/* Inputs of a tag besides the text.  Each text under one key needs an iv of its own. */
 typedef struct madi_aead_about {
     const unsigned char *iv; /* MADI_AEAD_IV bytes */
     const void *also;        /* bytes that are not encrypted; may be NULL if also_len is 0 */

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CLIENTS 4      /* at a time; one more ends the oldest, so that those who say nothing keep nobody out */
+#define CLIENTS 4      /* open at a time; one more ends the oldest, so that silent clients do not lock others out */
 #define QUESTION_MAX 64
 #define BACKLOG 16
 #define PIECES 4       /* of an answer, before others get their turn */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks that are read where they lie, by who does not know their lengths. */
+/* Reading of blocks in place, by a program that does not know their lengths. */
 #include "core/core.h"
 
 #include <string.h>

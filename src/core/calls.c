@@ -48,7 +48,7 @@ void madi_calls_run(mad_session_t *session)
         last = r ? NULL : last;
         if (r && !(session->callbacks = r->next))
             session->callbacks_tail = &session->callbacks;
-        if (!r && !m) { /* under the locks, so that who adds one now finds nobody calling */
+        if (!r && !m) { /* under the locks, so that a thread that adds one now sees that none runs them */
             atomic_store_explicit(&session->has_calls, 0, memory_order_relaxed);
             atomic_store_explicit(&session->calling, 0, memory_order_release);
         }

@@ -62,7 +62,7 @@ static _Atomic(madi_conn_t *) *place_for(mad_channel_t *c, mad_peer_t peer)
     }
 }
 
-/* Of the retired ones the last so many rest, for threads that still leave them. */
+/* Number of retired channels that are not reused yet, since threads may still be leaving them. */
 #define RESTING 64
 
 static mad_channel_t *channel_new(mad_session_t *s)
@@ -152,7 +152,7 @@ madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t
 
 /* ---- Opening and closing -------------------------------------------------------------------------------------- */
 
-/* It may have been open before, and peers may have spoken of it. */
+/* Open a channel, which may have been open before, or announced by peers. */
 static void channel_begin(mad_channel_t *c)
 {
     c->is_open = true;
@@ -197,7 +197,7 @@ static bool is_queued(const madi_conn_t *conn)
     return conn->queue || conn->deferred;
 }
 
-/* So that it is not left: who has ended in order will not name a place for what is announced. */
+/* True if announced blocks wait for a grant.  A peer that has shut down in order sends none. */
 static bool is_announced(const madi_conn_t *conn)
 {
     return conn->n_blocks && !conn->gate->bye;
@@ -313,7 +313,7 @@ static void number_give(madi_conn_t *conn)
     madi_unlock(&conn->gate->tx_lock);
 }
 
-/* Nobody receives on it any more, and peers are told that nothing more is sent. */
+/* Stop receiving on a channel, and send CLOSE to its peers. */
 static void channel_leave(mad_channel_t *c)
 {
     c->is_open = false;
@@ -340,7 +340,7 @@ static void channel_leave(mad_channel_t *c)
         madi_conn_hand_back(conn);
 }
 
-/* What is announced goes on while the channel is closed here: a peer that has closed it too learns of that, and drops it. */
+/* Announced blocks stay announced while the channel is closed here: a peer that has closed it, too, drops them. */
 void mad_channel_close(mad_channel_t *c)
 {
     int64_t deadline = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Conditions of the program's own, which its handlers and callbacks bring about: who waits for one waits as for a message.
- * Why no wake-up is lost: the waiter is in the list, and counted, before it looks; who wakes looks at the number after it has
- * changed what is waited for.  Between the two stands a fence on each side. */
+/* Conditions of the program, which its handlers and callbacks fulfil.  A thread waits for one as it waits for a message.
+ * No wake-up is lost: the waiting thread enters the list, and is counted, before it tests the condition.  The waking thread
+ * changes the condition, then reads the count.  Each side has a fence between its two steps. */
 #include "core/core.h"
 #include "base/clock.h"
 

@@ -70,7 +70,7 @@ bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead)
 
 /* ---- Receiving ------------------------------------------------------------------------------------------------ */
 
-/* May a packet of n bytes be the next of a block of which so much is left? */
+/* True if a packet of n bytes may be the next one of a block with left bytes to come. */
 static bool cont_fits(uint64_t left, uint64_t n, bool last)
 {
     return n <= left && (n == left || !last);

@@ -144,7 +144,7 @@ void madi_credit_return_later(madi_conn_t *conn, uint32_t cost)
         madi_credit_tell(conn);
 }
 
-/* What the connection had beyond its floor goes back to the session. */
+/* Return the connection's credit beyond its floor to the session. */
 void madi_credit_forget(madi_conn_t *conn)
 {
     if (conn->gate->session->tell == conn)
@@ -172,7 +172,7 @@ void madi_rx_make_ready(madi_rx_msg_t *m)
     madi_openers_wake(conn);
 }
 
-/* A message's first packet is in: who wants it? */
+/* Pass a message whose first packet has arrived to its receiver: posted receive, handler, or a thread that waits. */
 static void message_offer(madi_rx_msg_t *m)
 {
     madi_conn_t *conn = m->conn;

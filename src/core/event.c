@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What belongs to no pending call is told as an event. */
+/* Events: reports to the program that belong to no pending call. */
 #include "core/core.h"
 #include "base/log.h"
 

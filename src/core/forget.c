@@ -121,7 +121,7 @@ static int served_callers_lost(mad_session_t *s)
     return n;
 }
 
-/* It stays though it is lost. */
+/* True if a lost peer is kept. */
 static bool stays(const mad_session_t *s, const madi_peer_t *p, int served)
 {
     return p->kept || p->number < s->size || (serves(p) && !(is_served_caller(p) && served > SERVED_MOST));
@@ -199,7 +199,7 @@ static void say_bye(mad_session_t *s, const madi_peer_t *p)
     }
 }
 
-/* What still refers to it is found when all look around. */
+/* Release a peer's gates; later checks find the objects that still refer to them. */
 static void leave(mad_session_t *s, madi_peer_t *p)
 {
     for (int lane = 0; lane < madi_lanes(s); lane++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets that are forwarded (MADI_WIRE_FORWARD): what the core asks of src/gateway, which it does not know.
+/* Forwarded packets (MADI_WIRE_FORWARD): the functions of src/gateway that the core calls, by this table only.
  *
- * A session that has a virtual adapter has a forwarder.  session->forward is set by that adapter's open, gate->forward by
- * the forwarder for each gate over which such packets go; both are NULL elsewhere, and then nothing of this is called. */
+ * A session that has a virtual adapter has a forwarder.  That adapter's open sets session->forward; the forwarder sets
+ * gate->forward for each gate that carries these packets.  Both are NULL elsewhere, and then no function here is called. */
 #ifndef MADI_FORWARD_H
 #define MADI_FORWARD_H
 
@@ -12,68 +12,68 @@
 
 struct madi_traffic;
 
-/* Lanes.  A channel that the topology file names takes that one's networks and no others: it is on a lane of its own, and a
- * peer has a gate for each lane on which it was spoken to.  All other channels are on lane 0, for which every adapter is
- * good.  A lane's number is the same for all who read the same file; both ends of a link are on one.
+/* Lanes.  A channel of the topology file uses only the networks given there: it has a lane of its own.  A peer has a gate
+ * for each lane on which communication has begun.  All other channels are on lane 0, which every adapter serves.  A lane has
+ * one number in all processes with the same file; both ends of a link are on one lane.
  *
- * Streams take links on the lane of their channel, or, between two ranks, on another one that carries for it: what these two
- * say to each other themselves is then not lost with a link that is given up since a stream waits. */
+ * Streams use links on the lane of their channel.  Between two ranks they use a separate lane that carries streams only.
+ * If such a link is closed because a stream is stuck, the messages between these two ranks are not lost with it. */
 
 typedef struct madi_forward {
-    /* As a session starts.  If there is a launcher: it has all addresses now, and nobody else talks to it yet: later that
-     * may be in the program's hands (a barrier), and the forwarder not ask it.  No lock. */
+    /* Start the forwarder, as a session starts.  The launcher, if any, has all addresses by now and no other user.  Later
+     * the program may use it (a barrier), and the forwarder must not.  No lock. */
     mad_status_t (*started)(struct mad_session *session);
-    /* The lane of a channel of this name; what the file calls a lane ("": 0); how many there are, 0 included; is this one for
-     * streams only?  Any lock. */
+    /* lane: the lane of the channel of this name.  lane_name: its name in the file ("": lane 0).  lanes: their number, lane
+     * 0 included.  carries: true if the lane is for streams only.  Any lock. */
     int (*lane)(struct mad_session *session, const char *channel);
     const char *(*lane_name)(struct mad_session *session, int lane);
     int (*lanes)(struct mad_session *session);
     bool (*carries)(struct mad_session *session, int lane);
-    /* Does whoever has this address read the same file?  Under the session's lock. */
+    /* True if the process with this address has the same topology file.  Under the session's lock. */
     bool (*agrees)(struct mad_session *session, const unsigned char *address);
-    /* Of a lane that is not 0: may this adapter be used for an adapter with these bytes, which has the same network's name?
-     * False: why not.  And its place among those that may, the first is best.  Under the session's lock. */
+    /* For lanes other than 0.  reachable: true if this adapter may be used to reach the adapter with these address bytes, on
+     * the same network; false sets reason.  place: its preference, the lowest is best.  Under the session's lock. */
     bool (*reachable)(struct mad_session *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
                       char *reason);
     int (*place)(struct mad_session *session, int lane, const madi_adapter_t *adapter);
-    /* What the topology file calls the network by which this gate's adapter reaches its peer; NULL: nothing, or it does not
-     * tell which of several it is.  Does what goes over this adapter go over others, in fragments?  Under the session's
-     * lock. */
+    /* network: the topology file's name of the network by which this gate's adapter reaches its peer; NULL: none, or
+     * ambiguous.  carried: true if this adapter's packets go over other adapters as fragments.  Under the session's lock. */
     const char *(*network)(const struct madi_gate *gate);
     bool (*carried)(const madi_adapter_t *adapter);
-    /* The madi_security_t that the topology file has for the network of this adapter: the strongest, where it does not tell
-     * which of several it is.  -1: none.  Under the session's lock, or as the session starts. */
+    /* The madi_security_t in the topology file for the network of this adapter; of several possible networks the strongest.
+     * -1: none.  Under the session's lock, or as the session starts. */
     int (*security)(const madi_adapter_t *adapter);
-    /* The gate is up.  Under the session's lock. */
+    /* Report that the gate is up.  Under the session's lock. */
     void (*up)(struct madi_gate *gate);
-    /* A peer that only it has kept is forgotten.  Under the session's lock. */
+    /* Report that a peer is being released that only the forwarder has used.  Under the session's lock. */
     void (*forget)(struct mad_session *session, mad_peer_t peer);
-    /* A FORWARD packet: as the upcalls of driver.h.  Under the session's lock. */
+    /* Receive a FORWARD packet: like the upcalls of driver.h.  Under the session's lock. */
     madi_place_t (*rx_begin)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
     void (*rx_done)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
-    /* Send what waits for this gate, which is up.  Under both locks, from madi_gate_pump. */
+    /* Send fragments that wait for this gate, which is up.  Under both locks, from madi_gate_pump. */
     void (*pump)(struct madi_gate *gate);
-    /* The gate is down, or its session ends: what was coming in does not go on.  Under the session's lock. */
+    /* Report that the gate is down, or its session ends: the rest of a partial fragment will not arrive.  Under the
+     * session's lock. */
     void (*down)(struct madi_gate *gate, const char *text);
     void (*free)(struct madi_gate *gate);
-    /* No stream goes over this gate, which is down.  Under the session's lock. */
+    /* True if no stream uses this gate, which is down.  Under the session's lock. */
     bool (*idle)(const struct madi_gate *gate);
-    /* The session is about to end: whoever can shall send by other ways.  Under the session's lock. */
+    /* Report that the session is about to end: peers that can shall use other paths.  Under the session's lock. */
     void (*leave)(struct mad_session *session);
-    /* Is somebody else's traffic passing through?  Under the session's lock. */
+    /* True if streams of other processes pass through this one.  Under the session's lock. */
     bool (*busy)(struct mad_session *session);
-    /* Has what waited for this gate, which is up, been given to its link?  Under the session's lock. */
+    /* True if no fragment waits for this gate, which is up: the link has taken all.  Under the session's lock. */
     bool (*drained)(struct madi_gate *gate);
-    /* The hosts that what goes over this link passes, in order, both ends' too, with blanks between them, put into buf, which
-     * is empty; nothing when it is none of the forwarder's.  Under the session's lock. */
+    /* Write to buf the hosts on the path of this link, in order, both ends included, separated by blanks.  buf is empty
+     * before, and stays so for a link that is not virtual.  Under the session's lock. */
     void (*route)(const madi_link_t *link, char *buf, size_t len);
-    /* True if what goes over this link is encrypted between its two ends.  Under the session's lock. */
+    /* True if this link's packets are encrypted from end to end.  Under the session's lock. */
     bool (*encrypts)(const madi_link_t *link);
-    /* What mad_info shows: members of one object, and another one, by route.  Under the session's lock. */
+    /* Write for mad_info: members of one object; an object by route.  Under the session's lock. */
     void (*say)(struct mad_session *session, madi_json_t *json);
     void (*say_routes)(struct mad_session *session, madi_json_t *json);
-    /* Fragments over this gate (as messages), and their bytes: of streams that end here, and of others; is added.  Under
-     * the session's lock. */
+    /* Add the fragments over this gate (counted as messages), and their bytes: of streams that end here, and of streams that
+     * pass.  Under the session's lock. */
     void (*traffic)(struct madi_gate *gate, struct madi_traffic *ends, struct madi_traffic *passing);
     void *state;
 } madi_forward_t;

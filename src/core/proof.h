@@ -5,9 +5,9 @@
  *   proof of the passive side = HMAC(key, "P" | driver | binding | HELLO | CHALLENGE | proof of the active side | VERDICT)
  *   secret of the link        = HMAC(key, "S" | both proofs)
  *
- * Each name is that frame whole, head and body, without the proof in it.  The key is that of the two roles (secret.h).  A call
- * that is passed on to another process, sent back to its caller, or changed anywhere on its way has other frames at its two
- * ends, so the proofs of one end are not those that the other expects. */
+ * Each frame's name stands for the whole frame, head and body, without the proof in it.  The key is that of the two roles
+ * (secret.h).  If a handshake is relayed to another process, reflected, or changed on its path, the two ends see different
+ * frames.  Then the proofs of one end are not those that the other expects. */
 #ifndef MADI_PROOF_H
 #define MADI_PROOF_H
 

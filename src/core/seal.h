@@ -3,20 +3,20 @@
  *
  *   seal.c         the handshake, by OpenSSL: job's key as PSK with a key exchange, or certificates of both ends
  *   seal_record.c  the records after it: AEAD (aead.h) with the traffic secrets of that handshake, KeyUpdate, close_notify
- *   seal_kernel.c  or the kernel makes those that a TCP socket sends, where it can
+ *   seal_kernel.c  records that the kernel makes for a TCP socket, where it can (kernel TLS)
  *
- * OpenSSL makes the handshake, and hands over its traffic secrets; from then on this file makes and opens TLS records
- * itself.  So the two directions share nothing (an SSL object is not for two threads), payload is encrypted from the
- * sender's memory and decrypted into the receiver's without a copy between, and many records go with one system call.
+ * OpenSSL makes the handshake, and hands over its traffic secrets; after that seal_record.c makes and opens TLS records.
+ * So the two directions share no state (an SSL object is not for two threads).  Payload is encrypted from the sender's
+ * memory and decrypted into the receiver's without a further copy, and one system call sends many records.
  * The bytes on the wire are those of any TLS 1.3 connection.
  *
  *      socket or the like                  madi_seal_t
  *      recv   ->  madi_seal_room, madi_seal_received  ->  madi_seal_shake, later madi_seal_peek + madi_seal_open
  *      send   <-  madi_seal_out, madi_seal_sent       <-  madi_seal_shake, later madi_seal_put
  *
- * Locks: functions of the sending direction (put, out, sent, end) are under one lock of the caller, those of the receiving
- * direction (room, received, peek, open) under another, and may run beside each other once the handshake is done; all
- * others by one thread at a time.  A driver takes the link's tx lock and the session's lock.  Nothing here blocks. */
+ * Locks: once the handshake is done the two directions may run in parallel.  Functions of the sending direction (put, out,
+ * sent, end) are under one lock of the driver, the link's tx lock.  Those of the receiving direction (room, received, peek,
+ * open) are under another, the session's lock.  All others are for one thread at a time.  Nothing here blocks. */
 #ifndef MADI_SEAL_H
 #define MADI_SEAL_H
 
@@ -104,8 +104,8 @@ bool madi_seal_kernel_begin(madi_seal_t *seal, int fd);
 bool madi_seal_kernel_count(madi_seal_t *seal, int fd, size_t len);
 void madi_seal_kernel_end(int fd); /* send close_notify */
 
-/* For tests: update the key after so many records. */
+/* For tests: set the number of records after which the key is updated. */
 void madi_seal_rekey_after(madi_seal_t *seal, uint64_t records);
-uint64_t madi_seal_updates(const madi_seal_t *seal, bool sent); /* of the key, that were sent or received */
+uint64_t madi_seal_updates(const madi_seal_t *seal, bool sent); /* number of key updates that were sent, or received */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What seal.c and seal_record.c share; seal.h is for everybody else. */
+/* Definitions shared by seal.c and seal_record.c; other files use seal.h. */
 #ifndef MADI_SEAL_INSIDE_H
 #define MADI_SEAL_INSIDE_H
 
@@ -64,7 +64,7 @@ struct madi_seal {
     seal_dir_t tx;
     unsigned char *out; /* SEAL_OUT_SIZE of records, and more; out[out_at..out_n) is not sent */
     size_t out_at, out_n;
-    uint64_t rekey;            /* after so many records */
+    uint64_t rekey;            /* number of records after which the key is updated */
     atomic_bool update_wanted; /* by the peer */
     bool ended;
     bool in_kernel;          /* the kernel makes the records */

@@ -4,8 +4,8 @@
  *   job's key --+--> rank key       proves a rank to a rank, also across gateways
  *               +--> gateway key    proves a gateway to anybody, and anybody to a gateway
  *
- * A gateway is given its key and not the job's, from which the rank key would follow.  Secrets lie in a page of their own,
- * which is in no core dump, in no child of fork and, where the limit on locked memory allows it, never in swap. */
+ * A gateway gets the gateway key and not the job's key, from which the rank key would follow.  Secrets lie in a page of
+ * their own.  That page is in no core dump, in no child of fork, and not in swap if the limit on locked memory allows it. */
 #ifndef MADI_SECRET_H
 #define MADI_SECRET_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens, as a timeline: MAD_TRACE=PREFIX keeps the last MAD_TRACE_EVENTS events of the process in memory, and writes
- * them to PREFIX.HOST.PID.json as a session ends, or gives them to mad_info.  The format is that of Chrome's trace events.
+/* Tracing: a timeline of events.  With MAD_TRACE=PREFIX the process keeps its last MAD_TRACE_EVENTS events in memory.  It
+ * writes them to PREFIX.HOST.PID.json as a session ends, or sends them to mad_info, as Chrome trace events.
  *
- * While it is off it costs a look at madi_tracing where events would be, and nothing on the short path: while it is on
- * messages take the other one (madi_conn_quick, madi_conn_rx_quick). */
+ * While off, tracing costs a test of madi_tracing at each event, and nothing on the short path.  While it is on, messages do
+ * not take the short path (madi_conn_quick, madi_conn_rx_quick). */
 #ifndef MADI_TRACE_H
 #define MADI_TRACE_H
 
@@ -15,7 +15,7 @@ struct mad_session;
 struct madi_conn;
 struct madi_link;
 
-/* Does not change any more when the first session has begun. */
+/* True while tracing; constant once the first session has begun. */
 extern bool madi_tracing;
 
 typedef enum madi_trace_kind {
@@ -23,10 +23,10 @@ typedef enum madi_trace_kind {
     MADI_TRACE_RECEIVE,   /* from its first packet until the program has all of it */
     MADI_TRACE_REQUEST,   /* a block is announced; number: the sender's handle */
     MADI_TRACE_GRANT,     /* the receiver has named its place */
-    MADI_TRACE_GRANTED,   /* and the sender hears it */
+    MADI_TRACE_GRANTED,   /* the grant has arrived at the sender */
     MADI_TRACE_BLOCK_OUT, /* a block, from its announcement until it has left */
     MADI_TRACE_BLOCK_IN,  /* from the grant until it is there; number: the receiver's handle */
-    MADI_TRACE_PIECE_OUT, /* a piece of it, as long as the driver has it */
+    MADI_TRACE_PIECE_OUT, /* a piece of it, while the driver holds it */
     MADI_TRACE_PIECE_IN,
     MADI_TRACE_FRAGMENT_IN,   /* of a stream; number: its label on this hop */
     MADI_TRACE_FRAGMENT_HELD, /* it waits for the next network */
@@ -48,24 +48,24 @@ typedef struct madi_trace_event {
     char channel[26]; /* of fragments, the network, as the topology file calls it; or empty */
 } madi_trace_event_t;
 
-/* The time if somebody wants to know, else 0. */
+/* The time (ns) while tracing, else 0. */
 static inline int64_t madi_trace_now(void)
 {
     return MADI_UNLIKELY(madi_tracing) ? madi_now() : 0;
 }
 
-/* Any lock.  Only while tracing; end 0: now; begin 0: it happens at once. */
+/* Add an event; only while tracing.  end 0: now; begin 0: an event without duration.  Any lock. */
 void madi_trace_add(const madi_trace_event_t *event);
-/* What has begun then ends now: of a connection; of a link. */
+/* Add an event of a connection, or of a link, that began at begin (ns) and ends now. */
 void madi_trace_conn(madi_trace_kind_t kind, int64_t begin, const struct madi_conn *conn, uint32_t number, uint64_t bytes);
 void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_link *link, uint32_t number, uint64_t bytes);
 
-/* Read the knobs, and begin with the first session of the process.  What cannot be is logged, and the program goes on. */
+/* Read the knobs, and begin with the first session of the process.  An error is logged, and the program continues. */
 void madi_trace_start(const struct mad_session *session);
 void madi_trace_write(void); /* the file; no lock */
 void madi_trace_forked(void); /* in the child of a fork: another thread of the parent may have held the lock */
 
-/* Everything as text, in pieces; begins as all zero. */
+/* State to write all events as text, in steps; initially zero. */
 typedef struct madi_trace_text {
     int stage;
     uint64_t next, end;
