@@ -134,9 +134,9 @@ static void tell_down(madi_gate_t *gate, mad_status_t status, const char *text)
                    text);
 }
 
-/* The order matters: first the peer keeps away from memory that the program will have back; then nobody can send any more;
- * then what was to leave fails, then what was to come; then the link is closed, whose taken ops are done without the tx
- * lock, and find their blocks failed; at last it is told. */
+/* Take a gate down, in this order.  The peer is severed from memory that returns to the program.  Sending is stopped.
+ * Messages to be sent fail, then those to be received.  The link is closed; its ops complete without the tx lock, and find
+ * their blocks failed.  At last the program gets an event. */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
 {
     mad_session_t *s = gate->session;
@@ -300,7 +300,7 @@ void madi_gate_pump(madi_gate_t *gate)
         madi_gate_work(gate);
 }
 
-/* It waits until the link takes it; charged to the peer, which makes the link take it by reading. */
+/* Queue a control packet until the link takes it.  Charged to the peer: the link takes packets when the peer reads. */
 static mad_status_t ctrl_queue(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
 {
     madi_ctrl_t *c;

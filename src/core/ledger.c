@@ -10,12 +10,12 @@
 #define KB INT64_C(1024)
 #define MB (KB * 1024)
 
-/* Why no honest peer comes near the bounds of what waits for it to read (ctrl, answers): a process that sends reads, too,
- * in the same round of progress.  What it can have asked for and not read is what it can ask for without an answer: 65,535
- * CLOSE (40 bytes of memory for each CLOSED), and messages up to the credits that it has read (an announced block takes 16
- * bytes of credit and is answered with 48 bytes, so a full window of 1 MiB with 3 MiB); and a stream's credit is told
- * at most twice in a window.  This side never stops to read instead: two processes that both did so would wait for each
- * other for ever. */
+/* A correct peer stays far below the bounds of packets that wait for it to read (ctrl, answers).  A process that sends also
+ * reads, in the same round of progress.  The answers that it can leave unread are limited: 65,535 CLOSE cost 40 bytes of
+ * memory each, for CLOSED.  Messages are limited by credit: an announced block takes 16 bytes of credit, and its answer 48
+ * bytes, so a full window of 1 MiB causes 3 MiB.  The credit of a stream is reported at most twice in a window.
+ * The alternative, to stop reading from the peer, would deadlock: two processes that both did so would wait for each other
+ * for ever. */
 madi_bound_t madi_bounds[MADI_CHARGES] = {
     [MADI_CHARGE_CTRL] = {"ctrl", "bytes of control packets wait for it to read", 8 * MB, 64 * MB, true,
                           "it sends, and does not read what it is answered: end it, or look why it is stuck"},

@@ -6,7 +6,7 @@
 
 #define PIECES (MADI_GATHER - 1) /* beside the header */
 
-/* What stands before the pieces: the packet's header and the block's descriptor; and room for a short packet's body. */
+/* The packet's header and the block's descriptor, which come before the pieces; and room for a short packet's body. */
 typedef struct head {
     madi_wire_hdr_t hdr;
     uint64_t desc;
@@ -44,7 +44,7 @@ static bool send_vec(madi_link_t *link, head_t *head, const struct iovec *pieces
     return link->driver->send(link, vec, n + 1, total, NULL) == MADI_SENT;
 }
 
-/* May a message leave at once that costs so much?  Under tx_lock. */
+/* True if a message of this cost (credit bytes) may leave at once.  Under tx_lock. */
 static inline bool way_free(madi_conn_t *conn, uint64_t cost)
 {
     return MADI_LIKELY(cost <= conn->quick) && !atomic_load_explicit(&conn->packing, memory_order_relaxed);
@@ -131,8 +131,8 @@ static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *c
     return status;
 }
 
-/* What does not depend on the connection is done before its lock is taken; whether all of it is short is seen while it is
- * put into the packet. */
+/* Work that does not depend on the connection is done before its lock is taken.  The copy into the packet also finds out
+ * whether the message is short. */
 mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n)
 {
     madi_conn_t *conn = madi_conn_peek(channel, peer);

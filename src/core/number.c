@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The numbers of channels on a link, and the end of connections.
  *
- * A number belongs to a connection from its making to its retirement.  The peer is told of it (CHANNEL) before the first
- * message.  When the channel is closed here and everything has left, it is told that no message follows (CLOSE); when it
- * holds none any more that nobody has opened it says so (CLOSED), and speaks of the number no more.  Only then may the
- * number be announced again, for the same name or, when the connection is retired, for another.  So a message and the
- * credits that it uses are of one announcement, and who ignores messages gets no others of that name, however often
- * the channel is opened anew.
+ * A number belongs to a connection from its creation to its retirement.  CHANNEL announces it to the peer before the first
+ * message.  When the channel is closed here and everything has left, CLOSE reports that no message follows.  When the peer
+ * holds no unopened message of it any more, it answers with CLOSED, and does not use the number again.  Only then may the
+ * number be announced again: for the same name or, after the connection's retirement, for another.  So a message and the
+ * credits that it uses belong to one announcement.  A receiver that leaves messages unopened gets no others of that name,
+ * however often the sender opens the channel anew.
  *
- * A connection is retired when its channel is closed, both numbers are handed back, and nobody refers to it: it then waits
- * in its gate's list for another channel.  Nothing counts who refers to it, since that would cost each message:
- * the messages are looked through instead. */
+ * A connection is retired when its channel is closed, both numbers are returned, and nothing refers to it: it then waits
+ * in its gate's list for another channel.  There is no reference count, which would cost time for each message: the
+ * messages are searched instead. */
 #include "core/core.h"
 #include "base/knob.h"
 

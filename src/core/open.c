@@ -7,7 +7,7 @@
 
 #define MANY 16 /* messages that are opened at once */
 
-/* It is opened: what it held of the sender's credit goes back. */
+/* Return the sender's credit that a message holds, since it is being opened. */
 void madi_rx_ask(madi_rx_msg_t *m)
 {
     m->opened = true;
@@ -139,7 +139,7 @@ static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *c
     }
 }
 
-/* Every few hundred messages: the sender is told its credits, and others get their turn. */
+/* Every few hundred messages: send the credit limit to the sender, and poll everything else. */
 static MADI_COLD void tell_and_look(mad_session_t *session, madi_conn_t *conn)
 {
     madi_credit_tell(conn);
@@ -198,13 +198,13 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
     return m;
 }
 
-/* The first look: is it where the last one came from? */
+/* First try: take the next message from the adapter of the last one. */
 static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_channel_t *channel, madi_conn_t *source)
 {
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m;
     madi_lock(&session->lock);
-    m = take_whole(session, channel, source, session->hot); /* now and then it tells credits, and looks around */
+    m = take_whole(session, channel, source, session->hot); /* now and then it sends credits, and polls everything */
     madi_unlock(&session->lock);
     return m;
 }
@@ -219,7 +219,7 @@ static inline bool open_seen(const mad_channel_t *channel, madi_adapter_t **hit)
     return (*hit = madi_poll_hit(session)) != NULL;
 }
 
-/* What a round does if nothing was taken straight.  Under session->lock. */
+/* Try to open after a poll, when no message was taken directly.  Under session->lock. */
 static inline bool open_polled(opening_t *o, madi_adapter_t *hit)
 {
     mad_session_t *session = o->channel->session;
@@ -260,7 +260,7 @@ static inline bool open_now(opening_t *o)
 }
 
 /* A message was taken by a thread that did not wait, or the waiting thread that was woken for it has found another one:
- * who leaves wakes the next, if there is a message for it.  Under session->lock. */
+ * the leaving thread wakes the next one, if there is a message for it.  Under session->lock. */
 static void pass_on(mad_channel_t *channel)
 {
     for (madi_conn_t *conn = channel->ready; conn; conn = conn->next_ready)

@@ -176,8 +176,8 @@ static bool is_fetched(const madi_tx_t *tx)
     return n == 1;
 }
 
-/* Under tx_lock, before anything has left.  Who counts on the progress thread computes meanwhile, whatever was the last
- * time: a part that is left to such a sender comes when it has computed. */
+/* Decide whether the peer may read or share the long block.  Under tx_lock, before anything has left.  A sender that relies
+ * on the progress thread computes meanwhile, so its part of a shared block would come late. */
 static void may_be_fetched(madi_tx_t *tx)
 {
     bool alone = tx->request && is_fetched(tx);
@@ -187,7 +187,7 @@ static void may_be_fetched(madi_tx_t *tx)
         madi_request_by_peer(tx->request);
 }
 
-/* End: whoever completes the message tells waiter or request.  Under tx_lock. */
+/* End a queued message: its completion notifies wait or request.  Under tx_lock. */
 static void end_queued(madi_tx_t *tx, madi_waitable_t *wait, mad_request_t *request)
 {
     madi_conn_t *conn = tx->conn;
@@ -230,7 +230,7 @@ static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
     return status;
 }
 
-/* What was staged becomes pieces, what is LATER is read. */
+/* Make pieces of the staged bytes, and read LATER blocks. */
 static void close_pieces(madi_tx_t *tx)
 {
     madi_tx_lock(tx);

@@ -74,7 +74,7 @@ static madi_peer_t *peer_new(mad_session_t *s)
     return place_of(s, s->next_peer++);
 }
 
-/* The gate by which a peer was told of; behind that peer's address. */
+/* The gate of the peer that has announced this one; stored behind this peer's address. */
 typedef struct teller {
     mad_peer_t peer;
     int lane;
@@ -401,7 +401,7 @@ mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, int lane, bool q
 mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
-    mad_status_t status = add(s, address, len, lane >= 0, &p); /* on a lane it is a caller, who says so */
+    mad_status_t status = add(s, address, len, lane >= 0, &p); /* with a lane: the address is a claim */
     if (!status && is_lost(s, p, lane))
         status = madi_peer_again(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)
@@ -425,7 +425,7 @@ static mad_status_t fetch_one(mad_session_t *s, mad_peer_t peer)
     return set_address(s, madi_peer_at(s, peer), bytes, len);
 }
 
-/* Who asks for many gets them many at a time: a launcher far away answers one by one as slowly as it is far. */
+/* Fetch a rank's address; after some fetches several at a time, since a distant launcher takes a round trip for each. */
 mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
 {
     int rank[MADI_BOOT_AHEAD], n = 0;
@@ -442,7 +442,7 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
     return status;
 }
 
-/* Of the gates that were forgotten the last so many rest, for threads that still leave them. */
+/* Number of released gates that are not reused yet, since threads may still be leaving them. */
 #define RESTING 64
 
 /* One that was forgotten, or NULL.  What it keeps its connections and handles in is used again. */
@@ -535,7 +535,7 @@ mad_status_t mad_address(mad_session_t *session, const void **address, size_t *l
     return MAD_OK;
 }
 
-/* It has no gate any more. */
+/* Free a peer's entry.  Precondition: it has no gate. */
 void madi_peer_drop(mad_session_t *s, madi_peer_t *p)
 {
     if (p->address)

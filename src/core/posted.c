@@ -13,9 +13,9 @@ static size_t offer_min(const madi_caps_t *caps)
     return caps->direct_min ? caps->direct_min : caps->rdv_min;
 }
 
-/* Tell the sender of the first posted receive where it is, so that a sender that waits writes there, and the receiver has
- * nothing to do.  It is for the message that begins behind all that has come so far, whatever that may be: the first
- * posted receive has precedence over everybody else who asks. */
+/* Advertise the first posted receive to the sender, so that a waiting sender writes there, and the receiver has nothing to
+ * do.  The offer is for the message that begins behind everything that has arrived so far.  That is the right one, since
+ * the first posted receive has precedence over all other receivers. */
 void madi_posted_offer(madi_conn_t *conn)
 {
     madi_posted_t *p = conn->posted;

@@ -31,7 +31,7 @@ static void pull_end(madi_rdv_recv_t *r)
     r->at = 0;
 }
 
-/* It cannot be read, or not any more: the sender sends all of it, or of what this side was to read. */
+/* Give up reading from the sender's memory: the sender sends the block, or the part that this side was to read. */
 static void pull_refused(madi_rdv_recv_t *r)
 {
     pull_end(r);
@@ -89,7 +89,7 @@ static void pull_start(madi_rdv_recv_t *r, uint64_t at)
 
 /* ---- Shared --------------------------------------------------------------------------------------------------- */
 
-/* Shall both sides move it? */
+/* True if both sides may move the block. */
 static bool may_share(madi_rdv_recv_t *r)
 {
     madi_gate_t *gate = r->gate;
@@ -103,8 +103,8 @@ static bool may_share(madi_rdv_recv_t *r)
     return r->shared;
 }
 
-/* Read what is behind r->end.  The first stride at once: who waits for it has nothing else to do, and the sender is at its own
- * part, or waits too. */
+/* Read the bytes behind r->end, the first stride at once: the waiting thread has nothing else to do, and the sender moves
+ * its own part, or waits, too. */
 static void pull_at_once(madi_rdv_recv_t *r, uint64_t at)
 {
     madi_gate_t *gate = r->gate;
@@ -186,7 +186,7 @@ void madi_rdv_recv_check(madi_rdv_recv_t *r)
     madi_rdv_recv_done(r);
 }
 
-/* It is shared, read, or sent.  That its address is there says that its sender allows the first two. */
+/* Choose whether a block is shared, read, or sent.  Its sender allows the first two if it has sent the block's address. */
 static madi_path_t path_of(const madi_rdv_recv_t *r, const madi_sent_block_t *block)
 {
     static const madi_path_limits_t announced = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks that are announced, and sent when the receiver has named their place: big ones, and such as were LATER when
- * the message was flushed.  All under gate->tx_lock, except for what drivers call. */
+/* Rendezvous blocks: announced, and sent after the receiver's grant.  They are long, or were LATER when the message was
+ * flushed.  All under gate->tx_lock, except the functions that drivers call. */
 #include "core/core.h"
 
 #include <stdlib.h>
@@ -44,8 +44,8 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
 
 /* ---- Written into the receiver's memory ------------------------------------------------------------------------ */
 
-/* For the first block of a message, by a thread that waits: it has nothing else to do, and who has posted the receive
- * may be computing. */
+/* Look for the receiver's offer for the first block of a message.  Only for a waiting thread, which has nothing else to do
+ * than write, while the receiver may be computing. */
 static void put_find(madi_tx_t *tx, const madi_piece_t *piece)
 {
     madi_conn_t *conn = tx->conn;
@@ -82,8 +82,8 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
     return true;
 }
 
-/* The same of a granted block that is shared; what is left of this side's part at the end goes as a packet.  False: that is
- * not next yet. */
+/* Write a stride of a shared block.  The rest of this side's part is sent as a packet at the end.  False: more strides are to
+ * be written before that packet. */
 static bool put_share(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     uint64_t n = r->end - r->sent;
@@ -105,7 +105,7 @@ static bool put_share(madi_gate_t *gate, madi_rdv_send_t *r)
 
 /* ---- Announced ------------------------------------------------------------------------------------------------- */
 
-/* The prepared piece was sent, or never will be. */
+/* Record that no prepared piece is left: it was sent, or never will be. */
 static void prepared_gone(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     r->prepared = NULL;

@@ -41,7 +41,7 @@ void madi_request_by_peer(mad_request_t *r)
     r->counted = MADI_COUNTED_LATER;
 }
 
-/* It gets a callback, so it is awaited by more than its owner.  True: it is counted once more, until it is done. */
+/* A request gets a callback, so not only its owner waits for it.  True: it is counted once more, until it is done. */
 static bool count_called(const mad_request_t *r)
 {
     if (is_done(r) || !r->counted || r->counted == MADI_COUNTED)
@@ -141,7 +141,7 @@ void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t s
     }
 }
 
-/* It will not be done here. */
+/* True if the request cannot complete in this process. */
 static bool is_lost(const mad_request_t *r)
 {
     return MADI_UNLIKELY(r->session->forked);

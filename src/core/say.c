@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every answer begins with: the process, how it waits, its user-level threads. */
+/* The beginning of every answer: the process, how it waits, its user-level threads. */
 #include "base/knob.h"
 #include "core/ask.h"
 

@@ -23,7 +23,7 @@ static const seal_suite_t suites[] = {
     {"TLS_CHACHA20_POLY1305_SHA256", "ChaCha20-Poly1305", "SHA2-256", 32, 32, {0x13, 0x03}},
 };
 
-/* ---- What connections have in common ------------------------------------------------------------------------------ */
+/* ---- State shared by connections ---------------------------------------------------------------------------------- */
 
 static const char *ssl_reason(void)
 {

@@ -130,7 +130,7 @@ static bool pair_make(int fd[2])
     return done && fd[1] >= 0;
 }
 
-/* Receive and open records until so much payload has come and is what was sent. */
+/* Receive and open records until total bytes of payload have arrived; true if they equal the bytes that were sent. */
 static bool trial_receive(madi_seal_t *s, int fd, const unsigned char *want, size_t total)
 {
     unsigned char text[MADI_SEAL_TEXT];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The search for a way to a peer.  A way is one of our adapters and one of the peer's that can talk to each other.
+/* The search for a path to a peer: one of our adapters and one of the peer's that can communicate.
  *
  *   ways, best first:   shm    tcp eth0    tcp docker0    tcp docker1    ...
  *   at 0                try
  *   1 delay later              try
  *   2 delays later                         try            (then 2, 4, 8, ... ways at a time)
  *
- * A wave of ways starts MAD_CONNECT_DELAY after the one before; a way that fails is followed by the next one at once.  So many
- * networks that lead nowhere cost little more than one.  Ways are tried beside each other up to the peer's challenge, which
- * shows that the process itself answers; the peer has committed nothing by then.  hello.c takes one of the ways that have come
- * so far, preferring better ones, closes the others, and proves the key.  If that way fails, the search goes on with all that
- * have not failed.  Ways over gateways wait until the others have failed. */
+ * A wave of paths starts MAD_CONNECT_DELAY after the one before; when a path fails the next one starts at once.  So several
+ * unreachable networks cost little more time than one.  Paths are tried in parallel up to the peer's challenge, which shows
+ * that the process itself answers; the peer has committed nothing by then.  hello.c chooses the best of the paths that have
+ * reached this point, closes the others, and proves the key.  If that path fails, the search goes on with all that have not
+ * failed.  Paths over gateways are tried after all others have failed. */
 #include "core/core.h"
 #include "base/clock.h"
 #include "base/knob.h"

@@ -86,7 +86,7 @@ static void packet_add(packet_t *p, const void *base, size_t len)
     p->room -= len;
 }
 
-/* Bytes that are copied; they are one piece with such as were added just before. */
+/* Add bytes to the packet by copying; they extend the piece before if that was copied, too. */
 static void packet_copy(packet_t *p, const void *from, size_t len)
 {
     unsigned char *at = p->own + p->own_len;

@@ -443,7 +443,7 @@ static bool all_sent(void *arg)
             if (c->queue || c->deferred)
                 all = false;
         if (g->ctrl || g->granted || (!g->bye && !madi_handles_none(g->sends)))
-            all = false; /* who has ended in order will not name a place for what is announced */
+            all = false; /* a peer that has shut down in order grants no announced block */
         madi_unlock(&g->tx_lock);
     }
     madi_unlock(&s->lock);

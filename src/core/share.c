@@ -8,11 +8,11 @@
 #define SHORTEST 15                      /* bits: the first class is of blocks of 32 KiB */
 #define TRY_BYTES (UINT64_C(4) << 20)    /* in a row */
 #define TRY_BLOCKS (MADI_SHARE_KEPT + 5) /* at the least */
-/* Of all time the slower way costs one part in 2^so many: more at first, while it may be the other one. */
+/* Trials of the slower method take 2^-n of the time: n grows from PART_FIRST to PART_LAST, as the choice gets reliable. */
 #define PART_FIRST 2
 #define PART_LAST 6
 #define TIMED_EVERY 8 /* blocks, while nothing is tried */
-#define AT_ONCE 5000  /* ns: who calls for progress later than that has computed */
+#define AT_ONCE 5000  /* ns: a thread whose first call for progress comes later has computed meanwhile */
 #define SLOWER_BITS 4
 #define SLOWER_MAX (1 << SLOWER_BITS) /* times: what was slower than that had other reasons, and is tried as often as if it were not */
 
@@ -34,7 +34,7 @@ static uint32_t until_next_try(const madi_share_class_t *c, uint64_t len)
 {
     uint64_t least = (uint64_t)try_blocks(len) << (PART_FIRST + c->rarer);
     uint64_t n = least * c->middle[!c->shared] / ((uint64_t)c->middle[c->shared] + 1);
-    /* What seemed much slower in few tries may have had other reasons. */
+    /* A method may have seemed much slower in few trials for other reasons. */
     uint64_t most = least * (c->rarer < SLOWER_BITS ? UINT64_C(1) << c->rarer : SLOWER_MAX);
     if (n < least)
         n = least;

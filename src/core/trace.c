@@ -20,7 +20,7 @@ bool madi_tracing;
 static struct {
     madi_lock_t lock;
     madi_trace_event_t *ring;
-    uint64_t next; /* so many were added */
+    uint64_t next; /* number of events added so far */
     uint32_t size;
     int rank, n_ranks;
     bool launched; /* by a launcher, which gave it the rank */

@@ -178,7 +178,7 @@ static __attribute__((noinline)) mad_status_t unpack_other(mad_connection_t *cnx
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
     struct iovec piece = {buf, len};
 
-    /* What is not plain is read under the lock only: progress may be feeding it. */
+    /* A message that is not plain is read under the lock only: progress may be adding to it. */
     if (cnx->plain && buf && len <= MADI_PLAIN_MAX && unpack_plain(m, buf, len, desc))
         return MAD_OK;
     if (MADI_UNLIKELY(m->begun) && buf && may_wait && madi_begun_unpack(m, buf, len, desc))

@@ -14,13 +14,13 @@
 #define LOCKED 100000000 /* ns until the thread at the door looks again for what is due, where another thread looked */
 #define FULL_RING 1000000 /* ns until a refused send is tried again: a full ring has no descriptor */
 
-/* ---- What the server asks ------------------------------------------------------------------------------------- */
+/* ---- Calls by the polling server ------------------------------------------------------------------------------ */
 
 static int poll_session(void *arg, bool deep)
 {
     mad_session_t *session = arg;
     int n;
-    if (!madi_trylock(&session->lock)) /* who has it does the work */
+    if (!madi_trylock(&session->lock)) /* the thread that holds it does the work */
         return 0;
     n = madi_progress_locked(session);
     if (deep && (!n || session->slept)) { /* else the same event ends the next sleep too, for nothing */
@@ -133,7 +133,7 @@ void madi_watchers_wake(mad_session_t *session)
     madi_unlock(&session->wait_lock);
 }
 
-/* ---- What drivers ask ------------------------------------------------------------------------------------------ */
+/* ---- Calls by drivers ------------------------------------------------------------------------------------------ */
 
 void madi_session_moved(mad_session_t *session)
 {
@@ -163,7 +163,7 @@ mad_status_t madi_wait_init(mad_session_t *session)
     return MAD_OK;
 }
 
-/* So many may be on this host. */
+/* Set the number of processes that may be on this host. */
 static void among(mad_session_t *session, int processes)
 {
     session->processes = processes;

@@ -19,7 +19,7 @@ struct madi_failure {
     char reason[];
 };
 
-/* ---- What can be ---------------------------------------------------------------------------------------------- */
+/* ---- Possible paths ------------------------------------------------------------------------------------------- */
 
 /* Given a network in common. */
 static bool reachable(mad_session_t *s, int lane, madi_adapter_t *a, const madi_address_entry_t *e, char *reason)
@@ -87,7 +87,7 @@ void madi_way_class(mad_session_t *s, int lane, const madi_adapter_t *a, unsigne
         class[i] = (unsigned char)(part[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-/* ---- What became of it ---------------------------------------------------------------------------------------- */
+/* ---- Explanations --------------------------------------------------------------------------------------------- */
 
 void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason)
 {
@@ -214,7 +214,7 @@ static void say(text_t *t, const char *format, ...)
     t->left -= n;
 }
 
-/* The ways that were taken (or not taken) by this peer's packets. */
+/* Describe the paths that this peer's packets use or have used (taken), or the others. */
 static void say_ways(text_t *t, madi_gate_t *gate, bool taken)
 {
     mad_session_t *s = gate->session;
@@ -228,7 +228,7 @@ static void say_ways(text_t *t, madi_gate_t *gate, bool taken)
     }
 }
 
-/* The same of a channel that has networks of its own, if the peer was spoken to on it. */
+/* Like say_ways, but for a channel with networks of its own, if communication has begun on it. */
 static void say_lane(text_t *t, mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
