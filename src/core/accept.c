@@ -204,7 +204,7 @@ static bool lane_is_ours(mad_session_t *s, const madi_hello_proof_t *proof, cons
     return !proof->lane || (proof->lane < (uint32_t)madi_lanes(s) && s->forward->agrees(s, address));
 }
 
-/* True if the proven caller may have this address: it has the caller's identity, and says the role whose key was proved. */
+/* True if the connecting process may have this address: it has the proven identity, and the role whose key was proved. */
 static bool address_is_callers(const hello_t *h, const unsigned char *address)
 {
     const madi_greeting_t *hello = &h->transcript.hello.body;

@@ -211,7 +211,7 @@ typedef struct explain {
     mad_peer_t only; /* -1: all that were spoken to */
     bool told;       /* of it, as it is reached on ordinary channels */
     madi_gate_t *gate;
-    uint32_t n_channels; /* that it has told of */
+    uint32_t n_channels; /* number of channels that it has announced */
 } explain_t;
 
 bool madi_explain_begin(madi_answer_t *a)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Questions from outside: mad_info asks a live process over a private UNIX socket.
+/* Queries: mad_info queries a live process over a private UNIX socket.
  *
  * The socket is /tmp/madeleine-UID/ask-PID-TAG (PID as the process sees itself; TAG tells its sessions apart).  It is
  * served from progress, so a process that computes and has no progress thread does not answer; nothing here waits.
@@ -24,7 +24,7 @@ typedef struct madi_answer {
     mad_peer_t peer; /* of the question; -1: none */
     bool (*more)(struct madi_answer *answer); /* add the next piece, maybe nothing yet; false: that was all */
     void *state;      /* of that function; allocated */
-    madi_json_t json; /* what is to be sent next; whoever sends it sets json.len to 0 */
+    madi_json_t json; /* the next bytes to send; the sending function sets json.len to 0 */
 } madi_answer_t;
 
 /* Each kind: begin it (false: no memory), and its pieces.  Under session->lock. */

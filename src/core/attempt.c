@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The active side of the handshake: attempts to reach a peer, several beside each other (search.c), of which one is taken. */
+/* The active side of the handshake: attempts to reach a peer, several in parallel (search.c), of which one is chosen. */
 #include "core/hello.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -50,7 +50,7 @@ bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter)
     return h != NULL;
 }
 
-/* Give up the attempts of a gate but one (or NULL): they say nothing of the peer, and may be made again. */
+/* Give up the attempts of a gate but one (or NULL): this implies nothing about the peer, and they may be repeated. */
 static void attempts_abort(madi_gate_t *gate, const hello_t *taken)
 {
     hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
@@ -71,7 +71,7 @@ void madi_hello_abort_all(madi_gate_t *gate)
     attempts_abort(gate, NULL);
 }
 
-/* End an attempt that says nothing of the peer: no other way is tried. */
+/* End an attempt whose failure implies nothing about the peer: no other path is tried. */
 static void attempt_drop(hello_t *h)
 {
     if (h->gate->link == h->link)
@@ -107,7 +107,7 @@ void madi_hello_patience(madi_gate_t *gate)
             h->deadline = INT64_MAX;
 }
 
-/* Return until when an attempt may last: as the gate, or half the time if ways are left that cannot be tried beside it. */
+/* Return an attempt's deadline: the gate's, or half of the time if paths are left that cannot be tried in parallel. */
 static int64_t attempt_deadline(const madi_gate_t *gate, bool alone)
 {
     int64_t deadline = gate->deadline;

@@ -13,7 +13,7 @@
 #define SPINS 4096   /* looks: longer than a sender takes that has a core */
 #define LOOK 1000000 /* ns between looks of one that sleeps: the bell rings for the thread that leads, and this may be another */
 
-/* As the peer says, which may take back what it has said: each use reads it once. */
+/* A value of the peer, which may change it at any time: each use reads it once. */
 static size_t here(const madi_rx_msg_t *m)
 {
     uint64_t n = m->first.link->driver->here(m->first.link, m->begun);

@@ -200,7 +200,7 @@ void madi_block_drop(madi_rx_msg_t *m, bool disagrees)
     m->index++;
 }
 
-/* The message has no further block, but the receiver asks for one. */
+/* True if the message has no further block.  A receiver that unpacks one more is in error. */
 bool madi_block_none(const madi_rx_msg_t *m)
 {
     return !madi_rx_left(m) && m->cur_last;

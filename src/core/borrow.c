@@ -11,7 +11,7 @@ static mad_status_t lies_at(const void *at, uint64_t there, const void **base, s
     return MAD_OK;
 }
 
-/* One that mad_borrow or mad_try_unpack asked for.  Under session->lock. */
+/* Return a block that mad_borrow or mad_try_unpack needs.  Under session->lock. */
 static mad_status_t borrow_early(madi_rx_msg_t *m, const void **base, size_t *len)
 {
     if (!madi_done(&m->early->here))
@@ -20,7 +20,7 @@ static mad_status_t borrow_early(madi_rx_msg_t *m, const void **base, size_t *le
     return lies_at(m->early->data, MADI_WIRE_DESC_LEN(m->early->desc), base, len);
 }
 
-/* Of a message that comes in pieces, or whose block is to be asked for.  Under session->lock. */
+/* Borrow from a message that comes in several packets, or whose block needs a grant.  Under session->lock. */
 static mad_status_t borrow_slow(madi_rx_msg_t *m, const void **base, size_t *len)
 {
     madi_sent_block_t b;

@@ -48,8 +48,8 @@ static mad_status_t conns_grow(mad_channel_t *c)
     return MAD_OK;
 }
 
-/* Where a connection to that peer is to stand; NULL: no memory.  Live peers stand apart in the table of peers, so they do so
- * in an array that is no larger. */
+/* Return the entry for a connection to that peer; NULL: no memory.  Live peers have different places in the table of peers,
+ * so the array never needs to be larger than that. */
 static _Atomic(madi_conn_t *) *place_for(mad_channel_t *c, mad_peer_t peer)
 {
     for (;;) {
@@ -72,7 +72,7 @@ static mad_channel_t *channel_new(mad_session_t *s)
     if (c) {
         s->n_retired--;
         s->retired = c->next;
-        conns = atomic_load_explicit(&c->conns, memory_order_relaxed); /* nobody is in it */
+        conns = atomic_load_explicit(&c->conns, memory_order_relaxed); /* no thread uses it */
     } else if (posix_memalign((void **)&c, MADI_LINE, sizeof *c)) {
         return NULL;
     }

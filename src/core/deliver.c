@@ -78,7 +78,7 @@ void madi_rx_ring_free(mad_session_t *session)
     } while (m != session->rx_ring);
 }
 
-/* The link went while a body was coming in: nobody else knows of it yet. */
+/* Discard a body whose link broke while it was arriving: no list holds it yet. */
 void madi_rx_abandon(madi_gate_t *gate)
 {
     void *half = gate->half;
@@ -356,7 +356,7 @@ static void data_done(madi_rdv_recv_t *r, uint32_t len)
 
 /* ---- Control -------------------------------------------------------------------------------------------------- */
 
-/* The peer tells its number of a channel. */
+/* Handle CHANNEL: the peer announces its number of a channel. */
 static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, const char *name)
 {
     madi_gate_t *gate = link->gate;

@@ -73,7 +73,7 @@ static bool all_down(mad_session_t *s, const madi_peer_t *p)
     return true;
 }
 
-/* All of its gates are down.  False: somebody refers to it. */
+/* Free a peer.  False: one of its gates is not down, or something refers to it. */
 static bool forget(mad_session_t *s, madi_peer_t *p)
 {
     if (!all_down(s, p))
@@ -240,7 +240,7 @@ mad_status_t mad_peer_forget(mad_session_t *s, mad_peer_t peer)
     if (status)
         return status;
     for (int64_t end = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT)), now; (now = madi_now()) < end;) {
-        int64_t soon = now + 1000000; /* an acknowledgement wakes nobody */
+        int64_t soon = now + 1000000; /* an acknowledgement wakes no thread */
         if (madi_watch_for(s, has_left, &l, soon < end ? soon : end) == MAD_OK)
             break;
     }

@@ -118,7 +118,7 @@ static void ctrl_forget(madi_gate_t *gate)
     gate->ctrl_tail = &gate->ctrl;
 }
 
-/* The log and the program hear of it; of a lane with its name. */
+/* Report the loss to the log and the program; on a lane, with its name. */
 static void tell_down(madi_gate_t *gate, mad_status_t status, const char *text)
 {
     mad_session_t *s = gate->session;

@@ -148,7 +148,7 @@ bool madi_hello_seal_write(hello_t *h, const struct iovec *vec, int n, size_t le
     return madi_seal_put(h->seal, vec, n, len) == len && seal_flush(h);
 }
 
-/* Open the next record.  Returns what recv would; EPROTO: the record is not genuine, and madi_seal_why says more. */
+/* Open the next record.  Returns like recv; EPROTO: the record is not genuine, and madi_seal_why has the cause. */
 static ssize_t seal_open(hello_t *h)
 {
     size_t len;

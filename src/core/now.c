@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define PIECES (MADI_GATHER - 1) /* beside the header */
+#define PIECES (MADI_GATHER - 1) /* without the header */
 
 /* The packet's header and the block's descriptor, which come before the pieces; and room for a short packet's body. */
 typedef struct head {

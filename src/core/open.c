@@ -88,7 +88,7 @@ static bool open_test(void *arg)
 {
     opening_t *o = arg;
     bool found;
-    if (o->msg || o->status) /* the wait may ask again after a yes */
+    if (o->msg || o->status) /* the wait may test again after success */
         return true;
     if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) &&
         !atomic_load_explicit(&o->channel->closed, memory_order_relaxed) &&
@@ -209,7 +209,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_chann
     return m;
 }
 
-/* Is there perhaps a message, and where?  No lock. */
+/* True if there may be a message; *hit: the adapter that may have it.  No lock. */
 static inline bool open_seen(const mad_channel_t *channel, madi_adapter_t **hit)
 {
     mad_session_t *session = channel->session;
@@ -366,7 +366,7 @@ static inline bool inside_whole(const mad_arrival_t *a, uint32_t head)
     return (uint32_t)a->inside[0] == head && (a->inside[2] & mask) + 8 == a->inside[0] >> 32;
 }
 
-/* Packets from this one on are for somebody else, or more than that.  Under session->lock. */
+/* Pass on the packets from this one on: they are for other receivers, or for more than one.  Under session->lock. */
 static MADI_COLD void inside_other(madi_link_t *link, mad_arrival_t *from, const mad_arrival_t *end)
 {
     for (; from < end && atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP; from++) {

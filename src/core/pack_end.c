@@ -224,7 +224,7 @@ static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
     wait->waiter->expected = madi_path_wait_ns(bytes_outside(tx));
     marceli_wait(wait->waiter, end_done, wait, INT64_MAX);
     status = madi_message_status(&tx->base);
-    madi_lock(&tx->conn->gate->tx_lock); /* whoever completed it has let go of it */
+    madi_lock(&tx->conn->gate->tx_lock); /* until the completing thread no longer uses it */
     madi_unlock(&tx->conn->gate->tx_lock);
     madi_tx_free(tx);
     return status;

@@ -219,7 +219,7 @@ static bool is_address(const mad_session_t *s, mad_peer_t peer, const unsigned c
     return known && madi_address_len(known) == len && !memcmp(known, address, len);
 }
 
-/* claimed: a peer says so, and nobody else has yet. */
+/* claimed: the address is known from a peer only, and not confirmed yet. */
 static mad_status_t add(mad_session_t *s, const unsigned char *address, size_t len, bool claimed, mad_peer_t *peer)
 {
     mad_status_t status = ranks(s);
@@ -485,7 +485,7 @@ static madi_gate_t *gate_new(mad_session_t *s, mad_peer_t peer, int lane)
     return g;
 }
 
-/* A number that is nobody's: it was once, or it was never given. */
+/* Return the status for a number without a peer: it was released (MAD_ERR_PEER), or never given (MAD_ERR_INVAL). */
 static mad_status_t unknown(const mad_session_t *s, mad_peer_t peer)
 {
     return peer >= 0 && peer < s->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;

@@ -125,7 +125,7 @@ void madi_adapter_polled(madi_adapter_t *adapter)
     atomic_store_explicit(&session->n_polled, n + 1, memory_order_release); /* pairs with madi_poll_hit */
 }
 
-/* One that guesses, as where only a system call could tell, would keep all behind it from being asked. */
+/* An adapter whose pure_poll guesses, since only a system call could tell, would keep all behind it from being polled. */
 void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter)
 {
     int n = atomic_load_explicit(&session->n_polled, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks that were announced: granted to the sender, and received; also such as mad_try_unpack asked for. */
+/* Rendezvous blocks: granted to the sender, and received; also those that mad_try_unpack needs. */
 #include "core/core.h"
 #include "base/clock.h"
 #include "core/path.h"
@@ -39,7 +39,7 @@ static void pull_refused(madi_rdv_recv_t *r)
     madi_rdv_send_grant(r->gate, r->sender, r->handle, r->len, false);
 }
 
-/* All is here that this side was to read: the sender learns of it as of the end of a block that nobody wants. */
+/* Complete this side's reading: the sender gets a grant with drop, which completes the block there. */
 static void pull_done(madi_rdv_recv_t *r)
 {
     pull_end(r);

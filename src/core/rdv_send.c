@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define PUT_STRIDE ((uint64_t)256 * 1024) /* bytes that are written in one go, with the tx lock held */
-#define PUT_REST MADI_SHORT_MAX /* bytes of a shared block that go as a packet: it says that the others are there */
+#define PUT_REST MADI_SHORT_MAX /* bytes of a shared block that go as a packet, which shows that the others were written */
 #define PREPARED_MAX 16384 /* bytes: longer ones are not ready before the grant is here */
 
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable)
@@ -82,8 +82,8 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
     return true;
 }
 
-/* Write a stride of a shared block.  The rest of this side's part is sent as a packet at the end.  False: more strides are to
- * be written before that packet. */
+/* Write a stride of a shared block.  The rest of this side's part is sent as a packet at the end.  False: more strides are
+ * to be written before that packet. */
 static bool put_share(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     uint64_t n = r->end - r->sent;

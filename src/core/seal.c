@@ -75,7 +75,7 @@ static int psk_find(SSL *ssl, const unsigned char *id, size_t len, SSL_SESSION *
 {
     *session = NULL;
     if (len != strlen(IDENTITY) || memcmp(id, IDENTITY, len) != 0)
-        return 1; /* nobody has this name */
+        return 1; /* no peer has this name */
     return (*session = psk_session(ssl)) != NULL;
 }
 

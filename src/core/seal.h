@@ -70,8 +70,8 @@ typedef enum madi_seal_next {
     MADI_SEAL_NOTHING, /* no whole record is there */
     MADI_SEAL_PAYLOAD, /* open: *len bytes of payload have been put where the caller said */
     MADI_SEAL_OTHER,   /* a record without payload was used (an update of the key): look again */
-    MADI_SEAL_ENDED,   /* the peer says that nothing follows */
-    MADI_SEAL_BROKEN   /* madi_seal_why says why; the connection must end */
+    MADI_SEAL_ENDED,   /* the peer has sent close_notify: nothing follows */
+    MADI_SEAL_BROKEN   /* the connection must end; madi_seal_why has the cause */
 } madi_seal_next_t;
 /* Return an upper bound of the next record's payload bytes; 0 if the record is not whole yet.  *broken: what has come is no
  * record. */

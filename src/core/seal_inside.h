@@ -15,7 +15,7 @@
 #define SEAL_IV MADI_AEAD_IV
 #define SEAL_IN_SIZE ((size_t)256 << 10) /* bytes received at once at most: many records for one system call */
 #define SEAL_OUT_SIZE (MADI_SEAL_BATCH + 2048)
-#define SEAL_RECORD_MAX (MADI_SEAL_TEXT + 256) /* what the header of an encrypted record may say */
+#define SEAL_RECORD_MAX (MADI_SEAL_TEXT + 256) /* greatest length in the header of an encrypted record */
 
 #define SEAL_KEY_UPDATE 24 /* the message of TLS */
 
@@ -78,7 +78,7 @@ void madi_seal_keys_wipe(madi_seal_t *seal);
 bool madi_seal_tx_key(const madi_seal_t *seal, unsigned char *key);
 bool madi_seal_tx_next(madi_seal_t *seal);
 /* seal_kernel.c */
-bool madi_seal_kernel_update(madi_seal_t *seal, int fd); /* tell the peer, then give the kernel the next key */
+bool madi_seal_kernel_update(madi_seal_t *seal, int fd); /* send KeyUpdate, then give the kernel the next key */
 /* Put a record of this type behind what waits.  False: it does not fit, or encryption failed. */
 bool madi_seal_put_as(madi_seal_t *seal, unsigned char type, const void *bytes, size_t len);
 

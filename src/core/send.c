@@ -139,7 +139,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
     bool waits = (tx->wait || tx->polled) && tx->conn->gate->link->direct; /* then both sides may move a part of it */
-    bool direct = (tx->by_peer || waits) && at && !held; /* whoever waits for it may fetch it */
+    bool direct = (tx->by_peer || waits) && at && !held; /* the waiting receiver may read it */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, 24, 0))
         return false;
@@ -478,7 +478,7 @@ static void match_seq(void *object, void *arg)
         f->tx = r->tx;
 }
 
-/* The receiver says that it expected something else. */
+/* Handle MISMATCH: the receiver expected another block. */
 void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm)
 {
     char here[MADI_BLOCK_WORDS], there[MADI_BLOCK_WORDS];

@@ -92,7 +92,7 @@ static bool make_room(mad_session_t *s, madi_listener_t *l)
     return fd >= 0;
 }
 
-#define REFUSED_PLACE (UINT32_C(1) << 31) /* beside the bits of statuses in refused_told */
+#define REFUSED_PLACE (UINT32_C(1) << 31) /* bit of refused_told that is no status */
 
 static bool admitted(madi_adapter_t *a, int fd)
 {
@@ -135,7 +135,7 @@ static void left_out(mad_session_t *s, const madi_adapter_t *a, const char *reas
     s->left_out = l;
 }
 
-/* Adapters of one driver that are left out for the same reason, told of in one line. */
+/* Adapters of one driver that are left out for one reason: logged in one line. */
 typedef struct told {
     const madi_driver_t *driver;
     char names[160], reason[MADI_REASON_MAX];
@@ -509,7 +509,7 @@ static bool part(parting_t *p, int64_t deadline)
             madi_gate_ctrl(g, &hdr, NULL);
     madi_unlock(&s->lock);
     while ((status = madi_watch_for(s, parted, p, soon(deadline))) != MAD_OK && madi_now() < deadline)
-        ; /* an acknowledgement wakes nobody */
+        ; /* an acknowledgement wakes no thread */
     return status == MAD_OK;
 }
 
@@ -554,7 +554,7 @@ static void peers_free(mad_session_t *s)
 {
     while (s->hellos)
         madi_hello_abort(s->hellos);
-    for (int over = 0; over < 2; over++) /* those last over which others say that they end */
+    for (int over = 0; over < 2; over++) /* second pass: gates that carry others' streams, so their CLOSE can leave */
         for (madi_gate_t *g = s->gates; g; g = g->next)
             if ((g->forward != NULL) == over)
                 madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");

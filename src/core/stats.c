@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define GATES_AT_ONCE 64 /* summed up before others get their turn */
-#define CHANNELS_MAX 128 /* told of one by one */
+#define CHANNELS_MAX 128 /* number of channels that are listed one by one */
 #define ROWS 64          /* drivers times classes, and some; networks: further ones are in the last */
 
 typedef struct row {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Forget blocks that nobody unpacked; they are a disagreement.  Under session->lock. */
+/* Discard blocks that were not unpacked; that is a mismatch.  Under session->lock. */
 static void drain(madi_rx_msg_t *m)
 {
     while (madi_block_next(m))
@@ -45,7 +45,7 @@ static bool settle(madi_rx_msg_t *m)
     if (madi_message_status(&m->base))
         for (madi_rx_block_t *b; (b = m->blocks); free(b))
             m->blocks = b->next;
-    if (m->early && madi_done(&m->early->here)) { /* nobody came for it */
+    if (m->early && madi_done(&m->early->here)) { /* it was not unpacked */
         if (!m->consumed && !m->early->borrowed)
             madi_block_mismatch(m, m->early->desc, MADI_WIRE_DESC_NONE);
         madi_early_drop(m);

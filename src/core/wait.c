@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LOOK_FOR_FORWARDED 100000000 /* ns */
-#define LOCKED 100000000 /* ns until the thread at the door looks again for what is due, where another thread looked */
+#define LOCKED 100000000 /* ns until the accept thread checks again for due work, when another thread held the lock */
 #define FULL_RING 1000000 /* ns until a refused send is tried again: a full ring has no descriptor */
 
 /* ---- Calls by the polling server ------------------------------------------------------------------------------ */
@@ -81,7 +81,7 @@ static bool answer(void *arg, int64_t *again)
     int n;
     if (session->forward)
         *again = madi_deadline(LOOK_FOR_FORWARDED);
-    if (!madi_trylock(&session->lock)) { /* somebody is in the library; the descriptors tell again, but not the clock */
+    if (!madi_trylock(&session->lock)) { /* another thread is in the library; descriptors report again, the clock does not */
         *again = madi_deadline(LOCKED);
         return false;
     }

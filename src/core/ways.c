@@ -209,7 +209,7 @@ static void say(text_t *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    n = madi_escape(t->at, t->left, text, strlen(text)); /* networks are called as the peer says */
+    n = madi_escape(t->at, t->left, text, strlen(text)); /* names of networks come from the peer */
     t->at += n;
     t->left -= n;
 }
