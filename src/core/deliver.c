@@ -24,7 +24,7 @@ void madi_conn_rx_quick(madi_conn_t *conn)
         madi_posted_offer(conn);
 }
 
-/* The structures stand in a ring.  The one that was used last is looked at first; when a few in a row are in use, a
+/* Message structures form a ring.  The one that was used last is tried first; when a few in a row are in use, a
  * new one is put in, and the search goes on from there next time. */
 madi_rx_msg_t *madi_rx_more(mad_session_t *session)
 {

@@ -74,7 +74,7 @@ static void message_lose(madi_rx_msg_t *m)
     madi_message_fail(&m->base, MAD_ERR_FORKED);
 }
 
-/* Connections are looked up in vain, so that every call asks whether the channel is closed. */
+/* Make the lookup of connections fail, so that every call checks whether the channel is closed. */
 static void channel_lose(mad_channel_t *channel)
 {
     madi_conn_array_t *a = atomic_load_explicit(&channel->conns, memory_order_relaxed);

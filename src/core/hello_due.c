@@ -43,8 +43,8 @@ int64_t madi_hello_deadline(const mad_session_t *s)
     return first < INT64_MAX && s->hellos_looked + STEP < first ? s->hellos_looked + STEP : first;
 }
 
-/* This process stood still for so long, or its machine, or it had no time: nobody has been silent, for what came meanwhile is
- * not read yet. */
+/* Extend deadlines by ns nanoseconds during which this process or its machine stood still: peers were not silent, but their
+ * bytes are not read yet. */
 static void forgive(mad_session_t *s, int64_t ns)
 {
     for (hello_t *h = s->hellos; h; h = h->next)

@@ -125,7 +125,7 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
         return MAD_ERR_NOMEM;
     r = &posted->request;
     madi_request_init(r, session, len >= ASYNC_MIN);
-    if (!n) /* it says only when the peer is lost, and may be pending for good: no thread is kept awake for that */
+    if (!n) /* it completes only when the peer is lost, maybe never: it keeps no thread awake */
         r->counted = 0;
     posted->conn = conn;
     posted->next = NULL;

@@ -61,8 +61,8 @@ typedef struct madi_transcript {
  * body: what follows the proof in the frame.  False without memory. */
 bool madi_proof_make(madi_transcript_t *transcript, const unsigned char *key, int side, const madi_frame_t *head,
                      const void *body, size_t len);
-/* Compute the secret that the two ends share from now on, and nobody else, not even others with the job's key that did not
- * take part.  Precondition: both proofs are made. */
+/* Compute the secret of the two ends.  Other processes cannot compute it, not even those with the job's key.  Precondition:
+ * both proofs are made. */
 bool madi_proof_secret(const madi_transcript_t *transcript, const unsigned char *key, unsigned char secret[MADI_SECRET_LEN]);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sealed connections: TLS 1.3 over memory, for any driver.
  *
- *   seal.c         the handshake, by OpenSSL: job's key as PSK with a key exchange, or certificates of both ends
- *   seal_record.c  the records after it: AEAD (aead.h) with the traffic secrets of that handshake, KeyUpdate, close_notify
- *   seal_kernel.c  records that the kernel makes for a TCP socket, where it can (kernel TLS)
+ *   seal.c         the handshake, by OpenSSL: job's key as PSK with a key exchange, or certificates of both ends.
+ *   seal_record.c  the records after it: AEAD (aead.h) with the traffic secrets of that handshake, KeyUpdate, close_notify.
+ *   seal_kernel.c  records that the kernel makes for a TCP socket, where it can (kernel TLS).
  *
  * OpenSSL makes the handshake, and hands over its traffic secrets; after that seal_record.c makes and opens TLS records.
  * So the two directions share no state (an SSL object is not for two threads).  Payload is encrypted from the sender's

@@ -287,7 +287,7 @@ void madi_search_wave(madi_gate_t *gate)
 
 void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text)
 {
-    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* so this way says, and it has proved nothing */
+    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* reported by this path, unauthenticated */
         gate->refusal = status;
     gate->apart |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
     reject(gate, link->adapter, text);

@@ -72,8 +72,8 @@ static void check_names(const char *knob, const char *list)
     }
 }
 
-/* No descriptor for a caller: one that says nothing makes room, else this one is turned away at once, for it would be
- * waiting for ever. */
+/* No descriptor is left for an incoming connection: close a silent one, else refuse the new one at once, since it would
+ * wait for ever. */
 static bool make_room(mad_session_t *s, madi_listener_t *l)
 {
     int fd;
@@ -593,7 +593,7 @@ static void memory_free(mad_session_t *s)
     free(s->adapters);
 }
 
-/* Others may speak to a process that speaks to nobody itself, such as a gateway: then the progress thread makes gates. */
+/* True if there are gates.  The progress thread makes them when peers connect to a passive process, such as a gateway. */
 static bool has_gates(mad_session_t *s)
 {
     bool any;

@@ -18,8 +18,8 @@ void madi_unopened_sweep(madi_gate_t *gate)
         madi_channels_sweep(gate->session);
 }
 
-/* Messages of peers that are lost are the first to go: nobody may ever open them, and only the program could have them
- * forgotten.  True if there were any. */
+/* Discard messages of lost peers first: perhaps they are never opened, and only the program could release them otherwise.
+ * True if there were any. */
 static bool lost_dropped(mad_session_t *s)
 {
     int64_t dropped = 0;

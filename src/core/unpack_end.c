@@ -38,8 +38,8 @@ static void rx_release(madi_rx_msg_t *m)
     madi_rx_free(m);
 }
 
-/* Nobody asks for more of an ended message: forget what is left over (and say that the sides disagree).  True: nothing is
- * under way any more.  Under session->lock. */
+/* Discard the remaining blocks of an ended message, and report the mismatch.  True: nothing of it is in flight any more.
+ * Under session->lock. */
 static bool settle(madi_rx_msg_t *m)
 {
     if (madi_message_status(&m->base))

@@ -72,8 +72,8 @@ static void disarm(void *arg)
     madi_unlock(&session->lock);
 }
 
-/* The door's thread.  Calls through gateways come in messages of theirs, which no descriptor tells apart from all others:
- * they are looked for by the clock. */
+/* Runs in the accept thread.  Connections through gateways arrive in the gateways' messages, which no descriptor
+ * distinguishes from others: they are looked for by the clock. */
 static bool answer(void *arg, int64_t *again)
 {
     mad_session_t *session = arg;

@@ -6,7 +6,7 @@
  *   tcp_addr.c  subnets, address bytes
  *   tcp_allow.c addresses to which and from which connections are allowed
  *   tcp_buffer.c  the receive buffers of a link, which are lent
- *   tcp_link.c  links: their life, and the byte stream cut into packets
+ *   tcp_link.c  links: their life, and the byte stream cut into packets.
  *   tcp_send.c  packets out
  *   tcp_alive.c whether the peer is still there
  *   tcp_seal.c  sealed links
