@@ -79,7 +79,7 @@ static fault_out_t *out_new(fault_link_t *l, const struct iovec *vec, int n, siz
     unsigned char *to;
     if (!p)
         return NULL;
-    *p = (fault_out_t){.op = {inner_done, op && op->last, op ? op->of : 0},
+    *p = (fault_out_t){.op = {.done = inner_done, .last = op && op->last, .of = op ? op->of : 0},
                        .link = l,
                        .user = op,
                        .total = total,
