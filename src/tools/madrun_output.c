@@ -184,12 +184,12 @@ static void text_look(int rank, int stream, int64_t now)
     }
 }
 
-/* End the owner's turn, unless its line grows fast. */
+/* End the owner's turn, unless its line grows fast, or could not be written because the reader of our output does not read. */
 static void turn_look(stream_t *s, int64_t now)
 {
     if (!s->turn || (s->turn > now && s->owner >= 0))
         return;
-    if (s->turn_bytes < TURN_BYTES)
+    if (s->turn_bytes < TURN_BYTES && s->out.out.len == 0)
         s->owner = -1;
     s->turn = s->owner < 0 ? 0 : now + TURN_NS;
     s->turn_bytes = 0;
