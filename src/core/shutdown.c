@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of a session: drain the gates, send BYE, release everything. */
+#include "core/core.h"
+#include "base/clock.h"
+#include "base/knob.h"
+#include "base/log.h"
+#include "base/own.h"
+
+#include <stdlib.h>
+
+static bool all_sent(void *arg)
+{
+    mad_session_t *s = arg;
+    bool all = true;
+    madi_lock(&s->lock);
+    for (madi_gate_t *g = s->gates; g && all; g = g->next) {
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_DOWN)
+            continue;
+        madi_lock(&g->tx_lock);
+        for (madi_conn_t *c = g->conns; c; c = c->next_of_gate)
+            if (c->queue || c->deferred)
+                all = false;
+        if (g->ctrl || g->granted || (!g->bye && !madi_handles_none(g->sends)))
+            all = false; /* a peer that has shut down in order grants no announced block */
+        madi_unlock(&g->tx_lock);
+    }
+    madi_unlock(&s->lock);
+    return all;
+}
+
+/* The gates that are left, or only those over which nothing of others goes. */
+typedef struct parting {
+    mad_session_t *session;
+    bool all;
+} parting_t;
+
+static bool parts(const parting_t *p, const madi_gate_t *g)
+{
+    return (p->all || !g->forward) && atomic_load_explicit(&((madi_gate_t *)g)->state, memory_order_relaxed) == MADI_GATE_UP;
+}
+
+static bool drained(madi_gate_t *g)
+{
+    return (!g->forward || g->session->forward->drained(g)) &&
+           (!g->link->driver->drained || g->link->driver->drained(g->link));
+}
+
+static bool parted(void *arg)
+{
+    const parting_t *p = arg;
+    mad_session_t *s = p->session;
+    bool all = all_sent(s);
+    madi_lock(&s->lock);
+    for (madi_gate_t *g = s->gates; g && all; g = g->next)
+        if (parts(p, g) && !g->bye && !drained(g))
+            all = false;
+    madi_unlock(&s->lock);
+    return all;
+}
+
+/* A millisecond from now, but not after the deadline. */
+static int64_t soon(int64_t deadline)
+{
+    int64_t t = madi_deadline(1000000);
+    return t < deadline ? t : deadline;
+}
+
+static bool nothing_passes(void *arg)
+{
+    mad_session_t *s = arg;
+    bool busy;
+    madi_lock(&s->lock);
+    busy = s->forward->busy(s);
+    madi_unlock(&s->lock);
+    return !busy;
+}
+
+/* Say BYE, and wait until everything has left.  False: it did not until the deadline. */
+static bool part(parting_t *p, int64_t deadline)
+{
+    mad_session_t *s = p->session;
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
+    mad_status_t status;
+    madi_lock(&s->lock);
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        if (parts(p, g))
+            madi_gate_ctrl(g, &hdr, NULL);
+    madi_unlock(&s->lock);
+    while ((status = madi_watch_for(s, parted, p, soon(deadline))) != MAD_OK && madi_now() < deadline)
+        ; /* an acknowledgement wakes no thread */
+    return status == MAD_OK;
+}
+
+/* Gateways that end together wait for each other's streams, so this process ends its own before it waits for those of
+ * others; the gates over which these go are closed last. */
+static bool part_beside_others(mad_session_t *s, int64_t deadline)
+{
+    parting_t own = {.session = s};
+    bool good = part(&own, deadline);
+    madi_lock(&s->lock);
+    for (madi_gate_t *g = s->gates; g; g = g->next)
+        if (parts(&own, g)) {
+            g->quiet = true;
+            madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");
+        }
+    madi_unlock(&s->lock);
+    if (madi_watch_for(s, nothing_passes, s, madi_deadline(madi_knob_int(MADI_KNOB_FORWARD_LINGER))))
+        madi_log(MADI_LOG_WARN, "core",
+                 "messages of others still pass through this process as it ends (MAD_FORWARD_LINGER)");
+    return good;
+}
+
+static void say_bye(mad_session_t *s)
+{
+    int64_t time = madi_knob_int(MADI_KNOB_EXIT_TIMEOUT), deadline = madi_deadline(time);
+    parting_t all = {.session = s, .all = true};
+    bool good = true;
+    if (s->forward) {
+        madi_lock(&s->lock);
+        s->forward->leave(s);
+        madi_unlock(&s->lock);
+    }
+    madi_watch_for(s, all_sent, s, deadline);
+    if (s->forward && (good = part_beside_others(s, deadline)))
+        deadline = madi_deadline(time);
+    atomic_store_explicit(&s->closing, 1, memory_order_relaxed);
+    if (!part(&all, deadline) || !good)
+        madi_log(MADI_LOG_WARN, "core", "the session ended before everything sent had left (MAD_EXIT_TIMEOUT)");
+}
+
+static void peers_free(mad_session_t *s)
+{
+    while (s->hellos)
+        madi_hello_abort(s->hellos);
+    for (int over = 0; over < 2; over++) /* second pass: gates that carry others' streams, so their CLOSE can leave */
+        for (madi_gate_t *g = s->gates; g; g = g->next)
+            if ((g->forward != NULL) == over)
+                madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");
+    madi_calls_run(s);
+    madi_links_reap(s);
+    madi_hellos_reap(s);
+    madi_channels_free(s);
+    for (madi_gate_t *g; (g = s->gates);) {
+        s->gates = g->next;
+        madi_gate_free(g);
+    }
+    for (madi_gate_t *g; (g = s->gone);) {
+        s->gone = g->next;
+        madi_gate_free(g);
+    }
+    for (uint32_t i = 0; i < s->cap_peers; i++) {
+        free(s->peers[i].address);
+        free(s->peers[i].lanes);
+    }
+    madi_stats_free(s);
+    free(s->peers);
+    free(s->peer_index);
+}
+
+static void memory_free(mad_session_t *s)
+{
+    madi_rx_ring_free(s);
+    for (madi_event_node_t *e; (e = s->events); free(e))
+        s->events = e->next;
+    for (madi_left_out_t *l; (l = s->left_out); free(l))
+        s->left_out = l->next;
+    madi_handles_free(s->receives);
+    free(s->address);
+    free(s->listeners);
+    free(s->polled);
+    free(s->adapters);
+}
+
+/* True if there are gates.  The progress thread makes them when peers connect to a passive process, such as a gateway. */
+static bool has_gates(mad_session_t *s)
+{
+    bool any;
+    madi_lock(&s->lock);
+    any = s->gates != NULL;
+    madi_unlock(&s->lock);
+    return any;
+}
+
+void mad_exit(mad_session_t *s)
+{
+    if (!s || madi_session_usable(s))
+        return;
+    madi_fork_forget(s);
+    if (has_gates(s))
+        say_bye(s);
+    madi_wait_stop(s);
+    madi_trace_write();
+    madi_lock(&s->lock);
+    madi_ask_close(s->ask);
+    s->ask = NULL;
+    madi_unlock(&s->lock);
+    peers_free(s);
+    for (int i = 0; i < s->n_adapters; i++) {
+        if (s->listeners && s->listeners[i].watch.fd >= 0)
+            madi_watch_del(s, &s->listeners[i].watch);
+        if (s->adapters[i]->opened) {
+            s->adapters[i]->driver->close(s->adapters[i]);
+            s->adapters[i]->driver->fini(s->adapters[i]);
+        }
+        free(s->adapters[i]);
+    }
+    madi_wait_fini(s);
+    if (s->spare_fd >= 0)
+        madi_fd_close(s->spare_fd);
+    if (s->boot)
+        madi_boot_leave(s->boot);
+    memory_free(s);
+    madi_seal_ctx_free(s->seal);
+    madi_secrets_close(s->secrets);
+    free(s);
+}
