@@ -21,7 +21,7 @@ class Code:
     def __init__(self):
         self.text = "\n".join(read("src/core/" + n) for n in ("wire.h", "hello.h", "proof.h", "secret.h", "secret.c", "address.c"))
         self.shm = read("src/drivers/shm/shm.h")
-        self.gateway = read("src/gateway/gateway.h")
+        self.gateway = read("src/gateway/state.h")
         self.text = re.sub(r"/\*.*?\*/", "", self.text, flags=re.S)
         self.defines = dict(re.findall(r"#define (\w+) (\w+)", self.text + self.shm + self.gateway))
 

@@ -3,7 +3,7 @@
 other for as long: the first gateway lets no more follow than an end of this library asks for."""
 from peer import *
 
-ALLOWED = 16  # gateways on a way: gateway.h
+ALLOWED = 16  # gateways on a way: GW_HOPS in state.h
 
 gateway = Target("gateway", dict(GATEWAY, MAD_DRIVERS="tcp,self,virtual"))
 network = find(gateway.address, b"tcp")[1]

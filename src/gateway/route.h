@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Routes: the next process towards an address, hosts, channels with networks of their own, traffic by route. */
+#ifndef MADI_GATEWAY_ROUTE_H
+#define MADI_GATEWAY_ROUTE_H
+
+#include "gateway/end.h"
+
+/* A route of streams, as far as this process knows it, with the traffic of those already closed (count.c). */
+struct gw_route {
+    struct gw_route *next;
+    int lane;
+    int from, via, to; /* hosts: of the previous process, the next one, the destination; -1: unknown, or several */
+    bool passes;       /* false: the streams end here, and from is this host */
+    uint64_t opened;
+    gw_count_t there, back; /* towards the destination, and back from it */
+    uint64_t stalls, resends;
+    uint32_t queued_most; /* largest queue of one stream, in one direction */
+    uint64_t queued_bytes_most;
+    int row; /* index of the row in a report */
+};
+
+/* next.c; under the session's lock, except gw_started */
+mad_status_t gw_started(mad_session_t *session);
+bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address); /* True if an adapter other than the virtual
+                                                                             * one reaches the address. */
+int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags); /* -1 if not in the topology file; flags may be
+                                                                          * NULL. */
+void gw_places_free(gw_t *gw);
+void gw_place_wanted(gw_t *gw, mad_peer_t peer); /* A process that only a peer had named is connected now. */
+void gw_place_forget(mad_session_t *session, mad_peer_t peer); /* Contract as in forward.h. */
+/* True for a gate that is down if the process that was dialled does not exist there, or refuses us, as its host
+ * reported.  A network that is out of order may recover, and a process that was once connected is dialled again to find
+ * out. */
+static inline bool gw_nobody_there(const madi_gate_t *gate)
+{
+    return !gate->adapter && !gate->apart;
+}
+int gw_host_of_peer(gw_t *gw, mad_peer_t peer);
+unsigned gw_flags_of(gw_t *gw, const unsigned char *address); /* GW_FORWARDS, GW_ANSWERS, GW_DAEMON */
+/* Choose the peer that carries fragments towards the process with this address on that lane, except those in avoid (may
+ * be NULL), and set *gate.  On failure reason says why; MAD_ERR_PEER means that processes on the way are lost, but may
+ * come back. *direct (unless direct is NULL) is true if the process itself was dialled; if that failed, it does not
+ * exist there. */
+mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
+                          bool *direct, char *reason);
+
+/* lane.c; contracts as in forward.h */
+int gw_lane(mad_session_t *session, const char *channel);
+const char *gw_lane_name(mad_session_t *session, int lane);
+int gw_lanes(mad_session_t *session);
+bool gw_lane_carries(mad_session_t *session, int lane);
+int gw_lane_of(gw_t *gw, int lane); /* Lane of the channel whose streams this lane carries: itself, or the one that it
+                                     * stands in for. */
+/* Lane on which a stream of this lane continues to that process. */
+int gw_lane_to(gw_t *gw, int lane, const unsigned char *address);
+bool gw_agrees(mad_session_t *session, const unsigned char *address);
+bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
+                       char *reason);
+int gw_lane_place(mad_session_t *session, int lane, const madi_adapter_t *adapter);
+const char *gw_network(const madi_gate_t *gate);
+bool gw_carried(const madi_adapter_t *adapter);
+int gw_security(const madi_adapter_t *adapter);
+
+/* daemon.c */
+bool gw_is_daemon(void); /* True if this process only forwards (madgw). */
+/* A gateway started by the launcher appends its number and its start time to the host's name in its address.  It
+ * replaces the gateway that had this number before. */
+typedef struct gw_mark {
+    uint32_t number;
+    uint64_t since; /* ns; 0 if the process is none of these */
+} gw_mark_t;
+size_t gw_mark_put(unsigned char *bytes, size_t room); /* Write the mark of this process; return its length. */
+gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len); /* Read the mark from an adapter's bytes. */
+mad_status_t gw_learn_gateways(mad_session_t *session); /* Add the gateways that the launcher started beside the ranks. */
+mad_status_t gw_learn_named(mad_session_t *session);    /* Add the gateways of MAD_GATEWAYS.  MAD_ERR_CONFIG is logged. */
+
+/* know.c; under the session's lock */
+void gw_know_up(madi_gate_t *gate); /* Contract as in forward.h. */
+void gw_know_came(gw_hop_t *hop, const unsigned char *address, size_t max);
+
+/* count.c */
+/* Return the row of these streams, and count one more stream; NULL if out of memory.  Under the session's lock, as all
+ * here. */
+gw_route_t *gw_route_open(gw_t *gw, int lane, int from, int via, int to, bool passes);
+/* Add the counters of a finished stream to its row. route may be NULL. */
+void gw_route_close(gw_route_t *route, const gw_side_t *there, const gw_side_t *back);
+void gw_routes_free(gw_t *gw);
+void gw_route_text(const madi_link_t *link, char *buf, size_t len); /* Contract as in forward.h; under the session's lock. */
+void gw_say_routes(struct mad_session *session, madi_json_t *json);
+void gw_traffic(madi_gate_t *gate, madi_traffic_t *ends, madi_traffic_t *passing);
+
+#endif
