@@ -42,7 +42,7 @@ int main(void)
 {
     Suite *(*const suites[])(void) = {aead_suite, base_suite, begun_suite, json_suite, key_suite, knob_suite, address_suite,
                                       wire_suite, core_suite, wait_suite, cipher_suite, cond_suite, costs_suite, ledger_suite, boot_suite, gateway_suite,
-                                      hosts_suite, madrun_suite, path_suite, range_suite, route_suite, search_suite, seal_suite,
+                                      hosts_suite, madrun_suite, path_suite, progress_thread_suite, range_suite, route_suite, search_suite, seal_suite,
                                       share_suite, topology_suite};
     SRunner *runner = srunner_create(NULL);
     int failed;

@@ -30,6 +30,7 @@ Suite *seal_suite(void);
 Suite *share_suite(void);
 Suite *topology_suite(void);
 Suite *path_suite(void);
+Suite *progress_thread_suite(void);
 Suite *wait_suite(void);
 
 /* Capture standard error from here on.  err_text returns it in static memory, which the next call overwrites. */
