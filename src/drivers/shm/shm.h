@@ -228,21 +228,23 @@ void shm_pass_close(const int *fds, int n);
 void shm_pass_end(int sock); /* no descriptor comes over this socket any more */
 
 /* shm_ring.c */
-madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-bool shm_send_short(madi_link_t *link, const void *packet, size_t total);
-void *shm_prepare(madi_link_t *link, const void *body, size_t len);
-bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
-void shm_forget(madi_link_t *link, void *prepared);
 void shm_slot_put(madi_link_t *link, madi_foreign_t loan);
 void shm_keep_begun(madi_link_t *link);
 uint64_t shm_here(madi_link_t *link, uint64_t begun);
-bool shm_answers(madi_link_t *link);
 int shm_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
 int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
 bool shm_pure_poll(madi_adapter_t *adapter);
 bool shm_any(shm_adapter_t *adapter); /* true if a packet has arrived on any link */
 void shm_drain(shm_link_t *link); /* deliver the packets that have arrived, one ring of cells at most */
+
+/* shm_send.c */
+madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+bool shm_send_short(madi_link_t *link, const void *packet, size_t total);
+void *shm_prepare(madi_link_t *link, const void *body, size_t len);
+bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
+void shm_forget(madi_link_t *link, void *prepared);
+bool shm_answers(madi_link_t *link);
 bool shm_space(shm_link_t *link); /* true if a packet of any length would fit.  Under the tx lock */
 
 /* shm_run.c */

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ring of cells: send. */
+#include "drivers/shm/shm_cell.h"
+
+#define PUT_LONG 4096           /* bytes: longer copies are made by madi_copy_bulk */
+#define BEGUN_MIN 6144                 /* bytes: shortest last block that is written after its cell */
+#define PIECES 3                       /* number of its pieces, each of PIECE_MIN to PIECE_MAX bytes */
+#define PIECE_MIN 3072
+#define PIECE_MAX 8192
+
+static inline bool cells_free(shm_link_t *l, uint32_t n)
+{
+    if (MADI_LIKELY(l->sent_limit - l->sent >= n))
+        return true;
+    l->sent_limit = atomic_load_explicit(&l->out->consumed, memory_order_acquire) + SHM_CELLS; /* pairs with tell */
+    return l->sent_limit - l->sent >= n;
+}
+
+bool shm_space(shm_link_t *l)
+{
+    return cells_free(l, SHM_CELLS_MAX) && shm_run_fits(l, SHM_CHUNK);
+}
+
+static inline void publish(shm_link_t *l, shm_cell_t *cell, uint64_t head, uint32_t cells)
+{
+    atomic_store_explicit(&cell->head, head, memory_order_release); /* pairs with one_packet */
+    l->sent += cells;
+    shm_bell_order(l);
+    if (MADI_UNLIKELY(atomic_load_explicit(&l->peer_bell->asleep, memory_order_relaxed)))
+        shm_bell_ring(l);
+}
+
+static madi_sent_t stuck(shm_link_t *l)
+{
+    shm_bell_stuck(l);
+    return MADI_AGAIN;
+}
+
+/* Copy into shared memory.  Into distant lines, long copies of the C library's kind are faster than ours. */
+static void put(void *to, const void *from, size_t len)
+{
+    if (len > PUT_LONG)
+        madi_copy_bulk(to, from, len);
+    else
+        madi_copy(to, from, len);
+}
+
+/* Write the body's last block in pieces, so that the receiver copies one out while the next is copied in.  The cell and the
+ * bytes before the block are published already.  Used where messages and answers alternate.  In a stream it would delay both
+ * sides, since the receiver is busy with the message before, or waits. */
+static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *block)
+{
+    const char *from = block->iov_base;
+    size_t piece = block->iov_len / PIECES & ~(size_t)(MADI_LINE - 1);
+    piece = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
+    for (size_t done = 0, n; done < block->iov_len; done += n) {
+        n = block->iov_len - done < piece ? block->iov_len - done : piece;
+        madi_copy_bulk(to + done, from + done, n);
+        l->filled += n;
+        atomic_store_explicit(&l->out->filled, l->filled, memory_order_release); /* pairs with shm_here */
+    }
+    shm_bell_order(l);
+    if (MADI_UNLIKELY(atomic_load_explicit(&l->peer_bell->asleep, memory_order_relaxed)))
+        shm_bell_ring(l);
+}
+
+/* Publish a cell before the last block of its body is written; before: bytes of the body in front of that block. */
+static void publish_begun(shm_link_t *l, shm_cell_t *cell, uint32_t at, size_t before)
+{
+    uint64_t begun = l->filled + 1;
+    memcpy(shm_out(cell->data + sizeof(madi_wire_hdr_t)), &begun, sizeof begun);
+    l->filled += before;
+    atomic_store_explicit(&l->out->filled, l->filled, memory_order_release); /* pairs with shm_here */
+    publish(l, cell, SHM_HEAD(l->sent, (at + 1) | SHM_BEGUN), 1);
+}
+
+static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_t len, bool may_begin)
+{
+    shm_cell_t *cell = &l->out->cells[l->sent & SHM_MASK];
+    size_t first = vec[0].iov_len - sizeof(madi_wire_hdr_t);
+    uint32_t at = shm_run_take(l, len);
+    int begun = may_begin && n > 1 && vec[n - 1].iov_len >= BEGUN_MIN;
+    unsigned char *to;
+
+    if (MADI_UNLIKELY(at == SHM_RUN_NONE))
+        return stuck(l);
+    to = shm_out(l->out->units[at]);
+    memcpy(shm_out(cell->data), vec[0].iov_base, sizeof(madi_wire_hdr_t));
+    madi_copy(to, (const char *)vec[0].iov_base + sizeof(madi_wire_hdr_t), first);
+    to += first;
+    for (int i = 1; i < n - begun; to += vec[i++].iov_len)
+        put(to, vec[i].iov_base, vec[i].iov_len);
+    if (begun) {
+        publish_begun(l, cell, at, len - vec[n - 1].iov_len);
+        send_pieces(l, to, &vec[n - 1]);
+    } else {
+        publish(l, cell, SHM_HEAD(l->sent, at + 1), 1);
+    }
+    return MADI_SENT;
+}
+
+/* Send a packet in cells.  The first cell is written last: a waiting receiver looks at that one. */
+static madi_sent_t send_cells(shm_link_t *l, const unsigned char *packet, size_t total)
+{
+    uint32_t cells = shm_cells_of(total);
+    shm_cell_t *first = &l->out->cells[l->sent & SHM_MASK];
+    if (MADI_UNLIKELY(!cells_free(l, cells)))
+        return stuck(l);
+    for (uint32_t i = 1; i + 1 < cells; i++)
+        memcpy(shm_out(l->out->cells[(l->sent + i) & SHM_MASK].data), packet + i * SHM_CELL_DATA, SHM_CELL_DATA);
+    if (cells > 1)
+        madi_copy(shm_out(l->out->cells[(l->sent + cells - 1) & SHM_MASK].data), packet + (cells - 1) * SHM_CELL_DATA,
+                  total - (cells - 1) * SHM_CELL_DATA);
+    madi_copy(shm_out(first->data), packet, total < SHM_CELL_DATA ? total : SHM_CELL_DATA);
+    publish(l, first, SHM_HEAD(l->sent, 0), cells);
+    return MADI_SENT;
+}
+
+bool shm_answers(madi_link_t *link)
+{
+    return !atomic_load_explicit(&((shm_link_t *)link)->ahead, memory_order_relaxed);
+}
+
+static madi_sent_t send_packet(shm_link_t *l, const struct iovec *vec, int n, size_t total, const madi_op_t *op)
+{
+    unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA], *to = packet;
+    if (total > sizeof packet && !cells_free(l, 1))
+        return stuck(l);
+    if (total > sizeof packet)
+        return send_run(l, vec, n, total - sizeof(madi_wire_hdr_t), !op && shm_answers(&l->base));
+    if (n == 1)
+        return send_cells(l, vec[0].iov_base, total);
+    for (int i = 0; i < n; to += vec[i++].iov_len)
+        madi_copy(to, vec[i].iov_base, vec[i].iov_len);
+    return send_cells(l, packet, total);
+}
+
+madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    unsigned type = ((const madi_wire_hdr_t *)vec[0].iov_base)->type;
+    madi_sent_t sent;
+    l->reach = op && op->of >= SHM_LONG ? SHM_LONG_UNITS : SHM_UNITS;
+    sent = send_packet(l, vec, n, total, op);
+    if (sent != MADI_AGAIN)
+        shm_note_turn(l, type, false);
+    return sent;
+}
+
+static __attribute__((noinline)) bool short_stuck(shm_link_t *l)
+{
+    shm_bell_stuck(l);
+    return false;
+}
+
+/* Ring if the peer sleeps, when it may. */
+static __attribute__((noinline)) bool short_ring(shm_link_t *l)
+{
+    shm_bell_order(l);
+    if (atomic_load_explicit(&l->peer_bell->asleep, memory_order_relaxed))
+        shm_bell_ring(l);
+    return true;
+}
+
+bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    uint32_t sent = l->sent;
+    shm_cell_t *cell = &l->cells[sent & SHM_MASK];
+    (void)total;
+    MADI_ONE_REGISTER(cell);
+    if (MADI_UNLIKELY(sent == l->sent_limit) && !cells_free(l, 1))
+        return short_stuck(l);
+    madi_fetch_to_write((char *)cell + atomic_load_explicit(&l->ahead, memory_order_relaxed));
+    atomic_store_explicit(&l->ahead, SHM_AHEAD_OUT * sizeof *cell, memory_order_relaxed);
+    memcpy(shm_out(cell->data), packet, SHM_CELL_DATA);
+    atomic_store_explicit(&cell->head, SHM_HEAD(sent, 0), memory_order_release); /* pairs with shm_take, one_packet */
+    l->sent = sent + 1;
+    atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+    return MADI_LIKELY(!atomic_load_explicit(l->attentive, memory_order_relaxed)) || short_ring(l);
+}
+
+/* ---- A body without its header -------------------------------------------------------------------------------- */
+
+void *shm_prepare(madi_link_t *link, const void *body, size_t len)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    uint32_t at = shm_run_take(l, len);
+    if (at == SHM_RUN_NONE)
+        return NULL;
+    put(shm_out(l->out->units[at]), body, len);
+    return shm_out(l->out->units[at]);
+}
+
+bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    shm_cell_t *cell = &l->out->cells[l->sent & SHM_MASK];
+    if (!cells_free(l, 1))
+        return short_stuck(l);
+    memcpy(shm_out(cell->data), hdr, sizeof *hdr);
+    publish(l, cell, SHM_HEAD(l->sent, shm_unit_of(l->out, prepared) + 1), 1);
+    return true;
+}
+
+void shm_forget(madi_link_t *link, void *prepared)
+{
+    shm_link_t *l = (shm_link_t *)link;
+    shm_run_drop(l, shm_unit_of(l->out, prepared));
+}
