@@ -57,6 +57,7 @@ static mad_status_t announce(madi_conn_t *conn)
 /* ---- One packet ----------------------------------------------------------------------------------------------- */
 
 #define OWN 4096 /* bytes of a packet that are gathered here: header, descriptors, small blocks */
+#define EAGER_LEFT 16384 /* bytes of credit that stay for announcements: 128 and more */
 
 typedef struct packet {
     struct iovec vec[MADI_GATHER + 2]; /* two for the rest of a block */
@@ -133,6 +134,16 @@ static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
     return true;
 }
 
+/* Bytes of an announced block that can go ahead of its grant, at most `most`.  They use no credit that later announcements
+ * need: a receiver may take no block, and return no credit, before it has seen what stands behind. */
+static size_t packet_eager(const packet_t *p, const madi_conn_t *conn, size_t most)
+{
+    uint64_t credit = conn->quick + conn->credit_left, used = madi_wire_cost(p->total + 24);
+    size_t room = p->room - 24 < most ? p->room - 24 : most;
+    uint64_t left = credit > used + EAGER_LEFT ? (credit - used - EAGER_LEFT) & ~(uint64_t)(MADI_LINE - 1) : 0;
+    return room < left ? room : left;
+}
+
 /* The announcement of a block that is sent when the receiver has named its place, and maybe its first bytes. */
 static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, size_t eager, bool held)
 {
@@ -146,7 +157,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     if (direct)
         desc ^= (uint64_t)(MADI_WIRE_RDV ^ MADI_WIRE_RDV_AT) << 48 | (waits ? MADI_WIRE_DESC_WAITS : 0);
     if (!held && piece->base) {
-        size_t room = p->room - 24 < eager ? p->room - 24 : eager;
+        size_t room = packet_eager(p, tx->conn, eager);
         rdv.eager = (uint32_t)(room < len ? room : len);
     }
     rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held, direct);
@@ -199,7 +210,7 @@ static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_
     const madi_conn_t *conn = tx->conn;
     size_t n = p->total + 8 < BEGUN_MAX ? BEGUN_MAX - 8 - p->total : 0;
     if (!piece->base || !packet_fits(p, 2, 8, n) ||
-        madi_wire_cost(p->total + 8 + n) + madi_cont_cost(len - n) > conn->quick + conn->credit_left)
+        madi_wire_cost(p->total + 8 + n) + madi_cont_cost(len - n) + EAGER_LEFT > conn->quick + conn->credit_left)
         return false;
     packet_copy(p, &piece->desc, 8);
     if (n)

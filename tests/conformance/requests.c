@@ -61,6 +61,58 @@ static void many_receive(env_t *e)
     }
 }
 
+/* ---- Announced blocks that stand --------------------------------------------------------------------------------- */
+
+#define STANDING 100
+#define STANDING_LEN 200000 /* bytes: what may go ahead of all grants is more than a connection's credit */
+
+/* Messages whose blocks the receiver does not take yet do not hold back those behind them. */
+static void standing_send(env_t *e)
+{
+    mad_request_t *requests[STANDING];
+    void *buf = get(STANDING_LEN);
+    mad_connection_t *cnx;
+    int last = STANDING;
+    fill(buf, STANDING_LEN, 7);
+    for (int i = 0; i < STANDING; i++) {
+        cnx = mad_begin_packing(e->ch[0], e->peer);
+        mad_pack(cnx, &i, sizeof i, SAFER, EXPRESS);
+        mad_pack(cnx, buf, STANDING_LEN, CHEAPER, LAZY);
+        CHECK_OK(mad_end_packing_request(cnx, &requests[i]));
+    }
+    cnx = mad_begin_packing(e->ch[0], e->peer);
+    mad_pack(cnx, &last, sizeof last, SAFER, EXPRESS);
+    CHECK_OK(mad_end_packing(cnx));
+    for (int i = 0; i < STANDING; i++)
+        CHECK_OK(mad_request_wait(&requests[i], MAD_FOREVER));
+    free(buf);
+}
+
+static mad_connection_t *standing_open(env_t *e, int want)
+{
+    int number = -1;
+    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(cnx, &number, sizeof number, SAFER, EXPRESS));
+    CHECK_EQ(number, want);
+    return cnx;
+}
+
+static void standing_receive(env_t *e)
+{
+    mad_connection_t *open[STANDING];
+    void *buf = get(STANDING_LEN);
+    for (int i = 0; i < STANDING; i++)
+        open[i] = standing_open(e, i);
+    CHECK_OK(mad_end_unpacking(standing_open(e, STANDING)));
+    for (int i = STANDING - 1; i >= 0; i--) {
+        memset(buf, 0, STANDING_LEN);
+        CHECK_OK(mad_unpack(open[i], buf, STANDING_LEN, CHEAPER, LAZY));
+        CHECK_OK(mad_end_unpacking(open[i]));
+        HOLDS(buf, STANDING_LEN, 7);
+    }
+    free(buf);
+}
+
 /* ---- Timeout, test ---------------------------------------------------------------------------------------------- */
 
 static void timeout_send(env_t *e)
@@ -573,6 +625,7 @@ const test_t request_tests[] = {{.name = "requests_progress",
     {.name = "requests_asleep", .procs = 2, .send = asleep_send, .receive = asleep_receive},
                                 
     {.name = "requests_many", .procs = 2, .send = many_send, .receive = many_receive},
+    {.name = "requests_standing", .procs = 2, .send = standing_send, .receive = standing_receive},
     {.name = "requests_timeout", .procs = 2, .send = timeout_send, .receive = timeout_receive},
     {.name = "requests_cancel_too_late", .procs = 2, .send = too_late_send, .receive = too_late_receive},
     {.name = "requests_cancel_send",
