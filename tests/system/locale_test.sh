@@ -43,7 +43,7 @@ none "no program sets a locale" '\b(setlocale|uselocale) *\(' $(find src bench e
 command -v localedef >/dev/null && command -v python3 >/dev/null ||
     { echo "skipped: localedef or python3 is not here"; [ $failures = 0 ] && exit 77; exit 1; }
 mkdir "$work/locales"
-export LOCPATH="$work/locales" MAD_LOG=INFO
+export LOCPATH="$work/locales" MAD_LOG=INFO XDG_CACHE_HOME="$work" # costs measured beside tests are not kept
 
 # process LOCALE: begin one; 77 if there is no such locale
 process() {
