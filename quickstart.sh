@@ -124,7 +124,7 @@ plugs=
 if ! command -v mpirun.openmpi >/dev/null || ! command -v mpicc.openmpi >/dev/null; then
     say "the MPI program is left out: Open MPI is not installed (openmpi-bin, libopenmpi-dev)"
 else
-    loud mpicc.openmpi -std=gnu11 -D_GNU_SOURCE -O2 -o build/mpi_pingpong bench/raw/peer_mpi.c bench/engine.c
+    loud mpicc.openmpi -std=gnu11 -D_GNU_SOURCE -O2 -o build/mpi_pingpong bench/raw/peer_mpi.c bench/engine.c bench/buffers.c
     if [ -f build/.libs/mca_btl_mad.so ]; then
         own=$(ompi_info --path pkglibdir --parsable | cut -d: -f3)
         plugs=component

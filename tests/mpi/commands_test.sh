@@ -28,6 +28,12 @@ int main(int argc, char **argv)
 END_OF_C
 mpicc.openmpi -o program program.c || not_ok "compile"
 
+# The command of quickstart.sh names all sources of its MPI program.
+command=$(sed -n 's/^ *loud \(mpicc.openmpi .*\)/\1/p' "$top/quickstart.sh" | sed "s| -o [^ ]*| -o quick|; s| bench/| $top/bench/|g")
+# shellcheck disable=SC2086
+$command >log 2>&1
+check "quickstart.sh: its MPI program compiles" 0 $?
+
 # typed DOCUMENT PLUG WORD: the indented block of DOCUMENT with WORD that ends in mpirun, if PLUG was built
 typed() {
     case " $plugs " in *" $2 "*) ;; *) return ;; esac
