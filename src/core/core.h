@@ -5,8 +5,8 @@
 #define MADI_CORE_H
 
 #include "core/objects.h"
-#include "core/seal.h"
-#include "core/secret.h"
+#include "core/security/seal.h"
+#include "core/security/secret.h"
 
 #include <sys/types.h>
 

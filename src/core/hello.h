@@ -22,7 +22,7 @@
 #define MADI_HELLO_H
 
 #include "core/core.h"
-#include "core/proof.h"
+#include "core/security/proof.h"
 
 #define MADI_HELLO_BODY_MAX 8704 /* bytes of a frame's body */
 static_assert(MADI_HELLO_BODY_MAX >= MADI_ADDRESS_MAX + 256, "a proof holds an address");

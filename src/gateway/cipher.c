@@ -2,7 +2,7 @@
 /* Keys of a stream's endpoints: the contracts are in cipher.h. */
 #include "gateway/cipher.h"
 
-#include "core/aead.h"
+#include "core/security/aead.h"
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

@@ -17,7 +17,7 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
 void madi_gateway_leave(madi_boot_t *boot);
 
 /* Like mad_open, but for a process that only forwards, which others prefer to forwarding ranks. key: the gateways' key
- * (core/secret.h).  With it nobody can impersonate a rank, nor read or forge what ranks protect end to end. */
+ * (core/security/secret.h).  With it nobody can impersonate a rank, nor read or forge what ranks protect end to end. */
 mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session);
 
 /* Set the number of processes, including this one, that share this one's processors and may all need one.  For sessions

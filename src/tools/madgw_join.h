@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The job file: everything that a process needs to join a job from outside. madrun --job-file writes it; madgw --join
- * reads it and appends itself.  It contains the key of the job's gateways (core/secret.h), so only the user may read
+ * reads it and appends itself.  It contains the key of the job's gateways (core/security/secret.h), so only the user may read
  * it:
  *
  *     madeleine-job 4

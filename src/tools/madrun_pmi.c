@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tools/madrun_pmi.h"
 
-#include "core/secret.h"
+#include "core/security/secret.h"
 #include "tools/madrun_loop.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "world.h"
 
-#include "core/proof.h"
+#include "core/security/proof.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 
 #include "base/knob.h"
-#include "core/seal_inside.h"
+#include "core/security/seal_inside.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/aead.c: vectors of GCM's specification, and equal results of intel-ipsec-mb and OpenSSL for many
+/* Tests of core/security/aead.c: vectors of GCM's specification, and equal results of intel-ipsec-mb and OpenSSL for many
  * lengths. */
 #include "unit.h"
 
-#include "core/aead.h"
+#include "core/security/aead.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

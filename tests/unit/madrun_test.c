@@ -2,7 +2,7 @@
 /* Tests of tools/madrun_frame.c, madrun_spec.c, madrun_pmi.c, and madgw_join.c. */
 #include "unit.h"
 #include "base/host.h"
-#include "core/secret.h"
+#include "core/security/secret.h"
 #include "tools/madgw_join.h"
 #include "tools/madrun_frame.h"
 #include "tools/madrun_pmi.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of sealed connections: the handshake and the records, between two ends in memory. */
 #include "core/driver.h"
-#include "core/seal.h"
+#include "core/security/seal.h"
 #include "base/knob.h"
 #include "unit.h"
 

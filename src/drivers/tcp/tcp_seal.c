@@ -8,7 +8,7 @@
  * Records are opened into the body that is being received where they fit into what it lacks, else into rx_buf. */
 #include "base/knob.h"
 #include "base/log.h"
-#include "core/seal.h"
+#include "core/security/seal.h"
 #include "drivers/tcp/tcp.h"
 #include <assert.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/proof.h"
+#include "core/security/proof.h"
 
 #include <openssl/evp.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *   header: type 23 (1), version 0x0303 (2), length of what follows (2)     payload | type (1) | tag (16), encrypted
  *
  * The nonce is the record's number, so a record that is changed, lost, repeated, or in another place does not open. */
-#include "core/seal_inside.h"
+#include "core/security/seal_inside.h"
 
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>

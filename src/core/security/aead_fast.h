@@ -7,7 +7,7 @@
 #ifndef MADI_AEAD_FAST_H
 #define MADI_AEAD_FAST_H
 
-#include "core/aead.h"
+#include "core/security/aead.h"
 
 typedef struct madi_aead_fast madi_aead_fast_t;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The handshake of TLS 1.3, by OpenSSL over memory.  seal.h has the contract. */
 #include "base/knob.h"
-#include "core/seal_inside.h"
-#include "core/secret.h"
+#include "core/security/seal_inside.h"
+#include "core/security/secret.h"
 
 #include <openssl/crypto.h>
 #include <openssl/err.h>

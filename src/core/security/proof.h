@@ -11,7 +11,7 @@
 #ifndef MADI_PROOF_H
 #define MADI_PROOF_H
 
-#include "core/secret.h"
+#include "core/security/secret.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* AEAD by OpenSSL, or by what aead_fast.h has (aead.h). */
-#include "core/aead_fast.h"
+#include "core/security/aead_fast.h"
 
 #include "base/base.h"
 #include <openssl/crypto.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* AES-GCM by intel-ipsec-mb (aead_fast.h).  Of its manager only pointers to functions are used: these have no state but the key
  * and the context that they are given, so threads share them. */
-#include "core/aead_fast.h"
+#include "core/security/aead_fast.h"
 
 #ifdef HAVE_IPSEC_MB
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/secret.h"
+#include "core/security/secret.h"
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>

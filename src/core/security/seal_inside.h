@@ -3,9 +3,9 @@
 #ifndef MADI_SEAL_INSIDE_H
 #define MADI_SEAL_INSIDE_H
 
-#include "core/aead.h"
+#include "core/security/aead.h"
 #include "core/driver.h"
-#include "core/seal.h"
+#include "core/security/seal.h"
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 

@@ -8,7 +8,7 @@
 #include "base/knob.h"
 #include "base/own.h"
 #include "base/random.h"
-#include "core/seal_inside.h"
+#include "core/security/seal_inside.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
