@@ -56,7 +56,7 @@
 #include "base/base.h"
 #include "base/foreign.h"
 #include "core/path.h"
-#include "core/wire.h"
+#include "core/wire/wire.h"
 #include <madeleine/status.h>
 #include <sys/uio.h>
 

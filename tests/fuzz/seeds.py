@@ -188,7 +188,7 @@ def opened(what, stream=1, turn=0, ack=0, limit=1, **more):
     return fragment(what, 0x82, begin=bytes([limit, stream, turn, ack]), **more)
 
 
-with open(os.path.join(here, "../../src/core/wire.h")) as file:
+with open(os.path.join(here, "../../src/core/wire/wire.h")) as file:
     version = int(re.search(r"define MADI_WIRE_VERSION (\d+)", file.read()).group(1))
 to_me, to_peer = opened(1), opened(2)
 hello = struct.pack("<IHHI", 0x4844414D, version, 1, 52) + bytes(16) + b"\x77" * 16 + b"\x78" * 16 + b"\0\1\0\0"

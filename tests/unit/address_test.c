@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/address.c, and of the address entries of tcp (drivers/tcp/tcp_addr.c). */
+/* Tests of core/wire/address.c, and of the address entries of tcp (drivers/tcp/tcp_addr.c). */
 #include "unit.h"
 
 #include "base/knob.h"

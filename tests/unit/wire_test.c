@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/wire.h: other releases and machines rely on this layout. */
+/* Tests of core/wire/wire.h: other releases and machines rely on this layout. */
 #include "unit.h"
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 #include <stddef.h>
 #include <string.h>
 
