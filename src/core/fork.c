@@ -7,7 +7,7 @@
  * fork takes the locks of all sessions first, so that no other thread is amid a change of what the child walks through; a
  * tx_lock that another thread holds guards what the child does not read. */
 #include "core/core.h"
-#include "core/trace.h"
+#include "core/link/trace.h"
 #include "base/knob.h"
 #include "base/log.h"
 

@@ -19,9 +19,9 @@
 #include "boot/boot.h"
 #include "core/driver.h"
 #include "core/forward.h"
-#include "core/ledger.h"
+#include "core/link/ledger.h"
 #include "core/share.h"
-#include "core/trace.h"
+#include "core/link/trace.h"
 #include "engine/accept_thread.h"
 #include "engine/engine.h"
 #include <madeleine.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the fuzzers assert of the ledger (core/ledger.h), after each step. */
+/* What the fuzzers assert of the ledger (core/link/ledger.h), after each step. */
 #include "world.h"
 
 static const struct {

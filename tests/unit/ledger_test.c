@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/ledger.c: charges, their bounds per peer and for all peers, and the limit on log lines. */
+/* Tests of core/link/ledger.c: charges, their bounds per peer and for all peers, and the limit on log lines. */
 #include "unit.h"
 
 #include "core/core.h"

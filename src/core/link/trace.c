@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/trace.h"
+#include "core/link/trace.h"
 #include "base/file.h"
 #include "base/host.h"
 #include "base/knob.h"
