@@ -221,7 +221,7 @@ void madi_channel_dies(mad_channel_t *channel); /* a peer no longer uses it: rel
 void madi_channels_sweep(mad_session_t *session); /* retire dying channels that can go; under session->lock */
 void madi_channels_free(mad_session_t *session);
 
-/* number.c; under session->lock */
+/* channel_number.c; under session->lock */
 madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate); /* NULL: no memory, or no number is free */
 void madi_conns_free(madi_gate_t *gate);
 madi_conn_t *madi_conn_by_number(madi_gate_t *gate, uint16_t number); /* under gate->tx_lock; NULL: not in use */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions of the files that send messages.  Included by core.h.
  *
- *   pack.c      packing of blocks            tx.c        allocation of messages to send
+ *   pack.c      packing of blocks            tx_pool.c        allocation of messages to send
  *   pack_end.c  end of packing, and calls that send a whole message
  *   send.c      packets, the queue of a connection, credits
  *   now.c       messages that are sent at once from the program's memory
@@ -12,7 +12,7 @@
 
 #include "core/core.h"
 
-/* tx.c */
+/* tx_pool.c */
 madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn);
 void madi_tx_reset_pieces(madi_tx_t *tx); /* prepare a message that had pieces for reuse */
 void madi_tx_free(madi_tx_t *tx);
