@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a link of this host takes (core/path.h makes limits of it). */
+/* What a link of this host takes (core/send/policy.h makes limits of it). */
 typedef struct madi_costs {
     uint32_t copy_ps;   /* picoseconds a byte: one copy between buffers that lie in a cache */
     uint32_t turn_ns;   /* a short packet, one way */

@@ -352,6 +352,6 @@ static inline mad_status_t madi_message_status(const mad_connection_t *cnx)
 }
 
 #include "core/receive.h"
-#include "core/send.h"
+#include "core/send/send.h"
 
 #endif

@@ -55,7 +55,7 @@
 
 #include "base/base.h"
 #include "base/foreign.h"
-#include "core/path.h"
+#include "core/send/policy.h"
 #include "core/wire/wire.h"
 #include <madeleine/status.h>
 #include <sys/uio.h>
@@ -98,7 +98,7 @@ typedef struct madi_caps {
     size_t cont_min;      /* blocks from this length up to rdv_min (exclusive) begin in their message's packet.  The rest
                            * comes in a packet of up to chunk_max, which the receiver's driver may place itself.  0: none */
     size_t direct_min;    /* where link->direct: blocks from this length on, of a sender that waits and answers, are
-                           * announced and read by the receiver.  At most rdv_min; both as in path.h.  0: none */
+                           * announced and read by the receiver.  At most rdv_min; both as in policy.h.  0: none */
     size_t rdv_eager;     /* bytes of a rendezvous block that may be sent ahead of the grant */
     int gather_max;       /* entries of vec that send takes: 16 or more, for the core sends up to 16 */
     double latency_us;    /* of a short packet, one way */

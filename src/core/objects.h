@@ -20,7 +20,7 @@
 #include "core/driver.h"
 #include "core/forward.h"
 #include "core/link/ledger.h"
-#include "core/share.h"
+#include "core/send/share.h"
 #include "core/link/trace.h"
 #include "engine/accept_thread.h"
 #include "engine/engine.h"

@@ -2,7 +2,7 @@
 /* Rendezvous blocks: granted to the sender, and received; also those that mad_try_unpack needs. */
 #include "core/core.h"
 #include "base/clock.h"
-#include "core/path.h"
+#include "core/send/policy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unpacking: the blocks of an open message. */
 #include "core/core.h"
-#include "core/path.h"
+#include "core/send/policy.h"
 
 #include <stdlib.h>
 #include <string.h>

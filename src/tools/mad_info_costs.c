@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What moving bytes between two processes of this host costs, and its file, from which sessions choose paths (core/path.h).
+/* What moving bytes between two processes of this host costs, and its file, from which sessions choose paths (core/send/policy.h).
  *
  * Two threads on two cores do what two processes do: one copies into memory that the other copies out of, or one reads
  * memory that the other has used.  The best of many rounds counts.  Figures of a busy host, which contradict each

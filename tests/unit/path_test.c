@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/path.c: the path of a block by its length, its form, and what both sides do. */
+/* core/send/policy.c: the path of a block by its length, its form, and what both sides do. */
 #include "unit.h"
 
-#include "core/path.h"
+#include "core/send/policy.h"
 #include <string.h>
 
 #define GRANT_MIN 32768

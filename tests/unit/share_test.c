@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/share.c: the choice between copying and sharing a block, from measured times. */
+/* Tests of core/send/share.c: the choice between copying and sharing a block, from measured times. */
 #include "unit.h"
 
-#include "core/share.h"
+#include "core/send/share.h"
 #include <string.h>
 
 #define LEN 65536

@@ -17,7 +17,7 @@
  * In shared memory, below SHARED_MIN, fragments are faster for who does not compute meanwhile: both processes copy, side by
  * side, through memory that stays in their caches; where processes take turns on cores, up to CROWDED_MIN, as the copies of
  * one fill the time until the other's turn.  So there no memory is registered, and Open MPI sends fragments, unless
- * btl_mad_async is set.  Of longer ones both move a part, where the sender polls (core/share.h). */
+ * btl_mad_async is set.  Of longer ones both move a part, where the sender polls (core/send/share.h). */
 #include "btl_mad.h"
 
 #include <opal/threads/mutex.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which path a block takes, and from which length on it is announced. */
-#include "core/path.h"
+#include "core/send/policy.h"
 
 #define PIECES_SAVE 5   /* a fifth of two copies, where the two sides copy at the same time */
 #define ANNOUNCE_NS 200 /* the two sides' own work for one that is announced */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets out of messages: the queue of each connection, and its credits. */
 #include "core/core.h"
-#include "core/path.h"
+#include "core/send/policy.h"
 
 #include <stdlib.h>
 #include <string.h>

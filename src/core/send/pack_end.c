@@ -2,7 +2,7 @@
 /* Packing: flushing, ending, and whole messages in one call. */
 #include "core/core.h"
 #include "base/clock.h"
-#include "core/path.h"
+#include "core/send/policy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  *
  *   pack.c      packing of blocks            tx_pool.c        allocation of messages to send
  *   pack_end.c  end of packing, and calls that send a whole message
- *   send.c      packets, the queue of a connection, credits
- *   now.c       messages that are sent at once from the program's memory
+ *   queue.c      packets, the queue of a connection, credits
+ *   send_now.c       messages that are sent at once from the program's memory
  *   rdv_send.c  rendezvous: blocks that are announced, and sent when granted
  *   cont.c      continued blocks: those whose rest follows in packets of its own */
 #ifndef MADI_SEND_H
@@ -31,14 +31,14 @@ void madi_tx_lock(madi_tx_t *tx); /* takes tx_lock if the message was flushed */
 void madi_tx_unlock(madi_tx_t *tx);
 mad_status_t madi_tx_settle(madi_tx_t *tx);    /* at the end: copy the values of LATER blocks where a copy is needed */
 
-/* now.c */
+/* send_now.c */
 /* Send a message of small blocks if it can leave at once.  False: nothing was done; a block may be too long or invalid. */
 bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n);
 
 /* pack_end.c */
 void madi_packing_release(madi_conn_t *conn); /* let the next message be packed; under gate->tx_lock */
 
-/* send.c; under gate->tx_lock */
+/* queue.c; under gate->tx_lock */
 bool madi_tx_send_whole(madi_tx_t *tx); /* send an ended message in one packet, now; false: nothing was done */
 /* Send, now, an ended message whose last block is continued in a packet of its own.  False: nothing was sent, but a block
  * may have been announced.  The message is incomplete while tx->cont_busy. */

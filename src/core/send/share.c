@@ -3,7 +3,7 @@
  *
  * A way is tried with many blocks in a row.  Memory of the link that was not used for long, or never, makes the first ones
  * slow: a ring is gone through once at the least. */
-#include "core/share.h"
+#include "core/send/share.h"
 
 #define SHORTEST 15                      /* bits: the first class is of blocks of 32 KiB */
 #define TRY_BYTES (UINT64_C(4) << 20)    /* in a row */
