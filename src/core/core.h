@@ -351,7 +351,7 @@ static inline mad_status_t madi_message_status(const mad_connection_t *cnx)
     return (mad_status_t)atomic_load_explicit(&((mad_connection_t *)cnx)->status, memory_order_relaxed);
 }
 
-#include "core/receive.h"
+#include "core/recv/receive.h"
 #include "core/send/send.h"
 
 #endif

@@ -51,8 +51,8 @@ forbidden 'madi_copy(to, half->units[3], 8)'
 
 # FILE|PATTERN of what may stand there|why
 cat >"$work/listed" <<'END'
-core/borrow.c|lies_at\(madi_foreign_pass_on\(b\.data\), b\.inside|the program gets the block; its length was read once
-core/receive.h|\*base = madi_foreign_pass_on\(madi_foreign_skip\(m->cur, 8\)\)|the same of a plain message
+core/recv/borrow.c|lies_at\(madi_foreign_pass_on\(b\.data\), b\.inside|the program gets the block; its length was read once
+core/recv/receive.h|\*base = madi_foreign_pass_on\(madi_foreign_skip\(m->cur, 8\)\)|the same of a plain message
 drivers/shm/shm_ring.c|unit_of\(l->in, madi_foreign_pass_on\(loan\)\)|only where it is
 drivers/shm/shm_ring.c|__builtin_prefetch\(\(const void \*\)&l->in->units|fetched, not read
 gateway/arrive.c|\(struct iovec\)\{madi_foreign_pass_on\(rx->loan\), hdr->length\}|sent on by a driver
@@ -105,7 +105,7 @@ seeded() {
     if readers "$work/tree" | grep -q "^$1:"; then ok "foreign: found in $1: $2"; else not_ok "foreign: not found in $1: $2"; fi
 }
 seeded gateway/arrive.c 'whole(hop, side, hdr, madi_foreign_pass_on(rx->head));'
-seeded core/block.c 'memcpy(&b->desc, (const void *)m->cur.hidden, 8);'
+seeded core/recv/block.c 'memcpy(&b->desc, (const void *)m->cur.hidden, 8);'
 seeded drivers/shm/shm_ring.c 'memcpy(&hdr, (const char *)cell->data, sizeof hdr);'
 seeded drivers/shm/shm_ring.c 'memcpy(&hdr, shm_out(cell->data), sizeof hdr);'
 seeded mpi/device/arrive.c 'memcpy(&h, a->base, sizeof h);'

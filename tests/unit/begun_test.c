@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/begun.c: a message whose last block is still being written, by a driver that shows it bit by bit. */
+/* core/recv/begun.c: a message whose last block is still being written, by a driver that shows it bit by bit. */
 #include "unit.h"
 
 #include "core/core.h"
