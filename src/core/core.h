@@ -110,7 +110,7 @@ char madi_process_stopped(pid_t pid); /* 'T' (stopped by a signal), 't' (by a de
  * stopped does not count.  gate NULL: an incoming connection, which has none.  Under session->lock. */
 void madi_stopped_spare(pid_t process, madi_gate_t *gate, int64_t *deadline);
 
-/* ways.c; under session->lock */
+/* paths.c; under session->lock */
 /* Find the first entry of a peer's address that this adapter can reach on that lane; false sets reason. */
 bool madi_way_find(mad_session_t *session, const unsigned char *address, int lane, madi_adapter_t *a,
                    madi_address_entry_t *entry, char *reason);

@@ -410,7 +410,7 @@ struct madi_gate {
     uint64_t fetched_blocks, fetched_bytes; /* under tx_lock: read by the receiver */
     madi_traffic_t before;   /* under both locks: traffic of retired connections */
     madi_adapter_t *adapter; /* under session->lock: the adapter of its link, or of its last one; NULL: never up */
-    struct madi_failure *failures; /* ways.c: paths that failed, with the reasons */
+    struct madi_failure *failures; /* paths.c: paths that failed, with the reasons */
     void *forward;           /* forward.h: the forwarder's state of a gate that carries fragments; else NULL */
     bool forward_first;      /* under tx_lock: fragments have the next turn, before messages */
     madi_ledger_t ledger;    /* memory and work that the peer causes here */

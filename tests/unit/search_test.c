@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/search.c and of the connecting side of core/hello.c: parallel connection attempts over several ways.
+/* Tests of core/connect/search.c and of the connecting side of core/connect/hello.c: parallel connection attempts over several ways.
  * The test is the peer at the other end of every way, sets the time, and alone polls the descriptors. */
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The active side of the handshake: attempts to reach a peer, several in parallel (search.c), of which one is chosen. */
-#include "core/hello.h"
+#include "core/connect/hello.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/own.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/hello.h"
+#include "core/connect/hello.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/own.h"

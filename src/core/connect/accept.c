@@ -5,7 +5,7 @@
  * another: of the source (address; user, on this host) with the most callers here, the one that came first.  So one source
  * that fills the table pushes out its own callers, whatever they have said, and a caller of another source is safe.  A member
  * that is pushed out calls again (attempt.c). */
-#include "core/hello.h"
+#include "core/connect/hello.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"

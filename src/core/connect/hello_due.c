@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Deadlines of handshakes, and of gates that are being connected. */
-#include "core/hello.h"
+#include "core/connect/hello.h"
 #include "base/clock.h"
 #include "base/knob.h"
 
