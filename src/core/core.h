@@ -275,7 +275,7 @@ void madi_request_by_peer(mad_request_t *request); /* the peer will complete it;
 void madi_request_left(mad_request_t *request); /* a call is about to return it to the program; no lock */
 void madi_request_complete(mad_request_t *request, mad_status_t status); /* any lock */
 
-/* progress.c; under session->lock unless it says otherwise */
+/* round.c; under session->lock unless it says otherwise */
 #define MADI_LOOK_AROUND 1024 /* busy rounds between two polls of everything */
 #define MADI_EPOLL_EVERY 256  /* empty rounds between two polls of the descriptors */
 #define MADI_ROUND_BYTES 256  /* bytes of long bodies that count as one round */
@@ -300,7 +300,7 @@ static inline madi_adapter_t *madi_poll_hit(mad_session_t *session)
 }
 void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter); /* its pure_poll was wrong: others go first */
 
-/* calls.c */
+/* callbacks.c */
 void madi_calls_run(mad_session_t *session); /* run queued callbacks and handlers; no lock */
 /* Run a callback with MAD_OK now, after those that are queued.  False: a thread runs callbacks already, perhaps this one. */
 bool madi_call_run(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg);
