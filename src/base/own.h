@@ -4,7 +4,7 @@
  *
  * Every descriptor of a session, an adapter or a link is owned from its creation.  In the child of a fork all owned
  * descriptors are closed, and shared memory is replaced by private zeros, before fork returns there. fork waits for
- * threads that are about to own a descriptor (core/fork.c).  A child made by clone(2), vfork(2) or _Fork(3) runs none
+ * threads that are about to own a descriptor (core/session/fork.c).  A child made by clone(2), vfork(2) or _Fork(3) runs none
  * of this: it keeps the descriptors until it executes a program, and has nothing mapped where shared memory was. */
 #ifndef MADI_OWN_H
 #define MADI_OWN_H

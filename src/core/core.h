@@ -180,7 +180,7 @@ void madi_links_reap(mad_session_t *session); /* free closed links; under sessio
 /* Like mad_open, but for a process of this role, with a key as in secret.h. */
 mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len, mad_session_t **session);
 
-/* secure.c */
+/* protection.c */
 /* Settle how an adapter's network is protected: by the topology file, or the driver's knobs.  Like the driver's secure. */
 mad_status_t madi_adapter_secure(madi_adapter_t *adapter, char *reason);
 /* Describe it in a few words for people: "seal: TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key". */
