@@ -329,7 +329,7 @@ static inline bool madi_done(const madi_waitable_t *w)
     return atomic_load_explicit(&((madi_waitable_t *)w)->done, memory_order_acquire); /* pairs with completion */
 }
 
-/* ask.c; queries from mad_info.  madi_ask_close is under session->lock. */
+/* query.c; queries from mad_info.  madi_ask_close is under session->lock. */
 typedef struct madi_ask madi_ask_t;
 madi_ask_t *madi_ask_open(mad_session_t *session); /* NULL: not possible here; logged */
 void madi_ask_close(madi_ask_t *ask);

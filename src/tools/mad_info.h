@@ -29,7 +29,7 @@ int madi_info_doctor(const madi_info_options_t *options);  /* mad_info_doctor.c 
 int madi_info_topology(const madi_info_options_t *options); /* mad_info_topology.c */
 int madi_info_route(const madi_info_options_t *options);    /* mad_info_route.c */
 
-/* mad_info_ask.c: query a live process; return an array with the answers of its sessions. question as in core/ask.h,
+/* mad_info_ask.c: query a live process; return an array with the answers of its sessions. question as in core/inspect/query.h,
  * for instance "explain 3".  NULL on failure; why gives the reason and a remedy. */
 #define MADI_INFO_WHY_MAX 400
 json_t *madi_info_ask(int pid, const char *question, double timeout, char *why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Live processes: found by their sockets, and queried (core/ask.h). */
+/* Live processes: found by their sockets, and queried (core/inspect/query.h). */
 #ifndef MAD_INFO_ASK_H
 #define MAD_INFO_ASK_H
 

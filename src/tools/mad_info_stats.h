@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared declarations of "mad_info stats".  A process is {pid program sessions[]}; core/stats.c makes the sessions. */
+/* Shared declarations of "mad_info stats".  A process is {pid program sessions[]}; core/inspect/stats.c makes the sessions. */
 #ifndef MAD_INFO_STATS_H
 #define MAD_INFO_STATS_H
 

@@ -4,7 +4,7 @@
 #include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
-#include "core/ask.h"
+#include "core/inspect/query.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/ask.h"
+#include "core/inspect/query.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/unix.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The question "explain": what a session says about itself; one object:
- *   ask version pid rank size launcher host waiting{categories[]} marcel{} (say.c) credit_budget peers_known
+ *   ask version pid rank size launcher host waiting{categories[]} marcel{} (process.c) credit_budget peers_known
  *   ledger{} drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
 #include "base/knob.h"
-#include "core/ask.h"
+#include "core/inspect/query.h"
 
 #include <stdlib.h>
 #include <string.h>

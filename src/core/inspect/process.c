@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The beginning of every answer: the process, how it waits, its user-level threads. */
 #include "base/knob.h"
-#include "core/ask.h"
+#include "core/inspect/query.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The question "stats": what a session has moved so far; one object, whose counters never go down.
- *   ask version pid rank size launcher host clock_ns waiting{} marcel{} (say.c)
+ *   ask version pid rank size launcher host clock_ns waiting{} marcel{} (process.c)
  *   traffic[]{driver class peers ...}  by driver, and by whose it is:
  *     self, job, other     messages to this process, to others of the job, to peers added by address
  *     streams, forwarded   fragments of virtual links that end here, of such as pass through
@@ -8,7 +8,7 @@
  *   channels[]{channel ...} channels_left_out
  *   forwarding{... routes[]} */
 #include "base/clock.h"
-#include "core/ask.h"
+#include "core/inspect/query.h"
 
 #include <stdlib.h>
 #include <string.h>
