@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions of the files that receive messages.  Included by core.h.
  *
- *   deliver.c   incoming packets             open.c        opening of messages
+ *   dispatch.c   incoming packets             open.c        opening of messages
  *   block.c     parsing of blocks            unpack.c      unpacking into the program's memory
  *   rdv_recv.c  rendezvous blocks            unpack_end.c  end of unpacking
  *   posted.c    posted receives              borrow.c      reading of blocks in place
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* deliver.c; under session->lock */
+/* dispatch.c; under session->lock */
 void madi_rx_make_ready(madi_rx_msg_t *msg);
 void madi_conn_rx_quick(madi_conn_t *conn); /* recompute rx_head after a change of the connection */
 void madi_credit_tell(madi_conn_t *conn); /* send the credit limit to the sender */
