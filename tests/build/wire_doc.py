@@ -19,7 +19,8 @@ class Code:
     """Definitions in the headers."""
 
     def __init__(self):
-        self.text = "\n".join(read("src/core/" + n) for n in ("wire.h", "hello.h", "proof.h", "secret.h", "secret.c", "address.c"))
+        self.text = "\n".join(read("src/core/" + n) for n in (
+            "wire/wire.h", "connect/hello.h", "security/proof.h", "security/secret.h", "security/secret.c", "wire/address.c"))
         self.shm = read("src/drivers/shm/shm.h")
         self.gateway = read("src/gateway/state.h")
         self.text = re.sub(r"/\*.*?\*/", "", self.text, flags=re.S)
