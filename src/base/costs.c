@@ -12,7 +12,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define FIRST "madeleine costs 1"
+#define FIRST "madeleine costs 2"
 #define COPY_PS_MAX 100000 /* 10 MB/s */
 #define NS_MAX 10000000
 
@@ -44,12 +44,16 @@ static void identity(char *text, size_t len)
     snprintf(text, len, "%.127s, %.100s, %ld processors", name, u.release, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-bool madi_costs_path(char path[MADI_COSTS_PATH_MAX])
+bool madi_costs_path(const char *given, char path[MADI_COSTS_PATH_MAX])
 {
     const char *cache = madi_env("XDG_CACHE_HOME"), *home = madi_env("HOME");
     bool is_cache = cache && cache[0] == '/';
     char host[300];
     int n;
+    if (given && given[0]) {
+        n = snprintf(path, MADI_COSTS_PATH_MAX, "%s", given);
+        return n < MADI_COSTS_PATH_MAX && strcmp(given, "none") != 0;
+    }
     if (!is_cache && !(home && home[0] == '/'))
         return false;
     identity(host, sizeof host);
@@ -62,8 +66,8 @@ void madi_costs_text(const madi_costs_t *c, char text[MADI_COSTS_TEXT_MAX])
 {
     char host[300];
     identity(host, sizeof host);
-    snprintf(text, MADI_COSTS_TEXT_MAX, FIRST "\n%s\ncopy_ps %u turn_ns %u direct_ns %u direct_ps %u\n", host, c->copy_ps,
-             c->turn_ns, c->direct_ns, c->direct_ps);
+    snprintf(text, MADI_COSTS_TEXT_MAX, FIRST "\n%s\ncopy_ps %u turn_ns %u direct_ns %u direct_ps %u both_ps %u pipe_ps %u\n", host,
+             c->copy_ps, c->turn_ns, c->direct_ns, c->direct_ps, c->both_ps, c->pipe_ps);
 }
 
 bool madi_costs_parse(const char *text, madi_costs_t *costs)
@@ -77,24 +81,25 @@ bool madi_costs_parse(const char *text, madi_costs_t *costs)
     if (strncmp(text, FIRST "\n", len) || strncmp(text + len, host, host_len) || text[len + host_len] != '\n')
         return false;
     text += len + host_len + 1;
-    if (sscanf(text, "copy_ps %9" SCNu32 " turn_ns %9" SCNu32 " direct_ns %9" SCNu32 " direct_ps %9" SCNu32 "%n", &c.copy_ps,
-               &c.turn_ns, &c.direct_ns, &c.direct_ps, &end) != 4 ||
+    if (sscanf(text,
+               "copy_ps %9" SCNu32 " turn_ns %9" SCNu32 " direct_ns %9" SCNu32 " direct_ps %9" SCNu32 " both_ps %9" SCNu32
+               " pipe_ps %9" SCNu32 "%n",
+               &c.copy_ps, &c.turn_ns, &c.direct_ns, &c.direct_ps, &c.both_ps, &c.pipe_ps, &end) != 6 ||
         text[end] != '\n' || text[end + 1])
         return false;
     if (!c.copy_ps || c.copy_ps > COPY_PS_MAX || !c.turn_ns || c.turn_ns > NS_MAX || c.direct_ns > NS_MAX ||
-        c.direct_ps > COPY_PS_MAX)
+        c.direct_ps > COPY_PS_MAX || c.both_ps > COPY_PS_MAX || !c.pipe_ps || c.pipe_ps > COPY_PS_MAX)
         return false;
-    c.copies = 1;
     *costs = c;
     return true;
 }
 
-bool madi_costs_load(madi_costs_t *costs)
+bool madi_costs_load(const char *given, madi_costs_t *costs)
 {
     char path[MADI_COSTS_PATH_MAX], text[MADI_COSTS_TEXT_MAX];
     struct stat st;
     ssize_t n = -1;
-    int fd = madi_costs_path(path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY) : -1;
+    int fd = madi_costs_path(given, path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY) : -1;
     if (fd < 0)
         return false;
     if (!fstat(fd, &st) && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & 022))

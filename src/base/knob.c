@@ -70,9 +70,13 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                               "others by both where that is quicker; where the kernel lets it",
                               0, 1},
     [MADI_KNOB_SHM_READ_MIN] = {"MAD_SHM_READ_MIN", MADI_KNOB_BYTES, "0",
-                                "length from which on the receiver reads a block whose sender waits, where messages and "
-                                "answers take turns; 0: by what mad_info has measured on this host, else 12K",
+                                "length from which on a block whose sender waits goes from memory to memory, where messages "
+                                "and answers take turns; 0: by the costs of this host, where they are not known 12K",
                                 0, GB},
+    [MADI_KNOB_COSTS] = {"MAD_COSTS", MADI_KNOB_TEXT, "",
+                         "file with the costs of moving bytes on this host, which madrun and mad_info measure; empty: one in the "
+                         "user's cache folder; none: costs are neither read nor measured",
+                         0, 0},
     [MADI_KNOB_TCP_INTERFACES] = {"MAD_TCP_INTERFACES", MADI_KNOB_TEXT, "",
                                   "network interfaces to use, comma-separated; empty: all that are up", 0, 0},
     [MADI_KNOB_TCP_PORTS] = {"MAD_TCP_PORTS", MADI_KNOB_TEXT, "", "ports to listen on, LOW-HIGH; empty: any", 0, 0},

@@ -97,8 +97,9 @@ typedef struct madi_caps {
     size_t rdv_min;       /* blocks from this length on use rendezvous: a grant is cheaper than a copy */
     size_t cont_min;      /* blocks from this length up to rdv_min (exclusive) begin in their message's packet.  The rest
                            * comes in a packet of up to chunk_max, which the receiver's driver may place itself.  0: none */
-    size_t direct_min;    /* where link->direct: blocks from this length on, of a sender that waits and answers, are
-                           * announced and read by the receiver.  At most rdv_min; both as in policy.h.  0: none */
+    size_t direct_min;    /* with answers: blocks of a sender that waits and answers are announced from this length on, where
+                           * link->direct.  As in policy.h.  0: from rdv_min on */
+    size_t answer_min;    /* likewise where not link->direct */
     size_t rdv_eager;     /* bytes of a rendezvous block that may be sent ahead of the grant */
     int gather_max;       /* entries of vec that send takes: 16 or more, for the core sends up to 16 */
     double latency_us;    /* of a short packet, one way */
@@ -260,10 +261,10 @@ struct madi_driver {
     /* True if, as far as known, a message has arrived since the last one left: the peer then probably waits for the next
      * one, and nothing follows that.  Under the tx lock.  NULL: not known. */
     bool (*answers)(madi_link_t *link);
-    /* Return the length of the longest packet that send would take now without an op.  Called for a block that is too long
-     * for packet_max and shorter than rdv_min: if packet and credit suffice, it goes in its message's packet and needs no
-     * grant.  Under the tx lock.  NULL: packet_max. */
-    size_t (*packet_room)(madi_link_t *link);
+    /* Return the length of the longest packet that send would take now without an op; it need not be found out beyond `want`
+     * bytes.  Called for a block that is too long for packet_max and that need not be announced: if packet and credit
+     * suffice, it goes in its message's packet.  Under the tx lock.  NULL: packet_max. */
+    size_t (*packet_room)(madi_link_t *link, size_t want);
     /* Like send without op, but for a contiguous packet of at most MADI_PACKET_SHORT bytes; that many are readable at
      * packet.  False: not taken.  NULL: the core calls send. */
     bool (*send_short)(madi_link_t *link, const void *packet, size_t total);

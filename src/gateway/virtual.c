@@ -494,10 +494,11 @@ static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int 
 /* Longest packet that may go without a grant.  A grant costs two passes through all gateways, so a block goes without
  * while nothing long is pending for that peer.  Otherwise it waits for a grant, so that a peer with many blocks does
  * not delay those with few. */
-static size_t virtual_packet_room(madi_link_t *link)
+static size_t virtual_packet_room(madi_link_t *link, size_t want)
 {
     const madi_caps_t *caps = &link->adapter->caps;
     size_t most = caps->chunk_max < GW_FRAGMENT ? caps->chunk_max : GW_FRAGMENT;
+    (void)want;
     return most > caps->packet_max && gw_window_calm(((gw_link_t *)link)->end) ? most : caps->packet_max;
 }
 

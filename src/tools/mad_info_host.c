@@ -12,9 +12,11 @@ static void print_costs(const json_t *c)
             printf("  costs: %s\n", madi_info_text(c, "not_kept"));
         return;
     }
-    printf("  costs: turn %.0f ns, copy %.3f ns a byte, ", madi_info_number(c, "turn_ns"), madi_info_number(c, "copy_ps") / 1000);
+    printf("  costs: turn %.0f ns, copy %.3f ns a byte, by both sides at once %.3f; ", madi_info_number(c, "turn_ns"),
+           madi_info_number(c, "copy_ps") / 1000, madi_info_number(c, "pipe_ps") / 1000);
     if (madi_info_number(c, "direct_ns"))
-        printf("direct %.0f ns and %.3f ns a byte", madi_info_number(c, "direct_ns"), madi_info_number(c, "direct_ps") / 1000);
+        printf("direct %.0f ns and %.3f ns a byte, by both sides at once %.3f", madi_info_number(c, "direct_ns"),
+               madi_info_number(c, "direct_ps") / 1000, madi_info_number(c, "both_ps") / 1000);
     else
         printf("direct not possible");
     if (json_object_get(c, "file"))

@@ -12,6 +12,7 @@
  *   madrun_output.c   lines and labels             madrun_orphans.c processes left by ranks
  *   madrun_loop.c, madrun_signals.c   events
  *   madrun_jobfile.c  the job file, for processes that join      madrun_around.c  another launcher amid gateways */
+#include "tools/costs.h"
 #include "tools/madrun_job.h"
 #include "tools/madrun_loop.h"
 #include "tools/madrun_remote.h"
@@ -111,6 +112,7 @@ int main(int argc, char **argv)
     if (code < 0) {
         if (!options.hosts && !options.hostfile && !options.topology)
             options.agent = NULL; /* run here */
+        madi_costs_provide();
         code = madi_run_job(&options, &hosts);
     }
     madi_run_topology_close();

@@ -3,6 +3,7 @@
  * ends, madrun is gone, and the ranks are ended too. */
 #include "tools/madrun_remote.h"
 
+#include "tools/costs.h"
 #include "tools/madrun_frame.h"
 #include "tools/madrun_orphans.h"
 #include "tools/madrun_signals.h"
@@ -133,6 +134,7 @@ int madi_run_proxy(void)
 {
     static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
     int to = fcntl(1, F_DUPFD_CLOEXEC, 3);
+    madi_costs_provide();
     if (to < 0 || dup2(2, 1) < 0 || madi_run_loop_init() != 0 || madi_run_signals_init(numbers, 4, on_signal, &mask) != 0) {
         perror("madrun: the proxy cannot start");
         return 1;

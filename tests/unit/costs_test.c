@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const madi_costs_t some = {.copy_ps = 90, .turn_ns = 130, .direct_ns = 500, .direct_ps = 70, .copies = 1};
+static const madi_costs_t some = {.copy_ps = 90, .turn_ns = 130, .direct_ns = 500, .direct_ps = 70, .both_ps = 45, .pipe_ps = 80};
 
 static bool is_same(const madi_costs_t *a, const madi_costs_t *b)
 {
     return a->copy_ps == b->copy_ps && a->turn_ns == b->turn_ns && a->direct_ns == b->direct_ns &&
-           a->direct_ps == b->direct_ps && a->copies == b->copies;
+           a->direct_ps == b->direct_ps && a->both_ps == b->both_ps && a->pipe_ps == b->pipe_ps;
 }
 
 START_TEST(text_is_read_back)
@@ -25,7 +25,7 @@ START_TEST(text_is_read_back)
     madi_costs_text(&some, text);
     ck_assert(madi_costs_parse(text, &c));
     ck_assert(is_same(&c, &some));
-    none.direct_ns = none.direct_ps = 0; /* where it is forbidden */
+    none.direct_ns = none.direct_ps = none.both_ps = 0; /* where it is forbidden */
     madi_costs_text(&none, text);
     ck_assert(madi_costs_parse(text, &c));
     ck_assert(is_same(&c, &none));
@@ -35,9 +35,10 @@ END_TEST
 /* Every text that is shorter, longer or of other figures than can be; costs stay as they were. */
 START_TEST(others_are_refused)
 {
-    static const madi_costs_t odd[] = {{0, 1, 1, 1, 1}, {100001, 1, 1, 1, 1}, {1, 0, 1, 1, 1},
-                                            {1, 10000001, 1, 1, 1}, {1, 1, 10000001, 1, 1}, {1, 1, 1, 100001, 1},
-                                            {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 1}};
+    static const madi_costs_t odd[] = {
+        {0, 1, 1, 1, 1, 1},        {100001, 1, 1, 1, 1, 1}, {1, 0, 1, 1, 1, 1},      {1, 10000001, 1, 1, 1, 1},
+        {1, 1, 10000001, 1, 1, 1}, {1, 1, 1, 100001, 1, 1}, {1, 1, 1, 1, 100001, 1}, {1, 1, 1, 1, 1, 0},
+        {1, 1, 1, 1, 1, 100001},   {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}};
     char text[MADI_COSTS_TEXT_MAX], other[MADI_COSTS_TEXT_MAX + 1];
     madi_costs_t c = some;
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
@@ -52,7 +53,7 @@ START_TEST(others_are_refused)
     snprintf(other, sizeof other, "%s ", text);
     ck_assert(!madi_costs_parse(other, &c));
     memcpy(other, text, sizeof text);
-    other[strlen("madeleine costs 1\n")]++; /* another processor */
+    other[strlen("madeleine costs 2\n")]++; /* another processor */
     ck_assert(!madi_costs_parse(other, &c));
     ck_assert(is_same(&c, &some));
 }
@@ -75,32 +76,32 @@ START_TEST(file_is_read_if_it_is_ours)
     setenv("XDG_CACHE_HOME", dir, 1);
     snprintf(sub, sizeof sub, "%s/madeleine", dir);
     snprintf(target, sizeof target, "%s/target", dir);
-    ck_assert(madi_costs_path(path));
+    ck_assert(madi_costs_path(NULL, path));
     ck_assert(!strncmp(path, sub, strlen(sub)));
-    ck_assert(!madi_costs_load(&c)); /* no folder */
+    ck_assert(!madi_costs_load(NULL, &c)); /* no folder */
     ck_assert_int_eq(mkdir(sub, 0700), 0);
-    ck_assert(!madi_costs_load(&c)); /* no file */
+    ck_assert(!madi_costs_load(NULL, &c)); /* no file */
     madi_costs_text(&some, text);
     write_file(path, text, 0600);
-    ck_assert(madi_costs_load(&c) && is_same(&c, &some));
+    ck_assert(madi_costs_load(NULL, &c) && is_same(&c, &some));
     ck_assert_int_eq(chmod(path, 0620), 0); /* others may write it */
-    ck_assert(!madi_costs_load(&c));
+    ck_assert(!madi_costs_load(NULL, &c));
     ck_assert_int_eq(rename(path, target), 0);
     ck_assert_int_eq(chmod(target, 0600), 0);
     ck_assert_int_eq(symlink(target, path), 0); /* a link */
-    ck_assert(!madi_costs_load(&c));
+    ck_assert(!madi_costs_load(NULL, &c));
     unlink(path);
     ck_assert_int_eq(mkfifo(path, 0600), 0); /* a pipe, which does not keep it waiting */
-    ck_assert(!madi_costs_load(&c));
+    ck_assert(!madi_costs_load(NULL, &c));
     unlink(path);
     write_file(path, "", 0600);
-    ck_assert(!madi_costs_load(&c));
+    ck_assert(!madi_costs_load(NULL, &c));
     setenv("XDG_CACHE_HOME", "relative", 1);
     unsetenv("HOME");
-    ck_assert(!madi_costs_path(path));
+    ck_assert(!madi_costs_path(NULL, path));
     unlink(target);
     setenv("XDG_CACHE_HOME", dir, 1);
-    ck_assert(madi_costs_path(path));
+    ck_assert(madi_costs_path(NULL, path));
     unlink(path);
     rmdir(sub);
     rmdir(dir);

@@ -7,9 +7,10 @@
 
 #define GRANT_MIN 32768
 #define DIRECT_MIN 12288
+#define ANSWER_MIN 100000
 #define ROOM 32744
 
-enum { ONE = 1, HELD = 2, DIRECT = 4, POSTED = 8, ALONE = 16, ANSWERS = 32 };
+enum { ONE = 1, HELD = 2, DIRECT = 4, POSTED = 8, ALONE = 16, ANSWERS = 32, BIG_ROOM = 64 };
 
 typedef struct row {
     uint64_t len;
@@ -20,9 +21,9 @@ typedef struct row {
 
 static madi_path_t chosen(const row_t *row, uint64_t room, size_t grant_min, size_t direct_min)
 {
-    madi_path_limits_t limits = {grant_min, direct_min};
+    madi_path_limits_t limits = {grant_min, direct_min, ANSWER_MIN};
     madi_path_block_t b = {.len = row->len,
-                           .room = room,
+                           .room = row->is & BIG_ROOM ? 1 << 20 : room,
                            .contiguous = row->is & ONE,
                            .held = row->is & HELD,
                            .direct = row->is & DIRECT,
@@ -41,6 +42,10 @@ static const row_t rows[] = {
     {192, 0, MADI_SENDER_WAITS, MADI_PATH_PACKET},
     {DIRECT_MIN - 1, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_PACKET},
     {ROOM, ONE | POSTED | ANSWERS, MADI_SENDER_WAITS, MADI_PATH_PACKET},
+    {ANSWER_MIN - 1, ONE | ANSWERS | BIG_ROOM, MADI_SENDER_WAITS, MADI_PATH_PACKET},
+    {ANSWER_MIN, ONE | ANSWERS | BIG_ROOM, MADI_SENDER_WAITS, MADI_PATH_GRANT},
+    {GRANT_MIN, ONE | BIG_ROOM, MADI_SENDER_WAITS, MADI_PATH_GRANT},
+    {GRANT_MIN, ONE | ANSWERS | BIG_ROOM, MADI_SENDER_COMPUTES, MADI_PATH_GRANT},
     {ROOM, DIRECT | POSTED | ANSWERS, MADI_SENDER_WAITS, MADI_PATH_PACKET},
     {ROOM, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_PACKET},
     {ROOM, ONE | DIRECT | POSTED | ANSWERS, MADI_SENDER_POLLS, MADI_PATH_PACKET},
@@ -95,36 +100,29 @@ START_TEST(one_threshold)
 }
 END_TEST
 
-static bool limits_are(const madi_costs_t *costs, size_t grant_min, size_t direct_min)
+/* Longer ones from the length on at which the cheaper bytes make up for the call. */
+START_TEST(direct_min_follows_costs)
 {
-    madi_path_limits_t limits = madi_path_limits(costs);
-    return limits.grant_min == grant_min && limits.direct_min == direct_min;
-}
-
-/* A link of short turns: from a few KiB on.  Long ones: from hundreds. */
-START_TEST(limits_follow_costs)
-{
-    madi_costs_t shm = {.copy_ps = 60, .turn_ns = 150, .direct_ns = 500, .direct_ps = 70, .copies = 1};
-    madi_costs_t tcp = {.copy_ps = 60, .turn_ns = 8000, .copies = 1};
-    ck_assert(limits_are(&tcp, 16000 * 1000 / 60, 0));
-    ck_assert(limits_are(&shm, 300 * 1000 / 60, 850 * 1000 / 50));
-    shm.copies = 0; /* both sides copy at once: only a quicker direct path is worth the announcement */
-    ck_assert(limits_are(&shm, MADI_PATH_MOST, MADI_PATH_MOST));
-    shm.direct_ps = 40;
-    ck_assert(limits_are(&shm, MADI_PATH_MOST, 850 * 1000 / 20));
-    shm.direct_ns = 0; /* forbidden */
-    ck_assert(limits_are(&shm, MADI_PATH_MOST, 0));
+    madi_costs_t c = {.copy_ps = 60, .turn_ns = 150, .direct_ns = 500, .direct_ps = 70, .both_ps = 45, .pipe_ps = 120};
+    ck_assert_uint_eq(madi_path_direct_min(&c), 700 * 1000 / 50); /* a read */
+    c.direct_ps = 115;
+    ck_assert_uint_eq(madi_path_direct_min(&c), 32768); /* a share, which shorter blocks are not worth */
+    c.direct_ns = 5000;
+    ck_assert_uint_eq(madi_path_direct_min(&c), 5350 * 1000 / 75);
+    c.both_ps = c.direct_ps = 130;
+    ck_assert_uint_eq(madi_path_direct_min(&c), MADI_PATH_MOST);
+    c.both_ps = c.direct_ps = c.direct_ns = 0; /* forbidden */
+    ck_assert_uint_eq(madi_path_direct_min(&c), MADI_PATH_MOST);
 }
 END_TEST
 
-START_TEST(limits_are_bounded)
+START_TEST(direct_min_is_bounded)
 {
     static const uint32_t odd[] = {0, 1, 1000, UINT32_MAX};
-    for (int i = 0; i < 4 * 4 * 4 * 4 * 2; i++) {
-        madi_costs_t c = {odd[i & 3], odd[i >> 2 & 3], odd[i >> 4 & 3], odd[i >> 6 & 3], (uint8_t)(i >> 8 ? 255 : 0)};
-        madi_path_limits_t n = madi_path_limits(&c);
-        ck_assert(n.grant_min >= MADI_PATH_LEAST && n.grant_min <= MADI_PATH_MOST);
-        ck_assert(c.direct_ns ? n.direct_min >= MADI_PATH_LEAST && n.direct_min <= MADI_PATH_MOST : !n.direct_min);
+    for (int i = 0; i < 4 * 4 * 4 * 4 * 4; i++) {
+        madi_costs_t c = {1, odd[i & 3], odd[i >> 2 & 3], odd[i >> 4 & 3], odd[i >> 6 & 3], odd[i >> 8 & 3]};
+        size_t min = madi_path_direct_min(&c);
+        ck_assert(min >= MADI_PATH_LEAST && min <= MADI_PATH_MOST);
     }
 }
 END_TEST
@@ -150,7 +148,7 @@ END_TEST
 
 Suite *path_suite(void)
 {
-    const TTest *tests[] = {chooses, one_threshold, limits_follow_costs, limits_are_bounded, waits_as_long_as_bytes_take,
+    const TTest *tests[] = {chooses, one_threshold, direct_min_follows_costs, direct_min_is_bounded, waits_as_long_as_bytes_take,
                             named};
     return SUITE_OF("path", tests);
 }

@@ -13,7 +13,7 @@ static int peer_event;
 shm_adapter_t pair_adapters[2];
 shm_bell_t pair_bells[2];
 shm_link_t pair_links[2];
-unsigned char pair_last[SHM_CHUNK + 64];
+unsigned char pair_last[SHM_BODY_MAX + 64];
 madi_wire_hdr_t pair_last_hdr;
 size_t pair_packets, pair_downs;
 bool pair_keep, pair_drop, pair_many, pair_refill;
@@ -127,7 +127,7 @@ void pair_setup(void)
 /* Send a packet of len body bytes in n pieces, filled by its number.  op: the operation it belongs to. */
 madi_sent_t pair_send_piece(size_t len, int n, unsigned number, madi_op_t *op)
 {
-    static unsigned char body[SHM_CHUNK];
+    static unsigned char body[SHM_BODY_MAX];
     struct {
         madi_wire_hdr_t hdr;
         unsigned char more[8];

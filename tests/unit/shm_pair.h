@@ -13,7 +13,7 @@ extern shm_bell_t pair_bells[2];
 extern shm_link_t pair_links[2];
 
 /* The last packet received, and the loans that are kept. */
-extern unsigned char pair_last[SHM_CHUNK + 64];
+extern unsigned char pair_last[SHM_BODY_MAX + 64];
 extern madi_wire_hdr_t pair_last_hdr;
 extern size_t pair_packets, pair_downs; /* number of packets received; of links that went down */
 extern madi_foreign_t pair_kept[SHM_UNITS];

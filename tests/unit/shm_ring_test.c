@@ -36,6 +36,70 @@ START_TEST(lengths)
 }
 END_TEST
 
+/* Send a long body as an answer, and have it taken; true if it was lent, and is kept. */
+static bool long_taken(size_t len, unsigned number)
+{
+    unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA];
+    madi_foreign_t loan = {0};
+    atomic_store(&pair_links[0].ahead, 0); /* an answer has come */
+    ck_assert_uint_ge(shm_packet_room(&pair_links[0].base, len), len + sizeof(madi_wire_hdr_t));
+    ck_assert_int_eq(pair_send(len, 3, number), MADI_SENT);
+    atomic_store(&pair_adapters[1].hot, pair_links[1].inbox);
+    if (!shm_take(&pair_adapters[1].base, packet, &loan)) {
+        ck_assert_int_eq(pair_poll(), 1);
+        pair_check_last(len, number);
+        return false;
+    }
+    madi_foreign_copy(pair_last, loan, len);
+    memcpy(&pair_last_hdr, packet, sizeof pair_last_hdr);
+    pair_check_last(len, number);
+    pair_kept[pair_n_kept++] = loan;
+    atomic_fetch_add(&pair_links[1].base.loans, 1);
+    return true;
+}
+
+static void long_returned(void)
+{
+    shm_slot_put(&pair_links[1].base, pair_kept[--pair_n_kept]);
+    atomic_fetch_sub(&pair_links[1].base.loans, 1);
+}
+
+/* Where messages and answers alternate a body may be longer than SHM_CHUNK.  Lent, it is the only loan. */
+START_TEST(long_bodies)
+{
+    unsigned number = 0;
+    pair_setup();
+    ck_assert_int_eq(pair_send(20, 2, ++number), MADI_SENT);
+    ck_assert_int_eq(pair_poll(), 1);
+    ck_assert_uint_eq(shm_packet_room(&pair_links[0].base, SHM_BODY_MAX), SHM_CHUNK + sizeof(madi_wire_hdr_t));
+    for (size_t len = SHM_CHUNK + 1; len <= SHM_BODY_MAX; len += 9973) {
+        ck_assert(long_taken(len, ++number));
+        ck_assert(!long_taken(len, ++number));
+        ck_assert(!long_taken(1000, ++number));
+        long_returned();
+        ck_assert(long_taken(1000, ++number));
+        ck_assert(!long_taken(len, ++number));
+        long_returned();
+    }
+    atomic_store(&pair_links[0].ahead, 0);
+    ck_assert_uint_eq(shm_packet_room(&pair_links[0].base, SIZE_MAX), SHM_BODY_MAX + sizeof(madi_wire_hdr_t));
+    ck_assert_uint_eq(pair_downs, 0);
+}
+END_TEST
+
+/* With many peers, each of which has a small window, bodies are at most a third of it. */
+START_TEST(long_bodies_of_many_peers)
+{
+    pair_setup();
+    atomic_store(&pair_adapters[0].n_inboxes, 100);
+    atomic_store(&pair_links[0].ahead, 0);
+    ck_assert_uint_eq(shm_packet_room(&pair_links[0].base, SHM_BODY_MAX),
+                      (SHM_WINDOW_MIN / SHM_BODY_SHARE - 1) * SHM_UNIT + sizeof(madi_wire_hdr_t));
+    ck_assert_uint_eq(pair_links[0].window, SHM_WINDOW_MIN);
+    atomic_store(&pair_adapters[0].n_inboxes, 1);
+}
+END_TEST
+
 /* The last block of a long body is written after the cell.  A body of which a part is missing is not handed over by poll, and
  * keeps nobody awake; take lends what is there, and leaves the packet where it is until it is kept. */
 START_TEST(begun)
@@ -437,7 +501,7 @@ START_TEST(garbage)
     } bad[] = {
         {0, SHM_CELLS_MAX * SHM_CELL_DATA - sizeof(madi_wire_hdr_t) + 1}, /* too long for cells */
         {0, UINT32_MAX},
-        {1, SHM_CHUNK + 1},
+        {1, SHM_BODY_MAX + 1},
         {65535, 10},
         {SHM_UNITS + 1, 1}, /* past the last unit */
         {SHM_UNITS, SHM_UNIT + 1},
@@ -462,8 +526,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *tests[] = {lengths, begun, full_ring, loans, long_blocks, taking, taking_short, windows, dropped, prepared,
-                            two_threads, sleeping, drained, crowd, space, garbage};
+    const TTest *tests[] = {lengths, long_bodies, long_bodies_of_many_peers, begun, full_ring, loans, long_blocks, taking,
+                            taking_short, windows, dropped, prepared, two_threads, sleeping, drained, crowd, space, garbage};
     Suite *suite = suite_create("shm_ring");
     TCase *tcase = tcase_create("shm_ring");
     SRunner *runner = srunner_create(suite);

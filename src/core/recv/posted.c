@@ -10,7 +10,7 @@
 /* Bytes of a posted receive that a sender that waits would rather write than send. */
 static size_t offer_min(const madi_caps_t *caps)
 {
-    return caps->direct_min ? caps->direct_min : caps->rdv_min;
+    return caps->direct_min && caps->direct_min < caps->rdv_min ? caps->direct_min : caps->rdv_min;
 }
 
 /* Advertise the first posted receive to the sender, so that a waiting sender writes there, and the receiver has nothing to

@@ -2,7 +2,6 @@
 /* Which path a block takes, and from which length on it is announced. */
 #include "core/send/policy.h"
 
-#define PIECES_SAVE 5   /* a fifth of two copies, where the two sides copy at the same time */
 #define ANNOUNCE_NS 200 /* the two sides' own work for one that is announced */
 #define COPY_MAX 192    /* bytes, as MADI_COPY_MAX: longer ones are a gather entry */
 #define SHARE_MIN 32768   /* bytes, as the first class of share.h: half of it takes as long as asking the sender does */
@@ -25,10 +24,9 @@ static madi_path_t announced(const madi_path_block_t *b)
 
 madi_path_t madi_path_choose(const madi_path_block_t *b, const madi_path_limits_t *limits)
 {
-    bool written = b->direct && b->contiguous && !b->held && b->sender == MADI_SENDER_WAITS;
-    size_t min = limits->grant_min;
-    if (written && b->answers && limits->direct_min && limits->direct_min < min)
-        min = limits->direct_min;
+    bool waits = b->contiguous && !b->held && b->sender == MADI_SENDER_WAITS, written = waits && b->direct;
+    size_t answer_min = b->direct ? limits->direct_min : limits->answer_min;
+    size_t min = waits && b->answers && answer_min ? answer_min : limits->grant_min;
     if (!b->held && b->len <= b->room && b->len < min)
         return b->contiguous && b->len <= COPY_MAX ? MADI_PATH_COPY : MADI_PATH_PACKET;
     return written && b->posted ? MADI_PATH_WRITE : announced(b);
@@ -41,14 +39,19 @@ static size_t made_up(uint64_t ns, uint64_t ps)
     return len < MADI_PATH_LEAST ? MADI_PATH_LEAST : len > MADI_PATH_MOST ? MADI_PATH_MOST : (size_t)len;
 }
 
-madi_path_limits_t madi_path_limits(const madi_costs_t *c)
+/* A packet:  turn                                + pipe_ps a byte
+ * A read:    turn + ANNOUNCE_NS + direct_ns      + direct_ps a byte
+ * A share:   turn + ANNOUNCE_NS + direct_ns + turn + both_ps a byte */
+size_t madi_path_direct_min(const madi_costs_t *c)
 {
-    /* The announcement and the grant are two packets more; or the announcement and the call, for one copy less. */
-    uint64_t copies = (uint64_t)c->copies * c->copy_ps, all = copies + c->copy_ps;
-    madi_path_limits_t limits = {.grant_min = made_up(2 * (uint64_t)c->turn_ns, copies)};
-    if (c->direct_ns)
-        limits.direct_min = made_up((uint64_t)c->turn_ns + c->direct_ns + ANNOUNCE_NS, all > c->direct_ps ? all - c->direct_ps : 0);
-    return limits;
+    uint64_t call = (uint64_t)c->direct_ns + ANNOUNCE_NS;
+    size_t read = made_up(call, c->pipe_ps > c->direct_ps ? c->pipe_ps - c->direct_ps : 0);
+    size_t share = made_up(call + c->turn_ns, c->pipe_ps > c->both_ps ? c->pipe_ps - c->both_ps : 0);
+    if (!c->direct_ns)
+        return MADI_PATH_MOST;
+    if (!c->both_ps || share < SHARE_MIN) /* shorter blocks are not shared */
+        share = c->both_ps ? SHARE_MIN : MADI_PATH_MOST;
+    return read < share ? read : share;
 }
 
 int64_t madi_path_wait_ns(uint64_t len)
@@ -58,12 +61,8 @@ int64_t madi_path_wait_ns(uint64_t len)
     return (int64_t)(ns < most ? ns : most);
 }
 
-bool madi_path_host_limits(madi_path_limits_t *limits)
+size_t madi_path_host_direct_min(const char *given)
 {
     madi_costs_t c;
-    if (!madi_costs_load(&c))
-        return false;
-    c.copy_ps -= c.copy_ps / PIECES_SAVE;
-    *limits = madi_path_limits(&c);
-    return true;
+    return madi_costs_load(given, &c) ? madi_path_direct_min(&c) : 0;
 }

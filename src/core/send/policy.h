@@ -44,7 +44,8 @@ typedef struct madi_path_block {
     bool held;       /* LATER, of a message that has not ended: its bytes may still change */
     bool direct;     /* the two processes reach each other's memory */
     bool posted;     /* the receive is posted, and its address was offered to the sender */
-    bool answers;    /* messages and answers alternate: the receiver waits for this one, and nothing follows it */
+    bool answers;    /* messages and answers alternate: the receiver waits for this one, and nothing follows it.  Then the
+                      * two sides copy a block in a packet at the same time */
     bool alone;      /* nothing else is in flight between the two, and it is the message's only long block */
     madi_path_sender_t sender;
 } madi_path_block_t;
@@ -52,21 +53,23 @@ typedef struct madi_path_block {
 /* Lengths in bytes from which on it is faster to announce a block than to put it into a packet. */
 typedef struct madi_path_limits {
     size_t grant_min;  /* for blocks that are granted and sent */
-    size_t direct_min; /* for direct access to memory, by a sender that answers and waits; 0: like grant_min.  In a stream
-                        * packets are faster: the two sides copy different messages at the same time */
+    size_t direct_min; /* of a sender that answers and waits, where the two processes reach each other's memory; 0: like
+                        * grant_min.  In a stream the two sides copy different messages at the same time */
+    size_t answer_min; /* likewise where they do not */
 } madi_path_limits_t;
 
 madi_path_t madi_path_choose(const madi_path_block_t *block, const madi_path_limits_t *limits);
 
 const char *madi_path_name(madi_path_t path);
 
-/* Limits, each from MADI_PATH_LEAST to MADI_PATH_MOST; direct_min 0 if memory cannot be reached. */
-madi_path_limits_t madi_path_limits(const madi_costs_t *costs);
+/* direct_min by the costs, from MADI_PATH_LEAST to MADI_PATH_MOST: the length from which on a read or a share is faster than
+ * a packet. */
+size_t madi_path_direct_min(const madi_costs_t *costs);
 #define MADI_PATH_LEAST ((size_t)4096)
 #define MADI_PATH_MOST ((size_t)1 << 20)
 
-/* Limits of a driver of shared memory by the costs of this host; false: mad_info has not measured them. */
-bool madi_path_host_limits(madi_path_limits_t *limits);
+/* direct_min by the costs of this host; given: the value of MAD_COSTS.  0: they were not measured. */
+size_t madi_path_host_direct_min(const char *given);
 
 /* Nanoseconds for which a thread that waits for so many bytes under way spins: twice what they take on a slow host, but 4 ms at
  * most.  Sleeping and being woken costs more than the rest of a block. */

@@ -189,9 +189,9 @@ static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, cons
 {
     madi_link_t *link = conn->gate->link;
     uint64_t credit = (conn->quick + conn->credit_left) & ~(uint64_t)(MADI_LINE - 1), most;
-    if (!link->driver->packet_room)
+    if (!link->driver->packet_room || p->total + 8 + len > credit)
         return false;
-    most = link->driver->packet_room(link);
+    most = link->driver->packet_room(link, p->total + 8 + len);
     most = most < credit ? most : credit;
     if (most < p->total + p->room || !packet_fits(p, 1 + (piece->segs ? piece->n_segs : 1), 8, 0))
         return false;
@@ -225,13 +225,13 @@ static bool goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *piece, c
 {
     size_t len = MADI_WIRE_DESC_LEN(piece->desc);
     madi_link_t *link = tx->conn->gate->link;
-    madi_path_limits_t limits = {caps->rdv_min, caps->direct_min};
+    madi_path_limits_t limits = {caps->rdv_min, caps->direct_min, caps->answer_min};
     madi_path_block_t block = {.len = len,
                                .room = MADI_WIRE_LEN_MAX,
                                .contiguous = piece->base,
                                .held = held,
                                .direct = link->direct,
-                               .answers = link->direct && link->driver->answers && link->driver->answers(link),
+                               .answers = link->driver->answers && link->driver->answers(link),
                                .sender = tx->ended && !tx->request ? MADI_SENDER_WAITS : MADI_SENDER_COMPUTES};
     if (piece->handle || madi_path_choose(&block, &limits) > MADI_PATH_PACKET)
         return false;

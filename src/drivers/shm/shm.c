@@ -84,14 +84,16 @@ static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
 
 #define RDV_MIN ((size_t)32 * 1024)
 #define DIRECT_MIN ((size_t)12 * 1024) /* of a host whose costs are not known */
+#define ANSWER_MAX ((size_t)SHM_BODY_MAX - 1024) /* with room for other blocks */
 
 static size_t direct_min(void)
 {
-    size_t given = (size_t)madi_knob_int(MADI_KNOB_SHM_READ_MIN), min = given ? given : DIRECT_MIN;
-    madi_path_limits_t limits;
-    if (!given && madi_path_host_limits(&limits) && limits.direct_min)
-        min = limits.direct_min;
-    return min < RDV_MIN ? min : RDV_MIN;
+    size_t min = (size_t)madi_knob_int(MADI_KNOB_SHM_READ_MIN);
+    if (!min)
+        min = madi_path_host_direct_min(madi_knob_text(MADI_KNOB_COSTS));
+    if (!min)
+        min = DIRECT_MIN;
+    return min < ANSWER_MAX ? min : ANSWER_MAX;
 }
 
 static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
@@ -123,6 +125,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
                                   .chunk_min = 8 * 1024,
                                   .rdv_min = RDV_MIN,
                                   .direct_min = direct_min(),
+                                  .answer_min = ANSWER_MAX,
                                   .rdv_eager = 0,
                                   .gather_max = 16,
                                   .latency_us = 0.1,
@@ -194,6 +197,7 @@ const madi_driver_t madi_driver_shm = {
     .keep_begun = shm_keep_begun,
     .here = shm_here,
     .answers = shm_answers,
+    .packet_room = shm_packet_room,
     .pure_poll = shm_pure_poll,
     .arm = shm_arm,
     .disarm = shm_disarm,

@@ -10,7 +10,8 @@
  *             many cells as the last packet had, so that their lines arrive together.
  *   units     memory for bodies that do not fit into cells.  Each body has a run of units; one cell holds the header and
  *             the number of the run's first unit.  The last block of a longer body is written after that cell, piece
- *             by piece, while the receiver copies it out: both copies overlap.  A run ends with an unused unit: the
+ *             by piece, while the receiver copies it out: both copies overlap.  Where messages and answers alternate
+ *             such a body may be as long as SHM_BODY_MAX.  A run ends with an unused unit: the
  *             receiver's processor prefetches past the end of a body, and lines that it holds are expensive to write.
  *
  * Runs are used round robin, not the last one first: lines that have left the private caches are cheaper to write again
@@ -48,7 +49,7 @@
 #include "core/driver.h"
 
 #define SHM_MAGIC 0x6d6873u
-#define SHM_LAYOUT 8
+#define SHM_LAYOUT 9
 
 #define SHM_CELLS 128 /* a power of two: two windows of 64 short messages, as benchmarks and programs send them */
 #define SHM_CELL_DATA 56
@@ -61,7 +62,9 @@
 #define SHM_LONG_UNITS 768          /* long blocks need the caches, so the ring has to be small (doc/rationale.md) */
 #define SHM_WINDOW_CROWD 1536       /* SHM_WINDOW_SHARE with more peers than cores: a cache then serves several rings */
 #define SHM_WINDOW_SMALL 512        /* bytes: bodies up to this length do not enlarge the window */
-#define SHM_CHUNK (32 * 1024)       /* bytes of the longest body */
+#define SHM_CHUNK (32 * 1024)       /* bytes of the longest body that always fits */
+#define SHM_BODY_MAX (260 * 1024)   /* bytes of the longest body, sent where messages and answers alternate */
+#define SHM_BODY_SHARE 3            /* and at most a third of the units in use */
 
 typedef struct shm_cell {
     /* bits 0-31: number + 1; 32-47: the body's first unit + 1, or 0 when it is in cells; 48: the body is incomplete, and the
@@ -160,6 +163,7 @@ typedef struct shm_link {
     _Alignas(MADI_LINE) shm_half_t *in;
     shm_inbox_t *inbox;
     uint32_t received;
+    _Atomic(uint32_t) long_loan; /* 1 + the first unit of a lent body longer than SHM_CHUNK, which is the only loan; 0: none */
     /* Distance in bytes, from the next cell, of the line that the sending thread prefetches; 0 after a take.  A hint */
     _Alignas(MADI_LINE) _Atomic(uint32_t) ahead;
     /* life */
@@ -245,6 +249,7 @@ void *shm_prepare(madi_link_t *link, const void *body, size_t len);
 bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
 void shm_forget(madi_link_t *link, void *prepared);
 bool shm_answers(madi_link_t *link);
+size_t shm_packet_room(madi_link_t *link, size_t want);
 bool shm_space(shm_link_t *link); /* true if a packet of any length would fit.  Under the tx lock */
 
 /* shm_run.c */
@@ -252,6 +257,7 @@ bool shm_window_open(shm_link_t *link); /* the first window; false: errno */
 #define SHM_RUN_NONE UINT32_MAX
 uint32_t shm_run_take(shm_link_t *link, size_t len); /* allocate a run; returns its first unit, or SHM_RUN_NONE */
 bool shm_run_fits(shm_link_t *link, size_t len);
+size_t shm_run_max(shm_link_t *link, size_t want); /* bytes of the longest run; need not be found out beyond `want` */
 void shm_run_drop(shm_link_t *link, uint32_t unit); /* free a run that was not sent */
 void shm_run_free(shm_link_t *link, uint32_t unit); /* return a received run to the sender; any thread */
 

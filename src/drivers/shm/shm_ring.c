@@ -16,7 +16,10 @@ static_assert(SHM_LONG_UNITS - (LEND_MAX + 1) * LONGEST > (LEND_MAX + 2) * (LONG
 void shm_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
     shm_link_t *l = (shm_link_t *)link;
-    shm_run_free(l, shm_unit_of(l->in, madi_foreign_pass_on(loan)));
+    uint32_t unit = shm_unit_of(l->in, madi_foreign_pass_on(loan));
+    if (MADI_UNLIKELY(atomic_load_explicit(&l->long_loan, memory_order_relaxed) == unit + 1))
+        atomic_store_explicit(&l->long_loan, 0, memory_order_relaxed);
+    shm_run_free(l, unit);
 }
 
 /* Store the number of consumed cells for the sender, and wrap at the ring's end. */
@@ -104,9 +107,20 @@ uint64_t shm_here(madi_link_t *link, uint64_t begun)
     return atomic_load_explicit(&l->in->filled, memory_order_acquire) - (begun - 1); /* pairs with send_pieces */
 }
 
+/* Until it is returned.  Under the session's lock. */
+static inline void note_loan(shm_link_t *l, uint32_t unit, uint32_t length)
+{
+    if (MADI_UNLIKELY(length > SHM_CHUNK))
+        atomic_store_explicit(&l->long_loan, unit + 1, memory_order_relaxed);
+}
+
 void shm_keep_begun(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
+    const shm_cell_t *cell = &l->in->cells[l->received & SHM_MASK];
+    madi_wire_hdr_t hdr;
+    copy_header(&hdr, cell);
+    note_loan(l, (uint32_t)(atomic_load_explicit(&cell->head, memory_order_relaxed) >> 32 & (SHM_BEGUN - 1)) - 1, hdr.length);
     link->begun = 0;
     shm_note_turn(l, MADI_WIRE_MSG, true);
     consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
@@ -118,22 +132,29 @@ static bool run_whole(shm_link_t *l, const shm_cell_t *cell, uint32_t run, uint3
     return !(run & SHM_BEGUN) || shm_here(&l->base, cell_begun(cell)) >= length;
 }
 
-static inline bool may_lend(const shm_link_t *l)
+/* A long body is lent if nothing else is, and then is the only loan. */
+static inline bool may_lend(shm_link_t *l, uint32_t length)
 {
     uint32_t most = atomic_load_explicit(&l->in->window, memory_order_relaxed) / LEND;
-    return atomic_load_explicit(&((shm_link_t *)l)->base.loans, memory_order_relaxed) < (most < LEND_MAX ? most : LEND_MAX);
+    uint32_t loans = atomic_load_explicit(&l->base.loans, memory_order_relaxed);
+    if (MADI_UNLIKELY(length > SHM_CHUNK))
+        return !loans;
+    return loans < (most < LEND_MAX ? most : LEND_MAX) && !atomic_load_explicit(&l->long_loan, memory_order_relaxed);
 }
 
 static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t unit)
 {
     consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
-    madi_rx_whole(&l->base, hdr, madi_foreign_of(l->in->units[unit]), may_lend(l));
+    bool lend = may_lend(l, hdr->length);
+    if (lend)
+        note_loan(l, unit, hdr->length);
+    madi_rx_whole(&l->base, hdr, madi_foreign_of(l->in->units[unit]), lend);
 }
 
 /* True if the body lies within the units.  The peer can write the shared memory, so its numbers are checked. */
 static bool run_valid(const madi_wire_hdr_t *hdr, uint32_t unit)
 {
-    return hdr->length <= SHM_CHUNK && unit < SHM_UNITS && hdr->length <= (SHM_UNITS - unit) * (size_t)SHM_UNIT;
+    return hdr->length <= SHM_BODY_MAX && unit < SHM_UNITS && hdr->length <= (SHM_UNITS - unit) * (size_t)SHM_UNIT;
 }
 
 static bool one_packet(shm_link_t *l)
@@ -248,17 +269,18 @@ static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void 
     uint32_t run = (uint32_t)(head >> 32), unit = (run & (SHM_BEGUN - 1)) - 1;
     const madi_wire_hdr_t *hdr = packet;
     shm_link_t *l = inbox->link;
-    if ((uint32_t)head != number || unit >= SHM_UNITS || !may_lend(l))
+    if ((uint32_t)head != number || unit >= SHM_UNITS)
         return NULL;
     copy_header(packet, cell);
-    if (MADI_UNLIKELY(!run_valid(hdr, unit)))
-        return NULL; /* poll says what is wrong */
+    if (MADI_UNLIKELY(!run_valid(hdr, unit) || !may_lend(l, hdr->length)))
+        return NULL; /* poll says what is wrong, or copies */
     if (!run_whole(l, cell, run, hdr->length))
         return take_begun(l, cell, unit, loan);
     *loan = madi_foreign_of(l->in->units[unit]);
     for (uint32_t i = 0; i < hdr->length && i < FETCH; i += MADI_LINE)
         __builtin_prefetch((const void *)&l->in->units[unit][i]);
     shm_note_turn(l, hdr->type, true);
+    note_loan(l, unit, hdr->length);
     consume(l, inbox, cell, number);
     return &l->base;
 }

@@ -10,6 +10,9 @@
 #endif
 #define AHEAD 8 /* an eighth of the window is examined at a time, so that the receiver's counters are read rarely */
 
+static_assert(SHM_BODY_MAX / SHM_UNIT + 1 < UINT8_MAX, "length and back count the units of a run");
+static_assert(SHM_WINDOW_MIN / SHM_BODY_SHARE > SHM_CHUNK / SHM_UNIT + 1, "each packet finds a place");
+
 static uint32_t units_of(size_t len)
 {
     return (uint32_t)((len + SHM_UNIT - 1) / SHM_UNIT) + 1;
@@ -105,6 +108,15 @@ bool shm_run_fits(shm_link_t *l, size_t len)
 {
     return run_find(l, units_of(len), len) ||
            (end_of(l) == l->window && window_grow(l) && run_find(l, units_of(len), len));
+}
+
+size_t shm_run_max(shm_link_t *l, size_t want)
+{
+    size_t most;
+    l->reach = SHM_UNITS;
+    while ((most = (size_t)(end_of(l) / SHM_BODY_SHARE - 1) * SHM_UNIT) < want && most < SHM_BODY_MAX && window_grow(l))
+        ;
+    return most < SHM_BODY_MAX ? most : SHM_BODY_MAX;
 }
 
 uint32_t shm_run_take(shm_link_t *l, size_t len)

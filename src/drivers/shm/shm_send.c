@@ -121,6 +121,11 @@ bool shm_answers(madi_link_t *link)
     return !atomic_load_explicit(&((shm_link_t *)link)->ahead, memory_order_relaxed);
 }
 
+size_t shm_packet_room(madi_link_t *link, size_t want)
+{
+    return sizeof(madi_wire_hdr_t) + (shm_answers(link) ? shm_run_max((shm_link_t *)link, want) : SHM_CHUNK);
+}
+
 static madi_sent_t send_packet(shm_link_t *l, const struct iovec *vec, int n, size_t total, const madi_op_t *op)
 {
     unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA], *to = packet;
