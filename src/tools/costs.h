@@ -2,7 +2,7 @@
 /* Measuring what moving bytes between two processes of this host costs (base/costs.h), and keeping it.
  *
  * Two threads on two cores do what two processes do: one copies into memory that the other copies out of, at the same time or
- * after it; or one or both reach for the other's memory.  The best of many rounds counts.  Figures of a busy host
+ * after it; or one or both reach for the other's memory.  A quarter of many rounds is at most as long.  Figures of a busy host
  * contradict each other, and are not kept. */
 #ifndef MADI_TOOLS_COSTS_H
 #define MADI_TOOLS_COSTS_H
