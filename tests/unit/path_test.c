@@ -116,6 +116,15 @@ START_TEST(direct_min_follows_costs)
 }
 END_TEST
 
+START_TEST(run_min_follows_costs)
+{
+    madi_costs_t near = {.copy_ps = 45}, far = {.copy_ps = 110}, none = {0};
+    ck_assert_uint_lt(madi_path_run_min(&near), madi_path_run_min(&far));
+    ck_assert_uint_gt(madi_path_run_min(&near), 0);
+    ck_assert_uint_eq(madi_path_run_min(&none), 0);
+}
+END_TEST
+
 START_TEST(direct_min_is_bounded)
 {
     static const uint32_t odd[] = {0, 1, 1000, UINT32_MAX};
@@ -148,7 +157,7 @@ END_TEST
 
 Suite *path_suite(void)
 {
-    const TTest *tests[] = {chooses, one_threshold, direct_min_follows_costs, direct_min_is_bounded, waits_as_long_as_bytes_take,
-                            named};
+    const TTest *tests[] = {chooses, one_threshold, direct_min_follows_costs, run_min_follows_costs,
+                            direct_min_is_bounded, waits_as_long_as_bytes_take, named};
     return SUITE_OF("path", tests);
 }

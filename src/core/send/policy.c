@@ -4,6 +4,7 @@
 
 #define ANNOUNCE_NS 200 /* the two sides' own work for one that is announced */
 #define COPY_MAX 192    /* bytes, as MADI_COPY_MAX: longer ones are a gather entry */
+#define FAR_COPY_PS 80  /* a byte: Xeon 75 to 125, EPYC whose cores share an L3 45 */
 #define SHARE_MIN 32768   /* bytes, as the first class of share.h: half of it takes as long as asking the sender does */
 
 const char *madi_path_name(madi_path_t path)
@@ -61,8 +62,7 @@ int64_t madi_path_wait_ns(uint64_t len)
     return (int64_t)(ns < most ? ns : most);
 }
 
-size_t madi_path_host_direct_min(const char *given)
+size_t madi_path_run_min(const madi_costs_t *c)
 {
-    madi_costs_t c;
-    return madi_costs_load(given, &c) ? madi_path_direct_min(&c) : 0;
+    return c->copy_ps >= FAR_COPY_PS ? 560 : c->copy_ps ? 320 : 0;
 }

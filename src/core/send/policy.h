@@ -68,8 +68,9 @@ size_t madi_path_direct_min(const madi_costs_t *costs);
 #define MADI_PATH_LEAST ((size_t)4096)
 #define MADI_PATH_MOST ((size_t)1 << 20)
 
-/* direct_min by the costs of this host; given: the value of MAD_COSTS.  0: they were not measured. */
-size_t madi_path_host_direct_min(const char *given);
+/* Bytes from which on a short body is faster in memory of its own than in the lines of a ring of cache lines, which the receiver
+ * fetches ahead: longer where a copy between the cores is expensive.  0: the costs were not measured. */
+size_t madi_path_run_min(const madi_costs_t *costs);
 
 /* Nanoseconds for which a thread that waits for so many bytes under way spins: twice what they take on a slow host, but 4 ms at
  * most.  Sleeping and being woken costs more than the rest of a block. */

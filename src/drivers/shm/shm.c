@@ -84,16 +84,23 @@ static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
 
 #define RDV_MIN ((size_t)32 * 1024)
 #define DIRECT_MIN ((size_t)12 * 1024) /* of a host whose costs are not known */
+#define RUN_MIN 432 /* bytes of a body, likewise */
 #define ANSWER_MAX ((size_t)SHM_BODY_MAX - 1024) /* with room for other blocks */
 
-static size_t direct_min(void)
+static size_t direct_min(const madi_costs_t *costs)
 {
     size_t min = (size_t)madi_knob_int(MADI_KNOB_SHM_READ_MIN);
     if (!min)
-        min = madi_path_host_direct_min(madi_knob_text(MADI_KNOB_COSTS));
-    if (!min)
-        min = DIRECT_MIN;
+        min = costs->pipe_ps ? madi_path_direct_min(costs) : DIRECT_MIN;
     return min < ANSWER_MAX ? min : ANSWER_MAX;
+}
+
+/* Bytes of the longest packet in cells. */
+static size_t cells_max(const madi_costs_t *costs)
+{
+    size_t min = madi_path_run_min(costs), most = (size_t)SHM_CELLS_MAX * SHM_CELL_DATA;
+    size_t max = sizeof(madi_wire_hdr_t) + (min ? min : RUN_MIN);
+    return max < most ? max : most;
 }
 
 static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
@@ -101,7 +108,10 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     char dir[80];
     struct stat st;
+    madi_costs_t costs = {0};
 
+    madi_costs_load(madi_knob_text(MADI_KNOB_COSTS), &costs);
+    a->cells_max = cells_max(&costs);
     a->event_fd = a->bell_fd = -1;
     a->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (!directory(dir, sizeof dir, &st, reason))
@@ -124,7 +134,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
                                   .chunk_max = SHM_CHUNK + sizeof(madi_wire_hdr_t),
                                   .chunk_min = 8 * 1024,
                                   .rdv_min = RDV_MIN,
-                                  .direct_min = direct_min(),
+                                  .direct_min = direct_min(&costs),
                                   .answer_min = ANSWER_MAX,
                                   .rdv_eager = 0,
                                   .gather_max = 16,

@@ -53,7 +53,7 @@
 
 #define SHM_CELLS 128 /* a power of two: two windows of 64 short messages, as benchmarks and programs send them */
 #define SHM_CELL_DATA 56
-#define SHM_CELLS_MAX 8 /* of one packet: 448 bytes */
+#define SHM_CELLS_MAX 11 /* of one packet: 616 bytes.  How many are used depends on the host */
 #define SHM_UNIT 2048
 #define SHM_UNITS 1536              /* 3 MiB */
 #define SHM_WINDOW_MIN 128          /* units in use at first: 256 KiB */
@@ -192,6 +192,7 @@ typedef struct shm_adapter {
     int bell_seals; /* seals of its bell; those of each peer's must be equal, since the kernel is the same */
     int64_t sever_ns; /* longest wait of the next sever for a peer that claims to write; 0: SHM_SEVER_NS */
     int cores; /* of this host */
+    size_t cells_max; /* bytes of the longest packet in cells */
     madi_watch_t event_watch;
     shm_bell_t *bell;
     madi_shared_t bell_shared;

@@ -129,9 +129,10 @@ size_t shm_packet_room(madi_link_t *link, size_t want)
 static madi_sent_t send_packet(shm_link_t *l, const struct iovec *vec, int n, size_t total, const madi_op_t *op)
 {
     unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA], *to = packet;
-    if (total > sizeof packet && !cells_free(l, 1))
+    bool in_cells = total <= ((const shm_adapter_t *)l->base.adapter)->cells_max;
+    if (!in_cells && !cells_free(l, 1))
         return stuck(l);
-    if (total > sizeof packet)
+    if (!in_cells)
         return send_run(l, vec, n, total - sizeof(madi_wire_hdr_t), !op && shm_answers(&l->base));
     if (n == 1)
         return send_cells(l, vec[0].iov_base, total);
