@@ -270,6 +270,7 @@ static inline bool madi_request_may_be_instant(const mad_session_t *session)
     return MADI_LIKELY(!atomic_load_explicit(&((mad_session_t *)session)->calling, memory_order_relaxed));
 }
 void madi_request_init(mad_request_t *request, mad_session_t *session, bool async);
+void madi_request_free(mad_request_t *request); /* its owner is done with it */
 mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: needs progress while no thread waits */
 void madi_request_by_peer(mad_request_t *request); /* the peer will complete it; called before it can complete */
 void madi_request_left(mad_request_t *request); /* a call is about to return it to the program; no lock */

@@ -491,6 +491,26 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
 
 /* ---- Short packets -------------------------------------------------------------------------------------------- */
 
+/* A whole message that nobody expects yet.  False where it is none, or something is to be looked at. */
+static bool short_made_ready(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body)
+{
+    madi_rx_msg_t *m;
+    if (hdr->length > MADI_SHORT_MAX || conn->arriving || conn->unopened || conn->channel->handler || madi_tracing ||
+        hdr->flags != (MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) ||
+        hdr->aux != madi_wire_cost(hdr->length + sizeof *hdr) ||
+        madi_credit_consumed(conn) + conn->rx_held + hdr->aux > conn->rx_limit || !(m = madi_rx_new(conn->gate->session)))
+        return false;
+    m->hdr = *hdr;
+    madi_foreign_copy(m->data, body, MADI_SHORT_MAX);
+    madi_rx_start(m, conn, madi_foreign_of(m->data), false);
+    m->cost = hdr->aux;
+    m->base.plain = 2;
+    conn->rx_held += hdr->aux;
+    conn->rx_messages++;
+    madi_rx_make_ready(m);
+    return true;
+}
+
 void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     madi_rx_t rx = {.head = body, .here = hdr->length};
@@ -500,7 +520,7 @@ void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t
     }
     if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG)) {
         madi_conn_t *conn = madi_conn_by_remote(link->gate, hdr->channel);
-        if (conn && conn->posted && madi_posted_take_short(conn, hdr, body))
+        if (conn && (conn->posted ? madi_posted_take_short(conn, hdr, body) : short_made_ready(conn, hdr, body)))
             return;
     }
     if (madi_rx_begin(link, hdr, &rx) != MADI_PLACE_COPY)

@@ -69,6 +69,8 @@ struct mad_request {
     mad_request_t *next; /* in the session's list of callbacks to run */
     int counted;         /* MADI_COUNTED*, or 0; constant once its owner has the request */
     bool counted_called; /* counted once more, for its callback; the owner's until state is MADI_REQUEST_CALLBACK */
+    bool pooled;         /* a posted receive of session->posted_ring */
+    _Atomic(bool) used;  /* if pooled: cleared by the owner when it gives the request back, without a lock */
     /* The message that completes it; both NULL once done.  Under session->lock. */
     madi_tx_t *tx;
     madi_rx_msg_t *rx;
@@ -273,9 +275,14 @@ typedef struct madi_posted {
     madi_conn_t *conn;
     int offer;    /* the driver's number of the offer to the sender; -1: none */
     bool claimed; /* the sender has claimed the offer: it writes the block, or has written it */
+    struct madi_posted *ring; /* if pooled: the next in session->posted_ring */
     int n;
     mad_block_t blocks[];
 } madi_posted_t;
+
+/* Pooled receives have room for so many blocks, and a session has at most so many of them. */
+#define MADI_POSTED_BLOCKS 2
+#define MADI_POSTED_POOLED 256
 
 /* ---- Connections and gates ------------------------------------------------------------------------------------ */
 
@@ -562,6 +569,8 @@ struct mad_session {
     _Atomic(int) has_calls; /* not 0: one of these two lists is not empty */
     _Atomic(int) calling; /* not 0: a thread runs callbacks and handlers */
     madi_rx_msg_t *rx_ring;                     /* under lock: ring of all message structures, used and free */
+    madi_posted_t *posted_ring;                 /* under lock: likewise of pooled receives; the one that was used last */
+    int n_posted_ring;
     madi_event_node_t *events, **events_tail;   /* under work_lock */
     uint32_t n_events;
     struct madi_ask *ask; /* NULL: mad_info cannot query this process */

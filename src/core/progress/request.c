@@ -21,6 +21,14 @@ mad_request_t *madi_request_new(mad_session_t *session, bool async)
     return r;
 }
 
+void madi_request_free(mad_request_t *r)
+{
+    if (r->pooled)
+        atomic_store_explicit(&r->used, false, memory_order_release); /* pairs with posted_new */
+    else
+        free(r);
+}
+
 static mad_session_t *session_of(mad_request_t *r)
 {
     return madi_request_is_instant(r) ? (mad_session_t *)((uintptr_t)r - 1) : r->session;
@@ -126,7 +134,7 @@ void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t s
     if (madi_session_usable(session)) { /* nobody else completes it */
         if (fn)
             fn(arg, is_done(r) ? r->status : MAD_ERR_FORKED);
-        free(r);
+        madi_request_free(r);
         return;
     }
     r->callback = fn;
@@ -149,7 +157,7 @@ static bool is_lost(const mad_request_t *r)
 
 static mad_status_t lost(mad_request_t **request)
 {
-    free(*request);
+    madi_request_free(*request);
     *request = NULL;
     return madi_fork_refuse();
 }
@@ -162,7 +170,7 @@ static mad_status_t take(mad_request_t **request)
     if (madi_request_is_instant(r))
         return MAD_OK;
     status = r->status;
-    free(r);
+    madi_request_free(r);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OFFER_LEAST 1024 /* bytes of a posted receive that is ever advertised */
 #define ASYNC_MIN 8192 /* bytes of a posted receive that is worth a progress thread: it may need a grant */
 
 /* Bytes of a posted receive that a sender that waits would rather write than send. */
@@ -21,7 +22,7 @@ void madi_posted_offer(madi_conn_t *conn)
     madi_posted_t *p = conn->posted;
     madi_gate_t *gate = conn->gate;
     madi_offer_t offer;
-    if (p->offer >= 0 || p->claimed || p->n != 1 || conn->arriving || !conn->remote_known ||
+    if (p->n != 1 || p->blocks[0].len < OFFER_LEAST || p->offer >= 0 || p->claimed || conn->arriving || !conn->remote_known ||
         atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP || !gate->link->direct ||
         p->blocks[0].len < offer_min(&gate->link->adapter->caps))
         return;
@@ -99,6 +100,65 @@ bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_
     return true;
 }
 
+/* A structure of the pool, in which receives follow each other in the order in which they are posted: mostly the one that was
+ * used longest ago is free.  NULL: it is not, and the pool is full.  Under session->lock. */
+static madi_posted_t *posted_pooled(mad_session_t *session)
+{
+    madi_posted_t *last = session->posted_ring, *p = last ? last->ring : NULL;
+    if (!p || atomic_load_explicit(&p->request.used, memory_order_acquire)) { /* pairs with madi_request_free */
+        if (session->n_posted_ring == MADI_POSTED_POOLED)
+            return NULL;
+        p = malloc(sizeof *p + MADI_POSTED_BLOCKS * sizeof p->blocks[0]);
+        if (!p)
+            return NULL;
+        p->ring = last ? last->ring : p;
+        if (last)
+            last->ring = p;
+        session->n_posted_ring++;
+    }
+    session->posted_ring = p;
+    return p;
+}
+
+void madi_posted_ring_free(mad_session_t *session)
+{
+    madi_posted_t *p = session->posted_ring, *next;
+    for (; session->n_posted_ring; session->n_posted_ring--, p = next) {
+        next = p->ring;
+        if (atomic_load_explicit(&p->request.used, memory_order_acquire))
+            p->request.pooled = false; /* its owner frees it */
+        else
+            free(p);
+    }
+    session->posted_ring = NULL;
+}
+
+/* A receive of the program's blocks; NULL: no memory.  Under session->lock. */
+static madi_posted_t *posted_new(madi_conn_t *conn, const mad_block_t *blocks, int n, bool async)
+{
+    mad_session_t *session = conn->gate->session;
+    madi_posted_t *p = n <= MADI_POSTED_BLOCKS ? posted_pooled(session) : NULL;
+    bool pooled = p != NULL;
+    if (!p)
+        p = malloc(sizeof *p + (size_t)n * sizeof *blocks);
+    if (!p)
+        return NULL;
+    madi_request_init(&p->request, session, async);
+    p->request.pooled = pooled;
+    atomic_store_explicit(&p->request.used, true, memory_order_relaxed);
+    p->request.posted = p;
+    if (!n) /* it completes only when the peer is lost, maybe never: it keeps no thread awake */
+        p->request.counted = 0;
+    p->conn = conn;
+    p->next = NULL;
+    p->offer = -1;
+    p->claimed = false;
+    p->n = n;
+    for (int i = 0; i < n; i++)
+        p->blocks[i] = blocks[i];
+    return p;
+}
+
 mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
                                 mad_request_t **request)
 {
@@ -115,27 +175,18 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
     for (int i = 0; i < n; i++)
         if ((!blocks[i].base && blocks[i].len) || (unsigned)blocks[i].receive_mode > 1)
             return MAD_ERR_INVAL;
-    conn = madi_conn_get(channel, source, &status);
-    if (!conn)
+    conn = madi_conn_peek(channel, source);
+    if (!conn && !(conn = madi_conn_get(channel, source, &status)))
         return status;
     for (int i = 0; i < n; i++)
         len += blocks[i].len;
-    posted = malloc(sizeof *posted + (size_t)n * sizeof *blocks);
-    if (!posted)
-        return MAD_ERR_NOMEM;
-    r = &posted->request;
-    madi_request_init(r, session, len >= ASYNC_MIN);
-    if (!n) /* it completes only when the peer is lost, maybe never: it keeps no thread awake */
-        r->counted = 0;
-    posted->conn = conn;
-    posted->next = NULL;
-    posted->offer = -1;
-    posted->claimed = false;
-    posted->n = n;
-    if (n)
-        memcpy(posted->blocks, blocks, (size_t)n * sizeof *blocks);
-    r->posted = posted;
     madi_lock(&session->lock);
+    posted = posted_new(conn, blocks, n, len >= ASYNC_MIN);
+    if (!posted) {
+        madi_unlock(&session->lock);
+        return MAD_ERR_NOMEM;
+    }
+    r = &posted->request;
     m = conn->posted ? NULL : madi_rx_take_from(conn);
     if (m) {
         madi_posted_start(posted, m);
@@ -148,7 +199,8 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
     } else {
         *conn->posted_tail = posted;
         conn->posted_tail = &posted->next;
-        madi_conn_rx_quick(conn);
+        if (conn->posted == posted)
+            madi_conn_rx_quick(conn);
         if (posted->offer >= 0)
             madi_request_by_peer(r);
     }

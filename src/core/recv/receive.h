@@ -203,6 +203,7 @@ void madi_posted_next(madi_conn_t *conn); /* the first one is served: the next o
 /* A short packet, for the first posted receive of its connection: if it is that message, whole, it is received straight into
  * the block.  False: nothing was done. */
 bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body);
+void madi_posted_ring_free(mad_session_t *session); /* at the end of the session */
 void madi_posted_offer(madi_conn_t *conn); /* the first one is next, if it is known what has come before */
 bool madi_posted_withdraw(madi_posted_t *posted); /* false: the sender is writing it, or has */
 

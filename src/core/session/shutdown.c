@@ -160,6 +160,7 @@ static void peers_free(mad_session_t *s)
 static void memory_free(mad_session_t *s)
 {
     madi_rx_ring_free(s);
+    madi_posted_ring_free(s);
     for (madi_event_node_t *e; (e = s->events); free(e))
         s->events = e->next;
     for (madi_left_out_t *l; (l = s->left_out); free(l))
