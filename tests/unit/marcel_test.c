@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The inside of libmarcel, piece by piece.  A program of its own: 'ok' and 'not ok' lines as tests/run counts them. */
 #include "bias_test.h"
-#include "door_test.h"
+#include "accept_thread_test.h"
 
 #include "base/clock.h"
 #include "engine/leader.h"
@@ -540,7 +540,7 @@ int main(void)
     for (size_t i = 0; i < MADI_COUNT(deaths); i++)
         tcase_add_test_raise_signal(tcase, deaths[i].test, deaths[i].signal);
     bias_tests(tcase);
-    door_tests(tcase);
+    accept_thread_tests(tcase);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_set_tap(runner, "-");

@@ -38,12 +38,11 @@ Suite *suite_of(const char *name, const TTest *const *tests, size_t count)
     return suite;
 }
 
+#define UNIT_SUITE_ADDRESS(name) name##_suite,
+
 int main(void)
 {
-    Suite *(*const suites[])(void) = {aead_suite, base_suite, begun_suite, json_suite, key_suite, knob_suite, address_suite,
-                                      wire_suite, core_suite, wait_suite, cipher_suite, cond_suite, costs_suite, ledger_suite, boot_suite, gateway_suite,
-                                      hosts_suite, madrun_suite, path_suite, progress_thread_suite, range_suite, route_suite, search_suite, seal_suite,
-                                      share_suite, topology_suite};
+    Suite *(*const suites[])(void) = {UNIT_SUITES(UNIT_SUITE_ADDRESS)};
     SRunner *runner = srunner_create(NULL);
     int failed;
     for (size_t i = 0; i < sizeof suites / sizeof *suites; i++)

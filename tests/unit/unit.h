@@ -6,32 +6,37 @@
 #include <check.h>
 #include <stddef.h>
 
-Suite *aead_suite(void);
-Suite *begun_suite(void);
-Suite *base_suite(void);
-Suite *json_suite(void);
-Suite *key_suite(void);
-Suite *knob_suite(void);
-Suite *address_suite(void);
-Suite *wire_suite(void);
-Suite *cipher_suite(void);
-Suite *cond_suite(void);
-Suite *ledger_suite(void);
-Suite *core_suite(void);
-Suite *costs_suite(void);
-Suite *boot_suite(void);
-Suite *gateway_suite(void);
-Suite *hosts_suite(void);
-Suite *madrun_suite(void);
-Suite *range_suite(void);
-Suite *route_suite(void);
-Suite *search_suite(void);
-Suite *seal_suite(void);
-Suite *share_suite(void);
-Suite *topology_suite(void);
-Suite *path_suite(void);
-Suite *progress_thread_suite(void);
-Suite *wait_suite(void);
+/* The suites, by name: address is address_suite, in address_test.c. */
+#define UNIT_SUITES(X) \
+    X(address) \
+    X(aead) \
+    X(base) \
+    X(begun) \
+    X(boot) \
+    X(cipher) \
+    X(cond) \
+    X(core) \
+    X(costs) \
+    X(gateway) \
+    X(json) \
+    X(key) \
+    X(knob) \
+    X(ledger) \
+    X(madrun) \
+    X(madrun_hosts) \
+    X(policy) \
+    X(progress_thread) \
+    X(range) \
+    X(route) \
+    X(seal) \
+    X(search) \
+    X(share) \
+    X(topology) \
+    X(wait) \
+    X(wire)
+
+#define UNIT_SUITE_DECLARE(name) Suite *name##_suite(void);
+UNIT_SUITES(UNIT_SUITE_DECLARE)
 
 /* Capture standard error from here on.  err_text returns it in static memory, which the next call overwrites. */
 void err_keep(void);

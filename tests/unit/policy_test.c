@@ -155,9 +155,9 @@ START_TEST(named)
 }
 END_TEST
 
-Suite *path_suite(void)
+Suite *policy_suite(void)
 {
     const TTest *tests[] = {chooses, one_threshold, direct_min_follows_costs, run_min_follows_costs,
                             direct_min_is_bounded, waits_as_long_as_bytes_take, named};
-    return SUITE_OF("path", tests);
+    return SUITE_OF("policy", tests);
 }

@@ -139,8 +139,8 @@ START_TEST(places)
 }
 END_TEST
 
-Suite *hosts_suite(void)
+Suite *madrun_hosts_suite(void)
 {
     const TTest *tests[] = {lists, bad_lists, slots_do_not_overflow, many_hosts, files, places};
-    return SUITE_OF("hosts", tests);
+    return SUITE_OF("madrun_hosts", tests);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of engine/accept_thread.c: the door's thread calls the answer function when the descriptor is ready. */
-#include "door_test.h"
+#include "accept_thread_test.h"
 
 #include "base/clock.h"
 #include "engine/accept_thread.h"
@@ -116,7 +116,7 @@ START_TEST(no_door)
 }
 END_TEST
 
-void door_tests(TCase *tcase)
+void accept_thread_tests(TCase *tcase)
 {
     tcase_add_test(tcase, who_calls_is_answered);
     tcase_add_test(tcase, who_is_not_let_in);
