@@ -217,6 +217,7 @@ void marcel_cleanup_end(marcel_cleanup_t *cleanup, int execute);
  * is not 0.  The two delimit one block, which is left only through pop or by the thread's end.  In C++, and in C with
  * -fexceptions, an exception may leave it as well, and runs the handler.  Handlers and destructors of one function then
  * run in reverse order of their beginnings. */
+/* clang-format off */
 #if !defined(__EXCEPTIONS)
 #define marcel_cleanup_push(run, arg) \
     do { \
@@ -225,6 +226,7 @@ void marcel_cleanup_end(marcel_cleanup_t *cleanup, int execute);
 #define marcel_cleanup_pop(execute) \
         marcel_cleanup_end(&marcel_cleanup_here, (execute)); \
     } while (0)
+/* clang-format on */
 #else
 typedef struct marcel_handler {
     void (*marcel_run)(void *);
@@ -236,12 +238,14 @@ static __inline__ void marcel_handler_end(marcel_handler_t *handler)
     if (handler->marcel_execute)
         handler->marcel_run(handler->marcel_arg);
 }
+/* clang-format off */
 #define marcel_cleanup_push(run, arg) \
     do { \
         marcel_handler_t marcel_cleanup_here __attribute__((__cleanup__(marcel_handler_end))) = {(run), (arg), 1}
 #define marcel_cleanup_pop(execute) \
         marcel_cleanup_here.marcel_execute = (execute); \
     } while (0)
+/* clang-format on */
 #endif
 
 /* ---- Thread-specific data ------------------------------------------------------------------------------------- */
@@ -263,7 +267,9 @@ void *marcel_getspecific(marcel_key_t key);
 typedef struct marcel_once {
     unsigned marcel_inside;
 } marcel_once_t;
+/* clang-format off */
 #define MARCEL_ONCE_INIT {0}
+/* clang-format on */
 
 /* Call run unless it has already been run; callers that arrive meanwhile wait for its end.  May switch.  If the thread
  * ends inside run, it counts as not run. */
@@ -285,9 +291,11 @@ typedef struct marcel_mutex {
     unsigned marcel_type;
     unsigned long marcel_inside[5];
 } marcel_mutex_t;
+/* clang-format off */
 #define MARCEL_MUTEX_INITIALIZER {0, 0, {0, 0, 0, 0, 0}}
 #define MARCEL_RECURSIVE_MUTEX_INITIALIZER {8, 1, {0, 0, 0, 0, 0}}
 #define MARCEL_ERRORCHECK_MUTEX_INITIALIZER {8, 2, {0, 0, 0, 0, 0}}
+/* clang-format on */
 
 int marcel_mutexattr_init(marcel_mutexattr_t *attr);
 int marcel_mutexattr_destroy(marcel_mutexattr_t *attr);
@@ -338,7 +346,9 @@ extern __inline__ __attribute__((__gnu_inline__)) int marcel_mutex_unlock(marcel
 typedef struct marcel_cond {
     unsigned long marcel_inside[6];
 } marcel_cond_t;
+/* clang-format off */
 #define MARCEL_COND_INITIALIZER {{0, 0, 0, 0, 0, 0}}
+/* clang-format on */
 
 /* attr must be NULL: there are no attributes yet. */
 int marcel_cond_init(marcel_cond_t *cond, const void *attr);
@@ -381,7 +391,9 @@ int marcel_sem_getvalue(marcel_sem_t *sem, int *value);
 typedef struct marcel_rwlock {
     unsigned long marcel_inside[5];
 } marcel_rwlock_t;
+/* clang-format off */
 #define MARCEL_RWLOCK_INITIALIZER {{0, 0, 0, 0, 0}}
+/* clang-format on */
 
 /* attr must be NULL: there are no attributes. */
 int marcel_rwlock_init(marcel_rwlock_t *rwlock, const void *attr);
@@ -430,7 +442,9 @@ int marcel_barrier_clockwait(marcel_barrier_t *barrier, int clock, const struct 
 typedef struct marcel_completion {
     unsigned long marcel_inside[4];
 } marcel_completion_t;
+/* clang-format off */
 #define MARCEL_COMPLETION_INITIALIZER {{0, 0, 0, 0}}
+/* clang-format on */
 
 int marcel_completion_init(marcel_completion_t *completion);
 /* Errors: EBUSY (a thread waits). */

@@ -11,6 +11,7 @@ typedef struct metric {
     const char *help;
 } metric_t;
 
+/* clang-format off */
 #define PEERS {"peers", false, "Peers to whom there is a connection."}
 #define MESSAGES \
     {"messages_sent", true, "Messages sent; fragments in the classes streams and forwarded."}, \
@@ -18,6 +19,7 @@ typedef struct metric {
     {"messages_received", true, "Messages received; fragments in the classes streams and forwarded."}, \
     {"bytes_received", true, "Bytes received, counted as those sent."}
 #define QUEUED {"messages_queued", false, "Messages that wait to be sent."}
+/* clang-format on */
 
 #define BLOCKS \
     {"blocks_sent", true, "Long blocks sent after a grant, or from memory to memory."}, \

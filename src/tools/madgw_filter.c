@@ -33,6 +33,7 @@ static const struct {
     int number;
     const char *name;
 } hostile[] = {
+/* clang-format off */
 #define HOSTILE(name) {SYS_##name, #name}
     HOSTILE(execve),           HOSTILE(execveat),          HOSTILE(ptrace),        HOSTILE(setuid),   HOSTILE(setgid),
     HOSTILE(setresuid),        HOSTILE(setresgid),         HOSTILE(setgroups),     HOSTILE(capset),   HOSTILE(mount),
@@ -41,6 +42,7 @@ static const struct {
     HOSTILE(perf_event_open),  HOSTILE(kexec_load),        HOSTILE(reboot),        HOSTILE(clone),    HOSTILE(pidfd_getfd),
     HOSTILE(open_by_handle_at)
 #undef HOSTILE
+/* clang-format on */
 };
 
 static const char *hostile_name(int number)
@@ -118,6 +120,7 @@ static void call_refused(int number, siginfo_t *info, void *context)
 
 /* ---- The list --------------------------------------------------------------------------------------------------- */
 
+/* clang-format off */
 static const int plain[] = {
     /* descriptors */
     SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(readv), SCMP_SYS(writev), SCMP_SYS(close), SCMP_SYS(fcntl), SCMP_SYS(lseek),
@@ -148,6 +151,7 @@ static const int plain[] = {
     SCMP_SYS(getrandom), SCMP_SYS(getrusage), SCMP_SYS(getrlimit), SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(times),
     SCMP_SYS(pidfd_open),
 };
+/* clang-format on */
 
 static int rule_failed;
 
@@ -158,7 +162,9 @@ static void allow(scmp_filter_ctx ctx, int call, unsigned n, const struct scmp_a
         rule_failed = result;
 }
 
+/* clang-format off */
 #define ARG(i, op, ...) {(i), SCMP_CMP_##op, __VA_ARGS__}
+/* clang-format on */
 #define ALLOW(ctx, call, ...)                                                     \
     allow(ctx, SCMP_SYS(call), sizeof((struct scmp_arg_cmp[]){__VA_ARGS__}) / sizeof(struct scmp_arg_cmp), \
           (const struct scmp_arg_cmp[]){__VA_ARGS__})

@@ -13,6 +13,8 @@
 #include <sys/un.h>
 #include <termios.h>
 
+/* Small functions, one a line. */
+/* clang-format off */
 /* ---- Kinds: make, let go on, look ------------------------------------------------------------------------------- */
 
 static void read_away(int fd)
@@ -419,6 +421,7 @@ RECV(recv_all, 10, MSG_WAITALL) RECV(recv_all_now, 10, MSG_WAITALL | MSG_DONTWAI
 RECV(recv_urgent, 3, MSG_OOB) RECV(recv_errors, 3, MSG_ERRQUEUE) RECV(peek_all, 10, MSG_WAITALL | MSG_PEEK)
 SEND(send_0, 0, 0) SEND(send_7, 7, 0) SEND(send_now, 7, MSG_DONTWAIT) SEND(send_quiet, 7, MSG_NOSIGNAL)
 SEND(send_urgent, 7, MSG_OOB) SEND(send_record, 7, MSG_EOR)
+/* clang-format on */
 
 static void accept_it(objects_t *o)
 {

@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <termios.h>
 
+/* Small functions and rows, one a line. */
+/* clang-format off */
 #define BIG ((size_t)1 << 20)
 static char big[BIG];
 static _Atomic(int) broken; /* SIGPIPEs */

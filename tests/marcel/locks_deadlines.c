@@ -10,6 +10,7 @@ static marcel_barrier_t barrier;
 static marcel_completion_t completion = MARCEL_COMPLETION_INITIALIZER;
 static marcel_t blocked;
 
+/* clang-format off */
 static int mutex_timed(const struct timespec *t) { return marcel_mutex_timedlock(&mutex, t); }
 static int mutex_clock(int clock, const struct timespec *t) { return marcel_mutex_clocklock(&mutex, clock, t); }
 static int rd_timed(const struct timespec *t) { return marcel_rwlock_timedrdlock(&rwlock, t); }
@@ -24,6 +25,7 @@ static int done_timed(const struct timespec *t) { return marcel_completion_timed
 static int done_clock(int clock, const struct timespec *t) { return marcel_completion_clockwait(&completion, clock, t); }
 static int join_timed(const struct timespec *t) { return marcel_timedjoin(blocked, NULL, t); }
 static int join_clock(int clock, const struct timespec *t) { return marcel_clockjoin(blocked, NULL, clock, t); }
+/* clang-format on */
 
 static int cond_clock(int clock, const struct timespec *t)
 {

@@ -27,11 +27,13 @@ static void end(void)
 /* ---- Types and operations ------------------------------------------------------------------------------------------- */
 
 /* Small whole numbers in each type: what is expected can be worked out in integers. */
+/* clang-format off */
 #define TYPES(X)                                                                                                         \
     X(FI_INT8, int8_t) X(FI_UINT8, uint8_t) X(FI_INT16, int16_t) X(FI_UINT16, uint16_t) X(FI_INT32, int32_t)             \
     X(FI_UINT32, uint32_t) X(FI_INT64, int64_t) X(FI_UINT64, uint64_t) X(FI_FLOAT, float) X(FI_DOUBLE, double)           \
     X(FI_FLOAT_COMPLEX, float complex) X(FI_DOUBLE_COMPLEX, double complex) X(FI_LONG_DOUBLE, long double)               \
     X(FI_LONG_DOUBLE_COMPLEX, long double complex)
+/* clang-format on */
 
 static size_t put(enum fi_datatype type, void *to, long value)
 {
