@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The upcall of the drivers: where a packet goes, and what it means.  All under session->lock. */
 #include "core/core.h"
+#include "core/send/policy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,8 +109,6 @@ void madi_rx_packet_free(madi_rx_packet_t *packet)
         free(packet);
 }
 
-#define WINDOW_MAX ((uint64_t)1 << 20)
-
 void madi_credit_tell(madi_conn_t *conn)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CREDIT, .channel = conn->remote, .length = sizeof(madi_wire_credit_t)};
@@ -120,7 +119,7 @@ void madi_credit_tell(madi_conn_t *conn)
         session->tell = NULL;
     if (more > session->credit_budget)
         more = session->credit_budget;
-    if (conn->rx_window < WINDOW_MAX && more > 0) { /* it keeps pace: let more be under way */
+    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX && more > 0) { /* it keeps pace: let more be under way */
         conn->rx_window += (uint64_t)more;
         session->credit_budget -= more;
     }
@@ -140,7 +139,7 @@ void madi_credit_return_later(madi_conn_t *conn, uint32_t cost)
     if (session->tell && session->tell != conn)
         madi_credit_tell(session->tell);
     session->tell = conn;
-    if (conn->rx_window < WINDOW_MAX || conn->rx_left < -(int64_t)(conn->rx_window / 4))
+    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX || conn->rx_left < -(int64_t)(conn->rx_window / 4))
         madi_credit_tell(conn);
 }
 

@@ -20,6 +20,7 @@
 #include "core/driver.h"
 #include "core/forward.h"
 #include "core/link/ledger.h"
+#include "core/send/policy.h"
 #include "core/send/share.h"
 #include "core/link/trace.h"
 #include "engine/accept_thread.h"
@@ -78,14 +79,6 @@ struct mad_request {
 };
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
-
-/* Lengths in bytes. */
-#define MADI_STAGE 2560     /* of the buffer in a message for blocks in wire format */
-#define MADI_COPY_MAX 192   /* longest CHEAPER block that is copied as it is packed: cheaper than a gather entry */
-#define MADI_COPY_INLINE 64 /* longest block on the shortest path */
-#define MADI_COPY_SHORT 2048 /* longest block that is copied as it is packed while the message is plain */
-#define MADI_PLAIN_MAX 65536 /* longest block that is copied out of a plain message without a lock */
-#define MADI_GATHER 16      /* number of pieces of a packet */
 
 /* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */
 typedef struct madi_piece {

@@ -13,9 +13,6 @@
 #define GW_FRAGMENT_LEAST ((size_t)32 << 10)
 #define GW_FRAGMENT_US 250 /* time that a fragment may take on the slowest network: a hop stays idle that long when a
                             * message begins or ends */
-/* Blocks below this many bytes may travel with their message, without a grant (virtual_packet_room).  Longer ones
- * arrive sooner if granted, since they then go in several pieces and without a copy. */
-#define GW_AHEAD ((size_t)192 << 10)
 #define GW_HEAD (sizeof(madi_wire_hdr_t) + sizeof(madi_wire_forward_t)) /* headers before the payload, in bytes */
 #define GW_SEALS ((size_t)2 * MADI_WIRE_PROOF) /* most bytes that tags add to a packet */
 #define GW_FIRST ((uint64_t)16 << 10) /* credit in bytes before the first CREDIT arrives */

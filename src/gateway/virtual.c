@@ -52,8 +52,8 @@ static void set_caps(gw_t *gw, size_t forced)
     }
     gw->base.caps = (madi_caps_t){.packet_max = packet,
                                   .chunk_max = chunk > packet ? chunk : packet,
-                                  .rdv_min = GW_AHEAD,
-                                  .rdv_eager = (size_t)16 << 10,
+                                  .rdv_min = MADI_VIRTUAL_GRANT_MIN,
+                                  .rdv_eager = MADI_VIRTUAL_EAGER,
                                   .gather_max = 16,
                                   .many = true,
                                   .latency_us = 40,

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receives that are posted before the message. */
 #include "core/core.h"
+#include "core/send/policy.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define OFFER_LEAST 1024 /* bytes of a posted receive that is ever advertised */
-#define ASYNC_MIN 8192 /* bytes of a posted receive that is worth a progress thread: it may need a grant */
 
 /* Bytes of a posted receive that a sender that waits would rather write than send. */
 static size_t offer_min(const madi_caps_t *caps)
@@ -22,7 +20,7 @@ void madi_posted_offer(madi_conn_t *conn)
     madi_posted_t *p = conn->posted;
     madi_gate_t *gate = conn->gate;
     madi_offer_t offer;
-    if (p->n != 1 || p->blocks[0].len < OFFER_LEAST || p->offer >= 0 || p->claimed || conn->arriving || !conn->remote_known ||
+    if (p->n != 1 || p->blocks[0].len < MADI_OFFER_MIN || p->offer >= 0 || p->claimed || conn->arriving || !conn->remote_known ||
         atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP || !gate->link->direct ||
         p->blocks[0].len < offer_min(&gate->link->adapter->caps))
         return;
@@ -181,7 +179,7 @@ mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const
     for (int i = 0; i < n; i++)
         len += blocks[i].len;
     madi_lock(&session->lock);
-    posted = posted_new(conn, blocks, n, len >= ASYNC_MIN);
+    posted = posted_new(conn, blocks, n, len >= MADI_POSTED_ASYNC_MIN);
     if (!posted) {
         madi_unlock(&session->lock);
         return MAD_ERR_NOMEM;

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STRIDE ((size_t)256 * 1024) /* bytes that are read in one go, with the session's lock held: some 20 us */
-
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_GRANT, .length = sizeof(madi_wire_grant_t)};
@@ -57,7 +55,7 @@ unsigned char *madi_rdv_place(const madi_rdv_recv_t *r)
 static void pull_stride(madi_rdv_recv_t *r)
 {
     madi_gate_t *gate = r->gate;
-    size_t n = r->len - r->read < STRIDE ? (size_t)(r->len - r->read) : STRIDE;
+    size_t n = r->len - r->read < MADI_STRIDE ? (size_t)(r->len - r->read) : MADI_STRIDE;
     struct iovec vec[2] = {{madi_rdv_place(r) + r->read, n}};
     if (!gate->link->driver->get(gate->link, vec, 1, r->at + r->read, n))
         pull_refused(r);

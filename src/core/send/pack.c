@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packing: mad_begin_packing, and the blocks of a message. */
 #include "core/core.h"
+#include "core/send/policy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -174,7 +175,7 @@ static mad_status_t block_begin(madi_tx_t *tx, bool legal, mad_send_mode_t smode
 /* Segments that a driver can gather better than we can copy them. */
 static bool worth_gathering(int n, size_t len)
 {
-    return n <= MADI_GATHER / 2 && len / (size_t)n >= 1024;
+    return n <= MADI_SEGMENTS_MAX && len / (size_t)n >= MADI_SEGMENT_MIN;
 }
 
 /* A block in segments, too big for the stage or LATER. */

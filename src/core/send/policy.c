@@ -2,11 +2,6 @@
 /* Which path a block takes, and from which length on it is announced. */
 #include "core/send/policy.h"
 
-#define ANNOUNCE_NS 200 /* the two sides' own work for one that is announced */
-#define COPY_MAX 192    /* bytes, as MADI_COPY_MAX: longer ones are a gather entry */
-#define FAR_COPY_PS 80  /* a byte: Xeon 75 to 125, EPYC whose cores share an L3 45 */
-#define SHARE_MIN 32768   /* bytes, as the first class of share.h: half of it takes as long as asking the sender does */
-
 const char *madi_path_name(madi_path_t path)
 {
     static const char *const names[MADI_PATHS] = {"copy", "packet", "write", "read", "share", "grant"};
@@ -20,7 +15,7 @@ static madi_path_t announced(const madi_path_block_t *b)
         return MADI_PATH_GRANT;
     if (b->sender == MADI_SENDER_COMPUTES)
         return b->alone ? MADI_PATH_READ : MADI_PATH_GRANT;
-    return b->len >= SHARE_MIN ? MADI_PATH_SHARE : MADI_PATH_READ;
+    return b->len >= MADI_SHARE_MIN ? MADI_PATH_SHARE : MADI_PATH_READ;
 }
 
 madi_path_t madi_path_choose(const madi_path_block_t *b, const madi_path_limits_t *limits)
@@ -29,7 +24,7 @@ madi_path_t madi_path_choose(const madi_path_block_t *b, const madi_path_limits_
     size_t answer_min = b->direct ? limits->direct_min : limits->answer_min;
     size_t min = waits && b->answers && answer_min ? answer_min : limits->grant_min;
     if (!b->held && b->len <= b->room && b->len < min)
-        return b->contiguous && b->len <= COPY_MAX ? MADI_PATH_COPY : MADI_PATH_PACKET;
+        return b->contiguous && b->len <= MADI_COPY_MAX ? MADI_PATH_COPY : MADI_PATH_PACKET;
     return written && b->posted ? MADI_PATH_WRITE : announced(b);
 }
 
@@ -41,28 +36,27 @@ static size_t made_up(uint64_t ns, uint64_t ps)
 }
 
 /* A packet:  turn                                + pipe_ps a byte
- * A read:    turn + ANNOUNCE_NS + direct_ns      + direct_ps a byte
- * A share:   turn + ANNOUNCE_NS + direct_ns + turn + both_ps a byte */
+ * A read:    turn + MADI_ANNOUNCE_NS + direct_ns      + direct_ps a byte
+ * A share:   turn + MADI_ANNOUNCE_NS + direct_ns + turn + both_ps a byte */
 size_t madi_path_direct_min(const madi_costs_t *c)
 {
-    uint64_t call = (uint64_t)c->direct_ns + ANNOUNCE_NS;
+    uint64_t call = (uint64_t)c->direct_ns + MADI_ANNOUNCE_NS;
     size_t read = made_up(call, c->pipe_ps > c->direct_ps ? c->pipe_ps - c->direct_ps : 0);
     size_t share = made_up(call + c->turn_ns, c->pipe_ps > c->both_ps ? c->pipe_ps - c->both_ps : 0);
     if (!c->direct_ns)
         return MADI_PATH_MOST;
-    if (!c->both_ps || share < SHARE_MIN) /* shorter blocks are not shared */
-        share = c->both_ps ? SHARE_MIN : MADI_PATH_MOST;
+    if (!c->both_ps || share < MADI_SHARE_MIN) /* shorter blocks are not shared */
+        share = c->both_ps ? MADI_SHARE_MIN : MADI_PATH_MOST;
     return read < share ? read : share;
 }
 
 int64_t madi_path_wait_ns(uint64_t len)
 {
-    const uint64_t ps = 300, most = 4000000;
-    uint64_t ns = len / 1000 * ps;
-    return (int64_t)(ns < most ? ns : most);
+    uint64_t ns = len / 1000 * MADI_BLOCK_PS;
+    return (int64_t)(ns < MADI_BLOCK_WAIT_MAX ? ns : MADI_BLOCK_WAIT_MAX);
 }
 
 size_t madi_path_run_min(const madi_costs_t *c)
 {
-    return c->copy_ps >= FAR_COPY_PS ? 560 : c->copy_ps ? 320 : 0;
+    return c->copy_ps >= MADI_FAR_COPY_PS ? MADI_SHM_RUN_MIN_FAR : c->copy_ps ? MADI_SHM_RUN_MIN_NEAR : 0;
 }

@@ -56,9 +56,6 @@ static mad_status_t announce(madi_conn_t *conn)
 
 /* ---- One packet ----------------------------------------------------------------------------------------------- */
 
-#define OWN 4096 /* bytes of a packet that are gathered here: header, descriptors, small blocks */
-#define EAGER_LEFT 16384 /* bytes of credit that stay for announcements: 128 and more */
-
 typedef struct packet {
     struct iovec vec[MADI_GATHER + 2]; /* two for the rest of a block */
     int n, max;
@@ -66,7 +63,7 @@ typedef struct packet {
     uint32_t next;      /* the piece after the packet's last */
     uint32_t announced; /* the handle of the first block that is announced; 0: none */
     uint64_t cont_left; /* bytes of the piece `next` that are not in the packet, but its beginning is */
-    _Alignas(16) unsigned char own[OWN];
+    _Alignas(16) unsigned char own[MADI_PACKET_OWN];
 } packet_t;
 
 static madi_wire_hdr_t *packet_hdr(packet_t *p)
@@ -76,7 +73,7 @@ static madi_wire_hdr_t *packet_hdr(packet_t *p)
 
 static bool packet_fits(const packet_t *p, int n, size_t own, size_t len)
 {
-    return p->n + n <= p->max && p->own_len + own <= OWN && own + len <= p->room;
+    return p->n + n <= p->max && p->own_len + own <= MADI_PACKET_OWN && own + len <= p->room;
 }
 
 static void packet_add(packet_t *p, const void *base, size_t len)
@@ -140,7 +137,7 @@ static size_t packet_eager(const packet_t *p, const madi_conn_t *conn, size_t mo
 {
     uint64_t credit = conn->quick + conn->credit_left, used = madi_wire_cost(p->total + 24);
     size_t room = p->room - 24 < most ? p->room - 24 : most;
-    uint64_t left = credit > used + EAGER_LEFT ? (credit - used - EAGER_LEFT) & ~(uint64_t)(MADI_LINE - 1) : 0;
+    uint64_t left = credit > used + MADI_EAGER_LEFT ? (credit - used - MADI_EAGER_LEFT) & ~(uint64_t)(MADI_LINE - 1) : 0;
     return room < left ? room : left;
 }
 
@@ -174,13 +171,11 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     return true;
 }
 
-#define EAGER_PART 16 /* of a block whose sender does not wait: less than this part of it does not go ahead of the grant */
-
 /* How much of a block goes ahead of its grant.  Where the program goes on while it is sent the time is the program's, and the
  * rest is long. */
 static size_t eager_max(const madi_tx_t *tx, const madi_caps_t *caps, size_t len)
 {
-    return tx->request && len / EAGER_PART >= caps->rdv_eager ? 0 : caps->rdv_eager;
+    return tx->request && len / MADI_EAGER_PART >= caps->rdv_eager ? 0 : caps->rdv_eager;
 }
 
 /* Can the packet be so long that a long block goes with it?  Only as far as there is credit now: what has none waits with its
@@ -201,16 +196,14 @@ static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, cons
     return true;
 }
 
-#define BEGUN_MAX ((size_t)512) /* bytes of a packet with the beginning of a block: cheap to copy, and read at once */
-
 /* Add the beginning of a block that goes on in a packet of its own; it is the last of this one.  False: it does not fit, or there
  * is no credit for all of it now. */
 static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_t *piece, size_t len)
 {
     const madi_conn_t *conn = tx->conn;
-    size_t n = p->total + 8 < BEGUN_MAX ? BEGUN_MAX - 8 - p->total : 0;
+    size_t n = p->total + 8 < MADI_BEGUN_MAX ? MADI_BEGUN_MAX - 8 - p->total : 0;
     if (!piece->base || !packet_fits(p, 2, 8, n) ||
-        madi_wire_cost(p->total + 8 + n) + madi_cont_cost(len - n) + EAGER_LEFT > conn->quick + conn->credit_left)
+        madi_wire_cost(p->total + 8 + n) + madi_cont_cost(len - n) + MADI_EAGER_LEFT > conn->quick + conn->credit_left)
         return false;
     packet_copy(p, &piece->desc, 8);
     if (n)

@@ -2,13 +2,12 @@
 /* Rendezvous blocks: announced, and sent after the receiver's grant.  They are long, or were LATER when the message was
  * flushed.  All under gate->tx_lock, except the functions that drivers call. */
 #include "core/core.h"
+#include "core/send/policy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PUT_STRIDE ((uint64_t)256 * 1024) /* bytes that are written in one go, with the tx lock held */
 #define PUT_REST MADI_SHORT_MAX /* bytes of a shared block that go as a packet, which shows that the others were written */
-#define PREPARED_MAX 16384 /* bytes: longer ones are not ready before the grant is here */
 
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable)
 {
@@ -69,8 +68,8 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
         return false;
     if (!n)
         return true;
-    if (n > PUT_STRIDE)
-        n = PUT_STRIDE;
+    if (n > MADI_STRIDE)
+        n = MADI_STRIDE;
     if (!gate->link->driver->put(gate->link, tx->put_at + tx->put, (const unsigned char *)piece->base + tx->put, n)) {
         tx->put_at = 0; /* then as others go, if the peer is still there */
         return false;
@@ -89,7 +88,7 @@ static bool put_share(madi_gate_t *gate, madi_rdv_send_t *r)
     uint64_t n = r->end - r->sent;
     if (!r->put_at || n <= PUT_REST)
         return true;
-    n = n - PUT_REST < PUT_STRIDE ? n - PUT_REST : PUT_STRIDE;
+    n = n - PUT_REST < MADI_STRIDE ? n - PUT_REST : MADI_STRIDE;
     if (!gate->link->driver->put(gate->link, r->put_at + r->sent, r->base + r->sent, n)) {
         r->put_at = 0;
         return true;
@@ -187,7 +186,7 @@ void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle)
     if (gate->prepared || !link->driver->prepare || !r->base || r->sent == r->len)
         return;
     len = next_size(link, r);
-    r->prepared_len = len < PREPARED_MAX ? len : PREPARED_MAX;
+    r->prepared_len = len < MADI_PREPARED_MAX ? len : MADI_PREPARED_MAX;
     r->prepared = link->driver->prepare(link, r->base + r->sent, r->prepared_len);
     gate->prepared = r->prepared != NULL;
 }

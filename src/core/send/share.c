@@ -5,37 +5,28 @@
  * slow: a ring is gone through once at the least. */
 #include "core/send/share.h"
 
-#define SHORTEST 15                      /* bits: the first class is of blocks of 32 KiB */
-#define TRY_BYTES (UINT64_C(4) << 20)    /* in a row */
-#define TRY_BLOCKS (MADI_SHARE_KEPT + 5) /* at the least */
-/* Trials of the slower method take 2^-n of the time: n grows from PART_FIRST to PART_LAST, as the choice gets reliable. */
-#define PART_FIRST 2
-#define PART_LAST 6
-#define TIMED_EVERY 8 /* blocks, while nothing is tried */
-#define AT_ONCE 5000  /* ns: a thread whose first call for progress comes later has computed meanwhile */
-#define SLOWER_BITS 4
-#define SLOWER_MAX (1 << SLOWER_BITS) /* times: what was slower than that had other reasons, and is tried as often as if it were not */
-
 static madi_share_class_t *class_of(madi_share_t *share, uint64_t len, int *bits)
 {
     int n = len ? 63 - __builtin_clzll(len) : 0;
     *bits = n;
-    n = n < SHORTEST ? 0 : n - SHORTEST;
+    n = n < MADI_SHARE_MIN_BITS ? 0 : n - MADI_SHARE_MIN_BITS;
     return &share->classes[n < MADI_SHARE_CLASSES ? n : MADI_SHARE_CLASSES - 1];
 }
 
 static uint32_t try_blocks(uint64_t len)
 {
-    uint64_t n = TRY_BYTES / (len | 1);
-    return n < TRY_BLOCKS ? TRY_BLOCKS : n > 128 ? 128 : (uint32_t)n;
+    uint64_t n = MADI_SHARE_TRY_BYTES / (len | 1);
+    if (n < MADI_SHARE_TRY_BLOCKS_MIN)
+        return MADI_SHARE_TRY_BLOCKS_MIN;
+    return n > MADI_SHARE_TRY_BLOCKS_MAX ? MADI_SHARE_TRY_BLOCKS_MAX : (uint32_t)n;
 }
 
 static uint32_t until_next_try(const madi_share_class_t *c, uint64_t len)
 {
-    uint64_t least = (uint64_t)try_blocks(len) << (PART_FIRST + c->rarer);
+    uint64_t least = (uint64_t)try_blocks(len) << (MADI_SHARE_PART_FIRST + c->rarer);
     uint64_t n = least * c->middle[!c->shared] / ((uint64_t)c->middle[c->shared] + 1);
     /* A method may have seemed much slower in few trials for other reasons. */
-    uint64_t most = least * (c->rarer < SLOWER_BITS ? UINT64_C(1) << c->rarer : SLOWER_MAX);
+    uint64_t most = least * (c->rarer < MADI_SHARE_SLOWER_BITS ? UINT64_C(1) << c->rarer : 1 << MADI_SHARE_SLOWER_BITS);
     if (n < least)
         n = least;
     return (uint32_t)(n < most ? n : most);
@@ -51,16 +42,16 @@ bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
     } else if (c->tried < 2) { /* first as it would be without this, then shared */
         c->shared = c->tried++;
         c->run = try_blocks(len) - 1;
-        c->left = try_blocks(len) << PART_FIRST;
+        c->left = try_blocks(len) << MADI_SHARE_PART_FIRST;
     } else if (c->trying || !c->left) {
         c->trying = !c->trying;
         c->run = c->trying ? try_blocks(len) - 1 : 0;
         c->left = until_next_try(c, len);
-        c->rarer += c->trying && c->rarer < PART_LAST - PART_FIRST;
+        c->rarer += c->trying && c->rarer < MADI_SHARE_PART_LAST - MADI_SHARE_PART_FIRST;
     } else {
         c->left--;
     }
-    *timed |= c->run || c->trying || c->left % TIMED_EVERY == 0;
+    *timed |= c->run || c->trying || c->left % MADI_SHARE_TIMED_EVERY == 0;
     return c->shared != c->trying;
 }
 
@@ -113,5 +104,5 @@ void madi_share_polled(madi_share_habit_t *habit, int64_t now)
 {
     int64_t begun = atomic_exchange_explicit(&habit->begun, 0, memory_order_relaxed);
     if (begun)
-        atomic_store_explicit(&habit->polls, now - begun < AT_ONCE, memory_order_relaxed);
+        atomic_store_explicit(&habit->polls, now - begun < MADI_SHARE_POLL_NS, memory_order_relaxed);
 }

@@ -7,13 +7,11 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "core/send/policy.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-#define MADI_SHARE_CLASSES 9 /* from 32 KiB on, by powers of two; the last one has all longer ones */
-#define MADI_SHARE_KEPT 5    /* durations that are kept of each method; their median counts */
 
 typedef struct madi_share_class {
     uint32_t took[2][MADI_SHARE_KEPT]; /* ns, as if for the shortest block of the class; [1]: shared */

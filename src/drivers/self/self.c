@@ -7,8 +7,6 @@
 #include <string.h>
 
 #define RING (256 * 1024) /* bytes, a power of two */
-#define PACKET_MAX (16 * 1024)
-#define CHUNK_MAX (64 * 1024)
 
 /* A packet in the ring: its length, then header and body, rounded up to a line; length GO_ON: at the start. */
 #define GO_ON UINT64_MAX
@@ -35,9 +33,9 @@ static mad_status_t self_open(madi_adapter_t *a, char *reason)
 {
     (void)reason;
     snprintf(a->network, sizeof a->network, "self");
-    a->caps = (madi_caps_t){.packet_max = PACKET_MAX,
-                            .chunk_max = CHUNK_MAX,
-                            .rdv_min = 8 * 1024,
+    a->caps = (madi_caps_t){.packet_max = MADI_SELF_PACKET_MAX,
+                            .chunk_max = MADI_SELF_CHUNK_MAX,
+                            .rdv_min = MADI_SELF_GRANT_MIN,
                             .rdv_eager = 0,
                             .gather_max = 16,
                             .latency_us = 0.05,

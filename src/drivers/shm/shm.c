@@ -82,16 +82,13 @@ static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
     return true;
 }
 
-#define RDV_MIN ((size_t)32 * 1024)
-#define DIRECT_MIN ((size_t)12 * 1024) /* of a host whose costs are not known */
-#define RUN_MIN 432 /* bytes of a body, likewise */
 #define ANSWER_MAX ((size_t)SHM_BODY_MAX - 1024) /* with room for other blocks */
 
 static size_t direct_min(const madi_costs_t *costs)
 {
     size_t min = (size_t)madi_knob_int(MADI_KNOB_SHM_READ_MIN);
     if (!min)
-        min = costs->pipe_ps ? madi_path_direct_min(costs) : DIRECT_MIN;
+        min = costs->pipe_ps ? madi_path_direct_min(costs) : MADI_SHM_DIRECT_MIN;
     return min < ANSWER_MAX ? min : ANSWER_MAX;
 }
 
@@ -99,7 +96,7 @@ static size_t direct_min(const madi_costs_t *costs)
 static size_t cells_max(const madi_costs_t *costs)
 {
     size_t min = madi_path_run_min(costs), most = (size_t)SHM_CELLS_MAX * SHM_CELL_DATA;
-    size_t max = sizeof(madi_wire_hdr_t) + (min ? min : RUN_MIN);
+    size_t max = sizeof(madi_wire_hdr_t) + (min ? min : MADI_SHM_RUN_MIN);
     return max < most ? max : most;
 }
 
@@ -132,8 +129,8 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     }
     adapter->caps = (madi_caps_t){.packet_max = SHM_CHUNK,
                                   .chunk_max = SHM_CHUNK + sizeof(madi_wire_hdr_t),
-                                  .chunk_min = 8 * 1024,
-                                  .rdv_min = RDV_MIN,
+                                  .chunk_min = MADI_SHM_CHUNK_MIN,
+                                  .rdv_min = MADI_SHM_GRANT_MIN,
                                   .direct_min = direct_min(&costs),
                                   .answer_min = ANSWER_MAX,
                                   .rdv_eager = 0,

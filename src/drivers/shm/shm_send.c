@@ -2,12 +2,6 @@
 /* The ring of cells: send. */
 #include "drivers/shm/shm_cell.h"
 
-#define PUT_LONG 4096           /* bytes: longer copies are made by madi_copy_bulk */
-#define BEGUN_MIN 6144                 /* bytes: shortest last block that is written after its cell */
-#define PIECES 3                       /* number of its pieces, each of PIECE_MIN to PIECE_MAX bytes */
-#define PIECE_MIN 3072
-#define PIECE_MAX 8192
-
 static inline bool cells_free(shm_link_t *l, uint32_t n)
 {
     if (MADI_LIKELY(l->sent_limit - l->sent >= n))
@@ -39,7 +33,7 @@ static madi_sent_t stuck(shm_link_t *l)
 /* Copy into shared memory.  Into distant lines, long copies of the C library's kind are faster than ours. */
 static void put(void *to, const void *from, size_t len)
 {
-    if (len > PUT_LONG)
+    if (len > MADI_SHM_PUT_LONG)
         madi_copy_bulk(to, from, len);
     else
         madi_copy(to, from, len);
@@ -51,8 +45,8 @@ static void put(void *to, const void *from, size_t len)
 static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *block)
 {
     const char *from = block->iov_base;
-    size_t piece = block->iov_len / PIECES & ~(size_t)(MADI_LINE - 1);
-    piece = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
+    size_t piece = block->iov_len / MADI_SHM_PIECES & ~(size_t)(MADI_LINE - 1);
+    piece = piece < MADI_SHM_PIECE_MIN ? MADI_SHM_PIECE_MIN : piece > MADI_SHM_PIECE_MAX ? MADI_SHM_PIECE_MAX : piece;
     for (size_t done = 0, n; done < block->iov_len; done += n) {
         n = block->iov_len - done < piece ? block->iov_len - done : piece;
         madi_copy_bulk(to + done, from + done, n);
@@ -79,7 +73,7 @@ static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_
     shm_cell_t *cell = &l->out->cells[l->sent & SHM_MASK];
     size_t first = vec[0].iov_len - sizeof(madi_wire_hdr_t);
     uint32_t at = shm_run_take(l, len);
-    int begun = may_begin && n > 1 && vec[n - 1].iov_len >= BEGUN_MIN;
+    int begun = may_begin && n > 1 && vec[n - 1].iov_len >= MADI_SHM_BEGUN_MIN;
     unsigned char *to;
 
     if (MADI_UNLIKELY(at == SHM_RUN_NONE))

@@ -22,11 +22,6 @@
 #include <net/if.h>
 #include <sys/socket.h>
 
-#define MADI_TCP_PACKET_MAX ((size_t)32 << 10)
-#define MADI_TCP_EAGER ((size_t)16 << 10) /* bytes sent ahead of a block's grant */
-#define MADI_TCP_CHUNK_MAX ((size_t)8 << 20)
-#define MADI_TCP_CONT_MIN ((size_t)30 << 10)   /* from here on a second read is quicker than a copy */
-#define MADI_TCP_GRANT_MIN ((size_t)768 << 10) /* from here on a round trip is quicker than what credit allows */
 #define MADI_TCP_GATHER 32
 #define MADI_TCP_RX_SIZE ((size_t)64 << 10) /* the receive buffer: many small packets for one system call */
 #define MADI_TCP_RX_LOW ((size_t)4 << 10)   /* bytes read into the buffer behind a big body: each is copied twice */

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define TCP_SMALL 512 /* bytes: gathered packets up to this length are copied, which is cheaper than a gather list */
-
 void madi_tcp_keep_no_more(madi_tcp_link_t *link)
 {
     if (link->tx_holds)
@@ -32,7 +30,7 @@ static ssize_t tcp_write(int fd, const struct iovec *vec, int n)
 
 static ssize_t tcp_write_small(int fd, const struct iovec *vec, int n)
 {
-    char copy[TCP_SMALL];
+    char copy[MADI_TCP_SMALL];
     struct iovec one = {copy, 0};
     for (int i = 0; i < n; i++) {
         if (vec[i].iov_len) /* else it may have no base */
@@ -122,7 +120,7 @@ madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size
     /* Before the socket is tried: an edge directly after it was full must find this set.  (The kernel's locks around the
      * socket's queue of watchers order the two threads.) */
     atomic_store_explicit(&link->tx_blocked, true, memory_order_release);
-    done = n > 1 && total <= TCP_SMALL ? tcp_write_small(link->watch.fd, vec, n) : tcp_write(link->watch.fd, vec, n);
+    done = n > 1 && total <= MADI_TCP_SMALL ? tcp_write_small(link->watch.fd, vec, n) : tcp_write(link->watch.fd, vec, n);
     if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) != link)
         atomic_store_explicit(&tcp->hot_sent, link, memory_order_relaxed);
     madi_tcp_heat(tcp);
