@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "engine/helper.h"
+#include "engine/wait_policy.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,8 +14,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define NAP_MIN 1 /* ms that a thread inside the library has to see an incoming connection first ... */
-#define NAP_MAX 64 /* ... doubled up to that while one stands there whom nobody can let in */
 #define STACK (256 * 1024)
 
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* one opens or closes; outside of `turn` */
@@ -63,7 +62,7 @@ static int ms_until(int64_t then)
     if (then == INT64_MAX)
         return -1;
     ms = (then - madi_now()) / 1000000 + 1;
-    return ms < NAP_MIN ? NAP_MIN : ms > INT_MAX ? INT_MAX : (int)ms;
+    return ms < MADI_NAP_MIN_MS ? MADI_NAP_MIN_MS : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
 static void ring(void)
@@ -74,7 +73,7 @@ static void ring(void)
 static void *run(void *arg)
 {
     int64_t again = INT64_MAX;
-    int nap = NAP_MIN;
+    int nap = MADI_NAP_MIN_MS;
     struct epoll_event event;
     eventfd_t rings;
     for (;;) {
@@ -84,9 +83,9 @@ static void *run(void *arg)
         if (stopping)
             return arg;
         switch (answer_all(&again)) {
-        case NOBODY: nap = NAP_MIN; break; /* a thread inside the library was first */
+        case NOBODY: nap = MADI_NAP_MIN_MS; break; /* a thread inside the library was first */
         case ANSWERED: nap = 0; break;     /* nobody is, and more will come */
-        case IN_VAIN: nap = !nap ? NAP_MIN : nap < NAP_MAX ? 2 * nap : NAP_MAX; break;
+        case IN_VAIN: nap = !nap ? MADI_NAP_MIN_MS : nap < MADI_NAP_MAX_MS ? 2 * nap : MADI_NAP_MAX_MS; break;
         }
     }
 }

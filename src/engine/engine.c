@@ -9,6 +9,7 @@
 #include "engine/follower.h"
 #include "engine/leader.h"
 #include "engine/park.h"
+#include "engine/wait_policy.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
 #include "marcel/watch.h"
@@ -26,7 +27,6 @@
 
 #define EVENTS 8            /* of categories they are not looked at, and come again until they are dealt with */
 #define BELL 1              /* a thread that rings has put something where a look without a system call finds it */
-#define FENCELESS 100000000 /* ns of the longest sleep where there is no membarrier: some stores have no fence */
 
 madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
 _Atomic(int) marceli_leader_sleeps;
@@ -418,8 +418,8 @@ void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, in
         atomic_fetch_or_explicit(&marceli_leader_sleeps, MADI_SLEEPS, memory_order_seq_cst);
         marceli_barrier();
     }
-    if (!madi_server.asymmetric && deadline > madi_now() + FENCELESS)
-        deadline = madi_now() + FENCELESS;
+    if (!madi_server.asymmetric && deadline > madi_now() + MADI_FENCELESS_NS)
+        deadline = madi_now() + MADI_FENCELESS_NS;
     quiet = arm(&deadline);
     if (fall_asleep(w) && quiet && !test(arg)) {
         madi_count(&madi_server.sleeps);

@@ -3,12 +3,8 @@
 #include "engine/follower.h"
 #include "base/clock.h"
 #include "engine/park.h"
+#include "engine/wait_policy.h"
 #include "marcel/marcel.h"
-
-#define DEPUTY 500000 /* ns between its looks */
-#define DEPUTY_BAN (32 * DEPUTY)
-#define RETURNS_OF_ONE 4 /* returns of leaders that make good for one that did not */
-#define RETURNS_KEPT 16
 
 /* ---- Lists ---------------------------------------------------------------------------------------------------- */
 
@@ -60,7 +56,7 @@ static void wake_first(marceli_waiter_t **list, _Atomic(int) *n, bool (*may_lead
 bool madi_patient(void)
 {
     int workers = atomic_load_explicit(&madi_marcel.n_workers, memory_order_relaxed);
-    return madi_crowded(madi_processes(), workers > 2 ? workers : 2) &&
+    return madi_oversubscribed(madi_processes(), workers > 2 ? workers : 2) &&
            madi_now() >= atomic_load_explicit(&madi_server.prompt_until, memory_order_relaxed);
 }
 
@@ -108,14 +104,14 @@ static void deputy_looks(madi_waiting_t *w)
     static _Atomic(int) returns;
     int n = atomic_load_explicit(&returns, memory_order_relaxed);
     if (terms() != w->terms) {
-        n += n < RETURNS_KEPT;
+        n += n < MADI_RETURNS_KEPT;
     } else if (madi_other_may_lead()) {
         w->defers = false;
-        n -= RETURNS_OF_ONE;
+        n -= MADI_RETURNS_OF_ONE;
     }
     if (n < 0) {
         n = 0;
-        atomic_store_explicit(&madi_server.prompt_until, madi_now() + DEPUTY_BAN, memory_order_relaxed);
+        atomic_store_explicit(&madi_server.prompt_until, madi_now() + MADI_DEPUTY_BAN_NS, memory_order_relaxed);
     }
     atomic_store_explicit(&returns, n, memory_order_relaxed);
 }
@@ -143,8 +139,8 @@ static void worker_sleeps(madi_waiting_t *w)
     int64_t now, until;
     do {
         until = w->deadline;
-        if (deputy_needed(w) && (now = madi_now()) < until - DEPUTY)
-            until = now + DEPUTY;
+        if (deputy_needed(w) && (now = madi_now()) < until - MADI_DEPUTY_NS)
+            until = now + MADI_DEPUTY_NS;
         if (w->test(w->arg) || !madi_may_follow(w))
             return;
         madi_async_leave(false); /* it is not there to lead, unless user-level threads wait: madi_leader_wanted */

@@ -59,13 +59,6 @@ static inline bool madi_other_may_lead(void)
 
 #pragma GCC visibility push(hidden)
 
-/* ---- leader.c --------------------------------------------------------------------------------------------------- */
-
-/* True if the processes, each with that number of waiting threads, have more waiting threads than cores. */
-bool madi_crowded(int processes, int waiting);
-
-/* ---- follower.c ------------------------------------------------------------------------------------------------- */
-
 /* If nobody leads, wake one sleeping thread to lead: one that waits itself, which no other thread serves; else an idle
  * worker, if user-level threads of others wait. */
 void madi_leader_wanted(void);

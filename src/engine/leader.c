@@ -1,66 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a wait goes: which thread leads, how long it spins and yields, when it sleeps.  What happens behind a leader:
- * follower.c. */
+/* The course of a wait: which thread leads, and its spinning, yielding and sleep, by the decisions of wait_policy.h.  What
+ * happens behind a leader: follower.c. */
 #include "base/clock.h"
 #include "engine/follower.h"
 #include "engine/park.h"
+#include "engine/wait_policy.h"
 #include "marcel/sched.h"
 
-#include <limits.h>
 #include <marcel.h>
 #include <sched.h>
 #include <sys/resource.h>
-
-#define SPIN 100000     /* ns of a wait's spinning; when not every waiting thread has a core, of its yielding instead */
-#define SPINS 1000      /* looks at the beginning of a wait, before the clock is asked */
-#define CLOCK_EVERY 32  /* spins between looks at the clock; none if looks make system calls, which take longer than it */
-#define DEEP_EVERY 256  /* spins between looks at the descriptors */
-#define YIELD_EVERY 10000  /* ns of spinning between yields: the peer that it waits for may need the same processor */
-#define YIELD_SLOW 50000   /* ns; a yield that took longer met a computing process */
-#define YIELD_LONG 1000000 /* ns; the same while it spins */
-#define YIELD_BAN 64       /* times as long as that one took there are no yields */
-#define YIELD_BAN_MAX INT64_C(2000000000) /* ns */
-#define SPIN_CUT 500000    /* ns; a worker that was made to leave its spinning for so long shares its core */
-#define LOOK_EVERY_MIN 1000   /* ns between two looks of a busy scheduler that found nothing; doubled each time ... */
-#define LOOK_EVERY_MAX 256000 /* ... up to that */
-
-/* ---- How long ------------------------------------------------------------------------------------------------- */
-
-bool madi_crowded(int processes, int waiting)
-{
-    int cores = processes > 1 ? madi_server.host_cores : madi_server.cores; /* bound by the launcher: each to its own */
-    return (int64_t)processes * waiting > cores;
-}
-
-int marceli_crowd(int sharers)
-{
-    int64_t n = ((int64_t)sharers * madi_server.host_cores + madi_server.cores - 1) / madi_server.cores;
-    return n < INT_MAX ? (int)n : INT_MAX;
-}
-
-int marceli_turns(int processes)
-{
-    return processes / madi_server.host_cores;
-}
-
-bool marceli_crowded(int processes)
-{
-    return madi_crowded(processes, 1);
-}
-
-/* Longer than twice the wake latency when every thread that waits has a core; else no more than the first looks, 1 us. */
-int64_t madi_spin_ns(int processes, int waiting)
-{
-    if (madi_server.spin_ns >= 0)
-        return madi_server.spin_ns;
-    return madi_crowded(processes, waiting) ? 0 : SPIN;
-}
-
-int marceli_spins(int processes)
-{
-    int64_t spins = madi_spin_ns(processes, 1) / 40;
-    return (int)(spins < SPINS ? spins : SPINS);
-}
 
 /* ---- The lead ------------------------------------------------------------------------------------------------- */
 
@@ -224,26 +173,10 @@ static bool look(madi_waiting_t *w, uint32_t spins)
     madi_source_t *calls;
     int n;
     madi_woke_other = false;
-    n = madi_server_look(spins % DEEP_EVERY == 0, &calls);
+    n = madi_server_look(madi_spin_looks_deep(spins), &calls);
     step_down(w);
     run_calls(w, calls);
     return n > 0;
-}
-
-/* From `after` on, 64 times as long as it took. */
-static int64_t ban_until(int64_t before, int64_t after)
-{
-    int64_t ban = (after - before) * YIELD_BAN;
-    return after + (ban < YIELD_BAN_MAX ? ban : YIELD_BAN_MAX);
-}
-
-/* Yields take no longer than `slow` as a rule; if one does there are none until *banned. */
-static bool yield_was_slow(int64_t before, int64_t after, int64_t slow, int64_t *banned)
-{
-    if (MADI_LIKELY(after - before <= slow))
-        return false;
-    *banned = ban_until(before, after);
-    return true;
 }
 
 /* Others use the core of a worker that spins: what it waits for does not come sooner for that, as the other side shares its
@@ -263,7 +196,7 @@ static bool yield_some(madi_waiting_t *w)
         if (w->test(w->arg) || look(w, 0) || !w->leads || makes_room(w))
             return true;
         after = madi_now();
-        if (yield_was_slow(before, after, YIELD_SLOW, &banned_until))
+        if (madi_yield_was_slow(before, after, MADI_YIELD_SLOW_NS, &banned_until))
             return false;
         before = after;
     } while (after < until);
@@ -278,11 +211,11 @@ static void yield_now_and_then(const madi_waiting_t *w, int64_t *spun_from, int6
     static _Thread_local int64_t banned_until;
     if (!*spun_from)
         *spun_from = now;
-    if (now - *spun_from < YIELD_EVERY || now < banned_until || w->worker || w->waiter->ult || madi_server.spin_ns >= 0)
+    if (now - *spun_from < MADI_YIELD_EVERY_NS || now < banned_until || w->worker || w->waiter->ult || madi_server.spin_ns >= 0)
         return;
     sched_yield();
     *spun_from = madi_now();
-    yield_was_slow(now, *spun_from, YIELD_LONG, &banned_until);
+    madi_yield_was_slow(now, *spun_from, MADI_YIELD_LONG_NS, &banned_until);
 }
 
 static MADI_COLD bool spin_was_cut(int64_t before, int64_t now)
@@ -292,7 +225,7 @@ static MADI_COLD bool spin_was_cut(int64_t before, int64_t now)
     if (getrusage(RUSAGE_THREAD, &usage) || usage.ru_nivcsw == seen) /* polling took so long, or it is the host's host */
         return false;
     seen = usage.ru_nivcsw;
-    spins_not_until = ban_until(before, now);
+    spins_not_until = madi_ban_until(before, now);
     return true;
 }
 
@@ -310,12 +243,12 @@ static bool spin(madi_waiting_t *w)
             begun = 0;
         if (ult && madi_has_others(ult->worker))
             return false;
-        if (spins % CLOCK_EVERY && !madi_looks_dear) {
+        if (!madi_spin_reads_clock(spins, madi_looks_dear)) {
             madi_relax();
             continue;
         }
         now = madi_now();
-        if (MADI_UNLIKELY(last && now - last > SPIN_CUT) && (w->worker || ult) && spin_was_cut(last, now))
+        if (MADI_UNLIKELY(last && now - last > MADI_SPIN_CUT_NS) && (w->worker || ult) && spin_was_cut(last, now))
             w->spin_ns = 0;
         last = now;
         if (!begun)
@@ -371,11 +304,6 @@ static void wait_here(madi_waiting_t *w)
     end(w);
 }
 
-static int64_t yield_ns(int64_t spin_ns)
-{
-    return madi_server.spin_ns >= 0 ? 0 : SPIN - spin_ns;
-}
-
 static void wait_begin(madi_waiting_t *w)
 {
     w->spin_ns = madi_spin_ns(madi_processes(), madi_async_enter());
@@ -383,7 +311,7 @@ static void wait_begin(madi_waiting_t *w)
         w->spin_ns = 0;
     if (w->spin_ns && madi_server.spin_ns < 0 && w->waiter->expected > w->spin_ns)
         w->spin_ns = w->waiter->expected;
-    w->yield_ns = yield_ns(w->spin_ns);
+    w->yield_ns = madi_yield_ns(w->spin_ns);
 }
 
 void madi_lead_beside(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool said)
@@ -392,7 +320,7 @@ void madi_lead_beside(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yi
     w.leads = madi_lead(MADI_LED_BY_THREAD);
     if (!w.leads)
         return;
-    w.yield_ns = yields ? yield_ns(0) : 0;
+    w.yield_ns = yields ? madi_yield_ns(0) : 0;
     if (!(w.yield_ns ? yield_some(&w) : look(&w, 1))) /* as long as there is something to do it does not sleep */
         lead_asleep(&w, said);
     if (w.leads)
@@ -477,9 +405,6 @@ void madi_server_tick(madi_worker_t *worker, int64_t now)
     n = madi_server_look(true, &calls);
     if (calls)
         calls_apart(calls);
-    if (n)
-        worker->look_every = 0;
-    else if (worker->look_every < LOOK_EVERY_MAX)
-        worker->look_every = worker->look_every ? worker->look_every * 2 : LOOK_EVERY_MIN;
+    worker->look_every = madi_look_every(worker->look_every, n);
     worker->look_at = now + worker->look_every;
 }

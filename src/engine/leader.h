@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of the polling server: what its files share. engine.c has the categories and the leader's sleep, leader.c
- * the choice of the leader and the course of a wait, follower.c the sleep behind a leader, progress_thread.c the
- * progress thread. */
+/* The inside of the polling server, which its files share.
+ *
+ *   engine.c           categories, the leader's sleep
+ *   leader.c           choice of the leader, course of a wait
+ *   wait_policy.[ch]   how long a wait spins, yields and sleeps
+ *   follower.c         sleep behind a leader
+ *   progress_thread.c  the progress thread */
 #ifndef MADI_LEADER_H
 #define MADI_LEADER_H
 
@@ -79,7 +83,6 @@ void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, in
 /* leader.c */
 bool madi_lead(int who);
 void madi_lead_no_more(void);
-int64_t madi_spin_ns(int processes, int waiting);
 /* The progress thread leads, if nobody does: it sleeps until something has come, or test says that it is not needed; before
  * that it polls and yields as a wait does, if yields.  said: see madi_lead_sleep. */
 void madi_lead_beside(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool said);
@@ -96,6 +99,16 @@ static inline bool madi_server_waits(void) /* does anybody? */
 /* The worker will run a thread, however long, and not lead: if user-level threads wait and nobody leads, an idle worker
  * shall. */
 void madi_lead_elsewhere(madi_worker_t *worker);
+
+/* wait_policy.c */
+/* True if the processes, each with that number of waiting threads, have more waiting threads than cores. */
+bool madi_oversubscribed(int processes, int waiting);
+int64_t madi_spin_ns(int processes, int waiting); /* time of a wait's spinning */
+int64_t madi_yield_ns(int64_t spin_ns);           /* time of a leader's yields after that spinning */
+/* Return the end of the ban on yields after one that began at `before` and ended at `after`. */
+int64_t madi_ban_until(int64_t before, int64_t after);
+/* True if that yield took longer than `slow`; then there are none until *banned. */
+bool madi_yield_was_slow(int64_t before, int64_t after, int64_t slow, int64_t *banned);
 
 /* waiter.c */
 extern _Thread_local bool madi_woke_other; /* this kernel thread has woken what another one has to run */

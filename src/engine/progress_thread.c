@@ -37,6 +37,7 @@
 #include "base/log.h"
 #include "engine/follower.h"
 #include "engine/helper.h"
+#include "engine/wait_policy.h"
 #include "marcel/party.h"
 #include "marcel/sched.h"
 
@@ -45,11 +46,6 @@
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
-
-#define TICK INT64_C(4000000) /* ns between looks */
-#define POLLS_BACK 64         /* after a hand-over: from then on the program is one that polls */
-#define TICKS 25              /* looks after the last of these operations */
-#define AT_ONCE INT64_C(20000) /* ns: a program that polls later than that after it has left something has computed */
 
 _Thread_local bool madi_is_progress_thread;
 _Atomic(int64_t) marceli_async_left;
@@ -138,10 +134,10 @@ static bool not_needed(void *arg)
     return !needed();
 }
 
-static bool only_serves(void)
+static bool yields(void)
 {
     int serves = atomic_load(&async.serves);
-    return serves > 0 && serves == atomic_load(&async.pending);
+    return madi_thread_yields(serves, atomic_load(&async.pending));
 }
 
 /* Nothing needs it now. */
@@ -150,10 +146,10 @@ static void rest(unsigned seen)
     static int looks_left;
     static unsigned moved; /* at the last look */
     unsigned now = atomic_load(&async.moved);
-    int64_t deadline = madi_now() + TICK;
+    int64_t deadline = madi_now() + MADI_TICK_NS;
     atomic_store(&async.overdue, 0);
     alive = false;
-    looks_left = atomic_load(&async.later) || now != moved ? TICKS : looks_left - 1;
+    looks_left = atomic_load(&async.later) || now != moved ? MADI_TICKS : looks_left - 1;
     moved = now;
     atomic_store(&async.ticking, looks_left > 0);
     if (looks_left <= 0 && !atomic_load(&async.later)) { /* a caller that begins one looks at ticking afterwards ... */
@@ -193,7 +189,7 @@ static void *run(void *arg)
         madi_count(&madi_server.thread_terms);
         if (!atomic_load(&marceli_async_left))
             atomic_store(&marceli_async_left, madi_now()); /* a program that polls has to say so */
-        madi_lead_beside(&async.waiter, not_needed, only_serves(), is_said()); /* unless another one still leads */
+        madi_lead_beside(&async.waiter, not_needed, yields(), is_said()); /* unless another one still leads */
         atomic_store(&async.leading, 0); /* before any sleep on go: as long as it is 1 nobody calls */
     }
     unsay();
@@ -359,7 +355,7 @@ void marceli_async_kick_left(void)
 
 void marceli_async_hand_over(void)
 {
-    atomic_store(&async.away, POLLS_BACK);
+    atomic_store(&async.away, MADI_POLLS_BACK);
     atomic_store(&async.polled, 0); /* the last poll was no sign of others to come */
     kick(false);
 }
@@ -375,7 +371,7 @@ void marceli_async_polled(void)
     all = atomic_load_explicit(&madi_server.n_sources, memory_order_relaxed) == 1 && !marceli_async_counted_on();
     if (!left)
         return;
-    atomic_store_explicit(&async.polls, all && madi_now() - left < AT_ONCE, memory_order_relaxed);
+    atomic_store_explicit(&async.polls, all && madi_now() - left < MADI_POLL_SOON_NS, memory_order_relaxed);
     if (!all)
         return;
     marceli_async_moves();

@@ -4,15 +4,12 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "core/core.h"
+#include "engine/wait_policy.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-
-#define LOOK_FOR_FORWARDED 100000000 /* ns */
-#define LOCKED 100000000 /* ns until the accept thread checks again for due work, when another thread held the lock */
-#define FULL_RING 1000000 /* ns until a refused send is tried again: a full ring has no descriptor */
 
 /* ---- Calls by the polling server ------------------------------------------------------------------------------ */
 
@@ -54,8 +51,8 @@ static bool arm(void *arg, int64_t *deadline)
         *deadline = hello;
     if (!atomic_load_explicit(&session->has_work, memory_order_relaxed))
         return quiet;
-    if (*deadline > madi_now() + FULL_RING)
-        *deadline = madi_now() + FULL_RING;
+    if (*deadline > madi_now() + MADI_RETRY_SEND_NS)
+        *deadline = madi_now() + MADI_RETRY_SEND_NS;
     return quiet && !atomic_load_explicit(&session->strides_left, memory_order_relaxed);
 }
 
@@ -80,9 +77,9 @@ static bool answer(void *arg, int64_t *again)
     int64_t hello;
     int n;
     if (session->forward)
-        *again = madi_deadline(LOOK_FOR_FORWARDED);
+        *again = madi_deadline(MADI_FORWARDED_LOOK_NS);
     if (!madi_trylock(&session->lock)) { /* another thread is in the library; descriptors report again, the clock does not */
-        *again = madi_deadline(LOCKED);
+        *again = madi_deadline(MADI_LOCKED_LOOK_NS);
         return false;
     }
     n = madi_progress_after(session, madi_look_around(session));

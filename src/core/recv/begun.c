@@ -9,9 +9,7 @@
  * The sender is copying, so the rest comes within microseconds; unless it is kept from its core, stopped or killed. */
 #include "core/core.h"
 #include "base/clock.h"
-
-#define SPINS 4096   /* looks: longer than a sender takes that has a core */
-#define LOOK 1000000 /* ns between looks of one that sleeps: the bell rings for the thread that leads, and this may be another */
+#include "engine/wait_policy.h"
 
 /* A value of the peer, which may change it at any time: each use reads it once. */
 static size_t here(const madi_rx_msg_t *m)
@@ -46,7 +44,7 @@ void madi_begun_skip(madi_rx_msg_t *m)
 static size_t spin(const madi_rx_msg_t *m, size_t n)
 {
     size_t there = here(m);
-    for (int i = 0; there < n && i < SPINS; i++) {
+    for (int i = 0; there < n && i < MADI_REST_SPINS; i++) {
         madi_relax();
         there = here(m);
     }
@@ -88,7 +86,7 @@ static size_t rest_wait(madi_rx_msg_t *m, size_t n)
         return rest.there;
     do {
         marceli_waiter_init(&w);
-    } while (!marceli_wait(&w, rest_there, &rest, madi_deadline(LOOK)));
+    } while (!marceli_wait(&w, rest_there, &rest, madi_deadline(MADI_REST_LOOK_NS)));
     if (rest.there < n)
         rest_lost(m);
     return rest.there;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start, end, progress, and peers that are lost. */
+#include "engine/wait_policy.h"
 #include "match.h"
 
 #include <sched.h>
@@ -9,14 +10,7 @@
 #include <unistd.h>
 
 #define HEADS 64        /* bytes that Madeleine's headers take in a packet at most */
-#define CLOCK_EVERY 8   /* calls without a message until a look at the clock, */
-#define ALL_EVERY 64    /* until all networks get their turn, whatever it says, */
-#define LOOK_EVERY 1024 /* and until a look at what has become of peers */
 #define LINGER_MS 5000  /* as MAD_EXIT_TIMEOUT is without a knob */
-#define YIELD_EVERY 256 /* and until the processor is offered to others: the peer may wait for it */
-#define HANDLED 4       /* a call counts so often for that with a handler: the peer's thread may move what is waited for */
-#define LONG_QUIET INT64_C(100000000) /* ns without a message, after which others get it surely, */
-#define NAP 20000                     /* for so many ns, and what the kernel adds to that */
 
 /* A message that a handler has brought. */
 typedef struct arrival {
@@ -163,9 +157,9 @@ static bool ticked(mad_dev_t *dev)
  * for many. */
 static MAD_DEV_RARE void look_around(mad_dev_t *dev, unsigned turn)
 {
-    if (turn % ALL_EVERY == ALL_EVERY - 1 || ticked(dev))
+    if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || ticked(dev))
         mad_progress(dev->session);
-    if (turn % LOOK_EVERY == LOOK_EVERY - 1)
+    if (madi_poll_due(turn, MADI_DEVICE_LOSSES_EVERY))
         look_for_losses(dev);
 }
 
@@ -180,16 +174,16 @@ OF_THREAD int64_t vain_since;
  * (doc/rationale.md). */
 static MAD_DEV_RARE void give_way(bool first)
 {
-    struct timespec now, nap = {0, NAP};
+    struct timespec now, nap = {0, MADI_DEVICE_NAP_NS};
     int64_t ns;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     if (first)
         vain_since = ns;
-    if (ns - vain_since < LONG_QUIET)
-        sched_yield();
-    else
+    if (madi_device_naps(ns - vain_since))
         nanosleep(&nap, NULL);
+    else
+        sched_yield();
 }
 
 /* A call has found n; returns n. */
@@ -197,8 +191,8 @@ static inline int count_vain(int n, unsigned weight)
 {
     unsigned before = vain, after = n ? 0 : before + weight;
     vain = after;
-    if (after / YIELD_EVERY > before / YIELD_EVERY)
-        give_way(before < YIELD_EVERY);
+    if (madi_device_yields(before, after))
+        give_way(before < MADI_DEVICE_YIELD_EVERY);
     return n;
 }
 
@@ -209,7 +203,7 @@ static int progress_polled(mad_dev_t *dev)
     if (!dev_trylock(dev)) /* who has it does the work */
         return 0;
     turn = dev->quiet;
-    if (turn % CLOCK_EVERY == CLOCK_EVERY - 1)
+    if (madi_poll_due(turn, MADI_POLL_CLOCK_EVERY))
         look_around(dev, turn);
     else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* glances do not move long ones */
         mad_progress(dev->session);
@@ -229,7 +223,7 @@ static __attribute__((noinline)) int progress_handled(mad_dev_t *dev)
         n += take_arrived(dev);
     look_for_losses(dev);
     dev_unlock(dev);
-    return count_vain(n, HANDLED);
+    return count_vain(n, MADI_DEVICE_HANDLED);
 }
 
 int mad_dev_progress(mad_dev_t *dev)
@@ -423,7 +417,7 @@ static void linger(mad_dev_t *dev)
     int64_t end = mad_dev_clock() + LINGER_MS;
     while (sends_wait(dev) && mad_dev_clock() < end)
         if (!mad_dev_progress(dev))
-            usleep(100);
+            usleep(MADI_DEVICE_LINGER_US);
 }
 
 void mad_dev_close(mad_dev_t *dev)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: rings that grow, so that nothing is lost.  Errors stand among the other entries, in order. */
+#include "engine/wait_policy.h"
 #include "ofi.h"
 
 #include <sched.h>
 
 #define SIZE 256 /* entries at first */
-#define LOOKS 8  /* of one read that finds messages, and nothing to read */
 
 static void cq_lock(mad_ofi_cq_t *cq)
 {
@@ -175,7 +175,7 @@ static bool has_nothing(mad_ofi_cq_t *cq)
 static inline void look(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *into)
 {
     int looks = 0;
-    while (mad_ofi_eps_progress(&cq->eps) > 0 && cq->into == into && has_nothing(cq) && ++looks < LOOKS)
+    while (mad_ofi_eps_progress(&cq->eps) > 0 && cq->into == into && has_nothing(cq) && ++looks < MADI_OFI_LOOKS)
         ;
 }
 

@@ -2,6 +2,7 @@
 /* How a thread sleeps until something is queued: in a call of this provider as in a receive of the library's own, which makes
  * progress; or outside, on a descriptor that is written to only if somebody may be sleeping there, while the library's progress
  * thread makes it. */
+#include "engine/wait_policy.h"
 #include "ofi.h"
 
 #include <errno.h>
@@ -9,9 +10,6 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
-
-#define SLICE 100 /* ms: so often who waits looks for peers that are lost */
-#define MOMENT INT64_C(100000) /* ns: so long a wait of the library's own spins before it sleeps */
 
 static int64_t now_ns(void)
 {
@@ -56,7 +54,7 @@ void mad_ofi_wait_wake(mad_ofi_wait_t *wait)
     if (atomic_load_explicit(&wait->armed, memory_order_relaxed) && atomic_exchange(&wait->armed, false)) {
         ssize_t n = write(wait->fd, &one, sizeof one);
         (void)n; /* it is readable, whatever is in it */
-        atomic_store(&wait->soon, now_ns() - atomic_load(&wait->armed_at) < MOMENT);
+        atomic_store(&wait->soon, now_ns() - atomic_load(&wait->armed_at) < MADI_OFI_MOMENT_NS);
     }
 }
 
@@ -72,7 +70,7 @@ void mad_ofi_wait_arm(mad_ofi_wait_t *wait)
 
 bool mad_ofi_wait_moment(mad_ofi_wait_t *wait, int (*test)(void *arg), void *arg)
 {
-    return mad_cond_wait(wait->cond, test, arg, MOMENT) == MAD_OK;
+    return mad_cond_wait(wait->cond, test, arg, MADI_OFI_MOMENT_NS) == MAD_OK;
 }
 
 /* Endpoints of which nothing sleeps take messages only when they are polled. */
@@ -90,7 +88,7 @@ bool mad_ofi_wait_for(mad_ofi_wait_t *wait, mad_ofi_eps_t *eps, int (*test)(void
     bool polled = polls(wait, eps);
     for (;;) {
         int left = mad_ofi_left(begin, ms);
-        int64_t slice = left < 0 || left > SLICE ? SLICE : left;
+        int64_t slice = left < 0 || left > MADI_OFI_SLICE_MS ? MADI_OFI_SLICE_MS : left;
         if (polled ? test(arg) : mad_cond_wait(wait->cond, test, arg, slice * 1000000) == MAD_OK)
             return true;
         if ((!eps || !mad_ofi_eps_progress(eps)) && polled)

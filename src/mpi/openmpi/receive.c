@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress: what Open MPI calls while it waits. */
 #include "btl_mad.h"
+#include "engine/wait_policy.h"
 
 #include <endian.h>
 #include <sched.h>
@@ -9,13 +10,7 @@
 #include <time.h>
 
 #define BUDGET 16      /* fragments of one call */
-#define CLOCK_EVERY 8   /* calls without any until a look at the clock */
-#define ALL_EVERY 64    /* and until all networks get their turn, whatever it says */
-#define LOOK_EVERY 4096 /* and until a look at what has become of peers */
 #define FRAGMENT_MAX ((size_t)2 << 20) /* bytes of one of several blocks */
-/* With btl_mad_async a thread of a peer that computes may have been woken on this processor, and the kernel does not
- * interrupt one that spins for it, for milliseconds. */
-#define YIELD_EVERY 64 /* calls without any until the processor is offered to others */
 
 /* A fragment that is not there whole: a long one, or where packets are shorter than announced, or cut (driver fault). */
 typedef struct parked {
@@ -260,13 +255,13 @@ static bool ticked(void)
  * that comes meanwhile is late, so it is not for those who wait shortly. */
 static __attribute__((noinline)) int look_around(unsigned turn)
 {
-    if (turn % ALL_EVERY == ALL_EVERY - 1 || ticked()) {
+    if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || ticked()) {
         mad_progress(mad_btl->session);
         mad_btl_take_bulk(MAD_GLANCE); /* lest offers that nobody gets stand there */
     }
-    if (turn % YIELD_EVERY == YIELD_EVERY - 1 && mad_btl->async)
+    if (madi_poll_due(turn, MADI_BTL_YIELD_EVERY) && mad_btl->async)
         sched_yield();
-    if (turn % LOOK_EVERY == LOOK_EVERY - 1)
+    if (madi_poll_due(turn, MADI_BTL_LOSSES_EVERY))
         mad_btl_look_for_deaths();
     return take_fragments(BUDGET);
 }
@@ -304,7 +299,7 @@ int mad_btl_progress(void)
     unsigned calls = atomic_load_explicit(&mad_btl->calls, memory_order_relaxed);
     int n;
     atomic_store_explicit(&mad_btl->calls, calls + 1, memory_order_relaxed);
-    n = OPAL_UNLIKELY(turn % CLOCK_EVERY == CLOCK_EVERY - 1) ? look_around(turn) : take_fragments(turn ? 1 : BUDGET);
+    n = OPAL_UNLIKELY(madi_poll_due(turn, MADI_POLL_CLOCK_EVERY)) ? look_around(turn) : take_fragments(turn ? 1 : BUDGET);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
         n += mad_btl_take_bulk(0);
     n += take_what_waits();

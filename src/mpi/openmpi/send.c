@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fragments out: at once if the way is free, else queued with a request. */
 #include "btl_mad.h"
+#include "engine/wait_policy.h"
 
 #include <endian.h>
 #include <opal/threads/thread_usage.h>
@@ -9,7 +10,6 @@
 #include <time.h>
 
 #define SMALL 1024 /* bytes of data that are packed on the stack */
-#define ROOM 500   /* us that a thread waits for room, at most */
 
 /* ---- What completes later -------------------------------------------------------------------------------------- */
 
@@ -74,7 +74,7 @@ static __attribute__((noinline)) bool leaves_soon(mad_btl_endpoint_t *endpoint, 
     int64_t until;
     if (!opal_using_threads() || !atomic_load_explicit(&endpoint->flows, memory_order_relaxed))
         return false;
-    until = us_now() + ROOM;
+    until = us_now() + MADI_BTL_ROOM_US;
     do {
         mad_progress(mad_btl->session);
         sched_yield();

@@ -3,14 +3,12 @@
  * it computes.  It looks by the clock whether the program is in MPI: being there for each message would take the core from
  * who works.  Once the program has been away for one look the thread sleeps in the library until a fragment comes. */
 #include "btl_mad.h"
+#include "engine/wait_policy.h"
 
 #include <opal/threads/mutex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
-
-#define LOOK 1000000 /* ns between looks, and longest sleep in the library */
-#define BUSY 100000  /* the same while something is got, whose end is told by this thread */
 
 static pthread_t thread;
 static atomic_bool stop;
@@ -30,9 +28,10 @@ static void *run(void *arg)
     is_it = true;
     while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
         unsigned seen = atomic_load_explicit(&mad_btl->calls, memory_order_relaxed);
-        nanosleep(&(struct timespec){.tv_nsec = LOOK}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = MADI_BTL_LOOK_NS}, NULL);
         while (away(seen))
-            mad_btl_serve(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed) ? BUSY : LOOK);
+            mad_btl_serve(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed) ? MADI_BTL_BUSY_NS
+                                                                                           : MADI_BTL_LOOK_NS);
     }
     return arg;
 }

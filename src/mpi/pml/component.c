@@ -2,6 +2,7 @@
 /* Found, started and ended by Open MPI. */
 #include "mpi/openmpi/job_key.h"
 #include "pml_mad.h"
+#include "engine/wait_policy.h"
 
 #include <opal/runtime/opal_progress.h>
 #include <opal/threads/thread_usage.h>
@@ -10,7 +11,6 @@
 #include <string.h>
 
 #define PRIORITY 100   /* above Open MPI's own, for it is selected by name only */
-#define OTHERS_EVERY 64 /* turns of a wait, until all of Open MPI makes progress */
 
 /* ---- Parameters ------------------------------------------------------------------------------------------------ */
 
@@ -47,7 +47,7 @@ int mad_pml_progress(void)
 /* Where processes outnumber cores, Open MPI yields in its own progress. */
 void mad_pml_wait(mad_pml_request_t *request)
 {
-    unsigned every = opal_progress_yield_when_idle ? 1 : OTHERS_EVERY;
+    unsigned every = opal_progress_yield_when_idle ? 1 : MADI_PML_OTHERS_EVERY;
     if (opal_using_threads()) {
         ompi_request_wait_completion(&request->super);
         return;

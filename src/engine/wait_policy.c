@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decisions about waits that depend on the server: number of cores, waiting threads, MAD_SPIN. */
+#include "engine/wait_policy.h"
+#include "engine/leader.h"
+
+#include <limits.h>
+
+bool madi_oversubscribed(int processes, int waiting)
+{
+    int cores = processes > 1 ? madi_server.host_cores : madi_server.cores; /* bound by the launcher: each to its own */
+    return (int64_t)processes * waiting > cores;
+}
+
+int marceli_crowd(int sharers)
+{
+    int64_t n = ((int64_t)sharers * madi_server.host_cores + madi_server.cores - 1) / madi_server.cores;
+    return n < INT_MAX ? (int)n : INT_MAX;
+}
+
+int marceli_turns(int processes)
+{
+    return processes / madi_server.host_cores;
+}
+
+bool marceli_crowded(int processes)
+{
+    return madi_oversubscribed(processes, 1);
+}
+
+/* Longer than twice the wake latency when every thread that waits has a core; else no more than the first looks, 1 us. */
+int64_t madi_spin_ns(int processes, int waiting)
+{
+    if (madi_server.spin_ns >= 0)
+        return madi_server.spin_ns;
+    return madi_oversubscribed(processes, waiting) ? 0 : MADI_SPIN_NS;
+}
+
+int marceli_spins(int processes)
+{
+    int64_t spins = madi_spin_ns(processes, 1) / MADI_SPIN_LOOK_NS;
+    return (int)(spins < MADI_SPINS_MAX ? spins : MADI_SPINS_MAX);
+}
+
+int64_t madi_yield_ns(int64_t spin_ns)
+{
+    return madi_server.spin_ns >= 0 ? 0 : MADI_SPIN_NS - spin_ns;
+}
+
+int64_t madi_ban_until(int64_t before, int64_t after)
+{
+    int64_t ban = (after - before) * MADI_YIELD_BAN;
+    return after + (ban < MADI_YIELD_BAN_MAX ? ban : MADI_YIELD_BAN_MAX);
+}
+
+bool madi_yield_was_slow(int64_t before, int64_t after, int64_t slow, int64_t *banned)
+{
+    if (MADI_LIKELY(after - before <= slow))
+        return false;
+    *banned = madi_ban_until(before, after);
+    return true;
+}
