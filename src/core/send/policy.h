@@ -25,7 +25,7 @@
  * All thresholds by which the library decides how bytes are sent.  Others include this header.  The last column names the
  * entry of doc/rationale.md with the measurement, or "not recorded".  Knobs (MAD_CREDIT_FLOOR,
  * MAD_CREDIT_BUDGET, MAD_SHM_READ_MIN, MAD_FORWARD_FRAGMENT) are in base/knob.c.  Runtimes that use the public interface have
- * their own tables: mpi/device/limits.h, mpi/openmpi/limits.h, mpi/ofi/limits.h.
+ * their own tables: mpi/device/thresholds.h, mpi/openmpi/thresholds.h, and mpi/ofi/ofi.h.
  *
  *      name                 value           unit: reason                                                     measured in */
 

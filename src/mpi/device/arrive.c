@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SINK ((size_t)64 << 10) /* bytes at a time of what nobody wants, */
-#define SINKS ((size_t)1 << 24) /* and so often at most: a terabyte */
-
 /* ---- Telling ----------------------------------------------------------------------------------------------------- */
 
 void op_tell(mad_dev_t *dev, op_t *op)
@@ -105,7 +102,7 @@ static int pieces_of(const mad_dev_t *dev, const op_t *op, size_t len, struct io
         len -= part;
     }
     while (len && n < max) {
-        size_t part = SINK < len ? SINK : len;
+        size_t part = MAD_DEV_SINK < len ? MAD_DEV_SINK : len;
         pieces[n++] = (struct iovec){dev->sink, part};
         len -= part;
     }
@@ -148,12 +145,12 @@ static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_
     if (len <= op->room && op->n == 1 && !block)
         return mad_unpack(cnx, op->pieces[0].iov_base, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     if (len > op->room) {
-        if ((len - op->room) / SINK >= SINKS)
+        if ((len - op->room) / MAD_DEV_SINK >= MAD_DEV_SINKS)
             return MAD_ERR_NOMEM;
-        max += (int)((len - op->room + SINK - 1) / SINK);
+        max += (int)((len - op->room + MAD_DEV_SINK - 1) / MAD_DEV_SINK);
         pieces = malloc((size_t)max * sizeof *pieces);
         if (!dev->sink)
-            dev->sink = malloc(SINK);
+            dev->sink = malloc(MAD_DEV_SINK);
     }
     if (!pieces || (len > op->room && !dev->sink)) {
         free(pieces);
@@ -227,7 +224,8 @@ static bool keep(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, madi_fo
 {
     mad_dev_message_t *kept = message_new(dev);
     matcher_t *m = &dev->matchers[u->space];
-    bool here = madi_foreign_is_set(bytes), copied = here || (!u->asks && u->len <= (u->block ? LOAD_MAX : FETCH_MAX));
+    size_t copied_max = u->block ? MAD_DEV_LOAD_MAX : MAD_DEV_FETCH_MAX;
+    bool here = madi_foreign_is_set(bytes), copied = here || (!u->asks && u->len <= copied_max);
     if (!kept)
         return false;
     kept->said = *u;
@@ -371,7 +369,7 @@ static bool message_said(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cn
 
 static bool head_is_good(const head_t *h)
 {
-    return h->kind >= HEAD_WHOLE && h->kind < HEAD_END && (h->kind != HEAD_LONG || !h->block || h->len <= LOAD_MAX);
+    return h->kind >= HEAD_WHOLE && h->kind < HEAD_END && (h->kind != HEAD_LONG || !h->block || h->len <= MAD_DEV_LOAD_MAX);
 }
 
 /* Other heads than short ones of whole messages; h: what the block begins with. */
@@ -438,7 +436,7 @@ static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
     mad_dev_got_t got;
     matcher_t *m;
     op_t *op;
-    if (!a->base || len > LOAD_MAX) /* or it is shorter than a head */
+    if (!a->base || len > MAD_DEV_LOAD_MAX) /* or it is shorter than a head */
         return false;
     head = madi_foreign_read8(block);
     tag = madi_foreign_read8(madi_foreign_skip(block, 8));
@@ -474,7 +472,7 @@ int arrive_several(mad_dev_t *dev, const mad_arrival_t *arrivals, int n)
     mad_peer_t peer = arrivals->peer;
     for (; a < end; a++) {
         if (MAD_DEV_LIKELY(a->peer == peer && arrive_quick(dev, a))) {
-            cost += a->len - HEAD_SHORT + HEAD_COST;
+            cost += a->len - HEAD_SHORT + MAD_DEV_HEAD_COST;
             continue;
         }
         if (!arrive_shown(dev, a))

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HEADS 64        /* bytes that Madeleine's headers take in a packet at most */
 #define LINGER_MS 5000  /* as MAD_EXIT_TIMEOUT is without a knob */
 
 /* A message that a handler has brought. */
@@ -207,7 +206,7 @@ static int progress_polled(mad_dev_t *dev)
         look_around(dev, turn);
     else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* glances do not move long ones */
         mad_progress(dev->session);
-    n = take_messages(dev, turn ? 1 : SHOWN);
+    n = take_messages(dev, turn ? 1 : MAD_DEV_SHOWN);
     if (items_wait(dev))
         n += look_at_items(dev);
     dev->quiet = n ? 0 : turn + 1;
@@ -327,11 +326,11 @@ void mad_dev_peer_forget(mad_dev_t *dev, mad_peer_t peer)
 static size_t whole_max(mad_session_t *session)
 {
     mad_adapter_info_t info;
-    size_t room = (size_t)32 << 10;
+    size_t room = MAD_DEV_PACKET_MAX;
     for (int i = 0; i < mad_adapter_count(session); i++)
         if (!mad_adapter_get(session, i, &info) && info.packet_max < room)
             room = info.packet_max;
-    return room - HEADS - sizeof(head_t);
+    return room - MAD_DEV_HEADERS - sizeof(head_t);
 }
 
 static mad_status_t start(mad_dev_t *dev, const mad_dev_options_t *options)

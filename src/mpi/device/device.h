@@ -26,14 +26,10 @@
 #ifndef MAD_DEVICE_H
 #define MAD_DEVICE_H
 
+#include "mpi/device/thresholds.h"
 #include <madeleine.h>
 
 #include <stdbool.h>
-
-#define MAD_DEV_PIECES 8 /* pieces of a buffer at most */
-#define MAD_DEV_HEAD 896
-#define MAD_DEV_WINDOW ((size_t)1 << 20)
-#define MAD_DEV_WINDOWS ((size_t)32 << 20)
 
 typedef struct mad_dev mad_dev_t;
 typedef struct mad_dev_message mad_dev_message_t; /* a message that was claimed */
@@ -181,9 +177,6 @@ mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *re
 mad_status_t mad_dev_cancel(mad_dev_t *dev, void *context);
 
 /* ---- Memory of peers ---------------------------------------------------------------------------------------------- */
-
-#define MAD_DEV_ORDERED 4096 /* bytes: accesses of up to so many happen in the order in which they were asked for */
-#define MAD_DEV_ATOMIC_MAX 4096 /* bytes of all targets of an atomic operation */
 
 typedef struct mad_dev_remote {
     mad_peer_t to;

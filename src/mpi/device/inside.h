@@ -40,8 +40,6 @@ typedef struct head {
 #define HEAD_SHORT offsetof(head_t, data_high)
 static_assert(HEAD_SHORT == 16 && sizeof(head_t) == 40, "what travels has no holes");
 
-#define HEAD_COST 384 /* beside its payload, of what a sender may send unasked */
-
 /* Accesses to memory.  A request is the head, then its targets, then the payload: data, operands, operands to compare with;
  * of HEAD_WRITE_LONG the payload is a second block.  An answer is the head, then what was read. */
 enum { HEAD_WRITE = 16, HEAD_WRITE_LONG, HEAD_READ, HEAD_ATOMIC, HEAD_FETCH, HEAD_COMPARE, HEAD_ANSWER, HEAD_ANSWER_LONG };
@@ -67,14 +65,6 @@ static_assert(offsetof(head_t, kind) == offsetof(remote_head_t, kind), "the kind
 #define MAD_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
 
 /* ---- Objects --------------------------------------------------------------------------------------------------- */
-
-/* Payloads up to this length a receiver takes out of the network's memory though nobody has come for them, since they are sent
- * before they are asked for (send.c), in blocks; of those that are not, only shorter ones: a copy costs more than asking.
- * Longer ones stay with the sender. */
-#define LOAD_MAX ((size_t)64 << 10)
-#define FETCH_MAX ((size_t)32 << 10)
-
-#define SHOWN 16 /* messages that are opened at once */
 
 #define MAX_INDEXES 6 /* pairs of (bits ignored, with or without source) that are hashed; more are searched one by one */
 
@@ -152,7 +142,7 @@ struct mad_dev_message {
     place_t places[MAX_INDEXES];
 };
 
-static_assert(sizeof(struct mad_dev_message) <= HEAD_COST, "what a head costs is what it takes");
+static_assert(sizeof(struct mad_dev_message) <= MAD_DEV_HEAD_COST, "what a head costs is what it takes");
 
 /* What may be sent to a peer, and what has come from it. */
 typedef struct flow {
@@ -214,7 +204,7 @@ struct mad_dev {
     /* A message whose first block is not all here: what comes after it waits, for the order's sake. */
     mad_arrival_t stuck; /* base: it is here, but there was no memory */
     bool is_stuck;
-    mad_arrival_t shown[SHOWN]; /* polled: what was opened with it, from next_shown on */
+    mad_arrival_t shown[MAD_DEV_SHOWN]; /* polled: what was opened with it, from next_shown on */
     int n_shown, next_shown;
     mad_channel_t *watch; /* by handler: nothing is ever sent there, so what is posted ends when the peer is lost */
     unsigned char *lost;  /* statuses by peer, of n_lost; and WATCHED */
@@ -320,7 +310,7 @@ void number_take(mad_dev_t *dev, op_t *op);
 
 static inline uint64_t flow_cost(size_t len)
 {
-    return len <= LOAD_MAX ? len + HEAD_COST : 0;
+    return len <= MAD_DEV_LOAD_MAX ? len + MAD_DEV_HEAD_COST : 0;
 }
 /* Any thread: chunks come once, and stay.  NULL: there was nothing of this peer. */
 static inline flow_t *flow_find(mad_dev_t *dev, mad_peer_t peer)

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUFFERED_MAX ((size_t)16 << 20) /* bytes that wait in memory of ours */
-
 /* ---- What completes later ---------------------------------------------------------------------------------------- */
 
 void item_push(void *arg, mad_status_t status)
@@ -33,7 +31,7 @@ void item_on(mad_dev_t *dev, mad_request_t *request, item_t *item, void (*look)(
 
 bool buffer_take(mad_dev_t *dev, size_t len)
 {
-    if (atomic_load_explicit(&dev->buffered, memory_order_relaxed) + len > BUFFERED_MAX)
+    if (atomic_load_explicit(&dev->buffered, memory_order_relaxed) + len > MAD_DEV_BUFFERED_MAX)
         return false;
     atomic_fetch_add_explicit(&dev->buffered, len, memory_order_relaxed);
     return true;
@@ -134,10 +132,10 @@ static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
 {
     mad_adapter_info_t info;
     int i;
-    if (op->n != 1 || len <= dev->whole_max || len > LOAD_MAX)
+    if (op->n != 1 || len <= dev->whole_max || len > MAD_DEV_LOAD_MAX)
         return false;
     return mad_peer_adapter(dev->session, op->peer, &i) || mad_adapter_get(dev->session, i, &info) ||
-           strcmp(info.driver, "shm") != 0 || (len <= FETCH_MAX && !cores_suffice(dev));
+           strcmp(info.driver, "shm") != 0 || (len <= MAD_DEV_FETCH_MAX && !cores_suffice(dev));
 }
 
 /* As two blocks or more, with a request. */
@@ -290,12 +288,12 @@ mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t 
     static_assert(FLAG_PLAIN == (int)MAD_DEV_PLAIN && MAD_DEV_TAGGED == 0, "a space is a flag");
     /* Stored as it will be read, in one: else the reader has to wait for the two halves. */
     typedef uint64_t two_t __attribute__((vector_size(16)));
-    uint64_t flags = space | (has_data ? FLAG_DATA : 0), cost = pieces[1].iov_len + HEAD_COST;
+    uint64_t flags = space | (has_data ? FLAG_DATA : 0), cost = pieces[1].iov_len + MAD_DEV_HEAD_COST;
     two_t head = {HEAD_WHOLE | flags << 8 | (uint64_t)data << 32, tag};
     static_assert(sizeof head == HEAD_SHORT && offsetof(head_t, flags) == 1 && offsetof(head_t, data) == 4 &&
                       offsetof(head_t, tag) == 8,
                   "the beginning of a head");
-    /* whole_max is less than LOAD_MAX: so much it costs */
+    /* its flow_cost, since whole_max is less than MAD_DEV_LOAD_MAX */
     if (MAD_DEV_LIKELY(pieces[1].iov_len <= dev->whole_max && flow_take(dev, to, cost))) {
         pieces[0] = (struct iovec){&head, sizeof head};
         if (MAD_DEV_LIKELY(mad_send_now(dev->channel, to, pieces, 2) == MAD_OK))

@@ -18,7 +18,6 @@
 
 #define PROTOCOL (MAD_OFI_PROV_SPECIFIC | 0x6d6164)
 #define FORMAT (MAD_OFI_PROV_SPECIFIC | 0x6d6164)
-#define MESSAGE_MAX ((size_t)1 << 40)
 #define TAG_FORMAT UINT64_C(0xaaaaaaaaaaaaaaaa) /* all bits as one field */
 /* Accesses are done in the order in which they came, if they are short. */
 #define ORDER                                                                                                            \
@@ -67,7 +66,7 @@ static bool ep_fits(const struct fi_ep_attr *a)
         return refuse("this type of endpoints");
     if (a->protocol != FI_PROTO_UNSPEC && a->protocol != PROTOCOL)
         return refuse("this protocol");
-    if (a->max_msg_size > MESSAGE_MAX)
+    if (a->max_msg_size > MAD_OFI_MESSAGE_MAX)
         return refuse("messages of this length");
     if (a->max_order_raw_size > MAD_DEV_ORDERED || a->max_order_war_size > MAD_DEV_ORDERED ||
         a->max_order_waw_size > MAD_DEV_ORDERED)
@@ -187,7 +186,7 @@ static void offer(struct fi_info *i, const struct fi_info *h, uint32_t version)
     i->ep_attr->type = FI_EP_RDM;
     i->ep_attr->protocol = PROTOCOL;
     i->ep_attr->protocol_version = 1;
-    i->ep_attr->max_msg_size = MESSAGE_MAX;
+    i->ep_attr->max_msg_size = MAD_OFI_MESSAGE_MAX;
     i->ep_attr->mem_tag_format = h && h->ep_attr && h->ep_attr->mem_tag_format ? h->ep_attr->mem_tag_format : TAG_FORMAT;
     i->ep_attr->max_order_raw_size = i->ep_attr->max_order_war_size = i->ep_attr->max_order_waw_size = MAD_DEV_ORDERED;
     i->ep_attr->tx_ctx_cnt = i->ep_attr->rx_ctx_cnt = 1;

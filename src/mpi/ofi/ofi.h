@@ -42,10 +42,12 @@
 #define MAD_OFI_MR_SCALABLE (1 << 1)       /* FI_MR_SCALABLE */
 #define MAD_OFI_PROV_SPECIFIC (1U << 31)   /* FI_PROV_SPECIFIC */
 
-#define MAD_OFI_NAME_MAX 255 /* bytes of an endpoint's name at most */
-#define MAD_OFI_ADDRESS_MAX 8191
-#define MAD_OFI_INJECT ((size_t)16 << 10)
-#define MAD_OFI_DEPTH 65536 /* operations under way: there is no limit, but one has to be named */
+/* Bounds of the provider; those of messages are the device's (mpi/device/thresholds.h). */
+#define MAD_OFI_NAME_MAX 255              /* bytes of an endpoint's name */
+#define MAD_OFI_ADDRESS_MAX 8191          /* bytes of a process's address, as in core/core.h */
+#define MAD_OFI_INJECT ((size_t)16 << 10) /* bytes that fi_inject copies: below all packets; not recorded */
+#define MAD_OFI_DEPTH 65536               /* operations under way: there is no limit, but one has to be named */
+#define MAD_OFI_MESSAGE_MAX ((size_t)1 << 40) /* bytes of a message: there is no limit, but one has to be named */
 
 #define FROM_FID(type, pointer) ((type *)(pointer)) /* a fid is the first of its object */
 

@@ -31,6 +31,7 @@
 #include <opal/util/proc.h>
 
 #include "base/foreign.h"
+#include "mpi/openmpi/thresholds.h"
 
 #include <madeleine.h>
 #include <stdatomic.h>

@@ -10,10 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HEADS 64 /* bytes that the headers of ours and the tag take in a packet at most */
-#define NETWORK_EAGER_MAX ((size_t)1 << 20)
-
-static size_t network_eager_limit = 64 * 1024 + 256; /* with Open MPI's header; of longer ones the offer spares a copy */
+static size_t network_eager_limit = MAD_BTL_NETWORK_EAGER;
 
 /* ---- Parameters ------------------------------------------------------------------------------------------------ */
 
@@ -21,9 +18,9 @@ static size_t network_eager_limit = 64 * 1024 + 256; /* with Open MPI's header; 
 static void module_defaults(mca_btl_base_module_t *btl)
 {
     btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1; /* before all but self, where it is not left out */
-    btl->btl_eager_limit = 32 * 1024 - HEADS;
-    btl->btl_rndv_eager_limit = 32 * 1024 - HEADS;
-    btl->btl_max_send_size = 32 * 1024 - HEADS;
+    btl->btl_eager_limit = MAD_BTL_PACKET_MAX - MAD_BTL_HEADERS;
+    btl->btl_rndv_eager_limit = MAD_BTL_PACKET_MAX - MAD_BTL_HEADERS;
+    btl->btl_max_send_size = MAD_BTL_PACKET_MAX - MAD_BTL_HEADERS;
     btl->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_GET;
     btl->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
     btl->btl_get_limit = SIZE_MAX;
@@ -86,12 +83,12 @@ static mad_status_t session_open(void)
 static size_t packet_room(bool of_networks)
 {
     mad_adapter_info_t info;
-    size_t room = 32 * 1024;
+    size_t room = MAD_BTL_PACKET_MAX;
     for (int i = 0; i < mad_adapter_count(mad_btl->session); i++)
         if (!mad_adapter_get(mad_btl->session, i, &info) && info.packet_max < room &&
             !(of_networks && (!strcmp(info.driver, "shm") || !strcmp(info.driver, "self"))))
             room = info.packet_max;
-    return room - HEADS;
+    return room - MAD_BTL_HEADERS;
 }
 
 static void limit(size_t *value, size_t most)
@@ -112,7 +109,7 @@ static void limit_by_adapters(void)
     network->btl_max_send_size = mad_btl->block;
     network->btl_rndv_eager_limit = mad_btl->block;
     network->btl_eager_limit = network_eager_limit;
-    limit(&network->btl_eager_limit, NETWORK_EAGER_MAX);
+    limit(&network->btl_eager_limit, MAD_BTL_NETWORK_EAGER_MAX);
     limit(&network->btl_rndv_eager_limit, network->btl_eager_limit);
 }
 

@@ -2,11 +2,6 @@
 /* Descriptors of fragments. */
 #include "btl_mad.h"
 
-/* So many fragments to a peer are queued at most.  Then Open MPI gets no more, and keeps what it wants to send in its own
- * requests until one of the queued has left. */
-#define QUEUED_MAX 1024
-#define RESERVE 256 /* bytes that Open MPI puts before data that are sent from where they lie, at most */
-
 static void fragment_construct(mad_btl_fragment_t *f)
 {
     f->base.des_segments = f->segments;
@@ -30,11 +25,11 @@ static int list_init(opal_free_list_t *list, size_t room)
 int mad_btl_fragments_init(void)
 {
     const mca_btl_base_module_t *modules[] = {&mad_btl_memory, &mad_btl_network};
-    size_t eager = mad_btl_memory.btl_eager_limit + RESERVE;
+    size_t eager = mad_btl_memory.btl_eager_limit + MAD_BTL_RESERVE;
     int rc = list_init(&mad_btl->eager, eager);
     for (int i = 0; i < 2; i++) {
         size_t room = modules[i]->btl_max_send_size;
-        room = modules[i]->btl_eager_limit + RESERVE > room ? modules[i]->btl_eager_limit + RESERVE : room;
+        room = modules[i]->btl_eager_limit + MAD_BTL_RESERVE > room ? modules[i]->btl_eager_limit + MAD_BTL_RESERVE : room;
         mad_btl->room = room > mad_btl->room ? room : mad_btl->room;
     }
     return rc == OPAL_SUCCESS ? list_init(&mad_btl->full, mad_btl->room) : rc;
@@ -42,9 +37,9 @@ int mad_btl_fragments_init(void)
 
 static mad_btl_fragment_t *fragment_new(mad_btl_endpoint_t *endpoint, size_t room, uint8_t order, uint32_t flags)
 {
-    bool small = room <= mad_btl_memory.btl_eager_limit + RESERVE;
+    bool small = room <= mad_btl_memory.btl_eager_limit + MAD_BTL_RESERVE;
     mad_btl_fragment_t *f;
-    if (OPAL_UNLIKELY(atomic_load_explicit(&endpoint->queued, memory_order_relaxed) >= QUEUED_MAX))
+    if (OPAL_UNLIKELY(atomic_load_explicit(&endpoint->queued, memory_order_relaxed) >= MAD_BTL_QUEUED_MAX))
         return NULL;
     f = (mad_btl_fragment_t *)opal_free_list_get(small ? &mad_btl->eager : &mad_btl->full);
     if (!f)

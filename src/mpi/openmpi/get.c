@@ -14,9 +14,9 @@
  *   a message on the channel for bulk: number   -->  it is unpacked into its place
  *   of the get, the bytes
  *
- * In shared memory, below SHARED_MIN, fragments are faster for who does not compute meanwhile: both processes copy, side by
- * side, through memory that stays in their caches; where processes take turns on cores, up to CROWDED_MIN, as the copies of
- * one fill the time until the other's turn.  So there no memory is registered, and Open MPI sends fragments, unless
+ * In shared memory, below MAD_BTL_SHARED_MIN, fragments are faster for a process that does not compute meanwhile: both copy,
+ * side by side, through memory that stays in their caches.  Where processes take turns on cores that holds up to
+ * MAD_BTL_CROWDED_MIN, as the copies of one fill the time until the other's turn.  So there no memory is registered, and Open MPI sends fragments, unless
  * btl_mad_async is set.  Of longer ones both move a part, where the sender polls (core/send/share.h). */
 #include "btl_mad.h"
 
@@ -24,9 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OFFER_MIN (64 * 1024) /* bytes: of less the receiver would have to keep most */
-#define SHARED_MIN (64 * 1024) /* bytes */
-#define CROWDED_MIN (512 * 1024)
 #define BUCKETS 256
 
 /* What stands before the bytes. */
@@ -135,7 +132,7 @@ static mca_btl_base_registration_handle_t local_handle;
 
 static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
 {
-    size_t shared_min = mad_btl_is_crowded() ? CROWDED_MIN : SHARED_MIN;
+    size_t shared_min = mad_btl_is_crowded() ? MAD_BTL_CROWDED_MIN : MAD_BTL_SHARED_MIN;
     mad_adapter_info_t info;
     int i;
     return !mad_peer_adapter(mad_btl->session, endpoint->peer, &i) && !mad_adapter_get(mad_btl->session, i, &info) &&
@@ -186,7 +183,7 @@ mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl,
         return NULL;
     }
     r->handle.number = r->named.number;
-    if (endpoint && size >= OFFER_MIN)
+    if (endpoint && size >= MAD_BTL_OFFER_MIN)
         offer(r);
     return &r->handle;
 }

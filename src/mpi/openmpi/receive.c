@@ -9,9 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#define BUDGET 16      /* fragments of one call */
-#define FRAGMENT_MAX ((size_t)2 << 20) /* bytes of one of several blocks */
-
 /* A fragment that is not there whole: a long one, or where packets are shorter than announced, or cut (driver fault). */
 typedef struct parked {
     struct parked *next;
@@ -85,7 +82,7 @@ static bool long_read(shown_t *shown, parked_t *p)
 static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_base_tag_t tag, madi_foreign_t data,
                        size_t len, size_t total)
 {
-    parked_t *p = len <= total && total <= FRAGMENT_MAX && arrival->cnx ? calloc(1, sizeof *p) : NULL;
+    parked_t *p = len <= total && total <= MAD_BTL_FRAGMENT_MAX && arrival->cnx ? calloc(1, sizeof *p) : NULL;
     if (p)
         p->bytes = malloc(total);
     if (!p || !p->bytes) {
@@ -231,7 +228,7 @@ static __attribute__((noinline)) void read_fragments(const mad_arrival_t *arriva
 /* What is there, at most so many. */
 static inline int take_fragments(int max)
 {
-    mad_arrival_t arrivals[BUDGET];
+    mad_arrival_t arrivals[MAD_BTL_BUDGET];
     int n = mad_glance(mad_btl->channel, arrivals, max);
     if (n)
         read_fragments(arrivals, n);
@@ -263,7 +260,7 @@ static __attribute__((noinline)) int look_around(unsigned turn)
         sched_yield();
     if (madi_poll_due(turn, MADI_BTL_LOSSES_EVERY))
         mad_btl_look_for_deaths();
-    return take_fragments(BUDGET);
+    return take_fragments(MAD_BTL_BUDGET);
 }
 
 /* What is not seen in the channel of fragments. */
@@ -299,7 +296,8 @@ int mad_btl_progress(void)
     unsigned calls = atomic_load_explicit(&mad_btl->calls, memory_order_relaxed);
     int n;
     atomic_store_explicit(&mad_btl->calls, calls + 1, memory_order_relaxed);
-    n = OPAL_UNLIKELY(madi_poll_due(turn, MADI_POLL_CLOCK_EVERY)) ? look_around(turn) : take_fragments(turn ? 1 : BUDGET);
+    n = OPAL_UNLIKELY(madi_poll_due(turn, MADI_POLL_CLOCK_EVERY)) ? look_around(turn)
+                                                                  : take_fragments(turn ? 1 : MAD_BTL_BUDGET);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
         n += mad_btl_take_bulk(0);
     n += take_what_waits();

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#define SMALL 1024 /* bytes of data that are packed on the stack */
-
 /* ---- What completes later -------------------------------------------------------------------------------------- */
 
 static void push_done(void *arg, mad_status_t status)
@@ -168,7 +166,7 @@ int mad_btl_send(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, mca_b
 static __attribute__((noinline)) bool sendi_other(mad_btl_endpoint_t *endpoint, opal_convertor_t *convertor,
                                                   const struct iovec *header, size_t payload_size, mca_btl_base_tag_t tag)
 {
-    unsigned char packed[SMALL], before[MAD_BTL_MARK];
+    unsigned char packed[MAD_BTL_SMALL], before[MAD_BTL_MARK];
     struct iovec pieces[3], iov = {packed, payload_size};
     size_t size = payload_size;
     uint32_t n_iov = 1;
@@ -179,7 +177,7 @@ static __attribute__((noinline)) bool sendi_other(mad_btl_endpoint_t *endpoint, 
     if (payload_size && !opal_convertor_need_buffers(convertor)) {
         opal_convertor_get_current_pointer(convertor, &iov.iov_base);
     } else if (payload_size) {
-        if (payload_size > SMALL)
+        if (payload_size > MAD_BTL_SMALL)
             return false;
         opal_convertor_pack(convertor, &iov, &n_iov, &size);
         if (size != payload_size)
