@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Traffic counters by route: one row for each route of streams seen here, up to a limit. */
 #include "gateway/gateway.h"
+#include "core/inspect/query.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,18 +159,18 @@ static void say_row(madi_json_t *j, const gw_t *gw, const told_t *row)
     madi_json_text(j, "via", name_of(gw, r->via));
     madi_json_text(j, "to", name_of(gw, r->to));
     madi_json_bool(j, "passes", r->passes);
-    madi_json_int(j, "streams", row->open);
-    madi_json_int(j, "streams_opened", (int64_t)r->opened);
-    madi_json_int(j, "fragments_there", (int64_t)r->there.fragments);
-    madi_json_int(j, "bytes_there", (int64_t)r->there.bytes);
-    madi_json_int(j, "fragments_back", (int64_t)r->back.fragments);
-    madi_json_int(j, "bytes_back", (int64_t)r->back.bytes);
-    madi_json_int(j, "fragments_queued", row->queued);
-    madi_json_int(j, "bytes_queued", row->queued_bytes);
-    madi_json_int(j, "fragments_queued_most", r->queued_most);
-    madi_json_int(j, "bytes_queued_most", (int64_t)r->queued_bytes_most);
-    madi_json_int(j, "credit_stalls", (int64_t)r->stalls);
-    madi_json_int(j, "resends", (int64_t)r->resends);
+    madi_count_say(j, MADI_COUNT_ROUTES_streams, row->open);
+    madi_count_say(j, MADI_COUNT_ROUTES_streams_opened, (int64_t)r->opened);
+    madi_count_say(j, MADI_COUNT_ROUTES_fragments_there, (int64_t)r->there.fragments);
+    madi_count_say(j, MADI_COUNT_ROUTES_bytes_there, (int64_t)r->there.bytes);
+    madi_count_say(j, MADI_COUNT_ROUTES_fragments_back, (int64_t)r->back.fragments);
+    madi_count_say(j, MADI_COUNT_ROUTES_bytes_back, (int64_t)r->back.bytes);
+    madi_count_say(j, MADI_COUNT_ROUTES_fragments_queued, row->queued);
+    madi_count_say(j, MADI_COUNT_ROUTES_bytes_queued, row->queued_bytes);
+    madi_count_say(j, MADI_COUNT_ROUTES_fragments_queued_most, r->queued_most);
+    madi_count_say(j, MADI_COUNT_ROUTES_bytes_queued_most, (int64_t)r->queued_bytes_most);
+    madi_count_say(j, MADI_COUNT_ROUTES_credit_stalls, (int64_t)r->stalls);
+    madi_count_say(j, MADI_COUNT_ROUTES_resends, (int64_t)r->resends);
     madi_json_end(j, '}');
 }
 
@@ -188,7 +189,7 @@ void gw_say_routes(struct mad_session *session, madi_json_t *j)
     for (const gw_end_t *end = gw->ends; rows && end; end = end->next)
         if (end->route && end->side)
             add_open(&rows[end->route->row], end->side, end->side);
-    madi_json_begin(j, "routes", '[');
+    madi_json_begin(j, madi_counter_groups[MADI_GROUP_ROUTES].key, '[');
     for (int i = 0; i < n; i++)
         say_row(j, gw, &rows[i]);
     madi_json_end(j, ']');

@@ -10,37 +10,41 @@
 
 /* ---- Text ------------------------------------------------------------------------------------------------------- */
 
-static void heads(madi_table_t *t, const char *const *names)
+/* Add the cells of a group's counters that have columns: of an object, or (NULL) the heads. */
+static void table_counts(madi_table_t *t, madi_counter_group_id_t group, const json_t *object)
 {
-    for (t->columns = 0; names[t->columns]; t->columns++)
-        madi_table_text(t, names[t->columns]);
+    for (const madi_counter_row_t *c = madi_counters; c < madi_counters + MADI_COUNTS; c++) {
+        if (c->group != group || !c->column)
+            continue;
+        if (!object)
+            madi_table_text(t, c->column);
+        else if (!strcmp(c->unit, "bytes"))
+            madi_table_bytes(t, madi_info_number(object, c->key));
+        else
+            madi_table_number(t, madi_info_number(object, c->key));
+    }
 }
 
-static void counts(madi_table_t *t, const json_t *object)
+/* Begin a table of a group's objects; second: head of the second column, or NULL. */
+static void table_heads(madi_table_t *t, madi_counter_group_id_t group, const char *first, const char *second)
 {
-    madi_table_number(t, madi_info_number(object, "peers"));
-    madi_table_number(t, madi_info_number(object, "messages_sent"));
-    madi_table_bytes(t, madi_info_number(object, "bytes_sent"));
-    madi_table_number(t, madi_info_number(object, "messages_received"));
-    madi_table_bytes(t, madi_info_number(object, "bytes_received"));
-    madi_table_number(t, madi_info_number(object, "messages_queued"));
+    madi_table_text(t, first);
+    if (second)
+        madi_table_text(t, second);
+    table_counts(t, group, NULL);
+    t->columns = t->n;
 }
 
 static void print_traffic(const json_t *s)
 {
-    static const char *const names[] = {"driver", "class",  "peers",      "sent",      "bytes", "received",
-                                        "bytes",  "queued", "blocks out", "blocks in", "full",  NULL};
     madi_table_t t = {0};
     size_t i;
     json_t *row;
-    heads(&t, names);
+    table_heads(&t, MADI_GROUP_TRAFFIC, "driver", "class");
     json_array_foreach(json_object_get(s, "traffic"), i, row) {
         madi_table_text(&t, madi_info_text(row, "driver"));
         madi_table_text(&t, madi_info_text(row, "class"));
-        counts(&t, row);
-        madi_table_number(&t, madi_info_number(row, "blocks_sent"));
-        madi_table_number(&t, madi_info_number(row, "blocks_received"));
-        madi_table_number(&t, madi_info_number(row, "times_full"));
+        table_counts(&t, MADI_GROUP_TRAFFIC, row);
     }
     madi_table_print(&t, "  ");
 }
@@ -48,38 +52,31 @@ static void print_traffic(const json_t *s)
 /* Print traffic by network, if the session uses a topology file. */
 static void print_networks(const json_t *s)
 {
-    static const char *const names[] = {"network",  "adapter", "peers",  "sent", "bytes",
-                                        "received", "bytes",   "queued", "full", NULL};
     madi_table_t t = {0};
     size_t i;
     json_t *row;
     if (!json_object_get(s, "forwarding"))
         return;
-    heads(&t, names);
+    table_heads(&t, MADI_GROUP_NETWORKS, "network", "adapter");
     json_array_foreach(json_object_get(s, "networks"), i, row) {
         char adapter[100];
         snprintf(adapter, sizeof adapter, "%.40s %.50s", madi_info_text(row, "driver"), madi_info_text(row, "adapter"));
         madi_table_text(&t, madi_info_text(row, "network"));
         madi_table_text(&t, adapter);
-        counts(&t, row);
-        madi_table_number(&t, madi_info_number(row, "times_full"));
+        table_counts(&t, MADI_GROUP_NETWORKS, row);
     }
     madi_table_print(&t, "  ");
 }
 
 static void print_channels(const json_t *s)
 {
-    static const char *const names[] = {"channel", "peers", "sent", "bytes", "received", "bytes", "queued", "waiting",
-                                        "out of credit", NULL};
     madi_table_t t = {0};
     size_t i;
     json_t *row;
-    heads(&t, names);
+    table_heads(&t, MADI_GROUP_CHANNELS, "channel", NULL);
     json_array_foreach(json_object_get(s, "channels"), i, row) {
         madi_table_text(&t, madi_info_text(row, "channel"));
-        counts(&t, row);
-        madi_table_number(&t, madi_info_number(row, "messages_waiting"));
-        madi_table_number(&t, madi_info_number(row, "peers_out_of_credit"));
+        table_counts(&t, MADI_GROUP_CHANNELS, row);
     }
     madi_table_print(&t, "  ");
     if (madi_info_number(s, "channels_left_out"))
@@ -88,25 +85,13 @@ static void print_channels(const json_t *s)
 
 static void print_routes(const json_t *forwarding)
 {
-    static const char *const names[] = {"route", "streams", "there", "bytes", "back", "bytes", "queued", "bytes", "at most",
-                                        "bytes", "stalls", "resends", NULL};
     madi_table_t t = {0};
     size_t i;
     json_t *row;
-    heads(&t, names);
+    table_heads(&t, MADI_GROUP_ROUTES, "route", NULL);
     json_array_foreach(json_object_get(forwarding, "routes"), i, row) {
         madi_table_text(&t, madi_info_text(row, "route"));
-        madi_table_number(&t, madi_info_number(row, "streams"));
-        madi_table_number(&t, madi_info_number(row, "fragments_there"));
-        madi_table_bytes(&t, madi_info_number(row, "bytes_there"));
-        madi_table_number(&t, madi_info_number(row, "fragments_back"));
-        madi_table_bytes(&t, madi_info_number(row, "bytes_back"));
-        madi_table_number(&t, madi_info_number(row, "fragments_queued"));
-        madi_table_bytes(&t, madi_info_number(row, "bytes_queued"));
-        madi_table_number(&t, madi_info_number(row, "fragments_queued_most"));
-        madi_table_bytes(&t, madi_info_number(row, "bytes_queued_most"));
-        madi_table_number(&t, madi_info_number(row, "credit_stalls"));
-        madi_table_number(&t, madi_info_number(row, "resends"));
+        table_counts(&t, MADI_GROUP_ROUTES, row);
     }
     madi_table_print(&t, "  ");
 }

@@ -3,6 +3,7 @@
 #ifndef MAD_INFO_STATS_H
 #define MAD_INFO_STATS_H
 
+#include "core/inspect/counters.h"
 #include "tools/mad_info.h"
 
 #include <stdint.h>

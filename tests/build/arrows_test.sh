@@ -43,7 +43,7 @@ for d in src/drivers/*/; do
     d=${d%/}
     only "${d##*/}" "base/.*|core/(driver|security/seal|wire/wire)\.h|drivers/${d##*/}/.*|$public" $(find "$d" -name '*.[ch]')
 done
-only tools "(base|tools|topology)/.*|core/(inspect/query|security/secret)\.h|gateway/daemon\.h|$public" $(find src/tools -name '*.[ch]')
+only tools "(base|tools|topology)/.*|core/(inspect/(counters|query)|security/secret)\.h|gateway/daemon\.h|$public" $(find src/tools -name '*.[ch]')
 only bench "(../)?[a-z_]+\.h|bench/.*|$public" $(find bench -name '*.[ch]')
 # Modules below src/mpi are outside the library, of which the wait policy needs no symbol.
 only openmpi "base/foreign\.h|mpi/openmpi/thresholds\.h|engine/wait_policy\.h|(btl_mad|job_key)\.h|mpi/key\.h|$public" $(find src/mpi/openmpi -name '*.[ch]')

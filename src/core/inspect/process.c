@@ -37,16 +37,16 @@ void madi_say_process(madi_json_t *j, const mad_session_t *s)
     madi_host_name(host, sizeof host);
     madi_json_text(j, "host", host);
     marceli_state_get(&waiting);
-    madi_json_begin(j, "waiting", '{');
+    madi_json_begin(j, madi_counter_groups[MADI_GROUP_WAITING].key, '{');
     madi_json_real(j, "spin_us", (double)waiting.spin_ns / 1000);
-    madi_json_int(j, "sleeps", (int64_t)waiting.sleeps);
-    madi_json_int(j, "polls", (int64_t)waiting.polls);
-    madi_json_int(j, "hits", (int64_t)waiting.hits);
+    madi_count_say(j, MADI_COUNT_WAITING_sleeps, (int64_t)waiting.sleeps);
+    madi_count_say(j, MADI_COUNT_WAITING_polls, (int64_t)waiting.polls);
+    madi_count_say(j, MADI_COUNT_WAITING_hits, (int64_t)waiting.hits);
     madi_json_int(j, "processes", s->processes); /* by which it decides whether to spin */
-    madi_json_int(j, "threads", waiting.inside);
+    madi_count_say(j, MADI_COUNT_WAITING_threads, waiting.inside);
     madi_json_int(j, "threads_behind", waiting.followers);
-    madi_json_int(j, "user_level_threads", waiting.blocked);
-    madi_json_int(j, "wakes", (int64_t)waiting.wakes);
+    madi_count_say(j, MADI_COUNT_WAITING_user_level_threads, waiting.blocked);
+    madi_count_say(j, MADI_COUNT_WAITING_wakes, (int64_t)waiting.wakes);
     madi_json_begin(j, "categories", '[');
     for (int i = 0; i < MARCELI_KINDS && waiting.kinds[i].name; i++) {
         madi_json_begin(j, NULL, '{');
@@ -57,13 +57,13 @@ void madi_say_process(madi_json_t *j, const mad_session_t *s)
     }
     madi_json_end(j, ']');
     madi_json_end(j, '}');
-    madi_json_begin(j, "marcel", '{');
-    madi_json_int(j, "workers", waiting.workers);
-    madi_json_int(j, "created", (int64_t)waiting.created);
-    madi_json_int(j, "ended", (int64_t)waiting.ended);
-    madi_json_int(j, "switches", (int64_t)waiting.switches);
-    madi_json_int(j, "steals", (int64_t)waiting.steals);
-    madi_json_int(j, "idles", (int64_t)waiting.idles);
-    madi_json_int(j, "retaken", (int64_t)waiting.retaken);
+    madi_json_begin(j, madi_counter_groups[MADI_GROUP_MARCEL].key, '{');
+    madi_count_say(j, MADI_COUNT_MARCEL_workers, waiting.workers);
+    madi_count_say(j, MADI_COUNT_MARCEL_created, (int64_t)waiting.created);
+    madi_count_say(j, MADI_COUNT_MARCEL_ended, (int64_t)waiting.ended);
+    madi_count_say(j, MADI_COUNT_MARCEL_switches, (int64_t)waiting.switches);
+    madi_count_say(j, MADI_COUNT_MARCEL_steals, (int64_t)waiting.steals);
+    madi_count_say(j, MADI_COUNT_MARCEL_idles, (int64_t)waiting.idles);
+    madi_count_say(j, MADI_COUNT_MARCEL_retaken, (int64_t)waiting.retaken);
     madi_json_end(j, '}');
 }

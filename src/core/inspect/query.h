@@ -15,6 +15,7 @@
 
 #include "base/json.h"
 #include "core/core.h"
+#include "core/inspect/counters.h"
 
 #define MADI_ASK_VERSION 1
 
@@ -39,5 +40,14 @@ bool madi_trace_answer(madi_answer_t *answer);
 #define MADI_HOST_MAX 256
 void madi_host_name(char *name, size_t len); /* as the topology file calls this host, or its own name; any lock */
 void madi_say_process(madi_json_t *json, const mad_session_t *session);
+
+/* Write the member of a counter, under the key of its row; any lock. */
+static inline void madi_count_say(madi_json_t *json, madi_counter_id_t counter, int64_t value)
+{
+    if (madi_counters[counter].kind == MADI_COUNT_FLAG)
+        madi_json_bool(json, madi_counters[counter].key, value);
+    else
+        madi_json_int(json, madi_counters[counter].key, value);
+}
 
 #endif

@@ -6,10 +6,12 @@
  *     streams, forwarded   fragments of virtual links that end here, of such as pass through
  *   networks[]{network driver adapter peers ...}  all of that, by the network that carried it
  *   channels[]{channel ...} channels_left_out
- *   forwarding{... routes[]} */
+ *   forwarding{... routes[]}
+ * Counters are described in counters.h. */
 #include "base/clock.h"
 #include "core/inspect/query.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,13 +19,17 @@
 #define CHANNELS_MAX 128 /* number of channels that are listed one by one */
 #define ROWS 64          /* drivers times classes, and some; networks: further ones are in the last */
 
+/* Number of the rows of a group, from its first to its last counter. */
+#define N_COUNTS(group, first, last) (MADI_COUNT_##group##_##last - MADI_COUNT_##group##_##first + 1)
+enum { COUNTS = N_COUNTS(TRAFFIC, peers, times_full) };
+static_assert(MADI_COUNT_TRAFFIC_peers == 0 && COUNTS == N_COUNTS(NETWORKS, peers, times_full),
+              "traffic has the first rows, and networks have the same ones");
+
 typedef struct row {
     const madi_driver_t *driver;
     const madi_adapter_t *adapter; /* of a network; else NULL */
     const char *name;              /* of the class, or network */
-    int64_t peers, queued;
-    madi_traffic_t moved;
-    uint64_t blocks_out, block_bytes_out, blocks_in, block_bytes_in, refused;
+    int64_t count[COUNTS];         /* by MADI_COUNT_TRAFFIC_* */
 } row_t;
 
 typedef struct rows {
@@ -65,41 +71,52 @@ static const char *class_of(const mad_session_t *s, const madi_gate_t *gate)
     return madi_address_rank(madi_peer_address(s, gate->peer), s->job) >= 0 ? job : other;
 }
 
-static void traffic_add(madi_traffic_t *sum, const madi_traffic_t *t)
-{
-    sum->messages_out += t->messages_out;
-    sum->bytes_out += t->bytes_out;
-    sum->messages_in += t->messages_in;
-    sum->bytes_in += t->bytes_in;
-}
-
 static void row_add(row_t *sum, const row_t *row)
 {
-    sum->peers += row->peers;
-    sum->queued += row->queued;
-    traffic_add(&sum->moved, &row->moved);
-    sum->blocks_out += row->blocks_out;
-    sum->block_bytes_out += row->block_bytes_out;
-    sum->blocks_in += row->blocks_in;
-    sum->block_bytes_in += row->block_bytes_in;
-    sum->refused += row->refused;
+    for (int i = 0; i < COUNTS; i++)
+        sum->count[i] += row->count[i];
+}
+
+static void row_moved_add(row_t *row, const madi_traffic_t *t)
+{
+    row->count[MADI_COUNT_TRAFFIC_messages_sent] += (int64_t)t->messages_out;
+    row->count[MADI_COUNT_TRAFFIC_bytes_sent] += (int64_t)t->bytes_out;
+    row->count[MADI_COUNT_TRAFFIC_messages_received] += (int64_t)t->messages_in;
+    row->count[MADI_COUNT_TRAFFIC_bytes_received] += (int64_t)t->bytes_in;
+}
+
+/* Bytes of blocks are counted as bytes, too. */
+static void row_blocks_add(row_t *row, const madi_gate_t *gate)
+{
+    int64_t sent = (int64_t)(gate->granted_bytes + gate->put_bytes + gate->fetched_bytes);
+    int64_t received = (int64_t)(gate->taken_bytes + gate->placed_bytes + gate->pulled_bytes);
+    row->count[MADI_COUNT_TRAFFIC_blocks_sent] = (int64_t)(gate->granted_blocks + gate->put_blocks + gate->fetched_blocks);
+    row->count[MADI_COUNT_TRAFFIC_block_bytes_sent] = sent;
+    row->count[MADI_COUNT_TRAFFIC_bytes_sent] += sent;
+    row->count[MADI_COUNT_TRAFFIC_blocks_received] = (int64_t)(gate->taken_blocks + gate->placed_blocks + gate->pulled_blocks);
+    row->count[MADI_COUNT_TRAFFIC_block_bytes_received] = received;
+    row->count[MADI_COUNT_TRAFFIC_bytes_received] += received;
+}
+
+static int64_t gate_is_up(const madi_gate_t *gate)
+{
+    return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP;
 }
 
 static row_t gate_row(madi_gate_t *gate)
 {
-    row_t row = {.peers = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP};
+    row_t row = {.count[MADI_COUNT_TRAFFIC_peers] = gate_is_up(gate)};
+    madi_traffic_t moved;
     madi_lock(&gate->tx_lock);
-    row.moved = gate->before;
+    moved = gate->before;
     for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate) {
-        madi_conn_traffic(c, &row.moved);
+        madi_conn_traffic(c, &moved);
         for (const madi_tx_t *tx = c->queue; tx; tx = tx->next)
-            row.queued++;
+            row.count[MADI_COUNT_TRAFFIC_messages_queued]++;
     }
-    row.blocks_out = gate->granted_blocks + gate->put_blocks + gate->fetched_blocks;
-    row.block_bytes_out = gate->granted_bytes + gate->put_bytes + gate->fetched_bytes;
-    row.blocks_in = gate->taken_blocks + gate->placed_blocks + gate->pulled_blocks;
-    row.block_bytes_in = gate->taken_bytes + gate->placed_bytes + gate->pulled_bytes;
-    row.refused = gate->refused;
+    row_moved_add(&row, &moved);
+    row_blocks_add(&row, gate);
+    row.count[MADI_COUNT_TRAFFIC_times_full] = (int64_t)gate->refused;
     madi_unlock(&gate->tx_lock);
     return row;
 }
@@ -108,15 +125,18 @@ static row_t gate_row(madi_gate_t *gate)
 static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate, row_t *network)
 {
     static const char streams[] = "streams", forwarded[] = "forwarded";
-    row_t ends = {.peers = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP}, passing = ends;
-    s->forward->traffic(gate, &ends.moved, &passing.moved);
-    if (ends.moved.messages_out || ends.moved.messages_in)
-        row_add(row_of(&stats->classes, gate->adapter->driver, NULL, streams), &ends);
-    if (passing.moved.messages_out || passing.moved.messages_in)
-        row_add(row_of(&stats->classes, gate->adapter->driver, NULL, forwarded), &passing);
+    row_t row_ends = {.count[MADI_COUNT_TRAFFIC_peers] = gate_is_up(gate)}, row_passing = row_ends;
+    madi_traffic_t ends = {0}, passing = {0};
+    s->forward->traffic(gate, &ends, &passing);
+    row_moved_add(&row_ends, &ends);
+    row_moved_add(&row_passing, &passing);
+    if (ends.messages_out || ends.messages_in)
+        row_add(row_of(&stats->classes, gate->adapter->driver, NULL, streams), &row_ends);
+    if (passing.messages_out || passing.messages_in)
+        row_add(row_of(&stats->classes, gate->adapter->driver, NULL, forwarded), &row_passing);
     if (network) {
-        traffic_add(&network->moved, &ends.moved);
-        traffic_add(&network->moved, &passing.moved);
+        row_moved_add(network, &ends);
+        row_moved_add(network, &passing);
     }
 }
 
@@ -172,34 +192,18 @@ void madi_stats_free(mad_session_t *s)
     free(s->kept);
 }
 
-static void say_moved(madi_json_t *j, const madi_traffic_t *t)
+static void say_rows(madi_json_t *j, madi_counter_group_id_t group, const rows_t *rows)
 {
-    madi_json_int(j, "messages_sent", (int64_t)t->messages_out);
-    madi_json_int(j, "bytes_sent", (int64_t)t->bytes_out);
-    madi_json_int(j, "messages_received", (int64_t)t->messages_in);
-    madi_json_int(j, "bytes_received", (int64_t)t->bytes_in);
-}
-
-static void say_rows(madi_json_t *j, const char *key, const rows_t *rows)
-{
-    madi_json_begin(j, key, '[');
+    madi_counter_id_t first = group == MADI_GROUP_NETWORKS ? MADI_COUNT_NETWORKS_peers : MADI_COUNT_TRAFFIC_peers;
+    madi_json_begin(j, madi_counter_groups[group].key, '[');
     for (const row_t *row = rows->row; row < rows->row + rows->n; row++) {
-        madi_traffic_t all = row->moved;
-        all.bytes_out += row->block_bytes_out;
-        all.bytes_in += row->block_bytes_in;
         madi_json_begin(j, NULL, '{');
         madi_json_text(j, "driver", row->driver->name);
         if (row->adapter)
             madi_json_text(j, "adapter", row->adapter->name);
         madi_json_text(j, row->adapter ? "network" : "class", row->name);
-        madi_json_int(j, "peers", row->peers);
-        say_moved(j, &all);
-        madi_json_int(j, "messages_queued", row->queued);
-        madi_json_int(j, "blocks_sent", (int64_t)row->blocks_out);
-        madi_json_int(j, "block_bytes_sent", (int64_t)row->block_bytes_out);
-        madi_json_int(j, "blocks_received", (int64_t)row->blocks_in);
-        madi_json_int(j, "block_bytes_received", (int64_t)row->block_bytes_in);
-        madi_json_int(j, "times_full", (int64_t)row->refused);
+        for (int i = 0; i < COUNTS; i++)
+            madi_count_say(j, (madi_counter_id_t)(first + i), row->count[i]);
         madi_json_end(j, '}');
     }
     madi_json_end(j, ']');
@@ -224,11 +228,15 @@ static void say_channel(madi_json_t *j, const mad_channel_t *channel)
     }
     madi_json_begin(j, NULL, '{');
     madi_json_text(j, "channel", channel->name);
-    madi_json_int(j, "peers", peers);
-    say_moved(j, &moved);
-    madi_json_int(j, "messages_queued", queued);
-    madi_json_int(j, "messages_waiting", atomic_load_explicit(&((mad_channel_t *)channel)->n_ready, memory_order_relaxed));
-    madi_json_int(j, "peers_out_of_credit", starved);
+    madi_count_say(j, MADI_COUNT_CHANNELS_peers, peers);
+    madi_count_say(j, MADI_COUNT_CHANNELS_messages_sent, (int64_t)moved.messages_out);
+    madi_count_say(j, MADI_COUNT_CHANNELS_bytes_sent, (int64_t)moved.bytes_out);
+    madi_count_say(j, MADI_COUNT_CHANNELS_messages_received, (int64_t)moved.messages_in);
+    madi_count_say(j, MADI_COUNT_CHANNELS_bytes_received, (int64_t)moved.bytes_in);
+    madi_count_say(j, MADI_COUNT_CHANNELS_messages_queued, queued);
+    madi_count_say(j, MADI_COUNT_CHANNELS_messages_waiting,
+                   atomic_load_explicit(&((mad_channel_t *)channel)->n_ready, memory_order_relaxed));
+    madi_count_say(j, MADI_COUNT_CHANNELS_peers_out_of_credit, starved);
     madi_json_end(j, '}');
 }
 
@@ -242,7 +250,7 @@ static void say_rest(madi_json_t *j, mad_session_t *s, const stats_t *stats)
     left_out -= stats->n_channels;
     madi_json_int(j, "channels_left_out", left_out > 0 ? left_out : 0);
     if (s->forward) {
-        madi_json_begin(j, "forwarding", '{');
+        madi_json_begin(j, madi_counter_groups[MADI_GROUP_FORWARDING].key, '{');
         s->forward->say(s, j);
         s->forward->say_routes(s, j);
         madi_json_end(j, '}');
@@ -277,9 +285,9 @@ bool madi_stats_more(madi_answer_t *a)
     case GATES:
         gates_add(stats, s);
         if (!stats->gate) {
-            say_rows(j, "traffic", &stats->classes);
-            say_rows(j, "networks", &stats->networks);
-            madi_json_begin(j, "channels", '[');
+            say_rows(j, MADI_GROUP_TRAFFIC, &stats->classes);
+            say_rows(j, MADI_GROUP_NETWORKS, &stats->networks);
+            madi_json_begin(j, madi_counter_groups[MADI_GROUP_CHANNELS].key, '[');
             stats->stage = CHANNELS;
         }
         break;
