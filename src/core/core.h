@@ -127,6 +127,15 @@ void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *rea
 void madi_ways_explain(madi_gate_t *gate);
 void madi_ways_free(madi_gate_t *gate);
 
+/* A path that failed; in gate->failures, the last one first. */
+struct madi_failure {
+    struct madi_failure *next; /* the one before */
+    const madi_adapter_t *adapter;
+    bool was_used; /* packets had flowed */
+    bool said;     /* in gate->why */
+    char reason[];
+};
+
 enum madi_way { MADI_WAY_USED, MADI_WAY_TRIED, MADI_WAY_LOST, MADI_WAY_SPARE, MADI_WAY_REJECTED };
 /* Return the state of a path to a peer whose address is known; reason (MADI_REASON_MAX bytes) is the cause.  Empty for USED,
  * and for TRIED (connecting) unless the peer is stopped. */
@@ -168,6 +177,8 @@ void madi_link_bury(madi_link_t *link);                          /* close it; un
 void madi_gate_late(madi_gate_t *gate);                          /* fail a gate at its deadline; under session->lock */
 mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* takes tx_lock */
 mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* under tx_lock */
+bool madi_ctrl_pump(madi_gate_t *gate);   /* send queued control packets; false: some are left; under tx_lock */
+void madi_ctrl_forget(madi_gate_t *gate); /* discard them; under tx_lock */
 void madi_gate_pump(madi_gate_t *gate);                          /* under tx_lock */
 void madi_gate_work(madi_gate_t *gate);                          /* have the next progress pump it; any lock */
 void madi_gate_go_on(madi_gate_t *gate);                         /* likewise, but before any thread sleeps */
@@ -269,12 +280,26 @@ static inline bool madi_request_may_be_instant(const mad_session_t *session)
 {
     return MADI_LIKELY(!atomic_load_explicit(&((mad_session_t *)session)->calling, memory_order_relaxed));
 }
+static inline bool madi_request_is_done(const mad_request_t *request)
+{
+    return madi_request_is_instant(request) ||
+           atomic_load_explicit(&((mad_request_t *)request)->state, memory_order_acquire) == MADI_REQUEST_DONE;
+}
+void madi_request_queue_callback(mad_request_t *request); /* it is done: its callback is due; any lock */
 void madi_request_init(mad_request_t *request, mad_session_t *session, bool async);
 void madi_request_free(mad_request_t *request); /* its owner is done with it */
+/* Make a posted receive of the program's blocks, not in its connection's list yet.  NULL: no memory.  Under session->lock. */
+madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int n, bool async);
+void madi_posted_ring_free(mad_session_t *session); /* at the end of the session */
 mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: needs progress while no thread waits */
 void madi_request_by_peer(mad_request_t *request); /* the peer will complete it; called before it can complete */
 void madi_request_left(mad_request_t *request); /* a call is about to return it to the program; no lock */
 void madi_request_complete(mad_request_t *request, mad_status_t status); /* any lock */
+
+/* judge.c; under session->lock, outside of drivers */
+void madi_ledger_judge(madi_gate_t *gate); /* end the connection of a peer that has passed a bound, if it has */
+/* Where all together have too much: end the connection of the peer that has most. */
+void madi_ledger_judge_all(mad_session_t *session);
 
 /* round.c; under session->lock unless it says otherwise */
 #define MADI_LOOK_AROUND 1024 /* busy rounds between two polls of everything */

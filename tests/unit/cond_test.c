@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/progress/cond.c, and of the progress thread for a program that sleeps outside the library.  They count how often
+/* Tests of core/api/cond.c, and of the progress thread for a program that sleeps outside the library.  They count how often
  * the thread slept, polled at its clock tick, and led.  No test measures time. */
 #include "unit.h"
 

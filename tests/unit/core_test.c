@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/wire/handle.c, core/progress/callbacks.c, the timeouts of core/connect/hello.c, and the sizes on which the fast path and the
+/* Tests of core/wire/handle.c, core/api/callbacks.c, the timeouts of core/connect/hello.c, and the sizes on which the fast path and the
  * memory per peer depend. */
 #include "unit.h"
 

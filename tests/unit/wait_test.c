@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/progress/wait.c: several threads of a process that wait at the same time. */
+/* Tests of core/session/wait.c: several threads of a process that wait at the same time. */
 #include "unit.h"
 
 #include "core/core.h"

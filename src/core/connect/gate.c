@@ -79,45 +79,6 @@ void madi_link_bury(madi_link_t *link)
     s->dead_links = link;
 }
 
-/* Nobody may be waiting for what is held here or there, and the program may compute: the progress thread looks after it. */
-static void hold(int n)
-{
-    marceli_async_count_later(n);
-    if (n > 0)
-        marceli_async_kick_later();
-}
-
-void madi_link_holds(madi_link_t *link, int n)
-{
-    (void)link;
-    hold(n);
-}
-
-static madi_charge_t ctrl_kind(const madi_wire_hdr_t *hdr)
-{
-    return hdr->type == MADI_WIRE_FORWARD ? MADI_CHARGE_ANSWERS : MADI_CHARGE_CTRL;
-}
-
-static int64_t ctrl_size(const madi_wire_hdr_t *hdr)
-{
-    return (int64_t)(sizeof(madi_ctrl_t) + 16 + hdr->length); /* 16: what the heap adds */
-}
-
-static void ctrl_uncharge(madi_gate_t *gate, const madi_ctrl_t *c)
-{
-    madi_uncharge(gate, ctrl_kind(&c->hdr), ctrl_size(&c->hdr));
-}
-
-static void ctrl_forget(madi_gate_t *gate)
-{
-    for (madi_ctrl_t *c; (c = gate->ctrl); free(c)) {
-        gate->ctrl = c->next;
-        ctrl_uncharge(gate, c);
-        hold(-1);
-    }
-    gate->ctrl_tail = &gate->ctrl;
-}
-
 /* Report the loss to the log and the program; on a lane, with its name. */
 static void tell_down(madi_gate_t *gate, mad_status_t status, const char *text)
 {
@@ -151,7 +112,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
         gate->link->driver->sever(gate->link);
     madi_lock(&gate->tx_lock);
     atomic_store_explicit(&gate->state, MADI_GATE_DOWN, memory_order_release); /* pairs with gate_usable */
-    ctrl_forget(gate);
+    madi_ctrl_forget(gate);
     for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
         madi_conn_fail(conn, gate->status);
     madi_rdv_fail_all(gate, gate->status);
@@ -207,61 +168,6 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
 
-void madi_link_lock_tx(madi_link_t *link)
-{
-    madi_lock(&link->gate->tx_lock);
-}
-
-void madi_link_unlock_tx(madi_link_t *link)
-{
-    madi_unlock(&link->gate->tx_lock);
-}
-
-void madi_link_writable(madi_link_t *link)
-{
-    if (link->outer)
-        link->outer->driver->upcalls->link_writable(link);
-    else
-        madi_gate_work(link->gate);
-}
-
-void madi_gate_work(madi_gate_t *gate)
-{
-    mad_session_t *s = gate->session;
-    if (atomic_exchange_explicit(&gate->work, 1, memory_order_acq_rel))
-        return;
-    madi_lock(&s->work_lock);
-    gate->next_work = s->work;
-    s->work = gate;
-    atomic_store_explicit(&s->has_work, 1, memory_order_release);
-    madi_unlock(&s->work_lock);
-    madi_session_moved(s);
-}
-
-void madi_gate_go_on(madi_gate_t *gate)
-{
-    atomic_store_explicit(&gate->session->strides_left, 1, memory_order_relaxed); /* before it is among those with work */
-    madi_gate_work(gate);
-}
-
-static bool ctrl_pump(madi_gate_t *gate)
-{
-    madi_ctrl_t *c;
-    while ((c = gate->ctrl)) {
-        struct iovec vec[2] = {{&c->hdr, sizeof c->hdr}, {c->body, c->hdr.length}};
-        if (gate->link->driver->send(gate->link, vec, c->hdr.length ? 2 : 1, sizeof c->hdr + c->hdr.length, NULL) !=
-            MADI_SENT)
-            return false;
-        gate->ctrl = c->next;
-        if (!gate->ctrl)
-            gate->ctrl_tail = &gate->ctrl;
-        ctrl_uncharge(gate, c);
-        free(c);
-        hold(-1);
-    }
-    return true;
-}
-
 /* Fragments of others and what this process sends take turns: neither class waits for ever. */
 static void forward_pump(madi_gate_t *gate, bool first)
 {
@@ -276,7 +182,7 @@ void madi_gate_pump(madi_gate_t *gate)
     bool again = false;
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
         return;
-    if (!ctrl_pump(gate)) {
+    if (!madi_ctrl_pump(gate)) {
         madi_gate_work(gate);
         return;
     }
@@ -300,53 +206,6 @@ void madi_gate_pump(madi_gate_t *gate)
         madi_gate_work(gate);
 }
 
-/* Queue a control packet until the link takes it.  Charged to the peer: the link takes packets when the peer reads. */
-static mad_status_t ctrl_queue(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
-{
-    madi_ctrl_t *c;
-    if (!madi_charge(gate, ctrl_kind(hdr), ctrl_size(hdr))) {
-        madi_ledger_pass(gate, ctrl_kind(hdr));
-        return MAD_ERR_PEER;
-    }
-    c = malloc(sizeof *c + hdr->length);
-    if (!c) {
-        madi_uncharge(gate, ctrl_kind(hdr), ctrl_size(hdr));
-        return MAD_ERR_NOMEM;
-    }
-    c->next = NULL;
-    c->hdr = *hdr;
-    if (hdr->length)
-        memcpy(c->body, body, hdr->length);
-    *gate->ctrl_tail = c;
-    gate->ctrl_tail = &c->next;
-    hold(1);
-    madi_gate_work(gate);
-    return MAD_OK;
-}
-
-mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
-{
-    struct iovec vec[2] = {{(void *)hdr, sizeof *hdr}, {(void *)body, hdr->length}};
-    mad_status_t status = MAD_OK;
-
-    if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP) {
-        status = MAD_ERR_PEER;
-    } else if (gate->ctrl || gate->link->driver->send(gate->link, vec, hdr->length ? 2 : 1,
-                                                      sizeof *hdr + hdr->length, NULL) != MADI_SENT) {
-        status = ctrl_queue(gate, hdr, body);
-    }
-    return status;
-}
-
-mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
-{
-    mad_status_t status;
-    madi_lock(&gate->tx_lock);
-    status = madi_gate_ctrl_locked(gate, hdr, body);
-    madi_unlock(&gate->tx_lock);
-    return status;
-}
-
 void madi_gate_floor(madi_gate_t *gate, uint64_t floor)
 {
     gate->peer_floor = floor;
@@ -367,7 +226,7 @@ void madi_gate_free(madi_gate_t *gate)
         madi_seal_free(gate->link->seal);
         free(gate->link);
     }
-    ctrl_forget(gate);
+    madi_ctrl_forget(gate);
     if (gate->forward)
         gate->session->forward->free(gate);
     madi_search_free(gate);
@@ -377,4 +236,26 @@ void madi_gate_free(madi_gate_t *gate)
     madi_handles_free(gate->sends);
     free(gate->share);
     free(gate);
+}
+
+madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status)
+{
+    mad_session_t *s = channel->session;
+    madi_conn_t *conn = peer >= 0 ? madi_conn_peek(channel, peer) : NULL;
+    madi_gate_t *gate;
+    if (conn && atomic_load_explicit(&conn->gate->state, memory_order_relaxed) != MADI_GATE_IDLE &&
+        !atomic_load_explicit(&channel->closed, memory_order_relaxed))
+        return conn;
+    madi_lock(&s->lock);
+    *status = atomic_load_explicit(&channel->closed, memory_order_relaxed) ? madi_channel_status(channel)
+                                                                           : madi_peer_gate(s, peer, channel->lane, &gate);
+    if (!*status) {
+        conn = madi_conn_make(channel, gate);
+        if (!conn)
+            *status = MAD_ERR_NOMEM;
+        else
+            madi_gate_connect(gate);
+    }
+    madi_unlock(&s->lock);
+    return *status ? NULL : conn;
 }

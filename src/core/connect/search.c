@@ -28,23 +28,6 @@
 
 typedef struct madi_search search_t;
 
-/* ---- Why it is as it is --------------------------------------------------------------------------------------- */
-
-void madi_gate_explain(madi_gate_t *gate, const char *format, ...)
-{
-    size_t n = strlen(gate->why);
-    char text[sizeof gate->why];
-    va_list args;
-    if (n && n + 2 < sizeof gate->why) {
-        memcpy(gate->why + n, "; ", 3);
-        n += 2;
-    }
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    madi_escape(gate->why + n, sizeof gate->why - n, text, strlen(text)); /* events and answers repeat it */
-}
-
 static void reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason)
 {
     madi_log(MADI_LOG_DEBUG, a->driver->name, "peer %d: %s (%s) rejected: %s", gate->peer, a->name, a->network, reason);

@@ -2,6 +2,7 @@
 /* The beginning of every answer: the process, how it waits, its user-level threads. */
 #include "base/knob.h"
 #include "core/inspect/query.h"
+#include "core/wire/host_name.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -9,16 +10,6 @@
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unreleased"
 #endif
-
-void madi_host_name(char *name, size_t len)
-{
-    const char *given = madi_knob_text(MADI_KNOB_HOST);
-    if (*given)
-        snprintf(name, len, "%s", given);
-    else if (gethostname(name, len))
-        snprintf(name, len, "unknown");
-    name[len - 1] = 0;
-}
 
 void madi_say_process(madi_json_t *j, const mad_session_t *s)
 {

@@ -8,7 +8,7 @@
  * A question is one line: "madeleine 1" and
  *   explain, explain PEER    ways and traffic by peer, knobs (explain.c)
  *   stats                    counters (stats.c)
- *   trace                    the timeline (trace.c)
+ *   trace                    the timeline (trace_answer.c)
  * The answer is one JSON object, or {"error": "..."}, and the end of the stream.  Members may be added at any time. */
 #ifndef MADI_ASK_H
 #define MADI_ASK_H
@@ -33,12 +33,10 @@ bool madi_explain_begin(madi_answer_t *answer); /* explain.c */
 bool madi_explain_more(madi_answer_t *answer);
 bool madi_stats_begin(madi_answer_t *answer); /* stats.c */
 bool madi_stats_more(madi_answer_t *answer);
-bool madi_trace_begin(madi_answer_t *answer); /* trace.c */
+bool madi_trace_begin(madi_answer_t *answer); /* trace_answer.c */
 bool madi_trace_answer(madi_answer_t *answer);
 
 /* process.c; under session->lock */
-#define MADI_HOST_MAX 256
-void madi_host_name(char *name, size_t len); /* as the topology file calls this host, or its own name; any lock */
 void madi_say_process(madi_json_t *json, const mad_session_t *session);
 
 /* Write the member of a counter, under the key of its row; any lock. */

@@ -36,18 +36,12 @@ madi_bound_t madi_bounds[MADI_CHARGES] = {
                            "launcher, mad_peer_add)"},
 };
 
-#define TEXT 320 /* bytes of what is logged of a peer that has passed a bound */
 #define LINES 256                  /* that may be logged at once ... */
 #define LINE_NS INT64_C(250000000) /* ... and then one in this time */
 
 /* ---- Charges ---------------------------------------------------------------------------------------------------- */
 
-static int64_t held(const _Atomic(int64_t) *at)
-{
-    return atomic_load_explicit((_Atomic(int64_t) *)at, memory_order_relaxed);
-}
-
-static int64_t bound_of_sum(const mad_session_t *s, madi_charge_t what)
+int64_t madi_ledger_bound(const mad_session_t *s, madi_charge_t what)
 {
     return s->ledger.most[what] ? s->ledger.most[what] : madi_bounds[what].sum;
 }
@@ -55,7 +49,7 @@ static int64_t bound_of_sum(const mad_session_t *s, madi_charge_t what)
 /* When all together have too much, a peer that has no more than this is not the one that is in error. */
 static int64_t share(const mad_session_t *s, madi_charge_t what)
 {
-    int64_t most = bound_of_sum(s, what);
+    int64_t most = madi_ledger_bound(s, what);
     return (most < madi_bounds[what].peer ? most : madi_bounds[what].peer) / 16;
 }
 
@@ -75,7 +69,7 @@ bool madi_charge(madi_gate_t *gate, madi_charge_t what, int64_t n)
     mad_session_t *s = gate->session;
     int64_t of_peer = atomic_fetch_add_explicit(&gate->ledger.held[what], n, memory_order_relaxed) + n;
     int64_t of_all = atomic_fetch_add_explicit(&s->ledger.held[what], n, memory_order_relaxed) + n;
-    if (of_peer <= madi_bounds[what].peer && (of_all <= bound_of_sum(s, what) || is_spared(s, what, of_peer)))
+    if (of_peer <= madi_bounds[what].peer && (of_all <= madi_ledger_bound(s, what) || is_spared(s, what, of_peer)))
         return true;
     madi_uncharge(gate, what, n);
     return false;
@@ -107,56 +101,24 @@ void madi_ledger_pass(madi_gate_t *gate, madi_charge_t what)
         madi_gate_work(gate);
 }
 
-static void explain(const madi_gate_t *gate, madi_charge_t what, char text[TEXT])
+void madi_ledger_explain(const madi_gate_t *gate, madi_charge_t what, char text[MADI_LEDGER_TEXT])
 {
     const madi_bound_t *bound = &madi_bounds[what];
-    int64_t own = held(&gate->ledger.held[what]), all = held(&gate->session->ledger.held[what]);
+    int64_t own = madi_ledger_held(&gate->ledger.held[what]), all = madi_ledger_held(&gate->session->ledger.held[what]);
     bool of_sum = own <= bound->peer / 2; /* then all together have too much */
-    snprintf(text, TEXT, "%" PRId64 " %s%s, %" PRId64 " are allowed (\"%s\" in doc/limits.md); %s", of_sum ? all : own,
-             bound->what, of_sum ? " or others" : "", of_sum ? bound_of_sum(gate->session, what) : bound->peer, bound->name,
+    snprintf(text, MADI_LEDGER_TEXT, "%" PRId64 " %s%s, %" PRId64 " are allowed (\"%s\" in doc/limits.md); %s", of_sum ? all : own,
+             bound->what, of_sum ? " or others" : "", of_sum ? madi_ledger_bound(gate->session, what) : bound->peer, bound->name,
              bound->past);
 }
 
 void madi_ledger_refused(madi_gate_t *gate, madi_charge_t what)
 {
-    char text[TEXT];
+    char text[MADI_LEDGER_TEXT];
     if (gate->ledger.warned & 1u << what || !madi_ledger_line(gate->session, MADI_LOG_WARN))
         return;
     gate->ledger.warned |= 1u << what;
-    explain(gate, what, text);
+    madi_ledger_explain(gate, what, text);
     madi_log(MADI_LOG_WARN, "core", "peer %d: %s", gate->peer, text);
-}
-
-void madi_ledger_judge(madi_gate_t *gate)
-{
-    int past = atomic_load_explicit(&gate->ledger.past, memory_order_relaxed);
-    char text[TEXT];
-    if (MADI_LIKELY(!past) || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
-        return;
-    explain(gate, (madi_charge_t)(past - 1), text);
-    madi_gate_down(gate, MAD_ERR_PROTOCOL, text);
-}
-
-static madi_gate_t *has_most(mad_session_t *s, madi_charge_t what)
-{
-    madi_gate_t *most = NULL;
-    for (madi_gate_t *gate = s->gates; gate; gate = gate->next)
-        if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP &&
-            (!most || held(&gate->ledger.held[what]) > held(&most->ledger.held[what])))
-            most = gate;
-    return most;
-}
-
-void madi_ledger_judge_all(mad_session_t *s)
-{
-    int over = atomic_exchange_explicit(&s->ledger.over, 0, memory_order_relaxed);
-    for (int i = 0; i < MADI_CHARGES; i++) {
-        madi_gate_t *gate = over & 1 << i ? has_most(s, (madi_charge_t)i) : NULL;
-        if (!gate || held(&s->ledger.held[i]) <= bound_of_sum(s, (madi_charge_t)i))
-            continue;
-        madi_ledger_pass(gate, (madi_charge_t)i);
-        madi_ledger_judge(gate);
-    }
 }
 
 bool madi_ledger_line(mad_session_t *s, madi_log_level_t level)
@@ -186,16 +148,16 @@ bool madi_ledger_line(mad_session_t *s, madi_log_level_t level)
 void madi_ledger_say(const madi_gate_t *gate, madi_json_t *json)
 {
     for (int i = 0; i < MADI_CHARGES; i++)
-        madi_json_int(json, madi_bounds[i].name, held(&gate->ledger.held[i]));
+        madi_json_int(json, madi_bounds[i].name, madi_ledger_held(&gate->ledger.held[i]));
 }
 
 void madi_ledger_say_sum(const mad_session_t *s, madi_json_t *json)
 {
     for (int i = 0; i < MADI_CHARGES; i++) {
         madi_json_begin(json, madi_bounds[i].name, '{');
-        madi_json_int(json, "held", held(&s->ledger.held[i]));
+        madi_json_int(json, "held", madi_ledger_held(&s->ledger.held[i]));
         madi_json_int(json, "most_of_one_peer", madi_bounds[i].peer);
-        madi_json_int(json, "most_of_all", bound_of_sum(s, (madi_charge_t)i));
+        madi_json_int(json, "most_of_all", madi_ledger_bound(s, (madi_charge_t)i));
         madi_json_end(json, '}');
     }
 }

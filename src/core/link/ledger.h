@@ -57,6 +57,17 @@ typedef struct madi_ledger_sum {
 struct madi_gate;
 struct mad_session;
 
+/* Amount that is charged to a peer or to all. */
+static inline int64_t madi_ledger_held(const _Atomic(int64_t) *held)
+{
+    return atomic_load_explicit((_Atomic(int64_t) *)held, memory_order_relaxed);
+}
+/* The bound of all peers together. */
+int64_t madi_ledger_bound(const struct mad_session *session, madi_charge_t what);
+#define MADI_LEDGER_TEXT 320 /* bytes of a text about a peer that has passed a bound */
+/* Write what the peer has, the bound, and the remedy. */
+void madi_ledger_explain(const struct madi_gate *gate, madi_charge_t what, char text[MADI_LEDGER_TEXT]);
+
 /* Charge n to a peer.  False: that would pass a bound, and nothing is charged. */
 bool madi_charge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 void madi_uncharge(struct madi_gate *gate, madi_charge_t what, int64_t n);
@@ -69,12 +80,6 @@ void madi_uncharge_orphan(struct mad_session *session, madi_charge_t what, int64
 void madi_ledger_refused(struct madi_gate *gate, madi_charge_t what);
 /* Have the connection of a peer that has passed this bound end with the next progress.  Any lock. */
 void madi_ledger_pass(struct madi_gate *gate, madi_charge_t what);
-/* End the connection of a peer that has passed a bound, if it has.  Under the session's lock. */
-void madi_ledger_judge(struct madi_gate *gate);
-
-/* Where all together have too much: end the connection of the peer that has most.  Under the session's lock, outside of drivers. */
-void madi_ledger_judge_all(struct mad_session *session);
-
 /* True if one more line of this level about peers may be logged now.  Lines that are left out are counted, and the next one that is
  * logged says how many.  Under the session's lock. */
 bool madi_ledger_line(struct mad_session *session, madi_log_level_t level);

@@ -4,7 +4,8 @@
 #include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
-#include "core/inspect/query.h"
+#include "core/core.h"
+#include "core/wire/host_name.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -250,10 +251,23 @@ static int take_some(madi_trace_text_t *t, madi_trace_event_t *events)
 
 enum { BEGIN, EVENTS, OVER };
 
+static bool say_untraced(madi_trace_text_t *t, madi_json_t *j)
+{
+    if (t->stage == OVER)
+        return false;
+    t->stage = OVER;
+    madi_json_begin(j, NULL, '{');
+    madi_json_text(j, "error", "it keeps no trace: start it with MAD_TRACE=PREFIX");
+    madi_json_end(j, '}');
+    return true;
+}
+
 bool madi_trace_more(madi_trace_text_t *t, madi_json_t *j)
 {
     madi_trace_event_t events[AT_ONCE];
     int n;
+    if (!madi_tracing)
+        return say_untraced(t, j);
     switch (t->stage) {
     case BEGIN:
         madi_lock(&trace.lock);
@@ -318,24 +332,4 @@ void madi_trace_write(void)
     if (!good)
         madi_log(MADI_LOG_WARN, "trace", "MAD_TRACE: %s cannot be written: %s", t->name, t->why);
     free(t);
-}
-
-bool madi_trace_begin(madi_answer_t *a)
-{
-    a->state = calloc(1, sizeof(madi_trace_text_t));
-    return a->state != NULL;
-}
-
-bool madi_trace_answer(madi_answer_t *a)
-{
-    madi_trace_text_t *text = a->state;
-    if (madi_tracing)
-        return madi_trace_more(text, &a->json);
-    if (text->stage)
-        return false;
-    text->stage = OVER;
-    madi_json_begin(&a->json, NULL, '{');
-    madi_json_text(&a->json, "error", "it keeps no trace: start it with MAD_TRACE=PREFIX");
-    madi_json_end(&a->json, '}');
-    return true;
 }

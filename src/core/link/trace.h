@@ -65,7 +65,7 @@ void madi_trace_start(const struct mad_session *session);
 void madi_trace_write(void); /* the file; no lock */
 void madi_trace_forked(void); /* in the child of a fork: another thread of the parent may have held the lock */
 
-/* State to write all events as text, in steps; initially zero. */
+/* State to write all events as text, in steps; initially zero.  The text is an error if nothing is traced. */
 typedef struct madi_trace_text {
     int stage;
     uint64_t next, end;

@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 
 #define POLL_BUDGET 32 /* packets of one adapter before the next gets its turn */
-#define LOOK_NS 100000 /* between looks at the descriptors of a program that calls mad_progress itself */
 
 static int poll_set(mad_session_t *session, int epfd)
 {
@@ -27,11 +26,6 @@ static int poll_set(mad_session_t *session, int epfd)
 int madi_poll_descriptors(mad_session_t *session)
 {
     return poll_set(session, session->epfd);
-}
-
-int madi_watched_carriers(const mad_session_t *session)
-{
-    return session->carriers;
 }
 
 void madi_rare_ready(madi_watch_t *watch, uint32_t events)
@@ -111,99 +105,7 @@ int madi_progress_after(mad_session_t *session, int n)
     return n;
 }
 
-/* The polled array has room for all adapters; readers hold no lock. */
-void madi_adapter_polled(madi_adapter_t *adapter)
-{
-    mad_session_t *session = adapter->session;
-    int n = atomic_load_explicit(&session->n_polled, memory_order_relaxed);
-    if (!adapter->driver->pure_poll)
-        return;
-    for (int i = 0; i < n; i++)
-        if (session->polled[i] == adapter)
-            return;
-    session->polled[n] = adapter;
-    atomic_store_explicit(&session->n_polled, n + 1, memory_order_release); /* pairs with madi_poll_hit */
-}
-
-/* An adapter whose pure_poll guesses, since only a system call could tell, would keep all behind it from being polled. */
-void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter)
-{
-    int n = atomic_load_explicit(&session->n_polled, memory_order_relaxed);
-    for (int i = 0; i < n; i++)
-        if (session->polled[i] == adapter)
-            atomic_store_explicit(&session->poll_first, i + 1, memory_order_relaxed);
-}
-
 bool madi_pure_poll(mad_session_t *session)
 {
     return madi_poll_hit(session) || atomic_load_explicit(&session->has_work, memory_order_relaxed);
-}
-
-/* Programs that call this do not spin here: the descriptors get their turn by the clock. */
-int mad_progress(mad_session_t *session)
-{
-    int n = 0;
-    madi_share_poll(&session->habit);
-    marceli_async_poll();
-    if (madi_trylock(&session->lock)) {
-        n = madi_progress_locked(session);
-        if (!n && madi_now() - session->looked > LOOK_NS) {
-            n = madi_look_around(session);
-            marceli_async_aside();
-        }
-        madi_unlock(&session->lock);
-    }
-    madi_calls_run(session);
-    if (!n)
-        marceli_give_way();
-    return n;
-}
-
-void mad_progress_thread(int used)
-{
-    marceli_async_allow(used);
-}
-
-void mad_hand_over(void)
-{
-    marceli_async_hand_over();
-}
-
-/* ---- Descriptors ---------------------------------------------------------------------------------------------- */
-
-static int set_of(const mad_session_t *session, const madi_watch_t *watch)
-{
-    return watch->rare ? session->rare_epfd : session->epfd;
-}
-
-static mad_status_t watch_add(mad_session_t *session, madi_watch_t *watch, uint32_t events, bool rare)
-{
-    struct epoll_event e = {.events = events, .data.ptr = watch};
-    watch->rare = rare;
-    if (epoll_ctl(set_of(session, watch), EPOLL_CTL_ADD, watch->fd, &e))
-        return MAD_ERR_SYSTEM;
-    session->carriers += watch->carries;
-    return MAD_OK;
-}
-
-mad_status_t madi_watch_add(mad_session_t *session, madi_watch_t *watch, uint32_t events)
-{
-    return watch_add(session, watch, events, false);
-}
-
-mad_status_t madi_watch_add_rare(mad_session_t *session, madi_watch_t *watch, uint32_t events)
-{
-    return watch_add(session, watch, events, true);
-}
-
-void madi_watch_change(mad_session_t *session, madi_watch_t *watch, uint32_t events)
-{
-    struct epoll_event e = {.events = events, .data.ptr = watch};
-    epoll_ctl(set_of(session, watch), EPOLL_CTL_MOD, watch->fd, &e);
-}
-
-void madi_watch_del(mad_session_t *session, madi_watch_t *watch)
-{
-    epoll_ctl(set_of(session, watch), EPOLL_CTL_DEL, watch->fd, NULL);
-    session->carriers -= watch->carries;
 }

@@ -25,16 +25,6 @@ void madi_spread(const struct iovec *pieces, int n, madi_foreign_t src, uint64_t
     }
 }
 
-const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS])
-{
-    if (desc & (MADI_WIRE_DESC_NONE | MADI_WIRE_DESC_ANY))
-        snprintf(buf, MADI_BLOCK_WORDS, "%s", desc & MADI_WIRE_DESC_NONE ? "no such block" : "a block of any length");
-    else
-        snprintf(buf, MADI_BLOCK_WORDS, "%llu bytes, %s", (unsigned long long)MADI_WIRE_DESC_LEN(desc),
-                 MADI_WIRE_DESC_RMODE(desc) ? "CHEAPER" : "EXPRESS");
-    return buf;
-}
-
 /* Tell both sides that they disagree.  Under session->lock. */
 void madi_block_mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
 {

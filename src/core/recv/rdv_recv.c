@@ -290,12 +290,6 @@ void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status)
 
 /* ---- Asked for by mad_try_unpack before they were there -------------------------------------------------------- */
 
-static bool early_done(void *arg)
-{
-    madi_rx_msg_t *m = arg;
-    return madi_done(&m->early->here) || madi_message_status(&m->base);
-}
-
 /* The next block is announced, or goes on in further packets: have it come into memory of ours, since the caller may come back with another buffer.
  * Under session->lock. */
 mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
@@ -329,27 +323,4 @@ void madi_early_drop(madi_rx_msg_t *m)
     free(m->early);
     m->early = NULL;
     m->index++;
-}
-
-mad_status_t madi_early_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected, bool may_wait)
-{
-    mad_status_t status;
-    if (!may_wait && !early_done(m)) {
-        mad_progress(m->base.session);
-        if (!early_done(m))
-            return MAD_ERR_AGAIN;
-    }
-    madi_message_wait(m, early_done, m);
-    madi_lock(&m->base.session->lock);
-    status = madi_message_status(&m->base);
-    if (!status && !madi_block_agrees(m, m->early->desc, expected)) {
-        madi_block_mismatch(m, m->early->desc, expected);
-        status = MAD_ERR_MISMATCH;
-    }
-    if (!status) {
-        madi_spread(pieces, n, madi_foreign_of(m->early->data), 0, MADI_WIRE_DESC_LEN(m->early->desc));
-        madi_early_drop(m);
-    }
-    madi_unlock(&m->base.session->lock);
-    return status;
 }

@@ -30,6 +30,8 @@ static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
 }
 void madi_credit_return_later(madi_conn_t *conn, uint32_t cost); /* like madi_credit_return, sent when progress is idle */
 void madi_credit_forget(madi_conn_t *conn);
+void madi_credit_begin_rx(madi_conn_t *conn); /* begin anew, with the floor */
+void madi_credit_begin_tx(madi_conn_t *conn); /* likewise, of the sending side */
 madi_rx_msg_t *madi_rx_more(mad_session_t *session);
 void madi_rx_clear(madi_rx_msg_t *msg);   /* reset all fields for reuse */
 
@@ -129,8 +131,6 @@ bool madi_block_none(const madi_rx_msg_t *msg); /* true if the message has no fu
 bool madi_block_agrees(const madi_rx_msg_t *msg, uint64_t sent, uint64_t expected); /* two descriptors */
 /* Report a mismatch to both sides.  Descriptors, or MADI_WIRE_DESC_NONE and MADI_WIRE_DESC_ANY. */
 void madi_block_mismatch(madi_rx_msg_t *msg, uint64_t sent, uint64_t expected);
-#define MADI_BLOCK_WORDS 40
-const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* describe it in a text; returns buf */
 /* Parse the block at the cursor, once; the cursor stays.  MAD_ERR_PROTOCOL: the message fails, and the cursor moves to its
  * end. */
 mad_status_t madi_block_look(madi_rx_msg_t *msg, madi_sent_block_t *block);
@@ -177,8 +177,6 @@ void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* record that the send
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 /* Begin to receive the rest of the announced or continued block at the cursor into memory of the library. */
 mad_status_t madi_early_start(madi_rx_msg_t *msg, const madi_sent_block_t *block);
-mad_status_t madi_early_take(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t expected,
-                             bool may_wait); /* no lock */
 void madi_early_drop(madi_rx_msg_t *msg);
 static inline void madi_early_forget(madi_rx_msg_t *msg) /* free a borrowed block: it is valid until the next call only */
 {
@@ -193,6 +191,10 @@ void madi_rx_feed(madi_rx_msg_t *msg); /* fill waiting blocks with data that has
 mad_status_t madi_block_wait(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t desc);
 
 /* unpack_end.c; under session->lock */
+/* Discard the remaining blocks of an ended message, and report the mismatch.  True: nothing of it is in flight any more. */
+bool madi_rx_settle(madi_rx_msg_t *msg);
+void madi_rx_live_remove(madi_rx_msg_t *msg); /* remove it from conn->live, if it is there */
+void madi_rx_release(madi_rx_msg_t *msg);     /* free all that it holds, and give its structure back; any lock */
 void madi_rx_finish(madi_rx_msg_t *msg); /* complete its request if it has ended and nothing is missing */
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
 void madi_rx_drop(madi_rx_msg_t *msg); /* discard an arrived message that is not opened */
@@ -203,7 +205,6 @@ void madi_posted_next(madi_conn_t *conn); /* the first one is served: the next o
 /* A short packet, for the first posted receive of its connection: if it is that message, whole, it is received straight into
  * the block.  False: nothing was done. */
 bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body);
-void madi_posted_ring_free(mad_session_t *session); /* at the end of the session */
 void madi_posted_offer(madi_conn_t *conn); /* the first one is next, if it is known what has come before */
 bool madi_posted_withdraw(madi_posted_t *posted); /* false: the sender is writing it, or has */
 

@@ -3,21 +3,6 @@
  * bounds how many there are, and how much waits: the credits of a connection bound one channel, and names are free. */
 #include "core/core.h"
 
-bool madi_unopened_announced(madi_conn_t *conn)
-{
-    if (!conn->unopened || conn->unopened_counted)
-        return true;
-    conn->unopened_counted = madi_charge(conn->gate, MADI_CHARGE_CHANNELS, 1);
-    return conn->unopened_counted;
-}
-
-void madi_unopened_sweep(madi_gate_t *gate)
-{
-    if (atomic_load_explicit(&gate->ledger.held[MADI_CHARGE_CHANNELS], memory_order_relaxed) >=
-        madi_bounds[MADI_CHARGE_CHANNELS].peer)
-        madi_channels_sweep(gate->session);
-}
-
 /* Discard messages of lost peers first: perhaps they are never opened, and only the program could release them otherwise.
  * True if there were any. */
 static bool lost_dropped(mad_session_t *s)
@@ -47,18 +32,4 @@ void madi_unopened_message(madi_conn_t *conn, size_t len)
     conn->unopened_bytes += n;
     if (MADI_UNLIKELY(atomic_load_explicit(&gate->session->ledger.over, memory_order_relaxed)) && !lost_dropped(gate->session))
         madi_gate_work(gate); /* and the peer that has most is ended */
-}
-
-void madi_unopened_drained(madi_conn_t *conn)
-{
-    madi_uncharge(conn->gate, MADI_CHARGE_WAITING, conn->unopened_bytes);
-    conn->unopened_bytes = 0;
-}
-
-void madi_unopened_end(madi_conn_t *conn)
-{
-    madi_unopened_drained(conn);
-    if (conn->unopened_counted)
-        madi_uncharge(conn->gate, MADI_CHARGE_CHANNELS, 1);
-    conn->unopened_counted = false;
 }

@@ -18,7 +18,6 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list; before every session's */
 static mad_session_t *all;
-static atomic_bool refused; /* logged */
 
 /* ---- In the child ----------------------------------------------------------------------------------------------- */
 
@@ -170,12 +169,4 @@ void madi_fork_forget(mad_session_t *s)
             break;
         }
     pthread_mutex_unlock(&lock);
-}
-
-mad_status_t madi_fork_refuse(void)
-{
-    if (!atomic_exchange_explicit(&refused, true, memory_order_relaxed))
-        madi_log(MADI_LOG_ERROR, "core", "this process was made by fork and uses a session of its parent: its calls fail with "
-                 "MAD_ERR_FORKED; let it open a session of its own (mad_open), or make it before the session (logged once)");
-    return MAD_ERR_FORKED;
 }

@@ -191,4 +191,7 @@ enum madi_close_what {
     MADI_CLOSE_GONE = 2  /* the process at the other end does not answer at its address */
 };
 
+#define MADI_BLOCK_WORDS 40 /* bytes of a text */
+const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* describe a block in a text; returns buf */
+
 #endif

@@ -6,102 +6,19 @@
 #include <sched.h>
 #include <stdlib.h>
 
-void madi_request_init(mad_request_t *r, mad_session_t *session, bool async)
-{
-    *r = (mad_request_t){.session = session, .counted = async ? MADI_COUNTED : MADI_COUNTED_NOT};
-    if (async)
-        marceli_async_count(1);
-}
-
-mad_request_t *madi_request_new(mad_session_t *session, bool async)
-{
-    mad_request_t *r = malloc(sizeof *r);
-    if (r)
-        madi_request_init(r, session, async);
-    return r;
-}
-
-void madi_request_free(mad_request_t *r)
-{
-    if (r->pooled)
-        atomic_store_explicit(&r->used, false, memory_order_release); /* pairs with posted_new */
-    else
-        free(r);
-}
-
 static mad_session_t *session_of(mad_request_t *r)
 {
     return madi_request_is_instant(r) ? (mad_session_t *)((uintptr_t)r - 1) : r->session;
 }
 
-static bool is_done(const mad_request_t *r)
-{
-    return madi_request_is_instant(r) ||
-           atomic_load_explicit(&((mad_request_t *)r)->state, memory_order_acquire) == MADI_REQUEST_DONE;
-}
-
-/* The peer will finish it. */
-void madi_request_by_peer(mad_request_t *r)
-{
-    marceli_async_count_later(1);
-    if (r->counted == MADI_COUNTED)
-        marceli_async_count(-1);
-    r->counted = MADI_COUNTED_LATER;
-}
-
 /* A request gets a callback, so not only its owner waits for it.  True: it is counted once more, until it is done. */
 static bool count_called(const mad_request_t *r)
 {
-    if (is_done(r) || !r->counted || r->counted == MADI_COUNTED)
+    if (madi_request_is_done(r) || !r->counted || r->counted == MADI_COUNTED)
         return false;
     marceli_async_count(1);
     marceli_async_kick();
     return true;
-}
-
-void madi_request_left(mad_request_t *r)
-{
-    if (is_done(r))
-        return;
-    if (r->counted == MADI_COUNTED)
-        marceli_async_kick_left();
-    else if (r->counted == MADI_COUNTED_LATER)
-        marceli_async_kick_later();
-}
-
-static void queue_callback(mad_request_t *r)
-{
-    mad_session_t *session = r->session;
-    madi_lock(&session->work_lock);
-    r->next = NULL;
-    *session->callbacks_tail = r;
-    session->callbacks_tail = &r->next;
-    atomic_store_explicit(&session->has_calls, 1, memory_order_release);
-    madi_unlock(&session->work_lock);
-}
-
-/* Any lock may be held. */
-void madi_request_complete(mad_request_t *r, mad_status_t status)
-{
-    mad_session_t *session = r->session;
-    uintptr_t before;
-    r->status = status;
-    if (r->counted == MADI_COUNTED)
-        marceli_async_count(-1);
-    else if (r->counted == MADI_COUNTED_LATER)
-        marceli_async_count_later(-1);
-    before = atomic_exchange_explicit(&r->state, MADI_REQUEST_DONE, memory_order_acq_rel);
-    if (before == MADI_REQUEST_CALLBACK) {
-        if (r->counted_called)
-            marceli_async_count(-1);
-        queue_callback(r);
-        madi_session_moved(session);
-        marceli_async_has_calls();
-    } else if (before != MADI_REQUEST_PENDING) {
-        marceli_waiter_wake((marceli_waiter_t *)before);
-        atomic_store_explicit(&r->let_go, 1, memory_order_release); /* pairs with mad_request_wait */
-    }
-    madi_watchers_wake(session);
 }
 
 /* Of an instant request.  Behind a callback that runs it is queued, by a structure. */
@@ -133,7 +50,7 @@ void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t s
     }
     if (madi_session_usable(session)) { /* nobody else completes it */
         if (fn)
-            fn(arg, is_done(r) ? r->status : MAD_ERR_FORKED);
+            fn(arg, madi_request_is_done(r) ? r->status : MAD_ERR_FORKED);
         madi_request_free(r);
         return;
     }
@@ -144,7 +61,7 @@ void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t s
                                                  memory_order_acquire)) {
         if (r->counted_called)
             marceli_async_count(-1);
-        queue_callback(r);
+        madi_request_queue_callback(r);
         madi_calls_run(session);
     }
 }
@@ -178,17 +95,17 @@ mad_status_t mad_request_test(mad_request_t **request)
 {
     if (!request || !*request)
         return MAD_ERR_INVAL;
-    if (!is_done(*request)) {
+    if (!madi_request_is_done(*request)) {
         if (is_lost(*request))
             return lost(request);
         mad_progress((*request)->session);
     }
-    return is_done(*request) ? take(request) : MAD_ERR_AGAIN;
+    return madi_request_is_done(*request) ? take(request) : MAD_ERR_AGAIN;
 }
 
 static bool request_done(void *arg)
 {
-    return is_done(arg);
+    return madi_request_is_done(arg);
 }
 
 #define POLLED 16 /* packets that one look of a wait handles */
@@ -197,7 +114,7 @@ static bool request_done(void *arg)
 static bool wait_polled(mad_request_t *r)
 {
     mad_session_t *session = r->session;
-    for (int i = session->spins; i > 0 && !is_done(r); i--) {
+    for (int i = session->spins; i > 0 && !madi_request_is_done(r); i--) {
         madi_adapter_t *hit;
         if (marceli_is_led() || marceli_others_ready())
             return false; /* another thread polls for all, or wants to run */
@@ -210,7 +127,7 @@ static bool wait_polled(mad_request_t *r)
         madi_unlock(&session->lock);
         madi_calls_run(session);
     }
-    return is_done(r);
+    return madi_request_is_done(r);
 }
 
 static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **request, int64_t timeout_ns)
@@ -219,7 +136,7 @@ static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **reque
     uintptr_t state = MADI_REQUEST_PENDING;
     marceli_waiter_t w;
 
-    if (is_lost(r) && !is_done(r))
+    if (is_lost(r) && !madi_request_is_done(r))
         return lost(request);
     if (timeout_ns && wait_polled(r))
         return take(request);
@@ -241,7 +158,7 @@ mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns)
 {
     if (MADI_UNLIKELY(!request || !*request))
         return MAD_ERR_INVAL;
-    if (MADI_LIKELY(is_done(*request)))
+    if (MADI_LIKELY(madi_request_is_done(*request)))
         return take(request);
     return request_wait(request, timeout_ns);
 }
@@ -255,7 +172,7 @@ static bool any_done(void *arg)
 {
     any_t *a = arg;
     for (int i = 0; i < a->n; i++)
-        if (a->requests[i] && is_done(a->requests[i])) {
+        if (a->requests[i] && madi_request_is_done(a->requests[i])) {
             a->index = i;
             return true;
         }
@@ -267,7 +184,7 @@ static MADI_COLD mad_status_t any_lost(mad_request_t **requests, int n, int *ind
     *index = 0;
     while (*index < n - 1 && !requests[*index])
         ++*index;
-    return is_done(requests[*index]) ? take(&requests[*index]) : lost(&requests[*index]);
+    return madi_request_is_done(requests[*index]) ? take(&requests[*index]) : lost(&requests[*index]);
 }
 
 mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeout_ns, int *index)
@@ -328,7 +245,7 @@ static bool cancel_tx(mad_request_t *r)
     madi_conn_t *conn = tx->conn;
     bool found = false;
     madi_lock(&conn->gate->tx_lock);
-    if (!is_done(r) && !tx->started && !tx->rdv_pending)
+    if (!madi_request_is_done(r) && !tx->started && !tx->rdv_pending)
         found = cancel_in(&conn->queue, &conn->queue_tail, tx) ||
                 cancel_in(&conn->deferred, &conn->deferred_tail, tx);
     if (found) {
@@ -351,7 +268,7 @@ mad_status_t mad_request_cancel(mad_request_t *r)
     if (madi_request_is_instant(r))
         return MAD_ERR_TOO_LATE;
     madi_lock(&session->lock);
-    if (!is_done(r)) {
+    if (!madi_request_is_done(r)) {
         if (r->posted)
             cancelled = cancel_posted(r);
         else if (r->tx)

@@ -21,48 +21,6 @@ void madi_message_wait(madi_rx_msg_t *m, bool (*test)(void *arg), void *arg)
     madi_unlock(&session->lock);
 }
 
-void madi_rx_feed(madi_rx_msg_t *m)
-{
-    marceli_waiter_t *waiter = m->waiter;
-    while (m->blocks && madi_block_next(m)) {
-        madi_rx_block_t *b = m->blocks;
-        m->blocks = b->next;
-        if (!m->blocks)
-            m->blocks_tail = &m->blocks;
-        madi_block_take(m, b->pieces, b->n, b->desc, NULL);
-        free(b);
-    }
-    while (m->blocks && madi_block_none(m)) {
-        madi_rx_block_t *b = m->blocks;
-        madi_block_mismatch(m, MADI_WIRE_DESC_NONE, b->desc);
-        m->blocks = b->next;
-        free(b);
-    }
-    if (!m->blocks)
-        m->blocks_tail = &m->blocks;
-    if (m->ended)
-        madi_rx_finish(m);
-    if (waiter)
-        marceli_waiter_wake(waiter);
-}
-
-mad_status_t madi_block_wait(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc)
-{
-    madi_rx_block_t *b = malloc(sizeof *b + (size_t)n * sizeof *pieces);
-    if (!b) {
-        madi_message_fail(&m->base, MAD_ERR_NOMEM);
-        return MAD_ERR_NOMEM;
-    }
-    b->next = NULL;
-    b->pieces = (struct iovec *)(b + 1);
-    memcpy(b->pieces, pieces, (size_t)n * sizeof *pieces);
-    b->n = n;
-    b->desc = desc;
-    *m->blocks_tail = b;
-    m->blocks_tail = &b->next;
-    return MAD_OK;
-}
-
 static bool block_there(void *arg)
 {
     madi_rx_msg_t *m = arg;
@@ -107,6 +65,35 @@ static mad_status_t begun_whole(madi_rx_msg_t *m, bool may_wait)
     return m->begun ? MAD_ERR_AGAIN : MAD_OK;
 }
 
+static bool early_done(void *arg)
+{
+    madi_rx_msg_t *m = arg;
+    return madi_done(&m->early->here) || madi_message_status(&m->base);
+}
+
+static mad_status_t early_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected, bool may_wait)
+{
+    mad_status_t status;
+    if (!may_wait && !early_done(m)) {
+        mad_progress(m->base.session);
+        if (!early_done(m))
+            return MAD_ERR_AGAIN;
+    }
+    madi_message_wait(m, early_done, m);
+    madi_lock(&m->base.session->lock);
+    status = madi_message_status(&m->base);
+    if (!status && !madi_block_agrees(m, m->early->desc, expected)) {
+        madi_block_mismatch(m, m->early->desc, expected);
+        status = MAD_ERR_MISMATCH;
+    }
+    if (!status) {
+        madi_spread(pieces, n, madi_foreign_of(m->early->data), 0, MADI_WIRE_DESC_LEN(m->early->desc));
+        madi_early_drop(m);
+    }
+    madi_unlock(&m->base.session->lock);
+    return status;
+}
+
 static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc, bool may_wait)
 {
     mad_session_t *session = m->base.session;
@@ -127,7 +114,7 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
         madi_unlock(&session->lock);
     }
     if (m->early)
-        return madi_early_take(m, pieces, n, desc, may_wait);
+        return early_take(m, pieces, n, desc, may_wait);
     if (express && may_wait) {
         if (!block_there(m))
             madi_message_wait(m, block_there, m);
@@ -147,7 +134,7 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     }
     madi_unlock(&session->lock);
     if (!status && m->early)
-        return madi_early_take(m, pieces, n, desc, false);
+        return early_take(m, pieces, n, desc, false);
     if (!status && !madi_done(&here)) {
         if (madi_cont_of(m))
             madi_cont_poll(m);
@@ -244,4 +231,24 @@ mad_status_t mad_unpack_strided(mad_connection_t *cnx, void *base, size_t len, s
     status = mad_unpack_scatter(cnx, pieces, (int)count, send_mode, receive_mode);
     free(pieces);
     return status;
+}
+
+/* As when a message is opened: without a look at the clock, and without being the leader. */
+void madi_cont_poll(madi_rx_msg_t *m)
+{
+    mad_session_t *session = m->base.session;
+    for (int i = session->spins; i > 0 && atomic_load_explicit(&m->rdv_pending, memory_order_acquire); i--) {
+        madi_adapter_t *hit;
+        if (marceli_is_led() || marceli_others_ready())
+            return; /* another thread polls for all, or wants to run */
+        hit = madi_poll_hit(session);
+        if (!hit)
+            continue;
+        madi_lock(&session->lock);
+        if (!madi_progress_after(session, hit->driver->poll(hit, 1)))
+            madi_poll_missed(session, hit);
+        madi_unlock(&session->lock);
+        if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
+            madi_calls_run(session);
+    }
 }

@@ -100,49 +100,6 @@ static void run_calls(void *arg)
     madi_calls_run(arg);
 }
 
-/* ---- Watchers: they wait for what is no single object, and look after every event ------------------------------ */
-
-mad_status_t madi_watch_for(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
-{
-    marceli_waiter_t w;
-    bool good;
-    marceli_waiter_init(&w);
-    madi_lock(&session->wait_lock);
-    marceli_waiters_add(&session->watchers, &w);
-    atomic_fetch_add_explicit(&session->n_watchers, 1, memory_order_relaxed);
-    madi_unlock(&session->wait_lock);
-    marceli_barrier(); /* pairs with madi_watchers_wake */
-    good = marceli_wait(&w, test, arg, deadline);
-    madi_lock(&session->wait_lock);
-    marceli_waiters_del(&w);
-    atomic_fetch_sub_explicit(&session->n_watchers, 1, memory_order_relaxed);
-    madi_unlock(&session->wait_lock);
-    return good ? MAD_OK : MAD_ERR_TIMEOUT;
-}
-
-void madi_watchers_wake(mad_session_t *session)
-{
-    marceli_barrier_light(); /* pairs with madi_watch_for */
-    if (MADI_LIKELY(!atomic_load_explicit(&session->n_watchers, memory_order_relaxed)))
-        return;
-    madi_lock(&session->wait_lock);
-    marceli_waiters_wake_all(&session->watchers);
-    madi_unlock(&session->wait_lock);
-}
-
-/* ---- Calls by drivers ------------------------------------------------------------------------------------------ */
-
-void madi_session_moved(mad_session_t *session)
-{
-    (void)session; /* one leader polls for all */
-    marceli_leader_wake();
-}
-
-bool madi_crowded(const mad_session_t *session)
-{
-    return marceli_crowded(session->processes);
-}
-
 /* ---- Start and end -------------------------------------------------------------------------------------------- */
 
 mad_status_t madi_wait_init(mad_session_t *session)

@@ -7,39 +7,6 @@
 
 #define MANY 16 /* messages that are opened at once */
 
-/* Return the sender's credit that a message holds, since it is being opened. */
-void madi_rx_ask(madi_rx_msg_t *m)
-{
-    m->opened = true;
-    m->conn->rx_held -= m->cost;
-    madi_credit_return(m->conn, m->cost);
-    m->cost = 0;
-    if (MADI_UNLIKELY(!m->complete)) {
-        m->live = true;
-        m->next_live = m->conn->live;
-        m->conn->live = m;
-    }
-}
-
-/* Take the next message of a connection.  Under session->lock. */
-madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn)
-{
-    madi_rx_msg_t *m = conn->ready;
-    mad_channel_t *channel = conn->channel;
-    if (!m)
-        return NULL;
-    conn->ready = m->next;
-    if (!conn->ready) {
-        conn->ready_tail = &conn->ready;
-        madi_conn_rx_quick(conn);
-    }
-    atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) - 1,
-                          memory_order_relaxed);
-    madi_rx_ask(m);
-    madi_conn_hand_back(conn);
-    return m;
-}
-
 /* Take the next message of a channel, the connections in turn. */
 static madi_rx_msg_t *take_any(mad_channel_t *channel)
 {

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Credits: what a sender may have under way on a connection, and how the receiver returns it. */
+#include "core/core.h"
+#include "base/knob.h"
+#include "core/send/policy.h"
+
+
+void madi_credit_tell(madi_conn_t *conn)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_CREDIT, .channel = conn->remote, .length = sizeof(madi_wire_credit_t)};
+    madi_wire_credit_t credit;
+    mad_session_t *session = conn->gate->session;
+    int64_t more = (int64_t)conn->rx_window;
+    if (session->tell == conn)
+        session->tell = NULL;
+    if (more > session->credit_budget)
+        more = session->credit_budget;
+    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX && more > 0) { /* it keeps pace: let more be under way */
+        conn->rx_window += (uint64_t)more;
+        session->credit_budget -= more;
+    }
+    credit.limit = conn->rx_limit = madi_credit_consumed(conn) + conn->rx_window;
+    conn->rx_tell = conn->rx_limit - conn->rx_window / 2;
+    conn->rx_left = (int64_t)(conn->rx_window / 2);
+    madi_gate_ctrl(conn->gate, &hdr, &credit);
+}
+
+/* A sender that has much of its window left need not learn of it between a long message and the answer to it. */
+void madi_credit_return_later(madi_conn_t *conn, uint32_t cost)
+{
+    mad_session_t *session = conn->gate->session;
+    conn->rx_left -= cost;
+    if (conn->rx_left >= 0)
+        return;
+    if (session->tell && session->tell != conn)
+        madi_credit_tell(session->tell);
+    session->tell = conn;
+    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX || conn->rx_left < -(int64_t)(conn->rx_window / 4))
+        madi_credit_tell(conn);
+}
+
+/* Return the connection's credit beyond its floor to the session. */
+void madi_credit_forget(madi_conn_t *conn)
+{
+    if (conn->gate->session->tell == conn)
+        conn->gate->session->tell = NULL;
+    conn->gate->session->credit_budget += (int64_t)(conn->rx_window - conn->rx_floor);
+    conn->rx_window = conn->rx_floor;
+}
+
+void madi_credit_begin_rx(madi_conn_t *conn)
+{
+    int64_t floor = madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
+    conn->rx_cost_before += madi_credit_consumed(conn);
+    conn->rx_limit = conn->rx_window = conn->rx_floor = (uint64_t)floor;
+    conn->rx_tell = (uint64_t)floor / 2;
+    conn->rx_left = floor / 2;
+}
+
+void madi_credit_begin_tx(madi_conn_t *conn)
+{
+    int64_t floor = madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
+    conn->tx_cost_before += madi_credit_used(conn);
+    conn->quick = 0;
+    conn->credit_limit = conn->credit_left = conn->gate->peer_floor ? conn->gate->peer_floor : (uint64_t)floor;
+}

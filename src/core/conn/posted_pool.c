@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The structures of posted receives. */
+#include "core/core.h"
+
+#include <stdlib.h>
+
+/* A structure of the pool, in which receives follow each other in the order in which they are posted: mostly the one that was
+ * used longest ago is free.  NULL: it is not, and the pool is full.  Under session->lock. */
+static madi_posted_t *posted_pooled(mad_session_t *session)
+{
+    madi_posted_t *last = session->posted_ring, *p = last ? last->ring : NULL;
+    if (!p || atomic_load_explicit(&p->request.used, memory_order_acquire)) { /* pairs with madi_request_free */
+        if (session->n_posted_ring == MADI_POSTED_POOLED)
+            return NULL;
+        p = malloc(sizeof *p + MADI_POSTED_BLOCKS * sizeof p->blocks[0]);
+        if (!p)
+            return NULL;
+        p->ring = last ? last->ring : p;
+        if (last)
+            last->ring = p;
+        session->n_posted_ring++;
+    }
+    session->posted_ring = p;
+    return p;
+}
+
+void madi_posted_ring_free(mad_session_t *session)
+{
+    madi_posted_t *p = session->posted_ring, *next;
+    for (; session->n_posted_ring; session->n_posted_ring--, p = next) {
+        next = p->ring;
+        if (atomic_load_explicit(&p->request.used, memory_order_acquire))
+            p->request.pooled = false; /* its owner frees it */
+        else
+            free(p);
+    }
+    session->posted_ring = NULL;
+}
+
+madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int n, bool async)
+{
+    mad_session_t *session = conn->gate->session;
+    madi_posted_t *p = n <= MADI_POSTED_BLOCKS ? posted_pooled(session) : NULL;
+    bool pooled = p != NULL;
+    if (!p)
+        p = malloc(sizeof *p + (size_t)n * sizeof *blocks);
+    if (!p)
+        return NULL;
+    madi_request_init(&p->request, session, async);
+    p->request.pooled = pooled;
+    atomic_store_explicit(&p->request.used, true, memory_order_relaxed);
+    p->request.posted = p;
+    if (!n) /* it completes only when the peer is lost, maybe never: it keeps no thread awake */
+        p->request.counted = 0;
+    p->conn = conn;
+    p->next = NULL;
+    p->offer = -1;
+    p->claimed = false;
+    p->n = n;
+    for (int i = 0; i < n; i++)
+        p->blocks[i] = blocks[i];
+    return p;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages that arrive: made, used again, freed; and their packets. */
+#include "core/core.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Message structures form a ring.  The one that was used last is tried first; when a few in a row are in use, a
+ * new one is put in, and the search goes on from there next time. */
+madi_rx_msg_t *madi_rx_more(mad_session_t *session)
+{
+    madi_rx_msg_t *m = session->rx_ring, *new;
+    for (int i = 0; m && i < 8; i++, m = m->ring)
+        if (!atomic_load_explicit(&m->used, memory_order_acquire)) {
+            atomic_store_explicit(&m->used, 1, memory_order_relaxed);
+            session->rx_ring = m;
+            return m;
+        }
+    new = malloc(sizeof *new);
+    if (!new)
+        return NULL;
+    new->ring = m ? m->ring : new;
+    if (m)
+        m->ring = new;
+    new->base.session = session;
+    madi_rx_clear(new);
+    atomic_init(&new->used, 1);
+    session->rx_ring = new;
+    return new;
+}
+
+void madi_rx_clear(madi_rx_msg_t *m)
+{
+    mad_session_t *session = m->base.session;
+    memset(m, 0, offsetof(madi_rx_msg_t, ring));
+    m->base.kind = MADI_MESSAGE_RX;
+    m->base.session = session;
+    m->tail = &m->head;
+    m->blocks_tail = &m->blocks;
+}
+
+/* At the end of the session; lent bodies have gone with their links. */
+void madi_rx_ring_free(mad_session_t *session)
+{
+    madi_rx_msg_t *m = session->rx_ring, *next;
+    if (!m)
+        return;
+    do {
+        next = m->ring;
+        for (madi_rx_packet_t *p; (p = m->head); free(p))
+            m->head = p->next;
+        if (m->current && !m->current->inside)
+            free(m->current);
+        for (madi_rx_block_t *b; (b = m->blocks); free(b))
+            m->blocks = b->next;
+        free(m->early);
+        free(m);
+        m = next;
+    } while (m != session->rx_ring);
+}
+
+/* Discard a body whose link broke while it was arriving: no list holds it yet. */
+void madi_rx_abandon(madi_gate_t *gate)
+{
+    void *half = gate->half;
+    gate->half = NULL;
+    if (half && gate->half_first) {
+        madi_rx_msg_t *m = half;
+        free(m->current);
+        madi_rx_clear(m);
+        madi_rx_free(m);
+    } else {
+        free(half);
+    }
+}
+
+void madi_packet_return(madi_rx_packet_t *packet)
+{
+    packet->link->driver->slot_put(packet->link, packet->loan);
+    atomic_fetch_sub_explicit(&packet->link->loans, 1, memory_order_release); /* pairs with madi_links_reap */
+    packet->loan = (madi_foreign_t){0};
+}
+
+void madi_rx_packet_free(madi_rx_packet_t *packet)
+{
+    if (madi_foreign_is_set(packet->loan))
+        madi_packet_return(packet);
+    if (!packet->inside)
+        free(packet);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of connections and channels: retired when nothing refers to them, and used again. */
+#include "core/core.h"
+
+/* Under tx_lock. */
+static bool sends(const madi_conn_t *conn)
+{
+    return conn->queue || conn->deferred || conn->in_pending || conn->n_blocks ||
+           atomic_load_explicit(&((madi_conn_t *)conn)->packing, memory_order_acquire) ||
+           atomic_load_explicit(&((madi_conn_t *)conn)->waiting, memory_order_relaxed);
+}
+
+/* Of one that is ended meanwhile, without a lock, it may be read before or after it was cleared: either will do. */
+__attribute__((no_sanitize("thread"), noinline)) static const madi_conn_t *conn_of(const madi_rx_msg_t *m)
+{
+    return *(madi_conn_t *const volatile *)&m->conn;
+}
+
+/* Some message that is used is of this connection, or (conn NULL) of one of this gate.  Looks at all there are, which peers
+ * can make many: to be asked for a gate at once, and for what has received something. */
+static bool ring_holds(const madi_gate_t *gate, const madi_conn_t *conn)
+{
+    madi_rx_msg_t *first = gate->session->rx_ring, *m = first;
+    do {
+        const madi_conn_t *of = atomic_load_explicit(&m->used, memory_order_acquire) ? conn_of(m) : NULL; /* pairs with madi_rx_free */
+        if (of && (conn ? of == conn : of->gate == gate))
+            return true;
+        m = m->ring;
+    } while (m != first);
+    return false;
+}
+
+static bool waits(const madi_conn_t *conn)
+{
+    return conn->ready || conn->arriving || conn->live || conn->posted || conn->rx_held || conn->openers.first;
+}
+
+static bool receives(const madi_conn_t *conn)
+{
+    return waits(conn) || (conn->rx_messages && ring_holds(conn->gate, conn));
+}
+
+static void out_of_ready(madi_conn_t *conn)
+{
+    mad_channel_t *channel = conn->channel;
+    for (madi_conn_t **p = &channel->ready; *p; p = &(*p)->next_ready)
+        if (*p == conn) {
+            *p = conn->next_ready;
+            break;
+        }
+    channel->ready_tail = &channel->ready;
+    while (*channel->ready_tail)
+        channel->ready_tail = &(*channel->ready_tail)->next_ready;
+}
+
+static void out_of_gate(madi_conn_t *conn)
+{
+    madi_gate_t *gate = conn->gate;
+    for (madi_conn_t **p = &gate->conns; *p; p = &(*p)->next_of_gate)
+        if (*p == conn) {
+            *p = conn->next_of_gate;
+            break;
+        }
+    madi_conn_traffic(conn, &gate->before);
+    madi_unopened_end(conn);
+    gate->by_number[conn->number] = NULL;
+    gate->used_numbers--;
+    conn->next_of_gate = gate->retired;
+    gate->retired = conn;
+}
+
+bool madi_conns_in_use(madi_gate_t *gate)
+{
+    bool is = false, received = false;
+    madi_lock(&gate->tx_lock);
+    for (const madi_conn_t *conn = gate->conns; conn && !is; conn = conn->next_of_gate) {
+        is = sends(conn) || waits(conn);
+        received |= conn->rx_messages != 0;
+    }
+    madi_unlock(&gate->tx_lock);
+    return is || (received && ring_holds(gate, NULL));
+}
+
+bool madi_conn_in_use(madi_conn_t *conn)
+{
+    bool is;
+    madi_lock(&conn->gate->tx_lock);
+    is = sends(conn) || receives(conn);
+    madi_unlock(&conn->gate->tx_lock);
+    return is;
+}
+
+static bool retire(madi_conn_t *conn, bool unused)
+{
+    madi_gate_t *gate = conn->gate;
+    bool down = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN, over;
+    if (down && conn->seen)
+        madi_conn_drop(conn);
+    madi_conn_hand_back(conn);
+    madi_lock(&gate->tx_lock);
+    madi_conn_close(conn);
+    over = (down || (!conn->announced && !conn->handed && !conn->remote_known)) && !sends(conn) &&
+           (unused ? !waits(conn) : !receives(conn));
+    if (over) {
+        if (conn->remote_known && !conn->remote_closing)
+            gate->by_remote[conn->remote] = NULL;
+        if (conn->in_ready)
+            out_of_ready(conn);
+        out_of_gate(conn);
+    }
+    madi_unlock(&gate->tx_lock);
+    return over;
+}
+
+bool madi_conn_retire(madi_conn_t *conn)
+{
+    return retire(conn, false);
+}
+
+bool madi_conn_retire_unused(madi_conn_t *conn)
+{
+    return retire(conn, true);
+}
+
+static void channel_retire(mad_channel_t *c)
+{
+    mad_session_t *s = c->session;
+    for (mad_channel_t **p = &s->channels; *p; p = &(*p)->next)
+        if (*p == c) {
+            *p = c->next;
+            break;
+        }
+    c->next = NULL;
+    *(s->retired ? s->retired_tail : &s->retired) = c;
+    s->retired_tail = &c->next;
+    s->n_retired++;
+}
+
+static void place_clear(mad_channel_t *c, const madi_conn_t *conn)
+{
+    madi_conn_array_t *a = atomic_load_explicit(&c->conns, memory_order_relaxed);
+    uint32_t i = (uint32_t)conn->peer & a->mask;
+    atomic_store_explicit(&a->at[i], madi_conn_nobody(i), memory_order_relaxed);
+}
+
+bool madi_conns_retire_gate(madi_gate_t *gate)
+{
+    if (madi_conns_in_use(gate))
+        return false;
+    for (madi_conn_t *conn; (conn = gate->conns);) {
+        mad_channel_t *c = conn->channel;
+        madi_conn_t **p = &c->all;
+        if (!madi_conn_retire_unused(conn))
+            return false;
+        while (*p != conn)
+            p = &(*p)->next_of_channel;
+        *p = conn->next_of_channel;
+        place_clear(c, conn);
+        madi_channel_dies(c); /* if only that peer had spoken of it */
+    }
+    return true;
+}
+
+static void conns_retire(mad_channel_t *c)
+{
+    for (madi_conn_t **p = &c->all, *conn; (conn = *p);) {
+        if (madi_conn_retire(conn)) {
+            *p = conn->next_of_channel;
+            place_clear(c, conn);
+        } else {
+            p = &conn->next_of_channel;
+        }
+    }
+}
+
+void madi_channels_sweep(mad_session_t *s)
+{
+    for (mad_channel_t **p = &s->dying, *c; (c = *p);) {
+        if (!c->is_open)
+            conns_retire(c);
+        if (!c->is_open && (c->all || c->openers.first || c->leaving)) {
+            p = &c->next_dying;
+            continue;
+        }
+        *p = c->next_dying;
+        c->dying = false;
+        if (!c->is_open)
+            channel_retire(c);
+    }
+}
+
+void madi_unopened_sweep(madi_gate_t *gate)
+{
+    if (atomic_load_explicit(&gate->ledger.held[MADI_CHARGE_CHANNELS], memory_order_relaxed) >=
+        madi_bounds[MADI_CHARGE_CHANNELS].peer)
+        madi_channels_sweep(gate->session);
+}

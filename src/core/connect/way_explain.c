@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a peer is reached, in words: the state of each path, and the route. */
+#include "core/core.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct madi_failure *failure(const madi_gate_t *gate, const madi_adapter_t *a)
+{
+    const struct madi_failure *f = gate ? gate->failures : NULL;
+    while (f && f->adapter != a)
+        f = f->next;
+    return f;
+}
+
+enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, int lane, madi_adapter_t *a, char *reason)
+{
+    const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
+    int state = gate ? atomic_load_explicit(&gate->state, memory_order_relaxed) : MADI_GATE_IDLE;
+    const struct madi_failure *f = failure(gate, a);
+    const madi_adapter_t *used = gate && gate->link ? gate->link->adapter : NULL;
+    madi_address_entry_t e;
+
+    reason[0] = 0;
+    if (used == a && state == MADI_GATE_UP) {
+        if (s->forward && s->forward->encrypts(gate->link))
+            snprintf(reason, MADI_REASON_MAX, "encrypted from end to end");
+        return MADI_WAY_USED;
+    }
+    if (f) {
+        snprintf(reason, MADI_REASON_MAX, "%s", f->reason);
+        return f->was_used ? MADI_WAY_LOST : MADI_WAY_REJECTED;
+    }
+    if (state == MADI_GATE_CONNECTING && (used == a || madi_hello_tries(gate, a))) {
+        char stopped = gate->process ? madi_process_stopped(gate->process) : 0;
+        if (stopped)
+            snprintf(reason, MADI_REASON_MAX, "process %d is stopped (state %c), and is waited for", gate->process, stopped);
+        return MADI_WAY_TRIED;
+    }
+    if (!madi_way_find(s, madi_peer_address(s, peer), lane, a, &e, reason))
+        return MADI_WAY_REJECTED;
+    if (used)
+        snprintf(reason, MADI_REASON_MAX, "%s on %s comes first (rank %d, this %d)", used->driver->name, used->name,
+                 madi_way_rank(used), madi_way_rank(a));
+    else
+        snprintf(reason, MADI_REASON_MAX, "can be tried (rank %d)", madi_way_rank(a));
+    return MADI_WAY_SPARE;
+}
+
+const char *madi_way_name(enum madi_way way)
+{
+    static const char *const names[] = {[MADI_WAY_USED] = "used",
+                                        [MADI_WAY_TRIED] = "connecting",
+                                        [MADI_WAY_LOST] = "was used",
+                                        [MADI_WAY_SPARE] = "not needed",
+                                        [MADI_WAY_REJECTED] = "rejected"};
+    return names[way];
+}
+
+/* ---- As text -------------------------------------------------------------------------------------------------- */
+
+typedef struct text {
+    const char *begin;
+    char *at;
+    size_t left;
+} text_t;
+
+static void say(text_t *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(text_t *t, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    size_t n;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    n = madi_escape(t->at, t->left, text, strlen(text)); /* names of networks come from the peer */
+    t->at += n;
+    t->left -= n;
+}
+
+/* Describe the paths that this peer's packets use or have used (taken), or the others. */
+static void say_ways(text_t *t, madi_gate_t *gate, bool taken)
+{
+    mad_session_t *s = gate->session;
+    for (int i = 0; i < s->n_adapters; i++) {
+        const madi_adapter_t *a = s->adapters[i];
+        char reason[MADI_REASON_MAX];
+        enum madi_way way = madi_way_explain(s, gate->peer, gate->lane, s->adapters[i], reason);
+        if ((way == MADI_WAY_USED || way == MADI_WAY_LOST) == taken)
+            say(t, "%s%s on %s (%s) %s%s%s", t->at > t->begin ? "; " : "", a->driver->name, a->name,
+                a->network, madi_way_name(way), reason[0] ? ": " : "", reason);
+    }
+}
+
+/* Like say_ways, but for a channel with networks of its own, if communication has begun on it. */
+static void say_lane(text_t *t, mad_session_t *s, mad_peer_t peer, int lane)
+{
+    madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
+    text_t own;
+    if (!gate)
+        return;
+    say(t, "; channel %s: ", s->forward->lane_name(s, lane));
+    own = (text_t){t->at, t->at, t->left};
+    say_ways(&own, gate, true);
+    say_ways(&own, gate, false);
+    *t = (text_t){t->begin, own.at, own.left};
+}
+
+mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size_t len)
+{
+    madi_gate_t *gate;
+    mad_status_t status = madi_session_usable(s);
+    if (status)
+        return status;
+    madi_lock(&s->lock);
+    status = madi_peer_gate(s, peer, 0, &gate);
+    if (!status && len) {
+        text_t t = {buf, buf, len};
+        buf[0] = 0;
+        say_ways(&t, gate, true);
+        say_ways(&t, gate, false);
+        for (int lane = 1; lane < madi_lanes(s); lane++)
+            say_lane(&t, s, peer, lane);
+    }
+    madi_unlock(&s->lock);
+    return status;
+}
+
+/* The adapter that carries the messages to a peer, or did so last. */
+static const madi_adapter_t *carrier(const madi_gate_t *gate)
+{
+    const struct madi_failure *f = gate->failures;
+    if (gate->link && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
+        return gate->link->adapter;
+    while (f && !f->was_used)
+        f = f->next;
+    return f ? f->adapter : NULL;
+}
+
+mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
+{
+    mad_status_t status = MAD_ERR_INVAL;
+    if (madi_session_usable(s))
+        return MAD_ERR_FORKED;
+    madi_lock(&s->lock);
+    if (madi_peer_at(s, peer)) {
+        const madi_adapter_t *a = NULL;
+        for (int lane = 0; lane < madi_lanes(s) && !a; lane++) {
+            const madi_gate_t *gate = madi_lane_carries(s, lane) ? NULL : madi_peer_gate_find(s, peer, lane);
+            a = gate ? carrier(gate) : NULL;
+        }
+        status = MAD_ERR_AGAIN;
+        for (int i = 0; a && i < s->n_adapters; i++)
+            if (s->adapters[i] == a) {
+                *index = i;
+                status = MAD_OK;
+            }
+    }
+    madi_unlock(&s->lock);
+    return status;
+}
+
+static mad_status_t route(mad_session_t *s, mad_peer_t peer, int lane, char *buf, size_t len)
+{
+    mad_status_t status = MAD_ERR_INVAL;
+    if (madi_session_usable(s))
+        return MAD_ERR_FORKED;
+    madi_lock(&s->lock);
+    if (madi_peer_at(s, peer) && len) {
+        const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
+        status = MAD_ERR_AGAIN;
+        if (gate && gate->link && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP) {
+            buf[0] = 0;
+            if (s->forward)
+                s->forward->route(gate->link, buf, len);
+            status = MAD_OK;
+        }
+    }
+    madi_unlock(&s->lock);
+    return status;
+}
+
+mad_status_t mad_peer_route(mad_session_t *s, mad_peer_t peer, char *buf, size_t len)
+{
+    return route(s, peer, 0, buf, len);
+}
+
+mad_status_t mad_channel_route(mad_channel_t *channel, mad_peer_t peer, char *buf, size_t len)
+{
+    return route(channel->session, peer, channel->lane, buf, len);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A session in a child of fork, which cannot use it. */
+#include "core/core.h"
+#include "base/log.h"
+
+static atomic_bool refused; /* logged */
+
+mad_status_t madi_fork_refuse(void)
+{
+    if (!atomic_exchange_explicit(&refused, true, memory_order_relaxed))
+        madi_log(MADI_LOG_ERROR, "core", "this process was made by fork and uses a session of its parent: its calls fail with "
+                 "MAD_ERR_FORKED; let it open a session of its own (mad_open), or make it before the session (logged once)");
+    return MAD_ERR_FORKED;
+}

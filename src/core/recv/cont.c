@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Continued blocks, received: the rest of each comes in packets of its own (send/cont.c has the picture). */
+#include "core/core.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* True if a packet of n bytes may be the next one of a block with left bytes to come. */
+static bool cont_fits(uint64_t left, uint64_t n, bool last)
+{
+    return n <= left && (n == left || !last);
+}
+
+/* Take the packet at hand as the next of the block; false: it is not, and the message has failed. */
+static bool cont_take(madi_rx_msg_t *m, bool cont)
+{
+    uint64_t n = madi_rx_left(m);
+    m->cur = m->end;
+    if (cont && cont_fits(m->cont_left, n, m->cur_last)) {
+        m->cont_left -= n;
+        return true;
+    }
+    m->cont_left = 0;
+    madi_message_fail(&m->base, MAD_ERR_PROTOCOL);
+    return false;
+}
+
+void madi_cont_skip(madi_rx_msg_t *m, bool cont)
+{
+    cont_take(m, cont);
+}
+
+void madi_cont_drop(madi_rx_msg_t *m, const madi_sent_block_t *block)
+{
+    m->cont_left = MADI_WIRE_DESC_LEN(block->desc) - block->inside;
+}
+
+mad_status_t madi_cont_start(madi_rx_msg_t *m, const struct iovec *pieces, int n, const madi_sent_block_t *block,
+                             madi_waitable_t *wait)
+{
+    uint64_t len = MADI_WIRE_DESC_LEN(block->desc), here = block->inside;
+    madi_rdv_recv_t *r;
+    madi_cont_drop(m, block);
+    while (m->cont_left && m->head) {
+        madi_foreign_t data;
+        uint64_t part;
+        madi_packet_next(m);
+        data = m->cur;
+        part = madi_rx_left(m);
+        if (!cont_take(m, m->current->cont))
+            return MAD_ERR_PROTOCOL;
+        madi_spread(pieces, n, data, here, part);
+        here += part;
+    }
+    if (!m->cont_left)
+        return MAD_OK;
+    if (m->lost)
+        return MAD_ERR_PEER;
+    r = madi_rdv_recv_new(m, pieces, n, len, here, wait, false);
+    atomic_store_explicit(&m->cont, r, memory_order_relaxed);
+    return r ? MAD_OK : MAD_ERR_NOMEM;
+}
+
+/* All of the block is here, or will never be.  The message may be gone when this returns. */
+static void cont_end(madi_rx_msg_t *m)
+{
+    madi_rdv_recv_t *r = madi_cont_of(m);
+    if (m->blocks)
+        madi_rx_feed(m);
+    madi_rdv_recv_done(r);
+}
+
+void madi_cont_feed(madi_rx_msg_t *m)
+{
+    madi_rdv_recv_t *r = madi_cont_of(m);
+    while (m->cont_left && m->head) {
+        madi_foreign_t data;
+        uint64_t part;
+        madi_packet_next(m);
+        data = m->cur;
+        part = madi_rx_left(m);
+        if (!cont_take(m, m->current->cont)) {
+            r->eager = r->len; /* nothing is to be spread */
+            break;
+        }
+        madi_foreign_copy_any(madi_rdv_place(r) + r->received, data, part);
+        r->received += part;
+    }
+    if (!m->cont_left)
+        cont_end(m);
+}
+
+bool madi_cont_begin(madi_rx_msg_t *m, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    const madi_rdv_recv_t *r = madi_cont_of(m);
+    if (!(hdr->flags & MADI_WIRE_CONT) || !cont_fits(m->cont_left, hdr->length, hdr->flags & MADI_WIRE_LAST))
+        return false;
+    rx->base = madi_rdv_place(r) + r->received;
+    rx->cookie = NULL;
+    return true;
+}
+
+void madi_cont_done(madi_rx_msg_t *m, const madi_wire_hdr_t *hdr)
+{
+    madi_conn_t *conn = m->conn;
+    madi_cont_of(m)->received += hdr->length;
+    m->cont_left -= hdr->length;
+    madi_credit_return_later(conn, hdr->aux);
+    if (hdr->flags & MADI_WIRE_LAST) {
+        m->cur_last = true;
+        m->complete = true;
+        conn->arriving = NULL;
+        madi_conn_rx_quick(conn);
+    }
+    madi_conn_hand_back(conn);
+    if (!m->cont_left)
+        cont_end(m);
+}

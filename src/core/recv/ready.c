@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages that wait to be opened: listed, taken, or discarded at the end of their channel. */
+#include "core/core.h"
+
+void madi_conn_rx_quick(madi_conn_t *conn)
+{
+    bool up = atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
+    bool quick = up && conn->remote_known && !conn->remote_closing && !conn->ready && !conn->arriving && !conn->posted &&
+                 !conn->channel->handler && !madi_tracing;
+    uint32_t flags = MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags;
+    conn->rx_link = conn->gate->link;
+    conn->rx_head = quick ? MADI_WIRE_MSG | flags << 8 | (uint32_t)conn->remote << 16 : 0;
+    if (conn->posted)
+        madi_posted_offer(conn);
+}
+
+void madi_rx_make_ready(madi_rx_msg_t *m)
+{
+    madi_conn_t *conn = m->conn;
+    mad_channel_t *channel = conn->channel;
+    m->next = NULL;
+    *conn->ready_tail = m;
+    conn->ready_tail = &m->next;
+    conn->rx_head = 0;
+    if (!conn->in_ready) {
+        conn->in_ready = true;
+        conn->next_ready = NULL;
+        *channel->ready_tail = conn;
+        channel->ready_tail = &conn->next_ready;
+    }
+    atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    madi_openers_wake(conn);
+}
+
+/* Return the sender's credit that a message holds, since it is being opened. */
+void madi_rx_ask(madi_rx_msg_t *m)
+{
+    m->opened = true;
+    m->conn->rx_held -= m->cost;
+    madi_credit_return(m->conn, m->cost);
+    m->cost = 0;
+    if (MADI_UNLIKELY(!m->complete)) {
+        m->live = true;
+        m->next_live = m->conn->live;
+        m->conn->live = m;
+    }
+}
+
+/* Take the next message of a connection.  Under session->lock. */
+madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn)
+{
+    madi_rx_msg_t *m = conn->ready;
+    mad_channel_t *channel = conn->channel;
+    if (!m)
+        return NULL;
+    conn->ready = m->next;
+    if (!conn->ready) {
+        conn->ready_tail = &conn->ready;
+        madi_conn_rx_quick(conn);
+    }
+    atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) - 1,
+                          memory_order_relaxed);
+    madi_rx_ask(m);
+    madi_conn_hand_back(conn);
+    return m;
+}
+
+/* Nobody will open these any more: both sides have closed the channel. */
+void madi_conn_drop(madi_conn_t *conn)
+{
+    madi_unopened_drained(conn);
+    for (madi_rx_msg_t *m; (m = madi_rx_take_from(conn));)
+        madi_rx_drop(m);
+}
+
+void madi_conn_hand_back(madi_conn_t *conn)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_CLOSED, .channel = conn->remote};
+    if (!conn->remote_closing)
+        return;
+    if (conn->seen && !conn->channel->is_open && conn->ready)
+        madi_conn_drop(conn); /* the last one comes back here */
+    if (!conn->remote_closing || conn->rx_held || madi_gate_ctrl(conn->gate, &hdr, NULL) == MAD_ERR_NOMEM)
+        return;
+    madi_credit_forget(conn);
+    madi_credit_begin_rx(conn);
+    conn->remote_known = conn->remote_closing = conn->seen = false;
+}
+
+bool madi_number_closed(madi_gate_t *gate, uint16_t number)
+{
+    madi_conn_t *conn = madi_conn_by_remote(gate, number);
+    if (!conn || conn->arriving)
+        return false;
+    gate->by_remote[number] = NULL;
+    conn->remote_closing = true;
+    madi_conn_rx_quick(conn);
+    madi_conn_hand_back(conn);
+    madi_channel_dies(conn->channel);
+    return true;
+}

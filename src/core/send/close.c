@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sender's end of a channel's number: CLOSE and CLOSED. */
+#include "core/core.h"
+
+static bool is_up(const madi_gate_t *gate)
+{
+    return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP;
+}
+
+void madi_conn_close(madi_conn_t *conn)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_CLOSE, .channel = conn->number};
+    if (!conn->closing || !conn->announced || conn->queue || conn->deferred || !is_up(conn->gate) ||
+        madi_gate_ctrl_locked(conn->gate, &hdr, NULL) != MAD_OK)
+        return;
+    conn->announced = false;
+    conn->handed = true;
+    madi_conn_slow(conn);
+}
+
+bool madi_number_free(madi_gate_t *gate, uint16_t number)
+{
+    madi_conn_t *conn;
+    bool was_handed;
+    madi_lock(&gate->tx_lock);
+    conn = madi_conn_by_number(gate, number);
+    was_handed = conn && conn->handed;
+    if (was_handed) {
+        conn->handed = false;
+        madi_credit_begin_tx(conn);
+        if (conn->queue) /* the channel was opened anew */
+            madi_conn_kick(conn);
+    }
+    madi_unlock(&gate->tx_lock);
+    return was_handed;
+}
