@@ -122,9 +122,11 @@ bool madi_way_next(mad_session_t *session, const unsigned char *address, int lan
 void madi_way_class(mad_session_t *session, int lane, const madi_adapter_t *a, unsigned char class[MADI_WAY_CLASS]);
 int madi_way_rank(const madi_adapter_t *a); /* the lowest is tried first */
 void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason); /* copies reason, if memory allows */
-/* Append the rejected paths and the reasons to gate->why, each reason once.  Of many paths a few are named, the others
- * counted. */
-void madi_ways_explain(madi_gate_t *gate);
+void madi_way_late(madi_gate_t *gate); /* record that MAD_CONNECT_TIMEOUT has passed: of the chosen way, or of all */
+/* Write the rejected paths with their reasons, each reason once, and what is used, or was lost, or that no path led to the
+ * peer in time.  Of many paths a few are named, the others counted. */
+#define MADI_WHY_MAX 512 /* bytes */
+void madi_gate_why(const madi_gate_t *gate, char why[MADI_WHY_MAX]);
 void madi_ways_free(madi_gate_t *gate);
 
 /* A path that failed; in gate->failures, the last one first. */
@@ -132,7 +134,6 @@ struct madi_failure {
     struct madi_failure *next; /* the one before */
     const madi_adapter_t *adapter;
     bool was_used; /* packets had flowed */
-    bool said;     /* in gate->why */
     char reason[];
 };
 
@@ -161,7 +162,6 @@ struct madi_search {
 
 void madi_gate_connect(madi_gate_t *gate);       /* start the search for a path, unless one runs */
 void madi_gate_connect_again(madi_gate_t *gate); /* restart it, same deadline; precondition: no attempt is under way */
-void madi_gate_explain(madi_gate_t *gate, const char *format, ...) __attribute__((format(printf, 2, 3)));
 madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate);
 void madi_search_wave(madi_gate_t *gate); /* start the next wave: next_at has come */
 void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text);
@@ -172,7 +172,8 @@ bool madi_way_better(const struct madi_search *search, int a, int b); /* true if
 void madi_search_free(madi_gate_t *gate);
 
 /* gate.c */
-void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text); /* under session->lock */
+/* text NULL: what madi_gate_why writes.  Under session->lock. */
+void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text);
 void madi_link_bury(madi_link_t *link);                          /* close it; under session->lock */
 void madi_gate_late(madi_gate_t *gate);                          /* fail a gate at its deadline; under session->lock */
 mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* takes tx_lock */

@@ -402,7 +402,7 @@ struct madi_gate {
     uint64_t peer_floor;     /* credit bytes that the peer gives each connection; 0: not known yet */
     madi_gate_t *next;       /* all gates of the session */
     madi_gate_t *next_work;
-    char why[512];           /* text: how the path was chosen */
+    bool late;               /* no way was connected within MAD_CONNECT_TIMEOUT, and none was chosen */
     uint64_t refused;        /* under tx_lock: number of packets that the driver did not take at once */
     uint64_t granted_blocks, granted_bytes; /* under tx_lock: sent after a grant */
     uint64_t shared_out;                    /* under tx_lock: number of shared blocks among them */

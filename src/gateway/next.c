@@ -252,6 +252,7 @@ static uint64_t turn(gw_t *gw)
 static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **out, char *reason)
 {
     madi_gate_t *gate;
+    char why[MADI_WHY_MAX];
     mad_session_t *s = gw->base.session;
     mad_status_t status = madi_peer_gate(s, peer, gw_lane_to(gw, lane, madi_peer_address(s, peer)), &gate);
     if (status)
@@ -260,7 +261,8 @@ static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **o
         return MAD_ERR_PEER;
     madi_gate_connect(gate);
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
-        snprintf(reason, MADI_REASON_MAX, "the next process on the way is lost: %.150s", gate->why);
+        madi_gate_why(gate, why);
+        snprintf(reason, MADI_REASON_MAX, "the next process on the way is lost: %.150s", why);
         return MAD_ERR_PEER;
     }
     if (gate->link && gate->link->driver == &madi_driver_virtual) {

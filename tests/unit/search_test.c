@@ -24,6 +24,14 @@ static int other[WAYS_MAX], n_started, refuses; /* the test's end of each way; t
                                                  * refuse to connect */
 static int64_t now;
 
+/* The gate's explanation, until the next call. */
+static const char *gate_why(void)
+{
+    static char why[MADI_WHY_MAX];
+    madi_gate_why(gate, why);
+    return why;
+}
+
 static mad_status_t fake_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     int pair[2], i = (int)(link->adapter - made);
@@ -175,8 +183,9 @@ START_TEST(failures)
     madi_hello_expire(s, gate->call_at);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
     ck_assert_int_eq(gate->status, MAD_ERR_PEER);
-    ck_assert_ptr_nonnull(strstr(gate->why, "fake w0, w1, w2 and 67 more rejected: refused"));
-    ck_assert_ptr_nonnull(strstr(gate->why, "fake w70"));
+    ck_assert_ptr_nonnull(strstr(gate_why(), "fake w0, w1, w2 and 67 more rejected: refused"));
+    ck_assert_ptr_nonnull(strstr(gate_why(), "fake w70"));
+    ck_assert_ptr_null(strstr(gate_why(), " is used"));
     ck_assert_ptr_null(gate->search);
     end();
 }
@@ -303,6 +312,29 @@ START_TEST(cuts)
 }
 END_TEST
 
+/* Both explanations come from one record: they name the same ways with the same reasons, and none that is used. */
+START_TEST(explanations_agree)
+{
+    char text[8192], reason[MADI_REASON_MAX];
+    refuses = 2;
+    begin(2, NULL);
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
+    madi_unlock(&s->lock);
+    ck_assert_int_eq(mad_peer_explain(s, gate->peer, text, sizeof text), MAD_OK);
+    madi_lock(&s->lock);
+    ck_assert_ptr_null(strstr(text, ") used"));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(madi_way_explain(s, gate->peer, 0, &made[i], reason), MADI_WAY_REJECTED);
+        ck_assert_str_eq(reason, "refused");
+    }
+    ck_assert_ptr_nonnull(strstr(text, "rejected: refused"));
+    ck_assert_ptr_nonnull(strstr(gate_why(), "fake w0, w1 rejected: refused"));
+    madi_gate_down(gate, MAD_ERR_PEER, NULL); /* it is down: nothing is recorded twice */
+    ck_assert_ptr_null(strstr(gate_why(), "; "));
+    end();
+}
+END_TEST
+
 /* No way answers: the search ends after its timeout, and the error names the ways. */
 START_TEST(silence)
 {
@@ -311,8 +343,8 @@ START_TEST(silence)
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
     ck_assert_int_eq(gate->status, MAD_ERR_PEER);
     ck_assert_int_eq(n_started, 5);
-    ck_assert_ptr_nonnull(strstr(gate->why, "fake w"));
-    ck_assert_ptr_nonnull(strstr(gate->why, " and 2 more rejected: the handshake was not over within MAD_CONNECT_TIMEOUT"));
+    ck_assert_ptr_nonnull(strstr(gate_why(), "fake w"));
+    ck_assert_ptr_nonnull(strstr(gate_why(), " and 2 more rejected: the handshake was not over within MAD_CONNECT_TIMEOUT"));
     end();
 }
 END_TEST
@@ -320,6 +352,6 @@ END_TEST
 Suite *search_suite(void)
 {
     const TTest *tests[] = {waves, failures, better_later, better_silent, better_fails, equals, taken_fails, refusals, cuts,
-                            silence};
+                            explanations_agree, silence};
     return SUITE_OF("search", tests);
 }

@@ -15,6 +15,7 @@
 void madi_link_up(madi_link_t *link)
 {
     madi_gate_t *gate = link->gate;
+    char why[MADI_WHY_MAX];
     if (link->outer) {
         link->outer->driver->upcalls->link_up(link);
         return;
@@ -22,9 +23,8 @@ void madi_link_up(madi_link_t *link)
     atomic_store_explicit(&link->state, MADI_LINK_UP, memory_order_relaxed);
     gate->link = link;
     gate->adapter = link->adapter;
-    madi_ways_explain(gate);
-    madi_gate_explain(gate, "%s on %s (%s) is used", link->driver->name, link->adapter->name, link->adapter->network);
-    madi_log(MADI_LOG_INFO, link->driver->name, "peer %d: %s", gate->peer, gate->why);
+    madi_gate_why(gate, why);
+    madi_log(MADI_LOG_INFO, link->driver->name, "peer %d: %s", gate->peer, why);
     madi_lock(&gate->tx_lock);
     atomic_store_explicit(&gate->state, MADI_GATE_UP, memory_order_release); /* pairs with gate_usable */
     madi_unlock(&gate->tx_lock);
@@ -101,13 +101,17 @@ static void tell_down(madi_gate_t *gate, mad_status_t status, const char *text)
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
 {
     mad_session_t *s = gate->session;
+    char why[MADI_WHY_MAX];
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         return;
     gate->status = gate->bye && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: by our own end */
     gate->deadline = madi_now();
     gate->process = 0;
-    if (gate->link)
+    if (!text)
+        madi_gate_why(gate, why);
+    else if (gate->link)
         madi_way_failed(gate, gate->link->adapter, text);
+    text = text ? text : why;
     if (gate->link && gate->link->driver->sever)
         gate->link->driver->sever(gate->link);
     madi_lock(&gate->tx_lock);
@@ -136,11 +140,9 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
 
 void madi_gate_late(madi_gate_t *gate)
 {
-    madi_ways_explain(gate);
-    madi_gate_explain(gate, "no connection within MAD_CONNECT_TIMEOUT (%lld ms)",
-            (long long)(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 1000000));
+    madi_way_late(gate);
     gate->apart = true;
-    madi_gate_down(gate, MAD_ERR_PEER, gate->why);
+    madi_gate_down(gate, MAD_ERR_PEER, NULL);
 }
 
 void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ways to a peer: through which of our adapters it can be reached, which is best, and what became of each. */
+/* Ways to a peer: through which of our adapters it can be reached, and which is best. */
 #include "core/core.h"
 #include "base/knob.h"
 #include "base/log.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NAMED_MAX 3 /* adapters of one reason that a log text names */
 
 /* ---- Possible paths ------------------------------------------------------------------------------------------- */
 
@@ -81,21 +78,6 @@ void madi_way_class(mad_session_t *s, int lane, const madi_adapter_t *a, unsigne
 
 /* ---- Explanations --------------------------------------------------------------------------------------------- */
 
-void madi_gate_explain(madi_gate_t *gate, const char *format, ...)
-{
-    size_t n = strlen(gate->why);
-    char text[sizeof gate->why];
-    va_list args;
-    if (n && n + 2 < sizeof gate->why) {
-        memcpy(gate->why + n, "; ", 3);
-        n += 2;
-    }
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    madi_escape(gate->why + n, sizeof gate->why - n, text, strlen(text)); /* events and answers repeat it */
-}
-
 void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason)
 {
     size_t len = strnlen(reason, MADI_REASON_MAX - 1);
@@ -104,40 +86,10 @@ void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *rea
         return;
     f->next = gate->failures;
     f->adapter = a;
-    f->said = false;
     f->was_used = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP;
     memcpy(f->reason, reason, len);
     f->reason[len] = 0;
     gate->failures = f;
-}
-
-/* The one that came first of those that have not been said; NULL: all have. */
-static struct madi_failure *unsaid(const madi_gate_t *gate)
-{
-    struct madi_failure *first = NULL;
-    for (struct madi_failure *f = gate->failures; f; f = f->next)
-        if (!f->said && !f->was_used)
-            first = f;
-    return first;
-}
-
-void madi_ways_explain(madi_gate_t *gate)
-{
-    struct madi_failure *first, *f;
-    while ((first = unsaid(gate))) {
-        char names[NAMED_MAX * (MADI_NAME_MAX + 2) + 1] = "", others[32] = "";
-        int n = 0;
-        for (f = first; f; f = unsaid(gate)) {
-            if (f->adapter->driver != first->adapter->driver || strcmp(f->reason, first->reason) != 0)
-                break; /* the next group */
-            f->said = true;
-            if (n++ < NAMED_MAX)
-                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", n > 1 ? ", " : "", f->adapter->name);
-        }
-        if (n > NAMED_MAX)
-            snprintf(others, sizeof others, " and %d more", n - NAMED_MAX);
-        madi_gate_explain(gate, "%s %s%s rejected: %s", first->adapter->driver->name, names, others, first->reason);
-    }
 }
 
 void madi_ways_free(madi_gate_t *gate)

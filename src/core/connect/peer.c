@@ -478,8 +478,6 @@ static madi_gate_t *gate_new(mad_session_t *s, mad_peer_t peer, int lane)
     g->lane = lane;
     g->ctrl_tail = &g->ctrl;
     g->granted_tail = &g->granted;
-    if (lane)
-        snprintf(g->why, sizeof g->why, "channel %s", s->forward->lane_name(s, lane));
     g->next = s->gates;
     s->gates = g;
     return g;

@@ -17,7 +17,6 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,17 +31,6 @@ static void reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason)
 {
     madi_log(MADI_LOG_DEBUG, a->driver->name, "peer %d: %s (%s) rejected: %s", gate->peer, a->name, a->network, reason);
     madi_way_failed(gate, a, reason);
-}
-
-static void explain_unreachable(madi_gate_t *gate)
-{
-    mad_session_t *s = gate->session;
-    for (int i = 0; i < s->n_adapters; i++) {
-        char reason[MADI_REASON_MAX] = "";
-        madi_address_entry_t e;
-        if (!madi_way_find(s, madi_peer_address(s, gate->peer), gate->lane, s->adapters[i], &e, reason))
-            madi_gate_explain(gate, "%s %s rejected: %s", s->adapters[i]->driver->name, s->adapters[i]->name, reason);
-    }
 }
 
 /* ---- Which ways there are ------------------------------------------------------------------------------------- */
@@ -227,12 +215,8 @@ static mad_status_t search_status(const madi_gate_t *gate, bool any)
 static void search_failed(madi_gate_t *gate)
 {
     bool any = !gate->search || gate->search->n || gate->search->none_left;
-    if (search_again(gate))
-        return;
-    madi_ways_explain(gate);
-    if (!any) /* not one was worth a try */
-        explain_unreachable(gate);
-    madi_gate_down(gate, search_status(gate, any), gate->why);
+    if (!search_again(gate))
+        madi_gate_down(gate, search_status(gate, any), NULL);
 }
 
 /* Begin with n more ways, or as many as there are; when none is left and none is being tried the gate goes down. */
@@ -277,7 +261,7 @@ void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t statu
     madi_link_bury(link);
     gate->link = NULL;
     if (!gate->search && !(gate->search = search_new(gate))) { /* the peer's own attempt has failed */
-        madi_gate_down(gate, MAD_ERR_NOMEM, gate->why);
+        madi_gate_down(gate, MAD_ERR_NOMEM, "no memory to look for a way");
         return;
     }
     madi_hello_decide(gate, madi_now());
