@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How much a peer may send unasked: what is kept for receives that were not posted is bounded so.  Both sides count what
  * messages cost, their length and MAD_DEV_HEAD_COST.  A sender has MAD_DEV_WINDOW at first; as messages are received the
- * receiver says how much more there may be in all, and lets the window of who needs it grow out of MAD_DEV_WINDOWS.  Who may send no
- * more sends heads (ask.c): a message is always matched in its place, so nothing waits for a window. */
+ * receiver says how much more there may be in all, and lets the window of a sender that needs it grow out of
+ * MAD_DEV_WINDOWS.  A sender without more sends heads (ask.c): a message is always matched in its place, so nothing waits
+ * for a window. */
 #include "inside.h"
 
 #include <stdlib.h>
