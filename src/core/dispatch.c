@@ -1,7 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The upcall of the drivers: where a packet goes, and what it means.  All under session->lock. */
-#include "core/core.h"
+#include "core/conn/channel.h"
+#include "core/conn/conn.h"
+#include "core/conn/credit.h"
+#include "core/conn/rx_pool.h"
+#include "core/connect/gate.h"
+#include "core/connect/peer.h"
+#include "core/driver.h"
+#include "core/link/ledger.h"
+#include "core/link/trace.h"
+#include "core/object/gate.h"
+#include "core/object/rx.h"
+#include "core/recv/posted.h"
+#include "core/recv/rdv_recv.h"
+#include "core/recv/receive.h"
+#include "core/security/secret.h"
 #include "core/send/policy.h"
+#include "core/send/send.h"
+#include "core/wire/address.h"
+#include "core/wire/handle.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

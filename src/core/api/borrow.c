@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading of blocks in place, by a program that does not know their lengths. */
-#include "core/core.h"
+#include "core/driver.h"
+#include "core/object/message.h"
+#include "core/object/session.h"
+#include "core/recv/receive.h"
+#include "core/wire/wire.h"
 
 #include <string.h>
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The program's own code: handlers, and callbacks of requests. */
-#include "core/core.h"
+#include "core/api/api.h"
+#include "core/driver.h"
+#include "core/object/request.h"
+#include "core/recv/receive.h"
 
 static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
 {

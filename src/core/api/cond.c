@@ -2,8 +2,9 @@
 /* Conditions of the program, which its handlers and callbacks fulfil.  A thread waits for one as it waits for a message.
  * No wake-up is lost: the waiting thread enters the list, and is counted, before it tests the condition.  The waking thread
  * changes the condition, then reads the count.  Each side has a fence between its two steps. */
-#include "core/core.h"
 #include "base/clock.h"
+#include "engine/engine.h"
+#include <madeleine.h>
 
 #include <stdlib.h>
 

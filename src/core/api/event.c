@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Events, read by the program. */
-#include "core/core.h"
+#include "core/driver.h"
+#include "core/link/event.h"
+#include "core/link/usable.h"
+
 #include <stdlib.h>
 
 mad_status_t mad_event_next(mad_session_t *session, mad_event_t *event)

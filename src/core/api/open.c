@@ -1,6 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening messages: mad_begin_unpacking and its forms. */
-#include "core/core.h"
+#include "core/api/api.h"
+#include "core/conn/channel.h"
+#include "core/conn/conn.h"
+#include "core/conn/credit.h"
+#include "core/conn/rx_pool.h"
+#include "core/connect/gate.h"
+#include "core/driver.h"
+#include "core/link/polled.h"
+#include "core/link/usable.h"
+#include "core/object/gate.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+#include "core/progress/progress.h"
+#include "core/recv/receive.h"
+#include "core/send/share.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

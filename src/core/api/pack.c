@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packing: mad_begin_packing, and the blocks of a message. */
-#include "core/core.h"
+#include "core/api/api.h"
+#include "core/conn/channel.h"
+#include "core/conn/tx_pool.h"
+#include "core/connect/gate.h"
+#include "core/driver.h"
+#include "core/object/message.h"
+#include "core/object/tx.h"
 #include "core/send/policy.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packing: flushing, ending, and whole messages in one call. */
-#include "core/core.h"
 #include "base/clock.h"
+#include "core/api/api.h"
+#include "core/conn/channel.h"
+#include "core/conn/credit.h"
+#include "core/conn/request.h"
+#include "core/conn/tx_pool.h"
+#include "core/connect/gate.h"
+#include "core/driver.h"
+#include "core/link/trace.h"
+#include "core/object/gate.h"
+#include "core/object/message.h"
+#include "core/object/request.h"
+#include "core/object/session.h"
+#include "core/object/tx.h"
 #include "core/send/policy.h"
+#include "core/send/send.h"
+#include "core/send/share.h"
+#include "core/wire/handle.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receives that the program posts before the message arrives. */
-#include "core/core.h"
+#include "core/conn/request.h"
+#include "core/conn/channel.h"
+#include "core/connect/gate.h"
+#include "core/driver.h"
+#include "core/link/usable.h"
+#include "core/object/gate.h"
+#include "core/recv/posted.h"
+#include "core/recv/receive.h"
 #include "core/send/policy.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
                                 mad_request_t **request)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress by the program. */
-#include "core/core.h"
 #include "base/clock.h"
+#include "core/api/api.h"
+#include "core/progress/progress.h"
+#include "core/send/share.h"
 
 #define LOOK_NS 100000 /* between looks at the descriptors of a program that calls mad_progress itself */
 

@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests: test, wait, cancel, callbacks. */
-#include "core/core.h"
 #include "base/clock.h"
+#include "core/api/api.h"
+#include "core/conn/request.h"
+#include "core/conn/tx_pool.h"
+#include "core/driver.h"
+#include "core/link/notify.h"
+#include "core/link/polled.h"
+#include "core/link/usable.h"
+#include "core/object/gate.h"
+#include "core/object/request.h"
+#include "core/progress/progress.h"
+#include "core/recv/posted.h"
+#include "core/recv/receive.h"
 
 #include <sched.h>
 #include <stdlib.h>

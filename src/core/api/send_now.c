@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A message that leaves at once, or not at all: straight from the caller's pieces into the link. */
-#include "core/core.h"
+#include "core/api/api.h"
+#include "core/conn/channel.h"
+#include "core/driver.h"
+#include "core/link/usable.h"
+#include "core/object/gate.h"
+#include "core/object/tx.h"
+#include "core/wire/wire.h"
 
 #include <string.h>
 

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unpacking: the blocks of an open message. */
-#include "core/core.h"
+#include "core/api/api.h"
+#include "core/driver.h"
+#include "core/link/polled.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+#include "core/object/tx.h"
+#include "core/progress/progress.h"
+#include "core/recv/receive.h"
 #include "core/send/policy.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

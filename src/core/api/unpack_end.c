@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unpacking: the program ends a message. */
-#include "core/core.h"
+#include "core/api/api.h"
+#include "core/conn/request.h"
+#include "core/conn/rx_pool.h"
+#include "core/driver.h"
+#include "core/object/gate.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+#include "core/recv/receive.h"
+
 #include <stdlib.h>
 
 static bool end_test(void *arg)

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Channels by name, and their connections. */
-#include "core/core.h"
+#include "core/conn/channel.h"
+#include "core/conn/conn.h"
+#include "core/driver.h"
+#include "core/object/channel.h"
+#include "core/object/session.h"
+
 #include <stdlib.h>
 #include <string.h>
 

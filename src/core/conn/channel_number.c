@@ -11,8 +11,15 @@
  * A connection is retired when its channel is closed, both numbers are returned, and nothing refers to it: it then waits
  * in its gate's list for another channel.  There is no reference count, which would cost time for each message: the
  * messages are searched instead. */
-#include "core/core.h"
 #include "base/knob.h"
+#include "core/conn/conn.h"
+#include "core/conn/credit.h"
+#include "core/conn/tx_pool.h"
+#include "core/driver.h"
+#include "core/object/channel.h"
+#include "core/object/conn.h"
+#include "core/object/session.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

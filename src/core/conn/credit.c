@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Credits: what a sender may have under way on a connection, and how the receiver returns it. */
-#include "core/core.h"
 #include "base/knob.h"
+#include "core/conn/credit.h"
+#include "core/link/link.h"
 #include "core/send/policy.h"
+#include "core/wire/wire.h"
 
 
 void madi_credit_tell(madi_conn_t *conn)

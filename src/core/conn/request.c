@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests: made and completed.  The program tests and waits for them in api/request.c. */
-#include "core/core.h"
+#include "core/conn/request.h"
+#include "core/driver.h"
+#include "core/link/notify.h"
+#include "core/object/request.h"
+
 #include <stdlib.h>
 
 void madi_request_init(mad_request_t *r, mad_session_t *session, bool async)

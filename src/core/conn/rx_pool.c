@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages that arrive: made, used again, freed; and their packets. */
-#include "core/core.h"
+#include "core/conn/rx_pool.h"
+#include "core/object/gate.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages on their way out: made, used again, freed. */
-#include "core/core.h"
+#include "core/conn/tx_pool.h"
+#include "core/object/message.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Charges for channels that are not open here (recv/unopened.c). */
-#include "core/core.h"
+#include "core/conn/conn.h"
+#include "core/link/ledger.h"
 
 bool madi_unopened_announced(madi_conn_t *conn)
 {

@@ -5,12 +5,22 @@
  * another: of the source (address; user, on this host) with the most callers here, the one that came first.  So one source
  * that fills the table pushes out its own callers, whatever they have said, and a caller of another source is safe.  A member
  * that is pushed out calls again (attempt.c). */
-#include "core/connect/hello.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/random.h"
+#include "core/connect/gate.h"
+#include "core/connect/hello.h"
+#include "core/connect/peer.h"
+#include "core/connect/search.h"
+#include "core/connect/stopped.h"
+#include "core/driver.h"
+#include "core/object/gate.h"
+#include "core/object/session.h"
+#include "core/security/proof.h"
+#include "core/security/secret.h"
+#include "core/wire/address.h"
 
 #include <errno.h>
 #include <netdb.h>

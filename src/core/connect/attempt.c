@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The active side of the handshake: attempts to reach a peer, several in parallel (search.c), of which one is chosen. */
-#include "core/connect/hello.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/own.h"
 #include "base/random.h"
+#include "core/connect/gate.h"
+#include "core/connect/hello.h"
+#include "core/connect/peer.h"
+#include "core/connect/search.h"
+#include "core/connect/stopped.h"
+#include "core/driver.h"
+#include "core/object/session.h"
+#include "core/security/proof.h"
+#include "core/wire/address.h"
 
 #include <errno.h>
 #include <stdio.h>

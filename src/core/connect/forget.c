@@ -5,9 +5,22 @@
  * refers to it: no message that is open or not received yet, no request, no stream.  mad_peer_forget does so with any other.
  * Its number is never given again, so one that the program has noted is refused from then on.  Its gate and connections are
  * used again for other peers, after a while (RESTING in peer.c), for threads that still leave them. */
-#include "core/core.h"
 #include "base/clock.h"
 #include "base/knob.h"
+#include "core/connect/gate.h"
+#include "core/connect/paths.h"
+#include "core/connect/peer.h"
+#include "core/driver.h"
+#include "core/inspect/query.h"
+#include "core/link/ledger.h"
+#include "core/link/link.h"
+#include "core/link/notify.h"
+#include "core/link/usable.h"
+#include "core/object/gate.h"
+#include "core/security/secret.h"
+#include "core/wire/address.h"
+#include "core/wire/handle.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 

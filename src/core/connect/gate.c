@@ -1,9 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The way to a peer: the link's life, what waits to be sent.  search.c finds the way. */
-#include "core/core.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "core/conn/channel.h"
+#include "core/conn/conn.h"
+#include "core/conn/rx_pool.h"
+#include "core/connect/gate.h"
+#include "core/connect/hello.h"
+#include "core/connect/paths.h"
+#include "core/connect/peer.h"
+#include "core/connect/search.h"
+#include "core/driver.h"
+#include "core/link/event.h"
+#include "core/link/ledger.h"
+#include "core/link/link.h"
+#include "core/link/notify.h"
+#include "core/link/usable.h"
+#include "core/object/gate.h"
+#include "core/recv/receive.h"
+#include "core/security/seal.h"
+#include "core/send/rdv_send.h"
+#include "core/send/send.h"
+#include "core/wire/handle.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/connect/hello.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/own.h"
+#include "core/connect/hello.h"
+#include "core/driver.h"
+#include "core/object/gate.h"
+#include "core/object/session.h"
+#include "core/security/proof.h"
+#include "core/security/seal.h"
+#include "core/security/secret.h"
+#include "core/wire/wire.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>

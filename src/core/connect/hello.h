@@ -21,8 +21,10 @@
 #ifndef MADI_HELLO_H
 #define MADI_HELLO_H
 
-#include "core/core.h"
+#include "core/object/types.h"
 #include "core/security/proof.h"
+#include "core/security/seal.h"
+#include "core/wire/address.h"
 
 #define MADI_HELLO_BODY_MAX 8704 /* bytes of a frame's body */
 static_assert(MADI_HELLO_BODY_MAX >= MADI_ADDRESS_MAX + 256, "a proof holds an address");
@@ -78,7 +80,31 @@ typedef struct madi_hello {
     struct madi_hello *next;
 } madi_hello_t;
 
-/* hello.c */
+/* ---- For other files of the folder, and progress ---- */
+
+/* Begin the handshake on a path of the gate's search; takes fd.  On an error (errno) the link stays with the calling
+ * function. */
+mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way);
+void madi_hello_accept(madi_adapter_t *adapter, int fd);
+void madi_hello_abort(struct madi_hello *hello);
+void madi_hello_abort_all(madi_gate_t *gate); /* end all attempts of this process */
+/* Choose one of this process's attempts that have received the peer's challenge, unless a better one may still do so. */
+void madi_hello_decide(madi_gate_t *gate, int64_t now);
+bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter); /* true if an attempt uses this adapter */
+void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text); /* end the link's attempt, if any */
+/* Remove the deadline of the attempt that has begun: the peer may compute for long. */
+void madi_hello_patience(madi_gate_t *gate);
+/* Mark the link's attempt, if any: should it end without a verdict, the peer did not refuse, and a new attempt begins. */
+void madi_hello_unsure(madi_link_t *link);
+bool madi_hello_evict(mad_session_t *session); /* end the handshake of an incoming connection (accept.c); false if none */
+void madi_hellos_reap(mad_session_t *session);
+/* End the attempts whose deadline has passed.  Time during which this process or its machine stood still does not count.
+ * To be called again at madi_hello_deadline at the latest; INT64_MAX: nothing has a deadline. */
+void madi_hello_expire(mad_session_t *session, int64_t now);
+int64_t madi_hello_deadline(const mad_session_t *session);
+
+/* ---- hello.c ---- */
+
 /* Make a handshake that takes fd on success.  NULL without memory. */
 madi_hello_t *madi_hello_new(mad_session_t *session, madi_adapter_t *adapter, int fd);
 void madi_hello_ready(madi_watch_t *watch, uint32_t events);

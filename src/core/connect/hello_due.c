@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Deadlines of handshakes, and of gates that are being connected. */
-#include "core/connect/hello.h"
 #include "base/clock.h"
 #include "base/knob.h"
+#include "core/connect/gate.h"
+#include "core/connect/hello.h"
+#include "core/connect/search.h"
+#include "core/connect/stopped.h"
+#include "core/object/gate.h"
+#include "core/object/session.h"
 
 #include <stdio.h>
 

@@ -5,6 +5,9 @@
  * The first byte that comes tells whether the other side seals: a TLS record begins with 0x16, a frame with 'M'.  Where the
  * two differ, the passive side says REFUSE in the clear, and both log what to do. */
 #include "core/connect/hello.h"
+#include "core/driver.h"
+#include "core/object/session.h"
+#include "core/security/seal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Peers that have passed a bound of the ledger: their connections end. */
-#include "core/core.h"
+#include "core/connect/gate.h"
+#include "core/link/ledger.h"
+#include "core/object/gate.h"
+#include "core/object/session.h"
 
 void madi_ledger_judge(madi_gate_t *gate)
 {

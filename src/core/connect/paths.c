@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ways to a peer: through which of our adapters it can be reached, and which is best. */
-#include "core/core.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "core/connect/paths.h"
+#include "core/driver.h"
+#include "core/object/gate.h"
+#include "core/object/session.h"
+#include "core/wire/address.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of peers: addresses, and gates for those that were spoken to. */
-#include "core/core.h"
 #include "base/log.h"
+#include "core/connect/peer.h"
+#include "core/driver.h"
+#include "core/link/ledger.h"
+#include "core/link/usable.h"
+#include "core/object/gate.h"
+#include "core/wire/address.h"
+#include "core/wire/exchange.h"
+#include "core/wire/handle.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of connections and channels: retired when nothing refers to them, and used again. */
-#include "core/core.h"
+#include "core/conn/channel.h"
+#include "core/conn/conn.h"
+#include "core/connect/gate.h"
+#include "core/link/ledger.h"
+#include "core/object/channel.h"
+#include "core/object/gate.h"
+#include "core/object/session.h"
+#include "core/recv/receive.h"
+#include "core/send/send.h"
 
 /* Under tx_lock. */
 static bool sends(const madi_conn_t *conn)

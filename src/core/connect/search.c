@@ -11,10 +11,18 @@
  * that the process itself answers; the peer has committed nothing by then.  hello.c chooses the best of the paths that have
  * reached this point, closes the others, and proves the key.  If that path fails, the search goes on with all that have not
  * failed.  Paths over gateways are tried after all others have failed. */
-#include "core/core.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "core/connect/gate.h"
+#include "core/connect/hello.h"
+#include "core/connect/paths.h"
+#include "core/connect/peer.h"
+#include "core/connect/search.h"
+#include "core/driver.h"
+#include "core/link/polled.h"
+#include "core/object/gate.h"
+#include "core/wire/address.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A process that is stopped, by a debugger or a signal, answers nothing, as one that is absent does.  Where it runs on this host
  * the system knows better: which process is at the other end of a socket, and in which state it is. */
-#include "core/core.h"
 #include "base/ascii.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "core/connect/stopped.h"
+#include "core/object/gate.h"
 
 #include <dirent.h>
 #include <netinet/in.h>

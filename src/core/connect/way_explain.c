@@ -4,8 +4,15 @@
  * All explanations are made here, when they are asked for, of one record: the gate's failures (each with its adapter and
  * reason), its link, and its state.  madi_way_explain explains one adapter's way, for mad_peer_explain and mad_info;
  * madi_gate_why the gate as a whole, in one line, for log texts and events. */
-#include "core/core.h"
 #include "base/knob.h"
+#include "core/connect/hello.h"
+#include "core/connect/paths.h"
+#include "core/connect/peer.h"
+#include "core/connect/stopped.h"
+#include "core/driver.h"
+#include "core/link/usable.h"
+#include "core/object/gate.h"
+#include "core/wire/address.h"
 
 #include <stdarg.h>
 #include <stdio.h>

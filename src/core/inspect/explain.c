@@ -3,7 +3,18 @@
  *   ask version pid rank size launcher host waiting{categories[]} marcel{} (process.c) credit_budget peers_known
  *   ledger{} drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
 #include "base/knob.h"
+#include "core/conn/channel.h"
+#include "core/conn/credit.h"
+#include "core/connect/paths.h"
+#include "core/connect/peer.h"
+#include "core/driver.h"
 #include "core/inspect/query.h"
+#include "core/link/ledger.h"
+#include "core/object/gate.h"
+#include "core/object/rx.h"
+#include "core/object/session.h"
+#include "core/object/tx.h"
+#include "core/security/protection.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/inspect/query.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/unix.h"
+#include "core/driver.h"
+#include "core/inspect/query.h"
 
 #include <errno.h>
 #include <signal.h>

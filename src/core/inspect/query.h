@@ -14,8 +14,8 @@
 #define MADI_ASK_H
 
 #include "base/json.h"
-#include "core/core.h"
 #include "core/inspect/counters.h"
+#include "core/object/session.h"
 
 #define MADI_ASK_VERSION 1
 
@@ -27,6 +27,15 @@ typedef struct madi_answer {
     void *state;      /* of that function; allocated */
     madi_json_t json; /* the next bytes to send; the sending function sets json.len to 0 */
 } madi_answer_t;
+
+/* query.c */
+typedef struct madi_ask madi_ask_t;
+madi_ask_t *madi_ask_open(mad_session_t *session); /* NULL: not possible here; logged */
+void madi_ask_close(madi_ask_t *ask); /* under session->lock */
+
+/* Counters of gates that are released (stats.c); under session->lock. */
+void madi_stats_keep(mad_session_t *session, madi_gate_t *gate); /* save them before the gate is freed */
+void madi_stats_free(mad_session_t *session);
 
 /* Each kind: begin it (false: no memory), and its pieces.  Under session->lock. */
 bool madi_explain_begin(madi_answer_t *answer); /* explain.c */

@@ -9,7 +9,14 @@
  *   forwarding{... routes[]}
  * Counters are described in counters.h. */
 #include "base/clock.h"
+#include "core/conn/channel.h"
+#include "core/conn/conn.h"
+#include "core/connect/peer.h"
 #include "core/inspect/query.h"
+#include "core/object/conn.h"
+#include "core/object/gate.h"
+#include "core/object/tx.h"
+#include "core/wire/address.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The question "trace": the timeline (link/trace.h). */
 #include "core/inspect/query.h"
+#include "core/link/trace.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Control packets: sent at once, or queued until the link takes them.  The queue is charged to the peer. */
-#include "core/core.h"
+#include "core/driver.h"
+#include "core/link/ledger.h"
+#include "core/link/link.h"
+#include "core/object/gate.h"
+#include "core/wire/wire.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Events: reports to the program that belong to no pending call. */
-#include "core/core.h"
 #include "base/log.h"
+#include "core/driver.h"
+#include "core/link/event.h"
+#include "core/object/session.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A session in a child of fork, which cannot use it. */
-#include "core/core.h"
 #include "base/log.h"
+#include "core/driver.h"
+#include "core/link/usable.h"
 
 static atomic_bool refused; /* logged */
 

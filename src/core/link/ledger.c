@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ledger of peers; see ledger.h. */
-#include "core/core.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/link/ledger.h"
+#include "core/link/link.h"
 
 #include <inttypes.h>
 #include <stdio.h>

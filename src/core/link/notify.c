@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Threads that wait for the session: watchers of conditions, and the leader that polls for all. */
-#include "core/core.h"
+#include "core/driver.h"
+#include "core/link/notify.h"
 
 mad_status_t madi_watch_for(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline)
 {

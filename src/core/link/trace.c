@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/link/trace.h"
 #include "base/file.h"
 #include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
-#include "core/core.h"
+#include "core/link/trace.h"
+#include "core/object/channel.h"
+#include "core/object/conn.h"
+#include "core/object/gate.h"
+#include "core/object/session.h"
 #include "core/wire/host_name.h"
 
 #include <errno.h>

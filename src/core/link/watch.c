@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Poll set of a session: watched descriptors, and adapters that have had a link. */
-#include "core/core.h"
+#include "core/driver.h"
+#include "core/link/polled.h"
+
 #include <sys/epoll.h>
 
 static int set_of(const mad_session_t *session, const madi_watch_t *watch)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The list of gates with something to send, which the next round of progress serves. */
-#include "core/core.h"
+#include "core/driver.h"
+#include "core/link/link.h"
 
 void madi_gate_work(madi_gate_t *gate)
 {

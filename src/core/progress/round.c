@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress: one round through the drivers, their descriptors, and what waits to be sent. */
-#include "core/core.h"
 #include "base/clock.h"
+#include "core/conn/credit.h"
+#include "core/connect/gate.h"
+#include "core/connect/hello.h"
+#include "core/driver.h"
+#include "core/link/notify.h"
+#include "core/link/polled.h"
+#include "core/progress/progress.h"
+#include "core/recv/receive.h"
 
 #include <sys/epoll.h>
 

@@ -7,8 +7,11 @@
  * further need not know.  As all of it is there the message becomes one like others that are lent.
  *
  * The sender is copying, so the rest comes within microseconds; unless it is kept from its core, stopped or killed. */
-#include "core/core.h"
 #include "base/clock.h"
+#include "core/driver.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+#include "core/recv/receive.h"
 #include "engine/wait_policy.h"
 
 /* A value of the peer, which may change it at any time: each use reads it once. */

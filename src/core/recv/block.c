@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The blocks of a message that has come: read from its packets, compared with what is expected. */
-#include "core/core.h"
 #include "base/log.h"
+#include "core/conn/credit.h"
+#include "core/conn/rx_pool.h"
+#include "core/driver.h"
+#include "core/link/link.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+#include "core/recv/receive.h"
+#include "core/wire/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Continued blocks, received: the rest of each comes in packets of its own (send/cont.c has the picture). */
-#include "core/core.h"
+#include "core/conn/credit.h"
+#include "core/driver.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+#include "core/recv/rdv_recv.h"
+#include "core/recv/receive.h"
+#include "core/wire/wire.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks that were unpacked before they arrived. */
-#include "core/core.h"
+#include "core/driver.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+#include "core/recv/receive.h"
+#include "core/wire/wire.h"
+
 #include <stdlib.h>
 #include <string.h>
 

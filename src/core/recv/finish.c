@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a message that was received: nothing of it is in flight any more, or it has failed. */
-#include "core/core.h"
+#include "core/conn/credit.h"
+#include "core/conn/request.h"
+#include "core/conn/rx_pool.h"
+#include "core/driver.h"
+#include "core/link/trace.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+#include "core/recv/posted.h"
+#include "core/recv/receive.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The offer of a posted receive's memory to its sender. */
-#include "core/core.h"
+#include "core/conn/credit.h"
+#include "core/driver.h"
+#include "core/object/gate.h"
+#include "core/recv/posted.h"
 #include "core/send/policy.h"
 
 /* Bytes of a posted receive that a sender that waits would rather write than send. */

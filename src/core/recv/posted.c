@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receives that are posted before the message. */
-#include "core/core.h"
+#include "core/conn/credit.h"
+#include "core/conn/request.h"
+#include "core/link/trace.h"
+#include "core/object/message.h"
+#include "core/recv/posted.h"
+#include "core/recv/receive.h"
 #include "core/send/policy.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

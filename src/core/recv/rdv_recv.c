@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rendezvous blocks: granted to the sender, and received; also those that mad_try_unpack needs. */
-#include "core/core.h"
 #include "base/clock.h"
+#include "core/driver.h"
+#include "core/link/link.h"
+#include "core/link/trace.h"
+#include "core/object/gate.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+#include "core/recv/rdv_recv.h"
+#include "core/recv/receive.h"
 #include "core/send/policy.h"
+#include "core/send/share.h"
+#include "core/wire/handle.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

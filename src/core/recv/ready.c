@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages that wait to be opened: listed, taken, or discarded at the end of their channel. */
-#include "core/core.h"
+#include "core/conn/channel.h"
+#include "core/conn/conn.h"
+#include "core/conn/credit.h"
+#include "core/link/link.h"
+#include "core/link/trace.h"
+#include "core/object/gate.h"
+#include "core/recv/posted.h"
+#include "core/recv/receive.h"
+#include "core/wire/wire.h"
 
 void madi_conn_rx_quick(madi_conn_t *conn)
 {

@@ -1,71 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions of the files that receive messages.  Included by core.h.
+/* Messages that arrive, under session->lock: from their first packet until nothing of them is in flight.
  *
- *   dispatch.c   incoming packets             open.c        opening of messages
- *   block.c     parsing of blocks            unpack.c      unpacking into the program's memory
- *   rdv_recv.c  rendezvous blocks            unpack_end.c  end of unpacking
- *   posted.c    posted receives              borrow.c      reading of blocks in place
- *   begun.c     lent messages that the sender is still writing
- *   cont.c      continued blocks: those whose rest comes in further packets */
+ *   ready.c     messages that wait to be opened          finish.c    the end of a message
+ *   block.c     parsing of blocks                        feed.c      blocks that were unpacked before they arrived
+ *   rdv_recv.c  rendezvous blocks                        cont.c      continued blocks
+ *   posted.c    posted receives                          begun.c     lent messages that the sender is still writing
+ *   unopened.c  messages on channels that are not open   offer.c     posted receives that the sender may write */
 #ifndef MADI_RECEIVE_H
 #define MADI_RECEIVE_H
 
-#include "core/core.h"
-
-#include <string.h>
-
-/* dispatch.c; under session->lock */
-void madi_rx_make_ready(madi_rx_msg_t *msg);
-void madi_conn_rx_quick(madi_conn_t *conn); /* recompute rx_head after a change of the connection */
-void madi_credit_tell(madi_conn_t *conn); /* send the credit limit to the sender */
-static inline uint64_t madi_credit_consumed(const madi_conn_t *conn)
-{
-    return conn->rx_tell - (uint64_t)conn->rx_left;
-}
-static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
-{
-    conn->rx_left -= cost;
-    if (MADI_UNLIKELY(conn->rx_left < 0))
-        madi_credit_tell(conn);
-}
-void madi_credit_return_later(madi_conn_t *conn, uint32_t cost); /* like madi_credit_return, sent when progress is idle */
-void madi_credit_forget(madi_conn_t *conn);
-void madi_credit_begin_rx(madi_conn_t *conn); /* begin anew, with the floor */
-void madi_credit_begin_tx(madi_conn_t *conn); /* likewise, of the sending side */
-madi_rx_msg_t *madi_rx_more(mad_session_t *session);
-void madi_rx_clear(madi_rx_msg_t *msg);   /* reset all fields for reuse */
-
-/* Return an empty message structure, marked as used; madi_rx_start fills it.  NULL: no memory. */
-static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
-{
-    madi_rx_msg_t *m = session->rx_ring;
-    if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
-        return madi_rx_more(session);
-    atomic_store_explicit(&m->used, 1, memory_order_relaxed);
-    return m;
-}
-
-/* Give the structure back for reuse.  Precondition: cleared, or plain 2, or plain 3 with its loan returned.  Any thread,
- * any lock. */
-static inline void madi_rx_free(madi_rx_msg_t *m)
-{
-    atomic_store_explicit(&m->used, 0, memory_order_release); /* pairs with madi_rx_new */
-}
-
-/* Set up a message by its first packet, whose header is in m->hdr and whose body is at data. */
-static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, madi_foreign_t data, bool opened)
-{
-    m->conn = conn;
-    m->cur = data;
-    m->end = madi_foreign_skip(data, m->hdr.length);
-    m->state = opened ? 0x010101 : 0x0101;
-}
-
-/* Number of bytes of the current packet that are not unpacked yet. */
-static inline size_t madi_rx_left(const madi_rx_msg_t *m)
-{
-    return madi_foreign_between(m->cur, m->end);
-}
+#include "core/object/conn.h"
+#include "core/object/channel.h"
+#include "core/object/rx.h"
+#include "core/wire/wire.h"
 
 /* Return the next block of a message in place, and move the cursor behind it.  False unless the message is plain, and the
  * block inline and whole. */
@@ -85,15 +32,6 @@ static inline bool madi_borrow_plain(madi_rx_msg_t *m, const void **base, size_t
     return true;
 }
 
-static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t number)
-{
-    return MADI_LIKELY(number < gate->n_remote) ? gate->by_remote[number] : NULL;
-}
-void madi_rx_ring_free(mad_session_t *session);
-void madi_rx_abandon(madi_gate_t *gate); /* give up a packet of which only a part has arrived */
-void madi_rx_packet_free(madi_rx_packet_t *packet);
-void madi_packet_return(madi_rx_packet_t *packet); /* return its loan to the driver */
-
 /* begun.c; only by the thread that owns the message */
 void madi_begun_look(madi_rx_msg_t *msg); /* move its end behind the bytes written so far; all: it becomes plain 3 */
 void madi_begun_spin(madi_rx_msg_t *msg); /* like madi_begun_look, but spin for all bytes as long as a copy would take */
@@ -102,12 +40,18 @@ void madi_begun_skip(madi_rx_msg_t *msg); /* discard the rest */
 /* Copy the message's last block while it is being written; false if the block at the cursor is not that one, or differs. */
 bool madi_begun_unpack(madi_rx_msg_t *msg, void *buf, size_t len, uint64_t desc);
 
-/* open.c; under session->lock */
+/* ready.c; under session->lock */
 static inline void madi_openers_wake(madi_conn_t *conn) /* wake one thread that waits for a message of this connection */
 {
     if (!marceli_waiters_wake_one(&conn->openers))
         marceli_waiters_wake_one(&conn->channel->openers);
 }
+void madi_rx_make_ready(madi_rx_msg_t *msg);
+void madi_conn_rx_quick(madi_conn_t *conn); /* recompute rx_head after a change of the connection */
+void madi_conn_hand_back(madi_conn_t *conn); /* return the peer's number if the peer waits for it and nothing is held */
+/* Handle CLOSE: the peer sends nothing more under its number.  False: protocol error. */
+bool madi_number_closed(madi_gate_t *gate, uint16_t number);
+void madi_conn_drop(madi_conn_t *conn); /* discard messages that have arrived and will never be opened */
 void madi_rx_ask(madi_rx_msg_t *msg); /* return the credit of a message that is being opened */
 madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn); /* take the next message of a connection; NULL if none */
 
@@ -158,7 +102,6 @@ void madi_cont_feed(madi_rx_msg_t *msg); /* copy a packet of it that arrived els
 /* Begin to receive a packet that continues a block whose destination is known.  False: it does not continue that block. */
 bool madi_cont_begin(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void madi_cont_done(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr);
-void madi_cont_poll(madi_rx_msg_t *msg); /* poll for a limited time until the block is complete; no lock */
 
 /* rdv_recv.c; under session->lock */
 /* Make the state of a block that is being received; here: number of its bytes that have arrived.  wait (or NULL) completes
@@ -184,13 +127,12 @@ static inline void madi_early_forget(madi_rx_msg_t *msg) /* free a borrowed bloc
         madi_early_drop(msg);
 }
 
-/* unpack.c; under session->lock, except the first */
-void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg); /* wait for more of it; no lock */
+/* feed.c; under session->lock */
 void madi_rx_feed(madi_rx_msg_t *msg); /* fill waiting blocks with data that has arrived */
 /* Queue the destination of a CHEAPER block that has not arrived. */
 mad_status_t madi_block_wait(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t desc);
 
-/* unpack_end.c; under session->lock */
+/* finish.c; under session->lock */
 /* Discard the remaining blocks of an ended message, and report the mismatch.  True: nothing of it is in flight any more. */
 bool madi_rx_settle(madi_rx_msg_t *msg);
 void madi_rx_live_remove(madi_rx_msg_t *msg); /* remove it from conn->live, if it is there */
@@ -199,13 +141,8 @@ void madi_rx_finish(madi_rx_msg_t *msg); /* complete its request if it has ended
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
 void madi_rx_drop(madi_rx_msg_t *msg); /* discard an arrived message that is not opened */
 
-/* posted.c; under session->lock */
-void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
-void madi_posted_next(madi_conn_t *conn); /* the first one is served: the next one becomes the first */
-/* A short packet, for the first posted receive of its connection: if it is that message, whole, it is received straight into
- * the block.  False: nothing was done. */
-bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body);
-void madi_posted_offer(madi_conn_t *conn); /* the first one is next, if it is known what has come before */
-bool madi_posted_withdraw(madi_posted_t *posted); /* false: the sender is writing it, or has */
+
+/* unopened.c; under session->lock */
+void madi_unopened_message(madi_conn_t *conn, size_t len); /* charge a waiting packet; too many: the peer is in error */
 
 #endif

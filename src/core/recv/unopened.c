@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Channels that peers speak of and the program has not open: their messages wait, in case it opens them.  Only the ledger
  * bounds how many there are, and how much waits: the credits of a connection bound one channel, and names are free. */
-#include "core/core.h"
+#include "core/link/ledger.h"
+#include "core/link/link.h"
+#include "core/object/gate.h"
+#include "core/recv/receive.h"
 
 /* Discard messages of lost peers first: perhaps they are never opened, and only the program could release them otherwise.
  * True if there were any. */

@@ -3,6 +3,7 @@
 #include "core/security/aead_fast.h"
 
 #include "base/base.h"
+
 #include <openssl/crypto.h>
 #include <stdlib.h>
 

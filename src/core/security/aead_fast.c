@@ -6,6 +6,7 @@
 #ifdef HAVE_IPSEC_MB
 
 #include "base/log.h"
+
 #include <cpuid.h>
 #include <dlfcn.h>
 #include <intel-ipsec-mb.h>

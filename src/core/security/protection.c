@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How the networks of this process are protected. */
 #include "base/log.h"
-#include "core/core.h"
+#include "core/driver.h"
+#include "core/object/session.h"
+#include "core/security/protection.h"
+#include "core/security/seal.h"
 
 #include <stdio.h>
 #include <string.h>

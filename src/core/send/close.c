@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sender's end of a channel's number: CLOSE and CLOSED. */
-#include "core/core.h"
+#include "core/conn/conn.h"
+#include "core/conn/credit.h"
+#include "core/link/link.h"
+#include "core/object/gate.h"
+#include "core/send/send.h"
+#include "core/wire/wire.h"
 
 static bool is_up(const madi_gate_t *gate)
 {

@@ -9,7 +9,12 @@
  *
  * The first packet is short, so that it is there, and the message open, while the sender hands over the rest.  A driver that
  * finds the rest before the message was opened leaves it to its next poll, once (MADI_PLACE_LATER). */
-#include "core/core.h"
+#include "core/driver.h"
+#include "core/link/link.h"
+#include "core/object/message.h"
+#include "core/object/tx.h"
+#include "core/send/send.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

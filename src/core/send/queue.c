@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets out of messages: the queue of each connection, and its credits. */
-#include "core/core.h"
+#include "core/conn/credit.h"
+#include "core/conn/request.h"
+#include "core/conn/tx_pool.h"
+#include "core/driver.h"
+#include "core/link/event.h"
+#include "core/link/link.h"
+#include "core/link/notify.h"
+#include "core/link/trace.h"
+#include "core/object/channel.h"
+#include "core/object/gate.h"
+#include "core/object/message.h"
+#include "core/object/tx.h"
 #include "core/send/policy.h"
+#include "core/send/rdv_send.h"
+#include "core/send/send.h"
+#include "core/wire/handle.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

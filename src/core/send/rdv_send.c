@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rendezvous blocks: announced, and sent after the receiver's grant.  They are long, or were LATER when the message was
  * flushed.  All under gate->tx_lock, except the functions that drivers call. */
-#include "core/core.h"
+#include "core/conn/credit.h"
+#include "core/driver.h"
+#include "core/link/link.h"
+#include "core/link/trace.h"
+#include "core/object/gate.h"
+#include "core/object/message.h"
+#include "core/object/tx.h"
 #include "core/send/policy.h"
+#include "core/send/rdv_send.h"
+#include "core/send/send.h"
+#include "core/wire/handle.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,42 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions of the files that send messages.  Included by core.h.
+/* Messages that leave, under gate->tx_lock: what the driver takes of them, and when.
  *
- *   pack.c      packing of blocks            tx_pool.c        allocation of messages to send
- *   pack_end.c  end of packing, and calls that send a whole message
- *   queue.c      packets, the queue of a connection, credits
- *   send_now.c       messages that are sent at once from the program's memory
- *   rdv_send.c  rendezvous: blocks that are announced, and sent when granted
- *   cont.c      continued blocks: those whose rest follows in packets of its own */
+ *   queue.c     packets, the queue of a connection      cont.c    continued blocks: those whose rest follows in packets of its own
+ *   rdv_send.c  blocks that are announced, and sent when granted
+ *   close.c     the end of a channel's number           policy.h  the path of a block */
 #ifndef MADI_SEND_H
 #define MADI_SEND_H
 
-#include "core/core.h"
-
-/* tx_pool.c */
-madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn);
-void madi_tx_reset_pieces(madi_tx_t *tx); /* prepare a message that had pieces for reuse */
-void madi_tx_free(madi_tx_t *tx);
-static inline void madi_tx_reset(madi_tx_t *tx) /* likewise, a plain one */
-{
-    tx->stage_len = tx->run_start = sizeof(madi_wire_hdr_t);
-    tx->base.plain = 1;
-}
-
-/* pack.c */
-/* Return the pieces of a strided block, allocated; NULL: no memory, and the message has failed.  For sender and receiver. */
-struct iovec *madi_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count);
-mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode);
-mad_status_t madi_tx_close_run(madi_tx_t *tx); /* make a piece of the bytes staged since the last piece */
-void madi_tx_lock(madi_tx_t *tx); /* takes tx_lock if the message was flushed */
-void madi_tx_unlock(madi_tx_t *tx);
-mad_status_t madi_tx_settle(madi_tx_t *tx);    /* at the end: copy the values of LATER blocks where a copy is needed */
-
-/* send_now.c */
-/* Send a message of small blocks if it can leave at once.  False: nothing was done; a block may be too long or invalid. */
-bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n);
-
-/* pack_end.c */
-void madi_packing_release(madi_conn_t *conn); /* let the next message be packed; under gate->tx_lock */
+#include "core/conn/credit.h"
+#include "core/object/tx.h"
+#include "core/wire/wire.h"
 
 /* queue.c; under gate->tx_lock */
 bool madi_tx_send_whole(madi_tx_t *tx); /* send an ended message in one packet, now; false: nothing was done */
@@ -45,15 +18,6 @@ bool madi_tx_send_whole(madi_tx_t *tx); /* send an ended message in one packet, 
 bool madi_tx_send_begun(madi_tx_t *tx);
 void madi_tx_check_complete(madi_tx_t *tx);
 void madi_conn_quick(madi_conn_t *conn); /* enable the short path of sending (conn->quick) if nothing prevents it */
-static inline void madi_conn_slow(madi_conn_t *conn) /* disable the short path of sending */
-{
-    conn->credit_left += conn->quick;
-    conn->quick = 0;
-}
-static inline uint64_t madi_credit_used(const madi_conn_t *conn)
-{
-    return conn->credit_limit - conn->credit_left - conn->quick;
-}
 bool madi_conn_pump(madi_conn_t *conn); /* send from its queue; true: nothing left to send */
 void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
 bool madi_conn_wants_link(const madi_conn_t *conn); /* true if it waits for the link, not for credits */
@@ -87,5 +51,9 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
 void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share);
 void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
 bool madi_rdv_pump(madi_gate_t *gate);
+
+/* close.c; under session->lock, or gate->tx_lock */
+void madi_conn_close(madi_conn_t *conn); /* send CLOSE if nothing is left to send; under gate->tx_lock only */
+bool madi_number_free(madi_gate_t *gate, uint16_t number);
 
 #endif

@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Channels by name, and their connections. */
-#include "core/core.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "core/api/api.h"
+#include "core/conn/channel.h"
+#include "core/conn/conn.h"
+#include "core/conn/credit.h"
+#include "core/conn/request.h"
+#include "core/connect/gate.h"
+#include "core/driver.h"
+#include "core/link/notify.h"
+#include "core/link/usable.h"
+#include "core/recv/posted.h"
+#include "core/recv/receive.h"
+#include "core/send/send.h"
 
 #include <stdlib.h>
 #include <string.h>

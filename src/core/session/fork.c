@@ -6,10 +6,19 @@
  *
  * fork takes the locks of all sessions first, so that no other thread is amid a change of what the child walks through; a
  * tx_lock that another thread holds guards what the child does not read. */
-#include "core/core.h"
-#include "core/link/trace.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "core/conn/channel.h"
+#include "core/connect/gate.h"
+#include "core/link/trace.h"
+#include "core/object/channel.h"
+#include "core/object/gate.h"
+#include "core/object/message.h"
+#include "core/object/rx.h"
+#include "core/object/tx.h"
+#include "core/send/rdv_send.h"
+#include "core/session/session.h"
+#include "core/wire/handle.h"
 
 #include <pthread.h>
 #include <sched.h>

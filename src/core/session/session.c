@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The session: start and adapters (shutdown.c has the end). */
-#include "core/core.h"
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/random.h"
+#include "core/conn/rx_pool.h"
+#include "core/connect/gate.h"
+#include "core/connect/hello.h"
+#include "core/driver.h"
+#include "core/inspect/query.h"
+#include "core/link/trace.h"
+#include "core/link/usable.h"
+#include "core/object/session.h"
+#include "core/security/protection.h"
+#include "core/security/secret.h"
+#include "core/session/session.h"
+#include "core/wire/address.h"
+#include "core/wire/exchange.h"
+#include "core/wire/handle.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a session: drain the gates, send BYE, release everything. */
-#include "core/core.h"
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "core/api/api.h"
+#include "core/conn/channel.h"
+#include "core/conn/rx_pool.h"
+#include "core/connect/gate.h"
+#include "core/connect/hello.h"
+#include "core/connect/peer.h"
+#include "core/driver.h"
+#include "core/inspect/query.h"
+#include "core/link/event.h"
+#include "core/link/link.h"
+#include "core/link/notify.h"
+#include "core/link/trace.h"
+#include "core/link/usable.h"
+#include "core/object/gate.h"
+#include "core/object/session.h"
+#include "core/recv/posted.h"
+#include "core/security/seal.h"
+#include "core/security/secret.h"
+#include "core/session/session.h"
+#include "core/wire/handle.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 

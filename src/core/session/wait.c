@@ -3,7 +3,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/own.h"
-#include "core/core.h"
+#include "core/api/api.h"
+#include "core/connect/hello.h"
+#include "core/driver.h"
+#include "core/progress/progress.h"
+#include "core/session/session.h"
 #include "engine/wait_policy.h"
 
 #include <errno.h>

@@ -4,8 +4,12 @@
  *   version (1) | 0 (1) | length of all (2) | uid (16) | job (8) | rank (4) | entries:
  *   [driver][network][bytes], each a length byte and as many bytes; no network: it follows from the bytes (driver->network)
  */
-#include "core/core.h"
 #include "base/log.h"
+#include "core/driver.h"
+#include "core/object/session.h"
+#include "core/security/secret.h"
+#include "core/wire/address.h"
+#include "core/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A block's descriptor, in words. */
-#include "core/core.h"
+#include "core/wire/wire.h"
+
 #include <stdio.h>
 
 const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS])

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Addresses on their way through the launcher: as hexadecimal digits, for its values are text. */
-#include "core/core.h"
+#include "core/driver.h"
+#include "core/wire/address.h"
+#include "core/wire/exchange.h"
 
 #include <stdlib.h>
 

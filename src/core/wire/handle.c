@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handles: 20 bits of index, 12 of generation, so that a stale or invented one is found out. */
-#include "core/core.h"
+#include "core/wire/handle.h"
 
 #include <stdlib.h>
 

@@ -2,6 +2,7 @@
 /* The name of this host. */
 #include "core/wire/host_name.h"
 #include "base/knob.h"
+
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The structures of posted receives. */
-#include "core/core.h"
+#include "core/conn/request.h"
+#include "core/object/gate.h"
+#include "core/object/session.h"
+#include "core/recv/posted.h"
 
 #include <stdlib.h>
 

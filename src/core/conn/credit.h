@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Credits: what a sender may have under way on a connection, and how the receiver returns it.  Under session->lock. */
+#ifndef MADI_CREDIT_H
+#define MADI_CREDIT_H
+
+#include "core/object/conn.h"
+
+void madi_credit_tell(madi_conn_t *conn); /* send the credit limit to the sender */
+static inline uint64_t madi_credit_consumed(const madi_conn_t *conn)
+{
+    return conn->rx_tell - (uint64_t)conn->rx_left;
+}
+static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
+{
+    conn->rx_left -= cost;
+    if (MADI_UNLIKELY(conn->rx_left < 0))
+        madi_credit_tell(conn);
+}
+void madi_credit_return_later(madi_conn_t *conn, uint32_t cost); /* like madi_credit_return, sent when progress is idle */
+void madi_credit_forget(madi_conn_t *conn);
+void madi_credit_begin_rx(madi_conn_t *conn); /* begin anew, with the floor */
+void madi_credit_begin_tx(madi_conn_t *conn); /* likewise, of the sending side */
+
+/* For the sending side; under gate->tx_lock. */
+static inline void madi_conn_slow(madi_conn_t *conn) /* disable the short path of sending */
+{
+    conn->credit_left += conn->quick;
+    conn->quick = 0;
+}
+static inline uint64_t madi_credit_used(const madi_conn_t *conn)
+{
+    return conn->credit_limit - conn->credit_left - conn->quick;
+}
+
+#endif

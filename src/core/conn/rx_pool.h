@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Structures of messages that arrive, and their packets.  Under session->lock unless a function says otherwise. */
+#ifndef MADI_RX_POOL_H
+#define MADI_RX_POOL_H
+
+#include "core/object/rx.h"
+#include "core/object/session.h"
+
+madi_rx_msg_t *madi_rx_more(mad_session_t *session);
+void madi_rx_clear(madi_rx_msg_t *msg);   /* reset all fields for reuse */
+
+/* Return an empty message structure, marked as used; madi_rx_start fills it.  NULL: no memory. */
+static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
+{
+    madi_rx_msg_t *m = session->rx_ring;
+    if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
+        return madi_rx_more(session);
+    atomic_store_explicit(&m->used, 1, memory_order_relaxed);
+    return m;
+}
+
+/* Give the structure back for reuse.  Precondition: cleared, or plain 2, or plain 3 with its loan returned.  Any thread,
+ * any lock. */
+static inline void madi_rx_free(madi_rx_msg_t *m)
+{
+    atomic_store_explicit(&m->used, 0, memory_order_release); /* pairs with madi_rx_new */
+}
+
+void madi_rx_ring_free(mad_session_t *session);
+void madi_rx_abandon(madi_gate_t *gate); /* give up a packet of which only a part has arrived */
+void madi_rx_packet_free(madi_rx_packet_t *packet);
+void madi_packet_return(madi_rx_packet_t *packet); /* return its loan to the driver */
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Events: reports to the program that belong to no pending call. */
+#ifndef MADI_EVENT_H
+#define MADI_EVENT_H
+
+#include "core/object/types.h"
+
+typedef struct madi_event_node {
+    struct madi_event_node *next;
+    mad_event_t event;
+} madi_event_node_t;
+
+void madi_event(mad_session_t *session, mad_status_t status, mad_peer_t peer, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A channel of a session. */
+#ifndef MADI_OBJECT_CHANNEL_H
+#define MADI_OBJECT_CHANNEL_H
+
+#include "core/object/conn.h"
+#include "engine/engine.h"
+
+#include <stdatomic.h>
+
+/* channel->conns, indexed by the low bits of the peer's number.  It grows by replacement; old arrays are kept until the
+ * channel is freed, since readers hold no lock.  An empty entry holds a placeholder with the number of a peer that belongs
+ * to another entry (madi_conn_nobody), so readers compare the peer's number and need not test for NULL. */
+typedef struct madi_conn_array {
+    struct madi_conn_array *older;
+    uint32_t mask; /* its length minus 1; the length is a power of two, at least 2 */
+    _Atomic(madi_conn_t *) at[];
+} madi_conn_array_t;
+
+struct mad_channel {
+    mad_session_t *session;
+    _Atomic(madi_conn_array_t *) conns;
+    _Atomic(uint32_t) n_ready; /* number of messages that can be opened; without the lock a hint */
+    _Atomic(int) closed;
+    int lane;        /* forward.h */
+    bool is_open;    /* false: only announced by peers, or closed */
+    bool dying;      /* in session->dying */
+    bool leaving;    /* mad_channel_close waits for messages in flight */
+    madi_conn_t *ready, **ready_tail; /* connections with messages, round robin */
+    marceli_waiters_t openers; /* threads that wait for a message of any peer */
+    mad_handler_t handler;
+    void *handler_arg;
+    madi_conn_t *all;
+    mad_channel_t *next;
+    mad_channel_t *next_dying;
+    char name[MAD_CHANNEL_NAME_MAX];
+};
+
+#endif

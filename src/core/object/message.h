@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A message as the program sees it; and completion that a call waits for. */
+#ifndef MADI_OBJECT_MESSAGE_H
+#define MADI_OBJECT_MESSAGE_H
+
+#include "core/object/types.h"
+#include "engine/engine.h"
+
+#include <stdatomic.h>
+
+enum madi_message_kind { MADI_MESSAGE_TX = 1, MADI_MESSAGE_RX = 2 };
+
+/* A message as the program sees it (mad_connection_t): the first member of madi_tx and madi_rx_msg. */
+struct mad_connection {
+    uint8_t kind;
+    /* Not 0: the short paths may be used.  Sending: 1: all blocks are in `small`, and nothing has left.  Receiving: all of
+     * the message is in the current packet (1).  That packet is in this structure (2), or lent with nothing else to be
+     * cleared (3), or lent and still being written (4).  Changed only by the thread that owns the message. */
+    uint8_t plain;
+    _Atomic(int) status; /* the first failure, or MAD_OK */
+    mad_session_t *session;
+};
+
+/* Completion that a call waits for. */
+typedef struct madi_waitable {
+    _Atomic(int) done;
+    marceli_waiter_t *waiter; /* NULL: the waiting thread is woken by other means */
+} madi_waitable_t;
+
+static inline bool madi_done(const madi_waitable_t *w)
+{
+    return atomic_load_explicit(&((madi_waitable_t *)w)->done, memory_order_acquire); /* pairs with completion */
+}
+
+static inline void madi_message_fail(mad_connection_t *cnx, mad_status_t status)
+{
+    int none = MAD_OK;
+    if (cnx->plain) /* not so when another thread's failure comes here */
+        cnx->plain = 0;
+    atomic_compare_exchange_strong_explicit(&cnx->status, &none, (int)status, memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+static inline mad_status_t madi_message_status(const mad_connection_t *cnx)
+{
+    return (mad_status_t)atomic_load_explicit(&((mad_connection_t *)cnx)->status, memory_order_relaxed);
+}
+
+#endif

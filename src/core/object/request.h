@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A request.  conn/request.c makes and completes it; the program tests it and waits for it (api/request.c). */
+#ifndef MADI_OBJECT_REQUEST_H
+#define MADI_OBJECT_REQUEST_H
+
+#include "core/object/types.h"
+
+#include <stdatomic.h>
+
+/* Values of request->state that are not pointers to a waiter. */
+enum { MADI_REQUEST_PENDING, MADI_REQUEST_DONE, MADI_REQUEST_CALLBACK /* pending, with a callback */ };
+
+/* Whether a pending request needs the progress thread: now, later (if the peer takes long), or not (its owner will test it).
+ * 0: it is done, or was never counted. */
+enum { MADI_COUNTED = 1, MADI_COUNTED_LATER, MADI_COUNTED_NOT };
+
+struct mad_request {
+    _Atomic(uintptr_t) state; /* MADI_REQUEST_*, or the waiter that waits for it */
+    _Atomic(int) let_go;      /* set by the completing thread when it no longer uses the request, after it woke the waiter */
+    mad_status_t status;
+    mad_session_t *session;
+    void (*callback)(void *arg, mad_status_t status);
+    void *arg;
+    mad_request_t *next; /* in the session's list of callbacks to run */
+    int counted;         /* MADI_COUNTED*, or 0; constant once its owner has the request */
+    bool counted_called; /* counted once more, for its callback; the owner's until state is MADI_REQUEST_CALLBACK */
+    bool pooled;         /* a posted receive of session->posted_ring */
+    _Atomic(bool) used;  /* if pooled: cleared by the owner when it gives the request back, without a lock */
+    /* The message that completes it; both NULL once done.  Under session->lock. */
+    madi_tx_t *tx;
+    madi_rx_msg_t *rx;
+    struct madi_posted *posted;
+};
+
+/* An instant request: its operation completed with MAD_OK within the call that returns it.  It has no structure, but is the
+ * session's address with the lowest bit set: nothing is allocated, nothing is freed. */
+static inline mad_request_t *madi_request_instant(mad_session_t *session)
+{
+    return (mad_request_t *)((uintptr_t)session | 1);
+}
+static inline bool madi_request_is_instant(const mad_request_t *request)
+{
+    return (uintptr_t)request & 1;
+}
+static inline bool madi_request_is_done(const mad_request_t *request)
+{
+    return madi_request_is_instant(request) ||
+           atomic_load_explicit(&((mad_request_t *)request)->state, memory_order_acquire) == MADI_REQUEST_DONE;
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A message that is being received. */
+#ifndef MADI_OBJECT_RX_H
+#define MADI_OBJECT_RX_H
+
+#include "base/foreign.h"
+#include "core/object/message.h"
+
+#include <sys/uio.h>
+
+/* A packet of a message that waits to be unpacked. */
+typedef struct madi_rx_packet {
+    struct madi_rx_packet *next;
+    madi_foreign_t data; /* its body: in this allocation, or a loan */
+    uint32_t len, cost;  /* bytes of the body; credit bytes */
+    bool last;
+    bool cont;   /* continues the block of the packet before */
+    bool inside; /* part of its message, not an allocation of its own */
+    madi_foreign_t loan;
+    madi_link_t *link;
+} madi_rx_packet_t;
+
+/* A block that was unpacked CHEAPER before it arrived, or is in flight by rendezvous. */
+typedef struct madi_rx_block {
+    struct madi_rx_block *next;
+    struct iovec *pieces; /* behind this structure */
+    int n;
+    uint64_t desc; /* what the receiver expects */
+    uint32_t index;
+    bool waiting; /* in the message's list of blocks that have not arrived */
+} madi_rx_block_t;
+
+/* A block that mad_try_unpack or mad_borrow needs, and that is received into memory of the library. */
+typedef struct madi_rx_early {
+    uint64_t desc; /* what the sender packed */
+    madi_waitable_t here; /* completes when all of it has arrived */
+    bool borrowed; /* the program has its address (mad_borrow) */
+    _Alignas(16) unsigned char data[];
+} madi_rx_early_t;
+
+#define MADI_RX_INLINE MADI_TAKE_MAX /* bytes of a first packet that live in the message itself */
+
+/* A message that is being received.  Its places, with the lock or thread that protects it there:
+ *
+ *   conn->arriving   incomplete: further packets are added, under session->lock; at the same time in one of the following
+ *   conn->ready      not opened; or in session->handled (for a handler).  Messages in these lists hold credit (cost)
+ *   the program      opened: while it is plain the program's thread alone reads it, without a lock.  Otherwise under
+ *                    session->lock, since packets and rendezvous blocks still arrive; in conn->live if incomplete
+ *   in no list       ended with a request: progress completes it when the missing part arrives (madi_rx_finish)
+ *
+ * The thread that ends the message gives its structure back for reuse (madi_rx_free).  Structures in session->rx_ring are
+ * freed with the session only. */
+struct madi_rx_msg {
+    mad_connection_t base;
+    madi_foreign_t cur, end; /* the part of the current packet that is not unpacked yet; cur is "the cursor" */
+    union {
+        struct {
+            bool cur_last; /* the current packet is the message's last */
+            bool complete; /* the last packet has arrived */
+            bool opened;   /* the program unpacks it */
+            bool ended;    /* end_unpacking was called */
+            uint32_t index; /* of the next block */
+        };
+        uint64_t state; /* all of these, in this order from the lowest byte */
+    };
+    bool live;                      /* in conn->live */
+    bool lost;                      /* the rest of it will not arrive */
+    bool consumed;                  /* a handler may leave its remaining blocks unread: that is no mismatch */
+    bool placed;                    /* the sender has written the first block to the offered destination */
+    uint32_t cost;                  /* credit bytes held until it is opened */
+    madi_conn_t *conn;
+    madi_rx_packet_t *current;      /* owns cur..end; NULL: that is in data below */
+    madi_rx_packet_t first;         /* the first packet, if its body is lent */
+    uint64_t begun;                 /* plain 4: link->begun at the loan; cur..end is the part written so far */
+    madi_rx_packet_t *head, **tail; /* further packets */
+    madi_rx_block_t *blocks, **blocks_tail; /* destinations that wait for their blocks */
+    _Atomic(uint32_t) rdv_pending;
+    uint64_t rdv_bytes;             /* bytes of all blocks that were granted; under session->lock */
+    madi_rx_early_t *early;         /* the next block, if it is being received into the library's memory; or NULL */
+    uint64_t cont_left;             /* bytes that the next packets bring of the continued block before the cursor */
+    _Atomic(struct madi_rdv_recv *) cont; /* their destination; NULL: discard them.  Changed under session->lock */
+    bool put_off;                   /* MADI_PLACE_LATER was answered once for such a packet */
+    mad_request_t *request;
+    int64_t began;                  /* ns, while tracing: when its first packet arrived */
+    marceli_waiter_t *waiter;          /* the thread that waits for more of it; under session->lock */
+    madi_rx_msg_t *next;            /* in conn->ready */
+    madi_rx_msg_t *ring;            /* the next in the session's ring */
+    _Atomic(uint8_t) used;          /* cleared by the thread that ends the message, without a lock */
+    madi_rx_msg_t *next_live;
+    _Alignas(16) madi_wire_hdr_t hdr; /* of the first packet */
+    unsigned char data[MADI_RX_INLINE]; /* its body, directly behind hdr */
+};
+
+/* Set up a message by its first packet, whose header is in m->hdr and whose body is at data. */
+static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, madi_foreign_t data, bool opened)
+{
+    m->conn = conn;
+    m->cur = data;
+    m->end = madi_foreign_skip(data, m->hdr.length);
+    m->state = opened ? 0x010101 : 0x0101;
+}
+
+/* Number of bytes of the current packet that are not unpacked yet. */
+static inline size_t madi_rx_left(const madi_rx_msg_t *m)
+{
+    return madi_foreign_between(m->cur, m->end);
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receives that are posted before their messages arrive. */
+#ifndef MADI_POSTED_H
+#define MADI_POSTED_H
+
+#include "core/object/request.h"
+#include "core/object/types.h"
+
+/* A receive that was posted before its message arrived. */
+struct madi_posted {
+    mad_request_t request; /* must be first: freeing the request frees this */
+    struct madi_posted *next;
+    madi_conn_t *conn;
+    int offer;    /* the driver's number of the offer to the sender; -1: none */
+    bool claimed; /* the sender has claimed the offer: it writes the block, or has written it */
+    struct madi_posted *ring; /* if pooled: the next in session->posted_ring */
+    int n;
+    mad_block_t blocks[];
+};
+
+/* Pooled receives have room for so many blocks, and a session has at most so many of them. */
+#define MADI_POSTED_BLOCKS 2
+#define MADI_POSTED_POOLED 256
+
+/* Make a posted receive of the program's blocks, not in its connection's list yet.  NULL: no memory.  Under session->lock. */
+madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int n, bool async);
+void madi_posted_ring_free(mad_session_t *session); /* at the end of the session */
+
+void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
+void madi_posted_next(madi_conn_t *conn); /* the first one is served: the next one becomes the first */
+/* A short packet, for the first posted receive of its connection: if it is that message, whole, it is received straight into
+ * the block.  False: nothing was done. */
+bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body);
+void madi_posted_offer(madi_conn_t *conn); /* the first one is next, if it is known what has come before */
+bool madi_posted_withdraw(madi_posted_t *posted); /* false: the sender is writing it, or has */
+
+#endif

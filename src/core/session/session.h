@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The start and the end of sessions. */
+#ifndef MADI_SESSION_H
+#define MADI_SESSION_H
+
+#include "core/object/session.h"
+#include "core/security/secret.h"
+
+typedef struct madi_listener {
+    madi_watch_t watch;
+    madi_adapter_t *adapter;
+} madi_listener_t;
+
+/* session.c */
+/* Like mad_open, but for a process of this role, with a key as in secret.h. */
+mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len, mad_session_t **session);
+
+/* fork.c */
+void madi_fork_watch(mad_session_t *session);  /* make the session unusable in children of fork; no lock */
+void madi_fork_forget(mad_session_t *session); /* undo that at the session's end; no lock */
+
+/* wait.c */
+mad_status_t madi_wait_init(mad_session_t *session);
+void madi_wait_beside(mad_session_t *session, int sharers); /* set the number of processes on its processors.  No lock */
+void madi_wait_job(mad_session_t *session, const madi_boot_t *boot); /* likewise, by the launcher's data after a fence */
+mad_status_t madi_wait_start(mad_session_t *session); /* let other threads poll it from now on */
+void madi_wait_callers(mad_session_t *session); /* start to serve incoming connections: the job's key is known */
+void madi_wait_stop(mad_session_t *session); /* precondition: no thread waits; no lock */
+void madi_wait_fini(mad_session_t *session);
+
+#endif
