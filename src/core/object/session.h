@@ -25,21 +25,22 @@ typedef struct madi_left_out {
 #define MADI_ROUND_BYTES 256 /* bytes of long bodies that count as one round: in ticks */
 
 struct mad_session {
-    madi_lock_t lock;
+    /* Constant once the session has started, but for closing and what fork changes. */
+    madi_lock_t lock;    /* the first of the three locks of a session */
     bool forked;         /* this is the copy in a child of fork, and is unusable */
     bool held_by_fork;   /* fork.c */
     mad_session_t *next; /* fork.c */
-    _Atomic(int) closing;
-    madi_boot_t *boot;
+    _Atomic(int) closing; /* not 0: the session is ending; any lock */
+    madi_boot_t *boot;    /* NULL: no launcher */
     int rank, size;
     int told_rank, told_size; /* without a launcher: see madi_boot_told */
-    unsigned char uid[16];
+    unsigned char uid[16]; /* the identity of this process, random */
     unsigned char job[8]; /* a hash of the job's name */
     struct madi_secrets *secrets; /* NULL: the job's key is not known yet */
     struct madi_seal_ctx *seal;   /* settings of sealed connections; NULL: no adapter seals */
-    unsigned char *address;
-    size_t address_len;
-    bool check_modes;
+    unsigned char *address; /* of this process */
+    size_t address_len;     /* bytes */
+    bool check_modes;       /* descriptors carry the send mode, which is compared */
     /* Adapters; fixed after the start. */
     madi_adapter_t **adapters;
     int n_adapters;
@@ -64,12 +65,13 @@ struct mad_session {
     madi_gate_t *work;
     _Atomic(int) has_work;
     _Atomic(int) strides_left; /* not 0: one of these gates can send more without waiting for an event */
+    /* Channels, handshakes, links and credits; under lock. */
     mad_channel_t *channels;
     mad_channel_t *dying;                        /* closed channels that peers still use: retired after that */
     mad_channel_t *retired, **retired_tail;      /* for reuse, the oldest first */
     int n_retired;
     struct madi_handles *receives; /* madi_rdv_recv by handle */
-    struct madi_hello *hellos, *dead_hellos;
+    struct madi_hello *hellos, *dead_hellos; /* handshakes that run; those that have ended, to be freed outside of callbacks */
     int n_accepted; /* handshakes of incoming connections */
     int n_attempts; /* handshakes that this process has begun */
     uint32_t refused_told;         /* bits: statuses of refused incoming connections that were logged already */
@@ -77,8 +79,7 @@ struct mad_session {
     madi_link_t *dead_links;       /* closed, to be freed outside of callbacks */
     int64_t credit_budget; /* bytes that may still be given to connections beyond their floors */
     madi_conn_t *tell;  /* the connection whose credit limit is sent when progress is idle; NULL: none */
-    int64_t credit_floor; /* bytes */
-    /* Progress. */
+    /* Progress; under lock unless a field says otherwise.  Descriptors: -1 if closed. */
     int epfd, rare_epfd; /* rare_epfd is watched in epfd, by `rare`, and by the accept thread */
     int carriers; /* number of watched descriptors by which messages arrive: under lock */
     madi_watch_t rare;
@@ -92,25 +93,24 @@ struct mad_session {
     int64_t hellos_looked; /* ns: the last check of handshakes' deadlines; 0: there were none */
     madi_share_habit_t habit; /* of threads that send long blocks with requests */
     madi_adapter_t *hot; /* under lock: the adapter of the last short messages; has take and a link */
-    madi_lock_t wait_lock;
+    madi_lock_t wait_lock; /* the last of the three locks, beside work_lock */
     marceli_waiters_t watchers; /* under wait_lock: threads in madi_watch_for, which test after every event */
-    _Atomic(int) n_watchers;
+    _Atomic(int) n_watchers; /* written under wait_lock, read without */
     _Atomic(int) processes; /* processes, of the job and others, that may compete for this host's processors */
     int spins;       /* tests of a spinning thread between two reads of the clock */
-    mad_request_t *callbacks, **callbacks_tail; /* requests whose callbacks are due; they run without the lock */
-    madi_rx_msg_t *handled, **handled_tail;     /* messages for handlers, likewise */
+    mad_request_t *callbacks, **callbacks_tail; /* under work_lock: requests whose callbacks are due; they run without it */
+    madi_rx_msg_t *handled, **handled_tail;     /* under lock: messages for handlers, likewise */
     _Atomic(int) has_calls; /* not 0: one of these two lists is not empty */
     _Atomic(int) calling; /* not 0: a thread runs callbacks and handlers */
     madi_rx_msg_t *rx_ring;                     /* under lock: ring of all message structures, used and free */
     madi_posted_t *posted_ring;                 /* under lock: likewise of pooled receives; the one that was used last */
     int n_posted_ring;
     struct madi_event_node *events, **events_tail; /* under work_lock */
-    uint32_t n_events;
+    uint32_t n_events;                          /* under work_lock */
     struct madi_ask *ask; /* NULL: mad_info cannot query this process */
     const madi_forward_t *forward; /* NULL: no virtual links */
     madi_ledger_sum_t ledger;
 };
-
 
 static_assert(_Alignof(mad_session_t) > 1, "an instant request is a session with its lowest bit set");
 
