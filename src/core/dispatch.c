@@ -79,7 +79,9 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
     madi_rx_start(m, conn, data, false);
     m->cost = hdr->aux;
     m->cur_last = hdr->flags & MADI_WIRE_LAST;
-    m->base.plain = (uint8_t)(!m->cur_last ? 0 : packet || madi_tracing ? 1 : 2);
+    m->base.plain = MADI_PLAIN_NONE;
+    if (m->cur_last)
+        m->base.plain = packet || madi_tracing ? MADI_PLAIN_PACKET : MADI_PLAIN_INLINE;
     rx->cookie = m;
     return keep ? MADI_PLACE_KEEP : MADI_PLACE_COPY;
 }

@@ -110,11 +110,11 @@ static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *c
     m->first.link = link;
     m->first.inside = true;
     m->current = &m->first;
-    m->base.plain = 3;
+    m->base.plain = MADI_PLAIN_LENT;
     atomic_fetch_add_explicit(&link->loans, 1, memory_order_relaxed);
     if (link->begun) {
         m->begun = link->begun;
-        m->base.plain = 4;
+        m->base.plain = MADI_PLAIN_BEGUN;
         m->end = m->cur;
         link->driver->keep_begun(link);
         madi_begun_look(m);
@@ -171,7 +171,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
         take_loan(m, conn, link);
     } else {
         madi_rx_start(m, conn, madi_foreign_of(m->data), true);
-        m->base.plain = 2;
+        m->base.plain = MADI_PLAIN_INLINE;
     }
     conn->rx_messages++;
     conn->rx_left -= m->hdr.aux;
@@ -345,7 +345,7 @@ static inline bool inside_whole(const mad_arrival_t *a, uint32_t head)
 {
     const uint64_t mask = UINT64_C(3) << 48 | MADI_WIRE_LEN_MAX; /* kind and length */
     static_assert(MADI_WIRE_INLINE == 0, "a descriptor's kind");
-    return (uint32_t)a->inside[0] == head && (a->inside[2] & mask) + 8 == a->inside[0] >> 32;
+    return (uint32_t)a->inside[0] == head && (a->inside[2] & mask) + MADI_WIRE_DESC_SIZE == a->inside[0] >> 32;
 }
 
 /* Pass on the packets from this one on: they are for other receivers, or for more than one.  Under session->lock. */
@@ -388,7 +388,7 @@ static inline int take_inside(mad_channel_t *channel, madi_adapter_t *hit, mad_a
         a->cnx = NULL;
         a->peer = peer;
         a->base = &a->inside[3];
-        a->len = (a->inside[0] >> 32) - 8;
+        a->len = (a->inside[0] >> 32) - MADI_WIRE_DESC_SIZE;
         cost += (int64_t)(a->inside[1] >> 32);
     }
     if (MADI_LIKELY(a > arrivals)) {

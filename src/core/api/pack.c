@@ -105,7 +105,7 @@ static mad_status_t stage_room(madi_tx_t *tx, size_t need)
         memcpy(p, tx->small, tx->stage_len);
     tx->stage = p;
     tx->stage_cap = cap;
-    tx->base.plain = 0; /* what is plain lies in small */
+    tx->base.plain = MADI_PLAIN_NONE; /* what is plain lies in small */
     return MAD_OK;
 }
 
@@ -138,7 +138,7 @@ void madi_tx_unlock(madi_tx_t *tx)
 mad_status_t madi_tx_close_run(madi_tx_t *tx)
 {
     madi_piece_t *piece;
-    tx->base.plain = 0;
+    tx->base.plain = MADI_PLAIN_NONE;
     if (tx->run_start == tx->stage_len)
         return MAD_OK;
     piece = piece_new(tx);
@@ -156,14 +156,14 @@ static unsigned char *stage_block(madi_tx_t *tx, uint64_t desc)
 {
     size_t len = MADI_WIRE_DESC_LEN(desc);
     unsigned char *at;
-    if (tx->stage_len - tx->run_start + len + 8 > MADI_STAGE && madi_tx_close_run(tx))
+    if (tx->stage_len - tx->run_start + len + MADI_WIRE_DESC_SIZE > MADI_STAGE && madi_tx_close_run(tx))
         return NULL;
-    if (stage_room(tx, len + 8))
+    if (stage_room(tx, len + MADI_WIRE_DESC_SIZE))
         return NULL;
     at = tx->stage + tx->stage_len;
-    memcpy(at, &desc, 8);
-    tx->stage_len += (uint32_t)len + 8;
-    return at + 8;
+    memcpy(at, &desc, MADI_WIRE_DESC_SIZE);
+    tx->stage_len += (uint32_t)len + MADI_WIRE_DESC_SIZE;
+    return at + MADI_WIRE_DESC_SIZE;
 }
 
 /* Check a block; the status of the message if it has failed. */
@@ -292,12 +292,12 @@ static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, cons
     uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
     unsigned char *at = tx->small + tx->stage_len;
 
-    if (MADI_UNLIKELY(!tx->base.plain || len > max || tx->stage_len + len + 8 > MADI_STAGE || !buf ||
+    if (MADI_UNLIKELY(!tx->base.plain || len > max || tx->stage_len + len + MADI_WIRE_DESC_SIZE > MADI_STAGE || !buf ||
                       !usual_modes(send_mode, receive_mode)))
         return false;
-    memcpy(at, &desc, 8);
-    madi_copy(at + 8, buf, len);
-    tx->stage_len += (uint32_t)len + 8;
+    memcpy(at, &desc, MADI_WIRE_DESC_SIZE);
+    madi_copy(at + MADI_WIRE_DESC_SIZE, buf, len);
+    tx->stage_len += (uint32_t)len + MADI_WIRE_DESC_SIZE;
     return true;
 }
 

@@ -39,7 +39,7 @@ static void enqueue(madi_tx_t *tx)
     tx->queued = true;
     tx->began = madi_trace_now();
     madi_conn_slow(conn);
-    tx->base.plain = 0;
+    tx->base.plain = MADI_PLAIN_NONE;
     tx->seq = (uint32_t)conn->tx_seq++;
     tx->next = NULL;
     *conn->queue_tail = tx;

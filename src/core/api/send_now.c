@@ -16,7 +16,7 @@
 typedef struct head {
     madi_wire_hdr_t hdr;
     uint64_t desc;
-    unsigned char body[MADI_SHORT_MAX - 8];
+    unsigned char body[MADI_SHORT_MAX - MADI_WIRE_DESC_SIZE];
 } head_t;
 static_assert(sizeof(head_t) == MADI_PACKET_SHORT, "a short packet");
 #define ROOM sizeof(((head_t *)0)->body)
@@ -166,12 +166,12 @@ static size_t blocks_copy(unsigned char packet[MADI_STAGE], const mad_block_t *b
     for (const mad_block_t *b = blocks; b < blocks + n; b++) {
         mad_send_mode_t mode = b->send_mode == MAD_SEND_LATER ? MAD_SEND_SAFER : b->send_mode;
         uint64_t desc = madi_wire_desc(b->len, MADI_WIRE_INLINE, b->receive_mode, mode);
-        if (MADI_UNLIKELY(b->len > MADI_COPY_SHORT || total + 8 + b->len > MADI_STAGE || !b->base ||
+        if (MADI_UNLIKELY(b->len > MADI_COPY_SHORT || total + MADI_WIRE_DESC_SIZE + b->len > MADI_STAGE || !b->base ||
                           (unsigned)b->send_mode > 2 || (unsigned)b->receive_mode > 1))
             return 0;
-        memcpy(packet + total, &desc, 8);
-        madi_copy(packet + total + 8, b->base, b->len);
-        total += 8 + b->len;
+        memcpy(packet + total, &desc, MADI_WIRE_DESC_SIZE);
+        madi_copy(packet + total + MADI_WIRE_DESC_SIZE, b->base, b->len);
+        total += MADI_WIRE_DESC_SIZE + b->len;
     }
     return total;
 }

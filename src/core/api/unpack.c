@@ -156,12 +156,12 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
 static inline __attribute__((always_inline)) bool unpack_plain(madi_rx_msg_t *m, void *buf, size_t len, uint64_t desc)
 {
     madi_foreign_t at = m->cur;
-    if (MADI_UNLIKELY(madi_rx_left(m) < 8 + len))
+    if (MADI_UNLIKELY(madi_rx_left(m) < MADI_WIRE_DESC_SIZE + len))
         return false;
     if (MADI_UNLIKELY(!madi_foreign_equals8(at, desc))) /* which includes the modes: if they are equal they are legal */
         return false;
-    madi_foreign_copy_any(buf, madi_foreign_skip(at, 8), len);
-    m->cur = madi_foreign_skip(at, 8 + len);
+    madi_foreign_copy_any(buf, madi_foreign_skip(at, MADI_WIRE_DESC_SIZE), len);
+    m->cur = madi_foreign_skip(at, MADI_WIRE_DESC_SIZE + len);
     m->index++;
     return true;
 }

@@ -48,7 +48,7 @@ static __attribute__((noinline)) mad_status_t end_other(madi_rx_msg_t *m)
     mad_status_t status = madi_message_status(&m->base);
     if (MADI_UNLIKELY(m->begun))
         madi_begun_skip(m);
-    if (m->base.plain == 3 && !madi_rx_left(m))
+    if (m->base.plain == MADI_PLAIN_LENT && !madi_rx_left(m))
         return end_loan(m);
     if (!m->base.session || !m->conn)
         return end_broken(&m->base);
@@ -68,7 +68,7 @@ mad_status_t mad_end_unpacking(mad_connection_t *cnx)
 {
     madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
 
-    if (MADI_LIKELY(cnx->plain == 2 && !madi_rx_left(m))) {
+    if (MADI_LIKELY(cnx->plain == MADI_PLAIN_INLINE && !madi_rx_left(m))) {
         madi_rx_free(m);
         return MAD_OK;
     }
@@ -113,7 +113,7 @@ void mad_drop_unpacking(mad_connection_t *cnx)
     }
     if (m->conn && (!cnx->plain || madi_rx_left(m))) { /* what is not plain may have more blocks than are here */
         m->consumed = true;
-        cnx->plain = 0;
+        cnx->plain = MADI_PLAIN_NONE;
     }
     if (mad_end_unpacking_request(cnx, &request) == MAD_OK)
         mad_request_callback(request, NULL, NULL);

@@ -19,8 +19,8 @@ static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
     return m;
 }
 
-/* Give the structure back for reuse.  Precondition: cleared, or plain 2, or plain 3 with its loan returned.  Any thread,
- * any lock. */
+/* Give the structure back for reuse.  Precondition: cleared, or MADI_PLAIN_INLINE, or MADI_PLAIN_LENT with its
+ * loan returned.  Any thread, any lock. */
 static inline void madi_rx_free(madi_rx_msg_t *m)
 {
     atomic_store_explicit(&m->used, 0, memory_order_release); /* pairs with madi_rx_new */

@@ -11,7 +11,7 @@ void madi_tx_free(madi_tx_t *tx);
 static inline void madi_tx_reset(madi_tx_t *tx) /* likewise, a plain one */
 {
     tx->stage_len = tx->run_start = sizeof(madi_wire_hdr_t);
-    tx->base.plain = 1;
+    tx->base.plain = MADI_PLAIN_STAGED;
 }
 
 #endif

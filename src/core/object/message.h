@@ -10,13 +10,22 @@
 
 enum madi_message_kind { MADI_MESSAGE_TX = 1, MADI_MESSAGE_RX = 2 };
 
+/* Whether the short paths may be used for a message. */
+typedef enum madi_plain {
+    MADI_PLAIN_NONE = 0,   /* no */
+    MADI_PLAIN_STAGED = 1, /* sending: all blocks are in `small`, and nothing has left */
+    /* Receiving: all of the message is in the current packet, which is ... */
+    MADI_PLAIN_PACKET = 1, /* an allocation, or lent, with more to be cleared */
+    MADI_PLAIN_INLINE = 2, /* in the message's structure */
+    MADI_PLAIN_LENT = 3,   /* lent, with nothing else to be cleared */
+    MADI_PLAIN_BEGUN = 4   /* lent, and still being written by the sender */
+} madi_plain_t;
+static_assert(MADI_PLAIN_NONE == 0 && MADI_PLAIN_BEGUN <= UINT8_MAX, "short paths test for not 0");
+
 /* A message as the program sees it (mad_connection_t): the first member of madi_tx and madi_rx_msg. */
 struct mad_connection {
     uint8_t kind;
-    /* Not 0: the short paths may be used.  Sending: 1: all blocks are in `small`, and nothing has left.  Receiving: all of
-     * the message is in the current packet (1).  That packet is in this structure (2), or lent with nothing else to be
-     * cleared (3), or lent and still being written (4).  Changed only by the thread that owns the message. */
-    uint8_t plain;
+    uint8_t plain; /* madi_plain_t.  Changed only by the thread that owns the message */
     _Atomic(int) status; /* the first failure, or MAD_OK */
     mad_session_t *session;
 };
@@ -36,7 +45,7 @@ static inline void madi_message_fail(mad_connection_t *cnx, mad_status_t status)
 {
     int none = MAD_OK;
     if (cnx->plain) /* not so when another thread's failure comes here */
-        cnx->plain = 0;
+        cnx->plain = MADI_PLAIN_NONE;
     atomic_compare_exchange_strong_explicit(&cnx->status, &none, (int)status, memory_order_relaxed,
                                             memory_order_relaxed);
 }

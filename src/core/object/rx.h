@@ -71,7 +71,7 @@ struct madi_rx_msg {
     madi_conn_t *conn;
     madi_rx_packet_t *current;      /* owns cur..end; NULL: that is in data below */
     madi_rx_packet_t first;         /* the first packet, if its body is lent */
-    uint64_t begun;                 /* plain 4: link->begun at the loan; cur..end is the part written so far */
+    uint64_t begun;                 /* MADI_PLAIN_BEGUN: link->begun at the loan; cur..end is the part written so far */
     madi_rx_packet_t *head, **tail; /* further packets */
     madi_rx_block_t *blocks, **blocks_tail; /* destinations that wait for their blocks */
     _Atomic(uint32_t) rdv_pending;
@@ -91,13 +91,24 @@ struct madi_rx_msg {
     unsigned char data[MADI_RX_INLINE]; /* its body, directly behind hdr */
 };
 
+/* Values of state, which set five fields in one store. */
+#define MADI_RX_WHOLE UINT64_C(0x0101)    /* cur_last and complete */
+#define MADI_RX_OPENED UINT64_C(0x010101) /* cur_last, complete and opened */
+static_assert(offsetof(madi_rx_msg_t, cur_last) == offsetof(madi_rx_msg_t, state) &&
+                  offsetof(madi_rx_msg_t, complete) == offsetof(madi_rx_msg_t, state) + 1 &&
+                  offsetof(madi_rx_msg_t, opened) == offsetof(madi_rx_msg_t, state) + 2 &&
+                  offsetof(madi_rx_msg_t, ended) == offsetof(madi_rx_msg_t, state) + 3 &&
+                  offsetof(madi_rx_msg_t, index) == offsetof(madi_rx_msg_t, state) + 4,
+              "state holds these fields from the lowest byte on");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof(bool) == 1, "its bytes are these fields");
+
 /* Set up a message by its first packet, whose header is in m->hdr and whose body is at data. */
 static inline void madi_rx_start(madi_rx_msg_t *m, madi_conn_t *conn, madi_foreign_t data, bool opened)
 {
     m->conn = conn;
     m->cur = data;
     m->end = madi_foreign_skip(data, m->hdr.length);
-    m->state = opened ? 0x010101 : 0x0101;
+    m->state = opened ? MADI_RX_OPENED : MADI_RX_WHOLE;
 }
 
 /* Number of bytes of the current packet that are not unpacked yet. */

@@ -29,8 +29,8 @@ static void end_set(madi_rx_msg_t *m, size_t n)
     if (n < m->hdr.length)
         return;
     m->begun = 0;
-    if (m->base.plain == 4) /* else it has failed */
-        m->base.plain = 3;
+    if (m->base.plain == MADI_PLAIN_BEGUN) /* else it has failed */
+        m->base.plain = MADI_PLAIN_LENT;
 }
 
 void madi_begun_look(madi_rx_msg_t *m)
@@ -77,7 +77,7 @@ static void rest_lost(madi_rx_msg_t *m)
     madi_message_fail(&m->base, MAD_ERR_PEER);
     madi_begun_skip(m);
     m->cur = m->end;
-    m->base.plain = 0;
+    m->base.plain = MADI_PLAIN_NONE;
 }
 
 /* Number of bytes that are there, n or more.  Fewer: the message has failed. */
@@ -104,17 +104,17 @@ void madi_begun_wait(madi_rx_msg_t *m)
 
 bool madi_begun_unpack(madi_rx_msg_t *m, void *buf, size_t len, uint64_t desc)
 {
-    size_t before = madi_foreign_between(m->first.loan, m->cur) + 8, there;
-    if (madi_rx_left(m) < 8 || !madi_foreign_equals8(m->cur, desc) || m->hdr.length - before != len)
+    size_t before = madi_foreign_between(m->first.loan, m->cur) + MADI_WIRE_DESC_SIZE, there;
+    if (madi_rx_left(m) < MADI_WIRE_DESC_SIZE || !madi_foreign_equals8(m->cur, desc) || m->hdr.length - before != len)
         return false;
     for (size_t done = 0; done < len; done = there - before) {
         there = rest_wait(m, before + done + 1);
         if (!m->begun)
             return true;
-        madi_foreign_copy_any((char *)buf + done, madi_foreign_skip(m->cur, 8 + done), there - before - done);
+        madi_foreign_copy_any((char *)buf + done, madi_foreign_skip(m->cur, MADI_WIRE_DESC_SIZE + done), there - before - done);
     }
     madi_begun_skip(m); /* all of it was there */
-    m->cur = madi_foreign_skip(m->cur, 8 + len);
+    m->cur = madi_foreign_skip(m->cur, MADI_WIRE_DESC_SIZE + len);
     m->index++;
     return true;
 }

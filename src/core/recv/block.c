@@ -93,11 +93,11 @@ mad_status_t madi_block_look(madi_rx_msg_t *m, madi_sent_block_t *b)
     madi_foreign_t p = m->cur;
     size_t left = madi_rx_left(m);
     unsigned kind;
-    if (left < 8)
+    if (left < MADI_WIRE_DESC_SIZE)
         goto garbage;
     b->desc = madi_foreign_read8(p);
     kind = MADI_WIRE_DESC_KIND(b->desc);
-    p = madi_foreign_skip(p, 8);
+    p = madi_foreign_skip(p, MADI_WIRE_DESC_SIZE);
     b->inside = MADI_WIRE_DESC_LEN(b->desc);
     b->at = 0;
     b->announced = kind == MADI_WIRE_RDV || kind == MADI_WIRE_RDV_AT;
@@ -110,13 +110,13 @@ mad_status_t madi_block_look(madi_rx_msg_t *m, madi_sent_block_t *b)
         b->inside = 0;
     }
     if (b->announced) {
-        if (left < (kind == MADI_WIRE_RDV_AT ? 24 : 16))
+        if (left < (kind == MADI_WIRE_RDV_AT ? MADI_WIRE_RDV_AT_SIZE : MADI_WIRE_RDV_SIZE))
             goto garbage;
         madi_foreign_copy(&b->rdv, p, sizeof b->rdv);
         p = madi_foreign_skip(p, sizeof b->rdv);
         if (kind == MADI_WIRE_RDV_AT) {
             b->at = madi_foreign_read8(p);
-            p = madi_foreign_skip(p, 8);
+            p = madi_foreign_skip(p, sizeof b->at);
         }
         if (b->rdv.eager > b->inside)
             goto garbage;

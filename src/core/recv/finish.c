@@ -80,7 +80,7 @@ void madi_rx_finish(madi_rx_msg_t *m)
 
 void madi_rx_drop(madi_rx_msg_t *m)
 {
-    m->base.plain = 0;
+    m->base.plain = MADI_PLAIN_NONE;
     m->consumed = true;
     madi_rx_settle(m);
     madi_rx_live_remove(m);

@@ -55,13 +55,13 @@ bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_
     const mad_block_t *b = p->blocks;
 
     if (p->n != 1 || p->offer >= 0 || p->claimed || conn->arriving || conn->unopened || madi_tracing ||
-        hdr->length != 8 + b->len || hdr->flags != (MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) ||
+        hdr->length != MADI_WIRE_DESC_SIZE + b->len || hdr->flags != (MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) ||
         hdr->aux != madi_wire_cost(hdr->length + sizeof *hdr) ||
         madi_credit_consumed(conn) + conn->rx_held + hdr->aux > conn->rx_limit ||
         !madi_foreign_equals8(body, madi_wire_desc(b->len, MADI_WIRE_INLINE, b->receive_mode, b->send_mode)))
         return false;
     if (b->len)
-        madi_foreign_copy_any(b->base, madi_foreign_skip(body, 8), b->len);
+        madi_foreign_copy_any(b->base, madi_foreign_skip(body, MADI_WIRE_DESC_SIZE), b->len);
     conn->rx_messages++;
     madi_credit_return(conn, hdr->aux);
     madi_posted_next(conn);

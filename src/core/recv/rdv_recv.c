@@ -249,7 +249,7 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
         r->next->prev = r;
     gate->incoming = r;
     if (m->base.plain) /* not so when progress grants what comes later: then the owner may be looking at it */
-        m->base.plain = 0;
+        m->base.plain = MADI_PLAIN_NONE;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     m->rdv_bytes += len;
     r->began = madi_trace_now();
@@ -319,7 +319,7 @@ mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
     atomic_init(&early->here.done, 1);
     piece = (struct iovec){early->data, len};
     madi_foreign_copy(early->data, b->data, b->inside);
-    m->base.plain = 0;
+    m->base.plain = MADI_PLAIN_NONE;
     m->early = early;
     status = b->continued ? madi_cont_start(m, &piece, 1, b, &early->here)
                           : madi_rdv_grant(m, &piece, 1, len, b, &early->here);

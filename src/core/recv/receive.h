@@ -20,20 +20,20 @@ static inline bool madi_borrow_plain(madi_rx_msg_t *m, const void **base, size_t
 {
     uint64_t desc;
     size_t left = madi_rx_left(m);
-    if (MADI_UNLIKELY(!m->base.plain || left < 8))
+    if (MADI_UNLIKELY(!m->base.plain || left < MADI_WIRE_DESC_SIZE))
         return false;
     desc = madi_foreign_read8(m->cur);
-    if (MADI_UNLIKELY(MADI_WIRE_DESC_KIND(desc) != MADI_WIRE_INLINE || MADI_WIRE_DESC_LEN(desc) > left - 8))
+    if (MADI_UNLIKELY(MADI_WIRE_DESC_KIND(desc) != MADI_WIRE_INLINE || MADI_WIRE_DESC_LEN(desc) > left - MADI_WIRE_DESC_SIZE))
         return false;
-    *base = madi_foreign_pass_on(madi_foreign_skip(m->cur, 8));
+    *base = madi_foreign_pass_on(madi_foreign_skip(m->cur, MADI_WIRE_DESC_SIZE));
     *len = (size_t)MADI_WIRE_DESC_LEN(desc);
-    m->cur = madi_foreign_skip(m->cur, 8 + *len);
+    m->cur = madi_foreign_skip(m->cur, MADI_WIRE_DESC_SIZE + *len);
     m->index++;
     return true;
 }
 
 /* begun.c; only by the thread that owns the message */
-void madi_begun_look(madi_rx_msg_t *msg); /* move its end behind the bytes written so far; all: it becomes plain 3 */
+void madi_begun_look(madi_rx_msg_t *msg); /* move its end behind the bytes written so far; all: MADI_PLAIN_LENT */
 void madi_begun_spin(madi_rx_msg_t *msg); /* like madi_begun_look, but spin for all bytes as long as a copy would take */
 void madi_begun_wait(madi_rx_msg_t *msg); /* wait for all bytes, or fail; no lock */
 void madi_begun_skip(madi_rx_msg_t *msg); /* discard the rest */

@@ -133,9 +133,9 @@ static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
 {
     size_t len = MADI_WIRE_DESC_LEN(piece->desc);
     bool copy = piece->base && len <= MADI_COPY_MAX;
-    if (!packet_fits(p, 1 + (piece->segs ? piece->n_segs : !copy), 8 + (copy ? len : 0), copy ? 0 : len))
+    if (!packet_fits(p, 1 + (piece->segs ? piece->n_segs : !copy), MADI_WIRE_DESC_SIZE + (copy ? len : 0), copy ? 0 : len))
         return false;
-    packet_copy(p, &piece->desc, 8);
+    packet_copy(p, &piece->desc, MADI_WIRE_DESC_SIZE);
     if (copy)
         packet_copy(p, piece->base, len);
     else if (piece->base)
@@ -150,8 +150,8 @@ static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
  * need: a receiver may take no block, and return no credit, before it has seen what stands behind. */
 static size_t packet_eager(const packet_t *p, const madi_conn_t *conn, size_t most)
 {
-    uint64_t credit = conn->quick + conn->credit_left, used = madi_wire_cost(p->total + 24);
-    size_t room = p->room - 24 < most ? p->room - 24 : most;
+    uint64_t credit = conn->quick + conn->credit_left, used = madi_wire_cost(p->total + MADI_WIRE_RDV_AT_SIZE);
+    size_t room = p->room - MADI_WIRE_RDV_AT_SIZE < most ? p->room - MADI_WIRE_RDV_AT_SIZE : most;
     uint64_t left = credit > used + MADI_EAGER_LEFT ? (credit - used - MADI_EAGER_LEFT) & ~(uint64_t)(MADI_LINE - 1) : 0;
     return room < left ? room : left;
 }
@@ -164,7 +164,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     bool waits = (tx->wait || tx->polled) && tx->conn->gate->link->direct; /* then both sides may move a part of it */
     bool direct = (tx->by_peer || waits) && at && !held; /* the waiting receiver may read it */
     madi_wire_rdv_t rdv = {0, 0};
-    if (!packet_fits(p, 2, 24, 0))
+    if (!packet_fits(p, 2, MADI_WIRE_RDV_AT_SIZE, 0))
         return false;
     if (direct)
         desc ^= (uint64_t)(MADI_WIRE_RDV ^ MADI_WIRE_RDV_AT) << 48 | (waits ? MADI_WIRE_DESC_WAITS : 0);
@@ -177,10 +177,10 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
         return false; /* no memory: it stays pending until there is some */
     if (!p->announced && !held)
         p->announced = rdv.sender;
-    packet_copy(p, &desc, 8);
-    packet_copy(p, &rdv, 8);
+    packet_copy(p, &desc, MADI_WIRE_DESC_SIZE);
+    packet_copy(p, &rdv, sizeof rdv);
     if (direct)
-        packet_copy(p, &at, 8);
+        packet_copy(p, &at, sizeof at);
     if (rdv.eager)
         packet_add(p, piece->base, rdv.eager);
     return true;
@@ -199,13 +199,13 @@ static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, cons
 {
     madi_link_t *link = conn->gate->link;
     uint64_t credit = (conn->quick + conn->credit_left) & ~(uint64_t)(MADI_LINE - 1), most;
-    if (!link->driver->packet_room || p->total + 8 + len > credit)
+    if (!link->driver->packet_room || p->total + MADI_WIRE_DESC_SIZE + len > credit)
         return false;
-    most = link->driver->packet_room(link, p->total + 8 + len);
+    most = link->driver->packet_room(link, p->total + MADI_WIRE_DESC_SIZE + len);
     most = most < credit ? most : credit;
-    if (most < p->total + p->room || !packet_fits(p, 1 + (piece->segs ? piece->n_segs : 1), 8, 0))
+    if (most < p->total + p->room || !packet_fits(p, 1 + (piece->segs ? piece->n_segs : 1), MADI_WIRE_DESC_SIZE, 0))
         return false;
-    if (8 + len > most - p->total)
+    if (MADI_WIRE_DESC_SIZE + len > most - p->total)
         return false;
     p->room = most - p->total;
     return true;
@@ -216,11 +216,11 @@ static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, cons
 static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_t *piece, size_t len)
 {
     const madi_conn_t *conn = tx->conn;
-    size_t n = p->total + 8 < MADI_BEGUN_MAX ? MADI_BEGUN_MAX - 8 - p->total : 0;
-    if (!piece->base || !packet_fits(p, 2, 8, n) ||
-        madi_wire_cost(p->total + 8 + n) + madi_cont_cost(len - n) + MADI_EAGER_LEFT > conn->quick + conn->credit_left)
+    size_t before = p->total + MADI_WIRE_DESC_SIZE, n = before < MADI_BEGUN_MAX ? MADI_BEGUN_MAX - before : 0;
+    if (!piece->base || !packet_fits(p, 2, MADI_WIRE_DESC_SIZE, n) ||
+        madi_wire_cost(before + n) + madi_cont_cost(len - n) + MADI_EAGER_LEFT > conn->quick + conn->credit_left)
         return false;
-    packet_copy(p, &piece->desc, 8);
+    packet_copy(p, &piece->desc, MADI_WIRE_DESC_SIZE);
     if (n)
         packet_add(p, piece->base, n);
     p->cont_left = len - n;
@@ -243,7 +243,7 @@ static bool goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *piece, c
                                .sender = tx->ended && !tx->request ? MADI_SENDER_WAITS : MADI_SENDER_COMPUTES};
     if (piece->handle || madi_path_choose(&block, &limits) > MADI_PATH_PACKET)
         return false;
-    return len + 8 + sizeof(madi_wire_hdr_t) <= caps->packet_max || packet_lengthen(p, tx->conn, piece, len);
+    return len + MADI_WIRE_DESC_SIZE + sizeof(madi_wire_hdr_t) <= caps->packet_max || packet_lengthen(p, tx->conn, piece, len);
 }
 
 /* Add one block to the packet; false: it does not fit any more, or has to wait. */
@@ -261,9 +261,9 @@ static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, co
         return packet_add_inline(p, piece);
     if (!whole && madi_tx_put(tx, piece)) {
         uint64_t desc = piece->desc | (uint64_t)MADI_WIRE_PLACED << 48;
-        if (tx->put < len || !packet_fits(p, 1, 8, 0))
+        if (tx->put < len || !packet_fits(p, 1, MADI_WIRE_DESC_SIZE, 0))
             return false;
-        packet_copy(p, &desc, 8);
+        packet_copy(p, &desc, MADI_WIRE_DESC_SIZE);
         return true;
     }
     return !whole && packet_add_announced(p, tx, piece, eager_max(tx, caps, len), held);

@@ -76,6 +76,7 @@ static inline uint64_t madi_wire_desc(uint64_t len, unsigned kind, unsigned rmod
 {
     return len | (uint64_t)kind << 48 | (uint64_t)(rmode + 2 * smode) << 50;
 }
+#define MADI_WIRE_DESC_SIZE 8 /* bytes of a descriptor */
 #define MADI_WIRE_DESC_LEN(d) ((d)&MADI_WIRE_LEN_MAX)
 #define MADI_WIRE_DESC_KIND(d) ((unsigned)((d) >> 48 & 3))
 #define MADI_WIRE_DESC_RMODE(d) ((unsigned)((d) >> 50 & 1))
@@ -90,6 +91,11 @@ typedef struct madi_wire_rdv {
     uint32_t eager;  /* number of the block's first bytes that follow here */
 } madi_wire_rdv_t;
 static_assert(sizeof(madi_wire_rdv_t) == 8, "rendezvous");
+#define MADI_WIRE_RDV_SIZE 16    /* bytes of an announcement: descriptor, madi_wire_rdv */
+#define MADI_WIRE_RDV_AT_SIZE 24 /* likewise, with the block's address */
+static_assert(MADI_WIRE_DESC_SIZE == sizeof(uint64_t) && MADI_WIRE_RDV_SIZE == MADI_WIRE_DESC_SIZE + sizeof(madi_wire_rdv_t) &&
+                  MADI_WIRE_RDV_AT_SIZE == MADI_WIRE_RDV_SIZE + sizeof(uint64_t),
+              "descriptors");
 
 typedef struct madi_wire_grant {
     uint32_t sender;   /* from madi_wire_rdv */
