@@ -27,7 +27,7 @@ struct madi_conn {
     uint64_t whole;   /* template: the first 8 header bytes of a message in one packet, length 0 */
     /* ... and fields under gate->tx_lock. */
     bool announced;   /* CHANNEL was sent: the peer knows the number */
-    bool closing;     /* the channel is closed: CLOSE is due when nothing is left to send (channel_number.c) */
+    bool closing;     /* the channel is closed: CLOSE is due when nothing is left to send (send/close.c) */
     bool handed;      /* CLOSE was sent, and CLOSED has not arrived: the number is not free yet */
     marceli_waiters_t packers; /* threads that wait for packing */
     bool in_pending;  /* in gate->pending */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels by name, and their connections. */
+/* Channels, opened and closed by the program; and their handlers. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
