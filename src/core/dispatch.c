@@ -317,8 +317,8 @@ static void mismatched(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi
 static void bye_came(madi_link_t *link)
 {
     link->gate->bye = true;
-    if (link->driver->acknowledge)
-        link->driver->acknowledge(link);
+    if (link->driver->live.acknowledge)
+        link->driver->live.acknowledge(link);
 }
 
 static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)

@@ -4,41 +4,65 @@
  * The life of a driver:
  *   probe    lists the adapters of this host that the driver can use.  No hardware is success with none.
  *   open     makes an adapter usable: descriptors, listening socket, network name, address bytes.
- *   connect  opens the path to one peer's adapter.  A driver whose links begin as a stream socket (tcp; shm passes its
- *            memory over one) only makes the socket.  The core runs the handshake on it (version, key, identities)
- *            and then passes it to start(), on both sides.  The driver calls madi_link_up() when packets can flow.
+ *   connect  opens the path to one peer's adapter.  The driver makes a stream socket; the core runs the handshake on it
+ *            (version, key, identities) and then passes it to start, on both sides.  What start uses the socket for is the
+ *            driver's affair: tcp sends packets over it; shm and pipes pass memory or pipes over it.
+ *   start    sets up the link and calls madi_link_up when packets can flow: at once, or later from a watch or poll.
  *   send     moves one packet out.   poll  moves packets in and completes sends.
- *   arm      prepares for the sleep of the process: a descriptor becomes readable when something arrives.
  *   close    ends the use of a link or an adapter; does not wait.   fini  frees it, also when half made.
  *
- * Locks.  There are two kinds: the session's lock, and one tx lock per link, which is taken after it.
+ * The table of a driver (struct madi_driver) has its mandatory operations in itself, and the optional ones in five groups.
+ * A driver that leaves out a group names it nowhere.  Each group begins with one diagram of its calls, in their order.
  *
- *   called with                 functions of the driver
- *   the session's lock          probe open poll arm disarm common reachable connect start drained link_close, ready of a
- *                               watch
- *   the link's tx lock          send, prepare and their variants: by any thread, one at a time per link, mostly without
- *                               the session's lock
- *   any lock, or none           pure_poll slot_put: by any thread, several at once
- *   no concurrent user          close and fini of adapters; link_fini (possibly with the session's lock held)
+ *   in the table   what every driver has                              probe open close fini connect start send poll ...
+ *   reach          which peers an adapter reaches, and with which protection
+ *   wait           threads that wait: look without a lock, sleep
+ *   fast           shorter ways for what send and poll do as well
+ *   direct         reading and writing the peer's memory without its help
+ *   live           ends without loss, and peers that have died
  *
- *   may be called with          functions of the core
- *   the session's lock, no tx   madi_rx_* madi_link_up madi_link_down, op->done; madi_watch_add and _del
- *   any lock, or none           madi_link_writable madi_link_holds madi_session_moved
- *                               madi_watch_change
+ * Locks.  The core has the session's lock, and one tx lock per link, which is taken after it.  Locks of a driver's own come
+ * last.  No operation may block, except where its line says so.  This table is complete: tests/build/driver_test.sh compares
+ * it with the lines "Lock:" below.
  *
- * op->done and the upcalls take the tx lock themselves and may call send, on this link too: never call them with it held.
- * From poll, ready, and link_close a driver may take a link's tx lock with madi_link_lock_tx.  Locks of a driver's own
- * come last.  No function of a driver may block.  A driver never calls the program's code.
+ *   lock      held during the call                  operations of the driver
+ *   alone     none; no other thread uses the        probe open secure close fini
+ *             object (the session starts or ends)
+ *   session   the session's                         poll connect start link_close ready arm disarm common within reachable
+ *                                                   admits take take_short keep_begun get sever offer withdraw drained
+ *                                                   acknowledge unheard moves
+ *   tx        the link's tx lock; perhaps also      send send_short packet_room answers prepare send_prepared forget put
+ *             the session's; any thread, one at a   claim
+ *             time per link
+ *   any       any or none; several at once          pure_poll slot_put here network
+ *   last      perhaps the session's; no other       link_fini
+ *             thread uses the link
  *
- * Concurrency.  send is called from madi_link_up on, by another thread perhaps before start has returned.  No send runs
- * during or after link_close.  pure_poll of an adapter may run in parallel with everything up to the adapter's close, with
- * link_fini too: memory that it reads is not freed there.  slot_put is called until all loans are back, so after
- * link_close too.  link_fini waits for the loans, except at the end of a session, which ends all of them.  link_close is
- * called once: maybe from inside the driver's own madi_link_down, maybe for a link that connect has made and start never
- * got.  link_fini is called once for every link, never from inside madi_link_down; after a failed connect it comes alone.
+ *   lock      the driver holds                      functions of the core that it may call
+ *   session   the session's, no tx lock             madi_rx_begin madi_rx_done madi_rx_short madi_rx_whole madi_link_up
+ *                                                   madi_link_down op->done madi_poll_descriptors madi_watched_carriers
+ *   start     the session's, or none in probe,      madi_adapter_found madi_watch_add madi_watch_add_rare madi_watch_del
+ *             open, close and fini
+ *   any       any or none                           madi_link_writable madi_link_holds madi_session_moved
+ *                                                   madi_adapter_moved madi_watch_change madi_crowded madi_security_name
+ *   tx        the session's or none, no tx lock     madi_link_lock_tx madi_link_unlock_tx
  *
- * The packets of one link stay in order; there is no order between links.  A driver delivers packets after madi_link_up
- * and before madi_link_down.  Packets that arrived before the link broke are delivered before that call.
+ * op->done and the upcalls of line "session" take the tx lock themselves and may call send, on this link too.  Release the
+ * tx lock, and locks of your own that send needs, before each of them.  A driver never calls the program's code.
+ *
+ * Concurrency.
+ *   - send is called from madi_link_up on, by another thread perhaps before start has returned.  No send runs during or
+ *     after link_close.
+ *   - pure_poll of an adapter may run in parallel with everything up to the adapter's close, with link_fini too: memory that
+ *     pure_poll reads is not freed there.
+ *   - slot_put is called until all loans are back, so after link_close too.
+ *   - link_close is called once: maybe from inside the driver's own upcalls, maybe for a link that connect has made and
+ *     start never got.
+ *   - link_fini is called once for every link, never from inside madi_link_down.  After a failed connect it comes alone.  It
+ *     waits for the loans, except at the end of a session, which ends all of them.
+ *
+ * Order.  The packets of one link stay in order; there is no order between links.  A driver delivers packets after
+ * madi_link_up and before madi_link_down.  Packets that arrived before the link broke are delivered before that call.
  *
  * Sealed links.  The core runs TLS below the handshake.  Bytes received beyond the handshake wait in link->seal, and start
  * has to process them.
@@ -47,7 +71,7 @@
  * copies what it parses, once (base/foreign.h).  A driver does likewise with shared memory that it reads.  A header that a
  * driver hands over is a copy.
  *
- * Memory.  The core allocates adapters and links, zeroed, of the sizes declared here, the public part first.
+ * Memory.  The core allocates adapters and links, zeroed, of the sizes declared in the table, the public part first.
  * Functions return statuses of madeleine/status.h.  A driver logs nothing that it can put into the reason text.
  */
 #ifndef MADI_DRIVER_H
@@ -60,7 +84,7 @@
 #include <madeleine/status.h>
 #include <sys/uio.h>
 
-#define MADI_DRIVER_ABI 1
+#define MADI_DRIVER_ABI 2
 #define MADI_ADDR_MAX 255  /* bytes of an adapter's own address */
 #define MADI_NAME_MAX 48   /* bytes of adapter and network names, final zero included */
 #define MADI_REASON_MAX 200 /* bytes of an explanation */
@@ -123,7 +147,7 @@ struct madi_adapter {
     const madi_driver_t *driver;
     struct mad_session *session;
     char name[MADI_NAME_MAX];    /* set by probe: the device */
-    char network[MADI_NAME_MAX]; /* set by open: adapters can communicate iff these are equal, or driver->common is true */
+    char network[MADI_NAME_MAX]; /* set by open: adapters can communicate iff these are equal, or driver->reach.common is true */
     madi_caps_t caps;            /* set by open */
     unsigned char address[MADI_ADDR_MAX]; /* set by open */
     size_t address_len;
@@ -202,6 +226,217 @@ typedef struct madi_upcalls {
     void (*link_writable)(madi_link_t *inner);
 } madi_upcalls_t;
 
+/* ---- Operations ------------------------------------------------------------------------------------------------
+ *
+ * Each comment ends with a line that says: which lock is held (the words are those of the table above); whether the call may
+ * wait; the owner of the objects afterwards; and the errors.  reason has MADI_REASON_MAX bytes.  The driver writes there
+ * when a call fails. */
+
+/* REACH: which peers an adapter reaches, and with which protection.  Each operation may be NULL.
+ *
+ *   core                                   driver
+ *   all adapters are open ---------------> secure              sets adapter->security
+ *   a peer's address is read ------------> network             name of an entry that spells none
+ *   paths to a peer are listed ----------> common              only where the networks' names differ
+ *                              ----------> reachable           for each network in common; then connect
+ *   a gateway passes an address on ------> within
+ *   listen_fd accepts a connection ------> admits              then the handshake, then start
+ */
+typedef struct madi_driver_reach {
+    /* Derive the network's name from an adapter's address bytes, so that addresses need not contain it; false if that is not
+     * possible.  name has MADI_NAME_MAX bytes.  NULL: never possible.
+     * Lock: any.  Waits: no.  Owner: unchanged.  Errors: none; a peer may have written addr. */
+    bool (*network)(const void *addr, size_t len, char *name);
+    /* True if this adapter can talk to one whose network has another name: subnets of different lengths, of which one holds
+     * the other's address.  NULL: never.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none; a peer may have written addr. */
+    bool (*common)(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
+    /* True if an address on a common network really lies in that network, as this host knows it.  The address may be forged,
+     * and a connection to it must not lead out of that network.  NULL: always true.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
+    bool (*within)(madi_adapter_t *adapter, const void *addr, size_t len);
+    /* True if this adapter can reach that address, given a network in common.  NULL: always true.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: false, with reason. */
+    bool (*reachable)(madi_adapter_t *adapter, const void *addr, size_t len, char *reason);
+    /* True if an incoming connection, which the core has accepted on listen_fd, may begin its handshake.  Called before any
+     * byte of it is read.  NULL: always true.
+     * Lock: session.  Waits: no.  Owner: the core keeps fd.  Errors: false, with reason. */
+    bool (*admits)(madi_adapter_t *adapter, int fd, char *reason);
+    /* Set adapter->security.  given: the madi_security_t in the topology file for the adapter's network, or -1 if none.
+     * With SEAL, start finds link->seal, and all bytes of the link go through it.  NULL: the network needs no seal, and
+     * cannot have one.
+     * Lock: alone.  Waits: no.  Owner: unchanged.  Errors: any, with reason; close and fini follow. */
+    mad_status_t (*secure)(madi_adapter_t *adapter, int given, char *reason);
+} madi_driver_reach_t;
+
+/* WAIT: threads that wait.  Each operation may be NULL; drivers of watched descriptors need none of them.
+ *
+ *   a thread that waits                    driver
+ *   spins     ---------------------------> pure_poll           no lock; true: the thread takes the lock and calls poll
+ *   would sleep -------------------------> arm                 false: there is work, so poll comes instead of the sleep
+ *   sleeps in epoll    <- - - - - - - - -  a watched descriptor, or madi_adapter_moved
+ *   awake, or did not sleep -------------> disarm              then ready of the watches, and poll
+ */
+typedef struct madi_driver_wait {
+    /* True if poll would find something.  Cheap; may be wrong in both directions for a limited time.  NULL: only regular
+     * polls and watched descriptors find it.
+     * Lock: any.  Waits: no.  Owner: unchanged.  Errors: none. */
+    bool (*pure_poll)(madi_adapter_t *adapter);
+    /* Prepare for sleep: turn notification on, then look once more.  False if there is work already.  In either case disarm
+     * is called afterwards.  A packet that a thread of this process sends to itself meanwhile is reported with
+     * madi_adapter_moved.  NULL: watched descriptors suffice.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
+    bool (*arm)(madi_adapter_t *adapter);
+    /* Turn notification off again.  NULL: there is nothing to turn off.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
+    void (*disarm)(madi_adapter_t *adapter);
+} madi_driver_wait_t;
+
+/* FAST: shorter ways for what send and poll do as well.  Each operation may be NULL; keep_begun and here come together, and
+ * so do prepare, send_prepared and forget.  A driver that sets rx->loan, lends in take, or calls madi_rx_whole has slot_put.
+ *
+ *   sender                                 driver
+ *   a packet of up to MADI_PACKET_SHORT -> send_short          instead of send
+ *   a block longer than packet_max ------> packet_room         how long a packet may be now
+ *   a block that may be read directly ---> answers             true: announce it
+ *   a block waits for its grant ---------> prepare             copies the body
+ *       the grant has come --------------> send_prepared       false: again later.  Sent: the body is the driver's
+ *       the block has failed ------------> forget
+ *
+ *   receiver                               driver
+ *   a thread opens a message ------------> take_short, take    instead of poll
+ *       a body was lent, link->begun ----> keep_begun          the core keeps the body before it is complete
+ *       reads it as it comes ------------> here                any number of times
+ *       has read the body ---------------> slot_put            likewise for a body lent to madi_rx_begin
+ */
+typedef struct madi_driver_fast {
+    /* Like send without op, but for a contiguous packet of at most MADI_PACKET_SHORT bytes; that many are readable at
+     * packet.  NULL: the core calls send.
+     * Lock: tx.  Waits: no.  Owner: the core keeps packet.  Errors: false, not taken. */
+    bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
+    /* Return the length of the longest packet that send would take now without an op; it need not be found out beyond `want`
+     * bytes.  Called for a block that is too long for packet_max and that need not be announced: with enough room and
+     * credit, it goes in its message's packet.  NULL: packet_max.
+     * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
+    size_t (*packet_room)(madi_link_t *link, size_t want);
+    /* True if, as far as known, a message has arrived since the last one left: the peer then probably waits for the next
+     * one, and nothing follows that.  NULL: not known.
+     * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
+    bool (*answers)(madi_link_t *link);
+    /* Copy a body in advance to where send would put it, while its grant, and so its header, is awaited.  Returns a handle
+     * of the copy.  One of these follows: send_prepared that is taken, forget, or link_close.  One body per link at a time.
+     * Lock: tx.  Waits: no.  Owner: the driver has the copy, the core keeps body.  Errors: NULL, no space. */
+    void *(*prepare)(madi_link_t *link, const void *body, size_t len);
+    /* Send a prepared body with its header.
+     * Lock: tx.  Waits: no.  Owner: the handle ends, unless false.  Errors: false, not taken; the body stays prepared. */
+    bool (*send_prepared)(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
+    /* Drop a prepared body.
+     * Lock: tx.  Waits: no.  Owner: the handle ends.  Errors: none. */
+    void (*forget)(madi_link_t *link, void *prepared);
+    /* Take the packet that poll would deliver next, if it lies whole in the driver's memory, and return its link; NULL if
+     * none, and poll may find one all the same.  Either copy it to packet (header, then MADI_SHORT_MAX to MADI_TAKE_MAX
+     * bytes) and leave *loan unset; or copy the header only, and lend the body in *loan as for madi_rx_begin.
+     * A lent body may lack bytes of its last block that are still being written: then link->begun is set, and the packet
+     * stays the next one until keep_begun.  Otherwise poll delivers it when it is complete.  Called while the adapter has a
+     * link.  NULL: only poll delivers.
+     * Lock: session.  Waits: no.  Owner: a lent body is the core's until slot_put.  Errors: none; poll reports them. */
+    madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
+    /* Like take, but for up to max consecutive short packets of one link, which goes to *link.  Each is copied (header, then
+     * MADI_SHORT_MAX bytes), stride bytes behind the one before.  Returns their number; with 0, take and poll may find
+     * packets all the same.  NULL: the driver has only take.
+     * Lock: session.  Waits: no.  Owner: the core has the copies.  Errors: none; poll reports them. */
+    int (*take_short)(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
+    /* Remove the incomplete packet that take has just lent, since the core keeps it, and clear link->begun.
+     * Lock: session.  Waits: no.  Owner: the body is the core's until slot_put.  Errors: none. */
+    void (*keep_begun)(madi_link_t *link);
+    /* Return the number of bytes that have arrived of an incomplete lent body; more than its length: all.  begun: the value
+     * of link->begun at the loan.  Called until slot_put.
+     * Lock: any.  Waits: no.  Owner: unchanged.  Errors: none. */
+    uint64_t (*here)(madi_link_t *link, uint64_t begun);
+    /* Take back a lent body.  NULL: the driver never lends.
+     * Lock: any.  Waits: no.  Owner: the driver has the body again.  Errors: none. */
+    void (*slot_put)(madi_link_t *link, madi_foreign_t loan);
+} madi_driver_fast_t;
+
+/* DIRECT: reading and writing the peer's memory without its help, on links that have set link->direct before madi_link_up.
+ * Such a driver has all of them; others have none.
+ *
+ *   receiver                               sender
+ *   the block of an announcement, <------- announces           (packets; answers said so)
+ *     granted: get, a stride a call
+ *   posts a receive: offer                 claim               finds the offer: put, a stride a call, then a packet
+ *   a packet came, or a cancel: withdraw                       false: the sender has claimed it, so wait for its packet
+ *   the peer is given up: sever                                then link_close
+ */
+typedef struct madi_driver_direct {
+    /* Read len bytes of the peer's memory into n pieces; the array has room for one more piece, which get may use.
+     * Lock: session.  Waits: for the copy of at most one stride.  Owner: unchanged.  Errors: false; bytes at to are void. */
+    bool (*get)(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
+    /* Write len bytes of the peer's memory.
+     * Lock: tx.  Waits: for the copy of at most one stride.  Owner: the core keeps from.  Errors: false; bytes are void. */
+    bool (*put)(madi_link_t *link, uint64_t to, const void *from, size_t len);
+    /* Stop the peer from writing this process's memory, and have it discard what it reads from now on.  link_close does
+     * likewise.
+     * Lock: session.  Waits: for a put of the peer that is under way.  Owner: this process's memory.  Errors: none. */
+    void (*sever)(madi_link_t *link);
+    /* At the receiver: advertise a posted receive, and return the number of the offer.
+     * Lock: session.  Waits: no.  Owner: the peer may write the memory until withdraw.  Errors: -1, no room. */
+    int (*offer)(madi_link_t *link, const madi_offer_t *offer);
+    /* At the receiver: end the offer.  False if the sender has claimed it already, and writes.
+     * Lock: session.  Waits: no.  Owner: this process's memory, unless false.  Errors: none. */
+    bool (*withdraw)(madi_link_t *link, int number);
+    /* At the sender: claim the offer with this position, len and channel.  True if there is one: at is set, and the receiver
+     * can no longer withdraw it.
+     * Lock: tx.  Waits: no.  Owner: the memory at wanted->at is this side's to write.  Errors: false, no offer. */
+    bool (*claim)(madi_link_t *link, madi_offer_t *wanted);
+} madi_driver_direct_t;
+
+/* LIVE: ends without loss, and peers that have died.  Each operation may be NULL.
+ *
+ *   core                                   driver
+ *   a session ends in order -------------> drained             every millisecond until true; then link_close
+ *   the peer's session ends -------------> acknowledge         so that the peer's drained becomes true soon
+ *   a peer owes an answer  --------------> unheard             true: the peer's host is taken for dead
+ *                          --------------> moves               true: the answer may be queued, so wait longer
+ */
+typedef struct madi_driver_live {
+    /* True if nothing that send took would be lost by link_close (tcp: the peer's kernel has all of it).  NULL: always true.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
+    bool (*drained)(madi_link_t *link);
+    /* Have the network acknowledge received bytes at once, not with the next packet of this side.  NULL: the network does so
+     * by itself.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
+    void (*acknowledge)(madi_link_t *link);
+    /* True if something is under way to the peer's host, and that host has acknowledged nothing for ns nanoseconds.
+     * (Whether the peer itself computes or is stopped does not matter.)  NULL: not known.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
+    bool (*unheard)(madi_link_t *link, int64_t ns);
+    /* True if the network makes progress: bytes are under way and the peer's host has acknowledged some within ns
+     * nanoseconds, or something has come from it.  (A probe may then be queued behind other traffic, and its answer
+     * likewise.)  NULL: not known.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
+    bool (*moves)(madi_link_t *link, int64_t ns);
+} madi_driver_live_t;
+
+/* The table, with the MANDATORY operations.
+ *
+ *   core                                   driver
+ *   the session starts ------------------> probe               madi_adapter_found for each adapter
+ *   for each adapter --------------------> open                (reach.secure)
+ *
+ *   first message to a peer -------------> connect             a socket, on which the core runs the handshake
+ *       the handshake is over -----------> start               madi_link_up
+ *   listen_fd: a peer's handshake is over> start               madi_link_up; connect was not called on this side
+ *   connect or start has failed ---------> link_close*         reason; another path is tried.  * not after connect
+ *
+ *   a packet leaves ---------------------> send                SENT, TAKEN or AGAIN
+ *   progress ----------------------------> poll, ready         madi_rx_begin, madi_rx_done; op->done; madi_link_writable
+ *       the network has failed                                 madi_link_down, which calls link_close
+ *
+ *   the session, or the peer, ends ------> link_close          (live.drained)
+ *       loans are back ------------------> link_fini
+ *   the session ends --------------------> close, fini
+ */
 struct madi_driver {
     int abi; /* MADI_DRIVER_ABI */
     const char *name;
@@ -211,122 +446,56 @@ struct madi_driver {
     bool on_request;                /* used only when MAD_DRIVERS names it */
     const madi_upcalls_t *upcalls;  /* only of a driver that wraps others */
 
-    /* List adapters: call madi_adapter_found(session, driver, name) for each.  The only error is MAD_ERR_NOMEM. */
+    /* List adapters: call madi_adapter_found(session, driver, name) for each.  No hardware is success with none.
+     * Lock: alone.  Waits: no.  Owner: the core has the adapters.  Errors: MAD_ERR_NOMEM only. */
     mad_status_t (*probe)(const madi_driver_t *driver, struct mad_session *session);
-
-    /* Make an adapter usable.  On failure reason holds the cause as a text, and fini is called without close. */
+    /* Make an adapter usable: set network, address, address_len, caps; listen_fd, if peers connect by a socket.
+     * Lock: alone.  Waits: no.  Owner: the driver has listen_fd, the core accepts on it.  Errors: any, with reason; fini
+     * follows without close. */
     mad_status_t (*open)(madi_adapter_t *adapter, char *reason);
+    /* End the use of an adapter.  All its links are gone.
+     * Lock: alone.  Waits: no.  Owner: unchanged.  Errors: none. */
     void (*close)(madi_adapter_t *adapter);
+    /* Free what the adapter holds, listen_fd included; the core frees the structure.  Also after an open that failed midway:
+     * what it has not set is 0, listen_fd -1.
+     * Lock: alone.  Waits: no.  Owner: nothing is left.  Errors: none. */
     void (*fini)(madi_adapter_t *adapter);
 
-    /* Set adapter->security; called when all adapters are open.  given: the madi_security_t in the topology file for the
-     * adapter's network, or -1 if none.  With SEAL, start finds link->seal, and all bytes of the link go through it.  On
-     * failure like open, but close is called too.  NULL: the driver's network needs no seal, and cannot have one. */
-    mad_status_t (*secure)(madi_adapter_t *adapter, int given, char *reason);
-
-    /* Make progress on all links, by about budget packets at most.  Returns the number of events handled. */
-    int (*poll)(madi_adapter_t *adapter, int budget);
-    /* True if poll would find something.  Cheap, takes no lock, may be wrong in both directions for a limited time.  NULL:
-     * only regular polls and watched descriptors find it. */
-    bool (*pure_poll)(madi_adapter_t *adapter);
-    /* Prepare for sleep: false if there is work already.  In either case disarm is called afterwards.  NULL: watched
-     * descriptors suffice.  A packet that a thread of this process sends meanwhile is reported with madi_session_moved. */
-    bool (*arm)(madi_adapter_t *adapter);
-    void (*disarm)(madi_adapter_t *adapter);
-
-    /* Derive the network's name from an adapter's address bytes, so that addresses need not contain it; false if that is not
-     * possible.  name has MADI_NAME_MAX bytes.  Any lock, or none.  NULL: never possible. */
-    bool (*network)(const void *addr, size_t len, char *name);
-    /* True if this adapter can talk to one whose network has another name: subnets of different lengths, of which one holds
-     * the other's address.  NULL: never. */
-    bool (*common)(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
-    /* True if an address on a common network really lies in that network, as this host knows it.  The address may be forged,
-     * and a connection to it must not lead out of that network.  Under the session's lock.  NULL: always true. */
-    bool (*within)(madi_adapter_t *adapter, const void *addr, size_t len);
-    /* True if this adapter can reach that address, given a network in common; false sets reason.  NULL: always true. */
-    bool (*reachable)(madi_adapter_t *adapter, const void *addr, size_t len, char *reason);
-    /* True if an incoming connection, which the core has accepted on listen_fd, may begin its handshake; false sets reason.
-     * Called before any byte of it is read.  NULL: true. */
-    bool (*admits)(madi_adapter_t *adapter, int fd, char *reason);
-    /* Begin to connect to the peer's adapter.  *fd: a non-blocking stream socket, which the caller then owns; or -1 for
-     * drivers without sockets, which call madi_link_up later.  MAD_ERR_NOMEM: this process lacks memory or descriptors;
-     * MAD_ERR_SYSTEM: the network may be down for a short time. */
+    /* Begin to connect to the peer's adapter.  *fd: a non-blocking stream socket, perhaps not connected yet.  -1 is only for
+     * links that need no handshake (self): madi_link_up then follows from here or from poll, and start is not called.
+     * Lock: session.  Waits: no.  Owner: the core has *fd.  Errors: with reason; link_fini follows without link_close.
+     * MAD_ERR_NOMEM: this process lacks memory or descriptors.  MAD_ERR_SYSTEM: the network may be down for a short time.
+     * MAD_ERR_PROTOCOL: addr, which a peer wrote, is damaged.  MAD_ERR_PEER: other causes. */
     mad_status_t (*connect)(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
-    /* The handshake is over; the driver takes fd (also on failure).  active: this side called connect. */
+    /* Set the link up, now that the handshake is over.  active: this side called connect.  NULL: connect never returns a
+     * socket.
+     * Lock: session.  Waits: no.  Owner: the driver has fd, also on failure.  Errors: any, with reason; then link_close. */
     mad_status_t (*start)(madi_link_t *link, int fd, bool active, char *reason);
-
-    /* Send one packet: vec[0] begins with the wire header; total is the sum of lengths.  op NULL: packets up to packet_max;
-     * the result is SENT or AGAIN (a driver that can place only a part copies the rest).  With op: up to chunk_max. */
+    /* Send one packet: vec[0] begins with the wire header; total is the sum of lengths.  op NULL: packets up to packet_max
+     * (or packet_room); the result is SENT or AGAIN.  A driver that can place only a part keeps a copy of the rest.  With
+     * op: packets up to chunk_max.
+     * Lock: tx.  Waits: no.  Owner: as in madi_sent_t.  Errors: AGAIN; poll or a watch reports them by madi_link_down. */
     madi_sent_t (*send)(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-    /* True if, as far as known, a message has arrived since the last one left: the peer then probably waits for the next
-     * one, and nothing follows that.  Under the tx lock.  NULL: not known. */
-    bool (*answers)(madi_link_t *link);
-    /* Return the length of the longest packet that send would take now without an op; it need not be found out beyond `want`
-     * bytes.  Called for a block that is too long for packet_max and that need not be announced: if packet and credit
-     * suffice, it goes in its message's packet.  Under the tx lock.  NULL: packet_max. */
-    size_t (*packet_room)(madi_link_t *link, size_t want);
-    /* Like send without op, but for a contiguous packet of at most MADI_PACKET_SHORT bytes; that many are readable at
-     * packet.  False: not taken.  NULL: the core calls send. */
-    bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
-    /* Take the packet that poll would deliver next, if it lies whole in the driver's memory, and return its link; NULL if
-     * none, and poll may find one all the same.  Either copy it to packet (header, then MADI_SHORT_MAX to MADI_TAKE_MAX
-     * bytes) and leave *loan unset; or copy the header only, and lend the body in *loan as for madi_rx_begin.  Called while
-     * the adapter has a link.  A driver without take has only poll.
-     * A lent body may lack bytes of its last block that are still being written: then link->begun is set, and the packet
-     * stays the next one until keep_begun.  Otherwise poll delivers it when it is complete. */
-    madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
-    /* Remove the incomplete packet that take has just lent, since the core keeps it, and clear link->begun.  Called like
-     * take. */
-    void (*keep_begun)(madi_link_t *link);
-    /* Number of bytes that have arrived of an incomplete lent body; more than its length: all.  begun: the value of
-     * link->begun at the loan.  Any thread, until slot_put. */
-    uint64_t (*here)(madi_link_t *link, uint64_t begun);
-    /* Like take, but for up to max consecutive short packets of one link, which goes to *link.  Each is copied (header, then
-     * MADI_SHORT_MAX bytes), stride bytes behind the one before.  Returns their number; with 0, take and poll may find
-     * packets all the same.  Called like take.  NULL: the driver has only take. */
-    int (*take_short)(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
-    /* Copy a body in advance to where send would put it, while its grant, and so its header, is awaited.  Returns NULL if
-     * there is no space.  One of these follows: send_prepared with the header (false: not taken, the body stays prepared),
-     * forget, or link_close.  One body at a time, under the tx lock.  All three NULL: the core calls send. */
-    void *(*prepare)(madi_link_t *link, const void *body, size_t len);
-    bool (*send_prepared)(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
-    void (*forget)(madi_link_t *link, void *prepared);
-    /* Give back a lent body.  NULL: the driver never lends. */
-    void (*slot_put)(madi_link_t *link, madi_foreign_t loan);
-    /* Read or write the peer's memory without its help, where link->direct is set.  All NULL: never.
-     * get reads len bytes into n pieces; the array has room for one more piece, which get may use; under the session's lock.
-     * put writes; under the tx lock.  Both are synchronous: the core limits each call to one stride.  False: failed. */
-    bool (*get)(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
-    bool (*put)(madi_link_t *link, uint64_t to, const void *from, size_t len);
-    /* Stop the peer from writing this process's memory, and have it discard what it reads from now on.  Waits for a put of
-     * the peer that is under way.  link_close does likewise.  Under the session's lock. */
-    void (*sever)(madi_link_t *link);
-    /* At the receiver.  offer advertises a posted receive, and returns its number, or -1 if there is no room.  withdraw
-     * always ends the offer; false if the sender has claimed it already.  Under the session's lock. */
-    int (*offer)(madi_link_t *link, const madi_offer_t *offer);
-    bool (*withdraw)(madi_link_t *link, int number);
-    /* At the sender: claim the offer with this position, len and channel.  True if there is one: at is set, and the receiver
-     * can no longer withdraw it.  Under the tx lock. */
-    bool (*claim)(madi_link_t *link, madi_offer_t *wanted);
-    /* True if nothing that send took would be lost by link_close (tcp: the peer's kernel has all of it).  Called in an
-     * orderly shutdown, every millisecond until it is true.  NULL: true. */
-    bool (*drained)(madi_link_t *link);
-    /* Have the network acknowledge received bytes at once, not with the next packet of this side: the peer shuts down and
-     * waits until its link has drained.  Under the session's lock.  NULL: the network does so by itself. */
-    void (*acknowledge)(madi_link_t *link);
-    /* True if something is under way to the peer's host, and that host has acknowledged nothing for ns nanoseconds.
-     * (Whether the peer itself computes or is stopped does not matter.)  Under the session's lock.  NULL: not known. */
-    bool (*unheard)(madi_link_t *link, int64_t ns);
-    /* True if the network makes progress: bytes are under way and the peer's host has acknowledged some within ns
-     * nanoseconds, or something has come from it.  (A question may then be queued behind other traffic, and so may its
-     * answer.)  Under the session's lock.  NULL: not known. */
-    bool (*moves)(madi_link_t *link, int64_t ns);
+    /* Make progress on all links, by about budget packets at most.  Returns the number of events handled.  It may be called
+     * while the adapter has no link.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: by madi_link_down. */
+    int (*poll)(madi_adapter_t *adapter, int budget);
 
     /* End the use of a link: the driver makes no upcalls from now on.  Ops in flight complete with MAD_ERR_PEER as soon as
      * the network no longer uses their memory: here, from a later poll, at the latest in link_fini.  A driver that lends
-     * must not leave them to link_fini: that waits for the loans, and the holder of a loan may be waiting for the op. */
+     * must not leave them to link_fini: that waits for the loans, and the holder of a loan may be waiting for the op.
+     * Lock: session.  Waits: no.  Owner: unchanged; loans last until slot_put.  Errors: none. */
     void (*link_close)(madi_link_t *link);
+    /* Free what the link holds; the core frees the structure.  Also after a connect that failed midway.
+     * Lock: last.  Waits: no.  Owner: nothing is left.  Errors: none. */
     void (*link_fini)(madi_link_t *link);
+
+    /* Optional operations. */
+    madi_driver_reach_t reach;
+    madi_driver_wait_t wait;
+    madi_driver_fast_t fast;
+    madi_driver_direct_t direct;
+    madi_driver_live_t live;
 };
 
 /* ---- Functions of the core for drivers ------------------------------------------------------------------------ */
@@ -351,7 +520,7 @@ static inline void madi_rx_whole(madi_link_t *link, const madi_wire_hdr_t *hdr, 
     if (place == MADI_PLACE_COPY)
         madi_foreign_copy_any(rx.base, madi_foreign_skip(body, rx.skip), hdr->length - rx.skip);
     if (place != MADI_PLACE_KEEP)
-        link->driver->slot_put(link, body);
+        link->driver->fast.slot_put(link, body);
     if (place == MADI_PLACE_COPY)
         madi_rx_done(link, hdr, &rx);
 }

@@ -86,7 +86,7 @@ void gw_side_ask(gw_side_t *side)
         return;
     if (hop->asked && now - hop->asked > LEAST)
         return; /* an answer is already due */
-    if (hop->forwards ? !ping(side) : !hop->gate->link || !hop->gate->link->driver->unheard)
+    if (hop->forwards ? !ping(side) : !hop->gate->link || !hop->gate->link->driver->live.unheard)
         return;
     if (!hop->asked)
         hop->asked = now;
@@ -156,8 +156,8 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
 static bool host_unheard(gw_hop_t *hop, int64_t now)
 {
     madi_link_t *link = hop->gate->link;
-    if (atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->unheard &&
-        link->driver->unheard(link, now - hop->asked))
+    if (atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.unheard &&
+        link->driver->live.unheard(link, now - hop->asked))
         return true;
     if (!hop->forwards)
         hop->asked = 0; /* until the next probe */
@@ -168,8 +168,8 @@ static bool host_unheard(gw_hop_t *hop, int64_t now)
 static bool network_moves(const gw_hop_t *hop)
 {
     madi_link_t *link = hop->gate->link;
-    return atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->moves &&
-           link->driver->moves(link, period(hop->gw));
+    return atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.moves &&
+           link->driver->live.moves(link, period(hop->gw));
 }
 
 static int64_t look_at_hop(gw_hop_t *hop, int64_t now)

@@ -54,10 +54,10 @@ static bool adapters_are_near(gw_t *gw, int lane, const unsigned char *address)
         madi_address_entry_t e;
         char reason[MADI_REASON_MAX];
         size_t at = 0;
-        if (a == &gw->base || !a->driver->within)
+        if (a == &gw->base || !a->driver->reach.within)
             continue;
         while (madi_way_next(s, address, lane, a, &at, &e, reason))
-            if (!a->driver->within(a, e.bytes, e.len))
+            if (!a->driver->reach.within(a, e.bytes, e.len))
                 return false;
     }
     return true;

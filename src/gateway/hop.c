@@ -139,7 +139,7 @@ void gw_frag_free(gw_t *gw, gw_frag_t *frag)
     gw->held -= frag->cost;
     gw->n_held--;
     if (frag->lender) {
-        frag->lender->driver->slot_put(frag->lender, frag->loan);
+        frag->lender->driver->fast.slot_put(frag->lender, frag->loan);
         atomic_fetch_sub_explicit(&frag->lender->loans, 1, memory_order_release); /* pairs with madi_links_reap */
     }
     if (!frag->pooled || gw->n_pool == POOL ||

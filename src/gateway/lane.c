@@ -78,7 +78,7 @@ bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter
     }
     if (own && madi_map_place(map_of(session), own, adapter->driver->name, adapter->name, adapter->network, reason) < 0)
         return false;
-    return !adapter->driver->reachable || adapter->driver->reachable(adapter, bytes, len, reason);
+    return !adapter->driver->reach.reachable || adapter->driver->reach.reachable(adapter, bytes, len, reason);
 }
 
 const char *gw_network(const madi_gate_t *gate)

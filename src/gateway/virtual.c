@@ -275,7 +275,7 @@ static void virtual_link_fini(madi_link_t *link)
 static void virtual_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
     madi_link_t *carrier = ((gw_link_t *)link)->carrier;
-    carrier->driver->slot_put(carrier, madi_foreign_skip(loan, -MADI_FORWARD_HEAD));
+    carrier->driver->fast.slot_put(carrier, madi_foreign_skip(loan, -MADI_FORWARD_HEAD));
     atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_release); /* pairs with madi_links_reap */
 }
 
@@ -414,8 +414,8 @@ static bool send_now(madi_link_t *link, const struct iovec *vec, int n, size_t t
         return link->driver->send(link, vec, n, total, NULL) == MADI_SENT;
     memcpy(small, vec[0].iov_base, vec[0].iov_len); /* one piece is cheaper */
     memcpy(small + vec[0].iov_len, vec[1].iov_base, vec[1].iov_len);
-    if (link->driver->send_short)
-        return link->driver->send_short(link, small, total);
+    if (link->driver->fast.send_short)
+        return link->driver->fast.send_short(link, small, total);
     return link->driver->send(link, &(struct iovec){small, total}, 1, total, NULL) == MADI_SENT;
 }
 
@@ -512,16 +512,14 @@ const madi_driver_t madi_driver_virtual = {
     .open = virtual_open,
     .close = virtual_close,
     .fini = virtual_fini,
-    .poll = virtual_poll,
-    .pure_poll = virtual_pure_poll,
-    .arm = virtual_arm,
-    .reachable = virtual_reachable,
     .connect = virtual_connect,
     .start = virtual_start,
     .send = virtual_send,
-    .packet_room = virtual_packet_room,
-    .slot_put = virtual_slot_put,
-    .drained = virtual_drained,
+    .poll = virtual_poll,
     .link_close = virtual_link_close,
     .link_fini = virtual_link_fini,
+    .reach = {.reachable = virtual_reachable},
+    .wait = {.pure_poll = virtual_pure_poll, .arm = virtual_arm},
+    .fast = {.packet_room = virtual_packet_room, .slot_put = virtual_slot_put},
+    .live = {.drained = virtual_drained},
 };

@@ -174,6 +174,13 @@ static void nothing_adapter(madi_adapter_t *a)
     (void)a;
 }
 
+static int nothing_polled(madi_adapter_t *adapter, int budget)
+{
+    (void)adapter;
+    (void)budget;
+    return 0;
+}
+
 static void nothing_link(madi_link_t *link)
 {
     (void)link;
@@ -191,19 +198,20 @@ void world_driver(const char *name)
                            .fini = nothing_adapter,
                            .connect = fake_connect,
                            .send = fake_send,
-                           .slot_put = fake_slot_put,
-                           .get = fake_get,
-                           .put = fake_put,
-                           .sever = nothing_link,
-                           .offer = fake_offer,
-                           .claim = fake_claim,
+                           .poll = nothing_polled,
                            .link_close = nothing_link,
-                           .link_fini = fake_link_fini};
+                           .link_fini = fake_link_fini,
+                           .fast.slot_put = fake_slot_put,
+                           .direct = {.get = fake_get,
+                                      .put = fake_put,
+                                      .sever = nothing_link,
+                                      .offer = fake_offer,
+                                      .claim = fake_claim}};
     tcp = madi_driver_tcp;
     shm = madi_driver_shm;
     tcp.probe = shm.probe = probe;
     tcp.connect = shm.connect = connect_pair;
-    tcp.reachable = NULL;
+    tcp.reach.reachable = NULL;
     tcp.open = open_any;
     shm.open = open_shm;
     setenv("MAD_DRIVERS", name, 1);

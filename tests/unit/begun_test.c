@@ -22,7 +22,7 @@ static uint64_t here_by_steps(madi_link_t *link, uint64_t begun)
     return n;
 }
 
-static const madi_driver_t driver = {.name = "begun", .here = here_by_steps};
+static const madi_driver_t driver = {.name = "begun", .fast.here = here_by_steps};
 static madi_link_t link = {.driver = &driver};
 static madi_rx_msg_t msg;
 

@@ -48,13 +48,24 @@ static mad_status_t fake_connect(madi_link_t *link, const void *addr, size_t len
     return MAD_OK;
 }
 
-static void fake_fini(madi_link_t *link)
+static int fake_poll(madi_adapter_t *adapter, int budget)
+{
+    (void)adapter;
+    (void)budget;
+    return 0;
+}
+
+static void fake_end(madi_link_t *link)
 {
     (void)link;
 }
 
-static const madi_driver_t fake = {
-    .name = "fake", .link_size = sizeof(madi_link_t), .connect = fake_connect, .link_fini = fake_fini};
+static const madi_driver_t fake = {.name = "fake",
+                                   .link_size = sizeof(madi_link_t),
+                                   .connect = fake_connect,
+                                   .poll = fake_poll,
+                                   .link_close = fake_end,
+                                   .link_fini = fake_end};
 
 /* Open a session with n ways to a peer, way i of rank rank[i], and begin the search. */
 static void begin(int n, const int *rank)

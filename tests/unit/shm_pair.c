@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static shm_region_t *region;
-static const madi_driver_t driver = {.slot_put = shm_slot_put};
+static const madi_driver_t driver = {.fast.slot_put = shm_slot_put};
 static int peer_event;
 
 shm_adapter_t pair_adapters[2];

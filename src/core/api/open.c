@@ -116,7 +116,7 @@ static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *c
         m->begun = link->begun;
         m->base.plain = MADI_PLAIN_BEGUN;
         m->end = m->cur;
-        link->driver->keep_begun(link);
+        link->driver->fast.keep_begun(link);
         madi_begun_look(m);
     }
 }
@@ -153,7 +153,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
         return take_room(session);
     atomic_store_explicit(&m->used, 1, memory_order_relaxed);
-    link = adapter->driver->take(adapter, &m->hdr, &m->first.loan); /* which is not set */
+    link = adapter->driver->fast.take(adapter, &m->hdr, &m->first.loan); /* which is not set */
     if (MADI_UNLIKELY(!link))
         return take_nothing(m);
     if (!conn) {
@@ -224,7 +224,7 @@ static inline bool open_hit(opening_t *o, madi_adapter_t *hit, bool takes)
     mad_session_t *session = o->channel->session;
     bool found;
     madi_lock(&session->lock);
-    if (MADI_LIKELY(takes && hit && hit->driver->take)) {
+    if (MADI_LIKELY(takes && hit && hit->driver->fast.take)) {
         o->msg = take_whole(session, o->channel, o->conn, hit);
         session->hot = hit;
     }
@@ -374,7 +374,7 @@ static inline int take_inside(mad_channel_t *channel, madi_adapter_t *hit, mad_a
     if (atomic_load_explicit(&channel->n_ready, memory_order_relaxed))
         return 0;
     session->hot = hit;
-    end = a + hit->driver->take_short(hit, a->inside, sizeof *a, max, &link);
+    end = a + hit->driver->fast.take_short(hit, a->inside, sizeof *a, max, &link);
     if (end == a)
         return 0;
     conn = madi_conn_by_remote(link->gate, (uint16_t)(a->inside[0] >> 16));
@@ -443,9 +443,9 @@ static __attribute__((noinline)) int glance(mad_channel_t *channel, mad_arrival_
         return 0;
     if (max > MANY)
         max = MANY;
-    if (MADI_LIKELY(hit && hit->driver->take)) {
+    if (MADI_LIKELY(hit && hit->driver->fast.take)) {
         madi_lock(&session->lock);
-        if (MADI_LIKELY(hit->driver->take_short != NULL))
+        if (MADI_LIKELY(hit->driver->fast.take_short != NULL))
             n = take_inside(channel, hit, arrivals, max);
         if (MADI_UNLIKELY(!n))
             n = take_several(channel, hit, arrivals, max);

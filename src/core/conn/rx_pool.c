@@ -79,7 +79,7 @@ void madi_rx_abandon(madi_gate_t *gate)
 
 void madi_packet_return(madi_rx_packet_t *packet)
 {
-    packet->link->driver->slot_put(packet->link, packet->loan);
+    packet->link->driver->fast.slot_put(packet->link, packet->loan);
     atomic_fetch_sub_explicit(&packet->link->loans, 1, memory_order_release); /* pairs with madi_links_reap */
     packet->loan = (madi_foreign_t){0};
 }

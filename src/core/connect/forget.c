@@ -196,7 +196,7 @@ static bool has_left(void *arg)
     for (int lane = 0; p && lane < madi_lanes(s) && all; lane++) {
         madi_gate_t *gate = own_gate(s, p, lane);
         if (gate && state_of(gate) == MADI_GATE_UP && !gate->bye)
-            all = !gate->ctrl && (!gate->link->driver->drained || gate->link->driver->drained(gate->link));
+            all = !gate->ctrl && (!gate->link->driver->live.drained || gate->link->driver->live.drained(gate->link));
     }
     madi_unlock(&s->lock);
     return all;

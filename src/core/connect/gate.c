@@ -81,7 +81,7 @@ static madi_link_t *take_nothing(madi_adapter_t *adapter, void *packet, madi_for
     return NULL;
 }
 
-static const madi_driver_t no_driver = {.name = "none", .take = take_nothing};
+static const madi_driver_t no_driver = {.name = "none", .fast.take = take_nothing};
 madi_adapter_t madi_no_adapter = {.driver = &no_driver};
 
 void madi_link_bury(madi_link_t *link)
@@ -131,8 +131,8 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     else if (gate->link)
         madi_way_failed(gate, gate->link->adapter, text);
     text = text ? text : why;
-    if (gate->link && gate->link->driver->sever)
-        gate->link->driver->sever(gate->link);
+    if (gate->link && gate->link->driver->direct.sever)
+        gate->link->driver->direct.sever(gate->link);
     madi_lock(&gate->tx_lock);
     atomic_store_explicit(&gate->state, MADI_GATE_DOWN, memory_order_release); /* pairs with gate_usable */
     madi_ctrl_forget(gate);

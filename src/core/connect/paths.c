@@ -19,12 +19,13 @@ static bool reachable(mad_session_t *s, int lane, madi_adapter_t *a, const madi_
 {
     if (lane)
         return s->forward->reachable(s, lane, a, e->bytes, e->len, reason);
-    return !a->driver->reachable || a->driver->reachable(a, e->bytes, e->len, reason);
+    return !a->driver->reach.reachable || a->driver->reach.reachable(a, e->bytes, e->len, reason);
 }
 
 static bool has_common(madi_adapter_t *a, const madi_address_entry_t *e)
 {
-    return !strcmp(e->network, a->network) || (a->driver->common && a->driver->common(a, e->network, e->bytes, e->len));
+    return !strcmp(e->network, a->network) ||
+           (a->driver->reach.common && a->driver->reach.common(a, e->network, e->bytes, e->len));
 }
 
 bool madi_way_next(mad_session_t *s, const unsigned char *address, int lane, madi_adapter_t *a, size_t *at,

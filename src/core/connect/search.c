@@ -165,8 +165,7 @@ static mad_status_t way_connect(madi_gate_t *gate, int i, madi_link_t *link, cha
     status = madi_hello_connect(gate, link, fd, i);
     if (status) {
         snprintf(reason, MADI_REASON_MAX, "no handshake: %s", strerror(errno));
-        if (link->driver->link_close)
-            link->driver->link_close(link);
+        link->driver->link_close(link);
     }
     return status;
 }

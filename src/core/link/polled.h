@@ -15,7 +15,7 @@ static inline madi_adapter_t *madi_poll_hit(mad_session_t *session)
     int at = atomic_load_explicit(&session->poll_first, memory_order_relaxed);
     for (int i = 0; i < n; i++, at++) {
         at = at < n ? at : 0;
-        if (session->polled[at]->driver->pure_poll(session->polled[at]))
+        if (session->polled[at]->driver->wait.pure_poll(session->polled[at]))
             return session->polled[at];
     }
     return NULL;

@@ -47,7 +47,7 @@ void madi_adapter_polled(madi_adapter_t *adapter)
 {
     mad_session_t *session = adapter->session;
     int n = atomic_load_explicit(&session->n_polled, memory_order_relaxed);
-    if (!adapter->driver->pure_poll)
+    if (!adapter->driver->wait.pure_poll)
         return;
     for (int i = 0; i < n; i++)
         if (session->polled[i] == adapter)

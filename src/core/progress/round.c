@@ -73,8 +73,7 @@ int madi_progress_locked(mad_session_t *session)
     int n = 0;
     for (int i = 0; i < session->n_adapters; i++) {
         madi_adapter_t *a = session->adapters[i];
-        if (a->driver->poll)
-            n += a->driver->poll(a, POLL_BUDGET);
+        n += a->driver->poll(a, POLL_BUDGET);
     }
     if (!n)
         session->ticks -= MADI_LOOK_AROUND / MADI_EPOLL_EVERY - 1;
@@ -88,8 +87,7 @@ int madi_look_around(mad_session_t *session)
     session->ticks = MADI_LOOK_AROUND;
     session->looked = madi_now();
     for (int i = 0; i < session->n_adapters; i++)
-        if (session->adapters[i]->driver->poll)
-            n += session->adapters[i]->driver->poll(session->adapters[i], POLL_BUDGET);
+        n += session->adapters[i]->driver->poll(session->adapters[i], POLL_BUDGET);
     n += madi_poll_descriptors(session);
     madi_hello_expire(session, session->looked);
     madi_channels_sweep(session);

@@ -17,7 +17,7 @@
 /* A value of the peer, which may change it at any time: each use reads it once. */
 static size_t here(const madi_rx_msg_t *m)
 {
-    uint64_t n = m->first.link->driver->here(m->first.link, m->begun);
+    uint64_t n = m->first.link->driver->fast.here(m->first.link, m->begun);
     return n < m->hdr.length ? (size_t)n : m->hdr.length;
 }
 

@@ -28,14 +28,14 @@ void madi_posted_offer(madi_conn_t *conn)
                            .len = p->blocks[0].len,
                            .at = (uintptr_t)p->blocks[0].base,
                            .channel = conn->remote};
-    p->offer = gate->link->driver->offer(gate->link, &offer);
+    p->offer = gate->link->driver->direct.offer(gate->link, &offer);
 }
 
 bool madi_posted_withdraw(madi_posted_t *p)
 {
     madi_link_t *link = p->conn->gate->link;
     if (p->offer >= 0)
-        p->claimed = !link->driver->withdraw(link, p->offer);
+        p->claimed = !link->driver->direct.withdraw(link, p->offer);
     p->offer = -1;
     return !p->claimed;
 }

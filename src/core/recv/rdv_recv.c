@@ -67,7 +67,7 @@ static void pull_stride(madi_rdv_recv_t *r)
     madi_gate_t *gate = r->gate;
     size_t n = r->len - r->read < MADI_STRIDE ? (size_t)(r->len - r->read) : MADI_STRIDE;
     struct iovec vec[2] = {{madi_rdv_place(r) + r->read, n}};
-    if (!gate->link->driver->get(gate->link, vec, 1, r->at + r->read, n))
+    if (!gate->link->driver->direct.get(gate->link, vec, 1, r->at + r->read, n))
         pull_refused(r);
     else if ((r->read += n) == r->len)
         pull_done(r);

@@ -18,7 +18,7 @@ const char *madi_security_name(unsigned security)
 void madi_security_text(const madi_adapter_t *a, char *text, size_t len)
 {
     char how[80];
-    if (!a->driver->secure) {
+    if (!a->driver->reach.secure) {
         snprintf(text, len, "%s", !strcmp(a->driver->name, "shm") || !strcmp(a->driver->name, "self")
                      ? "auth; it needs no seal, for nothing leaves the host's memory"
                      : "auth");
@@ -36,7 +36,7 @@ mad_status_t madi_adapter_secure(madi_adapter_t *a, char *reason)
 {
     mad_session_t *s = a->session;
     int given = s->forward ? s->forward->security(a) : -1;
-    mad_status_t status = a->driver->secure ? a->driver->secure(a, given, reason) : MAD_OK;
+    mad_status_t status = a->driver->reach.secure ? a->driver->reach.secure(a, given, reason) : MAD_OK;
     if (status)
         return status;
     if (a->security == MADI_SECURITY_NONE)

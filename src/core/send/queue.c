@@ -199,9 +199,9 @@ static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, cons
 {
     madi_link_t *link = conn->gate->link;
     uint64_t credit = (conn->quick + conn->credit_left) & ~(uint64_t)(MADI_LINE - 1), most;
-    if (!link->driver->packet_room || p->total + MADI_WIRE_DESC_SIZE + len > credit)
+    if (!link->driver->fast.packet_room || p->total + MADI_WIRE_DESC_SIZE + len > credit)
         return false;
-    most = link->driver->packet_room(link, p->total + MADI_WIRE_DESC_SIZE + len);
+    most = link->driver->fast.packet_room(link, p->total + MADI_WIRE_DESC_SIZE + len);
     most = most < credit ? most : credit;
     if (most < p->total + p->room || !packet_fits(p, 1 + (piece->segs ? piece->n_segs : 1), MADI_WIRE_DESC_SIZE, 0))
         return false;
@@ -239,7 +239,7 @@ static bool goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *piece, c
                                .contiguous = piece->base,
                                .held = held,
                                .direct = link->direct,
-                               .answers = link->driver->answers && link->driver->answers(link),
+                               .answers = link->driver->fast.answers && link->driver->fast.answers(link),
                                .sender = tx->ended && !tx->request ? MADI_SENDER_WAITS : MADI_SENDER_COMPUTES};
     if (piece->handle || madi_path_choose(&block, &limits) > MADI_PATH_PACKET)
         return false;
@@ -416,7 +416,7 @@ void madi_conn_quick(madi_conn_t *conn)
     conn->quick = conn->credit_left;
     conn->credit_left = 0;
     conn->link = conn->gate->link;
-    conn->send_short = conn->link->driver->send_short ? conn->link->driver->send_short : send_short_anyhow;
+    conn->send_short = conn->link->driver->fast.send_short ? conn->link->driver->fast.send_short : send_short_anyhow;
 }
 
 bool madi_conn_pump(madi_conn_t *conn)

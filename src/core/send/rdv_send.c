@@ -64,7 +64,7 @@ static void put_find(madi_tx_t *tx, const madi_piece_t *piece)
                           .channel = conn->number};
     tx->put_tried = true;
     if (link->direct && tx->wait && !tx->started && piece == tx->pieces && piece->base && !piece->handle &&
-        link->driver->claim(link, &offer))
+        link->driver->direct.claim(link, &offer))
         tx->put_at = offer.at;
 }
 
@@ -80,7 +80,7 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
         return true;
     if (n > MADI_STRIDE)
         n = MADI_STRIDE;
-    if (!gate->link->driver->put(gate->link, tx->put_at + tx->put, (const unsigned char *)piece->base + tx->put, n)) {
+    if (!gate->link->driver->direct.put(gate->link, tx->put_at + tx->put, (const unsigned char *)piece->base + tx->put, n)) {
         tx->put_at = 0; /* then as others go, if the peer is still there */
         return false;
     }
@@ -99,7 +99,7 @@ static bool put_share(madi_gate_t *gate, madi_rdv_send_t *r)
     if (!r->put_at || n <= PUT_REST)
         return true;
     n = n - PUT_REST < MADI_STRIDE ? n - PUT_REST : MADI_STRIDE;
-    if (!gate->link->driver->put(gate->link, r->put_at + r->sent, r->base + r->sent, n)) {
+    if (!gate->link->driver->direct.put(gate->link, r->put_at + r->sent, r->base + r->sent, n)) {
         r->put_at = 0;
         return true;
     }
@@ -126,7 +126,7 @@ static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
     madi_tx_t *tx = r->tx;
     if (r->prepared) {
         if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
-            gate->link->driver->forget(gate->link, r->prepared);
+            gate->link->driver->fast.forget(gate->link, r->prepared);
         prepared_gone(gate, r);
     }
     madi_handle_del(gate->sends, r->handle);
@@ -193,11 +193,11 @@ void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle)
     madi_link_t *link = gate->link;
     madi_rdv_send_t *r = madi_handle_get(gate->sends, handle);
     size_t len;
-    if (gate->prepared || !link->driver->prepare || !r->base || r->sent == r->len)
+    if (gate->prepared || !link->driver->fast.prepare || !r->base || r->sent == r->len)
         return;
     len = next_size(link, r);
     r->prepared_len = len < MADI_PREPARED_MAX ? len : MADI_PREPARED_MAX;
-    r->prepared = link->driver->prepare(link, r->base + r->sent, r->prepared_len);
+    r->prepared = link->driver->fast.prepare(link, r->base + r->sent, r->prepared_len);
     gate->prepared = r->prepared != NULL;
 }
 
@@ -245,7 +245,7 @@ static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len
     r->op.of = r->len;
     if (!r->prepared)
         return link->driver->send(link, vec, n_vec + 1, sizeof r->hdr + *len, &r->op);
-    if (!link->driver->send_prepared(link, &r->hdr, r->prepared))
+    if (!link->driver->fast.send_prepared(link, &r->hdr, r->prepared))
         return MADI_AGAIN;
     prepared_gone(gate, r);
     return MADI_SENT;
@@ -342,7 +342,7 @@ void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share)
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_GRANTED, 0, r->tx->conn, r->handle, r->len);
     if (r->prepared) { /* this side has guessed wrong */
-        gate->link->driver->forget(gate->link, r->prepared);
+        gate->link->driver->fast.forget(gate->link, r->prepared);
         prepared_gone(gate, r);
     }
     gate->shares = true;

@@ -111,7 +111,7 @@ static bool admitted(madi_adapter_t *a, int fd)
     mad_session_t *s = a->session;
     char reason[MADI_REASON_MAX] = "";
     bool told = s->refused_told & REFUSED_PLACE;
-    if (!a->driver->admits || a->driver->admits(a, fd, reason))
+    if (!a->driver->reach.admits || a->driver->reach.admits(a, fd, reason))
         return true;
     s->refused_told |= REFUSED_PLACE;
     madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, a->driver->name, "refused a caller on %s: %s%s", a->name, reason,

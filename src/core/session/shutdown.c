@@ -62,7 +62,7 @@ static bool parts(const parting_t *p, const madi_gate_t *g)
 static bool drained(madi_gate_t *g)
 {
     return (!g->forward || g->session->forward->drained(g)) &&
-           (!g->link->driver->drained || g->link->driver->drained(g->link));
+           (!g->link->driver->live.drained || g->link->driver->live.drained(g->link));
 }
 
 static bool parted(void *arg)

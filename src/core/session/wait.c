@@ -46,7 +46,7 @@ static bool arm(void *arg, int64_t *deadline)
     madi_lock(&session->lock);
     for (int i = 0; i < session->n_adapters; i++) {
         madi_adapter_t *a = session->adapters[i];
-        if (a->driver->arm && !a->driver->arm(a))
+        if (a->driver->wait.arm && !a->driver->wait.arm(a))
             quiet = false;
     }
     hello = madi_hello_deadline(session);
@@ -67,8 +67,8 @@ static void disarm(void *arg)
     session->slept = true;
     for (int i = 0; i < session->n_adapters; i++) {
         madi_adapter_t *a = session->adapters[i];
-        if (a->driver->disarm)
-            a->driver->disarm(a);
+        if (a->driver->wait.disarm)
+            a->driver->wait.disarm(a);
     }
     madi_unlock(&session->lock);
 }

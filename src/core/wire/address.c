@@ -2,7 +2,7 @@
 /* A process's address: one versioned blob.
  *
  *   version (1) | 0 (1) | length of all (2) | uid (16) | job (8) | rank (4) | entries:
- *   [driver][network][bytes], each a length byte and as many bytes; no network: it follows from the bytes (driver->network)
+ *   [driver][network][bytes], each a length byte and as many bytes; no network: it follows from the bytes (reach.network)
  */
 #include "base/log.h"
 #include "core/driver.h"
@@ -92,7 +92,7 @@ static const madi_driver_t *driver_named(const char *name)
 static void implied_network(madi_address_entry_t *e)
 {
     const madi_driver_t *driver = driver_named(e->driver);
-    if (!driver || !driver->network || !driver->network(e->bytes, e->len, e->network))
+    if (!driver || !driver->reach.network || !driver->reach.network(e->bytes, e->len, e->network))
         e->network[0] = 0;
 }
 
@@ -125,7 +125,8 @@ static size_t append(unsigned char *to, size_t at, const void *bytes, size_t len
 static bool is_implied(const madi_adapter_t *a)
 {
     char network[MADI_NAME_MAX];
-    return a->driver->network && a->driver->network(a->address, a->address_len, network) && !strcmp(network, a->network);
+    return a->driver->reach.network && a->driver->reach.network(a->address, a->address_len, network) &&
+           !strcmp(network, a->network);
 }
 
 static mad_status_t too_long(const mad_session_t *s, int fitted)

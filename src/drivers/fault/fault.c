@@ -159,7 +159,7 @@ static void caps_shorten(fault_adapter_t *a)
 static mad_status_t fault_secure(madi_adapter_t *adapter, int given, char *reason)
 {
     madi_adapter_t *inner = ((fault_adapter_t *)adapter)->inner;
-    mad_status_t status = inner->driver->secure ? inner->driver->secure(inner, given, reason) : MAD_OK;
+    mad_status_t status = inner->driver->reach.secure ? inner->driver->reach.secure(inner, given, reason) : MAD_OK;
     adapter->security = inner->security;
     return status;
 }
@@ -284,7 +284,7 @@ static int fault_poll(madi_adapter_t *adapter, int budget)
     atomic_store_explicit(&a->due, INT64_MAX, memory_order_seq_cst);
     if (hidden(a, now))
         fault_due(a, a->hidden_until);
-    else if (a->inner->driver->poll)
+    else
         n += a->inner->driver->poll(a->inner, 1 + (int)fault_roll(&a->dice, (uint64_t)budget));
     for (fault_link_t *l = a->links; l; l = l->next) {
         n += cut(l);
@@ -302,13 +302,13 @@ static bool fault_pure_poll(madi_adapter_t *adapter)
     int64_t due = atomic_load_explicit(&a->due, memory_order_relaxed);
     if (due != INT64_MAX && due <= madi_now())
         return true;
-    return a->inner->driver->pure_poll && a->inner->driver->pure_poll(a->inner);
+    return a->inner->driver->wait.pure_poll && a->inner->driver->wait.pure_poll(a->inner);
 }
 
 static bool fault_arm(madi_adapter_t *adapter)
 {
     fault_adapter_t *a = (fault_adapter_t *)adapter;
-    bool quiet = !a->inner->driver->arm || a->inner->driver->arm(a->inner);
+    bool quiet = !a->inner->driver->wait.arm || a->inner->driver->wait.arm(a->inner);
     int64_t due = atomic_load_explicit(&a->due, memory_order_seq_cst), now = madi_now();
     struct itimerspec at = {.it_value = {due / 1000000000, due % 1000000000}};
     if (due <= now || fault_chance(&a->dice, a->plan.arm))
@@ -321,8 +321,8 @@ static bool fault_arm(madi_adapter_t *adapter)
 static void fault_disarm(madi_adapter_t *adapter)
 {
     fault_adapter_t *a = (fault_adapter_t *)adapter;
-    if (a->inner->driver->disarm)
-        a->inner->driver->disarm(a->inner);
+    if (a->inner->driver->wait.disarm)
+        a->inner->driver->wait.disarm(a->inner);
 }
 
 /* ---- Links ---------------------------------------------------------------------------------------------------- */
@@ -330,13 +330,13 @@ static void fault_disarm(madi_adapter_t *adapter)
 static bool fault_reachable(madi_adapter_t *adapter, const void *addr, size_t len, char *reason)
 {
     madi_adapter_t *inner = ((fault_adapter_t *)adapter)->inner;
-    return !inner->driver->reachable || inner->driver->reachable(inner, addr, len, reason);
+    return !inner->driver->reach.reachable || inner->driver->reach.reachable(inner, addr, len, reason);
 }
 
 static bool fault_admits(madi_adapter_t *adapter, int fd, char *reason)
 {
     madi_adapter_t *inner = ((fault_adapter_t *)adapter)->inner;
-    return !inner->driver->admits || inner->driver->admits(inner, fd, reason);
+    return !inner->driver->reach.admits || inner->driver->reach.admits(inner, fd, reason);
 }
 
 /* The inner link; active sides have other dice than passive ones. */
@@ -396,8 +396,7 @@ static void fault_link_close(madi_link_t *link)
             break;
         }
     atomic_store_explicit(&l->inner->state, MADI_LINK_DOWN, memory_order_relaxed);
-    if (l->inner->driver->link_close)
-        l->inner->driver->link_close(l->inner);
+    l->inner->driver->link_close(l->inner);
     fault_tx_end(l); /* not only in fini, which waits for loans */
 }
 
@@ -424,23 +423,28 @@ const madi_driver_t madi_driver_fault = {
     .upcalls = &fault_upcalls,
     .probe = fault_probe,
     .open = fault_open,
-    .secure = fault_secure,
     .close = fault_close,
     .fini = fault_fini,
-    .poll = fault_poll,
-    .pure_poll = fault_pure_poll,
-    .arm = fault_arm,
-    .disarm = fault_disarm,
-    .reachable = fault_reachable,
-    .admits = fault_admits,
     .connect = fault_connect,
     .start = fault_start,
     .send = fault_send,
-    .send_short = fault_send_short,
-    .take = fault_take,
-    .slot_put = fault_slot_put,
-    .drained = fault_drained,
-    .acknowledge = fault_acknowledge,
+    .poll = fault_poll,
     .link_close = fault_link_close,
     .link_fini = fault_link_fini,
+    .reach = {
+        .reachable = fault_reachable,
+        .admits = fault_admits,
+        .secure = fault_secure,
+    },
+    .wait = {
+        .pure_poll = fault_pure_poll,
+        .arm = fault_arm,
+        .disarm = fault_disarm,
+    },
+    .fast = {
+        .send_short = fault_send_short,
+        .take = fault_take,
+        .slot_put = fault_slot_put,
+    },
+    .live = {.drained = fault_drained, .acknowledge = fault_acknowledge},
 };

@@ -52,7 +52,7 @@ static void in_free(fault_link_t *l, fault_in_t *p)
 {
     const madi_driver_t *inner = l->inner->driver;
     if (madi_foreign_is_set(p->loan)) {
-        inner->slot_put(l->inner, p->loan);
+        inner->fast.slot_put(l->inner, p->loan);
         atomic_fetch_sub_explicit(&l->inner->loans, 1, memory_order_relaxed);
     } else {
         memset(p->body, GONE, p->hdr.length);
@@ -230,7 +230,7 @@ void fault_slot_put(madi_link_t *link, madi_foreign_t loan)
         in_free(l, p);
         return;
     }
-    l->inner->driver->slot_put(l->inner, loan);
+    l->inner->driver->fast.slot_put(l->inner, loan);
     atomic_fetch_sub_explicit(&l->inner->loans, 1, memory_order_relaxed);
 }
 
@@ -265,7 +265,7 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
             return &l->base;
         any |= l->is_up && !l->is_down;
     }
-    inner = any && a->inner->driver->take ? a->inner->driver->take(a->inner, packet, &lent) : NULL;
+    inner = any && a->inner->driver->fast.take ? a->inner->driver->fast.take(a->inner, packet, &lent) : NULL;
     (void)loan; /* only short ones are taken from here */
     if (!inner)
         return NULL;

@@ -226,14 +226,14 @@ bool fault_drained(madi_link_t *link)
     fault_link_t *l = (fault_link_t *)link;
     if (atomic_load_explicit(&l->pending, memory_order_relaxed))
         return false;
-    return !l->inner->driver->drained || l->inner->driver->drained(l->inner);
+    return !l->inner->driver->live.drained || l->inner->driver->live.drained(l->inner);
 }
 
 void fault_acknowledge(madi_link_t *link)
 {
     fault_link_t *l = (fault_link_t *)link;
-    if (l->inner->driver->acknowledge)
-        l->inner->driver->acknowledge(l->inner);
+    if (l->inner->driver->live.acknowledge)
+        l->inner->driver->live.acknowledge(l->inner);
 }
 
 void fault_tx_end(fault_link_t *l)

@@ -356,11 +356,11 @@ const madi_driver_t madi_driver_skeleton = {
     .open = skeleton_open,
     .close = skeleton_close,
     .fini = skeleton_fini,
-    .poll = skeleton_poll,
     .connect = skeleton_connect,
     .start = skeleton_start,
     .send = skeleton_send,
-    .drained = skeleton_drained,
+    .poll = skeleton_poll,
     .link_close = skeleton_link_close,
     .link_fini = skeleton_link_fini,
+    .live = {.drained = skeleton_drained},
 };

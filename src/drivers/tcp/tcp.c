@@ -264,19 +264,28 @@ static void tcp_disarm(madi_adapter_t *adapter)
     .abi = MADI_DRIVER_ABI, .name = "tcp",                                                                              \
     .apart = "give both an interface in one subnet, or one network name with MAD_TCP_NETWORK",                          \
     .adapter_size = sizeof(madi_tcp_adapter_t), .link_size = sizeof(madi_tcp_link_t), .probe = madi_tcp_probe,          \
-    .open = tcp_open, .close = tcp_close, .fini = tcp_close, .secure = tcp_secure, .pure_poll = tcp_pure_poll,          \
-    .arm = tcp_arm, .disarm = tcp_disarm, .network = madi_tcp_network, .common = madi_tcp_common,                       \
-    .reachable = tcp_reachable, .within = madi_tcp_within, .admits = madi_tcp_admits, .connect = madi_tcp_connect, .drained = madi_tcp_drained, .acknowledge = madi_tcp_acknowledge, .unheard = madi_tcp_unheard,  \
-    .moves = madi_tcp_moves, .link_fini = madi_tcp_link_fini
+    .open = tcp_open, .close = tcp_close, .fini = tcp_close, .connect = madi_tcp_connect,                               \
+    .link_fini = madi_tcp_link_fini,                                                                                    \
+    .reach = {.network = madi_tcp_network,                                                                              \
+              .common = madi_tcp_common,                                                                                \
+              .within = madi_tcp_within,                                                                                \
+              .reachable = tcp_reachable,                                                                               \
+              .admits = madi_tcp_admits,                                                                                \
+              .secure = tcp_secure},                                                                                    \
+    .wait = {.pure_poll = tcp_pure_poll, .arm = tcp_arm, .disarm = tcp_disarm},                                         \
+    .live = {.drained = madi_tcp_drained,                                                                               \
+             .acknowledge = madi_tcp_acknowledge,                                                                       \
+             .unheard = madi_tcp_unheard,                                                                               \
+             .moves = madi_tcp_moves}
 
 static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason);
 
 static const madi_driver_t tcp_driver_sealed = {TCP_COMMON,
-                                                .poll = tcp_poll_sealed,
-                                                .take = tcp_take_sealed,
                                                 .start = madi_tcp_seal_start,
                                                 .send = madi_tcp_seal_send,
-                                                .link_close = madi_tcp_seal_link_close};
+                                                .poll = tcp_poll_sealed,
+                                                .link_close = madi_tcp_seal_link_close,
+                                                .fast.take = tcp_take_sealed};
 
 /* Set the adapter's security; for SEAL give it the table of sealed links. */
 static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason)
@@ -292,9 +301,8 @@ static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason)
 }
 
 const madi_driver_t madi_driver_tcp = {TCP_COMMON,
-                                       .poll = tcp_poll,
-                                       .take = tcp_take,
                                        .start = madi_tcp_start,
                                        .send = madi_tcp_send,
-                                       .slot_put = madi_tcp_slot_put,
-                                       .link_close = madi_tcp_link_close};
+                                       .poll = tcp_poll,
+                                       .link_close = madi_tcp_link_close,
+                                       .fast = {.take = tcp_take, .slot_put = madi_tcp_slot_put}};
