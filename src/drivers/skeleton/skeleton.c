@@ -159,11 +159,12 @@ static mad_status_t skeleton_start(madi_link_t *link, int fd, bool active, char 
     skeleton_link_t *l = (skeleton_link_t *)link;
     (void)active;
     l->watch = (madi_watch_t){.fd = fd, .ready = socket_ready, .carries = true};
-    l->started = true; /* fd is ours now, also when this fails */
     if (madi_watch_add(link->adapter->session, &l->watch, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "the socket cannot be watched: %s", strerror(errno));
+        madi_fd_close(fd); /* it is ours, also when this fails */
         return MAD_ERR_SYSTEM;
     }
+    l->started = true;
     l->next = adapter_of(l)->links;
     adapter_of(l)->links = l;
     madi_link_up(link);
@@ -178,6 +179,8 @@ static void skeleton_link_close(madi_link_t *link)
     if (!l->started || l->closed)
         return;
     l->closed = true;
+    if (l->rest_len)
+        madi_link_holds(link, -1);
     madi_watch_del(link->adapter->session, &l->watch);
     shutdown(l->watch.fd, SHUT_RDWR); /* the peer sees the end, after all bytes sent before */
     for (skeleton_link_t **p = &adapter_of(l)->links; *p; p = &(*p)->next)
@@ -230,6 +233,7 @@ static madi_sent_t skeleton_send(madi_link_t *link, const struct iovec *vec, int
     }
     if ((size_t)done < total) {
         keep(l, vec, n, (size_t)done);
+        madi_link_holds(link, 1); /* the program may compute from now on: the progress thread polls */
         madi_watch_change(link->adapter->session, &l->watch, EPOLLIN | EPOLLOUT);
     }
     return MADI_SENT;
@@ -247,8 +251,10 @@ static int flush(skeleton_link_t *l)
             l->rest_at += (size_t)done;
             l->rest_len -= (size_t)done;
         }
-        if (!l->rest_len)
+        if (!l->rest_len) {
+            madi_link_holds(&l->base, -1);
             madi_watch_change(l->base.adapter->session, &l->watch, EPOLLIN);
+        }
     }
     if (!l->rest_len && l->refused) {
         l->refused = false;
