@@ -22,7 +22,7 @@ extern char **environ;
 const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_LOG] = {"MAD_LOG", MADI_KNOB_TEXT, "warning", "what is logged: error, warning, info, debug", 0, 0},
     [MADI_KNOB_DRIVERS] = {"MAD_DRIVERS", MADI_KNOB_TEXT, "",
-                           "drivers to open, comma-separated; empty: all but fault and skeleton", 0, 0},
+                           "drivers to open, comma-separated; empty: all but fault, pipes, and skeleton", 0, 0},
     [MADI_KNOB_PREFER] = {"MAD_PREFER", MADI_KNOB_TEXT, "", "the driver to use for a peer where it can be used", 0, 0},
     [MADI_KNOB_CONNECT_TIMEOUT] = {"MAD_CONNECT_TIMEOUT", MADI_KNOB_MS, "10000",
                                    "milliseconds within which a connection must be made", 1, INT64_C(1) << 40},

@@ -6,7 +6,8 @@
  *   open     makes an adapter usable: descriptors, listening socket, network name, address bytes.
  *   connect  opens the path to one peer's adapter.  The driver makes a stream socket; the core runs the handshake on it
  *            (version, key, identities) and then passes it to start, on both sides.  What start uses the socket for is the
- *            driver's affair: tcp sends packets over it; shm and pipes pass memory or pipes over it.
+ *            driver's affair: tcp sends packets over it; shm and pipes pass memory or pipes over it.  The core has read
+ *            no byte beyond the handshake.
  *   start    sets up the link and calls madi_link_up when packets can flow: at once, or later from a watch or poll.
  *   send     moves one packet out.   poll  moves packets in and completes sends.
  *   close    ends the use of a link or an adapter; does not wait.   fini  frees it, also when half made.
@@ -73,6 +74,9 @@
  *
  * Memory.  The core allocates adapters and links, zeroed, of the sizes declared in the table, the public part first.
  * Functions return statuses of madeleine/status.h.  A driver logs nothing that it can put into the reason text.
+ *
+ * The process belongs to the program.  Own each descriptor from its creation on, with O_CLOEXEC (madi_fd_own and
+ * madi_fd_close in base/own.h): children of fork then close it.  Raise no signal (MSG_NOSIGNAL), and leave handlers alone.
  */
 #ifndef MADI_DRIVER_H
 #define MADI_DRIVER_H
@@ -211,7 +215,7 @@ typedef struct madi_rx {
      * not set.  A driver that can waits for MADI_FORWARD_HEAD of them.  If the whole body is readable there, DROP may mean
      * that the core has used it.  skip, out, for COPY: number of the body's first bytes that are not put at base. */
     madi_foreign_t head;
-    uint32_t here, skip;
+    uint32_t here, skip; /* bytes; skip is 0 where here is */
     bool defer;   /* in: the answer may be LATER */
 } madi_rx_t;
 
@@ -477,7 +481,7 @@ struct madi_driver {
      * Lock: tx.  Waits: no.  Owner: as in madi_sent_t.  Errors: AGAIN; poll or a watch reports them by madi_link_down. */
     madi_sent_t (*send)(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
     /* Make progress on all links, by about budget packets at most.  Returns the number of events handled.  It may be called
-     * while the adapter has no link.
+     * while the adapter has no link.  A driver that has watched descriptors only calls madi_poll_descriptors.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: by madi_link_down. */
     int (*poll)(madi_adapter_t *adapter, int budget);
 
@@ -532,10 +536,11 @@ void madi_link_up(madi_link_t *link);
 /* Report that the link is broken; text is the cause.  The core calls link_close, and link_fini later, never from inside this
  * call. */
 void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
-/* Report that a send that was refused may succeed now.  Any lock. */
+/* Report that a send that was refused may succeed now.  Without it the core tries again within a millisecond.  Any lock. */
 void madi_link_writable(madi_link_t *link);
 /* Add n (may be negative) to the number of packets for which send returned SENT but of which the driver still holds bytes.
- * They leave when it is polled, by the progress thread if the program does not call the library.  Any lock. */
+ * They leave when it is polled, by the progress thread if the program does not call the library.  What is left of the number
+ * is taken back in link_close.  Any lock. */
 void madi_link_holds(madi_link_t *link, int n);
 /* Wake the sleeping leader after an event that no descriptor reports, such as a packet of this process to itself.  Any
  * lock. */
@@ -553,7 +558,12 @@ void madi_link_unlock_tx(madi_link_t *link);
 
 /* Watched descriptors: one epoll set per session; ready is called from progress under the session's lock with the
  * EPOLL* events, by whichever thread looks first.  The driver owns the structure and the descriptor.  An event that was
- * fetched before madi_watch_del may still come after it, until link_fini: ready then has nothing to do. */
+ * fetched before madi_watch_del may still come after it, until link_fini: ready then has nothing to do, but must be there.
+ *
+ *   open, start, ready    madi_watch_add         fd, ready and carries are set, and stay
+ *   any time              madi_watch_change      other events; 0: none but EPOLLERR and EPOLLHUP
+ *   link_close, close     madi_watch_del         once, and only of one that was added; then close the descriptor
+ */
 typedef struct madi_watch madi_watch_t;
 struct madi_watch {
     int fd;
@@ -561,9 +571,10 @@ struct madi_watch {
     bool carries; /* the driver's: messages arrive by it */
     bool rare; /* the core's: added by madi_watch_add_rare */
 };
+/* Begin to watch for events.  MAD_ERR_SYSTEM: see errno; the watch was not added. */
 mad_status_t madi_watch_add(struct mad_session *session, madi_watch_t *watch, uint32_t events);
 /* Like madi_watch_add, but for rare events that are served even while the program computes (accept_thread.h): incoming
- * connections, handshakes, the end of a peer; no messages. */
+ * connections, what links need to come up, the end of a peer; no messages. */
 mad_status_t madi_watch_add_rare(struct mad_session *session, madi_watch_t *watch, uint32_t events);
 void madi_watch_change(struct mad_session *session, madi_watch_t *watch, uint32_t events);
 void madi_watch_del(struct mad_session *session, madi_watch_t *watch);

@@ -2,8 +2,8 @@
 /* The drivers built in: the one place that names them. */
 #include "core/driver.h"
 
-extern const madi_driver_t madi_driver_self, madi_driver_shm, madi_driver_tcp, madi_driver_skeleton, madi_driver_fault,
-    madi_driver_virtual;
+extern const madi_driver_t madi_driver_self, madi_driver_shm, madi_driver_tcp, madi_driver_skeleton, madi_driver_pipes,
+    madi_driver_fault, madi_driver_virtual;
 
 const madi_driver_t *const madi_drivers[] = {&madi_driver_self, &madi_driver_shm, &madi_driver_tcp, &madi_driver_skeleton,
-                                             &madi_driver_fault, &madi_driver_virtual, NULL};
+                                             &madi_driver_pipes, &madi_driver_fault, &madi_driver_virtual, NULL};

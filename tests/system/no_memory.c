@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Out of memory: a whole exchange between two sessions in which the n-th allocation of the library fails, for every n:
  *
- *   no_memory [DRIVER...]      tcp, shm, skeleton and self if none is named; over self a session speaks to itself
+ *   no_memory [DRIVER...]      tcp, shm, skeleton, pipes and self if none is named; over self a session speaks to itself
  *
  * Whatever fails says so by its status; nothing hangs, and nothing is lost (that is for the leak checker to say).  The
  * library's objects are linked in, with their allocations wrapped. */
@@ -259,7 +259,7 @@ static void test_packers(void)
 
 int main(int argc, char **argv)
 {
-    static char *all[] = {"tcp", "shm", "skeleton", "self"};
+    static char *all[] = {"tcp", "shm", "skeleton", "pipes", "self"};
     char **drivers = argc > 1 ? argv + 1 : all;
     int n_drivers = argc > 1 ? argc - 1 : (int)(sizeof all / sizeof *all);
     setenv("MAD_CONNECT_TIMEOUT", "2000", 1);

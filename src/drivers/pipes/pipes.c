@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pipes: an example of a driver for a network whose links are not sockets.  Read core/driver.h and drivers/skeleton first.
+ *
+ * A link is a pair of pipes between two processes of one host.  The core's handshake needs a stream socket, so a link begins
+ * with one.  Then each side makes the pipe that it reads, and passes the write end over the socket, which ends then:
+ *
+ *      one side                                            the other side
+ *      start: makes pipe A, passes its write end           start: makes pipe B, passes its write end
+ *      sock_ready: opens pipe B, link up   <-- socket -->  sock_ready: opens pipe A, link up
+ *      in   <----------------------------- pipe A -------- out
+ *      out  ------------------------------ pipe B -------> in
+ *
+ * A pipe takes up to PIPE_BUF bytes whole or not at all, so it holds whole packets only: neither side has to keep a part of
+ * one.  A pipe is opened for reading too where it is written, since a write without a reader raises SIGPIPE.  The death of
+ * the peer is seen at the other pipe, which then ends. */
+#include "base/host.h"
+#include "base/own.h"
+#include "core/driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define PACKET_MAX PIPE_BUF
+static_assert(PACKET_MAX >= MADI_PACKET_MIN, "a packet of every driver has that many bytes");
+
+typedef struct pipes_link {
+    madi_link_t base;
+    madi_watch_t watch; /* of the socket; of in, once the link is up */
+    int sock, in, out;  /* -1 unless open, from start on */
+    bool started, closed;
+} pipes_link_t;
+
+static void fd_end(int *fd)
+{
+    if (*fd >= 0)
+        madi_fd_close(*fd);
+    *fd = -1;
+}
+
+static mad_status_t pipes_probe(const madi_driver_t *driver, struct mad_session *session)
+{
+    return madi_adapter_found(session, driver, "host") ? MAD_OK : MAD_ERR_NOMEM;
+}
+
+/* The listening socket is an abstract one: it is reached from the same network namespace of the same running kernel. */
+static mad_status_t pipes_open(madi_adapter_t *a, char *reason)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    socklen_t len = sizeof sa.sun_family; /* the kernel chooses a free name */
+    char kernel[MADI_BOOT_ID_MAX];
+    struct stat ns;
+    madi_boot_id(kernel);
+    if (!kernel[0] || stat("/proc/self/ns/net", &ns)) {
+        snprintf(reason, MADI_REASON_MAX, "the network namespace has no name: /proc cannot be read");
+        return MAD_ERR_SYSTEM;
+    }
+    snprintf(a->network, sizeof a->network, "%.8s.%llx", kernel, (unsigned long long)ns.st_ino);
+    a->listen_fd = madi_fd_own(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (a->listen_fd < 0 || bind(a->listen_fd, (struct sockaddr *)&sa, len) || listen(a->listen_fd, SOMAXCONN)) {
+        snprintf(reason, MADI_REASON_MAX, "no UNIX socket: %s", strerror(errno)); /* fini closes it */
+        return MAD_ERR_SYSTEM;
+    }
+    len = sizeof sa;
+    getsockname(a->listen_fd, (struct sockaddr *)&sa, &len);
+    a->address_len = len - offsetof(struct sockaddr_un, sun_path);
+    memcpy(a->address, sa.sun_path, a->address_len);
+    a->caps = (madi_caps_t){.packet_max = PACKET_MAX, .chunk_max = PACKET_MAX, .rdv_min = PACKET_MAX,
+                            .rdv_eager = PACKET_MAX, .gather_max = 16, .latency_us = 5, .bandwidth_MBs = 1000,
+                            .rank = 91}; /* after skeleton */
+    return MAD_OK;
+}
+
+static void pipes_close(madi_adapter_t *a)
+{
+    fd_end(&a->listen_fd); /* also as fini, of an adapter that open left half made */
+}
+
+static mad_status_t pipes_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    (void)link;
+    if (len > sizeof sa.sun_path) { /* a peer wrote it */
+        snprintf(reason, MADI_REASON_MAX, "the peer's address is damaged");
+        return MAD_ERR_PROTOCOL;
+    }
+    memcpy(sa.sun_path, addr, len);
+    *fd = madi_fd_own(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (*fd < 0 || connect(*fd, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len))) {
+        snprintf(reason, MADI_REASON_MAX, "connect: %s", strerror(errno));
+        fd_end(fd);
+        return MAD_ERR_PEER;
+    }
+    return MAD_OK;
+}
+
+/* Pass *fd over a UNIX socket, with one byte, or receive it if it is -1.  False: errno; EAGAIN if nothing has come yet. */
+static bool fd_pass(int sock, int *fd)
+{
+    union {
+        char buf[CMSG_SPACE(sizeof *fd)]; /* the kernel closes further descriptors that a peer passes */
+        struct cmsghdr head;
+    } control = {.head = {CMSG_LEN(sizeof *fd), SOL_SOCKET, SCM_RIGHTS}};
+    struct iovec iov = {(char[1]){0}, 1};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    memcpy(CMSG_DATA(&control.head), fd, sizeof *fd);
+    errno = 0; /* what comes may be the end, or lack the descriptor */
+    if (*fd >= 0)
+        return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+    if (recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == 1 && msg.msg_controllen >= CMSG_LEN(sizeof *fd))
+        memcpy(fd, CMSG_DATA(&control.head), sizeof *fd);
+    return *fd >= 0;
+}
+
+/* Open the pipe of a peer's descriptor anew, since the peer can change the flag O_NONBLOCK of the one that came.  Returns -1
+ * if it is no pipe (F_GETPIPE_SZ asks no file system, so it does not block), or if that fails. */
+static int pipe_open(int fd)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return fcntl(fd, F_GETPIPE_SZ) > 0 ? madi_fd_own(open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)) : -1;
+}
+
+/* Under the tx lock, by any thread.  AGAIN: the pipe is full.  The core tries again by itself, within a millisecond. */
+static madi_sent_t pipes_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    (void)op; /* the packet is complete at once */
+    return writev(((pipes_link_t *)link)->out, vec, n) == (ssize_t)total ? MADI_SENT : MADI_AGAIN;
+}
+
+/* Receive one packet, of which the pipe has all or nothing.  False: there is none, or the link is broken. */
+static bool packet_receive(pipes_link_t *l)
+{
+    static _Thread_local unsigned char sink[PACKET_MAX];
+    madi_wire_hdr_t hdr;
+    madi_rx_t rx = {0};
+    ssize_t n = read(l->in, &hdr, sizeof hdr);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n != sizeof hdr || hdr.length > PACKET_MAX - sizeof hdr) { /* a peer wrote it */
+        madi_link_down(&l->base, n ? MAD_ERR_PROTOCOL : MAD_ERR_PEER, n ? "no packet came" : "the peer closed its pipe");
+        return false;
+    }
+    madi_place_t place = madi_rx_begin(&l->base, &hdr, &rx);
+    if (l->closed) /* by the core, as after any upcall */
+        return false;
+    if (hdr.length && read(l->in, place == MADI_PLACE_COPY ? rx.base : sink, hdr.length) != (ssize_t)hdr.length)
+        madi_link_down(&l->base, MAD_ERR_PROTOCOL, "a part of a packet came");
+    else if (place == MADI_PLACE_COPY)
+        madi_rx_done(&l->base, &hdr, &rx);
+    return !l->closed;
+}
+
+static void in_ready(madi_watch_t *watch, uint32_t events)
+{
+    pipes_link_t *l = MADI_CONTAINER(watch, pipes_link_t, watch);
+    (void)events;
+    for (int n = 0; n < 64 && !l->closed && packet_receive(l);)
+        n++;
+}
+
+static int pipes_poll(madi_adapter_t *a, int budget)
+{
+    (void)budget; /* all that comes is seen by watches */
+    return madi_poll_descriptors(a->session);
+}
+
+/* Watch another descriptor, or none (-1), instead of the one before.  The socket is served at any time. */
+static bool watch_move(pipes_link_t *l, int fd, void (*ready)(madi_watch_t *watch, uint32_t events))
+{
+    if (l->watch.fd >= 0)
+        madi_watch_del(l->base.adapter->session, &l->watch);
+    l->watch = (madi_watch_t){.fd = fd, .ready = ready, .carries = ready == in_ready};
+    if (fd >= 0 && (fd == l->sock ? madi_watch_add_rare : madi_watch_add)(l->base.adapter->session, &l->watch, EPOLLIN))
+        l->watch.fd = -1; /* only what was added is deleted */
+    return l->watch.fd >= 0;
+}
+
+/* The peer's descriptor has come, or never will. */
+static void sock_ready(madi_watch_t *watch, uint32_t events)
+{
+    pipes_link_t *l = MADI_CONTAINER(watch, pipes_link_t, watch);
+    int fd = -1;
+    (void)events;
+    if (l->closed || (!fd_pass(l->sock, &fd) && errno == EAGAIN))
+        return;
+    l->out = pipe_open(madi_fd_own(fd));
+    fd_end(&fd);
+    if (l->out < 0 || !watch_move(l, l->in, in_ready)) {
+        madi_link_down(&l->base, MAD_ERR_PEER, "the peer passed no pipe, or it cannot be opened");
+        return;
+    }
+    fd_end(&l->sock);
+    madi_link_up(&l->base);
+}
+
+static mad_status_t pipes_start(madi_link_t *link, int fd, bool active, char *reason)
+{
+    pipes_link_t *l = (pipes_link_t *)link;
+    int end[2] = {-1, -1};
+    bool ok = !pipe2(end, O_NONBLOCK | O_CLOEXEC);
+    (void)active; /* both sides do the same */
+    l->sock = fd;
+    l->in = madi_fd_own(end[0]);
+    l->out = l->watch.fd = -1;
+    l->started = true;
+    ok = ok && fd_pass(fd, &end[1]) && watch_move(l, fd, sock_ready);
+    if (!ok)
+        snprintf(reason, MADI_REASON_MAX, "no pipe: %s", strerror(errno)); /* link_close ends the rest */
+    fd_end(&end[1]); /* the peer has the only one, so that in ends with the peer */
+    return ok ? MAD_OK : MAD_ERR_SYSTEM;
+}
+
+static void pipes_link_close(madi_link_t *link)
+{
+    pipes_link_t *l = (pipes_link_t *)link;
+    if (!l->started || l->closed)
+        return;
+    l->closed = true;
+    watch_move(l, -1, in_ready); /* it may still be called, and does nothing */
+    fd_end(&l->sock);
+    fd_end(&l->in);
+    fd_end(&l->out); /* the peer reads what is in the pipe, and then its end */
+}
+
+const madi_driver_t madi_driver_pipes = {
+    .abi = MADI_DRIVER_ABI,
+    .name = "pipes",
+    .adapter_size = sizeof(madi_adapter_t), /* it needs nothing of its own */
+    .link_size = sizeof(pipes_link_t),
+    .on_request = true,
+    .probe = pipes_probe,
+    .open = pipes_open,
+    .close = pipes_close,
+    .fini = pipes_close,
+    .connect = pipes_connect,
+    .start = pipes_start,
+    .send = pipes_send,
+    .poll = pipes_poll,
+    .link_close = pipes_link_close,
+    .link_fini = pipes_link_close, /* may come alone */
+};
