@@ -66,7 +66,7 @@
  * madi_link_up and before madi_link_down.  Packets that arrived before the link broke are delivered before that call.
  *
  * Sealed links.  The core runs TLS below the handshake.  Bytes received beyond the handshake wait in link->seal, and start
- * has to process them.
+ * has to process them.  seal.h says which of its functions are under which lock.
  *
  * Lent or shown bytes (rx->loan, rx->head, the body of a short packet) may change while the core reads them: the core
  * copies what it parses, once (base/foreign.h).  A driver does likewise with shared memory that it reads.  A header that a
@@ -430,12 +430,13 @@ typedef struct madi_driver_live {
  *
  *   first message to a peer -------------> connect             a socket, on which the core runs the handshake
  *       the handshake is over -----------> start               madi_link_up
- *   listen_fd: a peer's handshake is over> start               madi_link_up; connect was not called on this side
- *   connect or start has failed ---------> link_close*         reason; another path is tried.  * not after connect
+ *   a handshake from listen_fd is over --> start               madi_link_up; connect was not called on this side
+ *       connect has failed --------------> link_fini           reason says why; another path is tried
+ *       start has failed ----------------> link_close          likewise; then link_fini
  *
  *   a packet leaves ---------------------> send                SENT, TAKEN or AGAIN
  *   progress ----------------------------> poll, ready         madi_rx_begin, madi_rx_done; op->done; madi_link_writable
- *       the network has failed                                 madi_link_down, which calls link_close
+ *       the network has failed                                 madi_link_down, from which link_close comes
  *
  *   the session, or the peer, ends ------> link_close          (live.drained)
  *       loans are back ------------------> link_fini
@@ -488,7 +489,7 @@ struct madi_driver {
     /* End the use of a link: the driver makes no upcalls from now on.  Ops in flight complete with MAD_ERR_PEER as soon as
      * the network no longer uses their memory: here, from a later poll, at the latest in link_fini.  A driver that lends
      * must not leave them to link_fini: that waits for the loans, and the holder of a loan may be waiting for the op.
-     * Lock: session.  Waits: no.  Owner: unchanged; loans last until slot_put.  Errors: none. */
+     * Lock: session.  Waits: no, save as direct.sever.  Owner: unchanged; loans last until slot_put.  Errors: none. */
     void (*link_close)(madi_link_t *link);
     /* Free what the link holds; the core frees the structure.  Also after a connect that failed midway.
      * Lock: last.  Waits: no.  Owner: nothing is left.  Errors: none. */
@@ -504,6 +505,7 @@ struct madi_driver {
 
 /* ---- Functions of the core for drivers ------------------------------------------------------------------------ */
 
+/* Report an adapter of this host, from probe.  Returns the adapter, which open gets later; NULL without memory. */
 madi_adapter_t *madi_adapter_found(struct mad_session *session, const madi_driver_t *driver, const char *name);
 
 /* Report that a packet's header has arrived; the result says where the body goes.  Under the session's lock. */
@@ -553,6 +555,7 @@ static inline void madi_adapter_moved(madi_adapter_t *adapter)
 }
 /* True if the host has fewer cores than the job has processes: waiting threads then sleep often, so sleep must be cheap. */
 bool madi_crowded(const struct mad_session *session);
+/* Take and release the link's tx lock, under which send runs: from poll, ready, link_close, or drained. */
 void madi_link_lock_tx(madi_link_t *link);
 void madi_link_unlock_tx(madi_link_t *link);
 
