@@ -10,7 +10,7 @@
 /* ---- Output files ----------------------------------------------------------------------------------------------- */
 
 /* Create a new file.  An unfinished file that this user left there is removed first; nothing else is. */
-static int next_make(const char *next, mode_t mode)
+static int unfinished_create(const char *next, mode_t mode)
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, fd = open(next, flags, mode);
     struct stat there;
@@ -69,7 +69,7 @@ static int output_fd(madi_output_t *o, const char *path, mode_t mode, bool devic
     }
     memcpy(o->next, path, (size_t)n);
     memcpy(o->next + n, ".new", 5);
-    return next_make(o->next, mode);
+    return unfinished_create(o->next, mode);
 }
 
 bool madi_output_open(madi_output_t *o, const char *path, mode_t mode, bool devices, char *why, size_t len)

@@ -184,7 +184,7 @@ static struct {
     bool loaded;
 } options[MADI_KNOB_COUNT];
 
-static mad_status_t bad(const madi_knob_t *knob, const char *text, const char *want)
+static mad_status_t knob_bad(const madi_knob_t *knob, const char *text, const char *want)
 {
     madi_log(MADI_LOG_ERROR, "knob", "%s='%s' is not valid: give %s (default '%s')", knob->name, text, want, knob->def);
     return MAD_ERR_CONFIG;
@@ -226,11 +226,11 @@ static mad_status_t knob_parse(const madi_knob_t *knob, const char *text, int64_
     char want[96];
     *v = 0;
     if (knob->type == MADI_KNOB_BOOL && !parse_bool(text, v))
-        return bad(knob, text, "yes or no");
+        return knob_bad(knob, text, "yes or no");
     if (knob->type == MADI_KNOB_INT || knob->type == MADI_KNOB_BYTES || knob->type == MADI_KNOB_MS) {
         snprintf(want, sizeof want, "a number from %lld to %lld", (long long)knob->min, (long long)knob->max);
         if (!parse_number(text, v) || *v < knob->min || *v > knob->max)
-            return bad(knob, text, want);
+            return knob_bad(knob, text, want);
         if (knob->type == MADI_KNOB_MS)
             *v *= 1000000;
     }
@@ -274,7 +274,7 @@ static madi_knob_id_t knob_find(const char *name, size_t len, bool *found)
     return (madi_knob_id_t)nearest;
 }
 
-static void check_name(const char *name, size_t len)
+static void knob_check_name(const char *name, size_t len)
 {
     madi_knob_id_t nearest;
     bool found;
@@ -291,7 +291,7 @@ static void check_name(const char *name, size_t len)
 }
 
 /* Report unknown names.  If a privileged program ignores all variables, report that once instead. */
-static void check_names(void)
+static void knob_check_names(void)
 {
     static bool reported;
     for (char **e = environ; e && *e; e++) {
@@ -301,7 +301,7 @@ static void check_names(void)
             continue;
         snprintf(name, sizeof name, "%.*s", (int)(eq - *e), *e);
         if (!madi_env_hidden(name)) {
-            check_name(name, strlen(name));
+            knob_check_name(name, strlen(name));
         } else if (!reported) {
             reported = true;
             madi_log(MADI_LOG_WARN, "knob",
@@ -340,7 +340,7 @@ mad_status_t madi_knobs_load(void)
     }
     if (!first)
         load_log_level();
-    check_names();
+    knob_check_names();
     pthread_mutex_unlock(&one_at_a_time);
     return first;
 }

@@ -16,7 +16,7 @@ static _Atomic(madi_shared_t *) all_shared;
 
 /* Clean up in the child, where this is the only thread.  The list is consistent at every moment, even if another thread
  * of the parent was changing it. */
-static void forked(void)
+static void own_forked(void)
 {
     int n = atomic_load_explicit(&n_words, memory_order_relaxed);
     for (int i = 0; i < n; i++)
@@ -28,15 +28,15 @@ static void forked(void)
     atomic_store_explicit(&lock.held, 0, memory_order_relaxed);
 }
 
-static void forks_watch(void)
+static void own_watch_forks(void)
 {
-    pthread_atfork(NULL, NULL, forked);
+    pthread_atfork(NULL, NULL, own_forked);
 }
 
-static void begin(void)
+static void own_begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, forks_watch);
+    pthread_once(&once, own_watch_forks);
 }
 
 int madi_fd_own(int fd)
@@ -44,7 +44,7 @@ int madi_fd_own(int fd)
     int i = fd / BITS, n;
     if (fd < 0 || i >= WORDS)
         return fd;
-    begin();
+    own_begin();
     atomic_fetch_or_explicit(&owned[i], UINT64_C(1) << fd % BITS, memory_order_relaxed);
     n = atomic_load_explicit(&n_words, memory_order_relaxed);
     while (n <= i && !atomic_compare_exchange_weak_explicit(&n_words, &n, i + 1, memory_order_relaxed, memory_order_relaxed))
@@ -61,7 +61,7 @@ int madi_fd_close(int fd)
 
 void madi_shared_own(madi_shared_t *shared, void *base, size_t len)
 {
-    begin();
+    own_begin();
     madvise(base, len, MADV_DONTFORK);
     shared->base = base;
     shared->len = len;

@@ -80,7 +80,7 @@ static int unix_socket(const char *path, struct sockaddr_un *sa)
     return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-static int failed(int fd)
+static int socket_fail(int fd)
 {
     int error = errno;
     if (fd >= 0)
@@ -103,9 +103,9 @@ int madi_unix_listen(const char *path, int backlog)
     fd = unix_socket(early, &sa);
     /* Private to its owner from the first moment; set twice because a umask may remove rights. */
     if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&sa, sizeof sa))
-        return failed(fd);
+        return socket_fail(fd);
     if (chmod(early, 0600) || listen(fd, backlog) || rename(early, path)) {
-        failed(fd);
+        socket_fail(fd);
         unlink(early);
         return -1;
     }
@@ -117,7 +117,7 @@ int madi_unix_connect(const char *path)
     struct sockaddr_un sa;
     int fd = unix_socket(path, &sa);
     if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof sa))
-        return failed(fd);
+        return socket_fail(fd);
     return fd;
 }
 
