@@ -11,25 +11,25 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-typedef struct pair {
-    struct pair *next;
+typedef struct alone_pair {
+    struct alone_pair *next;
     char *key, *value;
-} pair_t;
+} alone_pair_t;
 
 typedef struct alone {
     madi_boot_t boot; /* must be first: the two types are cast into each other */
-    pair_t *pairs;
+    alone_pair_t *pairs;
 } alone_t;
 
-static pair_t *pair_find(alone_t *alone, const char *key)
+static alone_pair_t *pair_find(alone_t *alone, const char *key)
 {
-    pair_t *pair = alone->pairs;
+    alone_pair_t *pair = alone->pairs;
     while (pair && strcmp(pair->key, key) != 0)
         pair = pair->next;
     return pair;
 }
 
-static void pair_free(pair_t *pair)
+static void pair_free(alone_pair_t *pair)
 {
     if (!pair)
         return;
@@ -41,7 +41,7 @@ static void pair_free(pair_t *pair)
 static mad_status_t alone_put(madi_boot_t *boot, const char *key, const char *value)
 {
     alone_t *alone = (alone_t *)boot;
-    pair_t *pair = pair_find(alone, key);
+    alone_pair_t *pair = pair_find(alone, key);
     char *copy;
     if (strlen(key) >= MADI_BOOT_KEY_MAX || strlen(value) >= MADI_BOOT_VALUE_MAX)
         return MAD_ERR_INVAL;
@@ -69,7 +69,7 @@ static mad_status_t alone_put(madi_boot_t *boot, const char *key, const char *va
 
 static mad_status_t alone_get(madi_boot_t *boot, int rank, const char *key, char *value, size_t len)
 {
-    pair_t *pair = rank == 0 ? pair_find((alone_t *)boot, key) : NULL;
+    alone_pair_t *pair = rank == 0 ? pair_find((alone_t *)boot, key) : NULL;
     if (rank != 0)
         return MAD_ERR_INVAL;
     if (!pair) {
@@ -92,7 +92,7 @@ static void alone_fini(madi_boot_t *boot)
 {
     alone_t *alone = (alone_t *)boot;
     while (alone->pairs) {
-        pair_t *pair = alone->pairs;
+        alone_pair_t *pair = alone->pairs;
         alone->pairs = pair->next;
         pair_free(pair);
     }

@@ -55,7 +55,7 @@ typedef struct pmi1 {
     madi_pmi1_line_t line;
 } pmi1_t;
 
-static bool answers(const pmi1_t *pmi, const char *command)
+static bool answer_is(const pmi1_t *pmi, const char *command)
 {
     size_t len;
     const char *it = madi_pmi1_word(&pmi->line, "cmd", &len);
@@ -78,7 +78,7 @@ static void read_sharers(pmi1_t *pmi)
 static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
 {
     mad_status_t status = madi_pmi1_read(&pmi->line);
-    if (status == MAD_OK && pmi->fences && answers(pmi, "barrier_out")) {
+    if (status == MAD_OK && pmi->fences && answer_is(pmi, "barrier_out")) {
         pmi->fences = false;
         read_sharers(pmi);
         if (strcmp(answer, "barrier_out") == 0)
@@ -88,7 +88,7 @@ static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
     }
     if (status != MAD_OK)
         return status;
-    if (!answers(pmi, answer)) {
+    if (!answer_is(pmi, answer)) {
         pmi->line.gone = true;
         madi_log(MADI_LOG_ERROR, "boot",
                  "the launcher answered '%.60s' where '%s' was expected, so it is no PMI-1 launcher: start with madrun or mpiexec",
@@ -108,7 +108,7 @@ static mad_status_t forget_ahead(pmi1_t *pmi)
 }
 
 /* Send a line and read its answer, which must be the command `answer`. */
-__attribute__((format(printf, 3, 4))) static mad_status_t request(pmi1_t *pmi, const char *answer, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static mad_status_t pmi1_request(pmi1_t *pmi, const char *answer, const char *format, ...)
 {
     mad_status_t status;
     va_list args;
@@ -137,17 +137,17 @@ static mad_status_t key_name(const pmi1_t *pmi, int rank, const char *key, unsig
 }
 
 /* True for bytes that every launcher's parser passes unchanged. */
-static bool passes(char c)
+static bool char_passes(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c && strchr("-_.,:/+@", c));
 }
 
 /* Append as much of value to text as fits into room bytes, encoded; return the number of bytes of value taken. */
-static size_t encode(const char *value, char *text, size_t room)
+static size_t value_encode(const char *value, char *text, size_t room)
 {
     size_t taken = 0;
-    for (; value[taken] && room >= (passes(value[taken]) ? 1 : 3); taken++) {
-        size_t n = passes(value[taken]) ? 1 : 3;
+    for (; value[taken] && room >= (char_passes(value[taken]) ? 1 : 3); taken++) {
+        size_t n = char_passes(value[taken]) ? 1 : 3;
         if (n == 1)
             *text = value[taken];
         else
@@ -159,7 +159,7 @@ static size_t encode(const char *value, char *text, size_t room)
     return taken;
 }
 
-static int digit(char c)
+static int hex_value(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -167,7 +167,7 @@ static int digit(char c)
 }
 
 /* Decode text into value, which has room bytes; return the length, -1 if the text is garbled or too long. */
-static ssize_t decode(const char *text, size_t len, char *value, size_t room)
+static ssize_t value_decode(const char *text, size_t len, char *value, size_t room)
 {
     size_t n = 0;
     for (size_t i = 0; i < len; i++, n++) {
@@ -177,9 +177,9 @@ static ssize_t decode(const char *text, size_t len, char *value, size_t room)
             value[n] = text[i];
             continue;
         }
-        if (len - i < 3 || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0)
+        if (len - i < 3 || hex_value(text[i + 1]) < 0 || hex_value(text[i + 2]) < 0)
             return -1;
-        value[n] = (char)(digit(text[i + 1]) << 4 | digit(text[i + 2]));
+        value[n] = (char)(hex_value(text[i + 1]) << 4 | hex_value(text[i + 2]));
         i += 2;
     }
     return (ssize_t)n;
@@ -203,8 +203,8 @@ static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, cons
     if (status != MAD_OK)
         return status;
     memcpy(text, prefix, used + 1);
-    *value += encode(*value, text + used, piece_room(pmi, name) - used);
-    status = request(pmi, "put_result", "cmd=put kvsname=%s key=%s value=%s\n", pmi->space, name, text);
+    *value += value_encode(*value, text + used, piece_room(pmi, name) - used);
+    status = pmi1_request(pmi, "put_result", "cmd=put kvsname=%s key=%s value=%s\n", pmi->space, name, text);
     explicit_bzero(text, strlen(text));
     if (status == MAD_OK && madi_pmi1_number(&pmi->line, "rc", 0) != 0) {
         madi_log(MADI_LOG_ERROR, "boot", "the launcher does not accept '%s': %.80s", name, pmi->line.text);
@@ -213,7 +213,7 @@ static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, cons
     return status;
 }
 
-static mad_status_t put(pmi1_t *pmi, const char *key, const char *value)
+static mad_status_t pmi1_put_value(pmi1_t *pmi, const char *key, const char *value)
 {
     size_t len = strlen(value);
     unsigned piece = 0;
@@ -232,7 +232,7 @@ static mad_status_t put(pmi1_t *pmi, const char *key, const char *value)
 
 /* Release the lock.  Signal the thread in the fence if data for it may have been read already, since the socket will
  * not become readable for them. */
-static void unlock(pmi1_t *pmi)
+static void pmi1_unlock(pmi1_t *pmi)
 {
     if (pmi->fences && (pmi->line.in_len || pmi->line.gone))
         bell_ring(pmi);
@@ -244,8 +244,8 @@ static mad_status_t pmi1_put(madi_boot_t *boot, const char *key, const char *val
     pmi1_t *pmi = (pmi1_t *)boot;
     mad_status_t status;
     pthread_mutex_lock(&pmi->lock);
-    status = put(pmi, key, value);
-    unlock(pmi);
+    status = pmi1_put_value(pmi, key, value);
+    pmi1_unlock(pmi);
     return status;
 }
 
@@ -261,7 +261,7 @@ static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned p
         madi_pmi1_deadline_set(&pmi->line);
         status = read_answer(pmi, "get_result");
     } else {
-        status = request(pmi, "get_result", "cmd=get kvsname=%s key=%s\n", pmi->space, name);
+        status = pmi1_request(pmi, "get_result", "cmd=get kvsname=%s key=%s\n", pmi->space, name);
     }
     if (status != MAD_OK)
         return status;
@@ -280,7 +280,7 @@ static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned p
     return MAD_OK;
 }
 
-static mad_status_t get(pmi1_t *pmi, int rank, const char *key, char *value, size_t len)
+static mad_status_t pmi1_get_value(pmi1_t *pmi, int rank, const char *key, char *value, size_t len)
 {
     size_t total, have = 0, n;
     unsigned piece = 0;
@@ -301,7 +301,7 @@ static mad_status_t get(pmi1_t *pmi, int rank, const char *key, char *value, siz
     n -= (size_t)(colon + 1 - data);
     data = colon + 1;
     for (;;) {
-        ssize_t more = decode(data, n, value + have, total - have);
+        ssize_t more = value_decode(data, n, value + have, total - have);
         if (more < 0 || (more == 0 && have < total))
             goto garbled;
         have += (size_t)more;
@@ -325,13 +325,13 @@ static mad_status_t pmi1_get(madi_boot_t *boot, int rank, const char *key, char 
     pmi1_t *pmi = (pmi1_t *)boot;
     mad_status_t status;
     pthread_mutex_lock(&pmi->lock);
-    status = get(pmi, rank, key, value, len);
+    status = pmi1_get_value(pmi, rank, key, value, len);
     explicit_bzero(pmi->line.text, strlen(pmi->line.text));
-    unlock(pmi);
+    pmi1_unlock(pmi);
     return status;
 }
 
-static void ahead(pmi1_t *pmi, const char *key, const int *ranks, int n)
+static void pmi1_get_ahead(pmi1_t *pmi, const char *key, const int *ranks, int n)
 {
     char name[128], lines[MADI_BOOT_AHEAD * 512];
     size_t used = 0;
@@ -351,12 +351,12 @@ static void pmi1_ahead(madi_boot_t *boot, const char *key, const int *ranks, int
 {
     pmi1_t *pmi = (pmi1_t *)boot;
     pthread_mutex_lock(&pmi->lock);
-    ahead(pmi, key, ranks, n);
-    unlock(pmi);
+    pmi1_get_ahead(pmi, key, ranks, n);
+    pmi1_unlock(pmi);
 }
 
 /* True if data or a signal of the bell have come; waits for them, or only checks. */
-static bool comes(const pmi1_t *pmi, bool waits)
+static bool pmi1_readable(const pmi1_t *pmi, bool waits)
 {
     struct pollfd p[2] = {{.fd = pmi->line.fd, .events = POLLIN}, {.fd = pmi->bell, .events = POLLIN}};
     eventfd_t rung;
@@ -377,12 +377,12 @@ static mad_status_t fence_end(pmi1_t *pmi)
     while (pmi->fences && status == MAD_OK) {
         if (!pmi->line.in_len) {
             pthread_mutex_unlock(&pmi->lock);
-            comes(pmi, true);
+            pmi1_readable(pmi, true);
             pthread_mutex_lock(&pmi->lock);
         }
         madi_pmi1_deadline_set(&pmi->line);
         status = pmi->line.gone ? MAD_ERR_BOOT : forget_ahead(pmi);
-        if (status == MAD_OK && pmi->fences && (pmi->line.in_len || comes(pmi, false)))
+        if (status == MAD_OK && pmi->fences && (pmi->line.in_len || pmi1_readable(pmi, false)))
             status = read_answer(pmi, "barrier_out");
     }
     return status;
@@ -410,7 +410,7 @@ static void pmi1_fini(madi_boot_t *boot)
 {
     pmi1_t *pmi = (pmi1_t *)boot;
     if (!pmi->line.gone)
-        (void)request(pmi, "finalize_ack", "cmd=finalize\n"); /* a failure is logged; no caller is left to return it to */
+        (void)pmi1_request(pmi, "finalize_ack", "cmd=finalize\n"); /* a failure is logged; no caller is left to return it to */
     madi_fd_close(pmi->line.fd);
     madi_fd_close(pmi->bell);
     pthread_mutex_destroy(&pmi->lock);
@@ -429,7 +429,7 @@ static mad_status_t read_key(pmi1_t *pmi)
         return MAD_OK;
     digits = &pmi->line.text[hex - pmi->line.text];
     for (size_t i = 0; len == 2 * sizeof(pmi->boot.key) && i < sizeof(pmi->boot.key); i++) {
-        int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
+        int high = hex_value(hex[2 * i]), low = hex_value(hex[2 * i + 1]);
         if (high < 0 || low < 0)
             break;
         pmi->boot.key[i] = (unsigned char)(high << 4 | low);
@@ -457,7 +457,7 @@ static mad_status_t read_init(pmi1_t *pmi)
     }
     status = read_key(pmi);
     if (status == MAD_OK && size < 0) {
-        status = request(pmi, "universe_size", "cmd=get_universe_size\n");
+        status = pmi1_request(pmi, "universe_size", "cmd=get_universe_size\n");
         if (status == MAD_OK)
             size = madi_pmi1_number(&pmi->line, "size", -1);
     }
@@ -478,7 +478,7 @@ static mad_status_t read_init(pmi1_t *pmi)
 
 static mad_status_t read_limits(pmi1_t *pmi, bool ours)
 {
-    mad_status_t status = request(pmi, "maxes", "cmd=get_maxes\n");
+    mad_status_t status = pmi1_request(pmi, "maxes", "cmd=get_maxes\n");
     long key_max, value_max;
     if (status != MAD_OK)
         return status;
@@ -494,7 +494,7 @@ static mad_status_t read_limits(pmi1_t *pmi, bool ours)
     return MAD_OK;
 }
 
-static mad_status_t greet(pmi1_t *pmi, bool ours)
+static mad_status_t pmi1_greet(pmi1_t *pmi, bool ours)
 {
     const char *name;
     char place[32] = "";
@@ -502,13 +502,13 @@ static mad_status_t greet(pmi1_t *pmi, bool ours)
     mad_status_t status;
     if (ours)
         snprintf(place, sizeof place, " mad_place=%016" PRIx64, madi_place());
-    status = request(pmi, "response_to_init", "cmd=init pmi_version=1 pmi_subversion=1%s\n", place);
+    status = pmi1_request(pmi, "response_to_init", "cmd=init pmi_version=1 pmi_subversion=1%s\n", place);
     if (status == MAD_OK)
         status = read_init(pmi);
     if (status == MAD_OK)
         status = read_limits(pmi, ours);
     if (status == MAD_OK)
-        status = request(pmi, "my_kvsname", "cmd=get_my_kvsname\n");
+        status = pmi1_request(pmi, "my_kvsname", "cmd=get_my_kvsname\n");
     if (status != MAD_OK)
         return status;
     name = madi_pmi1_word(&pmi->line, "kvsname", &len);
@@ -551,7 +551,7 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
         return MAD_ERR_SYSTEM;
     }
     pthread_mutex_init(&pmi->lock, NULL);
-    status = greet(pmi, strcmp(fd_variable, "MAD_BOOT_FD") == 0);
+    status = pmi1_greet(pmi, strcmp(fd_variable, "MAD_BOOT_FD") == 0);
     if (status != MAD_OK) {
         madi_fd_close(pmi->bell);
         pthread_mutex_destroy(&pmi->lock);

@@ -33,7 +33,7 @@ static struct {
     const char *(*error_string)(pmix_status_t);
 } lib;
 
-static mad_status_t library_load(void)
+static mad_status_t pmix_load(void)
 {
     static const struct {
         const char *name;
@@ -61,7 +61,7 @@ static mad_status_t library_load(void)
     return MAD_OK;
 }
 
-static mad_status_t failed(const char *call, pmix_status_t status)
+static mad_status_t pmix_failed(const char *call, pmix_status_t status)
 {
     madi_log(MADI_LOG_ERROR, "boot", "%s: %s (%d)", call, lib.error_string(status), (int)status);
     return MAD_ERR_BOOT;
@@ -86,7 +86,7 @@ static mad_status_t pmix_put(madi_boot_t *boot, const char *key, const char *val
     status = lib.put(PMIX_GLOBAL, key, &pv);
     explicit_bzero(pv.data.string, strlen(pv.data.string)); /* it may be the job's key */
     free(pv.data.string);
-    return status == PMIX_SUCCESS ? MAD_OK : failed("PMIx_Put", status);
+    return status == PMIX_SUCCESS ? MAD_OK : pmix_failed("PMIx_Put", status);
 }
 
 static mad_status_t pmix_get(madi_boot_t *boot, int rank, const char *key, char *value, size_t len)
@@ -127,21 +127,21 @@ static mad_status_t pmix_fence(madi_boot_t *boot)
     pmix_proc_t all;
     pmix_status_t status = lib.commit();
     if (status != PMIX_SUCCESS)
-        return failed("PMIx_Commit", status);
+        return pmix_failed("PMIx_Commit", status);
     memset(&collect, 0, sizeof(collect));
     memcpy(collect.key, PMIX_COLLECT_DATA, sizeof(PMIX_COLLECT_DATA));
     collect.value.type = PMIX_BOOL;
     collect.value.data.flag = true;
     proc_of(pmix, PMIX_RANK_WILDCARD, &all);
     status = lib.fence(&all, 1, &collect, 1);
-    return status == PMIX_SUCCESS ? MAD_OK : failed("PMIx_Fence", status);
+    return status == PMIX_SUCCESS ? MAD_OK : pmix_failed("PMIx_Fence", status);
 }
 
 static void pmix_fini(madi_boot_t *boot)
 {
     pmix_status_t status = lib.finalize(NULL, 0);
     if (status != PMIX_SUCCESS)
-        (void)failed("PMIx_Finalize", status);
+        (void)pmix_failed("PMIx_Finalize", status);
     free(boot);
 }
 
@@ -164,7 +164,7 @@ static mad_status_t read_size(pmix_t *pmix)
 {
     pmix_status_t status = job_number(pmix, PMIX_JOB_SIZE, &pmix->boot.size);
     if (status != PMIX_SUCCESS)
-        return failed("PMIx_Get of the job's size", status);
+        return pmix_failed("PMIx_Get of the job's size", status);
     job_number(pmix, PMIX_LOCAL_SIZE, &pmix->boot.local);
     if (pmix->boot.size > 0 && pmix->boot.rank < pmix->boot.size)
         return MAD_OK;
@@ -180,7 +180,7 @@ mad_status_t madi_boot_pmix_join(madi_boot_t **boot)
 
     if (!madi_env("PMIX_NAMESPACE"))
         return MAD_ERR_AGAIN;
-    status = library_load();
+    status = pmix_load();
     if (status != MAD_OK)
         return status;
     pmix = calloc(1, sizeof(*pmix));
