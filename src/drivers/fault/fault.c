@@ -20,7 +20,7 @@
 
 /* ---- Dice ----------------------------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t x)
+static uint64_t bits_mix(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -31,7 +31,7 @@ static uint64_t mix(uint64_t x)
 uint64_t fault_roll(fault_dice_t *dice, uint64_t n)
 {
     dice->state += UINT64_C(0x9e3779b97f4a7c15);
-    return mix(dice->state) % n;
+    return bits_mix(dice->state) % n;
 }
 
 bool fault_chance(fault_dice_t *dice, int percent)
@@ -213,7 +213,7 @@ static mad_status_t fault_open(madi_adapter_t *adapter, char *reason)
     atomic_store_explicit(&a->due, INT64_MAX, memory_order_relaxed);
     if (!plan_read(&a->plan, reason))
         return MAD_ERR_CONFIG;
-    a->dice.state = mix(a->plan.seed);
+    a->dice.state = bits_mix(a->plan.seed);
     status = inner_open(a, reason);
     if (status)
         return status;
@@ -255,7 +255,7 @@ static void fault_fini(madi_adapter_t *adapter)
 
 /* ---- Polling and sleeping ------------------------------------------------------------------------------------- */
 
-static bool hidden(fault_adapter_t *a, int64_t now)
+static bool adapter_hidden(fault_adapter_t *a, int64_t now)
 {
     if (now < a->hidden_until)
         return true;
@@ -263,7 +263,7 @@ static bool hidden(fault_adapter_t *a, int64_t now)
     return a->hidden_until > now;
 }
 
-static int cut(fault_link_t *l)
+static int fault_link_cut(fault_link_t *l)
 {
     char text[MADI_REASON_MAX];
     if (!atomic_load_explicit(&l->cut, memory_order_relaxed) || l->closed)
@@ -282,12 +282,12 @@ static int fault_poll(madi_adapter_t *adapter, int budget)
     int n = 0;
     /* Work that is not done now sets its due time again. */
     atomic_store_explicit(&a->due, INT64_MAX, memory_order_seq_cst);
-    if (hidden(a, now))
+    if (adapter_hidden(a, now))
         fault_due(a, a->hidden_until);
     else
         n += a->inner->driver->poll(a->inner, 1 + (int)fault_roll(&a->dice, (uint64_t)budget));
     for (fault_link_t *l = a->links; l; l = l->next) {
-        n += cut(l);
+        n += fault_link_cut(l);
         if (!l->closed)
             n += fault_deliver(l, now);
         if (!l->closed && l->told_up)
@@ -356,8 +356,8 @@ static mad_status_t link_make(fault_link_t *l, bool active)
     l->inner->gate = l->base.gate;
     l->inner->outer = &l->base;
     l->number = a->n_links++;
-    l->dice.state = mix(a->plan.seed + 4 * l->number + 2 * active + 1000);
-    l->tx_dice.state = mix(a->plan.seed + 4 * l->number + 2 * active + 1001);
+    l->dice.state = bits_mix(a->plan.seed + 4 * l->number + 2 * active + 1000);
+    l->tx_dice.state = bits_mix(a->plan.seed + 4 * l->number + 2 * active + 1001);
     l->in_tail = &l->in;
     l->out_tail = &l->out;
     l->next = a->links;

@@ -15,7 +15,7 @@ static fault_link_t *outer_of(madi_link_t *inner)
 }
 
 /* True if the core gets no upcalls any more. */
-static bool deaf(fault_link_t *l)
+static bool link_deaf(fault_link_t *l)
 {
     return l->closed || l->is_down || atomic_load_explicit(&l->cut, memory_order_relaxed);
 }
@@ -61,13 +61,13 @@ static void in_free(fault_link_t *l, fault_in_t *p)
 }
 
 /* True if a packet may be delivered now: the link is up, and no earlier packet waits. */
-static bool passes(fault_link_t *l)
+static bool packet_passes(fault_link_t *l)
 {
     return l->told_up && !l->in && fault_delay(fault_of(l), &l->dice, 0) == 0 &&
            !fault_chance(&l->dice, fault_of(l)->plan.lend);
 }
 
-static void no_memory(fault_link_t *l)
+static void fault_no_memory(fault_link_t *l)
 {
     madi_link_down(&l->base, MAD_ERR_NOMEM, "no memory for a packet");
 }
@@ -80,12 +80,12 @@ static madi_place_t up_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, 
     madi_place_t place;
 
     l->storing = NULL;
-    if (deaf(l))
+    if (link_deaf(l))
         return MADI_PLACE_DROP;
     fault_count(l, &l->dice);
     if (fault_of(l)->plan.lend < 0)
         rx->loan = (madi_foreign_t){0};
-    if (passes(l)) {
+    if (packet_passes(l)) {
         atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed); /* before it may be given back */
         place = madi_rx_begin(&l->base, hdr, rx);
         if (place != MADI_PLACE_KEEP)
@@ -94,7 +94,7 @@ static madi_place_t up_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, 
     }
     l->storing = in_new(l, hdr);
     if (!l->storing) {
-        no_memory(l);
+        fault_no_memory(l);
         return MADI_PLACE_DROP;
     }
     if (madi_foreign_is_set(rx->loan) && fault_chance(&l->dice, 50)) {
@@ -123,7 +123,7 @@ static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, madi_foreign
 {
     fault_in_t *p = in_new(l, hdr);
     if (!p) {
-        no_memory(l);
+        fault_no_memory(l);
         return;
     }
     madi_foreign_copy(p->body, body, hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* that much can be read */
@@ -133,10 +133,10 @@ static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, madi_foreign
 static void up_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     fault_link_t *l = outer_of(inner);
-    if (deaf(l))
+    if (link_deaf(l))
         return;
     fault_count(l, &l->dice);
-    if (passes(l))
+    if (packet_passes(l))
         madi_rx_short(&l->base, hdr, body);
     else
         keep_short(l, hdr, body);
@@ -161,7 +161,7 @@ static void up_link_up(madi_link_t *inner)
         tell_up(l);
 }
 
-static void tell_down(fault_link_t *l)
+static void fault_report_down(fault_link_t *l)
 {
     char text[MADI_REASON_MAX];
     memcpy(text, l->down_text, sizeof text);
@@ -179,7 +179,7 @@ static void up_link_down(madi_link_t *inner, mad_status_t status, const char *te
     l->down_status = status;
     snprintf(l->down_text, sizeof l->down_text, "%s", text);
     if (!l->in)
-        tell_down(l);
+        fault_report_down(l);
     else
         fault_due(fault_of(l), 0);
 }
@@ -200,7 +200,7 @@ const madi_upcalls_t fault_upcalls = {
 
 /* ---- Delivering ----------------------------------------------------------------------------------------------- */
 
-static void lend(fault_link_t *l, fault_in_t *p)
+static void packet_lend(fault_link_t *l, fault_in_t *p)
 {
     madi_lock(&l->lent_lock);
     p->next = l->lent;
@@ -209,7 +209,7 @@ static void lend(fault_link_t *l, fault_in_t *p)
 }
 
 /* Remove a loan of this driver from its list; NULL: it is none. */
-static fault_in_t *unlend(fault_link_t *l, madi_foreign_t loan)
+static fault_in_t *loan_take_back(fault_link_t *l, madi_foreign_t loan)
 {
     fault_in_t **at, *p;
     madi_lock(&l->lent_lock);
@@ -225,7 +225,7 @@ static fault_in_t *unlend(fault_link_t *l, madi_foreign_t loan)
 void fault_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
     fault_link_t *l = (fault_link_t *)link;
-    fault_in_t *p = unlend(l, loan);
+    fault_in_t *p = loan_take_back(l, loan);
     if (p) {
         in_free(l, p);
         return;
@@ -261,7 +261,7 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
     if (fault_chance(&a->dice, a->plan.again) || now < a->hidden_until)
         return NULL;
     for (l = a->links; l; l = l->next) {
-        if (!deaf(l) && take_stored(l, now, packet))
+        if (!link_deaf(l) && take_stored(l, now, packet))
             return &l->base;
         any |= l->is_up && !l->is_down;
     }
@@ -275,10 +275,10 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
         return NULL;
     }
     l = outer_of(inner);
-    if (deaf(l))
+    if (link_deaf(l))
         return NULL;
     fault_count(l, &l->dice);
-    if (passes(l))
+    if (packet_passes(l))
         return &l->base;
     memcpy(&hdr, packet, sizeof hdr);
     keep_short(l, &hdr, madi_foreign_of((char *)packet + sizeof hdr));
@@ -295,7 +295,7 @@ static void deliver_one(fault_link_t *l, fault_in_t *p)
         in_free(l, p);
         return;
     }
-    lend(l, p); /* slot_put finds it there */
+    packet_lend(l, p); /* slot_put finds it there */
     madi_rx_whole(&l->base, &hdr, bytes_of(p), hdr.length && percent >= 0 && (is_loan || fault_chance(&l->dice, percent)));
 }
 
@@ -323,7 +323,7 @@ int fault_deliver(fault_link_t *l, int64_t now)
     if (l->in)
         fault_due(fault_of(l), l->in->due);
     else if (l->is_down)
-        tell_down(l);
+        fault_report_down(l);
     return n;
 }
 

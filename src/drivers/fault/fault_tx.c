@@ -10,7 +10,7 @@
 #define WAITING 32 /* packets of one link */
 #define RETRY 5000 /* ns until a packet that the inner driver refused is tried again */
 
-static uint64_t sum_of(const struct iovec *vec, int n)
+static uint64_t vec_checksum(const struct iovec *vec, int n)
 {
     uint64_t sum = 0, w;
     for (int i = 0; i < n; i++) {
@@ -86,7 +86,7 @@ static fault_out_t *out_new(fault_link_t *l, const struct iovec *vec, int n, siz
                        .n = op ? n : 1};
     if (op) { /* the bytes stay where they are until done is called, the array does not */
         memcpy(p->vec, vec, (size_t)n * sizeof *vec);
-        p->sum = sum_of(vec, n);
+        p->sum = vec_checksum(vec, n);
         return p;
     }
     to = (unsigned char *)(p->vec + n);
@@ -97,13 +97,13 @@ static fault_out_t *out_new(fault_link_t *l, const struct iovec *vec, int n, siz
 
 static madi_sent_t inner_send(fault_link_t *l, fault_out_t *p)
 {
-    if (p->user && p->sum != sum_of(p->vec, p->n))
+    if (p->user && p->sum != vec_checksum(p->vec, p->n))
         madi_log(MADI_LOG_ERROR, "fault", "a granted block changed before it had left: its sender broke its promise, or "
                                           "it was reported complete too early");
     return l->inner->driver->send(l->inner, p->vec, p->n, p->total, p->user ? &p->op : NULL);
 }
 
-static madi_sent_t enqueue(fault_link_t *l, fault_out_t *p, int64_t due)
+static madi_sent_t fault_enqueue(fault_link_t *l, fault_out_t *p, int64_t due)
 {
     p->next = NULL;
     p->due = due;
@@ -118,7 +118,7 @@ static madi_sent_t enqueue(fault_link_t *l, fault_out_t *p, int64_t due)
     return p->user ? MADI_TAKEN : MADI_SENT;
 }
 
-static madi_sent_t refuse(fault_link_t *l)
+static madi_sent_t fault_refuse(fault_link_t *l)
 {
     l->refused = true;
     fault_due(fault_of(l), fault_delay(fault_of(l), &l->tx_dice, madi_now()));
@@ -133,7 +133,7 @@ static madi_sent_t send_op(fault_link_t *l, fault_out_t *p, int64_t now)
     int64_t due = fault_delay(fault_of(l), &l->tx_dice, now);
     if (sent == MADI_AGAIN || (sent == MADI_SENT && due <= now)) {
         free(p);
-        return sent == MADI_AGAIN ? refuse(l) : sent;
+        return sent == MADI_AGAIN ? fault_refuse(l) : sent;
     }
     atomic_fetch_add_explicit(&l->pending, 1, memory_order_relaxed);
     if (sent == MADI_SENT) {
@@ -153,20 +153,20 @@ madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t
 
     if (atomic_load_explicit(&l->cut, memory_order_relaxed) || l->n_out >= WAITING ||
         fault_chance(&l->tx_dice, a->plan.again))
-        return refuse(l);
+        return fault_refuse(l);
     if (!l->out && due <= now && !op) {
         sent = l->inner->driver->send(l->inner, vec, n, total, NULL);
         if (sent == MADI_AGAIN)
-            return refuse(l);
+            return fault_refuse(l);
         fault_count(l, &l->tx_dice);
         return sent;
     }
     p = out_new(l, vec, n, total, op);
     if (!p)
-        return refuse(l);
+        return fault_refuse(l);
     fault_count(l, &l->tx_dice);
     if (l->out || due > now)
-        return enqueue(l, p, due);
+        return fault_enqueue(l, p, due);
     return send_op(l, p, now);
 }
 

@@ -50,12 +50,12 @@ static void self_close(madi_adapter_t *a)
     (void)a;
 }
 
-static size_t rounded(size_t n)
+static size_t size_rounded(size_t n)
 {
     return (n + MADI_LINE - 1) & ~(size_t)(MADI_LINE - 1);
 }
 
-static void one_packet(self_link_t *l, const unsigned char *p, uint64_t len)
+static void self_receive_packet(self_link_t *l, const unsigned char *p, uint64_t len)
 {
     madi_wire_hdr_t hdr;
     madi_rx_t rx = {0};
@@ -87,10 +87,10 @@ static int self_poll(madi_adapter_t *adapter, int budget)
             head = (head + RING) & ~(uint64_t)(RING - 1);
             continue;
         }
-        one_packet(l, p + 8, len);
+        self_receive_packet(l, p + 8, len);
         if (MADI_UNLIKELY(!atomic_load_explicit(&a->link, memory_order_relaxed)))
             return n; /* an upcall has closed the link */
-        head += rounded((size_t)len + 8);
+        head += size_rounded((size_t)len + 8);
         atomic_store_explicit(&a->head, head, memory_order_release); /* pairs with room */
         n++;
     }
@@ -143,7 +143,7 @@ static mad_status_t self_connect(madi_link_t *link, const void *addr, size_t len
 }
 
 /* Return contiguous room in the ring for need bytes; NULL: none. */
-static unsigned char *room(self_link_t *l, self_adapter_t *a, size_t need, uint64_t *tail)
+static unsigned char *self_ring_room(self_link_t *l, self_adapter_t *a, size_t need, uint64_t *tail)
 {
     uint64_t head = atomic_load_explicit(&a->head, memory_order_acquire); /* pairs with self_poll */
     size_t at = *tail & (RING - 1);
@@ -162,7 +162,7 @@ static madi_sent_t self_send(madi_link_t *link, const struct iovec *vec, int n, 
     self_link_t *l = (self_link_t *)link;
     self_adapter_t *a = (self_adapter_t *)link->adapter;
     uint64_t tail = atomic_load_explicit(&a->tail, memory_order_relaxed), len = total;
-    unsigned char *p = room(l, a, rounded(total + 8), &tail);
+    unsigned char *p = self_ring_room(l, a, size_rounded(total + 8), &tail);
     (void)op;
     if (!p)
         return MADI_AGAIN;
@@ -170,7 +170,7 @@ static madi_sent_t self_send(madi_link_t *link, const struct iovec *vec, int n, 
     p += 8;
     for (int i = 0; i < n; p += vec[i++].iov_len)
         madi_copy(p, vec[i].iov_base, vec[i].iov_len);
-    atomic_store_explicit(&a->tail, tail + rounded(total + 8), memory_order_release); /* pairs with self_poll */
+    atomic_store_explicit(&a->tail, tail + size_rounded(total + 8), memory_order_release); /* pairs with self_poll */
     madi_adapter_moved(&a->base);
     return MADI_SENT;
 }

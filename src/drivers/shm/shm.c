@@ -26,7 +26,7 @@ static mad_status_t shm_probe(const madi_driver_t *driver, struct mad_session *s
 }
 
 /* The directory, private to the user. */
-static bool directory(char *dir, size_t len, struct stat *st, char *reason)
+static bool directory_find(char *dir, size_t len, struct stat *st, char *reason)
 {
     const char *knob = madi_knob_text(MADI_KNOB_SHM_DIR);
     size_t n;
@@ -42,7 +42,7 @@ static bool directory(char *dir, size_t len, struct stat *st, char *reason)
 }
 
 /* Name the network: equal names if and only if it is one directory of one running kernel. */
-static void name_network(madi_adapter_t *a, const struct stat *st)
+static void shm_name_network(madi_adapter_t *a, const struct stat *st)
 {
     char kernel[MADI_BOOT_ID_MAX];
     uint64_t h;
@@ -53,7 +53,7 @@ static void name_network(madi_adapter_t *a, const struct stat *st)
     snprintf(a->network, sizeof a->network, "%016llx", (unsigned long long)h);
 }
 
-static bool is_ours(const char *name)
+static bool shm_file_is_ours(const char *name)
 {
     return strlen(name) == 16;
 }
@@ -111,12 +111,12 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     a->cells_max = cells_max(&costs);
     a->event_fd = a->bell_fd = -1;
     a->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (!directory(dir, sizeof dir, &st, reason))
+    if (!directory_find(dir, sizeof dir, &st, reason))
         return MAD_ERR_SYSTEM;
-    name_network(adapter, &st);
+    shm_name_network(adapter, &st);
     if (!listen_on(a, dir, reason))
         return MAD_ERR_SYSTEM;
-    madi_unix_sweep(dir, is_ours);
+    madi_unix_sweep(dir, shm_file_is_ours);
     if (!shm_bell_make(a, reason))
         return MAD_ERR_SYSTEM;
     a->event_fd = shm_event_make(reason);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* Map the pair's memory, in a range of a closed link if there is one. */
-static bool map(shm_link_t *l)
+static bool pair_map(shm_link_t *l)
 {
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
     void *at = a->n_ranges ? a->ranges[a->n_ranges - 1] : NULL;
@@ -35,7 +35,7 @@ static bool map(shm_link_t *l)
 }
 
 /* Give the memory back, but not the range: a thread in pure_poll may still look there. */
-static void unmap(shm_link_t *l)
+static void pair_unmap(shm_link_t *l)
 {
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
     madi_shared_forget(&l->region_shared);
@@ -52,7 +52,7 @@ static void unmap(shm_link_t *l)
         a->ranges[a->n_ranges++] = l->region;
 }
 
-static void up(shm_link_t *l, int event_fd, int bell_fd)
+static void shm_link_up(shm_link_t *l, int event_fd, int bell_fd)
 {
     static const _Atomic(uint32_t) always = 1;
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
@@ -91,7 +91,7 @@ static void answer_came(shm_link_t *l)
         madi_link_down(&l->base, MAD_ERR_PEER, "the peer could not map the shared memory");
         return;
     }
-    up(l, fds[SHM_FD_EVENT], fds[SHM_FD_BELL]);
+    shm_link_up(l, fds[SHM_FD_EVENT], fds[SHM_FD_BELL]);
 }
 
 static void offer_came(shm_link_t *l)
@@ -108,7 +108,7 @@ static void offer_came(shm_link_t *l)
         return;
     }
     l->memfd = fds[SHM_FD_MEMORY];
-    if (!map(l)) {
+    if (!pair_map(l)) {
         shm_pass_close(fds, SHM_FD_MEMORY);
         madi_link_down(&l->base, MAD_ERR_NOMEM, "no room for shared memory; see ulimit -v and the limit of the container");
         return;
@@ -119,7 +119,7 @@ static void offer_came(shm_link_t *l)
         madi_link_down(&l->base, MAD_ERR_PEER, "the shared memory is not what the peer offered");
         return;
     }
-    up(l, fds[SHM_FD_EVENT], fds[SHM_FD_BELL]);
+    shm_link_up(l, fds[SHM_FD_EVENT], fds[SHM_FD_BELL]);
 }
 
 /* True if the peer sent something where nothing follows; the link is down then.  Left unread, it would keep the socket
@@ -133,7 +133,7 @@ static bool stray_bytes(shm_link_t *l)
     return true;
 }
 
-static void socket_ready(madi_watch_t *watch, uint32_t events)
+static void shm_socket_ready(madi_watch_t *watch, uint32_t events)
 {
     shm_link_t *l = MADI_CONTAINER(watch, shm_link_t, watch);
     bool is_up = atomic_load_explicit(&l->base.state, memory_order_relaxed) == MADI_LINK_UP;
@@ -195,7 +195,7 @@ static bool make_memory(shm_link_t *l, char *reason)
     l->memfd = shm_memory_make(sizeof(shm_region_t), offsetof(shm_region_t, half[0].units), reason);
     if (l->memfd < 0)
         return false;
-    if (!shm_memory_seal(l->memfd, false) || !map(l)) {
+    if (!shm_memory_seal(l->memfd, false) || !pair_map(l)) {
         snprintf(reason, MADI_REASON_MAX, "no room for shared memory: %s; see ulimit -v and the limit of the container",
                  strerror(errno));
         return false;
@@ -212,7 +212,7 @@ mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason)
     l->fd = fd;
     l->memfd = l->peer_fd = -1;
     l->active = active;
-    l->watch = (madi_watch_t){.fd = fd, .ready = socket_ready};
+    l->watch = (madi_watch_t){.fd = fd, .ready = shm_socket_ready};
     if (active) {
         if (getrandom(l->nonce, sizeof l->nonce, 0) != sizeof l->nonce || !make_memory(l, reason))
             return MAD_ERR_SYSTEM;
@@ -257,7 +257,7 @@ void shm_link_fini(madi_link_t *link)
     if (l->watch.fd > 0)
         madi_fd_close(l->watch.fd);
     if (l->region)
-        unmap(l);
+        pair_unmap(l);
     madi_shared_forget(&l->bell_shared);
     if (l->peer_bell)
         munmap(l->peer_bell, SHM_BELL_SIZE);

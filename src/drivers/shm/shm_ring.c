@@ -4,7 +4,7 @@
 
 static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX,
               "take hands over all that is in cells");
-#define TELL (SHM_CELLS / 4)    /* step, in cells, in which `consumed` is stored */
+#define TELL (SHM_CELLS / 4)    /* cell_count, in cells, in which `consumed` is stored */
 #define FETCH (20 * MADI_LINE)  /* bytes of a body that are prefetched as soon as its place is known */
 #define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
 #define LEND (2 * LONGEST)                 /* at most half of the units in use are lent */
@@ -23,7 +23,7 @@ void shm_slot_put(madi_link_t *link, madi_foreign_t loan)
 }
 
 /* Store the number of consumed cells for the sender, and wrap at the ring's end. */
-static __attribute__((noinline)) void tell(shm_link_t *l, shm_inbox_t *inbox, uint32_t number)
+static __attribute__((noinline)) void consumed_publish(shm_link_t *l, shm_inbox_t *inbox, uint32_t number)
 {
     atomic_store_explicit(&inbox->more, 0, memory_order_relaxed);
     atomic_store_explicit(&inbox->next, &l->in->cells[number & SHM_MASK], memory_order_relaxed);
@@ -31,8 +31,8 @@ static __attribute__((noinline)) void tell(shm_link_t *l, shm_inbox_t *inbox, ui
     shm_bell_space(l);
 }
 
-/* Count a cell that was read; number: the low half of its head.  True: tell is due. */
-static inline bool step(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
+/* Count a cell that was read; number: the low half of its head.  True: consumed_publish is due. */
+static inline bool cell_count(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
 {
     l->received = number;
     atomic_store_explicit(&inbox->next, cell + 1, memory_order_relaxed);
@@ -40,10 +40,10 @@ static inline bool step(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uin
     return MADI_UNLIKELY(number % TELL == 0);
 }
 
-static inline void consume(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
+static inline void cell_consume(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
 {
-    if (step(l, inbox, cell, number))
-        tell(l, inbox, number);
+    if (cell_count(l, inbox, cell, number))
+        consumed_publish(l, inbox, number);
 }
 
 /* Count several cells that were read. */
@@ -55,7 +55,7 @@ static void consume_cells(shm_link_t *l, uint32_t cells)
     atomic_store_explicit(&inbox->next, &l->in->cells[number & SHM_MASK], memory_order_relaxed);
     atomic_store_explicit(&inbox->number, number + 1, memory_order_relaxed);
     if (before / TELL != number / TELL)
-        tell(l, inbox, number);
+        consumed_publish(l, inbox, number);
     atomic_store_explicit(&inbox->more, cells - 1, memory_order_relaxed);
 }
 
@@ -123,7 +123,7 @@ void shm_keep_begun(madi_link_t *link)
     note_loan(l, (uint32_t)(atomic_load_explicit(&cell->head, memory_order_relaxed) >> 32 & (SHM_BEGUN - 1)) - 1, hdr.length);
     link->begun = 0;
     shm_note_turn(l, MADI_WIRE_MSG, true);
-    consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
+    cell_consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
 }
 
 /* True if all of the body in the cell's run is there; run: the upper half of the cell's head. */
@@ -133,7 +133,7 @@ static bool run_whole(shm_link_t *l, const shm_cell_t *cell, uint32_t run, uint3
 }
 
 /* A long body is lent if nothing else is, and then is the only loan. */
-static inline bool may_lend(shm_link_t *l, uint32_t length)
+static inline bool shm_may_lend(shm_link_t *l, uint32_t length)
 {
     uint32_t most = atomic_load_explicit(&l->in->window, memory_order_relaxed) / LEND;
     uint32_t loans = atomic_load_explicit(&l->base.loans, memory_order_relaxed);
@@ -144,8 +144,8 @@ static inline bool may_lend(shm_link_t *l, uint32_t length)
 
 static void run_packet(shm_link_t *l, const madi_wire_hdr_t *hdr, uint32_t unit)
 {
-    consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
-    bool lend = may_lend(l, hdr->length);
+    cell_consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
+    bool lend = shm_may_lend(l, hdr->length);
     if (lend)
         note_loan(l, unit, hdr->length);
     madi_rx_whole(&l->base, hdr, madi_foreign_of(l->in->units[unit]), lend);
@@ -157,7 +157,7 @@ static bool run_valid(const madi_wire_hdr_t *hdr, uint32_t unit)
     return hdr->length <= SHM_BODY_MAX && unit < SHM_UNITS && hdr->length <= (SHM_UNITS - unit) * (size_t)SHM_UNIT;
 }
 
-static bool one_packet(shm_link_t *l)
+static bool shm_receive_packet(shm_link_t *l)
 {
     shm_cell_t *cell = &l->in->cells[l->received & SHM_MASK];
     uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
@@ -171,7 +171,7 @@ static bool one_packet(shm_link_t *l)
     if (!run && MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) {
         madi_rx_short(&l->base, &hdr, madi_foreign_of(cell->data + sizeof hdr));
         if (MADI_LIKELY(l->inbox != NULL)) /* else that has closed the link */
-            consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
+            cell_consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
         return true;
     }
     if (!run && cells_valid(&hdr)) {
@@ -191,7 +191,7 @@ static bool one_packet(shm_link_t *l)
     return true;
 }
 
-static inline bool ready(shm_inbox_t *inbox)
+static inline bool inbox_ready(shm_inbox_t *inbox)
 {
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_acquire); /* pairs with open */
     return (uint32_t)atomic_load_explicit(&cell->head, memory_order_relaxed) ==
@@ -210,7 +210,7 @@ static inline void fetch_more(shm_inbox_t *inbox)
 static inline int poll_link(shm_link_t *l, int budget)
 {
     int n = 0;
-    while (n < budget && one_packet(l)) {
+    while (n < budget && shm_receive_packet(l)) {
         n++;
         if (MADI_UNLIKELY(atomic_load_explicit(&l->base.state, memory_order_relaxed) != MADI_LINK_UP))
             break;
@@ -272,7 +272,7 @@ static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void 
     if ((uint32_t)head != number || unit >= SHM_UNITS)
         return NULL;
     copy_header(packet, cell);
-    if (MADI_UNLIKELY(!run_valid(hdr, unit) || !may_lend(l, hdr->length)))
+    if (MADI_UNLIKELY(!run_valid(hdr, unit) || !shm_may_lend(l, hdr->length)))
         return NULL; /* poll says what is wrong, or copies */
     if (!run_whole(l, cell, run, hdr->length))
         return take_begun(l, cell, unit, loan);
@@ -281,7 +281,7 @@ static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void 
         __builtin_prefetch((const void *)&l->in->units[unit][i]);
     shm_note_turn(l, hdr->type, true);
     note_loan(l, unit, hdr->length);
-    consume(l, inbox, cell, number);
+    cell_consume(l, inbox, cell, number);
     return &l->base;
 }
 
@@ -297,7 +297,7 @@ static __attribute__((noinline)) madi_link_t *take_cells(shm_link_t *l, const sh
 
 static __attribute__((noinline)) madi_link_t *take_and_tell(shm_link_t *l)
 {
-    tell(l, l->inbox, l->received);
+    consumed_publish(l, l->inbox, l->received);
     return &l->base;
 }
 
@@ -318,7 +318,7 @@ madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
     madi_foreign_copy(packet, madi_foreign_of(cell->data), SHM_CELL_DATA);
     if (MADI_UNLIKELY(hdr->length > MADI_SHORT_MAX))
         return take_cells(l, cell, packet);
-    return step(l, inbox, cell, number) ? take_and_tell(l) : &l->base;
+    return cell_count(l, inbox, cell, number) ? take_and_tell(l) : &l->base;
 }
 
 int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link)
@@ -342,7 +342,7 @@ int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int ma
         cell++;
         if (MADI_UNLIKELY(number % TELL == 0)) {
             l->received = number;
-            tell(l, inbox, number);
+            consumed_publish(l, inbox, number);
             cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
         }
     }
@@ -364,7 +364,7 @@ bool shm_pure_poll(madi_adapter_t *adapter)
     shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);
     shm_inbox_t *hot = atomic_load_explicit(&a->hot, memory_order_relaxed);
     int i;
-    if (hot && ready(hot))
+    if (hot && inbox_ready(hot))
         return true;
     if (hot)
         fetch_more(hot);
@@ -372,7 +372,7 @@ bool shm_pure_poll(madi_adapter_t *adapter)
         return false;
     i = atomic_load_explicit(&a->turn, memory_order_relaxed);
     for (int looks = 0; looks < LOOK && looks < all; looks++, i = i + 1 < all ? i + 1 : 0)
-        if (ready(inboxes[i])) {
+        if (inbox_ready(inboxes[i])) {
             atomic_store_explicit(&a->hot, inboxes[i], memory_order_relaxed);
             return true;
         }
@@ -387,7 +387,7 @@ static bool ready_whole(shm_inbox_t *inbox)
     const shm_cell_t *cell;
     madi_wire_hdr_t hdr;
     uint32_t run;
-    if (!ready(inbox) || !l)
+    if (!inbox_ready(inbox) || !l)
         return false;
     cell = &l->in->cells[l->received & SHM_MASK];
     run = (uint32_t)(atomic_load_explicit(&cell->head, memory_order_acquire) >> 32); /* pairs with publish */

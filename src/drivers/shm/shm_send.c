@@ -15,7 +15,7 @@ bool shm_space(shm_link_t *l)
     return cells_free(l, SHM_CELLS_MAX) && shm_run_fits(l, SHM_CHUNK);
 }
 
-static inline void publish(shm_link_t *l, shm_cell_t *cell, uint64_t head, uint32_t cells)
+static inline void cells_publish(shm_link_t *l, shm_cell_t *cell, uint64_t head, uint32_t cells)
 {
     atomic_store_explicit(&cell->head, head, memory_order_release); /* pairs with one_packet */
     l->sent += cells;
@@ -31,7 +31,7 @@ static madi_sent_t stuck(shm_link_t *l)
 }
 
 /* Copy into shared memory.  Into distant lines, long copies of the C library's kind are faster than ours. */
-static void put(void *to, const void *from, size_t len)
+static void shm_copy(void *to, const void *from, size_t len)
 {
     if (len > MADI_SHM_PUT_LONG)
         madi_copy_bulk(to, from, len);
@@ -65,7 +65,7 @@ static void publish_begun(shm_link_t *l, shm_cell_t *cell, uint32_t at, size_t b
     memcpy(shm_out(cell->data + sizeof(madi_wire_hdr_t)), &begun, sizeof begun);
     l->filled += before;
     atomic_store_explicit(&l->out->filled, l->filled, memory_order_release); /* pairs with shm_here */
-    publish(l, cell, SHM_HEAD(l->sent, (at + 1) | SHM_BEGUN), 1);
+    cells_publish(l, cell, SHM_HEAD(l->sent, (at + 1) | SHM_BEGUN), 1);
 }
 
 static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_t len, bool may_begin)
@@ -83,12 +83,12 @@ static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_
     madi_copy(to, (const char *)vec[0].iov_base + sizeof(madi_wire_hdr_t), first);
     to += first;
     for (int i = 1; i < n - begun; to += vec[i++].iov_len)
-        put(to, vec[i].iov_base, vec[i].iov_len);
+        shm_copy(to, vec[i].iov_base, vec[i].iov_len);
     if (begun) {
         publish_begun(l, cell, at, len - vec[n - 1].iov_len);
         send_pieces(l, to, &vec[n - 1]);
     } else {
-        publish(l, cell, SHM_HEAD(l->sent, at + 1), 1);
+        cells_publish(l, cell, SHM_HEAD(l->sent, at + 1), 1);
     }
     return MADI_SENT;
 }
@@ -106,7 +106,7 @@ static madi_sent_t send_cells(shm_link_t *l, const unsigned char *packet, size_t
         madi_copy(shm_out(l->out->cells[(l->sent + cells - 1) & SHM_MASK].data), packet + (cells - 1) * SHM_CELL_DATA,
                   total - (cells - 1) * SHM_CELL_DATA);
     madi_copy(shm_out(first->data), packet, total < SHM_CELL_DATA ? total : SHM_CELL_DATA);
-    publish(l, first, SHM_HEAD(l->sent, 0), cells);
+    cells_publish(l, first, SHM_HEAD(l->sent, 0), cells);
     return MADI_SENT;
 }
 
@@ -120,7 +120,7 @@ size_t shm_packet_room(madi_link_t *link, size_t want)
     return sizeof(madi_wire_hdr_t) + (shm_answers(link) ? shm_run_max((shm_link_t *)link, want) : SHM_CHUNK);
 }
 
-static madi_sent_t send_packet(shm_link_t *l, const struct iovec *vec, int n, size_t total, const madi_op_t *op)
+static madi_sent_t shm_send_packet(shm_link_t *l, const struct iovec *vec, int n, size_t total, const madi_op_t *op)
 {
     unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA], *to = packet;
     bool in_cells = total <= ((const shm_adapter_t *)l->base.adapter)->cells_max;
@@ -141,7 +141,7 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     unsigned type = ((const madi_wire_hdr_t *)vec[0].iov_base)->type;
     madi_sent_t sent;
     l->reach = op && op->of >= SHM_LONG ? SHM_LONG_UNITS : SHM_UNITS;
-    sent = send_packet(l, vec, n, total, op);
+    sent = shm_send_packet(l, vec, n, total, op);
     if (sent != MADI_AGAIN)
         shm_note_turn(l, type, false);
     return sent;
@@ -188,7 +188,7 @@ void *shm_prepare(madi_link_t *link, const void *body, size_t len)
     uint32_t at = shm_run_take(l, len);
     if (at == SHM_RUN_NONE)
         return NULL;
-    put(shm_out(l->out->units[at]), body, len);
+    shm_copy(shm_out(l->out->units[at]), body, len);
     return shm_out(l->out->units[at]);
 }
 
@@ -199,7 +199,7 @@ bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prep
     if (!cells_free(l, 1))
         return short_stuck(l);
     memcpy(shm_out(cell->data), hdr, sizeof *hdr);
-    publish(l, cell, SHM_HEAD(l->sent, shm_unit_of(l->out, prepared) + 1), 1);
+    cells_publish(l, cell, SHM_HEAD(l->sent, shm_unit_of(l->out, prepared) + 1), 1);
     return true;
 }
 

@@ -63,7 +63,7 @@ static mad_status_t skeleton_probe(const madi_driver_t *driver, struct mad_sessi
 /* Two adapters talk if and only if their networks have the same name, so the name must differ wherever they could not.
  * Abstract UNIX sockets are reached from the same network namespace of the same running kernel.  Yours: the subnet, the
  * fabric's identity. */
-static bool name_network(madi_adapter_t *a, char *reason)
+static bool skeleton_name_network(madi_adapter_t *a, char *reason)
 {
     char kernel[MADI_BOOT_ID_MAX];
     struct stat ns;
@@ -83,7 +83,7 @@ static mad_status_t skeleton_open(madi_adapter_t *a, char *reason)
     socklen_t len = sizeof sa.sun_family; /* the kernel chooses a free name */
     int fd;
 
-    if (!name_network(a, reason))
+    if (!skeleton_name_network(a, reason))
         return MAD_ERR_SYSTEM;
     /* The core accepts on listen_fd and runs the handshake, which refuses a process without the job's key. */
     fd = madi_fd_own(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -123,7 +123,7 @@ static void skeleton_fini(madi_adapter_t *a)
 /* ---- Links ---------------------------------------------------------------------------------------------------- */
 
 /* Active side only.  The socket goes to the core, which runs the handshake on it and gives it to start.  Yours, when it
- * has no sockets: *fd = -1, begin to connect, and call madi_link_up or madi_link_down from poll. */
+ * has no sockets: *fd = -1, skeleton_begin to connect, and call madi_link_up or madi_link_down from poll. */
 static mad_status_t skeleton_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -145,12 +145,12 @@ static mad_status_t skeleton_connect(madi_link_t *link, const void *addr, size_t
     return MAD_OK;
 }
 
-static int progress(skeleton_link_t *l, int budget);
+static int skeleton_progress(skeleton_link_t *l, int budget);
 
-static void socket_ready(madi_watch_t *watch, uint32_t events)
+static void skeleton_socket_ready(madi_watch_t *watch, uint32_t events)
 {
     (void)events;
-    progress(MADI_CONTAINER(watch, skeleton_link_t, watch), 64);
+    skeleton_progress(MADI_CONTAINER(watch, skeleton_link_t, watch), 64);
 }
 
 /* Both sides, after the handshake.  From madi_link_up on, other threads may already send. */
@@ -158,7 +158,7 @@ static mad_status_t skeleton_start(madi_link_t *link, int fd, bool active, char 
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
     (void)active;
-    l->watch = (madi_watch_t){.fd = fd, .ready = socket_ready, .carries = true};
+    l->watch = (madi_watch_t){.fd = fd, .ready = skeleton_socket_ready, .carries = true};
     if (madi_watch_add(link->adapter->session, &l->watch, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "the socket cannot be watched: %s", strerror(errno));
         madi_fd_close(fd); /* it is ours, also when this fails */
@@ -202,7 +202,7 @@ static void skeleton_link_fini(madi_link_t *link)
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
 
 /* Keep a copy of the bytes that the socket did not take; there is room for a whole packet. */
-static void keep(skeleton_link_t *l, const struct iovec *vec, int n, size_t done)
+static void skeleton_keep(skeleton_link_t *l, const struct iovec *vec, int n, size_t done)
 {
     l->rest_at = l->rest_len = 0;
     for (int i = 0; i < n; i++) {
@@ -232,15 +232,15 @@ static madi_sent_t skeleton_send(madi_link_t *link, const struct iovec *vec, int
         return MADI_AGAIN;
     }
     if ((size_t)done < total) {
-        keep(l, vec, n, (size_t)done);
-        madi_link_holds(link, 1); /* the program may compute from now on: the progress thread polls */
+        skeleton_keep(l, vec, n, (size_t)done);
+        madi_link_holds(link, 1); /* the program may compute from now on: the skeleton_progress thread polls */
         madi_watch_change(link->adapter->session, &l->watch, EPOLLIN | EPOLLOUT);
     }
     return MADI_SENT;
 }
 
 /* Send the kept bytes.  Under the session's lock; takes the tx lock. */
-static int flush(skeleton_link_t *l)
+static int skeleton_flush(skeleton_link_t *l)
 {
     bool writable = false;
     ssize_t done = 0;
@@ -279,7 +279,7 @@ static bool skeleton_drained(madi_link_t *link)
 /* ---- Receiving ------------------------------------------------------------------------------------------------ */
 
 /* Return the destination of the next bytes, and their number: the header, the body, or a body that is dropped. */
-static void *wanted(skeleton_link_t *l, size_t *len)
+static void *skeleton_wanted(skeleton_link_t *l, size_t *len)
 {
     static _Thread_local unsigned char sink[4096];
     size_t at = l->got - sizeof l->hdr;
@@ -296,7 +296,7 @@ static void *wanted(skeleton_link_t *l, size_t *len)
 }
 
 /* Handle a complete header: check the peer's values before their use, then ask the core where the body goes. */
-static void begin(skeleton_link_t *l)
+static void skeleton_begin(skeleton_link_t *l)
 {
     if (l->hdr.length > PACKET_MAX - sizeof l->hdr) {
         madi_link_down(&l->base, MAD_ERR_PROTOCOL, "a packet came that is longer than any peer sends");
@@ -306,12 +306,12 @@ static void begin(skeleton_link_t *l)
     l->place = madi_rx_begin(&l->base, &l->hdr, &l->rx);
 }
 
-static int receive(skeleton_link_t *l, int budget)
+static int skeleton_receive(skeleton_link_t *l, int budget)
 {
     int packets = 0;
     while (!l->closed && packets < budget) { /* any upcall may close the link */
         size_t len;
-        void *to = wanted(l, &len);
+        void *to = skeleton_wanted(l, &len);
         ssize_t n = recv(l->watch.fd, to, len, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             break;
@@ -321,7 +321,7 @@ static int receive(skeleton_link_t *l, int budget)
         }
         l->got += (size_t)n;
         if (l->got == sizeof l->hdr)
-            begin(l);
+            skeleton_begin(l);
         if (l->closed || l->got < sizeof l->hdr || l->got - sizeof l->hdr < l->hdr.length)
             continue;
         l->got = 0;
@@ -332,23 +332,23 @@ static int receive(skeleton_link_t *l, int budget)
     return packets;
 }
 
-static int progress(skeleton_link_t *l, int budget)
+static int skeleton_progress(skeleton_link_t *l, int budget)
 {
     int n = 0;
     if (!l->closed)
-        n += flush(l);
+        n += skeleton_flush(l);
     if (!l->closed)
-        n += receive(l, budget);
+        n += skeleton_receive(l, budget);
     return n;
 }
 
-/* Yours: poll the completion queue.  pure_poll and arm are missing here: no test costs less than a receive call, and the
+/* Yours: poll the completion queue.  pure_poll and arm are missing here: no test costs less than a skeleton_receive call, and the
  * watched socket wakes a sleeping thread. */
 static int skeleton_poll(madi_adapter_t *a, int budget)
 {
     int n = 0;
     for (skeleton_link_t *l = ((skeleton_adapter_t *)a)->links; l; l = l->next)
-        n += progress(l, budget);
+        n += skeleton_progress(l, budget);
     return n;
 }
 
