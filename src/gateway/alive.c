@@ -19,8 +19,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LOOKS 8                   /* checks per detection time; two pass before an endpoint probes */
-#define CROWD 16                  /* processes per core above which the default detection time grows */
+#define LOOKS 8                   /* checks per detection_time time; two pass before an endpoint probes */
+#define CROWD 16                  /* processes per core above which the default detection_time time grows */
 #define LEAST INT64_C(5000000)    /* ns: least time between checks; probes closer together than that belong to one check */
 #define QUICK INT64_C(50000000)   /* ns: longest time between checks while a stream has no path */
 #define NEVER INT64_MAX
@@ -28,7 +28,7 @@
 
 /* Detection time in ns; 0: no probing.  The default grows with oversubscription, because a live process is then silent
  * for longer; a configured time is used as it is. */
-static int64_t detection(const gw_t *gw)
+static int64_t detection_time(const gw_t *gw)
 {
     int64_t ns = madi_knob_int(MADI_KNOB_FORWARD_DETECT);
     int turns = marceli_turns(gw->base.session->processes);
@@ -37,7 +37,7 @@ static int64_t detection(const gw_t *gw)
 
 int64_t gw_patience(const gw_t *gw)
 {
-    int64_t ns = detection(gw);
+    int64_t ns = detection_time(gw);
     return ns ? ns : INT64_C(5000000000);
 }
 
@@ -46,13 +46,13 @@ int64_t gw_head_start(const gw_t *gw)
     return gw_patience(gw) / LOOKS;
 }
 
-static int64_t period(const gw_t *gw)
+static int64_t probe_period(const gw_t *gw)
 {
     int64_t ns = gw_patience(gw) / LOOKS;
     return ns > LEAST ? ns : LEAST;
 }
 
-static void set(gw_t *gw, int64_t ns)
+static void probe_timer_set(gw_t *gw, int64_t ns)
 {
     struct itimerspec when = {.it_value = {ns / 1000000000, ns % 1000000000}};
     atomic_store_explicit(&gw->due, madi_now() + ns, memory_order_relaxed);
@@ -65,12 +65,12 @@ void gw_alive_set(gw_t *gw)
         return;
     marceli_async_count_later(1); /* also while the program computes; otherwise no other thread is woken */
     marceli_async_kick_later();
-    set(gw, period(gw));
+    probe_timer_set(gw, probe_period(gw));
 }
 
 /* ---- Questions -------------------------------------------------------------------------------------------------- */
 
-static bool ping(gw_side_t *side)
+static bool side_ping(gw_side_t *side)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_FORWARD, .length = sizeof(madi_wire_forward_t), .aux = side->label};
     madi_wire_forward_t body = {.ask = 1};
@@ -82,11 +82,11 @@ void gw_side_ask(gw_side_t *side)
 {
     gw_hop_t *hop = side->hop;
     int64_t now = madi_now();
-    if (!hop || hop->down || !detection(hop->gw))
+    if (!hop || hop->down || !detection_time(hop->gw))
         return;
     if (hop->asked && now - hop->asked > LEAST)
         return; /* an answer is already due */
-    if (hop->forwards ? !ping(side) : !hop->gate->link || !hop->gate->link->driver->live.unheard)
+    if (hop->forwards ? !side_ping(side) : !hop->gate->link || !hop->gate->link->driver->live.unheard)
         return;
     if (!hop->asked)
         hop->asked = now;
@@ -109,7 +109,7 @@ void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, con
 /* ---- Checks: each returns the time of the next one -------------------------------------------------------------- */
 
 /* True if the next hop does not accept what the endpoint has to send, or gives no credit for it. */
-static bool refused(gw_end_t *end)
+static bool end_refused(gw_end_t *end)
 {
     madi_gate_t *gate;
     bool is = false;
@@ -117,7 +117,7 @@ static bool refused(gw_end_t *end)
     gate = end->side && end->side->hop ? end->side->hop->gate : NULL;
     if (gate) {
         madi_lock(&gate->tx_lock);
-        is = end->refused || end->side->stalled;
+        is = end->end_refused || end->side->stalled;
         madi_unlock(&gate->tx_lock);
     }
     gw_end_unlock(end);
@@ -138,17 +138,17 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
     }
     moves = gw_move_look(end, now);
     unacked = !gw_window_empty(end);
-    if (!unacked && !end->half && !refused(end)) {
+    if (!unacked && !end->half && !end_refused(end)) {
         if (still)
             gw_window_rest(end);
-        return still && !moves ? NEVER : now + period(end->gw);
+        return still && !moves ? NEVER : now + probe_period(end->gw);
     }
     if (still && unacked && !end->asked)
         gw_end_ack(end, true);
     end->asked = still;
     if (still && end->side)
         gw_side_ask(end->side);
-    return now + period(end->gw);
+    return now + probe_period(end->gw);
 }
 
 /* True if the host does not acknowledge what the network delivers, although the process owes no answer.  Data sent just
@@ -169,19 +169,19 @@ static bool network_moves(const gw_hop_t *hop)
 {
     madi_link_t *link = hop->gate->link;
     return atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.moves &&
-           link->driver->live.moves(link, period(hop->gw));
+           link->driver->live.moves(link, probe_period(hop->gw));
 }
 
 static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
 {
-    int64_t limit = detection(hop->gw);
+    int64_t limit = detection_time(hop->gw);
     char text[GW_TEXT];
     if (!hop->asked || hop->down || !hop->gate->link || (!hop->answers && !host_unheard(hop, now)))
         return NEVER;
-    if (now - hop->asked < limit) /* within a period, since a running timer is not set again by a send */
-        return hop->asked + limit < now + period(hop->gw) ? hop->asked + limit : now + period(hop->gw);
+    if (now - hop->asked < limit) /* within a probe_period, since a running timer is not probe_timer_set again by a send */
+        return hop->asked + limit < now + probe_period(hop->gw) ? hop->asked + limit : now + probe_period(hop->gw);
     if (hop->answers && network_moves(hop)) /* the probe may not have reached it yet */
-        return now + period(hop->gw);
+        return now + probe_period(hop->gw);
     hop->gw->dead_gateways += hop->forwards;
     snprintf(text, sizeof text, "%s gives no sign of life for %lld ms (MAD_FORWARD_DETECT)",
              hop->answers ? "the gateway" : "its host", (long long)(limit / 1000000));
@@ -189,7 +189,7 @@ static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
     return NEVER;
 }
 
-static int64_t look(gw_t *gw, int64_t now)
+static int64_t probe_all(gw_t *gw, int64_t now)
 {
     int64_t next = gw_dials_look(gw, now), at;
     for (gw_hop_t *hop = gw->hops; hop; hop = hop->next)
@@ -218,7 +218,7 @@ static void ask_idle(gw_t *gw)
 void gw_alive_forgive(gw_t *gw, int64_t now)
 {
     int64_t ns = now - atomic_load_explicit(&gw->due, memory_order_relaxed);
-    if (ns <= period(gw))
+    if (ns <= probe_period(gw))
         return;
     for (gw_hop_t *hop = gw->hops; hop; hop = hop->next)
         hop->asked += hop->asked ? ns : 0;
@@ -231,7 +231,7 @@ void gw_alive_forgive(gw_t *gw, int64_t now)
     atomic_store_explicit(&gw->due, now, memory_order_relaxed);
 }
 
-static void tick(madi_watch_t *watch, uint32_t events)
+static void probe_tick(madi_watch_t *watch, uint32_t events)
 {
     gw_t *gw = MADI_CONTAINER(watch, gw_t, timer);
     int64_t now = madi_now(), next;
@@ -244,30 +244,30 @@ static void tick(madi_watch_t *watch, uint32_t events)
         marceli_async_count_later(1);
         ask_idle(gw);
     }
-    next = look(gw, now);
+    next = probe_all(gw, now);
     if (next == NEVER) {
         if (gw->ends)
-            set(gw, gw_patience(gw)); /* first, because another thread may set it for sooner */
+            probe_timer_set(gw, gw_patience(gw)); /* first, because another thread may probe_timer_set it for sooner */
         atomic_store(&gw->ticks, 0);
-        next = look(gw, madi_now()); /* a thread that sent something before this saw the timer running */
+        next = probe_all(gw, madi_now()); /* a thread that sent something before this saw the timer running */
         if (next == NEVER || atomic_exchange(&gw->ticks, 1)) {
             marceli_async_count_later(-1);
             return;
         }
     }
     now = madi_now();
-    set(gw, next - now > LEAST ? next - now : LEAST);
+    probe_timer_set(gw, next - now > LEAST ? next - now : LEAST);
 }
 
 void gw_alive_soon(gw_t *gw)
 {
     gw_alive_watch(gw);
-    set(gw, LEAST);
+    probe_timer_set(gw, LEAST);
 }
 
 mad_status_t gw_alive_open(gw_t *gw)
 {
-    gw->timer = (madi_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)), .ready = tick};
+    gw->timer = (madi_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)), .ready = probe_tick};
     if (gw->timer.fd < 0)
         return MAD_ERR_SYSTEM;
     return madi_watch_add(gw->base.session, &gw->timer, EPOLLIN);

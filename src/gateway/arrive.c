@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-static void bad(gw_hop_t *hop, const char *text)
+static void fragment_bad(gw_hop_t *hop, const char *text)
 {
     madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, text);
 }
@@ -17,7 +17,7 @@ static void form_bad(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
     char text[GW_TEXT];
     snprintf(text, sizeof text, "a fragment of kind %u and %u bytes: there is no such kind, or it is not as long (\"Fragments\" "
              "in doc/wire.md)", hdr->flags & MADI_FORWARD_KIND, hdr->length);
-    bad(hop, text);
+    fragment_bad(hop, text);
 }
 
 /* The other endpoint has closed.  An earlier word of its handshake, for instance that its own connection attempt
@@ -69,13 +69,13 @@ static void move_came(gw_side_t *side, uint16_t passed)
         gw_side_say(gw_transit_other(side), MADI_FORWARD_MOVE, (uint16_t)(passed + 1), NULL, 0, NULL, 0);
 }
 
-static bool opens(unsigned kind)
+static bool kind_opens(unsigned kind)
 {
     return kind == MADI_FORWARD_OPEN || kind == MADI_FORWARD_TRY;
 }
 
 /* Handle a control fragment, which lies completely in memory of this process. */
-static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const unsigned char *body)
+static void control_handle(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const unsigned char *body)
 {
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
     const unsigned char *rest = body + sizeof(madi_wire_forward_t);
@@ -85,7 +85,7 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
     madi_wire_close_t c;
     char text[GW_TEXT + 1];
 
-    if (opens(kind)) {
+    if (kind_opens(kind)) {
         gw_open_came(hop, hdr, body);
     } else if (kind == MADI_FORWARD_PING) {
         memcpy(&forward, body, sizeof forward);
@@ -108,7 +108,7 @@ static void whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, co
     } else if (kind == MADI_FORWARD_MOVE) {
         move_came(side, hdr->channel);
     } else {
-        bad(hop, "a fragment of unknown form");
+        fragment_bad(hop, "a fragment of unknown form");
     }
 }
 
@@ -122,14 +122,14 @@ static madi_place_t whole_copied(gw_hop_t *hop, gw_side_t *side, const madi_wire
         return MADI_PLACE_DROP;
     }
     madi_foreign_copy(frag ? frag->body : few, body, hdr->length);
-    whole(hop, side, hdr, frag ? frag->body : few);
+    control_handle(hop, side, hdr, frag ? frag->body : few);
     if (frag)
         gw_frag_free(hop->gw, frag);
     return MADI_PLACE_DROP;
 }
 
 /* True for fragments that pass through unchanged. */
-static bool passes(const gw_side_t *side, const madi_wire_hdr_t *hdr)
+static bool fragment_passes(const gw_side_t *side, const madi_wire_hdr_t *hdr)
 {
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
     return side && side->transit &&
@@ -157,7 +157,7 @@ static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wir
     gw_frag_t *frag;
     bool lent = madi_foreign_is_set(rx->loan);
     if (gw_costs(hdr) && !gw_credit_take(side, gw_cost(hdr->length))) {
-        bad(hop, "more fragments than credits");
+        fragment_bad(hop, "more fragments than credits");
         return MADI_PLACE_DROP;
     }
     if (rx->here == hdr->length && gw_transit_now(side, hdr, rx->head))
@@ -193,7 +193,7 @@ static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wir
     return MADI_PLACE_COPY;
 }
 
-static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+static madi_place_t fragment_begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_side_t *side;
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
@@ -205,9 +205,9 @@ static madi_place_t begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, madi_rx_t *
     side = gw_side_find(hop, hdr);
     if (side && gw_costs(hdr))
         gw_side_came(side, hdr);
-    if (passes(side, hdr))
+    if (fragment_passes(side, hdr))
         return transit_begin(hop, side, hdr, rx);
-    if (!side && !opens(kind) && kind != MADI_FORWARD_PING && kind != MADI_FORWARD_KNOW)
+    if (!side && !kind_opens(kind) && kind != MADI_FORWARD_PING && kind != MADI_FORWARD_KNOW)
         return MADI_PLACE_DROP;
     if (kind == MADI_FORWARD_PACKET && rx->here >= gw_packet_head(side, hdr))
         return gw_end_packet(hop, side, hdr, rx);
@@ -233,7 +233,7 @@ madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_
         return MADI_PLACE_DROP;
     }
     hop->in_began = madi_trace_now();
-    place = begin(hop, hdr, rx);
+    place = fragment_begin(hop, hdr, rx);
     if (MADI_UNLIKELY(madi_tracing) && place != MADI_PLACE_COPY)
         arrived_trace(hop, hdr, hop->in_began);
     return place;
@@ -263,7 +263,7 @@ void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
         whole_rx.head = madi_foreign_of(frag->body);
         whole_rx.here = hdr->length;
         if ((hdr->flags & MADI_FORWARD_KIND) != MADI_FORWARD_PACKET)
-            whole(hop, side, hdr, frag->body);
+            control_handle(hop, side, hdr, frag->body);
         else if (side && side->end)
             gw_end_packet(hop, side, hdr, &whole_rx);
         gw_frag_free(gw, frag);

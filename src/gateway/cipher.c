@@ -41,7 +41,7 @@ static bool key_expand(const unsigned char key[KEY], const void *info, size_t le
     return HMAC(EVP_sha256(), key, KEY, text, len + 1, out, &n) && n == KEY;
 }
 
-static bool keys_make(gw_cipher_t *c, enum gw_direction direction, const unsigned char *secret, bool active)
+static bool cipher_make_keys(gw_cipher_t *c, enum gw_direction direction, const unsigned char *secret, bool active)
 {
     keys_t *keys = &c->keys[direction];
     const char *seal = active ? "mad stream, active, seal" : "mad stream, passive, seal";
@@ -56,7 +56,7 @@ gw_cipher_t *gw_cipher_new(const unsigned char secret[GW_SECRET], bool active, u
         return NULL;
     c->generation_bits = generation_bits;
     c->active = active;
-    if (keys_make(c, GW_OURS, secret, active) && keys_make(c, GW_THEIRS, secret, !active))
+    if (cipher_make_keys(c, GW_OURS, secret, active) && cipher_make_keys(c, GW_THEIRS, secret, !active))
         return c;
     gw_cipher_free(c);
     return NULL;

@@ -112,13 +112,13 @@ void gw_route_text(const madi_link_t *link, char *buf, size_t len)
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* A row, with its open streams included. */
-typedef struct told {
+typedef struct count_log {
     gw_route_t all;
     int64_t open, queued, queued_bytes;
-} told_t;
+} count_log_t;
 
 /* Copy a side's counters; those of outgoing traffic need the tx_lock. */
-static gw_side_t look(const gw_side_t *side)
+static gw_side_t side_copy(const gw_side_t *side)
 {
     madi_lock_t *lock = side->hop ? &side->hop->gate->tx_lock : NULL;
     gw_side_t copy = {.in = side->in};
@@ -136,28 +136,28 @@ static gw_side_t look(const gw_side_t *side)
     return copy;
 }
 
-static void add_open(told_t *row, const gw_side_t *there, const gw_side_t *back)
+static void add_open(count_log_t *row, const gw_side_t *there, const gw_side_t *back)
 {
-    gw_side_t a = look(there), b = there == back ? a : look(back);
+    gw_side_t a = side_copy(there), b = there == back ? a : side_copy(back);
     sides_add(&row->all, &a, there == back ? &a : &b);
     row->open++;
     row->queued += a.queued + (there == back ? 0 : b.queued);
     row->queued_bytes += (int64_t)(a.queued_bytes + (there == back ? 0 : b.queued_bytes));
 }
 
-static const char *name_of(const gw_t *gw, int host)
+static const char *host_name_of(const gw_t *gw, int host)
 {
     return host < 0 ? "others" : madi_map_name(gw->map, host);
 }
 
-static void say_row(madi_json_t *j, const gw_t *gw, const told_t *row)
+static void say_row(madi_json_t *j, const gw_t *gw, const count_log_t *row)
 {
     const gw_route_t *r = &row->all;
     madi_json_begin(j, NULL, '{');
     madi_json_text(j, "channel", madi_map_lane_name(gw->map, r->lane));
-    madi_json_text(j, "from", name_of(gw, r->from));
-    madi_json_text(j, "via", name_of(gw, r->via));
-    madi_json_text(j, "to", name_of(gw, r->to));
+    madi_json_text(j, "from", host_name_of(gw, r->from));
+    madi_json_text(j, "via", host_name_of(gw, r->via));
+    madi_json_text(j, "to", host_name_of(gw, r->to));
     madi_json_bool(j, "passes", r->passes);
     madi_count_say(j, MADI_COUNT_ROUTES_streams, row->open);
     madi_count_say(j, MADI_COUNT_ROUTES_streams_opened, (int64_t)r->opened);
@@ -177,7 +177,7 @@ static void say_row(madi_json_t *j, const gw_t *gw, const told_t *row)
 void gw_say_routes(struct mad_session *session, madi_json_t *j)
 {
     gw_t *gw = gw_of_session(session);
-    told_t *rows = calloc((size_t)gw->n_routes + 1, sizeof *rows);
+    count_log_t *rows = calloc((size_t)gw->n_routes + 1, sizeof *rows);
     int n = 0;
     for (gw_route_t *r = gw->routes; rows && r; r = r->next) {
         r->row = n;
@@ -196,7 +196,7 @@ void gw_say_routes(struct mad_session *session, madi_json_t *j)
     free(rows);
 }
 
-static void traffic_add(madi_traffic_t *sum, const gw_count_t *in, const gw_count_t *out)
+static void counts_add(madi_traffic_t *sum, const gw_count_t *in, const gw_count_t *out)
 {
     sum->messages_in += in->fragments;
     sum->bytes_in += in->bytes;
@@ -208,7 +208,7 @@ void gw_traffic(madi_gate_t *gate, madi_traffic_t *ends, madi_traffic_t *passing
 {
     const gw_hop_t *hop = gate->forward;
     madi_lock(&gate->tx_lock);
-    traffic_add(ends, &hop->in_all[0], &hop->out_all[0]);
-    traffic_add(passing, &hop->in_all[1], &hop->out_all[1]);
+    counts_add(ends, &hop->in_all[0], &hop->out_all[0]);
+    counts_add(passing, &hop->in_all[1], &hop->out_all[1]);
     madi_unlock(&gate->tx_lock);
 }

@@ -21,23 +21,23 @@ void gw_budget_shares(gw_t *gw)
     gw->budget -= sum->most[MADI_CHARGE_ANSWERS] + sum->most[MADI_CHARGE_PEERS];
 }
 
-static uint64_t longest(const gw_t *gw)
+static uint64_t fragment_longest(const gw_t *gw)
 {
     return gw_cost(gw->fragment + MADI_FORWARD_HEAD);
 }
 
 /* Credit returned before CREDIT is sent: half of the window, or less if a long fragment would otherwise wait for unsent
  * credit. */
-static uint64_t due(const gw_side_t *side)
+static uint64_t credit_due(const gw_side_t *side)
 {
-    uint64_t half = side->rx_window / 2, spare = side->rx_window - longest(side->transit->gw);
+    uint64_t half = side->rx_window / 2, spare = side->rx_window - fragment_longest(side->transit->gw);
     return half < spare ? half : spare;
 }
 
 bool gw_credit_open(gw_side_t *side, size_t opening)
 {
     gw_t *gw = side->transit->gw;
-    uint64_t window = longest(gw) + SHORT;
+    uint64_t window = fragment_longest(gw) + SHORT;
     uint32_t free = FREE + (opening ? gw_cost(opening) : 0);
     if (gw->budget < (int64_t)(window + free))
         return false;
@@ -69,7 +69,7 @@ void gw_credit_back(gw_side_t *side, uint32_t cost)
 {
     gw_t *gw = side->transit->gw;
     side->rx_back += cost;
-    if (side->tells || !side->hop || side->rx_back + side->rx_window - side->rx_limit < due(side))
+    if (side->tells || !side->hop || side->rx_back + side->rx_window - side->rx_limit < credit_due(side))
         return;
     side->tells = true;
     side->next_tell = NULL;
@@ -80,7 +80,7 @@ void gw_credit_back(gw_side_t *side, uint32_t cost)
     atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
 }
 
-static void grow(gw_side_t *side)
+static void credit_window_grow(gw_side_t *side)
 {
     gw_t *gw = side->transit->gw;
     uint64_t room = GW_WINDOW_MAX - side->rx_window;
@@ -93,7 +93,7 @@ static void grow(gw_side_t *side)
     gw->budget -= more;
 }
 
-static void tell(gw_side_t *side)
+static void credit_send(gw_side_t *side)
 {
     struct {
         madi_wire_forward_t forward;
@@ -115,22 +115,22 @@ void gw_credit_tell(gw_t *gw)
         if (!side->hop)
             continue;
         if (gw_rate_spare(gw))
-            grow(side);
+            credit_window_grow(side);
         side->rx_limit = side->rx_back + side->rx_window;
         gw_rate_take(gw, (int64_t)(side->rx_limit - before));
-        tell(side);
+        credit_send(side);
     }
 }
 
 void gw_credit_unlimited(gw_side_t *side)
 {
     side->rx_limit = UINT64_MAX;
-    tell(side);
+    credit_send(side);
 }
 
 void gw_credit_first(gw_side_t *side)
 {
-    tell(side);
+    credit_send(side);
 }
 
 void gw_credit_came(gw_side_t *side, uint64_t limit)

@@ -61,7 +61,7 @@ static void mark_own(int number)
 
 /* Fetch the address that process `number` of the job has published, and add it as a peer.  Under the session's lock, or
  * before any other thread has the session. */
-static mad_status_t learn(mad_session_t *s, madi_boot_t *boot, int number)
+static mad_status_t process_learn(mad_session_t *s, madi_boot_t *boot, int number)
 {
     unsigned char bytes[MADI_ADDRESS_MAX];
     size_t n, len;
@@ -83,7 +83,7 @@ mad_status_t gw_learn_gateways(mad_session_t *s)
     mad_status_t status = MAD_OK;
     madi_lock(&s->lock);
     for (int i = 0; i < s->boot->gateways && !status; i++)
-        status = learn(s, s->boot, s->boot->size + i);
+        status = process_learn(s, s->boot, s->boot->size + i);
     madi_unlock(&s->lock);
     return status;
 }
@@ -146,7 +146,7 @@ int64_t madi_gateway_budget(void)
     return madi_knob_int(MADI_KNOB_FORWARD_BUDGET);
 }
 
-static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
+static mad_status_t processes_enter(mad_session_t *s, madi_boot_t *boot)
 {
     mad_status_t status = madi_exchange_put(boot, s->address, s->address_len);
     if (!status)
@@ -155,7 +155,7 @@ static mad_status_t enter(mad_session_t *s, madi_boot_t *boot)
     madi_lock(&s->lock);
     for (int i = 0; i < boot->size + boot->gateways && !status; i++)
         if (i != boot->rank)
-            status = learn(s, boot, i);
+            status = process_learn(s, boot, i);
     know_all(s);
     madi_unlock(&s->lock);
     return status;
@@ -198,7 +198,7 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
     if (!status)
         status = madi_gateway_check(s, host);
     if (!status)
-        status = enter(s, b);
+        status = processes_enter(s, b);
     if (status) {
         mad_exit(s);
         madi_boot_leave(b);
@@ -260,7 +260,7 @@ typedef struct serving {
 
 /* A SIGHUP asks to end as the first signal does, and counts only once: a launcher sends it at the end of the job, perhaps to a
  * gateway that drains already. */
-static void told(madi_watch_t *watch, uint32_t events)
+static void signal_taken(madi_watch_t *watch, uint32_t events)
 {
     serving_t *serving = MADI_CONTAINER(watch, serving_t, watch);
     struct signalfd_siginfo info;
@@ -273,7 +273,7 @@ static void told(madi_watch_t *watch, uint32_t events)
 /* True if all processes that were connected are gone.  Daemons do not count, since two would keep each other alive,
  * unless there were only daemons.  A daemon that never connected (a stale line in the job's file) does not count at
  * all.  Under the session's lock. */
-static bool abandoned(const serving_t *serving)
+static bool daemon_abandoned(const serving_t *serving)
 {
     mad_session_t *s = serving->session;
     bool gone[2] = {false}, there = false; /* [1]: daemons */
@@ -289,19 +289,19 @@ static bool abandoned(const serving_t *serving)
     return gone[0] || (gone[1] && !there);
 }
 
-static bool is_told(void *arg)
+static bool daemon_may_end(void *arg)
 {
     serving_t *serving = arg;
     bool end;
     madi_lock(&serving->session->lock);
-    end = serving->told || abandoned(serving);
+    end = serving->told || daemon_abandoned(serving);
     madi_unlock(&serving->session->lock);
     return end;
 }
 
 /* Count connected processes by their gates on lane 0, which madi_gateway_announce uses; other lanes have other gates.
  * *calls: some are still connecting. */
-static int connected(mad_session_t *s, bool *calls)
+static int processes_connected(mad_session_t *s, bool *calls)
 {
     int n = 0;
     *calls = false;
@@ -318,8 +318,8 @@ static int connected(mad_session_t *s, bool *calls)
 static bool is_told_or_calls_no_more(void *arg)
 {
     bool calls;
-    connected(((serving_t *)arg)->session, &calls);
-    return !calls || is_told(arg);
+    processes_connected(((serving_t *)arg)->session, &calls);
+    return !calls || daemon_may_end(arg);
 }
 
 static bool is_over(void *arg)
@@ -336,7 +336,7 @@ static bool is_over(void *arg)
 madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_abandoned,
                                       void (*reached)(const char *host, int processes))
 {
-    serving_t serving = {.watch = {.fd = signals, .ready = told}, .session = s, .until_abandoned = until_abandoned};
+    serving_t serving = {.watch = {.fd = signals, .ready = signal_taken}, .session = s, .until_abandoned = until_abandoned};
     madi_gateway_end_t end;
     bool calls;
     int n;
@@ -346,11 +346,11 @@ madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_
     madi_unlock(&s->lock);
     if (reached) {
         madi_watch_for(s, is_told_or_calls_no_more, &serving, INT64_MAX);
-        n = connected(s, &calls);
+        n = processes_connected(s, &calls);
         if (!calls)
             reached(madi_map_name(gw_of_session(s)->map, gw_of_session(s)->host), n);
     }
-    madi_watch_for(s, is_told, &serving, INT64_MAX);
+    madi_watch_for(s, daemon_may_end, &serving, INT64_MAX);
     madi_gateway_drain(s);
     madi_watch_for(s, is_over, &serving, INT64_MAX);
     madi_lock(&s->lock);

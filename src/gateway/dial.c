@@ -143,7 +143,7 @@ void gw_dial_failed(gw_dial_t *dial)
 /* ---- The end of a dial
  * -------------------------------------------------------------------------------------------------- */
 
-static void refuse(const gw_dial_t *dial)
+static void dial_refuse(const gw_dial_t *dial)
 {
     gw_t *gw = dial->hop->gw;
     madi_wire_hdr_t opened = {.aux = dial->label};
@@ -198,7 +198,7 @@ int64_t gw_dials_look(gw_t *gw, int64_t now)
         }
         *p = dial->next;
         if (dial->hop && dial->answers)
-            refuse(dial);
+            dial_refuse(dial);
         dial_free(gw, dial);
     }
     return next;

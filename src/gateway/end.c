@@ -17,7 +17,7 @@
 
 /* ---- Creation and end ------------------------------------------------------------------------------------------- */
 
-static void unwatch(gw_end_t *end)
+static void end_unwatch(gw_end_t *end)
 {
     if (end->watch.fd < 0)
         return;
@@ -27,7 +27,7 @@ static void unwatch(gw_end_t *end)
 }
 
 /* Send a numbered fragment.  Before the link is up, when no other thread sends. */
-static void say(gw_end_t *end, unsigned kind, const void *bytes, size_t len)
+static void end_send_control(gw_end_t *end, unsigned kind, const void *bytes, size_t len)
 {
     struct iovec vec = {(void *)bytes, len};
     uint32_t body = (uint32_t)(sizeof(madi_wire_forward_t) + gw_protected_len(end, kind, len));
@@ -45,12 +45,12 @@ static void say(gw_end_t *end, unsigned kind, const void *bytes, size_t len)
 }
 
 /* Carry what the core's handshake has written; true if the core's end of the pair is still open. */
-static bool carry(gw_end_t *end)
+static bool handshake_carry(gw_end_t *end)
 {
     char bytes[AT_ONCE];
     ssize_t n;
     while ((n = recv(end->watch.fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
-        say(end, MADI_FORWARD_HELLO, bytes, (size_t)n);
+        end_send_control(end, MADI_FORWARD_HELLO, bytes, (size_t)n);
     return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
@@ -58,7 +58,7 @@ static void handshake_ready(madi_watch_t *watch, uint32_t events)
 {
     gw_end_t *end = MADI_CONTAINER(watch, gw_end_t, watch);
     (void)events;
-    if (!end->closed && !carry(end))
+    if (!end->closed && !handshake_carry(end))
         gw_end_close(end, MAD_ERR_PEER, "the handshake failed");
 }
 
@@ -123,7 +123,7 @@ void gw_end_finish(gw_end_t *end)
 }
 
 /* True if nothing waits to leave on this side, and no driver reads what has left. */
-static bool quiet(const gw_side_t *side)
+static bool side_quiet(const gw_side_t *side)
 {
     bool waits = side->queue && side->hop && !side->hop->down;
     return !waits && !atomic_load_explicit(&side->in_flight, memory_order_relaxed);
@@ -132,7 +132,7 @@ static bool quiet(const gw_side_t *side)
 static void reap_old(gw_end_t *end, bool all)
 {
     for (gw_side_t **p = &end->old, *side; (side = *p);) {
-        if (!all && !quiet(side)) {
+        if (!all && !side_quiet(side)) {
             p = &side->next_old;
             continue;
         }
@@ -147,14 +147,14 @@ void gw_ends_reap(gw_t *gw, bool all)
 {
     for (gw_end_t **p = &gw->ends, *end; (end = *p);) {
         reap_old(end, all);
-        if (!all && (!end->dead || end->old || (end->side && !quiet(end->side)) || atomic_load(&end->n_held))) {
+        if (!all && (!end->dead || end->old || (end->side && !side_quiet(end->side)) || atomic_load(&end->n_held))) {
             p = &end->next;
             continue;
         }
         *p = end->next;
         gw_move_forget(end, MADI_CLOSE_LINK, "");
         reap_old(end, true);
-        unwatch(end);
+        end_unwatch(end);
         gw_end_uncharge(end);
         gw_end_leave_refused(end);
         if (end->side) {
@@ -184,7 +184,7 @@ void gw_end_close(gw_end_t *end, mad_status_t status, const char *text)
     gw_end_leave_refused(end);
     if (closed)
         return;
-    unwatch(end);
+    end_unwatch(end);
     if (side && side->hop && end->started)
         gw_side_drop(side);
     if (side && side->hop && !side->hop->down)
@@ -211,7 +211,7 @@ void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text)
 
 /* ---- Opened by the other endpoint ------------------------------------------------------------------------------- */
 
-static gw_end_t *find(gw_t *gw, uint64_t stream)
+static gw_end_t *end_find(gw_t *gw, uint64_t stream)
 {
     for (gw_end_t *end = gw->ends; end; end = end->next)
         if (end->stream == stream && !end->closed)
@@ -219,7 +219,7 @@ static gw_end_t *find(gw_t *gw, uint64_t stream)
     return NULL;
 }
 
-static void begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open)
+static void end_begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open)
 {
     int fd = -1;
     gw_side_t *side;
@@ -259,11 +259,11 @@ static void begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_ope
 
 void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open)
 {
-    gw_end_t *end = find(hop->gw, open->stream);
+    gw_end_t *end = end_find(hop->gw, open->stream);
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
     bool tries = kind == MADI_FORWARD_TRY;
     if (!end && !open->ack && !tries) {
-        begin(hop, hdr, open);
+        end_begin(hop, hdr, open);
     } else if (!end) {
         gw_refuse(hop, hdr, MADI_CLOSE_LINK, MAD_ERR_PEER, "the peer has given this connection up");
     } else if (open->turn <= end->turn || open->turn <= end->turn_heard) {
@@ -313,7 +313,7 @@ void gw_end_ack(gw_end_t *end, bool ask)
     gw_end_ack_by(end, end->side, ask);
 }
 
-static bool acked(gw_end_t *end, uint32_t ack)
+static bool end_acked(gw_end_t *end, uint32_t ack)
 {
     if (MADI_LIKELY(gw_window_came(end, ack)))
         return true;
@@ -335,7 +335,7 @@ void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
     if (end->resuming)
         gw_way_resume(end, forward.ack);
     else
-        acked(end, forward.ack);
+        end_acked(end, forward.ack);
     if (forward.ask && !end->closed)
         gw_end_ack(end, false);
 }
@@ -345,7 +345,7 @@ static bool in_order(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_
 {
     if (end->resuming) /* fragments of the new path come after the other endpoint's answer */
         return false;
-    if (!acked(end, forward->ack))
+    if (!end_acked(end, forward->ack))
         return false;
     if (MADI_LIKELY(hdr->seq == end->rx_seq))
         return true;
@@ -354,7 +354,7 @@ static bool in_order(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_
     return false; /* or it is a duplicate */
 }
 
-static void up(gw_end_t *end)
+static void end_up(gw_end_t *end)
 {
     if (end->started && end->ready && end->link)
         madi_link_up(end->link);
@@ -382,7 +382,7 @@ static void ready_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *
     gw_window_settle(end, forward.ack);
     end->rx_seq++;
     end->ready = true;
-    up(end);
+    end_up(end);
     if (forward.ask && !end->closed)
         gw_end_ack(end, false);
 }
@@ -430,7 +430,7 @@ void gw_end_route(gw_end_t *end)
 bool gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
 {
     gw_early_t *early = end->early;
-    carry(end);
+    handshake_carry(end);
     madi_fd_close(fd);
     if (!gw_protect_start(end, link))
         return false;
@@ -438,13 +438,13 @@ bool gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
     end->started = true;
     gw_end_uncharge(end);
     gw_end_route(end);
-    unwatch(end);
-    say(end, MADI_FORWARD_READY, NULL, 0);
+    end_unwatch(end);
+    end_send_control(end, MADI_FORWARD_READY, NULL, 0);
     end->early = NULL;
     if (early && end->side && early->turn == end->side->turn)
         ready_came(end->side, &early->hdr, early->body);
     free(early);
-    up(end);
+    end_up(end);
     return true;
 }
 
@@ -469,7 +469,7 @@ void gw_end_half_received(gw_end_t *end)
 /* True if a body may be lent on from this carrier.  Lent bodies go back to the link that they came over, and only one
  * link may have loans at a time.  While there are loans, threads that return them read link->carrier without a lock; so
  * it must not be written then, not even with the same value. */
-static bool may_lend(gw_link_t *link, madi_link_t *carrier)
+static bool end_may_lend(gw_link_t *link, madi_link_t *carrier)
 {
     if (link->carrier == carrier)
         return true;
@@ -479,10 +479,10 @@ static bool may_lend(gw_link_t *link, madi_link_t *carrier)
     return true;
 }
 
-static madi_place_t lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr_t *inner, madi_rx_t *rx)
+static madi_place_t end_lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr_t *inner, madi_rx_t *rx)
 {
     madi_link_t *carrier = hop->gate->link;
-    bool may = may_lend(link, carrier);
+    bool may = end_may_lend(link, carrier);
     madi_foreign_t body = madi_foreign_skip(rx->loan, MADI_FORWARD_HEAD);
     madi_rx_t in = {.loan = may ? body : (madi_foreign_t){0}};
     madi_place_t place;
@@ -502,7 +502,7 @@ static madi_place_t lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr_t *
 
 /* Receive a packet to its destination, which is known already or is determined now; the driver writes the part that is
  * not here yet. */
-static madi_place_t receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *inner, madi_rx_t *rx, bool all, bool asks)
+static madi_place_t end_receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *inner, madi_rx_t *rx, bool all, bool asks)
 {
     gw_end_t *end = side->end;
     if (!end->half) {
@@ -563,18 +563,18 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
         return MADI_PLACE_DROP;
     }
     if (end->half)
-        return receive(hop, side, &inner, rx, all, forward.ask);
+        return end_receive(hop, side, &inner, rx, all, forward.ask);
     if (all && inner.length <= MADI_SHORT_MAX) {
         madi_rx_short(&link->base, &inner, madi_foreign_skip(rx->head, MADI_FORWARD_HEAD));
         gw_end_received(end, forward.ask);
         return MADI_PLACE_DROP;
     }
     if (madi_foreign_is_set(rx->loan)) {
-        place = lend(hop, link, &inner, rx);
+        place = end_lend(hop, link, &inner, rx);
         gw_end_received(end, forward.ask);
         return place;
     }
-    return receive(hop, side, &inner, rx, all, forward.ask);
+    return end_receive(hop, side, &inner, rx, all, forward.ask);
 }
 
 void gw_end_packet_done(gw_hop_t *hop)

@@ -351,7 +351,7 @@ madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag)
     return MADI_TAKEN;
 }
 
-static void pump(madi_gate_t *gate)
+static void hop_pump(madi_gate_t *gate)
 {
     gw_hop_pump(hop_of(gate));
 }
@@ -422,7 +422,7 @@ static void uncharge_all(gw_hop_t *hop)
             gw_end_uncharge(end);
 }
 
-static void down(madi_gate_t *gate, const char *text)
+static void hop_down(madi_gate_t *gate, const char *text)
 {
     gw_hop_t *hop = hop_of(gate);
     gw_side_t *side;
@@ -465,17 +465,17 @@ static void hop_free(madi_gate_t *gate)
     free(hop);
 }
 
-static void leave(mad_session_t *session)
+static void gateway_leave(mad_session_t *session)
 {
     gw_drain(gw_of_session(session));
 }
 
-static bool busy(mad_session_t *session)
+static bool gateway_busy(mad_session_t *session)
 {
     return gw_of_session(session)->n_transits > 0;
 }
 
-static bool drained(madi_gate_t *gate)
+static bool hop_drained(madi_gate_t *gate)
 {
     gw_hop_t *hop = hop_of(gate);
     bool empty;
@@ -500,13 +500,13 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .forget = gw_place_forget,
                                    .rx_begin = gw_rx_begin,
                                    .rx_done = gw_rx_done,
-                                   .pump = pump,
-                                   .down = down,
+                                   .pump = hop_pump,
+                                   .down = hop_down,
                                    .free = hop_free,
                                    .idle = hop_idle,
-                                   .leave = leave,
-                                   .busy = busy,
-                                   .drained = drained,
+                                   .leave = gateway_leave,
+                                   .busy = gateway_busy,
+                                   .drained = hop_drained,
                                    .route = gw_route_text,
                                    .encrypts = gw_link_encrypts,
                                    .say = gw_say,

@@ -11,14 +11,14 @@
 #include "base/log.h"
 
 /* True if the peer of this gate understands KNOW. */
-static bool understands(gw_t *gw, const madi_gate_t *gate)
+static bool gate_understands(gw_t *gw, const madi_gate_t *gate)
 {
     int state = atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed);
     return !gw_lane_of(gw, gate->lane) && state == MADI_GATE_UP && gate->link->driver != &madi_driver_virtual &&
            gw_host_of(gw, madi_peer_address(gw->base.session, gate->peer), NULL) >= 0;
 }
 
-static bool forwards(gw_t *gw, const madi_gate_t *gate)
+static bool gate_forwards(gw_t *gw, const madi_gate_t *gate)
 {
     return gw_flags_of(gw, madi_peer_address(gw->base.session, gate->peer)) & GW_FORWARDS;
 }
@@ -31,7 +31,7 @@ static bool is_behind(const madi_gate_t *gate)
            madi_bounds[MADI_CHARGE_ANSWERS].peer / 64;
 }
 
-static void tell(madi_gate_t *gate, const madi_gate_t *of)
+static void forwarder_announce(madi_gate_t *gate, const madi_gate_t *of)
 {
     const unsigned char *address = madi_peer_address(gate->session, of->peer);
     size_t len = madi_address_len(address);
@@ -49,18 +49,18 @@ void gw_know_up(madi_gate_t *gate)
     gw_t *gw = gw_of_session(s);
     gw_dials_up(gate);
     gw_place_wanted(gw, gate->peer);
-    bool late = (uint32_t)gate->peer >= gw->n_known && forwards(gw, gate);
+    bool late = (uint32_t)gate->peer >= gw->n_known && gate_forwards(gw, gate);
     if (gate->forward)
         ((gw_hop_t *)gate->forward)->network = gw_network(gate);
-    if (!understands(gw, gate) || (!late && (uint32_t)s->next_peer <= gw->n_known))
+    if (!gate_understands(gw, gate) || (!late && (uint32_t)s->next_peer <= gw->n_known))
         return;
     for (madi_gate_t *other = s->gates; other; other = other->next) {
-        if (other == gate || !understands(gw, other) || !forwards(gw, other))
+        if (other == gate || !gate_understands(gw, other) || !gate_forwards(gw, other))
             continue;
         if (late && !is_behind(other))
-            tell(other, gate);
+            forwarder_announce(other, gate);
         if ((uint32_t)other->peer >= gw->n_known)
-            tell(gate, other);
+            forwarder_announce(gate, other);
     }
 }
 

@@ -9,7 +9,7 @@
 #define FIRST 8      /* slots of a new table; always a power of two */
 #define SKIPPED 4096 /* most labels that may be skipped: streams given up before they were opened */
 
-static uint32_t place_of(const gw_hop_t *hop, int mine, uint32_t label)
+static uint32_t label_place(const gw_hop_t *hop, int mine, uint32_t label)
 {
     return (uint32_t)((label * hop->gw->label_key) >> 32) & (hop->cap_sides[mine] - 1);
 }
@@ -21,7 +21,7 @@ void gw_labels_key(gw_t *gw)
     gw->label_key |= 1;
 }
 
-static bool grow(gw_hop_t *hop, int mine)
+static bool labels_grow(gw_hop_t *hop, int mine)
 {
     uint32_t was = hop->cap_sides[mine];
     gw_side_t **old = hop->sides[mine], **p = calloc(was ? 2 * was : FIRST, sizeof *p), *side;
@@ -32,8 +32,8 @@ static bool grow(gw_hop_t *hop, int mine)
     for (uint32_t i = 0; i < was; i++)
         while ((side = old[i])) {
             old[i] = side->next_label;
-            side->next_label = p[place_of(hop, mine, side->label)];
-            p[place_of(hop, mine, side->label)] = side;
+            side->next_label = p[label_place(hop, mine, side->label)];
+            p[label_place(hop, mine, side->label)] = side;
         }
     free(old);
     return true;
@@ -53,11 +53,11 @@ bool gw_label_put(gw_hop_t *hop, gw_side_t *side)
 {
     int mine = side->opener;
     uint32_t at;
-    if (hop->n_sides[mine] == hop->cap_sides[mine] && !grow(hop, mine))
+    if (hop->n_sides[mine] == hop->cap_sides[mine] && !labels_grow(hop, mine))
         return false;
     if (mine)
         hop->n_labels[1] = side->label + 1;
-    at = place_of(hop, mine, side->label);
+    at = label_place(hop, mine, side->label);
     side->next_label = hop->sides[mine][at];
     hop->sides[mine][at] = side;
     hop->n_sides[mine]++;
@@ -67,7 +67,7 @@ bool gw_label_put(gw_hop_t *hop, gw_side_t *side)
 void gw_label_drop(gw_hop_t *hop, gw_side_t *side)
 {
     int mine = side->opener;
-    for (gw_side_t **p = &hop->sides[mine][place_of(hop, mine, side->label)]; *p; p = &(*p)->next_label)
+    for (gw_side_t **p = &hop->sides[mine][label_place(hop, mine, side->label)]; *p; p = &(*p)->next_label)
         if (*p == side) {
             *p = side->next_label;
             hop->n_sides[mine]--;
@@ -78,7 +78,7 @@ void gw_label_drop(gw_hop_t *hop, gw_side_t *side)
 gw_side_t *gw_side_find(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     int mine = !(hdr->flags & MADI_FORWARD_OPENER);
-    gw_side_t *side = hop->cap_sides[mine] ? hop->sides[mine][place_of(hop, mine, hdr->aux)] : NULL;
+    gw_side_t *side = hop->cap_sides[mine] ? hop->sides[mine][label_place(hop, mine, hdr->aux)] : NULL;
     while (side && side->label != hdr->aux)
         side = side->next_label;
     return side;

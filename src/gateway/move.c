@@ -103,7 +103,7 @@ void gw_move_acked(gw_end_t *end, uint32_t ack)
 
 /* ---- Standby paths of this endpoint ----------------------------------------------------------------------------- */
 
-static void try_next(gw_end_t *end)
+static void migrate_try_next(gw_end_t *end)
 {
     gw_t *gw = end->gw;
     const unsigned char *address = gw_end_address(end);
@@ -122,7 +122,7 @@ static void try_next(gw_end_t *end)
 
 /* True if this endpoint has to find another path, and is still on the one to be left.  An endpoint whose process is
  * ending stays. */
-static bool wanted(const gw_end_t *end)
+static bool migrate_wanted(const gw_end_t *end)
 {
     return end->active && end->started && !end->closed && !end->lost && !end->resuming && end->side && end->side->moves &&
            !end->gw->draining;
@@ -131,11 +131,11 @@ static bool wanted(const gw_end_t *end)
 void gw_move_failed(gw_end_t *end, const char *text)
 {
     bool ours = end->beside->opener;
-    if (ours && wanted(end))
+    if (ours && migrate_wanted(end))
         gw_way_avoid(end, end->beside);
     gw_move_forget(end, MADI_CLOSE_WAY, text);
-    if (ours && wanted(end))
-        try_next(end);
+    if (ours && migrate_wanted(end))
+        migrate_try_next(end);
 }
 
 void gw_move_came(gw_side_t *side)
@@ -146,17 +146,17 @@ void gw_move_came(gw_side_t *side)
     side->moves = true;
     if (side == end->beside && side->opener)
         gw_move_failed(end, "a gateway on this way is about to leave");
-    else if (wanted(end) && !end->beside)
-        try_next(end);
+    else if (migrate_wanted(end) && !end->beside)
+        migrate_try_next(end);
     gw_alive_watch(end->gw); /* a new gateway may take the stream later */
 }
 
 bool gw_move_look(gw_end_t *end, int64_t now)
 {
-    if (!wanted(end))
+    if (!migrate_wanted(end))
         return false;
     if (!end->beside) {
-        try_next(end);
+        migrate_try_next(end);
     } else if (end->beside->opener && !end->beside_takes && now - end->beside_at > gw_patience(end->gw)) {
         gw_side_ask(end->beside);
         gw_move_failed(end, "no answer");

@@ -55,7 +55,7 @@ unsigned gw_flags_of(gw_t *gw, const unsigned char *address)
 
 /* ---- Forwarding processes --------------------------------------------------------------------------------------- */
 
-static mad_status_t place_add(gw_t *gw, int host, mad_peer_t peer, bool daemon)
+static mad_status_t next_place_add(gw_t *gw, int host, mad_peer_t peer, bool daemon)
 {
     gw_place_t *at = &gw->places[host];
     gw_mark_t mark = mark_of(gw, peer), before;
@@ -100,7 +100,7 @@ static mad_status_t look_at_peers(gw_t *gw)
             break;
         host = gw_host_of(gw, madi_peer_address(s, p), &flags);
         if (p != me && host >= 0 && flags & GW_FORWARDS)
-            status = place_add(gw, host, p, flags & GW_DAEMON);
+            status = next_place_add(gw, host, p, flags & GW_DAEMON);
     }
     return status;
 }
@@ -113,7 +113,7 @@ void gw_place_wanted(gw_t *gw, mad_peer_t peer)
     int host = p->wanted ? gw_host_of(gw, p->address, &flags) : -1;
     p->wanted = false;
     if (host >= 0 && flags & GW_FORWARDS && gw->places && (uint32_t)peer < gw->n_placed)
-        place_add(gw, host, peer, flags & GW_DAEMON);
+        next_place_add(gw, host, peer, flags & GW_DAEMON);
 }
 
 void gw_place_forget(mad_session_t *s, mad_peer_t peer)
@@ -153,7 +153,7 @@ mad_status_t gw_started(mad_session_t *s)
     return status;
 }
 
-static bool avoided(const gw_avoid_t *avoid, mad_peer_t peer)
+static bool peer_avoided(const gw_avoid_t *avoid, mad_peer_t peer)
 {
     for (int i = 0; i < avoid->n; i++)
         if (avoid->peer[i] == peer)
@@ -169,7 +169,7 @@ static madi_gate_t *gate_of(gw_t *gw, int lane, mad_peer_t peer)
 }
 
 /* True if the connection to the peer is lost, or the peer asks that streams go elsewhere. */
-static bool lost(gw_t *gw, int lane, mad_peer_t peer)
+static bool next_hop_lost(gw_t *gw, int lane, mad_peer_t peer)
 {
     madi_gate_t *gate = gate_of(gw, lane, peer);
     const gw_hop_t *hop = gate ? gate->forward : NULL;
@@ -202,7 +202,7 @@ static bool has_daemon(void *arg, int host)
     const wish_t *w = arg;
     const gw_place_t *at = &w->gw->places[host];
     for (uint32_t i = 0; i < at->n; i++)
-        if (at->process[i].daemon && !avoided(w->avoid, at->process[i].peer) && !lost(w->gw, w->lane, at->process[i].peer))
+        if (at->process[i].daemon && !peer_avoided(w->avoid, at->process[i].peer) && !next_hop_lost(w->gw, w->lane, at->process[i].peer))
             return true;
     return false;
 }
@@ -216,9 +216,9 @@ static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *a
     for (uint32_t i = 0; i < 2 * at->n; i++) {
         const process_t *process = &at->process[at->turn++ % at->n];
         mad_peer_t p = process->peer;
-        dead |= lost(gw, lane, p);
-        if (avoided(avoid, p) || (daemon && !process->daemon) ||
-            (i < at->n ? lost(gw, lane, p) : avoid->lost || !once_more(gw, lane, &p)))
+        dead |= next_hop_lost(gw, lane, p);
+        if (peer_avoided(avoid, p) || (daemon && !process->daemon) ||
+            (i < at->n ? next_hop_lost(gw, lane, p) : avoid->lost || !once_more(gw, lane, &p)))
             continue;
         *peer = p;
         return MAD_OK;
@@ -241,7 +241,7 @@ bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address)
 }
 
 /* Return a number that rotates over equal paths, one step per connection; each process starts at a different one. */
-static uint64_t turn(gw_t *gw)
+static uint64_t path_turn(gw_t *gw)
 {
     uint32_t first;
     memcpy(&first, gw->base.session->uid, sizeof first);
@@ -301,7 +301,7 @@ static mad_status_t to_destination(gw_t *gw, int lane, const unsigned char *addr
         status = destination_new(gw, address, &peer, reason);
     else if (peer < 0)
         status = madi_peer_add(gw->base.session, address, madi_address_len(address), &peer);
-    bool called = !status && (!lost(gw, lane, peer) || once_more(gw, lane, &peer));
+    bool called = !status && (!next_hop_lost(gw, lane, peer) || once_more(gw, lane, &peer));
     if (!status)
         status = gate_to(gw, lane, peer, gate, reason);
     if (status == MAD_ERR_PEER && called)
@@ -325,7 +325,7 @@ mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, cons
     status = look_at_peers(gw);
     if (status)
         return status;
-    choice.number = turn(gw);
+    choice.number = path_turn(gw);
     if (avoid)
         all = *avoid;
     for (to = gw_host_of(gw, address, NULL); to >= 0 && choice.n < HOSTS_MOST;) {

@@ -147,7 +147,7 @@ void gw_way_say_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t tur
 }
 
 /* Start the numbering as if OPEN had been sent. */
-static void number(gw_end_t *end)
+static void resume_number(gw_end_t *end)
 {
     end->window.base = end->window.next = 1;
     atomic_store(&end->window.ack, 1);
@@ -155,7 +155,7 @@ static void number(gw_end_t *end)
 
 void gw_way_wait(gw_end_t *end, const char *why)
 {
-    number(end);
+    resume_number(end);
     snprintf(end->why, sizeof end->why, "%s", why);
     end->status = MAD_ERR_PEER;
     end->lost = madi_now();
@@ -171,7 +171,7 @@ bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
     if (!side)
         return false;
     if (first)
-        number(end);
+        resume_number(end);
     else
         end->turn = gw_way_turn(end);
     gw_way_change(end, side, !first, "this end takes another way");
@@ -220,7 +220,7 @@ static void round_over(gw_end_t *end, int64_t now, const char *reason)
     end->hope = false;
 }
 
-static void try_next(gw_end_t *end, int64_t now)
+static void resume_try_next(gw_end_t *end, int64_t now)
 {
     gw_t *gw = end->gw;
     const unsigned char *address = gw_end_address(end);
@@ -260,9 +260,9 @@ void gw_way_look(gw_end_t *end, int64_t now)
         gw_side_ask(end->side);
         end->hope = true;
         gw_way_change(end, NULL, true, "no answer");
-        try_next(end, now);
+        resume_try_next(end, now);
     } else {
-        try_next(end, now);
+        resume_try_next(end, now);
     }
 }
 

@@ -56,7 +56,7 @@ static gw_transit_t *transit_new(gw_t *gw, size_t address_len)
 
 /* Return the number of gateways that may follow this one.  A peer that asks for more than a path can have would let
  * gateways pass its stream around for that long. */
-static uint16_t followers(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
+static uint16_t gateways_left(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     if (hdr->channel <= GW_HOPS)
         return (uint16_t)(hdr->channel - 1);
@@ -111,8 +111,8 @@ static void not_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, gw_transit_t *t, m
     gw_refuse(hop, hdr, gone ? MADI_CLOSE_GONE : MADI_CLOSE_WAY, status, text);
 }
 
-static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open, const unsigned char *address,
-                    size_t len)
+static void open_forward(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open, const unsigned char *address,
+                         size_t len)
 {
     gw_t *gw = hop->gw;
     char reason[MADI_REASON_MAX] = "";
@@ -153,7 +153,7 @@ static void pass_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_o
     on.limit = t->side[1].rx_limit;
     t->route = gw_route_open(gw, gw_lane_of(gw, hop->gate->lane), peer_host(hop->gate), peer_host(next->gate),
                              gw_host_of(gw, address, NULL), true);
-    gw_side_say(&t->side[1], hdr->flags & MADI_FORWARD_KIND, followers(hop, hdr), &on, sizeof on, address, len);
+    gw_side_say(&t->side[1], hdr->flags & MADI_FORWARD_KIND, gateways_left(hop, hdr), &on, sizeof on, address, len);
 }
 
 /* True if the peer may open one more stream here. */
@@ -183,7 +183,7 @@ void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char
     else if (!memcmp(madi_address_uid(address), hop->gw->base.session->uid, 16))
         gw_end_open(hop, hdr, &open);
     else
-        pass_on(hop, hdr, &open, address, len);
+        open_forward(hop, hdr, &open, address, len);
 }
 
 /* ---- Fragments -------------------------------------------------------------------------------------------------- */
@@ -260,7 +260,7 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
 
 /* ---- The end ---------------------------------------------------------------------------------------------------- */
 
-static void closed(gw_transit_t *t, int i, const madi_wire_close_t *c, const char *text)
+static void transit_closed(gw_transit_t *t, int i, const madi_wire_close_t *c, const char *text)
 {
     gw_side_t *other = &t->side[!i];
     if (t->closed[i])
@@ -278,11 +278,11 @@ static void closed(gw_transit_t *t, int i, const madi_wire_close_t *c, const cha
 
 void gw_transit_closed(gw_side_t *from, const madi_wire_close_t *c, const char *text)
 {
-    closed(from->transit, from == &from->transit->side[1], c, text);
+    transit_closed(from->transit, from == &from->transit->side[1], c, text);
 }
 
 /* End a stream whose dial has failed.  Its opener is refused later (gw_dial_failed), and sees nothing until then. */
-static void silenced(gw_transit_t *t)
+static void transit_silence(gw_transit_t *t)
 {
     gw_dial_t *dial = t->dial;
     bool over = t->closed[0] && t->closed[1];
@@ -305,10 +305,10 @@ void gw_transit_lost(gw_side_t *side, const char *text)
     madi_wire_close_t c = {.status = MAD_ERR_PEER, .what = never ? MADI_CLOSE_GONE : MADI_CLOSE_WAY};
     gw_side_close(side);
     if (side == &t->side[1] && t->dial) {
-        silenced(t);
+        transit_silence(t);
         return;
     }
-    closed(t, side == &t->side[1], &c, why);
+    transit_closed(t, side == &t->side[1], &c, why);
 }
 
 void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text)

@@ -388,7 +388,7 @@ static madi_sent_t send_held(gw_end_t *end, const struct iovec *vec, int n, size
     return op ? MADI_TAKEN : MADI_SENT;
 }
 
-static madi_sent_t refuse(gw_end_t *end)
+static madi_sent_t virtual_refuse(gw_end_t *end)
 {
     gw_hop_t *hop = end->side->hop;
     if (!end->refused) {
@@ -401,13 +401,13 @@ static madi_sent_t refuse(gw_end_t *end)
 }
 
 /* Headers of a fragment, before those of the packet. */
-typedef struct head {
+typedef struct virtual_head {
     madi_wire_hdr_t hdr;
     madi_wire_forward_t forward;
-} head_t;
+} virtual_head_t;
 
 /* Send a packet (vec[1] and the rest) with its head in vec[0]. */
-static bool send_now(madi_link_t *link, const struct iovec *vec, int n, size_t total)
+static bool virtual_send_now(madi_link_t *link, const struct iovec *vec, int n, size_t total)
 {
     unsigned char small[MADI_PACKET_SHORT];
     if (total > sizeof small || n != 2)
@@ -419,9 +419,9 @@ static bool send_now(madi_link_t *link, const struct iovec *vec, int n, size_t t
     return link->driver->send(link, &(struct iovec){small, total}, 1, total, NULL) == MADI_SENT;
 }
 
-/* Like send_now, but sealed into one piece.  If the link does not take it, nobody has seen it, so its nonce may be used
+/* Like virtual_send_now, but sealed into one piece.  If the link does not take it, nobody has seen it, so its nonce may be used
  * again. */
-static bool send_sealed(gw_end_t *end, const head_t *head, const struct iovec *vec, int n, size_t total)
+static bool send_sealed(gw_end_t *end, const virtual_head_t *head, const struct iovec *vec, int n, size_t total)
 {
     unsigned char small[sizeof *head + MADI_SEALED_WHOLE + GW_SEALS], *packet = small;
     madi_link_t *link = end->side->hop->gate->link;
@@ -436,7 +436,7 @@ static bool send_sealed(gw_end_t *end, const head_t *head, const struct iovec *v
     return link->driver->send(link, &(struct iovec){packet, len}, 1, len, NULL) == MADI_SENT;
 }
 
-static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, size_t total)
+static madi_sent_t virtual_send_packet(gw_end_t *end, const struct iovec *vec, int n, size_t total)
 {
     gw_side_t *side = end->side;
     gw_hop_t *hop = side->hop;
@@ -444,18 +444,18 @@ static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, si
     size_t payload = gw_protected_len(end, MADI_FORWARD_PACKET, total);
     uint32_t cost = gw_cost((uint32_t)(sizeof(madi_wire_forward_t) + payload));
     int64_t began = madi_trace_now();
-    head_t head = {.hdr = {.type = MADI_WIRE_FORWARD,
-                           .flags = (uint8_t)(MADI_FORWARD_PACKET | (side->opener ? MADI_FORWARD_OPENER : 0)),
-                           .length = (uint32_t)(sizeof head.forward + payload),
-                           .seq = end->window.next,
-                           .aux = side->label}};
+    virtual_head_t head = {.hdr = {.type = MADI_WIRE_FORWARD,
+                                   .flags = (uint8_t)(MADI_FORWARD_PACKET | (side->opener ? MADI_FORWARD_OPENER : 0)),
+                                   .length = (uint32_t)(sizeof head.forward + payload),
+                                   .seq = end->window.next,
+                                   .aux = side->label}};
     if (!gw_side_may(side, &head.hdr, cost)) {
         gw_side_stalls(side);
         gw_alive_watch(end->gw);
         return MADI_AGAIN;
     }
     if (side->queue || hop->active || hop->gate->ctrl)
-        return refuse(end);
+        return virtual_refuse(end);
     if (sizeof(madi_wire_hdr_t) + head.hdr.length > hop->gate->link->adapter->caps.packet_max)
         return send_held(end, vec, n, total, NULL);
     if (!gw_window_room(end, total, true))
@@ -463,12 +463,12 @@ static madi_sent_t send_packet(gw_end_t *end, const struct iovec *vec, int n, si
     head.forward = (madi_wire_forward_t){.ack = end->rx_seq, .ask = gw_window_asks(end, total)};
     if (MADI_UNLIKELY(end->encrypts)) {
         if (!send_sealed(end, &head, vec, n, total))
-            return refuse(end);
+            return virtual_refuse(end);
     } else {
         out[0] = (struct iovec){&head, sizeof head};
         memcpy(out + 1, vec, (size_t)n * sizeof *vec);
-        if (!send_now(hop->gate->link, out, n + 1, sizeof head + total))
-            return refuse(end);
+        if (!virtual_send_now(hop->gate->link, out, n + 1, sizeof head + total))
+            return virtual_refuse(end);
     }
     gw_side_sent(side, &head.hdr, cost);
     if (MADI_UNLIKELY(madi_tracing))
@@ -486,7 +486,7 @@ static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int 
         return MADI_AGAIN; /* no path now */
     madi_lock(&gate->tx_lock);
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
-        sent = op ? send_held(end, vec, n, total, op) : send_packet(end, vec, n, total);
+        sent = op ? send_held(end, vec, n, total, op) : virtual_send_packet(end, vec, n, total);
     madi_unlock(&gate->tx_lock);
     return sent;
 }

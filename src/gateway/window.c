@@ -28,15 +28,15 @@ static uint32_t record_size(size_t len)
     return (uint32_t)((sizeof(kept_t) + len + 15) & ~(size_t)15);
 }
 
-static kept_t *at(const gw_window_t *w, uint64_t position)
+static kept_t *record_at(const gw_window_t *w, uint64_t position)
 {
     return (kept_t *)(void *)(w->ring + (position & (w->cap - 1)));
 }
 
 /* Return the position of the next record, skipping one that only leads to the beginning. */
-static uint64_t real(const gw_window_t *w, uint64_t position)
+static uint64_t record_position(const gw_window_t *w, uint64_t position)
 {
-    if (position != w->tail && !at(w, position)->size)
+    if (position != w->tail && !record_at(w, position)->size)
         position += w->cap - (position & (w->cap - 1));
     return position;
 }
@@ -48,14 +48,14 @@ static uint64_t begin_of(const gw_window_t *w, uint32_t size)
     return left < size ? w->tail + left : w->tail;
 }
 
-static bool fits(const gw_window_t *w, uint32_t size)
+static bool record_fits(const gw_window_t *w, uint32_t size)
 {
     return w->cap && begin_of(w, size) + size - w->head <= w->cap;
 }
 
 /* Enlarge the ring.  Acknowledgements may arrive meanwhile, so of the window only the ring and its positions are
  * written. */
-static bool grow(gw_window_t *w, uint32_t size)
+static bool window_grow(gw_window_t *w, uint32_t size)
 {
     uint64_t cap = w->cap ? w->cap * 2 : LEAST, tail = 0;
     unsigned char *ring;
@@ -64,9 +64,9 @@ static bool grow(gw_window_t *w, uint32_t size)
     ring = aligned_alloc(16, cap);
     if (!ring)
         return false;
-    for (uint64_t p = real(w, w->head); p != w->tail; p = real(w, p + at(w, p)->size)) {
-        memcpy(ring + tail, at(w, p), at(w, p)->size);
-        tail += at(w, p)->size;
+    for (uint64_t p = record_position(w, w->head); p != w->tail; p = record_position(w, p + record_at(w, p)->size)) {
+        memcpy(ring + tail, record_at(w, p), record_at(w, p)->size);
+        tail += record_at(w, p)->size;
     }
     free(w->ring);
     w->ring = ring;
@@ -76,14 +76,14 @@ static bool grow(gw_window_t *w, uint32_t size)
     return true;
 }
 
-static kept_t *append(gw_window_t *w, uint8_t kind, size_t len, size_t here)
+static kept_t *record_append(gw_window_t *w, uint8_t kind, size_t len, size_t here)
 {
     uint32_t size = record_size(here);
     uint64_t begin = begin_of(w, size);
     kept_t *k;
     if (begin != w->tail)
-        at(w, w->tail)->size = 0;
-    k = at(w, begin);
+        record_at(w, w->tail)->size = 0;
+    k = record_at(w, begin);
     *k = (kept_t){.size = size, .len = (uint32_t)len, .kind = kind};
     w->tail = begin + size;
     w->bytes += len;
@@ -93,7 +93,7 @@ static kept_t *append(gw_window_t *w, uint8_t kind, size_t len, size_t here)
 static void drop_first(gw_window_t *w, const kept_t *k)
 {
     w->bytes -= k->len;
-    w->head = real(w, w->head + k->size);
+    w->head = record_position(w, w->head + k->size);
     w->base++;
     if (w->head == w->tail)
         w->head = w->tail = 0; /* reuse the same cache lines */
@@ -106,8 +106,8 @@ static void drop_first(gw_window_t *w, const kept_t *k)
 static void forget_copies(gw_window_t *w)
 {
     uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
-    while (w->base != ack && w->head != w->tail && !at(w, w->head)->held)
-        drop_first(w, at(w, w->head));
+    while (w->base != ack && w->head != w->tail && !record_at(w, w->head)->held)
+        drop_first(w, record_at(w, w->head));
 }
 
 bool gw_window_room(gw_end_t *end, size_t len, bool copy)
@@ -122,7 +122,7 @@ bool gw_window_room(gw_end_t *end, size_t len, bool copy)
         if (w->bytes + len > limit)
             return false;
     }
-    return fits(w, size) || grow(w, size);
+    return record_fits(w, size) || window_grow(w, size);
 }
 
 bool gw_window_asks(gw_end_t *end, size_t len)
@@ -137,7 +137,7 @@ bool gw_window_asks(gw_end_t *end, size_t len)
 
 void gw_window_keep(gw_end_t *end, unsigned kind, const struct iovec *vec, int n, size_t len)
 {
-    kept_t *k = append(&end->window, (uint8_t)kind, len, len);
+    kept_t *k = record_append(&end->window, (uint8_t)kind, len, len);
     unsigned char *to = k->bytes;
     for (int i = 0; i < n; i++) {
         memcpy(to, vec[i].iov_base, vec[i].iov_len);
@@ -149,7 +149,7 @@ void gw_window_keep(gw_end_t *end, unsigned kind, const struct iovec *vec, int n
 
 void gw_window_hold(gw_end_t *end, gw_held_t *held, size_t len)
 {
-    append(&end->window, MADI_FORWARD_PACKET, len, 0)->held = held;
+    record_append(&end->window, MADI_FORWARD_PACKET, len, 0)->held = held;
     atomic_fetch_add(&end->window.held, 1);
     end->window.next++;
     gw_alive_watch(end->gw);
@@ -192,7 +192,7 @@ static gw_held_t *take_held(gw_window_t *w)
     uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
     gw_held_t *list = NULL, **tail = &list;
     while (w->base != ack && w->head != w->tail) {
-        kept_t *k = at(w, w->head);
+        kept_t *k = record_at(w, w->head);
         if (k->held) {
             *tail = k->held;
             tail = &k->held->next;
@@ -271,14 +271,14 @@ int gw_window_resend(gw_end_t *end)
     int n = 0;
     forget_copies(w);
     seq = w->base;
-    for (uint64_t p = real(w, w->head); p != w->tail; p = real(w, p + at(w, p)->size), n++) {
-        const kept_t *k = at(w, p);
+    for (uint64_t p = record_position(w, w->head); p != w->tail; p = record_position(w, p + record_at(w, p)->size), n++) {
+        const kept_t *k = record_at(w, p);
         uint32_t body = (uint32_t)(sizeof(madi_wire_forward_t) + gw_protected_len(end, k->kind, k->len));
         gw_frag_t *frag = k->held ? gw_held_frag(k->held) : gw_frag_new(end->gw, body);
         struct iovec vec = {(void *)k->bytes, k->len};
         if (!frag)
             return -1;
-        gw_end_head(end, frag, k->kind, seq++, k->len, real(w, p + k->size) == w->tail); /* for the last one, since the
+        gw_end_head(end, frag, k->kind, seq++, k->len, record_position(w, p + k->size) == w->tail); /* for the last one, since the
                                                                                           * program may wait for it */
         if (k->held ? !gw_held_fill(k->held, frag) : !gw_protect(end, frag, &vec, k->len ? 1 : 0, k->len))
             return -1; /* the stream is given up, with everything in the window */
