@@ -6,7 +6,7 @@
 #define COUNT(type, op, access) (MAD_DEV_ATOMIC_MAX / mad_ofi_atomic_size(access, type, op))
 
 /* Elements as bytes. */
-static bool pieces_of(const struct fi_ioc *ioc, size_t n, size_t size, struct iovec *pieces)
+static bool ioc_pieces(const struct fi_ioc *ioc, size_t n, size_t size, struct iovec *pieces)
 {
     if (n > MAD_DEV_PIECES)
         return false;
@@ -32,8 +32,8 @@ static ssize_t atomic_it(struct fid_ep *ep, mad_dev_access_t access, const struc
                           .context = m->context, .flags = FI_ATOMIC | (access == MAD_DEV_ATOMIC ? FI_WRITE : FI_READ)};
     if (!size)
         return -FI_EOPNOTSUPP;
-    if (m->rma_iov_count > MAD_DEV_PIECES || !pieces_of(m->msg_iov, n, size, operand) ||
-        !pieces_of(compares, n_compares, size, compare) || !pieces_of(results, n_results, size, result))
+    if (m->rma_iov_count > MAD_DEV_PIECES || !ioc_pieces(m->msg_iov, n, size, operand) ||
+        !ioc_pieces(compares, n_compares, size, compare) || !ioc_pieces(results, n_results, size, result))
         return -FI_EINVAL;
     for (size_t i = 0; i < m->rma_iov_count; i++)
         targets[i] = (mad_dev_target_t){m->rma_iov[i].addr, m->rma_iov[i].count * size, m->rma_iov[i].key};
@@ -143,7 +143,7 @@ static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
 
 /* ---- Which there are ---------------------------------------------------------------------------------------------- */
 
-static int valid(mad_dev_access_t access, enum fi_datatype type, enum fi_op op, size_t *count)
+static int atomic_valid(mad_dev_access_t access, enum fi_datatype type, enum fi_op op, size_t *count)
 {
     if (!mad_ofi_atomic_size(access, type, op))
         return -FI_EOPNOTSUPP;
@@ -154,19 +154,19 @@ static int valid(mad_dev_access_t access, enum fi_datatype type, enum fi_op op, 
 static int atomic_writevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op, size_t *count)
 {
     (void)ep;
-    return valid(MAD_DEV_ATOMIC, type, op, count);
+    return atomic_valid(MAD_DEV_ATOMIC, type, op, count);
 }
 
 static int atomic_readwritevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op, size_t *count)
 {
     (void)ep;
-    return valid(MAD_DEV_FETCH, type, op, count);
+    return atomic_valid(MAD_DEV_FETCH, type, op, count);
 }
 
 static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op, size_t *count)
 {
     (void)ep;
-    return valid(MAD_DEV_COMPARE, type, op, count);
+    return atomic_valid(MAD_DEV_COMPARE, type, op, count);
 }
 
 int mad_ofi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr,
@@ -178,7 +178,7 @@ int mad_ofi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum 
     if (flags && access == MAD_DEV_ATOMIC)
         return -FI_EOPNOTSUPP;
     attr->size = mad_ofi_atomic_size(access, type, op);
-    return valid(access, type, op, &attr->count);
+    return atomic_valid(access, type, op, &attr->count);
 }
 
 struct fi_ops_atomic mad_ofi_atomic = {.size = sizeof(struct fi_ops_atomic),

@@ -4,18 +4,18 @@
 
 #include <stdio.h>
 
-static unsigned char *name_at(const mad_ofi_av_t *av, size_t at)
+static unsigned char *av_name_at(const mad_ofi_av_t *av, size_t at)
 {
     return av->names + at * mad_ofi_name_len();
 }
 
-static bool name_good(const unsigned char *name)
+static bool av_name_good(const unsigned char *name)
 {
     unsigned char address[MAD_OFI_ADDRESS_MAX];
     return mad_ofi_name_address(name, mad_ofi_name_len(), address) != 0;
 }
 
-static bool grow(mad_ofi_av_t *av, size_t more)
+static bool av_grow(mad_ofi_av_t *av, size_t more)
 {
     size_t room = av->room ? av->room : 64;
     void *names;
@@ -66,14 +66,14 @@ static fi_addr_t name_insert(mad_ofi_av_t *av, const unsigned char *name, bool o
     size_t at;
     if (own_name(av, name, own))
         name = own;
-    is_good = name_good(name);
+    is_good = av_name_good(name);
     if (!is_good && av->type != FI_AV_TABLE)
         return FI_ADDR_NOTAVAIL;
     at = place_take(av, ordered);
     if (is_good)
-        memcpy(name_at(av, at), name, mad_ofi_name_len());
+        memcpy(av_name_at(av, at), name, mad_ofi_name_len());
     else
-        memset(name_at(av, at), 0, mad_ofi_name_len());
+        memset(av_name_at(av, at), 0, mad_ofi_name_len());
     for (mad_ofi_ep_t *ep = av->eps; ep; ep = ep->next)
         if (ep->dev && mad_ofi_ep_learn(ep, at, at + 1))
             *rc = -FI_ENOMEM;
@@ -89,7 +89,7 @@ static int av_insert(struct fid_av *fid, const void *names, size_t n, fi_addr_t 
     if (flags & ~(uint64_t)(FI_MORE | FI_SYNC_ERR))
         return -FI_EINVAL;
     pthread_mutex_lock(&av->lock);
-    if (!grow(av, n)) {
+    if (!av_grow(av, n)) {
         pthread_mutex_unlock(&av->lock);
         return -FI_ENOMEM;
     }
@@ -121,7 +121,7 @@ static int no_insertsym(struct fid_av *av, const char *node, size_t n_nodes, con
 
 static bool is_there(const mad_ofi_av_t *av, fi_addr_t address)
 {
-    return address < av->n && name_at(av, address)[0];
+    return address < av->n && av_name_at(av, address)[0];
 }
 
 static int av_remove(struct fid_av *fid, fi_addr_t *addresses, size_t n, uint64_t flags)
@@ -136,7 +136,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *addresses, size_t n, uint64_
             rc = -FI_EINVAL;
             continue;
         }
-        name_at(av, addresses[i])[0] = 0;
+        av_name_at(av, addresses[i])[0] = 0;
         for (mad_ofi_ep_t *ep = av->eps; ep; ep = ep->next)
             mad_ofi_ep_forget(ep, addresses[i]);
         place_give(av, addresses[i]);
@@ -152,7 +152,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t address, void *name, size_t *
     int rc = -FI_EINVAL;
     pthread_mutex_lock(&av->lock);
     if (is_there(av, address)) {
-        memcpy(name, name_at(av, address), *len < name_len ? *len : name_len);
+        memcpy(name, av_name_at(av, address), *len < name_len ? *len : name_len);
         *len = name_len;
         rc = 0;
     }

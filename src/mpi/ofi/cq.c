@@ -21,7 +21,7 @@ static void cq_unlock(mad_ofi_cq_t *cq)
 
 /* ---- In ----------------------------------------------------------------------------------------------------------- */
 
-static bool grow(mad_ofi_cq_t *cq)
+static bool cq_grow(mad_ofi_cq_t *cq)
 {
     mad_ofi_entry_t *ring = malloc((size_t)cq->size * 2 * sizeof *ring);
     if (!ring)
@@ -37,14 +37,14 @@ static bool grow(mad_ofi_cq_t *cq)
 }
 
 /* Under the lock; NULL: no memory. */
-static mad_ofi_entry_t *entry_add(mad_ofi_cq_t *cq)
+static mad_ofi_entry_t *cq_entry_add(mad_ofi_cq_t *cq)
 {
-    if (cq->tail - cq->head == cq->size && !grow(cq))
+    if (cq->tail - cq->head == cq->size && !cq_grow(cq))
         return NULL;
     return &cq->ring[cq->tail++ & (cq->size - 1)];
 }
 
-static void overrun(void)
+static void cq_overrun(void)
 {
     MAD_OFI_WARN(CQ, "no memory for a completion: it is lost\n");
 }
@@ -53,7 +53,7 @@ void mad_ofi_cq_push_other(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e,
 {
     mad_ofi_entry_t *entry;
     cq_lock(cq);
-    entry = entry_add(cq);
+    entry = cq_entry_add(cq);
     if (entry) {
         entry->e = *e;
         entry->source = source;
@@ -61,7 +61,7 @@ void mad_ofi_cq_push_other(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e,
     }
     cq_unlock(cq);
     if (!entry)
-        overrun();
+        cq_overrun();
     mad_ofi_wait_wake(&cq->wait);
 }
 
@@ -76,14 +76,14 @@ void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e,
                                           .data = e->data, .tag = e->tag, .olen = olen, .err = err,
                                           .prov_errno = prov_errno};
         cq_lock(cq);
-        entry = entry_add(cq);
+        entry = cq_entry_add(cq);
         if (entry)
             entry->error = error;
         cq_unlock(cq);
     }
     if (!entry) {
         free(error);
-        overrun();
+        cq_overrun();
     }
     mad_ofi_wait_wake(&cq->wait);
 }
@@ -109,7 +109,7 @@ _Static_assert(offsetof(struct fi_cq_tagged_entry, len) == offsetof(struct fi_cq
                    offsetof(struct fi_cq_tagged_entry, data) == offsetof(struct fi_cq_data_entry, data),
                "formats are prefixes");
 
-static void entry_read(const mad_ofi_cq_t *cq, const mad_ofi_entry_t *entry, void *buf, size_t at)
+static void cq_entry_read(const mad_ofi_cq_t *cq, const mad_ofi_entry_t *entry, void *buf, size_t at)
 {
     size_t size = entry_size(cq->format);
     memcpy((char *)buf + at * size, &entry->e, size);
@@ -128,7 +128,7 @@ static inline size_t take_tagged(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *bu
 
 /* Read up to n entries.  Return their number; -FI_EAVAIL if the first is an error, -FI_EAGAIN if there is none.  With n 0,
  * return 0 if there is any, an error or not. */
-static ssize_t take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
+static ssize_t cq_take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
 {
     bool is_left;
     ssize_t got = 0;
@@ -139,7 +139,7 @@ static ssize_t take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
         const mad_ofi_entry_t *entry = &cq->ring[cq->head & (cq->size - 1)];
         if (entry->error)
             break;
-        entry_read(cq, entry, buf, (size_t)got);
+        cq_entry_read(cq, entry, buf, (size_t)got);
         if (sources)
             sources[got] = entry->source;
         cq->head++;
@@ -172,7 +172,7 @@ static bool has_nothing(mad_ofi_cq_t *cq)
 
 /* What comes may complete nothing, as nobody has asked for it yet, and have other messages behind it.  A program that reads
  * nothing may give its processor away, so it is looked for these as well; cq->into is `into` while there is nothing to read. */
-static inline void look(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *into)
+static inline void cq_look(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *into)
 {
     int looks = 0;
     while (mad_ofi_eps_progress(&cq->eps) > 0 && cq->into == into && has_nothing(cq) && ++looks < MADI_OFI_LOOKS)
@@ -183,11 +183,11 @@ static inline void look(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *into)
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *sources)
 {
     mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
-    ssize_t got = n && !is_empty(cq) ? take(cq, buf, n, sources) : -FI_EAGAIN;
+    ssize_t got = n && !is_empty(cq) ? cq_take(cq, buf, n, sources) : -FI_EAGAIN;
     if (got != -FI_EAGAIN)
         return got;
-    look(cq, NULL);
-    return is_empty(cq) ? -FI_EAGAIN : take(cq, buf, n, sources);
+    cq_look(cq, NULL);
+    return is_empty(cq) ? -FI_EAGAIN : cq_take(cq, buf, n, sources);
 }
 
 /* The ring is empty, and what comes need not go through it.  After a read that left nothing the next one looks at nothing:
@@ -201,11 +201,11 @@ static inline ssize_t read_at_once(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *
     }
     cq->into = buf;
     cq->into_end = buf + n;
-    look(cq, buf);
+    cq_look(cq, buf);
     end = cq->into;
     cq->into = cq->into_end = NULL;
     if (__builtin_expect(end == buf, 1))
-        return is_empty(cq) ? -FI_EAGAIN : take(cq, buf, n, NULL);
+        return is_empty(cq) ? -FI_EAGAIN : cq_take(cq, buf, n, NULL);
     cq->drained = end < buf + n && is_empty(cq);
     return end - buf;
 }
@@ -241,7 +241,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
     return 1;
 }
 
-static int has_news(void *arg)
+static int cq_has_news(void *arg)
 {
     mad_ofi_cq_t *cq = arg;
     return atomic_load_explicit(&cq->signalled, memory_order_relaxed) || !has_nothing(cq);
@@ -256,9 +256,9 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *
     if (cq->wait.fd < 0)
         return -FI_EINVAL;
     do { /* another thread may take what this one was woken for */
-        got = take(cq, buf, n, sources);
+        got = cq_take(cq, buf, n, sources);
     } while (got == -FI_EAGAIN && !atomic_exchange(&cq->signalled, false) &&
-             mad_ofi_wait_for(&cq->wait, &cq->eps, has_news, cq, begin, timeout));
+             mad_ofi_wait_for(&cq->wait, &cq->eps, cq_has_news, cq, begin, timeout));
     return got;
 }
 

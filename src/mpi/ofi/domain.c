@@ -53,7 +53,7 @@ static int no_query_collective(struct fid_domain *domain, enum fi_collective_op 
     return -FI_ENOSYS;
 }
 
-static int endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, uint64_t flags, void *context)
+static int domain_endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, uint64_t flags, void *context)
 {
     return flags ? -FI_EINVAL : mad_ofi_endpoint(domain, info, ep, context);
 }
@@ -74,7 +74,7 @@ static struct fi_ops_domain domain_ops = {.size = sizeof(struct fi_ops_domain),
                                           .srx_ctx = no_srx_ctx,
                                           .query_atomic = mad_ofi_query_atomic,
                                           .query_collective = no_query_collective,
-                                          .endpoint2 = endpoint2};
+                                          .endpoint2 = domain_endpoint2};
 
 int mad_ofi_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context)
 {

@@ -152,7 +152,7 @@ static int error_of(mad_status_t status)
     return status == MAD_OK ? 0 : status == MAD_ERR_NOMEM ? -FI_ENOMEM : status == MAD_ERR_CONFIG ? -FI_EINVAL : -FI_EIO;
 }
 
-static bool sleeps(const mad_ofi_ep_t *ep)
+static bool ep_sleeps(const mad_ofi_ep_t *ep)
 {
     for (int i = 0; i < MAD_OFI_CNTRS; i++)
         if (ep->cntrs[i] && ep->cntrs[i]->wait.fd >= 0)
@@ -169,7 +169,7 @@ static int dev_open(mad_ofi_ep_t *ep)
                                  .key = key,
                                  .key_len = (size_t)len,
                                  .threaded = ep->domain->threaded,
-                                 .by_handler = ep->domain->automatic || sleeps(ep),
+                                 .by_handler = ep->domain->automatic || ep_sleeps(ep),
                                  .tell = mad_ofi_tell,
                                  .tell_got = mad_ofi_tell_got,
                                  .arg = ep,

@@ -23,8 +23,8 @@ static int no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, st
     return -FI_ENOSYS;
 }
 
-static int domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, uint64_t flags,
-                   void *context)
+static int fabric_domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, uint64_t flags,
+                          void *context)
 {
     return flags ? -FI_EINVAL : mad_ofi_domain(fabric, info, domain, context);
 }
@@ -45,7 +45,7 @@ static mad_ofi_wait_t *wait_of(struct fid *fid)
     }
 }
 
-static bool has_news(struct fid *fid)
+static bool fid_has_news(struct fid *fid)
 {
     if (fid->fclass == FI_CLASS_CQ)
         return mad_ofi_cq_has_entry(FROM_FID(mad_ofi_cq_t, fid));
@@ -63,7 +63,7 @@ static int any_has_news(void *arg)
 {
     const set_t *set = arg;
     for (int i = 0; i < set->n; i++)
-        if (has_news(set->fids[i]))
+        if (fid_has_news(set->fids[i]))
             return true;
     return false;
 }
@@ -82,7 +82,7 @@ static bool moment_wait(set_t *set)
 }
 
 /* The program is about to sleep: the progress thread takes over. */
-static int trywait(struct fid_fabric *fabric, struct fid **fids, int n)
+static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int n)
 {
     set_t set = {fids, n};
     (void)fabric;
@@ -111,8 +111,8 @@ static struct fi_ops_fabric fabric_ops = {.size = sizeof(struct fi_ops_fabric),
                                           .passive_ep = no_passive_ep,
                                           .eq_open = mad_ofi_eq_open,
                                           .wait_open = no_wait_open,
-                                          .trywait = trywait,
-                                          .domain2 = domain2};
+                                          .trywait = fabric_trywait,
+                                          .domain2 = fabric_domain2};
 
 int mad_ofi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {

@@ -28,7 +28,7 @@
 
 /* ---- Asked for ---------------------------------------------------------------------------------------------------- */
 
-static bool refuse(const char *what)
+static bool info_refuse(const char *what)
 {
     FI_INFO(&mad_ofi_provider, FI_LOG_CORE, "not offered: %s\n", what);
     return false;
@@ -36,7 +36,7 @@ static bool refuse(const char *what)
 
 static bool fabric_fits(const struct fi_fabric_attr *a)
 {
-    return !a || !a->name || !strcmp(a->name, "mad") || refuse("a fabric of this name");
+    return !a || !a->name || !strcmp(a->name, "mad") || info_refuse("a fabric of this name");
 }
 
 static bool domain_fits(const struct fi_domain_attr *a)
@@ -44,17 +44,17 @@ static bool domain_fits(const struct fi_domain_attr *a)
     if (!a)
         return true;
     if (a->name && strcmp(a->name, "mad"))
-        return refuse("a domain of this name");
+        return info_refuse("a domain of this name");
     if (a->cq_data_size > 8)
-        return refuse("so much data beside a message");
+        return info_refuse("so much data beside a message");
     if (a->caps & ~(uint64_t)(REACH | ALWAYS))
-        return refuse("these capabilities of a domain");
+        return info_refuse("these capabilities of a domain");
     if (a->auth_key_size)
-        return refuse("authorization keys");
+        return info_refuse("authorization keys");
     if (a->max_ep_tx_ctx > 1 || a->max_ep_rx_ctx > 1 || a->max_ep_stx_ctx || a->max_ep_srx_ctx)
-        return refuse("several, or shared, contexts of an endpoint");
+        return info_refuse("several, or shared, contexts of an endpoint");
     if (a->mr_iov_limit > 1 || a->mr_key_size > 8)
-        return refuse("such registered memory");
+        return info_refuse("such registered memory");
     return true;
 }
 
@@ -63,17 +63,17 @@ static bool ep_fits(const struct fi_ep_attr *a)
     if (!a)
         return true;
     if (a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM)
-        return refuse("this type of endpoints");
+        return info_refuse("this type of endpoints");
     if (a->protocol != FI_PROTO_UNSPEC && a->protocol != PROTOCOL)
-        return refuse("this protocol");
+        return info_refuse("this protocol");
     if (a->max_msg_size > MAD_OFI_MESSAGE_MAX)
-        return refuse("messages of this length");
+        return info_refuse("messages of this length");
     if (a->max_order_raw_size > MAD_DEV_ORDERED || a->max_order_war_size > MAD_DEV_ORDERED ||
         a->max_order_waw_size > MAD_DEV_ORDERED)
-        return refuse("order of such accesses");
+        return info_refuse("order of such accesses");
     if (a->tx_ctx_cnt > 1 || a->rx_ctx_cnt > 1)
-        return refuse("several, or shared, contexts of an endpoint");
-    return !a->auth_key_size || refuse("authorization keys");
+        return info_refuse("several, or shared, contexts of an endpoint");
+    return !a->auth_key_size || info_refuse("authorization keys");
 }
 
 static bool tx_fits(const struct fi_tx_attr *a)
@@ -81,14 +81,14 @@ static bool tx_fits(const struct fi_tx_attr *a)
     if (!a)
         return true;
     if (a->caps & ~(uint64_t)(PRIMARY | SENDING | REACH | ALWAYS))
-        return refuse("these capabilities of sending");
+        return info_refuse("these capabilities of sending");
     if (a->op_flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA))
-        return refuse("these flags of sends");
+        return info_refuse("these flags of sends");
     if (a->msg_order & ~(uint64_t)ORDER || a->comp_order)
-        return refuse("this order");
+        return info_refuse("this order");
     if (a->inject_size > MAD_OFI_INJECT || a->size > MAD_OFI_DEPTH || a->iov_limit > MAD_DEV_PIECES ||
         a->rma_iov_limit > MAD_DEV_PIECES)
-        return refuse("such limits of sends");
+        return info_refuse("such limits of sends");
     return true;
 }
 
@@ -97,13 +97,13 @@ static bool rx_fits(const struct fi_rx_attr *a)
     if (!a)
         return true;
     if (a->caps & ~(uint64_t)(PRIMARY | RECEIVING | REACH | ALWAYS))
-        return refuse("these capabilities of receiving");
+        return info_refuse("these capabilities of receiving");
     if (a->op_flags & ~(uint64_t)MAD_OFI_RECEIVE_FLAGS)
-        return refuse("these flags of receives");
+        return info_refuse("these flags of receives");
     if (a->msg_order & ~(uint64_t)ORDER || a->comp_order)
-        return refuse("this order");
+        return info_refuse("this order");
     if (a->size > MAD_OFI_DEPTH || a->iov_limit > MAD_DEV_PIECES)
-        return refuse("such limits of receives");
+        return info_refuse("such limits of receives");
     return true;
 }
 
@@ -112,18 +112,18 @@ static bool source_fits(const struct fi_info *h)
     return !h->src_addr || (h->src_addrlen == mad_ofi_name_len() && mad_ofi_name_is_any(h->src_addr));
 }
 
-static bool fits(const struct fi_info *h)
+static bool hints_fit(const struct fi_info *h)
 {
     if (h->caps & ~(uint64_t)(CAPS | ALWAYS))
-        return refuse("these capabilities");
+        return info_refuse("these capabilities");
     if (h->caps && !(h->caps & PRIMARY))
-        return refuse("neither messages nor accesses");
+        return info_refuse("neither messages nor accesses");
     if (h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FORMAT)
-        return refuse("this format of addresses");
+        return info_refuse("this format of addresses");
     if (!source_fits(h) || (h->dest_addr && h->dest_addrlen != mad_ofi_name_len()))
-        return refuse("this address");
+        return info_refuse("this address");
     if (h->handle)
-        return refuse("connections");
+        return info_refuse("connections");
     return fabric_fits(h->fabric_attr) && domain_fits(h->domain_attr) && ep_fits(h->ep_attr) && tx_fits(h->tx_attr) &&
            rx_fits(h->rx_attr);
 }
@@ -179,7 +179,7 @@ static void domain_offer(struct fi_domain_attr *a, const struct fi_domain_attr *
     a->name = strdup("mad");
 }
 
-static void offer(struct fi_info *i, const struct fi_info *h, uint32_t version)
+static void info_offer(struct fi_info *i, const struct fi_info *h, uint32_t version)
 {
     i->caps = caps_of(h);
     i->addr_format = FORMAT;
@@ -246,8 +246,8 @@ static bool node_fits(const char *node, uint64_t flags)
     if (!node)
         return true;
     if (!(flags & FI_SOURCE))
-        return refuse("destinations by node: names of endpoints come from fi_getname");
-    return node_is_here(node, flags) || refuse("a source on another host");
+        return info_refuse("destinations by node: names of endpoints come from fi_getname");
+    return node_is_here(node, flags) || info_refuse("a source on another host");
 }
 
 int mad_ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
@@ -259,12 +259,12 @@ int mad_ofi_getinfo(uint32_t version, const char *node, const char *service, uin
         hints = NULL;
         node = NULL;
     }
-    if (!node_fits(node, flags) || (hints && !fits(hints)))
+    if (!node_fits(node, flags) || (hints && !hints_fit(hints)))
         return -FI_ENODATA;
     i = fi_allocinfo();
     if (!i)
         return -FI_ENOMEM;
-    offer(i, hints, version);
+    info_offer(i, hints, version);
     if (!i->domain_attr->name || !i->fabric_attr->name || !addresses_set(i, hints)) {
         fi_freeinfo(i);
         return -FI_ENOMEM;

@@ -131,7 +131,7 @@ static int file_take(mad_mpi_key_t *key, int fd, const char *path)
     return found;
 }
 
-static int file_read(mad_mpi_key_t *key, const char *path)
+static int key_file_read(mad_mpi_key_t *key, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), found = -1;
     const char *fault;
@@ -151,9 +151,9 @@ static int file_read(mad_mpi_key_t *key, const char *path)
 
 int mad_ofi_key_file(mad_mpi_key_t *key, const char *path)
 {
-    int found = file_read(key, path);
+    int found = key_file_read(key, path);
     if (!found && file_make(path))
-        found = file_read(key, path);
+        found = key_file_read(key, path);
     if (!found)
         snprintf(key->why, sizeof key->why, "%.200s is not there and cannot be made; set FI_MAD_KEY_FILE to another", path);
     return found ? found : -1;

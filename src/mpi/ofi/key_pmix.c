@@ -19,7 +19,7 @@
 #define PARENT_WAIT 1            /* s; a job that runs has put its key long ago */
 #define RETRY (10 * 1000 * 1000) /* ns between two tries, when the first process has put other things before its key */
 
-typedef struct pmix {
+typedef struct key_pmix {
     pmix_status_t (*init)(pmix_proc_t *, pmix_info_t *, size_t);
     pmix_status_t (*finalize)(const pmix_info_t *, size_t);
     pmix_status_t (*put)(pmix_scope_t, const char *, pmix_value_t *);
@@ -27,10 +27,10 @@ typedef struct pmix {
     pmix_status_t (*get)(const pmix_proc_t *, const char *, const pmix_info_t *, size_t, pmix_value_t **);
     const char *(*error_string)(pmix_status_t);
     pmix_proc_t self;
-} pmix_t;
+} key_pmix_t;
 
 /* The library stays loaded until the process ends: its threads outlive PMIx_Finalize. */
-static bool library_load(pmix_t *pmix)
+static bool key_pmix_load(key_pmix_t *pmix)
 {
     const struct {
         const char *name;
@@ -47,7 +47,7 @@ static bool library_load(pmix_t *pmix)
     return handle != NULL;
 }
 
-static void key_put(pmix_t *pmix, const mad_mpi_key_t *key)
+static void pmix_key_put(key_pmix_t *pmix, const mad_mpi_key_t *key)
 {
     char text[MAD_MPI_KEY_TEXT];
     pmix_value_t value = {.type = PMIX_STRING, .data.string = text};
@@ -63,7 +63,7 @@ static void key_put(pmix_t *pmix, const mad_mpi_key_t *key)
 }
 
 /* One try, which waits for the process's first commit. */
-static pmix_status_t key_try(pmix_t *pmix, const pmix_proc_t *of, int seconds, const char *source, mad_mpi_key_t *key)
+static pmix_status_t pmix_key_try(key_pmix_t *pmix, const pmix_proc_t *of, int seconds, const char *source, mad_mpi_key_t *key)
 {
     pmix_value_t *value = NULL;
     pmix_info_t timeout;
@@ -85,20 +85,20 @@ static pmix_status_t key_try(pmix_t *pmix, const pmix_proc_t *of, int seconds, c
     return status;
 }
 
-static long now_s(void)
+static long pmix_now_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (long)t.tv_sec;
 }
 
-static bool key_get(pmix_t *pmix, mad_mpi_key_t *key)
+static bool pmix_key_get(key_pmix_t *pmix, mad_mpi_key_t *key)
 {
-    long end = now_s() + MAD_MPI_KEY_WAIT, left;
+    long end = pmix_now_s() + MAD_MPI_KEY_WAIT, left;
     pmix_proc_t first = pmix->self;
     pmix_status_t status = PMIX_ERR_TIMEOUT;
     first.rank = 0;
-    while ((left = end - now_s()) > 0 && (status = key_try(pmix, &first, (int)left, FIRST, key)) == PMIX_ERR_NOT_FOUND)
+    while ((left = end - pmix_now_s()) > 0 && (status = pmix_key_try(pmix, &first, (int)left, FIRST, key)) == PMIX_ERR_NOT_FOUND)
         nanosleep(&(struct timespec){0, RETRY}, NULL);
     if (status == PMIX_SUCCESS)
         return true;
@@ -110,7 +110,7 @@ static bool key_get(pmix_t *pmix, mad_mpi_key_t *key)
 
 /* The job that started this one passes its key on, if it has one of this kind.  PMIx names it; Open MPI 4 does by the
  * beginning of a port. */
-static bool key_of_parent(pmix_t *pmix, mad_mpi_key_t *key)
+static bool pmix_key_of_parent(key_pmix_t *pmix, mad_mpi_key_t *key)
 {
     const char *port = secure_getenv("OMPI_PARENT_PORT");
     pmix_proc_t first = {.rank = 0};
@@ -123,27 +123,27 @@ static bool key_of_parent(pmix_t *pmix, mad_mpi_key_t *key)
     }
     free(value);
     return *first.nspace && strcmp(first.nspace, pmix->self.nspace) != 0 &&
-           key_try(pmix, &first, PARENT_WAIT, "the job that started this one", key) == PMIX_SUCCESS;
+           pmix_key_try(pmix, &first, PARENT_WAIT, "the job that started this one", key) == PMIX_SUCCESS;
 }
 
-static bool key_exchange(pmix_t *pmix, mad_mpi_key_t *key)
+static bool pmix_key_exchange(key_pmix_t *pmix, mad_mpi_key_t *key)
 {
     if (pmix->self.rank != 0)
-        return key_get(pmix, key);
-    if (!key_of_parent(pmix, key) && !mad_mpi_key_make(key, "made by this process, the first of its job"))
+        return pmix_key_get(pmix, key);
+    if (!pmix_key_of_parent(pmix, key) && !mad_mpi_key_make(key, "made by this process, the first of its job"))
         return false;
-    key_put(pmix, key);
+    pmix_key_put(pmix, key);
     return true;
 }
 
 int mad_ofi_key_pmix(mad_mpi_key_t *key)
 {
-    pmix_t pmix;
+    key_pmix_t pmix;
     pmix_status_t status;
     bool good;
     if (!secure_getenv("PMIX_NAMESPACE"))
         return 0;
-    if (!library_load(&pmix)) {
+    if (!key_pmix_load(&pmix)) {
         MAD_OFI_INFO(FABRIC, "a launcher speaks PMIx, but " LIBRARY " is not there: the key is taken from a file\n");
         return 0;
     }
@@ -152,7 +152,7 @@ int mad_ofi_key_pmix(mad_mpi_key_t *key)
         MAD_OFI_INFO(FABRIC, "PMIx's server does not answer (%s): the key is taken from a file\n", pmix.error_string(status));
         return 0;
     }
-    good = key_exchange(&pmix, key);
+    good = pmix_key_exchange(&pmix, key);
     pmix.finalize(NULL, 0); /* one of several, where the MPI library has called PMIx_Init, too */
     return good ? 1 : -1;
 }

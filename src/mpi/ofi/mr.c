@@ -20,20 +20,20 @@ typedef struct mr {
 
 /* ---- The table: under its lock ------------------------------------------------------------------------------------ */
 
-static mr_t **bucket(mad_ofi_mrs_t *t, uint64_t key)
+static mr_t **mr_bucket(mad_ofi_mrs_t *t, uint64_t key)
 {
     return (mr_t **)&t->at[(key * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (t->size - 1)];
 }
 
-static mr_t *find(mad_ofi_mrs_t *t, uint64_t key)
+static mr_t *mr_find(mad_ofi_mrs_t *t, uint64_t key)
 {
-    mr_t *mr = t->size ? *bucket(t, key) : NULL;
+    mr_t *mr = t->size ? *mr_bucket(t, key) : NULL;
     while (mr && mr->fid.key != key)
         mr = mr->next;
     return mr;
 }
 
-static bool grow(mad_ofi_mrs_t *t)
+static bool mrs_grow(mad_ofi_mrs_t *t)
 {
     mad_ofi_mrs_t more = {.size = t->size ? t->size * 2 : BUCKETS};
     more.at = calloc(more.size, sizeof *more.at);
@@ -41,7 +41,7 @@ static bool grow(mad_ofi_mrs_t *t)
         return false;
     for (size_t i = 0; i < t->size; i++)
         for (mr_t *mr = t->at[i], *next; mr; mr = next) {
-            mr_t **b = bucket(&more, mr->fid.key);
+            mr_t **b = mr_bucket(&more, mr->fid.key);
             next = mr->next;
             mr->next = *b;
             *b = mr;
@@ -52,26 +52,26 @@ static bool grow(mad_ofi_mrs_t *t)
     return true;
 }
 
-static int add(mad_ofi_domain_t *d, mr_t *mr)
+static int mr_add(mad_ofi_domain_t *d, mr_t *mr)
 {
     mad_ofi_mrs_t *t = &d->mrs;
     mr_t **b;
-    if (t->n >= t->size && !grow(t))
+    if (t->n >= t->size && !mrs_grow(t))
         return -FI_ENOMEM;
     if (d->own_keys)
         mr->fid.key = ++t->last_key;
-    if (find(t, mr->fid.key))
+    if (mr_find(t, mr->fid.key))
         return -FI_ENOKEY;
-    b = bucket(t, mr->fid.key);
+    b = mr_bucket(t, mr->fid.key);
     mr->next = *b;
     *b = mr;
     t->n++;
     return 0;
 }
 
-static void del(mad_ofi_mrs_t *t, const mr_t *mr)
+static void mr_remove(mad_ofi_mrs_t *t, const mr_t *mr)
 {
-    mr_t **b = bucket(t, mr->fid.key);
+    mr_t **b = mr_bucket(t, mr->fid.key);
     while (*b != mr)
         b = &(*b)->next;
     *b = mr->next;
@@ -80,13 +80,13 @@ static void del(mad_ofi_mrs_t *t, const mr_t *mr)
 
 /* ---- Accesses ----------------------------------------------------------------------------------------------------- */
 
-static void *hold(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op)
+static void *mr_hold(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op)
 {
     mad_ofi_domain_t *d = ((mad_ofi_ep_t *)arg)->domain;
     void *at = NULL;
     mr_t *mr;
     pthread_mutex_lock(&d->mrs.lock);
-    mr = find(&d->mrs, target->key);
+    mr = mr_find(&d->mrs, target->key);
     if (mr && !(mad_ofi_effect(access, op) & ~mr->access)) {
         uint64_t offset = target->address - (d->virtual_addresses ? (uintptr_t)mr->base : 0);
         if (offset <= mr->len && target->len <= mr->len - offset) {
@@ -98,13 +98,13 @@ static void *hold(void *arg, const mad_dev_target_t *target, mad_dev_access_t ac
     return at;
 }
 
-static void drop(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op, bool good)
+static void mr_release(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op, bool good)
 {
     const mad_ofi_ep_t *ep = arg;
     mad_ofi_domain_t *d = ep->domain;
     mr_t *mr;
     pthread_mutex_lock(&d->mrs.lock);
-    mr = find(&d->mrs, target->key); /* it is there as long as it is busy */
+    mr = mr_find(&d->mrs, target->key); /* it is there as long as it is busy */
     if (good && ep->caps & FI_RMA_EVENT)
         mad_ofi_cntr_add_served(mr->read, mr->written, mad_ofi_effect(access, op));
     mr->busy--;
@@ -112,7 +112,7 @@ static void drop(void *arg, const mad_dev_target_t *target, mad_dev_access_t acc
 }
 
 const mad_dev_memory_t mad_ofi_memory = {
-    .hold = hold, .drop = drop, .is_good = mad_ofi_atomic_good, .operate = mad_ofi_atomic_operate};
+    .hold = mr_hold, .drop = mr_release, .is_good = mad_ofi_atomic_good, .operate = mad_ofi_atomic_operate};
 
 /* ---- Objects ------------------------------------------------------------------------------------------------------ */
 
@@ -122,7 +122,7 @@ static bool is_busy(mr_t *mr)
     pthread_mutex_lock(&mr->domain->mrs.lock);
     busy = mr->busy > 0;
     if (!busy)
-        del(&mr->domain->mrs, mr);
+        mr_remove(&mr->domain->mrs, mr);
     pthread_mutex_unlock(&mr->domain->mrs.lock);
     return busy;
 }
@@ -198,7 +198,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
     mr->fid.fid = (struct fid){.fclass = FI_CLASS_MR, .context = attr->context, .ops = &fid_ops};
     mr->fid.key = attr->requested_key;
     pthread_mutex_lock(&d->mrs.lock);
-    rc = add(d, mr);
+    rc = mr_add(d, mr);
     pthread_mutex_unlock(&d->mrs.lock);
     if (rc) {
         free(mr);

@@ -25,18 +25,18 @@ static const char *const drivers[] = {"self", "shm", "tcp", "virtual", "fault"};
 #define N_DRIVERS 5
 
 /* One adapter of an address: three strings with a byte of length each. */
-typedef struct entry {
+typedef struct name_entry {
     const unsigned char *at;
     size_t len;
     const unsigned char *driver, *network, *bytes; /* each at its length */
-} entry_t;
+} name_entry_t;
 
 static bool is(const unsigned char *string, const char *text)
 {
     return *string == strlen(text) && !memcmp(string + 1, text, *string);
 }
 
-static bool entry_read(const unsigned char *at, const unsigned char *end, entry_t *e)
+static bool name_entry_read(const unsigned char *at, const unsigned char *end, name_entry_t *e)
 {
     const unsigned char **strings[] = {&e->driver, &e->network, &e->bytes};
     e->at = at;
@@ -52,7 +52,7 @@ static bool entry_read(const unsigned char *at, const unsigned char *end, entry_
 
 /* ---- Long --------------------------------------------------------------------------------------------------------- */
 
-static size_t put(unsigned char *to, const void *bytes, size_t len)
+static size_t name_put(unsigned char *to, const void *bytes, size_t len)
 {
     to[0] = (unsigned char)len;
     memcpy(to + 1, bytes, len);
@@ -61,9 +61,9 @@ static size_t put(unsigned char *to, const void *bytes, size_t len)
 
 static size_t put_entry(unsigned char *to, const char *driver, const char *network, const void *bytes, size_t len)
 {
-    size_t n = put(to, driver, strlen(driver));
-    n += put(to + n, network, strlen(network));
-    return n + put(to + n, bytes, len);
+    size_t n = name_put(to, driver, strlen(driver));
+    n += name_put(to + n, network, strlen(network));
+    return n + name_put(to + n, bytes, len);
 }
 
 static void hex(char *to, const unsigned char *bytes, size_t n)
@@ -122,7 +122,7 @@ static size_t lengthen(unsigned char *to, const unsigned char *from, const unsig
     size_t ip_len = ip_len_of(*from);
     *used = *from < sizeof lens ? lens[*from] : ip_len ? 3 + ip_len : 0;
     if (*from >= AS_IS && *from < AS_IS + N_DRIVERS) {
-        size_t n = put(to, drivers[*from - AS_IS], strlen(drivers[*from - AS_IS]));
+        size_t n = name_put(to, drivers[*from - AS_IS], strlen(drivers[*from - AS_IS]));
         if (left < 3 || (size_t)from[1] + 3 > left || (size_t)from[1] + from[2 + from[1]] + 3 > left)
             return *used = 0;
         *used = 3 + (size_t)from[1] + from[2 + from[1]];
@@ -178,7 +178,7 @@ bool mad_ofi_name_is_any(const unsigned char *name)
 
 /* ---- Short -------------------------------------------------------------------------------------------------------- */
 
-static bool unhex(unsigned char *to, const unsigned char *text, size_t n)
+static bool name_unhex(unsigned char *to, const unsigned char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         unsigned value;
@@ -190,7 +190,7 @@ static bool unhex(unsigned char *to, const unsigned char *text, size_t n)
     return true;
 }
 
-static size_t shorten_tcp(const entry_t *e, unsigned char *to)
+static size_t shorten_tcp(const name_entry_t *e, unsigned char *to)
 {
     size_t ip_len = *e->bytes > 8 ? 16 : 4;
     if (!*e->network && *e->bytes == 4 + ip_len) {
@@ -201,12 +201,12 @@ static size_t shorten_tcp(const entry_t *e, unsigned char *to)
     if (*e->bytes == 3 + ip_len && *e->network == 19 && !memcmp(e->network + 1, "lo@", 3)) {
         to[0] = ip_len == 4 ? LO4 : LO6;
         memcpy(to + 9, e->bytes + 2, 2);
-        return unhex(to + 1, e->network + 4, 8) ? 11 : 0;
+        return name_unhex(to + 1, e->network + 4, 8) ? 11 : 0;
     }
     return 0;
 }
 
-static size_t shorten_as_is(const entry_t *e, unsigned char *to)
+static size_t shorten_as_is(const name_entry_t *e, unsigned char *to)
 {
     int i = 0;
     while (i < N_DRIVERS && !is(e->driver, drivers[i]))
@@ -219,7 +219,7 @@ static size_t shorten_as_is(const entry_t *e, unsigned char *to)
 }
 
 /* Returns the bytes of it, in room for 600; 0: there is no way to say it. */
-static size_t shorten(const entry_t *e, const unsigned char *identity, unsigned char *to)
+static size_t shorten(const name_entry_t *e, const unsigned char *identity, unsigned char *to)
 {
     unsigned char again[3 * 256];
     size_t n = 0, used;
@@ -227,13 +227,13 @@ static size_t shorten(const entry_t *e, const unsigned char *identity, unsigned 
         bool near = !memcmp(e->bytes + 1, identity, 8);
         to[0] = near ? NEAR : SHM;
         memcpy(to + 9, e->bytes + 1, 8);
-        n = unhex(to + 1, e->network + 1, 8) ? near ? 9 : 17 : 0;
+        n = name_unhex(to + 1, e->network + 1, 8) ? near ? 9 : 17 : 0;
     } else if (is(e->driver, "tcp")) {
         n = shorten_tcp(e, to);
     } else if (is(e->driver, "virtual") && *e->network == strlen(TOPOLOGY) + 16 + strlen(NO_LENGTH)) {
         to[0] = VIRTUAL;
         memcpy(to + 9, e->bytes, 1 + (size_t)*e->bytes);
-        n = unhex(to + 1, e->network + 1 + strlen(TOPOLOGY), 8) ? 10 + (size_t)*e->bytes : 0;
+        n = name_unhex(to + 1, e->network + 1 + strlen(TOPOLOGY), 8) ? 10 + (size_t)*e->bytes : 0;
     }
     if (n && lengthen(again, to, to + n, identity, &used) == e->len && !memcmp(again, e->at, e->len))
         return n;
@@ -242,7 +242,7 @@ static size_t shorten(const entry_t *e, const unsigned char *identity, unsigned 
 
 /* Which goes in first: without a virtual channel other clusters are not reached at all; the loopback of a host only serves
  * who has no other network. */
-static int rank(const entry_t *e)
+static int rank(const name_entry_t *e)
 {
     if (is(e->driver, "virtual"))
         return 0;
@@ -253,7 +253,7 @@ static int rank(const entry_t *e)
     return is(e->driver, "tcp") && *e->bytes > 8 ? 3 : 2;
 }
 
-static void log_left_out(const entry_t *e)
+static void log_left_out(const name_entry_t *e)
 {
     FI_INFO(&mad_ofi_provider, FI_LOG_EP_CTRL, "the name has no room for %.*s%s%.*s: set FI_MAD_NAME_LEN to more\n", *e->driver,
             (const char *)e->driver + 1, *e->network ? " " : "", *e->network, (const char *)e->network + 1);
@@ -267,8 +267,8 @@ bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *
     memset(name, 0, name_len);
     memcpy(name + 1, address + 4, IDENTITY);
     for (int r = 0; r <= 4; r++) {
-        entry_t e;
-        for (const unsigned char *p = address + HEAD; entry_read(p, address + len, &e); p += e.len) {
+        name_entry_t e;
+        for (const unsigned char *p = address + HEAD; name_entry_read(p, address + len, &e); p += e.len) {
             size_t n = rank(&e) == r && !is(e.driver, "self") ? shorten(&e, name + 1, item) : 0;
             if (rank(&e) != r || is(e.driver, "self"))
                 continue;

@@ -54,7 +54,7 @@ static inline bool sent_now(const mad_ofi_ep_t *ep, struct iovec pieces[2], uint
 }
 
 /* What is told of a send that has left. */
-static inline void sent(mad_ofi_ep_t *ep, void *context)
+static inline void tagged_sent(mad_ofi_ep_t *ep, void *context)
 {
     bool quiet = ep->send_selective && !(ep->send_flags & FI_COMPLETION);
     struct fi_cq_tagged_entry *e;
@@ -81,7 +81,7 @@ static inline ssize_t send_piece(mad_ofi_ep_t *ep, const void *buf, size_t len, 
     if (ep->send_flags & other || !sent_now(ep, pieces, data, has_data, to, tag))
         return mad_ofi_send(ep, MAD_DEV_TAGGED, pieces + 1, 1, to, tag, data,
                             ep->send_flags | (has_data ? FI_REMOTE_CQ_DATA : 0), context);
-    sent(ep, context);
+    tagged_sent(ep, context);
     return 0;
 }
 
@@ -104,8 +104,8 @@ static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
     return mad_ofi_send(EP(ep), MAD_DEV_TAGGED, m->msg_iov, m->iov_count, m->addr, m->tag, m->data, flags, m->context);
 }
 
-static inline ssize_t inject(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data, fi_addr_t to,
-                             uint64_t tag)
+static inline ssize_t tagged_send_inject(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data, fi_addr_t to,
+                                         uint64_t tag)
 {
     struct iovec pieces[2];
     pieces[1] = (struct iovec){(void *)buf, len};
@@ -118,7 +118,7 @@ static inline ssize_t inject(mad_ofi_ep_t *ep, const void *buf, size_t len, uint
 
 static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
 {
-    return inject(EP(ep), buf, len, 0, false, to, tag);
+    return tagged_send_inject(EP(ep), buf, len, 0, false, to, tag);
 }
 
 static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to,
@@ -130,7 +130,7 @@ static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, v
 
 static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t to, uint64_t tag)
 {
-    return inject(EP(ep), buf, len, data, true, to, tag);
+    return tagged_send_inject(EP(ep), buf, len, data, true, to, tag);
 }
 
 struct fi_ops_tagged mad_ofi_tagged = {.size = sizeof(struct fi_ops_tagged),

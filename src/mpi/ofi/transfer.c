@@ -39,7 +39,7 @@ static fi_addr_t address_of(const mad_ofi_ep_t *ep, mad_peer_t peer)
     return peer >= 0 && (size_t)peer < n ? ep->addresses[peer] : FI_ADDR_NOTAVAIL;
 }
 
-static uint64_t kind_of(mad_dev_space_t space)
+static uint64_t space_kind(mad_dev_space_t space)
 {
     return space == MAD_DEV_PLAIN ? FI_MSG : FI_TAGGED;
 }
@@ -65,7 +65,7 @@ void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context)
 }
 
 /* A peer has accessed memory of ours. */
-static void tell_served(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
+static void served_count(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
 {
     struct fi_cq_tagged_entry e = {.flags = FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA, .len = done->len,
                                    .data = done->data};
@@ -132,7 +132,7 @@ void mad_ofi_tell(void *arg, const mad_dev_done_t *done)
     else if (done->sent)
         tell_sent(ep, done->flags, done->context, done->status);
     else
-        tell_served(ep, done);
+        served_count(ep, done);
 }
 
 /* ---- Sends --------------------------------------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static inline ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
     return 0;
 }
 
-static size_t sum(const struct iovec *pieces, size_t n)
+static size_t pieces_length(const struct iovec *pieces, size_t n)
 {
     size_t len = 0;
     for (size_t i = 0; i < n; i++)
@@ -177,8 +177,8 @@ ssize_t mad_ofi_send(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec
                         .buffered = flags & FI_INJECT,
                         .matched = flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE),
                         .context = context,
-                        .flags = kind_of(space) | FI_SEND};
-    if (n > MAD_DEV_PIECES || (flags & FI_INJECT && sum(pieces, n) > MAD_OFI_INJECT))
+                        .flags = space_kind(space) | FI_SEND};
+    if (n > MAD_DEV_PIECES || (flags & FI_INJECT && pieces_length(pieces, n) > MAD_OFI_INJECT))
         return -FI_EINVAL;
     if (flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA | FI_MORE))
         return -FI_EBADFLAGS;
@@ -198,7 +198,7 @@ ssize_t mad_ofi_inject(mad_ofi_ep_t *ep, mad_dev_space_t space, const void *buf,
                         .data = data,
                         .has_data = flags & FI_REMOTE_CQ_DATA,
                         .buffered = true,
-                        .flags = kind_of(space) | FI_SEND | MAD_OFI_UNTOLD};
+                        .flags = space_kind(space) | FI_SEND | MAD_OFI_UNTOLD};
     if (len > MAD_OFI_INJECT)
         return -FI_EINVAL;
     return send_it(ep, &s, to);
@@ -217,7 +217,7 @@ ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *r, fi_addr_t to, uint
     if (flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA | FI_MORE | MAD_OFI_UNTOLD) ||
         (r->has_data && r->access != MAD_DEV_WRITE))
         return -FI_EBADFLAGS;
-    if (r->to < 0 || (r->buffered && sum(r->pieces, (size_t)r->n) > MAD_OFI_INJECT))
+    if (r->to < 0 || (r->buffered && pieces_length(r->pieces, (size_t)r->n) > MAD_OFI_INJECT))
         return -FI_EINVAL;
     r->flags |= flags & MAD_OFI_UNTOLD;
     if (ep->send_selective && !(flags & FI_COMPLETION))
@@ -253,7 +253,7 @@ ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct io
                            .tag = tag,
                            .ignore = ignore,
                            .context = context,
-                           .flags = kind_of(space)};
+                           .flags = space_kind(space)};
     ssize_t rc;
     if (n > MAD_DEV_PIECES)
         return -FI_EINVAL;

@@ -91,7 +91,7 @@ static size_t packet_room(bool of_networks)
     return room - MAD_BTL_HEADERS;
 }
 
-static void limit(size_t *value, size_t most)
+static void size_limit(size_t *value, size_t most)
 {
     if (*value > most)
         *value = most;
@@ -101,16 +101,16 @@ static void limit(size_t *value, size_t most)
 static void limit_by_adapters(void)
 {
     mca_btl_base_module_t *memory = &mad_btl_memory, *network = &mad_btl_network;
-    limit(&memory->btl_max_send_size, packet_room(false));
-    limit(&memory->btl_eager_limit, memory->btl_max_send_size);
-    limit(&memory->btl_rndv_eager_limit, memory->btl_eager_limit);
+    size_limit(&memory->btl_max_send_size, packet_room(false));
+    size_limit(&memory->btl_eager_limit, memory->btl_max_send_size);
+    size_limit(&memory->btl_rndv_eager_limit, memory->btl_eager_limit);
     mad_btl->block = packet_room(true);
     *network = *memory;
     network->btl_max_send_size = mad_btl->block;
     network->btl_rndv_eager_limit = mad_btl->block;
     network->btl_eager_limit = network_eager_limit;
-    limit(&network->btl_eager_limit, MAD_BTL_NETWORK_EAGER_MAX);
-    limit(&network->btl_rndv_eager_limit, network->btl_eager_limit);
+    size_limit(&network->btl_eager_limit, MAD_BTL_NETWORK_EAGER_MAX);
+    size_limit(&network->btl_rndv_eager_limit, network->btl_eager_limit);
 }
 
 static mca_btl_base_module_t **component_init(int *n, bool progress_threads, bool mpi_threads)

@@ -4,14 +4,14 @@
  *   sender                                          receiver
  *   registers the memory, and offers it: a message  --> stands there until it is asked for; its bytes stay where they are
  *   on the channel for bulk
- *                                                   btl_get of all of it: the message is unpacked into its place
- *   withdraws an offer that nobody took         -->  which is forgotten
+ *                                                   btl_get of all of it: the message is unpacked into its get_unpack
+ *   withdraws an registration_offer that nobody took         -->  which is forgotten
  *
  * So the sender need not come back: a thread of the library, or the receiver, moves the bytes while it computes.  A part of
  * a registration, or one that anybody may read, is asked for:
  *
  *   looks it up                                 <--  btl_get: "so many bytes of that registration"
- *   a message on the channel for bulk: number   -->  it is unpacked into its place
+ *   a message on the channel for bulk: number   -->  it is unpacked into its get_unpack
  *   of the get, the bytes
  *
  * In shared memory, below MAD_BTL_SHARED_MIN, fragments are faster for a process that does not compute meanwhile: both copy,
@@ -28,24 +28,24 @@
 
 /* What stands before the bytes. */
 enum { ANSWER, OFFER, WITHDRAWN };
-typedef struct head {
+typedef struct get_head {
     uint64_t kind;
     uint64_t number;  /* of the get; else of the registration */
-    uint64_t address; /* offer: at the sender */
+    uint64_t address; /* registration_offer: at the sender */
     uint64_t size;    /* of the bytes; 0: there is no such memory */
-} head_t;
+} get_head_t;
 
-typedef struct question {
+typedef struct get_question {
     uint64_t number;
     uint64_t address, size;
     mca_btl_base_registration_handle_t handle;
-} question_t;
+} get_question_t;
 
-/* ---- Numbers for what peers name ------------------------------------------------------------------------------- */
+/* ---- Numbers for what peers named_add ------------------------------------------------------------------------------- */
 
 typedef struct named {
     uint64_t number;
-    mad_btl_endpoint_t *endpoint; /* who may name it; NULL: anybody */
+    mad_btl_endpoint_t *endpoint; /* who may named_add it; NULL: anybody */
     bool is_get;                  /* else a registration */
 } named_t;
 
@@ -53,13 +53,13 @@ typedef struct registration {
     named_t named;
     mca_btl_base_registration_handle_t handle;
     uint64_t address, size;
-    mad_request_t *offer; /* NULL: it is not offered */
+    mad_request_t *registration_offer; /* NULL: it is not offered */
 } registration_t;
 
 typedef struct get {
     named_t named;
-    struct get *next; /* of those that wait for an offer */
-    uint64_t offer, address;
+    struct get *next; /* of those that wait for an registration_offer */
+    uint64_t registration_offer, address;
     mad_btl_done_t done;
     void *local;
     size_t size;
@@ -75,7 +75,7 @@ static uint64_t last;
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 
 /* Twice as many places; what is there stays at its number modulo the count.  Under lock. */
-static bool grow(void)
+static bool named_grow(void)
 {
     uint32_t n = n_places ? n_places * 2 : 64;
     named_t **more = calloc(n, sizeof *more);
@@ -90,11 +90,11 @@ static bool grow(void)
     return true;
 }
 
-static bool name(named_t *object, mad_btl_endpoint_t *endpoint)
+static bool named_add(named_t *object, mad_btl_endpoint_t *endpoint)
 {
     bool good;
     opal_mutex_lock(&lock);
-    good = used < n_places / 2 || grow();
+    good = used < n_places / 2 || named_grow();
     if (good) {
         do
             last++;
@@ -109,7 +109,7 @@ static bool name(named_t *object, mad_btl_endpoint_t *endpoint)
 }
 
 /* take: it has no number afterwards. */
-static named_t *find(uint64_t number, mad_peer_t peer, bool is_get, bool take)
+static named_t *named_find(uint64_t number, mad_peer_t peer, bool is_get, bool take)
 {
     named_t *object;
     opal_mutex_lock(&lock);
@@ -125,7 +125,7 @@ static named_t *find(uint64_t number, mad_peer_t peer, bool is_get, bool take)
     return object;
 }
 
-/* ---- The memory that others may ask for ------------------------------------------------------------------------ */
+/* ---- The memory that others may get_request for ------------------------------------------------------------------------ */
 
 /* What is only written by ourselves needs no registration. */
 static mca_btl_base_registration_handle_t local_handle;
@@ -140,26 +140,26 @@ static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
 }
 
 /* One that cannot be offered is asked for. */
-static void offer(registration_t *r)
+static void registration_offer(registration_t *r)
 {
-    head_t head = {OFFER, r->named.number, r->address, r->size};
-    mad_block_t blocks[2] = {{&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
+    get_head_t get_head = {OFFER, r->named.number, r->address, r->size};
+    mad_block_t blocks[2] = {{&get_head, sizeof get_head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                              {(void *)(uintptr_t)r->address, r->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
-    if (mad_send_blocks(mad_btl->bulk, r->named.endpoint->peer, blocks, 2, &r->offer))
-        r->offer = NULL;
-    r->handle.offered = r->offer != NULL;
+    if (mad_send_blocks(mad_btl->bulk, r->named.endpoint->peer, blocks, 2, &r->registration_offer))
+        r->registration_offer = NULL;
+    r->handle.offered = r->registration_offer != NULL;
 }
 
 /* Open MPI has sent it in another way, or its end is not known yet.  Then this comes too late, and is no harm. */
-static void withdraw(registration_t *r)
+static void registration_withdraw(registration_t *r)
 {
-    head_t head = {.kind = WITHDRAWN, .number = r->named.number};
-    mad_block_t block = {&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    get_head_t get_head = {.kind = WITHDRAWN, .number = r->named.number};
+    mad_block_t block = {&get_head, sizeof get_head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
-    bool all_here = mad_request_cancel(r->offer) == MAD_OK; /* nothing of it has left */
+    bool all_here = mad_request_cancel(r->registration_offer) == MAD_OK; /* nothing of it has left */
     if (!all_here && !mad_send_blocks(mad_btl->bulk, r->named.endpoint->peer, &block, 1, &request))
         mad_request_callback(request, NULL, NULL);
-    mad_request_callback(r->offer, NULL, NULL); /* it is freed when it is done */
+    mad_request_callback(r->registration_offer, NULL, NULL); /* it is freed when it is done */
 }
 
 mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *base,
@@ -178,13 +178,13 @@ mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl,
         r->address = (uintptr_t)base;
         r->size = size;
     }
-    if (!r || !name(&r->named, endpoint)) {
+    if (!r || !named_add(&r->named, endpoint)) {
         free(r);
         return NULL;
     }
     r->handle.number = r->named.number;
     if (endpoint && size >= MAD_BTL_OFFER_MIN)
-        offer(r);
+        registration_offer(r);
     return &r->handle;
 }
 
@@ -194,9 +194,9 @@ int mad_btl_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_han
     (void)btl;
     if (handle == &local_handle)
         return OPAL_SUCCESS;
-    find(r->named.number, r->named.endpoint ? r->named.endpoint->peer : MAD_ANY_SOURCE, false, true);
-    if (r->offer && mad_request_test(&r->offer) == MAD_ERR_AGAIN)
-        withdraw(r);
+    named_find(r->named.number, r->named.endpoint ? r->named.endpoint->peer : MAD_ANY_SOURCE, false, true);
+    if (r->registration_offer && mad_request_test(&r->registration_offer) == MAD_ERR_AGAIN)
+        registration_withdraw(r);
     free(r);
     return OPAL_SUCCESS;
 }
@@ -217,8 +217,8 @@ static void get_done(mad_btl_done_t *done)
     get_complete(g, done->status ? OPAL_ERROR : OPAL_SUCCESS);
 }
 
-/* The message is unpacked into its place. */
-static void place(mad_connection_t *cnx, get_t *g)
+/* The message is unpacked into its get_unpack. */
+static void get_unpack(mad_connection_t *cnx, get_t *g)
 {
     mad_request_t *request;
     mad_unpack(cnx, g->local, g->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
@@ -252,11 +252,11 @@ static offered_t **offer_find(mad_peer_t peer, uint64_t number)
     return *p ? p : NULL;
 }
 
-/* The next one that waits for this offer, or NULL.  Under lock. */
+/* The next one that waits for this registration_offer, or NULL.  Under lock. */
 static get_t **get_find(mad_peer_t peer, uint64_t number)
 {
     get_t **p = &buckets[number % BUCKETS].gets;
-    while (*p && ((*p)->offer != number || (*p)->named.endpoint->peer != peer))
+    while (*p && ((*p)->registration_offer != number || (*p)->named.endpoint->peer != peer))
         p = &(*p)->next;
     return *p ? p : NULL;
 }
@@ -264,7 +264,7 @@ static get_t **get_find(mad_peer_t peer, uint64_t number)
 /* Under lock. */
 static void get_unlink(const get_t *g)
 {
-    for (get_t **p = &buckets[g->offer % BUCKETS].gets; *p; p = &(*p)->next)
+    for (get_t **p = &buckets[g->registration_offer % BUCKETS].gets; *p; p = &(*p)->next)
         if (*p == g) {
             *p = g->next;
             return;
@@ -276,14 +276,14 @@ static bool is_all_of(const get_t *g, const offered_t *o)
     return g->address == o->address && g->size == o->size;
 }
 
-/* A get takes its offer, or waits for it.  False: only a part of that is wanted. */
+/* A get takes its registration_offer, or waits for it.  False: only a part of that is wanted. */
 static bool meet_offer(get_t *g)
 {
     mad_peer_t peer = g->named.endpoint->peer;
     offered_t **p, *o = NULL;
     bool met;
     opal_mutex_lock(&lock);
-    p = offer_find(peer, g->offer);
+    p = offer_find(peer, g->registration_offer);
     met = !p || is_all_of(g, *p);
     if (p && met) {
         o = *p;
@@ -291,26 +291,26 @@ static bool meet_offer(get_t *g)
         places[g->named.number % n_places] = NULL;
         used--;
     } else if (!p) {
-        g->next = buckets[g->offer % BUCKETS].gets;
-        buckets[g->offer % BUCKETS].gets = g;
+        g->next = buckets[g->registration_offer % BUCKETS].gets;
+        buckets[g->registration_offer % BUCKETS].gets = g;
     }
     opal_mutex_unlock(&lock);
     if (o)
-        place(o->cnx, g);
+        get_unpack(o->cnx, g);
     free(o);
     return met;
 }
 
 /* The peer is asked for it. */
-static int ask(get_t *g, uint64_t registration)
+static int get_request(get_t *g, uint64_t registration)
 {
     mad_btl_endpoint_t *endpoint = g->named.endpoint;
-    mca_btl_base_descriptor_t *d = mad_btl_alloc(endpoint->btl, endpoint, MCA_BTL_NO_ORDER, sizeof(question_t),
+    mca_btl_base_descriptor_t *d = mad_btl_alloc(endpoint->btl, endpoint, MCA_BTL_NO_ORDER, sizeof(get_question_t),
                                                  MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     if (!d)
         return OPAL_ERR_OUT_OF_RESOURCE;
-    *(question_t *)d->des_segments[0].seg_addr.pval =
-        (question_t){.number = g->named.number, .address = g->address, .size = g->size, .handle.number = registration};
+    *(get_question_t *)d->des_segments[0].seg_addr.pval =
+        (get_question_t){.number = g->named.number, .address = g->address, .size = g->size, .handle.number = registration};
     d->des_cbfunc = NULL;
     if (mad_btl_send(endpoint->btl, endpoint, d, MAD_BTL_TAG_GET) >= 0)
         return OPAL_SUCCESS;
@@ -328,17 +328,17 @@ int mad_btl_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
     (void)btl, (void)flags, (void)order;
     if (g)
         *g = (get_t){.named.is_get = true, .done.tell = get_done, .local = local_address, .size = size, .handle = handle,
-                     .address = remote_address, .offer = remote_handle->number, .tell = tell, .context = context,
+                     .address = remote_address, .registration_offer = remote_handle->number, .tell = tell, .context = context,
                      .data = data};
-    if (!g || !name(&g->named, endpoint)) {
+    if (!g || !named_add(&g->named, endpoint)) {
         free(g);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     number = g->named.number;
     atomic_fetch_add(&mad_btl->gets, 1);
     if (!remote_handle->offered || !meet_offer(g))
-        rc = ask(g, remote_handle->number);
-    if (rc == OPAL_SUCCESS || !find(number, endpoint->peer, true, true)) /* its peer is dead, and Open MPI was told */
+        rc = get_request(g, remote_handle->number);
+    if (rc == OPAL_SUCCESS || !named_find(number, endpoint->peer, true, true)) /* its peer is dead, and Open MPI was told */
         return OPAL_SUCCESS;
     atomic_fetch_sub(&mad_btl->gets, 1);
     free(g);
@@ -356,17 +356,17 @@ int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
     return OPAL_ERR_NOT_AVAILABLE;
 }
 
-/* An offer meets the get of all of it, or waits for it.  Gets of parts are asked for; the offer is withdrawn in the end. */
-static void offer_read(mad_connection_t *cnx, const head_t *head)
+/* An registration_offer meets the get of all of it, or waits for it.  Gets of parts are asked for; the registration_offer is withdrawn in the end. */
+static void offer_read(mad_connection_t *cnx, const get_head_t *get_head)
 {
     mad_peer_t peer = mad_message_peer(cnx);
     offered_t *o = malloc(sizeof *o);
     get_t *g = NULL, **p, *parts = NULL;
     if (!o)
         return; /* it stays open until the end */
-    *o = (offered_t){NULL, peer, head->number, head->address, head->size, cnx};
+    *o = (offered_t){NULL, peer, get_head->number, get_head->address, get_head->size, cnx};
     opal_mutex_lock(&lock);
-    while (!g && (p = get_find(peer, head->number))) {
+    while (!g && (p = get_find(peer, get_head->number))) {
         get_t *found = *p;
         *p = found->next;
         if (is_all_of(found, o)) {
@@ -385,16 +385,16 @@ static void offer_read(mad_connection_t *cnx, const head_t *head)
     opal_mutex_unlock(&lock);
     for (get_t *next; parts; parts = next) {
         next = parts->next;
-        if (ask(parts, head->number) != OPAL_SUCCESS && find(parts->named.number, peer, true, true))
+        if (get_request(parts, get_head->number) != OPAL_SUCCESS && named_find(parts->named.number, peer, true, true))
             get_complete(parts, OPAL_ERROR);
     }
     if (g) {
         free(o);
-        place(cnx, g);
+        get_unpack(cnx, g);
     }
 }
 
-/* It comes after the offer, on the same channel.  Was that got, there is nothing to forget. */
+/* It comes after the registration_offer, on the same channel.  Was that got, there is nothing to forget. */
 static void offer_forget(mad_connection_t *cnx, uint64_t number)
 {
     offered_t **p, *o = NULL;
@@ -412,11 +412,11 @@ static void offer_forget(mad_connection_t *cnx, uint64_t number)
 }
 
 /* What was asked for. */
-static void answer_read(mad_connection_t *cnx, const head_t *head)
+static void answer_read(mad_connection_t *cnx, const get_head_t *get_head)
 {
-    get_t *g = (get_t *)find(head->number, mad_message_peer(cnx), true, true);
-    if (g && head->size == g->size) {
-        place(cnx, g);
+    get_t *g = (get_t *)named_find(get_head->number, mad_message_peer(cnx), true, true);
+    if (g && get_head->size == g->size) {
+        get_unpack(cnx, g);
         return;
     }
     mad_drop_unpacking(cnx);
@@ -426,16 +426,16 @@ static void answer_read(mad_connection_t *cnx, const head_t *head)
 
 static void bulk_read(mad_connection_t *cnx)
 {
-    head_t head;
+    get_head_t get_head;
     /* It is in the first packet; one that is only announced is nothing of ours. */
-    if (mad_try_unpack(cnx, &head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
+    if (mad_try_unpack(cnx, &get_head, sizeof get_head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
         mad_drop_unpacking(cnx);
-    else if (head.kind == OFFER)
-        offer_read(cnx, &head);
-    else if (head.kind == WITHDRAWN)
-        offer_forget(cnx, head.number);
+    else if (get_head.kind == OFFER)
+        offer_read(cnx, &get_head);
+    else if (get_head.kind == WITHDRAWN)
+        offer_forget(cnx, get_head.number);
     else
-        answer_read(cnx, &head);
+        answer_read(cnx, &get_head);
 }
 
 int mad_btl_take_bulk(int64_t look)
@@ -472,16 +472,16 @@ void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint)
 
 void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len)
 {
-    question_t q;
+    get_question_t q;
     registration_t *r;
-    head_t a;
+    get_head_t a;
     mad_block_t blocks[2];
     mad_request_t *request;
     if (len != sizeof q)
         return;
     madi_foreign_copy(&q, bytes, sizeof q);
-    r = (registration_t *)find(q.handle.number, peer, false, false);
-    a = (head_t){.kind = ANSWER, .number = q.number, .size = q.size};
+    r = (registration_t *)named_find(q.handle.number, peer, false, false);
+    a = (get_head_t){.kind = ANSWER, .number = q.number, .size = q.size};
     if (!r || q.address < r->address || q.address - r->address > r->size ||
         q.size > r->size - (q.address - r->address))
         a.size = 0;

@@ -25,7 +25,7 @@
 #define FIRST "the first process of the job"
 #define RETRY (10 * 1000 * 1000) /* ns between two tries, when the first process has put other things before its key */
 
-static void key_put(const mad_ompi_exchange_t *exchange, const mad_mpi_key_t *key)
+static void ompi_key_put(const mad_ompi_exchange_t *exchange, const mad_mpi_key_t *key)
 {
     char text[MAD_MPI_KEY_TEXT];
     opal_value_t value;
@@ -49,8 +49,8 @@ static void key_put(const mad_ompi_exchange_t *exchange, const mad_mpi_key_t *ke
 }
 
 /* One try, which waits for the process's first commit. */
-static int key_try(const mad_ompi_exchange_t *exchange, opal_process_name_t of, int seconds, const char *source,
-                   mad_mpi_key_t *key)
+static int ompi_key_try(const mad_ompi_exchange_t *exchange, opal_process_name_t of, int seconds, const char *source,
+                        mad_mpi_key_t *key)
 {
     opal_value_t *value = NULL, *timeout = OBJ_NEW(opal_value_t);
     opal_list_t infos;
@@ -73,18 +73,18 @@ static int key_try(const mad_ompi_exchange_t *exchange, opal_process_name_t of, 
     return rc;
 }
 
-static int64_t now_s(void)
+static int64_t ompi_now_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec;
 }
 
-static bool key_get(const mad_ompi_exchange_t *exchange, opal_process_name_t of, mad_mpi_key_t *key)
+static bool ompi_key_get(const mad_ompi_exchange_t *exchange, opal_process_name_t of, mad_mpi_key_t *key)
 {
-    int64_t end = now_s() + MAD_MPI_KEY_WAIT, left;
+    int64_t end = ompi_now_s() + MAD_MPI_KEY_WAIT, left;
     int rc = OPAL_ERR_TIMEOUT;
-    while ((left = end - now_s()) > 0 && (rc = key_try(exchange, of, (int)left, FIRST, key)) == OPAL_ERR_NOT_FOUND)
+    while ((left = end - ompi_now_s()) > 0 && (rc = ompi_key_try(exchange, of, (int)left, FIRST, key)) == OPAL_ERR_NOT_FOUND)
         nanosleep(&(struct timespec){0, RETRY}, NULL);
     if (rc == OPAL_SUCCESS)
         return true;
@@ -96,7 +96,7 @@ static bool key_get(const mad_ompi_exchange_t *exchange, opal_process_name_t of,
 
 /* The job that started this one passes its key on, if it has one of this kind.  Its name, with which a port begins, is also its
  * name space in PMIx, which Open MPI does not know as early as this. */
-static bool key_of_parent(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
+static bool ompi_key_of_parent(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
 {
     const char *port = secure_getenv("OMPI_PARENT_PORT");
     char *end, space[32];
@@ -107,17 +107,17 @@ static bool key_of_parent(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *ke
     snprintf(space, sizeof space, "%lu", job);
     if (opal_pmix.register_jobid)
         opal_pmix.register_jobid(first.jobid, space);
-    return key_try(exchange, first, PARENT_WAIT, "the job that started this one", key) == OPAL_SUCCESS;
+    return ompi_key_try(exchange, first, PARENT_WAIT, "the job that started this one", key) == OPAL_SUCCESS;
 }
 
-static bool key_exchange(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
+static bool ompi_key_exchange(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
 {
     opal_process_name_t first = {OPAL_PROC_MY_NAME.jobid, 0};
     if (OPAL_PROC_MY_NAME.vpid != 0)
-        return key_get(exchange, first, key);
-    if (!key_of_parent(exchange, key) && !mad_mpi_key_make(key, "made by this process, the first of its job"))
+        return ompi_key_get(exchange, first, key);
+    if (!ompi_key_of_parent(exchange, key) && !mad_mpi_key_make(key, "made by this process, the first of its job"))
         return false;
-    key_put(exchange, key);
+    ompi_key_put(exchange, key);
     return true;
 }
 
@@ -126,7 +126,7 @@ bool mad_ompi_key(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
     int found = mad_mpi_key_environment(key);
     if (key->why[0])
         opal_output_verbose(1, exchange->output, "%s: %s", exchange->label, key->why);
-    if (!found && !key_exchange(exchange, key))
+    if (!found && !ompi_key_exchange(exchange, key))
         found = -1;
     if (found < 0) {
         opal_output(0, "%s: no key: %s", exchange->label, key->why);

@@ -35,7 +35,7 @@ static inline void shown_begin(shown_t *shown)
 }
 
 /* What begins with its tag, or has had it before it. */
-static inline void deliver(shown_t *shown, mad_peer_t peer, mca_btl_base_tag_t tag, madi_foreign_t data, size_t len)
+static inline void fragment_deliver(shown_t *shown, mad_peer_t peer, mca_btl_base_tag_t tag, madi_foreign_t data, size_t len)
 {
     mca_btl_active_message_callback_t *to = &mca_btl_base_active_message_trigger[tag];
     shown->segment.seg_addr.pval = madi_foreign_pass_on(data);
@@ -69,7 +69,7 @@ static bool long_read(shown_t *shown, parked_t *p)
     if (p->len < p->total && status == MAD_ERR_AGAIN)
         return false;
     if (p->len == p->total)
-        deliver(shown, p->arrival.peer, p->tag, madi_foreign_of(p->bytes), p->total);
+        fragment_deliver(shown, p->arrival.peer, p->tag, madi_foreign_of(p->bytes), p->total);
     else
         mad_btl_lost(p->arrival.peer, "a fragment has not the length that it says");
     mad_drop_unpacking(p->arrival.cnx); /* of one that is damaged there may be more */
@@ -111,7 +111,7 @@ static __attribute__((noinline)) void marked_read(shown_t *shown, const mad_arri
         data = madi_foreign_skip(data, sizeof mark);
         len -= sizeof mark;
         if (!follows)
-            deliver(shown, arrival->peer, mark[1], data, len);
+            fragment_deliver(shown, arrival->peer, mark[1], data, len);
         else if (long_begin(shown, arrival, mark[1], data, len, le32toh(follows)))
             return;
         else
@@ -128,7 +128,7 @@ static inline void block_read(shown_t *shown, const mad_arrival_t *arrival, madi
         marked_read(shown, arrival, data, len);
         return;
     }
-    deliver(shown, arrival->peer, tag, data, len);
+    fragment_deliver(shown, arrival->peer, tag, data, len);
     if (arrival->cnx)
         mad_drop_unpacking(arrival->cnx);
 }
@@ -157,7 +157,7 @@ static inline bool fragment_read(shown_t *shown, const mad_arrival_t *arrival)
     return true;
 }
 
-static __attribute__((noinline)) void park(const mad_arrival_t *arrival)
+static __attribute__((noinline)) void fragment_park(const mad_arrival_t *arrival)
 {
     parked_t *p = calloc(1, sizeof *p);
     if (!p)
@@ -222,7 +222,7 @@ static __attribute__((noinline)) void read_fragments(const mad_arrival_t *arriva
     shown_begin(&shown);
     for (int i = 0; i < n; i++)
         if (OPAL_UNLIKELY(!fragment_read(&shown, &arrivals[i])))
-            park(&arrivals[i]);
+            fragment_park(&arrivals[i]);
 }
 
 /* What is there, at most so many. */
@@ -235,9 +235,9 @@ static inline int take_fragments(int max)
     return n;
 }
 
-/* Has the kernel's clock ticked?  Where Open MPI gives the core away between two calls there are few of them, and a
+/* Has the kernel's clock btl_clock_ticked?  Where Open MPI gives the core away between two calls there are few of them, and a
  * connection that is being made must not wait for many.  This clock costs next to nothing; ticks are milliseconds. */
-static bool ticked(void)
+static bool btl_clock_ticked(void)
 {
     static atomic_long last;
     struct timespec now;
@@ -250,9 +250,9 @@ static bool ticked(void)
 
 /* All networks get their turn, and descriptors by the clock.  It takes as long as many looks at what is likely: an answer
  * that comes meanwhile is late, so it is not for those who wait shortly. */
-static __attribute__((noinline)) int look_around(unsigned turn)
+static __attribute__((noinline)) int btl_look_around(unsigned turn)
 {
-    if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || ticked()) {
+    if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || btl_clock_ticked()) {
         mad_progress(mad_btl->session);
         mad_btl_take_bulk(MAD_GLANCE); /* lest offers that nobody gets stand there */
     }
@@ -282,7 +282,7 @@ void mad_btl_serve(int64_t timeout)
     if (mad_begin_unpacking_timed(mad_btl->channel, MAD_ANY_SOURCE, timeout, &arrival.cnx) == MAD_OK) {
         arrival.peer = mad_message_peer(arrival.cnx);
         if (!fragment_read(&shown, &arrival))
-            park(&arrival);
+            fragment_park(&arrival);
     }
     mad_btl_take_bulk(MAD_GLANCE);
     take_what_waits();
@@ -296,7 +296,7 @@ int mad_btl_progress(void)
     unsigned calls = atomic_load_explicit(&mad_btl->calls, memory_order_relaxed);
     int n;
     atomic_store_explicit(&mad_btl->calls, calls + 1, memory_order_relaxed);
-    n = OPAL_UNLIKELY(madi_poll_due(turn, MADI_POLL_CLOCK_EVERY)) ? look_around(turn)
+    n = OPAL_UNLIKELY(madi_poll_due(turn, MADI_POLL_CLOCK_EVERY)) ? btl_look_around(turn)
                                                                   : take_fragments(turn ? 1 : MAD_BTL_BUDGET);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
         n += mad_btl_take_bulk(0);

@@ -83,7 +83,7 @@ static __attribute__((noinline)) bool leaves_soon(mad_btl_endpoint_t *endpoint, 
     return false;
 }
 
-static inline bool leaves(mad_btl_endpoint_t *endpoint, const struct iovec *pieces, int n)
+static inline bool fragment_leaves(mad_btl_endpoint_t *endpoint, const struct iovec *pieces, int n)
 {
     return OPAL_LIKELY(mad_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK) ||
            leaves_soon(endpoint, pieces, n);
@@ -109,7 +109,7 @@ static void pack_long(mad_connection_t *cnx, const struct iovec *pieces, int n)
     }
 }
 
-static mad_status_t queue(mad_btl_fragment_t *f, const struct iovec *pieces, int n, bool is_long)
+static mad_status_t fragment_queue(mad_btl_fragment_t *f, const struct iovec *pieces, int n, bool is_long)
 {
     mad_connection_t *cnx = mad_begin_packing(mad_btl->channel, f->endpoint->peer);
     mad_request_t *request;
@@ -128,7 +128,7 @@ static mad_status_t queue(mad_btl_fragment_t *f, const struct iovec *pieces, int
 }
 
 /* follows: 0, or so many bytes of a long one. */
-static inline struct iovec mark(unsigned char *to, mca_btl_base_tag_t tag, size_t follows)
+static inline struct iovec fragment_mark(unsigned char *to, mca_btl_base_tag_t tag, size_t follows)
 {
     uint32_t wire = htole32((uint32_t)follows);
     memset(to, 0, MAD_BTL_MARK);
@@ -148,16 +148,16 @@ int mad_btl_send(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, mca_b
     (void)btl;
 
     if (is_long || !f->segments[0].seg_len || !mad_btl_begins(f->segments[0].seg_addr.pval, tag))
-        pieces[n++] = mark(f->mark, tag, is_long ? len : 0);
+        pieces[n++] = fragment_mark(f->mark, tag, is_long ? len : 0);
     for (size_t i = 0; i < descriptor->des_segment_count; i++)
         pieces[n++] = (struct iovec){f->segments[i].seg_addr.pval, f->segments[i].seg_len};
     mad_btl_count(&mad_btl->sent, len);
     f->endpoint = endpoint;
-    if (!is_long && leaves(endpoint, pieces, n)) {
+    if (!is_long && fragment_leaves(endpoint, pieces, n)) {
         fragment_complete(f, OPAL_SUCCESS, descriptor->des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
         return 1;
     }
-    return status_of(queue(f, pieces, n, is_long));
+    return status_of(fragment_queue(f, pieces, n, is_long));
 }
 
 /* ---- Without a descriptor -------------------------------------------------------------------------------------- */
@@ -172,7 +172,7 @@ static __attribute__((noinline)) bool sendi_other(mad_btl_endpoint_t *endpoint, 
     uint32_t n_iov = 1;
     int n = 0;
     if (!mad_btl_begins(header->iov_base, tag))
-        pieces[n++] = mark(before, tag, 0);
+        pieces[n++] = fragment_mark(before, tag, 0);
     pieces[n++] = *header;
     if (payload_size && !opal_convertor_need_buffers(convertor)) {
         opal_convertor_get_current_pointer(convertor, &iov.iov_base);
@@ -185,7 +185,7 @@ static __attribute__((noinline)) bool sendi_other(mad_btl_endpoint_t *endpoint, 
     }
     if (payload_size)
         pieces[n++] = (struct iovec){iov.iov_base, payload_size};
-    return leaves(endpoint, pieces, n);
+    return fragment_leaves(endpoint, pieces, n);
 }
 
 /* The common way asks for little afterwards: what is kept over a call costs as much as the rest here. */
@@ -200,7 +200,7 @@ int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal
     } else if (OPAL_LIKELY(mad_btl_begins(header, tag) && (!payload_size || !opal_convertor_need_buffers(convertor)))) {
         if (payload_size)
             opal_convertor_get_current_pointer(convertor, &pieces[1].iov_base);
-        sent = leaves(endpoint, pieces, payload_size ? 2 : 1);
+        sent = fragment_leaves(endpoint, pieces, payload_size ? 2 : 1);
     } else {
         sent = sendi_other(endpoint, convertor, pieces, payload_size, tag);
     }

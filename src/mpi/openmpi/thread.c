@@ -23,7 +23,7 @@ static bool away(unsigned seen)
            !atomic_load_explicit(&stop, memory_order_relaxed);
 }
 
-static void *run(void *arg)
+static void *thread_loop(void *arg)
 {
     is_it = true;
     while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
@@ -45,7 +45,7 @@ void mad_btl_thread_start(void)
     if (!runs) {
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        runs = !pthread_create(&thread, NULL, run, NULL);
+        runs = !pthread_create(&thread, NULL, thread_loop, NULL);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     opal_mutex_unlock(&lock);
