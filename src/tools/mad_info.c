@@ -50,7 +50,7 @@ static const struct {
 #define GIVEN_MAX 128 /* getopt values of options are below this */
 #define N_COMMANDS (int)(sizeof commands / sizeof *commands)
 
-static void help(void)
+static void info_help(void)
 {
     puts("usage: mad_info [COMMAND] [OPTIONS]\n\nCommands:");
     for (int i = 0; i < N_COMMANDS; i++) {
@@ -129,7 +129,7 @@ static int parse(madi_info_options_t *o, char *given, int argc, char **argv)
         case 'n': o->span = optarg; break;
         case 'c': o->channel = optarg; break;
         case 'b': o->size = optarg; break;
-        case 'h': help(); return 0;
+        case 'h': info_help(); return 0;
         case 'V': printf("mad_info (Madeleine) %s\n", PACKAGE_VERSION); return 0;
         default: fprintf(stderr, "mad_info: 'mad_info --help' lists commands and options\n"); return 2;
         }
@@ -140,7 +140,7 @@ static int parse(madi_info_options_t *o, char *given, int argc, char **argv)
 }
 
 /* True if the command accepts all options given; otherwise report the first one that it does not. */
-static bool fits(int command, const char *given)
+static bool options_fit(int command, const char *given)
 {
     for (int i = 0; table[i].name; i++)
         if (given[table[i].val] && !strchr(commands[command].options, table[i].val)) {
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "mad_info: usage: mad_info %s %s\n", name, commands[i].arguments);
             return 2;
         }
-        return fits(i, given) ? commands[i].run(&o) : 2;
+        return options_fit(i, given) ? commands[i].run(&o) : 2;
     }
     fprintf(stderr, "mad_info: there is no command '%s': 'mad_info --help' lists them\n", name);
     return 2;

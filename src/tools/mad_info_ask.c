@@ -135,7 +135,7 @@ static json_t *answer_parse(answer_t *a, int pid, double timeout, char *why)
 
 /* Read the answers of the targets' sessions into all[], one array for each target; NULL for a target without an answer,
  * whose reason goes to its part of why.  Closes the connections. */
-static void answers(madi_target_t *targets, int n, json_t **all, double timeout, mad_session_t *session, char *why)
+static void targets_read(madi_target_t *targets, int n, json_t **all, double timeout, mad_session_t *session, char *why)
 {
     answer_t *list;
     int count = 0, next = 0;
@@ -180,7 +180,7 @@ json_t *madi_info_ask(int pid, const char *question, double timeout, char *why)
     if (!found)
         return NULL;
     question_put(&t, question);
-    answers(&t, 1, &all, timeout, NULL, why);
+    targets_read(&t, 1, &all, timeout, NULL, why);
     return all;
 }
 
@@ -193,7 +193,7 @@ json_t *madi_info_ask_all(const char *question, double timeout)
     for (int i = 0; i < n; i++)
         question_put(&targets[i], question);
     if (answered && why)
-        answers(targets, n, answered, timeout, NULL, why);
+        targets_read(targets, n, answered, timeout, NULL, why);
     for (int i = 0; answered && why && i < n; i++)
         json_array_append_new(all, answered[i] ? json_pack("{s:i, s:o}", "pid", targets[i].pid, "sessions", answered[i])
                                                : json_pack("{s:i, s:s}", "pid", targets[i].pid, "error",
@@ -217,7 +217,7 @@ json_t *madi_info_ask_self(char *why)
     }
     if (madi_target_find(&t, why)) {
         question_put(&t, "explain");
-        answers(&t, 1, &all, 5, session, why);
+        targets_read(&t, 1, &all, 5, session, why);
     }
     mad_exit(session);
     return all;

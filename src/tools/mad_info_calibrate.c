@@ -20,9 +20,9 @@
 #define SAMPLES 2000
 #define BATCH 500 /* cache-line round trips per sample */
 
-typedef struct stats {
+typedef struct sample_stats {
     double best, median;
-} stats_t;
+} sample_stats_t;
 
 static int by_value(const void *a, const void *b)
 {
@@ -30,15 +30,15 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static stats_t stats(double *samples, int n)
+static sample_stats_t samples_stats(double *samples, int n)
 {
     if (!n)
-        return (stats_t){0, 0};
+        return (sample_stats_t){0, 0};
     qsort(samples, (size_t)n, sizeof *samples, by_value);
-    return (stats_t){samples[0], samples[n / 2]};
+    return (sample_stats_t){samples[0], samples[n / 2]};
 }
 
-static void pin(int cpu)
+static void thread_pin(int cpu)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -50,53 +50,53 @@ static void pin(int cpu)
 
 /* Each thread counts its messages on its own cache line.  Thread 0 sends, thread 1 answers until it receives STOP. */
 #define STOP UINT32_MAX
-typedef struct said {
+typedef struct core_note {
     _Alignas(128) _Atomic(uint32_t) count;
-} said_t;
+} core_note_t;
 
-typedef struct pair {
-    said_t said[2];
+typedef struct core_pair {
+    core_note_t said[2];
     int cpu;       /* of thread 1 */
     int bells[2];  /* eventfds watched by epolls, for wake-ups by eventfd */
     int epolls[2];
-    void (*wait)(struct pair *pair, int me);
-    void (*ring)(struct pair *pair, int me); /* wakes the other thread */
-} pair_t;
+    void (*wait)(struct core_pair *pair, int me);
+    void (*ring)(struct core_pair *pair, int me); /* wakes the other thread */
+} core_pair_t;
 
-static uint32_t heard(pair_t *p, int me)
+static uint32_t note_await(core_pair_t *p, int me)
 {
     return atomic_load_explicit(&p->said[!me].count, memory_order_acquire); /* pairs with the release in say */
 }
 
 /* Wait until the other thread's count differs from old, and return it. */
-static uint32_t listen_to(pair_t *p, int me, uint32_t old)
+static uint32_t listen_to(core_pair_t *p, int me, uint32_t old)
 {
-    while (heard(p, me) == old)
+    while (note_await(p, me) == old)
         if (p->wait)
             p->wait(p, me);
-    return heard(p, me);
+    return note_await(p, me);
 }
 
-static void say(pair_t *p, int me, uint32_t count)
+static void note_send(core_pair_t *p, int me, uint32_t count)
 {
     atomic_store_explicit(&p->said[me].count, count, memory_order_release);
     if (p->ring)
         p->ring(p, me);
 }
 
-static void wait_futex(pair_t *p, int me)
+static void wait_futex(core_pair_t *p, int me)
 {
     uint32_t mine = atomic_load_explicit(&p->said[me].count, memory_order_relaxed);
     uint32_t old = me ? mine : mine - 1; /* the other thread's count before it goes on */
     syscall(SYS_futex, &p->said[!me].count, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
 }
 
-static void ring_futex(pair_t *p, int me)
+static void ring_futex(core_pair_t *p, int me)
 {
     syscall(SYS_futex, &p->said[me].count, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static void wait_eventfd(pair_t *p, int me)
+static void wait_eventfd(core_pair_t *p, int me)
 {
     struct epoll_event e;
     uint64_t n;
@@ -104,25 +104,25 @@ static void wait_eventfd(pair_t *p, int me)
         return;
 }
 
-static void ring_eventfd(pair_t *p, int me)
+static void ring_eventfd(core_pair_t *p, int me)
 {
     uint64_t one = 1;
     if (write(p->bells[!me], &one, sizeof one) < 0)
         return;
 }
 
-static void *answer(void *arg)
+static void *pair_answer(void *arg)
 {
-    pair_t *p = arg;
+    core_pair_t *p = arg;
     uint32_t count = 0;
-    pin(p->cpu);
+    thread_pin(p->cpu);
     while ((count = listen_to(p, 1, count)) != STOP)
-        say(p, 1, count);
+        note_send(p, 1, count);
     return NULL;
 }
 
 /* Measure the one-way time in ns: half a round trip from this thread, on core from, to one on core to. */
-static stats_t exchange(pair_t *p, int from, int to, int batch)
+static sample_stats_t pair_exchange(core_pair_t *p, int from, int to, int batch)
 {
     static double samples[SAMPLES];
     int64_t end = madi_now() + BUDGET;
@@ -130,25 +130,25 @@ static stats_t exchange(pair_t *p, int from, int to, int batch)
     pthread_t thread;
     int n = 0;
     p->cpu = to;
-    pin(from);
-    if (pthread_create(&thread, NULL, answer, p))
-        return (stats_t){0, 0};
+    thread_pin(from);
+    if (pthread_create(&thread, NULL, pair_answer, p))
+        return (sample_stats_t){0, 0};
     while (n < SAMPLES && madi_now() < end) {
         int64_t before = madi_now();
         for (int i = 0; i < batch; i++) {
-            say(p, 0, count + 1);
+            note_send(p, 0, count + 1);
             count = listen_to(p, 0, count);
         }
         samples[n++] = (double)(madi_now() - before) / (2.0 * batch);
     }
-    say(p, 0, STOP);
+    note_send(p, 0, STOP);
     pthread_join(thread, NULL);
-    return stats(samples, n);
+    return samples_stats(samples, n);
 }
 
 /* ---- Cores ------------------------------------------------------------------------------------------------------ */
 
-static long long topology(int cpu, const char *what)
+static long long cpu_topology(int cpu, const char *what)
 {
     char path[96];
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/%s", cpu, what);
@@ -157,39 +157,39 @@ static long long topology(int cpu, const char *what)
 
 enum relation { SAME_CORE, SAME_PACKAGE, OTHER_PACKAGE, RELATIONS };
 
-static enum relation relation(int a, int b)
+static enum relation cpu_relation(int a, int b)
 {
-    if (topology(a, "physical_package_id") != topology(b, "physical_package_id"))
+    if (cpu_topology(a, "physical_package_id") != cpu_topology(b, "physical_package_id"))
         return OTHER_PACKAGE;
-    return topology(a, "core_id") == topology(b, "core_id") ? SAME_CORE : SAME_PACKAGE;
+    return cpu_topology(a, "core_id") == cpu_topology(b, "core_id") ? SAME_CORE : SAME_PACKAGE;
 }
 
 /* Measure one pair of cores of each kind. */
-static json_t *lines(const cpu_set_t *allowed, int first)
+static json_t *lines_measure(const cpu_set_t *allowed, int first)
 {
     static const char *const names[] = {"same core", "same package", "other package"};
     json_t *list = json_array();
     bool done[RELATIONS] = {false};
     for (int cpu = first + 1; cpu < CPU_SETSIZE; cpu++) {
-        pair_t p = {.cpu = cpu};
+        core_pair_t p = {.cpu = cpu};
         enum relation r;
-        stats_t s;
-        if (!CPU_ISSET(cpu, allowed) || done[r = relation(first, cpu)])
+        sample_stats_t s;
+        if (!CPU_ISSET(cpu, allowed) || done[r = cpu_relation(first, cpu)])
             continue;
         done[r] = true;
-        s = exchange(&p, first, cpu, BATCH);
+        s = pair_exchange(&p, first, cpu, BATCH);
         json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:f, s:f}", "from", first, "to", cpu, "relation",
                                               names[r], "best_ns", s.best, "median_ns", s.median));
     }
     return list;
 }
 
-static json_t *wakes(int from, int to)
+static json_t *wakes_measure(int from, int to)
 {
     json_t *list = json_array();
-    pair_t futex = {.wait = wait_futex, .ring = ring_futex}, bell = {.wait = wait_eventfd, .ring = ring_eventfd};
+    core_pair_t futex = {.wait = wait_futex, .ring = ring_futex}, bell = {.wait = wait_eventfd, .ring = ring_eventfd};
     struct epoll_event e = {.events = EPOLLIN};
-    stats_t s = exchange(&futex, from, to, 1);
+    sample_stats_t s = pair_exchange(&futex, from, to, 1);
     json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "by", "futex", "best_us", s.best / 1000, "median_us",
                                           s.median / 1000));
     for (int i = 0; i < 2; i++) {
@@ -198,7 +198,7 @@ static json_t *wakes(int from, int to)
         if (epoll_ctl(bell.epolls[i], EPOLL_CTL_ADD, bell.bells[i], &e))
             return list; /* out of descriptors: the process ends soon */
     }
-    s = exchange(&bell, from, to, 1);
+    s = pair_exchange(&bell, from, to, 1);
     json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "by", "eventfd in epoll", "best_us", s.best / 1000,
                                           "median_us", s.median / 1000));
     for (int i = 0; i < 2; i++) {
@@ -210,7 +210,7 @@ static json_t *wakes(int from, int to)
 
 /* ---- One core --------------------------------------------------------------------------------------------------- */
 
-static json_t *copies(void)
+static json_t *copies_measure(void)
 {
     static const size_t sizes[] = {32 << 10, 1 << 20, 32 << 20};
     size_t most = sizes[MADI_COUNT(sizes) - 1];
@@ -251,7 +251,7 @@ static void call_clock(void)
 }
 
 /* Return the ns per call of the best of many batches. */
-static double cost(void (*call)(void))
+static double call_cost(void (*call)(void))
 {
     double best = 1e30;
     for (int batch = 0; batch < 100; batch++) {
@@ -265,7 +265,7 @@ static double cost(void (*call)(void))
     return best;
 }
 
-static void processor(char *name, size_t len)
+static void processor_name(char *name, size_t len)
 {
     char line[256];
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -292,10 +292,10 @@ json_t *madi_info_calibrate(void)
         first++;
     for (int i = 0; i < CPU_SETSIZE; i++)
         last = CPU_ISSET(i, &allowed) ? i : last;
-    processor(name, sizeof name);
+    processor_name(name, sizeof name);
     out = json_pack("{s:s, s:i, s:o, s:o, s:o, s:f, s:f, s:o}", "processor", name, "cores", CPU_COUNT(&allowed), "lines",
-                    lines(&allowed, first), "wakes", wakes(first, last), "copies", copies(), "syscall_ns",
-                    cost(call_system), "clock_ns", cost(call_clock), "costs", madi_info_costs(first, last));
+                    lines_measure(&allowed, first), "wakes", wakes_measure(first, last), "copies", copies_measure(), "syscall_ns",
+                    call_cost(call_system), "clock_ns", call_cost(call_clock), "costs", madi_info_costs(first, last));
     sched_setaffinity(0, sizeof allowed, &allowed);
     return out;
 }

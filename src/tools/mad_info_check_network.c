@@ -31,7 +31,7 @@ static int resolve(const char *name)
     return -WEXITSTATUS(status);
 }
 
-static void check_name(json_t *findings, const char *name, madi_verdict_t otherwise, const char *remedy)
+static void network_check_name(json_t *findings, const char *name, madi_verdict_t otherwise, const char *remedy)
 {
     int error = resolve(name);
     if (error)
@@ -58,9 +58,9 @@ static void check_ports(json_t *findings)
 void madi_info_check_network(json_t *findings)
 {
     char host[256] = "";
-    check_name(findings, "localhost", MADI_WARNING, "add '127.0.0.1 localhost' to /etc/hosts");
+    network_check_name(findings, "localhost", MADI_WARNING, "add '127.0.0.1 localhost' to /etc/hosts");
     gethostname(host, sizeof host - 1);
-    check_name(findings, host, MADI_WARNING,
-               "launchers on several hosts need it (one host does not): add it to DNS or /etc/hosts");
+    network_check_name(findings, host, MADI_WARNING,
+                       "launchers on several hosts need it (one host does not): add it to DNS or /etc/hosts");
     check_ports(findings);
 }

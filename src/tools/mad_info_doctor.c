@@ -52,7 +52,7 @@ static int count(const json_t *findings, madi_verdict_t verdict)
     return n;
 }
 
-static void print(const json_t *findings, int bad, int warnings)
+static void findings_print(const json_t *findings, int bad, int warnings)
 {
     size_t i;
     json_t *f;
@@ -79,7 +79,7 @@ int madi_info_doctor(const madi_info_options_t *options)
         madi_info_print_json(out);
         json_decref(out);
     } else {
-        print(findings, bad, warnings);
+        findings_print(findings, bad, warnings);
     }
     json_decref(findings);
     return bad ? 1 : 0;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void print_ways(const json_t *session, const json_t *peer)
+static void explain_print_paths(const json_t *session, const json_t *peer)
 {
     size_t i;
     json_t *w;
@@ -25,7 +25,7 @@ static void print_ways(const json_t *session, const json_t *peer)
     }
 }
 
-static void print_traffic(const json_t *peer)
+static void explain_print_traffic(const json_t *peer)
 {
     size_t i;
     json_t *c;
@@ -78,8 +78,8 @@ static void print_session(const json_t *s, const char *program)
         printf("peer %.0f%s%s: %s%s%s\n", madi_info_number(v, "peer"), channel[0] ? " on " : "", channel,
                madi_info_text(v, "state"),
                json_object_get(v, "error") ? ": " : "", madi_info_text(v, "error"));
-        print_ways(s, v);
-        print_traffic(v);
+        explain_print_paths(s, v);
+        explain_print_traffic(v);
     }
     if (!json_array_size(json_object_get(s, "peers")))
         puts("no peer was spoken to yet");

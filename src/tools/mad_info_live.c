@@ -81,17 +81,17 @@ static int host_of_silent(const look_t *look, const json_t *first, int pid)
 
 /* ---- Rates ------------------------------------------------------------------------------------------------------ */
 
-static double positive(double n)
+static double not_negative(double n)
 {
     return n > 0 ? n : 0;
 }
 
-static double rate(const json_t *object, const char *key)
+static double object_rate(const json_t *object, const char *key)
 {
-    return positive(madi_info_number(object, key));
+    return not_negative(madi_info_number(object, key));
 }
 
-static void add_networks(const look_t *look, int host, const json_t *session)
+static void live_add_networks(const look_t *look, int host, const json_t *session)
 {
     const madi_topo_host_t *h = &look->topo->host[host];
     size_t i;
@@ -101,13 +101,13 @@ static void add_networks(const look_t *look, int host, const json_t *session)
         const madi_topo_on_t *on = n < 0 ? NULL : madi_topo_host_on(look->topo, host, n);
         madi_live_on_t *sum = on ? &look->live->host[host].on[on - h->on] : NULL;
         if (!sum) {
-            look->live->host[host].other += rate(row, "bytes_sent") + rate(row, "bytes_received");
+            look->live->host[host].other += object_rate(row, "bytes_sent") + object_rate(row, "bytes_received");
             continue;
         }
-        sum->messages_out += rate(row, "messages_sent");
-        sum->bytes_out += rate(row, "bytes_sent");
-        sum->messages_in += rate(row, "messages_received");
-        sum->bytes_in += rate(row, "bytes_received");
+        sum->messages_out += object_rate(row, "messages_sent");
+        sum->bytes_out += object_rate(row, "bytes_sent");
+        sum->messages_in += object_rate(row, "messages_received");
+        sum->bytes_in += object_rate(row, "bytes_received");
     }
 }
 
@@ -116,10 +116,10 @@ static void add_forwarding(const look_t *look, madi_live_host_t *host, const jso
     size_t i;
     json_t *g;
     host->gateways += madi_info_number(f, "streams_opened") > 0 || madi_info_number(f, "streams") > 0;
-    host->passed += rate(f, "fragments");
-    host->passed_bytes += rate(f, "bytes");
-    host->stalls += rate(f, "credit_stalls");
-    host->resends += rate(f, "resends");
+    host->passed += object_rate(f, "fragments");
+    host->passed_bytes += object_rate(f, "bytes");
+    host->stalls += object_rate(f, "credit_stalls");
+    host->resends += object_rate(f, "resends");
     host->held += madi_info_number(f, "fragments_held");
     host->held_bytes += madi_info_number(f, "bytes_held");
     host->budget += madi_info_number(f, "budget");
@@ -142,7 +142,7 @@ static void add_session(look_t *look, const json_t *session, bool is_rate)
     look->answered++;
     look->live->host[host].processes++;
     if (is_rate)
-        add_networks(look, host, session);
+        live_add_networks(look, host, session);
     if (is_rate && json_object_get(session, "forwarding"))
         add_forwarding(look, &look->live->host[host], json_object_get(session, "forwarding"));
 }
@@ -217,7 +217,7 @@ madi_live_t *madi_info_live(const madi_info_options_t *options, const madi_topo_
     if (!look.live)
         return NULL;
     first = madi_stats_gather(options, -1, why);
-    madi_sleep_until(begin + (int64_t)(options->live * 1e9));
+    madi_info_sleep_until(begin + (int64_t)(options->live * 1e9));
     second = madi_stats_gather(options, -1, why);
     json_array_foreach(second, i, process)
         add_process(&look, process, first);

@@ -12,13 +12,13 @@
 
 #define PID_FREE 10000000 /* first process number given to processes whose own is taken */
 
-typedef struct part {
+typedef struct merge_part {
     const char *file;
     json_t *document, *other, *events;
     int pid;
     double shift;      /* us, added to its times */
     const char *clock; /* how shift was determined */
-} part_t;
+} merge_part_t;
 
 /* True for a document that is itself the result of a merge. */
 static bool is_merged(const json_t *document)
@@ -29,7 +29,7 @@ static bool is_merged(const json_t *document)
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
-static bool part_read(part_t *p)
+static bool part_read(merge_part_t *p)
 {
     json_error_t error;
     p->document = json_load_file(p->file, 0, &error);
@@ -47,12 +47,12 @@ static bool part_read(part_t *p)
     return false;
 }
 
-static bool same_clock(const part_t *a, const part_t *b)
+static bool same_clock(const merge_part_t *a, const merge_part_t *b)
 {
     return !strcmp(madi_info_text(a->other, "boot_id"), madi_info_text(b->other, "boot_id"));
 }
 
-static bool same_job(const part_t *a, const part_t *b)
+static bool same_job(const merge_part_t *a, const merge_part_t *b)
 {
     return !strcmp(madi_info_text(a->other, "job"), madi_info_text(b->other, "job"));
 }
@@ -61,7 +61,7 @@ static bool same_job(const part_t *a, const part_t *b)
 
 /* Write a key that is equal for the send and the receive event of a message; false if the event is not a message
  * between ranks. */
-static bool message_key(const part_t *p, const json_t *event, bool sent, char *key, size_t len)
+static bool message_key(const merge_part_t *p, const json_t *event, bool sent, char *key, size_t len)
 {
     const json_t *args = json_object_get(event, "args");
     int mine = (int)madi_info_number(p->other, "rank"), peer = (int)madi_info_number(args, "peer");
@@ -74,7 +74,7 @@ static bool message_key(const part_t *p, const json_t *event, bool sent, char *k
 }
 
 /* Return the send times of messages by key; null for keys that are not unique. */
-static json_t *sends_of(const part_t *p)
+static json_t *sends_of(const merge_part_t *p)
 {
     json_t *sends = json_object(), *event;
     char key[160];
@@ -87,7 +87,7 @@ static json_t *sends_of(const part_t *p)
 }
 
 /* Return the least time from a send (of these) to its receive, by the clocks as they are. */
-static double least_way(const json_t *sends, const part_t *to)
+static double least_way(const json_t *sends, const merge_part_t *to)
 {
     double least = INFINITY;
     json_t *event;
@@ -104,9 +104,9 @@ static double least_way(const json_t *sends, const part_t *to)
 
 /* Determine what to add to the times of p to convert them to the clock of the first file.  Each message that p receives
  * gives a lower bound, each one that it sends an upper bound. */
-static void find_shift(part_t *p, const part_t *parts, int n)
+static void find_shift(merge_part_t *p, const merge_part_t *parts, int n)
 {
-    const part_t *first = &parts[0];
+    const merge_part_t *first = &parts[0];
     double low = -INFINITY, high = INFINITY;
     json_t *mine = sends_of(p);
     p->shift = (double)(json_integer_value(json_object_get(p->other, "realtime_minus_monotonic_ns")) -
@@ -133,10 +133,10 @@ static void find_shift(part_t *p, const part_t *parts, int n)
     }
 }
 
-static void find_clocks(part_t *parts, int n)
+static void find_clocks(merge_part_t *parts, int n)
 {
     for (int i = 0; i < n; i++) {
-        const part_t *known = NULL;
+        const merge_part_t *known = NULL;
         for (int k = 0; k < i && !known; k++)
             known = same_clock(&parts[k], &parts[i]) ? &parts[k] : NULL;
         if (!i || known) {
@@ -151,7 +151,7 @@ static void find_clocks(part_t *parts, int n)
 /* ---- Merging ---------------------------------------------------------------------------------------------------- */
 
 /* Give each process a unique number, because hosts may use the same number for different processes. */
-static void number_processes(part_t *parts, int n)
+static void number_processes(merge_part_t *parts, int n)
 {
     for (int i = 0; i < n; i++) {
         parts[i].pid = (int)madi_info_number(parts[i].other, "pid");
@@ -161,7 +161,7 @@ static void number_processes(part_t *parts, int n)
     }
 }
 
-static void part_add(json_t *all, json_t *list, const part_t *p)
+static void merge_part_add(json_t *all, json_t *list, const merge_part_t *p)
 {
     json_t *event;
     size_t i;
@@ -191,7 +191,7 @@ static int draw_merged(const madi_info_options_t *options, const char *file)
 
 int madi_trace_merge(const madi_info_options_t *options, char **files, int n)
 {
-    part_t *parts = calloc((size_t)n, sizeof *parts);
+    merge_part_t *parts = calloc((size_t)n, sizeof *parts);
     json_t *all = json_array(), *list = json_array(), *out;
     bool good = parts != NULL, saved;
     int drawn = n == 1 && options->svg ? draw_merged(options, files[0]) : -1;
@@ -209,7 +209,7 @@ int madi_trace_merge(const madi_info_options_t *options, char **files, int n)
         number_processes(parts, n);
         find_clocks(parts, n);
         for (int i = 0; i < n; i++)
-            part_add(all, list, &parts[i]);
+            merge_part_add(all, list, &parts[i]);
         out = json_pack("{s:s, s:{s:s, s:O}, s:O}", "displayTimeUnit", "ns", "otherData", "producer", "Madeleine, merged",
                         "merged", list, "traceEvents", all);
         good = out && !madi_trace_show(options, out, NULL, &saved);

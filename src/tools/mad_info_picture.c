@@ -104,7 +104,7 @@ static void mark_draw(drawing_t *d, const mark_t *m, int row, const char *colour
 }
 
 /* True if a bar continues the previous mark: there is no gap, and either one is shorter than a pixel. */
-static bool joins(const mark_t *m, double left, double right)
+static bool mark_joins(const mark_t *m, double left, double right)
 {
     return m->count && left - m->right < 0.5 && (right - left < 1 || m->right - m->left < 1 || m->count > 1);
 }
@@ -118,7 +118,7 @@ static void bars_draw(drawing_t *d, int first, int last, const char *colour)
         mark_t *m = &mark[b->row < 0 ? 0 : b->row];
         if (b->row < 0)
             continue;
-        if (joins(m, left, right)) {
+        if (mark_joins(m, left, right)) {
             d->joined += m->count == 1 ? 2 : 1;
             m->right = right > m->right ? right : m->right;
             m->end = b->end;
@@ -193,7 +193,7 @@ static void scale_draw(FILE *out, const madi_lanes_t *l, int bottom)
     fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"#666\">microseconds</text>\n", LEFT - 40, TOP - 6);
 }
 
-static void note(drawing_t *d, const char *colour, const char *text)
+static void picture_note(drawing_t *d, const char *colour, const char *text)
 {
     fprintf(d->out, "<text x=\"8\" y=\"%d\" fill=\"%s\">", d->y += 15, colour);
     text_put(d->out, text);
@@ -206,33 +206,33 @@ static void notes_draw(drawing_t *d, int left_out)
     const madi_lanes_t *l = d->l;
     char text[200];
     d->y += 6;
-    note(d, "#666",
-         "yellow: fragments held for the next network; red: a stream that has something to send, and no credit; light grey: "
-         "threads asleep; each network has a colour of its own");
+    picture_note(d, "#666",
+                 "yellow: fragments held for the next network; red: a stream that has something to send, and no credit; light grey: "
+                 "threads asleep; each network has a colour of its own");
     snprintf(text, sizeof text, "%d events as %ld marks; %ld of them are shorter than a pixel, and share a mark with others",
              l->bars, d->marks, d->joined);
-    note(d, "#666", text);
+    picture_note(d, "#666", text);
     if (l->from > l->first || l->to < l->last) {
         snprintf(text, sizeof text, "a part: %.1f to %.1f of %.1f us; %d events lie outside of it", l->from - l->first,
                  l->to - l->first, l->last - l->first, l->outside);
-        note(d, "#c0392b", text);
+        picture_note(d, "#c0392b", text);
     }
     if (d->crowded) {
         snprintf(text, sizeof text, "%ld events are left out: a lane shows %d at the same time", d->crowded, MADI_LANE_ROWS);
-        note(d, "#c0392b", text);
+        picture_note(d, "#c0392b", text);
     }
     if (left_out) {
         snprintf(text, sizeof text, "%d lanes are left out: a picture has %d at most", left_out, LANES_MAX);
-        note(d, "#c0392b", text);
+        picture_note(d, "#c0392b", text);
     }
     if (l->lost > 0) {
         snprintf(text, sizeof text, "%.0f older events had been forgotten by the processes (MAD_TRACE_EVENTS)", l->lost);
-        note(d, "#c0392b", text);
+        picture_note(d, "#c0392b", text);
     }
 }
 
 /* Draw the lanes, and return the position where they end. */
-static int picture_draw(drawing_t *d)
+static int lanes_draw(drawing_t *d)
 {
     const madi_lanes_t *l = d->l;
     int process = -1, left_out = 0, bottom;
@@ -267,7 +267,7 @@ bool madi_lanes_draw(const madi_lanes_t *l, const char *name)
     if (open && !d.out)
         snprintf(why, sizeof why, "%s", strerror(errno));
     if (d.out) {
-        bottom = picture_draw(&d);
+        bottom = lanes_draw(&d);
         good = !fclose(d.out);
         fprintf(out,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"monospace\" "

@@ -14,15 +14,15 @@
 #define FOLDED 120
 #define WHY_MAX 600
 
-typedef struct question {
+typedef struct route_question {
     const madi_info_options_t *options;
     const madi_topo_t *topo;
     int virtual, from, to;
     int64_t bytes;
-} question_t;
+} route_question_t;
 
 /* True, and reported, if the name without a domain matches several hosts. */
-static bool several(const question_t *q, const char *name)
+static bool name_ambiguous(const route_question_t *q, const char *name)
 {
     char list[300] = "", why[700];
     size_t len = strcspn(name, ".");
@@ -42,10 +42,10 @@ static bool several(const question_t *q, const char *name)
     return true;
 }
 
-static int unknown(const question_t *q, madi_topo_what_t what, const char *kind, const char *name)
+static int name_unknown(const route_question_t *q, madi_topo_what_t what, const char *kind, const char *name)
 {
     char hint[400], why[1000];
-    if (what == MADI_TOPO_HOST && several(q, name))
+    if (what == MADI_TOPO_HOST && name_ambiguous(q, name))
         return 1;
     madi_topo_hint(q->topo, what, name, hint, sizeof hint);
     snprintf(why, sizeof why, "%s names no %s '%s'%s", q->topo->file, kind, name, hint);
@@ -53,18 +53,18 @@ static int unknown(const question_t *q, madi_topo_what_t what, const char *kind,
 }
 
 /* Parse the arguments. 0, or the exit code. */
-static int question_make(question_t *q, const char *from, const char *to)
+static int question_make(route_question_t *q, const char *from, const char *to)
 {
     const char *channel = q->options->channel ? q->options->channel : getenv("MAD_VIRTUAL_CHANNEL");
     q->from = madi_topo_host_find(q->topo, from);
     if (q->from < 0)
-        return unknown(q, MADI_TOPO_HOST, "host", from);
+        return name_unknown(q, MADI_TOPO_HOST, "host", from);
     q->to = madi_topo_host_find(q->topo, to);
     if (q->to < 0)
-        return unknown(q, MADI_TOPO_HOST, "host", to);
+        return name_unknown(q, MADI_TOPO_HOST, "host", to);
     q->virtual = channel && *channel ? madi_topo_virtual_find(q->topo, channel) : 0;
     if (q->virtual < 0)
-        return unknown(q, MADI_TOPO_VIRTUAL, "virtual channel", channel);
+        return name_unknown(q, MADI_TOPO_VIRTUAL, "virtual channel", channel);
     q->bytes = MADI_ROUTE_BYTES;
     if (q->options->size && !madi_value_bytes(q->options->size, &q->bytes)) {
         fprintf(stderr, "mad_info: --size '%s' is not valid: give bytes such as 8, 64KiB or 1MB\n", q->options->size);
@@ -75,7 +75,7 @@ static int question_make(question_t *q, const char *from, const char *to)
 
 /* ---- Output ----------------------------------------------------------------------------------------------------- */
 
-static json_t *route_json(const question_t *q, const madi_route_t *route, const char *why)
+static json_t *route_json(const route_question_t *q, const madi_route_t *route, const char *why)
 {
     json_t *path = json_array();
     for (int i = 0; i < route->hops; i++) {
@@ -88,7 +88,7 @@ static json_t *route_json(const question_t *q, const madi_route_t *route, const 
                      route->hops, "best", route->best, "ways", route->ways, "why", why, "path", path);
 }
 
-static void route_print(const question_t *q, const madi_route_t *route, const char *why)
+static void route_print(const route_question_t *q, const madi_route_t *route, const char *why)
 {
     char text[FOLDED], cost[MADI_VALUE_MAX], bandwidth[MADI_VALUE_MAX];
     printf("  %s", q->topo->host[q->from].name);
@@ -104,7 +104,7 @@ static void route_print(const question_t *q, const madi_route_t *route, const ch
     printf(": %s\n", why);
 }
 
-static void answer(const question_t *q, const madi_routes_t *routes, const madi_route_t *route, int count)
+static void answer_print(const route_question_t *q, const madi_routes_t *routes, const madi_route_t *route, int count)
 {
     char why[WHY_MAX], size[MADI_VALUE_MAX];
     double ways = madi_routes_ways(routes, q->to), shown = 0;
@@ -145,7 +145,7 @@ static int answer_of(const madi_info_options_t *options)
 {
     const char *path = options->argc == 3 ? options->argv[0] : NULL;
     madi_topo_t *topo = madi_info_topology_load(options, path);
-    question_t q = {.options = options, .topo = topo};
+    route_question_t q = {.options = options, .topo = topo};
     madi_route_t *route = malloc(ROUTES_MAX * sizeof *route);
     madi_routes_t *routes = NULL;
     mad_status_t status = MAD_ERR_NOMEM;
@@ -157,7 +157,7 @@ static int answer_of(const madi_info_options_t *options)
     if (!code && routes)
         status = madi_routes_to(routes, q.to, route, ROUTES_MAX, &count);
     if (!code && status == MAD_OK) {
-        answer(&q, routes, route, count);
+        answer_print(&q, routes, route, count);
     } else if (!code && status == MAD_ERR_UNREACHABLE) {
         madi_routes_unreachable(routes, q.to, why, sizeof why);
         snprintf(text, sizeof text, "there is no route: %s", why);

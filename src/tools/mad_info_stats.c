@@ -10,7 +10,7 @@
 
 /* ---- Text ------------------------------------------------------------------------------------------------------- */
 
-/* Add the cells of a group's counters that have columns: of an object, or (NULL) the heads. */
+/* Add the cells of a group's counters that have columns: of an object, or (NULL) the columns_add. */
 static void table_counts(madi_table_t *t, madi_counter_group_id_t group, const json_t *object)
 {
     for (const madi_counter_row_t *c = madi_counters; c < madi_counters + MADI_COUNTS; c++) {
@@ -35,7 +35,7 @@ static void table_heads(madi_table_t *t, madi_counter_group_id_t group, const ch
     t->columns = t->n;
 }
 
-static void print_traffic(const json_t *s)
+static void stats_print_traffic(const json_t *s)
 {
     madi_table_t t = {0};
     size_t i;
@@ -97,7 +97,7 @@ static void print_routes(const json_t *forwarding)
 }
 
 /* Print exceptional states: draining, reroutes, lost gateways. */
-static void print_ways(const json_t *f)
+static void stats_print_paths(const json_t *f)
 {
     static const char *const states[] = {"lost", "leaving"};
     size_t i;
@@ -125,7 +125,7 @@ static void print_forwarding(const json_t *f)
     printf("  held: %.0f fragments, %s; at most %.0f, %s of %s\n", madi_info_number(f, "fragments_held"),
            madi_info_bytes(madi_info_number(f, "bytes_held")), madi_info_number(f, "fragments_held_most"),
            madi_info_bytes(madi_info_number(f, "bytes_held_most")), madi_info_bytes(madi_info_number(f, "budget")));
-    print_ways(f);
+    stats_print_paths(f);
     if (json_array_size(json_object_get(f, "routes")))
         print_routes(f);
 }
@@ -152,7 +152,7 @@ static void print_process(const json_t *process, const json_t *before)
         printf("process %.0f (%s) on %s: %sMadeleine %s; counted %s\n", madi_info_number(process, "pid"),
                madi_info_text(process, "program"), madi_info_text(s, "host"), madi_info_rank(s),
                madi_info_text(s, "version"), before ? "by second" : "since its start");
-        print_traffic(s);
+        stats_print_traffic(s);
         print_networks(s);
         print_channels(s);
         print_forwarding(json_object_get(s, "forwarding"));
@@ -246,7 +246,7 @@ static bool tell_silent(const json_t *processes)
     return any;
 }
 
-static void show(const madi_info_options_t *o, const json_t *processes, const json_t *before)
+static void stats_show(const madi_info_options_t *o, const json_t *processes, const json_t *before)
 {
     json_t *out;
     if (o->prometheus) {
@@ -264,7 +264,7 @@ static void show(const madi_info_options_t *o, const json_t *processes, const js
     }
 }
 
-void madi_sleep_until(int64_t when)
+void madi_info_sleep_until(int64_t when)
 {
     struct timespec t = {when / 1000000000, when % 1000000000};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
@@ -272,20 +272,20 @@ void madi_sleep_until(int64_t when)
 }
 
 /* Print rates repeatedly, until no process is left. */
-static int watch(const madi_info_options_t *o, int pid, json_t *processes)
+static int stats_watch(const madi_info_options_t *o, int pid, json_t *processes)
 {
     char why[MADI_INFO_WHY_MAX];
-    int64_t next = madi_now(), step = (int64_t)(o->watch * 1e9);
+    int64_t next = madi_now(), step = (int64_t)(o->stats_watch * 1e9);
     while (processes && json_array_size(processes)) {
         json_t *now;
         next = next + step < madi_now() ? madi_now() + step : next + step; /* no catching up after a delay */
-        madi_sleep_until(next);
+        madi_info_sleep_until(next);
         now = madi_stats_gather(o, pid, why);
         if (now && json_array_size(now)) {
             if (!o->json)
                 putchar('\n');
             tell_silent(now);
-            show(o, now, processes);
+            stats_show(o, now, processes);
         }
         json_decref(processes);
         processes = now;
@@ -300,18 +300,18 @@ int madi_info_stats(const madi_info_options_t *o)
     int pid = -1;
     json_t *processes;
     bool silent;
-    if ((strcmp(o->argv[0], "all") && !madi_info_pid(o->argv[0], &pid)) || (o->prometheus && (o->json || o->watch > 0))) {
+    if ((strcmp(o->argv[0], "all") && !madi_info_pid(o->argv[0], &pid)) || (o->prometheus && (o->json || o->stats_watch > 0))) {
         fprintf(stderr, "mad_info: stats: give the number of a process, or all; --prometheus goes with neither --json nor "
-                        "--watch\n");
+                        "--stats_watch\n");
         return 2;
     }
     processes = madi_stats_gather(o, pid, why);
     if (!processes)
         return madi_info_failed(o, why);
     silent = tell_silent(processes);
-    show(o, processes, NULL);
-    if (o->watch > 0)
-        return watch(o, pid, processes);
+    stats_show(o, processes, NULL);
+    if (o->stats_watch > 0)
+        return stats_watch(o, pid, processes);
     json_decref(processes);
     return silent;
 }

@@ -14,7 +14,7 @@
 json_t *madi_stats_gather(const madi_info_options_t *options, int pid, char *why);
 /* Return the process with that number among those that have answered; NULL if none. */
 const json_t *madi_stats_process(const json_t *processes, double pid);
-void madi_sleep_until(int64_t when); /* ns of the monotonic clock */
+void madi_info_sleep_until(int64_t when); /* ns of the monotonic clock */
 
 /* mad_info_metrics.c */
 /* Return the sessions with counters as rates per second since `before` (NULL: as totals); gauges are unchanged. */

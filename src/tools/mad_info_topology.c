@@ -166,7 +166,7 @@ static void network_hosts_print(const madi_topo_t *topo, int index)
     }
 }
 
-static void networks_text(const madi_topo_t *topo)
+static void networks_print_text(const madi_topo_t *topo)
 {
     char latency[MADI_VALUE_MAX], bandwidth[MADI_VALUE_MAX];
     puts("networks");
@@ -236,7 +236,7 @@ static void channels_text(const madi_topo_t *topo)
 
 /* ---- The command ------------------------------------------------------------------------------------------------ */
 
-static int draw(const madi_info_options_t *options, const madi_topo_t *topo, const madi_live_t *live)
+static int topology_draw(const madi_info_options_t *options, const madi_topo_t *topo, const madi_live_t *live)
 {
     char text[PATH_MAX + 200], why[PATH_MAX + 100];
     madi_output_t out;
@@ -250,7 +250,7 @@ static int draw(const madi_info_options_t *options, const madi_topo_t *topo, con
     return madi_info_failed(options, text);
 }
 
-static void print(const madi_info_options_t *options, const madi_topo_t *topo, const madi_live_t *live)
+static void topology_print(const madi_info_options_t *options, const madi_topo_t *topo, const madi_live_t *live)
 {
     if (options->json) {
         json_t *object = topology_json(topo);
@@ -261,7 +261,7 @@ static void print(const madi_info_options_t *options, const madi_topo_t *topo, c
         return;
     }
     printf("%s: %d hosts, %d networks, %d clusters\n", topo->file, topo->hosts, topo->networks, topo->clusters);
-    networks_text(topo);
+    networks_print_text(topo);
     puts("clusters");
     clusters_text(topo, -1, 0);
     gateways_text(topo);
@@ -282,11 +282,11 @@ int madi_info_topology(const madi_info_options_t *options)
         return madi_info_failed(options, mad_status_text(MAD_ERR_NOMEM));
     }
     if (options->svg)
-        code = draw(options, topo, live);
+        code = topology_draw(options, topo, live);
     if (options->dot && madi_topo_dot(topo, live, stdout))
         code = madi_info_failed(options, mad_status_text(MAD_ERR_NOMEM));
     if (!options->dot && (options->json || !options->svg))
-        print(options, topo, live);
+        topology_print(options, topo, live);
     if (live && live->none && (options->dot || options->svg))
         fprintf(stderr, "mad_info: %s\n", live->title);
     madi_info_live_free(live, topo);

@@ -54,7 +54,7 @@ int madi_trace_show(const madi_info_options_t *o, const json_t *document, const 
     return !(good && (!*saved || madi_trace_save(document, o->output ? o->output : name)));
 }
 
-static int fetch(const madi_info_options_t *o, int pid)
+static int trace_fetch(const madi_info_options_t *o, int pid)
 {
     char why[MADI_INFO_WHY_MAX], name[4100];
     json_t *answers = madi_info_ask(pid, "trace", o->timeout, why);
@@ -79,7 +79,7 @@ int madi_info_trace(const madi_info_options_t *o)
     if (!strcmp(o->argv[0], "merge") && o->argc > 1)
         return madi_trace_merge(o, o->argv + 1, o->argc - 1);
     if (o->argc == 1 && madi_info_pid(o->argv[0], &pid))
-        return fetch(o, pid);
+        return trace_fetch(o, pid);
     fprintf(stderr, "mad_info: trace: give the number of a process, or merge and files\n");
     return 2;
 }

@@ -28,17 +28,17 @@
 
 /* ---- Joining ---------------------------------------------------------------------------------------------------- */
 
-typedef struct entry {
+typedef struct madgw_entry {
     int fd;            /* of the job file; -1: the launcher's job */
     bool adds;         /* lines can be appended to the file */
     int topology;      /* the topology's text, kept open; -1: none */
     uid_t uid;         /* user that root becomes */
     gid_t gid;
-} entry_t;
+} madgw_entry_t;
 
 /* Make MAD_TOPOLOGY name a copy in memory, since the file may be readable by root only. 0, or -1 with the reason in
  * why. */
-static int topology_copy(entry_t *in, char *why, size_t len)
+static int topology_copy(madgw_entry_t *in, char *why, size_t len)
 {
     const char *path = getenv("MAD_TOPOLOGY");
     char *text = NULL, at[40];
@@ -67,7 +67,7 @@ static int topology_copy(entry_t *in, char *why, size_t len)
 }
 
 /* Determine the user that root becomes: the given one, else the owner of the job file, else nobody. */
-static int user_find(entry_t *in, const madi_gw_options_t *o, char *why, size_t len)
+static int user_find(madgw_entry_t *in, const madi_gw_options_t *o, char *why, size_t len)
 {
     struct stat st;
     if (!o->user && in->fd >= 0 && fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid != 0) {
@@ -79,10 +79,10 @@ static int user_find(entry_t *in, const madi_gw_options_t *o, char *why, size_t 
 }
 
 /* Open what only root may open, then give up all privileges.  Nothing that others have written is read before that. */
-static int entry_open(entry_t *in, const madi_gw_options_t *o)
+static int entry_open(madgw_entry_t *in, const madi_gw_options_t *o)
 {
     char why[300] = "";
-    *in = (entry_t){.fd = -1, .topology = -1};
+    *in = (madgw_entry_t){.fd = -1, .topology = -1};
     if (o->join && (in->fd = madi_job_file_open(o->join, &in->adds, why, sizeof why)) < 0) {
         fprintf(stderr, "madgw: --join %s: %s\n", o->join, why);
         return -1;
@@ -99,7 +99,7 @@ static int entry_open(entry_t *in, const madi_gw_options_t *o)
     return 0;
 }
 
-static void entry_close(entry_t *in)
+static void entry_close(madgw_entry_t *in)
 {
     if (in->fd > STDIN_FILENO)
         close(in->fd);
@@ -109,7 +109,7 @@ static void entry_close(entry_t *in)
 
 /* Append this gateway's address to the job file, so that gateways that join later can find it even without a common
  * neighbour. */
-static void file_add(madi_job_file_t *job, const entry_t *in, const madi_gw_options_t *o, mad_session_t *session)
+static void file_add(madi_job_file_t *job, const madgw_entry_t *in, const madi_gw_options_t *o, mad_session_t *session)
 {
     char why[200] = "it cannot be written";
     const void *address;
@@ -124,7 +124,7 @@ static void file_add(madi_job_file_t *job, const entry_t *in, const madi_gw_opti
 }
 
 /* Join the job of a file: open a session with its key, topology and addresses. */
-static mad_status_t file_join(const entry_t *in, const madi_gw_options_t *o, mad_session_t **session)
+static mad_status_t file_join(const madgw_entry_t *in, const madi_gw_options_t *o, mad_session_t **session)
 {
     madi_job_file_t job;
     char why[200], at[40];
@@ -178,12 +178,12 @@ static int signals_open(bool launched)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void reached(const char *host, int processes)
+static void reached_report(const char *host, int processes)
 {
     fprintf(stderr, "madgw: host %s: reached %d processes\n", host, processes);
 }
 
-static int serve(const madi_gw_options_t *o, mad_session_t *session, int signals, const char *host)
+static int gateway_serve(const madi_gw_options_t *o, mad_session_t *session, int signals, const char *host)
 {
     static const char *const why[] = {[MADI_GATEWAY_DRAINED] = "drained, ends",
                                       [MADI_GATEWAY_TOLD] = "told twice to end, ends at once",
@@ -195,7 +195,7 @@ static int serve(const madi_gw_options_t *o, mad_session_t *session, int signals
         fprintf(stderr, "madgw: host %s: ready, calls %d processes\n", host, called);
     else if (o->verbose)
         fprintf(stderr, "madgw: host %s: ready\n", host);
-    end = madi_gateway_serve(session, signals, o->join, o->verbose && calls ? reached : NULL);
+    end = madi_gateway_serve(session, signals, o->join, o->verbose && calls ? reached_report : NULL);
     if (o->verbose || end == MADI_GATEWAY_TOLD) {
         struct rusage usage = {0};
         getrusage(RUSAGE_SELF, &usage);
@@ -206,7 +206,7 @@ static int serve(const madi_gw_options_t *o, mad_session_t *session, int signals
 }
 
 /* From here on this process can only do what a gateway does. */
-static void confine(const madi_gw_options_t *o)
+static void gateway_confine(const madi_gw_options_t *o)
 {
     const char *traces = getenv("MAD_TRACE");
     madi_confine_memory(madi_gateway_budget());
@@ -228,9 +228,9 @@ static mad_status_t limit_use(const madi_gw_options_t *o, mad_session_t *session
     return madi_gateway_limit(session, page);
 }
 
-static int run(const madi_gw_options_t *o, int signals)
+static int gateway_run(const madi_gw_options_t *o, int signals)
 {
-    entry_t in;
+    madgw_entry_t in;
     mad_session_t *session = NULL;
     madi_boot_t *boot = NULL;
     const char *host = NULL;
@@ -245,8 +245,8 @@ static int run(const madi_gw_options_t *o, int signals)
     if (!status)
         status = limit_use(o, session);
     if (!status)
-        confine(o);
-    code = status ? 1 : serve(o, session, signals, host);
+        gateway_confine(o);
+    code = status ? 1 : gateway_serve(o, session, signals, host);
     if (code == 128 + SIGTERM) /* at once; connected processes notice */
         _exit(code);
     mad_exit(session);
@@ -272,5 +272,5 @@ int main(int argc, char **argv)
     if (o.serve.dir)
         return madi_serve(&o.serve, signals);
     knobs_set(&o);
-    return run(&o, signals);
+    return gateway_run(&o, signals);
 }

@@ -33,8 +33,8 @@ static madi_job_t *jobs;
 static int n_jobs, dir_fd = -1;
 static bool ending;
 
-static void say(const madi_job_t *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(const madi_job_t *job, const char *format, ...)
+static void job_log(const madi_job_t *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void job_log(const madi_job_t *job, const char *format, ...)
 {
     static int64_t since;
     static int lines;
@@ -121,7 +121,7 @@ static void file_judge(madi_job_t *job, const struct stat *st)
     job->fails = 0;
     job->again = job->pause = 0;
     if (why && why != job->why)
-        say(job, "refused: %s", why);
+        job_log(job, "refused: %s", why);
     job->why = why;
 }
 
@@ -171,7 +171,7 @@ static void job_add(const char *name, const struct stat *st)
 static void job_leave(madi_job_t *job)
 {
     if (job->state == MADI_JOB_RUNS && options->verbose)
-        say(job, "its file has gone: drains");
+        job_log(job, "its file has gone: drains");
     if (job->pid)
         kill(job->pid, SIGTERM);
     job->state = MADI_JOB_LEAVES;
@@ -182,7 +182,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_uid == b->st_uid;
 }
 
-static bool changed(const struct stat *a, const struct stat *b)
+static bool file_changed(const struct stat *a, const struct stat *b)
 {
     return a->st_ctim.tv_sec != b->st_ctim.tv_sec || a->st_ctim.tv_nsec != b->st_ctim.tv_nsec;
 }
@@ -204,7 +204,7 @@ static void file_found(const char *name)
         return;
     }
     job->seen = true;
-    if ((job->state == MADI_JOB_REFUSED || job->state == MADI_JOB_OVER) && changed(&job->file, &st))
+    if ((job->state == MADI_JOB_REFUSED || job->state == MADI_JOB_OVER) && file_changed(&job->file, &st))
         file_judge(job, &st);
 }
 
@@ -262,14 +262,14 @@ int madi_jobs_start_due(void)
         count_places(job, &all, &own);
         if (all >= options->jobs || own >= options->user_jobs) {
             if (job->again != -1)
-                say(job, "waits: %d jobs are served, %d of this user; at most %d and %d (--jobs, --user-jobs)", all, own,
-                    options->jobs, options->user_jobs);
+                job_log(job, "waits: %d jobs are served, %d of this user; at most %d and %d (--jobs, --user-jobs)", all, own,
+                        options->jobs, options->user_jobs);
             job->again = -1; /* reported */
         } else if (madi_process_start(job, options, dir_fd)) {
             job->state = MADI_JOB_RUNS;
             job->started = now;
         } else {
-            say(job, "cannot be started: %s; tried again", strerror(errno));
+            job_log(job, "cannot be started: %s; tried again", strerror(errno));
             job->again = now + SECOND;
             first = job->again < first ? job->again : first;
         }
@@ -288,11 +288,11 @@ static void job_failed(madi_job_t *job, const char *how, int tries)
     if (job->fails <= tries) {
         job->state = MADI_JOB_WAITS;
         job->again = now + job->pause;
-        say(job, "its gateway %s; starting it again in %.1f s", how, (double)job->pause / 1e9);
+        job_log(job, "its gateway %s; starting it again in %.1f s", how, (double)job->pause / 1e9);
         return;
     }
     job->state = MADI_JOB_OVER;
-    say(job, "its gateway %s; not started again until the file changes", how);
+    job_log(job, "its gateway %s; not started again until the file changes", how);
 }
 
 static void line_end(madi_job_t *job);
@@ -320,7 +320,7 @@ static void job_ended(madi_job_t *job, int status)
     if (code == 0 || code == 128 + SIGTERM) {
         job->state = MADI_JOB_OVER; /* the job has ended, or somebody has ended its gateway on purpose */
         if (options->verbose)
-            say(job, "its gateway has ended");
+            job_log(job, "its gateway has ended");
     } else {
         job_failed(job, how, code < 0 ? TRIES_KILLED : code == 1 ? TRIES_FAILED : 0);
     }
@@ -376,7 +376,7 @@ static void line_end(madi_job_t *job)
     if (job->log_lines < LINES_MAX)
         fprintf(stderr, "madgw: job %s (user %u): %s\n", job->name, (unsigned)job->file.st_uid, job->line);
     else if (job->log_lines == LINES_MAX)
-        say(job, "%d lines in a minute: the rest of them is left out", LINES_MAX);
+        job_log(job, "%d lines in a minute: the rest of them is left out", LINES_MAX);
     job->log_lines++;
     job->line_len = 0;
 }

@@ -17,19 +17,19 @@
 #define KEY "gateway-key "
 #define FILE_MAX_BYTES ((size_t)1 << 30)
 
-static int digit(char c)
+static int join_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* Decode n hexadecimal digits into bytes, which has room for n / 2.  Return the number of bytes; 0 if the text is
  * invalid. */
-static size_t unhex(const char *text, size_t n, unsigned char *bytes)
+static size_t join_unhex(const char *text, size_t n, unsigned char *bytes)
 {
     for (size_t i = 0; i < n; i++) {
-        if (n % 2 || digit(text[i]) < 0)
+        if (n % 2 || join_digit(text[i]) < 0)
             return 0;
-        bytes[i / 2] = (unsigned char)((i % 2 ? bytes[i / 2] : 0) << 4 | digit(text[i]));
+        bytes[i / 2] = (unsigned char)((i % 2 ? bytes[i / 2] : 0) << 4 | join_digit(text[i]));
     }
     return n / 2;
 }
@@ -41,7 +41,7 @@ static bool place_read(const char *text, size_t n, uint64_t *place)
     *place = 0;
     if (!n)
         return true;
-    if (n != 1 + 2 * sizeof bytes || text[0] != ' ' || !unhex(text + 1, n - 1, bytes))
+    if (n != 1 + 2 * sizeof bytes || text[0] != ' ' || !join_unhex(text + 1, n - 1, bytes))
         return false;
     for (size_t i = 0; i < sizeof bytes; i++)
         *place = *place << 8 | bytes[i];
@@ -62,7 +62,7 @@ static int address_add(madi_job_file_t *job, const char *line, size_t len)
         return -1;
     }
     job->address[job->addresses].bytes = bytes;
-    job->address[job->addresses].len = unhex(line, n, bytes);
+    job->address[job->addresses].len = join_unhex(line, n, bytes);
     good = place_read(line + n, len - n, &job->address[job->addresses].place);
     return job->address[job->addresses++].len && good ? 0 : -1;
 }
@@ -74,7 +74,7 @@ static ssize_t line_take(madi_job_file_t *job, const char *line, size_t n, size_
     const size_t head = sizeof KEY - 1;
     size_t bytes;
     if (n == head + 2 * sizeof job->key && !memcmp(line, KEY, head)) {
-        job->key_len = unhex(line + head, n - head, job->key);
+        job->key_len = join_unhex(line + head, n - head, job->key);
         return job->key_len ? 0 : -1;
     }
     if (n > 8 && !memcmp(line, "address ", 8))

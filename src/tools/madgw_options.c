@@ -19,7 +19,7 @@
 #define JOBS_DEFAULT 8
 #define BUDGET_LEAST ((int64_t)1 << 20) /* per job, as for MAD_FORWARD_BUDGET */
 
-static void help(void)
+static void gw_help(void)
 {
     puts("usage: madgw [OPTION]...\n"
          "Forward messages between the networks that this host is on, as a process of a job but not one of its ranks.\n"
@@ -148,7 +148,7 @@ static bool serve_take(madi_gw_options_t *o, int option)
 }
 
 /* -1: continue; else the exit code. */
-static int option_take(madi_gw_options_t *o, int option)
+static int gw_option_take(madi_gw_options_t *o, int option)
 {
     switch (option) {
     case 'j': o->join = optarg; break;
@@ -162,7 +162,7 @@ static int option_take(madi_gw_options_t *o, int option)
     case 'a': o->announce = true; break;
     case 't': o->tell = true; break;
     case 'v': o->verbose = true; break;
-    case 'h': help(); return 0;
+    case 'h': gw_help(); return 0;
     case 'V': printf("madgw (Madeleine) %s\n", PACKAGE_VERSION); return 0;
     case '?': fprintf(stderr, "madgw: 'madgw --help' lists the options\n"); return 2;
     default: return serve_take(o, option) ? -1 : 2;
@@ -194,7 +194,7 @@ int madi_gw_options(madi_gw_options_t *o, int argc, char **argv)
     *o = (madi_gw_options_t){.rate_page = -1, .serve = {.jobs = JOBS_DEFAULT}};
     argv[0] = (char *)"madgw"; /* prefix of getopt's messages */
     while ((option = getopt_long(argc, argv, "v", table, NULL)) != -1)
-        if ((code = option_take(o, option)) >= 0)
+        if ((code = gw_option_take(o, option)) >= 0)
             return code;
     if (optind < argc) {
         fprintf(stderr, "madgw: '%s' is no option: 'madgw --help' lists them\n", argv[optind]);

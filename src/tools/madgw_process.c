@@ -99,7 +99,7 @@ static int file_open(const child_t *child)
     return fd;
 }
 
-static void child_run(child_t *child)
+static void gw_child_run(child_t *child)
 {
     bool by_descriptor = geteuid() == 0 && child->job->file.st_uid == 0;
     char why[300];
@@ -140,7 +140,7 @@ bool madi_process_start(madi_job_t *job, const madi_serve_options_t *options, in
         goto fail;
     job->pid = fork();
     if (job->pid == 0)
-        child_run(&child);
+        gw_child_run(&child);
     if (job->pid < 0)
         goto fail;
     free(child.env);

@@ -51,7 +51,7 @@ static void notes_read(serve_t *s)
         s->scan = true;
 }
 
-static void poll_set(serve_t *s)
+static void serve_poll_set(serve_t *s)
 {
     s->n = 0;
     s->fds[s->n++] = (struct pollfd){.fd = s->signals, .events = POLLIN};
@@ -97,7 +97,7 @@ static void serve_loop(serve_t *s)
 {
     while (!s->told || some_run()) {
         int wait = due_do(s);
-        poll_set(s);
+        serve_poll_set(s);
         if (poll(s->fds, (nfds_t)s->n, wait) <= 0)
             continue;
         for (int i = 2; i < s->n; i++)

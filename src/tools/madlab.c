@@ -73,38 +73,38 @@ typedef struct options {
     bool dry, quiet;
 } options_t;
 
-static int wrong(const char *what)
+static int usage_wrong(const char *what)
 {
     madi_lab_say("%s ('madlab --help' lists what there is)", what);
     return 2;
 }
 
 /* -1: continue; else the exit code. */
-static int option_take(options_t *options, int option)
+static int lab_option_take(options_t *options, int option)
 {
     char *end;
     switch (option) {
     case AT:
         if (options->ats == (int)(sizeof(options->at) / sizeof(options->at[0])))
-            return wrong("there are more --at than madlab keeps");
+            return usage_wrong("there are more --at than madlab keeps");
         options->at[options->ats++] = optarg;
         return -1;
     case ON: options->on = optarg; return -1;
     case SHARE:
         if (options->shares == (int)(sizeof(options->share) / sizeof(options->share[0])))
-            return wrong("there are more --share than madlab keeps");
+            return usage_wrong("there are more --share than madlab keeps");
         options->share[options->shares++] = optarg;
         return -1;
     case TIMEOUT:
         options->timeout = strtod(optarg, &end);
         if (!*optarg || *end || !(options->timeout > 0 && options->timeout < 1e8))
-            return wrong("--timeout: give a number of seconds");
+            return usage_wrong("--timeout: give a number of seconds");
         return -1;
     case DRY_RUN: options->dry = true; return -1;
     case QUIET: options->quiet = true; return -1;
     case HELP: fputs(help, stdout); return 0;
     case OPTION_VERSION: printf("madlab (Madeleine) %s\n", PACKAGE_VERSION); return 0;
-    default: return wrong("that is not understood");
+    default: return usage_wrong("that is not understood");
     }
 }
 
@@ -112,7 +112,7 @@ static int options_parse(options_t *options, int argc, char **argv)
 {
     int option, code;
     while ((option = getopt_long(argc, argv, "+", table, NULL)) != -1)
-        if ((code = option_take(options, option)) >= 0)
+        if ((code = lab_option_take(options, option)) >= 0)
             return code;
     return -1;
 }
@@ -207,7 +207,7 @@ static int lab_command(int argc, char **argv, bool shell)
     if (code >= 0)
         return code;
     if (optind >= argc)
-        return wrong("which topology file?");
+        return usage_wrong("which topology file?");
     file = argv[optind];
     argv[optind] = argv[0];
     argc -= optind;
@@ -224,12 +224,12 @@ static int lab_command(int argc, char **argv, bool shell)
     run.argv = argv + optind;
     if (shell) {
         if (optind < argc)
-            return wrong("shell takes no command: use run --on HOST");
+            return usage_wrong("shell takes no command: use run --on HOST");
         shell_argv[0] = getenv("SHELL") && access(getenv("SHELL"), X_OK) == 0 ? getenv("SHELL") : (char *)"/bin/sh";
         run.argv = shell_argv;
         options.on = host ? host : options.on;
     } else if (optind >= argc) {
-        return wrong("which command?  Name it after --");
+        return usage_wrong("which command?  Name it after --");
     }
     run.timeout = options.timeout;
     run.quiet = options.quiet;
@@ -249,7 +249,7 @@ static int list_command(int argc, char **argv)
 {
     madi_lab_plan_t plan;
     if (argc != 2)
-        return wrong("list takes a topology file");
+        return usage_wrong("list takes a topology file");
     if (madi_lab_plan_read(&plan, argv[1]) != 0)
         return 2;
     madi_lab_plan_print(&plan, stdout);
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
     command = argc > 1 ? argv[1] : "";
     if (command[0] == '-') {
         int code = options_parse(&options, argc, argv);
-        return code >= 0 ? code : wrong("run, shell, list or exec?");
+        return code >= 0 ? code : usage_wrong("run, shell, list or exec?");
     }
     argv++;
     argc--;
@@ -281,5 +281,5 @@ int main(int argc, char **argv)
         return list_command(argc, argv);
     if (strcmp(command, "exec") == 0)
         return madi_lab_exec(argc - 1, argv + 1);
-    return wrong(*command ? "it is run, shell, list or exec" : "run, shell, list or exec?");
+    return usage_wrong(*command ? "it is run, shell, list or exec" : "run, shell, list or exec?");
 }

@@ -22,10 +22,10 @@
 #define REQUEST_MAX (8u << 20) /* more than execve accepts */
 
 /* Followed by texts, each ended by a zero: the directory, and the words of the command. */
-typedef struct request {
+typedef struct exec_request {
     uint32_t len; /* bytes of the texts */
     uint32_t foreground;
-} request_t;
+} exec_request_t;
 
 /* --- the caller's side --- */
 
@@ -72,7 +72,7 @@ static bool transfer(int fd, void *data, size_t len, bool out)
     return true;
 }
 
-static bool descriptors_send(int fd, const request_t *request)
+static bool descriptors_send(int fd, const exec_request_t *request)
 {
     union {
         struct cmsghdr align;
@@ -100,7 +100,7 @@ static bool descriptors_send(int fd, const request_t *request)
 
 int madi_lab_exec_start(const char *host, char *const argv[], bool foreground)
 {
-    request_t request = {.foreground = foreground};
+    exec_request_t request = {.foreground = foreground};
     char here[PATH_MAX], *texts = NULL;
     size_t len = 0;
     FILE *out;
@@ -186,7 +186,7 @@ int madi_lab_exec_listen(const char *host)
     return -1;
 }
 
-static bool request_receive(int fd, request_t *request, int fds[3])
+static bool request_receive(int fd, exec_request_t *request, int fds[3])
 {
     union {
         struct cmsghdr align;
@@ -206,7 +206,7 @@ static bool request_receive(int fd, request_t *request, int fds[3])
     return true;
 }
 
-static _Noreturn void command_run(const char *host, const request_t *request, char *texts, const int fds[3],
+static _Noreturn void command_run(const char *host, const exec_request_t *request, char *texts, const int fds[3],
                                   const sigset_t *mask)
 {
     char **argv = madi_lab_alloc(request->len + 1, sizeof(char *));
@@ -263,7 +263,7 @@ static _Noreturn void command_watch(int socket, int signals, pid_t pid, bool for
 void madi_lab_exec_serve(int socket, const char *host, const sigset_t *mask)
 {
     const struct timeval never = {0};
-    request_t request;
+    exec_request_t request;
     int fds[3], signals;
     sigset_t set;
     char *texts;

@@ -34,7 +34,7 @@ typedef struct lab {
     int code;        /* exit code then */
 } lab_t;
 
-static double now(void)
+static double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -251,7 +251,7 @@ static int processes_event(lab_t *lab, const madi_lab_event_t *event, char *what
 static void event_do(lab_t *lab, const madi_lab_event_t *event)
 {
     char what[512];
-    double at = now() - lab->begin;
+    double at = seconds_now() - lab->begin;
     int result = event->action >= MADI_LAB_KILL ? processes_event(lab, event, what, sizeof(what))
                                                 : links_event(lab, event, what, sizeof(what));
     if (result != 0)
@@ -267,7 +267,7 @@ static void end_begin(lab_t *lab, unsigned char number, int code)
 {
     if (lab->end > 0)
         exit(lab->code);
-    lab->end = now() + GRACE_S;
+    lab->end = seconds_now() + GRACE_S;
     lab->code = code;
     if (write(lab->command, &number, 1) != 1)
         exit(code);
@@ -321,12 +321,12 @@ static void command_look(lab_t *lab, int events_left)
         madi_lab_say("host '%s', which ran the command, was killed", lab->run->plan.host[lab->run->on].name);
     }
     if (events_left > 0 && !lab->run->quiet)
-        madi_lab_say("the command ended after %.3f s, before %d of the %d scheduled actions", now() - lab->begin,
+        madi_lab_say("the command ended after %.3f s, before %d of the %d scheduled actions", seconds_now() - lab->begin,
                      events_left, lab->run->events);
     exit(lab->end > 0 ? lab->code : code);
 }
 
-static void command_start(lab_t *lab, double begin)
+static void lab_command_start(lab_t *lab, double begin)
 {
     const madi_lab_plan_t *plan = &lab->run->plan;
     struct pollfd keeper = {.fd = lab->keeper, .events = POLLIN};
@@ -335,12 +335,12 @@ static void command_start(lab_t *lab, double begin)
         keeper_look(lab);
     if (!lab->run->quiet)
         madi_lab_say("%d host%s, %d network%s made in %.2f s; '%s' runs on host '%s'", plan->hosts,
-                     plan->hosts > 1 ? "s" : "", plan->nets, plan->nets > 1 ? "s" : "", now() - begin, lab->run->argv[0],
+                     plan->hosts > 1 ? "s" : "", plan->nets, plan->nets > 1 ? "s" : "", seconds_now() - begin, lab->run->argv[0],
                      plan->host[lab->run->on].name);
     lab->command = madi_lab_exec_start(plan->host[lab->run->on].name, lab->run->argv, true);
     if (lab->command < 0)
         exit(MADI_LAB_FAILED);
-    lab->begin = now();
+    lab->begin = seconds_now();
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
     dup2(null, 0); /* the command has its own copies */
     dup2(null, 1);
@@ -360,7 +360,7 @@ static _Noreturn void lab_watch(lab_t *lab)
             until = lab->begin + run->timeout;
         if (next < run->events && lab->begin + run->event[next].at < until)
             until = lab->begin + run->event[next].at;
-        double left = (until - now()) * 1000;
+        double left = (until - seconds_now()) * 1000;
         int count = poll(look, 3, until == 1e18 ? -1 : left <= 0 ? 0 : left > 1e6 ? 1000000 : (int)left + 1);
         if (count > 0 && look[1].revents)
             command_look(lab, run->events - next);
@@ -368,13 +368,13 @@ static _Noreturn void lab_watch(lab_t *lab)
             keeper_look(lab);
         if (count > 0 && look[2].revents)
             children_look(lab);
-        if (lab->end > 0 && now() >= lab->end)
+        if (lab->end > 0 && seconds_now() >= lab->end)
             exit(lab->code);
-        if (lab->end == 0 && run->timeout > 0 && now() - lab->begin >= run->timeout) {
+        if (lab->end == 0 && run->timeout > 0 && seconds_now() - lab->begin >= run->timeout) {
             madi_lab_say("the command is ended: it took longer than the %g s of --timeout", run->timeout);
             end_begin(lab, SIGTERM, 124);
         }
-        if (next < run->events && now() - lab->begin >= run->event[next].at)
+        if (next < run->events && seconds_now() - lab->begin >= run->event[next].at)
             event_do(lab, &run->event[next++]);
     }
 }
@@ -382,7 +382,7 @@ static _Noreturn void lab_watch(lab_t *lab)
 void madi_lab_first(const madi_lab_run_t *run, int keeper, const sigset_t *mask)
 {
     lab_t lab = {.run = run, .mask = mask, .keeper = keeper};
-    double begin = now();
+    double begin = seconds_now();
     sigset_t set;
     char go;
 
@@ -396,6 +396,6 @@ void madi_lab_first(const madi_lab_run_t *run, int keeper, const sigset_t *mask)
     lab.pid = madi_lab_alloc((size_t)run->plan.hosts, sizeof(pid_t));
     if (!lab_make(&lab))
         exit(MADI_LAB_FAILED);
-    command_start(&lab, begin);
+    lab_command_start(&lab, begin);
     lab_watch(&lab);
 }

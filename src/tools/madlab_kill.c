@@ -22,7 +22,7 @@ static bool link_read(pid_t pid, const char *name, char *text, size_t len)
 }
 
 /* Read a file up to the first zero or newline. */
-static bool file_read(pid_t pid, const char *name, char *text, size_t len)
+static bool proc_file_read(pid_t pid, const char *name, char *text, size_t len)
 {
     char path[64];
     ssize_t n = -1;
@@ -47,9 +47,9 @@ static bool last_part(const char *path, const char *name)
 static bool called(pid_t pid, const char *name)
 {
     char text[PATH_MAX];
-    return (file_read(pid, "comm", text, sizeof(text)) && strcmp(text, name) == 0) ||
+    return (proc_file_read(pid, "comm", text, sizeof(text)) && strcmp(text, name) == 0) ||
            (link_read(pid, "exe", text, sizeof(text)) && last_part(text, name)) ||
-           (file_read(pid, "cmdline", text, sizeof(text)) && last_part(text, name));
+           (proc_file_read(pid, "cmdline", text, sizeof(text)) && last_part(text, name));
 }
 
 int madi_lab_kill(pid_t first, const char *name)

@@ -73,7 +73,7 @@ bool madi_lab_shares_hide(const madi_lab_shares_t *shares, const char *path)
 
 /* --- mounting --- */
 
-static bool failed(char *why, size_t len, const char *format, ...)
+static bool mount_failed(char *why, size_t len, const char *format, ...)
 {
     int error = errno;
     va_list list;
@@ -111,7 +111,7 @@ static bool bind_at(const char *from, const char *to, char *why, size_t len)
     struct stat about;
     if (stat(from, &about) != 0 || !place_make(to, S_ISDIR(about.st_mode)) ||
         mount(from, to, NULL, MS_BIND | MS_REC, NULL) != 0)
-        return failed(why, len, "'%s' cannot be shared", from);
+        return mount_failed(why, len, "'%s' cannot be shared", from);
     return true;
 }
 
@@ -121,11 +121,11 @@ static bool own_make(const madi_lab_shares_t *shares, bool first, char *why, siz
 {
     char at[PATH_MAX + 64];
     if (mount("madlab", STAGE, "tmpfs", 0, "mode=0755") != 0)
-        return failed(why, len, "a tmpfs cannot be mounted on " STAGE);
+        return mount_failed(why, len, "a tmpfs cannot be mounted on " STAGE);
     for (size_t i = 0; i < OWN; i++) {
         snprintf(at, sizeof(at), BUILD "%zu", i);
         if (mkdir(at, 0755) != 0 || mount("madlab", at, "tmpfs", 0, "mode=1777") != 0)
-            return failed(why, len, "no %s of its own", own[i]);
+            return mount_failed(why, len, "no %s of its own", own[i]);
     }
     for (int i = 0; i < shares->count; i++) {
         int in = own_find(shares->path[i]);
@@ -136,16 +136,16 @@ static bool own_make(const madi_lab_shares_t *shares, bool first, char *why, siz
     snprintf(at, sizeof(at), BUILD "0%s", &MADI_LAB_DIR[strlen(own[0])]);
     if (first) {
         if (mkdir(at, 0700) != 0 || mount("madlab", at, "tmpfs", 0, "mode=0700") != 0)
-            return failed(why, len, "no directory of the lab");
+            return mount_failed(why, len, "no directory of the lab");
     } else if (!bind_at(MADI_LAB_DIR, at, why, len)) {
         return false;
     }
     for (size_t i = 0; i < OWN; i++) {
         snprintf(at, sizeof(at), BUILD "%zu", i);
         if (mount(at, own[i], NULL, MS_MOVE, NULL) != 0)
-            return failed(why, len, "no %s of its own", own[i]);
+            return mount_failed(why, len, "no %s of its own", own[i]);
     }
-    return umount2(STAGE, MNT_DETACH) == 0 || failed(why, len, STAGE " cannot be unmounted");
+    return umount2(STAGE, MNT_DETACH) == 0 || mount_failed(why, len, STAGE " cannot be unmounted");
 }
 
 /* Mount /sys, whose /sys/class/net shows the interfaces of the network namespace.  If that fails, programs see the
@@ -192,18 +192,18 @@ bool madi_lab_mounts_make(const madi_lab_shares_t *shares, bool first, char *why
 {
     char here[PATH_MAX];
     if (!getcwd(here, sizeof(here)))
-        return failed(why, len, "the directory we are in has no name");
+        return mount_failed(why, len, "the directory we are in has no name");
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 && !(errno == EINVAL && root_make()))
-        return failed(why, len, "mounts cannot be made private");
+        return mount_failed(why, len, "mounts cannot be made private");
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL) != 0)
-        return failed(why, len, "/proc cannot be mounted");
+        return mount_failed(why, len, "/proc cannot be mounted");
     if (!own_make(shares, first, why, len))
         return false;
     sys_make();
     if (first && (mkdir(MADI_LAB_SOCKETS, 0700) != 0 || mkdir(MADI_LAB_DIR "/hosts", 0755) != 0))
-        return failed(why, len, "no directory of the lab");
+        return mount_failed(why, len, "no directory of the lab");
     if (chdir(here) != 0)
-        return failed(why, len, "'%s'", here);
+        return mount_failed(why, len, "'%s'", here);
     return true;
 }
 

@@ -16,7 +16,7 @@
 
 static char ip_path[256], tc_path[256];
 
-static bool find(const char *name, char *path, size_t len)
+static bool program_find(const char *name, char *path, size_t len)
 {
     char *all = madi_lab_text("%s:%s", getenv("PATH") ? getenv("PATH") : "", SEARCHED), *save = NULL;
     bool found = false;
@@ -28,7 +28,7 @@ static bool find(const char *name, char *path, size_t len)
 
 bool madi_lab_links_tools(void)
 {
-    if (find("ip", ip_path, sizeof(ip_path)) && find("tc", tc_path, sizeof(tc_path)))
+    if (program_find("ip", ip_path, sizeof(ip_path)) && program_find("tc", tc_path, sizeof(tc_path)))
         return true;
     madi_lab_say("the commands ip and tc are needed and not found: install iproute2");
     return false;
@@ -55,7 +55,7 @@ static _Noreturn void batch_run(const char *program, int space, int in, bool qui
 
 /* Run a batch of commands with program (ip or tc), in the network namespace space (-1: the current one).  Frees the
  * text. */
-static int batch(const char *program, int space, char *text, bool quiet)
+static int commands_run(const char *program, int space, char *text, bool quiet)
 {
     int fds[2], status = -1;
     size_t len = strlen(text), done = 0;
@@ -103,7 +103,7 @@ static int script_run(script_t *script, const char *program, int space)
 {
     fclose(script->file);
     if (script->len > 0)
-        return batch(program, space, script->text, false);
+        return commands_run(program, space, script->text, false);
     free(script->text);
     return 0;
 }
@@ -160,16 +160,16 @@ bool madi_lab_links_probe(madi_lab_links_t *links)
 {
     static const char *const needed[] = {"bridge", "veth"};
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-        if (batch(ip_path, -1, madi_lab_text("link add name probe type %s\nlink del dev probe\n", needed[i]), true) != 0) {
+        if (commands_run(ip_path, -1, madi_lab_text("link add name probe type %s\nlink del dev probe\n", needed[i]), true) != 0) {
             madi_lab_say("interfaces of type %s cannot be made: this kernel has none (module %s), or does not permit it",
                          needed[i], needed[i]);
             return false;
         }
     }
-    links->tbf = batch(tc_path, -1, madi_lab_text("qdisc add dev lo root tbf rate 1gbit burst 64k limit 1m\n"), true) == 0;
-    batch(tc_path, -1, madi_lab_text("qdisc del dev lo root\n"), true);
-    links->netem = batch(tc_path, -1, madi_lab_text("qdisc add dev lo root netem delay 1ms\n"), true) == 0;
-    batch(tc_path, -1, madi_lab_text("qdisc del dev lo root\n"), true);
+    links->tbf = commands_run(tc_path, -1, madi_lab_text("qdisc add dev lo root tbf rate 1gbit burst 64k limit 1m\n"), true) == 0;
+    commands_run(tc_path, -1, madi_lab_text("qdisc del dev lo root\n"), true);
+    links->netem = commands_run(tc_path, -1, madi_lab_text("qdisc add dev lo root netem delay 1ms\n"), true) == 0;
+    commands_run(tc_path, -1, madi_lab_text("qdisc del dev lo root\n"), true);
     return true;
 }
 
@@ -267,9 +267,9 @@ int madi_lab_links_make(madi_lab_links_t *links, const madi_lab_plan_t *plan)
 
 /* --- while the lab runs --- */
 
-static int command(char *text)
+static int command_run(char *text)
 {
-    return batch(ip_path, -1, text, false);
+    return commands_run(ip_path, -1, text, false);
 }
 
 /* Connect or cut a port.  A cut is silent: neither side sees its interface go down. */
@@ -279,7 +279,7 @@ static int port_join(madi_lab_links_t *links, int p, bool cut)
     if (links->port_cut[p] == cut)
         return 0;
     links->port_cut[p] = cut;
-    return command(cut ? madi_lab_text("link set dev %s nomaster\n", port->peer)
+    return command_run(cut ? madi_lab_text("link set dev %s nomaster\n", port->peer)
                        : madi_lab_text("link set dev %s master b%d\n", port->peer, port->net));
 }
 
@@ -288,7 +288,7 @@ static int net_join(madi_lab_links_t *links, int net, bool cut)
     if (links->net_cut[net] == cut)
         return 0;
     links->net_cut[net] = cut;
-    return command(madi_lab_text("link set dev b%d %s\n", net, cut ? "down" : "up"));
+    return command_run(madi_lab_text("link set dev b%d %s\n", net, cut ? "down" : "up"));
 }
 
 int madi_lab_links_cut(madi_lab_links_t *links, int net, int port)

@@ -8,13 +8,13 @@
 
 static const char *const actions[] = {"cut", "restore", "throttle", "kill", "start"};
 
-static int bad(const char *text, const char *what)
+static int schedule_bad(const char *text, const char *what)
 {
     madi_lab_say("--at %s: %s", text, what);
     return -1;
 }
 
-static int unknown(const madi_lab_plan_t *plan, const char *text, const char *name, madi_topo_what_t what)
+static int schedule_unknown(const madi_lab_plan_t *plan, const char *text, const char *name, madi_topo_what_t what)
 {
     char hint[512];
     madi_topo_hint(plan->topology, what, name, hint, sizeof(hint));
@@ -33,23 +33,23 @@ static int links_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, cha
     if (!slash && event->net < 0) {
         event->host = madi_lab_plan_host(plan, target);
         if (event->host < 0)
-            return unknown(plan, event->text, target, MADI_TOPO_NETWORK);
+            return schedule_unknown(plan, event->text, target, MADI_TOPO_NETWORK);
         for (int i = 0; i < plan->ports; i++)
             if (plan->port[i].host == event->host)
                 return 0;
-        return bad(event->text, "this host is on no network");
+        return schedule_bad(event->text, "this host is on no network");
     }
     if (event->net < 0)
-        return unknown(plan, event->text, target, MADI_TOPO_NETWORK);
+        return schedule_unknown(plan, event->text, target, MADI_TOPO_NETWORK);
     if (slash && madi_lab_plan_host(plan, slash + 1) < 0)
-        return unknown(plan, event->text, slash + 1, MADI_TOPO_HOST);
+        return schedule_unknown(plan, event->text, slash + 1, MADI_TOPO_HOST);
     for (int i = 0; i < plan->ports; i++) {
         if (plan->port[i].net == event->net && slash && plan->port[i].host == madi_lab_plan_host(plan, slash + 1))
             event->port = i;
         if (plan->port[i].net == event->net && (!slash || event->port >= 0))
             return 0;
     }
-    return bad(event->text, slash ? "this host is not on this network"
+    return schedule_bad(event->text, slash ? "this host is not on this network"
                                   : "this network is in the memory of its hosts: there is no link");
 }
 
@@ -62,10 +62,10 @@ static int processes_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan,
         event->process = madi_lab_text("%s", target);
         target = at + 1;
         if (event->action == MADI_LAB_START || !event->process[0])
-            return bad(event->text, "give start:HOST, kill:HOST or kill:PROCESS@HOST");
+            return schedule_bad(event->text, "give start:HOST, kill:HOST or kill:PROCESS@HOST");
     }
     event->host = madi_lab_plan_host(plan, target);
-    return event->host >= 0 ? 0 : unknown(plan, event->text, target, MADI_TOPO_HOST);
+    return event->host >= 0 ? 0 : schedule_unknown(plan, event->text, target, MADI_TOPO_HOST);
 }
 
 int madi_lab_event_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, const char *text)
@@ -77,7 +77,7 @@ int madi_lab_event_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, c
     *event = (madi_lab_event_t){.text = text, .net = -1, .port = -1, .host = -1};
     event->at = strtod(copy, &end);
     if (end == copy || *end != ':' || !(event->at >= 0 && event->at < 1e8)) {
-        bad(text, "give SECONDS:ACTION:TARGET, for example 2.5:cut:NETWORK/HOST");
+        schedule_bad(text, "give SECONDS:ACTION:TARGET, for example 2.5:cut:NETWORK/HOST");
         goto out;
     }
     action = end + 1;
@@ -87,7 +87,7 @@ int madi_lab_event_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, c
     for (i = 0; i < sizeof(actions) / sizeof(actions[0]) && strcmp(action, actions[i]) != 0; i++)
         ;
     if (i == sizeof(actions) / sizeof(actions[0]) || !target || !*target) {
-        bad(text, "give SECONDS:cut|restore|throttle|kill|start:TARGET");
+        schedule_bad(text, "give SECONDS:cut|restore|throttle|kill|start:TARGET");
         goto out;
     }
     event->action = (madi_lab_action_t)i;
@@ -96,7 +96,7 @@ int madi_lab_event_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, c
         if (equal)
             *equal = 0;
         if (!equal || !madi_value_bandwidth(equal + 1, &event->rate)) {
-            bad(text, "give throttle:TARGET=RATE, for example throttle:NETWORK=100Mbit/s");
+            schedule_bad(text, "give throttle:TARGET=RATE, for example throttle:NETWORK=100Mbit/s");
             goto out;
         }
     }

@@ -13,7 +13,7 @@
 
 extern char **environ;
 
-static void add(madi_run_buffer_t *to, const char *text, size_t len)
+static void around_add(madi_run_buffer_t *to, const char *text, size_t len)
 {
     madi_run_buffer_add(to, text, len);
 }
@@ -34,9 +34,9 @@ static void read_job(madi_run_buffer_t *gateways)
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *value = strchr(line, ' ') + 1;
         if (begins(line, "address ")) {
-            add(gateways, ",", strchr(madi_run_buffer_at(gateways), '=')[1] ? 1 : 0);
-            add(gateways, value, strcspn(value, " ")); /* without the place */
-            add(gateways, "", 1);
+            around_add(gateways, ",", strchr(madi_run_buffer_at(gateways), '=')[1] ? 1 : 0);
+            around_add(gateways, value, strcspn(value, " ")); /* without the place */
+            around_add(gateways, "", 1);
             gateways->len--; /* keeps it a string for the next iteration */
         }
     }
@@ -54,8 +54,8 @@ static void list_names(madi_run_buffer_t *list, char **pairs, int n)
             skip |= begins(pairs[i], own[k]);
         if (skip)
             continue;
-        add(list, pairs[i], strcspn(pairs[i], "="));
-        add(list, ";", 1);
+        around_add(list, pairs[i], strcspn(pairs[i], "="));
+        around_add(list, ";", 1);
     }
 }
 
@@ -65,31 +65,31 @@ char **madi_run_around_env(char **given, int n)
     char hex[MADI_RUN_KEY_DIGITS + 1];
     const char *before = getenv("OMPI_MCA_mca_base_env_list");
     char **env = madi_run_alloc((size_t)n + 5, sizeof(char *));
-    add(&topology, "MAD_TOPOLOGY=hex:", strlen("MAD_TOPOLOGY=hex:"));
+    around_add(&topology, "MAD_TOPOLOGY=hex:", strlen("MAD_TOPOLOGY=hex:"));
     for (const char *text = madi_run_topology_text(); *text; text++) {
         char digits[3];
-        add(&topology, digits, (size_t)snprintf(digits, sizeof(digits), "%02x", (unsigned char)*text));
+        around_add(&topology, digits, (size_t)snprintf(digits, sizeof(digits), "%02x", (unsigned char)*text));
     }
-    add(&topology, "", 1);
-    add(&gateways, "MAD_GATEWAYS=", sizeof("MAD_GATEWAYS="));
+    around_add(&topology, "", 1);
+    around_add(&gateways, "MAD_GATEWAYS=", sizeof("MAD_GATEWAYS="));
     gateways.len--;
-    add(&key, "MADELEINE_KEY=", strlen("MADELEINE_KEY="));
+    around_add(&key, "MADELEINE_KEY=", strlen("MADELEINE_KEY="));
     madi_run_pmi_key(hex);
-    add(&key, hex, sizeof(hex));
+    around_add(&key, hex, sizeof(hex));
     explicit_bzero(hex, sizeof(hex));
     read_job(&gateways);
-    add(&gateways, "", 1);
-    add(&list, LIST, strlen(LIST));
+    around_add(&gateways, "", 1);
+    around_add(&list, LIST, strlen(LIST));
     for (int i = 0; i < n; i++)
         if (begins(given[i], LIST))
             before = given[i] + strlen(LIST);
     if (before && *before) {
-        add(&list, before, strlen(before));
-        add(&list, ";", 1);
+        around_add(&list, before, strlen(before));
+        around_add(&list, ";", 1);
     }
     list_names(&list, environ, -1);
     list_names(&list, given, n);
-    add(&list, "MAD_TOPOLOGY;MAD_GATEWAYS;MADELEINE_KEY", sizeof("MAD_TOPOLOGY;MAD_GATEWAYS;MADELEINE_KEY"));
+    around_add(&list, "MAD_TOPOLOGY;MAD_GATEWAYS;MADELEINE_KEY", sizeof("MAD_TOPOLOGY;MAD_GATEWAYS;MADELEINE_KEY"));
     memcpy(env, given, (size_t)n * sizeof(char *));
     env[n] = topology.data;
     env[n + 1] = gateways.data;

@@ -46,13 +46,13 @@ static bool ending, released;
 static madi_run_timer_t restart, grace;
 static const madi_run_events_t events;
 
-static gateway_t *gateway_of(int number)
+static gateway_t *gateway_numbered(int number)
 {
     int i = number - ranks.size;
     return i >= 0 && i < count ? &gateways[i] : NULL;
 }
 
-static void start(gateway_t *g)
+static void gateway_start(gateway_t *g)
 {
     madi_run_spec_t spec = ranks;
     int number = ranks.size + (int)(g - gateways), words = 0;
@@ -88,7 +88,7 @@ static void start_due(void)
     int64_t now = madi_now(), first = INT64_MAX;
     for (int i = 0; i < count && !ending; i++) {
         if (gateways[i].again && gateways[i].again <= now)
-            start(&gateways[i]);
+            gateway_start(&gateways[i]);
         else if (gateways[i].again && gateways[i].again < first)
             first = gateways[i].again;
     }
@@ -115,7 +115,7 @@ static const char *pause_of(gateway_t *g)
 }
 
 /* Handle the end of a gateway, or a failed start, and report text. meant: it was ended on purpose. */
-static void failed(gateway_t *g, const char *text, bool meant)
+static void gateway_failed(gateway_t *g, const char *text, bool meant)
 {
     const char *late = NULL;
     bool again;
@@ -135,9 +135,9 @@ static void failed(gateway_t *g, const char *text, bool meant)
     madi_run_timer_set(&restart, 0, start_due);
 }
 
-static void on_line(int number, const char *line)
+static void gateway_on_line(int number, const char *line)
 {
-    gateway_t *g = gateway_of(number);
+    gateway_t *g = gateway_numbered(number);
     if (g && !g->joined && strncmp(line, "cmd=barrier_in", 14) == 0) {
         g->joined = true;
         g->since = madi_now();
@@ -145,15 +145,15 @@ static void on_line(int number, const char *line)
     madi_run_pmi_line(number, line);
 }
 
-static void on_taken(int number, size_t len)
+static void gateway_on_taken(int number, size_t len)
 {
     (void)number;
     (void)len;
 }
 
-static void on_ended(int number, int status)
+static void gateway_on_ended(int number, int status)
 {
-    gateway_t *g = gateway_of(number);
+    gateway_t *g = gateway_numbered(number);
     char text[400];
     madi_run_pmi_ended(number);
     if (!g)
@@ -164,23 +164,23 @@ static void on_ended(int number, int status)
     else
         snprintf(text, sizeof(text), "the gateway on host '%s' ended with exit code %d", g->what->host, WEXITSTATUS(status));
     /* Exit codes of a gateway that was ended on purpose. */
-    failed(g, text, WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 128 + SIGTERM));
+    gateway_failed(g, text, WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 128 + SIGTERM));
 }
 
-static void on_failed(int number, int code, const char *text)
+static void gateway_on_failed(int number, int code, const char *text)
 {
-    gateway_t *g = gateway_of(number);
+    gateway_t *g = gateway_numbered(number);
     (void)code;
     if (g)
-        failed(g, text, false);
+        gateway_failed(g, text, false);
 }
 
-static void on_done(void)
+static void gateway_on_done(void)
 {
     left--;
 }
 
-static const madi_run_events_t events = {on_line, madi_run_output, on_taken, on_ended, on_failed, on_done};
+static const madi_run_events_t events = {gateway_on_line, madi_run_output, gateway_on_taken, gateway_on_ended, gateway_on_failed, gateway_on_done};
 
 /* ---- Interface for the job -------------------------------------------------------------------------------------- */
 
@@ -223,27 +223,27 @@ void madi_run_gateways_start(const madi_run_options_t *asked, const madi_run_gat
         madi_run_output_label(ranks.size + i, label);
         if (options->verbose)
             madi_run_say("host %s: a gateway%s%s", list[i].host, list[i].cores[0] ? " on cores " : "", list[i].cores);
-        start(&gateways[i]);
+        gateway_start(&gateways[i]);
     }
 }
 
 void madi_run_gateways_reply(int number, const char *text, size_t len)
 {
-    gateway_t *g = gateway_of(number);
+    gateway_t *g = gateway_numbered(number);
     if (g && g->remote)
         madi_run_remote_reply(g->remote, number, text, len);
 }
 
-static void signal_all(int number)
+static void gateways_signal(int number)
 {
     for (int i = 0; i < count; i++)
         if (gateways[i].remote)
             madi_run_remote_signal_one(gateways[i].remote, number);
 }
 
-static void kill_all(void)
+static void gateways_kill(void)
 {
-    signal_all(SIGKILL);
+    gateways_signal(SIGKILL);
     madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill);
 }
 
@@ -257,8 +257,8 @@ void madi_run_gateways_end(void)
     if (ending || !left)
         return;
     ending = true;
-    signal_all(SIGHUP); /* one that drains already goes on draining: a second SIGTERM would end it at once */
-    madi_run_timer_set(&grace, GRACE_NS, kill_all);
+    gateways_signal(SIGHUP); /* one that drains already goes on draining: a second SIGTERM would end it at once */
+    madi_run_timer_set(&grace, GRACE_NS, gateways_kill);
 }
 
 int madi_run_gateways_left(void)

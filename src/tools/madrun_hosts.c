@@ -15,7 +15,7 @@
 #define SLOTS_MAX 1000000
 
 /* True for a name that cannot be taken for an option, or be split by a shell, on its way to the launch agent. */
-static bool name_good(const char *name)
+static bool host_name_good(const char *name)
 {
     if (!isalnum((unsigned char)*name) && *name != '_' && *name != ':')
         return false;
@@ -35,7 +35,7 @@ int madi_run_hosts_put(madi_run_hosts_t *hosts, const char *name, int slots, cha
 {
     madi_run_host_t *last = hosts->count ? &hosts->host[hosts->count - 1] : NULL;
     madi_run_host_t one = {.slots = slots ? slots : 1, .numbered = slots > 0};
-    if (!name_good(name)) {
+    if (!host_name_good(name)) {
         snprintf(why, len, "'%s' is no name of a host: give names as in 'a,b:4,node[1-8]'", name);
         return -1;
     }
@@ -60,16 +60,16 @@ int madi_run_hosts_put(madi_run_hosts_t *hosts, const char *name, int slots, cha
     return 0;
 }
 
-typedef struct expansion {
+typedef struct hosts_expansion {
     madi_run_hosts_t *hosts;
     int slots;
     char *why;
     size_t len;
-} expansion_t;
+} hosts_expansion_t;
 
 static int name_take(void *arg, const char *name)
 {
-    expansion_t *x = arg;
+    hosts_expansion_t *x = arg;
     return madi_run_hosts_put(x->hosts, name, x->slots, x->why, x->len);
 }
 
@@ -83,7 +83,7 @@ static int slots_parse(const char *text, int *slots)
     return 0;
 }
 
-static int entry_add(madi_run_hosts_t *hosts, char *entry, char *why, size_t len)
+static int hosts_entry_add(madi_run_hosts_t *hosts, char *entry, char *why, size_t len)
 {
     char *close = strchr(entry, ']'), *colon = strchr(close ? close : entry, ':');
     int slots = 0;
@@ -94,7 +94,7 @@ static int entry_add(madi_run_hosts_t *hosts, char *entry, char *why, size_t len
         }
         *colon = 0;
     }
-    return madi_range_expand(entry, name_take, &(expansion_t){hosts, slots, why, len}, why, len);
+    return madi_range_expand(entry, name_take, &(hosts_expansion_t){hosts, slots, why, len}, why, len);
 }
 
 int madi_run_hosts_add(madi_run_hosts_t *hosts, const char *list, char *why, size_t len)
@@ -108,7 +108,7 @@ int madi_run_hosts_add(madi_run_hosts_t *hosts, const char *list, char *why, siz
             continue;
         *at = 0;
         if (*entry)
-            result = entry_add(hosts, entry, why, len);
+            result = hosts_entry_add(hosts, entry, why, len);
         entry = at + 1;
         if (last)
             break;
@@ -121,7 +121,7 @@ int madi_run_hosts_add(madi_run_hosts_t *hosts, const char *list, char *why, siz
     return result;
 }
 
-static int line_add(madi_run_hosts_t *hosts, char *line, char *why, size_t len)
+static int hosts_line_add(madi_run_hosts_t *hosts, char *line, char *why, size_t len)
 {
     char *save = NULL, *name, *word, *odd, entry[600];
     line[strcspn(line, "#\r\n")] = 0;
@@ -153,7 +153,7 @@ int madi_run_hosts_read(madi_run_hosts_t *hosts, const char *path, char *why, si
     }
     while (result == 0 && getline(&line, &cap, file) >= 0) {
         number++;
-        result = line_add(hosts, line, text, sizeof(text));
+        result = hosts_line_add(hosts, line, text, sizeof(text));
     }
     error = ferror(file) ? errno : 0; /* a directory can be opened, but not read */
     if (error)

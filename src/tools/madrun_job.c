@@ -40,36 +40,36 @@ static const sigset_t *command_mask;
 
 /* --- ending --- */
 
-static void signal_all(int number)
+static void job_signal(int number)
 {
     madi_run_local_signal(number);
     madi_run_remote_signal(number);
 }
 
-static void kill_all(void)
+static void job_kill(void)
 {
-    signal_all(SIGKILL);
+    job_signal(SIGKILL);
     madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill); /* for hosts that do not react even to SIGKILL */
 }
 
-static void on_done(void);
+static void job_on_done(void);
 
-static void stop(void)
+static void job_stop(void)
 {
     if (stopping)
         return;
     stopping = true;
     madi_run_gateways_release();
     if (command)
-        on_done(); /* it will not be started any more */
+        job_on_done(); /* it will not be started any more */
     command = NULL;
-    signal_all(SIGTERM);
-    signal_all(SIGCONT); /* a stopped process does not handle SIGTERM */
-    madi_run_timer_set(&grace, GRACE_NS, kill_all);
+    job_signal(SIGTERM);
+    job_signal(SIGCONT); /* a stopped process does not handle SIGTERM */
+    madi_run_timer_set(&grace, GRACE_NS, job_kill);
 }
 
 /* Handle the failure of a rank.  Without --keep-going only the first one is reported. */
-static void fail(int rank, int code, const char *text)
+static void job_fail(int rank, int code, const char *text)
 {
     if (exit_code == 0)
         exit_code = code;
@@ -77,7 +77,7 @@ static void fail(int rank, int code, const char *text)
         madi_run_say("%s%s", text, options->keep_going || options->count == 1 ? "" : "; ending the others");
     spoken[rank] = true;
     if (!options->keep_going)
-        stop();
+        job_stop();
 }
 
 static void out_of_time(void)
@@ -86,19 +86,19 @@ static void out_of_time(void)
         madi_run_say("the job did not end within the %g s of --timeout; ending it", options->timeout);
     if (exit_code == 0)
         exit_code = 124;
-    stop();
+    job_stop();
 }
 
 static void output_lost(void)
 {
     if (exit_code == 0)
         exit_code = 128 + SIGPIPE;
-    stop();
+    job_stop();
 }
 
 /* --- events of the ranks --- */
 
-static void on_output(int rank, int stream, const char *data, size_t len)
+static void job_on_output(int rank, int stream, const char *data, size_t len)
 {
     madi_run_output(rank, stream, data, len);
 }
@@ -115,7 +115,7 @@ static void output_hold(int rank, int stream, bool on)
 
 static const madi_run_output_hooks_t output_hooks = {output_lost, output_hold};
 
-static void on_taken(int rank, size_t len)
+static void job_on_taken(int rank, size_t len)
 {
     if (rank != options->stdin_rank)
         return;
@@ -124,7 +124,7 @@ static void on_taken(int rank, size_t len)
         madi_run_pipe_reading(&input, true);
 }
 
-static void on_ended(int rank, int status)
+static void job_on_ended(int rank, int status)
 {
     bool left_early = madi_run_pmi_ended(rank);
     char text[300], who[160];
@@ -136,17 +136,17 @@ static void on_ended(int rank, int status)
     if (WIFSIGNALED(status)) {
         snprintf(text, sizeof(text), "%s was ended by signal %d (%s)", who, WTERMSIG(status),
                  madi_run_signal_name(WTERMSIG(status)));
-        fail(rank, 128 + WTERMSIG(status), text);
+        job_fail(rank, 128 + WTERMSIG(status), text);
     } else if (WEXITSTATUS(status) != 0) {
         snprintf(text, sizeof(text), "%s ended with exit code %d", who, WEXITSTATUS(status));
-        fail(rank, WEXITSTATUS(status), text);
+        job_fail(rank, WEXITSTATUS(status), text);
     } else if (left_early) {
         snprintf(text, sizeof(text), "%s ended without leaving the session (it must call mad_exit first)", who);
-        fail(rank, 1, text);
+        job_fail(rank, 1, text);
     }
 }
 
-static void on_failed(int rank, int code, const char *text)
+static void job_on_failed(int rank, int code, const char *text)
 {
     static bool said;
     if (exit_code == 0)
@@ -155,16 +155,16 @@ static void on_failed(int rank, int code, const char *text)
         madi_run_say("%s", text); /* the reason is the same for all ranks */
     said = true;
     spoken[rank] = true;
-    stop();
+    job_stop();
 }
 
-static void on_done(void)
+static void job_on_done(void)
 {
     if (--hosts_left == 0)
         madi_run_gateways_end();
 }
 
-static const madi_run_events_t events = {madi_run_pmi_line, on_output, on_taken, on_ended, on_failed, on_done};
+static const madi_run_events_t events = {madi_run_pmi_line, job_on_output, job_on_taken, job_on_ended, job_on_failed, job_on_done};
 
 static void pmi_reply(int rank, const char *text, size_t len)
 {
@@ -178,7 +178,7 @@ static void pmi_reply(int rank, const char *text, size_t len)
 
 static void input_open(void);
 
-static void command_start(void)
+static void job_command_start(void)
 {
     madi_run_spec_t *spec = command;
     command = NULL;
@@ -194,7 +194,7 @@ static void pmi_passed(void)
     if (options->job_file && madi_run_job_file_write(options->job_file, why, sizeof(why)) != 0)
         madi_run_say("--job-file '%s' cannot be written: %s", options->job_file, why);
     if (command)
-        command_start();
+        job_command_start();
 }
 
 /* End the job if a launcher waits for gateways, and none is left. */
@@ -205,7 +205,7 @@ static void check_command(void)
     if (exit_code == 0)
         exit_code = 1;
     madi_run_say("no gateway is there; '%s' is not started", options->argv[0]);
-    stop();
+    job_stop();
 }
 
 static void pmi_aborted(int rank, int code)
@@ -214,8 +214,8 @@ static void pmi_aborted(int rank, int code)
     if (rank >= options->count)
         return;
     snprintf(text, sizeof(text), "rank %d aborted the job with code %d", rank, code);
-    fail(rank, code & 0xff ? code & 0xff : 1, text);
-    stop();
+    job_fail(rank, code & 0xff ? code & 0xff : 1, text);
+    job_stop();
 }
 
 /* --- actions of the user --- */
@@ -250,19 +250,19 @@ static void input_open(void)
         input.fd = -1;
 }
 
-static void interrupted(void)
+static void job_interrupted(void)
 {
     static int64_t last;
     int64_t now = madi_now();
     if (last != 0 && now - last < TWICE_NS) {
         if (exit_code == 0)
             exit_code = 128 + SIGINT;
-        stop();
+        job_stop();
     }
     last = now;
 }
 
-static void on_signal(int number)
+static void job_on_signal(int number)
 {
     switch (number) {
     case SIGCHLD:
@@ -271,14 +271,14 @@ static void on_signal(int number)
         madi_run_orphans_reap();
         return;
     case SIGTSTP:
-        signal_all(SIGTSTP);
+        job_signal(SIGTSTP);
         kill(getpid(), SIGSTOP); /* SIGCONT is handled here when we continue */
         return;
     case SIGINT:
-        interrupted();
+        job_interrupted();
         break;
     }
-    signal_all(number);
+    job_signal(number);
 }
 
 /* --- starting --- */
@@ -321,8 +321,8 @@ static char **host_env(char **env, const char *host, char (*text)[300])
     return more;
 }
 
-static void start(const madi_run_hosts_t *hosts, madi_run_spec_t *local, char **far_env, const char *here,
-                  const sigset_t *mask)
+static void job_start(const madi_run_hosts_t *hosts, madi_run_spec_t *local, char **far_env, const char *here,
+                      const sigset_t *mask)
 {
     static char name_here[300];
     bool any_local = false;
@@ -353,7 +353,7 @@ static void start(const madi_run_hosts_t *hosts, madi_run_spec_t *local, char **
     if (any_local && !stopping)
         madi_run_local_start(local, &events, mask);
     else if (any_local)
-        on_done();
+        job_on_done();
 }
 
 /* Start gateways first: those on other hosts take longest, and the ranks wait for their addresses. */
@@ -369,7 +369,7 @@ static void start_all(const madi_run_hosts_t *hosts, const madi_run_gateway_t *g
         madi_run_pmi_absent(0);
     madi_run_gateways_start(options, gateways, count, &beside, mask);
     if (!options->around) {
-        start(hosts, local, far_env, wdir, mask);
+        job_start(hosts, local, far_env, wdir, mask);
         return;
     }
     hosts_left = 1;
@@ -380,7 +380,7 @@ static void start_all(const madi_run_hosts_t *hosts, const madi_run_gateway_t *g
     command = local;
     command_mask = mask;
     if (!count)
-        command_start();
+        job_command_start();
 }
 
 int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
@@ -406,7 +406,7 @@ int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
     if (asked->topology && strcmp(asked->gateways, "none") != 0)
         beside = madi_run_topology_gateways(asked->around ? &unknown : hosts, &gateways);
     if (madi_run_loop_init() != 0 || madi_run_pmi_init(asked->count, beside, &hooks) != 0 ||
-        madi_run_signals_init(numbers, sizeof(numbers) / sizeof(numbers[0]), on_signal, &mask) != 0) {
+        madi_run_signals_init(numbers, sizeof(numbers) / sizeof(numbers[0]), job_on_signal, &mask) != 0) {
         perror("madrun: cannot start");
         return 1;
     }

@@ -33,7 +33,7 @@ static int fill(FILE *file)
 
 /* Create a temporary file beside path, with its name in next, private to its owner whatever the umask. -1 with the
  * reason in why. */
-static int next_make(const char *path, char *next, size_t next_len, char *why, size_t len)
+static int jobfile_create_next(const char *path, char *next, size_t next_len, char *why, size_t len)
 {
     int fd;
     if (!madi_secret_free(path, why, len))
@@ -56,7 +56,7 @@ static int next_make(const char *path, char *next, size_t next_len, char *why, s
 int madi_run_job_file_check(const char *path, char *why, size_t len)
 {
     char next[PATH_MAX];
-    int fd = next_make(path, next, sizeof(next), why, len);
+    int fd = jobfile_create_next(path, next, sizeof(next), why, len);
     if (fd < 0)
         return -1;
     close(fd);
@@ -68,7 +68,7 @@ int madi_run_job_file_write(const char *path, char *why, size_t len)
 {
     char next[PATH_MAX];
     FILE *file;
-    int fd = next_make(path, next, sizeof(next), why, len), result = -1;
+    int fd = jobfile_create_next(path, next, sizeof(next), why, len), result = -1;
     if (fd < 0)
         return -1;
     file = fdopen(fd, "w");

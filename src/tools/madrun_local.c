@@ -152,7 +152,7 @@ static void child_env(int rank, int boot_fd)
     setenv("PMI_SIZE", text, 1);
 }
 
-static _Noreturn void child_run(int rank, pid_t parent, const int fds[4], const cpu_set_t *place, const sigset_t *mask)
+static _Noreturn void rank_run(int rank, pid_t parent, const int fds[4], const cpu_set_t *place, const sigset_t *mask)
 {
     /* A shell lets background jobs ignore interrupts; ours are forwarded on purpose. */
     static const int defaults[] = {SIGPIPE, SIGTTIN, SIGTTOU, SIGINT, SIGQUIT};
@@ -255,7 +255,7 @@ static int rank_start(rank_t *rank, const cpu_set_t *place, const sigset_t *mask
     }
     if (rank->pid == 0) {
         const int fds[4] = {pairs[0][1], pairs[1][1], pairs[2][1], pairs[3][1]};
-        child_run(number, parent, fds, place, mask);
+        rank_run(number, parent, fds, place, mask);
     }
     setpgid(rank->pid, rank->pid); /* both parent and child do this, because either may run first */
     madi_run_guard_add(rank->pid);
@@ -332,21 +332,21 @@ void madi_run_local_start(const madi_run_spec_t *wanted, const madi_run_events_t
 
 /* --- while they run --- */
 
-static rank_t *find(int rank)
+static rank_t *rank_find(int rank)
 {
     return rank >= spec->first && rank < spec->first + spec->count ? &ranks[rank - spec->first] : NULL;
 }
 
 void madi_run_local_reply(int rank, const char *text, size_t len)
 {
-    rank_t *r = find(rank);
+    rank_t *r = rank_find(rank);
     if (r && r->pid)
         madi_run_pipe_send(&r->pmi, text, len);
 }
 
 void madi_run_local_stdin(int rank, const char *data, size_t len)
 {
-    rank_t *r = find(rank);
+    rank_t *r = rank_find(rank);
     if (!r || !r->pid || r->in.fd < 0)
         return;
     if (len > 0)
@@ -357,7 +357,7 @@ void madi_run_local_stdin(int rank, const char *data, size_t len)
 
 void madi_run_local_hold(int rank, int stream, bool on)
 {
-    rank_t *r = find(rank);
+    rank_t *r = rank_find(rank);
     if (r && r->pid && (stream == 1 || stream == 2))
         madi_run_pipe_reading(&r->stream[stream - 1], !on);
 }
@@ -384,14 +384,14 @@ static void ranks_collect(void)
     collected = true;
 }
 
-static void finish(void)
+static void local_finish(void)
 {
     static int looks;
     if (told_done)
         return;
     ranks_collect();
     if (madi_run_orphans_kill() > 0 && looks++ < KILLED_MAX) {
-        madi_run_timer_set(&linger, KILLED_NS, finish);
+        madi_run_timer_set(&linger, KILLED_NS, local_finish);
         return;
     }
     told_done = true;
@@ -420,7 +420,7 @@ static void linger_over(void)
 {
     madi_run_local_signal(SIGKILL);
     madi_run_orphans_kill();
-    madi_run_timer_set(&linger, LINGER_NS, finish);
+    madi_run_timer_set(&linger, LINGER_NS, local_finish);
 }
 
 static void check_done(void)
@@ -431,7 +431,7 @@ static void check_done(void)
     for (int i = 0; i < spec->count; i++)
         open = open || (ranks[i].pid && (ranks[i].stream[0].fd >= 0 || ranks[i].stream[1].fd >= 0));
     if (!open)
-        madi_run_timer_set(&linger, 0, finish); /* from the loop, not from deep inside a callback */
+        madi_run_timer_set(&linger, 0, local_finish); /* from the loop, not from deep inside a callback */
     else if (linger.at == 0)
         madi_run_timer_set(&linger, LINGER_NS, linger_over);
 }

@@ -23,7 +23,7 @@ static int full_pipes; /* number of choking pipes that are full now */
 static madi_run_pipe_t *pipes;
 static madi_run_timer_t *timers;
 
-static void no_memory(void)
+static void loop_no_memory(void)
 {
     fprintf(stderr, "madrun: out of memory\n");
     exit(1);
@@ -33,7 +33,7 @@ void *madi_run_alloc(size_t count, size_t size)
 {
     void *p = calloc(count ? count : 1, size ? size : 1);
     if (!p)
-        no_memory();
+        loop_no_memory();
     return p;
 }
 
@@ -41,7 +41,7 @@ char *madi_run_strdup(const char *text)
 {
     char *copy = strdup(text);
     if (!copy)
-        no_memory();
+        loop_no_memory();
     return copy;
 }
 
@@ -49,7 +49,7 @@ static void buffer_grow(madi_run_buffer_t *buffer, size_t cap)
 {
     char *data = buffer->wipes ? malloc(cap) : realloc(buffer->data, cap);
     if (!data)
-        no_memory();
+        loop_no_memory();
     if (buffer->wipes && buffer->data) {
         memcpy(data, buffer->data, buffer->len);
         explicit_bzero(buffer->data, buffer->cap);
@@ -99,7 +99,7 @@ void madi_run_buffer_free(madi_run_buffer_t *buffer)
 
 /* Update what epoll watches for this pipe.  A pipe that waits for nothing is removed, because a hang-up would otherwise
  * be reported forever. */
-static void rearm(madi_run_pipe_t *pipe)
+static void pipe_rearm(madi_run_pipe_t *pipe)
 {
     struct epoll_event event = {.data.ptr = pipe};
     int op;
@@ -117,14 +117,14 @@ static void rearm(madi_run_pipe_t *pipe)
     else if (errno == EPERM)
         pipe->plain = true; /* a regular file: always ready */
     else
-        no_memory(); /* the only way that epoll_ctl can fail here */
+        loop_no_memory(); /* the only way that epoll_ctl can fail here */
 }
 
 static void hold_changed(void)
 {
     for (madi_run_pipe_t *pipe = pipes; pipe; pipe = pipe->next)
         if (pipe->bulk)
-            rearm(pipe);
+            pipe_rearm(pipe);
 }
 
 static void choke_check(madi_run_pipe_t *pipe)
@@ -148,7 +148,7 @@ void madi_run_pipe_open(madi_run_pipe_t *pipe, int fd)
     if (pipes)
         pipes->link = &pipe->next;
     pipes = pipe;
-    rearm(pipe);
+    pipe_rearm(pipe);
 }
 
 void madi_run_pipe_close(madi_run_pipe_t *pipe)
@@ -176,7 +176,7 @@ static void pipe_break(madi_run_pipe_t *pipe)
     pipe->error = errno;
     madi_run_buffer_free(&pipe->out);
     choke_check(pipe);
-    rearm(pipe);
+    pipe_rearm(pipe);
     if (pipe->got)
         pipe->got(pipe);
 }
@@ -206,7 +206,7 @@ static void pipe_write(madi_run_pipe_t *pipe, bool once)
         return;
     }
     choke_check(pipe);
-    rearm(pipe);
+    pipe_rearm(pipe);
 }
 
 void madi_run_pipe_send(madi_run_pipe_t *pipe, const void *data, size_t len)
@@ -215,7 +215,7 @@ void madi_run_pipe_send(madi_run_pipe_t *pipe, const void *data, size_t len)
     if (pipe->fd < 0 || pipe->broken || len == 0)
         return;
     madi_run_buffer_add(&pipe->out, data, len);
-    rearm(pipe);
+    pipe_rearm(pipe);
     if (pipe->plain || (idle && !pipe->shared))
         pipe_write(pipe, false);
     else
@@ -234,7 +234,7 @@ void madi_run_pipe_close_when_sent(madi_run_pipe_t *pipe)
 void madi_run_pipe_reading(madi_run_pipe_t *pipe, bool on)
 {
     pipe->read = on;
-    rearm(pipe);
+    pipe_rearm(pipe);
 }
 
 /* Read once; false if nothing more is available now. */
@@ -250,7 +250,7 @@ static bool pipe_read(madi_run_pipe_t *pipe)
         pipe->in.len += (size_t)n;
     else
         pipe->eof = true; /* an error too: of a terminal that hung up, of a socket that was reset */
-    rearm(pipe);
+    pipe_rearm(pipe);
     pipe->got(pipe);
     return pipe->fd >= 0 && !pipe->eof;
 }

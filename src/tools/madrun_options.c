@@ -66,13 +66,13 @@ static const char help[] =
     "\n"
     "The exit code is that of the first process that failed (128 + signal when a signal ended it), else 0.\n";
 
-static int bad(const char *option, const char *value, const char *want)
+static int run_option_bad(const char *option, const char *value, const char *want)
 {
     fprintf(stderr, "madrun: %s '%s' is not valid: give %s\n", option, value, want);
     return 2;
 }
 
-static bool number(const char *text, long min, long max, int *value)
+static bool option_number(const char *text, long min, long max, int *value)
 {
     char *end;
     long n = strtol(text, &end, 10);
@@ -85,7 +85,7 @@ static bool number(const char *text, long min, long max, int *value)
 static int parse_env(madi_run_options_t *options, char *pair)
 {
     if (pair[0] == '=' || !strchr(pair, '='))
-        return bad("--env", pair, "NAME=VALUE");
+        return run_option_bad("--env", pair, "NAME=VALUE");
     options->env[options->env_count++] = pair;
     return -1;
 }
@@ -95,7 +95,7 @@ static int parse_timeout(madi_run_options_t *options, const char *text)
     char *end;
     options->timeout = strtod(text, &end);
     if (end == text || *end || !(options->timeout > 0 && options->timeout < 1e9))
-        return bad("--timeout", text, "a number of seconds");
+        return run_option_bad("--timeout", text, "a number of seconds");
     return -1;
 }
 
@@ -104,21 +104,21 @@ static int parse_agent(madi_run_options_t *options, char *text)
 {
     options->agent = text;
     if (text[strspn(text, " \t")] == 0)
-        return bad("--launch-agent", text, "a command, such as 'ssh -x' or 'docker exec -i'");
+        return run_option_bad("--launch-agent", text, "a command, such as 'ssh -x' or 'docker exec -i'");
     return -1;
 }
 
 static int parse_wdir(madi_run_options_t *options, char *text)
 {
     options->wdir = text;
-    return *text ? -1 : bad("--wdir", text, "a directory");
+    return *text ? -1 : run_option_bad("--wdir", text, "a directory");
 }
 
 static int parse_gateways(madi_run_options_t *options, const char *text)
 {
     options->gateways = text;
     if (strcmp(text, "restart") != 0 && strcmp(text, "once") != 0 && strcmp(text, "none") != 0)
-        return bad("--gateways", text, "restart, once or none");
+        return run_option_bad("--gateways", text, "restart, once or none");
     return -1;
 }
 
@@ -126,7 +126,7 @@ static int parse_one(madi_run_options_t *options, int option)
 {
     switch (option) {
     case 'n':
-        return number(optarg, 1, 1000000, &options->count) ? -1 : bad("-n", optarg, "a number from 1 to 1000000");
+        return option_number(optarg, 1, 1000000, &options->count) ? -1 : run_option_bad("-n", optarg, "a number from 1 to 1000000");
     case 'v': options->verbose = true; return -1;
     case HOSTS: options->hosts = optarg; return -1;
     case HOSTFILE: options->hostfile = optarg; return -1;
@@ -136,11 +136,11 @@ static int parse_one(madi_run_options_t *options, int option)
     case GATEWAYS: return parse_gateways(options, optarg);
     case JOB_FILE: options->job_file = optarg; return -1;
     case BIND:
-        return madi_run_bind_parse(optarg, &options->bind) ? -1 : bad("--bind", optarg, "core, socket, numa or none");
+        return madi_run_bind_parse(optarg, &options->bind) ? -1 : run_option_bad("--bind", optarg, "core, socket, numa or none");
     case RESERVE:
-        return number(optarg, 0, INT_MAX, &options->reserve)
+        return option_number(optarg, 0, INT_MAX, &options->reserve)
                    ? -1
-                   : bad("--reserve-numa", optarg, "the number of a NUMA node");
+                   : run_option_bad("--reserve-numa", optarg, "the number of a NUMA node");
     case ENV: return parse_env(options, optarg);
     case WDIR: return parse_wdir(options, optarg);
     case KEEP_GOING: options->keep_going = true; return -1;
@@ -150,8 +150,8 @@ static int parse_one(madi_run_options_t *options, int option)
     case STDIN:
         if (strcmp(optarg, "none") == 0)
             options->stdin_rank = -1;
-        else if (!number(optarg, 0, INT_MAX, &options->stdin_rank))
-            return bad("--stdin", optarg, "a rank or 'none'");
+        else if (!option_number(optarg, 0, INT_MAX, &options->stdin_rank))
+            return run_option_bad("--stdin", optarg, "a rank or 'none'");
         return -1;
     case HELP: fputs(help, stdout); return 0;
     case OPTION_VERSION: printf("madrun (Madeleine) %s\n", PACKAGE_VERSION); return 0;
@@ -177,7 +177,7 @@ static int check_around(madi_run_options_t *options)
         return 2;
     }
     if (options->gateways && strcmp(options->gateways, "restart") == 0)
-        return bad("--gateways", options->gateways, "once or none with --around");
+        return run_option_bad("--gateways", options->gateways, "once or none with --around");
     options->gateways = options->gateways ? options->gateways : "once";
     options->count = 1;
     return -1;

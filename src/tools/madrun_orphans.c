@@ -26,13 +26,13 @@
 #define ROUNDS_MAX 1000     /* for marked processes that keep starting others */
 
 /* A process as /proc shows it. */
-typedef struct entry {
+typedef struct orphan_entry {
     const char *name; /* its directory in /proc; a number of another namespace if /proc belongs to that */
     pid_t pid;        /* its number in our namespace */
     bool zombie;
-} entry_t;
+} orphan_entry_t;
 
-typedef bool act_t(const entry_t *entry, void *arg); /* returns true if the process is to be counted */
+typedef bool act_t(const orphan_entry_t *entry, void *arg); /* returns true if the process is to be counted */
 
 static pid_t *strangers; /* children that existed before */
 static size_t stranger_count;
@@ -41,7 +41,7 @@ static int64_t pause_ns = REAP_NS;
 
 /* ---- /proc ------------------------------------------------------------------------------------------------------ */
 
-static bool file_read(const char *name, const char *file, madi_run_buffer_t *to)
+static bool orphan_file_read(const char *name, const char *file, madi_run_buffer_t *to)
 {
     char path[300], part[16384];
     ssize_t n;
@@ -83,7 +83,7 @@ static int depth_here(void)
 {
     madi_run_buffer_t status = {0};
     int depth = 0;
-    if (file_read("self", "status", &status)) {
+    if (orphan_file_read("self", "status", &status)) {
         const char *at = field(madi_run_buffer_at(&status), "\nNSpid:");
         char *end;
         while (strtol(at, &end, 10) > 0 && end != at)
@@ -102,10 +102,10 @@ static int processes_each(bool children, act_t *act, void *arg)
     DIR *dir = n > 0 ? opendir("/proc") : NULL;
     for (struct dirent *found; dir && (found = readdir(dir)) != NULL;) {
         madi_run_buffer_t status = {0};
-        if (isdigit((unsigned char)found->d_name[0]) && file_read(found->d_name, "status", &status)) {
+        if (isdigit((unsigned char)found->d_name[0]) && orphan_file_read(found->d_name, "status", &status)) {
             const char *text = madi_run_buffer_at(&status);
-            const entry_t entry = {found->d_name, number_here(field(text, "\nNSpid:"), depth),
-                                   *field(text, "\nState:\t") == 'Z'};
+            const orphan_entry_t entry = {found->d_name, number_here(field(text, "\nNSpid:"), depth),
+                                          *field(text, "\nState:\t") == 'Z'};
             if (entry.pid > 0 && (!children || atoi(field(text, "\nPPid:")) == atoi(self)))
                 count += act(&entry, arg);
         }
@@ -122,7 +122,7 @@ static bool has_mark(const char *name, const char *mark)
     madi_run_buffer_t all = {0};
     size_t len = strlen(mark) + 1;
     bool found = false;
-    if (file_read(name, "environ", &all)) {
+    if (orphan_file_read(name, "environ", &all)) {
         const char *at = madi_run_buffer_at(&all), *end = at + all.len;
         for (; !found && at < end; at += strlen(at) + 1)
             found = (size_t)(end - at) >= len && memcmp(at, mark, len) == 0;
@@ -133,7 +133,7 @@ static bool has_mark(const char *name, const char *mark)
 
 /* ---- Children --------------------------------------------------------------------------------------------------- */
 
-static bool stranger_add(const entry_t *entry, void *arg)
+static bool stranger_add(const orphan_entry_t *entry, void *arg)
 {
     (void)arg;
     if ((stranger_count & (stranger_count - 1)) == 0) {
@@ -155,20 +155,20 @@ static bool is_stranger(pid_t pid)
     return false;
 }
 
-static bool is_ours(pid_t pid)
+static bool process_is_ours(pid_t pid)
 {
     return madi_run_guard_is(pid) || madi_run_local_has(pid) || madi_run_remote_has(pid);
 }
 
-static bool collect(const entry_t *entry, void *arg)
+static bool collect(const orphan_entry_t *entry, void *arg)
 {
     (void)arg;
-    return entry->zombie && !is_ours(entry->pid) && waitpid(entry->pid, NULL, WNOHANG) == entry->pid;
+    return entry->zombie && !process_is_ours(entry->pid) && waitpid(entry->pid, NULL, WNOHANG) == entry->pid;
 }
 
-static bool end(const entry_t *entry, void *arg)
+static bool orphan_end(const orphan_entry_t *entry, void *arg)
 {
-    if (is_ours(entry->pid) || collect(entry, arg) || is_stranger(entry->pid) || has_mark(entry->name, MADI_RUN_OF_AGENT))
+    if (process_is_ours(entry->pid) || collect(entry, arg) || is_stranger(entry->pid) || has_mark(entry->name, MADI_RUN_OF_AGENT))
         return false;
     return kill(entry->pid, SIGKILL) == 0 && waitpid(entry->pid, NULL, WNOHANG) == 0;
 }
@@ -198,12 +198,12 @@ int madi_run_orphans_kill(void)
     siginfo_t any;
     if (waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD)
         return 0;
-    return processes_each(true, end, NULL);
+    return processes_each(true, orphan_end, NULL);
 }
 
 /* ---- For the guard ---------------------------------------------------------------------------------------------- */
 
-static bool end_marked(const entry_t *entry, void *arg)
+static bool end_marked(const orphan_entry_t *entry, void *arg)
 {
     return !entry->zombie && has_mark(entry->name, arg) && kill(entry->pid, SIGKILL) == 0;
 }

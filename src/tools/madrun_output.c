@@ -20,13 +20,13 @@
 #define KEPT_BYTES ((size_t)1 << 18)    /* a larger buffer is freed when it is empty */
 
 /* Bytes that a rank has written to one stream, and that are not in `out` yet. */
-typedef struct text {
+typedef struct output_text {
     madi_run_buffer_t bytes;
     size_t searched;     /* leading bytes without a newline */
     int64_t first, last; /* arrival of the oldest and newest byte; monotonic, ns */
     bool held;           /* the rank's descriptor is not read */
     bool ended;          /* end of the stream */
-} text_t;
+} output_text_t;
 
 /* Standard output or standard error. */
 typedef struct stream {
@@ -38,7 +38,7 @@ typedef struct stream {
 } stream_t;
 
 static stream_t streams[2];
-static text_t (*texts)[2]; /* by rank and stream */
+static output_text_t (*texts)[2]; /* by rank and stream */
 static char **label_of;    /* by rank; NULL: "[rank] " */
 static int rank_count;
 static size_t waiting;     /* bytes in all texts */
@@ -46,7 +46,7 @@ static bool alone, labelled;
 static const madi_run_output_hooks_t *hooks;
 static madi_run_timer_t timer;
 
-static void got(madi_run_pipe_t *pipe)
+static void output_got(madi_run_pipe_t *pipe)
 {
     if (!pipe->broken || !hooks)
         return;
@@ -64,7 +64,7 @@ void madi_run_output_init(int ranks, int beside, bool label, const madi_run_outp
     texts = madi_run_alloc((size_t)rank_count, sizeof(*texts));
     label_of = madi_run_alloc((size_t)rank_count, sizeof(*label_of));
     for (int i = 0; i < 2; i++) {
-        streams[i] = (stream_t){.out = {.got = got, .choke = true, .shared = true}, .owner = -1};
+        streams[i] = (stream_t){.out = {.got = output_got, .choke = true, .shared = true}, .owner = -1};
         madi_run_pipe_open(&streams[i].out, i + 1);
     }
 }
@@ -116,7 +116,7 @@ static void line_write(int rank, int stream, const char *data, size_t len, bool 
     s->turn_bytes += len;
 }
 
-static void text_drop(text_t *text, size_t len)
+static void text_drop(output_text_t *text, size_t len)
 {
     madi_run_buffer_drop(&text->bytes, len);
     waiting -= len;
@@ -128,7 +128,7 @@ static void text_drop(text_t *text, size_t len)
 
 static void whole_lines_write(int rank, int stream)
 {
-    text_t *text = &texts[rank][stream - 1];
+    output_text_t *text = &texts[rank][stream - 1];
     while (text->bytes.len > text->searched) {
         const char *data = madi_run_buffer_at(&text->bytes);
         const char *end = memchr(data + text->searched, '\n', text->bytes.len - text->searched);
@@ -149,14 +149,14 @@ static bool may_write(int rank, int stream)
 
 static void text_hold(int rank, int stream, bool on)
 {
-    text_t *text = &texts[rank][stream - 1];
+    output_text_t *text = &texts[rank][stream - 1];
     if (text->held != on)
         hooks->hold(rank, stream, on);
     text->held = on;
 }
 
 /* Return when an unfinished line is to be shown.  A JSON object is no prompt, and only its end decides on its label. */
-static int64_t text_due(const text_t *text, int stream)
+static int64_t text_due(const output_text_t *text, int stream)
 {
     int64_t pause = text->last + PAUSE_NS, age = text->first + AGE_NS;
     if (text->ended || waiting > WAITING_BYTES)
@@ -169,7 +169,7 @@ static int64_t text_due(const text_t *text, int stream)
 /* Write what is due of a rank's text. */
 static void text_look(int rank, int stream, int64_t now)
 {
-    text_t *text = &texts[rank][stream - 1];
+    output_text_t *text = &texts[rank][stream - 1];
     stream_t *s = &streams[stream - 1];
     whole_lines_write(rank, stream);
     if (text->bytes.len > 0 && (s->owner == rank || text_due(text, stream) <= now)) {
@@ -212,7 +212,7 @@ static int64_t stream_look(int stream, int64_t now)
     int64_t next = INT64_MAX;
     turn_look(s, now);
     for (int rank = 0; rank < rank_count; rank++) {
-        text_t *text = &texts[rank][stream - 1];
+        output_text_t *text = &texts[rank][stream - 1];
         int64_t due;
         if (text->bytes.len > 0 && may_write(rank, stream))
             text_look(rank, stream, now);
@@ -225,25 +225,25 @@ static int64_t stream_look(int stream, int64_t now)
     return next;
 }
 
-static void look(void);
+static void output_look(void);
 
-static void look_at(int64_t when, int64_t now)
+static void output_look_at(int64_t when, int64_t now)
 {
     if (when != INT64_MAX && (timer.at == 0 || when < timer.at))
-        madi_run_timer_set(&timer, when > now ? when - now : 0, look);
+        madi_run_timer_set(&timer, when > now ? when - now : 0, output_look);
 }
 
-static void look(void)
+static void output_look(void)
 {
     int64_t now = madi_now();
     for (int stream = 1; stream <= 2; stream++)
-        look_at(stream_look(stream, now), now);
+        output_look_at(stream_look(stream, now), now);
 }
 
 void madi_run_output(int rank, int stream, const char *data, size_t len)
 {
     stream_t *s;
-    text_t *text;
+    output_text_t *text;
     bool owned;
     int64_t now;
     if (rank < 0 || rank >= rank_count || stream < 1 || stream > 2)
@@ -267,9 +267,9 @@ void madi_run_output(int rank, int stream, const char *data, size_t len)
     else if (waiting > WAITING_BYTES)
         text_hold(rank, stream, true);
     if (owned && s->owner < 0)
-        look();
+        output_look();
     else if (text->bytes.len > 0)
-        look_at(may_write(rank, stream) ? text_due(text, stream) : turn_end(s, now), now);
+        output_look_at(may_write(rank, stream) ? text_due(text, stream) : turn_end(s, now), now);
 }
 
 bool madi_run_output_waiting(void)

@@ -20,34 +20,34 @@
 #define BUCKETS_MIN 256
 #define ADDRESS_KEY "mad-addr.%d.0" /* boot/pmi1.c's name of "mad-addr"; values are long enough for a single piece */
 
-typedef struct pair {
-    struct pair *next;
+typedef struct pmi_pair {
+    struct pmi_pair *next;
     uint64_t hash;
     char *value;
     char key[];
-} pair_t;
+} pmi_pair_t;
 
-typedef struct client {
+typedef struct pmi_client {
     char place[17]; /* hash of its processors: equal for processes that share them; empty: unknown */
     int sharers;    /* number of processes with that place; 0: unknown */
     bool joined, left, waiting, ended;
     bool passed; /* a gateway that has passed the first barrier; it takes no part in others */
-} client_t;
+} pmi_client_t;
 
 static madi_run_pmi_hooks_t to;
-static client_t *clients; /* the ranks, then the gateways */
+static pmi_client_t *clients; /* the ranks, then the gateways */
 static int count, gateways;
 static int waiting, ended; /* numbers of ranks */
 static bool places_changed;
 static char job[64];
 static unsigned char secret[MADI_SECRET_LEN];         /* the job's key, given to ranks */
 static unsigned char gateway_secret[MADI_SECRET_LEN]; /* given to gateways */
-static pair_t **buckets;
+static pmi_pair_t **buckets;
 static size_t bucket_count, pair_count;
 
 /* --- the store --- */
 
-static uint64_t hash_of(const char *key)
+static uint64_t pmi_key_hash(const char *key)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
     for (; *key; key++)
@@ -55,9 +55,9 @@ static uint64_t hash_of(const char *key)
     return hash;
 }
 
-static pair_t *store_find(const char *key, uint64_t hash)
+static pmi_pair_t *store_find(const char *key, uint64_t hash)
 {
-    pair_t *pair = buckets[hash & (bucket_count - 1)];
+    pmi_pair_t *pair = buckets[hash & (bucket_count - 1)];
     while (pair && (pair->hash != hash || strcmp(pair->key, key) != 0))
         pair = pair->next;
     return pair;
@@ -66,10 +66,10 @@ static pair_t *store_find(const char *key, uint64_t hash)
 static void store_grow(void)
 {
     size_t more = 2 * bucket_count;
-    pair_t **table = madi_run_alloc(more, sizeof(pair_t *));
+    pmi_pair_t **table = madi_run_alloc(more, sizeof(pmi_pair_t *));
     for (size_t i = 0; i < bucket_count; i++) {
         while (buckets[i]) {
-            pair_t *pair = buckets[i];
+            pmi_pair_t *pair = buckets[i];
             buckets[i] = pair->next;
             pair->next = table[pair->hash & (more - 1)];
             table[pair->hash & (more - 1)] = pair;
@@ -82,8 +82,8 @@ static void store_grow(void)
 
 static void store_put(const char *key, const char *value)
 {
-    uint64_t hash = hash_of(key);
-    pair_t *pair = store_find(key, hash);
+    uint64_t hash = pmi_key_hash(key);
+    pmi_pair_t *pair = store_find(key, hash);
     if (!pair) {
         if (pair_count >= bucket_count)
             store_grow();
@@ -198,7 +198,7 @@ static void do_put(int rank, const char *line)
 static void do_get(int rank, const char *line)
 {
     static char key[KEY_MAX];
-    pair_t *pair = word(line, "key", key, sizeof(key)) ? store_find(key, hash_of(key)) : NULL;
+    pmi_pair_t *pair = word(line, "key", key, sizeof(key)) ? store_find(key, pmi_key_hash(key)) : NULL;
     if (pair)
         reply(rank, "cmd=get_result rc=0 msg=success value=%s\n", pair->value);
     else
@@ -207,21 +207,21 @@ static void do_get(int rank, const char *line)
 
 static int compare_places(const void *a, const void *b)
 {
-    return strcmp((*(client_t *const *)a)->place, (*(client_t *const *)b)->place);
+    return strcmp((*(pmi_client_t *const *)a)->place, (*(pmi_client_t *const *)b)->place);
 }
 
 /* Count the processes at each place, if places have changed since. */
 static void count_sharers(void)
 {
     int all = count + gateways, end;
-    client_t **sorted;
+    pmi_client_t **sorted;
     if (!places_changed)
         return;
     places_changed = false;
-    sorted = madi_run_alloc((size_t)all, sizeof(client_t *));
+    sorted = madi_run_alloc((size_t)all, sizeof(pmi_client_t *));
     for (int i = 0; i < all; i++)
         sorted[i] = &clients[i];
-    qsort(sorted, (size_t)all, sizeof(client_t *), compare_places);
+    qsort(sorted, (size_t)all, sizeof(pmi_client_t *), compare_places);
     for (int i = 0; i < all; i = end) {
         for (end = i + 1; end < all && !compare_places(&sorted[i], &sorted[end]); end++)
             continue;
@@ -312,7 +312,7 @@ static void no_address(int number)
 {
     char key[40];
     snprintf(key, sizeof(key), ADDRESS_KEY, number);
-    if (!store_find(key, hash_of(key)))
+    if (!store_find(key, pmi_key_hash(key)))
         store_put(key, "0:");
 }
 
@@ -324,7 +324,7 @@ void madi_run_pmi_absent(int rank)
 
 bool madi_run_pmi_ended(int rank)
 {
-    client_t *client = &clients[rank];
+    pmi_client_t *client = &clients[rank];
     if (client->ended)
         return false;
     client->ended = true;
@@ -353,10 +353,10 @@ bool madi_run_pmi_write(FILE *file)
     fprintf(file, "gateway-key %s\n", hex);
     explicit_bzero(hex, sizeof(hex));
     for (int i = 0; i < count + gateways; i++) {
-        const pair_t *pair;
+        const pmi_pair_t *pair;
         const char *colon;
         snprintf(key, sizeof(key), ADDRESS_KEY, i);
-        pair = store_find(key, hash_of(key));
+        pair = store_find(key, pmi_key_hash(key));
         colon = pair ? strchr(pair->value, ':') : NULL;
         if (colon && strtoul(pair->value, NULL, 10) == strlen(colon + 1) && colon[1])
             fprintf(file, "address %s%s%s\n", colon + 1, clients[i].place[0] ? " " : "", clients[i].place);
@@ -389,7 +389,7 @@ int madi_run_pmi_init(int ranks, int gateways_beside, const madi_run_pmi_hooks_t
     waiting = ended = 0;
     clients = madi_run_alloc((size_t)ranks + (size_t)gateways, sizeof(*clients));
     bucket_count = BUCKETS_MIN;
-    buckets = madi_run_alloc(bucket_count, sizeof(pair_t *));
+    buckets = madi_run_alloc(bucket_count, sizeof(pmi_pair_t *));
     return 0;
 }
 
@@ -397,7 +397,7 @@ void madi_run_pmi_fini(void)
 {
     for (size_t i = 0; i < bucket_count; i++) {
         while (buckets[i]) {
-            pair_t *pair = buckets[i];
+            pmi_pair_t *pair = buckets[i];
             buckets[i] = pair->next;
             free(pair->value);
             free(pair);

@@ -22,38 +22,38 @@ static madi_run_timer_t grace;
 static sigset_t mask;
 static bool started, over, ending;
 
-static void on_line(int rank, const char *line)
+static void proxy_on_line(int rank, const char *line)
 {
     madi_run_frame_send(&out, MADI_RUN_LINE, rank, 0, line, strlen(line) + 1);
 }
 
-static void on_output(int rank, int stream, const char *data, size_t len)
+static void proxy_on_output(int rank, int stream, const char *data, size_t len)
 {
     madi_run_frame_send(&out, MADI_RUN_OUTPUT, rank, stream, data, len);
 }
 
-static void on_taken(int rank, size_t len)
+static void proxy_on_taken(int rank, size_t len)
 {
     madi_run_frame_send(&out, MADI_RUN_TAKEN, rank, (int)len, NULL, 0);
 }
 
-static void on_ended(int rank, int status)
+static void proxy_on_ended(int rank, int status)
 {
     madi_run_frame_send(&out, MADI_RUN_ENDED, rank, status, NULL, 0);
 }
 
-static void on_failed(int rank, int code, const char *text)
+static void proxy_on_failed(int rank, int code, const char *text)
 {
     madi_run_frame_send(&out, MADI_RUN_FAILED, rank, code, text, strlen(text));
 }
 
-static void on_done(void)
+static void proxy_on_done(void)
 {
     madi_run_frame_send(&out, MADI_RUN_DONE, 0, 0, NULL, 0);
     over = true;
 }
 
-static const madi_run_events_t events = {on_line, on_output, on_taken, on_ended, on_failed, on_done};
+static const madi_run_events_t events = {proxy_on_line, proxy_on_output, proxy_on_taken, proxy_on_ended, proxy_on_failed, proxy_on_done};
 
 static void kill_ranks(void)
 {
@@ -73,7 +73,7 @@ static void end_ranks(void)
     madi_run_timer_set(&grace, GRACE_NS, kill_ranks);
 }
 
-static void on_signal(int number)
+static void proxy_on_signal(int number)
 {
     if (number != SIGCHLD) {
         end_ranks();
@@ -83,7 +83,7 @@ static void on_signal(int number)
     madi_run_orphans_reap();
 }
 
-static void frame_handle(const madi_run_frame_t *frame)
+static void proxy_frame_handle(const madi_run_frame_t *frame)
 {
     switch (frame->type) {
     case MADI_RUN_START:
@@ -112,12 +112,12 @@ static void frame_handle(const madi_run_frame_t *frame)
     }
 }
 
-static void got_frames(madi_run_pipe_t *pipe)
+static void proxy_got_frames(madi_run_pipe_t *pipe)
 {
     madi_run_frame_t frame;
     int found;
     while ((found = madi_run_frame_next(pipe, &frame)) == 1) {
-        frame_handle(&frame);
+        proxy_frame_handle(&frame);
         madi_run_frame_drop(pipe, &frame);
     }
     if (found < 0 || pipe->eof)
@@ -135,14 +135,14 @@ int madi_run_proxy(void)
     static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
     int to = fcntl(1, F_DUPFD_CLOEXEC, 3);
     madi_costs_provide();
-    if (to < 0 || dup2(2, 1) < 0 || madi_run_loop_init() != 0 || madi_run_signals_init(numbers, 4, on_signal, &mask) != 0) {
+    if (to < 0 || dup2(2, 1) < 0 || madi_run_loop_init() != 0 || madi_run_signals_init(numbers, 4, proxy_on_signal, &mask) != 0) {
         perror("madrun: the proxy cannot start");
         return 1;
     }
     madi_run_orphans_init();
     out = (madi_run_pipe_t){.got = lost_madrun, .choke = true};
     madi_run_pipe_open(&out, to);
-    in = (madi_run_pipe_t){.got = got_frames, .read = true, .shared = true};
+    in = (madi_run_pipe_t){.got = proxy_got_frames, .read = true, .shared = true};
     in.in.wipes = true;
     madi_run_pipe_open(&in, 0);
     madi_run_pipe_send(&out, MADI_RUN_GREETING "\n", strlen(MADI_RUN_GREETING) + 1);

@@ -49,7 +49,7 @@ static void agent_kill(const madi_run_remote_t *remote, int number)
 }
 
 /* Give a host up, because it cannot be reached any more. */
-static void lose(madi_run_remote_t *remote, const char *why)
+static void remote_lose(madi_run_remote_t *remote, const char *why)
 {
     char text[768];
     if (remote->lost || remote->done)
@@ -71,7 +71,7 @@ static void lose(madi_run_remote_t *remote, const char *why)
 }
 
 /* Handle a frame.  False if a proxy cannot have sent it. */
-static bool frame_handle(madi_run_remote_t *remote, const madi_run_frame_t *frame)
+static bool remote_frame_handle(madi_run_remote_t *remote, const madi_run_frame_t *frame)
 {
     int index = frame->rank - remote->first;
     if (frame->type != MADI_RUN_DONE && (index < 0 || index >= remote->count))
@@ -134,14 +134,14 @@ static void check_over(madi_run_remote_t *remote)
              agent_of(remote),
              WIFEXITED(remote->status) ? "exit code" : "signal",
              WIFEXITED(remote->status) ? WEXITSTATUS(remote->status) : WTERMSIG(remote->status));
-    lose(remote, text);
+    remote_lose(remote, text);
     madi_run_pipe_close(&remote->from);
     madi_run_pipe_close(&remote->to);
     remote->events->done();
     remote->events = NULL;
 }
 
-static void got_frames(madi_run_pipe_t *pipe)
+static void remote_got_frames(madi_run_pipe_t *pipe)
 {
     madi_run_remote_t *remote = pipe->owner;
     madi_run_frame_t frame;
@@ -151,14 +151,14 @@ static void got_frames(madi_run_pipe_t *pipe)
     if (!remote->greeted && remote->chatter + pipe->in.len > CHATTER_MAX)
         found = -1;
     while (remote->greeted && !remote->lost && (found = madi_run_frame_next(pipe, &frame)) == 1) {
-        if (!frame_handle(remote, &frame)) {
+        if (!remote_frame_handle(remote, &frame)) {
             found = -1;
             break;
         }
         madi_run_frame_drop(pipe, &frame);
     }
     if (found < 0)
-        lose(remote, "what it says is garbled");
+        remote_lose(remote, "what it says is garbled");
     if ((found < 0 || pipe->eof) && !remote->done)
         agent_kill(remote, SIGTERM); /* useless without its output; reap reports its end */
 }
@@ -218,7 +218,7 @@ madi_run_remote_t *madi_run_remote_start(const char *host, const char *agent, co
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || (remote->pid = fork()) < 0) {
         const int fds[4] = {in[0], in[1], out[0], out[1]};
         remote->pid = 0;
-        lose(remote, strerror(errno));
+        remote_lose(remote, strerror(errno));
         for (int i = 0; i < 4; i++)
             if (fds[i] >= 0)
                 close(fds[i]);
@@ -233,7 +233,7 @@ madi_run_remote_t *madi_run_remote_start(const char *host, const char *agent, co
     remote->to = (madi_run_pipe_t){.owner = remote};
     remote->to.out.wipes = true;
     madi_run_pipe_open(&remote->to, in[1]);
-    remote->from = (madi_run_pipe_t){.got = got_frames, .owner = remote, .read = true, .bulk = true};
+    remote->from = (madi_run_pipe_t){.got = remote_got_frames, .owner = remote, .read = true, .bulk = true};
     madi_run_pipe_open(&remote->from, out[0]);
     madi_run_spec_pack(spec, &start);
     madi_run_frame_send(&remote->to, MADI_RUN_START, 0, 0, madi_run_buffer_at(&start), start.len);
@@ -258,7 +258,7 @@ void madi_run_remote_hold(madi_run_remote_t *remote, int rank, int stream, bool 
     madi_run_frame_send(&remote->to, on ? MADI_RUN_HOLD : MADI_RUN_READ, rank, stream, NULL, 0);
 }
 
-static bool ends(int number)
+static bool signal_ends(int number)
 {
     return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT || number == SIGKILL;
 }
@@ -267,7 +267,7 @@ void madi_run_remote_signal_one(madi_run_remote_t *remote, int number)
 {
     if (!remote->events || remote->done || remote->lost)
         return;
-    if (!remote->greeted && ends(number)) /* nothing runs there yet, and perhaps nobody reads */
+    if (!remote->greeted && signal_ends(number)) /* nothing runs there yet, and perhaps nobody reads */
         agent_kill(remote, SIGTERM);
     else
         madi_run_frame_send(&remote->to, MADI_RUN_SIGNAL, 0, number, NULL, 0);

@@ -50,7 +50,7 @@ static void plain_name(const char *name, char plain[static NAME_MAX_BYTES])
 }
 
 /* Write an address as text; an IPv4 address mapped into IPv6 as IPv4. */
-static bool address_text(const struct sockaddr *address, char *text, size_t len)
+static bool same_address_text(const struct sockaddr *address, char *text, size_t len)
 {
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
     if (address->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
@@ -77,7 +77,7 @@ static void addresses_of(const char *plain, bool resolve, addresses_t *to)
     if (!to->literal && (!resolve || getaddrinfo(plain, NULL, &hints, &found) != 0))
         return;
     for (struct addrinfo *it = found; it && to->count < ADDRESSES_MAX; it = it->ai_next)
-        to->count += address_text(it->ai_addr, to->text[to->count], sizeof(to->text[0]));
+        to->count += same_address_text(it->ai_addr, to->text[to->count], sizeof(to->text[0]));
     freeaddrinfo(found);
     qsort(to->text, (size_t)to->count, sizeof(to->text[0]), texts_compare);
     for (int i = 0; i < to->count; i++)
@@ -95,12 +95,12 @@ static bool is_own(const char *address)
     if (!own && getifaddrs(&own) != 0)
         return false;
     for (struct ifaddrs *it = own; it; it = it->ifa_next)
-        if (it->ifa_addr && address_text(it->ifa_addr, text, sizeof(text)) && strcmp(text, address) == 0)
+        if (it->ifa_addr && same_address_text(it->ifa_addr, text, sizeof(text)) && strcmp(text, address) == 0)
             return true;
     return false;
 }
 
-static bool is_here(const char *plain, const addresses_t *addresses)
+static bool address_is_here(const char *plain, const addresses_t *addresses)
 {
     char own[NAME_MAX_BYTES], name[256] = "";
     size_t len = strlen(plain);
@@ -122,7 +122,7 @@ bool madi_run_same_here(const char *name, bool resolve)
         return false;
     plain_name(name, plain);
     addresses_of(plain, resolve, &addresses);
-    return is_here(plain, &addresses);
+    return address_is_here(plain, &addresses);
 }
 
 /* ---- Keys ------------------------------------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ static void keys_add(int host, const char *name, bool resolve)
     plain_name(name, plain);
     addresses_of(plain, resolve, &addresses);
     key_add(host, 'n', name, plain, true);
-    if (is_here(plain, &addresses))
+    if (address_is_here(plain, &addresses))
         key_add(host, 'n', name, "localhost", true);
     for (int i = 0; i < addresses.count; i++) {
         key_add(host, 'a', name, addresses.text[i], addresses.literal);

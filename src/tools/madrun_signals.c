@@ -9,7 +9,7 @@
 static madi_run_pipe_t arrivals;
 static void (*on_signal)(int number);
 
-static void got(madi_run_pipe_t *pipe)
+static void signals_got(madi_run_pipe_t *pipe)
 {
     struct signalfd_siginfo info;
     while (pipe->in.len >= sizeof(info)) {
@@ -39,7 +39,7 @@ int madi_run_signals_init(const int *numbers, size_t count, void (*act)(int numb
     fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0)
         return -1;
-    arrivals = (madi_run_pipe_t){.got = got, .read = true};
+    arrivals = (madi_run_pipe_t){.got = signals_got, .read = true};
     madi_run_pipe_open(&arrivals, fd);
     return 0;
 }

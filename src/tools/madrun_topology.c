@@ -19,7 +19,7 @@ static bool look_up; /* names may be resolved */
 
 /* ---- The file --------------------------------------------------------------------------------------------------- */
 
-static char *file_read(const char *path, size_t *len)
+static char *topology_file_read(const char *path, size_t *len)
 {
     madi_run_buffer_t all = {0};
     char part[65536];
@@ -45,7 +45,7 @@ int madi_run_topology_open(const char *path)
     char *errors = NULL;
     mad_status_t status;
     size_t len;
-    if (!(text = file_read(path, &len)))
+    if (!(text = topology_file_read(path, &len)))
         return -1;
     status = madi_topo_parse(path, text, len, &topo, &errors);
     if (status != MAD_OK)
@@ -113,7 +113,7 @@ static int cluster_add(madi_run_hosts_t *hosts, int cluster, const madi_run_host
     return result;
 }
 
-static int named(const madi_run_hosts_t *asked, madi_run_hosts_t *hosts, char *why, size_t len)
+static int hosts_named(const madi_run_hosts_t *asked, madi_run_hosts_t *hosts, char *why, size_t len)
 {
     char hint[160];
     int result = 0;
@@ -133,7 +133,7 @@ static int named(const madi_run_hosts_t *asked, madi_run_hosts_t *hosts, char *w
     return result;
 }
 
-static int chosen(madi_run_hosts_t *hosts, char *why, size_t len)
+static int hosts_chosen(madi_run_hosts_t *hosts, char *why, size_t len)
 {
     int result = 0, ends = 0;
     for (int h = 0; h < topo->hosts; h++)
@@ -145,7 +145,7 @@ static int chosen(madi_run_hosts_t *hosts, char *why, size_t len)
 }
 
 /* Keep as many hosts as there are ranks, evenly over the list, so that each cluster gets its share. */
-static void spread(madi_run_hosts_t *hosts, int ranks)
+static void hosts_spread(madi_run_hosts_t *hosts, int ranks)
 {
     int count = hosts->count;
     for (int i = 0; i < count; i++)
@@ -166,13 +166,13 @@ int madi_run_topology_hosts(madi_run_hosts_t *hosts, int ranks, bool resolve, ch
     madi_run_hosts_t found = {0};
     int result;
     look_up = resolve;
-    result = hosts->count ? named(hosts, &found, why, len) : chosen(&found, why, len);
+    result = hosts->count ? hosts_named(hosts, &found, why, len) : hosts_chosen(&found, why, len);
     madi_run_hosts_fini(hosts);
     *hosts = found;
     if (result == 0)
         madi_run_same_merge(hosts, resolve, host_of);
     if (result == 0)
-        spread(hosts, ranks);
+        hosts_spread(hosts, ranks);
     return result;
 }
 
@@ -188,7 +188,7 @@ static bool kinds_meet(int a, int b)
 }
 
 /* True if two of these kinds share no network. */
-static bool apart(const bool *kinds)
+static bool kinds_apart(const bool *kinds)
 {
     for (int a = 0; a < topo->kinds; a++)
         for (int b = 0; b < a && kinds[a]; b++)
@@ -223,7 +223,7 @@ int madi_run_topology_gateways(const madi_run_hosts_t *hosts, const madi_run_gat
     for (int h = 0; h < topo->hosts; h++)
         most += topo->host[h].gateway >= 0 ? topo->gateway[topo->host[h].gateway].count : 0;
     list = madi_run_alloc((size_t)most, sizeof(*list));
-    needed = hosts->count == 0 || apart(kinds);
+    needed = hosts->count == 0 || kinds_apart(kinds);
     for (int h = 0; h < topo->hosts && needed; h++) {
         const madi_topo_gateway_t *g = topo->host[h].gateway >= 0 ? &topo->gateway[topo->host[h].gateway] : NULL;
         for (int i = 0; g && (g->given || !used[h]) && i < g->count; i++)
