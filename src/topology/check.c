@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* Write the names of those networks of a host that are marked: "red, blue". */
-static void networks_text(const madi_topo_t *topo, const madi_topo_host_t *host, const int *marked, char *text,
-                          size_t len)
+static void marked_networks_text(const madi_topo_t *topo, const madi_topo_host_t *host, const int *marked, char *text,
+                                 size_t len)
 {
     size_t used = 0;
     text[0] = 0;
@@ -43,7 +43,7 @@ static void gateways_check(madi_topo_build_t *b)
 
 /* ---- Reachability over virtual channels ------------------------------------------------------------------------- */
 
-static int root(int *part, int n)
+static int part_root(int *part, int n)
 {
     while (part[n] != n)
         n = part[n] = part[part[n]];
@@ -66,13 +66,13 @@ static void parts_join(const madi_topo_t *topo, const madi_topo_virtual_t *v, in
             if (part[n] < 0 || !madi_topo_forwards(topo, host, n))
                 continue;
             if (last >= 0)
-                part[root(part, n)] = root(part, last);
+                part[part_root(part, n)] = part_root(part, last);
             last = n;
         }
     }
     for (int n = 0; n < topo->networks; n++)
         if (part[n] >= 0)
-            part[n] = root(part, n);
+            part[n] = part_root(part, n);
 }
 
 static bool in_part(const madi_topo_host_t *h, const int *part, int p)
@@ -83,7 +83,7 @@ static bool in_part(const madi_topo_host_t *h, const int *part, int p)
     return false;
 }
 
-static bool reach(const madi_topo_host_t *a, const madi_topo_host_t *b, const int *part, bool *a_on)
+static bool hosts_reach(const madi_topo_host_t *a, const madi_topo_host_t *b, const int *part, bool *a_on)
 {
     *a_on = false;
     for (int i = 0; i < a->ons; i++) {
@@ -99,8 +99,8 @@ static void virtual_wrong(madi_topo_build_t *b, const madi_topo_virtual_t *v, co
                           const madi_topo_host_t *y, const int *part)
 {
     char on_x[120], on_y[120];
-    networks_text(b->topo, x, part, on_x, sizeof on_x);
-    networks_text(b->topo, y, part, on_y, sizeof on_y);
+    marked_networks_text(b->topo, x, part, on_x, sizeof on_x);
+    marked_networks_text(b->topo, y, part, on_y, sizeof on_y);
     madi_topo_wrong(b, v->line,
                     "%s '%s': host '%s' (on %s) cannot reach host '%s' (on %s): no gateway joins these networks; "
                     "put a host on both%s",
@@ -133,9 +133,9 @@ static void virtual_check(madi_topo_build_t *b, const madi_topo_virtual_t *v, in
         const madi_topo_host_t *x = &topo->host[topo->kind[j].host[0]];
         for (int k = j + 1; k < topo->kinds; k++) {
             const madi_topo_host_t *y = &topo->host[topo->kind[k].host[0]];
-            if (reach(x, y, part, &x_on))
+            if (hosts_reach(x, y, part, &x_on))
                 continue;
-            reach(y, x, part, &y_on);
+            hosts_reach(y, x, part, &y_on);
             if (x_on && y_on) {
                 virtual_wrong(b, v, x, y, part);
                 return;
@@ -144,25 +144,25 @@ static void virtual_check(madi_topo_build_t *b, const madi_topo_virtual_t *v, in
     }
 }
 
-typedef struct named {
+typedef struct check_named {
     const char *address, *host;
-} named_t;
+} check_named_t;
 
 static int by_address(const void *a, const void *b)
 {
-    return strcmp(((const named_t *)a)->address, ((const named_t *)b)->address);
+    return strcmp(((const check_named_t *)a)->address, ((const check_named_t *)b)->address);
 }
 
 /* Report two hosts of a network that have the same address. */
 static void addresses_check(madi_topo_build_t *b, const madi_topo_network_t *n, int index)
 {
     const madi_topo_t *topo = b->topo;
-    named_t *named = madi_topo_alloc(&b->scratch, (size_t)n->hosts, sizeof *named);
+    check_named_t *named = madi_topo_alloc(&b->scratch, (size_t)n->hosts, sizeof *named);
     int count = 0;
     for (int i = 0; i < n->hosts && named; i++) {
         const char *address = madi_topo_host_on(topo, n->host[i], index)->address;
         if (address)
-            named[count++] = (named_t){address, topo->host[n->host[i]].name};
+            named[count++] = (check_named_t){address, topo->host[n->host[i]].name};
     }
     if (count)
         qsort(named, (size_t)count, sizeof *named, by_address);

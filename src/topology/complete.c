@@ -61,7 +61,7 @@ static bool hosts_deal(madi_topo_build_t *b, int (*class_of)(const madi_topo_hos
 
 /* ---- Equivalent hosts ------------------------------------------------------------------------------------------- */
 
-static bool same(const madi_topo_host_t *a, const madi_topo_host_t *b, bool gateways)
+static bool hosts_same(const madi_topo_host_t *a, const madi_topo_host_t *b, bool gateways)
 {
     if (a->ons != b->ons || (gateways && a->gateway != b->gateway))
         return false;
@@ -71,7 +71,7 @@ static bool same(const madi_topo_host_t *a, const madi_topo_host_t *b, bool gate
     return true;
 }
 
-static unsigned hash(const madi_topo_host_t *h, bool gateways)
+static unsigned host_hash(const madi_topo_host_t *h, bool gateways)
 {
     unsigned x = gateways ? (unsigned)h->gateway + 2 : 1;
     for (int i = 0; i < h->ons; i++)
@@ -80,7 +80,7 @@ static unsigned hash(const madi_topo_host_t *h, bool gateways)
 }
 
 /* Return, for each host, the first host that is equivalent to it. */
-static int *classify(madi_topo_build_t *b, bool gateways)
+static int *hosts_classify(madi_topo_build_t *b, bool gateways)
 {
     madi_topo_t *topo = b->topo;
     unsigned slots = 64;
@@ -91,8 +91,8 @@ static int *classify(madi_topo_build_t *b, bool gateways)
     if (!slot || !first)
         return NULL;
     for (int h = 0; h < topo->hosts; h++) {
-        unsigned i = hash(&topo->host[h], gateways) & (slots - 1);
-        while (slot[i] && !same(&topo->host[slot[i] - 1], &topo->host[h], gateways))
+        unsigned i = host_hash(&topo->host[h], gateways) & (slots - 1);
+        while (slot[i] && !hosts_same(&topo->host[slot[i] - 1], &topo->host[h], gateways))
             i = (i + 1) & (slots - 1);
         if (!slot[i])
             slot[i] = h + 1;
@@ -101,7 +101,7 @@ static int *classify(madi_topo_build_t *b, bool gateways)
     return first;
 }
 
-static int kind_of(const madi_topo_host_t *host)
+static int host_kind(const madi_topo_host_t *host)
 {
     return host->kind;
 }
@@ -115,7 +115,7 @@ static void kind_slice(madi_topo_t *topo, int kind, int *host, int n)
 static bool kinds_make(madi_topo_build_t *b)
 {
     madi_topo_t *topo = b->topo;
-    int *first = classify(b, true);
+    int *first = hosts_classify(b, true);
     if (!first)
         return false;
     for (int h = 0; h < topo->hosts; h++)
@@ -128,7 +128,7 @@ static bool kinds_make(madi_topo_build_t *b)
         return false;
     for (int h = 0; h < topo->hosts; h++)
         topo->kind[topo->host[h].kind].gateway = topo->host[h].gateway;
-    return hosts_deal(b, kind_of, topo->kinds, kind_slice);
+    return hosts_deal(b, host_kind, topo->kinds, kind_slice);
 }
 
 /* ---- Clusters for hosts without one ----------------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ static void cluster_slice(madi_topo_t *topo, int cluster, int *host, int n)
 static bool clusters_make(madi_topo_build_t *b)
 {
     madi_topo_t *topo = b->topo;
-    int *first = classify(b, false),
+    int *first = hosts_classify(b, false),
         *made = first ? madi_topo_alloc(&b->scratch, (size_t)topo->hosts, sizeof *made) : NULL;
     if (!made)
         return false;
@@ -186,7 +186,7 @@ static bool clusters_make(madi_topo_build_t *b)
 
 /* ---- Default gateways and default virtual channel --------------------------------------------------------------- */
 
-static int gateway_of(const madi_topo_host_t *host)
+static int host_gateway(const madi_topo_host_t *host)
 {
     return host->gateway;
 }
@@ -211,7 +211,7 @@ static bool gateways_make(madi_topo_build_t *b)
                 topo->gateways = 1;
             }
     }
-    return hosts_deal(b, gateway_of, topo->gateways, gateway_slice);
+    return hosts_deal(b, host_gateway, topo->gateways, gateway_slice);
 }
 
 static bool virtuals_make(madi_topo_build_t *b)

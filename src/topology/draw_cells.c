@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct namer {
+typedef struct cell_namer {
     const madi_topo_t *topo;
     const int *host;
-} namer_t;
+} cell_namer_t;
 
-static const char *name_at(const void *arg, int i)
+static const char *cell_name_at(const void *arg, int i)
 {
-    const namer_t *namer = arg;
+    const cell_namer_t *namer = arg;
     return namer->topo->host[namer->host[i]].name;
 }
 
@@ -46,8 +46,8 @@ mad_status_t madi_cells_make(const madi_topo_t *topo, const madi_live_t *live, m
     for (int h = 0; h < topo->hosts; h++)
         c->cell[cell_of[h]].host[c->cell[cell_of[h]].hosts++] = h;
     for (int i = 0; i < c->cells; i++) {
-        namer_t namer = {topo, c->cell[i].host};
-        madi_range_fold(name_at, &namer, c->cell[i].hosts, c->cell[i].label, sizeof c->cell[i].label);
+        cell_namer_t namer = {topo, c->cell[i].host};
+        madi_range_fold(cell_name_at, &namer, c->cell[i].hosts, c->cell[i].label, sizeof c->cell[i].label);
     }
     free(last);
     free(cell_of);

@@ -16,7 +16,7 @@ static void live_box(const madi_live_t *live, const madi_cell_t *cell, FILE *out
     fprintf(out, "\", %s", looks[madi_live_mark(live, cell)]);
 }
 
-static void legend(const madi_live_t *live, FILE *out)
+static void dot_legend(const madi_live_t *live, FILE *out)
 {
     const char *colour, *meaning;
     fprintf(out, "labelloc=t;\nlabel=<%s<br/>lines:", live->title);
@@ -25,13 +25,13 @@ static void legend(const madi_live_t *live, FILE *out)
     fputs(">;\n", out);
 }
 
-static void clusters(const madi_topo_t *topo, const madi_live_t *live, const madi_cells_t *cells, int parent, FILE *out)
+static void dot_clusters(const madi_topo_t *topo, const madi_live_t *live, const madi_cells_t *cells, int parent, FILE *out)
 {
     for (int c = 0; c < topo->clusters; c++) {
         if (topo->cluster[c].parent != parent)
             continue;
         fprintf(out, "subgraph cluster_%d {\nlabel=\"%s\";\n", c, topo->cluster[c].name);
-        clusters(topo, live, cells, c, out);
+        dot_clusters(topo, live, cells, c, out);
         for (int i = 0; i < cells->cells; i++) {
             const madi_cell_t *cell = &cells->cell[i];
             if (cell->cluster != c)
@@ -47,7 +47,7 @@ static void clusters(const madi_topo_t *topo, const madi_live_t *live, const mad
     }
 }
 
-static void network(const madi_topo_t *topo, const madi_live_t *live, int n, FILE *out)
+static void dot_network(const madi_topo_t *topo, const madi_live_t *live, int n, FILE *out)
 {
     char text[120];
     madi_live_link_t all;
@@ -61,7 +61,7 @@ static void network(const madi_topo_t *topo, const madi_live_t *live, int n, FIL
     }
 }
 
-static void line(const madi_topo_t *topo, const madi_live_t *live, const madi_cells_t *cells, int i, int n, FILE *out)
+static void dot_line(const madi_topo_t *topo, const madi_live_t *live, const madi_cells_t *cells, int i, int n, FILE *out)
 {
     const madi_cell_t *cell = &cells->cell[i];
     const char *interface = madi_cell_interface(topo, cell, n);
@@ -83,14 +83,14 @@ mad_status_t madi_topo_dot(const madi_topo_t *topo, const madi_live_t *live, FIL
         return MAD_ERR_NOMEM;
     fputs("graph topology {\nrankdir=LR;\nnode [shape=box];\n", out);
     if (live)
-        legend(live, out);
-    clusters(topo, live, &cells, -1, out);
+        dot_legend(live, out);
+    dot_clusters(topo, live, &cells, -1, out);
     for (int n = 0; n < topo->networks; n++)
-        network(topo, live, n, out);
+        dot_network(topo, live, n, out);
     for (int i = 0; i < cells.cells; i++) {
         const madi_topo_host_t *host = &topo->host[cells.cell[i].host[0]];
         for (int k = 0; k < host->ons; k++)
-            line(topo, live, &cells, i, host->on[k].network, out);
+            dot_line(topo, live, &cells, i, host->on[k].network, out);
     }
     fputs("}\n", out);
     madi_cells_fini(&cells);

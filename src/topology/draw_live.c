@@ -100,7 +100,7 @@ void madi_live_link(const madi_topo_t *topo, const madi_live_t *live, const madi
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------ */
 
-static madi_live_host_t sum_of(const madi_live_t *live, const madi_cell_t *cell)
+static madi_live_host_t cell_sum(const madi_live_t *live, const madi_cell_t *cell)
 {
     madi_live_host_t sum = {0};
     for (int i = 0; i < cell->hosts; i++) {
@@ -123,7 +123,7 @@ static madi_live_host_t sum_of(const madi_live_t *live, const madi_cell_t *cell)
     return sum;
 }
 
-static void __attribute__((format(printf, 3, 4))) line_add(char line[][MADI_LIVE_LINE], int *n, const char *format, ...)
+static void __attribute__((format(printf, 3, 4))) live_line_add(char line[][MADI_LIVE_LINE], int *n, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -133,24 +133,24 @@ static void __attribute__((format(printf, 3, 4))) line_add(char line[][MADI_LIVE
 
 int madi_live_text(const madi_live_t *live, const madi_cell_t *cell, char line[][MADI_LIVE_LINE], int *bad)
 {
-    madi_live_host_t s = sum_of(live, cell);
+    madi_live_host_t s = cell_sum(live, cell);
     char a[16], b[16], wrong[MADI_LIVE_LINE] = "";
     int n = 0;
     if (s.processes)
-        line_add(line, &n, "%d process%s", s.processes, s.processes == 1 ? "" : "es");
+        live_line_add(line, &n, "%d process%s", s.processes, s.processes == 1 ? "" : "es");
     else if (!s.silent && !s.ended)
-        line_add(line, &n, "no process here");
+        live_line_add(line, &n, "no process here");
     if (s.gateways) {
         rate_text("passes", s.passed_bytes, s.passed, line[n++]);
-        line_add(line, &n, "holds %.0f, %.3g of %.4g MiB", s.held, s.held_bytes / 1048576, s.budget / 1048576);
+        live_line_add(line, &n, "holds %.0f, %.3g of %.4g MiB", s.held, s.held_bytes / 1048576, s.budget / 1048576);
     } else if (s.other > 0) {
         bytes_text(s.other, a, sizeof a);
-        line_add(line, &n, "other ways %s", a);
+        live_line_add(line, &n, "other ways %s", a);
     }
     if (s.stalls > 0 || s.resends > 0) {
         number_text(s.stalls, a, sizeof a);
         number_text(s.resends, b, sizeof b);
-        line_add(line, &n, "stalls %s/s, resends %s/s", a, b);
+        live_line_add(line, &n, "stalls %s/s, resends %s/s", a, b);
     }
     if (s.lost_to)
         snprintf(wrong, sizeof wrong, "lost to %d process%s", s.lost_to, s.lost_to == 1 ? "" : "es");
@@ -161,13 +161,13 @@ int madi_live_text(const madi_live_t *live, const madi_cell_t *cell, char line[]
                  s.silent ? s.silent : s.ended, s.silent ? "silent" : "ended");
     *bad = wrong[0] != 0;
     if (wrong[0])
-        line_add(line, &n, "%s", wrong);
+        live_line_add(line, &n, "%s", wrong);
     return n;
 }
 
 madi_live_mark_t madi_live_mark(const madi_live_t *live, const madi_cell_t *cell)
 {
-    madi_live_host_t s = sum_of(live, cell);
+    madi_live_host_t s = cell_sum(live, cell);
     if (s.silent || s.lost_to)
         return MADI_LIVE_LOST;
     return s.draining ? MADI_LIVE_DRAINS : s.processes ? MADI_LIVE_RUNS : MADI_LIVE_IDLE;

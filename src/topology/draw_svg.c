@@ -244,7 +244,7 @@ static int legend_draw(picture_t *p, int y)
     return y - top;
 }
 
-static void picture_draw(picture_t *p)
+static void svg_draw(picture_t *p)
 {
     for (int c = 0; c < p->topo->clusters; c++)
         if (p->topo->cluster[c].parent < 0)
@@ -271,7 +271,7 @@ mad_status_t madi_topo_svg(const madi_topo_t *topo, const madi_live_t *live, FIL
         return MAD_ERR_NOMEM;
     }
     depth_find(&p);
-    picture_draw(&p);
+    svg_draw(&p);
     height = line_y(&p, topo->networks - 1) + LINE / 2;
     if (live) {
         text_draw(&p, MARGIN, LEGEND - 3, live->none ? "font-weight=\"bold\" fill=\"#c0392b\"" : "font-weight=\"bold\"",

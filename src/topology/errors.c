@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add(madi_topo_build_t *build, const char *text)
+static void error_add(madi_topo_build_t *build, const char *text)
 {
     size_t n = strlen(text);
     char *more = realloc(build->errors, build->errors_len + n + 1);
@@ -25,12 +25,12 @@ void madi_topo_wrong(madi_topo_build_t *build, int line, const char *format, ...
         return;
     if (line > 0)
         snprintf(place, sizeof place, ":%d", line);
-    add(build, build->topo->file);
-    add(build, place);
-    add(build, ": ");
+    error_add(build, build->topo->file);
+    error_add(build, place);
+    error_add(build, ": ");
     if (build->where) {
-        add(build, build->where);
-        add(build, ": ");
+        error_add(build, build->where);
+        error_add(build, ": ");
     }
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -38,6 +38,6 @@ void madi_topo_wrong(madi_topo_build_t *build, int line, const char *format, ...
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = '?'; /* one line per error */
-    add(build, text);
-    add(build, "\n");
+    error_add(build, text);
+    error_add(build, "\n");
 }

@@ -56,7 +56,7 @@ void madi_topo_each_host(madi_topo_list_t *list, const config_setting_t *hosts,
 
 /* ---- Lists of other names --------------------------------------------------------------------------------------- */
 
-static int take_other(void *arg, const char *name)
+static int lists_take_other(void *arg, const char *name)
 {
     madi_topo_names_t *names = arg;
     names->take(names, name);
@@ -75,7 +75,7 @@ void madi_topo_each_name(madi_topo_names_t *names, const config_setting_t *s)
         if (config_setting_type(text) != CONFIG_TYPE_STRING)
             madi_topo_wrong(names->build, names->line, "%s is no name: give a text such as \"red\"",
                             madi_tree_type(text));
-        else if (madi_range_expand(config_setting_get_string(text), take_other, names, why, sizeof why) == -1)
+        else if (madi_range_expand(config_setting_get_string(text), lists_take_other, names, why, sizeof why) == -1)
             madi_topo_wrong(names->build, names->line, "%s", why);
     }
 }
@@ -110,7 +110,7 @@ void madi_topo_take_network(madi_topo_names_t *names, const char *name)
 
 /* ---- Hosts of clusters ------------------------------------------------------------------------------------------ */
 
-static bool inside(const madi_topo_t *topo, int cluster, int outer)
+static bool cluster_inside(const madi_topo_t *topo, int cluster, int outer)
 {
     while (cluster >= 0 && cluster != outer)
         cluster = topo->cluster[cluster].parent;
@@ -126,7 +126,7 @@ static void take_cluster(madi_topo_names_t *names, const char *name)
         return;
     }
     for (int host = 0; host < topo->hosts; host++)
-        if (topo->host[host].cluster >= 0 && inside(topo, topo->host[host].cluster, cluster))
+        if (topo->host[host].cluster >= 0 && cluster_inside(topo, topo->host[host].cluster, cluster))
             names->hosts->take(names->hosts, host,
                                -names->line); /* named by its cluster: naming the host itself takes precedence */
 }

@@ -11,17 +11,17 @@
 #define DIGITS_MAX 9
 #define BRACKETS_MAX 8
 
-typedef struct expansion {
+typedef struct range_expansion {
     int (*take)(void *arg, const char *name);
     void *arg;
     char name[MADI_RANGE_NAME_MAX];
     int taken;
     char *why;
     size_t len;
-} expansion_t;
+} range_expansion_t;
 
-static int wrong(expansion_t *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int wrong(expansion_t *x, const char *format, ...)
+static int range_wrong(range_expansion_t *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int range_wrong(range_expansion_t *x, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -31,7 +31,7 @@ static int wrong(expansion_t *x, const char *format, ...)
 }
 
 /* Parse a number, and return its number of digits, or DIGITS_MAX + 1 if it is too long. */
-static int number(const char **at, const char *end, unsigned long *n)
+static int range_number(const char **at, const char *end, unsigned long *n)
 {
     const char *from = *at;
     for (*n = 0; *at < end && madi_is_digit(**at); ++*at)
@@ -39,57 +39,57 @@ static int number(const char **at, const char *end, unsigned long *n)
     return *at - from <= DIGITS_MAX ? (int)(*at - from) : DIGITS_MAX + 1;
 }
 
-static int expand(expansion_t *x, size_t used, const char *rest, const char *end, int brackets);
+static int range_expand(range_expansion_t *x, size_t used, const char *rest, const char *end, int brackets);
 
 /* Expand one item between brackets, "7" or "07-12", together with what follows the brackets. */
-static int item_expand(expansion_t *x, size_t used, const char *item, const char *stop, const char *rest,
+static int item_expand(range_expansion_t *x, size_t used, const char *item, const char *stop, const char *rest,
                        const char *end, int brackets)
 {
     const char *at = item;
     unsigned long from, to;
-    int digits = number(&at, stop, &from), width = digits > 1 && *item == '0' ? digits : 0, result = 0;
+    int digits = range_number(&at, stop, &from), width = digits > 1 && *item == '0' ? digits : 0, result = 0;
     to = from;
     if (digits && at < stop && *at == '-') {
         at++;
         width = digits > DIGITS_MAX ? 0 : width;
-        digits = digits > DIGITS_MAX ? digits : number(&at, stop, &to);
+        digits = digits > DIGITS_MAX ? digits : range_number(&at, stop, &to);
     }
     if (digits > DIGITS_MAX)
-        return wrong(x, "'%.*s' is no range: its numbers have at most %d digits", (int)(stop - item), item, DIGITS_MAX);
+        return range_wrong(x, "'%.*s' is no range: its numbers have at most %d digits", (int)(stop - item), item, DIGITS_MAX);
     if (!digits || at != stop)
-        return wrong(x, "'%.*s' is no range of numbers: ranges are written node[0-31] or a[1,3-5]b", (int)(stop - item),
-                     item);
+        return range_wrong(x, "'%.*s' is no range of numbers: ranges are written node[0-31] or a[1,3-5]b", (int)(stop - item),
+                           item);
     if (to < from)
-        return wrong(x, "'%.*s' is no range: its first number is the larger one", (int)(stop - item), item);
+        return range_wrong(x, "'%.*s' is no range: its first number is the larger one", (int)(stop - item), item);
     for (unsigned long i = from; i <= to && result == 0; i++) {
         int n = snprintf(x->name + used, sizeof x->name - used, "%0*lu", width, i);
         if ((size_t)n >= sizeof x->name - used)
-            return wrong(x, "'%.40s...' is too long for a name", x->name);
-        result = expand(x, used + (size_t)n, rest, end, brackets);
+            return range_wrong(x, "'%.40s...' is too long for a name", x->name);
+        result = range_expand(x, used + (size_t)n, rest, end, brackets);
     }
     return result;
 }
 
 /* Expand the text from rest to end; name already holds the part before it. */
-static int expand(expansion_t *x, size_t used, const char *rest, const char *end, int brackets)
+static int range_expand(range_expansion_t *x, size_t used, const char *rest, const char *end, int brackets)
 {
     const char *open = memchr(rest, '[', (size_t)(end - rest)), *head = open ? open : end, *close, *item;
     int result = 0;
     if ((size_t)(head - rest) >= sizeof x->name - used)
-        return wrong(x, "'%.40s...' is too long for a name", rest);
+        return range_wrong(x, "'%.40s...' is too long for a name", rest);
     memcpy(x->name + used, rest, (size_t)(head - rest));
     used += (size_t)(head - rest);
     if (!open) {
         x->name[used] = 0;
         if (x->taken++ == MADI_RANGE_MAX)
-            return wrong(x, "there are more than %d names", MADI_RANGE_MAX);
+            return range_wrong(x, "there are more than %d names", MADI_RANGE_MAX);
         return x->take(x->arg, x->name);
     }
     close = memchr(open, ']', (size_t)(end - open));
     if (!close)
-        return wrong(x, "'%.*s' has no ']': ranges are written node[0-31] or a[1,3-5]b", (int)(end - open), open);
+        return range_wrong(x, "'%.*s' has no ']': ranges are written node[0-31] or a[1,3-5]b", (int)(end - open), open);
     if (brackets == BRACKETS_MAX)
-        return wrong(x, "there are more than %d ranges in one name", BRACKETS_MAX);
+        return range_wrong(x, "there are more than %d ranges in one name", BRACKETS_MAX);
     for (item = open + 1; result == 0 && item <= close;) {
         const char *comma = memchr(item, ',', (size_t)(close - item)), *stop = comma ? comma : close;
         result = item_expand(x, used, item, stop, close + 1, end, brackets + 1);
@@ -100,7 +100,7 @@ static int expand(expansion_t *x, size_t used, const char *rest, const char *end
 
 int madi_range_expand(const char *text, int (*take)(void *arg, const char *name), void *arg, char *why, size_t len)
 {
-    expansion_t x = {.take = take, .arg = arg, .why = why, .len = len};
+    range_expansion_t x = {.take = take, .arg = arg, .why = why, .len = len};
     const char *entry = text, *at = text;
     int depth = 0, result = 0;
     for (; result == 0; at++) {
@@ -113,8 +113,8 @@ int madi_range_expand(const char *text, int (*take)(void *arg, const char *name)
         while (end > entry && madi_is_space(end[-1]))
             end--;
         if (entry == end)
-            return wrong(&x, "'%.*s' has nothing where a name should be: give for example \"a, node[0-31]\"", 60, text);
-        result = expand(&x, 0, entry, end, 0);
+            return range_wrong(&x, "'%.*s' has nothing where a name should be: give for example \"a, node[0-31]\"", 60, text);
+        result = range_expand(&x, 0, entry, end, 0);
         entry = at + 1;
         if (!*at)
             break;
@@ -132,7 +132,7 @@ typedef struct parts {
     unsigned long number;
 } parts_t;
 
-static parts_t split(const char *name)
+static parts_t name_split(const char *name)
 {
     parts_t p = {.name = name};
     size_t end = strlen(name), from;
@@ -146,22 +146,22 @@ static parts_t split(const char *name)
     return p;
 }
 
-static bool padded(const parts_t *p)
+static bool parts_padded(const parts_t *p)
 {
     return p->width > 1 && p->name[p->head] == '0';
 }
 
 /* True if both names can share one pair of brackets. */
-static bool alike(const parts_t *a, const parts_t *b)
+static bool parts_alike(const parts_t *a, const parts_t *b)
 {
     return a->width && b->width && a->head == b->head && !memcmp(a->name, b->name, a->head) &&
            !strcmp(a->name + a->head + a->width, b->name + b->head + b->width);
 }
 
 /* True if b follows a in a range that began with first. */
-static bool follows(const parts_t *first, const parts_t *a, const parts_t *b)
+static bool parts_follow(const parts_t *first, const parts_t *a, const parts_t *b)
 {
-    return b->number == a->number + 1 && (padded(first) ? b->width == first->width : !padded(b));
+    return b->number == a->number + 1 && (parts_padded(first) ? b->width == first->width : !parts_padded(b));
 }
 
 typedef struct fold {
@@ -171,7 +171,7 @@ typedef struct fold {
     size_t len, used;
 } fold_t;
 
-static void put(fold_t *f, const char *s, size_t n)
+static void fold_put(fold_t *f, const char *s, size_t n)
 {
     if (n > f->len - 1 - f->used)
         n = f->len - 1 - f->used;
@@ -183,19 +183,19 @@ static void put(fold_t *f, const char *s, size_t n)
 static void put_numbers(fold_t *f, int from, int to)
 {
     for (int i = from; i < to;) {
-        parts_t first = split(f->name(f->arg, i)), last = first;
+        parts_t first = name_split(f->name(f->arg, i)), last = first;
         int j = i + 1;
         for (; j < to; j++) {
-            parts_t next = split(f->name(f->arg, j));
-            if (!follows(&first, &last, &next))
+            parts_t next = name_split(f->name(f->arg, j));
+            if (!parts_follow(&first, &last, &next))
                 break;
             last = next;
         }
-        put(f, ",", i > from);
-        put(f, first.name + first.head, (size_t)first.width);
+        fold_put(f, ",", i > from);
+        fold_put(f, first.name + first.head, (size_t)first.width);
         if (j > i + 1) {
-            put(f, "-", 1);
-            put(f, last.name + last.head, (size_t)last.width);
+            fold_put(f, "-", 1);
+            fold_put(f, last.name + last.head, (size_t)last.width);
         }
         i = j;
     }
@@ -207,24 +207,24 @@ void madi_range_fold(const char *(*name)(const void *arg, int i), const void *ar
     size_t whole = 0; /* length up to which entries and ", ..." fit */
     text[0] = 0;
     for (int i = 0; i < n;) {
-        parts_t first = split(name(arg, i));
+        parts_t first = name_split(name(arg, i));
         int j = i + 1;
         for (; j < n; j++) {
-            parts_t next = split(name(arg, j));
-            if (!alike(&first, &next))
+            parts_t next = name_split(name(arg, j));
+            if (!parts_alike(&first, &next))
                 break;
         }
-        put(&f, ", ", i ? 2 : 0);
-        put(&f, first.name, j > i + 1 ? first.head : strlen(first.name));
+        fold_put(&f, ", ", i ? 2 : 0);
+        fold_put(&f, first.name, j > i + 1 ? first.head : strlen(first.name));
         if (j > i + 1) {
-            put(&f, "[", 1);
+            fold_put(&f, "[", 1);
             put_numbers(&f, i, j);
-            put(&f, "]", 1);
-            put(&f, first.name + first.head + first.width, strlen(first.name + first.head + first.width));
+            fold_put(&f, "]", 1);
+            fold_put(&f, first.name + first.head + first.width, strlen(first.name + first.head + first.width));
         }
         if (f.used + 1 == len) {
             f.used = whole;
-            put(&f, whole ? ", ..." : "...", whole ? 5 : 3);
+            fold_put(&f, whole ? ", ..." : "...", whole ? 5 : 3);
             return;
         }
         if (f.used + 6 <= len)

@@ -309,8 +309,8 @@ static const madi_tree_entry_t file_table[FILE_COUNT] = {
 };
 
 /* Call read for each named group of a section. */
-static void section(madi_topo_build_t *b, const config_setting_t *s, const char *what,
-                    void (*read)(madi_topo_build_t *, const config_setting_t *))
+static void section_read(madi_topo_build_t *b, const config_setting_t *s, const char *what,
+                         void (*read)(madi_topo_build_t *, const config_setting_t *))
 {
     char where[100];
     for (int i = 0; s && i < config_setting_length(s); i++) {
@@ -346,16 +346,16 @@ void madi_topo_read(madi_topo_build_t *b, const char *text, size_t len)
     madi_tree_group(b, madi_tree_root(tree), file_table, FILE_COUNT, found);
     if (found[FILE_NETWORKS]) {
         b->networks_line = madi_tree_line(b, found[FILE_NETWORKS]);
-        section(b, found[FILE_CLUSTERS], "cluster", cluster_make);
+        section_read(b, found[FILE_CLUSTERS], "cluster", cluster_make);
         if (!b->wrong)
-            section(b, found[FILE_CLUSTERS], "cluster", cluster_fill);
-        section(b, found[FILE_NETWORKS], "network", madi_topo_network_read);
+            section_read(b, found[FILE_CLUSTERS], "cluster", cluster_fill);
+        section_read(b, found[FILE_NETWORKS], "network", madi_topo_network_read);
         b->where = "gateways";
         if (found[FILE_GATEWAYS])
             madi_topo_each_host(&gateways, found[FILE_GATEWAYS], gateway_group);
         b->where = NULL;
-        section(b, found[FILE_CHANNELS], "channel", channel_read);
-        section(b, found[FILE_VIRTUALS], "virtual channel", virtual_read);
+        section_read(b, found[FILE_CHANNELS], "channel", channel_read);
+        section_read(b, found[FILE_VIRTUALS], "virtual channel", virtual_read);
         if (!b->topo->networks && !b->wrong)
             madi_topo_wrong(b, b->networks_line,
                             "there is no network: name one, as in red = { driver = "

@@ -97,7 +97,7 @@ madi_route_key_t madi_route_edge(const madi_routes_t *r, madi_route_nets_t a, ma
 
 /* ---- Gateways --------------------------------------------------------------------------------------------------- */
 
-static bool listed(const madi_routes_t *r, int host)
+static bool host_listed(const madi_routes_t *r, int host)
 {
     for (int i = 0; i < r->downs; i++)
         if (r->down[i].host == host)
@@ -136,7 +136,7 @@ static bool kind_add(madi_routes_t *r, const madi_topo_kind_t *kind)
     if (!kept)
         return false;
     for (int i = 0; i < kind->hosts; i++)
-        if (!listed(r, kind->host[i]))
+        if (!host_listed(r, kind->host[i]))
             kept[n++] = kind->host[i];
         else if (kind->host[i] != r->source && !relay_add(r, &kind->host[i], 1))
             return false;
@@ -168,32 +168,32 @@ static bool relays_make(madi_routes_t *r)
 
 /* ---- Distances -------------------------------------------------------------------------------------------------- */
 
-static madi_route_key_t sum(madi_route_key_t a, madi_route_key_t b)
+static madi_route_key_t route_key_sum(madi_route_key_t a, madi_route_key_t b)
 {
     return (madi_route_key_t){a.cost + b.cost, a.hops + b.hops, a.later + b.later};
 }
 
 /* Heap entry.  A relay that was reached on a shorter path later has several; the first one popped counts. */
-typedef struct entry {
+typedef struct route_entry {
     madi_route_key_t key;
     int relay;
-} entry_t;
+} route_entry_t;
 
-typedef struct search {
+typedef struct route_search {
     madi_routes_t *r;
     madi_heap_t heap;
-    entry_t *entry;
+    route_entry_t *entry;
     int entries, size;
     bool failed;
-} search_t;
+} route_search_t;
 
-static bool nearer(const void *arg, int a, int b)
+static bool host_nearer(const void *arg, int a, int b)
 {
-    const search_t *s = arg;
+    const route_search_t *s = arg;
     return madi_route_compare(s->entry[a].key, s->entry[b].key) < 0;
 }
 
-static void reach(search_t *s, int y, madi_route_key_t key)
+static void search_reach(route_search_t *s, int y, madi_route_key_t key)
 {
     madi_route_relay_t *relay = &s->r->relay[y];
     if (key.later || key.hops >= MADI_ROUTE_HOPS_MAX ||
@@ -201,7 +201,7 @@ static void reach(search_t *s, int y, madi_route_key_t key)
         return;
     if (s->entries == s->size) {
         int size = s->size ? 2 * s->size : 64;
-        entry_t *more = realloc(s->entry, (size_t)size * sizeof *more);
+        route_entry_t *more = realloc(s->entry, (size_t)size * sizeof *more);
         if (!more) {
             s->failed = true;
             return;
@@ -210,16 +210,16 @@ static void reach(search_t *s, int y, madi_route_key_t key)
         s->size = size;
     }
     relay->far = key;
-    s->entry[s->entries] = (entry_t){key, y};
+    s->entry[s->entries] = (route_entry_t){key, y};
     s->failed |= !madi_heap_push(&s->heap, s->entries++);
 }
 
-static void reach_from(search_t *s, madi_route_nets_t nets, madi_route_key_t far)
+static void reach_from(route_search_t *s, madi_route_nets_t nets, madi_route_key_t far)
 {
     const madi_routes_t *r = s->r;
     for (int i = 0; i < nets.nets; i++)
         for (int j = r->first[nets.net[i]]; j < r->first[nets.net[i] + 1]; j++)
-            reach(s, r->at[j], sum(far, madi_route_edge(r, nets, r->relay[r->at[j]].on, nets.net[i])));
+            search_reach(s, r->at[j], route_key_sum(far, madi_route_edge(r, nets, r->relay[r->at[j]].on, nets.net[i])));
 }
 
 /* Return the number of best routes that reach hosts on these networks at distance far. */
@@ -233,20 +233,20 @@ static double ways_to(const madi_routes_t *r, madi_route_nets_t nets, madi_route
         for (int j = r->first[n]; j < r->first[n + 1]; j++) {
             const madi_route_relay_t *x = &r->relay[r->at[j]];
             if (x->far.cost >= 0 && x->far.cost < far.cost &&
-                madi_route_compare(sum(x->far, madi_route_edge(r, x->on, nets, n)), far) == 0)
+                madi_route_compare(route_key_sum(x->far, madi_route_edge(r, x->on, nets, n)), far) == 0)
                 ways += x->ways;
         }
     }
     return ways;
 }
 
-static bool distances(madi_routes_t *r)
+static bool routes_distances(madi_routes_t *r)
 {
-    search_t s = {.r = r, .heap = {.less = nearer}};
+    route_search_t s = {.r = r, .heap = {.less = host_nearer}};
     s.heap.arg = &s;
     reach_from(&s, r->from, (madi_route_key_t){0, 0, 0});
     while (s.heap.count && !s.failed) {
-        entry_t e = s.entry[madi_heap_pop(&s.heap)];
+        route_entry_t e = s.entry[madi_heap_pop(&s.heap)];
         madi_route_relay_t *x = &r->relay[e.relay];
         if (madi_route_compare(e.key, x->far) != 0 || x->ways > 0)
             continue;
@@ -277,7 +277,7 @@ mad_status_t madi_routes_new(const madi_topo_t *topo, int virtual, int source, i
     if (!costs_make(r, bytes))
         goto free_it;
     r->from = madi_route_nets(r, source, net);
-    if (!relays_make(r) || !distances(r))
+    if (!relays_make(r) || !routes_distances(r))
         goto free_it;
     *routes = r;
     return MAD_OK;
@@ -309,7 +309,7 @@ static madi_route_key_t far_of(const madi_routes_t *r, madi_route_nets_t nets)
             const madi_route_relay_t *x = &r->relay[r->at[j]];
             if (x->far.cost < 0)
                 continue;
-            key = sum(x->far, madi_route_edge(r, x->on, nets, n));
+            key = route_key_sum(x->far, madi_route_edge(r, x->on, nets, n));
             if (!key.later && (best.cost < 0 || madi_route_compare(key, best) < 0))
                 best = key;
         }

@@ -11,31 +11,31 @@
 #define SOURCE -2
 
 /* A partial route: from node to the destination. */
-typedef struct part {
+typedef struct route_part {
     madi_route_key_t behind; /* key from node to the destination */
     madi_route_key_t whole;  /* lower bound of the whole route, with the best path from the source to node */
     int node;                /* a relay */
     int next;                /* the part that follows, reached over network; -1 at the destination */
     int network;
-} part_t;
+} route_part_t;
 
 typedef struct listing {
     const madi_routes_t *r;
     int to, *net;
     madi_route_nets_t nets; /* of the destination */
-    part_t *part;
+    route_part_t *part;
     int parts, size;
     madi_heap_t heap;
     bool failed;
 } listing_t;
 
-static madi_route_key_t sum(madi_route_key_t a, madi_route_key_t b)
+static madi_route_key_t part_key_sum(madi_route_key_t a, madi_route_key_t b)
 {
     return (madi_route_key_t){a.cost + b.cost, a.hops + b.hops, a.later + b.later};
 }
 
 /* Among equal parts the longest comes first, so that routes are completed one by one. */
-static bool before(const void *arg, int a, int b)
+static bool part_before(const void *arg, int a, int b)
 {
     const listing_t *l = arg;
     int order = madi_route_compare(l->part[a].whole, l->part[b].whole);
@@ -43,13 +43,13 @@ static bool before(const void *arg, int a, int b)
                                         (l->part[a].behind.hops == l->part[b].behind.hops && a < b)));
 }
 
-static void part_add(listing_t *l, part_t part)
+static void listing_part_add(listing_t *l, route_part_t part)
 {
     if (part.behind.hops > MADI_ROUTE_HOPS_MAX || l->parts == PARTS_MAX)
         return;
     if (l->parts == l->size) {
         int size = l->size ? 2 * l->size : 64;
-        part_t *more = realloc(l->part, (size_t)size * sizeof *more);
+        route_part_t *more = realloc(l->part, (size_t)size * sizeof *more);
         if (!more) {
             l->failed = true;
             return;
@@ -71,7 +71,7 @@ static bool crossed(const listing_t *l, int at, int network)
 
 /* True if a route may pass this relay.  Hosts equivalent to either end, or to a host already passed, are useless,
  * unless some of them are partly down. */
-static bool passes(const listing_t *l, int at, int y)
+static bool listing_passes(const listing_t *l, int at, int y)
 {
     const madi_routes_t *r = l->r;
     const madi_route_relay_t *relay = &r->relay[y];
@@ -91,7 +91,7 @@ static bool passes(const listing_t *l, int at, int y)
 static void extend(listing_t *l, int at)
 {
     const madi_routes_t *r = l->r;
-    part_t p = l->part[at];
+    route_part_t p = l->part[at];
     madi_route_nets_t nets = p.node == DESTINATION ? l->nets : r->relay[p.node].on;
     for (int i = 0; i < nets.nets && !l->failed; i++) {
         int n = nets.net[i];
@@ -99,15 +99,15 @@ static void extend(listing_t *l, int at)
         if (crossed(l, at, n))
             continue;
         if (madi_route_on(r->from, n)) {
-            behind = sum(p.behind, madi_route_edge(r, r->from, nets, n));
-            part_add(l, (part_t){behind, behind, SOURCE, at, n});
+            behind = part_key_sum(p.behind, madi_route_edge(r, r->from, nets, n));
+            listing_part_add(l, (route_part_t){behind, behind, SOURCE, at, n});
         }
         for (int j = r->first[n]; j < r->first[n + 1] && !l->failed; j++) {
             int y = r->at[j];
-            if (r->relay[y].far.cost < 0 || !passes(l, at, y))
+            if (r->relay[y].far.cost < 0 || !listing_passes(l, at, y))
                 continue;
-            behind = sum(p.behind, madi_route_edge(r, r->relay[y].on, nets, n));
-            part_add(l, (part_t){behind, sum(behind, r->relay[y].far), y, at, n});
+            behind = part_key_sum(p.behind, madi_route_edge(r, r->relay[y].on, nets, n));
+            listing_part_add(l, (route_part_t){behind, part_key_sum(behind, r->relay[y].far), y, at, n});
         }
     }
 }
@@ -118,7 +118,7 @@ static void route_make(const listing_t *l, int at, bool best, madi_route_t *rout
     *route = (madi_route_t){.later = l->part[at].behind.later, .best = best, .ways = 1};
     for (; l->part[at].next >= 0; at = l->part[at].next) {
         const madi_topo_network_t *n = &r->topo->network[l->part[at].network];
-        const part_t *next = &l->part[l->part[at].next];
+        const route_part_t *next = &l->part[l->part[at].next];
         madi_route_hop_t *hop = &route->hop[route->hops];
         *hop = (madi_route_hop_t){l->part[at].network, &r->topo->kind[r->topo->host[l->to].kind].host[0], 1};
         if (next->node >= 0) {
@@ -138,7 +138,7 @@ static void route_make(const listing_t *l, int at, bool best, madi_route_t *rout
 
 mad_status_t madi_routes_to(const madi_routes_t *r, int to, madi_route_t *route, int max, int *count)
 {
-    listing_t l = {.r = r, .to = to, .heap = {.less = before}};
+    listing_t l = {.r = r, .to = to, .heap = {.less = part_before}};
     madi_route_key_t best = {-1, 0, 0};
     int n = 0;
     if (to == r->source) {
@@ -151,7 +151,7 @@ mad_status_t madi_routes_to(const madi_routes_t *r, int to, madi_route_t *route,
         return MAD_ERR_NOMEM;
     l.heap.arg = &l;
     l.nets = madi_route_nets(r, to, l.net);
-    part_add(&l, (part_t){.node = DESTINATION, .next = -1});
+    listing_part_add(&l, (route_part_t){.node = DESTINATION, .next = -1});
     while (n < max && l.heap.count && !l.failed) {
         int at = madi_heap_pop(&l.heap);
         if (l.part[at].node != SOURCE) {

@@ -31,7 +31,7 @@ static bool same_letters(const char *a, const char *b, size_t n)
     return n == 0;
 }
 
-static unsigned hash(const char *name)
+static unsigned name_hash(const char *name)
 {
     unsigned h = 2166136261u;
     for (size_t n = name_length(name); n > 0; n--, name++)
@@ -49,13 +49,13 @@ static bool same_name(const char *a, const char *b)
 /* Return the slot of a name in the table, or the empty slot where it would go. */
 static unsigned slot_of(const madi_topo_whole_t *whole, const char *name)
 {
-    unsigned i = hash(name) & (whole->slots - 1);
+    unsigned i = name_hash(name) & (whole->slots - 1);
     while (whole->slot[i] && !same_name(whole->topo.host[whole->slot[i] - 1].name, name))
         i = (i + 1) & (whole->slots - 1);
     return i;
 }
 
-static bool table_grow(madi_topo_build_t *build)
+static bool names_grow(madi_topo_build_t *build)
 {
     madi_topo_whole_t *whole = build->whole;
     unsigned slots = whole->slots ? 4 * whole->slots : 64;
@@ -75,7 +75,7 @@ int madi_topo_host_make(madi_topo_build_t *build, const char *name, int line)
     madi_topo_t *topo = build->topo;
     madi_topo_host_t *host;
     unsigned slot;
-    if (2 * (unsigned)topo->hosts >= whole->slots && !table_grow(build))
+    if (2 * (unsigned)topo->hosts >= whole->slots && !names_grow(build))
         return -1;
     slot = slot_of(whole, name);
     if (whole->slot[slot])
@@ -126,7 +126,7 @@ int madi_topo_self(const madi_topo_t *topo)
 
 /* ---- Other objects by name -------------------------------------------------------------------------------------- */
 
-static int count_of(const madi_topo_t *topo, madi_topo_what_t what)
+static int topo_count(const madi_topo_t *topo, madi_topo_what_t what)
 {
     switch (what) {
     case MADI_TOPO_NETWORK: return topo->networks;
@@ -138,7 +138,7 @@ static int count_of(const madi_topo_t *topo, madi_topo_what_t what)
     return 0;
 }
 
-static const char *name_of(const madi_topo_t *topo, madi_topo_what_t what, int i)
+static const char *topo_name(const madi_topo_t *topo, madi_topo_what_t what, int i)
 {
     switch (what) {
     case MADI_TOPO_NETWORK: return topo->network[i].name;
@@ -150,53 +150,53 @@ static const char *name_of(const madi_topo_t *topo, madi_topo_what_t what, int i
     return "";
 }
 
-static int find(const madi_topo_t *topo, madi_topo_what_t what, const char *name)
+static int topo_find(const madi_topo_t *topo, madi_topo_what_t what, const char *name)
 {
-    int n = count_of(topo, what);
+    int n = topo_count(topo, what);
     for (int i = 0; i < n; i++)
-        if (!strcmp(name_of(topo, what, i), name))
+        if (!strcmp(topo_name(topo, what, i), name))
             return i;
     return -1;
 }
 
 int madi_topo_network_find(const madi_topo_t *topo, const char *name)
 {
-    return find(topo, MADI_TOPO_NETWORK, name);
+    return topo_find(topo, MADI_TOPO_NETWORK, name);
 }
 
 int madi_topo_cluster_find(const madi_topo_t *topo, const char *name)
 {
-    return find(topo, MADI_TOPO_CLUSTER, name);
+    return topo_find(topo, MADI_TOPO_CLUSTER, name);
 }
 
 int madi_topo_channel_find(const madi_topo_t *topo, const char *name)
 {
-    return find(topo, MADI_TOPO_CHANNEL, name);
+    return topo_find(topo, MADI_TOPO_CHANNEL, name);
 }
 
 int madi_topo_virtual_find(const madi_topo_t *topo, const char *name)
 {
-    return find(topo, MADI_TOPO_VIRTUAL, name);
+    return topo_find(topo, MADI_TOPO_VIRTUAL, name);
 }
 
 void madi_topo_hint(const madi_topo_t *topo, madi_topo_what_t what, const char *name, char *hint, size_t len)
 {
-    int n = count_of(topo, what), best = 99, nearest = 0;
+    int n = topo_count(topo, what), best = 99, nearest = 0;
     size_t used, letters = strlen(name);
     for (int i = 0; i < n; i++) {
-        int d = madi_distance(name, letters, name_of(topo, what, i));
+        int d = madi_distance(name, letters, topo_name(topo, what, i));
         if (d < best)
             best = d, nearest = i;
     }
     if (!n)
         snprintf(hint, len, "; there is none");
     else if (best <= 2 && best < (int)letters)
-        snprintf(hint, len, "; did you mean '%s'?", name_of(topo, what, nearest));
+        snprintf(hint, len, "; did you mean '%s'?", topo_name(topo, what, nearest));
     else {
-        snprintf(hint, len, "; there are: %s", name_of(topo, what, 0));
+        snprintf(hint, len, "; there are: %s", topo_name(topo, what, 0));
         for (int i = 1; i < n && i < 10; i++) {
             used = strlen(hint);
-            snprintf(hint + used, len - used, i < 9 ? ", %s" : ", ...", name_of(topo, what, i));
+            snprintf(hint + used, len - used, i < 9 ? ", %s" : ", ...", topo_name(topo, what, i));
         }
     }
 }

@@ -192,7 +192,7 @@ const char *madi_tree_type(const config_setting_t *setting)
     }
 }
 
-static void unknown(madi_topo_build_t *build, const config_setting_t *s, const madi_tree_entry_t *table, int n)
+static void setting_unknown(madi_topo_build_t *build, const config_setting_t *s, const madi_tree_entry_t *table, int n)
 {
     const char *name = config_setting_name(s);
     char list[300] = "";
@@ -222,7 +222,7 @@ bool madi_tree_group(madi_topo_build_t *build, const config_setting_t *group, co
         while (i < n && strcmp(table[i].name, config_setting_name(s)))
             i++;
         if (i == n)
-            unknown(build, s, table, n);
+            setting_unknown(build, s, table, n);
         else if (!(table[i].types & 1 << config_setting_type(s)))
             madi_topo_wrong(build, madi_tree_line(build, s), "%s is %s: give %s", table[i].name, madi_tree_type(s),
                             table[i].form);

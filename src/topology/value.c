@@ -24,7 +24,7 @@ static const unit_t prefixes[] = {{"Ki", 1024.},
                                   {NULL, 0}};
 
 /* Parse digits with an optional point; *rest is what follows, without leading blanks. */
-static bool number(const char *text, double *n, const char **rest)
+static bool value_number(const char *text, double *n, const char **rest)
 {
     double scale = 1;
     const char *at = text;
@@ -53,7 +53,7 @@ static bool scaled(const char *text, const unit_t *units, const char *const *end
 {
     const char *rest;
     double n;
-    if (!number(text, &n, &rest))
+    if (!value_number(text, &n, &rest))
         return false;
     for (; units->name; units++) {
         size_t len = strlen(units->name);
