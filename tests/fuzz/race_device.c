@@ -174,7 +174,7 @@ void race_device_step(race_t *r, uint8_t what)
 
 size_t race_device_head(input_t *in, unsigned char *to, bool accesses)
 {
-    head_t h = {.kind = take8(in), .flags = take8(in), .tag = take8(in), .block = take8(in), .number = take8(in)};
+    dev_head_t h = {.kind = take8(in), .flags = take8(in), .tag = take8(in), .block = take8(in), .number = take8(in)};
     remote_head_t a = {.kind = (uint8_t)(HEAD_WRITE + h.kind % 8), .flags = h.flags, .n = take8(in), .number = h.number};
     h.len = a.len = take16(in);
     if (!accesses) {

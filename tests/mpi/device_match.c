@@ -68,21 +68,21 @@ static void a_receive(mad_dev_t *dev, const uint64_t *ignores, unsigned n_ignore
     uint64_t ignore = ignores[below(n_ignores)], tag = below(6);
     mad_peer_t from = below(3) ? (mad_peer_t)below(3) : MAD_ANY_SOURCE;
     int expected = model_take(&messages, from, tag, ignore);
-    mad_dev_message_t *u = match_receive(&dev->matchers[0], from, tag, ignore);
+    mad_dev_message_t *u = dev_match_receive(&dev->matchers[0], from, tag, ignore);
     op_t *op;
-    CHECK_EQ(u ? (int)u->said.number : -1, expected);
+    CHECK_EQ(u ? (int)u->envelope.number : -1, expected);
     if (u) {
-        match_take(&dev->matchers[0], u);
-        message_free(dev, u);
+        dev_match_take(&dev->matchers[0], u);
+        dev_message_free(dev, u);
         return;
     }
-    op = op_new(dev);
+    op = dev_op_new(dev);
     op->peer = from;
     op->tag = tag;
     op->ignore = ignore;
     op->done.flags = (uint64_t)id;
     op->done.context = context_of(id);
-    CHECK(match_post(dev, op));
+    CHECK(dev_match_post(dev, op));
     model_add(&receives, id, from, tag, ignore);
 }
 
@@ -91,19 +91,19 @@ static void a_message(mad_dev_t *dev, int id)
     uint64_t tag = below(6);
     mad_peer_t source = (mad_peer_t)below(3);
     int expected = model_take(&receives, source, tag, 0);
-    op_t *op = match_arrival(&dev->matchers[0], source, tag);
+    op_t *op = dev_match_arrival(&dev->matchers[0], source, tag);
     mad_dev_message_t *u;
     CHECK_EQ(op ? (int)op->done.flags : -1, expected);
     if (op) {
-        match_unpost(&dev->matchers[0], op);
-        op_free(dev, op);
+        dev_match_unpost(&dev->matchers[0], op);
+        dev_op_free(dev, op);
         return;
     }
-    u = message_new(dev);
-    u->said.source = source;
-    u->said.tag = tag;
-    u->said.number = (uint64_t)id;
-    CHECK(match_keep(&dev->matchers[0], u));
+    u = dev_message_new(dev);
+    u->envelope.source = source;
+    u->envelope.tag = tag;
+    u->envelope.number = (uint64_t)id;
+    CHECK(dev_match_keep(&dev->matchers[0], u));
     model_add(&messages, id, source, tag, 0);
 }
 
@@ -111,27 +111,27 @@ static void a_cancel(mad_dev_t *dev)
 {
     int id;
     op_t *op;
-    CHECK(!match_find(dev, context_of(STEPS)));
+    CHECK(!dev_match_find(dev, context_of(STEPS)));
     if (!receives.n)
         return;
     id = receives.at[below((unsigned)receives.n)].id;
-    op = match_find(dev, context_of(id));
+    op = dev_match_find(dev, context_of(id));
     if (!CHECK(op) || !CHECK_EQ((int)op->done.flags, id))
         return;
     model_drop(&receives, id);
-    match_unpost(&dev->matchers[0], op);
-    op_free(dev, op);
+    dev_match_unpost(&dev->matchers[0], op);
+    dev_op_free(dev, op);
 }
 
 /* A peer is lost: what names it goes, and nothing else. */
 static void a_loss(mad_dev_t *dev)
 {
     mad_peer_t peer = (mad_peer_t)below(3);
-    for (op_t *op = match_withdraw(dev, peer), *next; op; op = next) {
+    for (op_t *op = dev_match_withdraw(dev, peer), *next; op; op = next) {
         next = op->next;
         CHECK_EQ(op->peer, peer);
         model_drop(&receives, (int)op->done.flags);
-        op_free(dev, op);
+        dev_op_free(dev, op);
     }
     for (int i = 0; i < receives.n; i++)
         CHECK(receives.at[i].peer != peer);
@@ -155,8 +155,8 @@ static void random_steps(unsigned n_ignores)
         else if (!receive && messages.n < MAX - 1)
             a_message(dev, i);
     }
-    match_fini(&dev->matchers[0]);
-    pool_fini(dev);
+    dev_match_fini(&dev->matchers[0]);
+    dev_pool_fini(dev);
     free(dev);
     printf("%s random receives and messages, %u kinds of ignored bits\n", test_failures == before ? "ok" : "not ok", n_ignores);
 }
@@ -167,17 +167,17 @@ static void many_tags(void)
     mad_dev_t *dev = calloc(1, sizeof *dev);
     int before = test_failures;
     for (uint64_t tag = 0; tag < 1000000; tag++) {
-        op_t *op = op_new(dev);
+        op_t *op = dev_op_new(dev);
         op->tag = tag;
         op->peer = 0;
-        CHECK(match_post(dev, op));
-        CHECK(match_arrival(&dev->matchers[0], 0, tag) == op);
-        match_unpost(&dev->matchers[0], op);
-        op_free(dev, op);
+        CHECK(dev_match_post(dev, op));
+        CHECK(dev_match_arrival(&dev->matchers[0], 0, tag) == op);
+        dev_match_unpost(&dev->matchers[0], op);
+        dev_op_free(dev, op);
     }
     CHECK(dev->matchers[0].indexes[0].n <= 128);
-    match_fini(&dev->matchers[0]);
-    pool_fini(dev);
+    dev_match_fini(&dev->matchers[0]);
+    dev_pool_fini(dev);
     free(dev);
     printf("%s a million tags, one after the other\n", test_failures == before ? "ok" : "not ok");
 }

@@ -7,7 +7,7 @@
 
 /* ---- Telling ----------------------------------------------------------------------------------------------------- */
 
-void op_tell(mad_dev_t *dev, op_t *op)
+void dev_op_complete(mad_dev_t *dev, op_t *op)
 {
     op_t *parent = op->parent;
     if (parent)
@@ -17,19 +17,19 @@ void op_tell(mad_dev_t *dev, op_t *op)
     if (!op->silent)
         dev->tell(dev->arg, &op->done);
     if (parent && op->done.released)
-        op_free(dev, parent);
-    op_free(dev, op);
+        dev_op_free(dev, parent);
+    dev_op_free(dev, op);
 }
 
 /* A multi-receive gives so many bytes of what it has left; the part is its own operation.  NULL: no memory. */
-op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len)
+op_t *dev_op_part(mad_dev_t *dev, op_t *op, size_t len)
 {
     op_t *part;
     if (!op->multi) {
-        match_unpost(&dev->matchers[op->space], op);
+        dev_match_unpost(&dev->matchers[op->space], op);
         return op;
     }
-    part = op_new(dev);
+    part = dev_op_new(dev);
     if (!part)
         return NULL;
     if (len > op->room)
@@ -45,14 +45,14 @@ op_t *receive_part(mad_dev_t *dev, op_t *op, size_t len)
     op->parts++;
     if (op->room < op->multi) {
         op->closed = true;
-        match_unpost(&dev->matchers[op->space], op);
+        dev_match_unpost(&dev->matchers[op->space], op);
     }
     return part;
 }
 
 /* ---- Payload ----------------------------------------------------------------------------------------------------- */
 
-void place_bytes(op_t *op, madi_foreign_t bytes, size_t len)
+void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len)
 {
     size_t left = len < op->room ? len : op->room;
     op->done.len = left;
@@ -69,7 +69,7 @@ void place_bytes(op_t *op, madi_foreign_t bytes, size_t len)
 }
 
 /* How the message looks to the receive. */
-static void describe(op_t *op, const said_t *u)
+static void done_describe(op_t *op, const dev_envelope_t *u)
 {
     mad_dev_done_t *done = &op->done;
     done->source = u->source;
@@ -80,19 +80,19 @@ static void describe(op_t *op, const said_t *u)
     done->buffer = op->n ? op->pieces[0].iov_base : NULL;
 }
 
-void received(mad_dev_t *dev, item_t *item)
+void dev_op_received(mad_dev_t *dev, item_t *item)
 {
     op_t *op = (op_t *)item;
     mad_peer_t source = op->done.source;
     op->done.status = item->status;
     if (item->status)
         op->done.len = 0;
-    op_tell(dev, op);
-    peer_suspect(dev, source, item->status);
+    dev_op_complete(dev, op);
+    dev_peer_suspect(dev, source, item->status);
 }
 
 /* The pieces that take len bytes: those of the receive, then the sink again and again.  Returns their number. */
-static int pieces_of(const mad_dev_t *dev, const op_t *op, size_t len, struct iovec *pieces, int max)
+static int op_pieces_for(const mad_dev_t *dev, const op_t *op, size_t len, struct iovec *pieces, int max)
 {
     int n = 0;
     for (int i = 0; i < op->n && len; i++) {
@@ -156,7 +156,7 @@ static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_
         free(pieces);
         return MAD_ERR_NOMEM;
     }
-    n = pieces_of(dev, op, len, pieces, max);
+    n = op_pieces_for(dev, op, len, pieces, max);
     status = unpack_blocks(cnx, pieces, n, len, block);
     if (pieces != few)
         free(pieces);
@@ -164,8 +164,8 @@ static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_
 }
 
 /* From the network straight into its place. */
-void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, size_t block,
-                  void (*look)(mad_dev_t *dev, item_t *item))
+void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, size_t block,
+                         void (*look)(mad_dev_t *dev, item_t *item))
 {
     mad_request_t *request;
     mad_status_t status = unpack_into(dev, cnx, op, len, block);
@@ -174,7 +174,7 @@ void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, s
     if (!end) {
         if (status) /* the request says it too, or something else: the first cause is told */
             op->done.len = 0;
-        item_on(dev, request, &op->item, look);
+        dev_item_attach(dev, request, &op->item, look);
         return;
     }
     op->item.status = status ? status : end;
@@ -186,110 +186,110 @@ void receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, s
 /* It is no longer kept. */
 static void message_gone(mad_dev_t *dev, mad_dev_message_t *u)
 {
-    if (u->said.cost)
-        flow_unkept(dev, u->said.source, u->said.cost);
-    message_free(dev, u);
+    if (u->envelope.cost)
+        dev_flow_release(dev, u->envelope.source, u->envelope.cost);
+    dev_message_free(dev, u);
 }
 
-static void loaded(mad_dev_t *dev, item_t *item)
+static void message_loaded(mad_dev_t *dev, item_t *item)
 {
     mad_dev_message_t *u = (mad_dev_message_t *)item;
     op_t *op = u->op;
     u->loading = false;
     if (op) {
         u->op = NULL;
-        arrive_meet(dev, op, u);
+        dev_message_meet(dev, op, u);
     } else if (u->dropped) {
         message_gone(dev, u);
     }
 }
 
-static void load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx)
+static void message_load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx)
 {
     mad_request_t *request;
-    struct iovec piece = {u->bytes, u->said.len};
+    struct iovec piece = {u->bytes, u->envelope.len};
     mad_status_t status;
-    unpack_blocks(cnx, &piece, 1, u->said.len, u->said.block);
+    unpack_blocks(cnx, &piece, 1, u->envelope.len, u->envelope.block);
     status = mad_end_unpacking_request(cnx, &request);
     if (status) {
         u->item.status = status;
         return;
     }
     u->loading = true;
-    item_on(dev, request, &u->item, loaded);
+    dev_item_attach(dev, request, &u->item, message_loaded);
 }
 
 /* Keep what has met nobody.  bytes not set: the payload is the next block, or with the sender.  False: no memory. */
-static bool keep(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, madi_foreign_t bytes)
+static bool message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_connection_t *cnx, madi_foreign_t bytes)
 {
-    mad_dev_message_t *kept = message_new(dev);
+    mad_dev_message_t *kept = dev_message_new(dev);
     matcher_t *m = &dev->matchers[u->space];
     size_t copied_max = u->block ? MAD_DEV_LOAD_MAX : MAD_DEV_FETCH_MAX;
     bool here = madi_foreign_is_set(bytes), copied = here || (!u->asks && u->len <= copied_max);
     if (!kept)
         return false;
-    kept->said = *u;
+    kept->envelope = *u;
     if (copied)
         kept->bytes = malloc(u->len ? u->len : 1);
-    if ((copied && !kept->bytes) || !match_keep(m, kept)) {
-        message_free(dev, kept);
+    if ((copied && !kept->bytes) || !dev_match_keep(m, kept)) {
+        dev_message_free(dev, kept);
         return false;
     }
     if (u->cost)
-        flow_kept(dev, u->source, u->cost);
+        dev_flow_hold(dev, u->source, u->cost);
     if (u->asks) {
-        message_end(cnx);
+        dev_message_end(cnx);
     } else if (here) {
         madi_foreign_copy(kept->bytes, bytes, u->len);
-        message_end(cnx);
+        dev_message_end(cnx);
     } else if (kept->bytes) {
-        load(dev, kept, cnx);
+        message_load(dev, kept, cnx);
     } else {
         kept->cnx = cnx;
     }
     return true;
 }
 
-void arrive_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
+void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
 {
-    describe(op, &u->said);
+    done_describe(op, &u->envelope);
     if (u->loading) {
         u->op = op;
         return;
     }
-    if (u->said.tell)
-        send_matched(dev, u->said.source, u->said.number);
-    if (u->said.asks) {
-        ask_receive(dev, op, u->said.source, u->said.number, u->said.len);
+    if (u->envelope.tell)
+        dev_matched_send(dev, u->envelope.source, u->envelope.number);
+    if (u->envelope.asks) {
+        dev_announced_receive(dev, op, u->envelope.source, u->envelope.number, u->envelope.len);
     } else if (u->cnx) {
-        receive_from(dev, op, u->cnx, u->said.len, u->said.block, received);
+        dev_op_receive_from(dev, op, u->cnx, u->envelope.len, u->envelope.block, dev_op_received);
     } else {
         op->done.status = u->item.status;
         if (!u->item.status)
-            place_bytes(op, madi_foreign_of(u->bytes), u->said.len);
-        op_tell(dev, op);
+            dev_op_fill(op, madi_foreign_of(u->bytes), u->envelope.len);
+        dev_op_complete(dev, op);
     }
     message_gone(dev, u);
 }
 
-void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
+void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)
 {
     op_t *op;
-    if (u->said.tell)
-        send_matched(dev, u->said.source, u->said.number);
-    u->said.tell = false;
-    if (u->said.asks)
-        ask_drop(dev, u->said.source, u->said.number);
+    if (u->envelope.tell)
+        dev_matched_send(dev, u->envelope.source, u->envelope.number);
+    u->envelope.tell = false;
+    if (u->envelope.asks)
+        dev_announced_drop(dev, u->envelope.source, u->envelope.number);
     if (u->loading) {
         u->dropped = true;
         return;
     }
     if (u->cnx) { /* its payload is read and forgotten */
-        op = op_new(dev);
+        op = dev_op_new(dev);
         if (!op)
             return; /* it stays open until the end */
         op->silent = true;
-        receive_from(dev, op, u->cnx, u->said.len, u->said.block, received);
+        dev_op_receive_from(dev, op, u->cnx, u->envelope.len, u->envelope.block, dev_op_received);
     }
     message_gone(dev, u);
 }
@@ -297,77 +297,77 @@ void arrive_drop(mad_dev_t *dev, mad_dev_message_t *u)
 /* ---- Heads ------------------------------------------------------------------------------------------------------- */
 
 /* False: no memory now. */
-static bool message_in(mad_dev_t *dev, const said_t *u, mad_connection_t *cnx, madi_foreign_t bytes)
+static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_connection_t *cnx, madi_foreign_t bytes)
 {
-    op_t *op = match_arrival(&dev->matchers[u->space], u->source, u->tag);
+    op_t *op = dev_match_arrival(&dev->matchers[u->space], u->source, u->tag);
     if (!op)
-        return keep(dev, u, cnx, bytes);
-    op = receive_part(dev, op, u->len);
+        return message_keep(dev, u, cnx, bytes);
+    op = dev_op_part(dev, op, u->len);
     if (!op)
         return false;
-    describe(op, u);
+    done_describe(op, u);
     if (u->tell)
-        send_matched(dev, u->source, u->number);
+        dev_matched_send(dev, u->source, u->number);
     if (u->cost)
-        flow_met(dev, u->source, u->cost);
+        dev_flow_consume(dev, u->source, u->cost);
     if (madi_foreign_is_set(bytes)) {
-        place_bytes(op, bytes, u->len);
-        message_end(cnx);
-        op_tell(dev, op);
+        dev_op_fill(op, bytes, u->len);
+        dev_message_end(cnx);
+        dev_op_complete(dev, op);
     } else if (u->asks) {
-        message_end(cnx);
-        ask_receive(dev, op, u->source, u->number, u->len);
+        dev_message_end(cnx);
+        dev_announced_receive(dev, op, u->source, u->number, u->len);
     } else {
-        receive_from(dev, op, cnx, u->len, u->block, received);
+        dev_op_receive_from(dev, op, cnx, u->len, u->block, dev_op_received);
     }
     return true;
 }
 
 static void matched_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
 {
-    op_t *op = number_find(dev, number);
+    op_t *op = dev_number_find(dev, number);
     if (!op || op->peer != source || !op->done.sent || op->asks || op->remote)
         return;
-    number_take(dev, op);
-    send_advance(dev, op, MAD_OK);
+    dev_number_release(dev, op);
+    dev_send_advance(dev, op, MAD_OK);
 }
 
 /* What is no message of its own. */
-static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const head_t *h, madi_foreign_t rest,
+static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const dev_head_t *h, madi_foreign_t rest,
                       size_t len)
 {
     if (h->kind == HEAD_BODY || h->kind == HEAD_BODY_LONG) {
-        ask_body(dev, cnx, h, rest, len);
+        dev_body_arrive(dev, cnx, h, rest, len);
         return;
     }
-    message_end(cnx);
+    dev_message_end(cnx);
     if (h->kind == HEAD_MATCHED)
         matched_in(dev, source, h->number);
-    else if (h->kind == HEAD_GIVE)
-        ask_give(dev, source, h);
+    else if (h->kind == HEAD_GRANT)
+        dev_grant_arrive(dev, source, h);
     else
-        flow_more(dev, source, h->number);
+        dev_flow_raise(dev, source, h->number);
 }
 
-static bool message_said(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const head_t *h,
+static bool message_read(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const dev_head_t *h,
                          madi_foreign_t rest, size_t len)
 {
     bool whole = h->kind == HEAD_WHOLE;
-    said_t u = {.space = h->flags & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
-                .source = source,
-                .tag = h->tag,
-                .data = (uint64_t)h->data_high << 32 | h->data,
-                .number = h->number,
-                .len = whole ? len : h->len,
-                .block = h->kind == HEAD_LONG ? h->block : 0,
-                .has_data = h->flags & FLAG_DATA,
-                .tell = h->flags & FLAG_TELL,
-                .asks = h->kind == HEAD_ASK};
-    u.cost = u.asks ? 0 : flow_cost(u.len);
+    dev_envelope_t u = {.space = h->flags & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
+                        .source = source,
+                        .tag = h->tag,
+                        .data = (uint64_t)h->data_high << 32 | h->data,
+                        .number = h->number,
+                        .len = whole ? len : h->len,
+                        .block = h->kind == HEAD_LONG ? h->block : 0,
+                        .has_data = h->flags & FLAG_DATA,
+                        .tell = h->flags & FLAG_TELL,
+                        .asks = h->kind == HEAD_ANNOUNCE};
+    u.cost = u.asks ? 0 : dev_flow_cost(u.len);
     return message_in(dev, &u, cnx, whole ? rest : (madi_foreign_t){0});
 }
 
-static bool head_is_good(const head_t *h)
+static bool head_is_good(const dev_head_t *h)
 {
     return h->kind >= HEAD_WHOLE && h->kind < HEAD_END && (h->kind != HEAD_LONG || !h->block || h->len <= MAD_DEV_LOAD_MAX);
 }
@@ -376,16 +376,16 @@ static bool head_is_good(const head_t *h)
 static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const heads_t *h, madi_foreign_t block,
                     size_t len)
 {
-    const head_t *m = &h->message;
+    const dev_head_t *m = &h->message;
     madi_foreign_t rest = madi_foreign_skip(block, sizeof *m);
     if (m->kind >= HEAD_WRITE)
-        return remote_in(dev, source, cnx, &h->access, block, len);
+        return dev_remote_serve(dev, source, cnx, &h->access, block, len);
     if (len < sizeof *m || !(m->flags & FLAG_WIDE) || !head_is_good(m)) {
-        message_end(cnx); /* nothing of ours */
+        dev_message_end(cnx); /* nothing of ours */
         return true;
     }
-    if (m->kind == HEAD_WHOLE || m->kind == HEAD_LONG || m->kind == HEAD_ASK)
-        return message_said(dev, source, cnx, m, rest, len - sizeof *m);
+    if (m->kind == HEAD_WHOLE || m->kind == HEAD_LONG || m->kind == HEAD_ANNOUNCE)
+        return message_read(dev, source, cnx, m, rest, len - sizeof *m);
     answer_in(dev, source, cnx, m, rest, len - sizeof *m);
     return true;
 }
@@ -398,7 +398,7 @@ static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, ma
     if (len < HEAD_SHORT || h.message.kind != HEAD_WHOLE || h.message.flags & FLAG_WIDE)
         return wide_in(dev, source, cnx, &h, block, len);
     memset((char *)&h + HEAD_SHORT, 0, sizeof h - HEAD_SHORT); /* that was payload */
-    return message_said(dev, source, cnx, &h.message, madi_foreign_skip(block, HEAD_SHORT), len - HEAD_SHORT);
+    return message_read(dev, source, cnx, &h.message, madi_foreign_skip(block, HEAD_SHORT), len - HEAD_SHORT);
 }
 
 static MAD_DEV_RARE void arrival_copy(mad_arrival_t *to, const mad_arrival_t *a)
@@ -408,19 +408,19 @@ static MAD_DEV_RARE void arrival_copy(mad_arrival_t *to, const mad_arrival_t *a)
         to->base = (const char *)to->inside + ((const char *)a->base - (const char *)a->inside);
 }
 
-static MAD_DEV_RARE void stick(mad_dev_t *dev, const mad_arrival_t *a)
+static MAD_DEV_RARE void arrival_stick(mad_dev_t *dev, const mad_arrival_t *a)
 {
     arrival_copy(&dev->stuck, a);
     dev->is_stuck = true;
 }
 
-bool arrive_shown(mad_dev_t *dev, const mad_arrival_t *a)
+bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
 {
     if (!a->base)
-        return arrive(dev, a->cnx);
+        return dev_message_arrive(dev, a->cnx);
     if (head_in(dev, a->peer, a->cnx, madi_foreign_of(a->base), a->len))
         return true;
-    stick(dev, a);
+    arrival_stick(dev, a);
     return false;
 }
 
@@ -428,7 +428,7 @@ bool arrive_shown(mad_dev_t *dev, const mad_arrival_t *a)
  * for it.  False: nothing was done.  That it is no longer kept is the caller's. */
 static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
 {
-    static_assert(HEAD_SHORT == 16 && offsetof(head_t, flags) == 1 && offsetof(head_t, data) == 4 && offsetof(head_t, tag) == 8,
+    static_assert(HEAD_SHORT == 16 && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 && offsetof(dev_head_t, tag) == 8,
                   "the two words of a short head");
     madi_foreign_t block = madi_foreign_of(a->base);
     size_t len = a->len - HEAD_SHORT;
@@ -444,10 +444,10 @@ static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
     if ((head & (0xff | (FLAG_WIDE | FLAG_TELL) << 8)) != HEAD_WHOLE)
         return false;
     m = &dev->matchers[head >> 8 & FLAG_PLAIN];
-    op = match_arrival(m, a->peer, tag);
+    op = dev_match_arrival(m, a->peer, tag);
     if (!op || op->multi || op->n != 1 || len > op->room)
         return false;
-    match_unpost(m, op);
+    dev_match_unpost(m, op);
     got.tag = tag;
     got.data = head >> 32;
     got.source = a->peer;
@@ -458,14 +458,14 @@ static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
         madi_foreign_copy(got.buffer, block, 8);
     else if (len)
         madi_foreign_copy(got.buffer, block, len);
-    message_end(a->cnx);
+    dev_message_end(a->cnx);
     dev->tell_got(dev->arg, op->done.context, op->done.flags, &got);
     op->next = dev->free_ops; /* it has no memory of its own */
     dev->free_ops = op;
     return true;
 }
 
-int arrive_several(mad_dev_t *dev, const mad_arrival_t *arrivals, int n)
+int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n)
 {
     const mad_arrival_t *a = arrivals, *end = a + n;
     uint64_t cost = 0; /* of those that were quick, of one peer */
@@ -475,33 +475,33 @@ int arrive_several(mad_dev_t *dev, const mad_arrival_t *arrivals, int n)
             cost += a->len - HEAD_SHORT + MAD_DEV_HEAD_COST;
             continue;
         }
-        if (!arrive_shown(dev, a))
+        if (!dev_arrival_take(dev, a))
             break;
     }
     if (cost)
-        flow_met(dev, peer, cost);
+        dev_flow_consume(dev, peer, cost);
     return (int)(a - arrivals);
 }
 
-bool arrive(mad_dev_t *dev, mad_connection_t *cnx)
+bool dev_message_arrive(mad_dev_t *dev, mad_connection_t *cnx)
 {
     mad_arrival_t a = {.cnx = cnx, .peer = mad_message_peer(cnx)};
     mad_status_t status = mad_borrow(cnx, &a.base, &a.len);
     if (!status)
-        return arrive_shown(dev, &a);
+        return dev_arrival_take(dev, &a);
     if (status != MAD_ERR_AGAIN) {
-        message_end(cnx);
+        dev_message_end(cnx);
         return true;
     }
     a.base = NULL;
-    stick(dev, &a);
+    arrival_stick(dev, &a);
     return false;
 }
 
-bool arrive_stuck(mad_dev_t *dev)
+bool dev_stuck_retry(mad_dev_t *dev)
 {
     mad_arrival_t a;
     arrival_copy(&a, &dev->stuck);
     dev->is_stuck = false;
-    return arrive_shown(dev, &a);
+    return dev_arrival_take(dev, &a);
 }

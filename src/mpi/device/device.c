@@ -11,7 +11,7 @@
 
 #define LINGER_MS 5000  /* as MAD_EXIT_TIMEOUT is without a knob */
 
-/* A message that a handler has brought. */
+/* A message that a message_handler has brought. */
 typedef struct arrival {
     item_t item;
     struct arrival *next;
@@ -20,13 +20,13 @@ typedef struct arrival {
 
 /* ---- The lock, and what completes meanwhile ---------------------------------------------------------------------- */
 
-static void arrived(mad_dev_t *dev, item_t *item);
+static void arrival_queue(mad_dev_t *dev, item_t *item);
 static void watch_over(mad_dev_t *dev, item_t *item);
 
 /* Oldest first. */
 static __attribute__((noinline)) int look_at_items(mad_dev_t *dev)
 {
-    item_t *list = atomic_exchange_explicit(&dev->items, NULL, memory_order_acquire); /* pairs with item_push */
+    item_t *list = atomic_exchange_explicit(&dev->items, NULL, memory_order_acquire); /* pairs with dev_item_push */
     item_t *oldest = NULL, *next;
     int n = 0;
     for (; list; list = next) {
@@ -36,7 +36,7 @@ static __attribute__((noinline)) int look_at_items(mad_dev_t *dev)
     }
     for (; oldest; oldest = next, n++) {
         next = oldest->next;
-        if (oldest->look != arrived)
+        if (oldest->look != arrival_queue)
             atomic_fetch_sub_explicit(&dev->under_way, 1, memory_order_relaxed);
         oldest->look(dev, oldest);
     }
@@ -67,32 +67,32 @@ void dev_unlock_threaded(mad_dev_t *dev)
 static int take_arrived(mad_dev_t *dev)
 {
     int n = 0;
-    if (dev->is_stuck && !arrive_stuck(dev))
+    if (dev->is_stuck && !dev_stuck_retry(dev))
         return 0;
-    while (dev->arrived && !dev->is_stuck) {
-        arrival_t *a = dev->arrived;
-        dev->arrived = a->next;
-        arrive(dev, a->cnx);
+    while (dev->arrival_queue && !dev->is_stuck) {
+        arrival_t *a = dev->arrival_queue;
+        dev->arrival_queue = a->next;
+        dev_message_arrive(dev, a->cnx);
         free(a);
         n++;
     }
     return n;
 }
 
-static void arrived(mad_dev_t *dev, item_t *item)
+static void arrival_queue(mad_dev_t *dev, item_t *item)
 {
     arrival_t *a = (arrival_t *)item;
     a->next = NULL;
-    if (dev->arrived)
+    if (dev->arrival_queue)
         dev->arrived_last->next = a;
     else
-        dev->arrived = a;
+        dev->arrival_queue = a;
     dev->arrived_last = a;
     take_arrived(dev);
 }
 
 /* Without memory the sender's order has a hole: it is lost. */
-static mad_handled_t handler(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t message_handler(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
 {
     mad_dev_t *dev = arg;
     arrival_t *a = calloc(1, sizeof *a);
@@ -103,15 +103,15 @@ static mad_handled_t handler(mad_channel_t *channel, mad_connection_t *cnx, void
     }
     a->cnx = cnx;
     a->item.dev = dev;
-    a->item.look = arrived;
-    item_push(&a->item, MAD_OK);
+    a->item.look = arrival_queue;
+    dev_item_push(&a->item, MAD_OK);
     return MAD_PARKED;
 }
 
 /* What was opened goes to its receives, up to one whose head is not all here. */
 static int take_shown(mad_dev_t *dev)
 {
-    int first = dev->next_shown, n = arrive_several(dev, dev->shown + first, dev->n_shown - first);
+    int first = dev->next_shown, n = dev_arrivals_take(dev, dev->shown + first, dev->n_shown - first);
     dev->next_shown = first + n + dev->is_stuck;
     return n;
 }
@@ -119,7 +119,7 @@ static int take_shown(mad_dev_t *dev)
 static MAD_DEV_RARE int take_stuck(mad_dev_t *dev)
 {
     mad_progress(dev->session);
-    return arrive_stuck(dev) ? 1 + take_shown(dev) : 0;
+    return dev_stuck_retry(dev) ? 1 + take_shown(dev) : 0;
 }
 
 /* After a quiet time one message, which is likely to be what somebody waits for; else as many as there are. */
@@ -137,11 +137,11 @@ static void look_for_losses(mad_dev_t *dev)
 {
     mad_event_t event;
     while (mad_event_next(dev->session, &event) == MAD_OK)
-        peer_suspect(dev, event.peer, event.status);
+        dev_peer_suspect(dev, event.peer, event.status);
 }
 
-/* Has the kernel's clock ticked?  It costs next to nothing; ticks are milliseconds. */
-static bool ticked(mad_dev_t *dev)
+/* Has the kernel's clock dev_clock_ticked?  It costs next to nothing; ticks are milliseconds. */
+static bool dev_clock_ticked(mad_dev_t *dev)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -154,9 +154,9 @@ static bool ticked(mad_dev_t *dev)
 /* Every few calls without a message.  A look everywhere takes as long as many at what is likely, and an answer that comes
  * meanwhile is late; but where processes outnumber cores calls are few, and a connection that is being made must not wait
  * for many. */
-static MAD_DEV_RARE void look_around(mad_dev_t *dev, unsigned turn)
+static MAD_DEV_RARE void dev_look_around(mad_dev_t *dev, unsigned turn)
 {
-    if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || ticked(dev))
+    if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || dev_clock_ticked(dev))
         mad_progress(dev->session);
     if (madi_poll_due(turn, MADI_DEVICE_LOSSES_EVERY))
         look_for_losses(dev);
@@ -203,7 +203,7 @@ static int progress_polled(mad_dev_t *dev)
         return 0;
     turn = dev->quiet;
     if (madi_poll_due(turn, MADI_POLL_CLOCK_EVERY))
-        look_around(dev, turn);
+        dev_look_around(dev, turn);
     else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* glances do not move long ones */
         mad_progress(dev->session);
     n = take_messages(dev, turn ? 1 : MAD_DEV_SHOWN);
@@ -234,7 +234,7 @@ int mad_dev_progress(mad_dev_t *dev)
 
 #define WATCHED 0x80 /* beside a status */
 
-mad_status_t peer_status(const mad_dev_t *dev, mad_peer_t peer)
+mad_status_t dev_peer_status(const mad_dev_t *dev, mad_peer_t peer)
 {
     return peer >= 0 && peer < dev->n_lost ? (mad_status_t)(dev->lost[peer] & ~WATCHED) : MAD_OK;
 }
@@ -242,7 +242,7 @@ mad_status_t peer_status(const mad_dev_t *dev, mad_peer_t peer)
 /* Note the status, or WATCHED. */
 static bool lost_note(mad_dev_t *dev, mad_peer_t peer, unsigned status)
 {
-    if (!peers_grow(&dev->lost, &dev->n_lost, peer))
+    if (!dev_peers_grow(&dev->lost, &dev->n_lost, peer))
         return false;
     dev->lost[peer] |= (unsigned char)status;
     return true;
@@ -250,26 +250,26 @@ static bool lost_note(mad_dev_t *dev, mad_peer_t peer, unsigned status)
 
 static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
 {
-    if (peer < 0 || peer_status(dev, peer))
+    if (peer < 0 || dev_peer_status(dev, peer))
         return;
     lost_note(dev, peer, (unsigned)status);
-    receive_from_lost(dev, peer, status);
+    dev_receives_fail(dev, peer, status);
     for (uint32_t i = 0; i < dev->n_numbered; i++) {
         op_t *op = dev->numbered[i];
         if (!op || op->peer != peer || op->heading) /* a head that is leaving will fail by itself */
             continue;
-        number_take(dev, op);
+        dev_number_release(dev, op);
         if (op->done.sent) {
-            send_advance(dev, op, status);
+            dev_send_advance(dev, op, status);
         } else {
             op->done.status = status;
             op->done.len = 0;
-            op_tell(dev, op);
+            dev_op_complete(dev, op);
         }
     }
 }
 
-void peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
+void dev_peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
 {
     if (status == MAD_ERR_PEER || status == MAD_ERR_UNREACHABLE || status == MAD_ERR_AUTH || status == MAD_ERR_VERSION)
         peer_lost(dev, peer, status);
@@ -284,11 +284,11 @@ typedef struct watch {
 static void watch_over(mad_dev_t *dev, item_t *item)
 {
     watch_t *w = (watch_t *)item;
-    peer_suspect(dev, w->peer, item->status);
+    dev_peer_suspect(dev, w->peer, item->status);
     free(w);
 }
 
-void peer_watch(mad_dev_t *dev, mad_peer_t peer)
+void dev_peer_watch(mad_dev_t *dev, mad_peer_t peer)
 {
     mad_request_t *request;
     watch_t *w;
@@ -300,7 +300,7 @@ void peer_watch(mad_dev_t *dev, mad_peer_t peer)
         return;
     }
     w->peer = peer;
-    item_on(dev, request, &w->item, watch_over);
+    dev_item_attach(dev, request, &w->item, watch_over);
 }
 
 void mad_dev_peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
@@ -314,7 +314,7 @@ void mad_dev_peer_forget(mad_dev_t *dev, mad_peer_t peer)
 {
     bool lost;
     dev_lock(dev);
-    lost = peer_status(dev, peer) != MAD_OK;
+    lost = dev_peer_status(dev, peer) != MAD_OK;
     dev_unlock(dev);
     if (lost)
         mad_peer_forget(mad_dev_session(dev), peer);
@@ -330,10 +330,10 @@ static size_t whole_max(mad_session_t *session)
     for (int i = 0; i < mad_adapter_count(session); i++)
         if (!mad_adapter_get(session, i, &info) && info.packet_max < room)
             room = info.packet_max;
-    return room - MAD_DEV_HEADERS - sizeof(head_t);
+    return room - MAD_DEV_HEADERS - sizeof(dev_head_t);
 }
 
-static mad_status_t start(mad_dev_t *dev, const mad_dev_options_t *options)
+static mad_status_t session_start(mad_dev_t *dev, const mad_dev_options_t *options)
 {
     mad_status_t status = mad_open(options->key, options->key_len, &dev->session);
     if (status)
@@ -347,7 +347,7 @@ static mad_status_t start(mad_dev_t *dev, const mad_dev_options_t *options)
         return status;
     }
     if (dev->by_handler)
-        mad_channel_set_handler(dev->channel, handler, dev);
+        mad_channel_set_handler(dev->channel, message_handler, dev);
     return MAD_OK;
 }
 
@@ -366,12 +366,12 @@ mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **out)
     dev->arg = options->arg;
     dev->memory = options->memory;
     for (int i = 0; i < 2; i++)
-        match_init(&dev->matchers[i]);
+        dev_match_init(&dev->matchers[i]);
     if (pthread_mutex_init(&dev->lock, NULL)) {
         free(dev);
         return MAD_ERR_NOMEM;
     }
-    status = start(dev, options);
+    status = session_start(dev, options);
     if (status) {
         pthread_mutex_destroy(&dev->lock);
         free(dev);
@@ -411,7 +411,7 @@ int64_t mad_dev_clock(void)
 }
 
 /* What was injected is over for the program, and may end here before its receiver has asked for it. */
-static void linger(mad_dev_t *dev)
+static void dev_linger(mad_dev_t *dev)
 {
     int64_t end = mad_dev_clock() + LINGER_MS;
     while (sends_wait(dev) && mad_dev_clock() < end)
@@ -425,23 +425,23 @@ void mad_dev_close(mad_dev_t *dev)
     dev->tell = tell_nobody;
     dev->tell_got = got_nobody;
     dev_unlock(dev);
-    linger(dev);
+    dev_linger(dev);
     mad_exit(dev->session); /* completes all that was begun: no callback comes afterwards */
     for (item_t *i = atomic_load(&dev->items), *next; i; i = next) {
         next = i->next;
-        if (i->look == arrived || i->look == watch_over)
+        if (i->look == arrival_queue || i->look == watch_over)
             free(i);
         else
-            remote_forget(dev, i);
+            dev_remote_forget(dev, i);
     }
-    for (arrival_t *a = dev->arrived, *next; a; a = next) {
+    for (arrival_t *a = dev->arrival_queue, *next; a; a = next) {
         next = a->next;
         free(a);
     }
     for (int i = 0; i < 2; i++)
-        match_fini(&dev->matchers[i]);
-    pool_fini(dev);
-    flow_fini(dev);
+        dev_match_fini(&dev->matchers[i]);
+    dev_pool_fini(dev);
+    dev_flow_fini(dev);
     free(dev->lost);
     free(dev->greeted);
     free(dev->sink);

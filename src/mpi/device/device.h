@@ -9,7 +9,7 @@
  *   pool.c      operations and messages in memory; numbers for what peers name
  *   send.c      messages out: at once, or head and body with a request
  *   arrive.c    messages in: read, matched, placed or kept
- *   flow.c      how much may be sent unasked; ask.c  heads whose payload stays with the sender
+ *   flow.c      how much may be sent unasked; rendezvous.c  heads whose payload stays with the sender
  *   receive.c   receives, probes, claims, cancellation
  *   remote.c    memory of peers: written, read, changed atomically; serve.c  the same at the peer
  *   device.c    start, end, progress, peers that are lost

@@ -8,13 +8,13 @@
 
 /* ---- Groups ------------------------------------------------------------------------------------------------------ */
 
-static void rehash(index_t *index, group_t **table, uint32_t size)
+static void index_rehash(match_index_t *index, match_group_t **table, uint32_t size)
 {
     uint32_t old = index->size;
     index->size = size;
     for (uint32_t i = 0; i < old; i++)
-        for (group_t *g = index->table[i], *next; g; g = next) {
-            uint32_t slot = match_slot(index, g->tag, g->peer);
+        for (match_group_t *g = index->table[i], *next; g; g = next) {
+            uint32_t slot = dev_match_slot(index, g->tag, g->peer);
             next = g->next;
             g->next = table[slot];
             table[slot] = g;
@@ -24,11 +24,11 @@ static void rehash(index_t *index, group_t **table, uint32_t size)
 }
 
 /* Empty groups are kept for the next of the same, until there are as many groups as slots. */
-static void sweep(index_t *index)
+static void index_sweep(match_index_t *index)
 {
     for (uint32_t i = 0; i < index->size; i++)
-        for (group_t **p = &index->table[i]; *p;) {
-            group_t *g = *p;
+        for (match_group_t **p = &index->table[i]; *p;) {
+            match_group_t *g = *p;
             if (g->posted || g->kept) {
                 p = &g->next;
             } else {
@@ -39,17 +39,17 @@ static void sweep(index_t *index)
         }
 }
 
-MAD_DEV_RARE group_t *match_group_new(matcher_t *m, index_t *index, uint64_t tag, mad_peer_t source)
+MAD_DEV_RARE match_group_t *dev_match_group_new(matcher_t *m, match_index_t *index, uint64_t tag, mad_peer_t source)
 {
-    group_t *g;
+    match_group_t *g;
     uint32_t slot;
     if (index->n >= index->size) {
         m->hot = NULL;
-        sweep(index);
+        index_sweep(index);
         if (index->n >= index->size / 2) {
-            group_t **table = calloc(index->size * 2, sizeof *table);
+            match_group_t **table = calloc(index->size * 2, sizeof *table);
             if (table) /* without, it is only slower */
-                rehash(index, table, index->size * 2);
+                index_rehash(index, table, index->size * 2);
         }
     }
     g = calloc(1, sizeof *g);
@@ -58,7 +58,7 @@ MAD_DEV_RARE group_t *match_group_new(matcher_t *m, index_t *index, uint64_t tag
     g->index = index;
     g->tag = tag & ~index->ignore;
     g->peer = index->sourced ? source : MAD_ANY_SOURCE;
-    slot = match_slot(index, g->tag, g->peer);
+    slot = dev_match_slot(index, g->tag, g->peer);
     g->next = index->table[slot];
     index->table[slot] = g;
     index->n++;
@@ -67,9 +67,9 @@ MAD_DEV_RARE group_t *match_group_new(matcher_t *m, index_t *index, uint64_t tag
 
 /* ---- Indexes ----------------------------------------------------------------------------------------------------- */
 
-static void place_add(group_t *g, place_t *place, mad_dev_message_t *message)
+static void index_place_add(match_group_t *g, match_place_t *place, mad_dev_message_t *message)
 {
-    *place = (place_t){.prev = g->kept_last, .group = g, .message = message};
+    *place = (match_place_t){.prev = g->kept_last, .group = g, .message = message};
     if (g->kept_last)
         g->kept_last->next = place;
     else
@@ -77,9 +77,9 @@ static void place_add(group_t *g, place_t *place, mad_dev_message_t *message)
     g->kept_last = place;
 }
 
-static void place_del(place_t *place)
+static void index_place_remove(match_place_t *place)
 {
-    group_t *g = place->group;
+    match_group_t *g = place->group;
     if (place->prev)
         place->prev->next = place->next;
     else
@@ -90,10 +90,10 @@ static void place_del(place_t *place)
         g->kept_last = place->prev;
 }
 
-static void index_fini(index_t *index)
+static void index_fini(match_index_t *index)
 {
     for (uint32_t i = 0; i < index->size; i++)
-        for (group_t *g = index->table[i], *next; g; g = next) {
+        for (match_group_t *g = index->table[i], *next; g; g = next) {
             next = g->next;
             free(g);
         }
@@ -104,21 +104,21 @@ static void index_fini(index_t *index)
 static bool index_fill(matcher_t *m, int at)
 {
     for (mad_dev_message_t *u = m->first; u; u = u->next) {
-        group_t *g = match_group(m, &m->indexes[at], u->said.tag, u->said.source);
+        match_group_t *g = dev_match_group(m, &m->indexes[at], u->envelope.tag, u->envelope.source);
         if (!g)
             return false;
-        place_add(g, &u->places[at], u);
+        index_place_add(g, &u->places[at], u);
     }
     return true;
 }
 
-MAD_DEV_RARE index_t *match_index_new(matcher_t *m, uint64_t ignore, bool sourced)
+MAD_DEV_RARE match_index_t *dev_match_index_new(matcher_t *m, uint64_t ignore, bool sourced)
 {
-    index_t *index;
+    match_index_t *index;
     if (m->n == MAX_INDEXES)
         return NULL;
     index = &m->indexes[m->n];
-    *index = (index_t){.ignore = ignore, .sourced = sourced, .size = 64};
+    *index = (match_index_t){.ignore = ignore, .sourced = sourced, .size = 64};
     index->table = calloc(index->size, sizeof *index->table);
     if (!index->table)
         return NULL;
@@ -130,12 +130,12 @@ MAD_DEV_RARE index_t *match_index_new(matcher_t *m, uint64_t ignore, bool source
     return index;
 }
 
-void match_init(matcher_t *m)
+void dev_match_init(matcher_t *m)
 {
     *m = (matcher_t){.n = 0};
 }
 
-void match_fini(matcher_t *m)
+void dev_match_fini(matcher_t *m)
 {
     for (int i = 0; i < m->n; i++)
         index_fini(&m->indexes[i]);
@@ -143,62 +143,62 @@ void match_fini(matcher_t *m)
 
 /* ---- Meeting ----------------------------------------------------------------------------------------------------- */
 
-static bool fits(mad_peer_t from, uint64_t want, uint64_t ignore, mad_peer_t source, uint64_t tag)
+static bool receive_fits(mad_peer_t from, uint64_t want, uint64_t ignore, mad_peer_t source, uint64_t tag)
 {
     return (from == MAD_ANY_SOURCE || from == source) && !((want ^ tag) & ~ignore);
 }
 
-op_t *match_arrival_other(matcher_t *m, mad_peer_t source, uint64_t tag)
+op_t *dev_match_arrival_slow(matcher_t *m, mad_peer_t source, uint64_t tag)
 {
     op_t *best = NULL;
-    for (const index_t *index = m->indexes; index < m->indexes + m->n; index++) {
-        group_t *g = index->posted ? match_group_find(index, tag, source) : NULL;
+    for (const match_index_t *index = m->indexes; index < m->indexes + m->n; index++) {
+        match_group_t *g = index->posted ? dev_match_group_find(index, tag, source) : NULL;
         if (g && g->posted && (!best || g->posted->order < best->order))
             best = g->posted;
     }
     if (best)
         m->hot = best->group;
     for (op_t *op = m->loose_first; op && (!best || op->order < best->order); op = op->next)
-        if (fits(op->peer, op->tag, op->ignore, source, tag))
+        if (receive_fits(op->peer, op->tag, op->ignore, source, tag))
             return op;
     return best;
 }
 
-mad_dev_message_t *match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore)
+mad_dev_message_t *dev_match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore)
 {
-    index_t *index;
-    group_t *g;
+    match_index_t *index;
+    match_group_t *g;
     if (!m->first)
         return NULL;
-    index = match_index(m, ignore, from != MAD_ANY_SOURCE);
+    index = dev_match_index(m, ignore, from != MAD_ANY_SOURCE);
     if (index) {
-        g = match_group_find(index, tag, from);
+        g = dev_match_group_find(index, tag, from);
         return g && g->kept ? g->kept->message : NULL;
     }
     for (mad_dev_message_t *u = m->first; u; u = u->next)
-        if (fits(from, tag, ignore, u->said.source, u->said.tag))
+        if (receive_fits(from, tag, ignore, u->envelope.source, u->envelope.tag))
             return u;
     return NULL;
 }
 
-bool match_post(mad_dev_t *dev, op_t *op)
+bool dev_match_post(mad_dev_t *dev, op_t *op)
 {
     matcher_t *m = &dev->matchers[op->space];
-    index_t *index = match_index(m, op->ignore, op->peer != MAD_ANY_SOURCE);
-    group_t *g = index ? match_group(m, index, op->tag, op->peer) : NULL;
+    match_index_t *index = dev_match_index(m, op->ignore, op->peer != MAD_ANY_SOURCE);
+    match_group_t *g = index ? dev_match_group(m, index, op->tag, op->peer) : NULL;
     if (g) {
         m->hot = g;
-        match_post_to(dev, m, g, op);
+        dev_match_post_to(dev, m, g, op);
     } else if (!index) {
         op->order = dev->orders++;
         op->group = NULL;
         m->posted++;
-        match_append(&m->loose_first, &m->loose_last, op);
+        dev_match_append(&m->loose_first, &m->loose_last, op);
     }
     return g || !index;
 }
 
-MAD_DEV_RARE void match_unpost_other(op_t *first, op_t **last, op_t *op)
+MAD_DEV_RARE void dev_match_unpost_slow(op_t *first, op_t **last, op_t *op)
 {
     while (first->next != op)
         first = first->next;
@@ -207,28 +207,28 @@ MAD_DEV_RARE void match_unpost_other(op_t *first, op_t **last, op_t *op)
         *last = first;
 }
 
-static op_t *of_context(op_t *op, const void *context)
+static op_t *receive_of_context(op_t *op, const void *context)
 {
     while (op && op->done.context != context)
         op = op->next;
     return op;
 }
 
-MAD_DEV_RARE op_t *match_find(mad_dev_t *dev, const void *context)
+MAD_DEV_RARE op_t *dev_match_find(mad_dev_t *dev, const void *context)
 {
     op_t *op = NULL;
     for (matcher_t *m = dev->matchers; m < dev->matchers + 2 && !op; m++) {
-        op = of_context(m->loose_first, context);
-        for (const index_t *index = m->indexes; index < m->indexes + m->n; index++)
+        op = receive_of_context(m->loose_first, context);
+        for (const match_index_t *index = m->indexes; index < m->indexes + m->n; index++)
             for (uint32_t slot = 0; !op && index->posted && slot < index->size; slot++)
-                for (group_t *g = index->table[slot]; g && !op; g = g->next)
-                    op = of_context(g->posted, context);
+                for (match_group_t *g = index->table[slot]; g && !op; g = g->next)
+                    op = receive_of_context(g->posted, context);
     }
     return op;
 }
 
 /* Those of a list that name this peer, to the end of another; returns their number. */
-static uint32_t withdraw(op_t **first, op_t **last, mad_peer_t peer, op_t **to, op_t **to_last)
+static uint32_t receives_withdraw(op_t **first, op_t **last, mad_peer_t peer, op_t **to, op_t **to_last)
 {
     op_t *list = *first, *next;
     uint32_t n = 0;
@@ -236,24 +236,24 @@ static uint32_t withdraw(op_t **first, op_t **last, mad_peer_t peer, op_t **to, 
     for (op_t *op = list; op; op = next) {
         next = op->next;
         if (op->peer == peer) {
-            match_append(to, to_last, op);
+            dev_match_append(to, to_last, op);
             n++;
         } else {
-            match_append(first, last, op);
+            dev_match_append(first, last, op);
         }
     }
     return n;
 }
 
-MAD_DEV_RARE op_t *match_withdraw(mad_dev_t *dev, mad_peer_t peer)
+MAD_DEV_RARE op_t *dev_match_withdraw(mad_dev_t *dev, mad_peer_t peer)
 {
     op_t *list = NULL, *last = NULL;
     for (matcher_t *m = dev->matchers; m < dev->matchers + 2; m++) {
-        m->posted -= withdraw(&m->loose_first, &m->loose_last, peer, &list, &last);
-        for (index_t *index = m->indexes; index < m->indexes + m->n; index++)
+        m->posted -= receives_withdraw(&m->loose_first, &m->loose_last, peer, &list, &last);
+        for (match_index_t *index = m->indexes; index < m->indexes + m->n; index++)
             for (uint32_t slot = 0; index->sourced && slot < index->size; slot++)
-                for (group_t *g = index->table[slot]; g; g = g->next) {
-                    uint32_t n = withdraw(&g->posted, &g->posted_last, peer, &list, &last);
+                for (match_group_t *g = index->table[slot]; g; g = g->next) {
+                    uint32_t n = receives_withdraw(&g->posted, &g->posted_last, peer, &list, &last);
                     index->posted -= n;
                     m->posted -= n;
                 }
@@ -261,18 +261,18 @@ MAD_DEV_RARE op_t *match_withdraw(mad_dev_t *dev, mad_peer_t peer)
     return list;
 }
 
-bool match_keep(matcher_t *m, mad_dev_message_t *message)
+bool dev_match_keep(matcher_t *m, mad_dev_message_t *message)
 {
     int i;
     for (i = 0; i < m->n; i++) {
-        group_t *g = match_group(m, &m->indexes[i], message->said.tag, message->said.source);
+        match_group_t *g = dev_match_group(m, &m->indexes[i], message->envelope.tag, message->envelope.source);
         if (!g)
             break;
-        place_add(g, &message->places[i], message);
+        index_place_add(g, &message->places[i], message);
     }
     if (i < m->n) {
         while (i-- > 0)
-            place_del(&message->places[i]);
+            index_place_remove(&message->places[i]);
         return false;
     }
     message->next = NULL;
@@ -285,10 +285,10 @@ bool match_keep(matcher_t *m, mad_dev_message_t *message)
     return true;
 }
 
-void match_take(matcher_t *m, mad_dev_message_t *message)
+void dev_match_take(matcher_t *m, mad_dev_message_t *message)
 {
     for (int i = 0; i < m->n; i++)
-        place_del(&message->places[i]);
+        index_place_remove(&message->places[i]);
     if (message->prev)
         message->prev->next = message->next;
     else

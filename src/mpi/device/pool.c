@@ -28,21 +28,21 @@ static struct chunk *chunk_new(mad_dev_t *dev, bool of_messages)
     return c;
 }
 
-MAD_DEV_RARE bool ops_more(mad_dev_t *dev)
+MAD_DEV_RARE bool dev_ops_more(mad_dev_t *dev)
 {
     struct chunk *c = chunk_new(dev, false);
     for (int i = 0; c && i < CHUNK; i++)
-        op_free(dev, &c->at.ops[i]);
+        dev_op_free(dev, &c->at.ops[i]);
     return c;
 }
 
-mad_dev_message_t *message_new(mad_dev_t *dev)
+mad_dev_message_t *dev_message_new(mad_dev_t *dev)
 {
     mad_dev_message_t *u = dev->free_messages;
     if (!u) {
         struct chunk *c = chunk_new(dev, true);
         for (int i = 0; c && i < CHUNK; i++)
-            message_free(dev, &c->at.messages[i]);
+            dev_message_free(dev, &c->at.messages[i]);
         u = dev->free_messages;
         if (!u)
             return NULL;
@@ -58,7 +58,7 @@ mad_dev_message_t *message_new(mad_dev_t *dev)
     return u;
 }
 
-void message_free(mad_dev_t *dev, mad_dev_message_t *u)
+void dev_message_free(mad_dev_t *dev, mad_dev_message_t *u)
 {
     free(u->bytes);
     u->bytes = NULL;
@@ -66,7 +66,7 @@ void message_free(mad_dev_t *dev, mad_dev_message_t *u)
     dev->free_messages = u;
 }
 
-void pool_fini(mad_dev_t *dev)
+void dev_pool_fini(mad_dev_t *dev)
 {
     for (struct chunk *c = dev->chunks, *next; c; c = next) {
         next = c->next;
@@ -79,7 +79,7 @@ void pool_fini(mad_dev_t *dev)
 
 /* ---- Numbers: a place is the number modulo their count ----------------------------------------------------------- */
 
-static bool numbers_grow(mad_dev_t *dev)
+static bool dev_numbers_grow(mad_dev_t *dev)
 {
     uint32_t n = dev->n_numbered ? dev->n_numbered * 2 : 64;
     op_t **more = calloc(n, sizeof *more);
@@ -94,9 +94,9 @@ static bool numbers_grow(mad_dev_t *dev)
     return true;
 }
 
-bool number_give(mad_dev_t *dev, op_t *op)
+bool dev_number_assign(mad_dev_t *dev, op_t *op)
 {
-    if (dev->used_numbers >= dev->n_numbered / 2 && !numbers_grow(dev))
+    if (dev->used_numbers >= dev->n_numbered / 2 && !dev_numbers_grow(dev))
         return false;
     do
         dev->last_number++;
@@ -107,13 +107,13 @@ bool number_give(mad_dev_t *dev, op_t *op)
     return true;
 }
 
-op_t *number_find(mad_dev_t *dev, uint64_t number)
+op_t *dev_number_find(mad_dev_t *dev, uint64_t number)
 {
     op_t *op = dev->n_numbered ? dev->numbered[number % dev->n_numbered] : NULL;
     return op && op->number == number ? op : NULL;
 }
 
-void number_take(mad_dev_t *dev, op_t *op)
+void dev_number_release(mad_dev_t *dev, op_t *op)
 {
     dev->numbered[op->number % dev->n_numbered] = NULL;
     dev->used_numbers--;

@@ -6,7 +6,7 @@
 
 static op_t *op_of_receive(mad_dev_t *dev, const mad_dev_receive_t *r)
 {
-    op_t *op = op_new(dev);
+    op_t *op = dev_op_new(dev);
     if (!op)
         return NULL;
     op->space = r->space;
@@ -25,12 +25,12 @@ static op_t *op_of_receive(mad_dev_t *dev, const mad_dev_receive_t *r)
 }
 
 /* It gets nothing. */
-static void fail(mad_dev_t *dev, op_t *op, mad_status_t status)
+static void receive_fail(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     op->done.status = status;
     op->done.source = op->peer;
     op->done.tag = op->tag;
-    op_tell(dev, op);
+    dev_op_complete(dev, op);
 }
 
 /* What waits already goes into a multi-receive that is posted, as long as it is. */
@@ -38,14 +38,14 @@ static void multi_fill(mad_dev_t *dev, op_t *op)
 {
     matcher_t *m = &dev->matchers[op->space];
     mad_dev_message_t *u;
-    while ((u = match_receive(m, op->peer, op->tag, op->ignore))) {
+    while ((u = dev_match_receive(m, op->peer, op->tag, op->ignore))) {
         bool last;
-        op_t *part = receive_part(dev, op, u->said.len);
+        op_t *part = dev_op_part(dev, op, u->envelope.len);
         if (!part)
             return; /* later ones overtake it only if memory comes back: then its sender's order is lost, but nothing else */
         last = op->closed;
-        match_take(m, u);
-        arrive_meet(dev, part, u);
+        dev_match_take(m, u);
+        dev_message_meet(dev, part, u);
         if (last)
             return;
     }
@@ -56,16 +56,16 @@ static inline bool receive_good(const mad_dev_receive_t *r)
     return r->n >= 0 && r->n <= MAD_DEV_PIECES && (!r->multi || r->n == 1);
 }
 
-static mad_status_t post(mad_dev_t *dev, op_t *op)
+static mad_status_t receive_post(mad_dev_t *dev, op_t *op)
 {
-    if (match_post(dev, op)) {
+    if (dev_match_post(dev, op)) {
         if (dev->watch)
-            peer_watch(dev, op->peer);
+            dev_peer_watch(dev, op->peer);
         if (op->multi)
             multi_fill(dev, op);
         return MAD_OK;
     }
-    op_free(dev, op);
+    dev_op_free(dev, op);
     return MAD_ERR_NOMEM;
 }
 
@@ -77,16 +77,16 @@ static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, cons
     op_t *op = op_of_receive(dev, r);
     if (!op)
         return MAD_ERR_NOMEM;
-    u = op->multi ? NULL : match_receive(m, op->peer, op->tag, op->ignore);
+    u = op->multi ? NULL : dev_match_receive(m, op->peer, op->tag, op->ignore);
     if (u) {
-        match_take(m, u);
-        arrive_meet(dev, op, u);
+        dev_match_take(m, u);
+        dev_message_meet(dev, op, u);
         return MAD_OK;
     }
-    lost = peer_status(dev, op->peer);
+    lost = dev_peer_status(dev, op->peer);
     if (!lost)
-        return post(dev, op);
-    fail(dev, op, lost);
+        return receive_post(dev, op);
+    receive_fail(dev, op, lost);
     return MAD_OK;
 }
 
@@ -97,10 +97,10 @@ static inline bool receive_quick(mad_dev_t *dev, const mad_dev_receive_t *r)
     op_t *op = dev->free_ops;
     if (!(r->n == 1 && !r->multi && op && !m->first && !dev->n_lost && !dev->watch))
         return false;
-    if (!match_is_hot(m, r->from, r->tag, r->ignore))
+    if (!dev_match_is_hot(m, r->from, r->tag, r->ignore))
         return false;
     dev->free_ops = op->next;
-    op_clear(op);
+    dev_op_clear(op);
     op->space = r->space;
     op->peer = r->from;
     op->tag = r->tag;
@@ -110,7 +110,7 @@ static inline bool receive_quick(mad_dev_t *dev, const mad_dev_receive_t *r)
     op->room = r->pieces[0].iov_len;
     op->done.context = r->context;
     op->done.flags = r->flags;
-    match_post_to(dev, m, m->hot, op);
+    dev_match_post_to(dev, m, m->hot, op);
     return true;
 }
 
@@ -126,7 +126,7 @@ mad_status_t mad_dev_receive(mad_dev_t *dev, const mad_dev_receive_t *r)
 
 /* ---- Probes ------------------------------------------------------------------------------------------------------ */
 
-static void claim(mad_dev_t *dev, mad_dev_message_t *u, void *context)
+static void message_claim(mad_dev_t *dev, mad_dev_message_t *u, void *context)
 {
     u->context = context;
     u->prev = NULL;
@@ -136,7 +136,7 @@ static void claim(mad_dev_t *dev, mad_dev_message_t *u, void *context)
     dev->claimed = u;
 }
 
-static mad_dev_message_t *claimed(mad_dev_t *dev, void *context)
+static mad_dev_message_t *message_unclaim(mad_dev_t *dev, void *context)
 {
     mad_dev_message_t *u = dev->claimed;
     while (u && u->context != context)
@@ -158,19 +158,19 @@ mad_status_t mad_dev_probe(mad_dev_t *dev, const mad_dev_receive_t *r, mad_dev_p
     mad_dev_message_t *u;
     mad_status_t status = MAD_OK;
     dev_lock(dev);
-    u = match_receive(m, r->from, r->tag, r->ignore);
+    u = dev_match_receive(m, r->from, r->tag, r->ignore);
     if (u) {
-        *found = (mad_dev_done_t){.context = r->context, .flags = r->flags, .source = u->said.source,
-                                  .tag = u->said.tag, .data = u->said.data, .has_data = u->said.has_data,
-                                  .whole = u->said.len, .len = u->said.len};
+        *found = (mad_dev_done_t){.context = r->context, .flags = r->flags, .source = u->envelope.source,
+                                  .tag = u->envelope.tag, .data = u->envelope.data, .has_data = u->envelope.has_data,
+                                  .whole = u->envelope.len, .len = u->envelope.len};
         if (how != MAD_DEV_PEEK)
-            match_take(m, u);
+            dev_match_take(m, u);
         if (how == MAD_DEV_CLAIM)
-            claim(dev, u, r->context);
+            message_claim(dev, u, r->context);
         if (how == MAD_DEV_DISCARD)
-            arrive_drop(dev, u);
+            dev_message_drop(dev, u);
     } else {
-        status = peer_status(dev, r->from);
+        status = dev_peer_status(dev, r->from);
         if (!status)
             status = MAD_ERR_AGAIN;
     }
@@ -188,18 +188,18 @@ mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *r,
     dev_lock(dev);
     if (!discard)
         op = op_of_receive(dev, r);
-    u = discard || op ? claimed(dev, r->context) : NULL;
+    u = discard || op ? message_unclaim(dev, r->context) : NULL;
     if (!discard && !op)
         status = MAD_ERR_NOMEM;
     else if (!u)
         status = MAD_ERR_INVAL;
     if (!status && discard) {
-        arrive_drop(dev, u);
+        dev_message_drop(dev, u);
     } else if (!status) {
         op->multi = 0;
-        arrive_meet(dev, op, u);
+        dev_message_meet(dev, op, u);
     } else if (op) {
-        op_free(dev, op);
+        dev_op_free(dev, op);
     }
     dev_unlock(dev);
     return status;
@@ -208,30 +208,30 @@ mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *r,
 /* ---- Taking back ------------------------------------------------------------------------------------------------- */
 
 /* It is posted no longer.  A multi-receive ends with the last of its parts. */
-static void withdrawn(mad_dev_t *dev, op_t *op, mad_status_t status)
+static void receive_withdrawn(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     op->closed = true;
     if (op->parts == 0)
-        fail(dev, op, status);
+        receive_fail(dev, op, status);
 }
 
 mad_status_t mad_dev_cancel(mad_dev_t *dev, void *context)
 {
     op_t *op;
     dev_lock(dev);
-    op = match_find(dev, context);
+    op = dev_match_find(dev, context);
     if (op) {
-        match_unpost(&dev->matchers[op->space], op);
-        withdrawn(dev, op, MAD_ERR_CANCELLED);
+        dev_match_unpost(&dev->matchers[op->space], op);
+        receive_withdrawn(dev, op, MAD_ERR_CANCELLED);
     }
     dev_unlock(dev);
     return op ? MAD_OK : MAD_ERR_TOO_LATE;
 }
 
-void receive_from_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
+void dev_receives_fail(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
 {
-    for (op_t *op = match_withdraw(dev, peer), *next; op; op = next) {
+    for (op_t *op = dev_match_withdraw(dev, peer), *next; op; op = next) {
         next = op->next;
-        withdrawn(dev, op, status);
+        receive_withdrawn(dev, op, status);
     }
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-unsigned char *gather(unsigned char *to, const struct iovec *pieces, int n)
+unsigned char *dev_pieces_gather(unsigned char *to, const struct iovec *pieces, int n)
 {
     for (int i = 0; i < n; to += pieces[i++].iov_len)
         if (pieces[i].iov_len)
@@ -23,7 +23,7 @@ static bool number_good(int n)
 }
 
 /* Do all lengths fit each other? */
-static bool is_good(const mad_dev_remote_t *r, size_t *total)
+static bool remote_good(const mad_dev_remote_t *r, size_t *total)
 {
     size_t given, results, compares;
     if (r->n_targets < 1 || !number_good(r->n_targets) || !number_good(r->n) || !number_good(r->n_results) ||
@@ -32,9 +32,9 @@ static bool is_good(const mad_dev_remote_t *r, size_t *total)
     *total = 0;
     for (int i = 0; i < r->n_targets; i++)
         *total += r->targets[i].len;
-    given = sum_of(r->pieces, r->n);
-    results = sum_of(r->results, r->n_results);
-    compares = sum_of(r->compares, r->n_compares);
+    given = dev_pieces_length(r->pieces, r->n);
+    results = dev_pieces_length(r->results, r->n_results);
+    compares = dev_pieces_length(r->compares, r->n_compares);
     switch (r->access) {
     case MAD_DEV_WRITE:
         return given == *total;
@@ -51,7 +51,7 @@ static bool is_good(const mad_dev_remote_t *r, size_t *total)
 }
 
 /* Head and targets; returns their length. */
-static size_t head_fill(unsigned char *block, const mad_dev_remote_t *r, uint64_t number, size_t payload)
+static size_t remote_head_fill(unsigned char *block, const mad_dev_remote_t *r, uint64_t number, size_t payload)
 {
     static const uint8_t kinds[] = {[MAD_DEV_WRITE] = HEAD_WRITE, [MAD_DEV_READ] = HEAD_READ, [MAD_DEV_ATOMIC] = HEAD_ATOMIC,
                                     [MAD_DEV_FETCH] = HEAD_FETCH, [MAD_DEV_COMPARE] = HEAD_COMPARE};
@@ -68,9 +68,9 @@ static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
     const struct iovec *pieces = r->access == MAD_DEV_WRITE ? r->pieces : r->results;
     op_t *op;
     dev_lock(dev);
-    op = op_new(dev);
-    if (op && !number_give(dev, op)) {
-        op_free(dev, op);
+    op = dev_op_new(dev);
+    if (op && !dev_number_assign(dev, op)) {
+        dev_op_free(dev, op);
         op = NULL;
     }
     if (op) {
@@ -80,9 +80,9 @@ static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
         op->n = r->access == MAD_DEV_WRITE ? r->n : r->n_results;
         for (int i = 0; i < op->n; i++)
             op->pieces[i] = pieces[i];
-        op->room = r->access == MAD_DEV_WRITE ? 0 : sum_of(pieces, op->n);
+        op->room = r->access == MAD_DEV_WRITE ? 0 : dev_pieces_length(pieces, op->n);
         op->awaits = r->access == MAD_DEV_WRITE ? 2 : 1;
-        peer_watch(dev, r->to);
+        dev_peer_watch(dev, r->to);
         op->done = (mad_dev_done_t){.context = r->context, .flags = r->flags, .sent = true, .released = true};
     }
     dev_unlock(dev);
@@ -107,14 +107,14 @@ static mad_status_t write_later(mad_dev_t *dev, op_t *op, size_t head_len, bool 
     }
     status = mad_end_packing_request(cnx, &request);
     if (!status)
-        item_on(dev, request, &op->item, send_left);
+        dev_item_attach(dev, request, &op->item, dev_send_left);
     return status;
 }
 
 static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *r, size_t len)
 {
     unsigned char block[REMOTE_HEAD_MAX];
-    size_t head_len = head_fill(block, r, op->number, len);
+    size_t head_len = remote_head_fill(block, r, op->number, len);
     bool whole = len <= MAD_DEV_ORDERED || len + REMOTE_HEAD_MAX <= dev->whole_max;
     mad_status_t status = MAD_ERR_AGAIN;
     if (whole) { /* it may be too long for this network: then it is one block all the same */
@@ -123,7 +123,7 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
         status = mad_send_now(dev->channel, r->to, pieces, op->n + 1);
     }
     if (status) {
-        status = op_copy(dev, op, head_len, r->buffered ? len : 0);
+        status = dev_op_copy(dev, op, head_len, r->buffered ? len : 0);
         if (status)
             return status;
         memcpy(op->copy, block, head_len);
@@ -132,7 +132,7 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
             return MAD_OK;
     }
     dev_lock(dev); /* as if it had failed later: there is one way of failing */
-    send_advance(dev, op, status);
+    dev_send_advance(dev, op, status);
     dev_unlock(dev);
     return MAD_OK;
 }
@@ -140,31 +140,31 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
 /* A request had to wait for its way, in memory of its own; who asked hears only if it did not leave. */
 static void request_left(mad_dev_t *dev, item_t *item)
 {
-    op_t *carrier = (op_t *)item, *op = number_find(dev, carrier->order);
+    op_t *carrier = (op_t *)item, *op = dev_number_find(dev, carrier->order);
     mad_peer_t to = carrier->peer;
     mad_status_t status = item->status;
-    op_free(dev, carrier);
+    dev_op_free(dev, carrier);
     if (status && op)
-        send_advance(dev, op, status);
-    peer_suspect(dev, to, status);
+        dev_send_advance(dev, op, status);
+    dev_peer_suspect(dev, to, status);
 }
 
 static mad_status_t request_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *r)
 {
     unsigned char bytes[REMOTE_HEAD_MAX + 2 * MAD_DEV_ATOMIC_MAX];
-    size_t len = sum_of(r->pieces, r->n) + sum_of(r->compares, r->n_compares);
-    size_t head_len = head_fill(bytes, r, op->number, len);
+    size_t len = dev_pieces_length(r->pieces, r->n) + dev_pieces_length(r->compares, r->n_compares);
+    size_t head_len = remote_head_fill(bytes, r, op->number, len);
     struct iovec piece = {bytes, head_len + len};
     mad_block_t block = {bytes, head_len + len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     uint64_t number = op->number;
     mad_request_t *request;
     mad_status_t status;
     op_t *carrier;
-    gather(gather(bytes + head_len, r->pieces, r->n), r->compares, r->n_compares);
+    dev_pieces_gather(dev_pieces_gather(bytes + head_len, r->pieces, r->n), r->compares, r->n_compares);
     if (mad_send_now(dev->channel, r->to, &piece, 1) == MAD_OK)
         return MAD_OK;
     dev_lock(dev);
-    carrier = op_new(dev);
+    carrier = dev_op_new(dev);
     dev_unlock(dev);
     if (!carrier)
         return MAD_ERR_NOMEM;
@@ -172,7 +172,7 @@ static mad_status_t request_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t
     carrier->order = number;
     status = mad_send_blocks(dev->channel, r->to, &block, 1, &request);
     if (!status) {
-        item_on(dev, request, &carrier->item, request_left);
+        dev_item_attach(dev, request, &carrier->item, request_left);
         return MAD_OK;
     }
     dev_lock(dev);
@@ -187,7 +187,7 @@ mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
     size_t total;
     op_t *op;
     mad_status_t status;
-    if (!is_good(r, &total))
+    if (!remote_good(r, &total))
         return MAD_ERR_INVAL;
     op = op_of_remote(dev, r);
     if (!op)
@@ -195,8 +195,8 @@ mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
     status = r->access == MAD_DEV_WRITE ? write_out(dev, op, r, total) : request_out(dev, op, r);
     if (status) { /* nothing was sent */
         dev_lock(dev);
-        number_take(dev, op);
-        op_free(dev, op);
+        dev_number_release(dev, op);
+        dev_op_free(dev, op);
         dev_unlock(dev);
     }
     return status;
@@ -204,25 +204,25 @@ mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
 
 /* ---- Answers ----------------------------------------------------------------------------------------------------- */
 
-void remote_answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h,
-                      madi_foreign_t bytes, size_t len)
+void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h,
+                         madi_foreign_t bytes, size_t len)
 {
-    op_t *op = number_find(dev, h->number);
+    op_t *op = dev_number_find(dev, h->number);
     size_t there = h->kind == HEAD_ANSWER ? len : h->len;
     if (!op || !op->remote || op->peer != source) {
-        message_end(cnx); /* nothing of ours */
+        dev_message_end(cnx); /* nothing of ours */
         return;
     }
-    number_take(dev, op);
+    dev_number_release(dev, op);
     /* One without room is a write, whose item may stand for its way out still. */
     if (h->kind == HEAD_ANSWER_LONG && !h->refused && there == op->room && there) {
-        receive_from(dev, op, cnx, there, 0, send_left);
+        dev_op_receive_from(dev, op, cnx, there, 0, dev_send_left);
         return;
     }
     if (!h->refused && there == op->room)
-        place_bytes(op, bytes, len);
+        dev_op_fill(op, bytes, len);
     else
         op->done.status = h->refused ? MAD_ERR_INVAL : MAD_ERR_MISMATCH;
-    message_end(cnx);
-    send_advance(dev, op, MAD_OK);
+    dev_message_end(cnx);
+    dev_send_advance(dev, op, MAD_OK);
 }

@@ -8,7 +8,7 @@
 
 /* ---- What completes later ---------------------------------------------------------------------------------------- */
 
-void item_push(void *arg, mad_status_t status)
+void dev_item_push(void *arg, mad_status_t status)
 {
     item_t *item = arg;
     mad_dev_t *dev = item->dev;
@@ -21,15 +21,15 @@ void item_push(void *arg, mad_status_t status)
         dev_unlock(dev);
 }
 
-void item_on(mad_dev_t *dev, mad_request_t *request, item_t *item, void (*look)(mad_dev_t *dev, item_t *item))
+void dev_item_attach(mad_dev_t *dev, mad_request_t *request, item_t *item, void (*look)(mad_dev_t *dev, item_t *item))
 {
     item->dev = dev;
     item->look = look;
     atomic_fetch_add_explicit(&dev->under_way, 1, memory_order_relaxed);
-    mad_request_callback(request, item_push, item);
+    mad_request_callback(request, dev_item_push, item);
 }
 
-bool buffer_take(mad_dev_t *dev, size_t len)
+bool dev_buffer_take(mad_dev_t *dev, size_t len)
 {
     if (atomic_load_explicit(&dev->buffered, memory_order_relaxed) + len > MAD_DEV_BUFFERED_MAX)
         return false;
@@ -37,68 +37,68 @@ bool buffer_take(mad_dev_t *dev, size_t len)
     return true;
 }
 
-void buffer_give(mad_dev_t *dev, size_t len)
+void dev_buffer_release(mad_dev_t *dev, size_t len)
 {
     atomic_fetch_sub_explicit(&dev->buffered, len, memory_order_relaxed);
 }
 
-mad_status_t op_copy(mad_dev_t *dev, op_t *op, size_t before, size_t len)
+mad_status_t dev_op_copy(mad_dev_t *dev, op_t *op, size_t before, size_t len)
 {
     size_t takes = len ? len + sizeof *op : 0;
     unsigned char *to;
-    if (!buffer_take(dev, takes))
+    if (!dev_buffer_take(dev, takes))
         return MAD_ERR_AGAIN;
     op->copy = to = malloc(before + len);
     if (!to) {
-        buffer_give(dev, takes);
+        dev_buffer_release(dev, takes);
         return MAD_ERR_NOMEM;
     }
     op->copy_len = takes;
     if (len) {
-        gather(to + before, op->pieces, op->n);
+        dev_pieces_gather(to + before, op->pieces, op->n);
         op->pieces[0] = (struct iovec){to + before, len};
         op->n = 1;
     }
     return MAD_OK;
 }
 
-void send_advance(mad_dev_t *dev, op_t *op, mad_status_t status)
+void dev_send_advance(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     if (status && !op->done.status)
         op->done.status = status;
     if (status && op->number) { /* what did not leave meets nobody */
-        number_take(dev, op);
+        dev_number_release(dev, op);
         op->awaits--;
     }
     if (--op->awaits > 0)
         return;
     if (op->copy)
-        buffer_give(dev, op->copy_len);
+        dev_buffer_release(dev, op->copy_len);
     op->silent = op->silent && !op->done.status;
-    op_tell(dev, op);
+    dev_op_complete(dev, op);
 }
 
-void send_left(mad_dev_t *dev, item_t *item)
+void dev_send_left(mad_dev_t *dev, item_t *item)
 {
     op_t *op = (op_t *)item;
     mad_peer_t to = op->peer;
-    send_advance(dev, op, item->status);
-    peer_suspect(dev, to, item->status);
+    dev_send_advance(dev, op, item->status);
+    dev_peer_suspect(dev, to, item->status);
 }
 
 /* ---- The way out ------------------------------------------------------------------------------------------------- */
 
-static inline size_t head_fill(head_t *h, const mad_dev_send_t *s, size_t len)
+static inline size_t send_head_fill(dev_head_t *h, const mad_dev_send_t *s, size_t len)
 {
     bool wide = s->data >> 32 || s->matched;
-    *h = (head_t){.kind = HEAD_WHOLE, .data = (uint32_t)s->data, .tag = s->tag, .data_high = (uint32_t)(s->data >> 32),
+    *h = (dev_head_t){.kind = HEAD_WHOLE, .data = (uint32_t)s->data, .tag = s->tag, .data_high = (uint32_t)(s->data >> 32),
                   .len = len};
     h->flags = (uint8_t)((s->space == MAD_DEV_PLAIN ? FLAG_PLAIN : 0) | (s->has_data ? FLAG_DATA : 0) |
                          (s->matched ? FLAG_TELL : 0) | (wide ? FLAG_WIDE : 0));
     return wide ? sizeof *h : HEAD_SHORT;
 }
 
-static inline mad_status_t send_whole(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t head_len)
+static inline mad_status_t send_whole(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t head_len)
 {
     struct iovec pieces[MAD_DEV_PIECES + 1];
     pieces[0] = (struct iovec){h, head_len};
@@ -139,7 +139,7 @@ static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
 }
 
 /* As two blocks or more, with a request. */
-static mad_status_t send_long(mad_dev_t *dev, op_t *op, head_t *h)
+static mad_status_t send_in_blocks(mad_dev_t *dev, op_t *op, dev_head_t *h)
 {
     mad_connection_t *cnx = mad_begin_packing(dev->channel, op->peer);
     mad_request_t *request;
@@ -154,7 +154,7 @@ static mad_status_t send_long(mad_dev_t *dev, op_t *op, head_t *h)
         mad_pack_gather(cnx, op->pieces, op->n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     status = mad_end_packing_request(cnx, &request);
     if (!status)
-        item_on(dev, request, &op->item, send_left);
+        dev_item_attach(dev, request, &op->item, dev_send_left);
     return status;
 }
 
@@ -164,14 +164,14 @@ static mad_status_t op_take_payload(mad_dev_t *dev, op_t *op, const mad_dev_send
     op->n = s->n;
     for (int i = 0; i < s->n; i++)
         op->pieces[i] = s->pieces[i];
-    return s->buffered && len ? op_copy(dev, op, 0, len) : MAD_OK;
+    return s->buffered && len ? dev_op_copy(dev, op, 0, len) : MAD_OK;
 }
 
-op_t *send_op(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, mad_status_t *status)
+op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, mad_status_t *status)
 {
     op_t *op;
     dev_lock(dev);
-    op = op_new(dev);
+    op = dev_op_new(dev);
     *status = op ? op_take_payload(dev, op, s, len) : MAD_ERR_NOMEM;
     if (!*status) {
         op->peer = s->to;
@@ -179,15 +179,15 @@ op_t *send_op(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, ma
         op->asks = op->heading = asks;
         op->awaits = s->matched && !asks ? 2 : 1;
         op->done = (mad_dev_done_t){.context = s->context, .flags = s->flags, .sent = true, .released = true};
-        if ((asks || s->matched) && !number_give(dev, op))
+        if ((asks || s->matched) && !dev_number_assign(dev, op))
             *status = MAD_ERR_NOMEM;
         else if (asks || s->matched)
-            peer_watch(dev, s->to);
+            dev_peer_watch(dev, s->to);
     }
     if (*status && op) {
         if (op->copy)
-            buffer_give(dev, op->copy_len);
-        op_free(dev, op);
+            dev_buffer_release(dev, op->copy_len);
+        dev_op_free(dev, op);
         op = NULL;
     }
     dev_unlock(dev);
@@ -195,29 +195,29 @@ op_t *send_op(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, ma
 }
 
 /* With an operation that is told. */
-static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t len)
+static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len)
 {
     mad_status_t status;
-    op_t *op = send_op(dev, s, len, false, &status);
+    op_t *op = dev_op_of_send(dev, s, len, false, &status);
     if (!op)
         return status;
     h->number = op->number;
     if (s->matched && len <= dev->whole_max && send_whole(dev, s, h, sizeof *h) == MAD_OK) {
         dev_lock(dev);
-        send_advance(dev, op, MAD_OK);
+        dev_send_advance(dev, op, MAD_OK);
         dev_unlock(dev);
         return MAD_OK;
     }
-    status = send_long(dev, op, h);
+    status = send_in_blocks(dev, op, h);
     if (status) { /* told as if it had failed later: there is one way of failing */
         dev_lock(dev);
-        send_advance(dev, op, status);
+        dev_send_advance(dev, op, status);
         dev_unlock(dev);
     }
     return MAD_OK;
 }
 
-/* ---- Is there somebody? ------------------------------------------------------------------------------------------ */
+/* ---- Is there peer_known? ------------------------------------------------------------------------------------------ */
 
 /* Who sends what nobody can be told of would never hear that the peer is not reached, or does not hold the key, and
  * neither does the peer, which may wait for it for ever.  So the first of these waits until an empty message has left, unless
@@ -225,7 +225,7 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, head_t *
  * looks at what it has read from its queue, and reads from there again, into the same place, when it has to wait. */
 enum { UNKNOWN = 0, GREETED, THERE };
 
-bool peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer)
+bool dev_peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer)
 {
     int room = (peer + 64) / 64 * 64;
     unsigned char *more = peer < *n ? *by_peer : realloc(*by_peer, (size_t)room);
@@ -245,39 +245,39 @@ static void greeting_left(mad_dev_t *dev, item_t *item)
     mad_status_t status = item->status;
     mad_peer_t to = op->peer;
     dev->greeted[to] = status ? UNKNOWN : THERE;
-    op_free(dev, op);
-    peer_suspect(dev, to, status);
+    dev_op_free(dev, op);
+    dev_peer_suspect(dev, to, status);
 }
 
-static mad_status_t greet(mad_dev_t *dev, mad_peer_t to)
+static mad_status_t peer_greet(mad_dev_t *dev, mad_peer_t to)
 {
-    head_t h = {.kind = HEAD_MATCHED, .flags = FLAG_WIDE}; /* no send has the number 0 */
+    dev_head_t h = {.kind = HEAD_MATCHED, .flags = FLAG_WIDE}; /* no send has the number 0 */
     mad_block_t block = {&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
-    op_t *op = op_new(dev);
+    op_t *op = dev_op_new(dev);
     mad_status_t status = op ? mad_send_blocks(dev->channel, to, &block, 1, &request) : MAD_ERR_NOMEM;
     if (status && op)
-        op_free(dev, op);
+        dev_op_free(dev, op);
     if (status)
         return status;
     dev->greeted[to] = GREETED;
     op->peer = to;
-    item_on(dev, request, &op->item, greeting_left);
+    dev_item_attach(dev, request, &op->item, greeting_left);
     return MAD_ERR_AGAIN;
 }
 
-static mad_status_t somebody(mad_dev_t *dev, mad_peer_t to)
+static mad_status_t peer_known(mad_dev_t *dev, mad_peer_t to)
 {
     mad_status_t status;
     int adapter;
     dev_lock(dev);
-    status = peer_status(dev, to);
-    if (!status && !peers_grow(&dev->greeted, &dev->n_greeted, to))
+    status = dev_peer_status(dev, to);
+    if (!status && !dev_peers_grow(&dev->greeted, &dev->n_greeted, to))
         status = MAD_ERR_NOMEM;
     if (!status && dev->greeted[to] != THERE && mad_peer_adapter(dev->session, to, &adapter) == MAD_OK)
         dev->greeted[to] = THERE;
     if (!status && dev->greeted[to] != THERE)
-        status = dev->greeted[to] == GREETED ? MAD_ERR_AGAIN : greet(dev, to);
+        status = dev->greeted[to] == GREETED ? MAD_ERR_AGAIN : peer_greet(dev, to);
     dev_unlock(dev);
     return status;
 }
@@ -290,15 +290,15 @@ mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t 
     typedef uint64_t two_t __attribute__((vector_size(16)));
     uint64_t flags = space | (has_data ? FLAG_DATA : 0), cost = pieces[1].iov_len + MAD_DEV_HEAD_COST;
     two_t head = {HEAD_WHOLE | flags << 8 | (uint64_t)data << 32, tag};
-    static_assert(sizeof head == HEAD_SHORT && offsetof(head_t, flags) == 1 && offsetof(head_t, data) == 4 &&
-                      offsetof(head_t, tag) == 8,
+    static_assert(sizeof head == HEAD_SHORT && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 &&
+                      offsetof(dev_head_t, tag) == 8,
                   "the beginning of a head");
-    /* its flow_cost, since whole_max is less than MAD_DEV_LOAD_MAX */
-    if (MAD_DEV_LIKELY(pieces[1].iov_len <= dev->whole_max && flow_take(dev, to, cost))) {
+    /* its dev_flow_cost, since whole_max is less than MAD_DEV_LOAD_MAX */
+    if (MAD_DEV_LIKELY(pieces[1].iov_len <= dev->whole_max && dev_flow_take(dev, to, cost))) {
         pieces[0] = (struct iovec){&head, sizeof head};
         if (MAD_DEV_LIKELY(mad_send_now(dev->channel, to, pieces, 2) == MAD_OK))
             return MAD_OK;
-        flow_untake(dev, to, cost);
+        dev_flow_refund(dev, to, cost);
     }
     return MAD_ERR_AGAIN;
 }
@@ -307,15 +307,15 @@ mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
 {
     size_t len, head_len;
     uint64_t cost;
-    head_t h;
+    dev_head_t h;
     mad_status_t status;
     if (s->n < 0 || s->n > MAD_DEV_PIECES)
         return MAD_ERR_INVAL;
-    len = sum_of(s->pieces, s->n);
-    head_len = head_fill(&h, s, len);
-    cost = flow_cost(len);
-    if (cost && !flow_take(dev, s->to, cost)) {
-        status = ask_send(dev, s, &h, len);
+    len = dev_pieces_length(s->pieces, s->n);
+    head_len = send_head_fill(&h, s, len);
+    cost = dev_flow_cost(len);
+    if (cost && !dev_flow_take(dev, s->to, cost)) {
+        status = dev_announce_send(dev, s, &h, len);
         if (!status)
             *later = true;
         return status;
@@ -324,22 +324,22 @@ mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
         *later = false;
         return MAD_OK;
     }
-    status = s->unheard ? somebody(dev, s->to) : MAD_OK;
+    status = s->unheard ? peer_known(dev, s->to) : MAD_OK;
     if (!status)
         status = send_later(dev, s, &h, len);
     if (!status)
         *later = true;
     else if (cost)
-        flow_untake(dev, s->to, cost);
+        dev_flow_refund(dev, s->to, cost);
     return status;
 }
 
-void send_matched(mad_dev_t *dev, mad_peer_t to, uint64_t number)
+void dev_matched_send(mad_dev_t *dev, mad_peer_t to, uint64_t number)
 {
-    send_answer(dev, to, &(head_t){.kind = HEAD_MATCHED, .flags = FLAG_WIDE, .number = number});
+    dev_answer_send(dev, to, &(dev_head_t){.kind = HEAD_MATCHED, .flags = FLAG_WIDE, .number = number});
 }
 
-void send_answer(mad_dev_t *dev, mad_peer_t to, const head_t *h)
+void dev_answer_send(mad_dev_t *dev, mad_peer_t to, const dev_head_t *h)
 {
     struct iovec piece = {(void *)h, sizeof *h};
     mad_block_t block = {(void *)h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};

@@ -7,7 +7,7 @@
 
 static pthread_mutex_t atomics = PTHREAD_MUTEX_INITIALIZER; /* of all devices: two of them may have the same memory */
 
-typedef struct request {
+typedef struct remote_request {
     remote_head_t h;
     mad_dev_access_t access;
     mad_peer_t source;
@@ -15,12 +15,12 @@ typedef struct request {
     struct iovec pieces[MAD_DEV_PIECES]; /* where they are */
     size_t total;
     bool refused;
-} request_t;
+} remote_request_t;
 
 /* ---- Targets ----------------------------------------------------------------------------------------------------- */
 
 /* Release all targets; the access was made if good, once for each key.  op: of the atomic ones, else 0. */
-static void drop(mad_dev_t *dev, const mad_dev_target_t *targets, int n, mad_dev_access_t access, uint8_t op, bool good)
+static void targets_release(mad_dev_t *dev, const mad_dev_target_t *targets, int n, mad_dev_access_t access, uint8_t op, bool good)
 {
     for (int i = 0; i < n; i++) {
         bool first = true;
@@ -31,7 +31,7 @@ static void drop(mad_dev_t *dev, const mad_dev_target_t *targets, int n, mad_dev
 }
 
 /* All or none; without them the request is refused. */
-static void hold(mad_dev_t *dev, request_t *r)
+static void targets_hold(mad_dev_t *dev, remote_request_t *r)
 {
     int i;
     r->refused = !dev->memory;
@@ -42,16 +42,16 @@ static void hold(mad_dev_t *dev, request_t *r)
         r->refused = !at;
     }
     if (r->refused && i > 1)
-        drop(dev, r->targets, i - 1, r->access, r->h.op, false);
+        targets_release(dev, r->targets, i - 1, r->access, r->h.op, false);
 }
 
-static void tell_served(mad_dev_t *dev, mad_dev_access_t access, uint8_t op, mad_peer_t source, size_t len)
+static void served_report(mad_dev_t *dev, mad_dev_access_t access, uint8_t op, mad_peer_t source, size_t len)
 {
     mad_dev_done_t done = {.served = access, .op = op, .source = source, .len = len};
     dev->tell(dev->arg, &done);
 }
 
-static void tell_written(mad_dev_t *dev, mad_peer_t source, size_t len, bool has_data, uint64_t data)
+static void written_report(mad_dev_t *dev, mad_peer_t source, size_t len, bool has_data, uint64_t data)
 {
     mad_dev_done_t done = {.served = MAD_DEV_WRITE, .source = source, .len = len, .has_data = has_data, .data = data};
     dev->tell(dev->arg, &done);
@@ -60,7 +60,7 @@ static void tell_written(mad_dev_t *dev, mad_peer_t source, size_t len, bool has
 /* ---- Answers ----------------------------------------------------------------------------------------------------- */
 
 /* bytes has room for a head before it. */
-static void answer(mad_dev_t *dev, mad_peer_t to, uint64_t number, bool refused, unsigned char *bytes, size_t len)
+static void remote_answer(mad_dev_t *dev, mad_peer_t to, uint64_t number, bool refused, unsigned char *bytes, size_t len)
 {
     remote_head_t h = {.kind = HEAD_ANSWER, .number = number, .refused = refused, .len = len}, alone;
     unsigned char *at = bytes ? bytes - sizeof h : (unsigned char *)&alone;
@@ -74,21 +74,21 @@ static void answer(mad_dev_t *dev, mad_peer_t to, uint64_t number, bool refused,
         mad_request_callback(request, NULL, NULL);
 }
 
-static void refuse(mad_dev_t *dev, const request_t *r)
+static void remote_refuse(mad_dev_t *dev, const remote_request_t *r)
 {
-    answer(dev, r->source, r->h.number, true, NULL, 0);
+    remote_answer(dev, r->source, r->h.number, true, NULL, 0);
 }
 
 /* An operation that remembers the request until its payload has gone, or come; with so many bytes of room behind that. */
-static op_t *op_of_request(mad_dev_t *dev, const request_t *r, size_t room)
+static op_t *op_of_request(mad_dev_t *dev, const remote_request_t *r, size_t room)
 {
-    op_t *op = op_new(dev);
+    op_t *op = dev_op_new(dev);
     size_t len = r->h.n * sizeof *r->targets;
     if (!op)
         return NULL;
     op->copy = malloc(len + room + 1);
     if (!op->copy) {
-        op_free(dev, op);
+        dev_op_free(dev, op);
         return NULL;
     }
     memcpy(op->copy, r->targets, len);
@@ -105,49 +105,49 @@ static op_t *op_of_request(mad_dev_t *dev, const request_t *r, size_t room)
 
 /* ---- Writes ------------------------------------------------------------------------------------------------------ */
 
-static void written(mad_dev_t *dev, item_t *item)
+static void write_done(mad_dev_t *dev, item_t *item)
 {
     op_t *op = (op_t *)item;
     mad_peer_t source = op->peer;
     mad_status_t status = item->status;
     bool good = !status && !op->closed;
-    drop(dev, op->copy, op->n, MAD_DEV_WRITE, 0, good);
+    targets_release(dev, op->copy, op->n, MAD_DEV_WRITE, 0, good);
     if (!status)
-        answer(dev, source, op->order, op->closed, NULL, 0);
+        remote_answer(dev, source, op->order, op->closed, NULL, 0);
     if (good)
-        tell_written(dev, source, op->room, op->done.has_data, op->done.data);
-    op_free(dev, op);
-    peer_suspect(dev, source, status);
+        written_report(dev, source, op->room, op->done.has_data, op->done.data);
+    dev_op_free(dev, op);
+    dev_peer_suspect(dev, source, status);
 }
 
-static bool write_long_in(mad_dev_t *dev, mad_connection_t *cnx, request_t *r)
+static bool write_long_in(mad_dev_t *dev, mad_connection_t *cnx, remote_request_t *r)
 {
     op_t *op;
     if (!r->refused && r->total != r->h.len) {
-        drop(dev, r->targets, r->h.n, r->access, 0, false);
+        targets_release(dev, r->targets, r->h.n, r->access, 0, false);
         r->refused = true;
     }
     op = op_of_request(dev, r, 0);
     if (op) {
-        receive_from(dev, op, cnx, r->h.len, 0, written);
+        dev_op_receive_from(dev, op, cnx, r->h.len, 0, write_done);
         return true;
     }
     if (!r->refused)
-        drop(dev, r->targets, r->h.n, r->access, 0, false);
+        targets_release(dev, r->targets, r->h.n, r->access, 0, false);
     return false;
 }
 
-static void write_in(mad_dev_t *dev, request_t *r, madi_foreign_t bytes, size_t len)
+static void write_in(mad_dev_t *dev, remote_request_t *r, madi_foreign_t bytes, size_t len)
 {
     op_t op = {.n = r->h.n, .room = r->total};
     bool good = r->total == len;
     memcpy(op.pieces, r->pieces, sizeof op.pieces);
     if (good)
-        place_bytes(&op, bytes, len);
-    drop(dev, r->targets, r->h.n, r->access, 0, good);
-    answer(dev, r->source, r->h.number, !good, NULL, 0);
+        dev_op_fill(&op, bytes, len);
+    targets_release(dev, r->targets, r->h.n, r->access, 0, good);
+    remote_answer(dev, r->source, r->h.number, !good, NULL, 0);
     if (good)
-        tell_written(dev, r->source, len, r->h.flags & FLAG_DATA, r->h.data);
+        written_report(dev, r->source, len, r->h.flags & FLAG_DATA, r->h.data);
 }
 
 /* ---- Reads ------------------------------------------------------------------------------------------------------- */
@@ -157,15 +157,15 @@ static void read_out(mad_dev_t *dev, item_t *item)
     op_t *op = (op_t *)item;
     mad_peer_t to = op->peer;
     mad_status_t status = item->status;
-    drop(dev, op->copy, op->n, MAD_DEV_READ, 0, !status);
+    targets_release(dev, op->copy, op->n, MAD_DEV_READ, 0, !status);
     if (!status)
-        tell_served(dev, MAD_DEV_READ, 0, to, op->room);
-    op_free(dev, op);
-    peer_suspect(dev, to, status);
+        served_report(dev, MAD_DEV_READ, 0, to, op->room);
+    dev_op_free(dev, op);
+    dev_peer_suspect(dev, to, status);
 }
 
 /* From where it lies, if it lies in one place; later accesses may change it meanwhile. */
-static bool read_long_in(mad_dev_t *dev, const request_t *r)
+static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
 {
     remote_head_t h = {.kind = HEAD_ANSWER_LONG, .number = r->h.number, .len = r->total};
     mad_block_t blocks[] = {{&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
@@ -173,43 +173,43 @@ static bool read_long_in(mad_dev_t *dev, const request_t *r)
     op_t *op = op_of_request(dev, r, r->h.n > 1 ? r->total : 0);
     mad_request_t *request;
     if (!op) {
-        drop(dev, r->targets, r->h.n, r->access, 0, false);
+        targets_release(dev, r->targets, r->h.n, r->access, 0, false);
         return false;
     }
     if (r->h.n > 1) {
         blocks[1].base = (mad_dev_target_t *)op->copy + r->h.n;
-        gather(blocks[1].base, r->pieces, r->h.n);
+        dev_pieces_gather(blocks[1].base, r->pieces, r->h.n);
     }
     op->item.status = mad_send_blocks(dev->channel, r->source, blocks, 2, &request);
     if (!op->item.status)
-        item_on(dev, request, &op->item, read_out);
+        dev_item_attach(dev, request, &op->item, read_out);
     else
         read_out(dev, &op->item);
     return true;
 }
 
-static void read_short_in(mad_dev_t *dev, const request_t *r)
+static void read_short_in(mad_dev_t *dev, const remote_request_t *r)
 {
     unsigned char bytes[sizeof(remote_head_t) + MAD_DEV_ORDERED];
-    gather(bytes + sizeof(remote_head_t), r->pieces, r->h.n);
-    drop(dev, r->targets, r->h.n, r->access, 0, true);
-    answer(dev, r->source, r->h.number, false, bytes + sizeof(remote_head_t), r->total);
-    tell_served(dev, MAD_DEV_READ, 0, r->source, r->total);
+    dev_pieces_gather(bytes + sizeof(remote_head_t), r->pieces, r->h.n);
+    targets_release(dev, r->targets, r->h.n, r->access, 0, true);
+    remote_answer(dev, r->source, r->h.number, false, bytes + sizeof(remote_head_t), r->total);
+    served_report(dev, MAD_DEV_READ, 0, r->source, r->total);
 }
 
-void remote_forget(mad_dev_t *dev, item_t *item)
+void dev_remote_forget(mad_dev_t *dev, item_t *item)
 {
     op_t *op = (op_t *)item;
-    if (item->look == written)
-        drop(dev, op->copy, op->n, MAD_DEV_WRITE, 0, false);
+    if (item->look == write_done)
+        targets_release(dev, op->copy, op->n, MAD_DEV_WRITE, 0, false);
     else if (item->look == read_out)
-        drop(dev, op->copy, op->n, MAD_DEV_READ, 0, false);
+        targets_release(dev, op->copy, op->n, MAD_DEV_READ, 0, false);
 }
 
 /* ---- Atomic operations ------------------------------------------------------------------------------------------- */
 
 /* Operands are there for all of it, or (FETCH) for nothing. */
-static bool atomic_good(const mad_dev_t *dev, const request_t *r, size_t len)
+static bool atomic_good(const mad_dev_t *dev, const remote_request_t *r, size_t len)
 {
     bool operand = len != 0;
     size_t wanted = r->access == MAD_DEV_COMPARE ? 2 * r->total : r->total;
@@ -221,7 +221,7 @@ static bool atomic_good(const mad_dev_t *dev, const request_t *r, size_t len)
     return true;
 }
 
-static void atomic_in(mad_dev_t *dev, const request_t *r, madi_foreign_t bytes, size_t len)
+static void atomic_in(mad_dev_t *dev, const remote_request_t *r, madi_foreign_t bytes, size_t len)
 {
     unsigned char operands[2 * MAD_DEV_ATOMIC_MAX];
     unsigned char room[sizeof(remote_head_t) + MAD_DEV_ATOMIC_MAX], *results = room + sizeof(remote_head_t);
@@ -236,16 +236,16 @@ static void atomic_in(mad_dev_t *dev, const request_t *r, madi_foreign_t bytes, 
                              compares ? operands + r->total + at : NULL, fetches ? results + at : NULL);
     if (good)
         pthread_mutex_unlock(&atomics);
-    drop(dev, r->targets, r->h.n, r->access, r->h.op, good);
-    answer(dev, r->source, r->h.number, !good, good && fetches ? results : NULL, good && fetches ? r->total : 0);
+    targets_release(dev, r->targets, r->h.n, r->access, r->h.op, good);
+    remote_answer(dev, r->source, r->h.number, !good, good && fetches ? results : NULL, good && fetches ? r->total : 0);
     if (good)
-        tell_served(dev, r->access, r->h.op, r->source, r->total);
+        served_report(dev, r->access, r->h.op, r->source, r->total);
 }
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
 /* Read the targets; *bytes: what follows them, *len: of the block, then of that.  False: it is nothing of ours. */
-static bool request_read(request_t *r, madi_foreign_t block, madi_foreign_t *bytes, size_t *len)
+static bool request_read(remote_request_t *r, madi_foreign_t block, madi_foreign_t *bytes, size_t *len)
 {
     static const mad_dev_access_t accesses[] = {MAD_DEV_WRITE, MAD_DEV_WRITE, MAD_DEV_READ,
                                                 MAD_DEV_ATOMIC, MAD_DEV_FETCH, MAD_DEV_COMPARE};
@@ -259,10 +259,10 @@ static bool request_read(request_t *r, madi_foreign_t block, madi_foreign_t *byt
     return true;
 }
 
-bool remote_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h, madi_foreign_t block,
-               size_t len)
+bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h, madi_foreign_t block,
+                      size_t len)
 {
-    request_t r = {.source = source};
+    remote_request_t r = {.source = source};
     madi_foreign_t bytes;
     bool room = true;
     if (len >= sizeof r.h)
@@ -270,18 +270,18 @@ bool remote_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const r
     if (!cnx && (r.h.kind == HEAD_ANSWER_LONG || r.h.kind == HEAD_WRITE_LONG))
         return true; /* nothing of ours: there is no second block */
     if (r.h.kind == HEAD_ANSWER || r.h.kind == HEAD_ANSWER_LONG) {
-        remote_answer_in(dev, source, cnx, &r.h, madi_foreign_skip(block, sizeof r.h), len - sizeof r.h);
+        dev_remote_answered(dev, source, cnx, &r.h, madi_foreign_skip(block, sizeof r.h), len - sizeof r.h);
         return true;
     }
     if (!request_read(&r, block, &bytes, &len)) {
-        message_end(cnx);
+        dev_message_end(cnx);
         return true;
     }
-    hold(dev, &r);
+    targets_hold(dev, &r);
     if (r.h.kind == HEAD_WRITE_LONG)
         return write_long_in(dev, cnx, &r);
     if (r.refused)
-        refuse(dev, &r);
+        remote_refuse(dev, &r);
     else if (r.access == MAD_DEV_WRITE)
         write_in(dev, &r, bytes, len);
     else if (r.access != MAD_DEV_READ)
@@ -291,6 +291,6 @@ bool remote_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const r
     else
         room = read_long_in(dev, &r);
     if (room)
-        message_end(cnx);
+        dev_message_end(cnx);
     return room;
 }

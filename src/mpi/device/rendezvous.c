@@ -12,20 +12,20 @@
 /* ---- At the sender ----------------------------------------------------------------------------------------------- */
 
 /* As one block, for mad_send_blocks: that waits for nobody, here where a handler may call. */
-static bool make_one(op_t *op, size_t len)
+static bool pieces_join(op_t *op, size_t len)
 {
     if (op->n == 1)
         return true;
     op->copy = malloc(len);
     if (!op->copy)
         return false;
-    gather(op->copy, op->pieces, op->n);
+    dev_pieces_gather(op->copy, op->pieces, op->n);
     op->pieces[0] = (struct iovec){op->copy, len};
     op->n = 1;
     return true;
 }
 
-static mad_status_t body_now(mad_dev_t *dev, const op_t *op, head_t *h, int n)
+static mad_status_t body_now(mad_dev_t *dev, const op_t *op, dev_head_t *h, int n)
 {
     struct iovec pieces[MAD_DEV_PIECES + 1];
     pieces[0] = (struct iovec){h, sizeof *h};
@@ -36,31 +36,31 @@ static mad_status_t body_now(mad_dev_t *dev, const op_t *op, head_t *h, int n)
 
 static void body_send(mad_dev_t *dev, op_t *op)
 {
-    head_t h = {.kind = HEAD_BODY, .flags = FLAG_WIDE, .number = op->wanted_by};
+    dev_head_t h = {.kind = HEAD_BODY, .flags = FLAG_WIDE, .number = op->wanted_by};
     mad_block_t blocks[2] = {{&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS}};
     mad_request_t *request;
     mad_status_t status;
     if (!op->wanted_by) {
-        send_advance(dev, op, MAD_OK);
+        dev_send_advance(dev, op, MAD_OK);
         return;
     }
-    h.len = sum_of(op->pieces, op->n);
+    h.len = dev_pieces_length(op->pieces, op->n);
     if (h.len <= dev->whole_max && body_now(dev, op, &h, op->n) == MAD_OK) {
-        send_advance(dev, op, MAD_OK);
+        dev_send_advance(dev, op, MAD_OK);
         return;
     }
-    if (!make_one(op, h.len)) { /* a body that is too short says so to the receiver */
-        send_answer(dev, op->peer, &h);
-        send_advance(dev, op, MAD_ERR_NOMEM);
+    if (!pieces_join(op, h.len)) { /* a body that is too short says so to the receiver */
+        dev_answer_send(dev, op->peer, &h);
+        dev_send_advance(dev, op, MAD_ERR_NOMEM);
         return;
     }
     h.kind = HEAD_BODY_LONG;
     blocks[1] = (mad_block_t){op->pieces[0].iov_base, h.len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     status = mad_send_blocks(dev->channel, op->peer, blocks, 2, &request);
     if (status)
-        send_advance(dev, op, status);
+        dev_send_advance(dev, op, status);
     else
-        item_on(dev, request, &op->item, send_left);
+        dev_item_attach(dev, request, &op->item, dev_send_left);
 }
 
 /* The head is on its way, or will never be.  The peer may have asked, or been lost, meanwhile. */
@@ -68,14 +68,14 @@ static void head_left(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     mad_peer_t to = op->peer;
     if (!status)
-        status = peer_status(dev, to);
+        status = dev_peer_status(dev, to);
     op->heading = false;
     if (op->wanted) {
         body_send(dev, op);
     } else if (status) {
-        number_take(dev, op);
-        send_advance(dev, op, status);
-        peer_suspect(dev, to, status);
+        dev_number_release(dev, op);
+        dev_send_advance(dev, op, status);
+        dev_peer_suspect(dev, to, status);
     }
 }
 
@@ -84,16 +84,16 @@ static void head_done(mad_dev_t *dev, item_t *item)
     head_left(dev, (op_t *)item, item->status);
 }
 
-mad_status_t ask_send(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t len)
+mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len)
 {
     struct iovec piece = {h, sizeof *h};
     mad_block_t block = {h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
     mad_status_t status;
-    op_t *op = send_op(dev, s, len, true, &status);
+    op_t *op = dev_op_of_send(dev, s, len, true, &status);
     if (!op)
         return status;
-    h->kind = HEAD_ASK;
+    h->kind = HEAD_ANNOUNCE;
     h->flags = (uint8_t)((h->flags & ~FLAG_TELL) | FLAG_WIDE);
     h->number = op->number;
     h->len = len;
@@ -101,7 +101,7 @@ mad_status_t ask_send(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t
     if (status) {
         status = mad_send_blocks(dev->channel, s->to, &block, 1, &request);
         if (!status) {
-            item_on(dev, request, &op->item, head_done);
+            dev_item_attach(dev, request, &op->item, head_done);
             return MAD_OK;
         }
     }
@@ -111,12 +111,12 @@ mad_status_t ask_send(mad_dev_t *dev, const mad_dev_send_t *s, head_t *h, size_t
     return MAD_OK;
 }
 
-void ask_give(mad_dev_t *dev, mad_peer_t source, const head_t *h)
+void dev_grant_arrive(mad_dev_t *dev, mad_peer_t source, const dev_head_t *h)
 {
-    op_t *op = number_find(dev, h->number);
+    op_t *op = dev_number_find(dev, h->number);
     if (!op || op->peer != source || !op->done.sent || !op->asks)
         return;
-    number_take(dev, op);
+    dev_number_release(dev, op);
     op->wanted = true;
     op->wanted_by = h->len;
     if (!op->heading)
@@ -125,47 +125,47 @@ void ask_give(mad_dev_t *dev, mad_peer_t source, const head_t *h)
 
 /* ---- At the receiver --------------------------------------------------------------------------------------------- */
 
-static void give(mad_dev_t *dev, mad_peer_t source, uint64_t number, uint64_t wanted_by)
+static void grant_send(mad_dev_t *dev, mad_peer_t source, uint64_t number, uint64_t wanted_by)
 {
-    send_answer(dev, source, &(head_t){.kind = HEAD_GIVE, .flags = FLAG_WIDE, .number = number, .len = wanted_by});
+    dev_answer_send(dev, source, &(dev_head_t){.kind = HEAD_GRANT, .flags = FLAG_WIDE, .number = number, .len = wanted_by});
 }
 
-void ask_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, size_t len)
+void dev_announced_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, size_t len)
 {
-    op->done.status = peer_status(dev, source);
+    op->done.status = dev_peer_status(dev, source);
     op->peer = source;
-    if (!op->done.status && len && !number_give(dev, op))
+    if (!op->done.status && len && !dev_number_assign(dev, op))
         op->done.status = MAD_ERR_NOMEM;
     if (op->number) {
-        peer_watch(dev, source);
-        give(dev, source, number, op->number);
+        dev_peer_watch(dev, source);
+        grant_send(dev, source, number, op->number);
         return;
     }
-    give(dev, source, number, 0);
-    op_tell(dev, op);
+    grant_send(dev, source, number, 0);
+    dev_op_complete(dev, op);
 }
 
-void ask_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number)
+void dev_announced_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number)
 {
-    give(dev, source, number, 0);
+    grant_send(dev, source, number, 0);
 }
 
-void ask_body(mad_dev_t *dev, mad_connection_t *cnx, const head_t *h, madi_foreign_t bytes, size_t len)
+void dev_body_arrive(mad_dev_t *dev, mad_connection_t *cnx, const dev_head_t *h, madi_foreign_t bytes, size_t len)
 {
-    op_t *op = number_find(dev, h->number);
+    op_t *op = dev_number_find(dev, h->number);
     if (!op || op->peer != mad_message_peer(cnx) || op->done.sent) {
-        message_end(cnx); /* nothing of ours */
+        dev_message_end(cnx); /* nothing of ours */
         return;
     }
-    number_take(dev, op);
+    dev_number_release(dev, op);
     if (h->kind == HEAD_BODY_LONG) {
-        receive_from(dev, op, cnx, op->done.whole, 0, received);
+        dev_op_receive_from(dev, op, cnx, op->done.whole, 0, dev_op_received);
         return;
     }
     if (len == op->done.whole)
-        place_bytes(op, bytes, len);
+        dev_op_fill(op, bytes, len);
     else
         op->done.status = MAD_ERR_NOMEM;
-    message_end(cnx);
-    op_tell(dev, op);
+    dev_message_end(cnx);
+    dev_op_complete(dev, op);
 }
