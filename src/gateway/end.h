@@ -86,7 +86,7 @@ struct gw_end {
     bool hope;           /* at least one path has not reported that the peer is gone */
     gw_avoid_t avoid;
     char why[GW_TEXT + 1];
-    /* move.c: a standby path, which the opener tries while it keeps the current path, or which the other endpoint has
+    /* migrate.c: a standby path, which the opener tries while it keeps the current path, or which the other endpoint has
      * opened. */
     gw_side_t *beside;
     uint32_t beside_turn, beside_ack;
@@ -245,7 +245,7 @@ void gw_way_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, co
 void gw_way_resume(gw_end_t *end, uint32_t ack); /* Both endpoints are on this path: send again what the other one has
                                                   * not received. */
 
-/* move.c; under the session's lock */
+/* migrate.c; under the session's lock */
 void gw_move_came(gw_side_t *side); /* A gateway on this path asks for another path. */
 bool gw_move_look(gw_end_t *end, int64_t now); /* True if another check is needed. */
 void gw_move_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open); /* TRY by the other one */

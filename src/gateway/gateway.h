@@ -90,7 +90,7 @@ void gw_dials_hop_down(gw_hop_t *hop);
 int64_t gw_dials_look(gw_t *gw, int64_t now); /* Return when to check again, ns; INT64_MAX if no dial is pending. */
 void gw_dials_free(gw_t *gw);
 
-/* say.c */
+/* report.c */
 void gw_say(struct mad_session *session, madi_json_t *json);
 
 #endif

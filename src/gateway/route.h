@@ -19,7 +19,7 @@ struct gw_route {
     int row; /* index of the row in a report */
 };
 
-/* next.c; under the session's lock, except gw_started */
+/* next_hop.c; under the session's lock, except gw_started */
 mad_status_t gw_started(mad_session_t *session);
 bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address); /* True if an adapter other than the virtual
                                                                              * one reaches the address. */
@@ -74,7 +74,7 @@ gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len); /* Read the mark
 mad_status_t gw_learn_gateways(mad_session_t *session); /* Add the gateways that the launcher started beside the ranks. */
 mad_status_t gw_learn_named(mad_session_t *session);    /* Add the gateways of MAD_GATEWAYS.  MAD_ERR_CONFIG is logged. */
 
-/* know.c; under the session's lock */
+/* gossip.c; under the session's lock */
 void gw_know_up(madi_gate_t *gate); /* Contract as in forward.h. */
 void gw_know_came(gw_hop_t *hop, const unsigned char *address, size_t max);
 

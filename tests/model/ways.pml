@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ends of a stream whose ways fail (window.c, resume.c, move.c of the gateways; doc/gateways.md, "Another way").
+/* The ends of a stream whose ways fail (window.c, resume.c, migrate.c of the gateways; doc/gateways.md, "Another way").
  *
  * Each end has a thread that sends numbered packets, as many as its window has room for, and one that polls: it receives,
  * acknowledges, and takes other ways.  Ways fail at any time: what is under way there is lost, or some of it still comes; each
