@@ -78,7 +78,7 @@ static bool side_ping(gw_side_t *side)
     return madi_gate_ctrl(side->hop->gate, &hdr, &body) == MAD_OK;
 }
 
-void gw_side_ask(gw_side_t *side)
+void gw_side_probe(gw_side_t *side)
 {
     gw_hop_t *hop = side->hop;
     int64_t now = madi_now();
@@ -103,7 +103,7 @@ void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, con
     answer.length = sizeof body;
     madi_gate_ctrl(hop->gate, &answer, &body);
     if (side && side->transit)
-        gw_side_ask(gw_transit_other(side));
+        gw_side_probe(gw_transit_other(side));
 }
 
 /* ---- Checks: each returns the time of the next one -------------------------------------------------------------- */
@@ -133,12 +133,12 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
     if (end->closed)
         return NEVER;
     if (end->lost || end->resuming) {
-        gw_way_look(end, now);
+        gw_path_check(end, now);
         return end->closed ? NEVER : end->try_at < now + QUICK ? end->try_at : now + QUICK;
     }
-    moves = gw_move_look(end, now);
+    moves = gw_migrate_check(end, now);
     unacked = !gw_window_empty(end);
-    if (!unacked && !end->half && !end_refused(end)) {
+    if (!unacked && !end->partial && !end_refused(end)) {
         if (still)
             gw_window_rest(end);
         return still && !moves ? NEVER : now + probe_period(end->gw);
@@ -147,7 +147,7 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
         gw_end_ack(end, true);
     end->asked = still;
     if (still && end->side)
-        gw_side_ask(end->side);
+        gw_side_probe(end->side);
     return now + probe_period(end->gw);
 }
 
@@ -191,7 +191,7 @@ static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
 
 static int64_t probe_all(gw_t *gw, int64_t now)
 {
-    int64_t next = gw_dials_look(gw, now), at;
+    int64_t next = gw_dials_check(gw, now), at;
     for (gw_hop_t *hop = gw->hops; hop; hop = hop->next)
         next = (at = look_at_hop(hop, now)) < next ? at : next;
     for (gw_end_t *end = gw->ends; end; end = end->next)
@@ -209,7 +209,7 @@ static void ask_idle(gw_t *gw)
         n++;
     for (gw_end_t *end = gw->ends; end; end = end->next, at++)
         if ((at + n - gw->idle_turn % n) % n < IDLE_ASKS && end->started && !end->closed && !end->lost && end->side)
-            gw_side_ask(end->side);
+            gw_side_probe(end->side);
     gw->idle_turn += IDLE_ASKS;
 }
 
@@ -224,7 +224,7 @@ void gw_alive_forgive(gw_t *gw, int64_t now)
         hop->asked += hop->asked ? ns : 0;
     for (gw_end_t *end = gw->ends; end; end = end->next) {
         end->lost += end->lost ? ns : 0;
-        end->beside_at += ns;
+        end->standby_since += ns;
         if (end->side && end->resuming)
             end->try_at += ns; /* deadline of an answer */
     }

@@ -38,10 +38,10 @@ static void link_close_came(gw_side_t *side, const madi_wire_close_t *c, const c
         return;
     }
     snprintf(why, sizeof why, "a gateway says, without the peer's proof: %.110s", text);
-    madi_log(side->end->unproved_told ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
+    madi_log(side->end->unproved_logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
              "%s: that does not end the connection, another way is taken", why);
-    side->end->unproved_told = true;
-    gw_way_lost(side, MADI_CLOSE_GONE, MAD_ERR_PEER, why);
+    side->end->unproved_logged = true;
+    gw_path_lost(side, MADI_CLOSE_GONE, MAD_ERR_PEER, why);
 }
 
 static void close_came(gw_side_t *side, madi_wire_close_t *c, const char *text)
@@ -52,8 +52,8 @@ static void close_came(gw_side_t *side, madi_wire_close_t *c, const char *text)
         c->status = MAD_ERR_PROTOCOL;
     if (side->transit)
         gw_transit_closed(side, c, text);
-    else if (c->what != MADI_CLOSE_LINK || side == side->end->beside)
-        gw_way_lost(side, c->what, (mad_status_t)c->status, text);
+    else if (c->what != MADI_CLOSE_LINK || side == side->end->standby)
+        gw_path_lost(side, c->what, (mad_status_t)c->status, text);
     else if (!side->old)
         link_close_came(side, c, text);
 }
@@ -64,9 +64,9 @@ static void move_came(gw_side_t *side, uint16_t passed)
     if (!passed)
         side->hop->moves = true;
     if (side->end)
-        gw_move_came(side);
+        gw_migrate_requested(side);
     else if (gw_transit_other(side)->hop && passed < GW_HOPS && gw_transit_moves(side))
-        gw_side_say(gw_transit_other(side), MADI_FORWARD_MOVE, (uint16_t)(passed + 1), NULL, 0, NULL, 0);
+        gw_side_send_control(gw_transit_other(side), MADI_FORWARD_MOVE, (uint16_t)(passed + 1), NULL, 0, NULL, 0);
 }
 
 static bool kind_opens(unsigned kind)
@@ -86,23 +86,23 @@ static void control_handle(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     char text[GW_TEXT + 1];
 
     if (kind_opens(kind)) {
-        gw_open_came(hop, hdr, body);
+        gw_open_arrived(hop, hdr, body);
     } else if (kind == MADI_FORWARD_PING) {
         memcpy(&forward, body, sizeof forward);
         gw_hop_ping(hop, side, hdr, &forward);
     } else if (kind == MADI_FORWARD_KNOW) {
-        gw_know_came(hop, rest, len);
+        gw_gossip_arrived(hop, rest, len);
     } else if (!side) {
         return; /* closed here; CLOSE is on its way */
     } else if (kind == MADI_FORWARD_CREDIT && len == sizeof credit) {
         memcpy(&credit, rest, sizeof credit);
-        gw_credit_came(side, credit.limit);
+        gw_credit_arrived(side, credit.limit);
     } else if (kind == MADI_FORWARD_CLOSE && len >= sizeof c && len <= sizeof c + GW_TEXT) {
         memcpy(&c, rest, sizeof c);
         madi_escape(text, sizeof text, (const char *)rest + sizeof c, len - sizeof c);
         close_came(side, &c, text);
     } else if (side->end && (kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY)) {
-        gw_end_told(side, hdr, body);
+        gw_end_control_arrived(side, hdr, body);
     } else if (side->end && kind == MADI_FORWARD_ACK) {
         gw_end_acked(side, hdr, body);
     } else if (kind == MADI_FORWARD_MOVE) {
@@ -204,7 +204,7 @@ static madi_place_t fragment_begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, ma
     hop->asked = 0;
     side = gw_side_find(hop, hdr);
     if (side && gw_costs(hdr))
-        gw_side_came(side, hdr);
+        gw_side_arrived(side, hdr);
     if (fragment_passes(side, hdr))
         return transit_begin(hop, side, hdr, rx);
     if (!side && !kind_opens(kind) && kind != MADI_FORWARD_PING && kind != MADI_FORWARD_KNOW)

@@ -101,7 +101,7 @@ void gw_route_text(const madi_link_t *link, char *buf, size_t len)
     int hosts[MOST], n;
     if (!r || r->from < 0 || r->via < 0 || r->to < 0)
         return;
-    n = madi_map_way(end->gw->map, r->lane, r->via, r->to, hosts, MOST);
+    n = madi_map_path(end->gw->map, r->lane, r->via, r->to, hosts, MOST);
     host_text(end->gw, r->from, buf, len);
     host_text(end->gw, r->via, buf, len);
     for (int i = 0; i < n && i < MOST; i++)
@@ -174,7 +174,7 @@ static void say_row(madi_json_t *j, const gw_t *gw, const count_log_t *row)
     madi_json_end(j, '}');
 }
 
-void gw_say_routes(struct mad_session *session, madi_json_t *j)
+void gw_report_routes(struct mad_session *session, madi_json_t *j)
 {
     gw_t *gw = gw_of_session(session);
     count_log_t *rows = calloc((size_t)gw->n_routes + 1, sizeof *rows);

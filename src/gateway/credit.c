@@ -69,14 +69,14 @@ void gw_credit_back(gw_side_t *side, uint32_t cost)
 {
     gw_t *gw = side->transit->gw;
     side->rx_back += cost;
-    if (side->tells || !side->hop || side->rx_back + side->rx_window - side->rx_limit < credit_due(side))
+    if (side->credit_due || !side->hop || side->rx_back + side->rx_window - side->rx_limit < credit_due(side))
         return;
-    side->tells = true;
-    side->next_tell = NULL;
-    if (!gw->tell)
-        gw->tell_tail = &gw->tell;
-    *gw->tell_tail = side; /* in turn: under a bandwidth limit not all are served at once */
-    gw->tell_tail = &side->next_tell;
+    side->credit_due = true;
+    side->next_credit = NULL;
+    if (!gw->credit_list)
+        gw->credit_tail = &gw->credit_list;
+    *gw->credit_tail = side; /* in turn: under a bandwidth limit not all are served at once */
+    gw->credit_tail = &side->next_credit;
     atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
 }
 
@@ -105,13 +105,13 @@ static void credit_send(gw_side_t *side)
     madi_gate_ctrl(side->hop->gate, &hdr, &body);
 }
 
-void gw_credit_tell(gw_t *gw)
+void gw_credit_send_due(gw_t *gw)
 {
     gw_side_t *side;
-    while ((side = gw->tell) && gw_rate_may(gw)) {
+    while ((side = gw->credit_list) && gw_rate_allows(gw)) {
         uint64_t before = side->rx_limit;
-        gw->tell = side->next_tell;
-        side->tells = false;
+        gw->credit_list = side->next_credit;
+        side->credit_due = false;
         if (!side->hop)
             continue;
         if (gw_rate_spare(gw))
@@ -133,7 +133,7 @@ void gw_credit_first(gw_side_t *side)
     credit_send(side);
 }
 
-void gw_credit_came(gw_side_t *side, uint64_t limit)
+void gw_credit_arrived(gw_side_t *side, uint64_t limit)
 {
     madi_gate_t *gate = side->hop->gate;
     bool stalled;

@@ -136,7 +136,7 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
     return status;
 }
 
-void madi_gateway_beside(mad_session_t *s, int processes)
+void madi_gateway_share(mad_session_t *s, int processes)
 {
     madi_wait_beside(s, processes);
 }
@@ -254,7 +254,7 @@ void madi_gateway_drain(mad_session_t *s)
 typedef struct serving {
     madi_watch_t watch;
     mad_session_t *session;
-    int told; /* number of signals; under the session's lock */
+    int signals; /* number received; under the session's lock */
     bool until_abandoned;
 } serving_t;
 
@@ -266,7 +266,7 @@ static void signal_taken(madi_watch_t *watch, uint32_t events)
     struct signalfd_siginfo info;
     (void)events;
     while (read(watch->fd, &info, sizeof info) == (ssize_t)sizeof info)
-        serving->told += info.ssi_signo != SIGHUP || !serving->told;
+        serving->signals += info.ssi_signo != SIGHUP || !serving->signals;
     madi_watchers_wake(serving->session);
 }
 
@@ -294,7 +294,7 @@ static bool daemon_may_end(void *arg)
     serving_t *serving = arg;
     bool end;
     madi_lock(&serving->session->lock);
-    end = serving->told || daemon_abandoned(serving);
+    end = serving->signals || daemon_abandoned(serving);
     madi_unlock(&serving->session->lock);
     return end;
 }
@@ -328,7 +328,7 @@ static bool is_over(void *arg)
     mad_session_t *s = serving->session;
     bool end;
     madi_lock(&s->lock);
-    end = serving->told > 1 || !s->forward->busy(s);
+    end = serving->signals > 1 || !s->forward->busy(s);
     madi_unlock(&s->lock);
     return end;
 }
@@ -342,7 +342,7 @@ madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_
     int n;
     madi_lock(&s->lock);
     if (madi_watch_add(s, &serving.watch, EPOLLIN))
-        serving.told = 2; /* no signal could end it */
+        serving.signals = 2; /* no signal could end it */
     madi_unlock(&s->lock);
     if (reached) {
         madi_watch_for(s, is_told_or_calls_no_more, &serving, INT64_MAX);
@@ -355,7 +355,7 @@ madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_
     madi_watch_for(s, is_over, &serving, INT64_MAX);
     madi_lock(&s->lock);
     madi_watch_del(s, &serving.watch);
-    end = serving.told > 1 ? MADI_GATEWAY_TOLD : serving.told ? MADI_GATEWAY_DRAINED : MADI_GATEWAY_ABANDONED;
+    end = serving.signals > 1 ? MADI_GATEWAY_STOPPED : serving.signals ? MADI_GATEWAY_DRAINED : MADI_GATEWAY_ABANDONED;
     madi_unlock(&s->lock);
     return end;
 }

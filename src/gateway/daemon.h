@@ -22,7 +22,7 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
 
 /* Set the number of processes, including this one, that share this one's processors and may all need one.  For sessions
  * without a launcher. */
-void madi_gateway_beside(mad_session_t *session, int processes);
+void madi_gateway_share(mad_session_t *session, int processes);
 
 /* Return the bytes of fragments that this process may hold (MAD_FORWARD_BUDGET).  After madi_gateway_open. */
 int64_t madi_gateway_budget(void);
@@ -52,7 +52,7 @@ void madi_gateway_drain(mad_session_t *session);
 
 typedef enum madi_gateway_end {
     MADI_GATEWAY_DRAINED,  /* ended by one signal, and no stream passes any more */
-    MADI_GATEWAY_TOLD,     /* ended by a second signal */
+    MADI_GATEWAY_STOPPED,     /* ended by a second signal */
     MADI_GATEWAY_ABANDONED /* all connected processes have gone; only if requested */
 } madi_gateway_end_t;
 

@@ -63,7 +63,7 @@ static bool adapters_are_near(gw_t *gw, int lane, const unsigned char *address)
     return true;
 }
 
-bool gw_dial_place(gw_hop_t *from, const unsigned char *address)
+bool gw_dial_address_allowed(gw_hop_t *from, const unsigned char *address)
 {
     gw_t *gw = from->gw;
     int lane = gw_lane_of(gw, from->gate->lane);
@@ -88,14 +88,14 @@ static int64_t under_way(const _Atomic(int64_t) *held)
     return atomic_load_explicit((_Atomic(int64_t) *)&held[MADI_CHARGE_DIALS], memory_order_relaxed);
 }
 
-bool gw_dial_may(gw_t *gw, const madi_gate_t *gate, char *reason)
+bool gw_dial_allowed(gw_t *gw, const madi_gate_t *gate, char *reason)
 {
     gw_hop_t *asker = gw->asker;
     const madi_bound_t *bound = &madi_bounds[MADI_CHARGE_DIALS];
     if (!asker || !is_claimed(gw, gate->peer) ||
         atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP)
         return true;
-    if (!gw_dial_place(asker, madi_peer_address(gw->base.session, gate->peer))) {
+    if (!gw_dial_address_allowed(asker, madi_peer_address(gw->base.session, gate->peer))) {
         snprintf(reason, MADI_REASON_MAX, "the next process on the way says that it is where it is not called");
         return false;
     }
@@ -187,7 +187,7 @@ void gw_dials_hop_down(gw_hop_t *hop)
         }
 }
 
-int64_t gw_dials_look(gw_t *gw, int64_t now)
+int64_t gw_dials_check(gw_t *gw, int64_t now)
 {
     int64_t next = INT64_MAX;
     for (gw_dial_t **p = &gw->dials, *dial; (dial = *p);) {

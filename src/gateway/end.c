@@ -152,7 +152,7 @@ void gw_ends_reap(gw_t *gw, bool all)
             continue;
         }
         *p = end->next;
-        gw_move_forget(end, MADI_CLOSE_LINK, "");
+        gw_migrate_forget(end, MADI_CLOSE_LINK, "");
         reap_old(end, true);
         end_unwatch(end);
         gw_end_uncharge(end);
@@ -176,7 +176,7 @@ void gw_end_close(gw_end_t *end, mad_status_t status, const char *text)
     bool closed = end->closed;
     end->closed = true;
     gw_end_uncharge(end);
-    gw_move_forget(end, MADI_CLOSE_LINK, text); /* the other endpoint may have taken it already */
+    gw_migrate_forget(end, MADI_CLOSE_LINK, text); /* the other endpoint may have taken it already */
     gw_window_drop(end, MAD_ERR_PEER);
     if (end->link)
         ((gw_link_t *)end->link)->end = NULL;
@@ -188,7 +188,7 @@ void gw_end_close(gw_end_t *end, mad_status_t status, const char *text)
     if (side && side->hop && end->started)
         gw_side_drop(side);
     if (side && side->hop && !side->hop->down)
-        gw_side_say_close(side, MADI_CLOSE_LINK, status, text);
+        gw_side_send_close(side, MADI_CLOSE_LINK, status, text);
     else
         end->gone = true; /* a later search for this endpoint finds that it does not exist */
     gw_end_finish(end);
@@ -266,16 +266,16 @@ void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open
         end_begin(hop, hdr, open);
     } else if (!end) {
         gw_refuse(hop, hdr, MADI_CLOSE_LINK, MAD_ERR_PEER, "the peer has given this connection up");
-    } else if (open->turn <= end->turn || open->turn <= end->turn_heard) {
+    } else if (open->turn <= end->turn || open->turn <= end->turn_received) {
         gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_BUSY, "the other end has opened another way");
     } else if (!gw_open_proved(end, kind, open)) {
         gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_AUTH, "only its two ends can resume this stream");
     } else {
-        end->turn_heard = open->turn;
+        end->turn_received = open->turn;
         if (tries)
-            gw_move_tried(end, hop, hdr->aux, open);
+            gw_migrate_tried(end, hop, hdr->aux, open);
         else
-            gw_move_opened(end, hop, hdr->aux, open);
+            gw_migrate_opened(end, hop, hdr->aux, open);
     }
 }
 
@@ -283,7 +283,7 @@ void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open
 
 void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks)
 {
-    madi_wire_forward_t forward = {.ack = end->rx_seq, .ask = gw_window_asks(end, len) || asks};
+    madi_wire_forward_t forward = {.ack = end->rx_seq, .ask = gw_window_wants_ack(end, len) || asks};
     bool opener = end->side && end->side->opener;
     frag->hdr = (madi_wire_hdr_t){.type = MADI_WIRE_FORWARD,
                                   .flags = (uint8_t)(kind | (opener ? MADI_FORWARD_OPENER : 0)),
@@ -315,7 +315,7 @@ void gw_end_ack(gw_end_t *end, bool ask)
 
 static bool end_acked(gw_end_t *end, uint32_t ack)
 {
-    if (MADI_LIKELY(gw_window_came(end, ack)))
+    if (MADI_LIKELY(gw_window_ack_arrived(end, ack)))
         return true;
     gw_end_closed(end, MAD_ERR_PROTOCOL, "more was acknowledged than sent");
     return false;
@@ -326,14 +326,14 @@ void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
     gw_end_t *end = side->end;
     madi_wire_forward_t forward;
     memcpy(&forward, body, sizeof forward);
-    if (end->closed || (side != end->side && side != end->beside) || !gw_ack_proved(side, hdr, body))
+    if (end->closed || (side != end->side && side != end->standby) || !gw_ack_proved(side, hdr, body))
         return;
-    if (side == end->beside) {
-        gw_move_acked(end, forward.ack);
+    if (side == end->standby) {
+        gw_migrate_acked(end, forward.ack);
         return;
     }
     if (end->resuming)
-        gw_way_resume(end, forward.ack);
+        gw_path_resume(end, forward.ack);
     else
         end_acked(end, forward.ack);
     if (forward.ask && !end->closed)
@@ -408,7 +408,7 @@ static void handshake_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const vo
         gw_end_ack(end, false);
 }
 
-void gw_end_told(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+void gw_end_control_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     if (side->end->closed || side != side->end->side)
         return;
@@ -460,10 +460,10 @@ void gw_end_received(gw_end_t *end, bool asks)
 void gw_end_half_received(gw_end_t *end)
 {
     madi_link_t *link = end->link;
-    end->half = false;
+    end->partial = false;
     if (link)
-        madi_rx_done(link, &end->half_hdr, &end->half_rx);
-    gw_end_received(end, end->half_asks);
+        madi_rx_done(link, &end->partial_hdr, &end->partial_rx);
+    gw_end_received(end, end->partial_asks);
 }
 
 /* True if a body may be lent on from this carrier.  Lent bodies go back to the link that they came over, and only one
@@ -505,25 +505,25 @@ static madi_place_t end_lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr
 static madi_place_t end_receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *inner, madi_rx_t *rx, bool all, bool asks)
 {
     gw_end_t *end = side->end;
-    if (!end->half) {
-        end->half_rx = (madi_rx_t){0};
-        if (madi_rx_begin(end->link, inner, &end->half_rx) != MADI_PLACE_COPY) {
+    if (!end->partial) {
+        end->partial_rx = (madi_rx_t){0};
+        if (madi_rx_begin(end->link, inner, &end->partial_rx) != MADI_PLACE_COPY) {
             gw_end_received(end, asks);
             return MADI_PLACE_DROP;
         }
-        end->half = true;
-        end->half_hdr = *inner;
+        end->partial = true;
+        end->partial_hdr = *inner;
     }
-    end->half_asks = asks;
+    end->partial_asks = asks;
     if (all) {
-        madi_foreign_copy_any(end->half_rx.base, madi_foreign_skip(rx->head, MADI_FORWARD_HEAD), inner->length);
+        madi_foreign_copy_any(end->partial_rx.base, madi_foreign_skip(rx->head, MADI_FORWARD_HEAD), inner->length);
         gw_end_half_received(end);
         return MADI_PLACE_DROP;
     }
     hop->in = GW_IN_END;
     hop->in_side = side;
     gw_alive_watch(end->gw); /* nothing else may write to that place until it is known whether the rest arrives */
-    rx->base = end->half_rx.base;
+    rx->base = end->partial_rx.base;
     rx->skip = MADI_FORWARD_HEAD;
     return MADI_PLACE_COPY;
 }
@@ -532,7 +532,7 @@ bool gw_end_holds(const gw_end_t *end, const madi_wire_hdr_t *inner, size_t leng
 {
     return inner->length == length && inner->type != MADI_WIRE_FORWARD &&
            (inner->type == MADI_WIRE_DATA || inner->length <= GW_FRAGMENT) &&
-           (!end->half || !memcmp(inner, &end->half_hdr, sizeof *inner));
+           (!end->partial || !memcmp(inner, &end->partial_hdr, sizeof *inner));
 }
 
 /* True if the fragment holds a packet that may arrive now; its header goes to inner. */
@@ -562,7 +562,7 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
         gw_end_closed(end, MAD_ERR_PROTOCOL, "a fragment that holds no packet");
         return MADI_PLACE_DROP;
     }
-    if (end->half)
+    if (end->partial)
         return end_receive(hop, side, &inner, rx, all, forward.ask);
     if (all && inner.length <= MADI_SHORT_MAX) {
         madi_rx_short(&link->base, &inner, madi_foreign_skip(rx->head, MADI_FORWARD_HEAD));
@@ -583,6 +583,6 @@ void gw_end_packet_done(gw_hop_t *hop)
     if (end->encrypts && !gw_sealed_done(hop->in_side))
         return;
     gw_end_half_received(end);
-    if (end->beside_takes && !end->closed)
-        gw_move_take(end);
+    if (end->standby_take && !end->closed)
+        gw_migrate_take(end);
 }

@@ -64,9 +64,9 @@ struct gw_end {
     gw_window_t window;
     _Atomic(int) n_held; /* number of gw_held_t of this endpoint */
     /* The packet that has arrived in part.  If its path fails, another path brings all of it again. */
-    bool half, half_asks;
-    madi_wire_hdr_t half_hdr;
-    madi_rx_t half_rx;
+    bool partial, partial_asks;
+    madi_wire_hdr_t partial_hdr;
+    madi_rx_t partial_rx;
     gw_hop_t *charged;   /* hop whose peer is charged for the handshake; NULL after the handshake, or if this process
                           * opened the stream */
     madi_watch_t watch;  /* our end of the socket pair, during the handshake; else fd is -1 */
@@ -88,22 +88,22 @@ struct gw_end {
     char why[GW_TEXT + 1];
     /* migrate.c: a standby path, which the opener tries while it keeps the current path, or which the other endpoint has
      * opened. */
-    gw_side_t *beside;
-    uint32_t beside_turn, beside_ack;
-    int64_t beside_at;   /* ns: since when it is tried */
-    bool beside_takes;   /* take it as soon as the packet arriving on the current path is complete */
+    gw_side_t *standby;
+    uint32_t standby_turn, standby_ack;
+    int64_t standby_since; /* ns: since when it is tried */
+    bool standby_take;   /* take it as soon as the packet arriving on the current path is complete */
     uint32_t turn_tried; /* greatest turn that this endpoint has opened; that the other one has */
-    uint32_t turn_heard;
+    uint32_t turn_received;
     /* protect.c, verify.c */
     gw_cipher_t *cipher; /* keys of the two endpoints; NULL before the handshake is over here */
     bool encrypts;       /* packets and acknowledgements are sealed */
     unsigned char *sealed; /* buffer for one packet, allocated with the first that is too long for the stack */
-    unsigned char half_tag[MADI_WIRE_PROOF]; /* tag of the body of the packet that has arrived in part */
+    unsigned char partial_tag[MADI_WIRE_PROOF]; /* tag of the body of the packet that has arrived in part */
     gw_early_t *early;   /* READY that arrived before the handshake was over here; or NULL */
     uint32_t forged;     /* number of recent forged fragments; rx_seq at the last one */
     uint32_t forged_at;
-    bool unproved_told;  /* already logged: an unproved attempt to resume or end the stream */
-    bool repeated_told;  /* already logged: a repeated fragment */
+    bool unproved_logged;  /* already logged: an unproved attempt to resume or end the stream */
+    bool repeated_logged;  /* already logged: a repeated fragment */
 };
 
 typedef struct gw_link {
@@ -132,7 +132,7 @@ void gw_end_received(gw_end_t *end, bool asks); /* Account for a packet that has
 void gw_end_half_received(gw_end_t *end);       /* Account for the rest of a packet that had arrived in part. */
 bool gw_end_holds(const gw_end_t *end, const madi_wire_hdr_t *inner, size_t length); /* True if a packet with this inner
                                                                                       * header is valid now. */
-void gw_end_told(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* HELLO or READY has arrived. */
+void gw_end_control_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* HELLO or READY has arrived. */
 void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text); /* The other endpoint has closed, or no path
                                                                            * is left. */
 bool gw_end_start(gw_end_t *end, madi_link_t *link, int fd); /* Takes fd, the core's end of the pair; false if out of
@@ -201,11 +201,11 @@ bool gw_sealed_done(gw_side_t *side); /* Verify the body of a long packet that i
 /* window.c; under the tx_lock of the virtual link's gate */
 bool gw_window_room(gw_end_t *end, size_t len, bool copy); /* Make room for one more fragment; false if the window is
                                                             * full or memory is short. */
-bool gw_window_asks(gw_end_t *end, size_t len); /* True if it is time to request an acknowledgement. */
+bool gw_window_wants_ack(gw_end_t *end, size_t len); /* True if it is time to request an acknowledgement. */
 void gw_window_keep(gw_end_t *end, unsigned kind, const struct iovec *vec, int n, size_t len); /* record what was sent */
 void gw_window_hold(gw_end_t *end, gw_held_t *held, size_t len); /* Record what is about to be sent. */
 /* Under the session's lock, without the tx_lock: */
-bool gw_window_came(gw_end_t *end, uint32_t ack); /* Process an acknowledgement; false if it is impossible. */
+bool gw_window_ack_arrived(gw_end_t *end, uint32_t ack); /* Process an acknowledgement; false if it is impossible. */
 void gw_window_settle(gw_end_t *end, uint32_t ack); /* Take the first proved acknowledgement, and ignore earlier
                                                      * unproved ones. */
 void gw_held_left(gw_held_t *held);  /* One fragment less refers to held: a driver has finished reading it. */
@@ -220,13 +220,13 @@ int gw_window_resend(gw_end_t *end); /* Send everything in the window again, whi
 void gw_window_drop(gw_end_t *end, mad_status_t status); /* Discard it for good, completing operations with status. */
 
 /* resume.c; under the session's lock */
-void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
-bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address); /* Open a path over hop; false if out of
+void gw_path_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
+bool gw_path_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address); /* Open a path over hop; false if out of
                                                                                * memory. */
-void gw_way_wait(gw_end_t *end, const char *why); /* Begin a new stream without a path: the processes that lead to the
+void gw_path_wait(gw_end_t *end, const char *why); /* Begin a new stream without a path: the processes that lead to the
                                                    * other endpoint are lost right now. */
-void gw_way_look(gw_end_t *end, int64_t now); /* Check an endpoint that has no path. */
-int gw_ways_look(gw_t *gw); /* Check all endpoints that have no path; return the number of events. */
+void gw_path_check(gw_end_t *end, int64_t now); /* Check an endpoint that has no path. */
+int gw_paths_check(gw_t *gw); /* Check all endpoints that have no path; return the number of events. */
 static inline const unsigned char *gw_end_address(const gw_end_t *end) /* Address of the other endpoint; NULL if not
                                                                         * known yet. */
 {
@@ -234,26 +234,26 @@ static inline const unsigned char *gw_end_address(const gw_end_t *end) /* Addres
 }
 /* Create a side for a path over hop: opened by the other endpoint under this label, or by this one (NULL) under a new
  * label.  NULL if out of memory, or if the hop is down. */
-gw_side_t *gw_way_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label);
-uint32_t gw_way_turn(const gw_end_t *end); /* Turn of the next path that this endpoint opens. */
-void gw_way_say_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t turn, const unsigned char *address);
-void gw_way_avoid(gw_end_t *end, const gw_side_t *side); /* The process on that side was tried. */
-/* Replace the current path by new, or by none (NULL). resuming: send nothing on it before gw_way_resume. */
-void gw_way_change(gw_end_t *end, gw_side_t *new, bool resuming, const char *text);
+gw_side_t *gw_path_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label);
+uint32_t gw_path_turn(const gw_end_t *end); /* Turn of the next path that this endpoint opens. */
+void gw_path_send_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t turn, const unsigned char *address);
+void gw_path_avoid(gw_end_t *end, const gw_side_t *side); /* The process on that side was tried. */
+/* Replace the current path by new, or by none (NULL). resuming: send nothing on it before gw_path_resume. */
+void gw_path_change(gw_end_t *end, gw_side_t *new, bool resuming, const char *text);
 /* Remove a path from the endpoint, and send CLOSE on it. */
-void gw_way_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, const char *text);
-void gw_way_resume(gw_end_t *end, uint32_t ack); /* Both endpoints are on this path: send again what the other one has
+void gw_path_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, const char *text);
+void gw_path_resume(gw_end_t *end, uint32_t ack); /* Both endpoints are on this path: send again what the other one has
                                                   * not received. */
 
 /* migrate.c; under the session's lock */
-void gw_move_came(gw_side_t *side); /* A gateway on this path asks for another path. */
-bool gw_move_look(gw_end_t *end, int64_t now); /* True if another check is needed. */
-void gw_move_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open); /* TRY by the other one */
-void gw_move_opened(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open);
-void gw_move_acked(gw_end_t *end, uint32_t ack); /* The standby path was acknowledged. */
-void gw_move_failed(gw_end_t *end, const char *text); /* The standby path is unusable. */
-void gw_move_forget(gw_end_t *end, enum madi_close_what what, const char *text);
-void gw_move_take(gw_end_t *end); /* Switch to the standby path. */
+void gw_migrate_requested(gw_side_t *side); /* A gateway on this path asks for another path. */
+bool gw_migrate_check(gw_end_t *end, int64_t now); /* True if another check is needed. */
+void gw_migrate_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open); /* TRY by the other one */
+void gw_migrate_opened(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open);
+void gw_migrate_acked(gw_end_t *end, uint32_t ack); /* The standby path was acknowledged. */
+void gw_migrate_failed(gw_end_t *end, const char *text); /* The standby path is unusable. */
+void gw_migrate_forget(gw_end_t *end, enum madi_close_what what, const char *text);
+void gw_migrate_take(gw_end_t *end); /* Switch to the standby path. */
 void gw_drain(gw_t *gw);
 
 #endif

@@ -53,7 +53,7 @@ struct gw_transit {
 };
 
 /* transit.c */
-void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body);
+void gw_open_arrived(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body);
 void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag);
 bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t body); /* Send without queueing; false
                                                                                         * if not sent. */
@@ -77,9 +77,9 @@ static inline gw_side_t *gw_transit_other(gw_side_t *side)
 
 /* dial.c; under the session's lock */
 /* True if an address that only peers have named may be dialled.  False is logged, once for each peer that names one. */
-bool gw_dial_place(gw_hop_t *from, const unsigned char *address);
+bool gw_dial_address_allowed(gw_hop_t *from, const unsigned char *address);
 /* True if this gate may be dialled on behalf of gw->asker.  False: too many dials are pending for it; reason says so. */
-bool gw_dial_may(gw_t *gw, const madi_gate_t *gate, char *reason);
+bool gw_dial_allowed(gw_t *gw, const madi_gate_t *gate, char *reason);
 /* Record a pending dial for the peer that opened a stream under this label.  NULL if out of memory, or too many. */
 gw_dial_t *gw_dial_new(gw_hop_t *hop, uint32_t label, bool direct);
 void gw_dial_follow(gw_dial_t *dial, gw_transit_t *transit); /* The stream waits for this dial. */
@@ -87,10 +87,10 @@ void gw_dial_leave(gw_transit_t *transit);                   /* The stream is ov
 void gw_dial_failed(gw_dial_t *dial); /* Have the opener refused, but only after the same delay as for any failed dial. */
 void gw_dials_up(const madi_gate_t *gate);
 void gw_dials_hop_down(gw_hop_t *hop);
-int64_t gw_dials_look(gw_t *gw, int64_t now); /* Return when to check again, ns; INT64_MAX if no dial is pending. */
+int64_t gw_dials_check(gw_t *gw, int64_t now); /* Return when to check again, ns; INT64_MAX if no dial is pending. */
 void gw_dials_free(gw_t *gw);
 
 /* report.c */
-void gw_say(struct mad_session *session, madi_json_t *json);
+void gw_report(struct mad_session *session, madi_json_t *json);
 
 #endif

@@ -43,12 +43,12 @@ static void forwarder_announce(madi_gate_t *gate, const madi_gate_t *of)
     madi_gate_ctrl(gate, &hdr, body);
 }
 
-void gw_know_up(madi_gate_t *gate)
+void gw_gossip_gate_up(madi_gate_t *gate)
 {
     mad_session_t *s = gate->session;
     gw_t *gw = gw_of_session(s);
     gw_dials_up(gate);
-    gw_place_wanted(gw, gate->peer);
+    gw_place_connected(gw, gate->peer);
     bool late = (uint32_t)gate->peer >= gw->n_known && gate_forwards(gw, gate);
     if (gate->forward)
         ((gw_hop_t *)gate->forward)->network = gw_network(gate);
@@ -64,7 +64,7 @@ void gw_know_up(madi_gate_t *gate)
     }
 }
 
-void gw_know_came(gw_hop_t *hop, const unsigned char *address, size_t max)
+void gw_gossip_arrived(gw_hop_t *hop, const unsigned char *address, size_t max)
 {
     size_t len;
     mad_peer_t peer;
@@ -74,7 +74,7 @@ void gw_know_came(gw_hop_t *hop, const unsigned char *address, size_t max)
     }
     /* Only processes that forward take KNOW, and only about other forwarding processes on a network with them. */
     if (!hop->gw->forwards || !(gw_flags_of(hop->gw, address) & GW_FORWARDS) ||
-        madi_peer_find(hop->gw->base.session, address) >= 0 || !gw_dial_place(hop, address))
+        madi_peer_find(hop->gw->base.session, address) >= 0 || !gw_dial_address_allowed(hop, address))
         return;
     if (madi_peer_learn(hop->gate, address, len, &peer) != MAD_OK)
         madi_ledger_refused(hop->gate, MADI_CHARGE_PEERS);

@@ -191,17 +191,17 @@ void gw_frag_done(madi_op_t *op, mad_status_t status)
         atomic_fetch_sub_explicit(&hop->in_flight, 1, memory_order_relaxed);
     if (hop)
         madi_gate_work(hop->gate);
-    (void)status; /* if the hop failed, gw_way_lost handles that */
+    (void)status; /* if the hop failed, gw_path_lost handles that */
     if (frag->held)
         user_left(frag);
     else
         frag_left(frag);
-    gw_credit_tell(gw);
+    gw_credit_send_due(gw);
 }
 
 /* ---- Outgoing --------------------------------------------------------------------------------------------------- */
 
-bool gw_side_may(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost)
+bool gw_side_may_send(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost)
 {
     return !gw_costs(hdr) || side->tx_limit - side->tx_used >= cost;
 }
@@ -212,7 +212,7 @@ void gw_side_activate(gw_side_t *side)
     gw_frag_t *frag = side->queue;
     if (side->active || !frag)
         return;
-    if (!gw_side_may(side, &frag->hdr, frag->cost)) {
+    if (!gw_side_may_send(side, &frag->hdr, frag->cost)) {
         gw_side_stalls(side);
         return;
     }
@@ -337,7 +337,7 @@ madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag)
     uint32_t cost = frag->cost;
     frag->side = side;
     side->in_flight++;
-    if (!side->queue && !hop->active && !hop->gate->ctrl && gw_side_may(side, &frag->hdr, frag->cost))
+    if (!side->queue && !hop->active && !hop->gate->ctrl && gw_side_may_send(side, &frag->hdr, frag->cost))
         sent = frag_send(hop, frag);
     if (sent != MADI_AGAIN)
         gw_side_sent(side, &hdr, cost);
@@ -378,8 +378,8 @@ void gw_side_put(gw_side_t *side, gw_frag_t *frag)
     gw_settle(gw);
 }
 
-void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *body, size_t len, const void *more,
-                 size_t more_len)
+void gw_side_send_control(gw_side_t *side, unsigned kind, uint16_t channel, const void *body, size_t len, const void *more,
+                          size_t more_len)
 {
     gw_t *gw = side->hop->gw;
     gw_frag_t *frag = gw_frag_new(gw, (uint32_t)(sizeof(madi_wire_forward_t) + len + more_len));
@@ -400,10 +400,10 @@ void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *b
 
 void gw_side_pass_close(gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
-    gw_side_say(side, MADI_FORWARD_CLOSE, 0, c, sizeof *c, text, strnlen(text, GW_TEXT));
+    gw_side_send_control(side, MADI_FORWARD_CLOSE, 0, c, sizeof *c, text, strnlen(text, GW_TEXT));
 }
 
-void gw_side_say_close(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text)
+void gw_side_send_close(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text)
 {
     madi_wire_close_t c = {.status = status, .what = what};
     if (side->end)
@@ -438,7 +438,7 @@ static void hop_down(madi_gate_t *gate, const char *text)
     hop->in_frag = NULL;
     while ((side = gw_sides_next(hop))) {
         if (side->end)
-            gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
+            gw_path_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
         else
             gw_transit_lost(side, why);
     }
@@ -492,11 +492,11 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .carries = gw_lane_carries,
                                    .agrees = gw_agrees,
                                    .reachable = gw_lane_reachable,
-                                   .place = gw_lane_place,
+                                   .place = gw_lane_network,
                                    .network = gw_network,
                                    .carried = gw_carried,
                                    .security = gw_security,
-                                   .up = gw_know_up,
+                                   .up = gw_gossip_gate_up,
                                    .forget = gw_place_forget,
                                    .rx_begin = gw_rx_begin,
                                    .rx_done = gw_rx_done,
@@ -509,6 +509,6 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .drained = hop_drained,
                                    .route = gw_route_text,
                                    .encrypts = gw_link_encrypts,
-                                   .say = gw_say,
-                                   .say_routes = gw_say_routes,
+                                   .say = gw_report,
+                                   .say_routes = gw_report_routes,
                                    .traffic = gw_traffic};

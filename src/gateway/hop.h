@@ -47,8 +47,8 @@ struct gw_side {
     /* Incoming: credits that this process has granted, in bytes.  Under the session's lock. */
     uint64_t rx_limit, rx_used, rx_back, rx_window, rx_told;
     uint32_t free; /* bytes of the budget set aside for outgoing control fragments, which need no credit */
-    gw_side_t *next_tell;
-    bool tells;
+    gw_side_t *next_credit;
+    bool credit_due;
     gw_count_t in;
     /* Outgoing, under the gate's tx_lock. */
     uint64_t tx_limit, tx_used;
@@ -74,7 +74,7 @@ struct gw_hop {
     bool answers;   /* and its progress thread always answers */
     const char *network; /* name in the topology file; or NULL */
     bool moves;     /* the peer has asked that streams take other paths */
-    bool over_told; /* already logged: it allows more than GW_HOPS further gateways */
+    bool over_logged; /* already logged: it allows more than GW_HOPS further gateways */
     bool named_far; /* already logged: it named an address that is not dialled */
     int64_t asked;  /* ns: since when a sign of life is due; 0: none is due */
     /* Streams by label: [0] opened by the peer, [1] by this process (label.c). */
@@ -116,12 +116,12 @@ void gw_frag_free(gw_t *gw, gw_frag_t *frag);   /* Under the session's lock; not
 void gw_side_put(gw_side_t *side, gw_frag_t *frag);
 void gw_side_enqueue(gw_side_t *side, gw_frag_t *frag); /* Append without sending.  Under tx_lock. */
 /* Send a fragment made here: its kind, and a body behind the forward header. */
-void gw_side_say(gw_side_t *side, unsigned kind, uint16_t channel, const void *body, size_t len, const void *more,
-                 size_t more_len);
-void gw_side_say_close(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
+void gw_side_send_control(gw_side_t *side, unsigned kind, uint16_t channel, const void *body, size_t len, const void *more,
+                          size_t more_len);
+void gw_side_send_close(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
 void gw_side_pass_close(gw_side_t *side, const madi_wire_close_t *c, const char *text); /* Pass a CLOSE on unchanged. */
 /* Under tx_lock. may: true if the side has credit for this fragment. */
-bool gw_side_may(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost);
+bool gw_side_may_send(const gw_side_t *side, const madi_wire_hdr_t *hdr, uint32_t cost);
 void gw_side_activate(gw_side_t *side); /* List the side as active if it has a fragment and credit for it. */
 void gw_hop_pump(gw_hop_t *hop);
 void gw_frag_done(madi_op_t *op, mad_status_t status);
@@ -156,11 +156,11 @@ void gw_credit_unlimited(gw_side_t *side); /* For an endpoint. */
 bool gw_credit_take(gw_side_t *side, uint32_t cost); /* A fragment has arrived; false if no credit covered it. */
 void gw_credit_back(gw_side_t *side, uint32_t cost); /* A fragment has left: its credit may be granted again.  Under
                                                       * tx_locks too. */
-void gw_credit_tell(gw_t *gw); /* Send CREDIT for all sides that are due. */
-void gw_credit_came(gw_side_t *side, uint64_t limit);
+void gw_credit_send_due(gw_t *gw); /* Send CREDIT for all sides that are due. */
+void gw_credit_arrived(gw_side_t *side, uint64_t limit);
 
 /* rate.c; under the session's lock */
-bool gw_rate_may(gw_t *gw); /* True if credit may be granted now; if false, a timer calls gw_credit_tell later. */
+bool gw_rate_allows(gw_t *gw); /* True if credit may be granted now; if false, a timer calls gw_credit_send_due later. */
 bool gw_rate_spare(gw_t *gw); /* True if windows may grow. */
 void gw_rate_take(gw_t *gw, int64_t bytes); /* Account for granted bytes; negative: returned unused. */
 void gw_rate_close(gw_t *gw);
@@ -174,7 +174,7 @@ static inline void gw_count(gw_count_t *side, gw_count_t *hop, uint32_t length)
     hop->bytes += length;
 }
 /* Count a fragment that costs credit: received, under the session's lock; sent, under tx_lock. */
-static inline void gw_side_came(gw_side_t *side, const madi_wire_hdr_t *hdr)
+static inline void gw_side_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr)
 {
     gw_count(&side->in, &side->hop->in_all[side->transit != NULL], hdr->length);
 }

@@ -56,13 +56,13 @@ bool gw_agrees(mad_session_t *session, const unsigned char *address)
     return gw_host_of(gw_of_session(session), address, NULL) >= 0;
 }
 
-int gw_lane_place(mad_session_t *session, int lane, const madi_adapter_t *adapter)
+int gw_lane_network(mad_session_t *session, int lane, const madi_adapter_t *adapter)
 {
     int place;
     lane = gw_lane_of(gw_of_session(session), lane);
     if (!lane || adapter->driver == &madi_driver_virtual)
         return INT_MAX;
-    place = madi_map_place(map_of(session), lane, adapter->driver->name, adapter->name, adapter->network, NULL);
+    place = madi_map_network_index(map_of(session), lane, adapter->driver->name, adapter->name, adapter->network, NULL);
     return place < 0 ? INT_MAX : place;
 }
 
@@ -76,7 +76,7 @@ bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter
         snprintf(reason, MADI_REASON_MAX, "streams do not go over streams");
         return false;
     }
-    if (own && madi_map_place(map_of(session), own, adapter->driver->name, adapter->name, adapter->network, reason) < 0)
+    if (own && madi_map_network_index(map_of(session), own, adapter->driver->name, adapter->name, adapter->network, reason) < 0)
         return false;
     return !adapter->driver->reach.reachable || adapter->driver->reach.reachable(adapter, bytes, len, reason);
 }

@@ -236,7 +236,7 @@ static int next_of(const madi_routes_t *routes, int to, const madi_map_choice_t 
     return next;
 }
 
-int madi_map_way(const madi_map_t *m, int lane, int from, int to, int *hosts, int max)
+int madi_map_path(const madi_map_t *m, int lane, int from, int to, int *hosts, int max)
 {
     int host[MADI_ROUTE_HOPS_MAX], network[MADI_ROUTE_HOPS_MAX], count = 0, hops = 0, virtual = virtual_of(m, lane);
     madi_routes_t *routes = NULL;
@@ -338,7 +338,7 @@ static bool is_on(const madi_map_t *m, int i, const char *driver, const char *ad
             (len && !strncmp(m->interface[i], adapter, len) && (!adapter[len] || adapter[len] == '/' || adapter[len] == ':')));
 }
 
-int madi_map_place(const madi_map_t *m, int lane, const char *driver, const char *adapter, const char *network, char *reason)
+int madi_map_network_index(const madi_map_t *m, int lane, const char *driver, const char *adapter, const char *network, char *reason)
 {
     const madi_topo_host_t *self = &m->topo->host[m->self];
     int virtual = virtual_of(m, lane), nets = virtual < 0 ? 1 : m->topo->virtual[virtual].networks, taken = -1;

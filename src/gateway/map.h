@@ -27,8 +27,8 @@ bool madi_map_encrypts_any(const madi_map_t *map);
  * file that has the same name as its own network.  It is also on the network whose interface on this host, given by
  * name or address, is the adapter's name (up to a slash).  If neither holds, it is on each network of its driver for
  * which no interface is given. */
-int madi_map_place(const madi_map_t *map, int lane, const char *driver, const char *adapter, const char *network,
-                   char *reason);
+int madi_map_network_index(const madi_map_t *map, int lane, const char *driver, const char *adapter, const char *network,
+                           char *reason);
 /* Return the security (madi_security_t) of the adapter's network, the strongest if it may be on several; -1 if it is on
  * none. */
 int madi_map_security(const madi_map_t *map, const char *driver, const char *adapter, const char *network);
@@ -57,7 +57,7 @@ typedef struct madi_map_choice {
 int madi_map_next(const madi_map_t *map, int lane, int to, const madi_map_choice_t *choice, char *reason);
 /* Write the hosts of one of the lane's best paths, from the first one after `from` up to `to`, at most max of them.
  * Return the length of the path; 0 if there is none. */
-int madi_map_way(const madi_map_t *map, int lane, int from, int to, int *hosts, int max);
+int madi_map_path(const madi_map_t *map, int lane, int from, int to, int *hosts, int max);
 /* True if the drivers of all networks are in this list (names, ended by NULL). */
 bool madi_map_drivers_among(const madi_map_t *map, const char *const *drivers);
 /* Return the bytes that the slowest network transfers in us microseconds, in whole pages.  Only networks with a

@@ -9,29 +9,29 @@
 #include "gateway/gateway.h"
 #include "base/clock.h"
 
-void gw_move_forget(gw_end_t *end, enum madi_close_what what, const char *text)
+void gw_migrate_forget(gw_end_t *end, enum madi_close_what what, const char *text)
 {
-    gw_side_t *side = end->beside;
+    gw_side_t *side = end->standby;
     if (!side)
         return;
-    end->beside = NULL;
-    end->beside_takes = false;
-    gw_way_retire(end, side, what, text);
+    end->standby = NULL;
+    end->standby_take = false;
+    gw_path_retire(end, side, what, text);
     side->route = NULL; /* the endpoint's route does not count it */
 }
 
 /* ---- Switching to the standby path ------------------------------------------------------------------------------ */
 
-void gw_move_take(gw_end_t *end)
+void gw_migrate_take(gw_end_t *end)
 {
-    gw_side_t *side = end->beside;
-    end->beside = NULL;
-    end->beside_takes = false;
-    end->turn = end->beside_turn;
-    gw_way_change(end, side, true, "another way is taken");
+    gw_side_t *side = end->standby;
+    end->standby = NULL;
+    end->standby_take = false;
+    end->turn = end->standby_turn;
+    gw_path_change(end, side, true, "another way is taken");
     gw_end_ack(end, false);
     if (!side->opener) {
-        gw_way_resume(end, end->beside_ack);
+        gw_path_resume(end, end->standby_ack);
         return;
     }
     end->lost = madi_now(); /* until the other endpoint answers */
@@ -45,17 +45,17 @@ void gw_move_take(gw_end_t *end)
 static bool amid_packet(const gw_end_t *end)
 {
     const gw_hop_t *hop = end->side ? end->side->hop : NULL;
-    return end->half && hop && hop->in == GW_IN_END && hop->in_side == end->side;
+    return end->partial && hop && hop->in == GW_IN_END && hop->in_side == end->side;
 }
 
 static void take_when_possible(gw_end_t *end)
 {
     if (!amid_packet(end)) {
-        gw_move_take(end);
+        gw_migrate_take(end);
         return;
     }
-    end->beside_takes = true;
-    gw_side_ask(end->side);
+    end->standby_take = true;
+    gw_side_probe(end->side);
 }
 
 /* ---- Standby paths of the other endpoint ------------------------------------------------------------------------ */
@@ -63,41 +63,41 @@ static void take_when_possible(gw_end_t *end)
 static bool begun_by_other(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
 {
     gw_side_t *side;
-    gw_move_forget(end, MADI_CLOSE_WAY, "the other end has opened another way");
-    side = gw_way_begin(end, hop, &label);
+    gw_migrate_forget(end, MADI_CLOSE_WAY, "the other end has opened another way");
+    side = gw_path_begin(end, hop, &label);
     if (!side)
         return false; /* the other endpoint tries again */
     side->tx_limit = open->limit;
     side->turn = open->turn;
-    end->beside = side;
-    end->beside_turn = open->turn;
-    end->beside_ack = open->ack;
+    end->standby = side;
+    end->standby_turn = open->turn;
+    end->standby_ack = open->ack;
     gw_credit_unlimited(side);
     return true;
 }
 
-void gw_move_opened(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
+void gw_migrate_opened(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
 {
     if (begun_by_other(end, hop, label, open))
         take_when_possible(end);
 }
 
-void gw_move_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
+void gw_migrate_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
 {
     if (begun_by_other(end, hop, label, open))
-        gw_end_ack_by(end, end->beside, false);
+        gw_end_ack_by(end, end->standby, false);
 }
 
 /* The standby path may be taken: the other endpoint is on it, or has left the old path. */
-void gw_move_acked(gw_end_t *end, uint32_t ack)
+void gw_migrate_acked(gw_end_t *end, uint32_t ack)
 {
-    if (end->beside_takes)
+    if (end->standby_take)
         return;
-    if (end->beside_turn <= end->turn) { /* another path was taken meanwhile */
-        gw_move_forget(end, MADI_CLOSE_WAY, "the other end has opened another way");
+    if (end->standby_turn <= end->turn) { /* another path was taken meanwhile */
+        gw_migrate_forget(end, MADI_CLOSE_WAY, "the other end has opened another way");
         return;
     }
-    end->beside_ack = ack;
+    end->standby_ack = ack;
     take_when_possible(end);
 }
 
@@ -111,13 +111,13 @@ static void migrate_try_next(gw_end_t *end)
     madi_gate_t *gate;
     gw_hop_t *hop;
     if (!address || gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason) != MAD_OK ||
-        !(hop = gw_hop_get(gw, gate)) || !(end->beside = gw_way_begin(end, hop, NULL))) {
+        !(hop = gw_hop_get(gw, gate)) || !(end->standby = gw_path_begin(end, hop, NULL))) {
         end->avoid.n = 0; /* keep the current path as long as it works */
         return;
     }
-    end->beside_turn = gw_way_turn(end);
-    end->beside_at = madi_now();
-    gw_way_say_open(end, end->beside, MADI_FORWARD_TRY, end->beside_turn, address);
+    end->standby_turn = gw_path_turn(end);
+    end->standby_since = madi_now();
+    gw_path_send_open(end, end->standby, MADI_FORWARD_TRY, end->standby_turn, address);
 }
 
 /* True if this endpoint has to find another path, and is still on the one to be left.  An endpoint whose process is
@@ -128,38 +128,38 @@ static bool migrate_wanted(const gw_end_t *end)
            !end->gw->draining;
 }
 
-void gw_move_failed(gw_end_t *end, const char *text)
+void gw_migrate_failed(gw_end_t *end, const char *text)
 {
-    bool ours = end->beside->opener;
+    bool ours = end->standby->opener;
     if (ours && migrate_wanted(end))
-        gw_way_avoid(end, end->beside);
-    gw_move_forget(end, MADI_CLOSE_WAY, text);
+        gw_path_avoid(end, end->standby);
+    gw_migrate_forget(end, MADI_CLOSE_WAY, text);
     if (ours && migrate_wanted(end))
         migrate_try_next(end);
 }
 
-void gw_move_came(gw_side_t *side)
+void gw_migrate_requested(gw_side_t *side)
 {
     gw_end_t *end = side->end;
     if (side->old || end->closed)
         return;
     side->moves = true;
-    if (side == end->beside && side->opener)
-        gw_move_failed(end, "a gateway on this way is about to leave");
-    else if (migrate_wanted(end) && !end->beside)
+    if (side == end->standby && side->opener)
+        gw_migrate_failed(end, "a gateway on this way is about to leave");
+    else if (migrate_wanted(end) && !end->standby)
         migrate_try_next(end);
     gw_alive_watch(end->gw); /* a new gateway may take the stream later */
 }
 
-bool gw_move_look(gw_end_t *end, int64_t now)
+bool gw_migrate_check(gw_end_t *end, int64_t now)
 {
     if (!migrate_wanted(end))
         return false;
-    if (!end->beside) {
+    if (!end->standby) {
         migrate_try_next(end);
-    } else if (end->beside->opener && !end->beside_takes && now - end->beside_at > gw_patience(end->gw)) {
-        gw_side_ask(end->beside);
-        gw_move_failed(end, "no answer");
+    } else if (end->standby->opener && !end->standby_take && now - end->standby_since > gw_patience(end->gw)) {
+        gw_side_probe(end->standby);
+        gw_migrate_failed(end, "no answer");
     }
     return true;
 }
@@ -174,8 +174,8 @@ void gw_drain(gw_t *gw)
     for (gw_transit_t *t = gw->transits; t; t = t->next)
         for (int i = 0; i < 2; i++)
             if (!t->closed[i] && t->side[i].hop && !t->side[i].hop->down)
-                gw_side_say(&t->side[i], MADI_FORWARD_MOVE, 0, NULL, 0, NULL, 0);
+                gw_side_send_control(&t->side[i], MADI_FORWARD_MOVE, 0, NULL, 0, NULL, 0);
     for (gw_end_t *end = gw->ends; end; end = end->next)
-        if (end->beside && end->beside->opener) /* the endpoint keeps its current path */
-            gw_move_forget(end, MADI_CLOSE_WAY, "this end is about to leave");
+        if (end->standby && end->standby->opener) /* the endpoint keeps its current path */
+            gw_migrate_forget(end, MADI_CLOSE_WAY, "this end is about to leave");
 }

@@ -95,7 +95,7 @@ static mad_status_t look_at_peers(gw_t *gw)
         if (!madi_peer_at(s, p))
             continue; /* forgotten meanwhile */
         if (madi_peer_at(s, p)->wanted)
-            continue; /* handled by gw_place_wanted */
+            continue; /* handled by gw_place_connected */
         if (!madi_peer_address(s, p) && (status = madi_peer_fetch(s, p)))
             break;
         host = gw_host_of(gw, madi_peer_address(s, p), &flags);
@@ -106,7 +106,7 @@ static mad_status_t look_at_peers(gw_t *gw)
 }
 
 /* A peer has connected: if it forwards, streams may use it from now on. */
-void gw_place_wanted(gw_t *gw, mad_peer_t peer)
+void gw_place_connected(gw_t *gw, mad_peer_t peer)
 {
     madi_peer_t *p = madi_peer_at(gw->base.session, peer);
     unsigned flags = 0;
@@ -257,7 +257,7 @@ static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **o
     mad_status_t status = madi_peer_gate(s, peer, gw_lane_to(gw, lane, madi_peer_address(s, peer)), &gate);
     if (status)
         return status;
-    if (!gw_dial_may(gw, gate, reason))
+    if (!gw_dial_allowed(gw, gate, reason))
         return MAD_ERR_PEER;
     madi_gate_connect(gate);
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
@@ -277,7 +277,7 @@ static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **o
 static mad_status_t destination_new(gw_t *gw, const unsigned char *address, mad_peer_t *peer, char *reason)
 {
     mad_status_t status = MAD_ERR_UNREACHABLE;
-    if (gw_dial_place(gw->asker, address))
+    if (gw_dial_address_allowed(gw->asker, address))
         status = madi_peer_learn(gw->asker->gate, address, madi_address_len(address), peer);
     if (!status)
         madi_peer_at(gw->base.session, *peer)->wanted = true;

@@ -9,16 +9,16 @@
 #include <stddef.h>
 
 /* Bytes that a proof covers.  Members that a kind of fragment does not have are 0. */
-typedef struct gw_said {
+typedef struct gw_statement {
     uint32_t kind, turn;
     uint64_t stream;
     uint32_t number; /* READY: number of the fragment; ACK: number of ACKs on this path */
     uint32_t ack, ask;
     uint32_t status; /* CLOSE */
     char text[GW_TEXT]; /* CLOSE: the text, without padding; READY: the key */
-} gw_said_t;
-#define GW_SAID offsetof(gw_said_t, text)
-static_assert(GW_SAID == 32, "said has no holes");
+} gw_statement_t;
+#define GW_STATEMENT offsetof(gw_statement_t, text)
+static_assert(GW_STATEMENT == 32, "said has no holes");
 
 /* Additional bytes under the tag of a packet: the fields of its fragment that gateways pass on unchanged. */
 typedef struct gw_covered {
@@ -27,10 +27,10 @@ typedef struct gw_covered {
 static_assert(sizeof(gw_covered_t) == GW_COVERED, "covered has no holes");
 
 /* Fill said for a CLOSE, and return its length. */
-size_t gw_said_close(gw_said_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text);
-gw_said_t gw_said_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* for READY and ACK */
-size_t gw_said_len(const gw_said_t *said); /* for READY, ACK, OPEN and TRY */
-gw_said_t gw_said_open(unsigned kind, const madi_wire_open_t *open);
+size_t gw_statement_close(gw_statement_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text);
+gw_statement_t gw_statement_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* for READY and ACK */
+size_t gw_statement_len(const gw_statement_t *said); /* for READY, ACK, OPEN and TRY */
+gw_statement_t gw_statement_open(unsigned kind, const madi_wire_open_t *open);
 gw_covered_t gw_covered(const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward);
 
 #endif

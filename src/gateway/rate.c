@@ -46,7 +46,7 @@ static void timer_set(gw_t *gw, uint64_t limit)
     timerfd_settime(gw->rate_timer.fd, 0, &when, NULL);
 }
 
-bool gw_rate_may(gw_t *gw)
+bool gw_rate_allows(gw_t *gw)
 {
     uint64_t limit = gw->rate ? atomic_load_explicit(&gw->rate->limit, memory_order_relaxed) : 0;
     if (MADI_LIKELY(!limit))
@@ -80,7 +80,7 @@ static void rate_timer_ready(madi_watch_t *watch, uint32_t events)
     uint64_t n;
     (void)events;
     if (read(watch->fd, &n, sizeof n) == (ssize_t)sizeof n)
-        gw_credit_tell(gw);
+        gw_credit_send_due(gw);
     if (gw->closing)
         gw_later(gw); /* streams that were waiting only for this */
 }

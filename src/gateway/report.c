@@ -48,7 +48,7 @@ static void say_gateways(madi_json_t *j, gw_t *gw)
     free(known);
 }
 
-void gw_say(struct mad_session *session, madi_json_t *j)
+void gw_report(struct mad_session *session, madi_json_t *j)
 {
     gw_t *gw = gw_of_session(session);
     int64_t ends = 0;

@@ -35,7 +35,7 @@ static gw_side_t *take_side(gw_end_t *end, gw_side_t *new, bool resuming)
 }
 
 /* Retire a path: discard what is queued there, and ignore what is still in flight.  The side is freed when it is quiet. */
-void gw_way_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, const char *text)
+void gw_path_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, const char *text)
 {
     if (!side)
         return;
@@ -45,33 +45,33 @@ void gw_way_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, co
     end->old = side;
     if (side->hop && !side->hop->down) {
         gw_side_drop(side);
-        gw_side_say_close(side, what, MAD_ERR_PEER, text);
+        gw_side_send_close(side, what, MAD_ERR_PEER, text);
         if (atomic_load_explicit(&side->in_flight, memory_order_relaxed))
-            gw_side_ask(side); /* a driver may still read the program's memory */
+            gw_side_probe(side); /* a driver may still read the program's memory */
     } else {
         gw_side_close(side);
     }
     gw_later(end->gw);
 }
 
-void gw_way_change(gw_end_t *end, gw_side_t *new, bool resuming, const char *text)
+void gw_path_change(gw_end_t *end, gw_side_t *new, bool resuming, const char *text)
 {
-    gw_way_retire(end, take_side(end, new, resuming), MADI_CLOSE_WAY, text);
+    gw_path_retire(end, take_side(end, new, resuming), MADI_CLOSE_WAY, text);
 }
 
-void gw_way_avoid(gw_end_t *end, const gw_side_t *side)
+void gw_path_avoid(gw_end_t *end, const gw_side_t *side)
 {
     if (side->hop && end->avoid.n < (int)MADI_COUNT(end->avoid.peer))
         end->avoid.peer[end->avoid.n++] = side->hop->gate->peer;
 }
 
-void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text)
+void gw_path_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text)
 {
     gw_end_t *end = side->end;
     gw_t *gw = end->gw;
     int64_t now = madi_now();
-    if (side == end->beside) {
-        gw_move_failed(end, text);
+    if (side == end->standby) {
+        gw_migrate_failed(end, text);
         return;
     }
     if (side->old) {
@@ -81,20 +81,20 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
         return;
     }
     if (end->closed) {
-        gw_way_change(end, NULL, true, "");
+        gw_path_change(end, NULL, true, "");
         end->gone = true;
         gw_end_finish(end);
         return;
     }
     if (end->link && end->link->gate->bye) { /* the peer has ended: there is nothing to receive, and nobody to send to */
-        gw_way_change(end, NULL, true, "the peer has ended");
+        gw_path_change(end, NULL, true, "the peer has ended");
         gw_end_closed(end, status, text);
         return;
     }
     snprintf(end->why, sizeof end->why, "%s", text);
     if (!end->lost)
         end->avoid.n = 0;
-    gw_way_avoid(end, side);
+    gw_path_avoid(end, side);
     if (!end->lost) {
         end->lost = now;
         end->turns = 0;
@@ -106,20 +106,20 @@ void gw_way_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status
         end->try_at = now;
     }
     end->status = status;
-    gw_way_change(end, NULL, true, "this end takes another way");
-    if (end->beside_takes) {
-        gw_move_take(end);
+    gw_path_change(end, NULL, true, "this end takes another way");
+    if (end->standby_take) {
+        gw_migrate_take(end);
         return;
     }
-    if (end->beside && end->beside->opener) /* its state is unknown; a standby path of the other endpoint waits for that
+    if (end->standby && end->standby->opener) /* its state is unknown; a standby path of the other endpoint waits for that
                                              * one's ACK */
-        gw_move_forget(end, MADI_CLOSE_WAY, "this end takes another way");
+        gw_migrate_forget(end, MADI_CLOSE_WAY, "this end takes another way");
     gw_alive_soon(gw);
 }
 
 /* ---- Opening a path --------------------------------------------------------------------------------------------- */
 
-gw_side_t *gw_way_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label)
+gw_side_t *gw_path_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label)
 {
     gw_side_t *side = hop->down ? NULL : gw_side_new(end);
     if (side && gw_side_open(side, hop, label)) {
@@ -130,20 +130,20 @@ gw_side_t *gw_way_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label)
     return NULL;
 }
 
-uint32_t gw_way_turn(const gw_end_t *end)
+uint32_t gw_path_turn(const gw_end_t *end)
 {
     uint32_t turn = end->turn > end->turn_tried ? end->turn : end->turn_tried; /* unique among the paths */
     return end->active ? (turn | 1) + 1 : (turn + 1) | 1;
 }
 
-void gw_way_say_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t turn, const unsigned char *address)
+void gw_path_send_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t turn, const unsigned char *address)
 {
     madi_wire_open_t open = {.limit = UINT64_MAX, .stream = end->stream, .ack = end->rx_seq, .turn = turn};
     side->turn = turn;
     if (turn > end->turn_tried)
         end->turn_tried = turn;
     gw_protect_open(end, kind, &open);
-    gw_side_say(side, kind, GW_HOPS, &open, sizeof open, address, madi_address_len(address));
+    gw_side_send_control(side, kind, GW_HOPS, &open, sizeof open, address, madi_address_len(address));
 }
 
 /* Start the numbering as if OPEN had been sent. */
@@ -153,7 +153,7 @@ static void resume_number(gw_end_t *end)
     atomic_store(&end->window.ack, 1);
 }
 
-void gw_way_wait(gw_end_t *end, const char *why)
+void gw_path_wait(gw_end_t *end, const char *why)
 {
     resume_number(end);
     snprintf(end->why, sizeof end->why, "%s", why);
@@ -164,19 +164,19 @@ void gw_way_wait(gw_end_t *end, const char *why)
     gw_alive_soon(end->gw);
 }
 
-bool gw_way_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
+bool gw_path_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
 {
     bool first = !end->turn && !end->window.next;
-    gw_side_t *side = gw_way_begin(end, hop, NULL);
+    gw_side_t *side = gw_path_begin(end, hop, NULL);
     if (!side)
         return false;
     if (first)
         resume_number(end);
     else
-        end->turn = gw_way_turn(end);
-    gw_way_change(end, side, !first, "this end takes another way");
+        end->turn = gw_path_turn(end);
+    gw_path_change(end, side, !first, "this end takes another way");
     end->try_at = madi_now() + gw_patience(end->gw);
-    gw_way_say_open(end, side, MADI_FORWARD_OPEN, end->turn, address);
+    gw_path_send_open(end, side, MADI_FORWARD_OPEN, end->turn, address);
     return true;
 }
 
@@ -241,13 +241,13 @@ static void resume_try_next(gw_end_t *end, int64_t now)
         return;
     }
     hop = gw_hop_get(gw, gate);
-    if (!hop || !gw_way_open(end, hop, address)) {
+    if (!hop || !gw_path_open(end, hop, address)) {
         end->hope = true;
         end->try_at = now + PAUSE;
     }
 }
 
-void gw_way_look(gw_end_t *end, int64_t now)
+void gw_path_check(gw_end_t *end, int64_t now)
 {
     if (now >= deadline_of(end)) {
         give_up(end, true, end->why);
@@ -256,17 +256,17 @@ void gw_way_look(gw_end_t *end, int64_t now)
     } else if (end->side) { /* no answer */
         snprintf(end->why, sizeof end->why, "the other end does not answer over the gateway %s",
                  madi_map_name(end->gw->map, gw_host_of_peer(end->gw, end->side->hop->gate->peer)));
-        gw_way_avoid(end, end->side);
-        gw_side_ask(end->side);
+        gw_path_avoid(end, end->side);
+        gw_side_probe(end->side);
         end->hope = true;
-        gw_way_change(end, NULL, true, "no answer");
+        gw_path_change(end, NULL, true, "no answer");
         resume_try_next(end, now);
     } else {
         resume_try_next(end, now);
     }
 }
 
-int gw_ways_look(gw_t *gw)
+int gw_paths_check(gw_t *gw)
 {
     int64_t now = 0;
     int n = 0;
@@ -276,7 +276,7 @@ int gw_ways_look(gw_t *gw)
         if (!now)
             gw_alive_forgive(gw, now = madi_now());
         if (now >= end->try_at) {
-            gw_way_look(end, now);
+            gw_path_check(end, now);
             n++;
         }
     }
@@ -285,11 +285,11 @@ int gw_ways_look(gw_t *gw)
 
 /* ---- A new path ------------------------------------------------------------------------------------------------- */
 
-void gw_way_resume(gw_end_t *end, uint32_t ack)
+void gw_path_resume(gw_end_t *end, uint32_t ack)
 {
     gw_t *gw = end->gw;
     int n = -1;
-    if (gw_window_came(end, ack))
+    if (gw_window_ack_arrived(end, ack))
         n = gw_window_resend(end);
     if (n < 0) {
         gw_end_closed(end, MAD_ERR_PEER, "the ends disagree about what was received, or there is no memory");

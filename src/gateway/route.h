@@ -26,7 +26,7 @@ bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address); /* T
 int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags); /* -1 if not in the topology file; flags may be
                                                                           * NULL. */
 void gw_places_free(gw_t *gw);
-void gw_place_wanted(gw_t *gw, mad_peer_t peer); /* A process that only a peer had named is connected now. */
+void gw_place_connected(gw_t *gw, mad_peer_t peer); /* A process that only a peer had named is connected now. */
 void gw_place_forget(mad_session_t *session, mad_peer_t peer); /* Contract as in forward.h. */
 /* True for a gate that is down if the process that was dialled does not exist there, or refuses us, as its host
  * reported.  A network that is out of order may recover, and a process that was once connected is dialled again to find
@@ -56,7 +56,7 @@ int gw_lane_to(gw_t *gw, int lane, const unsigned char *address);
 bool gw_agrees(mad_session_t *session, const unsigned char *address);
 bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
                        char *reason);
-int gw_lane_place(mad_session_t *session, int lane, const madi_adapter_t *adapter);
+int gw_lane_network(mad_session_t *session, int lane, const madi_adapter_t *adapter);
 const char *gw_network(const madi_gate_t *gate);
 bool gw_carried(const madi_adapter_t *adapter);
 int gw_security(const madi_adapter_t *adapter);
@@ -75,8 +75,8 @@ mad_status_t gw_learn_gateways(mad_session_t *session); /* Add the gateways that
 mad_status_t gw_learn_named(mad_session_t *session);    /* Add the gateways of MAD_GATEWAYS.  MAD_ERR_CONFIG is logged. */
 
 /* gossip.c; under the session's lock */
-void gw_know_up(madi_gate_t *gate); /* Contract as in forward.h. */
-void gw_know_came(gw_hop_t *hop, const unsigned char *address, size_t max);
+void gw_gossip_gate_up(madi_gate_t *gate); /* Contract as in forward.h. */
+void gw_gossip_arrived(gw_hop_t *hop, const unsigned char *address, size_t max);
 
 /* count.c */
 /* Return the row of these streams, and count one more stream; NULL if out of memory.  Under the session's lock, as all
@@ -86,7 +86,7 @@ gw_route_t *gw_route_open(gw_t *gw, int lane, int from, int via, int to, bool pa
 void gw_route_close(gw_route_t *route, const gw_side_t *there, const gw_side_t *back);
 void gw_routes_free(gw_t *gw);
 void gw_route_text(const madi_link_t *link, char *buf, size_t len); /* Contract as in forward.h; under the session's lock. */
-void gw_say_routes(struct mad_session *session, madi_json_t *json);
+void gw_report_routes(struct mad_session *session, madi_json_t *json);
 void gw_traffic(madi_gate_t *gate, madi_traffic_t *ends, madi_traffic_t *passing);
 
 #endif

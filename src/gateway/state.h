@@ -57,7 +57,7 @@ struct gw {
     _Atomic(int) unsettled; /* the next poll has something to settle below */
     bool later;             /* streams are to be freed, or to be given a path */
     gw_frag_t *sent; /* fragments of the program's memory that have left */
-    gw_side_t *tell, **tell_tail; /* sides whose peers are to be granted credit */
+    gw_side_t *credit_list, **credit_tail; /* sides whose peers are to be granted credit */
     struct madi_gateway_rate *rate; /* rate.c; NULL: unlimited */
     int64_t rate_left, rate_at;     /* bytes that may still be granted (negative: overdrawn), and the time of that
                                      * value, ns */
@@ -123,7 +123,7 @@ static inline void gw_alive_watch(gw_t *gw) /* Start the timer if it is not runn
 }
 int64_t gw_patience(const gw_t *gw); /* Time allowed for one step of opening a path, ns. */
 int64_t gw_head_start(const gw_t *gw); /* Head start of a stream's opener before the other endpoint opens a path, ns. */
-void gw_side_ask(gw_side_t *side); /* Probe the gateway on this side, and those behind it on the stream's path. */
+void gw_side_probe(gw_side_t *side); /* Probe the gateway on this side, and those behind it on the stream's path. */
 /* A PING has arrived: answer it if it is a question, and pass the question on. side: the stream that it is about, or
  * NULL. */
 void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward);

@@ -60,12 +60,12 @@ static uint16_t gateways_left(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     if (hdr->channel <= GW_HOPS)
         return (uint16_t)(hdr->channel - 1);
-    if (!hop->over_told)
+    if (!hop->over_logged)
         madi_log(MADI_LOG_WARN, "virtual",
                  "peer %d opens a stream on which %u gateways may follow: %d follow at most (said once of each peer; an error of "
                  "the peer's, or an attack)",
                  hop->gate->peer, (unsigned)hdr->channel, GW_HOPS);
-    hop->over_told = true;
+    hop->over_logged = true;
     return GW_HOPS - 1;
 }
 
@@ -153,7 +153,7 @@ static void open_forward(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_w
     on.limit = t->side[1].rx_limit;
     t->route = gw_route_open(gw, gw_lane_of(gw, hop->gate->lane), peer_host(hop->gate), peer_host(next->gate),
                              gw_host_of(gw, address, NULL), true);
-    gw_side_say(&t->side[1], hdr->flags & MADI_FORWARD_KIND, gateways_left(hop, hdr), &on, sizeof on, address, len);
+    gw_side_send_control(&t->side[1], hdr->flags & MADI_FORWARD_KIND, gateways_left(hop, hdr), &on, sizeof on, address, len);
 }
 
 /* True if the peer may open one more stream here. */
@@ -167,7 +167,7 @@ static bool has_room(gw_hop_t *hop)
     return may;
 }
 
-void gw_open_came(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body)
+void gw_open_arrived(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body)
 {
     size_t before = sizeof(madi_wire_forward_t) + sizeof(madi_wire_open_t), len;
     const unsigned char *address = body + before;
@@ -211,7 +211,7 @@ bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t 
     on.flags = flags_on(out, hdr);
     madi_lock(&hop->gate->tx_lock);
     link = hop->gate->link;
-    if (!out->queue && !hop->active && !hop->gate->ctrl && gw_side_may(out, hdr, cost) &&
+    if (!out->queue && !hop->active && !hop->gate->ctrl && gw_side_may_send(out, hdr, cost) &&
         atomic_load_explicit(&hop->gate->state, memory_order_relaxed) == MADI_GATE_UP &&
         sizeof on + hdr->length <= link->adapter->caps.packet_max)
         sent = link->driver->send(link, vec, 2, sizeof on + hdr->length, NULL) == MADI_SENT;
@@ -226,7 +226,7 @@ bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t 
     gw->bytes += hdr->length;
     if (gw_costs(hdr)) {
         gw_credit_back(from, cost);
-        gw_credit_tell(gw);
+        gw_credit_send_due(gw);
     }
     return true;
 }
@@ -248,7 +248,7 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
         if (hop && !hop->down)
             gw_transit_fail(from->transit, MAD_ERR_UNSUPPORTED,
                             "fragments of this length cannot go on: the hosts' topology files differ");
-        gw_credit_tell(gw);
+        gw_credit_send_due(gw);
         return;
     }
     frag->hdr.flags = flags_on(out, &frag->hdr);
@@ -315,7 +315,7 @@ void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text)
 {
     for (int i = 0; i < 2; i++)
         if (t->side[i].hop && !t->side[i].hop->down)
-            gw_side_say_close(&t->side[i], MADI_CLOSE_LINK, status, text);
+            gw_side_send_close(&t->side[i], MADI_CLOSE_LINK, status, text);
 }
 
 int gw_transits_reap(gw_t *gw, bool all)
@@ -324,7 +324,7 @@ int gw_transits_reap(gw_t *gw, bool all)
     for (gw_transit_t **p = &gw->transits, *t; (gw->closing || all) && (t = *p);) {
         bool busy = !t->closed[0] || !t->closed[1];
         for (int i = 0; i < 2; i++)
-            busy |= t->side[i].tells || atomic_load_explicit(&t->side[i].in_flight, memory_order_relaxed) ||
+            busy |= t->side[i].credit_due || atomic_load_explicit(&t->side[i].in_flight, memory_order_relaxed) ||
                     (t->side[i].hop && !t->side[i].hop->down && t->side[i].queue);
         if (busy && !all) {
             p = &t->next;

@@ -34,7 +34,7 @@ void gw_forged(gw_side_t *side, const char *text)
              "%s (fragment %u); nothing of it is delivered, and another way is taken; take that gateway out of the topology "
              "file%s", why, end->rx_seq, end->forged ? "" : " (said once of each stream)");
     if (++end->forged < FORGED_MOST)
-        gw_way_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
+        gw_path_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
     else
         gw_end_closed(end, MAD_ERR_PROTOCOL, why);
 }
@@ -43,33 +43,33 @@ void gw_forged(gw_side_t *side, const char *text)
 static void repeat_tell(gw_side_t *side)
 {
     gw_end_t *end = side->end;
-    madi_log(end->repeated_told ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
+    madi_log(end->repeated_logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
              "the gateway %s, or one behind it, has sent a fragment of this stream again: it is dropped%s", gateway_name(side),
-             end->repeated_told ? "" : " (said once of each stream)");
-    end->repeated_told = true;
+             end->repeated_logged ? "" : " (said once of each stream)");
+    end->repeated_logged = true;
 }
 
 /* ---- Proofs ----------------------------------------------------------------------------------------------------- */
 
 bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open)
 {
-    gw_said_t said = gw_said_open(kind, open);
+    gw_statement_t said = gw_statement_open(kind, open);
     /* An endpoint without keys cannot prove anything, but gets no packets either. */
-    if (!end->cipher || gw_cipher_proved(end->cipher, &said, GW_SAID, open->proof) || !end->ready)
+    if (!end->cipher || gw_cipher_proved(end->cipher, &said, GW_STATEMENT, open->proof) || !end->ready)
         return true;
-    madi_log(end->unproved_told ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
+    madi_log(end->unproved_logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
              "somebody who knows the number of a stream wants to resume it, and does not have the secret of its ends: refused, "
              "the stream goes on as it is%s",
-             end->unproved_told ? "" : " (said once of each stream)");
-    end->unproved_told = true;
+             end->unproved_logged ? "" : " (said once of each stream)");
+    end->unproved_logged = true;
     return false;
 }
 
 static bool forward_proved(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
-    gw_said_t said = gw_said_forward(side, hdr, body);
+    gw_statement_t said = gw_statement_forward(side, hdr, body);
     const unsigned char *proof = (const unsigned char *)body + sizeof(madi_wire_forward_t);
-    return gw_cipher_proved(side->end->cipher, &said, gw_said_len(&said), proof);
+    return gw_cipher_proved(side->end->cipher, &said, gw_statement_len(&said), proof);
 }
 
 bool gw_ready_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
@@ -108,11 +108,11 @@ bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body
 
 bool gw_close_proved(const gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
-    gw_said_t said;
+    gw_statement_t said;
     size_t len;
     if (!side->end->encrypts || !side->end->ready)
         return true;
-    len = gw_said_close(&said, side, c, text);
+    len = gw_statement_close(&said, side, c, text);
     return gw_cipher_proved(side->end->cipher, &said, len, c->proof);
 }
 
@@ -149,7 +149,7 @@ static gw_nonce_t nonce_of(const gw_end_t *end, enum gw_part part)
 static bool packet_accept(gw_side_t *side, const madi_wire_forward_t *forward, const madi_wire_hdr_t *inner, size_t length)
 {
     gw_end_t *end = side->end;
-    if (!gw_window_came(end, forward->ack)) {
+    if (!gw_window_ack_arrived(end, forward->ack)) {
         gw_end_closed(end, MAD_ERR_PROTOCOL, "more was acknowledged than sent");
         return false;
     }
@@ -181,9 +181,9 @@ static void whole_came(gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign
     body = bytes + sizeof inner;
     if (!packet_accept(side, &forward, &inner, len - sizeof inner))
         return;
-    if (end->half) {
-        memcpy(end->half_rx.base, body, inner.length);
-        end->half_asks = forward.ask;
+    if (end->partial) {
+        memcpy(end->partial_rx.base, body, inner.length);
+        end->partial_asks = forward.ask;
         gw_end_half_received(end);
         return;
     }
@@ -200,7 +200,7 @@ bool gw_sealed_done(gw_side_t *side)
 {
     gw_end_t *end = side->end;
     gw_nonce_t nonce = nonce_of(end, GW_PART_BODY);
-    if (gw_cipher_open(end->cipher, &nonce, NULL, end->half_rx.base, end->half_hdr.length, end->half_tag))
+    if (gw_cipher_open(end->cipher, &nonce, NULL, end->partial_rx.base, end->partial_hdr.length, end->partial_tag))
         return true;
     gw_forged(side, "the body of a fragment was changed"); /* its destination is filled again, or nothing is delivered */
     return false;
@@ -225,19 +225,19 @@ static madi_place_t parts_came(gw_hop_t *hop, gw_side_t *side, const madi_wire_h
     memcpy(&inner, sealed, sizeof inner);
     if (!packet_accept(side, &forward, &inner, hdr->length - sizeof head))
         return MADI_PLACE_DROP;
-    if (!end->half) {
-        end->half_rx = (madi_rx_t){0};
-        if (madi_rx_begin(end->link, &inner, &end->half_rx) != MADI_PLACE_COPY) {
+    if (!end->partial) {
+        end->partial_rx = (madi_rx_t){0};
+        if (madi_rx_begin(end->link, &inner, &end->partial_rx) != MADI_PLACE_COPY) {
             gw_end_received(end, forward.ask);
             return MADI_PLACE_DROP;
         }
-        end->half = true;
-        end->half_hdr = inner;
+        end->partial = true;
+        end->partial_hdr = inner;
     }
-    end->half_asks = forward.ask;
-    memcpy(end->half_tag, sealed + sizeof inner + GW_TAG, GW_TAG);
+    end->partial_asks = forward.ask;
+    memcpy(end->partial_tag, sealed + sizeof inner + GW_TAG, GW_TAG);
     if (rx->here == hdr->length) {
-        madi_foreign_copy_any(end->half_rx.base, madi_foreign_skip(rx->head, sizeof head), inner.length);
+        madi_foreign_copy_any(end->partial_rx.base, madi_foreign_skip(rx->head, sizeof head), inner.length);
         if (gw_sealed_done(side))
             gw_end_half_received(end);
         return MADI_PLACE_DROP;
@@ -245,7 +245,7 @@ static madi_place_t parts_came(gw_hop_t *hop, gw_side_t *side, const madi_wire_h
     hop->in = GW_IN_END;
     hop->in_side = side;
     gw_alive_watch(end->gw);
-    rx->base = end->half_rx.base;
+    rx->base = end->partial_rx.base;
     rx->skip = sizeof head;
     return MADI_PLACE_COPY;
 }

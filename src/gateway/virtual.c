@@ -156,7 +156,7 @@ int gw_settle(gw_t *gw)
         gw_frag_done(&frag->op, MAD_OK);
         n++;
     }
-    gw_credit_tell(gw);
+    gw_credit_send_due(gw);
     return n;
 }
 
@@ -169,7 +169,7 @@ static int virtual_poll(madi_adapter_t *adapter, int budget)
         return 0;
     gw->later = false;
     n = gw_settle(gw);
-    n += gw_ways_look(gw);
+    n += gw_paths_check(gw);
     n += gw_transits_reap(gw, false);
     gw_ends_reap(gw, false);
     return n;
@@ -223,9 +223,9 @@ static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t 
     end = hop || status ? gw_end_new(gw, true, fd) : NULL;
     good = end && madi_random(&end->stream, sizeof end->stream);
     if (good && status)
-        gw_way_wait(end, reason);
+        gw_path_wait(end, reason);
     else if (good)
-        good = gw_way_open(end, hop, address);
+        good = gw_path_open(end, hop, address);
     if (good) {
         end->link = link;
         ((gw_link_t *)link)->end = end;
@@ -449,7 +449,7 @@ static madi_sent_t virtual_send_packet(gw_end_t *end, const struct iovec *vec, i
                                    .length = (uint32_t)(sizeof head.forward + payload),
                                    .seq = end->window.next,
                                    .aux = side->label}};
-    if (!gw_side_may(side, &head.hdr, cost)) {
+    if (!gw_side_may_send(side, &head.hdr, cost)) {
         gw_side_stalls(side);
         gw_alive_watch(end->gw);
         return MADI_AGAIN;
@@ -460,7 +460,7 @@ static madi_sent_t virtual_send_packet(gw_end_t *end, const struct iovec *vec, i
         return send_held(end, vec, n, total, NULL);
     if (!gw_window_room(end, total, true))
         return MADI_AGAIN;
-    head.forward = (madi_wire_forward_t){.ack = end->rx_seq, .ask = gw_window_asks(end, total)};
+    head.forward = (madi_wire_forward_t){.ack = end->rx_seq, .ask = gw_window_wants_ack(end, total)};
     if (MADI_UNLIKELY(end->encrypts)) {
         if (!send_sealed(end, &head, vec, n, total))
             return virtual_refuse(end);

@@ -125,7 +125,7 @@ bool gw_window_room(gw_end_t *end, size_t len, bool copy)
     return record_fits(w, size) || window_grow(w, size);
 }
 
-bool gw_window_asks(gw_end_t *end, size_t len)
+bool gw_window_wants_ack(gw_end_t *end, size_t len)
 {
     gw_window_t *w = &end->window;
     w->unasked += len;
@@ -204,7 +204,7 @@ static gw_held_t *take_held(gw_window_t *w)
     return list;
 }
 
-bool gw_window_came(gw_end_t *end, uint32_t ack)
+bool gw_window_ack_arrived(gw_end_t *end, uint32_t ack)
 {
     gw_window_t *w = &end->window;
     uint32_t before = atomic_load_explicit(&w->ack, memory_order_relaxed);

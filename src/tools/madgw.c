@@ -137,7 +137,7 @@ static mad_status_t file_join(const madgw_entry_t *in, const madi_gw_options_t *
         setenv("MAD_TOPOLOGY", at, 1);
     status = madi_gateway_open(job.key, job.key_len, session);
     if (!status) {
-        madi_gateway_beside(*session, (int)madi_job_file_beside(&job) + 1);
+        madi_gateway_share(*session, (int)madi_job_file_beside(&job) + 1);
         file_add(&job, in, o, *session);
     }
     for (size_t i = 0; i < job.addresses && !status; i++) {
@@ -186,7 +186,7 @@ static void reached_report(const char *host, int processes)
 static int gateway_serve(const madi_gw_options_t *o, mad_session_t *session, int signals, const char *host)
 {
     static const char *const why[] = {[MADI_GATEWAY_DRAINED] = "drained, ends",
-                                      [MADI_GATEWAY_TOLD] = "told twice to end, ends at once",
+                                      [MADI_GATEWAY_STOPPED] = "told twice to end, ends at once",
                                       [MADI_GATEWAY_ABANDONED] = "all processes of the job have gone, ends"};
     madi_gateway_end_t end;
     bool calls = o->join || o->announce;
@@ -196,13 +196,13 @@ static int gateway_serve(const madi_gw_options_t *o, mad_session_t *session, int
     else if (o->verbose)
         fprintf(stderr, "madgw: host %s: ready\n", host);
     end = madi_gateway_serve(session, signals, o->join, o->verbose && calls ? reached_report : NULL);
-    if (o->verbose || end == MADI_GATEWAY_TOLD) {
+    if (o->verbose || end == MADI_GATEWAY_STOPPED) {
         struct rusage usage = {0};
         getrusage(RUSAGE_SELF, &usage);
         fprintf(stderr, "madgw: host %s: %s; its memory was at most %.1f MiB\n", host, why[end],
                 (double)usage.ru_maxrss / 1024);
     }
-    return end == MADI_GATEWAY_TOLD ? 128 + SIGTERM : 0;
+    return end == MADI_GATEWAY_STOPPED ? 128 + SIGTERM : 0;
 }
 
 /* From here on this process can only do what a gateway does. */

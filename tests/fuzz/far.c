@@ -46,7 +46,7 @@ madi_gate_t *world_far_open(world_t *w, bool active, bool encrypts)
     gate->search = calloc(1, sizeof *gate->search);
     gate->search->none_left = true; /* there is no other way */
     atomic_store(&gate->state, MADI_GATE_CONNECTING);
-    if (gw_way_open(end, gw_hop_get(gw, w->gate), address))
+    if (gw_path_open(end, gw_hop_get(gw, w->gate), address))
         gw_end_start(end, link, fd);
     if (encrypts && !gw_cipher_offer(end->cipher))
         abort();

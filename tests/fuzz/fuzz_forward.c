@@ -61,9 +61,9 @@ static void look(world_t *w, bool late)
     madi_lock(&s->lock);
     for (gw_end_t *end = gw_of_session(s)->ends; end; end = end->next) {
         if (end->lost && !end->closed)
-            gw_way_look(end, late ? madi_now() + INT64_C(3600000000000) : end->try_at);
+            gw_path_check(end, late ? madi_now() + INT64_C(3600000000000) : end->try_at);
         else if (end->side)
-            gw_side_ask(end->side);
+            gw_side_probe(end->side);
     }
     madi_unlock(&s->lock);
 }
@@ -140,12 +140,12 @@ static uint32_t protect(world_t *w, madi_wire_hdr_t *hdr, unsigned char *body)
     gw_end_t peer = {.cipher = far, .side = &side, .stream = 0x40, .encrypts = encrypts};
     madi_wire_forward_t forward;
     struct iovec vec = {plain, hdr->length - before};
-    gw_said_t said;
+    gw_statement_t said;
     side.end = &peer;
     if (kind == MADI_FORWARD_READY && hdr->length == before) {
         memcpy(body + before + offsetof(madi_wire_ready_t, key), gw_cipher_public(far), GW_PUBLIC);
-        said = gw_said_forward(&side, hdr, body);
-        gw_cipher_prove(far, &said, gw_said_len(&said), body + before);
+        said = gw_statement_forward(&side, hdr, body);
+        gw_cipher_prove(far, &said, gw_statement_len(&said), body + before);
         if (end && encrypts)
             gw_cipher_agree(far, gw_cipher_public(end->cipher)); /* once */
         return (uint32_t)(before + sizeof(madi_wire_ready_t));

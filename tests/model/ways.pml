@@ -89,7 +89,7 @@ inline room(me)
     fi
 }
 
-/* gw_move_take, of a way that the other end has opened */
+/* gw_migrate_take, of a way that the other end has opened */
 inline take(me, w, a)
 {
     put(side[me], me, CLOSE, 0);
@@ -103,7 +103,7 @@ inline take(me, w, a)
     resuming[me] = false
 }
 
-/* gw_way_lost */
+/* gw_path_lost */
 inline lost(me)
 {
     side[me] = NONE;
@@ -144,7 +144,7 @@ inline called(me, w)
     }
 }
 
-/* gw_way_open.  The end that has not opened the stream lets the other one begin; but it may be too late */
+/* gw_path_open.  The end that has not opened the stream lets the other one begin; but it may be too late */
 inline open(me)
 {
     atomic {
@@ -190,7 +190,7 @@ end_polls:
         wire[2 * side[me] + me]?kind(number, a);
         if
         :: kind == CLOSE -> atomic { !lock[me] -> lost(me) }
-        :: kind == ACK && resuming[me] -> /* gw_way_resume */
+        :: kind == ACK && resuming[me] -> /* gw_path_resume */
             atomic { !lock[me] -> acked(me, a); room(me); resend(me); resuming[me] = false }
         :: kind == PACKET && resuming[me]
         :: kind != CLOSE && !resuming[me] ->

@@ -66,7 +66,7 @@ START_TEST(windows)
         if (!random_below(3))
             for (unsigned n = random_below(8); n && head != tail; n--)
                 gw_credit_back(side, queue[head++ % 4096]);
-        gw_credit_tell(&w->gw);
+        gw_credit_send_due(&w->gw);
         ck_assert_uint_le(side->rx_used - side->rx_back, side->rx_window);
         ck_assert_uint_le(side->rx_limit - side->rx_back, side->rx_window);
         ck_assert_uint_le(side->rx_window, GW_WINDOW_MAX);
@@ -93,7 +93,7 @@ START_TEST(budget)
         for (int i = 0; i < 100; i++) { /* windows grow only while half of the budget is free */
             ck_assert(gw_credit_take(&t[n].side[0], LONGEST));
             gw_credit_back(&t[n].side[0], LONGEST);
-            gw_credit_tell(&w->gw);
+            gw_credit_send_due(&w->gw);
         }
         ck_assert_int_ge(w->gw.budget, 0);
     }
@@ -269,7 +269,7 @@ START_TEST(lanes)
     ck_assert_int_eq(next_to(m, "two", "d", reason), madi_map_host(m, "c"));
     ck_assert_int_ne(next_to(m, "one", "d", reason), madi_map_host(m, "c"));
     ck_assert_int_ne(next_to(m, "any", "d", reason), madi_map_host(m, "c")); /* as the first */
-    ck_assert_int_eq(madi_map_way(m, madi_map_lane(m, "two"), madi_map_self(m), madi_map_host(m, "d"), hosts, 4), 2);
+    ck_assert_int_eq(madi_map_path(m, madi_map_lane(m, "two"), madi_map_self(m), madi_map_host(m, "d"), hosts, 4), 2);
     ck_assert_int_eq(hosts[0], madi_map_host(m, "c"));
     without = madi_map_host(m, "b");
     ck_assert_int_eq(madi_map_next(m, madi_map_lane(m, "one"), madi_map_host(m, "d"), &one_less, reason),
@@ -328,17 +328,17 @@ START_TEST(places)
     one = madi_map_lane(m, "one");
     two = madi_map_lane(m, "two");
     inner = madi_map_lane(m, "inner");
-    ck_assert_int_eq(madi_map_place(m, one, "tcp", "x0", "10.0.0.0/8", reason), 0);
-    ck_assert_int_eq(madi_map_place(m, one, "tcp", "x0/6", "fd00::/8", reason), 0);
-    ck_assert_int_eq(madi_map_place(m, two, "tcp", "x0", "10.0.0.0/8", reason), -1);
+    ck_assert_int_eq(madi_map_network_index(m, one, "tcp", "x0", "10.0.0.0/8", reason), 0);
+    ck_assert_int_eq(madi_map_network_index(m, one, "tcp", "x0/6", "fd00::/8", reason), 0);
+    ck_assert_int_eq(madi_map_network_index(m, two, "tcp", "x0", "10.0.0.0/8", reason), -1);
     ck_assert_msg(strstr(reason, "none of the networks of channel two") != NULL, "%s", reason);
-    ck_assert_int_eq(madi_map_place(m, two, "tcp", "lo", "127.0.0.0/8", reason), 0);
-    ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x0", "10.0.0.0/8", reason), -1);
-    ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x00", "10.0.0.0/8", reason), 0); /* no other one lacks an interface */
-    ck_assert_int_eq(madi_map_place(m, inner, "tcp", "x0", "in", reason), 0);          /* the adapter's network has this
+    ck_assert_int_eq(madi_map_network_index(m, two, "tcp", "lo", "127.0.0.0/8", reason), 0);
+    ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x0", "10.0.0.0/8", reason), -1);
+    ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x00", "10.0.0.0/8", reason), 0); /* no other one lacks an interface */
+    ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x0", "in", reason), 0);          /* the adapter's network has this
                                                                                         * name */
-    ck_assert_int_eq(madi_map_place(m, two, "tcp", "x00", "10.0.0.0/8", reason), -1);
-    ck_assert_int_eq(madi_map_place(m, one, "shm", "memory", "abc", reason), 0); /* the file does not describe this
+    ck_assert_int_eq(madi_map_network_index(m, two, "tcp", "x00", "10.0.0.0/8", reason), -1);
+    ck_assert_int_eq(madi_map_network_index(m, one, "shm", "memory", "abc", reason), 0); /* the file does not describe this
                                                                                   * driver's networks */
     madi_map_close(m);
 }
@@ -364,7 +364,7 @@ START_TEST(virtual_channel)
     ck_assert_int_ne(next_to(m, "one", "d", reason), madi_map_host(m, "c"));
     without = madi_map_host(m, "c");
     ck_assert_int_eq(madi_map_next(m, 0, madi_map_host(m, "d"), &one_less, reason), -1);
-    ck_assert_int_eq(madi_map_way(m, 0, madi_map_self(m), madi_map_host(m, "d"), hosts, 4), 2);
+    ck_assert_int_eq(madi_map_path(m, 0, madi_map_self(m), madi_map_host(m, "d"), hosts, 4), 2);
     ck_assert_int_eq(hosts[0], madi_map_host(m, "c"));
     ck_assert(madi_map_hash(m) != hash); /* processes with different settings do not communicate */
     madi_map_close(m);
