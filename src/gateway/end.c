@@ -219,7 +219,7 @@ static gw_end_t *end_find(gw_t *gw, uint64_t stream)
     return NULL;
 }
 
-static void end_begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open)
+static void end_accept(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open)
 {
     int fd = -1;
     gw_side_t *side;
@@ -263,7 +263,7 @@ void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
     bool tries = kind == MADI_FORWARD_TRY;
     if (!end && !open->ack && !tries) {
-        end_begin(hop, hdr, open);
+        end_accept(hop, hdr, open);
     } else if (!end) {
         gw_refuse(hop, hdr, MADI_CLOSE_LINK, MAD_ERR_PEER, "the peer has given this connection up");
     } else if (open->turn <= end->turn || open->turn <= end->turn_received) {

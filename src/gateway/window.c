@@ -55,7 +55,7 @@ static bool record_fits(const gw_window_t *w, uint32_t size)
 
 /* Enlarge the ring.  Acknowledgements may arrive meanwhile, so of the window only the ring and its positions are
  * written. */
-static bool window_grow(gw_window_t *w, uint32_t size)
+static bool ring_grow(gw_window_t *w, uint32_t size)
 {
     uint64_t cap = w->cap ? w->cap * 2 : LEAST, tail = 0;
     unsigned char *ring;
@@ -122,7 +122,7 @@ bool gw_window_room(gw_end_t *end, size_t len, bool copy)
         if (w->bytes + len > limit)
             return false;
     }
-    return record_fits(w, size) || window_grow(w, size);
+    return record_fits(w, size) || ring_grow(w, size);
 }
 
 bool gw_window_wants_ack(gw_end_t *end, size_t len)

@@ -265,7 +265,7 @@ static double call_cost(void (*call)(void))
     return best;
 }
 
-static void processor_name(char *name, size_t len)
+static void cpu_model(char *name, size_t len)
 {
     char line[256];
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -292,7 +292,7 @@ json_t *madi_info_calibrate(void)
         first++;
     for (int i = 0; i < CPU_SETSIZE; i++)
         last = CPU_ISSET(i, &allowed) ? i : last;
-    processor_name(name, sizeof name);
+    cpu_model(name, sizeof name);
     out = json_pack("{s:s, s:i, s:o, s:o, s:o, s:f, s:f, s:o}", "processor", name, "cores", CPU_COUNT(&allowed), "lines",
                     lines_measure(&allowed, first), "wakes", wakes_measure(first, last), "copies", copies_measure(), "syscall_ns",
                     call_cost(call_system), "clock_ns", call_cost(call_clock), "costs", madi_info_costs(first, last));

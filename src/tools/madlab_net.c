@@ -267,7 +267,7 @@ int madi_lab_links_make(madi_lab_links_t *links, const madi_lab_plan_t *plan)
 
 /* --- while the lab runs --- */
 
-static int command_run(char *text)
+static int net_command(char *text)
 {
     return commands_run(ip_path, -1, text, false);
 }
@@ -279,7 +279,7 @@ static int port_join(madi_lab_links_t *links, int p, bool cut)
     if (links->port_cut[p] == cut)
         return 0;
     links->port_cut[p] = cut;
-    return command_run(cut ? madi_lab_text("link set dev %s nomaster\n", port->peer)
+    return net_command(cut ? madi_lab_text("link set dev %s nomaster\n", port->peer)
                        : madi_lab_text("link set dev %s master b%d\n", port->peer, port->net));
 }
 
@@ -288,7 +288,7 @@ static int net_join(madi_lab_links_t *links, int net, bool cut)
     if (links->net_cut[net] == cut)
         return 0;
     links->net_cut[net] = cut;
-    return command_run(madi_lab_text("link set dev b%d %s\n", net, cut ? "down" : "up"));
+    return net_command(madi_lab_text("link set dev b%d %s\n", net, cut ? "down" : "up"));
 }
 
 int madi_lab_links_cut(madi_lab_links_t *links, int net, int port)

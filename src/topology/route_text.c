@@ -13,8 +13,8 @@ typedef struct route_text {
     size_t len, used;
 } route_text_t;
 
-static void text_add(route_text_t *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void text_add(route_text_t *t, const char *format, ...)
+static void route_text_add(route_text_t *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void route_text_add(route_text_t *t, const char *format, ...)
 {
     va_list args;
     int n;
@@ -30,7 +30,7 @@ static void text_add_networks(route_text_t *t, const madi_topo_t *topo, const bo
     bool any = false;
     for (int n = 0; n < topo->networks; n++)
         if (marked[n]) {
-            text_add(t, "%s%s", any ? ", " : "", topo->network[n].name);
+            route_text_add(t, "%s%s", any ? ", " : "", topo->network[n].name);
             any = true;
         }
 }
@@ -39,11 +39,11 @@ static void add_downs(route_text_t *t, const madi_routes_t *r)
 {
     for (int i = 0; i < r->downs; i++) {
         const madi_route_down_t *d = &r->down[i];
-        text_add(t, i ? ", " : "; down: ");
+        route_text_add(t, i ? ", " : "; down: ");
         if (d->host >= 0)
-            text_add(t, "%s%s", r->topo->host[d->host].name, d->network >= 0 ? " on " : "");
+            route_text_add(t, "%s%s", r->topo->host[d->host].name, d->network >= 0 ? " on " : "");
         if (d->network >= 0)
-            text_add(t, "%s", r->topo->network[d->network].name);
+            route_text_add(t, "%s", r->topo->network[d->network].name);
     }
 }
 
@@ -58,8 +58,8 @@ static void networks_mark(bool *marked, madi_route_nets_t nets, int *any)
 /* Explain that no network of a host is usable. */
 static void text_add_nothing(route_text_t *t, const madi_routes_t *r, int host)
 {
-    text_add(t, "no network of host '%s' belongs to virtual channel '%s' and is up", r->topo->host[host].name,
-             r->virtual->name);
+    route_text_add(t, "no network of host '%s' belongs to virtual channel '%s' and is up", r->topo->host[host].name,
+                   r->virtual->name);
 }
 
 void madi_routes_unreachable(const madi_routes_t *r, int to, char *why, size_t len)
@@ -80,11 +80,11 @@ void madi_routes_unreachable(const madi_routes_t *r, int to, char *why, size_t l
         else if (!at)
             text_add_nothing(&t, r, to);
         else {
-            text_add(&t, "from host '%s' one gets to the networks ", topo->host[r->source].name);
+            route_text_add(&t, "from host '%s' one gets to the networks ", topo->host[r->source].name);
             text_add_networks(&t, topo, got);
-            text_add(&t, ", host '%s' is on ", topo->host[to].name);
+            route_text_add(&t, ", host '%s' is on ", topo->host[to].name);
             text_add_networks(&t, topo, has);
-            text_add(&t, ", and no gateway that is up joins them within %d hops", MADI_ROUTE_HOPS_MAX);
+            route_text_add(&t, ", and no gateway that is up joins them within %d hops", MADI_ROUTE_HOPS_MAX);
         }
         add_downs(&t, r);
     }
@@ -104,11 +104,11 @@ static void add_order(route_text_t *t, const madi_routes_t *r, const madi_route_
             preferred = best->hop[i].network;
         }
     if (used >= 0)
-        text_add(t, "'%s' comes before '%s' in the order of virtual channel '%s'", topo->network[preferred].name,
-                 topo->network[used].name, r->virtual->name);
+        route_text_add(t, "'%s' comes before '%s' in the order of virtual channel '%s'", topo->network[preferred].name,
+                       topo->network[used].name, r->virtual->name);
     else
-        text_add(t, "%d of its hops are not over the network that virtual channel '%s' prefers there", route->later,
-                 r->virtual->name);
+        route_text_add(t, "%d of its hops are not over the network that virtual channel '%s' prefers there", route->later,
+                       r->virtual->name);
 }
 
 void madi_route_reason(const madi_routes_t *r, const madi_route_t *best, const madi_route_t *route, char *why,
@@ -119,23 +119,23 @@ void madi_route_reason(const madi_routes_t *r, const madi_route_t *best, const m
     int64_t more = route->cost_ps - best->cost_ps;
     why[0] = 0;
     if (route->best) {
-        text_add(&t, "%s",
-                 route->hops == 0   ? "the same host: no network is needed"
-                 : route->hops == 1 ? "a network in common; least cost"
+        route_text_add(&t, "%s",
+                       route->hops == 0   ? "the same host: no network is needed"
+                       : route->hops == 1 ? "a network in common; least cost"
                                : "least cost; of its gateways such as run madgw go first");
         return;
     }
     if (more > 0)
-        text_add(&t, "costs %s more", madi_value_time_text(more, value));
+        route_text_add(&t, "costs %s more", madi_value_time_text(more, value));
     if (route->hops > best->hops)
-        text_add(&t, "%s%d %s more", t.used ? ", " : "", route->hops - best->hops,
-                 route->hops - best->hops > 1 ? "hops" : "hop");
+        route_text_add(&t, "%s%d %s more", t.used ? ", " : "", route->hops - best->hops,
+                       route->hops - best->hops > 1 ? "hops" : "hop");
     if (route->bandwidth < best->bandwidth)
-        text_add(&t, "%sslower", t.used ? ", " : "");
+        route_text_add(&t, "%sslower", t.used ? ", " : "");
     if (route->later) {
-        text_add(&t, "%s", t.used ? ", and " : "");
+        route_text_add(&t, "%s", t.used ? ", and " : "");
         add_order(&t, r, best, route);
     }
     if (!t.used)
-        text_add(&t, "another route was chosen by the cheapest network of each hop");
+        route_text_add(&t, "another route was chosen by the cheapest network of each hop");
 }

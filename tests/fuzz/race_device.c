@@ -65,8 +65,8 @@ bool race_device_open(race_t *r)
     mad_dev_options_t options = {.channel = "a",
                                  .key = WORLD_KEY,
                                  .key_len = strlen(WORLD_KEY),
-                                 .tell = told,
-                                 .tell_got = told_got,
+                                 .notify = told,
+                                 .notify_received = told_got,
                                  .arg = r,
                                  .memory = &own};
     held = 0;

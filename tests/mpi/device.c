@@ -69,8 +69,8 @@ void until_there(side_t *s, mad_peer_t from, uint64_t tag, mad_dev_done_t *found
 
 static bool open_side(side_t *s, const char *mode)
 {
-    mad_dev_options_t options = {.channel = "device", .key = key, .key_len = sizeof key, .tell = tell,
-                                 .tell_got = tell_got, .memory = &device_memory, .threaded = strcmp(mode, "polled") != 0,
+    mad_dev_options_t options = {.channel = "device", .key = key, .key_len = sizeof key, .notify = tell,
+                                 .notify_received = tell_got, .memory = &device_memory, .threaded = strcmp(mode, "polled") != 0,
                                  .by_handler = !strcmp(mode, "handled")};
     struct {
         uint32_t len;
@@ -185,7 +185,7 @@ static void idle_beside(side_t *s)
 {
     enum { N = 20000 };
     static unsigned char out[8], in[8];
-    mad_dev_options_t options = {.channel = "idle", .key = key, .key_len = sizeof key, .tell = tell, .tell_got = tell_got,
+    mad_dev_options_t options = {.channel = "idle", .key = key, .key_len = sizeof key, .notify = tell, .notify_received = tell_got,
                                  .arg = s};
     mad_dev_t *idle;
     struct rusage before, now;
@@ -217,7 +217,7 @@ static void idle_beside(side_t *s)
 /* What nobody can be told of later fails at once, or has a peer. */
 static mad_status_t send_unheard(side_t *s, const struct iovec *piece)
 {
-    mad_dev_send_t send = {.to = s->peer, .pieces = piece, .n = 1, .buffered = true, .untold = true, .unheard = true};
+    mad_dev_send_t send = {.to = s->peer, .pieces = piece, .n = 1, .buffered = true, .no_completion = true, .no_error_report = true};
     mad_status_t status;
     bool later;
     while ((status = mad_dev_send(s->dev, &send, &later)) == MAD_ERR_AGAIN)

@@ -45,7 +45,7 @@ static void answers(side_t *s)
 {
     char byte = 1;
     struct iovec piece = {&byte, 1};
-    mad_dev_send_t answer = {.to = s->peer, .pieces = &piece, .n = 1, .tag = 2, .buffered = true, .untold = true, .unheard = true};
+    mad_dev_send_t answer = {.to = s->peer, .pieces = &piece, .n = 1, .tag = 2, .buffered = true, .no_completion = true, .no_error_report = true};
     result_t sent, received;
     bool later;
     post(s, s->peer, s->who ? 1 : 2, 0, &byte, 1, &received);

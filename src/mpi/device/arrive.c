@@ -15,7 +15,7 @@ void dev_op_complete(mad_dev_t *dev, op_t *op)
     else
         op->done.released = true;
     if (!op->silent)
-        dev->tell(dev->arg, &op->done);
+        dev->notify(dev->arg, &op->done);
     if (parent && op->done.released)
         dev_op_free(dev, parent);
     dev_op_free(dev, op);
@@ -257,7 +257,7 @@ void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
         u->op = op;
         return;
     }
-    if (u->envelope.tell)
+    if (u->envelope.ack)
         dev_matched_send(dev, u->envelope.source, u->envelope.number);
     if (u->envelope.asks) {
         dev_announced_receive(dev, op, u->envelope.source, u->envelope.number, u->envelope.len);
@@ -275,9 +275,9 @@ void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
 void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)
 {
     op_t *op;
-    if (u->envelope.tell)
+    if (u->envelope.ack)
         dev_matched_send(dev, u->envelope.source, u->envelope.number);
-    u->envelope.tell = false;
+    u->envelope.ack = false;
     if (u->envelope.asks)
         dev_announced_drop(dev, u->envelope.source, u->envelope.number);
     if (u->loading) {
@@ -306,7 +306,7 @@ static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_connection_t
     if (!op)
         return false;
     done_describe(op, u);
-    if (u->tell)
+    if (u->ack)
         dev_matched_send(dev, u->source, u->number);
     if (u->cost)
         dev_flow_consume(dev, u->source, u->cost);
@@ -361,7 +361,7 @@ static bool message_read(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cn
                         .len = whole ? len : h->len,
                         .block = h->kind == HEAD_LONG ? h->block : 0,
                         .has_data = h->flags & FLAG_DATA,
-                        .tell = h->flags & FLAG_TELL,
+                        .ack = h->flags & FLAG_ACK,
                         .asks = h->kind == HEAD_ANNOUNCE};
     u.cost = u.asks ? 0 : dev_flow_cost(u.len);
     return message_in(dev, &u, cnx, whole ? rest : (madi_foreign_t){0});
@@ -441,7 +441,7 @@ static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
     head = madi_foreign_read8(block);
     tag = madi_foreign_read8(madi_foreign_skip(block, 8));
     block = madi_foreign_skip(block, HEAD_SHORT);
-    if ((head & (0xff | (FLAG_WIDE | FLAG_TELL) << 8)) != HEAD_WHOLE)
+    if ((head & (0xff | (FLAG_WIDE | FLAG_ACK) << 8)) != HEAD_WHOLE)
         return false;
     m = &dev->matchers[head >> 8 & FLAG_PLAIN];
     op = dev_match_arrival(m, a->peer, tag);
@@ -459,7 +459,7 @@ static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
     else if (len)
         madi_foreign_copy(got.buffer, block, len);
     dev_message_end(a->cnx);
-    dev->tell_got(dev->arg, op->done.context, op->done.flags, &got);
+    dev->notify_received(dev->arg, op->done.context, op->done.flags, &got);
     op->next = dev->free_ops; /* it has no memory of its own */
     dev->free_ops = op;
     return true;

@@ -333,7 +333,7 @@ static size_t whole_max(mad_session_t *session)
     return room - MAD_DEV_HEADERS - sizeof(dev_head_t);
 }
 
-static mad_status_t session_start(mad_dev_t *dev, const mad_dev_options_t *options)
+static mad_status_t dev_session_start(mad_dev_t *dev, const mad_dev_options_t *options)
 {
     mad_status_t status = mad_open(options->key, options->key_len, &dev->session);
     if (status)
@@ -361,8 +361,8 @@ mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **out)
     dev->threaded = options->threaded || options->by_handler;
     dev->windows = MAD_DEV_WINDOWS;
     dev->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    dev->tell = options->tell;
-    dev->tell_got = options->tell_got;
+    dev->notify = options->notify;
+    dev->notify_received = options->notify_received;
     dev->arg = options->arg;
     dev->memory = options->memory;
     for (int i = 0; i < 2; i++)
@@ -371,7 +371,7 @@ mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **out)
         free(dev);
         return MAD_ERR_NOMEM;
     }
-    status = session_start(dev, options);
+    status = dev_session_start(dev, options);
     if (status) {
         pthread_mutex_destroy(&dev->lock);
         free(dev);
@@ -381,13 +381,13 @@ mad_status_t mad_dev_open(const mad_dev_options_t *options, mad_dev_t **out)
     return MAD_OK;
 }
 
-static void tell_nobody(void *arg, const mad_dev_done_t *done)
+static void notify_nobody(void *arg, const mad_dev_done_t *done)
 {
     (void)arg;
     (void)done;
 }
 
-static void got_nobody(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
+static void notify_received_nobody(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
 {
     (void)arg, (void)context, (void)flags, (void)got;
 }
@@ -422,8 +422,8 @@ static void dev_linger(mad_dev_t *dev)
 void mad_dev_close(mad_dev_t *dev)
 {
     dev_lock(dev);
-    dev->tell = tell_nobody;
-    dev->tell_got = got_nobody;
+    dev->notify = notify_nobody;
+    dev->notify_received = notify_received_nobody;
     dev_unlock(dev);
     dev_linger(dev);
     mad_exit(dev->session); /* completes all that was begun: no callback comes afterwards */

@@ -20,7 +20,7 @@
  * met it; its head comes, so that nothing is hidden from a receive.  So a sender that waits for each of its sends is
  * stopped there, and of one that does not there are as many heads as it has sends pending.
  *
- * Threads: any, if opened `threaded`; else one at a time.  Nothing here waits, but for opening and closing.  `tell` is
+ * Threads: any, if opened `threaded`; else one at a time.  Nothing here waits, but for opening and closing.  `notify` is
  * called from any of these calls (or, by_handler, by a thread of the library's own) under the device's lock: it calls
  * nothing of the device. */
 #ifndef MAD_DEVICE_H
@@ -82,12 +82,12 @@ typedef struct mad_dev_options {
     size_t key_len;
     bool threaded;   /* threads call at the same time */
     bool by_handler; /* messages are taken, and operations go on, without a call of the program; implies `threaded` */
-    void (*tell)(void *arg, const mad_dev_done_t *done);
+    void (*notify)(void *arg, const mad_dev_done_t *done);
     /* The short way to tell of most receives: a whole message was got, and no other comes into the buffer.  Called like
-     * `tell`, with the receive's context and flags. */
-    void (*tell_got)(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
+     * `notify`, with the receive's context and flags. */
+    void (*notify_received)(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
     void *arg;
-    /* Memory that peers may access; NULL: there is none.  Called like `tell`. */
+    /* Memory that peers may access; NULL: there is none.  Called like `notify`. */
     const struct mad_dev_memory *memory;
 } mad_dev_options_t;
 
@@ -133,14 +133,14 @@ typedef struct mad_dev_send {
     bool has_data;
     bool buffered; /* the memory may be changed on return */
     bool matched;  /* done only when a receive has met it */
-    bool untold;   /* nobody wants to hear of it, unless it fails */
-    bool unheard;  /* nor can anybody be told then: so there must be a connection first, see below */
+    bool no_completion;   /* nobody wants to hear of it, unless it fails */
+    bool no_error_report;  /* nor can anybody be told then: so there must be a connection first, see below */
     void *context;
     uint64_t flags;
 } mad_dev_send_t;
 
 /* Send.  MAD_OK with *later false: it is done, and is not told; with *later true it is told when it is done.
- * Errors: MAD_ERR_AGAIN (too much is buffered already: make progress), MAD_ERR_NOMEM, MAD_ERR_INVAL; of an `unheard` one
+ * Errors: MAD_ERR_AGAIN (too much is buffered already: make progress), MAD_ERR_NOMEM, MAD_ERR_INVAL; of an `no_error_report` one
  * also MAD_ERR_AGAIN as long as its peer has never been connected, and why the peer is lost: MAD_ERR_PEER and others. */
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *send, bool *later);
 
@@ -193,7 +193,7 @@ typedef struct mad_dev_remote {
     uint64_t data;    /* WRITE: told to the peer, if has_data */
     bool has_data;
     bool buffered; /* what is written may be changed on return */
-    bool untold;   /* nobody wants to hear of it, unless it fails */
+    bool no_completion;   /* nobody wants to hear of it, unless it fails */
     void *context;
     uint64_t flags;
 } mad_dev_remote_t;

@@ -23,7 +23,7 @@ enum { HEAD_WHOLE = 1, /* the payload follows in the same block */
        HEAD_BODY_LONG, /* or as a second one */
        HEAD_MORE,      /* answer: payloads of so much in all may be sent, beyond the first MAD_DEV_WINDOW */
        HEAD_END };
-enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_TELL = 4 /* answer when matched */, FLAG_WIDE = 8 };
+enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_ACK = 4 /* answer when matched */, FLAG_WIDE = 8 };
 
 /* Little endian, as all hosts are that Madeleine runs on.  Without FLAG_WIDE the first 16 bytes only, so that eight bytes
  * of payload fit one cell of shared memory. */
@@ -34,7 +34,7 @@ typedef struct dev_head {
     uint64_t tag;
     uint32_t data_high;
     uint32_t block;  /* HEAD_LONG: the payload comes in blocks of so many bytes; 0: in one */
-    uint64_t number; /* FLAG_TELL, HEAD_ANNOUNCE: of the send */
+    uint64_t number; /* FLAG_ACK, HEAD_ANNOUNCE: of the send */
     uint64_t len;    /* HEAD_LONG, HEAD_ANNOUNCE, HEAD_BODY_LONG: of the payload */
 } dev_head_t;
 #define HEAD_SHORT offsetof(dev_head_t, data_high)
@@ -117,7 +117,7 @@ typedef struct dev_envelope {
     uint64_t tag, data, number;
     size_t len, block; /* as in the head */
     size_t cost;       /* dev_flow_cost */
-    bool has_data, tell;
+    bool has_data, ack;
     bool asks; /* its payload is with the sender */
 } dev_envelope_t;
 
@@ -188,8 +188,8 @@ struct mad_dev {
     mad_channel_t *channel;
     bool threaded, by_handler;
     pthread_mutex_t lock;
-    void (*tell)(void *arg, const mad_dev_done_t *done);
-    void (*tell_got)(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
+    void (*notify)(void *arg, const mad_dev_done_t *done);
+    void (*notify_received)(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
     void *arg;
     const mad_dev_memory_t *memory;
     size_t whole_max; /* payload that may travel in one block */

@@ -76,7 +76,7 @@ static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
     if (op) {
         op->remote = true;
         op->peer = r->to;
-        op->silent = r->untold;
+        op->silent = r->no_completion;
         op->n = r->access == MAD_DEV_WRITE ? r->n : r->n_results;
         for (int i = 0; i < op->n; i++)
             op->pieces[i] = pieces[i];

@@ -94,7 +94,7 @@ mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
     if (!op)
         return status;
     h->kind = HEAD_ANNOUNCE;
-    h->flags = (uint8_t)((h->flags & ~FLAG_TELL) | FLAG_WIDE);
+    h->flags = (uint8_t)((h->flags & ~FLAG_ACK) | FLAG_WIDE);
     h->number = op->number;
     h->len = len;
     status = mad_send_now(dev->channel, s->to, &piece, 1);

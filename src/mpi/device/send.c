@@ -94,7 +94,7 @@ static inline size_t send_head_fill(dev_head_t *h, const mad_dev_send_t *s, size
     *h = (dev_head_t){.kind = HEAD_WHOLE, .data = (uint32_t)s->data, .tag = s->tag, .data_high = (uint32_t)(s->data >> 32),
                   .len = len};
     h->flags = (uint8_t)((s->space == MAD_DEV_PLAIN ? FLAG_PLAIN : 0) | (s->has_data ? FLAG_DATA : 0) |
-                         (s->matched ? FLAG_TELL : 0) | (wide ? FLAG_WIDE : 0));
+                         (s->matched ? FLAG_ACK : 0) | (wide ? FLAG_WIDE : 0));
     return wide ? sizeof *h : HEAD_SHORT;
 }
 
@@ -175,7 +175,7 @@ op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool a
     *status = op ? op_take_payload(dev, op, s, len) : MAD_ERR_NOMEM;
     if (!*status) {
         op->peer = s->to;
-        op->silent = s->untold;
+        op->silent = s->no_completion;
         op->asks = op->heading = asks;
         op->awaits = s->matched && !asks ? 2 : 1;
         op->done = (mad_dev_done_t){.context = s->context, .flags = s->flags, .sent = true, .released = true};
@@ -324,7 +324,7 @@ mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
         *later = false;
         return MAD_OK;
     }
-    status = s->unheard ? peer_known(dev, s->to) : MAD_OK;
+    status = s->no_error_report ? peer_known(dev, s->to) : MAD_OK;
     if (!status)
         status = send_later(dev, s, &h, len);
     if (!status)

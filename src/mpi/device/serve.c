@@ -45,16 +45,16 @@ static void targets_hold(mad_dev_t *dev, remote_request_t *r)
         targets_release(dev, r->targets, i - 1, r->access, r->h.op, false);
 }
 
-static void served_report(mad_dev_t *dev, mad_dev_access_t access, uint8_t op, mad_peer_t source, size_t len)
+static void served_notify(mad_dev_t *dev, mad_dev_access_t access, uint8_t op, mad_peer_t source, size_t len)
 {
     mad_dev_done_t done = {.served = access, .op = op, .source = source, .len = len};
-    dev->tell(dev->arg, &done);
+    dev->notify(dev->arg, &done);
 }
 
-static void written_report(mad_dev_t *dev, mad_peer_t source, size_t len, bool has_data, uint64_t data)
+static void written_notify(mad_dev_t *dev, mad_peer_t source, size_t len, bool has_data, uint64_t data)
 {
     mad_dev_done_t done = {.served = MAD_DEV_WRITE, .source = source, .len = len, .has_data = has_data, .data = data};
-    dev->tell(dev->arg, &done);
+    dev->notify(dev->arg, &done);
 }
 
 /* ---- Answers ----------------------------------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static void write_done(mad_dev_t *dev, item_t *item)
     if (!status)
         remote_answer(dev, source, op->order, op->closed, NULL, 0);
     if (good)
-        written_report(dev, source, op->room, op->done.has_data, op->done.data);
+        written_notify(dev, source, op->room, op->done.has_data, op->done.data);
     dev_op_free(dev, op);
     dev_peer_suspect(dev, source, status);
 }
@@ -147,7 +147,7 @@ static void write_in(mad_dev_t *dev, remote_request_t *r, madi_foreign_t bytes, 
     targets_release(dev, r->targets, r->h.n, r->access, 0, good);
     remote_answer(dev, r->source, r->h.number, !good, NULL, 0);
     if (good)
-        written_report(dev, r->source, len, r->h.flags & FLAG_DATA, r->h.data);
+        written_notify(dev, r->source, len, r->h.flags & FLAG_DATA, r->h.data);
 }
 
 /* ---- Reads ------------------------------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static void read_out(mad_dev_t *dev, item_t *item)
     mad_status_t status = item->status;
     targets_release(dev, op->copy, op->n, MAD_DEV_READ, 0, !status);
     if (!status)
-        served_report(dev, MAD_DEV_READ, 0, to, op->room);
+        served_notify(dev, MAD_DEV_READ, 0, to, op->room);
     dev_op_free(dev, op);
     dev_peer_suspect(dev, to, status);
 }
@@ -194,7 +194,7 @@ static void read_short_in(mad_dev_t *dev, const remote_request_t *r)
     dev_pieces_gather(bytes + sizeof(remote_head_t), r->pieces, r->h.n);
     targets_release(dev, r->targets, r->h.n, r->access, 0, true);
     remote_answer(dev, r->source, r->h.number, false, bytes + sizeof(remote_head_t), r->total);
-    served_report(dev, MAD_DEV_READ, 0, r->source, r->total);
+    served_notify(dev, MAD_DEV_READ, 0, r->source, r->total);
 }
 
 void dev_remote_forget(mad_dev_t *dev, item_t *item)
@@ -239,7 +239,7 @@ static void atomic_in(mad_dev_t *dev, const remote_request_t *r, madi_foreign_t 
     targets_release(dev, r->targets, r->h.n, r->access, r->h.op, good);
     remote_answer(dev, r->source, r->h.number, !good, good && fetches ? results : NULL, good && fetches ? r->total : 0);
     if (good)
-        served_report(dev, r->access, r->h.op, r->source, r->total);
+        served_notify(dev, r->access, r->h.op, r->source, r->total);
 }
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */

@@ -83,7 +83,7 @@ static ssize_t atomic_inject(struct fid_ep *ep, const void *buf, size_t count, f
                              enum fi_datatype type, enum fi_op op)
 {
     struct fi_ioc ioc = {(void *)buf, count};
-    return to_one(ep, MAD_DEV_ATOMIC, &ioc, 1, NULL, 0, NULL, 0, to, address, key, type, op, MAD_OFI_UNTOLD, NULL);
+    return to_one(ep, MAD_DEV_ATOMIC, &ioc, 1, NULL, 0, NULL, 0, to, address, key, type, op, MAD_OFI_NO_REPORT, NULL);
 }
 
 /* ---- With what was there ------------------------------------------------------------------------------------------ */

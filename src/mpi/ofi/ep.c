@@ -170,8 +170,8 @@ static int dev_open(mad_ofi_ep_t *ep)
                                  .key_len = (size_t)len,
                                  .threaded = ep->domain->threaded,
                                  .by_handler = ep->domain->automatic || ep_sleeps(ep),
-                                 .tell = mad_ofi_tell,
-                                 .tell_got = mad_ofi_tell_got,
+                                 .notify = mad_ofi_notify,
+                                 .notify_received = mad_ofi_notify_received,
                                  .arg = ep,
                                  .memory = ep->caps & (FI_RMA | FI_ATOMIC) ? &mad_ofi_memory : NULL};
     mad_status_t status;

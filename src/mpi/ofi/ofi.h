@@ -320,7 +320,7 @@ int mad_ofi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum 
 /* What an operation remembers in the device's flags, beside its kind and FI_MULTI_RECV. */
 #define MAD_OFI_QUIET (UINT64_C(1) << 63) /* no entry in the queue, unless it fails */
 #define MAD_OFI_NOBODY (UINT64_C(1) << 62) /* not even then: it has no context */
-#define MAD_OFI_UNTOLD (MAD_OFI_QUIET | MAD_OFI_NOBODY)
+#define MAD_OFI_NO_REPORT (MAD_OFI_QUIET | MAD_OFI_NOBODY)
 
 int mad_ofi_error(mad_status_t status); /* as libfabric has it, positive */
 static inline ssize_t mad_ofi_rc(mad_status_t status)
@@ -346,10 +346,10 @@ ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct io
 ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, fi_addr_t from, uint64_t tag,
                        uint64_t ignore, uint64_t flags, void *context);
 /* An access, of which all is filled in but whom, and how it is told.  flags: of the call, op_flags included;
- * MAD_OFI_UNTOLD: as fi_inject_write is told, that is only counted. */
+ * MAD_OFI_NO_REPORT: as fi_inject_write is told, that is only counted. */
 ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *remote, fi_addr_t to, uint64_t flags);
-void mad_ofi_tell(void *ep, const mad_dev_done_t *done);
-void mad_ofi_tell_got(void *ep, void *context, uint64_t flags, const mad_dev_got_t *got);
+void mad_ofi_notify(void *ep, const mad_dev_done_t *done);
+void mad_ofi_notify_received(void *ep, void *context, uint64_t flags, const mad_dev_got_t *got);
 void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context); /* at once; flags as the device has them */
 extern struct fi_ops_rma mad_ofi_rma;
 extern struct fi_ops_atomic mad_ofi_atomic;

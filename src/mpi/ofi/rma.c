@@ -84,7 +84,7 @@ static ssize_t rma_writemsg(struct fid_ep *ep, const struct fi_msg_rma *m, uint6
 
 static ssize_t rma_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t address, uint64_t key)
 {
-    return one(ep, MAD_DEV_WRITE, buf, len, to, address, key, 0, MAD_OFI_UNTOLD, NULL);
+    return one(ep, MAD_DEV_WRITE, buf, len, to, address, key, 0, MAD_OFI_NO_REPORT, NULL);
 }
 
 static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to,
@@ -97,7 +97,7 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t len, voi
 static ssize_t rma_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t to, uint64_t address,
                               uint64_t key)
 {
-    return one(ep, MAD_DEV_WRITE, buf, len, to, address, key, data, MAD_OFI_UNTOLD | FI_REMOTE_CQ_DATA, NULL);
+    return one(ep, MAD_DEV_WRITE, buf, len, to, address, key, data, MAD_OFI_NO_REPORT | FI_REMOTE_CQ_DATA, NULL);
 }
 
 struct fi_ops_rma mad_ofi_rma = {.size = sizeof(struct fi_ops_rma),

@@ -112,7 +112,7 @@ static inline ssize_t tagged_send_inject(mad_ofi_ep_t *ep, const void *buf, size
     if (len > MAD_OFI_INJECT || !sent_now(ep, pieces, data, has_data, to, tag))
         return mad_ofi_inject(ep, MAD_DEV_TAGGED, buf, len, to, tag, data, has_data ? FI_REMOTE_CQ_DATA : 0);
     if (ep->cntrs[CNTR_SEND])
-        mad_ofi_sent(ep, FI_TAGGED | FI_SEND | MAD_OFI_UNTOLD, NULL);
+        mad_ofi_sent(ep, FI_TAGGED | FI_SEND | MAD_OFI_NO_REPORT, NULL);
     return 0;
 }
 

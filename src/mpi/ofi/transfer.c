@@ -46,7 +46,7 @@ static uint64_t space_kind(mad_dev_space_t space)
 
 /* ---- Completions --------------------------------------------------------------------------------------------------- */
 
-static void tell_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context, mad_status_t status)
+static void sent_notify(mad_ofi_ep_t *ep, uint64_t flags, void *context, mad_status_t status)
 {
     struct fi_cq_tagged_entry e = {.op_context = context, .flags = flags & KINDS};
     bool refused = status == MAD_ERR_INVAL && flags & (FI_RMA | FI_ATOMIC);
@@ -61,7 +61,7 @@ static void tell_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context, mad_statu
 
 void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context)
 {
-    tell_sent(ep, flags, context, MAD_OK);
+    sent_notify(ep, flags, context, MAD_OK);
 }
 
 /* A peer has accessed memory of ours. */
@@ -76,7 +76,7 @@ static void served_count(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
         mad_ofi_cq_push(ep->receive_cq, &e, ep->caps & FI_SOURCE ? address_of(ep, done->source) : FI_ADDR_NOTAVAIL);
 }
 
-static void tell_received(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
+static void received_notify(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
 {
     struct fi_cq_tagged_entry e = {.op_context = done->context,
                                    .flags = FI_RECV | (done->flags & (FI_MSG | FI_TAGGED)),
@@ -99,21 +99,21 @@ static void tell_received(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
         mad_ofi_cq_push(ep->receive_cq, &e, ep->caps & FI_SOURCE ? address_of(ep, done->source) : FI_ADDR_NOTAVAIL);
 }
 
-static __attribute__((noinline)) void tell_got(mad_ofi_ep_t *ep, void *context, uint64_t flags, const mad_dev_got_t *got)
+static __attribute__((noinline)) void received_other(mad_ofi_ep_t *ep, void *context, uint64_t flags, const mad_dev_got_t *got)
 {
     mad_dev_done_t done = {.context = context, .flags = flags, .released = true, .source = got->source, .tag = got->tag,
                            .data = got->data, .has_data = got->has_data, .len = got->len, .whole = got->len,
                            .buffer = got->buffer};
-    tell_received(ep, &done);
+    received_notify(ep, &done);
 }
 
-void mad_ofi_tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
+void mad_ofi_notify_received(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
 {
     mad_ofi_ep_t *ep = arg;
     mad_ofi_cq_t *cq = ep->got_cq;
     struct fi_cq_tagged_entry *e = cq && !(flags & MAD_OFI_QUIET) ? mad_ofi_cq_place(cq) : NULL;
     if (!e) {
-        tell_got(ep, context, flags, got);
+        received_other(ep, context, flags, got);
         return;
     }
     e->op_context = context;
@@ -124,13 +124,13 @@ void mad_ofi_tell_got(void *arg, void *context, uint64_t flags, const mad_dev_go
     e->tag = got->tag;
 }
 
-void mad_ofi_tell(void *arg, const mad_dev_done_t *done)
+void mad_ofi_notify(void *arg, const mad_dev_done_t *done)
 {
     mad_ofi_ep_t *ep = arg;
     if (!done->served && !done->sent)
-        tell_received(ep, done);
+        received_notify(ep, done);
     else if (done->sent)
-        tell_sent(ep, done->flags, done->context, done->status);
+        sent_notify(ep, done->flags, done->context, done->status);
     else
         served_count(ep, done);
 }
@@ -146,14 +146,14 @@ static inline ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
     s->to = mad_ofi_peer(ep, to);
     if (s->to < 0)
         return -FI_EINVAL;
-    s->unheard = s->flags & MAD_OFI_NOBODY;
+    s->no_error_report = s->flags & MAD_OFI_NOBODY;
     status = mad_dev_send(ep->dev, s, &later);
     if (status == MAD_ERR_AGAIN) /* the program may do nothing but try again, and the other end may be its own, too */
         mad_ofi_eps_progress(&ep->domain->eps);
     if (status)
         return -mad_ofi_error(status);
     if (!later && (!(s->flags & MAD_OFI_QUIET) || ep->cntrs[CNTR_SEND]))
-        tell_sent(ep, s->flags, s->context, MAD_OK);
+        sent_notify(ep, s->flags, s->context, MAD_OK);
     return 0;
 }
 
@@ -198,7 +198,7 @@ ssize_t mad_ofi_inject(mad_ofi_ep_t *ep, mad_dev_space_t space, const void *buf,
                         .data = data,
                         .has_data = flags & FI_REMOTE_CQ_DATA,
                         .buffered = true,
-                        .flags = space_kind(space) | FI_SEND | MAD_OFI_UNTOLD};
+                        .flags = space_kind(space) | FI_SEND | MAD_OFI_NO_REPORT};
     if (len > MAD_OFI_INJECT)
         return -FI_EINVAL;
     return send_it(ep, &s, to);
@@ -211,15 +211,15 @@ ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *r, fi_addr_t to, uint
     mad_status_t status;
     r->to = mad_ofi_peer(ep, to);
     r->has_data = flags & FI_REMOTE_CQ_DATA;
-    r->buffered = flags & (FI_INJECT | MAD_OFI_UNTOLD);
+    r->buffered = flags & (FI_INJECT | MAD_OFI_NO_REPORT);
     if (!ep->dev)
         return -FI_EOPBADSTATE;
-    if (flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA | FI_MORE | MAD_OFI_UNTOLD) ||
+    if (flags & ~(uint64_t)(MAD_OFI_SEND_FLAGS | FI_REMOTE_CQ_DATA | FI_MORE | MAD_OFI_NO_REPORT) ||
         (r->has_data && r->access != MAD_DEV_WRITE))
         return -FI_EBADFLAGS;
     if (r->to < 0 || (r->buffered && pieces_length(r->pieces, (size_t)r->n) > MAD_OFI_INJECT))
         return -FI_EINVAL;
-    r->flags |= flags & MAD_OFI_UNTOLD;
+    r->flags |= flags & MAD_OFI_NO_REPORT;
     if (ep->send_selective && !(flags & FI_COMPLETION))
         r->flags |= MAD_OFI_QUIET | (r->context ? 0 : MAD_OFI_NOBODY);
     status = mad_dev_remote(ep->dev, r);
@@ -272,7 +272,7 @@ ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct io
 }
 
 /* A message was found, or none: both are told by the queue. */
-static ssize_t tell_found(mad_ofi_ep_t *ep, mad_dev_done_t *found, mad_status_t status)
+static ssize_t found_notify(mad_ofi_ep_t *ep, mad_dev_done_t *found, mad_status_t status)
 {
     struct fi_cq_tagged_entry e = {.op_context = found->context, .flags = FI_RECV | FI_TAGGED, .tag = found->tag};
     if (!ep->receive_cq)
@@ -310,7 +310,7 @@ ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, f
                                : flags & FI_CLAIM ? MAD_DEV_CLAIM
                                                   : MAD_DEV_PEEK,
                                &found);
-        return tell_found(ep, &found, status);
+        return found_notify(ep, &found, status);
     }
     if (!(flags & FI_CLAIM))
         return -FI_EINVAL;
@@ -318,6 +318,6 @@ ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, f
         r.flags |= MAD_OFI_QUIET;
     status = mad_dev_receive_claimed(ep->dev, &r, flags & FI_DISCARD);
     if (!status && flags & FI_DISCARD)
-        return tell_found(ep, &found, MAD_OK);
+        return found_notify(ep, &found, MAD_OK);
     return -mad_ofi_error(status);
 }

@@ -58,7 +58,7 @@ typedef struct mca_btl_base_endpoint_t {
 /* What has completed, in whatever thread, and is told to Open MPI by its own progress. */
 typedef struct mad_btl_done {
     struct mad_btl_done *next;
-    void (*tell)(struct mad_btl_done *done);
+    void (*complete)(struct mad_btl_done *done);
     mad_status_t status;
 } mad_btl_done_t;
 
@@ -172,10 +172,10 @@ mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl,
 int mad_btl_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle);
 int mad_btl_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address, uint64_t remote_address,
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
-                int flags, int order, mca_btl_base_rdma_completion_fn_t tell, void *context, void *data);
+                int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data);
 int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address, uint64_t remote_address,
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
-                int flags, int order, mca_btl_base_rdma_completion_fn_t tell, void *context, void *data);
+                int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data);
 void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len);
 int mad_btl_take_bulk(int64_t look); /* how many messages there were on the channel for bulk */
 void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint);

@@ -199,7 +199,7 @@ static __attribute__((noinline)) int look_at_parked(void)
 }
 
 /* Oldest first. */
-static __attribute__((noinline)) int tell_done(void)
+static __attribute__((noinline)) int done_notify(void)
 {
     mad_btl_done_t *list = atomic_exchange_explicit(&mad_btl->done, NULL, memory_order_acquire); /* pairs with push_done */
     mad_btl_done_t *oldest = NULL, *next;
@@ -211,7 +211,7 @@ static __attribute__((noinline)) int tell_done(void)
     }
     for (; oldest; oldest = next, n++) {
         next = oldest->next;
-        oldest->tell(oldest);
+        oldest->complete(oldest);
     }
     return n;
 }
@@ -268,7 +268,7 @@ static inline int take_what_waits(void)
 {
     int n = 0;
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->done, memory_order_relaxed) != NULL))
-        n += tell_done();
+        n += done_notify();
     if (OPAL_UNLIKELY(atomic_load_explicit(&n_parked, memory_order_relaxed)))
         n += look_at_parked();
     return n;

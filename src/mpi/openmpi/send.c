@@ -32,11 +32,11 @@ static int status_of(mad_status_t status)
 }
 
 /* Open MPI may free the fragment in its callback: nothing of it is read afterwards. */
-static void fragment_complete(mad_btl_fragment_t *f, int rc, bool tell)
+static void fragment_complete(mad_btl_fragment_t *f, int rc, bool report)
 {
     bool ours = f->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
     mca_btl_base_module_t *btl = f->endpoint->btl;
-    if (tell && f->base.des_cbfunc)
+    if (report && f->base.des_cbfunc)
         f->base.des_cbfunc(btl, f->endpoint, &f->base, rc);
     if (ours)
         mad_btl_free(btl, &f->base);
@@ -121,7 +121,7 @@ static mad_status_t fragment_queue(mad_btl_fragment_t *f, const struct iovec *pi
     status = mad_end_packing_request(cnx, &request);
     if (!status) {
         atomic_fetch_add_explicit(&f->endpoint->queued, 1, memory_order_relaxed);
-        f->done.tell = fragment_done;
+        f->done.complete = fragment_done;
         mad_btl_when_done(request, &f->done);
     }
     return status;

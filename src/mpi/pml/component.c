@@ -79,8 +79,8 @@ int mad_pml_error(mad_status_t status)
 static mad_status_t pml_device_open(bool threaded)
 {
     const mad_ompi_exchange_t exchange = {"madeleine.pml.key", "pml mad", ompi_pml_base_framework.framework_output};
-    mad_dev_options_t options = {.channel = "openmpi-pml", .threaded = threaded, .tell = mad_pml_tell,
-                                 .tell_got = mad_pml_tell_got};
+    mad_dev_options_t options = {.channel = "openmpi-pml", .threaded = threaded, .notify = mad_pml_notify,
+                                 .notify_received = mad_pml_notify_received};
     mad_mpi_key_t key;
     mad_status_t status;
     if (!mad_ompi_key(&exchange, &key))

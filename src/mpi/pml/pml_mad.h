@@ -141,8 +141,8 @@ void mad_pml_request_keep(mad_pml_request_t *request, void *buf, size_t count, o
 /* The device is done with the request, whose status is set.  Any thread. */
 void mad_pml_request_complete(mad_pml_request_t *request);
 int mad_pml_request_end_all(void); /* what waits in the list; returns their number */
-void mad_pml_tell(void *arg, const mad_dev_done_t *done);
-void mad_pml_tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
+void mad_pml_notify(void *arg, const mad_dev_done_t *done);
+void mad_pml_notify_received(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
 
 /* data.c */
 static inline bool mad_pml_is_plain(const ompi_datatype_t *type, size_t count)

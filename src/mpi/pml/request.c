@@ -249,7 +249,7 @@ static inline void status_received(mad_pml_request_t *r, mad_peer_t peer, uint64
         mad_pml_data_unpack(&r->data, len);
 }
 
-void mad_pml_tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
+void mad_pml_notify_received(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
 {
     mad_pml_request_t *r = context;
     (void)arg;
@@ -258,7 +258,7 @@ void mad_pml_tell_got(void *arg, void *context, uint64_t flags, const mad_dev_go
     mad_pml_request_complete(r);
 }
 
-void mad_pml_tell(void *arg, const mad_dev_done_t *done)
+void mad_pml_notify(void *arg, const mad_dev_done_t *done)
 {
     mad_pml_request_t *r = done->context;
     (void)arg;
