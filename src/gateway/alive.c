@@ -117,7 +117,7 @@ static bool end_refused(gw_end_t *end)
     gate = end->side && end->side->hop ? end->side->hop->gate : NULL;
     if (gate) {
         madi_lock(&gate->tx_lock);
-        is = end->end_refused || end->side->stalled;
+        is = end->refused || end->side->stalled;
         madi_unlock(&gate->tx_lock);
     }
     gw_end_unlock(end);

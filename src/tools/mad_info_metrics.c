@@ -38,7 +38,7 @@ static const json_t *same_object(const json_t *list, const json_t *object, const
 static void object_rates(json_t *object, const json_t *before, int metric_group, double seconds)
 {
     for (const madi_counter_row_t *m = madi_counters; m < madi_counters + MADI_COUNTS; m++)
-        if ((int)m->metric_group == metric_group && m->kind == MADI_COUNT_COUNTER)
+        if ((int)m->group == metric_group && m->kind == MADI_COUNT_COUNTER)
             json_object_set_new(object, m->key,
                                 json_real((madi_info_number(object, m->key) - madi_info_number(before, m->key)) / seconds));
 }
@@ -158,5 +158,5 @@ void madi_stats_prometheus(const json_t *processes)
 {
     put_up(processes);
     for (const madi_counter_row_t *m = madi_counters; m < madi_counters + MADI_COUNTS; m++)
-        put_metric(processes, &madi_counter_groups[m->metric_group], m);
+        put_metric(processes, &madi_counter_groups[m->group], m);
 }

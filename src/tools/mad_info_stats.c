@@ -275,7 +275,7 @@ void madi_info_sleep_until(int64_t when)
 static int stats_watch(const madi_info_options_t *o, int pid, json_t *processes)
 {
     char why[MADI_INFO_WHY_MAX];
-    int64_t next = madi_now(), step = (int64_t)(o->stats_watch * 1e9);
+    int64_t next = madi_now(), step = (int64_t)(o->watch * 1e9);
     while (processes && json_array_size(processes)) {
         json_t *now;
         next = next + step < madi_now() ? madi_now() + step : next + step; /* no catching up after a delay */
@@ -300,7 +300,7 @@ int madi_info_stats(const madi_info_options_t *o)
     int pid = -1;
     json_t *processes;
     bool silent;
-    if ((strcmp(o->argv[0], "all") && !madi_info_pid(o->argv[0], &pid)) || (o->prometheus && (o->json || o->stats_watch > 0))) {
+    if ((strcmp(o->argv[0], "all") && !madi_info_pid(o->argv[0], &pid)) || (o->prometheus && (o->json || o->watch > 0))) {
         fprintf(stderr, "mad_info: stats: give the number of a process, or all; --prometheus goes with neither --json nor "
                         "--stats_watch\n");
         return 2;
@@ -310,7 +310,7 @@ int madi_info_stats(const madi_info_options_t *o)
         return madi_info_failed(o, why);
     silent = tell_silent(processes);
     stats_show(o, processes, NULL);
-    if (o->stats_watch > 0)
+    if (o->watch > 0)
         return stats_watch(o, pid, processes);
     json_decref(processes);
     return silent;

@@ -69,9 +69,9 @@ static int take_arrived(mad_dev_t *dev)
     int n = 0;
     if (dev->is_stuck && !dev_stuck_retry(dev))
         return 0;
-    while (dev->arrival_queue && !dev->is_stuck) {
-        arrival_t *a = dev->arrival_queue;
-        dev->arrival_queue = a->next;
+    while (dev->arrived && !dev->is_stuck) {
+        arrival_t *a = dev->arrived;
+        dev->arrived = a->next;
         dev_message_arrive(dev, a->cnx);
         free(a);
         n++;
@@ -83,10 +83,10 @@ static void arrival_queue(mad_dev_t *dev, item_t *item)
 {
     arrival_t *a = (arrival_t *)item;
     a->next = NULL;
-    if (dev->arrival_queue)
+    if (dev->arrived)
         dev->arrived_last->next = a;
     else
-        dev->arrival_queue = a;
+        dev->arrived = a;
     dev->arrived_last = a;
     take_arrived(dev);
 }
@@ -434,7 +434,7 @@ void mad_dev_close(mad_dev_t *dev)
         else
             dev_remote_forget(dev, i);
     }
-    for (arrival_t *a = dev->arrival_queue, *next; a; a = next) {
+    for (arrival_t *a = dev->arrived, *next; a; a = next) {
         next = a->next;
         free(a);
     }

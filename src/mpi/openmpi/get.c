@@ -64,7 +64,7 @@ typedef struct get {
     void *local;
     size_t size;
     mca_btl_base_registration_handle_t *handle;
-    mca_btl_base_rdma_completion_fn_t tell;
+    mca_btl_base_rdma_completion_fn_t callback;
     void *context, *data;
 } get_t;
 
@@ -205,7 +205,7 @@ int mad_btl_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_han
 
 static void get_complete(get_t *g, int rc)
 {
-    g->tell(g->named.endpoint->btl, g->named.endpoint, g->local, g->handle, g->context, g->data, rc);
+    g->callback(g->named.endpoint->btl, g->named.endpoint, g->local, g->handle, g->context, g->data, rc);
     atomic_fetch_sub(&mad_btl->gets, 1);
     free(g);
 }
@@ -320,15 +320,15 @@ static int get_request(get_t *g, uint64_t registration)
 
 int mad_btl_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address, uint64_t remote_address,
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
-                int flags, int order, mca_btl_base_rdma_completion_fn_t tell, void *context, void *data)
+                int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data)
 {
     get_t *g = calloc(1, sizeof *g);
     int rc = OPAL_SUCCESS;
     uint64_t number;
     (void)btl, (void)flags, (void)order;
     if (g)
-        *g = (get_t){.named.is_get = true, .done.tell = get_done, .local = local_address, .size = size, .handle = handle,
-                     .address = remote_address, .registration_offer = remote_handle->number, .tell = tell, .context = context,
+        *g = (get_t){.named.is_get = true, .done.complete = get_done, .local = local_address, .size = size, .handle = handle,
+                     .address = remote_address, .offer = remote_handle->number, .callback = callback, .context = context,
                      .data = data};
     if (!g || !named_add(&g->named, endpoint)) {
         free(g);
@@ -349,10 +349,10 @@ int mad_btl_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
  * fragments then. */
 int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address, uint64_t remote_address,
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
-                int flags, int order, mca_btl_base_rdma_completion_fn_t tell, void *context, void *data)
+                int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data)
 {
     (void)btl, (void)endpoint, (void)local_address, (void)remote_address, (void)handle, (void)remote_handle;
-    (void)size, (void)flags, (void)order, (void)tell, (void)context, (void)data;
+    (void)size, (void)flags, (void)order, (void)callback, (void)context, (void)data;
     return OPAL_ERR_NOT_AVAILABLE;
 }
 
