@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages in: the head is read where it lies and matched; then the payload goes to its place, or is kept. */
+/* Incoming messages: the header is read where it lies, and matched; then the payload is placed or kept. */
 #include "match.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void dev_op_complete(mad_dev_t *dev, op_t *op)
     dev_op_free(dev, op);
 }
 
-/* A multi-receive gives so many bytes of what it has left; the part is its own operation.  NULL: no memory. */
+/* A part is an operation of its own, with the next len bytes of the multi-receive's buffer. */
 op_t *dev_op_part(mad_dev_t *dev, op_t *op, size_t len)
 {
     op_t *part;
@@ -56,7 +56,7 @@ void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len)
 {
     size_t left = len < op->room ? len : op->room;
     op->done.len = left;
-    if (left == 8 && op->pieces[0].iov_len >= 8) { /* without a call */
+    if (left == 8 && op->pieces[0].iov_len >= 8) { /* the common length, without a call */
         madi_foreign_copy(op->pieces[0].iov_base, bytes, 8);
         return;
     }
@@ -68,7 +68,7 @@ void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len)
     }
 }
 
-/* How the message looks to the receive. */
+/* Describe the message to the receive. */
 static void done_describe(op_t *op, const dev_envelope_t *u)
 {
     mad_dev_done_t *done = &op->done;
@@ -91,7 +91,7 @@ void dev_op_received(mad_dev_t *dev, item_t *item)
     dev_peer_suspect(dev, source, item->status);
 }
 
-/* The pieces that take len bytes: those of the receive, then the sink again and again.  Returns their number. */
+/* Make pieces for len bytes: those of the receive, then the sink as often as needed.  Return their number. */
 static int op_pieces_for(const mad_dev_t *dev, const op_t *op, size_t len, struct iovec *pieces, int max)
 {
     int n = 0;
@@ -109,7 +109,7 @@ static int op_pieces_for(const mad_dev_t *dev, const op_t *op, size_t len, struc
     return n;
 }
 
-/* The next blocks, `block` bytes each, into pieces that have len bytes; they are changed. */
+/* Unpack len bytes in blocks of `block` bytes into the pieces.  Changes the array. */
 static mad_status_t unpack_blocks(mad_connection_t *cnx, struct iovec *pieces, int n, size_t len, size_t block)
 {
     mad_status_t status = MAD_OK, all = MAD_OK;
@@ -121,7 +121,7 @@ static mad_status_t unpack_blocks(mad_connection_t *cnx, struct iovec *pieces, i
         while (used < n && left >= pieces[used].iov_len)
             left -= pieces[used++].iov_len;
         last = &pieces[used];
-        if (left) { /* a piece that goes on in the next block */
+        if (left) { /* the piece continues in the next block */
             struct iovec rest = {(unsigned char *)last->iov_base + left, last->iov_len - left};
             last->iov_len = left;
             status = mad_unpack_scatter(cnx, pieces, used + 1, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
@@ -163,7 +163,7 @@ static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_
     return status;
 }
 
-/* From the network straight into its place. */
+/* Unpack from the network directly into the receive's buffer. */
 void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, size_t block,
                          void (*look)(mad_dev_t *dev, item_t *item))
 {
@@ -172,7 +172,7 @@ void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t
     mad_status_t end = mad_end_unpacking_request(cnx, &request);
     op->done.len = len < op->room ? len : op->room;
     if (!end) {
-        if (status) /* the request says it too, or something else: the first cause is told */
+        if (status) /* the request's status may be another one: report the first cause */
             op->done.len = 0;
         dev_item_attach(dev, request, &op->item, look);
         return;
@@ -181,9 +181,9 @@ void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t
     look(dev, &op->item);
 }
 
-/* ---- Messages that met nobody ------------------------------------------------------------------------------------ */
+/* ---- Unexpected messages ----------------------------------------------------------------------------------------- */
 
-/* It is no longer kept. */
+/* Free a message, which then no longer counts against its sender's window. */
 static void message_gone(mad_dev_t *dev, mad_dev_message_t *u)
 {
     if (u->envelope.cost)
@@ -219,7 +219,8 @@ static void message_load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t 
     dev_item_attach(dev, request, &u->item, message_loaded);
 }
 
-/* Keep what has met nobody.  bytes not set: the payload is the next block, or with the sender.  False: no memory. */
+/* Keep a message that no receive has matched. bytes not set: the payload is the next block, or still at the sender.
+ * False if out of memory. */
 static bool message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_connection_t *cnx, madi_foreign_t bytes)
 {
     mad_dev_message_t *kept = dev_message_new(dev);
@@ -284,19 +285,19 @@ void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)
         u->dropped = true;
         return;
     }
-    if (u->cnx) { /* its payload is read and forgotten */
+    if (u->cnx) { /* unpack the payload, and drop it */
         op = dev_op_new(dev);
         if (!op)
-            return; /* it stays open until the end */
+            return; /* the message stays open until the session ends */
         op->silent = true;
         dev_op_receive_from(dev, op, u->cnx, u->envelope.len, u->envelope.block, dev_op_received);
     }
     message_gone(dev, u);
 }
 
-/* ---- Heads ------------------------------------------------------------------------------------------------------- */
+/* ---- Headers ----------------------------------------------------------------------------------------------------- */
 
-/* False: no memory now. */
+/* False if out of memory; the message is then tried again. */
 static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_connection_t *cnx, madi_foreign_t bytes)
 {
     op_t *op = dev_match_arrival(&dev->matchers[u->space], u->source, u->tag);
@@ -332,7 +333,7 @@ static void matched_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
     dev_send_advance(dev, op, MAD_OK);
 }
 
-/* What is no message of its own. */
+/* Handle an answer or a payload: a block that is no message of its own. */
 static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const dev_head_t *h, madi_foreign_t rest,
                       size_t len)
 {
@@ -372,7 +373,7 @@ static bool head_is_good(const dev_head_t *h)
     return h->kind >= HEAD_WHOLE && h->kind < HEAD_END && (h->kind != HEAD_LONG || !h->block || h->len <= MAD_DEV_LOAD_MAX);
 }
 
-/* Other heads than short ones of whole messages; h: what the block begins with. */
+/* Handle a first block without the short header of a whole message. h: the beginning of the block. */
 static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const heads_t *h, madi_foreign_t block,
                     size_t len)
 {
@@ -381,7 +382,7 @@ static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, co
     if (m->kind >= HEAD_WRITE)
         return dev_remote_serve(dev, source, cnx, &h->access, block, len);
     if (len < sizeof *m || !(m->flags & FLAG_WIDE) || !head_is_good(m)) {
-        dev_message_end(cnx); /* nothing of ours */
+        dev_message_end(cnx); /* malformed: drop it */
         return true;
     }
     if (m->kind == HEAD_WHOLE || m->kind == HEAD_LONG || m->kind == HEAD_ANNOUNCE)
@@ -390,21 +391,21 @@ static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, co
     return true;
 }
 
-/* The first block is here.  False: no memory now. */
+/* Handle a first block that is here completely.  False if out of memory. */
 static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, madi_foreign_t block, size_t len)
 {
     heads_t h = {0};
     madi_foreign_copy(&h, block, len < sizeof h ? len : sizeof h);
     if (len < HEAD_SHORT || h.message.kind != HEAD_WHOLE || h.message.flags & FLAG_WIDE)
         return wide_in(dev, source, cnx, &h, block, len);
-    memset((char *)&h + HEAD_SHORT, 0, sizeof h - HEAD_SHORT); /* that was payload */
+    memset((char *)&h + HEAD_SHORT, 0, sizeof h - HEAD_SHORT); /* that part was payload */
     return message_read(dev, source, cnx, &h.message, madi_foreign_skip(block, HEAD_SHORT), len - HEAD_SHORT);
 }
 
 static MAD_DEV_RARE void arrival_copy(mad_arrival_t *to, const mad_arrival_t *a)
 {
     *to = *a;
-    if (!a->cnx) /* the block lies inside */
+    if (!a->cnx) /* the block lies inside the arrival */
         to->base = (const char *)to->inside + ((const char *)a->base - (const char *)a->inside);
 }
 
@@ -424,8 +425,8 @@ bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
     return false;
 }
 
-/* All that most messages are: one block with a short head, whole, for a posted receive that takes one message, and has room
- * for it.  False: nothing was done.  That it is no longer kept is the caller's. */
+/* Fast path, for most messages: one block with a short header and the payload, for a receive of one message that has
+ * room for it.  False, and nothing is done, for all others.  The caller releases its cost. */
 static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
 {
     static_assert(HEAD_SHORT == 16 && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 && offsetof(dev_head_t, tag) == 8,
@@ -454,13 +455,13 @@ static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
     got.has_data = head >> 8 & FLAG_DATA;
     got.len = len;
     got.buffer = op->pieces[0].iov_base;
-    if (MAD_DEV_LIKELY(len == 8)) /* without a call */
+    if (MAD_DEV_LIKELY(len == 8)) /* the common length, without a call */
         madi_foreign_copy(got.buffer, block, 8);
     else if (len)
         madi_foreign_copy(got.buffer, block, len);
     dev_message_end(a->cnx);
     dev->notify_received(dev->arg, op->done.context, op->done.flags, &got);
-    op->next = dev->free_ops; /* it has no memory of its own */
+    op->next = dev->free_ops; /* no memory to free: op->copy is NULL */
     dev->free_ops = op;
     return true;
 }
@@ -468,7 +469,7 @@ static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
 int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n)
 {
     const mad_arrival_t *a = arrivals, *end = a + n;
-    uint64_t cost = 0; /* of those that were quick, of one peer */
+    uint64_t cost = 0; /* of the messages on the fast path, all of one peer */
     mad_peer_t peer = arrivals->peer;
     for (; a < end; a++) {
         if (MAD_DEV_LIKELY(a->peer == peer && arrive_quick(dev, a))) {

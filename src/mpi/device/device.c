@@ -18,12 +18,12 @@ typedef struct arrival {
     mad_connection_t *cnx;
 } arrival_t;
 
-/* ---- The lock, and what completes meanwhile ---------------------------------------------------------------------- */
+/* ---- The lock, and the items queued meanwhile -------------------------------------------------------------------- */
 
 static void arrival_queue(mad_dev_t *dev, item_t *item);
 static void watch_over(mad_dev_t *dev, item_t *item);
 
-/* Oldest first. */
+/* Handle all queued items, oldest first.  Return their number. */
 static __attribute__((noinline)) int look_at_items(mad_dev_t *dev)
 {
     item_t *list = atomic_exchange_explicit(&dev->items, NULL, memory_order_acquire); /* pairs with dev_item_push */
@@ -48,7 +48,8 @@ static bool items_wait(mad_dev_t *dev)
     return atomic_load_explicit(&dev->items, memory_order_relaxed) != NULL;
 }
 
-/* Who comes while the lock is held leaves its item and goes; so the holder looks again after it has let go. */
+/* A thread that finds the lock held queues its item and leaves.  So the holder looks for items again after it has
+ * unlocked. */
 void dev_unlock_threaded(mad_dev_t *dev)
 {
     if (!dev->by_handler) {
@@ -62,7 +63,7 @@ void dev_unlock_threaded(mad_dev_t *dev)
     } while (atomic_load(&dev->items) && dev_trylock(dev));
 }
 
-/* ---- Messages in ------------------------------------------------------------------------------------------------- */
+/* ---- Incoming messages ------------------------------------------------------------------------------------------- */
 
 static int take_arrived(mad_dev_t *dev)
 {
@@ -91,7 +92,7 @@ static void arrival_queue(mad_dev_t *dev, item_t *item)
     take_arrived(dev);
 }
 
-/* Without memory the sender's order has a hole: it is lost. */
+/* Queue a message.  If out of memory, the message is missing in its sender's order, so the sender counts as lost. */
 static mad_handled_t message_handler(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
 {
     mad_dev_t *dev = arg;
@@ -108,7 +109,7 @@ static mad_handled_t message_handler(mad_channel_t *channel, mad_connection_t *c
     return MAD_PARKED;
 }
 
-/* What was opened goes to its receives, up to one whose head is not all here. */
+/* Match the messages that were opened, up to one whose header is not completely here.  Return their number. */
 static int take_shown(mad_dev_t *dev)
 {
     int first = dev->next_shown, n = dev_arrivals_take(dev, dev->shown + first, dev->n_shown - first);
@@ -122,7 +123,8 @@ static MAD_DEV_RARE int take_stuck(mad_dev_t *dev)
     return dev_stuck_retry(dev) ? 1 + take_shown(dev) : 0;
 }
 
-/* After a quiet time one message, which is likely to be what somebody waits for; else as many as there are. */
+/* Take all messages that have arrived, at most max.  After a quiet time the caller takes only one, because the program
+ * probably waits for it. */
 static int take_messages(mad_dev_t *dev, int max)
 {
     int n = dev->is_stuck ? take_stuck(dev) : 0;
@@ -140,7 +142,8 @@ static void look_for_losses(mad_dev_t *dev)
         dev_peer_suspect(dev, event.peer, event.status);
 }
 
-/* Has the kernel's clock dev_clock_ticked?  It costs next to nothing; ticks are milliseconds. */
+/* True if the kernel's coarse clock has advanced since the last call.  Ticks are some milliseconds long; reading that
+ * clock costs next to nothing. */
 static bool dev_clock_ticked(mad_dev_t *dev)
 {
     struct timespec now;
@@ -151,9 +154,9 @@ static bool dev_clock_ticked(mad_dev_t *dev)
     return true;
 }
 
-/* Every few calls without a message.  A look everywhere takes as long as many at what is likely, and an answer that comes
- * meanwhile is late; but where processes outnumber cores calls are few, and a connection that is being made must not wait
- * for many. */
+/* Poll everything, every few calls without a message.  Polling everything takes as long as many calls that poll what is
+ * likely, so a message that arrives meanwhile is late.  But where processes outnumber cores, calls are few, and a
+ * connection in progress must not wait for many of them. */
 static MAD_DEV_RARE void dev_look_around(mad_dev_t *dev, unsigned turn)
 {
     if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || dev_clock_ticked(dev))
@@ -162,14 +165,15 @@ static MAD_DEV_RARE void dev_look_around(mad_dev_t *dev, unsigned turn)
         look_for_losses(dev);
 }
 
-/* Calls of this thread in a row that found nothing, of whichever devices: a thread that polls several, of which some are idle,
- * is as busy as the busiest.  And since when, ns of a coarse clock: from the first that offered the processor on. */
+/* vain: consecutive calls of this thread that found nothing, on any device.  It is per thread, because a thread that
+ * polls several devices, some of them idle, is as busy as the busiest. vain_since: coarse time in ns of the first call
+ * that yielded. */
 #define OF_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
 OF_THREAD unsigned vain;
 OF_THREAD int64_t vain_since;
 
-/* A processor that is only offered may stay here all the same: on one kernel two processes of a host, one that yielded and one
- * that slept 100 us at a time, kept it from everybody else for as long as they waited, from those too for which they waited
+/* Yield or sleep, so that other processes get the processor.  Yielding alone does not suffice: on one kernel, a process
+ * that yielded and one that slept 100 us at a time kept the processor from all others for as long as they waited
  * (doc/rationale.md). */
 static MAD_DEV_RARE void give_way(bool first)
 {
@@ -185,7 +189,7 @@ static MAD_DEV_RARE void give_way(bool first)
         sched_yield();
 }
 
-/* A call has found n; returns n. */
+/* Count a call that has found n; return n. */
 static inline int count_vain(int n, unsigned weight)
 {
     unsigned before = vain, after = n ? 0 : before + weight;
@@ -199,12 +203,12 @@ static int progress_polled(mad_dev_t *dev)
 {
     unsigned turn;
     int n;
-    if (!dev_trylock(dev)) /* who has it does the work */
+    if (!dev_trylock(dev)) /* the holder of the lock makes progress */
         return 0;
     turn = dev->quiet;
     if (madi_poll_due(turn, MADI_POLL_CLOCK_EVERY))
         dev_look_around(dev, turn);
-    else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* glances do not move long ones */
+    else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* mad_glance does not move long messages */
         mad_progress(dev->session);
     n = take_messages(dev, turn ? 1 : MAD_DEV_SHOWN);
     if (items_wait(dev))
@@ -230,16 +234,16 @@ int mad_dev_progress(mad_dev_t *dev)
     return dev->by_handler ? progress_handled(dev) : progress_polled(dev);
 }
 
-/* ---- Peers that are lost ----------------------------------------------------------------------------------------- */
+/* ---- Lost peers -------------------------------------------------------------------------------------------------- */
 
-#define WATCHED 0x80 /* beside a status */
+#define WATCHED 0x80 /* flag beside the status: a receive is posted that ends when the peer is lost */
 
 mad_status_t dev_peer_status(const mad_dev_t *dev, mad_peer_t peer)
 {
     return peer >= 0 && peer < dev->n_lost ? (mad_status_t)(dev->lost[peer] & ~WATCHED) : MAD_OK;
 }
 
-/* Note the status, or WATCHED. */
+/* Record the status, or WATCHED.  False if out of memory. */
 static bool lost_note(mad_dev_t *dev, mad_peer_t peer, unsigned status)
 {
     if (!dev_peers_grow(&dev->lost, &dev->n_lost, peer))
@@ -256,7 +260,7 @@ static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
     dev_receives_fail(dev, peer, status);
     for (uint32_t i = 0; i < dev->n_numbered; i++) {
         op_t *op = dev->numbered[i];
-        if (!op || op->peer != peer || op->heading) /* a head that is leaving will fail by itself */
+        if (!op || op->peer != peer || op->heading) /* a header that has not left yet fails by itself */
             continue;
         dev_number_release(dev, op);
         if (op->done.sent) {
@@ -275,7 +279,7 @@ void dev_peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
         peer_lost(dev, peer, status);
 }
 
-/* Events say that a peer is lost too, but somebody has to ask for them. */
+/* Watch for the loss of a peer.  Events report it too, but only to a caller of mad_event_next. */
 typedef struct watch {
     item_t item;
     mad_peer_t peer;
@@ -296,7 +300,7 @@ void dev_peer_watch(mad_dev_t *dev, mad_peer_t peer)
         return;
     w = calloc(1, sizeof *w);
     if (!w || !lost_note(dev, peer, WATCHED) || mad_post_unpacking(dev->watch, peer, NULL, 0, &request)) {
-        free(w); /* who calls hears of it all the same */
+        free(w); /* not needed: each call of the program looks for losses too */
         return;
     }
     w->peer = peer;
@@ -322,7 +326,7 @@ void mad_dev_peer_forget(mad_dev_t *dev, mad_peer_t peer)
 
 /* ---- Start and end ----------------------------------------------------------------------------------------------- */
 
-/* What travels whole fits one packet of every network. */
+/* Longest payload sent with its header in one block: it fits one packet of every network. */
 static size_t whole_max(mad_session_t *session)
 {
     mad_adapter_info_t info;
@@ -392,7 +396,7 @@ static void notify_received_nobody(void *arg, void *context, uint64_t flags, con
     (void)arg, (void)context, (void)flags, (void)got;
 }
 
-/* Sends of which the receiver has heard, and has not asked for the body, or said that it is matched. */
+/* True if a send is pending that the receiver knows of, but has neither granted nor matched. */
 static bool sends_wait(mad_dev_t *dev)
 {
     bool some = false;
@@ -410,7 +414,8 @@ int64_t mad_dev_clock(void)
     return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
-/* What was injected is over for the program, and may end here before its receiver has asked for it. */
+/* Wait for receivers to take injected messages: for the program these sends are over, but the payload may still be
+ * here. */
 static void dev_linger(mad_dev_t *dev)
 {
     int64_t end = mad_dev_clock() + LINGER_MS;
@@ -426,7 +431,7 @@ void mad_dev_close(mad_dev_t *dev)
     dev->notify_received = notify_received_nobody;
     dev_unlock(dev);
     dev_linger(dev);
-    mad_exit(dev->session); /* completes all that was begun: no callback comes afterwards */
+    mad_exit(dev->session); /* completes all operations: no callback comes afterwards */
     for (item_t *i = atomic_load(&dev->items), *next; i; i = next) {
         next = i->next;
         if (i->look == arrival_queue || i->look == watch_over)

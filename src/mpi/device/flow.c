@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much a peer may send unasked: what is kept for receives that were not posted is bounded so.  Both sides count what
- * messages cost, their length and MAD_DEV_HEAD_COST.  A sender has MAD_DEV_WINDOW at first; as messages are received the
- * receiver says how much more there may be in all, and lets the window of a sender that needs it grow out of
- * MAD_DEV_WINDOWS.  A sender without more sends heads (ask.c): a message is always matched in its place, so nothing waits
- * for a window. */
+/* Limit of what a peer may send without a grant; it bounds the memory for messages that no receive has matched.  Both
+ * sides count the cost of messages: their length and HEAD_COST.  A sender starts with MAD_DEV_WINDOW.  As messages are
+ * received, the receiver raises the limit, and lets the window of a sender that needs more grow out of
+ * MAD_DEV_WINDOWS.  A sender beyond its limit sends headers only (rendezvous.c).  So each message is matched in its
+ * order, and nothing waits for a window. */
 #include "inside.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static MAD_DEV_RARE flow_t *flow_first(mad_dev_t *dev, mad_peer_t peer)
     return dev_flow_find(dev, peer);
 }
 
-/* Under the lock.  NULL: no memory. */
+/* Return the flow of a peer, made if needed; NULL if out of memory.  Under the lock. */
 static inline flow_t *flow_make(mad_dev_t *dev, mad_peer_t peer)
 {
     flow_t *f = dev_flow_find(dev, peer);
@@ -25,7 +25,7 @@ static inline flow_t *flow_make(mad_dev_t *dev, mad_peer_t peer)
 
 /* ---- At the sender ----------------------------------------------------------------------------------------------- */
 
-/* There is nothing of this peer yet, or too much was sent. */
+/* Slow path of dev_flow_take: the peer has no flow yet, or its limit is reached. */
 MAD_DEV_RARE bool dev_flow_take_slow(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 {
     flow_t *f = dev_flow_find(dev, to);
@@ -34,11 +34,11 @@ MAD_DEV_RARE bool dev_flow_take_slow(mad_dev_t *dev, mad_peer_t to, uint64_t cos
         f = flow_make(dev, to);
         dev_unlock(dev);
         if (!f)
-            return true; /* nothing is counted: it is the receiver's loss, and small */
+            return true; /* count nothing: one sender's excess harms the receiver little */
         if (dev_flow_take_from(dev, f, cost))
             return true;
     }
-    mad_dev_progress(dev); /* it may have said more meanwhile, to a program that only sends */
+    mad_dev_progress(dev); /* the receiver may have raised the limit, unread so far by a program that only sends */
     return dev_flow_take_from(dev, f, cost);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the device share. */
+/* Structures and functions that only the device's files share. */
 #ifndef MAD_DEVICE_INSIDE_H
 #define MAD_DEVICE_INSIDE_H
 
@@ -12,30 +12,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- What travels ---------------------------------------------------------------------------------------------- */
+/* ---- Wire format ----------------------------------------------------------------------------------------------- */
 
 enum { HEAD_WHOLE = 1, /* the payload follows in the same block */
-       HEAD_LONG,      /* the payload is a block of its own, or several */
-       HEAD_MATCHED,   /* answer: the message of that number has met a receive */
-       HEAD_ANNOUNCE,  /* the payload stays with the sender */
-       HEAD_GRANT,     /* answer: send the payload of that number for the receive of number len; 0: nobody wants it */
-       HEAD_BODY,      /* the payload for the receive of that number, in the same block, */
-       HEAD_BODY_LONG, /* or as a second one */
-       HEAD_MORE,      /* answer: payloads of so much in all may be sent, beyond the first MAD_DEV_WINDOW */
+       HEAD_LONG,      /* the payload follows in one or several further blocks */
+       HEAD_MATCHED,   /* answer: the message with this number has matched a receive */
+       HEAD_ANNOUNCE,  /* the payload stays with the sender until HEAD_GRANT */
+       HEAD_GRANT,     /* answer: send the payload of message `number` to receive `len`; len 0: drop it */
+       HEAD_BODY,      /* payload for the receive with this number, in the same block */
+       HEAD_BODY_LONG, /* payload for the receive with this number, in a second block */
+       HEAD_MORE,      /* answer: number is the new limit of unasked payload beyond MAD_DEV_WINDOW, in bytes */
        HEAD_END };
-enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_ACK = 4 /* answer when matched */, FLAG_WIDE = 8 };
+enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_ACK = 4 /* send HEAD_MATCHED */, FLAG_WIDE = 8 };
 
-/* Little endian, as all hosts are that Madeleine runs on.  Without FLAG_WIDE the first 16 bytes only, so that eight bytes
- * of payload fit one cell of shared memory. */
+/* Header of a message.  Little endian, like all hosts that Madeleine supports.  Without FLAG_WIDE only the first 16
+ * bytes are sent, so that they and eight bytes of payload fit one cell of shared memory. */
 typedef struct dev_head {
     uint8_t kind, flags;
     uint16_t zero;
     uint32_t data; /* low half */
     uint64_t tag;
     uint32_t data_high;
-    uint32_t block;  /* HEAD_LONG: the payload comes in blocks of so many bytes; 0: in one */
-    uint64_t number; /* FLAG_ACK, HEAD_ANNOUNCE: of the send */
-    uint64_t len;    /* HEAD_LONG, HEAD_ANNOUNCE, HEAD_BODY_LONG: of the payload */
+    uint32_t block;  /* HEAD_LONG: length of the blocks of the payload, in bytes; 0: one block */
+    uint64_t number; /* FLAG_ACK, HEAD_ANNOUNCE: number of the send */
+    uint64_t len;    /* HEAD_LONG, HEAD_ANNOUNCE, HEAD_BODY_LONG: length of the payload */
 } dev_head_t;
 #define HEAD_SHORT offsetof(dev_head_t, data_high)
 static_assert(HEAD_SHORT == 16 && sizeof(dev_head_t) == 40, "what travels has no holes");
@@ -46,14 +46,14 @@ enum { HEAD_WRITE = 16, HEAD_WRITE_LONG, HEAD_READ, HEAD_ATOMIC, HEAD_FETCH, HEA
 typedef struct remote_head {
     uint8_t kind, flags; /* FLAG_DATA */
     uint8_t type, op;
-    uint8_t n;       /* targets */
-    uint8_t refused; /* in answers */
+    uint8_t n;       /* number of targets */
+    uint8_t refused; /* in answers: true if refused */
     uint16_t zero;
     uint64_t number, data;
-    uint64_t len; /* of the payload */
+    uint64_t len; /* length of the payload */
 } remote_head_t;
 static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "what travels has no holes");
-/* What the first block of a message begins with: copied once, then judged. */
+/* The beginning of a message's first block: copied once before it is checked, because the peer may still write to it. */
 typedef union heads {
     dev_head_t message;
     remote_head_t access;
@@ -70,7 +70,7 @@ static_assert(offsetof(dev_head_t, kind) == offsetof(remote_head_t, kind), "the 
 
 typedef struct match_group match_group_t;
 
-/* What has completed, in whatever thread, and is looked at under the lock. */
+/* Work that a completion in any thread has queued, to be done under the device's lock. */
 typedef struct item {
     struct item *next;
     void (*look)(mad_dev_t *dev, struct item *item);
@@ -78,47 +78,47 @@ typedef struct item {
     mad_status_t status;
 } item_t;
 
-/* An operation: a receive that is posted or being filled, a send under way. */
+/* An operation: a posted receive, or one whose message is arriving; a send or an access that is under way. */
 typedef struct op {
     item_t item;
-    /* Of receives, set when they are posted. */
-    struct op *next; /* in its group, or among those that are not hashed */
+    /* Of receives: set when posted. */
+    struct op *next; /* in its group, or in the list of receives that are not hashed */
     match_group_t *group;
     uint64_t order;
     mad_dev_space_t space;
     uint64_t tag, ignore;
-    mad_peer_t peer; /* wanted; of a send: to whom */
+    mad_peer_t peer; /* source of a receive; destination of a send */
     int n;
     size_t room;
-    struct { /* zero at first, as `done` is */
-        size_t multi;       /* least room that is left; 0: one message only */
-        struct op *parent;  /* the multi-receive that this is a part of */
-        int parts;          /* of a multi-receive: under way */
-        int awaits;         /* of a send: how many of (left, matched) are missing */
-        uint64_t number;    /* of a send that wants an answer, of a receive whose payload was asked for */
-        uint64_t wanted_by; /* it was asked for by this receive, or 0: nobody wants it */
-        void *copy;         /* of a buffered send */
+    struct { /* zero at first, like `done` */
+        size_t multi;       /* the receive is closed when fewer bytes are left; 0: one message only */
+        struct op *parent;  /* multi-receive that this operation is a part of */
+        int parts;          /* of a multi-receive: parts under way */
+        int awaits;         /* of a send: number of outstanding events, of: left, matched */
+        uint64_t number;    /* of a send that expects an answer, or of a receive that has sent a grant */
+        uint64_t wanted_by; /* of a send: number of the receive that has granted it; 0: the message was dropped */
+        void *copy;         /* memory of a buffered send */
         size_t copy_len;
-        bool closed;  /* of a multi-receive: takes no more */
-        bool silent;  /* nobody hears of it */
-        bool asks;    /* of a send: its payload waits until it is asked for; */
-        bool heading; /* its head is still leaving; */
-        bool wanted;  /* it was asked for */
-        bool remote;  /* an access, not a send */
+        bool closed;  /* of a multi-receive: takes no further message */
+        bool silent;  /* no notification */
+        bool asks;    /* of a send: the payload waits for a grant */
+        bool heading; /* of a send: its header has not left yet */
+        bool wanted;  /* of a send: the grant has arrived */
+        bool remote;  /* an access to memory, not a send */
     };
     mad_dev_done_t done;
     struct iovec pieces[MAD_DEV_PIECES];
 } op_t;
 
-/* A message, as its head says it is. */
+/* A message as its header describes it. */
 typedef struct dev_envelope {
     mad_dev_space_t space;
     mad_peer_t source;
     uint64_t tag, data, number;
-    size_t len, block; /* as in the head */
-    size_t cost;       /* dev_flow_cost */
+    size_t len, block; /* as in the header */
+    size_t cost;       /* dev_flow_cost of len */
     bool has_data, ack;
-    bool asks; /* its payload is with the sender */
+    bool asks; /* the payload is still at the sender */
 } dev_envelope_t;
 
 /* A message's place in a group. */
@@ -128,40 +128,41 @@ typedef struct match_place {
     mad_dev_message_t *message;
 } match_place_t;
 
-/* A message that has met no receive yet, or waits until it is here whole. */
+/* A message that no receive has matched yet, or that has matched but not arrived completely. */
 struct mad_dev_message {
     item_t item;
-    mad_dev_message_t *next, *prev; /* in order of arrival; or among the claimed */
+    mad_dev_message_t *next, *prev; /* in order of arrival; or in the list of claimed messages */
     dev_envelope_t envelope;
-    unsigned char *bytes;  /* copied, or NULL: */
-    mad_connection_t *cnx; /* parked */
-    bool loading;          /* bytes are still coming */
-    op_t *op;              /* met it meanwhile; */
-    bool dropped;          /* or nobody wants it any longer */
-    void *context;         /* claimed under this */
+    unsigned char *bytes;  /* copy of the payload; NULL if there is none */
+    mad_connection_t *cnx; /* the message, if it is parked: the payload is still inside */
+    bool loading;          /* the copy is not complete yet */
+    op_t *op;              /* receive that has matched meanwhile; NULL if none */
+    bool dropped;          /* discarded meanwhile */
+    void *context;         /* context of the claim */
     match_place_t places[MAX_INDEXES];
 };
 
 static_assert(sizeof(struct mad_dev_message) <= MAD_DEV_HEAD_COST, "what a head costs is what it takes");
 
-/* What may be sent to a peer, and what has come from it. */
+/* Flow control with one peer, in both directions. */
 typedef struct flow {
-    _Atomic uint64_t sent, more; /* the cost of all that was sent unasked; what the peer allows beyond MAD_DEV_WINDOW */
-    /* The cost of all that has come and is no longer kept, and what its window has grown by: as the peer knows it, and what
-     * it has not been told yet. */
+    _Atomic uint64_t sent, more; /* sent: cost of all that was sent without a grant; more: limit beyond MAD_DEV_WINDOW,
+                                  * set by the peer */
+    /* Bytes by which the limit of the peer has been raised: told, of which it knows, and due, which it must still be
+     * sent.  They are the cost of all messages that arrived and are no longer kept, plus the growth of its window. */
     uint64_t told, due;
     uint64_t grown;
     uint64_t kept;
 } flow_t;
-#define FLOWS 64 /* of the first chunk; each next one has twice as many */
+#define FLOWS 64 /* number in the first chunk; each further chunk has twice as many */
 #define FLOW_CHUNKS 26
 
-/* Of a tag and a source. */
+/* Receives and messages of one tag and one source. */
 struct match_group {
-    struct match_group *next; /* in the table */
+    struct match_group *next; /* in the same slot of the table */
     uint64_t tag;
     mad_peer_t peer;
-    op_t *posted, *posted_last; /* oldest first; the last one counts only if there is a first */
+    op_t *posted, *posted_last; /* oldest first; posted_last has a meaning only if posted is not NULL */
     struct match_index *index;
     match_place_t *kept, *kept_last;
 };
@@ -170,17 +171,17 @@ typedef struct match_index {
     uint64_t ignore;
     bool sourced;
     match_group_t **table;
-    uint32_t size, n; /* a power of two; groups */
+    uint32_t size, n; /* slots, a power of two; groups */
     uint32_t posted;
 } match_index_t;
 
 typedef struct matcher {
     match_index_t indexes[MAX_INDEXES];
     int n;
-    uint32_t posted; /* receives, in all indexes and of none */
-    match_group_t *hot;    /* where the last receive was posted, or one was met; NULL: none */
+    uint32_t posted; /* number of receives, in all indexes and in the list below */
+    match_group_t *hot;    /* group of the last receive posted or matched; NULL if none */
     mad_dev_message_t *first, *last; /* unexpected, oldest first */
-    op_t *loose_first, *loose_last;  /* posted, of no index */
+    op_t *loose_first, *loose_last;  /* posted, and not hashed */
 } matcher_t;
 
 struct mad_dev {
@@ -192,30 +193,31 @@ struct mad_dev {
     void (*notify_received)(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
     void *arg;
     const mad_dev_memory_t *memory;
-    size_t whole_max; /* payload that may travel in one block */
-    int cores;        /* of this host */
-    atomic_int known; /* peers that the session has, or one more than cores: send.c */
+    size_t whole_max; /* longest payload sent in the header's block, in bytes */
+    int cores;        /* number of processors of this host */
+    atomic_int known; /* number of peers of the session, counted up to cores + 1 (send.c) */
     _Atomic(item_t *) items;
-    atomic_int under_way; /* requests whose completion will be an item */
+    atomic_int under_way; /* requests that will queue an item when they complete */
     matcher_t matchers[2];
     uint64_t orders;
     mad_dev_message_t *claimed;
-    struct arrival *arrived, *arrived_last; /* by handler: in order */
-    /* A message whose first block is not all here: what comes after it waits, for the order's sake. */
-    mad_arrival_t stuck; /* base: it is here, but there was no memory */
+    struct arrival *arrived, *arrived_last; /* with by_handler: messages that have arrived, in order */
+    /* A message whose first block has not arrived completely.  Later messages wait, because order must be kept. */
+    mad_arrival_t stuck; /* base not NULL: the block is here, but memory was lacking */
     bool is_stuck;
     mad_arrival_t shown[MAD_DEV_SHOWN]; /* polled: what was opened with it, from next_shown on */
     int n_shown, next_shown;
-    mad_channel_t *watch; /* by handler: nothing is ever sent there, so what is posted ends when the peer is lost */
-    unsigned char *lost;  /* statuses by peer, of n_lost; and WATCHED */
+    mad_channel_t *watch; /* with by_handler: a channel on which nothing is sent, so a receive posted there ends when
+                           * its peer is lost */
+    unsigned char *lost;  /* by peer, n_lost entries: its status, and WATCHED */
     int n_lost;
-    unsigned char *greeted; /* by peer, of n_greeted: send.c */
+    unsigned char *greeted; /* by peer, n_greeted entries (send.c) */
     int n_greeted;
-    unsigned quiet;         /* calls in a row without anything */
-    long tick;              /* of the clock, when it was looked at */
-    atomic_size_t buffered; /* bytes of sends that were copied */
+    unsigned quiet;         /* number of consecutive calls without an event */
+    long tick;              /* coarse clock at the last check, ns */
+    atomic_size_t buffered; /* bytes copied for buffered sends that are pending */
     flow_t *_Atomic flows[FLOW_CHUNKS];
-    uint64_t windows; /* what they may still grow by */
+    uint64_t windows; /* bytes by which all peers' windows may still grow */
     /* pool.c */
     op_t *free_ops;
     mad_dev_message_t *free_messages;
@@ -223,10 +225,11 @@ struct mad_dev {
     op_t **numbered;
     uint32_t n_numbered, used_numbers;
     uint64_t last_number;
-    unsigned char *sink; /* what nobody wants goes there */
+    unsigned char *sink; /* memory for payloads that are dropped */
 };
 
-/* It may have ended when it was shown.  Does not wait for a rest that its sender keeps back. */
+/* End a message, which may be NULL: it had ended when it was opened.  Does not wait for payload that the sender holds
+ * back. */
 static inline void dev_message_end(mad_connection_t *cnx)
 {
     if (cnx)
@@ -253,7 +256,7 @@ static inline bool dev_trylock(mad_dev_t *dev)
     return !dev->threaded || pthread_mutex_trylock(&dev->lock) == 0;
 }
 void dev_unlock_threaded(mad_dev_t *dev);
-/* By handler, what came while the lock was held is looked at before it is given back. */
+/* Unlock.  With by_handler, first handle what has come while the lock was held. */
 static inline void dev_unlock(mad_dev_t *dev)
 {
     if (dev->threaded)
@@ -263,15 +266,15 @@ static inline void dev_unlock(mad_dev_t *dev)
 /* ---- pool.c: under the lock ------------------------------------------------------------------------------------- */
 
 bool dev_ops_more(mad_dev_t *dev); /* false: no memory */
-/* What is set neither by receives nor by sends.  Not all of it at once: for that compilers take an instruction that is slow
- * to start. */
+/* Reset the fields that neither receives nor sends set.  In three steps, since for a single one compilers choose an
+ * instruction that is slow to start. */
 static inline void dev_op_clear(op_t *op)
 {
     op->item.status = MAD_OK;
     memset(&op->multi, 0, offsetof(op_t, done) - offsetof(op_t, multi));
     op->done = (mad_dev_done_t){.status = MAD_OK};
 }
-/* All zero, but for the pieces, which are filled as far as they are used; NULL: no memory. */
+/* Return an operation; NULL if out of memory.  All fields are zero, except pieces. */
 static inline op_t *dev_op_new(mad_dev_t *dev)
 {
     op_t *op = dev->free_ops;
@@ -298,10 +301,10 @@ static inline void dev_op_free(mad_dev_t *dev, op_t *op)
     op->next = dev->free_ops;
     dev->free_ops = op;
 }
-mad_dev_message_t *dev_message_new(mad_dev_t *dev); /* what it said is not set, and no places */
+mad_dev_message_t *dev_message_new(mad_dev_t *dev); /* the envelope and the places are not set */
 void dev_message_free(mad_dev_t *dev, mad_dev_message_t *message); /* and its bytes */
 void dev_pool_fini(mad_dev_t *dev);
-/* Peers name a send by its number, which is given once. */
+/* Numbers by which peers name operations.  A number is never used again. */
 bool dev_number_assign(mad_dev_t *dev, op_t *op);
 op_t *dev_number_find(mad_dev_t *dev, uint64_t number);
 void dev_number_release(mad_dev_t *dev, op_t *op);
@@ -312,7 +315,7 @@ static inline uint64_t dev_flow_cost(size_t len)
 {
     return len <= MAD_DEV_LOAD_MAX ? len + MAD_DEV_HEAD_COST : 0;
 }
-/* Any thread: chunks come once, and stay.  NULL: there was nothing of this peer. */
+/* Return the flow of a peer; NULL if there is none yet.  Any thread: chunks are added, and never moved or freed. */
 static inline flow_t *dev_flow_find(mad_dev_t *dev, mad_peer_t peer)
 {
     uint32_t at = (uint32_t)peer + FLOWS, k = MAD_DEV_LIKELY(at < 2 * FLOWS) ? 0 : 25 - (uint32_t)__builtin_clz(at);
@@ -330,7 +333,7 @@ static inline uint64_t dev_flow_count(const mad_dev_t *dev, flow_t *f, uint64_t 
     atomic_store_explicit(&f->sent, sent, memory_order_relaxed);
     return sent;
 }
-/* Two threads may both be refused where one would have been let through. */
+/* Take cost from the peer's window.  If two threads try at the same time, both may fail although one would have fitted. */
 static inline bool dev_flow_take_from(const mad_dev_t *dev, flow_t *f, uint64_t cost)
 {
     uint64_t most = MAD_DEV_WINDOW + atomic_load_explicit(&f->more, memory_order_relaxed);
@@ -340,17 +343,17 @@ static inline bool dev_flow_take_from(const mad_dev_t *dev, flow_t *f, uint64_t 
     return false;
 }
 bool dev_flow_take_slow(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
-/* May so much more be sent unasked?  Then it counts as sent. */
+/* True if a message of this cost may be sent without a grant; the cost is then counted as sent. */
 static inline bool dev_flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 {
     flow_t *f = dev_flow_find(dev, to);
     return (MAD_DEV_LIKELY(f) && MAD_DEV_LIKELY(dev_flow_take_from(dev, f, cost))) || dev_flow_take_slow(dev, to, cost);
 }
-/* It was not sent. */
+/* Undo dev_flow_take: the message was not sent. */
 void dev_flow_refund(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
 void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 void dev_flow_refund_pending(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
-/* It has met somebody at once. */
+/* Count an arrived message that has matched at once, and is not kept. */
 static inline void dev_flow_consume(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
 {
     flow_t *f = dev_flow_find(dev, from);
@@ -360,90 +363,94 @@ static inline void dev_flow_consume(mad_dev_t *dev, mad_peer_t from, uint64_t co
         dev_flow_refund_pending(dev, from, cost);
 }
 void dev_flow_release(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
-void dev_flow_raise(mad_dev_t *dev, mad_peer_t from, uint64_t more); /* HEAD_MORE has come */
+void dev_flow_raise(mad_dev_t *dev, mad_peer_t from, uint64_t more); /* HEAD_MORE has arrived */
 void dev_flow_fini(mad_dev_t *dev);
 
-/* ---- rendezvous.c: under the lock, but for the first ------------------------------------------------------------ */
+/* ---- rendezvous.c: under the lock, except dev_announce_send ----------------------------------------------------- */
 
-/* Send the head only. */
+/* Send the header only; the payload follows after a grant. */
 mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len);
-/* A message whose payload is with its sender has met a receive, or nobody wants it. */
+/* Grant, or drop, a message whose payload is still at the sender. */
 void dev_announced_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, size_t len);
 void dev_announced_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number);
-/* HEAD_GRANT, HEAD_BODY, HEAD_BODY_LONG have come. */
+/* Handle a HEAD_GRANT; a HEAD_BODY or HEAD_BODY_LONG. */
 void dev_grant_arrive(mad_dev_t *dev, mad_peer_t source, const dev_head_t *h);
 void dev_body_arrive(mad_dev_t *dev, mad_connection_t *cnx, const dev_head_t *h, madi_foreign_t bytes, size_t len);
 
 /* ---- send.c ------------------------------------------------------------------------------------------------------ */
 
-/* An answer: a head alone. */
+/* Send a header without a payload. */
 void dev_answer_send(mad_dev_t *dev, mad_peer_t to, const dev_head_t *h);
-/* Where what stands by peer has so many places, more for this one.  False: no memory. */
+/* Enlarge an array with one byte per peer so that it has a place for this peer.  False if out of memory. */
 bool dev_peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer);
-/* Tell the sender that its message has met a receive. */
+/* Notify the sender that its message has matched. */
 void dev_matched_send(mad_dev_t *dev, mad_peer_t to, uint64_t number);
-/* An operation for it; NULL: *status says why.  Takes the lock. */
+/* Make an operation for a send; NULL with the reason in *status.  Takes the lock. */
 op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, mad_status_t *status);
-/* Count bytes that are copied, up to a limit (false: beyond it).  Any thread. */
+/* Count bytes that are copied for a buffered send; false if the limit is reached.  Any thread. */
 bool dev_buffer_take(mad_dev_t *dev, size_t len);
 void dev_buffer_release(mad_dev_t *dev, size_t len);
-/* Memory of the operation's own: `before` bytes for whoever calls, then len bytes, copied from its pieces, counted, and its
- * only piece from now on (len 0: they stay as they are).  MAD_ERR_AGAIN: too much is buffered; MAD_ERR_NOMEM. */
+/* Allocate memory for the operation, with `before` bytes at its start for the caller, and copy len bytes of its pieces
+ * behind them.  The copy is counted, and becomes the only piece; with len 0 the pieces stay.  MAD_ERR_AGAIN: too much
+ * is buffered; MAD_ERR_NOMEM. */
 mad_status_t dev_op_copy(mad_dev_t *dev, op_t *op, size_t before, size_t len);
-/* One of what a send waits for has come; it is told with the last.  Under the lock. */
+/* Record one of the events that a send waits for; complete it with the last one.  Under the lock. */
 void dev_send_advance(mad_dev_t *dev, op_t *op, mad_status_t status);
-/* The same, as what is to be looked at when a request of the operation has completed. */
+/* Like dev_send_advance, but as the item of a request that has completed. */
 void dev_send_left(mad_dev_t *dev, item_t *item);
-/* Have the item looked at under the lock, soon.  Any thread, with or without the lock. */
+/* Queue an item, to be handled soon under the lock.  Any thread, with or without the lock. */
 void dev_item_push(void *item, mad_status_t status);
-/* Have the item looked at under the lock when the request completes, which is given up. */
+/* Queue the item when the request completes; the request belongs to the library from now on. */
 void dev_item_attach(mad_dev_t *dev, mad_request_t *request, item_t *item, void (*look)(mad_dev_t *dev, item_t *item));
 
 /* ---- device.c: under the lock ------------------------------------------------------------------------------------ */
 
-/* An operation with this peer has failed: is it lost? */
+/* Mark the peer lost if this status of an operation means so. */
 void dev_peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 mad_status_t dev_peer_status(const mad_dev_t *dev, mad_peer_t peer); /* MAD_OK unless lost */
-/* By handler: have it looked at when this peer (or MAD_ANY_SOURCE: nobody) is lost, though nobody calls. */
+/* With by_handler: have the loss of this peer noticed without a call of the program.  Nothing to do for MAD_ANY_SOURCE. */
 void dev_peer_watch(mad_dev_t *dev, mad_peer_t peer);
 
 /* ---- receive.c: under the lock ----------------------------------------------------------------------------------- */
 
-/* The receives that name this peer fail. */
+/* Fail all receives that name this peer. */
 void dev_receives_fail(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 
 /* ---- arrive.c: under the lock ------------------------------------------------------------------------------------ */
 
-/* A message was opened: match it.  False: not all of its head is here, or no memory; it is `stuck`. */
+/* Match a message that was opened.  False if its header is not completely here, or if out of memory; it is then
+ * dev->stuck. */
 bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *arrival);
-/* Messages that were opened one after the other, up to one that is stuck: returns how many were taken, without it. */
+/* Match messages that were opened together, up to one that is stuck.  Return their number, without that one. */
 int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n);
 bool dev_message_arrive(mad_dev_t *dev, mad_connection_t *cnx);
-bool dev_stuck_retry(mad_dev_t *dev); /* true: it is no longer */
-/* A message that waited goes to a receive; both are gone afterwards, or will be. */
+bool dev_stuck_retry(mad_dev_t *dev); /* true if no message is stuck any more */
+/* Give a kept message to a receive.  Both are freed, now or when the payload has arrived. */
 void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
 void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *message);
-/* What the receive gets of messages to come, of so many bytes: the operation itself, or a part of a multi-receive. */
+/* Return the operation that takes the next len bytes: the receive itself, or a part of a multi-receive; NULL if out of
+ * memory. */
 op_t *dev_op_part(mad_dev_t *dev, op_t *op, size_t len);
-void dev_op_complete(mad_dev_t *dev, op_t *op); /* and free it */
-/* Bytes into the operation's pieces, as far as there is room. */
+void dev_op_complete(mad_dev_t *dev, op_t *op); /* notify, and free the operation */
+/* Copy bytes into the operation's pieces, as far as they have room. */
 void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len);
-/* What follows, len bytes in blocks of `block` (0: in one), into the operation's pieces, and what is more into nothing; then
- * `look`, with the status. */
+/* Unpack the next len bytes, in blocks of `block` (0: in one), into the operation's pieces, and drop what does not
+ * fit.  Then call `look`, with the status in the item. */
 void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, size_t block,
                          void (*look)(mad_dev_t *dev, item_t *item));
-void dev_op_received(mad_dev_t *dev, item_t *item); /* to be looked at when a receive has its payload */
+void dev_op_received(mad_dev_t *dev, item_t *item); /* item of a receive whose payload has arrived */
 
 /* ---- remote.c, serve.c: under the lock --------------------------------------------------------------------------- */
 
-/* What is in the pieces, one after the other. */
+/* Copy the contents of all pieces to `to`; return the end. */
 unsigned char *dev_pieces_gather(unsigned char *to, const struct iovec *pieces, int n);
-/* The answer to an access; it ends the message. */
+/* Handle the answer to an access, and end the message. */
 void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h,
                          madi_foreign_t bytes, size_t len);
-/* At the end: if the item is of an access by a peer, drop what it holds. */
+/* When the device closes: if the item belongs to an access by a peer, release its targets. */
 void dev_remote_forget(mad_dev_t *dev, item_t *item);
-/* A message of this kind was opened.  h: what the block begins with, zeros behind its end.  False: no memory now. */
+/* Handle a request of a peer for memory, or an answer. h: the beginning of the block, padded with zeros.  False if out
+ * of memory. */
 bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h, madi_foreign_t block,
                       size_t len);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who meets whom.  Receives of the same ignored bits, with or without a source, have an index: a hash table of groups by
- * (tag without those bits, source).  A posted receive stands in one group, of its index; an unexpected message in one group
- * of each index.  So a message looks into each index once, a receive into one, and each takes the first of a group. */
+/* Matching.  Receives with the same ignored bits, with or without a source, share an index: a hash table of groups by
+ * (tag without those bits, source).  A posted receive is in one group of its index, an unexpected message in one group
+ * of each index.  So a message searches each index once, a receive searches one, and both take the first entry of a
+ * group. */
 #include "match.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static void index_rehash(match_index_t *index, match_group_t **table, uint32_t s
     index->table = table;
 }
 
-/* Empty groups are kept for the next of the same, until there are as many groups as slots. */
+/* Free empty groups.  They are kept for later messages of their tag and source until there are as many groups as slots. */
 static void index_sweep(match_index_t *index)
 {
     for (uint32_t i = 0; i < index->size; i++)
@@ -48,7 +49,7 @@ MAD_DEV_RARE match_group_t *dev_match_group_new(matcher_t *m, match_index_t *ind
         index_sweep(index);
         if (index->n >= index->size / 2) {
             match_group_t **table = calloc(index->size * 2, sizeof *table);
-            if (table) /* without, it is only slower */
+            if (table) /* without the larger table, it only becomes slower */
                 index_rehash(index, table, index->size * 2);
         }
     }
@@ -100,7 +101,7 @@ static void index_fini(match_index_t *index)
     free(index->table);
 }
 
-/* The messages that wait get their places in the new index. */
+/* Give all unexpected messages their places in the new index. */
 static bool index_fill(matcher_t *m, int at)
 {
     for (mad_dev_message_t *u = m->first; u; u = u->next) {
@@ -141,7 +142,7 @@ void dev_match_fini(matcher_t *m)
         index_fini(&m->indexes[i]);
 }
 
-/* ---- Meeting ----------------------------------------------------------------------------------------------------- */
+/* ---- Matching ---------------------------------------------------------------------------------------------------- */
 
 static bool receive_fits(mad_peer_t from, uint64_t want, uint64_t ignore, mad_peer_t source, uint64_t tag)
 {
@@ -227,7 +228,7 @@ MAD_DEV_RARE op_t *dev_match_find(mad_dev_t *dev, const void *context)
     return op;
 }
 
-/* Those of a list that name this peer, to the end of another; returns their number. */
+/* Move the receives that name this peer from one list to the end of another.  Return their number. */
 static uint32_t receives_withdraw(op_t **first, op_t **last, mad_peer_t peer, op_t **to, op_t **to_last)
 {
     op_t *list = *first, *next;

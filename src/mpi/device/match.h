@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who meets whom: what each message goes through, in line.  All of it under the device's lock. */
+/* Matching of messages and receives: the part that is inlined for each message.  Under the device's lock. */
 #ifndef MAD_DEVICE_MATCH_H
 #define MAD_DEVICE_MATCH_H
 
@@ -7,18 +7,18 @@
 
 void dev_match_init(matcher_t *m);
 void dev_match_fini(matcher_t *m);
-/* The oldest message that such a receive meets, or NULL; it stays. */
+/* Return the oldest unexpected message that a receive matches; NULL if none.  It stays unexpected. */
 mad_dev_message_t *dev_match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore);
-/* A posted receive of this context, the oldest of those that are alike, or NULL; it stays posted. */
+/* Return the oldest posted receive of this context; NULL if none.  It stays posted. */
 op_t *dev_match_find(mad_dev_t *dev, const void *context);
-/* All posted receives that name this peer, in a list by their `next`; they are posted no longer. */
+/* Withdraw all posted receives that name this peer.  Return them as a list by their `next`. */
 op_t *dev_match_withdraw(mad_dev_t *dev, mad_peer_t peer);
 bool dev_match_keep(matcher_t *m, mad_dev_message_t *message); /* false: no memory */
 void dev_match_take(matcher_t *m, mad_dev_message_t *message);
 
-/* ---- For what follows -------------------------------------------------------------------------------------------- */
+/* ---- Groups and indexes ------------------------------------------------------------------------------------------ */
 
-/* A new group, or a new index; NULL: no memory (of an index also: too many). */
+/* Make a group, or an index; NULL if out of memory.  An index also if there are too many. */
 match_group_t *dev_match_group_new(matcher_t *m, match_index_t *index, uint64_t tag, mad_peer_t source);
 match_index_t *dev_match_index_new(matcher_t *m, uint64_t ignore, bool sourced);
 static inline uint32_t dev_match_slot(const match_index_t *index, uint64_t tag, mad_peer_t peer)
@@ -38,14 +38,14 @@ static inline match_group_t *dev_match_group_find(const match_index_t *index, ui
     return g;
 }
 
-/* NULL: no memory. */
+/* Return the group of a tag and a source, made if needed; NULL if out of memory. */
 static inline match_group_t *dev_match_group(matcher_t *m, match_index_t *index, uint64_t tag, mad_peer_t source)
 {
     match_group_t *g = dev_match_group_find(index, tag, source);
     return MAD_DEV_LIKELY(g) ? g : dev_match_group_new(m, index, tag, source);
 }
 
-/* NULL: no memory, or too many. */
+/* Return the index of these ignored bits, made if needed; NULL if out of memory, or if there are too many. */
 static inline match_index_t *dev_match_index(matcher_t *m, uint64_t ignore, bool sourced)
 {
     for (int i = 0; i < m->n; i++)
@@ -58,13 +58,13 @@ static inline match_index_t *dev_match_index(matcher_t *m, uint64_t ignore, bool
 
 op_t *dev_match_arrival_slow(matcher_t *m, mad_peer_t source, uint64_t tag);
 
-/* The oldest posted receive that such a message meets, or NULL; it stays posted. */
+/* Return the oldest posted receive that a message matches; NULL if none.  It stays posted. */
 static inline op_t *dev_match_arrival(matcher_t *m, mad_peer_t source, uint64_t tag)
 {
     match_group_t *g = m->hot;
     if (MAD_DEV_LIKELY(g && g->index->posted == m->posted && g->tag == (tag & ~g->index->ignore) && g->posted) &&
         (g->peer == source || !g->index->sourced))
-        return g->posted; /* no other kind of receives is posted */
+        return g->posted; /* only receives of this index are posted */
     return dev_match_arrival_slow(m, source, tag);
 }
 
@@ -78,7 +78,7 @@ static inline void dev_match_append(op_t **first, op_t **last, op_t *op)
     *last = op;
 }
 
-/* May a receive of such a kind be put behind the last one that was? */
+/* True if a receive belongs into the group of the last one. */
 static inline bool dev_match_is_hot(const matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore)
 {
     const match_group_t *g = m->hot;
@@ -96,7 +96,7 @@ static inline void dev_match_post_to(mad_dev_t *dev, matcher_t *m, match_group_t
 
 bool dev_match_post(mad_dev_t *dev, op_t *op); /* false: no memory */
 
-/* One that is not the first of its list. */
+/* Withdraw a receive that is not the first of its list. */
 void dev_match_unpost_slow(op_t *first, op_t **last, op_t *op);
 
 static inline void dev_match_unpost(matcher_t *m, op_t *op)

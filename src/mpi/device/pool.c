@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations and messages in memory, used again; numbers for what peers name. */
+/* Pools of operations and messages; numbers of operations. */
 #include "inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 64 /* objects that are allocated together */
+#define CHUNK 64 /* objects allocated at a time */
 
-/* All that was allocated, to be freed at the end. */
+/* Objects allocated together; freed when the device closes. */
 struct chunk {
     struct chunk *next;
     bool of_messages;
@@ -77,7 +77,7 @@ void dev_pool_fini(mad_dev_t *dev)
     free(dev->numbered);
 }
 
-/* ---- Numbers: a place is the number modulo their count ----------------------------------------------------------- */
+/* ---- Numbers: index in the table is the number modulo its size --------------------------------------------------- */
 
 static bool dev_numbers_grow(mad_dev_t *dev)
 {

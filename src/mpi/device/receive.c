@@ -24,7 +24,7 @@ static op_t *op_of_receive(mad_dev_t *dev, const mad_dev_receive_t *r)
     return op;
 }
 
-/* It gets nothing. */
+/* Complete a receive without a message. */
 static void receive_fail(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     op->done.status = status;
@@ -33,7 +33,7 @@ static void receive_fail(mad_dev_t *dev, op_t *op, mad_status_t status)
     dev_op_complete(dev, op);
 }
 
-/* What waits already goes into a multi-receive that is posted, as long as it is. */
+/* Give a posted multi-receive all unexpected messages that match it, until it is closed. */
 static void multi_fill(mad_dev_t *dev, op_t *op)
 {
     matcher_t *m = &dev->matchers[op->space];
@@ -42,7 +42,8 @@ static void multi_fill(mad_dev_t *dev, op_t *op)
         bool last;
         op_t *part = dev_op_part(dev, op, u->envelope.len);
         if (!part)
-            return; /* later ones overtake it only if memory comes back: then its sender's order is lost, but nothing else */
+            return; /* later messages may overtake this one if memory becomes free: the sender's order is lost, nothing
+                     * else */
         last = op->closed;
         dev_match_take(m, u);
         dev_message_meet(dev, part, u);
@@ -90,7 +91,8 @@ static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, cons
     return MAD_OK;
 }
 
-/* One piece, for one message, like the last receive was; nobody waits for it, and nothing is wrong. */
+/* Fast path: one piece, one message, the group of the last receive, no unexpected message, no lost peer.  False, and
+ * nothing is done, if any of these does not hold. */
 static inline bool receive_quick(mad_dev_t *dev, const mad_dev_receive_t *r)
 {
     matcher_t *m = &dev->matchers[r->space];
@@ -205,9 +207,9 @@ mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *r,
     return status;
 }
 
-/* ---- Taking back ------------------------------------------------------------------------------------------------- */
+/* ---- Cancellation ------------------------------------------------------------------------------------------------ */
 
-/* It is posted no longer.  A multi-receive ends with the last of its parts. */
+/* End a receive that is no longer posted; a multi-receive ends with the last of its parts. */
 static void receive_withdrawn(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     op->closed = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of peers: what is asked for, and what is answered.  Each access has a number, and is told when its answer has come:
- * so it is done where it was to be done.  What is short is one block, and done in order; a long payload is a block of its
- * own, from memory straight into memory. */
+/* Memory of peers: the side that requests an access.  Each access has a number, and completes with its answer, when it
+ * has been made at the peer.  A short one is one block, and made in order; a long payload is a block of its own, moved
+ * directly from memory to memory. */
 #include "inside.h"
 
 #include <stdlib.h>
@@ -15,14 +15,14 @@ unsigned char *dev_pieces_gather(unsigned char *to, const struct iovec *pieces, 
     return to;
 }
 
-/* ---- What is asked for ------------------------------------------------------------------------------------------- */
+/* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
 static bool number_good(int n)
 {
     return n >= 0 && n <= MAD_DEV_PIECES;
 }
 
-/* Do all lengths fit each other? */
+/* True if all lengths are consistent. *total: their sum. */
 static bool remote_good(const mad_dev_remote_t *r, size_t *total)
 {
     size_t given, results, compares;
@@ -50,7 +50,7 @@ static bool remote_good(const mad_dev_remote_t *r, size_t *total)
     return false;
 }
 
-/* Head and targets; returns their length. */
+/* Write header and targets; return their length. */
 static size_t remote_head_fill(unsigned char *block, const mad_dev_remote_t *r, uint64_t number, size_t payload)
 {
     static const uint8_t kinds[] = {[MAD_DEV_WRITE] = HEAD_WRITE, [MAD_DEV_READ] = HEAD_READ, [MAD_DEV_ATOMIC] = HEAD_ATOMIC,
@@ -89,7 +89,7 @@ static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
     return op;
 }
 
-/* ---- Out --------------------------------------------------------------------------------------------------------- */
+/* ---- Sending ----------------------------------------------------------------------------------------------------- */
 
 static mad_status_t write_later(mad_dev_t *dev, op_t *op, size_t head_len, bool whole)
 {
@@ -117,7 +117,7 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
     size_t head_len = remote_head_fill(block, r, op->number, len);
     bool whole = len <= MAD_DEV_ORDERED || len + REMOTE_HEAD_MAX <= dev->whole_max;
     mad_status_t status = MAD_ERR_AGAIN;
-    if (whole) { /* it may be too long for this network: then it is one block all the same */
+    if (whole) { /* if it is too long for this network, it is still sent as one block */
         struct iovec pieces[MAD_DEV_PIECES + 1] = {{block, head_len}};
         memcpy(pieces + 1, op->pieces, (size_t)op->n * sizeof *pieces);
         status = mad_send_now(dev->channel, r->to, pieces, op->n + 1);
@@ -131,13 +131,14 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
         if (!status)
             return MAD_OK;
     }
-    dev_lock(dev); /* as if it had failed later: there is one way of failing */
+    dev_lock(dev); /* report it like a later failure: one path for all failures */
     dev_send_advance(dev, op, status);
     dev_unlock(dev);
     return MAD_OK;
 }
 
-/* A request had to wait for its way, in memory of its own; who asked hears only if it did not leave. */
+/* A request that could not leave at once, and has memory of its own, has left, or has failed.  Only a failure is
+ * reported. */
 static void request_left(mad_dev_t *dev, item_t *item)
 {
     op_t *carrier = (op_t *)item, *op = dev_number_find(dev, carrier->order);
@@ -210,11 +211,11 @@ void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cn
     op_t *op = dev_number_find(dev, h->number);
     size_t there = h->kind == HEAD_ANSWER ? len : h->len;
     if (!op || !op->remote || op->peer != source) {
-        dev_message_end(cnx); /* nothing of ours */
+        dev_message_end(cnx); /* malformed: drop it */
         return;
     }
     dev_number_release(dev, op);
-    /* One without room is a write, whose item may stand for its way out still. */
+    /* An operation without room is a write: its item may still be in use for the request. */
     if (h->kind == HEAD_ANSWER_LONG && !h->refused && there == op->room && there) {
         dev_op_receive_from(dev, op, cnx, there, 0, dev_send_left);
         return;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages whose payload stays with the sender until a receive has met them, since the receiver keeps enough of its own:
+/* Messages whose payload stays with the sender until a receive has matched, because the receiver keeps enough of this
+ * sender's payload already, or because the payload is long:
  *
  *   sender                                            receiver
- *   ASK (number of the send, tag, length)        -->  matched, or kept: a head only
- *   the payload leaves; then the send is done    <--  GIVE (that number, number of the receive)
- *   BODY (number of the receive), the payload    -->  goes to its place */
+ *   ANNOUNCE (number of the send, tag, length)   -->  matched, or kept: a header only
+ *   the payload is sent; the send completes      <--  GRANT (that number, number of the receive)
+ *   BODY (number of the receive), the payload    -->  placed in the receive's buffer */
 #include "inside.h"
 
 #include <stdlib.h>
 
 /* ---- At the sender ----------------------------------------------------------------------------------------------- */
 
-/* As one block, for mad_send_blocks: that waits for nobody, here where a handler may call. */
+/* Copy the payload into one block, if needed, for mad_send_blocks: that never waits, so a handler may call it. */
 static bool pieces_join(op_t *op, size_t len)
 {
     if (op->n == 1)
@@ -49,7 +50,7 @@ static void body_send(mad_dev_t *dev, op_t *op)
         dev_send_advance(dev, op, MAD_OK);
         return;
     }
-    if (!pieces_join(op, h.len)) { /* a body that is too short says so to the receiver */
+    if (!pieces_join(op, h.len)) { /* a payload that is too short reports the failure to the receiver */
         dev_answer_send(dev, op->peer, &h);
         dev_send_advance(dev, op, MAD_ERR_NOMEM);
         return;
@@ -63,7 +64,7 @@ static void body_send(mad_dev_t *dev, op_t *op)
         dev_item_attach(dev, request, &op->item, dev_send_left);
 }
 
-/* The head is on its way, or will never be.  The peer may have asked, or been lost, meanwhile. */
+/* The header has left, or will never leave.  Meanwhile the grant may have come, or the peer may be lost. */
 static void head_left(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     mad_peer_t to = op->peer;
@@ -106,7 +107,7 @@ mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
         }
     }
     dev_lock(dev);
-    head_left(dev, op, status); /* told as if it had failed later: there is one way of failing */
+    head_left(dev, op, status); /* report it like a later failure: one path for all failures */
     dev_unlock(dev);
     return MAD_OK;
 }
@@ -154,7 +155,7 @@ void dev_body_arrive(mad_dev_t *dev, mad_connection_t *cnx, const dev_head_t *h,
 {
     op_t *op = dev_number_find(dev, h->number);
     if (!op || op->peer != mad_message_peer(cnx) || op->done.sent) {
-        dev_message_end(cnx); /* nothing of ours */
+        dev_message_end(cnx); /* malformed: drop it */
         return;
     }
     dev_number_release(dev, op);

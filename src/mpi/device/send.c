@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages out.  A short one is one block, head and payload, that leaves at once; if it cannot, and if it is longer, the
- * payload is a block of its own: from the program's memory straight into the receiver's. */
+/* Outgoing messages.  A short one is one block, header and payload, which is sent at once.  If it cannot be sent at
+ * once, or is longer, the payload is a block of its own, moved directly from the program's memory to the receiver's. */
 #include "inside.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ void dev_send_advance(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     if (status && !op->done.status)
         op->done.status = status;
-    if (status && op->number) { /* what did not leave meets nobody */
+    if (status && op->number) { /* a message that has not left matches nothing */
         dev_number_release(dev, op);
         op->awaits--;
     }
@@ -86,7 +86,7 @@ void dev_send_left(mad_dev_t *dev, item_t *item)
     dev_peer_suspect(dev, to, item->status);
 }
 
-/* ---- The way out ------------------------------------------------------------------------------------------------- */
+/* ---- Sending ----------------------------------------------------------------------------------------------------- */
 
 static inline size_t send_head_fill(dev_head_t *h, const mad_dev_send_t *s, size_t len)
 {
@@ -115,19 +115,21 @@ static void pack_blocks(mad_connection_t *cnx, const unsigned char *bytes, size_
     }
 }
 
-/* Has each process its own core, as far as it is known?  Peers have the numbers from 0 on, this process too. */
+/* True if each process has a core of its own, as far as is known.  Peers, this process included, are numbered from 0. */
 static bool cores_suffice(mad_dev_t *dev)
 {
     int n = atomic_load_explicit(&dev->known, memory_order_relaxed), adapter;
     while (n <= dev->cores && mad_peer_adapter(dev->session, n, &adapter) != MAD_ERR_INVAL)
         n++;
-    atomic_store_explicit(&dev->known, n, memory_order_relaxed); /* of several threads the last: peers are never less */
+    atomic_store_explicit(&dev->known, n, memory_order_relaxed); /* of several threads the last one counts: peers are
+                                                                  * never removed */
     return n <= dev->cores;
 }
 
-/* Over a network what fits a few packets goes in blocks that fit one each, and leaves before it is asked for.  Through memory
- * asking costs next to nothing, and of one block both sides move a part at once, the way that is quickest where they run; but
- * of short ones not where processes take turns on cores, and who asks waits for the next turn. */
+/* True if the payload goes in blocks that fit one packet each, and before a grant: if it is a few packets over a
+ * network.  Through shared memory a grant costs next to nothing, and of one block both sides can move a part at the
+ * same time.  Short payloads are the exception where processes take turns on cores, because a grant then waits for the
+ * next turn. */
 static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
 {
     mad_adapter_info_t info;
@@ -138,7 +140,7 @@ static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
            strcmp(info.driver, "shm") != 0 || (len <= MAD_DEV_FETCH_MAX && !cores_suffice(dev));
 }
 
-/* As two blocks or more, with a request. */
+/* Send as two blocks or more, with a request. */
 static mad_status_t send_in_blocks(mad_dev_t *dev, op_t *op, dev_head_t *h)
 {
     mad_connection_t *cnx = mad_begin_packing(dev->channel, op->peer);
@@ -158,7 +160,7 @@ static mad_status_t send_in_blocks(mad_dev_t *dev, op_t *op, dev_head_t *h)
     return status;
 }
 
-/* The program's memory is named, or what it holds is copied. */
+/* Refer to the program's memory, or copy it for a buffered send. */
 static mad_status_t op_take_payload(mad_dev_t *dev, op_t *op, const mad_dev_send_t *s, size_t len)
 {
     op->n = s->n;
@@ -194,7 +196,7 @@ op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool a
     return op;
 }
 
-/* With an operation that is told. */
+/* Send with an operation, whose completion is notified. */
 static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len)
 {
     mad_status_t status;
@@ -209,7 +211,7 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
         return MAD_OK;
     }
     status = send_in_blocks(dev, op, h);
-    if (status) { /* told as if it had failed later: there is one way of failing */
+    if (status) { /* report it like a later failure: one path for all failures */
         dev_lock(dev);
         dev_send_advance(dev, op, status);
         dev_unlock(dev);
@@ -217,12 +219,13 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
     return MAD_OK;
 }
 
-/* ---- Is there peer_known? ------------------------------------------------------------------------------------------ */
+/* ---- First contact ----------------------------------------------------------------------------------------------- */
 
-/* Who sends what nobody can be told of would never hear that the peer is not reached, or does not hold the key, and
- * neither does the peer, which may wait for it for ever.  So the first of these waits until an empty message has left, unless
- * there is a connection already.  Whose message has come has one, and is answered at once: Open MPI 4.1 answers while it
- * looks at what it has read from its queue, and reads from there again, into the same place, when it has to wait. */
+/* State of the connection to a peer.  A send without an error report would fail unnoticed if the peer cannot be reached
+ * or has another key, and the peer might wait for it forever.  So the first such send waits until an empty message has
+ * left, unless there is a connection already.  A peer that has sent a message is connected, and is answered at once:
+ * Open MPI 4.1 answers from within its reading of the queue, and if it had to wait there, it would read from the queue
+ * again, into the same memory. */
 enum { UNKNOWN = 0, GREETED, THERE };
 
 bool dev_peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer)
@@ -251,7 +254,7 @@ static void greeting_left(mad_dev_t *dev, item_t *item)
 
 static mad_status_t peer_greet(mad_dev_t *dev, mad_peer_t to)
 {
-    dev_head_t h = {.kind = HEAD_MATCHED, .flags = FLAG_WIDE}; /* no send has the number 0 */
+    dev_head_t h = {.kind = HEAD_MATCHED, .flags = FLAG_WIDE}; /* 0 is no send's number */
     mad_block_t block = {&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
     op_t *op = dev_op_new(dev);
@@ -286,14 +289,14 @@ mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t 
                               uint32_t data, bool has_data)
 {
     static_assert(FLAG_PLAIN == (int)MAD_DEV_PLAIN && MAD_DEV_TAGGED == 0, "a space is a flag");
-    /* Stored as it will be read, in one: else the reader has to wait for the two halves. */
+    /* The header as one vector, stored as it will be read: two stores would make the reader wait for both. */
     typedef uint64_t two_t __attribute__((vector_size(16)));
     uint64_t flags = space | (has_data ? FLAG_DATA : 0), cost = pieces[1].iov_len + MAD_DEV_HEAD_COST;
     two_t head = {HEAD_WHOLE | flags << 8 | (uint64_t)data << 32, tag};
     static_assert(sizeof head == HEAD_SHORT && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 &&
                       offsetof(dev_head_t, tag) == 8,
                   "the beginning of a head");
-    /* its dev_flow_cost, since whole_max is less than MAD_DEV_LOAD_MAX */
+    /* whole_max is less than LOAD_MAX, so this is the cost */
     if (MAD_DEV_LIKELY(pieces[1].iov_len <= dev->whole_max && dev_flow_take(dev, to, cost))) {
         pieces[0] = (struct iovec){&head, sizeof head};
         if (MAD_DEV_LIKELY(mad_send_now(dev->channel, to, pieces, 2) == MAD_OK))

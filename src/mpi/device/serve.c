@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Accesses of peers to memory of ours.  Nothing of what they say is believed: targets are looked up where they are used. */
+/* Accesses by peers to memory of this process.  The requests are not trusted: targets are looked up when they are used. */
 #include "inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t atomics = PTHREAD_MUTEX_INITIALIZER; /* of all devices: two of them may have the same memory */
+static pthread_mutex_t atomics = PTHREAD_MUTEX_INITIALIZER; /* one for all devices, because two of them may have the
+                                                             * same memory */
 
 typedef struct remote_request {
     remote_head_t h;
     mad_dev_access_t access;
     mad_peer_t source;
     mad_dev_target_t targets[MAD_DEV_PIECES];
-    struct iovec pieces[MAD_DEV_PIECES]; /* where they are */
+    struct iovec pieces[MAD_DEV_PIECES]; /* addresses of the targets in this process */
     size_t total;
     bool refused;
 } remote_request_t;
 
 /* ---- Targets ----------------------------------------------------------------------------------------------------- */
 
-/* Release all targets; the access was made if good, once for each key.  op: of the atomic ones, else 0. */
+/* Release all targets. good: the access was made; it is reported once for each key. op: the atomic operation, else 0. */
 static void targets_release(mad_dev_t *dev, const mad_dev_target_t *targets, int n, mad_dev_access_t access, uint8_t op, bool good)
 {
     for (int i = 0; i < n; i++) {
@@ -30,7 +31,7 @@ static void targets_release(mad_dev_t *dev, const mad_dev_target_t *targets, int
     }
 }
 
-/* All or none; without them the request is refused. */
+/* Hold all targets or none; with none the request is refused. */
 static void targets_hold(mad_dev_t *dev, remote_request_t *r)
 {
     int i;
@@ -59,7 +60,7 @@ static void written_notify(mad_dev_t *dev, mad_peer_t source, size_t len, bool h
 
 /* ---- Answers ----------------------------------------------------------------------------------------------------- */
 
-/* bytes has room for a head before it. */
+/* Send an answer. bytes has room for a header before it; NULL if nothing was read. */
 static void remote_answer(mad_dev_t *dev, mad_peer_t to, uint64_t number, bool refused, unsigned char *bytes, size_t len)
 {
     remote_head_t h = {.kind = HEAD_ANSWER, .number = number, .refused = refused, .len = len}, alone;
@@ -79,7 +80,8 @@ static void remote_refuse(mad_dev_t *dev, const remote_request_t *r)
     remote_answer(dev, r->source, r->h.number, true, NULL, 0);
 }
 
-/* An operation that remembers the request until its payload has gone, or come; with so many bytes of room behind that. */
+/* Make an operation that keeps the request until its payload has left or arrived, with `room` further bytes behind the
+ * targets. */
 static op_t *op_of_request(mad_dev_t *dev, const remote_request_t *r, size_t room)
 {
     op_t *op = dev_op_new(dev);
@@ -164,7 +166,7 @@ static void read_out(mad_dev_t *dev, item_t *item)
     dev_peer_suspect(dev, to, status);
 }
 
-/* From where it lies, if it lies in one place; later accesses may change it meanwhile. */
+/* Answer a long read directly from memory if it has one target; later accesses may change that memory meanwhile. */
 static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
 {
     remote_head_t h = {.kind = HEAD_ANSWER_LONG, .number = r->h.number, .len = r->total};
@@ -208,7 +210,7 @@ void dev_remote_forget(mad_dev_t *dev, item_t *item)
 
 /* ---- Atomic operations ------------------------------------------------------------------------------------------- */
 
-/* Operands are there for all of it, or (FETCH) for nothing. */
+/* True if there is an operand for every element, or (FETCH) none at all. */
 static bool atomic_good(const mad_dev_t *dev, const remote_request_t *r, size_t len)
 {
     bool operand = len != 0;
@@ -244,7 +246,8 @@ static void atomic_in(mad_dev_t *dev, const remote_request_t *r, madi_foreign_t 
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
-/* Read the targets; *bytes: what follows them, *len: of the block, then of that.  False: it is nothing of ours. */
+/* Read the targets. *bytes: what follows them; *len: length of the block, then of that.  False if the request is
+ * malformed. */
 static bool request_read(remote_request_t *r, madi_foreign_t block, madi_foreign_t *bytes, size_t *len)
 {
     static const mad_dev_access_t accesses[] = {MAD_DEV_WRITE, MAD_DEV_WRITE, MAD_DEV_READ,
@@ -268,7 +271,7 @@ bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, 
     if (len >= sizeof r.h)
         r.h = *h;
     if (!cnx && (r.h.kind == HEAD_ANSWER_LONG || r.h.kind == HEAD_WRITE_LONG))
-        return true; /* nothing of ours: there is no second block */
+        return true; /* malformed: there is no second block */
     if (r.h.kind == HEAD_ANSWER || r.h.kind == HEAD_ANSWER_LONG) {
         dev_remote_answered(dev, source, cnx, &r.h, madi_foreign_skip(block, sizeof r.h), len - sizeof r.h);
         return true;
